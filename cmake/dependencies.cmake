@@ -1,0 +1,15 @@
+# Libraries, all of them Debian 12 packages; deploy/packages.txt lists their names.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(OpenSSL REQUIRED)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
+pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
+pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)
+pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
+find_program(PROTOC_C NAMES protoc-c REQUIRED)
+# gRPC is linked by name: its pkg-config file drags in some sixty absl libraries.
+# xxhash is used inline, header only.
+add_library(xxhash INTERFACE)

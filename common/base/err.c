@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/base/err.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A stranger's file name or bytes may be quoted in a sentence: they must not steer a terminal. */
+static void escape_controls(char *text)
+{
+    for (char *p = text; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = '?';
+}
+
+static void print_text(struct rs_err *err, const char *format, va_list args)
+{
+    if (vsnprintf(err->text, sizeof err->text, format, args) < 0)
+        err->text[0] = '\0';
+    escape_controls(err->text);
+}
+
+enum rs_status rs_err_set(struct rs_err *err, enum rs_status status, const char *format, ...)
+{
+    if (!err)
+        return status;
+    va_list args;
+    va_start(args, format);
+    print_text(err, format, args);
+    va_end(args);
+    err->status = status;
+    return status;
+}
+
+enum rs_status rs_err_errno(struct rs_err *err, const char *format, ...)
+{
+    const int number = errno;
+    const enum rs_status status = number == ENOMEM ? RS_NOMEM : RS_IO;
+    if (!err)
+        return status;
+    va_list args;
+    va_start(args, format);
+    print_text(err, format, args);
+    va_end(args);
+    const size_t used = strlen(err->text);
+    char reason[128];
+    /* GNU strerror_r: it may return a string of its own and leave `reason` alone. */
+    const char *text = strerror_r(number, reason, sizeof reason);
+    (void)snprintf(err->text + used, sizeof err->text - used, ": %s", text);
+    err->status = status;
+    return status;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a person reads when something was not done.
+ *
+ * The one who decides which error it is writes the sentence (what, where, what was
+ * expected); those who pass it up add nothing; the one who decides what to do about
+ * it logs it, once. `err` is the last argument of a function, may be NULL, and is
+ * untouched on success.
+ */
+#ifndef RS_BASE_ERR_H
+#define RS_BASE_ERR_H
+
+#include "common/base/status.h"
+
+#include <stdarg.h>
+
+enum { RS_ERR_TEXT_BYTES = 768 };
+
+struct rs_err {
+    enum rs_status status;
+    char text[RS_ERR_TEXT_BYTES]; /* always terminated; control bytes are escaped */
+};
+
+/* Writes the sentence and returns `status`, so that `return rs_err_set(...)` reads well. */
+enum rs_status rs_err_set(struct rs_err *err, enum rs_status status, const char *format, ...)
+    RS_PRINTF(3, 4);
+
+/* As rs_err_set(), with ": " and errno's text behind it. Status is RS_IO, or RS_NOMEM
+ * when errno is ENOMEM. */
+enum rs_status rs_err_errno(struct rs_err *err, const char *format, ...) RS_PRINTF(2, 3);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/base/file.h"
+
+#include "common/base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { READ_BYTES = 256 * 1024 };
+
+static enum rs_status read_all(int fd, const char *path, size_t limit_bytes, struct rs_buf *buf,
+                               struct rs_err *err)
+{
+    const size_t start = buf->length;
+    for (;;) {
+        uint8_t *to = rs_buf_reserve(buf, READ_BYTES);
+        if (!to)
+            return rs_err_set(err, RS_NOMEM, "no memory to read %s", path);
+        const ssize_t got = read(fd, to, READ_BYTES);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return rs_err_errno(err, "cannot read %s", path);
+        if (got == 0)
+            return RS_OK;
+        rs_buf_commit(buf, (size_t)got);
+        if (buf->length - start > limit_bytes)
+            return rs_err_set(err, RS_LIMIT, "%s is longer than %zu bytes", path, limit_bytes);
+    }
+}
+
+enum rs_status rs_file_read(const char *path, size_t limit_bytes, struct rs_buf *buf,
+                            struct rs_err *err)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        const bool missing = errno == ENOENT;
+        const enum rs_status status = rs_err_errno(err, "cannot open %s", path);
+        if (missing && err)
+            err->status = RS_NOTFOUND;
+        return missing ? RS_NOTFOUND : status;
+    }
+    const enum rs_status status = read_all(fd, path, limit_bytes, buf, err);
+    (void)close(fd);
+    return status;
+}
+
+enum rs_status rs_file_write_all(int fd, const void *data, size_t length, const char *path,
+                                 struct rs_err *err)
+{
+    const uint8_t *from = data;
+    while (length) {
+        const ssize_t wrote = write(fd, from, length);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote < 0)
+            return rs_err_errno(err, "cannot write %s", path);
+        from += wrote;
+        length -= (size_t)wrote;
+    }
+    return RS_OK;
+}
+
+static enum rs_status sync_parent(const char *path, struct rs_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? rs_mem_strndup(path, slash == path ? 1 : (size_t)(slash - path))
+                      : rs_mem_strdup(".");
+    if (!dir)
+        return rs_err_set(err, RS_NOMEM, "no memory to sync the folder of %s", path);
+    const enum rs_status status = rs_file_sync_dir(dir, err);
+    rs_mem_free(dir);
+    return status;
+}
+
+enum rs_status rs_file_replace(const char *path, const void *data, size_t length, bool sync,
+                               struct rs_err *err)
+{
+    struct rs_buf name = {0};
+    rs_buf_printf(&name, "%s.tmp-XXXXXX", path);
+    if (name.failed) {
+        rs_buf_fini(&name);
+        return rs_err_set(err, RS_NOMEM, "no memory to write %s", path);
+    }
+    char *temporary = (char *)name.data;
+    temporary[name.length] = '\0';
+    const int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0) {
+        const enum rs_status status = rs_err_errno(err, "cannot create a file beside %s", path);
+        rs_buf_fini(&name);
+        return status;
+    }
+    const mode_t mask = umask(0);
+    (void)umask(mask);
+    enum rs_status status = rs_file_write_all(fd, data, length, temporary, err);
+    if (status == RS_OK && fchmod(fd, 0666 & ~mask) != 0)
+        status = rs_err_errno(err, "cannot set the mode of %s", temporary);
+    if (status == RS_OK && sync && fsync(fd) != 0)
+        status = rs_err_errno(err, "cannot sync %s", temporary);
+    if (close(fd) != 0 && status == RS_OK)
+        status = rs_err_errno(err, "cannot close %s", temporary);
+    if (status == RS_OK && rename(temporary, path) != 0)
+        status = rs_err_errno(err, "cannot rename %s to %s", temporary, path);
+    if (status != RS_OK)
+        (void)unlink(temporary);
+    else if (sync)
+        status = sync_parent(path, err);
+    rs_buf_fini(&name);
+    return status;
+}
+
+enum rs_status rs_file_make_dirs(const char *path, unsigned mode, struct rs_err *err)
+{
+    char *copy = rs_mem_strdup(path);
+    if (!copy)
+        return rs_err_set(err, RS_NOMEM, "no memory to create %s", path);
+    enum rs_status status = RS_OK;
+    for (char *p = copy + 1; status == RS_OK && *copy; p++) {
+        const char keep = *p;
+        if (keep != '/' && keep != '\0')
+            continue;
+        *p = '\0';
+        if (mkdir(copy, (mode_t)mode) != 0 && errno != EEXIST)
+            status = rs_err_errno(err, "cannot create the folder %s", copy);
+        *p = keep;
+        if (keep == '\0')
+            break;
+    }
+    struct stat info;
+    if (status == RS_OK && (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)))
+        status = rs_err_set(err, RS_IO, "%s is not a folder", path);
+    rs_mem_free(copy);
+    return status;
+}
+
+enum rs_status rs_file_sync_dir(const char *path, struct rs_err *err)
+{
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return rs_err_errno(err, "cannot open the folder %s", path);
+    enum rs_status status = RS_OK;
+    if (fsync(fd) != 0)
+        status = rs_err_errno(err, "cannot sync the folder %s", path);
+    (void)close(fd);
+    return status;
+}
+
+char *rs_file_join(const char *dir, const char *name)
+{
+    struct rs_buf path = {0};
+    const size_t length = strlen(dir);
+    rs_buf_printf(&path, "%s%s%s", dir, length && dir[length - 1] == '/' ? "" : "/", name);
+    if (path.failed) {
+        rs_buf_fini(&path);
+        return NULL;
+    }
+    return (char *)path.data; /* rs_buf_printf() left a NUL behind the text */
+}

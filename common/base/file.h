@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files: whole reads with a limit, writes that appear whole or not at all.
+ */
+#ifndef RS_BASE_FILE_H
+#define RS_BASE_FILE_H
+
+#include "common/base/buf.h"
+#include "common/base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Appends the file to `buf`. RS_NOTFOUND, RS_IO, RS_LIMIT (longer than limit_bytes), RS_NOMEM. */
+RS_MUST_CHECK enum rs_status rs_file_read(const char *path, size_t limit_bytes, struct rs_buf *buf,
+                                          struct rs_err *err);
+
+/* All of it, over short writes and EINTR. */
+RS_MUST_CHECK enum rs_status rs_file_write_all(int fd, const void *data, size_t length,
+                                               const char *path, struct rs_err *err);
+
+/* Writes `path` by way of a temporary name in the same folder and rename(2): readers see
+ * the old file or the new one. With `sync`, file and folder are fsynced first. */
+RS_MUST_CHECK enum rs_status rs_file_replace(const char *path, const void *data, size_t length,
+                                             bool sync, struct rs_err *err);
+
+/* mkdir -p. Mode is for what is created. */
+RS_MUST_CHECK enum rs_status rs_file_make_dirs(const char *path, unsigned mode, struct rs_err *err);
+
+/* fsync of a folder, so that names in it survive a power cut. */
+RS_MUST_CHECK enum rs_status rs_file_sync_dir(const char *path, struct rs_err *err);
+
+/* "dir/name" in freshly allocated memory (rs_mem_free); NULL when there is none. */
+char *rs_file_join(const char *dir, const char *name);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/base/json_out.h"
+
+#include "common/base/check.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void rs_json_out_init(struct rs_json_out *json, struct rs_buf *buf, unsigned indent_count)
+{
+    *json = (struct rs_json_out){.buf = buf, .indent_count = indent_count};
+}
+
+static void new_line(struct rs_json_out *json)
+{
+    if (!json->indent_count)
+        return;
+    rs_buf_u8(json->buf, '\n');
+    for (unsigned i = 0; i < json->depth * json->indent_count; i++)
+        rs_buf_u8(json->buf, ' ');
+}
+
+static void next_member(struct rs_json_out *json)
+{
+    if (!json->depth)
+        return;
+    if (json->has_members[json->depth - 1])
+        rs_buf_u8(json->buf, ',');
+    json->has_members[json->depth - 1] = true;
+    new_line(json);
+}
+
+static void before_value(struct rs_json_out *json)
+{
+    if (json->depth && json->in_object[json->depth - 1]) {
+        RS_CHECK(json->has_key);
+        json->has_key = false;
+        return;
+    }
+    next_member(json);
+}
+
+static void open_level(struct rs_json_out *json, bool is_object)
+{
+    before_value(json);
+    RS_CHECK(json->depth < RS_JSON_OUT_DEPTH);
+    rs_buf_u8(json->buf, is_object ? '{' : '[');
+    json->in_object[json->depth] = is_object;
+    json->has_members[json->depth] = false;
+    json->depth++;
+}
+
+void rs_json_out_object(struct rs_json_out *json)
+{
+    open_level(json, true);
+}
+
+void rs_json_out_array(struct rs_json_out *json)
+{
+    open_level(json, false);
+}
+
+void rs_json_out_end(struct rs_json_out *json)
+{
+    RS_CHECK(json->depth > 0 && !json->has_key);
+    json->depth--;
+    if (json->has_members[json->depth])
+        new_line(json);
+    rs_buf_u8(json->buf, json->in_object[json->depth] ? '}' : ']');
+}
+
+/* Length of the well-formed UTF-8 sequence at p, 0 when it is none (RFC 3629: no overlong
+ * forms, no surrogates, nothing past U+10FFFF). */
+static size_t utf8_length(const unsigned char *p, size_t left)
+{
+    static const struct {
+        unsigned char first_low, first_high, second_low, second_high, length;
+    } forms[] = {
+        {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
+        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
+        {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    if (p[0] < 0x80)
+        return 1;
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        if (p[0] < forms[i].first_low || p[0] > forms[i].first_high)
+            continue;
+        if (left < forms[i].length || p[1] < forms[i].second_low || p[1] > forms[i].second_high)
+            return 0;
+        for (size_t k = 2; k < forms[i].length; k++)
+            if (p[k] < 0x80 || p[k] > 0xbf)
+                return 0;
+        return forms[i].length;
+    }
+    return 0;
+}
+
+static void put_escaped(struct rs_buf *buf, unsigned char byte)
+{
+    switch (byte) {
+    case '"':
+        rs_buf_string(buf, "\\\"");
+        break;
+    case '\\':
+        rs_buf_string(buf, "\\\\");
+        break;
+    case '\n':
+        rs_buf_string(buf, "\\n");
+        break;
+    case '\r':
+        rs_buf_string(buf, "\\r");
+        break;
+    case '\t':
+        rs_buf_string(buf, "\\t");
+        break;
+    default:
+        rs_buf_printf(buf, "\\u%04x", byte);
+    }
+}
+
+static void put_string(struct rs_buf *buf, const char *text, size_t length)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    const unsigned char *end = p + length;
+    rs_buf_u8(buf, '"');
+    while (p < end) {
+        const unsigned char *plain = p;
+        while (p < end && *p >= 0x20 && *p < 0x7f && *p != '"' && *p != '\\')
+            p++;
+        rs_buf_bytes(buf, plain, (size_t)(p - plain));
+        if (p == end)
+            break;
+        const size_t wide = utf8_length(p, (size_t)(end - p));
+        if (wide == 1)
+            put_escaped(buf, *p);
+        else if (wide)
+            rs_buf_bytes(buf, p, wide);
+        else
+            rs_buf_string(buf, "\xef\xbf\xbd");
+        p += wide ? wide : 1;
+    }
+    rs_buf_u8(buf, '"');
+}
+
+void rs_json_out_key_bytes(struct rs_json_out *json, const char *key, size_t length)
+{
+    RS_CHECK(json->depth && json->in_object[json->depth - 1] && !json->has_key);
+    next_member(json);
+    put_string(json->buf, key, length);
+    rs_buf_string(json->buf, json->indent_count ? ": " : ":");
+    json->has_key = true;
+}
+
+void rs_json_out_key(struct rs_json_out *json, const char *key)
+{
+    rs_json_out_key_bytes(json, key, strlen(key));
+}
+
+void rs_json_out_bytes(struct rs_json_out *json, const char *text, size_t length)
+{
+    before_value(json);
+    put_string(json->buf, text, length);
+}
+
+void rs_json_out_string(struct rs_json_out *json, const char *text)
+{
+    rs_json_out_bytes(json, text, strlen(text));
+}
+
+void rs_json_out_number(struct rs_json_out *json, const char *digits)
+{
+    before_value(json);
+    rs_buf_string(json->buf, digits);
+}
+
+void rs_json_out_int(struct rs_json_out *json, int64_t value)
+{
+    before_value(json);
+    rs_buf_printf(json->buf, "%" PRId64, value);
+}
+
+void rs_json_out_uint(struct rs_json_out *json, uint64_t value)
+{
+    before_value(json);
+    rs_buf_printf(json->buf, "%" PRIu64, value);
+}
+
+void rs_json_out_bool(struct rs_json_out *json, bool value)
+{
+    rs_json_out_number(json, value ? "true" : "false");
+}
+
+void rs_json_out_null(struct rs_json_out *json)
+{
+    rs_json_out_number(json, "null");
+}
+
+void rs_json_out_double(struct rs_json_out *json, double value)
+{
+    char digits[40];
+    if (!isfinite(value)) {
+        rs_json_out_null(json);
+        return;
+    }
+    for (int precision = 15; precision <= 17; precision++) {
+        (void)snprintf(digits, sizeof digits, "%.*g", precision, value);
+        if (strtod(digits, NULL) == value) /* NOLINT: exact on purpose */
+            break;
+    }
+    rs_json_out_number(json, digits);
+}

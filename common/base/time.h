@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Time: int64 nanoseconds, from the first parsed digit to the last written one.
+ *
+ * An instant (rs_ns) is counted from the Unix epoch unless its comment names another
+ * base; a length (rs_dur) is a difference of two instants of one clock.
+ */
+#ifndef RS_BASE_TIME_H
+#define RS_BASE_TIME_H
+
+#include <stdint.h>
+
+typedef int64_t rs_ns;  /* instant */
+typedef int64_t rs_dur; /* length */
+
+#define RS_NS_MIN INT64_MIN
+#define RS_NS_MAX INT64_MAX
+
+enum { RS_NS_PER_US = 1000, RS_NS_PER_MS = 1000000, RS_NS_PER_S = 1000000000 };
+
+rs_ns rs_time_realtime(void);  /* CLOCK_REALTIME */
+rs_ns rs_time_monotonic(void); /* CLOCK_MONOTONIC: not since the epoch, only for lengths */
+
+#endif

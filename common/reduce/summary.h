@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rank summary: what remains of one rank's events when everything that needs this rank
+ * alone has been computed. It travels ahead of the raw events, and the aggregator joins
+ * summaries only: its work grows with communication operations, not with events.
+ *
+ *   trace info   who, when, from what
+ *   devices[]    whole-capture figures per device             -> rank_breakdown.csv
+ *   steps[]      per step and device: the nine official figures and the breakdown that adds up
+ *                                                              -> step_trace_time.csv, step_breakdown.csv
+ *   ops[]        communication operations                      -> matching, collectives.csv
+ *   tasks[]      hops inside operations (native)               -> links
+ *   kernels[]    statistics per kernel or op name
+ *   groups[]     process groups that ops refer to
+ *
+ * All instants are Unix epoch ns (trace.base_ns already added) when trace.has_time_base, else
+ * relative to an unknown base; lengths are ns. A device of -1 is the host's CPU, on ranks that have
+ * no device. The struct owns everything it points to. Order of rows is deterministic: the same
+ * events give the same bytes from rs_summary_encode().
+ */
+#ifndef RS_REDUCE_SUMMARY_H
+#define RS_REDUCE_SUMMARY_H
+
+#include "common/base/buf.h"
+#include "common/base/view.h"
+#include "common/event/event.h"
+
+enum rs_op_type {
+#define X(name, code, text, dependency, is_p2p) RS_OP_##name = (code),
+#include "common/reduce/op_types.def"
+#undef X
+    RS_OP_TYPE_COUNT
+};
+const char *rs_op_type_text(enum rs_op_type type);
+bool rs_op_type_is_p2p(enum rs_op_type type);
+
+enum rs_dependency {
+    RS_DEPENDS_NONE,
+    RS_DEPENDS_ALL,
+    RS_DEPENDS_ROOT,
+    RS_DEPENDS_TO_ROOT,
+    RS_DEPENDS_SEND,
+    RS_DEPENDS_RECV,
+};
+enum rs_dependency rs_op_type_dependency(enum rs_op_type type);
+
+enum rs_step_origin {
+    RS_STEPS_NONE,           /* the whole window is one unnamed step, number 0 */
+    RS_STEPS_PROFILER_STEP,  /* ProfilerStep#N */
+    RS_STEPS_OPTIMIZER_STEP, /* ends of Optimizer.step#*; numbered from 0 */
+    RS_STEPS_NATIVE,
+};
+const char *rs_step_origin_text(enum rs_step_origin origin); /* "none", "profiler_step", ... */
+
+/* Whole capture, one device. rank_breakdown.csv. Idle = window - busy. */
+struct rs_device_row {
+    int32_t device;
+    rs_ns window_start, window_end; /* first device start, last device end */
+    rs_dur busy;          /* union of computing, communication and memory */
+    rs_dur computing;     /* union of each class */
+    rs_dur communication;
+    rs_dur memory;
+    rs_dur overlapped;    /* |computing and communication| */
+};
+
+/* One step on one device. The official figures: ascend reference section 3.3; contracts section 4. */
+struct rs_step_row {
+    int64_t step;
+    int32_t device;
+    bool is_partial;      /* its end is not in the recording: stays out of means */
+    bool has_work;        /* any computing or communication was counted in it */
+    rs_ns host_start, host_end;
+    rs_dur computing, communication_not_overlapped, overlapped, communication, free, stage, bubble,
+        communication_not_overlapped_exclude_receive, preparing;
+    /* step_breakdown.csv; the six add up to window_end - window_start */
+    rs_ns window_start, window_end;
+    rs_dur window_computing, window_exposed, window_memory, idle_head, idle_inside, idle_tail;
+    int64_t cpu_ns;       /* CPU time inside its native ops; -1 unknown */
+};
+
+enum rs_op_flag {
+    RS_OP_UNFINISHED = 1,  /* start valid; end clamped to the recording's end; transfer unknown */
+    RS_OP_ON_DEVICE = 2,   /* a device's operation (rendezvous sends), not the host's */
+    RS_OP_NO_CALL = 4,     /* a communication kernel without a call: stays unmatched, group empty */
+    RS_OP_PEER_IN_GROUP = 8, /* `peer` is the rank within the group, not the global one */
+    RS_OP_ROOT_IN_GROUP = 16,
+    RS_OP_IS_BATCH = 32,   /* a coalesced point-to-point batch */
+};
+
+#define RS_NO_GROUP UINT32_MAX
+
+/* One communication operation as this rank saw it. */
+struct rs_comm_op {
+    int64_t step;          /* of the call that launched it, else the first window that holds its start; RS_STEP_NONE */
+    uint8_t type;          /* enum rs_op_type */
+    uint8_t flags;         /* enum rs_op_flag */
+    int32_t device;        /* -1 on the host */
+    int64_t stream;        /* device stream, or tid of the worker thread */
+    int64_t caller_thread; /* tid of the calling thread; -1 unknown */
+    uint32_t group;        /* index into groups; RS_NO_GROUP unknown */
+    int32_t peer;          /* point-to-point: the other end; -1 unknown */
+    int32_t root;          /* broadcast, scatter, reduce, gather; -1 unknown */
+    int64_t bytes;         /* contracts section 5; -1 unknown */
+    int64_t seq;           /* framework's sequence number; -1 none */
+    uint64_t comms_id;     /* framework's id, equal on all ranks of a collective; 0 none */
+    uint64_t shape_hash;   /* of dtype and message shape; 0 unknown; equal on all members where the op is symmetric */
+    int64_t call_order;    /* position of the call among all communication calls of this rank, from 0 */
+    rs_ns call_start;      /* host time of the call; = start when unknown */
+    rs_ns start, end;      /* device (or worker thread) time */
+    rs_str name;           /* kernel or annotation name as recorded */
+    rs_str transport;      /* "NVLINK", "NET", "TCP", ... only when known; RS_STR_NONE */
+    rs_str op_text;        /* vendor's own op name where one exists; RS_STR_NONE */
+    uint32_t task_first, task_count; /* its hops in tasks[] */
+};
+
+#define RS_STEP_NONE INT64_MIN
+
+/* A hop inside an operation: what went over one link. */
+struct rs_comm_task {
+    int32_t src, dst; /* global ranks */
+    bool is_send;     /* recorded by src; else by dst */
+    int64_t bytes;    /* -1 unknown */
+    rs_ns start, end;
+    rs_str transport; /* RS_STR_NONE unknown */
+};
+
+/* Statistics of one name on one device. */
+struct rs_kernel_row {
+    rs_str name;
+    int32_t device;
+    uint8_t work_class; /* enum rs_work_class (classify.h) */
+    int64_t count;
+    rs_dur total, min, max;
+};
+
+struct rs_summary {
+    struct rs_strtab strings;
+    struct rs_trace_info trace; /* its rs_str are ids of `strings` */
+    enum rs_step_origin step_origin;
+    rs_ns span_start, span_end; /* of the recording: the Trace row, else first and last row */
+
+    struct rs_device_row *devices;
+    size_t device_count, device_capacity;
+    struct rs_step_row *steps; /* by (step in time order, device) */
+    size_t step_count, step_capacity;
+    struct rs_comm_op *ops; /* by (call_order) */
+    size_t op_count, op_capacity;
+    struct rs_comm_task *tasks;
+    size_t task_count, task_capacity;
+    struct rs_kernel_row *kernels; /* by (device, total descending, name) */
+    size_t kernel_count, kernel_capacity;
+    struct rs_group_info *groups;
+    size_t group_count, group_capacity;
+};
+
+RS_MUST_CHECK enum rs_status rs_summary_init(struct rs_summary *summary);
+void rs_summary_fini(struct rs_summary *summary); /* of a zeroed summary is allowed */
+
+/* Appends the summary's bytes: magic, version, length, checksum, then columns (SUMMARY.md).
+ * Deterministic. */
+RS_MUST_CHECK enum rs_status rs_summary_encode(const struct rs_summary *summary, struct rs_buf *buf,
+                                               struct rs_err *err);
+/* Trusts nothing. RS_FORMAT, RS_VERSION, RS_LIMIT, RS_NOMEM. `summary_p` is initialised on RS_OK. */
+RS_MUST_CHECK enum rs_status rs_summary_decode(struct rs_view bytes, struct rs_summary *summary_p,
+                                               struct rs_err *err);
+
+#endif
