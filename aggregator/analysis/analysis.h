@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The join: summaries of all ranks in, matched operations, waits and findings out.
+ *
+ *   summaries --group--> --match--> ops + rows --wait--> --links--> --findings-->
+ *
+ * Pure functions over memory: no clock, file or table is known here. Definitions: contracts
+ * section 5 ("who waits for whom", matching, clocks, OpId). One thread per analysis.
+ */
+#ifndef RS_ANALYSIS_ANALYSIS_H
+#define RS_ANALYSIS_ANALYSIS_H
+
+#include "common/reduce/summary.h"
+
+/* A process group of the job: name and sorted global ranks together are its identity. */
+struct rs_job_group {
+    char *text;        /* contracts section 5: "0", "name@0-3,8", "g:0-3,8"; "" unknown */
+    int32_t *ranks;    /* sorted; NULL unknown */
+    size_t rank_count; /* of the list; expected size in `size` (the list may be cut or unknown) */
+    int64_t size;      /* -1 unknown */
+    bool is_inferred;  /* from timing, not from the trace */
+    bool is_ambiguous; /* two nameless communicators over the same ranks, told as one */
+};
+
+enum rs_coverage { RS_COVERAGE_EXACT, RS_COVERAGE_PARTIAL };
+
+/* One operation of the job: a collective, a send with its recv, or one unmatched row. In OpId order. */
+struct rs_job_op {
+    int64_t step;           /* RS_STEP_NONE: outside every step */
+    uint32_t group;         /* index into groups; RS_NO_GROUP: empty */
+    uint8_t type;           /* enum rs_op_type; of a matched send/recv pair RS_OP_SEND; rows keep their own */
+    bool is_p2p;
+    bool is_matched;
+    int64_t seq;            /* -1: unmatched, empty cell */
+    int32_t last_rank;      /* -1: empty cell */
+    int64_t ranks_expected; /* -1: empty cell */
+    uint8_t coverage;       /* enum rs_coverage */
+    bool has_wait;          /* false: members in different clock domains; Wait, Transfer, LastRank empty */
+    size_t row_first, row_count; /* rows, sorted by rank */
+};
+
+struct rs_job_row {
+    uint32_t summary;  /* index into summaries */
+    uint32_t op_index; /* into that summary's ops */
+    int32_t rank;
+    rs_dur wait, transfer; /* valid when the op has_wait */
+    bool has_transfer;     /* false: unfinished row */
+};
+
+/* Bytes and time over one directed pair of ranks, where both are known. */
+struct rs_job_link {
+    int32_t src, dst;
+    const char *transport; /* lives in a summary's strings; "UNKNOWN" */
+    int64_t bytes, count;
+    rs_dur busy;           /* sum of transfer times counted */
+    double median_bytes_per_s; /* over its messages; 0 unknown */
+    bool is_estimated;     /* from the algorithm's shape, not from records */
+};
+
+enum rs_finding_kind {
+    RS_FINDING_SLOW_RANK,
+    RS_FINDING_SLOW_LINK,
+    RS_FINDING_SLOW_GROUP,
+    RS_FINDING_SLOW_STAGE,
+    RS_FINDING_SLOW_HOST,
+    RS_FINDING_DATA_STALL,
+    RS_FINDING_HOST_GAP,
+    RS_FINDING_IMBALANCE,
+    RS_FINDING_BUBBLE,
+    RS_FINDING_OP,
+    RS_FINDING_JITTER,
+};
+const char *rs_finding_kind_text(enum rs_finding_kind kind);
+
+enum rs_confidence { RS_CONFIDENCE_EXACT, RS_CONFIDENCE_BOUNDED, RS_CONFIDENCE_PARTIAL, RS_CONFIDENCE_WEAK };
+const char *rs_confidence_text(enum rs_confidence confidence);
+
+enum { RS_EVIDENCE_MAX = 6 };
+
+struct rs_finding {
+    enum rs_finding_kind kind;
+    enum { RS_WHERE_RANK, RS_WHERE_LINK, RS_WHERE_STAGE, RS_WHERE_HOST, RS_WHERE_GROUP, RS_WHERE_OP } where;
+    int32_t rank, src, dst, stage;
+    char *where_text;              /* host, group or op; NULL else */
+    rs_dur cost_ns_per_step;       /* mean over all complete steps */
+    double share;                  /* cost / mean step time */
+    char *evidence[RS_EVIDENCE_MAX]; /* sentences with figures */
+    size_t evidence_count;
+    enum rs_confidence confidence;
+};
+
+/* Per rank: how often it came last in symmetric operations, and what that cost the others. */
+struct rs_job_rank {
+    int32_t rank;
+    uint32_t summary;
+    int64_t ops_last;         /* operations in which it was LastRank (more than one member) */
+    rs_dur caused_wait;       /* sum of the others' Wait in those */
+    rs_dur own_wait;          /* sum of its Wait over all rows */
+    rs_dur p2p_wait;          /* of these, point-to-point and batches: per step in step_p2p_wait */
+    bool takes_part;          /* false: lost its time base; not matched */
+};
+
+struct rs_analysis_options {
+    bool assume_common_clock; /* --assume-common-clock */
+};
+
+struct rs_analysis {
+    const struct rs_summary *const *summaries; /* keeps pointers; sorted by rank */
+    size_t summary_count;
+    struct rs_job_rank *ranks; /* one per summary, same order */
+    int32_t world_size;        /* largest told, -1 unknown */
+    int32_t *missing_ranks;    /* of the world, sorted */
+    size_t missing_count;
+    bool world_sizes_differ;
+
+    struct rs_job_group *groups;
+    size_t group_count;
+    struct rs_job_op *ops; /* index is the OpId */
+    size_t op_count;
+    struct rs_job_row *rows; /* sorted by op, rank */
+    size_t row_count;
+    rs_dur *step_p2p_wait;   /* [sum over summaries of step_count], see rs_analysis_p2p_wait() */
+    struct rs_job_link *links; /* sorted by src, dst */
+    size_t link_count;
+
+    bool one_clock;           /* all ranks that take part share a clock domain */
+    bool clock_was_assumed;   /* only by the option, or by files without host that fit */
+    rs_dur mean_step_ns;      /* over complete steps of all ranks; 0 unknown */
+    int64_t complete_steps;   /* distinct complete steps on all ranks */
+    struct rs_finding *findings; /* by cost, descending */
+    size_t finding_count;
+    char *no_finding_because; /* NULL when there are findings */
+    char **notes;             /* what else a reader must be told: sentences */
+    size_t note_count;
+};
+
+/* `summaries`: lent until rs_analysis_free(); any order, one per rank (several cycles of a rank are merged by
+ * the caller). */
+RS_MUST_CHECK enum rs_status rs_analysis_new(const struct rs_summary *const *summaries,
+                                             size_t summary_count,
+                                             const struct rs_analysis_options *options,
+                                             struct rs_analysis **analysis_p, struct rs_err *err);
+void rs_analysis_free(struct rs_analysis **analysis_p);
+
+/* Sum of Wait of point-to-point rows and batches that belong to step row `step_index` of a summary. */
+rs_dur rs_analysis_p2p_wait(const struct rs_analysis *analysis, size_t summary_index, size_t step_index);
+
+#endif
