@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the table of rooms in CMakeLists.txt against every #include.
+
+A file of room R may include "X/..." only when X is R, or stands behind R in the table. A header that ends in
+_priv.h stays inside its room. Only common/wire may include grpc, only rooms that list SQLite may
+include sqlite3.h. Prints each broken edge; exit 1 when there is one.
+"""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
+SYSTEM_RULES = {"grpc": {"common/wire"}, "sqlite3.h": None}
+
+
+def room_table():
+    text = (ROOT / "CMakeLists.txt").read_text()
+    rooms, libs = {}, {}
+    for match in re.finditer(r"rs_room\(\s*(\S+)([^)]*)\)", text):
+        words = match.group(2).split()
+        mode, lists = None, {"ROOMS": set(), "LIBS": set()}
+        for word in words:
+            if word in lists:
+                mode = word
+            elif mode:
+                lists[mode].add(word)
+        rooms[match.group(1)] = lists["ROOMS"]
+        libs[match.group(1)] = lists["LIBS"]
+    return rooms, libs
+
+
+def room_of(path, rooms):
+    best = None
+    for room in rooms:
+        if path.startswith(room + "/") and (best is None or len(room) > len(best)):
+            best = room
+    return best
+
+
+def check(path, rooms, libs):
+    relative = path.relative_to(ROOT).as_posix()
+    room = room_of(relative, rooms)
+    if room is None:
+        return
+    for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        ours, system = match.groups()
+        where = f"{relative}:{number}"
+        if system:
+            if system.startswith("grpc") and room not in SYSTEM_RULES["grpc"]:
+                yield f"{where}: only common/wire may include <{system}>"
+            if system == "sqlite3.h" and not any("SQLITE" in lib for lib in libs[room]):
+                yield f"{where}: room {room} does not list SQLite"
+            continue
+        target = room_of(ours, rooms)
+        if target is None:
+            if not ours.startswith(("proto/", "tests/")) or ours.startswith("tests/"):
+                yield f'{where}: "{ours}" is in no room'
+            continue
+        if target == room:
+            continue
+        if target not in rooms[room]:
+            yield f"{where}: {room} may not look at {target}"
+        if ours.endswith("_priv.h"):
+            yield f"{where}: {ours} is private to {target}"
+
+
+def main():
+    rooms, libs = room_table()
+    broken = []
+    for folder in ("common", "collector", "aggregator"):
+        for path in sorted((ROOT / folder).rglob("*.[ch]")):
+            broken += check(path, rooms, libs)
+    for line in broken:
+        print(line)
+    print(f"layers: {len(rooms)} rooms, {len(broken)} broken edges")
+    return 1 if broken else 0
+
+
+sys.exit(main())
