@@ -26,16 +26,16 @@ enum rs_coverage { RS_COVERAGE_EXACT, RS_COVERAGE_PARTIAL };
 
 /* One operation of the job: a collective, a send with its recv, or one unmatched row. In OpId order. */
 struct rs_job_op {
-    int64_t step;           /* RS_STEP_NONE: outside every step */
-    uint32_t group;         /* index into groups; RS_NO_GROUP: empty */
-    uint8_t type;           /* enum rs_op_type; of a matched send/recv pair RS_OP_SEND; rows keep their own */
+    int64_t step;   /* RS_STEP_NONE: outside every step */
+    uint32_t group; /* index into groups; RS_NO_GROUP: empty */
+    uint8_t type; /* enum rs_op_type; of a matched send/recv pair RS_OP_SEND; rows keep their own */
     bool is_p2p;
     bool is_matched;
     int64_t seq;            /* -1: unmatched, empty cell */
     int32_t last_rank;      /* -1: empty cell */
     int64_t ranks_expected; /* -1: empty cell */
     uint8_t coverage;       /* enum rs_coverage */
-    bool has_wait;          /* false: members in different clock domains; Wait, Transfer, LastRank empty */
+    bool has_wait; /* false: members in different clock domains; Wait, Transfer, LastRank empty */
     size_t row_first, row_count; /* rows, sorted by rank */
 };
 
@@ -52,9 +52,9 @@ struct rs_job_link {
     int32_t src, dst;
     const char *transport; /* lives in a summary's strings; "UNKNOWN" */
     int64_t bytes, count;
-    rs_dur busy;           /* sum of transfer times counted */
+    rs_dur busy;               /* sum of transfer times counted */
     double median_bytes_per_s; /* over its messages; 0 unknown */
-    bool is_estimated;     /* from the algorithm's shape, not from records */
+    bool is_estimated;         /* from the algorithm's shape, not from records */
 };
 
 enum rs_finding_kind {
@@ -72,18 +72,30 @@ enum rs_finding_kind {
 };
 const char *rs_finding_kind_text(enum rs_finding_kind kind);
 
-enum rs_confidence { RS_CONFIDENCE_EXACT, RS_CONFIDENCE_BOUNDED, RS_CONFIDENCE_PARTIAL, RS_CONFIDENCE_WEAK };
+enum rs_confidence {
+    RS_CONFIDENCE_EXACT,
+    RS_CONFIDENCE_BOUNDED,
+    RS_CONFIDENCE_PARTIAL,
+    RS_CONFIDENCE_WEAK
+};
 const char *rs_confidence_text(enum rs_confidence confidence);
 
 enum { RS_EVIDENCE_MAX = 6 };
 
 struct rs_finding {
     enum rs_finding_kind kind;
-    enum { RS_WHERE_RANK, RS_WHERE_LINK, RS_WHERE_STAGE, RS_WHERE_HOST, RS_WHERE_GROUP, RS_WHERE_OP } where;
+    enum {
+        RS_WHERE_RANK,
+        RS_WHERE_LINK,
+        RS_WHERE_STAGE,
+        RS_WHERE_HOST,
+        RS_WHERE_GROUP,
+        RS_WHERE_OP
+    } where;
     int32_t rank, src, dst, stage;
-    char *where_text;              /* host, group or op; NULL else */
-    rs_dur cost_ns_per_step;       /* mean over all complete steps */
-    double share;                  /* cost / mean step time */
+    char *where_text;                /* host, group or op; NULL else */
+    rs_dur cost_ns_per_step;         /* mean over all complete steps */
+    double share;                    /* cost / mean step time */
     char *evidence[RS_EVIDENCE_MAX]; /* sentences with figures */
     size_t evidence_count;
     enum rs_confidence confidence;
@@ -93,11 +105,11 @@ struct rs_finding {
 struct rs_job_rank {
     int32_t rank;
     uint32_t summary;
-    int64_t ops_last;         /* operations in which it was LastRank (more than one member) */
-    rs_dur caused_wait;       /* sum of the others' Wait in those */
-    rs_dur own_wait;          /* sum of its Wait over all rows */
-    rs_dur p2p_wait;          /* of these, point-to-point and batches: per step in step_p2p_wait */
-    bool takes_part;          /* false: lost its time base; not matched */
+    int64_t ops_last;   /* operations in which it was LastRank (more than one member) */
+    rs_dur caused_wait; /* sum of the others' Wait in those */
+    rs_dur own_wait;    /* sum of its Wait over all rows */
+    rs_dur p2p_wait;    /* of these, point-to-point and batches: per step in step_p2p_wait */
+    bool takes_part;    /* false: lost its time base; not matched */
 };
 
 struct rs_analysis_options {
@@ -119,14 +131,14 @@ struct rs_analysis {
     size_t op_count;
     struct rs_job_row *rows; /* sorted by op, rank */
     size_t row_count;
-    rs_dur *step_p2p_wait;   /* [sum over summaries of step_count], see rs_analysis_p2p_wait() */
+    rs_dur *step_p2p_wait;     /* [sum over summaries of step_count], see rs_analysis_p2p_wait() */
     struct rs_job_link *links; /* sorted by src, dst */
     size_t link_count;
 
-    bool one_clock;           /* all ranks that take part share a clock domain */
-    bool clock_was_assumed;   /* only by the option, or by files without host that fit */
-    rs_dur mean_step_ns;      /* over complete steps of all ranks; 0 unknown */
-    int64_t complete_steps;   /* distinct complete steps on all ranks */
+    bool one_clock;              /* all ranks that take part share a clock domain */
+    bool clock_was_assumed;      /* only by the option, or by files without host that fit */
+    rs_dur mean_step_ns;         /* over complete steps of all ranks; 0 unknown */
+    int64_t complete_steps;      /* distinct complete steps on all ranks */
     struct rs_finding *findings; /* by cost, descending */
     size_t finding_count;
     char *no_finding_because; /* NULL when there are findings */
@@ -143,6 +155,7 @@ RS_MUST_CHECK enum rs_status rs_analysis_new(const struct rs_summary *const *sum
 void rs_analysis_free(struct rs_analysis **analysis_p);
 
 /* Sum of Wait of point-to-point rows and batches that belong to step row `step_index` of a summary. */
-rs_dur rs_analysis_p2p_wait(const struct rs_analysis *analysis, size_t summary_index, size_t step_index);
+rs_dur rs_analysis_p2p_wait(const struct rs_analysis *analysis, size_t summary_index,
+                            size_t step_index);
 
 #endif

@@ -21,7 +21,8 @@ RS_MUST_CHECK enum rs_status rs_source_stream_init(struct rs_source_stream *stre
 void rs_source_stream_fini(struct rs_source_stream *stream);
 
 enum rs_source_flag {
-    RS_SOURCE_LOSSLESS = 1, /* fill `extra`, flows, metadata rows and info.metadata too (for chunks);
+    RS_SOURCE_LOSSLESS =
+        1, /* fill `extra`, flows, metadata rows and info.metadata too (for chunks);
                              * without it only what rs_reduce needs is kept, which is faster */
 };
 

@@ -38,8 +38,8 @@ void rs_buf_u8(struct rs_buf *buf, uint8_t value);
 void rs_buf_u16(struct rs_buf *buf, uint16_t value);
 void rs_buf_u32(struct rs_buf *buf, uint32_t value);
 void rs_buf_u64(struct rs_buf *buf, uint64_t value);
-void rs_buf_varint(struct rs_buf *buf, uint64_t value);  /* LEB128, 1 to 10 bytes */
-void rs_buf_zigzag(struct rs_buf *buf, int64_t value);   /* zigzag, then LEB128 */
+void rs_buf_varint(struct rs_buf *buf, uint64_t value); /* LEB128, 1 to 10 bytes */
+void rs_buf_zigzag(struct rs_buf *buf, int64_t value);  /* zigzag, then LEB128 */
 
 /* The bytes as a NUL-terminated string; "" when the buffer failed. Valid until the next append. */
 const char *rs_buf_text(struct rs_buf *buf);

@@ -16,7 +16,7 @@ void rs_check_on_fail(rs_check_fail_fn *fail);
 _Noreturn void rs_check_failed(const char *expression, const char *file, int line,
                                const char *function);
 
-#define RS_CHECK(expression) \
+#define RS_CHECK(expression)                                                                       \
     ((expression) ? (void)0 : rs_check_failed(#expression, __FILE__, __LINE__, __func__))
 
 #ifdef NDEBUG

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/digest.h"
 
+#include <openssl/evp.h>
+
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>

@@ -4,8 +4,8 @@
 const char *rs_status_name(enum rs_status status)
 {
     switch (status) {
-#define X(code, value, text) \
-    case code: \
+#define X(code, value, text)                                                                       \
+    case code:                                                                                     \
         return #code;
         RS_STATUS_LIST(X)
 #undef X
@@ -16,8 +16,8 @@ const char *rs_status_name(enum rs_status status)
 const char *rs_status_text(enum rs_status status)
 {
     switch (status) {
-#define X(code, value, text) \
-    case code: \
+#define X(code, value, text)                                                                       \
+    case code:                                                                                     \
         return text;
         RS_STATUS_LIST(X)
 #undef X

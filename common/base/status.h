@@ -37,7 +37,7 @@ enum rs_status {
 
 /* The result of a function so marked must be looked at. */
 #define RS_MUST_CHECK __attribute__((warn_unused_result))
-#define RS_PRINTF(format_index, first_argument) \
+#define RS_PRINTF(format_index, first_argument)                                                    \
     __attribute__((format(printf, format_index, first_argument)))
 
 /* The code's own spelling ("RS_IO") and its sentence. Never NULL. */

@@ -9,8 +9,8 @@
 const char *rs_kind_text(enum rs_kind kind)
 {
     switch (kind) {
-#define X(name, code, text, is_device_work, sentence) \
-    case RS_KIND_##name: \
+#define X(name, code, text, is_device_work, sentence)                                              \
+    case RS_KIND_##name:                                                                           \
         return text;
 #include "common/event/event_kinds.def"
 #undef X
@@ -23,8 +23,8 @@ const char *rs_kind_text(enum rs_kind kind)
 bool rs_kind_is_device_work(enum rs_kind kind)
 {
     switch (kind) {
-#define X(name, code, text, is_device_work, sentence) \
-    case RS_KIND_##name: \
+#define X(name, code, text, is_device_work, sentence)                                              \
+    case RS_KIND_##name:                                                                           \
         return (is_device_work) != 0;
 #include "common/event/event_kinds.def"
 #undef X
@@ -54,24 +54,24 @@ const char *rs_rank_source_text(enum rs_rank_source source)
 }
 
 /* Every column once: (member, "none" value). */
-#define BATCH_COLUMNS(X) \
-    X(kind, RS_KIND_OTHER) \
-    X(flags, 0) \
-    X(phase, 0) \
-    X(category, RS_STR_NONE) \
-    X(name, RS_STR_EMPTY) \
-    X(lane, 0) \
-    X(start, 0) \
-    X(end, 0) \
-    X(correlation, -1) \
-    X(external_id, -1) \
-    X(bytes, -1) \
-    X(cpu_ns, -1) \
-    X(input_dims, RS_STR_NONE) \
-    X(input_types, RS_STR_NONE) \
-    X(concrete_inputs, RS_STR_NONE) \
-    X(comm, RS_NO_COMM) \
-    X(extra_offset, 0) \
+#define BATCH_COLUMNS(X)                                                                           \
+    X(kind, RS_KIND_OTHER)                                                                         \
+    X(flags, 0)                                                                                    \
+    X(phase, 0)                                                                                    \
+    X(category, RS_STR_NONE)                                                                       \
+    X(name, RS_STR_EMPTY)                                                                          \
+    X(lane, 0)                                                                                     \
+    X(start, 0)                                                                                    \
+    X(end, 0)                                                                                      \
+    X(correlation, -1)                                                                             \
+    X(external_id, -1)                                                                             \
+    X(bytes, -1)                                                                                   \
+    X(cpu_ns, -1)                                                                                  \
+    X(input_dims, RS_STR_NONE)                                                                     \
+    X(input_types, RS_STR_NONE)                                                                    \
+    X(concrete_inputs, RS_STR_NONE)                                                                \
+    X(comm, RS_NO_COMM)                                                                            \
+    X(extra_offset, 0)                                                                             \
     X(extra_length, 0)
 
 enum rs_status rs_batch_init(struct rs_batch *batch, const struct rs_strtab *strings,
@@ -79,8 +79,8 @@ enum rs_status rs_batch_init(struct rs_batch *batch, const struct rs_strtab *str
 {
     *batch = (struct rs_batch){.strings = strings, .lanes = lanes, .capacity = capacity};
     bool failed = false;
-#define X(column, none) \
-    batch->column = rs_mem_calloc(capacity, sizeof *batch->column); \
+#define X(column, none)                                                                            \
+    batch->column = rs_mem_calloc(capacity, sizeof *batch->column);                                \
     failed |= !batch->column;
     BATCH_COLUMNS(X)
 #undef X
@@ -160,8 +160,8 @@ enum rs_status rs_batch_extra(struct rs_batch *batch, size_t row, const char *te
     RS_CHECK(batch->extra_offset[row] + batch->extra_length[row] == batch->extra_bytes);
     if (length > UINT32_MAX - batch->extra_bytes)
         return RS_LIMIT;
-    const enum rs_status status = rs_mem_grow((void **)&batch->extra, &batch->extra_capacity,
-                                              batch->extra_bytes + length, 1);
+    const enum rs_status status =
+        rs_mem_grow((void **)&batch->extra, &batch->extra_capacity, batch->extra_bytes + length, 1);
     if (status != RS_OK)
         return status;
     if (length)
@@ -215,7 +215,8 @@ enum rs_status rs_batch_check(const struct rs_batch *batch, struct rs_err *err)
             !is_string(batch, comm->group_name) || !is_string(batch, comm->group_description) ||
             !is_string(batch, comm->group_ranks) || !is_string(batch, comm->in_split) ||
             !is_string(batch, comm->out_split) || !is_string(batch, comm->transport))
-            return rs_err_set(err, RS_FORMAT, "communication row %zu of a batch has a bad string", i);
+            return rs_err_set(err, RS_FORMAT, "communication row %zu of a batch has a bad string",
+                              i);
     }
     return RS_OK;
 }

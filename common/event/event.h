@@ -45,22 +45,24 @@ enum rs_kind {
     RS_KIND_COUNT
 };
 
-const char *rs_kind_text(enum rs_kind kind);     /* the profiler's own word for it */
-bool rs_kind_is_device_work(enum rs_kind kind);  /* counts as computing, communication or memory */
+const char *rs_kind_text(enum rs_kind kind);    /* the profiler's own word for it */
+bool rs_kind_is_device_work(enum rs_kind kind); /* counts as computing, communication or memory */
 
 enum rs_event_flag {
-    RS_EVENT_UNFINISHED = 1, /* `finished: false`: start is valid, end is where the recording stopped */
-    RS_EVENT_NO_END = 2,     /* the row has no duration by nature (instant, flow, metadata) */
-    RS_EVENT_DURATION_CLAMPED = 4, /* the source had a negative or overflowing duration: end = start */
+    RS_EVENT_UNFINISHED =
+        1,               /* `finished: false`: start is valid, end is where the recording stopped */
+    RS_EVENT_NO_END = 2, /* the row has no duration by nature (instant, flow, metadata) */
+    RS_EVENT_DURATION_CLAMPED =
+        4, /* the source had a negative or overflowing duration: end = start */
 };
 
 enum rs_lane_kind { RS_LANE_HOST, RS_LANE_DEVICE, RS_LANE_OTHER };
 
 struct rs_lane {
-    uint8_t kind;       /* enum rs_lane_kind */
-    int32_t device;     /* device index; -1 on host lanes */
-    int64_t process;    /* pid on host lanes, device on device lanes */
-    int64_t thread;     /* tid on host lanes, stream on device lanes */
+    uint8_t kind;        /* enum rs_lane_kind */
+    int32_t device;      /* device index; -1 on host lanes */
+    int64_t process;     /* pid on host lanes, device on device lanes */
+    int64_t thread;      /* tid on host lanes, stream on device lanes */
     rs_str process_text; /* for "Spans", "Traces", "": the text; else RS_STR_NONE */
     rs_str thread_text;
 };
@@ -87,22 +89,23 @@ enum rs_comm_has {
 };
 
 struct rs_comm {
-    uint32_t has;            /* enum rs_comm_has: which numbers are valid */
-    rs_str collective;       /* "Collective name" as written; native: the op type's name */
-    rs_str dtype;            /* c10 name: "Float", "BFloat16", ... */
-    rs_str group_name;       /* "Process Group Name" */
+    uint32_t has;      /* enum rs_comm_has: which numbers are valid */
+    rs_str collective; /* "Collective name" as written; native: the op type's name */
+    rs_str dtype;      /* c10 name: "Float", "BFloat16", ... */
+    rs_str group_name; /* "Process Group Name" */
     rs_str group_description;
-    rs_str group_ranks;      /* text "[0, 1, ...]", may be cut: "[0, ..., 29, ...]" */
+    rs_str group_ranks; /* text "[0, 1, ...]", may be cut: "[0, ..., 29, ...]" */
     rs_str in_split, out_split;
-    rs_str transport;        /* native: "TCP", "UNIX", "NVLINK", ...; else RS_STR_NONE */
+    rs_str transport;              /* native: "TCP", "UNIX", "NVLINK", ...; else RS_STR_NONE */
     int64_t in_nelems, out_nelems; /* elements */
     int64_t group_size;
-    int64_t src, dst;        /* global ranks: "Src Rank", "Dst Rank"; native tasks: the two ends */
-    int64_t rank;            /* "Rank" of record_param_comms: rank in the group, for p2p the peer's in the group */
+    int64_t src, dst; /* global ranks: "Src Rank", "Dst Rank"; native tasks: the two ends */
+    int64_t
+        rank; /* "Rank" of record_param_comms: rank in the group, for p2p the peer's in the group */
     int64_t global_start, global_stride; /* "Global rank start", "Global rank stride" */
-    int64_t seq;             /* framework sequence number */
-    uint64_t comms_id;       /* "Comms Id" */
-    int64_t bytes;           /* native: message bytes as contracts section 5 defines them */
+    int64_t seq;                         /* framework sequence number */
+    uint64_t comms_id;                   /* "Comms Id" */
+    int64_t bytes; /* native: message bytes as contracts section 5 defines them */
 };
 
 #define RS_NO_COMM UINT32_MAX
@@ -113,13 +116,13 @@ struct rs_batch {
 
     size_t count;
     size_t capacity;
-    uint8_t *kind;       /* enum rs_kind */
-    uint8_t *flags;      /* enum rs_event_flag */
-    uint8_t *phase;      /* the Chrome phase letter: 'X', 'M', 'i', 's', 'f', 'C', ... native: 0 */
-    rs_str *category;    /* "cat" as written ("kernel", "Kernel"); RS_STR_NONE when absent */
+    uint8_t *kind;    /* enum rs_kind */
+    uint8_t *flags;   /* enum rs_event_flag */
+    uint8_t *phase;   /* the Chrome phase letter: 'X', 'M', 'i', 's', 'f', 'C', ... native: 0 */
+    rs_str *category; /* "cat" as written ("kernel", "Kernel"); RS_STR_NONE when absent */
     rs_str *name;
-    uint32_t *lane;      /* index into lanes */
-    rs_ns *start;        /* from the time base */
+    uint32_t *lane; /* index into lanes */
+    rs_ns *start;   /* from the time base */
     rs_ns *end;
     int64_t *correlation; /* launch <-> device work; flows: the flow id; -1 none */
     int64_t *external_id; /* "External id"; -1 none */
@@ -128,8 +131,9 @@ struct rs_batch {
     rs_str *input_dims;   /* JSON text of the arg's value as written; RS_STR_NONE none */
     rs_str *input_types;
     rs_str *concrete_inputs;
-    uint32_t *comm;       /* index into comms, or RS_NO_COMM */
-    uint32_t *extra_offset; /* into extra: JSON members "k": v, comma separated, of `args` that have */
+    uint32_t *comm; /* index into comms, or RS_NO_COMM */
+    uint32_t
+        *extra_offset; /* into extra: JSON members "k": v, comma separated, of `args` that have */
     uint32_t *extra_length; /* no column; a row's other top-level members follow a '\n' */
 
     struct rs_comm *comms;
@@ -191,22 +195,23 @@ struct rs_drop {
 
 /* What a source knows of the whole recording, complete when its last batch was poured. */
 struct rs_trace_info {
-    int32_t rank;             /* -1: no rank */
+    int32_t rank; /* -1: no rank */
     enum rs_rank_source rank_source;
-    int32_t world_size;       /* -1 unknown */
-    rs_str host;              /* RS_STR_NONE unknown */
-    rs_str trace_id;          /* RS_STR_NONE none */
-    rs_str backend;           /* "nccl", "gloo", "native", ...; RS_STR_NONE unknown */
-    rs_str generation;        /* format generation in words, for the manifest: "kineto ns, base at head" */
-    rs_str metadata;          /* lossless: the top-level members that are not events, as JSON text {...}; else RS_STR_NONE */
-    bool has_time_base;       /* false: truncated before the base was read; times are only relative */
-    rs_ns base_ns;            /* Unix epoch ns of time 0 of the batches */
-    bool is_partial;          /* truncated or damaged: what was whole was poured */
-    rs_str partial_reason;    /* sentence with file and byte offset; RS_STR_NONE */
-    int64_t events_read;      /* X rows, the Trace row too */
-    int64_t rows_read;        /* all rows of any phase */
-    int64_t input_bytes;      /* of the file */
-    int64_t raw_bytes;        /* after inflating */
+    int32_t world_size; /* -1 unknown */
+    rs_str host;        /* RS_STR_NONE unknown */
+    rs_str trace_id;    /* RS_STR_NONE none */
+    rs_str backend;     /* "nccl", "gloo", "native", ...; RS_STR_NONE unknown */
+    rs_str generation; /* format generation in words, for the manifest: "kineto ns, base at head" */
+    rs_str
+        metadata; /* lossless: the top-level members that are not events, as JSON text {...}; else RS_STR_NONE */
+    bool has_time_base;    /* false: truncated before the base was read; times are only relative */
+    rs_ns base_ns;         /* Unix epoch ns of time 0 of the batches */
+    bool is_partial;       /* truncated or damaged: what was whole was poured */
+    rs_str partial_reason; /* sentence with file and byte offset; RS_STR_NONE */
+    int64_t events_read;   /* X rows, the Trace row too */
+    int64_t rows_read;     /* all rows of any phase */
+    int64_t input_bytes;   /* of the file */
+    int64_t raw_bytes;     /* after inflating */
     struct rs_group_info *groups;
     size_t group_count;
     size_t group_capacity;
@@ -217,8 +222,9 @@ struct rs_trace_info {
 
 void rs_trace_info_init(struct rs_trace_info *info); /* every member at its "unknown" */
 void rs_trace_info_fini(struct rs_trace_info *info);
-RS_MUST_CHECK enum rs_status rs_trace_info_drop(struct rs_trace_info *info, struct rs_strtab *strings,
-                                                const char *reason, int64_t count);
+RS_MUST_CHECK enum rs_status rs_trace_info_drop(struct rs_trace_info *info,
+                                                struct rs_strtab *strings, const char *reason,
+                                                int64_t count);
 
 /* Where a source pours. `batch` is lent until the function returns. A status < 0 stops the source,
  * which returns it. */

@@ -56,42 +56,43 @@ const char *rs_step_origin_text(enum rs_step_origin origin); /* "none", "profile
 struct rs_device_row {
     int32_t device;
     rs_ns window_start, window_end; /* first device start, last device end */
-    rs_dur busy;          /* union of computing, communication and memory */
-    rs_dur computing;     /* union of each class */
+    rs_dur busy;                    /* union of computing, communication and memory */
+    rs_dur computing;               /* union of each class */
     rs_dur communication;
     rs_dur memory;
-    rs_dur overlapped;    /* |computing and communication| */
+    rs_dur overlapped; /* |computing and communication| */
 };
 
 /* One step on one device. The official figures: ascend reference section 3.3; contracts section 4. */
 struct rs_step_row {
     int64_t step;
     int32_t device;
-    bool is_partial;      /* its end is not in the recording: stays out of means */
-    bool has_work;        /* any computing or communication was counted in it */
+    bool is_partial; /* its end is not in the recording: stays out of means */
+    bool has_work;   /* any computing or communication was counted in it */
     rs_ns host_start, host_end;
     rs_dur computing, communication_not_overlapped, overlapped, communication, free, stage, bubble,
         communication_not_overlapped_exclude_receive, preparing;
     /* step_breakdown.csv; the six add up to window_end - window_start */
     rs_ns window_start, window_end;
     rs_dur window_computing, window_exposed, window_memory, idle_head, idle_inside, idle_tail;
-    int64_t cpu_ns;       /* CPU time inside its native ops; -1 unknown */
+    int64_t cpu_ns; /* CPU time inside its native ops; -1 unknown */
 };
 
 enum rs_op_flag {
-    RS_OP_UNFINISHED = 1,  /* start valid; end clamped to the recording's end; transfer unknown */
-    RS_OP_ON_DEVICE = 2,   /* a device's operation (rendezvous sends), not the host's */
-    RS_OP_NO_CALL = 4,     /* a communication kernel without a call: stays unmatched, group empty */
+    RS_OP_UNFINISHED = 1, /* start valid; end clamped to the recording's end; transfer unknown */
+    RS_OP_ON_DEVICE = 2,  /* a device's operation (rendezvous sends), not the host's */
+    RS_OP_NO_CALL = 4,    /* a communication kernel without a call: stays unmatched, group empty */
     RS_OP_PEER_IN_GROUP = 8, /* `peer` is the rank within the group, not the global one */
     RS_OP_ROOT_IN_GROUP = 16,
-    RS_OP_IS_BATCH = 32,   /* a coalesced point-to-point batch */
+    RS_OP_IS_BATCH = 32, /* a coalesced point-to-point batch */
 };
 
 #define RS_NO_GROUP UINT32_MAX
 
 /* One communication operation as this rank saw it. */
 struct rs_comm_op {
-    int64_t step;          /* of the call that launched it, else the first window that holds its start; RS_STEP_NONE */
+    int64_t
+        step; /* of the call that launched it, else the first window that holds its start; RS_STEP_NONE */
     uint8_t type;          /* enum rs_op_type */
     uint8_t flags;         /* enum rs_op_flag */
     int32_t device;        /* -1 on the host */
@@ -103,13 +104,15 @@ struct rs_comm_op {
     int64_t bytes;         /* contracts section 5; -1 unknown */
     int64_t seq;           /* framework's sequence number; -1 none */
     uint64_t comms_id;     /* framework's id, equal on all ranks of a collective; 0 none */
-    uint64_t shape_hash;   /* of dtype and message shape; 0 unknown; equal on all members where the op is symmetric */
-    int64_t call_order;    /* position of the call among all communication calls of this rank, from 0 */
-    rs_ns call_start;      /* host time of the call; = start when unknown */
-    rs_ns start, end;      /* device (or worker thread) time */
-    rs_str name;           /* kernel or annotation name as recorded */
-    rs_str transport;      /* "NVLINK", "NET", "TCP", ... only when known; RS_STR_NONE */
-    rs_str op_text;        /* vendor's own op name where one exists; RS_STR_NONE */
+    uint64_t
+        shape_hash; /* of dtype and message shape; 0 unknown; equal on all members where the op is symmetric */
+    int64_t
+        call_order;   /* position of the call among all communication calls of this rank, from 0 */
+    rs_ns call_start; /* host time of the call; = start when unknown */
+    rs_ns start, end; /* device (or worker thread) time */
+    rs_str name;      /* kernel or annotation name as recorded */
+    rs_str transport; /* "NVLINK", "NET", "TCP", ... only when known; RS_STR_NONE */
+    rs_str op_text;   /* vendor's own op name where one exists; RS_STR_NONE */
     uint32_t task_first, task_count; /* its hops in tasks[] */
 };
 
