@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/args.h"
+
+#include "common/base/check.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ITEMS_MAX = 48, HELP_CODE = 1000, LONG_CODE = 1001 };
+
+enum rs_status rs_args_int(const char *text, int64_t min, int64_t max, int64_t *value_p)
+{
+    char *end = NULL;
+    errno = 0;
+    const long long value = strtoll(text, &end, 10);
+    if (errno || end == text || *end || value < min || value > max)
+        return RS_INVALID;
+    *value_p = value;
+    return RS_OK;
+}
+
+struct suffix {
+    const char *text;
+    int64_t factor;
+};
+
+/* NUMBER SUFFIX with a decimal number; exact enough for settings, refused when it does not fit. */
+static enum rs_status scaled(const char *text, const struct suffix *suffixes, size_t count,
+                             int64_t *value_p)
+{
+    char *end = NULL;
+    errno = 0;
+    const double number = strtod(text, &end);
+    if (errno || end == text || !isfinite(number) || number < 0)
+        return RS_INVALID;
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(end, suffixes[i].text) != 0)
+            continue;
+        const double value = number * (double)suffixes[i].factor;
+        if (value >= 9e18)
+            return RS_INVALID;
+        *value_p = (int64_t)llround(value);
+        return RS_OK;
+    }
+    return RS_INVALID;
+}
+
+enum rs_status rs_args_duration(const char *text, int64_t *ns_p)
+{
+    static const struct suffix units[] = {
+        {"", 1000000000}, {"s", 1000000000},  {"ms", 1000000},      {"us", 1000},
+        {"ns", 1},        {"m", 60000000000}, {"min", 60000000000}, {"h", 3600000000000},
+    };
+    return scaled(text, units, sizeof units / sizeof units[0], ns_p);
+}
+
+enum rs_status rs_args_size(const char *text, int64_t *bytes_p)
+{
+    static const struct suffix units[] = {
+        {"", 1},
+        {"B", 1},
+        {"kB", 1000},
+        {"KB", 1000},
+        {"MB", 1000000},
+        {"GB", 1000000000},
+        {"TB", 1000000000000},
+        {"K", 1 << 10},
+        {"KiB", 1 << 10},
+        {"M", 1 << 20},
+        {"MiB", 1 << 20},
+        {"G", 1 << 30},
+        {"GiB", 1 << 30},
+        {"TiB", (int64_t)1 << 40},
+    };
+    return scaled(text, units, sizeof units / sizeof units[0], bytes_p);
+}
+
+enum rs_status rs_args_percent(const char *text, double *fraction_p)
+{
+    char *end = NULL;
+    errno = 0;
+    const double number = strtod(text, &end);
+    if (errno || end == text || !isfinite(number) || number < 0)
+        return RS_INVALID;
+    if (*end && strcmp(end, "%") != 0)
+        return RS_INVALID;
+    *fraction_p = number / 100;
+    return RS_OK;
+}
+
+static enum rs_status store(const struct rs_arg *item, const char *text, const char *said_by,
+                            struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    switch (item->kind) {
+    case RS_ARG_FLAG:
+        *(bool *)item->target = true;
+        return RS_OK;
+    case RS_ARG_TEXT:
+        *(const char **)item->target = text;
+        return RS_OK;
+    case RS_ARG_LIST: {
+        struct rs_arg_list *list = item->target;
+        if (list->count == RS_ARG_LIST_MAX)
+            return rs_err_set(err, RS_INVALID, "%s: at most %d times", said_by, RS_ARG_LIST_MAX);
+        list->items[list->count++] = text;
+        return RS_OK;
+    }
+    case RS_ARG_INT: {
+        const bool any = item->min == 0 && item->max == 0;
+        status = rs_args_int(text, any ? INT64_MIN : item->min, any ? INT64_MAX : item->max,
+                             item->target);
+        if (status != RS_OK && !any)
+            return rs_err_set(err, RS_INVALID,
+                              "%s wants a whole number from %" PRId64 " to %" PRId64 ", not \"%s\"",
+                              said_by, item->min, item->max, text);
+        break;
+    }
+    case RS_ARG_DURATION:
+        status = rs_args_duration(text, item->target);
+        break;
+    case RS_ARG_SIZE:
+        status = rs_args_size(text, item->target);
+        break;
+    case RS_ARG_PERCENT:
+        status = rs_args_percent(text, item->target);
+        break;
+    }
+    if (status == RS_OK)
+        return RS_OK;
+    static const char *const wanted[] = {"",
+                                         "",
+                                         "",
+                                         "a whole number",
+                                         "a duration such as 5s or 200ms",
+                                         "a size such as 64MiB",
+                                         "a percentage such as 5%"};
+    return rs_err_set(err, RS_INVALID, "%s wants %s, not \"%s\"", said_by, wanted[item->kind],
+                      text);
+}
+
+static void build_tables(const struct rs_args *args, struct option *longs, char *shorts)
+{
+    size_t n = 0;
+    *shorts++ = ':'; /* we word the errors ourselves */
+    for (size_t i = 0; i < args->count; i++) {
+        const bool has_value = args->items[i].kind != RS_ARG_FLAG;
+        longs[n++] = (struct option){.name = args->items[i].name,
+                                     .has_arg = has_value ? required_argument : no_argument,
+                                     .val = LONG_CODE + (int)i};
+        if (args->items[i].letter) {
+            *shorts++ = args->items[i].letter;
+            if (has_value)
+                *shorts++ = ':';
+        }
+    }
+    longs[n++] = (struct option){.name = "help", .has_arg = no_argument, .val = HELP_CODE};
+    longs[n] = (struct option){0};
+    *shorts++ = 'h';
+    *shorts = '\0';
+}
+
+static const struct rs_arg *item_of(const struct rs_args *args, int code)
+{
+    if (code >= LONG_CODE && (size_t)(code - LONG_CODE) < args->count)
+        return &args->items[code - LONG_CODE];
+    for (size_t i = 0; i < args->count; i++)
+        if (args->items[i].letter && args->items[i].letter == code)
+            return &args->items[i];
+    return NULL;
+}
+
+static enum rs_status from_environment(const struct rs_args *args, const bool *was_given,
+                                       struct rs_err *err)
+{
+    for (size_t i = 0; i < args->count; i++) {
+        const struct rs_arg *item = &args->items[i];
+        const char *text = item->environment && !was_given[i] ? getenv(item->environment) : NULL;
+        if (!text || !*text)
+            continue;
+        const enum rs_status status = store(item, text, item->environment, err);
+        if (status != RS_OK)
+            return status;
+    }
+    return RS_OK;
+}
+
+enum rs_status rs_args_parse(const struct rs_args *args, int argc, char **argv, int *first_p,
+                             struct rs_err *err)
+{
+    struct option longs[ITEMS_MAX + 2];
+    char shorts[2 * ITEMS_MAX + 4];
+    bool was_given[ITEMS_MAX] = {false};
+    RS_CHECK(args->count <= ITEMS_MAX);
+    build_tables(args, longs, shorts);
+    optind = 0; /* glibc: start afresh */
+    opterr = 0;
+    for (;;) {
+        const int code = getopt_long(argc, argv, shorts, longs, NULL);
+        if (code == -1)
+            break;
+        if (code == HELP_CODE || code == 'h') {
+            rs_args_help(args);
+            return RS_END;
+        }
+        const char *word = argv[optind > 0 ? optind - 1 : 0];
+        if (code == ':')
+            return rs_err_set(err, RS_INVALID, "%s needs a value; see rankscope %s --help", word,
+                              args->verb);
+        const struct rs_arg *item = code == '?' ? NULL : item_of(args, code);
+        if (!item)
+            return rs_err_set(err, RS_INVALID, "there is no option %s; see rankscope %s --help",
+                              word, args->verb);
+        char said_by[64];
+        (void)snprintf(said_by, sizeof said_by, "--%s", item->name);
+        const enum rs_status status = store(item, optarg, said_by, err);
+        if (status != RS_OK)
+            return status;
+        was_given[item - args->items] = true;
+    }
+    const enum rs_status status = from_environment(args, was_given, err);
+    if (status == RS_OK)
+        *first_p = optind;
+    return status;
+}
+
+enum { HELP_INDENT = 29, HELP_WIDTH = 88 };
+
+/* `text` in lines of at most HELP_WIDTH, the second and later ones indented. */
+static void print_wrapped(const char *text, int column, int indent)
+{
+    while (*text) {
+        const size_t word = strcspn(text, " ");
+        if (column + (int)word > HELP_WIDTH && column > indent) {
+            printf("\n%*s", indent, "");
+            column = indent;
+        }
+        printf("%.*s", (int)word, text);
+        column += (int)word;
+        text += word;
+        if (*text == ' ') {
+            text++;
+            if (column < HELP_WIDTH) {
+                putchar(' ');
+                column++;
+            }
+        }
+    }
+    putchar('\n');
+}
+
+static void print_item(const struct rs_arg *item)
+{
+    char left[64];
+    const char letter[5] = {item->letter ? '-' : ' ', item->letter ? item->letter : ' ',
+                            item->letter ? ',' : ' ', ' ', '\0'};
+    int used = snprintf(left, sizeof left, "  %s--%s%s%s", letter, item->name,
+                        item->value ? " " : "", item->value ? item->value : "");
+    printf("%s", left);
+    if (used >= HELP_INDENT - 1) {
+        putchar('\n');
+        used = 0;
+    }
+    printf("%*s", HELP_INDENT - used, "");
+    if (!item->environment) {
+        print_wrapped(item->help, HELP_INDENT, HELP_INDENT);
+        return;
+    }
+    char text[512];
+    (void)snprintf(text, sizeof text, "%s [%s]", item->help, item->environment);
+    print_wrapped(text, HELP_INDENT, HELP_INDENT);
+}
+
+void rs_args_help(const struct rs_args *args)
+{
+    printf("usage: rankscope %s [OPTION...]%s%s\n\n", args->verb, *args->operands ? " " : "",
+           args->operands);
+    print_wrapped(args->summary, 0, 0);
+    printf("\noptions:\n");
+    for (size_t i = 0; i < args->count; i++)
+        print_item(&args->items[i]);
+    printf("  -h, --help                 print this and stop\n");
+    if (args->epilogue)
+        printf("\n%s", args->epilogue);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every verb shares: exit codes, the form of a line on stderr, what the terminal can show.
+ */
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum rs_exit rs_exit_of(enum rs_status status)
+{
+    switch (status) {
+    case RS_OK:
+    case RS_END:
+        return RS_EXIT_COMPLETE;
+    case RS_AGAIN:
+    case RS_PARTIAL:
+        return RS_EXIT_PARTIAL;
+    case RS_UNREACHABLE:
+    case RS_TIMEOUT:
+        return RS_EXIT_UNREACHABLE;
+    case RS_REFUSED:
+    case RS_IO:
+    case RS_NOMEM:
+    case RS_LIMIT:
+        return RS_EXIT_REFUSED;
+    case RS_CANCELLED:
+        return RS_EXIT_INTERRUPTED;
+    case RS_FORMAT:
+    case RS_INVALID:
+    case RS_NOTFOUND:
+    case RS_EXISTS:
+    case RS_VERSION:
+        return RS_EXIT_BAD_REQUEST;
+    }
+    return RS_EXIT_BAD_REQUEST;
+}
+
+int rs_cli_fail(const char *verb, const struct rs_err *err)
+{
+    fprintf(stderr, "rankscope %s: %s\n", verb,
+            err->text[0] ? err->text : rs_status_text(err->status));
+    return (int)rs_exit_of(err->status);
+}
+
+void rs_cli_tell(const char *verb, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    for (char *p = text; *p; p++) /* file names must not steer the terminal */
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = '?';
+    fprintf(stderr, "rankscope %s: %s\n", verb, text);
+}
+
+bool rs_cli_wants_colour(FILE *stream)
+{
+    const char *no_colour = getenv("NO_COLOR");
+    const char *terminal = getenv("TERM");
+    if (no_colour && *no_colour)
+        return false;
+    return isatty(fileno(stream)) && terminal && strcmp(terminal, "dumb") != 0;
+}
+
+bool rs_cli_wants_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value)
+            return strstr(value, "UTF-8") || strstr(value, "utf8") || strstr(value, "UTF8") ||
+                   strstr(value, "utf-8");
+    }
+    return false;
+}
+
+unsigned rs_cli_width(FILE *stream)
+{
+    struct winsize size;
+    if (!isatty(fileno(stream)) || ioctl(fileno(stream), TIOCGWINSZ, &size) != 0 || !size.ws_col)
+        return 96;
+    return size.ws_col < 60 ? 60 : size.ws_col > 100 ? 100 : size.ws_col;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The command line: `rankscope VERB [...]`.
+ *
+ * One file per verb, one table of verbs in rankscope.c. A verb is a function with main's
+ * signature (argv[0] is the verb) that returns one of the exit codes below. Results go
+ * to stdout, what is missing or wrong to stderr.
+ */
+#ifndef RS_CLI_CLI_H
+#define RS_CLI_CLI_H
+
+#include "common/base/err.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* Contracts section 2. A bug (failed check) aborts instead. */
+enum rs_exit {
+    RS_EXIT_COMPLETE = 0,
+    RS_EXIT_PARTIAL =
+        1, /* a result, but something is missing: named on stderr and in the manifest */
+    RS_EXIT_BAD_REQUEST = 2, /* bad request or input */
+    RS_EXIT_REFUSED = 3,     /* policy, permission, space */
+    RS_EXIT_UNREACHABLE = 4, /* the aggregator does not answer */
+    RS_EXIT_THRESHOLD = 5,   /* --fail-above was crossed */
+    RS_EXIT_INTERRUPTED = 130,
+};
+
+/* Status of a failure -> exit code. RS_OK is 0, RS_PARTIAL is 1. */
+enum rs_exit rs_exit_of(enum rs_status status);
+
+/* Prints "rankscope VERB: sentence" on stderr and returns the exit code of err->status. */
+int rs_cli_fail(const char *verb, const struct rs_err *err);
+/* A line on stderr in the same form, for what is told but stops nothing. */
+void rs_cli_tell(const char *verb, const char *format, ...) RS_PRINTF(2, 3);
+
+/* Colours and animation are for people: a terminal, NO_COLOR not set, TERM not "dumb". */
+bool rs_cli_wants_colour(FILE *stream);
+/* The stream's locale can show box drawings and blocks. */
+bool rs_cli_wants_utf8(void);
+/* Columns of the terminal, within 60..100; 96 when it is none. */
+unsigned rs_cli_width(FILE *stream);
+
+/* The verbs. */
+int rs_cmd_analyse(int argc, char **argv);
+int rs_cmd_report(int argc, char **argv);
+int rs_cmd_aggregator(int argc, char **argv);
+int rs_cmd_collector(int argc, char **argv);
+int rs_cmd_ranks(int argc, char **argv);
+int rs_cmd_capture(int argc, char **argv);
+int rs_cmd_verify(int argc, char **argv);
+
+struct rs_report_options {
+    bool as_json;             /* report.json on stdout instead of the text */
+    bool is_quiet;            /* nothing on stdout */
+    bool assume_common_clock; /* --assume-common-clock */
+    double fail_above; /* share (fraction) of a finding that makes the exit code 5; < 0: none */
+};
+
+/* Reads a capture directory of the aggregator's store, prints its report on stdout and, unless
+ * `out_dir` is NULL, writes the deliverables there. Returns an exit code; failures were told on stderr. */
+int rs_report_capture(const char *capture_dir, const char *out_dir,
+                      const struct rs_report_options *options);
+
+#endif
