@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which files are profiles, and whose: paths in, one list of inputs out.
+ *
+ *   rs_discover()        PATH... -> a list of inputs, in order of their paths: candidates and skipped ones
+ *   (caller)             rs_kineto_read() of each candidate, any number at a time, any thread
+ *   rs_input_record()    what reading it told; one call per candidate, each input by one thread
+ *   rs_inputs_resolve()  rank and cycle of every input that was read; conflicts; what has to be told
+ *
+ * A rank is known only after reading, because a trace may name it behind its events. Nobody becomes rank 0 in
+ * silence: map, then the file's own metadata, then a pattern of its name, then "the only input",
+ * else RS_INVALID with a sentence that names the file and the two options.
+ */
+#ifndef RS_SOURCE_DISCOVER_H
+#define RS_SOURCE_DISCOVER_H
+
+#include "common/base/buf.h"
+#include "common/event/event.h"
+
+enum { RS_DISCOVER_DEPTH = 8 };
+
+enum rs_input_state {
+    RS_INPUT_CANDIDATE, /* looks like a profile; not read yet */
+    RS_INPUT_WHOLE,     /* read to its end */
+    RS_INPUT_PARTIAL,   /* truncated or damaged; what is whole was read */
+    RS_INPUT_SKIPPED, /* no profile, no rank (the map says so), no events, or replaced by a newer one */
+    RS_INPUT_FAILED, /* looks like a profile and cannot be read */
+};
+const char *rs_input_state_text(enum rs_input_state state); /* "whole", "partial", "skipped", ... */
+
+struct rs_input {
+    char *path;       /* as opened */
+    const char *name; /* base name, inside `path` */
+    const char
+        *relative; /* behind the PATH argument that led here, inside `path`; = name for a file */
+    int64_t size_bytes;
+    enum rs_input_state state;
+    char *reason; /* sentence for skipped, failed and partial; NULL when there is nothing to say */
+    bool is_mapped; /* the map has a line for it: `rank` is settled before reading */
+
+    /* from rs_input_record() */
+    int32_t metadata_rank; /* -1 none */
+    int32_t world_size;    /* -1 unknown */
+    int64_t events_read;
+    bool has_time_base;
+    rs_ns first_ns, last_ns; /* of the events; Unix epoch when has_time_base */
+
+    /* from rs_inputs_resolve(); for a mapped input already from rs_discover() */
+    int32_t rank; /* -1: none (skipped, failed) */
+    enum rs_rank_source rank_source;
+    int32_t cycle; /* 0, 1, ... among the files of this rank, in order of time */
+};
+
+struct rs_inputs {
+    struct rs_input *items; /* by path bytes */
+    size_t count;
+    size_t capacity;
+    char *
+        *told; /* sentences for the person: assumed ranks, missing ranks, conflicts, mixed worlds */
+    size_t told_count;
+    size_t told_capacity;
+    char **patterns; /* further --rank-from patterns */
+    size_t pattern_count;
+    size_t pattern_capacity;
+    bool is_single; /* exactly one candidate was found */
+};
+
+struct rs_discover_options {
+    const char *rank_map_path; /* --rank-map FILE, or NULL */
+    const char *const
+        *rank_from; /* --rank-from PATTERN, text before the number: "node-"; may hold one '*'
+                                   * where the number stands: "host*-gpu" */
+    size_t rank_from_count;
+};
+
+/* Looks for inputs. RS_NOTFOUND: a path does not exist. RS_INVALID: the map is bad, or a pattern is. RS_IO, RS_NOMEM.
+ * An empty list is RS_OK here. `options` may be NULL. On RS_OK inputs_p is initialised. */
+RS_MUST_CHECK enum rs_status rs_discover(const char *const *paths, size_t path_count,
+                                         const struct rs_discover_options *options,
+                                         struct rs_inputs *inputs_p, struct rs_err *err);
+void rs_inputs_fini(struct rs_inputs *inputs); /* of a zeroed struct is allowed */
+
+/* What reading the candidate gave. `status` and `failure` (its sentence) are rs_kineto_read()'s; `info` is
+ * stream->info with strings of `strings`; first and last are of the events as poured, relative to
+ * info->base_ns (the base is added here). Copies what it needs. Different inputs may be recorded by
+ * different threads at the same time. RS_NOMEM. */
+struct rs_input_result {
+    enum rs_status status;
+    const struct rs_err *failure;
+    const struct rs_trace_info *info;
+    const struct rs_strtab *strings;
+    rs_ns first, last;
+};
+RS_MUST_CHECK enum rs_status rs_input_record(struct rs_input *input,
+                                             const struct rs_input_result *result);
+
+/* Settles rank, rank_source and cycle of all inputs that were read, turns those that are no rank into skipped ones
+ * and fills `told`. RS_OK, or RS_INVALID: an input with events has no rank (the sentence names it and
+ * what to give). RS_NOMEM. */
+RS_MUST_CHECK enum rs_status rs_inputs_resolve(struct rs_inputs *inputs, struct rs_err *err);
+
+/* The rank in a file name: the number right after `rank`, `worker` or `device` (any case) with '_', '-' or
+ * nothing between, or where a pattern says; -1 when there is none or several differ. */
+int32_t rs_rank_of_name(const char *name, const char *const *patterns, size_t pattern_count);
+
+#endif
