@@ -54,6 +54,9 @@ enum rs_event_flag {
     RS_EVENT_NO_END = 2, /* the row has no duration by nature (instant, flow, metadata) */
     RS_EVENT_DURATION_CLAMPED =
         4, /* the source had a negative or overflowing duration: end = start */
+    RS_EVENT_NO_TIME =
+        8, /* the row had no time (metadata of some writers): start is 0 and says nothing */
+    RS_EVENT_NO_NAME = 16, /* the row had no name: `name` is the empty string */
 };
 
 enum rs_lane_kind { RS_LANE_HOST, RS_LANE_DEVICE, RS_LANE_OTHER };

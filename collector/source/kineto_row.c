@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One row of traceEvents: {"ph": "X", "cat": "kernel", "name": "...", "pid": 0, "tid": 7, "ts": ...,
+ * "dur": ..., "args": {...}}, members in any order, blanks or none.
+ *
+ * The hot loop of the reader. A member is told by the four bytes behind its opening quote; arguments are passed
+ * over with vectors and looked into later, if at all. A row that nobody wants is left as soon as
+ * its phase and category say so.
+ */
+#include "collector/source/kineto_priv.h"
+
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#    define KEY4(a, b, c, d)                                                                       \
+        ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
+#else
+#    define KEY4(a, b, c, d)                                                                       \
+        ((uint32_t)(d) << 24 | (uint32_t)(c) << 16 | (uint32_t)(b) << 8 | (uint32_t)(a))
+#endif
+
+static inline uint32_t key4(const char *text)
+{
+    uint32_t four;
+    memcpy(&four, text, sizeof four);
+    return four;
+}
+
+/* Behind the colon and blanks, when `text` (behind a key's closing quote) has them; else NULL. */
+static inline const char *behind_colon(const char *text)
+{
+    if (text[0] == ':' && text[1] == ' ' && text[2] > ' ')
+        return text + 2;
+    text = scan_blanks(text);
+    return *text == ':' ? scan_blanks(text + 1) : NULL;
+}
+
+static inline bool string_value(const struct kineto *kineto, const char *value,
+                                struct kineto_span *span_p, bool *has_escape_p)
+{
+    if (*value != '"')
+        return false;
+    const char *quote = scan_string_end(value + 1, kineto->end, has_escape_p);
+    if (!quote)
+        return false;
+    *span_p = (struct kineto_span){.text = value + 1, .length = (size_t)(quote - value - 1)};
+    return true;
+}
+
+/* Each member function: behind its value, or NULL when the text is not what it should be (or ends). */
+static inline const char *take_category(struct kineto *kineto, const char *value,
+                                        struct kineto_row *row)
+{
+    struct kineto_span span;
+    bool has_escape = false;
+    if (!string_value(kineto, value, &span, &has_escape) || has_escape)
+        return NULL;
+    row->category = kineto_category_of(kineto, span.text, span.length);
+    return row->category ? span.text + span.length + 1 : NULL;
+}
+
+static inline const char *take_name(struct kineto *kineto, const char *value,
+                                    struct kineto_row *row)
+{
+    row->name_has_escape = false;
+    row->has_name = string_value(kineto, value, &row->name, &row->name_has_escape);
+    return row->has_name ? row->name.text + row->name.length + 1 : NULL;
+}
+
+static inline const char *take_id(const struct kineto *kineto, const char *value,
+                                  struct kineto_id *id)
+{
+    *id = (struct kineto_id){.value = KINETO_NO_ID};
+    if (*value == '"') {
+        const bool is_string = string_value(kineto, value, &id->text, &id->has_escape);
+        return is_string ? id->text.text + id->text.length + 1 : NULL;
+    }
+    struct kineto_decimal decimal;
+    const char *end = text_decimal(value, &decimal);
+    if (end)
+        id->value = decimal.is_negative ? -decimal.whole : decimal.whole;
+    return end;
+}
+
+static inline const char *take_time(const char *value, struct kineto_decimal *decimal,
+                                    struct kineto_span *text, bool *has_p)
+{
+    const char *end = text_decimal(value, decimal);
+    *text = (struct kineto_span){.text = value, .length = end ? (size_t)(end - value) : 0};
+    *has_p = end != NULL;
+    return end;
+}
+
+static inline const char *take_args(struct kineto *kineto, const char *value,
+                                    struct kineto_row *row)
+{
+    if (*value != '{')
+        return NULL;
+    struct scan_close close;
+    if (kineto->close(value + 1, kineto->end, 1, &close) != SCAN_FOUND)
+        return NULL;
+    row->args = (struct kineto_span){.text = value + 1, .length = (size_t)(close.end - value - 2)};
+    row->has_finished = close.has_finished;
+    return close.end;
+}
+
+/* A member without a place of its own, or one of the above in an unusual shape. */
+static const char *take_other(struct kineto *kineto, const char *key, struct kineto_row *row)
+{
+    bool has_escape = false;
+    const char *quote = scan_string_end(key, kineto->end, &has_escape);
+    const char *value = quote ? behind_colon(quote + 1) : NULL;
+    const char *end = value ? text_value_end(value, kineto->end) : NULL;
+    if (!end)
+        return NULL;
+    const struct kineto_span name = {.text = key, .length = (size_t)(quote - key)};
+    if (span_is(name, "id"))
+        row->id = (struct kineto_span){.text = value, .length = (size_t)(end - value)};
+    if (span_is(name, "ph") && *value == '"')
+        row->phase = value[1];
+    if (row->other_count < KINETO_OTHERS_MAX)
+        row->others[row->other_count++] =
+            (struct kineto_span){.text = key - 1, .length = (size_t)(end - key + 1)};
+    return end;
+}
+
+/* The member whose key starts at `key`; behind its value, or NULL. */
+static inline const char *take_member(struct kineto *kineto, const char *key,
+                                      struct kineto_row *row)
+{
+    const char *value;
+    switch (key4(key)) {
+    case KEY4('p', 'h', '"', ':'):
+        value = behind_colon(key + 3);
+        if (!value || value[0] != '"' || !value[1] || value[2] != '"')
+            break;
+        row->phase = value[1];
+        return value + 3;
+    case KEY4('c', 'a', 't', '"'):
+        value = behind_colon(key + 4);
+        value = value ? take_category(kineto, value, row) : NULL;
+        if (!value)
+            break;
+        return value;
+    case KEY4('n', 'a', 'm', 'e'):
+        value = key[4] == '"' ? behind_colon(key + 5) : NULL;
+        if (!value || *value != '"')
+            break;
+        return take_name(kineto, value, row);
+    case KEY4('p', 'i', 'd', '"'):
+        value = behind_colon(key + 4);
+        value = value ? take_id(kineto, value, &row->pid) : NULL;
+        if (!value)
+            break;
+        return value;
+    case KEY4('t', 'i', 'd', '"'):
+        value = behind_colon(key + 4);
+        value = value ? take_id(kineto, value, &row->tid) : NULL;
+        if (!value)
+            break;
+        return value;
+    case KEY4('t', 's', '"', ':'):
+        value = behind_colon(key + 3);
+        value = value ? take_time(value, &row->time, &row->time_text, &row->has_time) : NULL;
+        if (!value)
+            break;
+        return value;
+    case KEY4('d', 'u', 'r', '"'):
+        value = behind_colon(key + 4);
+        value = value ? take_time(value, &row->duration, &row->duration_text, &row->has_duration)
+                      : NULL;
+        if (!value)
+            break;
+        return value;
+    case KEY4('a', 'r', 'g', 's'):
+        value = key[4] == '"' ? behind_colon(key + 5) : NULL;
+        if (!value || *value != '{')
+            break;
+        return take_args(kineto, value, row);
+    default:
+        break;
+    }
+    return take_other(kineto, key, row);
+}
+
+static inline bool is_unwanted(const struct kineto *kineto, const struct kineto_row *row)
+{
+    if (kineto->is_lossless || !row->phase)
+        return false;
+    return row->phase != 'X' || (row->category && !row->category->is_wanted);
+}
+
+static enum kineto_parse skip_rest(const struct kineto *kineto, const char *text,
+                                   struct kineto_row *row)
+{
+    struct scan_close close;
+    switch (kineto->close(text, kineto->end, 1, &close)) {
+    case SCAN_FOUND:
+        row->end = close.end;
+        return PARSE_SKIP;
+    case SCAN_MORE:
+        return PARSE_MORE;
+    case SCAN_BAD:
+        break;
+    }
+    return PARSE_BAD;
+}
+
+/* Where a comparison failed: did the window end, or is the text wrong? A string that runs to the window's end may be either:
+ * the caller asks for more until the row is too long. */
+static enum kineto_parse why_stopped(const struct kineto *kineto, const char *key)
+{
+    if (!key)
+        return PARSE_MORE;
+    struct scan_close close;
+    return kineto->close(key, kineto->end, 1, &close) == SCAN_MORE ? PARSE_MORE : PARSE_BAD;
+}
+
+enum kineto_parse kineto_row_parse(struct kineto *kineto, const char *text, struct kineto_row *row)
+{
+    row->begin = text;
+    row->phase = 0;
+    row->has_name = row->has_finished = row->has_time = row->has_duration = false;
+    row->is_odd = row->name_has_escape = false;
+    row->category = NULL;
+    row->pid = row->tid = (struct kineto_id){.value = KINETO_NO_ID};
+    row->id = row->args = (struct kineto_span){0};
+    row->other_count = 0;
+    const char *at = scan_blanks(text + 1);
+    if (*at == '}') {
+        row->end = at + 1;
+        return PARSE_OK;
+    }
+    for (;;) {
+        const char *key = at;
+        if (*key != '"')
+            return key >= kineto->end ? PARSE_MORE : PARSE_BAD;
+        at = take_member(kineto, key + 1, row);
+        if (!at)
+            return why_stopped(kineto, key);
+        at = scan_blanks(at);
+        if (*at == '}') {
+            row->end = at + 1;
+            return PARSE_OK;
+        }
+        if (*at != ',')
+            return at >= kineto->end ? PARSE_MORE : PARSE_BAD;
+        if (is_unwanted(kineto, row))
+            return skip_rest(kineto, at, row);
+        at = scan_blanks(at + 1);
+    }
+}
