@@ -31,10 +31,10 @@
 enum {
     RS_CHUNK_VERSION = 1,
     RS_CHUNK_HEADER_BYTES = 64,
-    RS_CHUNK_MAX_BYTES = 1024 * 1024,            /* header and body */
-    RS_CHUNK_RAW_MAX_BYTES = 16 * 1024 * 1024,   /* body after decompression */
-    RS_CHUNK_ROWS_MAX = 64 * 1024,               /* of one EVENTS chunk */
-    RS_CHUNK_EXTRA_MAX_BYTES = 16 * 1024 * 1024, /* extra text of one EVENTS chunk */
+    RS_CHUNK_MAX_BYTES = 1024 * 1024,           /* header and body */
+    RS_CHUNK_RAW_MAX_BYTES = 16 * 1024 * 1024,  /* body after decompression */
+    RS_CHUNK_ROWS_MAX = 64 * 1024,              /* of one EVENTS chunk */
+    RS_CHUNK_EXTRA_MAX_BYTES = 8 * 1024 * 1024, /* extra text of one EVENTS chunk */
     RS_CHUNK_SUMMARY_MAX_BYTES = 256 * 1024 * 1024,
 };
 
