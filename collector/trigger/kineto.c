@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collector/trigger/kineto.h"
+
+#include "collector/trigger/kineto_ipc.h"
+#include "collector/trigger/kineto_socket.h"
+#include "common/base/check.h"
+#include "common/base/file.h"
+#include "common/base/mem.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RS_LOG_TAG "kineto"
+#include "common/base/log.h"
+
+enum {
+    CLIENTS_MAX = 4096, /* one node; a stranger that forks more is not served beyond it */
+    SERVE_MAX = 256,    /* datagrams per call, so that the owner's loop is not starved */
+    PERIOD_DEFAULT_S = 5,
+    SILENT_FORGET_S = 60,  /* no poll for so long, and the process is gone: forgotten */
+    REPLY_WINDOW_MS = 100, /* a client waits 40 to 80 ms for our answer */
+    LOOP_TICK_MS = 1000,   /* its request loop runs at 1 Hz */
+    STUCK_WRITING_S = 60,  /* a .tmp that stopped growing for so long, its process alive */
+};
+
+struct slot {
+    struct rs_kineto_client client;
+    char *config; /* ARMED: waiting for the next poll */
+    size_t config_length;
+    char *dir;      /* folder of its trace, as this process opens it */
+    char *stem;     /* the file's name without _PID.json */
+    rs_ns deadline; /* monotonic; 0 none */
+    rs_ns grew_at;  /* when trace_bytes last changed */
+    bool went_busy; /* a poll without the ACTIVITIES bit came after delivery */
+};
+
+struct rs_kineto_trigger {
+    int fd;
+    char *socket_dir;
+    char *socket_name;
+    rs_ns (*monotonic)(void);
+    struct slot *slots; /* by (rank, pid) */
+    size_t count;
+    size_t capacity;
+    struct rs_kineto_client *lent; /* a copy of the clients for callers */
+    size_t lent_capacity;
+    struct rs_kineto_counts counts;
+};
+
+const char *rs_kineto_state_text(enum rs_kineto_state state)
+{
+    switch (state) {
+    case RS_KINETO_IDLE:
+        return "idle";
+    case RS_KINETO_ARMED:
+        return "armed";
+    case RS_KINETO_DELIVERED:
+        return "delivered";
+    case RS_KINETO_RECORDING:
+        return "recording";
+    case RS_KINETO_WRITING:
+        return "writing";
+    case RS_KINETO_WRITTEN:
+        return "written";
+    case RS_KINETO_FAILED:
+        return "failed";
+    }
+    return "?";
+}
+
+static bool is_in_hand(enum rs_kineto_state state)
+{
+    return state == RS_KINETO_ARMED || state == RS_KINETO_DELIVERED ||
+           state == RS_KINETO_RECORDING || state == RS_KINETO_WRITING;
+}
+
+enum rs_status rs_kineto_trigger_open(const struct rs_kineto_trigger_options *options,
+                                      struct rs_kineto_trigger **trigger_p, struct rs_err *err)
+{
+    struct rs_kineto_trigger *trigger = rs_mem_calloc(1, sizeof *trigger);
+    if (!trigger)
+        return rs_err_set(err, RS_NOMEM, "no memory for the kineto trigger");
+    trigger->fd = -1;
+    trigger->monotonic = options->monotonic ? options->monotonic : rs_time_monotonic;
+    trigger->socket_name = rs_mem_strdup(options->socket_name ? options->socket_name : "dynolog");
+    trigger->socket_dir = options->socket_dir ? rs_mem_strdup(options->socket_dir) : NULL;
+    enum rs_status status = RS_OK;
+    if (!trigger->socket_name || (options->socket_dir && !trigger->socket_dir))
+        status = rs_err_set(err, RS_NOMEM, "no memory for the kineto trigger");
+    if (status == RS_OK)
+        status =
+            rs_kineto_socket_open(trigger->socket_dir, trigger->socket_name, &trigger->fd, err);
+    if (status != RS_OK) {
+        rs_kineto_trigger_close(&trigger);
+        return status;
+    }
+    *trigger_p = trigger;
+    return RS_OK;
+}
+
+static void drop_capture(struct slot *slot)
+{
+    rs_mem_free(slot->config);
+    rs_mem_free(slot->dir);
+    rs_mem_free(slot->stem);
+    slot->config = slot->dir = slot->stem = NULL;
+    slot->config_length = 0;
+    slot->deadline = 0;
+    slot->went_busy = false;
+}
+
+void rs_kineto_trigger_close(struct rs_kineto_trigger **trigger_p)
+{
+    struct rs_kineto_trigger *trigger = *trigger_p;
+    if (!trigger)
+        return;
+    for (size_t i = 0; i < trigger->count; i++)
+        drop_capture(&trigger->slots[i]);
+    if (trigger->fd >= 0)
+        rs_kineto_socket_close(trigger->fd, trigger->socket_dir, trigger->socket_name);
+    rs_mem_free(trigger->slots);
+    rs_mem_free(trigger->lent);
+    rs_mem_free(trigger->socket_dir);
+    rs_mem_free(trigger->socket_name);
+    rs_mem_free(trigger);
+    *trigger_p = NULL;
+}
+
+int rs_kineto_trigger_fd(const struct rs_kineto_trigger *trigger)
+{
+    return trigger->fd;
+}
+
+struct rs_kineto_counts rs_kineto_trigger_counts(const struct rs_kineto_trigger *trigger)
+{
+    return trigger->counts;
+}
+
+static struct slot *find_slot(struct rs_kineto_trigger *trigger, pid_t pid)
+{
+    for (size_t i = 0; i < trigger->count; i++)
+        if (trigger->slots[i].client.process.pid == pid)
+            return &trigger->slots[i];
+    return NULL;
+}
+
+static void remove_slot(struct rs_kineto_trigger *trigger, struct slot *slot)
+{
+    drop_capture(slot);
+    const size_t index = (size_t)(slot - trigger->slots);
+    memmove(slot, slot + 1, (trigger->count - index - 1) * sizeof *slot);
+    trigger->count--;
+}
+
+static bool is_registered(void *self, pid_t pid, uint64_t start_ticks)
+{
+    struct rs_kineto_trigger *trigger = self;
+    const struct slot *slot = find_slot(trigger, pid);
+    return slot && slot->client.process.start_ticks == start_ticks;
+}
+
+/* Asked again at each poll: a trainer may register after the loader it forked, or a launcher exec. */
+static void judge(struct rs_kineto_trigger *trigger, struct rs_kineto_client *client)
+{
+    client->is_rank = false;
+    if (!client->process.has_environ)
+        client->not_rank_because = "its environment may not be read, so its rank is not known";
+    else if (client->process.rank < 0)
+        client->not_rank_because = "it has no rank variable (a launcher, or a single process)";
+    else if (rs_process_rank_holder(&client->process, is_registered, trigger))
+        client->not_rank_because = "it inherited the rank of its parent (a data loader or helper)";
+    else {
+        client->is_rank = true;
+        client->not_rank_because = NULL;
+    }
+}
+
+static int compare_slots(const void *left, const void *right)
+{
+    const struct rs_kineto_client *a = &((const struct slot *)left)->client;
+    const struct rs_kineto_client *b = &((const struct slot *)right)->client;
+    if (a->process.rank != b->process.rank)
+        return a->process.rank < b->process.rank ? -1 : 1;
+    return (a->process.pid > b->process.pid) - (a->process.pid < b->process.pid);
+}
+
+/* The slot of the process that sent this, made when new. NULL: it is gone, or the table is full. */
+static struct slot *register_peer(struct rs_kineto_trigger *trigger, pid_t pid)
+{
+    struct rs_process process;
+    if (pid <= 0 || rs_process_read(pid, &process, NULL) != RS_OK)
+        return NULL;
+    struct slot *slot = find_slot(trigger, pid);
+    if (slot && slot->client.process.start_ticks != process.start_ticks) {
+        remove_slot(trigger, slot); /* the pid was used again */
+        slot = NULL;
+    }
+    if (!slot) {
+        if (trigger->count >= CLIENTS_MAX ||
+            rs_mem_grow((void **)&trigger->slots, &trigger->capacity, trigger->count + 1,
+                        sizeof *trigger->slots) != RS_OK)
+            return NULL;
+        trigger->slots[trigger->count++] = (struct slot){
+            .client =
+                {
+                    .process = process,
+                    .first_poll = trigger->monotonic(),
+                    .poll_period = (rs_dur)PERIOD_DEFAULT_S * RS_NS_PER_S,
+                    .trace_bytes = -1,
+                },
+        };
+        rs_log_info("process %d registered, rank %d", (int)pid, process.rank);
+        qsort(trigger->slots, trigger->count, sizeof *trigger->slots, compare_slots);
+        slot = find_slot(trigger, pid);
+    }
+    judge(trigger, &slot->client);
+    return slot;
+}
+
+static void note_poll(struct rs_kineto_trigger *trigger, struct slot *slot, int32_t mask)
+{
+    struct rs_kineto_client *client = &slot->client;
+    const rs_ns now = trigger->monotonic();
+    const rs_dur gap = now - client->last_poll;
+    /* A process with two clients polls twice per period: gaps below half a second say nothing. */
+    if (client->last_poll && gap > RS_NS_PER_S / 2)
+        client->poll_period = gap;
+    client->last_poll = now;
+    client->is_busy = !(mask & RS_KINETO_ACTIVITIES);
+    if (client->is_busy && client->state == RS_KINETO_DELIVERED)
+        slot->went_busy = true;
+}
+
+static void answer_poll(struct rs_kineto_trigger *trigger, const struct rs_kineto_letter *letter,
+                        const struct rs_kineto_peer *peer)
+{
+    struct rs_buf reply = {0};
+    struct slot *slot = register_peer(trigger, peer->pid);
+    trigger->counts.polls++;
+    if (slot)
+        note_poll(trigger, slot, letter->mask);
+    const bool deliver = slot && slot->client.state == RS_KINETO_ARMED && slot->client.is_rank &&
+                         !slot->client.is_busy;
+    if (deliver)
+        rs_kineto_reply_config(&reply, slot->config, slot->config_length);
+    else
+        rs_kineto_reply_config(&reply, "", 0);
+    if (reply.failed ||
+        rs_kineto_socket_put(trigger->fd, reply.data, reply.length, peer) != RS_OK) {
+        trigger->counts.unanswerable++; /* it stays armed: its next poll gets it */
+    } else if (deliver) {
+        trigger->counts.configs_sent++;
+        slot->client.state = RS_KINETO_DELIVERED;
+        slot->grew_at = trigger->monotonic();
+    }
+    rs_buf_fini(&reply);
+}
+
+static void answer_register(struct rs_kineto_trigger *trigger,
+                            const struct rs_kineto_letter *letter,
+                            const struct rs_kineto_peer *peer)
+{
+    struct rs_buf reply = {0};
+    trigger->counts.registrations++;
+    (void)register_peer(trigger, peer->pid);
+    /* msMonitor's client registers with job 0 and never reads: an answer would then be taken for the
+     * configuration at its next poll. */
+    if (letter->job_id == 0)
+        return;
+    int32_t instances = 0;
+    for (size_t i = 0; i < trigger->count; i++)
+        instances += trigger->slots[i].client.is_rank;
+    rs_kineto_reply_register(&reply, instances ? instances : 1);
+    if (reply.failed || rs_kineto_socket_put(trigger->fd, reply.data, reply.length, peer) != RS_OK)
+        trigger->counts.unanswerable++;
+    rs_buf_fini(&reply);
+}
+
+static void serve_one(struct rs_kineto_trigger *trigger, struct rs_view datagram,
+                      const struct rs_kineto_peer *peer)
+{
+    struct rs_kineto_letter letter;
+    struct rs_err err;
+    if (rs_kineto_letter_parse(datagram, &letter, &err) != RS_OK) {
+        trigger->counts.refused_datagrams++;
+        rs_log_debug("process %d: %s", (int)peer->pid, err.text);
+        return;
+    }
+    switch (letter.kind) {
+    case RS_KINETO_POLL:
+        answer_poll(trigger, &letter, peer);
+        break;
+    case RS_KINETO_REGISTER:
+        answer_register(trigger, &letter, peer);
+        break;
+    case RS_KINETO_DATA:
+        break; /* nobody waits for an answer */
+    }
+}
+
+void rs_kineto_trigger_serve(struct rs_kineto_trigger *trigger)
+{
+    static _Thread_local unsigned char datagram[RS_KINETO_DATAGRAM_MAX];
+    for (int i = 0; i < SERVE_MAX; i++) {
+        size_t length;
+        struct rs_kineto_peer peer;
+        const enum rs_status status =
+            rs_kineto_socket_take(trigger->fd, datagram, sizeof datagram, &length, &peer);
+        if (status == RS_LIMIT) {
+            trigger->counts.refused_datagrams++;
+            continue;
+        }
+        if (status != RS_OK)
+            return;
+        serve_one(trigger, rs_view_of(datagram, length), &peer);
+    }
+}
+
+static void fail(struct slot *slot, const char *reason)
+{
+    slot->client.state = RS_KINETO_FAILED;
+    (void)snprintf(slot->client.failure, sizeof slot->client.failure, "%s", reason);
+    drop_capture(slot);
+}
+
+/* Looks for STEM_<digits>.json[.tmp] in the capture's folder: the pid in the name is the one of the client's own
+ * namespace, so it cannot be computed. */
+static bool find_file(const struct slot *slot, bool temporary, char *path, size_t path_bytes,
+                      int64_t *bytes)
+{
+    const char *suffix = temporary ? ".json.tmp" : ".json";
+    const size_t stem = strlen(slot->stem);
+    DIR *dir = opendir(slot->dir);
+    if (!dir)
+        return false;
+    bool found = false;
+    struct dirent *entry;
+    while (!found && (entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+        const char *name = entry->d_name;
+        if (strncmp(name, slot->stem, stem) != 0 || name[stem] != '_')
+            continue;
+        const size_t digits = strspn(name + stem + 1, "0123456789");
+        if (!digits || strcmp(name + stem + 1 + digits, suffix) != 0)
+            continue;
+        struct stat info;
+        if (fstatat(dirfd(dir), name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode)) {
+            (void)snprintf(path, path_bytes, "%s/%s", slot->dir, name);
+            *bytes = info.st_size;
+            found = true;
+        }
+    }
+    (void)closedir(dir);
+    return found;
+}
+
+static void watch_files(struct slot *slot, rs_ns now)
+{
+    struct rs_kineto_client *client = &slot->client;
+    int64_t bytes;
+    if (find_file(slot, false, client->trace_path, sizeof client->trace_path, &bytes)) {
+        client->trace_bytes = bytes;
+        client->state = RS_KINETO_WRITTEN;
+        drop_capture(slot);
+        return;
+    }
+    char path[sizeof client->trace_path];
+    if (!find_file(slot, true, path, sizeof path, &bytes))
+        return;
+    if (bytes != client->trace_bytes)
+        slot->grew_at = now;
+    client->trace_bytes = bytes;
+    client->state = bytes > 0 ? RS_KINETO_WRITING : RS_KINETO_RECORDING;
+}
+
+static void judge_capture(struct slot *slot, bool alive, rs_ns now)
+{
+    struct rs_kineto_client *client = &slot->client;
+    if (client->state != RS_KINETO_ARMED)
+        watch_files(slot, now);
+    if (!is_in_hand(client->state))
+        return;
+    if (!alive)
+        fail(slot, client->state == RS_KINETO_ARMED
+                       ? "the process ended before it took the request"
+                       : "the process ended before its trace was complete");
+    else if (client->state == RS_KINETO_RECORDING && slot->went_busy && !client->is_busy)
+        fail(slot, "the profiler gave up the capture: the script's own profiler started, or it was "
+                   "cancelled");
+    else if (client->state == RS_KINETO_WRITING &&
+             now - slot->grew_at > (rs_dur)STUCK_WRITING_S * RS_NS_PER_S)
+        fail(
+            slot,
+            "its trace stopped growing while the process runs: stuck in writing, as a process that "
+            "leaves main during a write does; end it by hand");
+    else if (slot->deadline && now > slot->deadline)
+        fail(
+            slot,
+            client->state == RS_KINETO_ARMED ? "it did not poll in time"
+            : client->state == RS_KINETO_DELIVERED
+                ? "it took the request and never began: the start time had passed, another request "
+                  "was pending, or the folder could not be written"
+                : "its trace was not complete in time");
+}
+
+void rs_kineto_trigger_tick(struct rs_kineto_trigger *trigger)
+{
+    const rs_ns now = trigger->monotonic();
+    for (size_t i = trigger->count; i-- > 0;) {
+        struct slot *slot = &trigger->slots[i];
+        const struct rs_process *process = &slot->client.process;
+        const bool alive = rs_process_is_alive(process->pid, process->start_ticks);
+        if (is_in_hand(slot->client.state))
+            judge_capture(slot, alive, now);
+        const bool silent = now - slot->client.last_poll > (rs_dur)SILENT_FORGET_S * RS_NS_PER_S;
+        if (!alive && silent && !is_in_hand(slot->client.state))
+            remove_slot(trigger, slot);
+    }
+}
+
+const struct rs_kineto_client *rs_kineto_trigger_clients(const struct rs_kineto_trigger *trigger,
+                                                         size_t *count_p)
+{
+    /* The copy is a cache that no caller can see through: the trigger itself does not change. */
+    struct rs_kineto_trigger *cache;
+    memcpy(&cache, &trigger, sizeof cache);
+    if (rs_mem_grow((void **)&cache->lent, &cache->lent_capacity, trigger->count,
+                    sizeof *cache->lent) != RS_OK) {
+        *count_p = 0;
+        return NULL;
+    }
+    for (size_t i = 0; i < trigger->count; i++)
+        cache->lent[i] = trigger->slots[i].client;
+    *count_p = trigger->count;
+    return cache->lent;
+}
+
+int64_t rs_kineto_trigger_earliest_ms(const struct rs_kineto_trigger *trigger,
+                                      const struct rs_kineto_client *client, int32_t warmup_s)
+{
+    const rs_dur since = trigger->monotonic() - client->last_poll;
+    const rs_dur rest = since < client->poll_period ? client->poll_period - since : 0;
+    const rs_dur lead = rest + (rs_dur)(REPLY_WINDOW_MS + LOOP_TICK_MS) * RS_NS_PER_MS +
+                        (rs_dur)warmup_s * RS_NS_PER_S;
+    return (rs_time_realtime() + lead) / RS_NS_PER_MS + 1;
+}
+
+/* Creates ROOT/CAPTURE/u<uid> for the rank's user alone. The path is the one the rank sees; in its own mount
+ * namespace the folder is reached through /proc/PID/root. */
+static enum rs_status prepare_dir(const struct rs_process *process, const char *dir,
+                                  struct rs_err *err)
+{
+    const enum rs_status status = rs_file_make_dirs(dir, 0755, err);
+    if (status != RS_OK)
+        return status;
+    struct stat info;
+    if (lstat(dir, &info) != 0 || !S_ISDIR(info.st_mode))
+        return rs_err_set(err, RS_REFUSED, "%s is not a folder of its own", dir);
+    if (info.st_uid != process->uid && chown(dir, process->uid, (gid_t)-1) != 0)
+        return rs_err_errno(err, "cannot give the folder %s to user %u", dir,
+                            (unsigned)process->uid);
+    if (chmod(dir, 0755) != 0)
+        return rs_err_errno(err, "cannot set the mode of %s", dir);
+    return RS_OK;
+}
+
+static enum rs_status prepare_capture(const struct rs_kineto_arm *arm,
+                                      const struct rs_process *process, struct slot *fresh,
+                                      struct rs_err *err)
+{
+    struct rs_buf dir = {0}, file = {0}, stem = {0}, text = {0};
+    rs_buf_printf(&dir, "%s/%s/u%u", arm->trace_root, arm->capture_id, (unsigned)process->uid);
+    rs_buf_printf(&stem, "rank%d", process->rank);
+    rs_buf_printf(&file, "%s/%s.json", rs_buf_text(&dir), rs_buf_text(&stem));
+    struct rs_kineto_config config = arm->config;
+    config.log_file = rs_buf_text(&file);
+    config.trace_id = arm->capture_id;
+    enum rs_status status = dir.failed || file.failed || stem.failed
+                                ? rs_err_set(err, RS_NOMEM, "no memory to prepare a capture")
+                                : RS_OK;
+    if (status == RS_OK && !rs_kineto_path_is_allowed(config.log_file, process->trace_dir))
+        status = rs_err_set(err, RS_INVALID,
+                            "rank %d writes traces below /tmp or its KINETO_ONDEMAND_TRACE_DIR "
+                            "only, not to %s",
+                            process->rank, config.log_file);
+    if (status == RS_OK)
+        status = rs_kineto_config_text(&config, &text, err);
+    if (status == RS_OK)
+        status = prepare_dir(process, rs_buf_text(&dir), err);
+    if (status == RS_OK) {
+        fresh->dir = rs_mem_strdup(rs_buf_text(&dir));
+        fresh->stem = rs_mem_strdup(rs_buf_text(&stem));
+        fresh->config = rs_mem_strndup((const char *)text.data, text.length);
+        fresh->config_length = text.length;
+        if (!fresh->dir || !fresh->stem || !fresh->config)
+            status = rs_err_set(err, RS_NOMEM, "no memory to prepare a capture");
+    }
+    rs_buf_fini(&dir);
+    rs_buf_fini(&file);
+    rs_buf_fini(&stem);
+    rs_buf_fini(&text);
+    return status;
+}
+
+enum rs_status rs_kineto_trigger_arm(struct rs_kineto_trigger *trigger,
+                                     const struct rs_kineto_arm *arm, struct rs_err *err)
+{
+    struct slot *slot = find_slot(trigger, arm->pid);
+    if (!slot)
+        return rs_err_set(err, RS_NOTFOUND, "process %d has not registered", (int)arm->pid);
+    struct rs_kineto_client *client = &slot->client;
+    if (!client->is_rank)
+        return rs_err_set(err, RS_REFUSED, "process %d is no rank: %s", (int)arm->pid,
+                          client->not_rank_because);
+    if (is_in_hand(client->state))
+        return rs_err_set(err, RS_EXISTS, "rank %d is %s for capture %s", client->process.rank,
+                          rs_kineto_state_text(client->state), client->capture_id);
+    if (client->is_busy)
+        return rs_err_set(err, RS_REFUSED, "rank %d is busy with a profile of its own",
+                          client->process.rank);
+    struct slot fresh = {0};
+    const enum rs_status status = prepare_capture(arm, &client->process, &fresh, err);
+    if (status != RS_OK) {
+        drop_capture(&fresh);
+        return status;
+    }
+    drop_capture(slot);
+    slot->dir = fresh.dir;
+    slot->stem = fresh.stem;
+    slot->config = fresh.config;
+    slot->config_length = fresh.config_length;
+    slot->deadline = arm->deadline ? trigger->monotonic() + arm->deadline : 0;
+    client->state = RS_KINETO_ARMED;
+    client->trace_bytes = -1;
+    client->trace_path[0] = client->failure[0] = '\0';
+    (void)snprintf(client->capture_id, sizeof client->capture_id, "%s", arm->capture_id);
+    return RS_OK;
+}
+
+enum rs_status rs_kineto_trigger_cancel(struct rs_kineto_trigger *trigger, pid_t pid)
+{
+    struct slot *slot = find_slot(trigger, pid);
+    if (!slot)
+        return RS_NOTFOUND;
+    if (slot->client.state != RS_KINETO_ARMED)
+        return is_in_hand(slot->client.state) ? RS_AGAIN : RS_OK;
+    drop_capture(slot);
+    slot->client.state = RS_KINETO_IDLE;
+    return RS_OK;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon's end of Kineto's IPC: unmodified PyTorch processes started with KINETO_USE_DAEMON=1
+ * poll us every few seconds; we answer each poll at once, and one of the answers starts a capture.
+ *
+ * There is no acknowledgement in the protocol. What can be seen is the arrival of polls, their busy bit,
+ * the trace's temporary name, its final name, and the death of the process:
+ *
+ *    IDLE --arm()--> ARMED --poll answered--> DELIVERED --.tmp seen--> RECORDING --grows--> WRITING
+ *                      |                         |                        |                   |
+ *                      |                         |  final name seen: .----+-------------------'
+ *                      |                         |                   v
+ *                      |                         |                WRITTEN
+ *                      `--deadline, death, refusal--> FAILED (with the reason in words)
+ *
+ *    every arrow but arm() and the answer is moved by rs_kineto_trigger_tick().
+ *
+ * Promises: exactly one answer per poll, from the bound socket, without waiting; a configuration only
+ * when the client says it can take one, once per capture; never a word to a process that is no rank.
+ * A stranger's datagram can cost its own answer only.
+ *
+ * Driven by its owner's poll loop; one thread.
+ */
+#ifndef RS_TRIGGER_KINETO_H
+#define RS_TRIGGER_KINETO_H
+
+#include "collector/trigger/kineto_config.h"
+#include "collector/trigger/process.h"
+#include "common/base/err.h"
+#include "common/base/time.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct rs_kineto_trigger;
+
+enum rs_kineto_state {
+    RS_KINETO_IDLE,
+    RS_KINETO_ARMED,
+    RS_KINETO_DELIVERED,
+    RS_KINETO_RECORDING, /* warming up or recording: the temporary file is empty */
+    RS_KINETO_WRITING,   /* the temporary file grows */
+    RS_KINETO_WRITTEN,
+    RS_KINETO_FAILED,
+};
+const char *rs_kineto_state_text(enum rs_kineto_state state);
+
+/* One registered process, as the last poll left it. */
+struct rs_kineto_client {
+    struct rs_process process;
+    bool is_rank;                 /* false: a launcher, or a child that inherited its rank */
+    const char *not_rank_because; /* static sentence, NULL for ranks */
+    bool is_busy;                 /* it cannot take a capture now (its own or another's) */
+    rs_ns first_poll, last_poll;  /* monotonic */
+    rs_dur poll_period; /* as measured; the client's default of 5 s until two polls came */
+    enum rs_kineto_state state;
+    char capture_id[65];   /* of the capture in hand or the last one; "" none */
+    char trace_path[1100]; /* WRITTEN: the final file as this process can open it */
+    int64_t trace_bytes;   /* of the temporary or final file; -1 not seen */
+    char failure[256];     /* FAILED: why */
+};
+
+struct rs_kineto_trigger_options {
+    const char *socket_dir;   /* KINETO_IPC_SOCKET_DIR of the ranks; NULL: abstract sockets */
+    const char *socket_name;  /* NULL: "dynolog", the only name that real clients ask */
+    rs_ns (*monotonic)(void); /* NULL: the system's; a test brings its own */
+};
+
+/* RS_EXISTS: another daemon serves this name; the sentence says which process. RS_IO. */
+RS_MUST_CHECK enum rs_status rs_kineto_trigger_open(const struct rs_kineto_trigger_options *options,
+                                                    struct rs_kineto_trigger **trigger_p,
+                                                    struct rs_err *err);
+void rs_kineto_trigger_close(struct rs_kineto_trigger **trigger_p);
+
+int rs_kineto_trigger_fd(const struct rs_kineto_trigger *trigger); /* readable: call _serve() */
+
+/* Answers every datagram that waits. Never blocks. */
+void rs_kineto_trigger_serve(struct rs_kineto_trigger *trigger);
+
+/* Looks at files and processes of captures in hand; forgets processes that are gone. Call about once a second. */
+void rs_kineto_trigger_tick(struct rs_kineto_trigger *trigger);
+
+/* The registered processes, in order of rank and pid. Lent until the next call on the trigger. */
+const struct rs_kineto_client *rs_kineto_trigger_clients(const struct rs_kineto_trigger *trigger,
+                                                         size_t *count_p);
+
+/* The earliest start time (Unix ms) that this client can still make when armed now: the rest of its poll period, the
+ * reply window, one tick of its 1 Hz loop, the warm-up. */
+int64_t rs_kineto_trigger_earliest_ms(const struct rs_kineto_trigger *trigger,
+                                      const struct rs_kineto_client *client, int32_t warmup_s);
+
+struct rs_kineto_arm {
+    pid_t pid;
+    const char *capture_id; /* becomes trace id and folder name: letters, digits, '-', '_' */
+    const char
+        *trace_root; /* folder for traces: /tmp/... or below the rank's KINETO_ONDEMAND_TRACE_DIR */
+    struct rs_kineto_config config; /* log_file and trace_id are filled in here */
+    rs_dur deadline;                /* from now to WRITTEN; later it is FAILED */
+};
+
+/* Prepares the folder with the rank's owner and keeps the configuration for its next poll. RS_NOTFOUND: no such process;
+ * RS_REFUSED: no rank, or busy; RS_EXISTS: a capture is in hand; RS_INVALID: path or numbers. */
+RS_MUST_CHECK enum rs_status rs_kineto_trigger_arm(struct rs_kineto_trigger *trigger,
+                                                   const struct rs_kineto_arm *arm,
+                                                   struct rs_err *err);
+/* Takes back what was not delivered yet: then RS_OK and IDLE. Delivered ones run to their end: RS_AGAIN. */
+RS_MUST_CHECK enum rs_status rs_kineto_trigger_cancel(struct rs_kineto_trigger *trigger, pid_t pid);
+
+/* Counts since open, for people and /metrics. */
+struct rs_kineto_counts {
+    int64_t polls, registrations, refused_datagrams, unanswerable, configs_sent;
+};
+struct rs_kineto_counts rs_kineto_trigger_counts(const struct rs_kineto_trigger *trigger);
+
+#endif

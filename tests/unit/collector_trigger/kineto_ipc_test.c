@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Letters and configuration texts, byte by byte. The layouts are those that real clients sent; with
+ * ../shared/data/kineto-ipc beside the project their own datagrams are read too.
+ */
+#include "collector/trigger/kineto_ipc.h"
+
+#include "collector/trigger/kineto_config.h"
+#include "common/base/file.h"
+#include "tests/support/rs_test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define GOLDEN "../shared/data/kineto-ipc/"
+
+static void put_poll(struct rs_buf *buf, uint64_t size, int32_t mask, int32_t count,
+                     const int32_t *pids, size_t pid_count)
+{
+    char type[RS_KINETO_TYPE_BYTES] = "req";
+    rs_buf_u64(buf, size);
+    rs_buf_bytes(buf, type, sizeof type);
+    rs_buf_u32(buf, (uint32_t)mask);
+    rs_buf_u32(buf, (uint32_t)count);
+    rs_buf_u64(buf, 4242);
+    for (size_t i = 0; i < pid_count; i++)
+        rs_buf_u32(buf, (uint32_t)pids[i]);
+}
+
+static enum rs_status parse(const struct rs_buf *buf, struct rs_kineto_letter *letter)
+{
+    return rs_kineto_letter_parse(rs_view_of(buf->data, buf->length), letter, NULL);
+}
+
+static void a_poll_is_read_field_by_field(void **state)
+{
+    (void)state;
+    const int32_t pids[] = {26261, 26259, 1};
+    struct rs_buf buf = {0};
+    struct rs_kineto_letter letter;
+    put_poll(&buf, 16 + 12, 2, 3, pids, 3);
+    assert_ok(parse(&buf, &letter));
+    assert_int_equal(letter.kind, RS_KINETO_POLL);
+    assert_int_equal(letter.mask, RS_KINETO_ACTIVITIES);
+    assert_int_equal(letter.job_id, 4242);
+    assert_int_equal(letter.pid_count, 3);
+    assert_memory_equal(letter.pids, pids, sizeof pids);
+    rs_buf_fini(&buf);
+}
+
+static void counts_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    const int32_t pids[] = {1};
+    const int32_t counts[] = {0, -1, 2, 1000, INT32_MAX, INT32_MIN};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        struct rs_buf buf = {0};
+        struct rs_kineto_letter letter;
+        put_poll(&buf, 20, 2, counts[i], pids, 1);
+        assert_status(parse(&buf, &letter), RS_FORMAT);
+        rs_buf_fini(&buf);
+    }
+}
+
+static void every_truncation_is_refused(void **state)
+{
+    (void)state;
+    const int32_t pids[] = {7, 8};
+    struct rs_buf buf = {0};
+    struct rs_kineto_letter letter;
+    put_poll(&buf, 24, 3, 2, pids, 2);
+    assert_ok(parse(&buf, &letter));
+    for (size_t length = 0; length < buf.length; length++)
+        assert_status(rs_kineto_letter_parse(rs_view_of(buf.data, length), &letter, NULL),
+                      RS_FORMAT);
+    rs_buf_fini(&buf);
+}
+
+static void a_size_that_is_not_the_datagrams_is_refused(void **state)
+{
+    (void)state;
+    const int32_t pids[] = {7};
+    const uint64_t sizes[] = {0, 19, 21, 4096, 1ull << 62, UINT64_MAX};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct rs_buf buf = {0};
+        struct rs_kineto_letter letter;
+        put_poll(&buf, sizes[i], 2, 1, pids, 1);
+        assert_status(parse(&buf, &letter), RS_FORMAT);
+        rs_buf_fini(&buf);
+    }
+}
+
+static void answers_are_exact(void **state)
+{
+    (void)state;
+    struct rs_buf buf = {0};
+    rs_kineto_reply_config(&buf, "", 0);
+    uint8_t empty[40] = {0};
+    memcpy(empty + 8, "req", 3);
+    assert_int_equal(buf.length, sizeof empty);
+    assert_memory_equal(buf.data, empty, sizeof empty);
+
+    rs_buf_reset(&buf);
+    rs_kineto_reply_config(&buf, "A=1\n", 4);
+    assert_int_equal(buf.length, 44);
+    assert_int_equal(buf.data[0], 4);
+    assert_memory_equal(buf.data + 40, "A=1\n", 4);
+
+    rs_buf_reset(&buf);
+    rs_kineto_reply_register(&buf, 1);
+    const uint8_t one[4] = {1, 0, 0, 0};
+    assert_int_equal(buf.length, 44);
+    assert_memory_equal(buf.data + 8, "ctxt", 5);
+    assert_memory_equal(buf.data + 40, one, 4);
+    rs_buf_fini(&buf);
+}
+
+static void golden_datagrams_are_understood(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file;
+        enum rs_status status;
+        int32_t mask;
+        size_t pid_count;
+    } cases[] = {
+        {"head-114171df/01-client-req-type2-idle.bin", RS_OK, 2, 6},
+        {"head-114171df/05-client-req-type0-busy.bin", RS_OK, 0, 6},
+        {"head-114171df/07-client-req-pidns-n1.bin", RS_OK, 2, 1},
+        {"k2026feb-a087858d/01-client-req-type3.bin", RS_OK, 3, 6},
+        {"k2025-04c9e863/01-client-req-type3.bin", RS_OK, 3, 6},
+        {"k2023-170d45a6/01-client-req-type3.bin", RS_OK, 3, 6},
+        {"head-114171df/08-client-ctxt-gpu3-job42.bin", RS_OK, 0, 1},
+        {"negative/short-39-bytes.bin", RS_FORMAT, 0, 0},
+        {"negative/size-larger-than-datagram.bin", RS_FORMAT, 0, 0},
+        {"negative/client-req-n-larger-than-body.bin", RS_FORMAT, 0, 0},
+        {"negative/client-req-n-zero.bin", RS_FORMAT, 0, 0},
+        {"negative/client-req-n-negative.bin", RS_FORMAT, 0, 0},
+        {"negative/type-not-nul-terminated.bin", RS_FORMAT, 0, 0},
+        {"negative/reply-header-size-2pow62.bin", RS_FORMAT, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char path[256];
+        struct rs_buf buf = {0};
+        struct rs_kineto_letter letter;
+        (void)snprintf(path, sizeof path, GOLDEN "%s", cases[i].file);
+        if (rs_file_read(path, 4096, &buf, NULL) == RS_NOTFOUND) {
+            print_message("skipped: " GOLDEN " is not here\n");
+            skip();
+        }
+        assert_status(parse(&buf, &letter), cases[i].status);
+        if (cases[i].status == RS_OK) {
+            assert_int_equal(letter.mask, cases[i].mask);
+            assert_int_equal(letter.pid_count, cases[i].pid_count);
+        }
+        rs_buf_fini(&buf);
+    }
+}
+
+static const struct rs_kineto_config good_config = {
+    .log_file = "/tmp/rs/c1/u0/rank3.json",
+    .start_time_ms = 1795219512000,
+    .duration_ms = 300,
+    .start_iteration = -1,
+    .trace_id = "c1",
+};
+
+static void a_duration_text_is_exact(void **state)
+{
+    (void)state;
+    struct rs_buf buf = {0};
+    assert_ok(rs_kineto_config_text(&good_config, &buf, NULL));
+    assert_string_equal(rs_buf_text(&buf), "ACTIVITIES_LOG_FILE=/tmp/rs/c1/u0/rank3.json\n"
+                                           "PROFILE_START_TIME=1795219512000\n"
+                                           "ACTIVITIES_DURATION_MSECS=300\n"
+                                           "ACTIVITIES_WARMUP_PERIOD_SECS=0\n"
+                                           "REQUEST_TRACE_ID=c1\n");
+    rs_buf_fini(&buf);
+}
+
+static void an_iteration_text_is_exact(void **state)
+{
+    (void)state;
+    struct rs_kineto_config config = good_config;
+    struct rs_buf buf = {0};
+    config.start_time_ms = 0;
+    config.duration_ms = 0;
+    config.iterations = 2;
+    config.iteration_roundup = 500;
+    config.record_shapes = true;
+    assert_ok(rs_kineto_config_text(&config, &buf, NULL));
+    assert_string_equal(rs_buf_text(&buf), "ACTIVITIES_LOG_FILE=/tmp/rs/c1/u0/rank3.json\n"
+                                           "PROFILE_START_ITERATION=0\n"
+                                           "PROFILE_START_ITERATION_ROUNDUP=500\n"
+                                           "ACTIVITIES_ITERATIONS=2\n"
+                                           "ACTIVITIES_WARMUP_PERIOD_SECS=0\n"
+                                           "PROFILE_REPORT_INPUT_SHAPES=true\n"
+                                           "REQUEST_TRACE_ID=c1\n");
+    rs_buf_fini(&buf);
+}
+
+static void paths_that_the_grammar_cannot_hold_are_refused(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {
+        "rel.json",         "/tmp/a=b.json",  "/tmp/a#b.json",      "/tmp/a b.json",
+        "/tmp/../etc.json", "/tmp/a.json.gz", "/tmp/x.json/a.json", "/tmp/noext",
+        "/tmp/a\nB=1.json", "/tmp/a\tb.json",
+    };
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        struct rs_kineto_config config = good_config;
+        struct rs_buf buf = {0};
+        config.log_file = paths[i];
+        assert_status(rs_kineto_config_text(&config, &buf, NULL), RS_INVALID);
+        assert_int_equal(buf.length, 0);
+        rs_buf_fini(&buf);
+    }
+}
+
+static void only_tmp_and_the_ranks_own_folder_are_allowed(void **state)
+{
+    (void)state;
+    assert_true(rs_kineto_path_is_allowed("/tmp/a.json", ""));
+    assert_false(rs_kineto_path_is_allowed("/tmpx/a.json", ""));
+    assert_false(rs_kineto_path_is_allowed("/var/tmp/a.json", ""));
+    assert_true(rs_kineto_path_is_allowed("/data/traces/a.json", "/data/traces"));
+    assert_false(rs_kineto_path_is_allowed("/data/traces2/a.json", "/data/traces"));
+    assert_false(rs_kineto_path_is_allowed("/tmp/../etc/a.json", ""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_poll_is_read_field_by_field),
+        cmocka_unit_test(counts_that_do_not_fit_are_refused),
+        cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(a_size_that_is_not_the_datagrams_is_refused),
+        cmocka_unit_test(answers_are_exact),
+        cmocka_unit_test(golden_datagrams_are_understood),
+        cmocka_unit_test(a_duration_text_is_exact),
+        cmocka_unit_test(an_iteration_text_is_exact),
+        cmocka_unit_test(paths_that_the_grammar_cannot_hold_are_refused),
+        cmocka_unit_test(only_tmp_and_the_ranks_own_folder_are_allowed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The trigger against real processes: this program runs itself again as a client that follows the rules
+ * of the real one (own socket, one poll per line on stdin, files as Kineto names them). A socket
+ * name of the test's own keeps it away from any daemon on the machine.
+ */
+#include "collector/trigger/kineto.h"
+#include "collector/trigger/kineto_ipc.h"
+#include "tests/support/rs_test.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char socket_name[64];
+static char trace_root[64];
+
+/* ---- the client: "client NAME"; each command byte on stdin is answered by one on stdout ---- */
+
+static void client_address(struct sockaddr_un *address, socklen_t *bytes, const char *name)
+{
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    (void)snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "%s", name);
+    *bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name) + 2);
+}
+
+static void client_touch(const char *config, const char *suffix, size_t bytes)
+{
+    char path[512] = "", from[520];
+    const char *start = strstr(config, "ACTIVITIES_LOG_FILE=");
+    if (!start)
+        return;
+    start += strlen("ACTIVITIES_LOG_FILE=");
+    const char *json = strstr(start, ".json");
+    (void)snprintf(path, sizeof path, "%.*s_%d.json%s", (int)(json - start), start, (int)getpid(),
+                   suffix);
+    if (!*suffix) {
+        (void)snprintf(from, sizeof from, "%s.tmp", path);
+        (void)rename(from, path);
+        return;
+    }
+    FILE *file = fopen(path, "w");
+    if (!file)
+        return;
+    for (size_t i = 0; i < bytes; i++)
+        (void)fputc('x', file);
+    (void)fclose(file);
+}
+
+static size_t client_poll(int fd, const char *daemon, int32_t mask, char *text, size_t text_bytes)
+{
+    struct sockaddr_un to;
+    socklen_t to_bytes;
+    struct rs_buf out = {0};
+    char type[RS_KINETO_TYPE_BYTES] = "req";
+    client_address(&to, &to_bytes, daemon);
+    rs_buf_u64(&out, 20);
+    rs_buf_bytes(&out, type, sizeof type);
+    rs_buf_u32(&out, (uint32_t)mask);
+    rs_buf_u32(&out, 1);
+    rs_buf_u64(&out, 0);
+    rs_buf_u32(&out, (uint32_t)getpid());
+    const ssize_t sent =
+        sendto(fd, out.data, out.length, 0, (const struct sockaddr *)&to, to_bytes);
+    rs_buf_fini(&out);
+    char in[4096];
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    if (sent < 0 || poll(&ready, 1, 5000) != 1)
+        return 0;
+    const ssize_t got = recv(fd, in, sizeof in, 0);
+    if (got < RS_KINETO_HEADER_BYTES)
+        return 0;
+    const size_t length = (size_t)got - RS_KINETO_HEADER_BYTES;
+    (void)snprintf(text, text_bytes, "%.*s", (int)length, in + RS_KINETO_HEADER_BYTES);
+    return (size_t)got;
+}
+
+static int client_main(const char *daemon)
+{
+    char name[64], text[2048] = "", config[2048] = "";
+    struct sockaddr_un own;
+    socklen_t own_bytes;
+    const int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+    (void)snprintf(name, sizeof name, "%s-client-%d", daemon, (int)getpid());
+    client_address(&own, &own_bytes, name);
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&own, own_bytes) != 0)
+        return 1;
+    char command;
+    while (read(STDIN_FILENO, &command, 1) == 1) {
+        char answer = 'k';
+        switch (command) {
+        case 'p': /* idle poll: 'c' got a configuration, 'e' an empty answer, 'n' none */
+        case 'b': /* busy poll */
+            if (!client_poll(fd, daemon, command == 'p' ? 2 : 0, text, sizeof text))
+                answer = 'n';
+            else
+                answer = *text ? 'c' : 'e';
+            if (*text)
+                (void)snprintf(config, sizeof config, "%s", text);
+            break;
+        case '0':
+            client_touch(config, ".tmp", 0);
+            break;
+        case '1':
+            client_touch(config, ".tmp", 100);
+            break;
+        case 'f':
+            client_touch(config, "", 0);
+            break;
+        default:
+            return 0;
+        }
+        if (write(STDOUT_FILENO, &answer, 1) != 1)
+            return 1;
+    }
+    return 0;
+}
+
+/* ---- the test's side ---- */
+
+struct child {
+    pid_t pid;
+    int to, from;
+};
+
+static struct child start_client(const char *rank)
+{
+    int in[2], out[2];
+    assert_int_equal(pipe(in), 0);
+    assert_int_equal(pipe(out), 0);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        char variable[32];
+        char *environment[] = {NULL, NULL, NULL};
+        static char world[] = "WORLD_SIZE=4";
+        (void)snprintf(variable, sizeof variable, "RANK=%s", rank);
+        if (*rank) {
+            environment[0] = variable;
+            environment[1] = world;
+        }
+        char program[] = "client", *arguments[] = {program, socket_name, NULL};
+        (void)dup2(in[0], STDIN_FILENO);
+        (void)dup2(out[1], STDOUT_FILENO);
+        (void)execve("/proc/self/exe", arguments, environment);
+        _exit(127);
+    }
+    (void)close(in[0]);
+    (void)close(out[1]);
+    return (struct child){.pid = pid, .to = in[1], .from = out[0]};
+}
+
+/* Sends one command and serves the trigger until its answer comes. */
+static char command(struct rs_kineto_trigger *trigger, const struct child *child, char what)
+{
+    assert_int_equal(write(child->to, &what, 1), 1);
+    for (int i = 0; i < 500; i++) {
+        struct pollfd ready[] = {
+            {.fd = rs_kineto_trigger_fd(trigger), .events = POLLIN},
+            {.fd = child->from, .events = POLLIN},
+        };
+        assert_true(poll(ready, 2, 20) >= 0);
+        rs_kineto_trigger_serve(trigger);
+        char answer;
+        if (ready[1].revents && read(child->from, &answer, 1) == 1)
+            return answer;
+    }
+    fail_msg("no answer to command %c", what);
+    return '?';
+}
+
+static void stop_client(const struct child *child)
+{
+    (void)close(child->to);
+    (void)close(child->from);
+    (void)kill(child->pid, SIGKILL);
+    (void)waitpid(child->pid, NULL, 0);
+}
+
+static const struct rs_kineto_client *client_of(const struct rs_kineto_trigger *trigger, pid_t pid)
+{
+    size_t count;
+    const struct rs_kineto_client *clients = rs_kineto_trigger_clients(trigger, &count);
+    for (size_t i = 0; i < count; i++)
+        if (clients[i].process.pid == pid)
+            return &clients[i];
+    fail_msg("process %d is not registered", (int)pid);
+    return NULL;
+}
+
+static struct rs_kineto_trigger *open_trigger(void)
+{
+    struct rs_kineto_trigger *trigger;
+    assert_ok(rs_kineto_trigger_open(
+        &(struct rs_kineto_trigger_options){.socket_name = socket_name}, &trigger, NULL));
+    return trigger;
+}
+
+static enum rs_status arm(struct rs_kineto_trigger *trigger, pid_t pid, const char *id,
+                          struct rs_err *err)
+{
+    const struct rs_kineto_arm request = {
+        .pid = pid,
+        .capture_id = id,
+        .trace_root = trace_root,
+        .config = {.duration_ms = 200, .start_iteration = -1},
+        .deadline = (rs_dur)30 * RS_NS_PER_S,
+    };
+    return rs_kineto_trigger_arm(trigger, &request, err);
+}
+
+static void a_capture_goes_from_armed_to_written(void **state)
+{
+    (void)state;
+    struct rs_kineto_trigger *trigger = open_trigger();
+    const struct child child = start_client("3");
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    assert_true(client_of(trigger, child.pid)->is_rank);
+    assert_int_equal(client_of(trigger, child.pid)->process.rank, 3);
+    assert_int_equal(client_of(trigger, child.pid)->process.world_size, 4);
+
+    assert_ok(arm(trigger, child.pid, "c1", NULL));
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_ARMED);
+    assert_int_equal(command(trigger, &child, 'p'), 'c');
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_DELIVERED);
+    assert_int_equal(command(trigger, &child, 'b'), 'e');
+    assert_true(client_of(trigger, child.pid)->is_busy);
+
+    command(trigger, &child, '0');
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_RECORDING);
+    command(trigger, &child, '1');
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_WRITING);
+    command(trigger, &child, 'f');
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_WRITTEN);
+    assert_int_equal(client_of(trigger, child.pid)->trace_bytes, 100);
+    assert_non_null(strstr(client_of(trigger, child.pid)->trace_path, "/c1/"));
+    stop_client(&child);
+    rs_kineto_trigger_close(&trigger);
+}
+
+static void a_busy_client_gets_its_request_when_it_is_idle(void **state)
+{
+    (void)state;
+    struct rs_kineto_trigger *trigger = open_trigger();
+    const struct child child = start_client("0");
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    assert_ok(arm(trigger, child.pid, "c2", NULL));
+    assert_int_equal(command(trigger, &child, 'b'), 'e');
+    assert_int_equal(command(trigger, &child, 'p'), 'c');
+    assert_int_equal(command(trigger, &child, 'p'), 'e'); /* once per capture */
+    stop_client(&child);
+    rs_kineto_trigger_close(&trigger);
+}
+
+static void a_launcher_is_answered_and_never_armed(void **state)
+{
+    (void)state;
+    struct rs_kineto_trigger *trigger = open_trigger();
+    const struct child child = start_client("");
+    struct rs_err err = {0};
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    assert_false(client_of(trigger, child.pid)->is_rank);
+    assert_status(arm(trigger, child.pid, "c3", &err), RS_REFUSED);
+    assert_non_null(strstr(err.text, "no rank"));
+    stop_client(&child);
+    rs_kineto_trigger_close(&trigger);
+}
+
+static void a_death_is_named(void **state)
+{
+    (void)state;
+    struct rs_kineto_trigger *trigger = open_trigger();
+    const struct child child = start_client("1");
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    assert_ok(arm(trigger, child.pid, "c4", NULL));
+    assert_int_equal(command(trigger, &child, 'p'), 'c');
+    command(trigger, &child, '0');
+    stop_client(&child);
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_FAILED);
+    assert_non_null(strstr(client_of(trigger, child.pid)->failure, "ended before"));
+    rs_kineto_trigger_close(&trigger);
+}
+
+static rs_ns fake_now = 1000 * (rs_ns)RS_NS_PER_S;
+static rs_ns fake_monotonic(void)
+{
+    return fake_now;
+}
+
+static void silence_past_the_deadline_is_named(void **state)
+{
+    (void)state;
+    struct rs_kineto_trigger *trigger;
+    assert_ok(
+        rs_kineto_trigger_open(&(struct rs_kineto_trigger_options){.socket_name = socket_name,
+                                                                   .monotonic = fake_monotonic},
+                               &trigger, NULL));
+    const struct child child = start_client("1");
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    assert_ok(arm(trigger, child.pid, "c5", NULL));
+    fake_now += 29 * (rs_ns)RS_NS_PER_S;
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_ARMED);
+    fake_now += 2 * (rs_ns)RS_NS_PER_S;
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_FAILED);
+    assert_non_null(strstr(client_of(trigger, child.pid)->failure, "did not poll"));
+    stop_client(&child);
+    rs_kineto_trigger_close(&trigger);
+}
+
+static void a_second_daemon_is_told_who_serves(void **state)
+{
+    (void)state;
+    struct rs_kineto_trigger *trigger = open_trigger(), *second = NULL;
+    struct rs_err err = {0};
+    char own[32];
+    (void)snprintf(own, sizeof own, "process %d (", (int)getpid());
+    assert_status(
+        rs_kineto_trigger_open(&(struct rs_kineto_trigger_options){.socket_name = socket_name},
+                               &second, &err),
+        RS_EXISTS);
+    assert_non_null(strstr(err.text, own));
+    rs_kineto_trigger_close(&trigger);
+}
+
+static void a_strangers_bytes_cost_nothing(void **state)
+{
+    (void)state;
+    struct rs_kineto_trigger *trigger = open_trigger();
+    struct sockaddr_un to;
+    socklen_t bytes;
+    unsigned char noise[300];
+    const int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+    client_address(&to, &bytes, socket_name);
+    unsigned seed = 7;
+    for (int round = 0; round < 2000; round++) {
+        for (size_t i = 0; i < sizeof noise; i++)
+            noise[i] = (unsigned char)((seed = seed * 1103515245u + 12345u) >> 16);
+        if (round % 2)
+            memcpy(noise + 8, "req\0", 4);
+        (void)sendto(fd, noise, (size_t)round % sizeof noise, MSG_DONTWAIT,
+                     (const struct sockaddr *)&to, bytes);
+        rs_kineto_trigger_serve(trigger);
+    }
+    size_t count;
+    (void)rs_kineto_trigger_clients(trigger, &count);
+    assert_int_equal(count, 0);
+    assert_true(rs_kineto_trigger_counts(trigger).refused_datagrams > 0);
+    (void)close(fd);
+    rs_kineto_trigger_close(&trigger);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2)
+        return client_main(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_capture_goes_from_armed_to_written),
+        cmocka_unit_test(a_busy_client_gets_its_request_when_it_is_idle),
+        cmocka_unit_test(a_launcher_is_answered_and_never_armed),
+        cmocka_unit_test(a_death_is_named),
+        cmocka_unit_test(silence_past_the_deadline_is_named),
+        cmocka_unit_test(a_second_daemon_is_told_who_serves),
+        cmocka_unit_test(a_strangers_bytes_cost_nothing),
+    };
+    (void)snprintf(socket_name, sizeof socket_name, "rs-test-%d", (int)getpid());
+    (void)snprintf(trace_root, sizeof trace_root, "/tmp/rs-test-XXXXXX");
+    if (!mkdtemp(trace_root))
+        return 1;
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    char command_line[128];
+    (void)snprintf(command_line, sizeof command_line, "rm -rf '%s'", trace_root);
+    if (system(command_line) != 0) /* NOLINT: a test's own folder */
+        return 1;
+    return failed;
+}
