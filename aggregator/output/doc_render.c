@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A document as terminal text (wrapped, aligned, coloured when asked for) and as Markdown.
+ *
+ * Bars are letters in the document; here they become blocks, shaded so that they can be told
+ * apart without colour:  C computing █ #   X exposed communication ▓ =   M memory ▒ +   I idle ░ .
+ * W waiting ▓ =
+ */
+#include "aggregator/output/doc_priv.h"
+
+#include <string.h>
+
+enum { INDENT = 2, GAP = 2 };
+
+struct out {
+    struct rs_buf *buf;
+    struct rs_output_style style;
+};
+
+/* Columns of the terminal: one per code point is near enough for what stands in a report. */
+static size_t columns_of(const char *text, size_t length)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < length; i++)
+        n += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return n;
+}
+
+static void put_spaces(struct rs_buf *buf, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        rs_buf_u8(buf, ' ');
+}
+
+static const char *colour_of(enum doc_style style)
+{
+    switch (style) {
+    case DOC_STRONG:
+        return "\033[1m";
+    case DOC_ALARM:
+        return "\033[1;31m";
+    case DOC_GOOD:
+        return "\033[32m";
+    case DOC_DIM:
+        return "\033[2m";
+    case DOC_PLAIN:
+        break;
+    }
+    return NULL;
+}
+
+static void put_styled(const struct out *out, enum doc_style style, const char *text, size_t length)
+{
+    const char *colour = out->style.has_colour ? colour_of(style) : NULL;
+    if (colour)
+        rs_buf_string(out->buf, colour);
+    rs_buf_bytes(out->buf, text, length);
+    if (colour)
+        rs_buf_string(out->buf, "\033[0m");
+}
+
+/* `text` in lines of at most style.width columns; the first starts at column `used`, the others at
+ * `indent`. */
+static void put_wrapped(const struct out *out, enum doc_style style, const char *text, size_t used,
+                        size_t indent)
+{
+    bool is_first = true;
+    while (*text) {
+        const size_t length = strcspn(text, " ");
+        const size_t columns = columns_of(text, length);
+        if (!is_first && used + 1 + columns > out->style.width) {
+            rs_buf_u8(out->buf, '\n');
+            put_spaces(out->buf, indent);
+            used = indent;
+        } else if (!is_first) {
+            rs_buf_u8(out->buf, ' ');
+            used++;
+        }
+        put_styled(out, style, text, length);
+        used += columns;
+        is_first = false;
+        text += length;
+        while (*text == ' ')
+            text++;
+    }
+    rs_buf_u8(out->buf, '\n');
+}
+
+/* --- bars ------------------------------------------------------------------------------------- */
+
+static void put_bar(const struct out *out, const char *letters)
+{
+    static const struct {
+        char letter, ascii;
+        const char *block, *colour;
+    } pieces[] = {{'C', '#', "\u2588", "\033[32m"},
+                  {'X', '=', "\u2593", "\033[33m"},
+                  {'M', '+', "\u2592", "\033[34m"},
+                  {'I', '.', "\u2591", "\033[2m"},
+                  {'W', '=', "\u2593", "\033[31m"}};
+    const char *open = NULL;
+    for (; *letters; letters++) {
+        size_t p = 0;
+        while (p + 1 < sizeof pieces / sizeof pieces[0] && pieces[p].letter != *letters)
+            p++;
+        if (out->style.has_colour && open != pieces[p].colour) {
+            rs_buf_string(out->buf, "\033[0m");
+            rs_buf_string(out->buf, pieces[p].colour);
+            open = pieces[p].colour;
+        }
+        if (out->style.has_utf8)
+            rs_buf_string(out->buf, pieces[p].block);
+        else
+            rs_buf_u8(out->buf, (uint8_t)pieces[p].ascii);
+    }
+    if (open)
+        rs_buf_string(out->buf, "\033[0m");
+}
+
+/* --- tables ----------------------------------------------------------------------------------- */
+
+struct layout {
+    size_t widths[DOC_COLUMNS_MAX];
+    bool is_shown[DOC_COLUMNS_MAX];
+    size_t last; /* the last column shown */
+};
+
+static size_t total_width(const struct layout *layout, size_t columns)
+{
+    size_t total = INDENT;
+    for (size_t c = 0; c < columns; c++)
+        if (layout->is_shown[c])
+            total += layout->widths[c] + GAP;
+    return total - GAP;
+}
+
+/* Bars go first when there is not enough room, then columns from the right. */
+static void fit(const struct doc *doc, const struct doc_block *table, size_t width,
+                struct layout *layout)
+{
+    const struct doc_cell *titles = doc->cells + table->first_cell;
+    size_t columns = table->column_count;
+    for (size_t c = 0; c < columns && total_width(layout, columns) > width; c++)
+        if (titles[c].column_kind == DOC_BAR)
+            layout->is_shown[c] = false;
+    while (columns > 2 && total_width(layout, table->column_count) > width)
+        layout->is_shown[--columns] = false;
+    for (size_t c = 0; c < table->column_count; c++)
+        if (layout->is_shown[c])
+            layout->last = c;
+}
+
+static struct layout layout_of(const struct doc *doc, const struct doc_block *table, size_t width)
+{
+    struct layout layout = {.last = 0};
+    for (size_t i = 0; i < table->cell_count; i++) {
+        const char *text = doc_string(doc, doc->cells[table->first_cell + i].text);
+        const size_t columns = columns_of(text, strlen(text));
+        size_t *widest = &layout.widths[i % table->column_count];
+        *widest = columns > *widest ? columns : *widest;
+    }
+    for (size_t c = 0; c < table->column_count; c++)
+        layout.is_shown[c] = true;
+    fit(doc, table, width, &layout);
+    return layout;
+}
+
+static void put_cell(const struct out *out, const struct doc *doc, const struct doc_cell *cell,
+                     enum doc_column_kind kind, size_t padding)
+{
+    const char *text = doc_string(doc, cell->text);
+    if (kind == DOC_RIGHT)
+        put_spaces(out->buf, padding);
+    if (kind == DOC_BAR)
+        put_bar(out, text);
+    else
+        put_styled(out, cell->style, text, strlen(text));
+}
+
+static void put_table(const struct out *out, const struct doc *doc, const struct doc_block *table)
+{
+    if (!table->column_count || table->column_count > DOC_COLUMNS_MAX)
+        return;
+    const struct doc_cell *titles = doc->cells + table->first_cell;
+    const struct layout layout = layout_of(doc, table, out->style.width);
+    for (size_t i = 0; i < table->cell_count; i++) {
+        const size_t c = i % table->column_count;
+        if (!layout.is_shown[c])
+            continue;
+        const bool is_title = i < table->column_count;
+        struct doc_cell cell = titles[i];
+        cell.style = is_title ? DOC_DIM : cell.style;
+        const char *text = doc_string(doc, cell.text);
+        const size_t padding = layout.widths[c] - columns_of(text, strlen(text));
+        const enum doc_column_kind kind = titles[c].column_kind;
+        put_spaces(out->buf, c == 0 ? INDENT : GAP);
+        put_cell(out, doc, &cell, is_title && kind == DOC_BAR ? DOC_LEFT : kind, padding);
+        if (c == layout.last)
+            rs_buf_u8(out->buf, '\n');
+        else if (kind != DOC_RIGHT)
+            put_spaces(out->buf, padding);
+    }
+}
+
+/* --- text ------------------------------------------------------------------------------------- */
+
+static void put_heading(const struct out *out, const char *title, const char *aside)
+{
+    rs_buf_u8(out->buf, '\n');
+    put_styled(out, DOC_STRONG, title, strlen(title));
+    if (*aside) {
+        rs_buf_string(out->buf, "  ");
+        put_wrapped(out, DOC_DIM, aside, strlen(title) + 2, strlen(title) + 2);
+    } else {
+        rs_buf_u8(out->buf, '\n');
+    }
+}
+
+static void put_finding(const struct out *out, const struct doc *doc, const struct doc_block *block)
+{
+    const char *cost = doc_string(doc, block->second);
+    rs_buf_printf(out->buf, "\n%zu. ", block->number);
+    put_wrapped(out, DOC_ALARM, doc_string(doc, block->text), 3, 3);
+    put_spaces(out->buf, 3);
+    put_wrapped(out, DOC_STRONG, cost, 3, 3);
+}
+
+void doc_as_text(const struct doc *doc, struct rs_output_style style, struct rs_buf *buf)
+{
+    const struct out out = {.buf = buf, .style = style};
+    for (size_t i = 0; i < doc->block_count; i++) {
+        const struct doc_block *block = &doc->blocks[i];
+        const char *text = doc_string(doc, block->text);
+        switch (block->kind) {
+        case DOC_TITLE:
+            put_wrapped(&out, DOC_STRONG, text, 0, 0);
+            break;
+        case DOC_HEADING:
+            put_heading(&out, text, doc_string(doc, block->second));
+            break;
+        case DOC_PARAGRAPH:
+            put_spaces(buf, INDENT);
+            put_wrapped(&out, block->style, text, INDENT, INDENT);
+            break;
+        case DOC_BULLET:
+            put_spaces(buf, 3);
+            rs_buf_string(buf, style.has_utf8 ? "\u2022 " : "- ");
+            put_wrapped(&out, DOC_PLAIN, text, 5, 5);
+            break;
+        case DOC_FINDING:
+            put_finding(&out, doc, block);
+            break;
+        case DOC_TABLE:
+            put_table(&out, doc, block);
+            break;
+        }
+    }
+}
+
+/* --- Markdown --------------------------------------------------------------------------------- */
+
+/* What Markdown or HTML would take for its own is escaped; '_' inside words is not emphasis. */
+static void put_escaped(struct rs_buf *buf, const char *text)
+{
+    for (; *text; text++) {
+        if (strchr("|`<>*\\[]#", *text))
+            rs_buf_u8(buf, '\\');
+        rs_buf_u8(buf, (uint8_t)*text);
+    }
+}
+
+static void put_markdown_row(struct rs_buf *buf, const struct doc *doc,
+                             const struct doc_block *table, size_t first)
+{
+    const struct doc_cell *titles = doc->cells + table->first_cell;
+    const struct out out = {.buf = buf, .style = {.has_utf8 = true}};
+    for (size_t c = 0; c < table->column_count; c++) {
+        const char *text = doc_string(doc, titles[first + c].text);
+        rs_buf_string(buf, "| ");
+        if (first && titles[c].column_kind == DOC_BAR)
+            put_bar(&out, text);
+        else
+            put_escaped(buf, text);
+        rs_buf_u8(buf, ' ');
+    }
+    rs_buf_string(buf, "|\n");
+}
+
+static void put_markdown_table(struct rs_buf *buf, const struct doc *doc,
+                               const struct doc_block *table)
+{
+    const struct doc_cell *titles = doc->cells + table->first_cell;
+    rs_buf_u8(buf, '\n');
+    for (size_t i = 0; i + table->column_count <= table->cell_count && table->column_count;
+         i += table->column_count) {
+        put_markdown_row(buf, doc, table, i);
+        for (size_t c = 0; c < table->column_count && i == 0; c++)
+            rs_buf_string(buf, titles[c].column_kind == DOC_RIGHT ? "|---:" : "|:---");
+        if (i == 0)
+            rs_buf_string(buf, "|\n");
+    }
+    rs_buf_u8(buf, '\n');
+}
+
+static void put_markdown_block(struct rs_buf *buf, const struct doc *doc,
+                               const struct doc_block *block)
+{
+    const char *text = doc_string(doc, block->text);
+    const char *mark = block->style == DOC_STRONG || block->style == DOC_ALARM ? "**" : "";
+    switch (block->kind) {
+    case DOC_TITLE:
+        rs_buf_string(buf, "# ");
+        put_escaped(buf, text);
+        rs_buf_string(buf, "\n\n");
+        return;
+    case DOC_HEADING:
+        rs_buf_string(buf, "\n## ");
+        put_escaped(buf, text);
+        rs_buf_string(buf, "\n\n");
+        text = doc_string(doc, block->second);
+        if (!*text)
+            return;
+        rs_buf_u8(buf, '*');
+        put_escaped(buf, text);
+        rs_buf_string(buf, "*\n\n");
+        return;
+    case DOC_PARAGRAPH:
+        rs_buf_string(buf, mark);
+        put_escaped(buf, text);
+        rs_buf_string(buf, mark);
+        rs_buf_string(buf, "\n\n");
+        return;
+    case DOC_BULLET:
+        rs_buf_string(buf, "- ");
+        put_escaped(buf, text);
+        rs_buf_u8(buf, '\n');
+        return;
+    case DOC_FINDING:
+        rs_buf_printf(buf, "\n### %zu. ", block->number);
+        put_escaped(buf, text);
+        rs_buf_string(buf, "\n\n**");
+        put_escaped(buf, doc_string(doc, block->second));
+        rs_buf_string(buf, "**\n\n");
+        return;
+    case DOC_TABLE:
+        put_markdown_table(buf, doc, block);
+    }
+}
+
+void doc_as_markdown(const struct doc *doc, struct rs_buf *buf)
+{
+    for (size_t i = 0; i < doc->block_count; i++)
+        put_markdown_block(buf, doc, &doc->blocks[i]);
+}

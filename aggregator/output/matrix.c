@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which operations stand for a link: per (step, group, type, link) the fastest, the middle one and the
+ * slowest three by bandwidth, and the total; the official selection, links in global ranks.
+ *
+ * What an operation moved over a link is known where its hops were recorded, and for a send with its
+ * recv. A hop is recorded by both its ends; the receiver's record counts, since a sender is done
+ * as soon as its system has taken the bytes.
+ */
+#include "aggregator/output/output_priv.h"
+#include "common/base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct entries {
+    struct matrix_entry *items;
+    size_t count, capacity;
+};
+
+struct matrix_visit {
+    matrix_row_fn *visit;
+    void *self;
+    const char *hash;
+};
+
+/* As the official files spell it; types they do not know keep our name without underscores. */
+static const char *official_type(enum rs_op_type type)
+{
+    switch (type) {
+    case RS_OP_ALL_REDUCE:
+        return "allreduce";
+    case RS_OP_ALL_GATHER:
+        return "allgather";
+    case RS_OP_REDUCE_SCATTER:
+        return "reducescatter";
+    case RS_OP_ALL_TO_ALL:
+        return "alltoall";
+    case RS_OP_RECV:
+        return "receive";
+    case RS_OP_SEND_RECV:
+        return "batchsendrecv";
+    case RS_OP_UNKNOWN:
+    case RS_OP_BROADCAST:
+    case RS_OP_REDUCE:
+    case RS_OP_GATHER:
+    case RS_OP_SCATTER:
+    case RS_OP_BARRIER:
+    case RS_OP_SEND:
+    case RS_OP_TYPE_COUNT:
+        break;
+    }
+    return rs_op_type_text(type);
+}
+
+static enum rs_status put_entry(struct entries *entries, struct matrix_entry entry)
+{
+    if (rs_mem_grow((void **)&entries->items, &entries->capacity, entries->count + 1,
+                    sizeof *entries->items) != RS_OK)
+        return RS_NOMEM;
+    entries->items[entries->count++] = entry;
+    return RS_OK;
+}
+
+static const char *transport_of(const struct rs_summary *summary, rs_str id)
+{
+    return id == RS_STR_NONE || id == RS_STR_EMPTY ? "UNKNOWN"
+                                                   : rs_strtab_text(&summary->strings, id);
+}
+
+/* The row of a rank in an operation (rows are sorted by rank); NULL when it is not there. */
+static const struct rs_job_row *row_of_rank(const struct rs_analysis *analysis,
+                                            const struct rs_job_op *op, int32_t rank)
+{
+    size_t low = op->row_first, high = op->row_first + op->row_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (analysis->rows[middle].rank < rank)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const bool is_there = low < op->row_first + op->row_count && analysis->rows[low].rank == rank;
+    return is_there ? &analysis->rows[low] : NULL;
+}
+
+/* Did the other end of a link record its hops as their receiver, in the same operation? */
+static bool receiver_recorded(const struct rs_analysis *analysis, const struct rs_job_op *op,
+                              int32_t src, int32_t dst)
+{
+    const struct rs_job_row *row = row_of_rank(analysis, op, dst);
+    if (!row)
+        return false;
+    const struct rs_comm_op *own = comm_op_of(analysis, row);
+    const struct rs_comm_task *tasks = analysis->summaries[row->summary]->tasks + own->task_first;
+    for (uint32_t i = 0; i < own->task_count; i++)
+        if (!tasks[i].is_send && tasks[i].src == src && tasks[i].dst == dst && tasks[i].bytes >= 0)
+            return true;
+    return false;
+}
+
+static int compare_ints(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int by_link(const void *a_, const void *b_)
+{
+    const struct matrix_entry *a = a_, *b = b_;
+    return a->src != b->src ? compare_ints(a->src, b->src) : compare_ints(a->dst, b->dst);
+}
+
+/* The hops of one row from `first` on become one entry per link. */
+static void merge_hops(struct entries *entries, size_t first)
+{
+    if (entries->count == first)
+        return;
+    qsort(entries->items + first, entries->count - first, sizeof *entries->items, by_link);
+    size_t kept = first;
+    for (size_t i = first + 1; i < entries->count; i++) {
+        struct matrix_entry *last = &entries->items[kept];
+        if (by_link(last, &entries->items[i]) == 0) {
+            last->bytes += entries->items[i].bytes;
+            last->time += entries->items[i].time;
+        } else {
+            entries->items[++kept] = entries->items[i];
+        }
+    }
+    entries->count = kept + 1;
+}
+
+static enum rs_status put_row_hops(const struct rs_analysis *analysis, const struct comm_item *item,
+                                   struct entries *entries)
+{
+    const struct rs_job_row *row = &analysis->rows[item->row];
+    const struct rs_summary *summary = analysis->summaries[row->summary];
+    const struct rs_comm_op *own = comm_op_of(analysis, row);
+    const size_t first = entries->count;
+    int32_t asked_src = -1, asked_dst = -1; /* hops of a ring ask about one link again and again */
+    bool answer = false;
+    for (uint32_t i = 0; i < own->task_count; i++) {
+        const struct rs_comm_task *task = &summary->tasks[own->task_first + i];
+        if (task->bytes < 0 || task->src < 0 || task->dst < 0)
+            continue;
+        if (task->is_send && (task->src != asked_src || task->dst != asked_dst)) {
+            asked_src = task->src;
+            asked_dst = task->dst;
+            answer = receiver_recorded(analysis, &analysis->ops[item->op], asked_src, asked_dst);
+        }
+        if (task->is_send && answer)
+            continue;
+        const struct matrix_entry hop = {.type = official_type((enum rs_op_type)item->type),
+                                         .src = task->src,
+                                         .dst = task->dst,
+                                         .transport = transport_of(summary, task->transport),
+                                         .bytes = task->bytes,
+                                         .time = task->end - task->start,
+                                         .item = *item};
+        if (put_entry(entries, hop) != RS_OK)
+            return RS_NOMEM;
+    }
+    merge_hops(entries, first);
+    return RS_OK;
+}
+
+/* A send with its recv and no hops of their own: the receiver's transfer, else the sender's. */
+static enum rs_status put_pair(const struct rs_analysis *analysis, const struct comm_item *item,
+                               struct entries *entries)
+{
+    const struct rs_job_op *op = &analysis->ops[item->op];
+    const struct rs_job_row *rows = analysis->rows + op->row_first;
+    if (item->type != RS_OP_SEND || !op->is_matched || op->row_count != 2 || !op->has_wait)
+        return RS_OK;
+    const struct rs_job_row *send = &analysis->rows[item->row];
+    const struct rs_job_row *recv = send == rows ? rows + 1 : rows;
+    const struct rs_comm_op *sent = comm_op_of(analysis, send), *got = comm_op_of(analysis, recv);
+    const int64_t bytes = got->bytes >= 0 ? got->bytes : sent->bytes;
+    const struct rs_job_row *timed = recv->has_transfer ? recv : send;
+    if (bytes < 0 || !timed->has_transfer || got->type != RS_OP_RECV)
+        return RS_OK;
+    const struct rs_summary *summary = analysis->summaries[send->summary];
+    return put_entry(entries,
+                     (struct matrix_entry){.type = official_type(RS_OP_SEND),
+                                           .src = send->rank,
+                                           .dst = recv->rank,
+                                           .transport = transport_of(summary, sent->transport),
+                                           .bytes = bytes,
+                                           .time = timed->transfer,
+                                           .item = *item});
+}
+
+/* By type, link, bandwidth descending, operation. */
+static int by_link_and_rate(const void *a_, const void *b_)
+{
+    const struct matrix_entry *a = a_, *b = b_;
+    const int type = strcmp(a->type, b->type);
+    if (type)
+        return type;
+    if (a->src != b->src)
+        return compare_ints(a->src, b->src);
+    if (a->dst != b->dst)
+        return compare_ints(a->dst, b->dst);
+    const double x = a->time > 0 ? (double)a->bytes / (double)a->time : 0;
+    const double y = b->time > 0 ? (double)b->bytes / (double)b->time : 0;
+    if (x < y || x > y)
+        return x < y ? 1 : -1;
+    return a->item.row < b->item.row ? -1 : a->item.row > b->item.row;
+}
+
+static bool is_one_link(const struct matrix_entry *a, const struct matrix_entry *b)
+{
+    return a->src == b->src && a->dst == b->dst && strcmp(a->type, b->type) == 0;
+}
+
+static size_t link_end(const struct entries *entries, size_t first)
+{
+    size_t end = first + 1;
+    while (end < entries->count && is_one_link(&entries->items[first], &entries->items[end]))
+        end++;
+    return end;
+}
+
+static const char *const selections[] = {"top1",  "middle",  "bottom1",
+                                         "total", "bottom2", "bottom3"};
+enum {
+    SELECT_TOP,
+    SELECT_MIDDLE,
+    SELECT_BOTTOM1,
+    SELECT_TOTAL,
+    SELECT_BOTTOM2,
+    SELECT_BOTTOM3,
+    SELECTION_COUNT
+};
+
+/* The entry that a selection picks from [first, first + count), false when there are too few. */
+static bool select_entry(const struct entries *entries, size_t first, size_t count, int selection,
+                         struct matrix_entry *entry_p)
+{
+    static const size_t from_end[SELECTION_COUNT] = {
+        [SELECT_BOTTOM1] = 1, [SELECT_BOTTOM2] = 2, [SELECT_BOTTOM3] = 3};
+    size_t at = 0;
+    if (selection == SELECT_MIDDLE)
+        at = count / 2;
+    else if (from_end[selection]) {
+        if (from_end[selection] > count)
+            return false;
+        at = count - from_end[selection];
+    }
+    *entry_p = entries->items[first + at];
+    for (size_t i = 1; selection == SELECT_TOTAL && i < count; i++) {
+        entry_p->bytes += entries->items[first + i].bytes;
+        entry_p->time += entries->items[first + i].time;
+    }
+    return true;
+}
+
+/* One selection of one type over all its links. */
+static enum rs_status visit_selection(const struct entries *entries, size_t first, size_t end,
+                                      int selection, struct matrix_visit *to, struct rs_err *err)
+{
+    struct matrix_entry entry;
+    struct matrix_row row = {.type = entries->items[first].type,
+                             .selection = selections[selection],
+                             .hash = to->hash,
+                             .entry = &entry,
+                             .has_name = selection != SELECT_TOTAL};
+    enum rs_status status = RS_OK;
+    for (size_t i = first, stop; i < end && status == RS_OK; i = stop) {
+        stop = link_end(entries, i);
+        if (select_entry(entries, i, stop - i, selection, &entry))
+            status = to->visit(to->self, &row, err);
+    }
+    return status;
+}
+
+/* All of one group and class: ordered, chosen, visited; the entries are gone afterwards. */
+static enum rs_status visit_entries(struct entries *entries, struct matrix_visit *to,
+                                    struct rs_err *err)
+{
+    if (!entries->count)
+        return RS_OK;
+    qsort(entries->items, entries->count, sizeof *entries->items, by_link_and_rate);
+    enum rs_status status = RS_OK;
+    for (size_t i = 0, end; i < entries->count && status == RS_OK; i = end) {
+        for (end = i; end < entries->count; end++)
+            if (strcmp(entries->items[end].type, entries->items[i].type) != 0)
+                break;
+        for (int s = 0; s < SELECTION_COUNT && status == RS_OK; s++)
+            status = visit_selection(entries, i, end, s, to, err);
+    }
+    entries->count = 0;
+    return status;
+}
+
+struct collector {
+    const struct rs_analysis *analysis;
+    struct entries entries;
+    struct matrix_visit to;
+    char hash[COMM_HASH_BYTES]; /* of the group whose entries are held; "" none */
+};
+
+static enum rs_status collect(void *self, const struct comm_item *item, const char *hash,
+                              struct rs_err *err)
+{
+    struct collector *c = self;
+    if (strcmp(c->hash, hash) != 0) {
+        const enum rs_status status = visit_entries(&c->entries, &c->to, err);
+        if (status != RS_OK)
+            return status;
+        (void)snprintf(c->hash, sizeof c->hash, "%s", hash);
+    }
+    const struct rs_job_row *row = &c->analysis->rows[item->row];
+    const enum rs_status status = comm_op_of(c->analysis, row)->task_count
+                                      ? put_row_hops(c->analysis, item, &c->entries)
+                                      : put_pair(c->analysis, item, &c->entries);
+    return status == RS_OK ? RS_OK : rs_err_set(err, status, "no memory for the links of a step");
+}
+
+enum rs_status matrix_walk(const struct rs_analysis *analysis, size_t first, size_t end,
+                           bool is_p2p, matrix_row_fn *visit, void *self, struct rs_err *err)
+{
+    struct collector c = {.analysis = analysis, .to = {.visit = visit, .self = self}};
+    c.to.hash = c.hash;
+    enum rs_status status = comm_walk(analysis, first, end, is_p2p, collect, &c, err);
+    if (status == RS_OK)
+        status = visit_entries(&c.entries, &c.to, err);
+    rs_mem_free(c.entries.items);
+    return status;
+}
+
+/* --- communication_matrix.json ------------------------------------------------------------ */
+
+struct writer {
+    const struct rs_analysis *analysis;
+    struct sheet *sheet;
+    struct rs_json_out json;
+    char key[COMM_HASH_BYTES + 64];
+};
+
+static enum rs_status write_row(void *self, const struct matrix_row *row, struct rs_err *err)
+{
+    struct writer *w = self;
+    struct rs_json_out *json = &w->json;
+    char text[UNIT_TEXT_BYTES], name[COMM_NAME_BYTES], key[sizeof w->key];
+    (void)snprintf(key, sizeof key, "%s-%s@%s", row->type, row->selection, row->hash);
+    if (strcmp(key, w->key) != 0) {
+        if (*w->key)
+            rs_json_out_end(json);
+        memcpy(w->key, key, sizeof key);
+        rs_json_out_key(json, key);
+        rs_json_out_object(json);
+    }
+    (void)snprintf(text, sizeof text, "%" PRId32 "-%" PRId32, row->entry->src, row->entry->dst);
+    rs_json_out_key(json, text);
+    rs_json_out_object(json);
+    rs_json_out_key(json, "Transport Type");
+    rs_json_out_string(json, row->entry->transport);
+    rs_json_out_key(json, "Transit Size(MB)");
+    unit_mb(text, row->entry->bytes);
+    rs_json_out_number(json, text);
+    rs_json_out_key(json, "Transit Time(ms)");
+    unit_ms(text, row->entry->time);
+    rs_json_out_number(json, text);
+    rs_json_out_key(json, "Bandwidth(GB/s)");
+    unit_gb_per_s(text, row->entry->bytes, row->entry->time);
+    rs_json_out_number(json, row->entry->time > 0 ? text : "null");
+    if (row->has_name) {
+        comm_item_name(w->analysis, &row->entry->item, row->hash, name);
+        rs_json_out_key(json, "Op Name");
+        rs_json_out_string(json, name);
+    }
+    rs_json_out_end(json);
+    return sheet_drain(w->sheet, err);
+}
+
+static enum rs_status write_class(struct writer *w, size_t first, size_t end, bool is_p2p,
+                                  struct rs_err *err)
+{
+    rs_json_out_key(&w->json, is_p2p ? "p2p" : "collective");
+    rs_json_out_object(&w->json);
+    w->key[0] = '\0';
+    const enum rs_status status = matrix_walk(w->analysis, first, end, is_p2p, write_row, w, err);
+    if (status != RS_OK)
+        return status;
+    if (*w->key)
+        rs_json_out_end(&w->json);
+    rs_json_out_end(&w->json);
+    return RS_OK;
+}
+
+enum rs_status matrix_document(const struct rs_analysis *analysis, struct sheet *sheet,
+                               struct rs_err *err)
+{
+    struct writer w = {.analysis = analysis, .sheet = sheet};
+    rs_json_out_init(&w.json, &sheet->buf, 0);
+    rs_json_out_object(&w.json);
+    for (size_t i = 0, end; i < analysis->op_count; i = end) {
+        char text[UNIT_TEXT_BYTES];
+        end = comm_step_end(analysis, i);
+        comm_step_text(text, analysis->ops[i].step);
+        rs_json_out_key(&w.json, text);
+        rs_json_out_object(&w.json);
+        enum rs_status status = write_class(&w, i, end, true, err);
+        if (status == RS_OK)
+            status = write_class(&w, i, end, false, err);
+        if (status != RS_OK)
+            return status;
+        rs_json_out_end(&w.json);
+    }
+    rs_json_out_end(&w.json);
+    rs_buf_u8(&sheet->buf, '\n');
+    return RS_OK;
+}

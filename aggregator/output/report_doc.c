@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The report for people. The first lines name the culprit and what it costs; then where step time goes,
+ * who arrives last, which links are slow; at the end what was seen and what is not known.
+ */
+#include "aggregator/output/doc.h"
+#include "aggregator/output/output_priv.h"
+#include "aggregator/output/report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FINDINGS_SHOWN = 8, RANKS_SHOWN = 16, LINKS_SHOWN = 8, LIST_SHOWN = 12, BAR_WIDTH = 24 };
+
+static const char *plural(int64_t count, const char *one, const char *many)
+{
+    return count == 1 ? one : many;
+}
+
+/* --- the verdict ---------------------------------------------------------------------------------- */
+
+static void subject_text(const struct rs_finding *finding, char *text, size_t size)
+{
+    const char *name = finding->where_text ? finding->where_text : "?";
+    switch (finding->where) {
+    case RS_WHERE_RANK:
+        (void)snprintf(text, size, "Rank %" PRId32, finding->rank);
+        return;
+    case RS_WHERE_LINK:
+        (void)snprintf(text, size, "The link from rank %" PRId32 " to rank %" PRId32, finding->src,
+                       finding->dst);
+        return;
+    case RS_WHERE_STAGE:
+        (void)snprintf(text, size, "Pipeline stage %" PRId32, finding->stage);
+        return;
+    case RS_WHERE_HOST:
+        (void)snprintf(text, size, "Host %s", name);
+        return;
+    case RS_WHERE_GROUP:
+        (void)snprintf(text, size, "Group %s", name);
+        return;
+    case RS_WHERE_OP:
+        (void)snprintf(text, size, "Operation %s", name);
+    }
+}
+
+static const char *verdict_text(enum rs_finding_kind kind)
+{
+    switch (kind) {
+    case RS_FINDING_SLOW_RANK:
+        return "is slow, and the others wait for it";
+    case RS_FINDING_SLOW_LINK:
+        return "is slow";
+    case RS_FINDING_SLOW_GROUP:
+        return "communicates slowly";
+    case RS_FINDING_SLOW_STAGE:
+        return "is the slowest of the pipeline";
+    case RS_FINDING_SLOW_HOST:
+        return "is slow: all of its ranks are";
+    case RS_FINDING_DATA_STALL:
+        return "waits for its data";
+    case RS_FINDING_HOST_GAP:
+        return "leaves its device idle: the host is late";
+    case RS_FINDING_IMBALANCE:
+        return "has more work than the others";
+    case RS_FINDING_BUBBLE:
+        return "idles in the bubble of the pipeline";
+    case RS_FINDING_OP:
+        return "costs more than it should";
+    case RS_FINDING_JITTER:
+        return "varies from step to step";
+    }
+    return "";
+}
+
+static void put_findings(struct doc *doc, const struct report *report)
+{
+    const struct rs_analysis *analysis = report->analysis;
+    char time[UNIT_TEXT_BYTES], step[UNIT_TEXT_BYTES], subject[512], headline[640], cost[160];
+    for (size_t i = 0; i < analysis->finding_count && i < FINDINGS_SHOWN; i++) {
+        const struct rs_finding *finding = &analysis->findings[i];
+        subject_text(finding, subject, sizeof subject);
+        (void)snprintf(headline, sizeof headline, "%s %s.", subject, verdict_text(finding->kind));
+        unit_people_time(time, finding->cost_ns_per_step);
+        unit_people_time(step, analysis->mean_step_ns);
+        if (analysis->mean_step_ns > 0)
+            (void)snprintf(cost, sizeof cost,
+                           "It costs %s per step, %.1f %% of a step of %s (%s, %s).", time,
+                           finding->share * 100, step, rs_finding_kind_text(finding->kind),
+                           rs_confidence_text(finding->confidence));
+        else
+            (void)snprintf(cost, sizeof cost, "It costs %s per step (%s, %s).", time,
+                           rs_finding_kind_text(finding->kind),
+                           rs_confidence_text(finding->confidence));
+        doc_finding(doc, i + 1, headline, cost);
+        for (size_t k = 0; k < finding->evidence_count; k++)
+            doc_bullet(doc, "%s", finding->evidence[k]);
+    }
+    if (analysis->finding_count > FINDINGS_SHOWN)
+        doc_paragraph(doc, DOC_DIM, "%zu more are in report.json.",
+                      analysis->finding_count - FINDINGS_SHOWN);
+    if (analysis->finding_count)
+        return;
+    doc_heading(doc, "NOBODY IS NAMED", "");
+    doc_paragraph(doc, DOC_PLAIN, "%s",
+                  analysis->no_finding_because ? analysis->no_finding_because
+                                               : "The reason was not given.");
+}
+
+static void put_title(struct doc *doc, const struct report *report)
+{
+    const struct rs_analysis *analysis = report->analysis;
+    char ranks[64], step[UNIT_TEXT_BYTES], tail[64] = "";
+    if (analysis->world_size >= 0)
+        (void)snprintf(ranks, sizeof ranks, "%zu of %" PRId32 " ranks", analysis->summary_count,
+                       analysis->world_size);
+    else
+        (void)snprintf(ranks, sizeof ranks, "%zu %s", analysis->summary_count,
+                       plural((int64_t)analysis->summary_count, "rank", "ranks"));
+    if (analysis->mean_step_ns > 0) {
+        unit_people_time(step, analysis->mean_step_ns);
+        (void)snprintf(tail, sizeof tail, " of %s", step);
+    }
+    doc_title(doc, "Rankscope: %s, %" PRId64 " %s%s, %" PRId64 " %s matched", ranks, report->steps,
+              plural(report->steps, "step", "steps"), tail, report->ops_matched,
+              plural(report->ops_matched, "operation", "operations"));
+}
+
+/* --- where step time goes ------------------------------------------------------------------------- */
+
+static void put_extreme(struct doc *doc, const struct report *report, int part, bool is_most)
+{
+    const struct report_mean *found = &report->means[0];
+    for (size_t i = 1; i < report->mean_count; i++) {
+        const rs_dur value = report->means[i].parts[part];
+        if (is_most ? value > found->parts[part] : value < found->parts[part])
+            found = &report->means[i];
+    }
+    char time[UNIT_TEXT_BYTES];
+    unit_people_time(time, found->parts[part]);
+    doc_cell(doc, DOC_PLAIN, "%s", time);
+    doc_cell(doc, DOC_DIM, "rank %" PRId32, found->rank);
+}
+
+static void put_part(struct doc *doc, const struct report *report, int part)
+{
+    static const char *const letters[PART_COUNT] = {"C", "X", "M", "I", "I", "I"};
+    const struct report_mean *overall = &report->overall;
+    char time[UNIT_TEXT_BYTES];
+    unit_people_time(time, overall->parts[part]);
+    doc_cell(doc, DOC_PLAIN, "%s", report_part_text((enum report_part)part));
+    doc_cell(doc, DOC_STRONG, "%s", time);
+    doc_cell(doc, DOC_PLAIN, "%.1f %%",
+             overall->window > 0 ? 100.0 * (double)overall->parts[part] / (double)overall->window
+                                 : 0.0);
+    doc_bar(doc, BAR_WIDTH, letters[part], &overall->parts[part], overall->window);
+    put_extreme(doc, report, part, false);
+    put_extreme(doc, report, part, true);
+}
+
+static void put_overall(struct doc *doc, const struct report *report)
+{
+    int order[PART_COUNT];
+    for (int i = 0; i < PART_COUNT; i++) { /* insertion sort, largest first */
+        int at = i;
+        for (; at > 0 && report->overall.parts[order[at - 1]] < report->overall.parts[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    doc_table_begin(doc);
+    doc_column(doc, DOC_LEFT, "");
+    doc_column(doc, DOC_RIGHT, "mean");
+    doc_column(doc, DOC_RIGHT, "share");
+    doc_column(doc, DOC_BAR, "");
+    doc_column(doc, DOC_RIGHT, "least");
+    doc_column(doc, DOC_LEFT, "");
+    doc_column(doc, DOC_RIGHT, "most");
+    doc_column(doc, DOC_LEFT, "");
+    for (int i = 0; i < PART_COUNT; i++)
+        if (report->overall.parts[order[i]] > 0)
+            put_part(doc, report, order[i]);
+    doc_table_end(doc);
+}
+
+/* Time in which a rank did not wait in communication: the straggler has the most. */
+static rs_dur own_time(const struct report_mean *mean)
+{
+    return mean->window - mean->parts[PART_EXPOSED];
+}
+
+static void put_rank_row(struct doc *doc, const struct report_mean *mean, rs_dur longest,
+                         bool has_devices)
+{
+    const rs_dur idle = mean->parts[PART_IDLE_INSIDE] + mean->parts[PART_IDLE_TAIL];
+    const rs_dur values[] = {mean->window,
+                             mean->parts[PART_COMPUTING],
+                             mean->parts[PART_EXPOSED],
+                             mean->parts[PART_MEMORY],
+                             mean->parts[PART_IDLE_HEAD],
+                             idle};
+    char time[UNIT_TEXT_BYTES];
+    if (has_devices)
+        doc_cell(doc, DOC_STRONG, "%" PRId32 ":%" PRId32, mean->rank, mean->device);
+    else
+        doc_cell(doc, DOC_STRONG, "%" PRId32, mean->rank);
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        unit_people_time(time, values[i]);
+        doc_cell(doc, values[i] ? DOC_PLAIN : DOC_DIM, "%s", values[i] ? time : "-");
+    }
+    const int64_t pieces[] = {values[1], values[2], values[3], values[4] + idle};
+    doc_bar(doc, BAR_WIDTH, "CXMI", pieces, longest);
+}
+
+static bool has_devices(const struct report *report)
+{
+    for (size_t i = 1; i < report->mean_count; i++)
+        if (report->means[i].rank == report->means[i - 1].rank)
+            return true;
+    return false;
+}
+
+static int by_own_time(const void *a_, const void *b_)
+{
+    const struct report_mean *const *a = a_, *const *b = b_;
+    const rs_dur x = own_time(*a), y = own_time(*b);
+    if (x != y)
+        return x < y ? 1 : -1;
+    return (*a > *b) - (*a < *b);
+}
+
+static void put_rank_table(struct doc *doc, const struct report *report,
+                           const struct report_mean *const *shown, size_t count)
+{
+    const bool devices = has_devices(report);
+    rs_dur longest = 0;
+    for (size_t i = 0; i < count; i++)
+        longest = shown[i]->window > longest ? shown[i]->window : longest;
+    doc_table_begin(doc);
+    doc_column(doc, DOC_RIGHT, devices ? "rank:device" : "rank");
+    doc_column(doc, DOC_RIGHT, "step");
+    doc_column(doc, DOC_RIGHT, "computing");
+    doc_column(doc, DOC_RIGHT, "exposed comm");
+    doc_column(doc, DOC_RIGHT, "memory");
+    doc_column(doc, DOC_RIGHT, "idle head");
+    doc_column(doc, DOC_RIGHT, "idle rest");
+    doc_column(doc, DOC_BAR, "");
+    for (size_t i = 0; i < count; i++)
+        put_rank_row(doc, shown[i], longest, devices);
+    doc_table_end(doc);
+}
+
+/* All ranks when they are few, else those with the most time of their own, kept by selection. */
+static void put_ranks(struct doc *doc, const struct report *report)
+{
+    const struct report_mean *shown[RANKS_SHOWN + 1];
+    size_t count = 0;
+    for (size_t i = 0; i < report->mean_count; i++) {
+        shown[count++] = &report->means[i];
+        if (report->mean_count <= RANKS_SHOWN)
+            continue;
+        qsort(shown, count, sizeof shown[0], by_own_time);
+        count = count > RANKS_SHOWN ? RANKS_SHOWN : count;
+    }
+    if (report->mean_count > RANKS_SHOWN)
+        doc_paragraph(
+            doc, DOC_DIM,
+            "The %d of %zu with the most time of their own (not in communication); all are "
+            "in step_breakdown.csv:",
+            RANKS_SHOWN, report->mean_count);
+    put_rank_table(doc, report, shown, count);
+}
+
+static void put_steps(struct doc *doc, const struct report *report)
+{
+    char aside[160], window[UNIT_TEXT_BYTES];
+    if (!report->mean_count) {
+        doc_heading(doc, "WHERE STEP TIME GOES", "");
+        doc_paragraph(
+            doc, DOC_PLAIN,
+            "No step is complete in the recording; rank_breakdown.csv has the figures of the "
+            "whole capture.");
+        return;
+    }
+    unit_people_time(window, report->overall.window);
+    (void)snprintf(aside, sizeof aside, "mean over complete steps: %s, largest part first", window);
+    doc_heading(doc, "WHERE STEP TIME GOES", aside);
+    put_overall(doc, report);
+    doc_heading(doc, "RANK BY RANK", "mean per step");
+    put_ranks(doc, report);
+}
+
+/* --- who arrives last ------------------------------------------------------------------------------ */
+
+static void put_arrivals(struct doc *doc, const struct report *report)
+{
+    const struct rs_analysis *analysis = report->analysis;
+    char aside[160], time[UNIT_TEXT_BYTES];
+    unit_people_time(time, report->caused_wait);
+    (void)snprintf(aside, sizeof aside,
+                   "%" PRId64 " %s with every start known; the others waited %s", report->timed_ops,
+                   plural(report->timed_ops, "operation", "operations"), time);
+    doc_heading(doc, "WHO ARRIVES LAST", report->timed_ops ? aside : "");
+    if (!report->timed_ops) {
+        doc_paragraph(doc, DOC_PLAIN,
+                      "Not known: no operation was matched with all its starts on "
+                      "one clock.");
+        return;
+    }
+    doc_table_begin(doc);
+    doc_column(doc, DOC_RIGHT, "rank");
+    doc_column(doc, DOC_RIGHT, "last in");
+    doc_column(doc, DOC_RIGHT, "others waited");
+    doc_column(doc, DOC_RIGHT, "share");
+    doc_column(doc, DOC_RIGHT, "waited itself");
+    doc_column(doc, DOC_BAR, "");
+    for (size_t i = 0; i < report->arrival_count && i < RANKS_SHOWN; i++) {
+        const struct rs_job_rank *rank = &analysis->ranks[report->arrivals[i]];
+        doc_cell(doc, DOC_STRONG, "%" PRId32, rank->rank);
+        doc_cell(doc, DOC_PLAIN, "%" PRId64 " of %" PRId64, rank->ops_last, report->timed_ops);
+        unit_people_time(time, rank->caused_wait);
+        doc_cell(doc, DOC_PLAIN, "%s", time);
+        doc_cell(doc, DOC_PLAIN, "%.1f %%",
+                 report->caused_wait > 0
+                     ? 100.0 * (double)rank->caused_wait / (double)report->caused_wait
+                     : 0.0);
+        unit_people_time(time, rank->own_wait);
+        doc_cell(doc, DOC_PLAIN, "%s", time);
+        doc_bar(doc, BAR_WIDTH, "W", &rank->caused_wait, report->caused_wait);
+    }
+    doc_table_end(doc);
+    if (report->arrival_count > RANKS_SHOWN)
+        doc_paragraph(doc, DOC_DIM, "%zu more ranks are in report.json.",
+                      report->arrival_count - RANKS_SHOWN);
+}
+
+/* --- links ----------------------------------------------------------------------------------------- */
+
+static void put_links(struct doc *doc, const struct report *report)
+{
+    if (!report->link_count) {
+        doc_heading(doc, "SLOWEST LINKS", "");
+        doc_paragraph(doc, DOC_PLAIN,
+                      "Not known: nowhere in the recording do bytes and both ends of "
+                      "a transfer stand together.");
+        return;
+    }
+    doc_heading(doc, "SLOWEST LINKS", "median over messages, 1 GB/s = 10^9 bytes/s");
+    doc_table_begin(doc);
+    doc_column(doc, DOC_LEFT, "link");
+    doc_column(doc, DOC_RIGHT, "bandwidth");
+    doc_column(doc, DOC_RIGHT, "moved");
+    doc_column(doc, DOC_RIGHT, "messages");
+    doc_column(doc, DOC_RIGHT, "busy");
+    doc_column(doc, DOC_LEFT, "transport");
+    doc_column(doc, DOC_LEFT, "");
+    for (size_t i = 0; i < report->link_count && i < LINKS_SHOWN; i++) {
+        const struct rs_job_link *link = &report->analysis->links[report->links[i]];
+        char text[UNIT_TEXT_BYTES];
+        doc_cell(doc, DOC_STRONG, "%" PRId32 " -> %" PRId32, link->src, link->dst);
+        unit_people_rate(text, link->median_bytes_per_s);
+        doc_cell(doc, DOC_PLAIN, "%s", text);
+        unit_people_bytes(text, link->bytes);
+        doc_cell(doc, DOC_PLAIN, "%s", text);
+        doc_cell(doc, DOC_PLAIN, "%" PRId64, link->count);
+        unit_people_time(text, link->busy);
+        doc_cell(doc, DOC_PLAIN, "%s", text);
+        doc_cell(doc, DOC_PLAIN, "%s", link->transport ? link->transport : "UNKNOWN");
+        doc_cell(doc, DOC_DIM, "%s", link->is_estimated ? "estimated from the algorithm" : "");
+    }
+    doc_table_end(doc);
+    if (report->link_count > LINKS_SHOWN)
+        doc_paragraph(doc, DOC_DIM, "%zu more are in communication_matrix.json and report.json.",
+                      report->link_count - LINKS_SHOWN);
+}
+
+/* --- coverage, what is not known -------------------------------------------------------------------- */
+
+/* "0-3,8": the first LIST_SHOWN runs of a list of ranks that fit in `text`. */
+static void ranks_text(const int32_t *ranks, size_t count, char *text, size_t size)
+{
+    struct rs_buf buf = {0};
+    report_put_ranks(&buf, ranks, count);
+    const char *all = rs_buf_text(&buf);
+    if (strlen(all) < size - 4) {
+        (void)snprintf(text, size, "%s", all);
+    } else {
+        size_t cut = size - 4;
+        while (cut > 0 && all[cut] != ',')
+            cut--;
+        (void)snprintf(text, size, "%.*s,...", (int)cut, all);
+    }
+    rs_buf_fini(&buf);
+}
+
+static void put_partial(struct doc *doc, const struct report *report)
+{
+    const struct rs_analysis *analysis = report->analysis;
+    size_t told = 0;
+    for (size_t i = 0; i < analysis->summary_count && told < LIST_SHOWN; i++) {
+        const struct rs_trace_info *trace = &analysis->summaries[i]->trace;
+        if (!trace->is_partial)
+            continue;
+        told++;
+        doc_bullet(doc, "Rank %" PRId32 " is partial: its recording is cut or damaged%s.",
+                   trace->rank,
+                   trace->has_time_base ? "" : " and has lost its time base, so it is not matched");
+    }
+    if (report->partial_rank_count > told)
+        doc_bullet(doc, "%zu more ranks are partial, see manifest.json.",
+                   report->partial_rank_count - told);
+    if (report->partial_step_count)
+        doc_bullet(doc,
+                   "%zu %s without an end in the recording (rank by rank) and out of the means; "
+                   "report.json lists them.",
+                   report->partial_step_count,
+                   plural((int64_t)report->partial_step_count, "step is", "steps are"));
+}
+
+static void put_ranks_missing(struct doc *doc, const struct rs_analysis *analysis)
+{
+    char text[160];
+    if (analysis->missing_count) {
+        ranks_text(analysis->missing_ranks, analysis->missing_count, text, sizeof text);
+        doc_bullet(doc, "%zu of %" PRId32 " ranks were not seen: %s.", analysis->missing_count,
+                   analysis->world_size, text);
+    }
+    if (analysis->world_size < 0)
+        doc_bullet(doc,
+                   "The recording does not say how many ranks there are, so missing ones cannot "
+                   "be told.");
+    if (analysis->world_sizes_differ)
+        doc_bullet(doc, "The ranks name different world sizes; the largest, %" PRId32 ", is used.",
+                   analysis->world_size);
+}
+
+static void put_operations(struct doc *doc, const struct report *report)
+{
+    if (report->ops_partial)
+        doc_bullet(doc,
+                   "%" PRId64 " of %" PRId64
+                   " matched operations lack members: their waits are lower "
+                   "bounds, nobody is called last.",
+                   report->ops_partial, report->ops_matched);
+    if (report->ops_unmatched)
+        doc_bullet(doc,
+                   "%" PRId64
+                   " %s no counterpart on another rank and %s unmatched in collectives.csv.",
+                   report->ops_unmatched,
+                   plural(report->ops_unmatched, "operation has", "operations have"),
+                   plural(report->ops_unmatched, "is", "are"));
+    if (report->ops_without_wait)
+        doc_bullet(doc,
+                   "%" PRId64 " %s ranks that share no clock: waits and last arrivers are unknown "
+                   "there (--assume-common-clock overrides).",
+                   report->ops_without_wait,
+                   plural(report->ops_without_wait, "operation joins", "operations join"));
+    if (report->rows_unfinished)
+        doc_bullet(
+            doc, "%" PRId64 " %s when the recording stopped: their transfer is unknown.",
+            report->rows_unfinished,
+            plural(report->rows_unfinished, "operation was running", "operations were running"));
+    if (report->rows_without_bytes)
+        doc_bullet(doc,
+                   "Message sizes are unknown for %" PRId64 " of %" PRId64
+                   " rows of communication, "
+                   "and so is their bandwidth.",
+                   report->rows_without_bytes, report->rows);
+}
+
+static void put_drops(struct doc *doc, const struct report *report)
+{
+    for (size_t i = 0; i < report->drop_count && i < LIST_SHOWN; i++)
+        doc_bullet(doc, "%" PRId64 " %s not used: %s.", report->drops[i].count,
+                   plural(report->drops[i].count, "row was", "rows were"), report->drops[i].reason);
+}
+
+static void put_known(struct doc *doc, const struct report *report)
+{
+    const struct rs_analysis *analysis = report->analysis;
+    char ranks[200];
+    doc_heading(doc, "WHAT WAS SEEN, AND WHAT IS NOT KNOWN", "");
+    int32_t few[256];
+    size_t count = 0;
+    while (count < analysis->summary_count && count < sizeof few / sizeof few[0]) {
+        few[count] = analysis->summaries[count]->trace.rank;
+        count++;
+    }
+    ranks_text(few, count, ranks, sizeof ranks);
+    doc_bullet(doc,
+               "Ranks %s%s; %" PRId64 " events; %" PRId64 " %s, %" PRId64
+               " complete on all ranks; %" PRId64 " operations of which %" PRId64 " were matched.",
+               ranks, count < analysis->summary_count ? ",..." : "", report->events, report->steps,
+               plural(report->steps, "step", "steps"), analysis->complete_steps,
+               report->ops_matched + report->ops_unmatched, report->ops_matched);
+    put_ranks_missing(doc, analysis);
+    put_partial(doc, report);
+    put_operations(doc, report);
+    put_drops(doc, report);
+    if (analysis->one_clock && analysis->clock_was_assumed && analysis->summary_count > 1)
+        doc_bullet(doc,
+                   "All ranks are taken to share one clock; the recording does not say so itself.");
+    for (size_t i = 0; i < analysis->note_count; i++)
+        doc_bullet(doc, "%s", analysis->notes[i]);
+}
+
+/* --- whole ------------------------------------------------------------------------------------------ */
+
+static enum rs_status build(const struct rs_analysis *analysis, struct doc **doc_p,
+                            struct rs_err *err)
+{
+    struct report report;
+    struct doc *doc = doc_new();
+    if (!doc || report_init(&report, analysis) != RS_OK) {
+        doc_free(&doc);
+        return rs_err_set(err, RS_NOMEM, "no memory for the report");
+    }
+    put_title(doc, &report);
+    put_findings(doc, &report);
+    put_steps(doc, &report);
+    put_arrivals(doc, &report);
+    put_links(doc, &report);
+    put_known(doc, &report);
+    report_fini(&report);
+    if (doc_failed(doc)) {
+        doc_free(&doc);
+        return rs_err_set(err, RS_NOMEM, "no memory for the report");
+    }
+    *doc_p = doc;
+    return RS_OK;
+}
+
+enum rs_status rs_output_report_text(const struct rs_analysis *analysis,
+                                     struct rs_output_style style, struct rs_buf *buf,
+                                     struct rs_err *err)
+{
+    struct doc *doc = NULL;
+    const enum rs_status status = build(analysis, &doc, err);
+    if (status != RS_OK)
+        return status;
+    doc_as_text(doc, style, buf);
+    doc_free(&doc);
+    return buf->failed ? rs_err_set(err, RS_NOMEM, "no memory for the report") : RS_OK;
+}
+
+enum rs_status rs_output_report_markdown(const struct rs_analysis *analysis, struct rs_buf *buf,
+                                         struct rs_err *err)
+{
+    struct doc *doc = NULL;
+    const enum rs_status status = build(analysis, &doc, err);
+    if (status != RS_OK)
+        return status;
+    doc_as_markdown(doc, buf);
+    doc_free(&doc);
+    return buf->failed ? rs_err_set(err, RS_NOMEM, "no memory for the report") : RS_OK;
+}

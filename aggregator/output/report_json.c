@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * report.json, as docs/schema/report.schema.json describes it. No ids, times of day or paths: the same
+ * analysis gives the same bytes.
+ */
+#include "aggregator/output/report.h"
+#include "common/base/json_out.h"
+
+#include <string.h>
+
+static void put_int(struct rs_json_out *json, const char *key, int64_t value, bool is_known)
+{
+    rs_json_out_key(json, key);
+    if (is_known)
+        rs_json_out_int(json, value);
+    else
+        rs_json_out_null(json);
+}
+
+static void put_text(struct rs_json_out *json, const char *key, const char *text)
+{
+    rs_json_out_key(json, key);
+    if (text)
+        rs_json_out_string(json, text);
+    else
+        rs_json_out_null(json);
+}
+
+static void put_partial(struct rs_json_out *json, const struct rs_analysis *analysis)
+{
+    rs_json_out_key(json, "partial_ranks");
+    rs_json_out_array(json);
+    for (size_t i = 0; i < analysis->summary_count; i++)
+        if (analysis->summaries[i]->trace.is_partial)
+            rs_json_out_int(json, analysis->summaries[i]->trace.rank);
+    rs_json_out_end(json);
+    rs_json_out_key(json, "partial_steps");
+    rs_json_out_array(json);
+    for (size_t i = 0; i < analysis->summary_count; i++) {
+        const struct rs_summary *summary = analysis->summaries[i];
+        for (size_t k = 0; k < summary->step_count; k++) {
+            if (!report_is_partial_step(summary, k))
+                continue;
+            rs_json_out_object(json);
+            put_int(json, "rank", summary->trace.rank, true);
+            put_int(json, "step", summary->steps[k].step, true);
+            rs_json_out_end(json);
+        }
+    }
+    rs_json_out_end(json);
+}
+
+static void put_coverage(struct rs_json_out *json, const struct report *report)
+{
+    const struct rs_analysis *analysis = report->analysis;
+    rs_json_out_key(json, "coverage");
+    rs_json_out_object(json);
+    put_int(json, "ranks_seen", (int64_t)analysis->summary_count, true);
+    put_int(json, "ranks_expected", analysis->world_size, analysis->world_size >= 0);
+    rs_json_out_key(json, "missing_ranks");
+    rs_json_out_array(json);
+    for (size_t i = 0; i < analysis->missing_count; i++)
+        rs_json_out_int(json, analysis->missing_ranks[i]);
+    rs_json_out_end(json);
+    put_int(json, "steps", report->steps, true);
+    put_int(json, "complete_steps", analysis->complete_steps, true);
+    put_int(json, "events", report->events, true);
+    put_int(json, "dropped", report->dropped, true);
+    rs_json_out_key(json, "dropped_by_reason");
+    rs_json_out_object(json);
+    for (size_t i = 0; i < report->drop_count; i++)
+        put_int(json, report->drops[i].reason, report->drops[i].count, true);
+    rs_json_out_end(json);
+    put_partial(json, analysis);
+    rs_json_out_key(json, "operations");
+    rs_json_out_object(json);
+    put_int(json, "matched", report->ops_matched, true);
+    put_int(json, "matched_in_part", report->ops_partial, true);
+    put_int(json, "unmatched", report->ops_unmatched, true);
+    put_int(json, "without_wait", report->ops_without_wait, true);
+    put_int(json, "rows", report->rows, true);
+    put_int(json, "rows_without_bytes", report->rows_without_bytes, true);
+    put_int(json, "rows_unfinished", report->rows_unfinished, true);
+    rs_json_out_end(json);
+    put_text(json, "clock",
+             analysis->one_clock ? (analysis->clock_was_assumed ? "assumed" : "one") : "several");
+    rs_json_out_end(json);
+}
+
+static void put_steps(struct rs_json_out *json, const struct report *report)
+{
+    put_int(json, "mean_step_ns", report->analysis->mean_step_ns,
+            report->analysis->mean_step_ns > 0);
+    rs_json_out_key(json, "steps");
+    rs_json_out_array(json);
+    for (size_t i = 0; i < report->mean_count; i++) {
+        const struct report_mean *mean = &report->means[i];
+        rs_json_out_object(json);
+        put_int(json, "rank", mean->rank, true);
+        put_int(json, "device", mean->device, true);
+        put_int(json, "complete_steps", mean->steps, true);
+        put_int(json, "window_ns", mean->window, true);
+        for (int p = 0; p < PART_COUNT; p++)
+            put_int(json, report_part_key((enum report_part)p), mean->parts[p], true);
+        rs_json_out_end(json);
+    }
+    rs_json_out_end(json);
+}
+
+static void put_arrivals(struct rs_json_out *json, const struct report *report)
+{
+    rs_json_out_key(json, "arrivals");
+    rs_json_out_array(json);
+    for (size_t i = 0; i < report->arrival_count; i++) {
+        const struct rs_job_rank *rank = &report->analysis->ranks[report->arrivals[i]];
+        rs_json_out_object(json);
+        put_int(json, "rank", rank->rank, true);
+        put_int(json, "last_in", rank->ops_last, true);
+        put_int(json, "caused_wait_ns", rank->caused_wait, true);
+        put_int(json, "own_wait_ns", rank->own_wait, true);
+        rs_json_out_end(json);
+    }
+    rs_json_out_end(json);
+}
+
+static void put_links(struct rs_json_out *json, const struct report *report)
+{
+    enum { LINKS_MAX = 64 };
+    rs_json_out_key(json, "slowest_links");
+    rs_json_out_array(json);
+    for (size_t i = 0; i < report->link_count && i < LINKS_MAX; i++) {
+        const struct rs_job_link *link = &report->analysis->links[report->links[i]];
+        rs_json_out_object(json);
+        put_int(json, "src", link->src, true);
+        put_int(json, "dst", link->dst, true);
+        put_text(json, "transport", link->transport ? link->transport : "UNKNOWN");
+        put_int(json, "bytes", link->bytes, true);
+        put_int(json, "messages", link->count, true);
+        put_int(json, "busy_ns", link->busy, true);
+        rs_json_out_key(json, "median_bytes_per_s");
+        rs_json_out_double(json, link->median_bytes_per_s);
+        rs_json_out_key(json, "is_estimated");
+        rs_json_out_bool(json, link->is_estimated);
+        rs_json_out_end(json);
+    }
+    rs_json_out_end(json);
+}
+
+static void put_where(struct rs_json_out *json, const struct rs_finding *finding)
+{
+    rs_json_out_key(json, "where");
+    rs_json_out_object(json);
+    switch (finding->where) {
+    case RS_WHERE_RANK:
+        put_int(json, "rank", finding->rank, true);
+        break;
+    case RS_WHERE_LINK:
+        rs_json_out_key(json, "link");
+        rs_json_out_object(json);
+        put_int(json, "src", finding->src, true);
+        put_int(json, "dst", finding->dst, true);
+        rs_json_out_end(json);
+        break;
+    case RS_WHERE_STAGE:
+        put_int(json, "stage", finding->stage, true);
+        break;
+    case RS_WHERE_HOST:
+        put_text(json, "host", finding->where_text ? finding->where_text : "");
+        break;
+    case RS_WHERE_GROUP:
+        put_text(json, "group", finding->where_text ? finding->where_text : "");
+        break;
+    case RS_WHERE_OP:
+        put_text(json, "op", finding->where_text ? finding->where_text : "");
+        break;
+    }
+    rs_json_out_end(json);
+}
+
+static void put_findings(struct rs_json_out *json, const struct rs_analysis *analysis)
+{
+    rs_json_out_key(json, "findings");
+    rs_json_out_array(json);
+    for (size_t i = 0; i < analysis->finding_count; i++) {
+        const struct rs_finding *finding = &analysis->findings[i];
+        rs_json_out_object(json);
+        put_text(json, "kind", rs_finding_kind_text(finding->kind));
+        put_where(json, finding);
+        put_int(json, "cost_ns_per_step", finding->cost_ns_per_step, true);
+        rs_json_out_key(json, "share");
+        rs_json_out_double(json, finding->share);
+        rs_json_out_key(json, "evidence");
+        rs_json_out_array(json);
+        for (size_t k = 0; k < finding->evidence_count; k++)
+            rs_json_out_string(json, finding->evidence[k]);
+        rs_json_out_end(json);
+        put_text(json, "confidence", rs_confidence_text(finding->confidence));
+        rs_json_out_end(json);
+    }
+    rs_json_out_end(json);
+    put_text(json, "no_finding_because",
+             analysis->finding_count ? NULL : analysis->no_finding_because);
+}
+
+enum rs_status rs_output_report_json(const struct rs_analysis *analysis, struct rs_buf *buf,
+                                     struct rs_err *err)
+{
+    struct report report;
+    struct rs_json_out json;
+    if (report_init(&report, analysis) != RS_OK)
+        return rs_err_set(err, RS_NOMEM, "no memory for the report");
+    rs_json_out_init(&json, buf, 2);
+    rs_json_out_object(&json);
+    put_int(&json, "schema_version", RS_OUTPUT_SCHEMA_VERSION, true);
+    put_findings(&json, analysis);
+    put_coverage(&json, &report);
+    put_steps(&json, &report);
+    put_arrivals(&json, &report);
+    put_links(&json, &report);
+    rs_json_out_key(&json, "notes");
+    rs_json_out_array(&json);
+    for (size_t i = 0; i < analysis->note_count; i++)
+        rs_json_out_string(&json, analysis->notes[i]);
+    rs_json_out_end(&json);
+    rs_json_out_end(&json);
+    rs_buf_u8(buf, '\n');
+    report_fini(&report);
+    return buf->failed ? rs_err_set(err, RS_NOMEM, "no memory for the report") : RS_OK;
+}
