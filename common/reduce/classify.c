@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/reduce/classify.h"
+
+#include <string.h>
+
+enum where { STARTS, CONTAINS };
+
+struct family {
+    enum where where;
+    const char *text;
+    enum rs_work_class work_class;
+};
+
+struct word {
+    const char *text;
+    enum rs_op_type type;
+};
+
+static const struct family families[] = {
+#define FAMILY(where, text, work_class) {where, text, RS_WORK_##work_class},
+#include "common/reduce/comm_names.def"
+};
+
+static const struct word words[] = {
+#define WORD(text, type) {text, RS_OP_##type},
+#include "common/reduce/comm_names.def"
+};
+
+const char *rs_work_class_text(enum rs_work_class work_class)
+{
+    switch (work_class) {
+    case RS_WORK_NONE:
+        return "none";
+    case RS_WORK_COMPUTING:
+        return "computing";
+    case RS_WORK_COMMUNICATION:
+        return "communication";
+    case RS_WORK_MEMORY:
+        return "memory";
+    }
+    return "?";
+}
+
+static bool starts_with(const char *name, size_t length, const char *text)
+{
+    const size_t text_length = strlen(text);
+    return length >= text_length && memcmp(name, text, text_length) == 0;
+}
+
+enum rs_work_class rs_classify_kernel(const char *name, size_t length)
+{
+    const char *bare = name;
+    size_t bare_length = length;
+    if (starts_with(name, length, "void ")) {
+        bare += 5;
+        bare_length -= 5;
+    }
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        const struct family *family = &families[i];
+        const bool fits = family->where == STARTS
+                              ? starts_with(bare, bare_length, family->text)
+                              : memmem(name, length, family->text, strlen(family->text)) != NULL;
+        if (fits)
+            return family->work_class;
+    }
+    return RS_WORK_COMPUTING;
+}
+
+enum { WORD_BYTES = 512 };
+
+/* Lower case letters and digits up to the argument list; "(anonymous namespace)" is none. */
+static size_t reduce_to_words(const char *name, size_t length, char out[WORD_BYTES])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < length && count < WORD_BYTES; i++) {
+        const char c = name[i];
+        if (c == '(' && !starts_with(name + i, length - i, "(anonymous"))
+            break;
+        if (c >= 'A' && c <= 'Z')
+            out[count++] = (char)(c - 'A' + 'a');
+        else if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'))
+            out[count++] = c;
+    }
+    return count;
+}
+
+enum rs_op_type rs_op_type_of_name(const char *name, size_t length)
+{
+    char text[WORD_BYTES];
+    const size_t count = reduce_to_words(name, length, text);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (memmem(text, count, words[i].text, strlen(words[i].text)))
+            return words[i].type;
+    }
+    return RS_OP_UNKNOWN;
+}
+
+enum rs_op_type rs_op_type_of_text(const char *text, size_t length)
+{
+    for (int type = 0; type < RS_OP_TYPE_COUNT; type++) {
+        const char *known = rs_op_type_text((enum rs_op_type)type);
+        if (strlen(known) == length && memcmp(known, text, length) == 0)
+            return (enum rs_op_type)type;
+    }
+    return rs_op_type_of_name(text, length);
+}
+
+enum rs_host_name rs_classify_host(const char *name, size_t length)
+{
+    static const char *const annotations[] = {"nccl:", "rccl:", "hccl:", "xccl:", "ucc:", "mpi:"};
+    if (!length)
+        return RS_HOST_PLAIN;
+    if (starts_with(name, length, "ProfilerStep#"))
+        return RS_HOST_PROFILER_STEP;
+    if (starts_with(name, length, "Optimizer.step#"))
+        return RS_HOST_OPTIMIZER_STEP;
+    if (starts_with(name, length, "gloo:"))
+        return RS_HOST_GLOO;
+    if (starts_with(name, length, "c10d::"))
+        return rs_op_type_of_name(name + 6, length - 6) == RS_OP_UNKNOWN ? RS_HOST_CALL_OTHER
+                                                                         : RS_HOST_CALL;
+    if (starts_with(name, length, "_c10d_functional::") ||
+        starts_with(name, length, "c10d_functional::"))
+        return RS_HOST_CALL_OTHER;
+    if (length == 18 && memcmp(name, "record_param_comms", 18) == 0)
+        return RS_HOST_PARAM_COMMS;
+    for (size_t i = 0; i < sizeof annotations / sizeof *annotations; i++) {
+        if (starts_with(name, length, annotations[i]))
+            return RS_HOST_ANNOTATION;
+    }
+    return RS_HOST_PLAIN;
+}
+
+bool rs_profiler_step_number(const char *name, size_t length, int64_t *number_p)
+{
+    const size_t prefix = sizeof "ProfilerStep#" - 1;
+    if (length <= prefix || length > prefix + 18 || !starts_with(name, length, "ProfilerStep#"))
+        return false;
+    int64_t number = 0;
+    for (size_t i = prefix; i < length; i++) {
+        if (name[i] < '0' || name[i] > '9')
+            return false;
+        number = number * 10 + (name[i] - '0');
+    }
+    *number_p = number;
+    return true;
+}
