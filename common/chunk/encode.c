@@ -119,20 +119,20 @@ static uint64_t value_at(const struct encoder *enc, enum column column, size_t r
     return 0;
 }
 
+/* clang-format off */
 #define GATHER(expression)                                                                         \
     for (size_t i = 0; i < count; i++) {                                                           \
         const size_t row = rows[i];                                                                \
         values[i] = (expression);                                                                  \
     }                                                                                              \
-    break
+    return
+/* clang-format on */
 
-/* value_at() of all rows of a group, without asking for the column at every row. */
-static void gather(const struct encoder *enc, enum column column, const struct group *group,
-                   uint64_t *values)
+/* value_at() of many rows, without asking for the column at every row. */
+static void gather(const struct encoder *enc, enum column column, const uint32_t *rows,
+                   size_t count, uint64_t *values)
 {
     const struct rs_batch *batch = enc->batch;
-    const uint32_t *rows = group->rows;
-    const size_t count = group->count;
     switch (column) {
     case COL_NAME:
         GATHER(string_value(batch->name[row]));
@@ -142,45 +142,48 @@ static void gather(const struct encoder *enc, enum column column, const struct g
         GATHER((uint64_t)batch->end[row] - (uint64_t)batch->start[row]);
     case COL_START:
         GATHER((uint64_t)batch->start[row]);
+    case COL_CATEGORY:
+        GATHER(string_value(batch->category[row]));
+    case COL_FLAGS:
+        GATHER(batch->flags[row]);
+    case COL_PHASE:
+        GATHER(batch->phase[row]);
     case COL_CORRELATION:
         GATHER((uint64_t)batch->correlation[row]);
     case COL_EXTERNAL_ID:
         GATHER((uint64_t)batch->external_id[row]);
-    case COL_CATEGORY:
-    case COL_FLAGS:
-    case COL_PHASE:
     case COL_BYTES:
+        GATHER((uint64_t)batch->bytes[row]);
     case COL_CPU_NS:
+        GATHER((uint64_t)batch->cpu_ns[row]);
     case COL_INPUT_DIMS:
+        GATHER(string_value(batch->input_dims[row]));
     case COL_INPUT_TYPES:
+        GATHER(string_value(batch->input_types[row]));
     case COL_CONCRETE_INPUTS:
+        GATHER(string_value(batch->concrete_inputs[row]));
     case COL_HAS_COMM:
+        GATHER(batch->comm[row] != RS_NO_COMM);
     case COL_EXTRA_TEMPLATE:
-        GATHER(value_at(enc, column, row));
+        GATHER(enc->templates[row]);
     case COLUMN_COUNT:
-        break;
+        return;
     }
 }
 
-static uint64_t difference(uint64_t value, uint64_t predicted, uint64_t scale)
-{
-    const uint64_t whole = value - predicted;
-    return zigzag(scale == 1 ? whole : (uint64_t)((int64_t)whole / (int64_t)scale));
-}
-
-static void predict_lane(struct encoder *enc, const struct job *job, uint64_t *stored,
-                         uint64_t scale)
+/* Differences to what was predicted: first as they are, then (finish) scaled and in zigzag. */
+static void predict_lane(struct encoder *enc, const struct job *job, uint64_t *stored)
 {
     const struct rs_batch *batch = enc->batch;
+    const uint32_t *rows = job->group->rows;
+    const bool is_end = job->predictor == PREDICT_LANE_END;
     uint64_t before = enc->values[job->from ? job->from - 1 : 0];
     memo_forget(&enc->by_lane);
     for (size_t i = job->from; i < job->to; i++) {
-        const size_t row = job->group->rows[i];
         const uint64_t value = enc->values[i];
-        const uint64_t newest =
-            job->predictor == PREDICT_LANE_END ? (uint64_t)batch->end[row] : value;
-        const uint64_t predicted = memo_swap(&enc->by_lane, batch->lane[row], newest, before);
-        stored[i - job->from] = difference(value, predicted, scale);
+        const uint64_t newest = is_end ? (uint64_t)batch->end[rows[i]] : value;
+        stored[i - job->from] =
+            value - memo_swap(&enc->by_lane, batch->lane[rows[i]], newest, before);
         before = value;
     }
 }
@@ -195,51 +198,67 @@ static void predict_name(struct encoder *enc, const struct job *job, uint64_t *s
     }
 }
 
-static void predict_reference(struct encoder *enc, const struct job *job, uint64_t *stored,
-                              uint64_t scale)
+static void predict_reference(struct encoder *enc, const struct job *job, uint64_t *stored)
 {
     for (size_t i = job->from; i < job->to; i++) {
         const uint32_t reference = enc->rows.reference[job->group->rows[i]];
         const uint64_t predicted = reference ? value_at(enc, job->column, reference - 1) : 0;
-        stored[i - job->from] = difference(enc->values[i], predicted, scale);
+        stored[i - job->from] = enc->values[i] - predicted;
     }
 }
 
-/* stored[] for the rows from..to of the job's group, whose values are gathered. */
+static void predict_previous(const struct encoder *enc, const struct job *job, uint64_t *stored)
+{
+    const uint64_t *values = enc->values + job->from;
+    const size_t count = job->to - job->from;
+    stored[0] = job->from ? values[0] - enc->values[job->from - 1] : 0;
+    for (size_t i = 1; i < count; i++)
+        stored[i] = values[i] - values[i - 1];
+}
+
+static void finish_differences(uint64_t *stored, size_t count, uint64_t scale)
+{
+    if (scale == 1) {
+        for (size_t i = 0; i < count; i++)
+            stored[i] = zigzag(stored[i]);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        stored[i] = zigzag((uint64_t)((int64_t)stored[i] / (int64_t)scale));
+}
+
+/* stored[] for the rows from..to (at least one) of the job's group, whose values are gathered. */
 static void predict(struct encoder *enc, const struct job *job, uint64_t *stored)
 {
     const bool is_time = column_specs[job->column].type == COLUMN_TIME;
     const uint64_t scale = is_time ? enc->time_scale : 1;
+    const size_t count = job->to - job->from;
     switch (job->predictor) {
     case PREDICT_RAW:
-        for (size_t i = job->from; i < job->to; i++)
-            stored[i - job->from] = scale == 1 ? enc->values[i] : enc->values[i] / scale;
+        for (size_t i = 0; i < count; i++)
+            stored[i] =
+                scale == 1 ? enc->values[job->from + i] : enc->values[job->from + i] / scale;
         return;
     case PREDICT_SIGNED:
-        for (size_t i = job->from; i < job->to; i++)
-            stored[i - job->from] = zigzag(enc->values[i]);
-        return;
-    case PREDICT_PREVIOUS: {
-        uint64_t before = enc->values[job->from ? job->from - 1 : 0];
-        for (size_t i = job->from; i < job->to; i++) {
-            stored[i - job->from] = difference(enc->values[i], before, scale);
-            before = enc->values[i];
-        }
-        return;
-    }
+        memcpy(stored, enc->values + job->from, count * sizeof *stored);
+        break;
+    case PREDICT_PREVIOUS:
+        predict_previous(enc, job, stored);
+        break;
     case PREDICT_LANE:
     case PREDICT_LANE_END:
-        predict_lane(enc, job, stored, scale);
-        return;
+        predict_lane(enc, job, stored);
+        break;
     case PREDICT_REFERENCE:
-        predict_reference(enc, job, stored, scale);
-        return;
+        predict_reference(enc, job, stored);
+        break;
     case PREDICT_NAME:
         predict_name(enc, job, stored);
         return;
     case PREDICTOR_COUNT:
         return;
     }
+    finish_differences(stored, count, scale);
 }
 
 /* The predictor whose differences need the fewest bits in a sample from the middle. */
@@ -271,40 +290,84 @@ static enum predictor choose_predictor(struct encoder *enc, struct job job)
     return best;
 }
 
-/* Is the difference of some rows to their base what must be said first? */
+/* Is the first row predicted from a value that must be written first? */
 static bool predictor_has_base(enum predictor predictor)
 {
     return predictor == PREDICT_PREVIOUS || predictor == PREDICT_LANE ||
            predictor == PREDICT_LANE_END;
 }
 
+static bool all_equal(const uint64_t *values, size_t count)
+{
+    return memcmp(values, values + 1, (count - 1) * sizeof *values) == 0;
+}
+
 static void encode_group(struct encoder *enc, enum column column, const struct group *group)
 {
     const struct column_spec *spec = &column_specs[column];
-    gather(enc, column, group, enc->values);
     struct job job = {.column = column, .group = group, .to = group->count};
-    job.predictor = choose_predictor(enc, job);
-    predict(enc, &job, enc->stored);
+    gather(enc, column, group->rows, group->count, enc->values);
+    const bool is_plain = spec->predictors & (1u << PREDICT_RAW);
+    if (!is_plain || !all_equal(enc->values, group->count))
+        job.predictor = choose_predictor(enc, job);
+    const bool is_copy =
+        job.predictor == PREDICT_RAW && (spec->type != COLUMN_TIME || enc->time_scale == 1);
+    if (!is_copy)
+        predict(enc, &job, enc->stored);
     const size_t at = enc->directory.length;
     rs_buf_u8(&enc->directory, 0);
     if (predictor_has_base(job.predictor))
         rs_buf_zigzag(&enc->directory, (int64_t)enc->values[0]);
     const bool may_index =
         job.predictor == PREDICT_RAW && (spec->type == COLUMN_STR || spec->type == COLUMN_U32);
-    const enum encoding encoding =
-        ints_encode(enc->stored, group->count, may_index, &enc->directory, &enc->data);
+    const enum encoding encoding = ints_encode(is_copy ? enc->values : enc->stored, group->count,
+                                               may_index, &enc->directory, &enc->data);
     if (!enc->directory.failed)
-        enc->directory.data[at] = (uint8_t)(job.predictor << 4 | encoding);
+        enc->directory.data[at] = (uint8_t)((unsigned)job.predictor << 4 | encoding);
 }
+
+#define SAME_CELLS(cells) (memcmp((cells), (cells) + 1, (count - 1) * sizeof *(cells)) == 0)
 
 static bool column_is_const(const struct encoder *enc, enum column column)
 {
-    const uint64_t first = value_at(enc, column, 0);
-    for (size_t row = 1; row < enc->batch->count; row++) {
-        if (value_at(enc, column, row) != first)
-            return false;
+    const struct rs_batch *batch = enc->batch;
+    const size_t count = batch->count;
+    switch (column) {
+    case COL_NAME:
+        return SAME_CELLS(batch->name);
+    case COL_LANE:
+        return SAME_CELLS(batch->lane);
+    case COL_DURATION:
+    case COL_START:
+        return SAME_CELLS(batch->start) && SAME_CELLS(batch->end);
+    case COL_CATEGORY:
+        return SAME_CELLS(batch->category);
+    case COL_FLAGS:
+        return SAME_CELLS(batch->flags);
+    case COL_PHASE:
+        return SAME_CELLS(batch->phase);
+    case COL_CORRELATION:
+        return SAME_CELLS(batch->correlation);
+    case COL_EXTERNAL_ID:
+        return SAME_CELLS(batch->external_id);
+    case COL_BYTES:
+        return SAME_CELLS(batch->bytes);
+    case COL_CPU_NS:
+        return SAME_CELLS(batch->cpu_ns);
+    case COL_INPUT_DIMS:
+        return SAME_CELLS(batch->input_dims);
+    case COL_INPUT_TYPES:
+        return SAME_CELLS(batch->input_types);
+    case COL_CONCRETE_INPUTS:
+        return SAME_CELLS(batch->concrete_inputs);
+    case COL_HAS_COMM:
+        return batch->comm[0] == RS_NO_COMM && SAME_CELLS(batch->comm);
+    case COL_EXTRA_TEMPLATE:
+        return SAME_CELLS(enc->templates);
+    case COLUMN_COUNT:
+        break;
     }
-    return true;
+    return false;
 }
 
 static void encode_column(struct encoder *enc, enum column column)
@@ -359,18 +422,17 @@ enum { SIGNED_U32 = 0, SIGNED_STR = 0, SIGNED_I64 = 1, SIGNED_U64 = 0 };
 static void encode_comms(struct encoder *enc)
 {
     const struct rs_batch *batch = enc->batch;
+    uint32_t *comms = enc->rows.reference; /* flows are done with it */
     size_t count = 0;
-    for (size_t row = 0; row < batch->count; row++)
-        count += batch->comm[row] != RS_NO_COMM;
+    for (size_t row = 0; row < batch->count; row++) {
+        if (batch->comm[row] != RS_NO_COMM)
+            comms[count++] = batch->comm[row];
+    }
     if (!count)
         return;
-    size_t i;
 #define X(member, type)                                                                            \
-    i = 0;                                                                                         \
-    for (size_t row = 0; row < batch->count; row++) {                                              \
-        if (batch->comm[row] != RS_NO_COMM)                                                        \
-            enc->values[i++] = VALUE_##type(batch->comms[batch->comm[row]].member);                \
-    }                                                                                              \
+    for (size_t i = 0; i < count; i++)                                                             \
+        enc->values[i] = VALUE_##type(batch->comms[comms[i]].member);                              \
     encode_comm_values(enc, count, SIGNED_##type != 0);
     COMM_COLUMNS(X)
 #undef X

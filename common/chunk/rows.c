@@ -64,39 +64,44 @@ static size_t add_group(struct rows *rows, int grouping, uint8_t code, size_t co
     return first + count;
 }
 
-/* A counting sort: stable, so rows stay in order inside a group. */
-static void sort_grouping(struct rows *rows, int grouping, const uint8_t *kind, size_t count)
+/* Lays out the groups of one grouping; next_p[kind]: where the kind's next row goes. */
+static void place_groups(struct rows *rows, int grouping, const size_t sizes[RS_KIND_COUNT],
+                         uint32_t *next_p[RS_KIND_COUNT])
 {
-    uint8_t code_of[RS_KIND_COUNT];
-    size_t sizes[RS_KIND_COUNT] = {0};
-    size_t next[RS_KIND_COUNT] = {0};
-    for (uint8_t k = 0; k < RS_KIND_COUNT; k++)
-        code_of[k] = grouping == GROUP_LINK ? link_group(k) : k;
-    for (size_t row = 0; row < count; row++)
-        sizes[code_of[kind[row]]]++;
     size_t first = 0;
     rows->group_count[grouping] = 0;
     for (int flows = 0; flows < 2; flows++) {
         for (uint8_t code = 0; code < RS_KIND_COUNT; code++) {
             if (kind_is_flow(code) != (flows != 0))
                 continue;
-            next[code] = first;
+            next_p[code] = rows->order[grouping] + first;
             first = add_group(rows, grouping, code, sizes[code], first);
         }
     }
-    uint32_t *order = rows->order[grouping];
-    for (size_t row = 0; row < count; row++)
-        order[next[code_of[kind[row]]]++] = (uint32_t)row;
 }
 
+/* Counting sorts: stable, so rows stay in order inside a group. */
 void rows_sort(struct rows *rows, const uint8_t *kind, size_t count)
 {
-    for (int g = 0; g < GROUPING_COUNT; g++)
-        sort_grouping(rows, g, kind, count);
+    size_t sizes[GROUPING_COUNT][RS_KIND_COUNT] = {0};
+    uint32_t *by_kind[RS_KIND_COUNT];
+    uint32_t *by_link[RS_KIND_COUNT];
+    uint8_t link[RS_KIND_COUNT];
+    for (size_t row = 0; row < count; row++)
+        sizes[GROUP_KIND][kind[row]]++;
+    for (uint8_t k = 0; k < RS_KIND_COUNT; k++) {
+        link[k] = link_group(k);
+        sizes[GROUP_LINK][link[k]] += sizes[GROUP_KIND][k];
+    }
+    place_groups(rows, GROUP_KIND, sizes[GROUP_KIND], by_kind);
+    place_groups(rows, GROUP_LINK, sizes[GROUP_LINK], by_link);
     uint32_t newest = 0;
     for (size_t row = 0; row < count; row++) {
+        const uint8_t k = kind[row];
+        *by_kind[k]++ = (uint32_t)row;
+        *by_link[link[k]]++ = (uint32_t)row;
         rows->reference[row] = newest;
-        newest = kind_is_flow(kind[row]) ? newest : (uint32_t)row + 1;
+        newest = kind_is_flow(k) ? newest : (uint32_t)row + 1;
     }
 }
 
