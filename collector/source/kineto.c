@@ -110,11 +110,12 @@ static enum rs_status take_bad_row(struct kineto *kineto, bool is_long, struct r
             kineto->at = next;
             is_whole = false;
         }
+        const bool was_at_end = kineto->input.is_at_end;
         bool grew;
         const enum rs_status status = window_more(kineto, KINETO_ROW_MAX_BYTES + 4096, &grew, err);
         if (status != RS_OK)
             return status;
-        if (!grew && kineto->input.is_at_end) {
+        if (!grew && was_at_end) {
             note_bad(kineto, is_long, offset);
             kineto->at = kineto->end;
             return RS_OK;
@@ -138,11 +139,12 @@ static enum rs_status read_row(struct kineto *kineto, struct kineto_row *row, st
     case PARSE_MORE:
         break;
     }
+    const bool was_at_end = kineto->input.is_at_end;
     bool grew;
     const enum rs_status status = window_more(kineto, KINETO_ROW_MAX_BYTES, &grew, err);
-    if (status != RS_OK || grew)
+    if (status != RS_OK || grew || (!was_at_end && kineto->input.is_at_end))
         return status;
-    if (!kineto->input.is_at_end)
+    if (!was_at_end)
         return take_bad_row(kineto, true, err);
     kineto->at = kineto->end; /* cut inside this row */
     return RS_OK;

@@ -237,6 +237,7 @@ static enum rs_status append_string(struct kineto *kineto, size_t at, struct kin
     return status;
 }
 
+/* Words that JSON does not know (nan, inf) become strings. */
 static enum rs_status append_member(struct arg_walk *walk)
 {
     struct kineto *kineto = walk->kineto;
@@ -250,6 +251,12 @@ static enum rs_status append_member(struct arg_walk *walk)
         status = append_text(kineto, walk->at, ": ");
     if (status != RS_OK)
         return status;
+    if (!text_is_value(walk->value)) {
+        status = append_text(kineto, walk->at, "\"");
+        if (status == RS_OK)
+            status = append_raw(kineto, walk->at, walk->value);
+        return status == RS_OK ? append_text(kineto, walk->at, "\"") : status;
+    }
     const bool is_short = walk->is_string && walk->value.length > 2;
     if (is_short && memchr(walk->value.text + 1, '"', walk->value.length - 2))
         return append_string(kineto, walk->at, walk->value);

@@ -190,6 +190,8 @@ bool text_plain_integer(struct kineto_span span, int64_t *value_p);
 bool text_plain_unsigned(struct kineto_span span, uint64_t *value_p);
 /* Behind the value at `text`; NULL when it has no end before `end`. */
 const char *text_value_end(const char *text, const char *end);
+/* Is it a string, object, array, number or literal that JSON knows (told by its ends and letters)? */
+bool text_is_value(struct kineto_span span);
 /* Appends the decoded text of a JSON string; what is no escape stays as it is. */
 void text_decode(struct kineto_span text, struct rs_buf *buf);
 bool span_is(struct kineto_span span, const char *text);

@@ -173,6 +173,8 @@ static bool salvage_member(struct kineto *kineto, struct kineto_span key, struct
         row->args = between(value.text + 1, value.text + value.length - 1);
         row->has_finished = true;
     } else {
+        if (!text_is_value(value))
+            return !value.length;
         if (span_is(key, "id"))
             row->id = value;
         if (row->other_count < KINETO_OTHERS_MAX)

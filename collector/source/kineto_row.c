@@ -102,20 +102,37 @@ static inline const char *take_args(struct kineto *kineto, const char *value,
     return close.end;
 }
 
+/* The members above with blanks between key and colon. NULL: it is none of those, or has an unusual value. */
+static const char *take_spaced(struct kineto_span key, const char *value, struct kineto_row *row)
+{
+    if (span_is(key, "ts"))
+        return take_time(value, &row->time, &row->time_text, &row->has_time);
+    if (!span_is(key, "ph") || value[0] != '"' || !value[1] || value[2] != '"')
+        return NULL;
+    row->phase = value[1];
+    return value + 3;
+}
+
 /* A member without a place of its own, or one of the above in an unusual shape. */
 static const char *take_other(struct kineto *kineto, const char *key, struct kineto_row *row)
 {
     bool has_escape = false;
     const char *quote = scan_string_end(key, kineto->end, &has_escape);
     const char *value = quote ? behind_colon(quote + 1) : NULL;
-    const char *end = value ? text_value_end(value, kineto->end) : NULL;
-    if (!end)
+    if (!value)
         return NULL;
     const struct kineto_span name = {.text = key, .length = (size_t)(quote - key)};
+    const char *end = take_spaced(name, value, row);
+    if (end)
+        return end;
+    end = text_value_end(value, kineto->end);
+    const struct kineto_span text = {.text = value, .length = end ? (size_t)(end - value) : 0};
+    if (!text.length)
+        return end; /* the value is missing */
+    if (!text_is_value(text))
+        return NULL;
     if (span_is(name, "id"))
-        row->id = (struct kineto_span){.text = value, .length = (size_t)(end - value)};
-    if (span_is(name, "ph") && *value == '"')
-        row->phase = value[1];
+        row->id = text;
     if (row->other_count < KINETO_OTHERS_MAX)
         row->others[row->other_count++] =
             (struct kineto_span){.text = key - 1, .length = (size_t)(end - key + 1)};
@@ -188,14 +205,26 @@ static inline bool is_unwanted(const struct kineto *kineto, const struct kineto_
     return row->phase != 'X' || (row->category && !row->category->is_wanted);
 }
 
+/* A brace that ends a row is followed by a comma or the array's end; if not, a name held a quote and a brace. */
+static inline enum kineto_parse end_row(const struct kineto *kineto, const char *end,
+                                        struct kineto_row *row, enum kineto_parse outcome)
+{
+    row->end = end;
+    const char *next = scan_blanks(end);
+    if (*next == ',' || *next == ']')
+        return outcome;
+    if (next < kineto->end)
+        return PARSE_BAD;
+    return kineto->input.is_at_end ? outcome : PARSE_MORE;
+}
+
 static enum kineto_parse skip_rest(const struct kineto *kineto, const char *text,
                                    struct kineto_row *row)
 {
     struct scan_close close;
     switch (kineto->close(text, kineto->end, 1, &close)) {
     case SCAN_FOUND:
-        row->end = close.end;
-        return PARSE_SKIP;
+        return end_row(kineto, close.end, row, PARSE_SKIP);
     case SCAN_MORE:
         return PARSE_MORE;
     case SCAN_BAD:
@@ -225,10 +254,8 @@ enum kineto_parse kineto_row_parse(struct kineto *kineto, const char *text, stru
     row->id = row->args = (struct kineto_span){0};
     row->other_count = 0;
     const char *at = scan_blanks(text + 1);
-    if (*at == '}') {
-        row->end = at + 1;
-        return PARSE_OK;
-    }
+    if (*at == '}')
+        return end_row(kineto, at + 1, row, PARSE_OK);
     for (;;) {
         const char *key = at;
         if (*key != '"')
@@ -237,10 +264,8 @@ enum kineto_parse kineto_row_parse(struct kineto *kineto, const char *text, stru
         if (!at)
             return why_stopped(kineto, key);
         at = scan_blanks(at);
-        if (*at == '}') {
-            row->end = at + 1;
-            return PARSE_OK;
-        }
+        if (*at == '}')
+            return end_row(kineto, at + 1, row, PARSE_OK);
         if (*at != ',')
             return at >= kineto->end ? PARSE_MORE : PARSE_BAD;
         if (is_unwanted(kineto, row))

@@ -232,6 +232,22 @@ const char *text_value_end(const char *text, const char *end)
     return text;
 }
 
+bool text_is_value(struct kineto_span span)
+{
+    if (!span.length)
+        return false;
+    if (*span.text == '"' || *span.text == '{' || *span.text == '[')
+        return true;
+    if (span_is(span, "true") || span_is(span, "false") || span_is(span, "null"))
+        return true;
+    size_t at = *span.text == '-';
+    if (at >= span.length || !is_digit(span.text[at]))
+        return false;
+    while (at < span.length && (is_digit(span.text[at]) || strchr(".eE+-", span.text[at])))
+        at++;
+    return at == span.length;
+}
+
 static int hex_digit(char byte)
 {
     if (is_digit(byte))
