@@ -178,8 +178,10 @@ static enum rs_status fill_column(struct arg_walk *walk, const struct arg_key *k
 {
     struct rs_batch *batch = &walk->kineto->batch;
     switch ((enum arg_column)key->column) {
-    case ARG_CORRELATION:
-        count_column(walk, batch->correlation);
+    case ARG_CORRELATION: /* of a flow, the column is its id */
+        if (batch->kind[walk->at] != RS_KIND_FLOW_START &&
+            batch->kind[walk->at] != RS_KIND_FLOW_END)
+            count_column(walk, batch->correlation);
         return RS_OK;
     case ARG_EXTERNAL_ID:
         count_column(walk, batch->external_id);
