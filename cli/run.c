@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `rankscope run [--] CMD...`: starts a job on this node with the environment that makes it attachable.
+ *
+ * Only variables are added, and only where the user has not set them; then the command takes this
+ * process's place. Launchers (torchrun, mpirun, srun, plain python) hand the environment on to
+ * the ranks they start on this node.
+ */
+#include "cli/args.h"
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct request {
+    bool print_env;
+    const char *run;
+    const char *socket_dir;
+    const char *trace_dir;
+};
+
+struct variable {
+    const char *name;
+    const char *value; /* NULL: not asked for */
+    const char *why;
+};
+
+enum { VARIABLE_COUNT = 4 };
+
+static void list_variables(const struct request *request, struct variable *variables)
+{
+    const struct variable list[VARIABLE_COUNT] = {
+        {"KINETO_USE_DAEMON", "1", "PyTorch's profiler asks the collector for work"},
+        {"KINETO_IPC_SOCKET_DIR", request->socket_dir,
+         "the profiler's socket is a file here (other network namespaces can share it)"},
+        {"KINETO_ONDEMAND_TRACE_DIR", request->trace_dir,
+         "traces may be written here besides /tmp (torch since 2.15)"},
+        {"RANKSCOPE_RUN", request->run, "the run's name"},
+    };
+    memcpy(variables, list, sizeof list);
+}
+
+static enum rs_status check_folder(const char *option, const char *path, struct rs_err *err)
+{
+    struct stat info;
+    if (!path)
+        return RS_OK;
+    if (path[0] != '/' || stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
+        return rs_err_set(err, RS_INVALID, "--%s %s is not an absolute path of a folder", option,
+                          path);
+    return RS_OK;
+}
+
+/* A variable that the user has set is his: it stays, and is told when it differs from ours. */
+static enum rs_status apply(const struct variable *variable, bool print, struct rs_err *err)
+{
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread here */
+    const char *had = getenv(variable->name);
+    const char *value = had && *had ? had : variable->value;
+    if (!value)
+        return RS_OK;
+    if (print) {
+        printf("export %s='", variable->name);
+        for (const char *c = value; *c; c++)
+            (void)(*c == '\'' ? fputs("'\\''", stdout) : fputc(*c, stdout));
+        printf("' # %s\n", variable->why);
+        return RS_OK;
+    }
+    if (variable->value && had && *had && strcmp(had, variable->value) != 0)
+        rs_cli_tell("run", "%s is %s already, and stays so", variable->name, had);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe) */
+    return setenv(variable->name, value, 1) == 0
+               ? RS_OK
+               : rs_err_errno(err, "cannot set %s", variable->name);
+}
+
+/* Our options end at the first word that is none, so that the command's own stay its own. */
+static int count_own_words(int argc, char **argv)
+{
+    static const char *const with_value[] = {"--run", "--socket-dir", "--trace-dir"};
+    for (int i = 1; i < argc; i++) {
+        if (argv[i][0] != '-' || strcmp(argv[i], "--") == 0)
+            return i;
+        for (size_t k = 0; k < sizeof with_value / sizeof with_value[0]; k++)
+            if (strcmp(argv[i], with_value[k]) == 0)
+                i++;
+    }
+    return argc;
+}
+
+static int start(const struct request *request, char **command)
+{
+    struct variable variables[VARIABLE_COUNT];
+    struct rs_err err = {0};
+    enum rs_status status = check_folder("socket-dir", request->socket_dir, &err);
+    if (status == RS_OK)
+        status = check_folder("trace-dir", request->trace_dir, &err);
+    list_variables(request, variables);
+    for (size_t i = 0; status == RS_OK && i < VARIABLE_COUNT; i++)
+        status = apply(&variables[i], request->print_env, &err);
+    if (status == RS_OK && !request->print_env && !command[0])
+        status = rs_err_set(&err, RS_INVALID, "there is no command; rankscope run -- CMD ...");
+    if (status != RS_OK)
+        return rs_cli_fail("run", &err);
+    if (request->print_env)
+        return RS_EXIT_COMPLETE;
+    (void)execvp(command[0], command);
+    const bool missing = errno == ENOENT;
+    (void)rs_err_errno(&err, "cannot start %s", command[0]);
+    (void)rs_cli_fail("run", &err);
+    return missing ? 127 : 126; /* as a shell says it */
+}
+
+int rs_cmd_run(int argc, char **argv)
+{
+    struct request request = {0};
+    const struct rs_arg options[] = {
+        {.name = "print-env",
+         .kind = RS_ARG_FLAG,
+         .target = &request.print_env,
+         .help = "print the variables as shell commands, and start nothing"},
+        {.name = "run",
+         .kind = RS_ARG_TEXT,
+         .target = &request.run,
+         .value = "NAME",
+         .help = "the run's name (else the launcher's id)"},
+        {.name = "socket-dir",
+         .kind = RS_ARG_TEXT,
+         .target = &request.socket_dir,
+         .value = "DIR",
+         .help =
+             "share the profiler's socket as a file in DIR; the collector needs the same option"},
+        {.name = "trace-dir",
+         .kind = RS_ARG_TEXT,
+         .target = &request.trace_dir,
+         .value = "DIR",
+         .help = "allow traces below DIR besides /tmp; a local disk"},
+    };
+    const struct rs_args args = {
+        .verb = "run",
+        .operands = "[--] CMD...",
+        .summary =
+            "Start a job on this node with the environment that makes it attachable. Only variables are "
+            "added, and none that is set already is changed; the command takes this process's place.",
+        .items = options,
+        .count = sizeof options / sizeof options[0],
+        .epilogue =
+            "examples:\n"
+            "  rankscope run -- torchrun --nproc-per-node 8 train.py\n"
+            "  eval \"$(rankscope run --print-env)\"   # for a launcher that is started otherwise\n",
+    };
+    const int own = count_own_words(argc, argv);
+    struct rs_err err = {0};
+    int first = 0;
+    const enum rs_status status = rs_args_parse(&args, own, argv, &first, &err);
+    if (status == RS_END)
+        return RS_EXIT_COMPLETE;
+    if (status != RS_OK)
+        return rs_cli_fail("run", &err);
+    char **command = argv + own;
+    if (own < argc && strcmp(*command, "--") == 0)
+        command++;
+    return start(&request, command);
+}
