@@ -16,7 +16,9 @@ option(RS_TESTS "Build the tests" ON)
 
 include(CheckCCompilerFlag)
 add_library(rs_flags INTERFACE)
-target_include_directories(rs_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
+target_include_directories(rs_flags INTERFACE ${PROJECT_SOURCE_DIR})
+# Generated code is not ours to warn about, nor are its macros.
+target_include_directories(rs_flags SYSTEM INTERFACE ${PROJECT_BINARY_DIR}/generated)
 target_compile_definitions(rs_flags INTERFACE _GNU_SOURCE RS_PROGRAM_VERSION="${PROJECT_VERSION}")
 target_compile_options(rs_flags INTERFACE -fno-omit-frame-pointer)
 

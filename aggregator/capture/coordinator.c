@@ -1,0 +1,815 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/capture/coordinator.h"
+
+#include "common/base/check.h"
+#include "common/base/mem.h"
+
+#define RS_LOG_TAG "capture"
+#include "common/base/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct rs_coord {
+    struct rs_coord_options options;
+    struct rs_coord_seen *seen;
+    size_t seen_count, seen_capacity;
+    struct rs_coord_capture **captures;
+    size_t capture_count, capture_capacity;
+};
+
+enum { MARGIN_MIN_STEPS = 2, MARGIN_MAX_STEPS = 100000 };
+
+static rs_dur or_default(rs_dur value, rs_dur fallback)
+{
+    return value ? value : fallback;
+}
+
+enum rs_status rs_coord_new(const struct rs_coord_options *options, struct rs_coord **coord_p,
+                            struct rs_err *err)
+{
+    struct rs_coord *coord = rs_mem_calloc(1, sizeof *coord);
+    if (!coord)
+        return rs_err_set(err, RS_NOMEM, "no memory for the coordinator");
+    coord->options = *options;
+    struct rs_coord_options *own = &coord->options;
+    own->arm_timeout_ns = or_default(own->arm_timeout_ns, 5 * (rs_dur)RS_NS_PER_S);
+    own->silence_ns = or_default(own->silence_ns, 60 * (rs_dur)RS_NS_PER_S);
+    own->gone_ns = or_default(own->gone_ns, 15 * (rs_dur)RS_NS_PER_S);
+    own->abandon_ns = or_default(own->abandon_ns, 60 * (rs_dur)RS_NS_PER_S);
+    own->lead_ns = or_default(own->lead_ns, 500 * (rs_dur)RS_NS_PER_MS);
+    *coord_p = coord;
+    return RS_OK;
+}
+
+static void free_capture(struct rs_coord_capture *capture)
+{
+    rs_mem_free(capture->ranks);
+    rs_mem_free(capture);
+}
+
+void rs_coord_free(struct rs_coord **coord_p)
+{
+    struct rs_coord *coord = *coord_p;
+    if (!coord)
+        return;
+    *coord_p = NULL;
+    for (size_t i = 0; i < coord->capture_count; i++)
+        free_capture(coord->captures[i]);
+    rs_mem_free(coord->captures);
+    rs_mem_free(coord->seen);
+    rs_mem_free(coord);
+}
+
+/* ---- ranks ------------------------------------------------------------------------------------------ */
+
+enum rs_status rs_coord_see(struct rs_coord *coord, const struct rs_coord_seen *seen, rs_ns now)
+{
+    for (size_t i = 0; i < coord->seen_count; i++) {
+        struct rs_coord_seen *known = &coord->seen[i];
+        if (known->rank == seen->rank && strcmp(known->run, seen->run) == 0 &&
+            strcmp(known->incarnation, seen->incarnation) == 0) {
+            *known = *seen;
+            known->heard_at = now;
+            return RS_OK;
+        }
+    }
+    const enum rs_status status = rs_mem_grow((void **)&coord->seen, &coord->seen_capacity,
+                                              coord->seen_count + 1, sizeof *coord->seen);
+    if (status < 0)
+        return status;
+    coord->seen[coord->seen_count] = *seen;
+    coord->seen[coord->seen_count++].heard_at = now;
+    return RS_OK;
+}
+
+void rs_coord_link_gone(struct rs_coord *coord, const void *link, rs_ns now)
+{
+    for (size_t i = 0; i < coord->seen_count; i++) {
+        if (coord->seen[i].link == link) {
+            coord->seen[i].link = NULL;
+            coord->seen[i].heard_at = now;
+        }
+    }
+}
+
+size_t rs_coord_seen_count(const struct rs_coord *coord)
+{
+    return coord->seen_count;
+}
+
+const struct rs_coord_seen *rs_coord_seen(const struct rs_coord *coord, size_t index)
+{
+    return index < coord->seen_count ? &coord->seen[index] : NULL;
+}
+
+static bool is_live(const struct rs_coord_seen *seen)
+{
+    return seen->link && seen->can_capture && seen->state != RS_RANK_GONE;
+}
+
+static const struct rs_coord_seen *find_seen(const struct rs_coord *coord, const char *run,
+                                             uint32_t rank, const char *incarnation)
+{
+    for (size_t i = 0; i < coord->seen_count; i++) {
+        const struct rs_coord_seen *seen = &coord->seen[i];
+        if (seen->rank == rank && strcmp(seen->run, run) == 0 &&
+            (!incarnation || strcmp(seen->incarnation, incarnation) == 0))
+            return seen;
+    }
+    return NULL;
+}
+
+/* The newest live incarnation of a rank. */
+static const struct rs_coord_seen *find_live(const struct rs_coord *coord, const char *run,
+                                             uint32_t rank)
+{
+    const struct rs_coord_seen *found = NULL;
+    for (size_t i = 0; i < coord->seen_count; i++) {
+        const struct rs_coord_seen *seen = &coord->seen[i];
+        if (is_live(seen) && seen->rank == rank && strcmp(seen->run, run) == 0)
+            found = seen;
+    }
+    return found;
+}
+
+/* Ranks that nobody has told of for long leave the table. */
+static void drop_seen(struct rs_coord *coord, rs_ns now)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < coord->seen_count; i++) {
+        const struct rs_coord_seen *seen = &coord->seen[i];
+        const bool is_old = now - seen->heard_at > 4 * coord->options.gone_ns;
+        if (!(is_old && (!seen->link || seen->state == RS_RANK_GONE)))
+            coord->seen[kept++] = *seen;
+    }
+    coord->seen_count = kept;
+}
+
+/* ---- captures: finding and adding ---------------------------------------------------------------------- */
+
+struct rs_coord_capture *rs_coord_find(struct rs_coord *coord, const char *id)
+{
+    for (size_t i = 0; i < coord->capture_count; i++)
+        if (strcmp(coord->captures[i]->id, id) == 0)
+            return coord->captures[i];
+    return NULL;
+}
+
+static enum rs_status add_capture(struct rs_coord *coord, struct rs_coord_capture *capture)
+{
+    const enum rs_status status =
+        rs_mem_grow((void **)&coord->captures, &coord->capture_capacity, coord->capture_count + 1,
+                    sizeof(struct rs_coord_capture *));
+    if (status == RS_OK)
+        coord->captures[coord->capture_count++] = capture;
+    return status;
+}
+
+void rs_coord_closed(struct rs_coord *coord, const char *id)
+{
+    for (size_t i = 0; i < coord->capture_count; i++) {
+        if (strcmp(coord->captures[i]->id, id) == 0) {
+            free_capture(coord->captures[i]);
+            coord->captures[i] = coord->captures[--coord->capture_count];
+            return;
+        }
+    }
+}
+
+static struct rs_coord_rank *find_rank(struct rs_coord_capture *capture, uint32_t rank,
+                                       const char *incarnation)
+{
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        struct rs_coord_rank *item = &capture->ranks[i];
+        if (item->rank == rank && (!incarnation || strcmp(item->incarnation, incarnation) == 0))
+            return item;
+    }
+    return NULL;
+}
+
+static enum rs_status add_rank(struct rs_coord_capture *capture, uint32_t rank,
+                               const char *incarnation, const char *host, rs_ns now,
+                               struct rs_coord_rank **rank_p)
+{
+    const enum rs_status status = rs_mem_grow((void **)&capture->ranks, &capture->rank_capacity,
+                                              capture->rank_count + 1, sizeof *capture->ranks);
+    if (status < 0)
+        return status;
+    struct rs_coord_rank *item = &capture->ranks[capture->rank_count++];
+    *item = (struct rs_coord_rank){.rank = rank, .step = -1, .moved_at = now, .is_changed = true};
+    (void)snprintf(item->incarnation, sizeof item->incarnation, "%s", incarnation);
+    (void)snprintf(item->host, sizeof item->host, "%s", host);
+    *rank_p = item;
+    return RS_OK;
+}
+
+static void move_rank(struct rs_coord_capture *capture, struct rs_coord_rank *rank,
+                      enum rs_progress_state state, const char *text, rs_ns now)
+{
+    if (rank->state != state && rs_progress_is_final(state) && state != RS_PROGRESS_DONE)
+        rs_log_info("capture %s: rank %u is %s%s%s", capture->id, rank->rank,
+                    rs_progress_state_text(state), *text ? ": " : "", text);
+    rank->state = state;
+    (void)snprintf(rank->text, sizeof rank->text, "%s", text);
+    rank->moved_at = now;
+    rank->is_changed = true;
+    capture->moved_at = now;
+    capture->is_changed = true;
+}
+
+static void save(struct rs_coord *coord, struct rs_coord_capture *capture)
+{
+    if (!capture->is_changed)
+        return;
+    coord->options.ops->save(coord->options.self, capture);
+    capture->is_changed = false;
+    for (size_t i = 0; i < capture->rank_count; i++)
+        capture->ranks[i].is_changed = false;
+}
+
+/* ---- closing --------------------------------------------------------------------------------------------- */
+
+/* "0, 3 and 5 more" of the ranks in a state. */
+static void name_ranks(const struct rs_coord_capture *capture, enum rs_progress_state state,
+                       char *text, size_t bytes)
+{
+    size_t used = 0;
+    size_t count = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        if (capture->ranks[i].state != state || count++ >= 16 || used + 16 > bytes)
+            continue;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%u", used ? ", " : "",
+                                 capture->ranks[i].rank);
+    }
+    if (count > 16 && used + 24 < bytes)
+        (void)snprintf(text + used, bytes - used, " and %zu more", count - 16);
+}
+
+static size_t count_state(const struct rs_coord_capture *capture, enum rs_progress_state state)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < capture->rank_count; i++)
+        count += capture->ranks[i].state == state;
+    return count;
+}
+
+static size_t count_ranks(const struct rs_coord_capture *capture)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        size_t j = 0;
+        while (j < i && capture->ranks[j].rank != capture->ranks[i].rank)
+            j++;
+        count += j == i;
+    }
+    return count;
+}
+
+static void explain(struct rs_coord_capture *capture)
+{
+    static const enum rs_progress_state bad[] = {RS_PROGRESS_LOST, RS_PROGRESS_REFUSED,
+                                                 RS_PROGRESS_PARTIAL};
+    size_t used = 0;
+    capture->reason[0] = '\0';
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char names[160];
+        name_ranks(capture, bad[i], names, sizeof names);
+        if (*names && used < sizeof capture->reason)
+            used += (size_t)snprintf(capture->reason + used, sizeof capture->reason - used,
+                                     "%s%s: rank %s", used ? "; " : "",
+                                     rs_progress_state_text(bad[i]), names);
+    }
+    const size_t distinct = count_ranks(capture);
+    if (capture->is_files && distinct < capture->world && used < sizeof capture->reason)
+        (void)snprintf(capture->reason + used, sizeof capture->reason - used,
+                       "%s%zu of %u ranks came", used ? "; " : "", distinct, capture->world);
+}
+
+static void close_capture(struct rs_coord *coord, struct rs_coord_capture *capture)
+{
+    const size_t done = count_state(capture, RS_PROGRESS_DONE);
+    const size_t partial = count_state(capture, RS_PROGRESS_PARTIAL);
+    explain(capture);
+    if (done + partial == 0)
+        capture->state = RS_CAPTURE_FAILED;
+    else if (done < capture->rank_count || *capture->reason)
+        capture->state = RS_CAPTURE_PARTIAL;
+    else
+        capture->state = RS_CAPTURE_COMPLETE;
+    capture->closed_ns = rs_time_realtime();
+    capture->is_closing = true;
+    capture->is_changed = true;
+    rs_log_info("capture %s is %s%s%s", capture->id, rs_capture_state_text(capture->state),
+                *capture->reason ? ": " : "", capture->reason);
+    save(coord, capture);
+    coord->options.ops->close(coord->options.self, capture);
+}
+
+/* ---- native captures ------------------------------------------------------------------------------------ */
+
+/* Runs with live ranks, as "a, b"; how many. */
+static size_t name_runs(const struct rs_coord *coord, char *text, size_t bytes)
+{
+    size_t count = 0;
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < coord->seen_count; i++) {
+        if (!is_live(&coord->seen[i]))
+            continue;
+        size_t j = 0;
+        while (j < i &&
+               !(is_live(&coord->seen[j]) && strcmp(coord->seen[j].run, coord->seen[i].run) == 0))
+            j++;
+        if (j < i)
+            continue;
+        count++;
+        if (used + 80 < bytes)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%.60s", used ? ", " : "",
+                                     coord->seen[i].run);
+    }
+    return count;
+}
+
+static enum rs_status choose_run(const struct rs_coord *coord, const char *asked, char *run,
+                                 size_t bytes, struct rs_err *err)
+{
+    char names[400];
+    const size_t count = name_runs(coord, names, sizeof names);
+    if (count == 0)
+        return rs_err_set(err, RS_NOTFOUND, "no live rank is known that can record");
+    if (!*asked && count > 1)
+        return rs_err_set(err, RS_INVALID, "which run is not clear, give --run: %s", names);
+    for (size_t i = 0; i < coord->seen_count; i++) {
+        const struct rs_coord_seen *seen = &coord->seen[i];
+        if (is_live(seen) && (!*asked || strcmp(seen->run, asked) == 0)) {
+            (void)snprintf(run, bytes, "%s", seen->run);
+            return RS_OK;
+        }
+    }
+    return rs_err_set(err, RS_NOTFOUND, "there is no run %.60s; there is: %s", asked, names);
+}
+
+static enum rs_status take_rank(struct rs_coord *coord, struct rs_coord_capture *capture,
+                                uint32_t number, rs_ns now, struct rs_err *err)
+{
+    const struct rs_coord_seen *seen = find_live(coord, capture->run, number);
+    struct rs_coord_rank *rank = NULL;
+    if (add_rank(capture, number, seen ? seen->incarnation : "", seen ? seen->host : "", now,
+                 &rank) < 0)
+        return rs_err_set(err, RS_NOMEM, "no memory for a capture's ranks");
+    if (!seen)
+        move_rank(capture, rank, RS_PROGRESS_REFUSED, "there is no such live rank in this run",
+                  now);
+    else if (seen->capture[0])
+        return rs_err_set(err, RS_REFUSED, "rank %u records for capture %s already", number,
+                          seen->capture);
+    else
+        rank->step = seen->step;
+    return RS_OK;
+}
+
+static enum rs_status take_ranks(struct rs_coord *coord, struct rs_coord_capture *capture,
+                                 const char *expression, rs_ns now, struct rs_err *err)
+{
+    bool is_all = false;
+    uint32_t *ranks = NULL;
+    size_t count = 0;
+    enum rs_status status = rs_rank_expression(expression, &is_all, &ranks, &count, err);
+    for (size_t i = 0; i < count && status == RS_OK; i++)
+        status = take_rank(coord, capture, ranks[i], now, err);
+    for (size_t i = 0; is_all && i < coord->seen_count && status == RS_OK; i++) {
+        const struct rs_coord_seen *seen = &coord->seen[i];
+        if (is_live(seen) && strcmp(seen->run, capture->run) == 0 &&
+            !find_rank(capture, seen->rank, NULL))
+            status = take_rank(coord, capture, seen->rank, now, err);
+        if (seen->world > capture->world && strcmp(seen->run, capture->run) == 0)
+            capture->world = seen->world;
+    }
+    rs_mem_free(ranks);
+    if (status == RS_OK && count_state(capture, RS_PROGRESS_WAITING) == 0)
+        return rs_err_set(err, RS_NOTFOUND, "none of the ranks \"%.60s\" is live in run %.60s",
+                          expression, capture->run);
+    return status;
+}
+
+/* Calls one of the letters' functions for each collector, with the ranks of it that are in `state`. */
+static enum rs_status for_each_link(struct rs_coord *coord, struct rs_coord_capture *capture,
+                                    enum rs_progress_state state,
+                                    void (*send)(void *self, const void *link,
+                                                 const struct rs_coord_capture *capture,
+                                                 const uint32_t *ranks, size_t rank_count))
+{
+    uint32_t *numbers = rs_mem_calloc(capture->rank_count, sizeof *numbers);
+    bool *is_sent = rs_mem_calloc(capture->rank_count, sizeof *is_sent);
+    enum rs_status status = numbers && is_sent ? RS_OK : RS_NOMEM;
+    for (size_t i = 0; i < capture->rank_count && status == RS_OK; i++) {
+        const struct rs_coord_rank *rank = &capture->ranks[i];
+        const struct rs_coord_seen *seen =
+            find_seen(coord, capture->run, rank->rank, rank->incarnation);
+        if (is_sent[i] || rank->state != state || !seen || !seen->link)
+            continue;
+        size_t count = 0;
+        for (size_t j = i; j < capture->rank_count; j++) {
+            const struct rs_coord_rank *other = &capture->ranks[j];
+            const struct rs_coord_seen *there =
+                find_seen(coord, capture->run, other->rank, other->incarnation);
+            if (other->state != state || !there || there->link != seen->link)
+                continue;
+            is_sent[j] = true;
+            numbers[count++] = other->rank;
+        }
+        send(coord->options.self, seen->link, capture, numbers, count);
+    }
+    rs_mem_free(numbers);
+    rs_mem_free(is_sent);
+    return status;
+}
+
+enum rs_status rs_coord_start(struct rs_coord *coord, const struct rs_coord_request *request,
+                              rs_ns now, struct rs_coord_capture **capture_p, struct rs_err *err)
+{
+    if (request->steps == 0)
+        return rs_err_set(err, RS_INVALID, "give how many steps to record (--steps N)");
+    struct rs_coord_capture *capture = rs_mem_calloc(1, sizeof *capture);
+    if (!capture)
+        return rs_err_set(err, RS_NOMEM, "no memory for a capture");
+    capture->steps = request->steps;
+    capture->start_step = request->has_start_step ? request->start_step : -1;
+    capture->state = RS_CAPTURE_ARMING;
+    capture->opened_at = capture->moved_at = now;
+    enum rs_status status = choose_run(coord, request->run, capture->run, sizeof capture->run, err);
+    if (status == RS_OK)
+        status = take_ranks(coord, capture, request->ranks, now, err);
+    for (size_t i = 0; status == RS_OK && request->has_start_step && i < capture->rank_count; i++)
+        if (capture->ranks[i].state == RS_PROGRESS_WAITING &&
+            capture->ranks[i].step >= request->start_step)
+            status =
+                rs_err_set(err, RS_INVALID, "step %" PRId64 " is past: rank %u is in step %" PRId64,
+                           request->start_step, capture->ranks[i].rank, capture->ranks[i].step);
+    if (status == RS_OK)
+        status = coord->options.ops->create(coord->options.self, capture, err);
+    if (status == RS_OK && add_capture(coord, capture) < 0)
+        status = rs_err_set(err, RS_NOMEM, "no memory for a capture");
+    if (status < 0) {
+        free_capture(capture);
+        return status;
+    }
+    capture->is_changed = true;
+    save(coord, capture);
+    (void)for_each_link(coord, capture, RS_PROGRESS_WAITING, coord->options.ops->prepare);
+    *capture_p = capture;
+    return RS_OK;
+}
+
+/* Steps between "now" of the foremost rank and the start, so that COMMIT is there in time. */
+static int64_t margin_of(const struct rs_coord *coord, const struct rs_coord_capture *capture)
+{
+    rs_dur shortest = 0;
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        const struct rs_coord_rank *rank = &capture->ranks[i];
+        if (rank->state == RS_PROGRESS_ARMED && rank->step_duration_ns > 0 &&
+            (shortest == 0 || rank->step_duration_ns < shortest))
+            shortest = rank->step_duration_ns;
+    }
+    if (shortest == 0)
+        return MARGIN_MIN_STEPS;
+    const int64_t margin = MARGIN_MIN_STEPS + coord->options.lead_ns / shortest;
+    return margin < MARGIN_MAX_STEPS ? margin : MARGIN_MAX_STEPS;
+}
+
+static void commit(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
+{
+    int64_t foremost = -1;
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        const struct rs_coord_rank *rank = &capture->ranks[i];
+        /* Heartbeats since ARMED may know better. */
+        const struct rs_coord_seen *seen =
+            find_seen(coord, capture->run, rank->rank, rank->incarnation);
+        if (rank->state != RS_PROGRESS_ARMED)
+            continue;
+        if (rank->step > foremost)
+            foremost = rank->step;
+        if (seen && seen->step > foremost)
+            foremost = seen->step;
+    }
+    if (capture->start_step < 0 || capture->start_step <= foremost)
+        capture->start_step = foremost + margin_of(coord, capture);
+    capture->state = RS_CAPTURE_RECORDING;
+    capture->committed_at = now;
+    capture->is_changed = true;
+    (void)for_each_link(coord, capture, RS_PROGRESS_ARMED, coord->options.ops->commit);
+    save(coord, capture);
+}
+
+void rs_coord_armed(struct rs_coord *coord, const char *id, const struct rs_coord_armed *armed,
+                    rs_ns now)
+{
+    struct rs_coord_capture *capture = rs_coord_find(coord, id);
+    struct rs_coord_rank *rank =
+        capture ? find_rank(capture, armed->rank, armed->incarnation) : NULL;
+    if (!rank || rank->state != RS_PROGRESS_WAITING)
+        return;
+    rank->step = armed->step;
+    rank->step_duration_ns = armed->step_duration_ns;
+    if (*armed->refused)
+        move_rank(capture, rank, RS_PROGRESS_REFUSED, armed->refused, now);
+    else
+        move_rank(capture, rank, RS_PROGRESS_ARMED, "", now);
+    (void)rs_coord_tick(coord, now);
+}
+
+void rs_coord_progress(struct rs_coord *coord, const char *id, uint32_t number, int64_t steps_done,
+                       enum rs_progress_state state, const char *text, rs_ns now)
+{
+    struct rs_coord_capture *capture = rs_coord_find(coord, id);
+    struct rs_coord_rank *rank = capture ? find_rank(capture, number, NULL) : NULL;
+    if (!rank || rs_progress_is_final(rank->state))
+        return;
+    rank->steps_done = steps_done;
+    /* Only what is durable makes a rank done; a collector's word is not enough. */
+    if (state == RS_PROGRESS_DONE || state == RS_PROGRESS_PARTIAL)
+        state = RS_PROGRESS_SENDING;
+    if (state >= rank->state && (unsigned)state < RS_PROGRESS_COUNT)
+        move_rank(capture, rank, state, text, now);
+    (void)rs_coord_tick(coord, now);
+}
+
+enum rs_status rs_coord_stop(struct rs_coord *coord, const char *id, rs_ns now, struct rs_err *err)
+{
+    struct rs_coord_capture *capture = rs_coord_find(coord, id);
+    if (!capture || capture->is_closing)
+        return rs_err_set(err, RS_NOTFOUND, "capture %.63s is not open", id);
+    if (capture->is_files) {
+        for (size_t i = 0; i < capture->rank_count; i++)
+            if (!rs_progress_is_final(capture->ranks[i].state))
+                move_rank(capture, &capture->ranks[i], RS_PROGRESS_LOST, "stopped by request", now);
+        close_capture(coord, capture);
+        return RS_OK;
+    }
+    for (size_t i = 0; i < coord->seen_count; i++) {
+        const struct rs_coord_seen *seen = &coord->seen[i];
+        size_t j = 0;
+        while (j < i && coord->seen[j].link != seen->link)
+            j++;
+        if (seen->link && j == i)
+            coord->options.ops->cancel(coord->options.self, seen->link, capture,
+                                       "stopped by request");
+    }
+    for (size_t i = 0; i < capture->rank_count; i++)
+        if (capture->ranks[i].state == RS_PROGRESS_WAITING)
+            move_rank(capture, &capture->ranks[i], RS_PROGRESS_LOST, "stopped by request", now);
+    (void)rs_coord_tick(coord, now);
+    return RS_OK;
+}
+
+/* ---- streams ------------------------------------------------------------------------------------------- */
+
+static struct rs_coord_capture *find_key(const struct rs_coord *coord, const char *run,
+                                         const char *key)
+{
+    for (size_t i = 0; i < coord->capture_count; i++) {
+        struct rs_coord_capture *capture = coord->captures[i];
+        if (capture->is_files && !capture->is_closing && strcmp(capture->run, run) == 0 &&
+            strcmp(capture->key, key) == 0)
+            return capture;
+    }
+    return NULL;
+}
+
+static enum rs_status begin_files(struct rs_coord *coord, const struct rs_coord_stream *stream,
+                                  rs_ns now, struct rs_coord_capture **capture_p,
+                                  struct rs_err *err)
+{
+    struct rs_coord_capture *capture = rs_mem_calloc(1, sizeof *capture);
+    if (!capture)
+        return rs_err_set(err, RS_NOMEM, "no memory for a capture");
+    (void)snprintf(capture->run, sizeof capture->run, "%s", stream->run);
+    (void)snprintf(capture->key, sizeof capture->key, "%s", stream->key);
+    capture->is_files = true;
+    capture->state = RS_CAPTURE_COLLECTING;
+    capture->start_step = -1;
+    capture->settle_ns = stream->settle_ns;
+    capture->opened_at = capture->moved_at = now;
+    capture->is_changed = true;
+    enum rs_status status = coord->options.ops->create(coord->options.self, capture, err);
+    if (status == RS_OK && add_capture(coord, capture) < 0)
+        status = rs_err_set(err, RS_NOMEM, "no memory for a capture");
+    if (status < 0) {
+        free_capture(capture);
+        return status;
+    }
+    *capture_p = capture;
+    return RS_OK;
+}
+
+enum rs_status rs_coord_stream_opened(struct rs_coord *coord, const struct rs_coord_stream *stream,
+                                      rs_ns now, struct rs_coord_capture **capture_p,
+                                      struct rs_err *err)
+{
+    struct rs_coord_capture *capture = NULL;
+    enum rs_status status = RS_OK;
+    if (*stream->capture) {
+        capture = rs_coord_find(coord, stream->capture);
+        if (!capture)
+            return rs_err_set(err, RS_NOTFOUND, "there is no capture %.63s", stream->capture);
+    } else {
+        capture = find_key(coord, stream->run, stream->key);
+        if (!capture)
+            status = begin_files(coord, stream, now, &capture, err);
+    }
+    if (status < 0)
+        return status;
+    struct rs_coord_rank *rank = find_rank(capture, stream->rank, stream->incarnation);
+    if (!rank && add_rank(capture, stream->rank, stream->incarnation, stream->host, now, &rank) < 0)
+        return rs_err_set(err, RS_NOMEM, "no memory for a capture's ranks");
+    if (rank->state < RS_PROGRESS_SENDING && capture->is_files)
+        move_rank(capture, rank, RS_PROGRESS_SENDING, "", now);
+    if (stream->world > capture->world)
+        capture->world = stream->world;
+    if (stream->settle_ns > capture->settle_ns)
+        capture->settle_ns = stream->settle_ns;
+    capture->moved_at = now;
+    capture->is_changed = true;
+    save(coord, capture);
+    *capture_p = capture;
+    return RS_OK;
+}
+
+void rs_coord_stored(struct rs_coord *coord, const char *id, uint32_t number,
+                     const char *incarnation, uint64_t chunks, uint64_t bytes, rs_ns now)
+{
+    struct rs_coord_capture *capture = rs_coord_find(coord, id);
+    struct rs_coord_rank *rank = capture ? find_rank(capture, number, incarnation) : NULL;
+    if (!rank)
+        return;
+    rank->chunks += chunks;
+    rank->bytes += bytes;
+    rank->moved_at = now;
+    capture->moved_at = now;
+}
+
+void rs_coord_ended(struct rs_coord *coord, const char *id, uint32_t number,
+                    const char *incarnation, bool is_partial, rs_ns now)
+{
+    struct rs_coord_capture *capture = rs_coord_find(coord, id);
+    struct rs_coord_rank *rank = capture ? find_rank(capture, number, incarnation) : NULL;
+    if (!rank)
+        return;
+    if (capture->steps && !is_partial)
+        rank->steps_done = capture->steps;
+    move_rank(capture, rank, is_partial ? RS_PROGRESS_PARTIAL : RS_PROGRESS_DONE, rank->text, now);
+    (void)rs_coord_tick(coord, now);
+}
+
+enum rs_status rs_coord_load(struct rs_coord *coord, const struct rs_coord_capture *from, rs_ns now,
+                             struct rs_err *err)
+{
+    if (rs_coord_find(coord, from->id))
+        return RS_OK;
+    struct rs_coord_capture *capture = rs_mem_calloc(1, sizeof *capture);
+    if (!capture)
+        return rs_err_set(err, RS_NOMEM, "no memory for a capture");
+    *capture = *from;
+    capture->ranks = NULL;
+    capture->rank_count = capture->rank_capacity = 0;
+    capture->is_closing = false;
+    if (capture->is_files)
+        capture->state = RS_CAPTURE_COLLECTING;
+    else if (rs_capture_state_is_closed(capture->state) || from->start_step >= 0)
+        capture->state = RS_CAPTURE_RECORDING;
+    capture->opened_at = capture->moved_at = capture->committed_at = now;
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < from->rank_count && status == RS_OK; i++) {
+        struct rs_coord_rank *rank = NULL;
+        status = add_rank(capture, from->ranks[i].rank, from->ranks[i].incarnation,
+                          from->ranks[i].host, now, &rank);
+        if (status == RS_OK) {
+            *rank = from->ranks[i];
+            rank->moved_at = now;
+        }
+    }
+    if (status == RS_OK)
+        status = add_capture(coord, capture);
+    if (status < 0) {
+        free_capture(capture);
+        return rs_err_set(err, status, "no memory for a capture");
+    }
+    return RS_OK;
+}
+
+/* ---- time -------------------------------------------------------------------------------------------------- */
+
+static void lose(struct rs_coord_capture *capture, struct rs_coord_rank *rank, const char *text,
+                 rs_ns now)
+{
+    move_rank(capture, rank, RS_PROGRESS_LOST, text, now);
+}
+
+/* When this rank will be given up, if nothing comes; and why. */
+static rs_ns give_up_at(const struct rs_coord *coord, const struct rs_coord_capture *capture,
+                        const struct rs_coord_rank *rank, const char **why_p)
+{
+    const struct rs_coord_seen *seen =
+        find_seen(coord, capture->run, rank->rank, rank->incarnation);
+    rs_ns moved = rank->moved_at;
+    if (seen && !seen->link) {
+        *why_p = "its collector is gone";
+        return (seen->heard_at > moved ? seen->heard_at : moved) + coord->options.gone_ns;
+    }
+    if (seen && seen->state == RS_RANK_GONE) {
+        *why_p = "its process ended and nothing more came from it";
+        return moved + coord->options.gone_ns;
+    }
+    *why_p = "it stayed silent";
+    /* An armed rank may have far to go to the start step. */
+    rs_dur patience = coord->options.silence_ns;
+    if (seen && seen->step_duration_ns > 0 && seen->step < capture->start_step)
+        patience += 4 * seen->step_duration_ns * (capture->start_step - seen->step);
+    if (rank->step_duration_ns > 0)
+        patience += 20 * rank->step_duration_ns;
+    return moved + patience;
+}
+
+static rs_ns tick_arming(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
+{
+    const rs_ns deadline = capture->opened_at + coord->options.arm_timeout_ns;
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        struct rs_coord_rank *rank = &capture->ranks[i];
+        if (rank->state != RS_PROGRESS_WAITING)
+            continue;
+        if (now < deadline)
+            return deadline;
+        lose(capture, rank, "it did not answer in time", now);
+    }
+    if (count_state(capture, RS_PROGRESS_ARMED) == 0)
+        close_capture(coord, capture);
+    else
+        commit(coord, capture, now);
+    return now;
+}
+
+static rs_ns tick_recording(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
+{
+    rs_ns next = RS_NS_MAX;
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        struct rs_coord_rank *rank = &capture->ranks[i];
+        if (rs_progress_is_final(rank->state))
+            continue;
+        const char *why = "";
+        const rs_ns at = give_up_at(coord, capture, rank, &why);
+        if (now >= at)
+            lose(capture, rank, why, now);
+        else if (at < next)
+            next = at;
+    }
+    if (next == RS_NS_MAX)
+        close_capture(coord, capture);
+    return next;
+}
+
+static rs_ns tick_collecting(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
+{
+    size_t open_count = 0;
+    for (size_t i = 0; i < capture->rank_count; i++)
+        open_count += !rs_progress_is_final(capture->ranks[i].state);
+    if (!open_count && capture->world && count_ranks(capture) >= capture->world) {
+        close_capture(coord, capture);
+        return now;
+    }
+    rs_dur patience = capture->settle_ns;
+    if (open_count && patience < coord->options.abandon_ns)
+        patience = coord->options.abandon_ns;
+    if (now < capture->moved_at + patience)
+        return capture->moved_at + patience;
+    for (size_t i = 0; i < capture->rank_count; i++)
+        if (!rs_progress_is_final(capture->ranks[i].state))
+            lose(capture, &capture->ranks[i], "its stream did not go on", now);
+    close_capture(coord, capture);
+    return now;
+}
+
+rs_ns rs_coord_tick(struct rs_coord *coord, rs_ns now)
+{
+    rs_ns next = RS_NS_MAX;
+    drop_seen(coord, now);
+    for (size_t i = 0; i < coord->capture_count; i++) {
+        struct rs_coord_capture *capture = coord->captures[i];
+        if (capture->is_closing)
+            continue;
+        rs_ns at = RS_NS_MAX;
+        if (capture->is_files)
+            at = tick_collecting(coord, capture, now);
+        else if (capture->state == RS_CAPTURE_ARMING)
+            at = tick_arming(coord, capture, now);
+        else
+            at = tick_recording(coord, capture, now);
+        if (!capture->is_closing)
+            save(coord, capture);
+        if (at < next)
+            next = at;
+    }
+    return next;
+}

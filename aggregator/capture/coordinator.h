@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The coordinator: who records what, when, and whether everything came.
+ *
+ * Knows every rank that a collector told of, and every capture that is open. Two kinds of captures:
+ *
+ *   native   start --PREPARE--> ARMING --all answered, or 5 s--> COMMIT(start step) --> RECORDING
+ *                                 |                                  | every rank is final
+ *                                 +-- nobody can --> FAILED          +--> COMPLETE | PARTIAL | FAILED
+ *
+ *   files    first chunk of a key --> COLLECTING --all ranks of the world ended, or nothing came
+ *                                                  for the settle time--> COMPLETE | PARTIAL
+ *
+ * One rank on its way:  WAITING -> ARMED -> RECORDING -> SENDING -> DONE | PARTIAL,
+ *                       and from each of the first four -> REFUSED | LOST.
+ * DONE and PARTIAL mean durable: they come from ingest's word on the last chunk, never from a promise. A
+ * rank that dies or stays silent is named and lost; the others finish. Chunks that come for a closed
+ * capture open it again: data is never refused for being late.
+ *
+ * The start step is the largest step of any armed rank plus a margin: as many steps as fit into the lead
+ * time (two round trips and a heartbeat), so that COMMIT reaches the slowest link before the fastest
+ * rank gets there.
+ *
+ * A pure state machine on one thread (gate's): time is an argument, ranks are reached and rows are written
+ * through the callbacks.
+ */
+#ifndef RS_CAPTURE_COORDINATOR_H
+#define RS_CAPTURE_COORDINATOR_H
+
+#include "common/base/err.h"
+#include "common/base/time.h"
+#include "common/wire/wire.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    RS_COORD_ID_BYTES = 64,
+    RS_COORD_TEXT_BYTES = 257, /* run, incarnation, host, node */
+    RS_COORD_REASON_BYTES = 512,
+    RS_COORD_RANKS_MAX = 65536, /* of one capture */
+};
+
+/* A rank as its collector last told of it. */
+struct rs_coord_seen {
+    char run[RS_COORD_TEXT_BYTES], incarnation[RS_COORD_TEXT_BYTES], host[RS_COORD_TEXT_BYTES];
+    char node[RS_COORD_TEXT_BYTES];
+    char capture[RS_COORD_ID_BYTES];
+    uint32_t rank, world, pid;
+    int64_t step; /* -1 before the first */
+    rs_dur step_duration_ns;
+    enum rs_rank_state state;
+    uint64_t events_dropped;
+    bool can_capture;
+    const void *link; /* of its collector; NULL: that is gone */
+    rs_ns heard_at;   /* monotonic: last letter that named it */
+};
+
+/* One rank in one capture. */
+struct rs_coord_rank {
+    uint32_t rank;
+    char incarnation[RS_COORD_TEXT_BYTES], host[RS_COORD_TEXT_BYTES];
+    enum rs_progress_state state;
+    int64_t steps_done;
+    int64_t step; /* when armed */
+    rs_dur step_duration_ns;
+    char text[RS_COORD_REASON_BYTES];
+    uint64_t chunks, bytes; /* durable */
+    rs_ns moved_at;         /* monotonic: last sign of life in this capture */
+    bool is_changed;        /* since the book last wrote it */
+};
+
+struct rs_coord_capture {
+    char id[RS_COORD_ID_BYTES];
+    char run[RS_COORD_TEXT_BYTES];
+    char key[RS_WIRE_KEY_MAX_BYTES + 1];
+    char directory[4096];
+    bool is_files;
+    enum rs_capture_state state;
+    rs_ns created_ns, closed_ns; /* realtime */
+    int64_t start_step;
+    uint32_t steps, world;
+    rs_dur settle_ns;
+    char reason[RS_COORD_REASON_BYTES];
+    struct rs_coord_rank *ranks;
+    size_t rank_count, rank_capacity;
+    /* while open; monotonic */
+    rs_ns opened_at, moved_at, committed_at;
+    bool is_closing; /* the book was asked to close it */
+    bool is_changed;
+};
+
+/* What the coordinator asks of others. `self` is the options' one. All calls come from inside a call of
+ * the coordinator, on its thread. */
+struct rs_coord_ops {
+    /* Sends letters to the collector behind `link`, for those ranks of it. */
+    void (*prepare)(void *self, const void *link, const struct rs_coord_capture *capture,
+                    const uint32_t *ranks, size_t rank_count);
+    void (*commit)(void *self, const void *link, const struct rs_coord_capture *capture,
+                   const uint32_t *ranks, size_t rank_count);
+    void (*cancel)(void *self, const void *link, const struct rs_coord_capture *capture,
+                   const char *reason);
+    /* Writes a new capture down: fills id, directory, created_ns. */
+    enum rs_status (*create)(void *self, struct rs_coord_capture *capture, struct rs_err *err);
+    /* Writes what has changed (is_changed), and tells who follows it. */
+    void (*save)(void *self, struct rs_coord_capture *capture);
+    /* Makes it closed; rs_coord_closed() when that is durable. */
+    void (*close)(void *self, struct rs_coord_capture *capture);
+};
+
+struct rs_coord_options {
+    const struct rs_coord_ops *ops;
+    void *self;
+    rs_dur arm_timeout_ns; /* 0: 5 s */
+    rs_dur silence_ns;     /* native rank without a sign of life; 0: 60 s */
+    rs_dur gone_ns;        /* after its process or collector went; 0: 15 s */
+    rs_dur abandon_ns;     /* files: a stream that does not go on; 0: 60 s */
+    rs_dur lead_ns;        /* 0: 500 ms */
+};
+
+struct rs_coord;
+
+RS_MUST_CHECK enum rs_status rs_coord_new(const struct rs_coord_options *options,
+                                          struct rs_coord **coord_p, struct rs_err *err);
+void rs_coord_free(struct rs_coord **coord_p);
+
+/* ---- ranks ----------------------------------------------------------------------------------------- */
+
+/* A collector told of a rank: copies it. */
+RS_MUST_CHECK enum rs_status rs_coord_see(struct rs_coord *coord, const struct rs_coord_seen *seen,
+                                          rs_ns now);
+/* A collector's link closed: its ranks are kept for a while, without a link. */
+void rs_coord_link_gone(struct rs_coord *coord, const void *link, rs_ns now);
+size_t rs_coord_seen_count(const struct rs_coord *coord);
+const struct rs_coord_seen *rs_coord_seen(const struct rs_coord *coord, size_t index);
+
+/* "all", or numbers and ranges: "0,3-7". On RS_OK *ranks_p (ascending, without repeats; rs_mem_free()) or
+ * *is_all_p. RS_INVALID with the place. */
+RS_MUST_CHECK enum rs_status rs_rank_expression(const char *text, bool *is_all_p,
+                                                uint32_t **ranks_p, size_t *count_p,
+                                                struct rs_err *err);
+
+/* ---- captures -------------------------------------------------------------------------------------- */
+
+struct rs_coord_request {
+    const char *run;   /* "": the only one */
+    const char *ranks; /* expression; "": all */
+    uint32_t steps;
+    bool has_start_step;
+    int64_t start_step;
+};
+
+/* Starts a native capture. RS_INVALID (bad request; run not clear: the sentence names the runs), RS_NOTFOUND (no
+ * such run, none of the ranks), RS_REFUSED (a rank records already), RS_IO. The capture is lent. */
+RS_MUST_CHECK enum rs_status rs_coord_start(struct rs_coord *coord,
+                                            const struct rs_coord_request *request, rs_ns now,
+                                            struct rs_coord_capture **capture_p,
+                                            struct rs_err *err);
+
+/* What a stream says of itself when it opens. */
+struct rs_coord_stream {
+    const char *run, *incarnation, *host;
+    uint32_t rank, world;
+    const char *capture; /* id it was recorded for, or that its chunks are in already; "" */
+    const char *key;     /* files */
+    rs_dur settle_ns;
+};
+/* The capture its chunks go to: the one named, the open one of the key, or a new one. RS_NOTFOUND: a capture is
+ * named that does not exist (load it with rs_coord_load() and ask again). */
+RS_MUST_CHECK enum rs_status rs_coord_stream_opened(struct rs_coord *coord,
+                                                    const struct rs_coord_stream *stream, rs_ns now,
+                                                    struct rs_coord_capture **capture_p,
+                                                    struct rs_err *err);
+/* Chunks of a rank became durable; `is_ended`: its last one is among them. */
+void rs_coord_stored(struct rs_coord *coord, const char *capture, uint32_t rank,
+                     const char *incarnation, uint64_t chunks, uint64_t bytes, rs_ns now);
+void rs_coord_ended(struct rs_coord *coord, const char *capture, uint32_t rank,
+                    const char *incarnation, bool is_partial, rs_ns now);
+
+/* Letters. */
+struct rs_coord_armed {
+    uint32_t rank;
+    const char *incarnation;
+    int64_t step;
+    rs_dur step_duration_ns;
+    const char *refused; /* "": armed */
+};
+void rs_coord_armed(struct rs_coord *coord, const char *capture, const struct rs_coord_armed *armed,
+                    rs_ns now);
+void rs_coord_progress(struct rs_coord *coord, const char *capture, uint32_t rank,
+                       int64_t steps_done, enum rs_progress_state state, const char *text,
+                       rs_ns now);
+
+/* Ends it at the next step boundary; what is recorded stays. RS_NOTFOUND: not open. */
+RS_MUST_CHECK enum rs_status rs_coord_stop(struct rs_coord *coord, const char *capture, rs_ns now,
+                                           struct rs_err *err);
+
+/* An open capture, or NULL. */
+struct rs_coord_capture *rs_coord_find(struct rs_coord *coord, const char *id);
+/* A capture that was open when the last process ended, or that gets late chunks: copies it (ranks too). */
+RS_MUST_CHECK enum rs_status rs_coord_load(struct rs_coord *coord,
+                                           const struct rs_coord_capture *capture, rs_ns now,
+                                           struct rs_err *err);
+/* The book has closed it: forgets it. */
+void rs_coord_closed(struct rs_coord *coord, const char *id);
+
+/* Moves what time moves; when to call again at the latest. */
+rs_ns rs_coord_tick(struct rs_coord *coord, rs_ns now);
+
+#endif

@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A collector's session: Hello, then streams of chunks, heartbeats, and the letters of captures.
+ *
+ *   Open --> job OPEN --> ingest says how far the stream is --> capture found or made --> Opened
+ *   Chunk --> job CHUNK --> durable --> Ack (newest wins, one letter for all streams)
+ */
+#include "aggregator/gate/gate_priv.h"
+#include "common/base/mem.h"
+
+#define RS_LOG_TAG "gate"
+#include "common/base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STREAMS_MAX = 65536 };
+
+static struct stream *find_stream(const struct session *session, uint32_t handle)
+{
+    size_t low = 0;
+    size_t high = session->stream_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (session->streams[middle]->handle < handle)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < session->stream_count && session->streams[low]->handle == handle)
+        return session->streams[low];
+    return NULL;
+}
+
+static void free_stream(struct stream *stream)
+{
+    if (!stream)
+        return;
+    rs_mem_free(stream->run);
+    rs_mem_free(stream->incarnation);
+    rs_mem_free(stream->host);
+    rs_mem_free(stream->origin);
+    rs_mem_free(stream->key);
+    rs_mem_free(stream->asked_capture);
+    rs_mem_free(stream);
+}
+
+void collector_free_streams(struct session *session)
+{
+    for (size_t i = 0; i < session->stream_count; i++)
+        free_stream(session->streams[i]);
+    rs_mem_free(session->streams);
+    if (session->welcome)
+        rankscope__welcome__free_unpacked(session->welcome, NULL);
+}
+
+/* ---- Open ------------------------------------------------------------------------------------------ */
+
+static enum rs_status check_open(const Rankscope__Open *open, struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    if (open->handle == 0 || open->rank > RS_WIRE_RANK_MAX || open->settle_ns < 0)
+        status = rs_err_set(err, RS_FORMAT, "an Open has a number out of range");
+    if (status == RS_OK)
+        status = rs_wire_check_text(open->run, RS_WIRE_TEXT_MAX_BYTES, "run", err);
+    if (status == RS_OK)
+        status = rs_wire_check_text(open->incarnation, RS_WIRE_TEXT_MAX_BYTES, "incarnation", err);
+    if (status == RS_OK)
+        status = rs_wire_check_text(open->host, RS_WIRE_TEXT_MAX_BYTES, "host", err);
+    if (status == RS_OK)
+        status = rs_wire_check_text(open->capture, RS_COORD_ID_BYTES - 1, "capture", err);
+    if (status == RS_OK)
+        status =
+            rs_wire_check_text(open->capture_key, RS_WIRE_KEY_MAX_BYTES - 1, "capture key", err);
+    if (status == RS_OK)
+        status = rs_wire_check_text(open->origin, RS_WIRE_KEY_MAX_BYTES - 1, "origin", err);
+    if (status == RS_OK && (!*open->run || !*open->incarnation))
+        status = rs_err_set(err, RS_FORMAT, "an Open has no run or no incarnation");
+    return status;
+}
+
+static struct stream *add_stream(struct session *session, const Rankscope__Open *open)
+{
+    if (rs_mem_grow((void **)&session->streams, &session->stream_capacity,
+                    session->stream_count + 1, sizeof(struct stream *)) < 0)
+        return NULL;
+    struct stream *stream = rs_mem_calloc(1, sizeof *stream);
+    if (!stream)
+        return NULL;
+    *stream = (struct stream){.handle = open->handle,
+                              .rank = open->rank,
+                              .world = open->world,
+                              .settle_ns = open->settle_ns,
+                              .run = rs_mem_strdup(open->run),
+                              .incarnation = rs_mem_strdup(open->incarnation),
+                              .host = rs_mem_strdup(open->host),
+                              .origin = rs_mem_strdup(open->origin),
+                              .key = rs_mem_strdup(open->capture_key),
+                              .asked_capture = rs_mem_strdup(open->capture)};
+    if (!stream->run || !stream->incarnation || !stream->host || !stream->origin || !stream->key ||
+        !stream->asked_capture) {
+        free_stream(stream);
+        return NULL;
+    }
+    size_t at = session->stream_count++;
+    for (; at > 0 && session->streams[at - 1]->handle > open->handle; at--)
+        session->streams[at] = session->streams[at - 1];
+    session->streams[at] = stream;
+    return stream;
+}
+
+static void on_open(struct session *session, const Rankscope__Open *open, bool is_of_hello)
+{
+    struct rs_err err = {0};
+    if (check_open(open, &err) < 0) {
+        session_fail(session, RS_FORMAT, err.text);
+        return;
+    }
+    if (find_stream(session, open->handle) || session->stream_count >= STREAMS_MAX) {
+        session_fail(session, RS_FORMAT, "an Open repeats a handle, or there are too many");
+        return;
+    }
+    struct stream *stream = add_stream(session, open);
+    struct chunk_job *job = stream ? gate_job_new(session, RS_INGEST_OPEN) : NULL;
+    if (!job) {
+        session_fail(session, RS_NOMEM, "out of memory");
+        return;
+    }
+    job->stream = stream;
+    job->is_of_hello = is_of_hello;
+    job->base.run = stream->run;
+    job->base.incarnation = stream->incarnation;
+    job->base.rank = stream->rank;
+    gate_job_put(session->gate, job);
+}
+
+/* Finds the capture of a stream that ingest looked up. */
+static enum rs_status place_stream(struct session *session, struct stream *stream,
+                                   const struct rs_ingest_job *job, struct rs_err *err)
+{
+    struct rs_gate *gate = session->gate;
+    const bool is_same =
+        !*stream->asked_capture || strcmp(stream->asked_capture, job->capture_found) == 0;
+    const bool is_known = *job->capture_found && is_same;
+    if (is_known && job->is_ended) {
+        /* Everything is there: what still comes are repeats. */
+        (void)snprintf(stream->capture, sizeof stream->capture, "%s", job->capture_found);
+        return RS_OK;
+    }
+    const struct rs_coord_stream who = {
+        .run = stream->run,
+        .incarnation = stream->incarnation,
+        .host = stream->host,
+        .rank = stream->rank,
+        .world = stream->world,
+        .capture = is_known ? job->capture_found : stream->asked_capture,
+        .key = stream->key,
+        .settle_ns = stream->settle_ns,
+    };
+    const rs_ns now = rs_time_monotonic();
+    struct rs_coord_capture *capture = NULL;
+    enum rs_status status = rs_coord_stream_opened(gate->coord, &who, now, &capture, err);
+    if (status == RS_NOTFOUND) {
+        struct rs_coord_capture *late = rs_mem_calloc(1, sizeof *late);
+        status = late ? gate->book.find(gate->book.self, who.capture, late, err) : RS_NOMEM;
+        if (status == RS_OK)
+            status = rs_coord_load(gate->coord, late, now, err);
+        if (status == RS_OK)
+            status = rs_coord_stream_opened(gate->coord, &who, now, &capture, err);
+        if (late)
+            rs_mem_free(late->ranks);
+        rs_mem_free(late);
+    }
+    if (status == RS_OK)
+        (void)snprintf(stream->capture, sizeof stream->capture, "%s", capture->id);
+    return status;
+}
+
+static void send_welcome(struct session *session)
+{
+    Rankscope__Down down = RANKSCOPE__DOWN__INIT;
+    down.letter_case = RANKSCOPE__DOWN__LETTER_WELCOME;
+    down.welcome = session->welcome;
+    session_post(session, &down.base);
+    rankscope__welcome__free_unpacked(session->welcome, NULL);
+    session->welcome = NULL;
+}
+
+/* Adds one answer to a Welcome that waits. The memory is protobuf-c's own, freed with the letter. */
+static bool add_opened(Rankscope__Welcome *welcome, const Rankscope__Opened *opened)
+{
+    Rankscope__Opened *copy = malloc(sizeof *copy);
+    if (!copy)
+        return false;
+    *copy = *opened;
+    copy->refused = strdup(opened->refused);
+    welcome->opened[welcome->n_opened++] = copy;
+    return copy->refused != NULL;
+}
+
+static void answer_open(struct session *session, const struct chunk_job *job, const char *refused)
+{
+    char *text = rs_mem_strdup(refused);
+    if (!text) {
+        session_fail(session, RS_NOMEM, "out of memory");
+        return;
+    }
+    Rankscope__Opened opened = RANKSCOPE__OPENED__INIT;
+    opened.handle = job->stream->handle;
+    opened.durable_seq = job->base.durable_seq;
+    opened.refused = text;
+    if (job->is_of_hello && session->welcome) {
+        if (!add_opened(session->welcome, &opened))
+            session_fail(session, RS_NOMEM, "out of memory");
+        if (--session->welcome_pending == 0)
+            send_welcome(session);
+    } else {
+        Rankscope__Down down = RANKSCOPE__DOWN__INIT;
+        down.letter_case = RANKSCOPE__DOWN__LETTER_OPENED;
+        down.opened = &opened;
+        session_post(session, &down.base);
+    }
+    rs_mem_free(text);
+}
+
+static void open_done(struct session *session, struct chunk_job *job)
+{
+    struct stream *stream = job->stream;
+    struct rs_err err = job->base.err;
+    enum rs_status status = job->base.status;
+    if (status == RS_OK)
+        status = place_stream(session, stream, &job->base, &err);
+    if (status == RS_OK) {
+        stream->stored = job->base.stream;
+        stream->durable_seq = job->base.durable_seq;
+    } else {
+        rs_log_warn("stream of rank %u refused: %s", stream->rank, err.text);
+    }
+    answer_open(session, job, status == RS_OK ? "" : err.text);
+}
+
+/* ---- chunks and acks -------------------------------------------------------------------------------- */
+
+static bool on_chunk(struct session *session, struct rs_frame *frame)
+{
+    struct rs_err err = {0};
+    struct rs_chunk_letter letter;
+    enum rs_status status = rs_wire_chunk_parse(frame, &letter, &err);
+    const struct stream *known = status == RS_OK ? find_stream(session, letter.handle) : NULL;
+    if (status == RS_OK && (!known || !known->stored))
+        status = rs_err_set(&err, RS_FORMAT, "a chunk came for a stream that is not open");
+    struct chunk_job *job = status == RS_OK ? gate_job_new(session, RS_INGEST_CHUNK) : NULL;
+    if (status == RS_OK && !job)
+        status = rs_err_set(&err, RS_NOMEM, "out of memory");
+    if (status == RS_OK)
+        status = rs_frame_slice(frame, letter.payload_offset, letter.payload_length,
+                                job->base.parts, RS_INGEST_PARTS_MAX, &job->base.part_count);
+    if (status == RS_LIMIT && job) {
+        /* In more pieces than usual: one copy makes it one. */
+        struct rs_frame *copy = NULL;
+        uint8_t *bytes = rs_mem_calloc(frame->length, 1);
+        if (bytes)
+            (void)rs_frame_copy(frame, 0, bytes, frame->length);
+        copy = bytes ? rs_frame_of(bytes, frame->length) : NULL;
+        rs_mem_free(bytes);
+        rs_frame_free(&frame);
+        frame = copy;
+        status = frame ? rs_frame_slice(frame, letter.payload_offset, letter.payload_length,
+                                        job->base.parts, RS_INGEST_PARTS_MAX, &job->base.part_count)
+                       : rs_err_set(&err, RS_NOMEM, "out of memory");
+    }
+    if (status < 0) {
+        rs_mem_free(job);
+        if (frame)
+            rs_frame_free(&frame);
+        session_fail(session, status, err.text[0] ? err.text : "a chunk could not be taken");
+        return true;
+    }
+    struct stream *stream = find_stream(session, letter.handle);
+    job->stream = stream;
+    job->frame = frame;
+    job->base.stream = stream->stored;
+    job->base.capture = stream->capture;
+    job->base.source = (struct rs_store_source){
+        .host = stream->host, .origin = stream->origin, .world = stream->world};
+    job->base.seq = letter.seq;
+    job->base.flags = letter.flags;
+    job->base.bytes = letter.payload_length;
+    gate_job_put(session->gate, job);
+    session->is_paused = rs_ingest_is_full(session->gate->ingest);
+    return !session->is_paused;
+}
+
+static void chunk_done(struct session *session, struct chunk_job *job)
+{
+    struct stream *stream = job->stream;
+    const struct rs_ingest_job *base = &job->base;
+    const rs_ns now = rs_time_monotonic();
+    if (base->status < 0) {
+        session_fail(session, base->status, base->err.text);
+        return;
+    }
+    if (stream->durable_seq < base->durable_seq)
+        stream->durable_seq = base->durable_seq;
+    if (!stream->is_ack_due) {
+        stream->is_ack_due = true;
+        session->ack_due_count++;
+    }
+    if (base->is_repeated)
+        return;
+    rs_coord_stored(session->gate->coord, stream->capture, stream->rank, stream->incarnation, 1,
+                    base->bytes, now);
+    if (base->flags & RS_ENVELOPE_LAST)
+        rs_coord_ended(session->gate->coord, stream->capture, stream->rank, stream->incarnation,
+                       (base->flags & RS_ENVELOPE_PARTIAL) != 0, now);
+}
+
+void collector_job_done(struct session *session, struct chunk_job *job)
+{
+    if (job->base.kind == RS_INGEST_OPEN)
+        open_done(session, job);
+    else
+        chunk_done(session, job);
+}
+
+void collector_post_acks(struct session *session)
+{
+    if (!session->ack_due_count || session->outbox || !session->link)
+        return;
+    Rankscope__AckStream *items = rs_mem_calloc(session->ack_due_count, sizeof *items);
+    Rankscope__AckStream **pointers = rs_mem_calloc(session->ack_due_count, sizeof *pointers);
+    if (items && pointers) {
+        size_t count = 0;
+        for (size_t i = 0; i < session->stream_count; i++) {
+            struct stream *stream = session->streams[i];
+            if (!stream->is_ack_due)
+                continue;
+            stream->is_ack_due = false;
+            rankscope__ack_stream__init(&items[count]);
+            items[count].handle = stream->handle;
+            items[count].durable_seq = stream->durable_seq;
+            pointers[count] = &items[count];
+            count++;
+        }
+        session->ack_due_count = 0;
+        Rankscope__Ack ack = RANKSCOPE__ACK__INIT;
+        ack.n_streams = count;
+        ack.streams = pointers;
+        Rankscope__Down down = RANKSCOPE__DOWN__INIT;
+        down.letter_case = RANKSCOPE__DOWN__LETTER_ACK;
+        down.ack = &ack;
+        session_post(session, &down.base);
+    }
+    rs_mem_free(pointers);
+    rs_mem_free(items);
+}
+
+/* ---- letters --------------------------------------------------------------------------------------------- */
+
+static uint64_t credit_of(const struct rs_gate *gate)
+{
+    uint64_t credit = gate->options.credit_bytes;
+    const uint64_t share = gate->options.credit_total_bytes / (gate->session_count + 1);
+    if (credit > share)
+        credit = share;
+    return credit < RS_WIRE_CHUNK_MAX_BYTES ? RS_WIRE_CHUNK_MAX_BYTES : credit;
+}
+
+static void see_rank(struct session *session, const Rankscope__RankState *state)
+{
+    struct rs_coord_seen seen = {
+        .rank = state->rank,
+        .world = state->world,
+        .pid = state->pid,
+        .step = state->step,
+        .step_duration_ns = state->step_duration_ns,
+        .state = state->state <= RS_RANK_FILES ? (enum rs_rank_state)state->state : RS_RANK_IDLE,
+        .events_dropped = state->events_dropped,
+        .can_capture = state->can_capture,
+        .link = session->link};
+    if (rs_wire_check_text(state->run, RS_WIRE_TEXT_MAX_BYTES, "run", NULL) < 0 ||
+        rs_wire_check_text(state->incarnation, RS_WIRE_TEXT_MAX_BYTES, "incarnation", NULL) < 0 ||
+        rs_wire_check_text(state->host, RS_WIRE_TEXT_MAX_BYTES, "host", NULL) < 0 ||
+        rs_wire_check_text(state->capture, RS_COORD_ID_BYTES - 1, "capture", NULL) < 0)
+        return;
+    (void)snprintf(seen.run, sizeof seen.run, "%s", state->run);
+    (void)snprintf(seen.incarnation, sizeof seen.incarnation, "%s", state->incarnation);
+    (void)snprintf(seen.host, sizeof seen.host, "%s", state->host);
+    (void)snprintf(seen.capture, sizeof seen.capture, "%s", state->capture);
+    (void)snprintf(seen.node, sizeof seen.node, "%s", session->node);
+    if (rs_coord_see(session->gate->coord, &seen, rs_time_monotonic()) < 0)
+        rs_log_warn("no memory to see rank %u", seen.rank);
+}
+
+static void on_hello(struct session *session, const Rankscope__Hello *hello)
+{
+    struct rs_err err = {0};
+    char who[300];
+    if (rs_wire_check_text(hello->node, RS_WIRE_TEXT_MAX_BYTES, "node", &err) < 0 ||
+        rs_wire_check_text(hello->collector, RS_WIRE_TEXT_MAX_BYTES, "collector", &err) < 0) {
+        session_fail(session, RS_FORMAT, err.text);
+        return;
+    }
+    (void)snprintf(session->node, sizeof session->node, "%s", hello->node);
+    (void)snprintf(session->collector, sizeof session->collector, "%s", hello->collector);
+    (void)snprintf(who, sizeof who, "collector on %s", hello->node);
+    if (rs_wire_check_version(hello->version, who, &err) < 0) {
+        session_fail(session, RS_VERSION, err.text);
+        return;
+    }
+    if (hello->n_opens > STREAMS_MAX) {
+        session_fail(session, RS_LIMIT, "a Hello opens too many streams");
+        return;
+    }
+    session->has_hello = true;
+    rs_log_info("collector %.32s on %s is here with %zu streams", session->collector, session->node,
+                hello->n_opens);
+    Rankscope__Welcome *welcome = malloc(sizeof *welcome);
+    Rankscope__Version *version = malloc(sizeof *version);
+    Rankscope__Opened **opened = calloc(hello->n_opens + 1, sizeof(Rankscope__Opened *));
+    char *program = strdup("rankscope " RS_PROGRAM_VERSION);
+    if (!welcome || !version || !opened || !program) {
+        free(welcome);
+        free(version);
+        free((void *)opened);
+        free(program);
+        session_fail(session, RS_NOMEM, "out of memory");
+        return;
+    }
+    rankscope__welcome__init(welcome);
+    rs_wire_own_version(version);
+    version->program = program;
+    welcome->version = version;
+    welcome->opened = opened;
+    welcome->credit_bytes = credit_of(session->gate);
+    welcome->heartbeat_ns = session->gate->options.heartbeat_ns;
+    welcome->sent_ns = rs_time_realtime();
+    session->welcome = welcome;
+    session->welcome_pending = hello->n_opens;
+    for (size_t i = 0; i < hello->n_ranks; i++)
+        see_rank(session, hello->ranks[i]);
+    for (size_t i = 0; i < hello->n_opens && !session->is_failed; i++)
+        on_open(session, hello->opens[i], true);
+    if (hello->n_opens == 0)
+        send_welcome(session);
+}
+
+static void on_heartbeat(struct session *session, const Rankscope__Heartbeat *heartbeat)
+{
+    session->peer_sent_ns = heartbeat->sent_ns;
+    session->peer_received_ns = rs_time_realtime();
+    for (size_t i = 0; i < heartbeat->n_ranks; i++)
+        see_rank(session, heartbeat->ranks[i]);
+    Rankscope__Heartbeat answer = RANKSCOPE__HEARTBEAT__INIT;
+    answer.echo_sent_ns = session->peer_sent_ns;
+    answer.echo_received_ns = session->peer_received_ns;
+    answer.sent_ns = rs_time_realtime();
+    Rankscope__Down down = RANKSCOPE__DOWN__INIT;
+    down.letter_case = RANKSCOPE__DOWN__LETTER_HEARTBEAT;
+    down.heartbeat = &answer;
+    session_post(session, &down.base);
+}
+
+static void on_armed(struct session *session, const Rankscope__Armed *armed)
+{
+    for (size_t i = 0; i < armed->n_ranks; i++) {
+        const Rankscope__ArmedRank *rank = armed->ranks[i];
+        const struct rs_coord_armed told = {.rank = rank->rank,
+                                            .incarnation = rank->incarnation,
+                                            .step = rank->step,
+                                            .step_duration_ns = rank->step_duration_ns,
+                                            .refused = rank->refused};
+        rs_coord_armed(session->gate->coord, armed->capture, &told, rs_time_monotonic());
+    }
+    gate_tick_soon(session->gate);
+}
+
+static void on_progress(struct session *session, const Rankscope__Progress *progress)
+{
+    for (size_t i = 0; i < progress->n_ranks; i++) {
+        const Rankscope__RankProgress *rank = progress->ranks[i];
+        if (rank->state < RS_PROGRESS_COUNT)
+            rs_coord_progress(session->gate->coord, progress->capture, rank->rank, rank->steps_done,
+                              (enum rs_progress_state)rank->state, rank->text, rs_time_monotonic());
+    }
+    gate_tick_soon(session->gate);
+}
+
+static void on_letter(struct session *session, const Rankscope__Up *up)
+{
+    const bool is_hello = up->letter_case == RANKSCOPE__UP__LETTER_HELLO;
+    if (is_hello == session->has_hello) {
+        session_fail(session, RS_FORMAT, "the first letter, and no other, must be Hello");
+        return;
+    }
+    switch (up->letter_case) {
+    case RANKSCOPE__UP__LETTER_HELLO:
+        on_hello(session, up->hello);
+        return;
+    case RANKSCOPE__UP__LETTER_OPEN:
+        on_open(session, up->open, false);
+        return;
+    case RANKSCOPE__UP__LETTER_HEARTBEAT:
+        on_heartbeat(session, up->heartbeat);
+        return;
+    case RANKSCOPE__UP__LETTER_ARMED:
+        on_armed(session, up->armed);
+        return;
+    case RANKSCOPE__UP__LETTER_PROGRESS:
+        on_progress(session, up->progress);
+        return;
+    case RANKSCOPE__UP__LETTER_GOODBYE:
+        rs_log_info("collector on %s says goodbye", session->node);
+        return;
+    case RANKSCOPE__UP__LETTER_CHUNK:
+    case RANKSCOPE__UP__LETTER__NOT_SET:
+    case _RANKSCOPE__UP__LETTER__CASE_IS_INT_SIZE:
+        break;
+    }
+    /* A letter of a later minor version: it may be left unread. */
+    rs_log_debug("a letter of no known kind from %s", session->node);
+}
+
+static bool on_message(void *self, struct rs_link *link, struct rs_frame *frame)
+{
+    struct session *session = self;
+    (void)link;
+    if (session->is_failed) {
+        rs_frame_free(&frame);
+        return true;
+    }
+    if (rs_wire_is_chunk(frame) && session->has_hello)
+        return on_chunk(session, frame);
+    struct rs_letter letter;
+    struct rs_err err = {0};
+    if (rs_letter_unpack(&letter, &rankscope__up__descriptor, frame, &err) < 0)
+        session_fail(session, err.status, err.text);
+    else
+        on_letter(session, (const Rankscope__Up *)letter.message);
+    rs_letter_fini(&letter);
+    rs_frame_free(&frame);
+    return true;
+}
+
+static void on_writable(void *self, struct rs_link *link)
+{
+    struct session *session = self;
+    (void)link;
+    session_pump(session);
+    collector_post_acks(session);
+}
+
+static void on_closed(void *self, struct rs_link *link, enum rs_status status, const char *reason)
+{
+    struct session *session = self;
+    rs_log_info("collector on %s is gone%s%s", *session->node ? session->node : "an unnamed node",
+                status < 0 ? ": " : "", status < 0 ? reason : "");
+    rs_coord_link_gone(session->gate->coord, link, rs_time_monotonic());
+    session->link = NULL;
+    (void)session_reap(session);
+}
+
+const struct rs_link_user collector_user = {
+    .on_message = on_message, .on_writable = on_writable, .on_closed = on_closed};

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/ingest/ingest.h"
+
+#include "common/base/mem.h"
+#include "common/chunk/chunk.h"
+
+#define RS_LOG_TAG "ingest"
+#include "common/base/log.h"
+
+#include <pthread.h>
+#include <string.h>
+
+struct rs_ingest {
+    struct rs_ingest_options options;
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards the queue, is_stopping, is_broken, stats */
+    pthread_cond_t has_work;
+    struct rs_ingest_job *first, **last_p;
+    uint64_t queued_bytes;
+    bool is_stopping, is_broken;
+    struct rs_ingest_stats stats;
+};
+
+/* The worker's own: jobs whose chunks are written and not yet synced, in order. */
+struct group {
+    struct rs_ingest_job *first, **last_p;
+    size_t count; /* chunks among them */
+    struct rs_ingest_stats stats;
+};
+
+static void add_job(struct group *group, struct rs_ingest_job *job)
+{
+    job->next = NULL;
+    *group->last_p = job;
+    group->last_p = &job->next;
+}
+
+/* Everything written so far becomes durable, then everybody is told. */
+static void finish_group(struct rs_ingest *ingest, struct group *group)
+{
+    if (!group->first)
+        return;
+    struct rs_err err = {0};
+    enum rs_status status = RS_OK;
+    if (group->count) {
+        status = rs_store_sync(ingest->options.store, &err);
+        group->stats.syncs++;
+    }
+    if (status < 0)
+        rs_log_error("%s", err.text);
+    for (struct rs_ingest_job *job = group->first; job; job = job->next) {
+        if (status < 0 && job->status == RS_OK) {
+            job->status = status;
+            job->err = err;
+        }
+        if (job->stream) {
+            job->durable_seq = job->stream->durable_seq;
+            job->is_ended = job->stream->is_ended;
+        }
+    }
+    (void)pthread_mutex_lock(&ingest->lock);
+    ingest->stats.chunks += group->stats.chunks;
+    ingest->stats.bytes += group->stats.bytes;
+    ingest->stats.repeated += group->stats.repeated;
+    ingest->stats.gaps += group->stats.gaps;
+    ingest->stats.refused += group->stats.refused;
+    ingest->stats.syncs += group->stats.syncs;
+    ingest->is_broken = ingest->is_broken || status < 0;
+    (void)pthread_mutex_unlock(&ingest->lock);
+    struct rs_ingest_job *jobs = group->first;
+    *group = (struct group){.last_p = &group->first};
+    ingest->options.done(ingest->options.self, jobs);
+}
+
+static void open_stream(struct rs_ingest *ingest, struct rs_ingest_job *job)
+{
+    job->status = rs_store_stream(ingest->options.store, job->run, job->rank, job->incarnation,
+                                  &job->stream, &job->err);
+    if (job->status < 0)
+        return;
+    job->durable_seq = job->stream->durable_seq;
+    job->is_ended = job->stream->is_ended;
+    memcpy(job->capture_found, job->stream->capture, sizeof job->capture_found);
+}
+
+/* Looks at the outside only. */
+static enum rs_status check_chunk(const struct rs_ingest_job *job, struct rs_err *err)
+{
+    if (job->flags & ~(unsigned)RS_ENVELOPE_KNOWN)
+        return rs_err_set(err, RS_FORMAT, "a chunk came with unknown flags %x", job->flags);
+    uint8_t head[RS_CHUNK_HEADER_BYTES];
+    size_t have = 0;
+    for (size_t i = 0; i < job->part_count && have < sizeof head; i++) {
+        size_t take = job->parts[i].iov_len;
+        if (take > sizeof head - have)
+            take = sizeof head - have;
+        memcpy(head + have, job->parts[i].iov_base, take);
+        have += take;
+    }
+    if (job->flags & RS_ENVELOPE_LOSS) {
+        struct rs_loss loss;
+        return job->bytes == RS_LOSS_BYTES ? rs_loss_decode(head, have, &loss, err)
+                                           : rs_err_set(err, RS_FORMAT, "a loss record is cut");
+    }
+    struct rs_chunk_header header;
+    const enum rs_status status = rs_chunk_peek(rs_view_of(head, have), &header, err);
+    if (status == RS_OK && header.chunk_bytes != job->bytes)
+        return rs_err_set(err, RS_FORMAT, "a chunk of %u bytes came in %zu", header.chunk_bytes,
+                          job->bytes);
+    return status;
+}
+
+static void store_chunk(struct rs_ingest *ingest, struct group *group, struct rs_ingest_job *job)
+{
+    struct rs_store_stream *stream = job->stream;
+    if (job->seq <= stream->appended_seq) {
+        job->is_repeated = true;
+        group->stats.repeated++;
+        return;
+    }
+    if (job->seq != stream->appended_seq + 1) {
+        group->stats.gaps++;
+        job->status = rs_err_set(
+            &job->err, RS_INVALID, "rank %u sent chunk %llu after %llu: there is a gap",
+            stream->rank, (unsigned long long)job->seq, (unsigned long long)stream->appended_seq);
+        return;
+    }
+    job->status = check_chunk(job, &job->err);
+    if (job->status < 0) {
+        group->stats.refused++;
+        return;
+    }
+    job->status = rs_store_append(ingest->options.store, stream, job->capture, &job->source,
+                                  job->seq, job->flags, job->parts, job->part_count, &job->err);
+    if (job->status < 0)
+        return;
+    group->count++;
+    group->stats.chunks++;
+    group->stats.bytes += job->bytes;
+}
+
+static void do_job(struct rs_ingest *ingest, struct group *group, struct rs_ingest_job *job)
+{
+    job->status = RS_OK;
+    switch (job->kind) {
+    case RS_INGEST_OPEN:
+        finish_group(ingest, group); /* its answer must not run ahead of what is durable */
+        open_stream(ingest, job);
+        break;
+    case RS_INGEST_CHUNK:
+        store_chunk(ingest, group, job);
+        break;
+    case RS_INGEST_CLOSE:
+        finish_group(ingest, group);
+        job->status = rs_store_close_capture(ingest->options.store, job->facts, &job->err);
+        break;
+    }
+    add_job(group, job);
+}
+
+/* The next job, waiting only when nothing has to be finished. NULL: nothing now, or stopping. */
+static struct rs_ingest_job *take_job(struct rs_ingest *ingest, bool may_wait, bool *is_over_p)
+{
+    (void)pthread_mutex_lock(&ingest->lock);
+    while (!ingest->first && may_wait && !ingest->is_stopping)
+        (void)pthread_cond_wait(&ingest->has_work, &ingest->lock);
+    struct rs_ingest_job *job = ingest->first;
+    if (job) {
+        ingest->first = job->next;
+        if (!ingest->first)
+            ingest->last_p = &ingest->first;
+        ingest->queued_bytes -= job->bytes;
+    }
+    *is_over_p = !job && ingest->is_stopping;
+    (void)pthread_mutex_unlock(&ingest->lock);
+    return job;
+}
+
+static void *work(void *self)
+{
+    struct rs_ingest *ingest = self;
+    struct group group = {.last_p = &group.first};
+    bool is_over = false;
+    while (!is_over || group.first) {
+        struct rs_ingest_job *job = take_job(ingest, !group.first, &is_over);
+        if (job)
+            do_job(ingest, &group, job);
+        if (!job || group.count >= RS_INGEST_GROUP)
+            finish_group(ingest, &group);
+    }
+    return NULL;
+}
+
+enum rs_status rs_ingest_start(const struct rs_ingest_options *options, struct rs_ingest **ingest_p,
+                               struct rs_err *err)
+{
+    struct rs_ingest *ingest = rs_mem_calloc(1, sizeof *ingest);
+    if (!ingest)
+        return rs_err_set(err, RS_NOMEM, "no memory for ingest");
+    ingest->options = *options;
+    if (!ingest->options.queue_bytes)
+        ingest->options.queue_bytes = (uint64_t)64 << 20;
+    ingest->last_p = &ingest->first;
+    (void)pthread_mutex_init(&ingest->lock, NULL);
+    (void)pthread_cond_init(&ingest->has_work, NULL);
+    if (pthread_create(&ingest->thread, NULL, work, ingest) != 0) {
+        (void)pthread_cond_destroy(&ingest->has_work);
+        (void)pthread_mutex_destroy(&ingest->lock);
+        rs_mem_free(ingest);
+        return rs_err_set(err, RS_IO, "cannot start the ingest thread");
+    }
+    (void)pthread_setname_np(ingest->thread, "rs-ingest-0");
+    *ingest_p = ingest;
+    return RS_OK;
+}
+
+void rs_ingest_stop(struct rs_ingest **ingest_p)
+{
+    struct rs_ingest *ingest = *ingest_p;
+    if (!ingest)
+        return;
+    *ingest_p = NULL;
+    (void)pthread_mutex_lock(&ingest->lock);
+    ingest->is_stopping = true;
+    (void)pthread_cond_signal(&ingest->has_work);
+    (void)pthread_mutex_unlock(&ingest->lock);
+    (void)pthread_join(ingest->thread, NULL);
+    (void)pthread_cond_destroy(&ingest->has_work);
+    (void)pthread_mutex_destroy(&ingest->lock);
+    rs_mem_free(ingest);
+}
+
+void rs_ingest_put(struct rs_ingest *ingest, struct rs_ingest_job *job)
+{
+    job->next = NULL;
+    (void)pthread_mutex_lock(&ingest->lock);
+    *ingest->last_p = job;
+    ingest->last_p = &job->next;
+    ingest->queued_bytes += job->bytes;
+    (void)pthread_cond_signal(&ingest->has_work);
+    (void)pthread_mutex_unlock(&ingest->lock);
+}
+
+bool rs_ingest_is_full(struct rs_ingest *ingest)
+{
+    (void)pthread_mutex_lock(&ingest->lock);
+    const bool is_full = ingest->queued_bytes >= ingest->options.queue_bytes;
+    (void)pthread_mutex_unlock(&ingest->lock);
+    return is_full;
+}
+
+bool rs_ingest_is_broken(struct rs_ingest *ingest)
+{
+    (void)pthread_mutex_lock(&ingest->lock);
+    const bool is_broken = ingest->is_broken;
+    (void)pthread_mutex_unlock(&ingest->lock);
+    return is_broken;
+}
+
+struct rs_ingest_stats rs_ingest_stats(struct rs_ingest *ingest)
+{
+    (void)pthread_mutex_lock(&ingest->lock);
+    const struct rs_ingest_stats stats = ingest->stats;
+    (void)pthread_mutex_unlock(&ingest->lock);
+    return stats;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ingest: chunk -> checked -> appended -> durable -> told. One worker thread.
+ *
+ *     gate --- job ---> | bounded queue | ---> header check, sequence check, append ---+
+ *       ^                                                                              | every 16 chunks, or
+ *       +---- done(jobs) <------------------------------------------- fdatasync <------+ when the queue is empty
+ *
+ * A chunk is told to be done only after the fdatasync that covers it returned; what gate makes of that is the
+ * cumulative ack. Chunks are never decoded here: the header is believed after its checksum, the body
+ * is somebody else's business. A chunk that is there already falls through quietly; a gap is
+ * refused. Ingest knows no link and no session: a job carries who asked.
+ *
+ * When the disk refuses an fdatasync nothing can be promised any more: every job from then on fails with RS_IO
+ * and rs_ingest_is_broken() is true, so that the daemon stops and its supervisor starts it again.
+ */
+#ifndef RS_INGEST_INGEST_H
+#define RS_INGEST_INGEST_H
+
+#include "aggregator/store/store.h"
+
+enum { RS_INGEST_GROUP = 16, RS_INGEST_PARTS_MAX = 48 };
+
+enum rs_ingest_kind {
+    RS_INGEST_OPEN,  /* find a stream: fills `stream`, `durable_seq`, `capture`, `is_ended` */
+    RS_INGEST_CHUNK, /* store one chunk of `stream` */
+    RS_INGEST_CLOSE, /* close a capture with `facts` */
+};
+
+/* The payload of a chunk, wherever it lies; released by ingest's user after `done`. */
+struct rs_ingest_job {
+    struct rs_ingest_job *next;
+    enum rs_ingest_kind kind;
+    void *self; /* of whoever asks; ingest does not look at it */
+
+    /* OPEN: texts lent until done */
+    const char *run, *incarnation;
+    uint32_t rank;
+
+    /* CHUNK: parts lent until done */
+    struct rs_store_stream *stream; /* in: from OPEN */
+    const char *capture;
+    struct rs_store_source source;
+    rs_seq seq;
+    unsigned flags;
+    struct iovec parts[RS_INGEST_PARTS_MAX];
+    size_t part_count;
+    size_t bytes;
+
+    /* CLOSE */
+    const struct rs_capture_facts *facts;
+
+    /* the answer */
+    enum rs_status status; /* RS_OK; RS_INVALID: a gap; RS_FORMAT: no chunk; RS_IO */
+    struct rs_err err;
+    rs_seq durable_seq; /* of the stream, after this job */
+    bool is_repeated;   /* was there already */
+    bool is_ended;
+    char capture_found[RS_STORE_ID_BYTES]; /* OPEN: of the stream's newest chunk */
+};
+
+struct rs_ingest;
+
+struct rs_ingest_options {
+    struct rs_store *store; /* keeps a pointer to it */
+    uint64_t queue_bytes;   /* 0: 64 MiB */
+    /* Called on the worker with a list (by next) of jobs that are done, in order. */
+    void (*done)(void *self, struct rs_ingest_job *jobs);
+    void *self;
+};
+
+struct rs_ingest_stats {
+    uint64_t chunks, bytes; /* made durable */
+    uint64_t repeated, gaps, refused;
+    uint64_t syncs;
+};
+
+RS_MUST_CHECK enum rs_status rs_ingest_start(const struct rs_ingest_options *options,
+                                             struct rs_ingest **ingest_p, struct rs_err *err);
+/* Drains the queue, then joins. */
+void rs_ingest_stop(struct rs_ingest **ingest_p);
+
+/* Hands the job over until it comes back through `done`. Never refuses: ask rs_ingest_is_full() before
+ * taking the next chunk from a link. Any thread. */
+void rs_ingest_put(struct rs_ingest *ingest, struct rs_ingest_job *job);
+bool rs_ingest_is_full(struct rs_ingest *ingest);
+bool rs_ingest_is_broken(struct rs_ingest *ingest);
+struct rs_ingest_stats rs_ingest_stats(struct rs_ingest *ingest);
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store: where chunks rest once they are durable, and what is known of captures.
+ *
+ *     DATA/lock                        held by the aggregator that writes
+ *     DATA/catalogue.db                captures, their ranks, positions of streams (SQLite, WAL)
+ *     DATA/captures/ID/segments/N.seg  record logs (common/base/reclog.h): the source of truth
+ *     DATA/captures/ID/capture.db      what people query of one capture; made when it is closed, from the segments
+ *
+ * Raw events never become rows. A stream's position is not kept beside its chunks but read from them: on
+ * open, the segments of captures that were not closed are scanned, so that data and position cannot
+ * diverge. Positions of closed captures stand in the catalogue, written after their data was synced.
+ *
+ * Threads: appending, syncing and streams belong to one thread (ingest). Captures and ranks may be asked
+ * and changed from any thread (one lock inside). Reading a capture directory (struct rs_stored) needs no store at
+ * all. No sqlite3 type leaves this room.
+ */
+#ifndef RS_STORE_STORE_H
+#define RS_STORE_STORE_H
+
+#include "common/base/envelope.h"
+#include "common/base/err.h"
+#include "common/base/time.h"
+#include "common/base/view.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+enum { RS_STORE_ID_BYTES = 64, RS_STORE_TEXT_BYTES = 512, RS_STORE_STATE_BYTES = 24 };
+
+struct rs_store;
+
+/* What is known of a capture. All of it travels by copy. */
+struct rs_capture_facts {
+    char id[RS_STORE_ID_BYTES];
+    char run[RS_STORE_TEXT_BYTES];
+    char key[4096];                   /* files: what they have in common; "" native */
+    char source[16];                  /* "native" or "files" */
+    char state[RS_STORE_STATE_BYTES]; /* words of common/wire */
+    bool is_closed;
+    rs_ns created_ns, closed_ns; /* 0: not yet */
+    int64_t start_step;
+    uint32_t steps;
+    uint32_t world; /* 0 unknown */
+    rs_dur settle_ns;
+    char reason[RS_STORE_TEXT_BYTES];
+};
+
+/* One rank's way through a capture. */
+struct rs_capture_rank {
+    uint32_t rank;
+    char incarnation[RS_STORE_TEXT_BYTES];
+    char host[RS_STORE_TEXT_BYTES];
+    uint32_t state; /* the coordinator's number */
+    int64_t steps_done;
+    char text[RS_STORE_TEXT_BYTES];
+};
+
+/* RS_EXISTS: another aggregator has it. RS_IO, RS_FORMAT, RS_NOMEM. segment_bytes 0: 256 MiB. */
+RS_MUST_CHECK enum rs_status rs_store_open(const char *data_dir, uint64_t segment_bytes,
+                                           struct rs_store **store_p, struct rs_err *err);
+void rs_store_close(struct rs_store **store_p);
+
+/* ---- captures (any thread) ------------------------------------------------------------------------- */
+
+/* Makes the directory and the row. Fills facts->id (when empty) and created_ns. */
+RS_MUST_CHECK enum rs_status
+rs_store_create_capture(struct rs_store *store, struct rs_capture_facts *facts, struct rs_err *err);
+/* Writes the facts of a capture that is there. */
+RS_MUST_CHECK enum rs_status rs_store_update_capture(struct rs_store *store,
+                                                     const struct rs_capture_facts *facts,
+                                                     struct rs_err *err);
+RS_MUST_CHECK enum rs_status rs_store_find_capture(struct rs_store *store, const char *id,
+                                                   struct rs_capture_facts *facts_p,
+                                                   struct rs_err *err);
+/* Calls visit for each, oldest first, until it returns false. */
+RS_MUST_CHECK enum rs_status
+rs_store_list_captures(struct rs_store *store,
+                       bool (*visit)(void *self, const struct rs_capture_facts *facts), void *self,
+                       struct rs_err *err);
+RS_MUST_CHECK enum rs_status rs_store_put_rank(struct rs_store *store, const char *id,
+                                               const struct rs_capture_rank *rank,
+                                               struct rs_err *err);
+RS_MUST_CHECK enum rs_status rs_store_list_ranks(struct rs_store *store, const char *id,
+                                                 bool (*visit)(void *self,
+                                                               const struct rs_capture_rank *rank),
+                                                 void *self, struct rs_err *err);
+/* Path of the capture's directory, absolute; rs_mem_free(). NULL: no memory. */
+char *rs_store_capture_dir(const struct rs_store *store, const char *id);
+
+/* ---- streams (the ingest thread) -------------------------------------------------------------------- */
+
+/* One incarnation of a rank, as far as the store has it. Lives until the store closes. */
+struct rs_store_stream {
+    const char *run;
+    const char *incarnation;
+    uint32_t rank;
+    rs_seq appended_seq;             /* written */
+    rs_seq durable_seq;              /* written and synced */
+    char capture[RS_STORE_ID_BYTES]; /* of its newest chunk; "" none */
+    bool is_ended;                   /* that chunk was its last for that capture */
+};
+
+/* What a stream says of itself once per segment. */
+struct rs_store_source {
+    const char *host;
+    const char *origin;
+    uint32_t world;
+};
+
+/* Found or new (positions 0). */
+RS_MUST_CHECK enum rs_status rs_store_stream(struct rs_store *store, const char *run, uint32_t rank,
+                                             const char *incarnation,
+                                             struct rs_store_stream **stream_p, struct rs_err *err);
+/* Appends one chunk to a capture's log. `seq` must be appended_seq + 1 (checked: a bug). RS_IO, RS_NOTFOUND (no
+ * such capture). */
+RS_MUST_CHECK enum rs_status rs_store_append(struct rs_store *store, struct rs_store_stream *stream,
+                                             const char *capture,
+                                             const struct rs_store_source *source, rs_seq seq,
+                                             unsigned flags, const struct iovec *parts,
+                                             size_t part_count, struct rs_err *err);
+/* fdatasync of every log that was appended to; then durable_seq = appended_seq everywhere. After RS_IO nothing
+ * that was not durable may be acknowledged any more: stop. */
+RS_MUST_CHECK enum rs_status rs_store_sync(struct rs_store *store, struct rs_err *err);
+/* Closes a capture's log: syncs it, writes the positions of its streams and capture.db, and the facts. */
+RS_MUST_CHECK enum rs_status rs_store_close_capture(struct rs_store *store,
+                                                    const struct rs_capture_facts *facts,
+                                                    struct rs_err *err);
+
+/* ---- reading a capture directory (any thread, any process) ------------------------------------------- */
+
+struct rs_stored;
+
+struct rs_stored_stream {
+    const char *run, *incarnation, *host, *origin;
+    uint32_t rank, world;
+    rs_seq first_seq, last_seq;
+    uint64_t chunk_count;
+    uint64_t bytes;  /* of all chunks */
+    bool is_ended;   /* its LAST chunk is there */
+    bool is_partial; /* ... and says that the recording ended early */
+    uint64_t
+        repeated_count; /* chunks that are there more than once: never, unless something is wrong */
+    uint64_t missing_count; /* numbers missing between first and last */
+    struct rs_loss loss;    /* what the spool could not keep */
+};
+
+struct rs_stored_chunk {
+    rs_seq seq;
+    unsigned flags;       /* enum rs_envelope_flag */
+    struct rs_view bytes; /* lent until rs_stored_close() */
+};
+
+/* Opens DATA/captures/ID for reading: maps its segments and indexes its chunks (in order of rank,
+ * incarnation, seq). A torn end of the newest segment is left out, as recovery would cut it; damage anywhere
+ * else is counted, see rs_stored_damage(). RS_NOTFOUND, RS_IO, RS_NOMEM. */
+RS_MUST_CHECK enum rs_status rs_store_open_capture(const char *dir, struct rs_stored **stored_p,
+                                                   struct rs_err *err);
+void rs_stored_close(struct rs_stored **stored_p);
+/* From capture.db; of an open capture only what its streams tell. */
+const struct rs_capture_facts *rs_stored_facts(const struct rs_stored *stored);
+size_t rs_stored_rank_count(const struct rs_stored *stored); /* rows of the coordinator */
+const struct rs_capture_rank *rs_stored_rank(const struct rs_stored *stored, size_t index);
+size_t rs_stored_stream_count(const struct rs_stored *stored);
+const struct rs_stored_stream *rs_stored_stream(const struct rs_stored *stored, size_t stream);
+/* Chunk `index` (from 0) of a stream. With `check` its record's checksum is tested first: RS_FORMAT. */
+RS_MUST_CHECK enum rs_status rs_stored_chunk(const struct rs_stored *stored, size_t stream,
+                                             uint64_t index, bool check,
+                                             struct rs_stored_chunk *chunk_p, struct rs_err *err);
+/* How many segments hold bytes that cannot be read, and a sentence about the first ("" none). */
+size_t rs_stored_damage(const struct rs_stored *stored, const char **text_p);
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The spool: chunks that the aggregator has not acknowledged yet.
+ *
+ *     pack ---- rs_spool_put() ----> | segment | segment | segment | <---- rs_spool_peek() ---- uplink
+ *                                    oldest                 newest
+ *
+ * Promises: order is kept; what rs_spool_put() accepted survives kill -9 of this process; disk stays under
+ * the budget. When the budget is spent, put says RS_LIMIT and keeps nothing: a source that can wait (a
+ * file) waits with rs_spool_wait(), one that cannot (a training process) counts it with
+ * rs_spool_lost(), and a loss record takes the place before the next chunk that fits, so that the report can
+ * show the hole. New chunks are refused rather than old ones dropped, because the dictionary that later
+ * chunks need comes first.
+ *
+ * An *entry* is one incarnation of a rank, for one capture. Sequence numbers belong to the incarnation: they
+ * run on from one capture to the next, gap-free from 1.
+ *
+ *     DIR/lock              held by the process that uses the spool
+ *     DIR/id                who this spool is, the same over restarts
+ *     DIR/00000001.seg ...  record logs (common/base/reclog.h): entries, then chunks in order of put
+ *
+ * A new segment begins with every entry that is still of use, so old segments can go whole, when each of
+ * their chunks is acknowledged.
+ *
+ * Threads: any may declare and put; one uplink peeks and acks.
+ */
+#ifndef RS_SPOOL_SPOOL_H
+#define RS_SPOOL_SPOOL_H
+
+#include "common/base/envelope.h"
+#include "common/base/err.h"
+#include "common/base/time.h"
+#include "common/base/view.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rs_spool;
+
+struct rs_spool_options {
+    uint64_t budget_bytes;  /* of all segments; 0: 1 GiB; at least four segments */
+    uint64_t segment_bytes; /* a new one is begun beyond it; 0: 16 MiB */
+};
+
+/* Who a stream of chunks is from, and for what. Strings are copied. */
+struct rs_spool_source {
+    const char *run;
+    uint32_t rank;
+    const char *incarnation;
+    const char *capture;     /* id; "" for files */
+    const char *capture_key; /* for files; "" for native */
+    uint32_t world;          /* 0 unknown */
+    const char *host;
+    rs_dur settle_ns;
+    const char *origin;
+    bool
+        keeps_sequence; /* the incarnation may come again with another capture: remember its position */
+};
+
+struct rs_spool_entry {
+    uint32_t id;                   /* from 1; survives a restart */
+    struct rs_spool_source source; /* strings lent until the spool closes or the entry retires */
+    rs_seq last_seq;               /* of the incarnation, as put; 0 none */
+    rs_seq acked_seq;              /* of the incarnation */
+    rs_seq end_seq;                /* newest chunk of this entry; 0 none */
+    uint64_t put_count;            /* chunks of this entry that were put or found again on open */
+    bool is_ended;                 /* its LAST chunk was put */
+};
+
+struct rs_spool_chunk {
+    uint32_t entry;
+    rs_seq seq;
+    uint16_t flags; /* enum rs_envelope_flag */
+    struct rs_view bytes;
+};
+
+struct rs_spool_stats {
+    uint64_t disk_bytes;
+    uint64_t waiting_chunks; /* not acknowledged */
+    uint64_t waiting_bytes;
+    uint64_t put_chunks, acked_chunks;
+    uint64_t lost_chunks, lost_bytes;
+    uint64_t cut_bytes; /* torn tail found on open */
+};
+
+/* Creates the folder when it is not there; finds again what is in it. RS_EXISTS: another process uses it.
+ * RS_IO, RS_NOMEM, RS_INVALID (budget too small). options may be NULL. */
+RS_MUST_CHECK enum rs_status rs_spool_open(const char *dir, const struct rs_spool_options *options,
+                                           struct rs_spool **spool_p, struct rs_err *err);
+void rs_spool_close(struct rs_spool **spool_p);
+/* Who this spool is: hex digits, lent until close. */
+const char *rs_spool_id(const struct rs_spool *spool);
+
+/* The entry for this source, new or found again. RS_LIMIT: a text is too long. */
+RS_MUST_CHECK enum rs_status rs_spool_declare(struct rs_spool *spool,
+                                              const struct rs_spool_source *source,
+                                              uint32_t *entry_p, struct rs_err *err);
+/* RS_NOTFOUND. */
+RS_MUST_CHECK enum rs_status rs_spool_entry_of(struct rs_spool *spool, uint32_t entry,
+                                               struct rs_spool_entry *entry_p);
+/* The entries in order of id, those with id > after; RS_END. */
+RS_MUST_CHECK enum rs_status rs_spool_next_entry(struct rs_spool *spool, uint32_t after,
+                                                 struct rs_spool_entry *entry_p);
+
+/* Copies the chunk into the spool. `seq` 0: the next number. Else the chunk's own number: one that was put
+ * before is dropped with RS_OK, so a source that gives the same chunks again after a crash goes on
+ * where it was; a number beyond the next is RS_INVALID. RS_LIMIT: no room (never for LAST, which may
+ * use a reserve). RS_IO. */
+RS_MUST_CHECK enum rs_status rs_spool_put(struct rs_spool *spool, uint32_t entry, rs_seq seq,
+                                          unsigned flags, struct rs_view chunk, struct rs_err *err);
+/* A chunk that was refused will not come again. */
+void rs_spool_lost(struct rs_spool *spool, uint32_t entry, uint64_t bytes, uint64_t events);
+/* Waits until acks have made room, or `until` (monotonic). RS_OK or RS_TIMEOUT. */
+RS_MUST_CHECK enum rs_status rs_spool_wait(struct rs_spool *spool, uint64_t bytes, rs_ns until);
+
+/* Called after each put, on the putting thread (wakes the uplink). Set before threads start. */
+void rs_spool_on_put(struct rs_spool *spool, void (*on_put)(void *self), void *self);
+
+/* Lends the first chunk at or behind *position_p that is not acknowledged, and moves the position to it;
+ * go on from *position_p + 1. Position 0 is the oldest. Valid until rs_spool_ack() passes it. RS_AGAIN: nothing
+ * now. Thread: uplink. */
+RS_MUST_CHECK enum rs_status rs_spool_peek(struct rs_spool *spool, uint64_t *position_p,
+                                           struct rs_spool_chunk *chunk_p);
+/* Everything of this entry's incarnation up to `seq` is durable elsewhere. An ack beyond what was put (the
+ * spool was lost, the aggregator remembers) moves the sequence forward. Thread: uplink. */
+void rs_spool_ack(struct rs_spool *spool, uint32_t entry, rs_seq seq);
+/* Gives up what is left of an entry that the aggregator refuses; counted as lost. */
+void rs_spool_drop(struct rs_spool *spool, uint32_t entry);
+/* The incarnation will not come again: its sequence need not be remembered once all is acknowledged. */
+void rs_spool_forget(struct rs_spool *spool, const char *run, uint32_t rank,
+                     const char *incarnation);
+
+struct rs_spool_stats rs_spool_stats(struct rs_spool *spool);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Uplink: drains the spool over one link, and carries the letters of captures.
+ *
+ *   DOWN --backoff over: connect--> HELLO --Welcome--> SENDING --link closed--> DOWN
+ *     ^                               |                   |
+ *     +--------- link closed ---------+                   +-- Goodbye of the aggregator: close, DOWN
+ *
+ * In SENDING: first letters, then an Open for every entry of the spool that is not open yet, then
+ * chunks in order of put, as long as the credit (payload bytes without an Ack) allows. A chunk leaves the
+ * spool when its Ack came, not when it was sent. After a reconnect everything that is not acknowledged is
+ * sent again, from what Welcome and Opened say is durable.
+ *
+ * Knows no gRPC (it is handed a function that connects) and nothing of what is inside a chunk. One thread:
+ * the one that calls rs_uplink_step(); it waits nowhere else. rs_uplink_wake() may come from any.
+ */
+#ifndef RS_UPLINK_UPLINK_H
+#define RS_UPLINK_UPLINK_H
+
+#include "collector/spool/spool.h"
+#include "common/wire/link.h"
+
+struct rs_uplink;
+
+struct rs_uplink_options {
+    struct rs_spool *spool; /* keeps a pointer to it */
+    struct rs_loop *loop;   /* keeps a pointer to it */
+    enum rs_status (*connect)(void *self, const struct rs_link_user *user, void *user_self,
+                              struct rs_link **link_p, struct rs_err *err);
+    void *connect_self;
+    const char *node;                      /* this host; copied */
+    rs_dur backoff_min_ns, backoff_max_ns; /* 0: 200 ms, 10 s */
+
+    /* The live table for Hello and Heartbeat: fills *states_p (pointers valid until the next call); how many.
+     * NULL: none. */
+    size_t (*ranks)(void *self, Rankscope__RankState ***states_p);
+    /* Letters of captures, lent for the call. NULL: ignored. */
+    void (*on_prepare)(void *self, const Rankscope__Prepare *prepare);
+    void (*on_commit)(void *self, const Rankscope__Commit *commit);
+    void (*on_cancel)(void *self, const Rankscope__Cancel *cancel);
+    void *self;
+};
+
+struct rs_uplink_stats {
+    bool is_up; /* SENDING */
+    uint64_t connects, sent_chunks, sent_bytes, resent_chunks;
+    uint64_t flight_bytes;  /* sent and not acknowledged */
+    rs_dur round_trip_ns;   /* of the last heartbeat; 0 unknown */
+    rs_dur clock_offset_ns; /* aggregator's clock - ours, at best within half the round trip */
+};
+
+RS_MUST_CHECK enum rs_status rs_uplink_new(const struct rs_uplink_options *options,
+                                           struct rs_uplink **uplink_p, struct rs_err *err);
+/* The link must be gone: rs_uplink_close() first. */
+void rs_uplink_free(struct rs_uplink **uplink_p);
+
+/* Runs the loop once and does what is due, at most until `until` (monotonic). */
+void rs_uplink_step(struct rs_uplink *uplink, rs_ns until);
+/* Makes a step return soon (the spool's on_put). Any thread. `self` is the uplink. */
+void rs_uplink_wake(void *self);
+
+/* Letters; dropped while the link is down (the aggregator asks again, or gives the rank up). */
+void rs_uplink_send(struct rs_uplink *uplink, const Rankscope__Up *up);
+/* Sends a heartbeat with the next step. */
+void rs_uplink_beat(struct rs_uplink *uplink);
+
+/* Says goodbye and closes; steps go on until rs_uplink_is_closed(). Never connects again. */
+void rs_uplink_close(struct rs_uplink *uplink);
+bool rs_uplink_is_closed(const struct rs_uplink *uplink);
+
+struct rs_uplink_stats rs_uplink_stats(const struct rs_uplink *uplink);
+
+#endif

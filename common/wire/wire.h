@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The letters two processes exchange, as bytes: proto/rankscope.proto says what is in them,
+ * proto/PROTOCOL.md in which order they are written.
+ *
+ * Control letters go through protobuf-c, with a budget on what unpacking may allocate. Chunks,
+ * which are nearly all of the bytes, are framed by hand in the same wire format, so that the
+ * payload is never copied to be packed, nor to be read.
+ *
+ * What a peer sent is hostile: every function here that reads it answers with a status.
+ */
+#ifndef RS_WIRE_WIRE_H
+#define RS_WIRE_WIRE_H
+
+#include "common/base/buf.h"
+#include "common/base/envelope.h"
+#include "common/base/err.h"
+#include "proto/rankscope.pb-c.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+enum {
+    RS_WIRE_MAJOR = 1,
+    RS_WIRE_MINOR = 0,                     /* this and the previous minor version are accepted */
+    RS_WIRE_CHUNK_MAX_BYTES = 1024 * 1024, /* payload of one Chunk */
+    RS_WIRE_LETTER_MAX_BYTES = 4 * 1024 * 1024,  /* any letter */
+    RS_WIRE_UNPACK_MAX_BYTES = 16 * 1024 * 1024, /* what one letter may become in memory */
+    RS_WIRE_TEXT_MAX_BYTES = 256,                /* run, incarnation, host, capture id */
+    RS_WIRE_KEY_MAX_BYTES = 4096,                /* capture key, origin */
+    RS_WIRE_RANK_MAX = 1 << 24,
+};
+
+#define RS_WIRE_CREDIT_DEFAULT_BYTES ((uint64_t)16 * 1024 * 1024)
+
+/* The methods a link can be opened for. */
+#define RS_WIRE_METHOD_STREAM "/rankscope.Rankscope/Stream" /* collector: Up / Down */
+#define RS_WIRE_METHOD_ASK    "/rankscope.Rankscope/Ask"    /* command line: Ask / Reply */
+
+/* What a rank does right now (RankState.state). */
+enum rs_rank_state {
+    RS_RANK_IDLE,
+    RS_RANK_ARMED,
+    RS_RANK_RECORDING,
+    RS_RANK_GONE,
+    RS_RANK_FILES, /* known from files only */
+};
+const char *rs_rank_state_text(enum rs_rank_state state);
+
+/* One rank's way through one capture (RankProgress.state, CaptureRank.state). */
+enum rs_progress_state {
+    RS_PROGRESS_WAITING, /* asked, not answered */
+    RS_PROGRESS_ARMED,   /* will start at the common step */
+    RS_PROGRESS_RECORDING,
+    RS_PROGRESS_SENDING, /* recorded; chunks are under way */
+    RS_PROGRESS_DONE,    /* everything is durable at the aggregator */
+    RS_PROGRESS_PARTIAL, /* ended early: what was recorded is durable */
+    RS_PROGRESS_REFUSED, /* said no, with a reason */
+    RS_PROGRESS_LOST,    /* died or stayed silent */
+    RS_PROGRESS_COUNT
+};
+const char *rs_progress_state_text(enum rs_progress_state state);
+bool rs_progress_is_final(enum rs_progress_state state);
+
+enum rs_capture_state {
+    RS_CAPTURE_ARMING,     /* PREPARE is out */
+    RS_CAPTURE_RECORDING,  /* COMMIT is out */
+    RS_CAPTURE_COLLECTING, /* files: chunks come in */
+    RS_CAPTURE_COMPLETE,   /* closed, every rank is there */
+    RS_CAPTURE_PARTIAL,    /* closed, something is missing */
+    RS_CAPTURE_FAILED,     /* closed, nothing was recorded */
+    RS_CAPTURE_STATE_COUNT
+};
+const char *rs_capture_state_text(enum rs_capture_state state);
+bool rs_capture_state_is_closed(enum rs_capture_state state);
+
+/* ---- frames: a letter as it arrived ------------------------------------------------------- */
+
+/* Owned by whoever was handed it; freed by release(), on any thread. Parts are read only. */
+struct rs_frame {
+    struct iovec *parts;
+    size_t part_count;
+    size_t length; /* of all parts */
+    void (*release)(struct rs_frame *frame);
+};
+
+/* A frame of our own with a copy of the bytes (tests, in-memory links). NULL: no memory. */
+struct rs_frame *rs_frame_of(const void *bytes, size_t length);
+void rs_frame_free(struct rs_frame **frame_p);
+/* Copies at most `length` bytes from `offset` on; how many there were. */
+size_t rs_frame_copy(const struct rs_frame *frame, size_t offset, void *to, size_t length);
+/* The pieces that hold [offset, offset + length). RS_LIMIT when they are more than part_max;
+ * RS_FORMAT when the frame ends before. Lent as long as the frame lives. */
+RS_MUST_CHECK enum rs_status rs_frame_slice(const struct rs_frame *frame, size_t offset,
+                                            size_t length, struct iovec *parts_p, size_t part_max,
+                                            size_t *count_p);
+
+/* ---- control letters ------------------------------------------------------------------------- */
+
+/* Appends the packed letter. Check buf->failed. */
+void rs_wire_pack(const ProtobufCMessage *message, struct rs_buf *buf);
+
+/* An unpacked letter and the budget it was unpacked under. */
+struct rs_letter {
+    ProtobufCMessage *message;
+    ProtobufCAllocator allocator;
+    size_t budget_bytes;
+};
+
+/* RS_FORMAT when it is no such letter, RS_LIMIT when it is too large, RS_NOMEM. The letter must stay where
+ * it is until rs_letter_fini(). */
+RS_MUST_CHECK enum rs_status rs_letter_unpack(struct rs_letter *letter,
+                                              const ProtobufCMessageDescriptor *descriptor,
+                                              const struct rs_frame *frame, struct rs_err *err);
+void rs_letter_fini(struct rs_letter *letter); /* of a zeroed letter is allowed */
+
+/* Whether we can talk to that version. RS_VERSION with a sentence that names both. */
+RS_MUST_CHECK enum rs_status rs_wire_check_version(const Rankscope__Version *version,
+                                                   const char *who, struct rs_err *err);
+/* Fills our own; program text is static. */
+void rs_wire_own_version(Rankscope__Version *version);
+
+/* ---- chunks, by hand ------------------------------------------------------------------------- */
+
+struct rs_chunk_letter {
+    uint32_t handle;
+    uint64_t seq;
+    uint32_t flags;
+    size_t payload_offset; /* in the frame */
+    size_t payload_length;
+};
+
+enum { RS_WIRE_CHUNK_HEAD_MAX_BYTES = 48 };
+
+/* Appends everything that stands before the payload; the payload is sent right behind it. */
+void rs_wire_chunk_head(struct rs_buf *buf, uint32_t handle, uint64_t seq, uint32_t flags,
+                        size_t payload_length);
+bool rs_wire_is_chunk(const struct rs_frame *frame);
+/* RS_FORMAT unless it is exactly what rs_wire_chunk_head() writes with unknown varint fields allowed,
+ * RS_LIMIT when the payload is too long. */
+RS_MUST_CHECK enum rs_status rs_wire_chunk_parse(const struct rs_frame *frame,
+                                                 struct rs_chunk_letter *letter_p,
+                                                 struct rs_err *err);
+
+/* A text a peer sent: length and no control bytes. RS_INVALID names `what`. */
+RS_MUST_CHECK enum rs_status rs_wire_check_text(const char *text, size_t max_bytes,
+                                                const char *what, struct rs_err *err);
+
+#endif
