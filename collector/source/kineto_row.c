@@ -265,7 +265,7 @@ enum kineto_parse kineto_row_parse(struct kineto *kineto, const char *text, stru
             return why_stopped(kineto, key);
         at = scan_blanks(at);
         if (*at == '}')
-            return end_row(kineto, at + 1, row, PARSE_OK);
+            return end_row(kineto, at + 1, row, is_unwanted(kineto, row) ? PARSE_SKIP : PARSE_OK);
         if (*at != ',')
             return at >= kineto->end ? PARSE_MORE : PARSE_BAD;
         if (is_unwanted(kineto, row))

@@ -149,7 +149,8 @@ static bool same_event(const json_t *row, const struct kept_row *kept)
 {
     const json_t *args = json_object_get(row, "args");
     const json_t *correlation = json_object_get(args, "correlation");
-    const bool has_correlation = json_is_number(correlation) && json_number_value(correlation) >= 0;
+    const double value = json_is_number(correlation) ? json_number_value(correlation) : -1;
+    const bool has_correlation = value >= 0 && floor(value) >= value;
     const bool reads_args = kept->kind != RS_KIND_CPU_OP &&
                             kept->kind != RS_KIND_GPU_USER_ANNOTATION &&
                             kept->kind != RS_KIND_OVERHEAD && kept->kind != RS_KIND_TRACE_SPAN;
