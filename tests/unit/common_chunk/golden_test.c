@@ -127,9 +127,11 @@ static void extract_hexdump(const char *text, struct rs_buf *bytes)
     for (at = strchr(at, '\n'); at && at < end; at = strchr(at + 1, '\n')) {
         if (hex_digit(at[1]) < 0)
             continue;
-        for (const char *cell = at + 1 + 6; hex_digit(cell[0]) >= 0 && hex_digit(cell[1]) >= 0;
-             cell += 3)
+        for (const char *cell = at + 7;; cell += 3) {
             rs_buf_u8(bytes, (uint8_t)(hex_digit(cell[0]) * 16 + hex_digit(cell[1])));
+            if (cell[2] != ' ')
+                break;
+        }
     }
 }
 
