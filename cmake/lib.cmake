@@ -23,6 +23,6 @@ file(GLOB minitrain_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/deploy/demo/
 if(minitrain_sources)
     add_executable(minitrain ${minitrain_sources})
     target_link_libraries(minitrain PRIVATE rankscope_static rs_flags rs_warnings m)
-    set_target_properties(minitrain PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
-        LINK_DEPENDS "")
+    target_compile_options(minitrain PRIVATE -O3) # it stands for a user's program, in every preset
+    set_target_properties(minitrain PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 endif()
