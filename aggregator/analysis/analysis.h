@@ -44,7 +44,8 @@ struct rs_job_row {
     uint32_t op_index; /* into that summary's ops */
     int32_t rank;
     rs_dur wait, transfer; /* valid when the op has_wait */
-    bool has_transfer;     /* false: unfinished row */
+    bool has_transfer;     /* false: unfinished row: its transfer is unknown */
+    bool is_partial; /* the row's Coverage: the op's, or partial because this row is unfinished */
 };
 
 /* Bytes and time over one directed pair of ranks, where both are known. */
@@ -54,6 +55,7 @@ struct rs_job_link {
     int64_t bytes, count;
     rs_dur busy;               /* sum of transfer times counted */
     double median_bytes_per_s; /* over its messages; 0 unknown */
+    double fast_bytes_per_s;   /* what the faster quarter of its messages reached; 0 unknown */
     bool is_estimated;         /* from the algorithm's shape, not from records */
 };
 
@@ -110,6 +112,7 @@ struct rs_job_rank {
     rs_dur own_wait;    /* sum of its Wait over all rows */
     rs_dur p2p_wait;    /* of these, point-to-point and batches: per step in step_p2p_wait */
     bool takes_part;    /* false: lost its time base; not matched */
+    size_t step_base;   /* its first entry in step_p2p_wait */
 };
 
 struct rs_analysis_options {

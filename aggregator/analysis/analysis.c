@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The desk where the join is laid out: summaries by rank, then round by round.
+ *
+ *   clocks -> groups -> units (known, inferred) -> operations -> waits -> order -> links -> findings
+ *
+ * Where files name no host the round up to operations is made twice: once believing that their clocks are
+ * one, once not; and the belief is given up when it leaves a rank with less than half of
+ * what order alone would match, or when a symmetric operation could not have happened.
+ */
+#include "aggregator/analysis/analysis.h"
+
+#include "aggregator/analysis/analysis_priv.h"
+#include "common/base/buf.h"
+#include "common/base/mem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *rs_finding_kind_text(enum rs_finding_kind kind)
+{
+    static const char *const texts[] = {
+        [RS_FINDING_SLOW_RANK] = "slow_rank",   [RS_FINDING_SLOW_LINK] = "slow_link",
+        [RS_FINDING_SLOW_GROUP] = "slow_group", [RS_FINDING_SLOW_STAGE] = "slow_stage",
+        [RS_FINDING_SLOW_HOST] = "slow_host",   [RS_FINDING_DATA_STALL] = "data_stall",
+        [RS_FINDING_HOST_GAP] = "host_gap",     [RS_FINDING_IMBALANCE] = "imbalance",
+        [RS_FINDING_BUBBLE] = "bubble",         [RS_FINDING_OP] = "op",
+        [RS_FINDING_JITTER] = "jitter",
+    };
+    return texts[kind];
+}
+
+const char *rs_confidence_text(enum rs_confidence confidence)
+{
+    static const char *const texts[] = {
+        [RS_CONFIDENCE_EXACT] = "exact",
+        [RS_CONFIDENCE_BOUNDED] = "bounded",
+        [RS_CONFIDENCE_PARTIAL] = "partial",
+        [RS_CONFIDENCE_WEAK] = "weak",
+    };
+    return texts[confidence];
+}
+
+/* ---- what the other files build with ------------------------------------------------- */
+
+enum rs_status join_pool(struct join *join, size_t count, uint32_t **pool_p)
+{
+    if (rs_mem_grow((void **)&join->pools, &join->pool_capacity, join->pool_count + 1,
+                    sizeof *join->pools) != RS_OK) {
+        return RS_NOMEM;
+    }
+    uint32_t *pool = rs_mem_calloc(count, sizeof *pool);
+    if (pool == NULL) {
+        return RS_NOMEM;
+    }
+    join->pools[join->pool_count++] = pool;
+    *pool_p = pool;
+    return RS_OK;
+}
+
+enum rs_status join_note(struct join *join, const char *format, ...)
+{
+    struct rs_analysis *out = join->out;
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (rs_mem_grow((void **)&out->notes, &join->note_capacity, out->note_count + 1,
+                    sizeof *out->notes) != RS_OK) {
+        return RS_NOMEM;
+    }
+    char *note = rs_mem_strdup(text);
+    if (note == NULL) {
+        return RS_NOMEM;
+    }
+    out->notes[out->note_count++] = note;
+    return RS_OK;
+}
+
+enum rs_status join_new_op(struct join *join, struct rs_job_op **op_p)
+{
+    struct rs_analysis *out = join->out;
+    if (rs_mem_grow((void **)&out->ops, &join->op_capacity, out->op_count + 1, sizeof *out->ops) !=
+        RS_OK) {
+        return RS_NOMEM;
+    }
+    struct rs_job_op *op = &out->ops[out->op_count++];
+    *op = (struct rs_job_op){
+        .step = RS_STEP_NONE,
+        .group = RS_NO_GROUP,
+        .seq = -1,
+        .last_rank = -1,
+        .ranks_expected = -1,
+        .row_first = out->row_count,
+    };
+    *op_p = op;
+    return RS_OK;
+}
+
+enum rs_status join_row(struct join *join, size_t summary, uint32_t op_index)
+{
+    struct rs_analysis *out = join->out;
+    if (rs_mem_grow((void **)&out->rows, &join->row_capacity, out->row_count + 1,
+                    sizeof *out->rows) != RS_OK) {
+        return RS_NOMEM;
+    }
+    out->rows[out->row_count++] = (struct rs_job_row){
+        .summary = (uint32_t)summary,
+        .op_index = op_index,
+        .rank = out->ranks[summary].rank,
+    };
+    out->ops[out->op_count - 1].row_count++;
+    join->op_done[join->op_base[summary] + op_index] = 1;
+    return RS_OK;
+}
+
+/* ---- ranks --------------------------------------------------------------------------- */
+
+static int compare_summaries(const void *left, const void *right)
+{
+    const struct rs_summary *a = *(const struct rs_summary *const *)left;
+    const struct rs_summary *b = *(const struct rs_summary *const *)right;
+    return (a->trace.rank > b->trace.rank) - (a->trace.rank < b->trace.rank);
+}
+
+static enum rs_status lay_out(struct rs_analysis *out, const struct rs_summary *const *summaries,
+                              size_t count, struct rs_err *err)
+{
+    const struct rs_summary **sorted = rs_mem_calloc(count + 1, sizeof *sorted);
+    if (sorted == NULL) {
+        return RS_NOMEM;
+    }
+    out->summaries = sorted;
+    out->summary_count = count;
+    out->ranks = rs_mem_calloc(count + 1, sizeof *out->ranks);
+    if (out->ranks == NULL) {
+        return RS_NOMEM;
+    }
+    for (size_t s = 0; s < count; s++) {
+        sorted[s] = summaries[s];
+    }
+    qsort(sorted, count, sizeof *sorted, compare_summaries);
+    size_t step_rows = 0;
+    for (size_t s = 0; s < count; s++) {
+        const int32_t rank = sorted[s]->trace.rank;
+        if (rank < 0 || (s > 0 && rank == sorted[s - 1]->trace.rank)) {
+            return rs_err_set(err, RS_INVALID, "analysis: %s %d",
+                              rank < 0 ? "no rank" : "two summaries of rank", (int)rank);
+        }
+        out->ranks[s] = (struct rs_job_rank){
+            .rank = rank,
+            .summary = (uint32_t)s,
+            .takes_part = sorted[s]->trace.has_time_base,
+            .step_base = step_rows,
+        };
+        step_rows += sorted[s]->step_count;
+    }
+    out->step_p2p_wait = rs_mem_calloc(step_rows + 1, sizeof *out->step_p2p_wait);
+    return out->step_p2p_wait != NULL ? RS_OK : RS_NOMEM;
+}
+
+/* A world size beyond this is a broken file, not a job: its missing ranks are not listed one by one. */
+enum { WORLD_MAX = 1 << 20 };
+
+static enum rs_status count_world(struct rs_analysis *out)
+{
+    out->world_size = -1;
+    for (size_t s = 0; s < out->summary_count; s++) {
+        const int32_t world = out->summaries[s]->trace.world_size;
+        out->world_sizes_differ = out->world_sizes_differ ||
+                                  (world > 0 && out->world_size > 0 && world != out->world_size);
+        out->world_size = world > out->world_size ? world : out->world_size;
+    }
+    if (out->world_size <= 0 || out->world_size > WORLD_MAX) {
+        return RS_OK;
+    }
+    out->missing_ranks = rs_mem_calloc((size_t)out->world_size, sizeof *out->missing_ranks);
+    if (out->missing_ranks == NULL) {
+        return RS_NOMEM;
+    }
+    size_t s = 0;
+    for (int32_t rank = 0; rank < out->world_size; rank++) {
+        while (s < out->summary_count && out->ranks[s].rank < rank) {
+            s++;
+        }
+        if (s == out->summary_count || out->ranks[s].rank != rank) {
+            out->missing_ranks[out->missing_count++] = rank;
+        }
+    }
+    return RS_OK;
+}
+
+/* Mean length of complete steps, and how many numbers are complete on all ranks that take part. */
+static enum rs_status count_steps(struct rs_analysis *out)
+{
+    int64_t total = 0, count = 0;
+    size_t shortest = SIZE_MAX;
+    for (size_t s = 0; s < out->summary_count; s++) {
+        const struct rs_summary *summary = out->summaries[s];
+        for (size_t i = 0; i < summary->step_count; i++) {
+            if (!summary->steps[i].is_partial) {
+                total += summary->steps[i].window_end - summary->steps[i].window_start;
+                count++;
+            }
+        }
+        if (shortest == SIZE_MAX || summary->step_count < out->summaries[shortest]->step_count) {
+            shortest = s;
+        }
+    }
+    out->mean_step_ns = count > 0 ? total / count : 0;
+    if (shortest == SIZE_MAX) {
+        return RS_OK;
+    }
+    const struct rs_summary *least = out->summaries[shortest];
+    int64_t last = INT64_MIN;
+    for (size_t i = 0; i < least->step_count; i++) {
+        bool is_complete = !least->steps[i].is_partial && least->steps[i].step != last;
+        for (size_t s = 0; s < out->summary_count && is_complete; s++) {
+            bool found = false;
+            for (size_t k = 0; k < out->summaries[s]->step_count && !found; k++) {
+                const struct rs_step_row *row = &out->summaries[s]->steps[k];
+                found = row->step == least->steps[i].step && !row->is_partial;
+            }
+            is_complete = found;
+        }
+        out->complete_steps += is_complete;
+        last = least->steps[i].step;
+    }
+    return RS_OK;
+}
+
+/* ---- rounds -------------------------------------------------------------------------- */
+
+static void drop_groups(struct join *join)
+{
+    struct rs_analysis *out = join->out;
+    for (size_t g = 0; g < out->group_count; g++) {
+        rs_mem_free(out->groups[g].text);
+        rs_mem_free(out->groups[g].ranks);
+    }
+    rs_mem_free(out->groups);
+    out->groups = NULL;
+    out->group_count = join->group_capacity = join->key_capacity = 0;
+    group_fini(join);
+    join->group_slot_count = 0;
+}
+
+static void spread_known_groups(struct join *join)
+{
+    const struct rs_analysis *out = join->out;
+    for (size_t s = 0; s < out->summary_count; s++) {
+        const struct rs_summary *summary = out->summaries[s];
+        for (size_t i = 0; i < summary->op_count; i++) {
+            const uint32_t local = summary->ops[i].group;
+            join->op_group[join->op_base[s] + i] =
+                local < summary->group_count && (summary->ops[i].flags & RS_OP_NO_CALL) == 0
+                    ? join->local_group[join->local_base[s] + local]
+                    : RS_NO_GROUP;
+        }
+    }
+}
+
+static enum rs_status round_of(struct join *join, bool unknown_share_clock)
+{
+    struct rs_analysis *out = join->out;
+    join->unknown_share_clock = unknown_share_clock;
+    units_fini(join);
+    drop_groups(join);
+    out->op_count = out->row_count = 0;
+    memset(join->op_done, 0, join->op_base[out->summary_count]);
+    enum rs_status status = clock_domains(join);
+    if (status == RS_OK) {
+        status = group_collect(join);
+    }
+    if (status == RS_OK) {
+        spread_known_groups(join);
+        status = match_known_units(join);
+    }
+    if (status == RS_OK) {
+        status = infer_units(join);
+    }
+    if (status == RS_OK) {
+        status = match_units(join);
+    }
+    return status == RS_OK ? match_p2p(join) : status;
+}
+
+/* Rows of symmetric collectives matched, per rank. */
+static void count_matched(const struct join *join, size_t *counts)
+{
+    const struct rs_analysis *out = join->out;
+    memset(counts, 0, out->summary_count * sizeof *counts);
+    for (size_t i = 0; i < out->op_count; i++) {
+        const struct rs_job_op *op = &out->ops[i];
+        if (rs_op_type_dependency((enum rs_op_type)op->type) != RS_DEPENDS_ALL) {
+            continue;
+        }
+        for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
+            counts[out->rows[r].summary]++;
+        }
+    }
+}
+
+static enum rs_status rounds(struct join *join)
+{
+    const size_t count = join->out->summary_count;
+    enum rs_status status = clock_domains(join);
+    if (status != RS_OK || join->unknown_hosts < 2 || join->assume_common_clock) {
+        return status == RS_OK ? round_of(join, true) : status;
+    }
+    size_t *blind = rs_mem_calloc(count + 1, sizeof *blind);
+    size_t *shared = rs_mem_calloc(count + 1, sizeof *shared);
+    status = blind != NULL && shared != NULL ? round_of(join, false) : RS_NOMEM;
+    if (status == RS_OK) {
+        count_matched(join, blind);
+        status = round_of(join, true);
+    }
+    if (status == RS_OK) {
+        bool gives_up = clock_has_conflict(join);
+        count_matched(join, shared);
+        for (size_t s = 0; s < count; s++) {
+            gives_up =
+                gives_up || (join->domain[s] == 0 && blind[s] >= 2 && shared[s] * 2 < blind[s]);
+        }
+        status = gives_up ? round_of(join, false) : RS_OK;
+    }
+    rs_mem_free(blind);
+    rs_mem_free(shared);
+    return status;
+}
+
+/* ---- notes --------------------------------------------------------------------------- */
+
+static void judge_clocks(struct join *join)
+{
+    struct rs_analysis *out = join->out;
+    bool is_first = true;
+    uint32_t domain = 0;
+    out->one_clock = true;
+    for (size_t s = 0; s < out->summary_count; s++) {
+        if (!out->ranks[s].takes_part) {
+            continue;
+        }
+        out->one_clock = out->one_clock && (is_first || join->domain[s] == domain);
+        domain = join->domain[s];
+        is_first = false;
+    }
+    out->clock_was_assumed =
+        join->assume_common_clock || (join->unknown_hosts >= 2 && join->unknown_share_clock);
+}
+
+static enum rs_status note_clocks(struct join *join)
+{
+    const struct rs_analysis *out = join->out;
+    if (join->assume_common_clock) {
+        return join_note(join, "All ranks were taken to share one clock, as asked for.");
+    }
+    if (join->unknown_hosts >= 2 && join->unknown_share_clock) {
+        return join_note(
+            join,
+            "%zu files name no host; their operations fit together as the clocks stand, so they "
+            "were taken to share one clock.",
+            join->unknown_hosts);
+    }
+    if (join->unknown_hosts >= 2) {
+        return join_note(
+            join,
+            "%zu files name no host and their clocks contradict each other: no Wait, Transfer or "
+            "last rank between them.",
+            join->unknown_hosts);
+    }
+    if (!out->one_clock) {
+        return join_note(
+            join, "Ranks stand on several hosts whose clocks were not aligned: no Wait, Transfer "
+                  "or last rank across hosts.");
+    }
+    return RS_OK;
+}
+
+static enum rs_status note_rows(struct join *join)
+{
+    const struct rs_analysis *out = join->out;
+    size_t unmatched = 0, unfinished = 0;
+    for (size_t i = 0; i < out->op_count; i++) {
+        for (size_t r = out->ops[i].row_first; r < out->ops[i].row_first + out->ops[i].row_count;
+             r++) {
+            const struct rs_job_row *row = &out->rows[r];
+            const bool is_unfinished =
+                (join_op(join, row->summary, row->op_index)->flags & RS_OP_UNFINISHED) != 0;
+            unfinished += is_unfinished;
+            unmatched += !out->ops[i].is_matched;
+        }
+    }
+    if (unmatched > 0 &&
+        join_note(join, "%zu of %zu communication rows could not be matched with another rank's.",
+                  unmatched, out->row_count) != RS_OK) {
+        return RS_NOMEM;
+    }
+    return unfinished == 0
+               ? RS_OK
+               : join_note(join,
+                           "%zu communication row%s unfinished when the recording ended: the "
+                           "start is known, the transfer is not.",
+                           unfinished, unfinished == 1 ? " was" : "s were");
+}
+
+static enum rs_status note_groups(struct join *join)
+{
+    const struct rs_analysis *out = join->out;
+    for (size_t s = 0; s < out->summary_count; s++) {
+        if (!out->ranks[s].takes_part &&
+            join_note(join,
+                      "Rank %d lost its time base (truncated file): it takes no part in matching.",
+                      (int)out->ranks[s].rank) != RS_OK) {
+            return RS_NOMEM;
+        }
+    }
+    for (size_t g = 0; g < out->group_count; g++) {
+        if (out->groups[g].is_ambiguous &&
+            join_note(
+                join,
+                "Several communicators over the same ranks have no name to tell them apart; they "
+                "stand as one group, %s.",
+                out->groups[g].text) != RS_OK) {
+            return RS_NOMEM;
+        }
+    }
+    return RS_OK;
+}
+
+/* ---- the door ------------------------------------------------------------------------ */
+
+static enum rs_status take_tables(struct join *join)
+{
+    const struct rs_analysis *out = join->out;
+    const size_t count = out->summary_count;
+    join->domain = rs_mem_calloc(count + 1, sizeof *join->domain);
+    join->op_base = rs_mem_calloc(count + 1, sizeof *join->op_base);
+    join->local_base = rs_mem_calloc(count + 1, sizeof *join->local_base);
+    if (join->domain == NULL || join->op_base == NULL || join->local_base == NULL) {
+        return RS_NOMEM;
+    }
+    for (size_t s = 0; s < count; s++) {
+        join->op_base[s + 1] = join->op_base[s] + out->summaries[s]->op_count;
+        join->local_base[s + 1] = join->local_base[s] + out->summaries[s]->group_count;
+    }
+    join->op_group = rs_mem_calloc(join->op_base[count] + 1, sizeof *join->op_group);
+    join->op_done = rs_mem_calloc(join->op_base[count] + 1, sizeof *join->op_done);
+    join->local_group = rs_mem_calloc(join->local_base[count] + 1, sizeof *join->local_group);
+    return join->op_group != NULL && join->op_done != NULL && join->local_group != NULL ? RS_OK
+                                                                                        : RS_NOMEM;
+}
+
+static void join_fini(struct join *join)
+{
+    units_fini(join);
+    group_fini(join);
+    rs_mem_free(join->domain);
+    rs_mem_free(join->op_base);
+    rs_mem_free(join->local_base);
+    rs_mem_free(join->op_group);
+    rs_mem_free(join->op_done);
+    rs_mem_free(join->local_group);
+}
+
+static enum rs_status run(struct join *join)
+{
+    enum rs_status (*const stages[])(struct join *) = {
+        take_tables, rounds,      match_leftovers, group_texts, order_ops,
+        wait_all,    note_clocks, note_groups,     note_rows,
+    };
+    for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
+        if (stages[i] == note_clocks) {
+            judge_clocks(join);
+        }
+        const enum rs_status status = stages[i](join);
+        if (status != RS_OK) {
+            return status;
+        }
+    }
+    struct link_messages messages = {0};
+    enum rs_status status = links_collect(join->out, &messages);
+    if (status == RS_OK) {
+        status = findings_collect(join->out, &messages);
+    }
+    rs_mem_free(messages.items);
+    return status;
+}
+
+enum rs_status rs_analysis_new(const struct rs_summary *const *summaries, size_t summary_count,
+                               const struct rs_analysis_options *options,
+                               struct rs_analysis **analysis_p, struct rs_err *err)
+{
+    struct rs_analysis *out = rs_mem_calloc(1, sizeof *out);
+    struct join join = {.out = out,
+                        .assume_common_clock = options->assume_common_clock,
+                        .unknown_share_clock = true};
+    enum rs_status status = RS_NOMEM;
+    if (out != NULL) {
+        status = lay_out(out, summaries, summary_count, err);
+    }
+    if (status == RS_OK) {
+        status = count_world(out);
+    }
+    if (status == RS_OK) {
+        status = count_steps(out);
+    }
+    if (status == RS_OK) {
+        status = run(&join);
+    }
+    join_fini(&join);
+    if (status != RS_OK) {
+        if (status == RS_NOMEM) {
+            (void)rs_err_set(err, RS_NOMEM, "analysis: out of memory joining %zu ranks",
+                             summary_count);
+        }
+        rs_analysis_free(&out);
+        return status;
+    }
+    *analysis_p = out;
+    return RS_OK;
+}
+
+static void free_texts(char **texts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        rs_mem_free(texts[i]);
+    }
+}
+
+void rs_analysis_free(struct rs_analysis **analysis_p)
+{
+    struct rs_analysis *out = *analysis_p;
+    if (out == NULL) {
+        return;
+    }
+    for (size_t g = 0; g < out->group_count; g++) {
+        rs_mem_free(out->groups[g].text);
+        rs_mem_free(out->groups[g].ranks);
+    }
+    for (size_t i = 0; i < out->finding_count; i++) {
+        rs_mem_free(out->findings[i].where_text);
+        free_texts(out->findings[i].evidence, out->findings[i].evidence_count);
+    }
+    free_texts(out->notes, out->note_count);
+    rs_mem_free((void *)(uintptr_t)out->summaries); /* ours: only what it points to is lent */
+    rs_mem_free(out->ranks);
+    rs_mem_free(out->missing_ranks);
+    rs_mem_free(out->groups);
+    rs_mem_free(out->ops);
+    rs_mem_free(out->rows);
+    rs_mem_free(out->step_p2p_wait);
+    rs_mem_free(out->links);
+    rs_mem_free(out->findings);
+    rs_mem_free(out->no_finding_because);
+    rs_mem_free(out->notes);
+    rs_mem_free(out);
+    *analysis_p = NULL;
+}
+
+rs_dur rs_analysis_p2p_wait(const struct rs_analysis *analysis, size_t summary_index,
+                            size_t step_index)
+{
+    return analysis->step_p2p_wait[analysis->ranks[summary_index].step_base + step_index];
+}

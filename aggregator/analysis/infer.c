@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations whose group no file names: who is in it?
+ *
+ *   channel   what runs one communicator's operations in one process: a device stream; on gloo a pair
+ *             of worker threads (every group has two, created one after the other, which take
+ *             calls alternately as they come)
+ *   unit      channels of different ranks whose operations pair up: same types and messages in the same
+ *             order, feasible on a common clock
+ *
+ * The longest free channel of the lowest rank starts a unit; every other rank gives the free channel that
+ * pairs up best, if it pairs up at all (3 of 4 operations). Feasibility is held against
+ * the whole unit, as in match.c. A short recording may let a wrong rank in: two groups of two that call at
+ * the same moment. So afterwards a rank left alone may take its true partners out of a unit
+ * that stays a group without them.
+ *
+ * Across clock domains only a unit that already holds every rank of its domain grows: the group of all
+ * ranks. What is accepted: smaller groups across hosts stay unmatched when no file names them.
+ */
+#include "aggregator/analysis/analysis_priv.h"
+#include "common/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Threads of one pair are created back to back; another process may take one id in between. */
+enum { PAIR_GAP_MAX = 2 };
+
+enum lane_kind { LANE_GROUP, LANE_STREAM, LANE_THREAD };
+
+struct lane {
+    int64_t kind, major, minor; /* (group), (stream: device, stream), (thread: 0, tid) */
+    uint32_t op;
+};
+
+struct channel {
+    struct join_member member;
+    uint64_t class_key; /* only channels of one class can pair up: the name of the group, if any */
+    uint32_t unit;      /* UINT32_MAX: free */
+};
+
+struct infer {
+    struct join *join;
+    struct channel *channels; /* by summary */
+    size_t count, capacity;
+    size_t *first;            /* [summary_count + 1] channels of a summary */
+    size_t *domain_ranks;     /* [domain] ranks that have channels */
+    struct align_list list;   /* scratch: the unit that is being built */
+    struct align_item *items; /* scratch [longest] */
+    size_t *positions;
+    uint32_t *ids;
+    size_t longest;
+};
+
+static int compare_i64(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int compare_lanes(const void *left, const void *right)
+{
+    const struct lane *a = left, *b = right;
+    int order = compare_i64(a->kind, b->kind);
+    order = order != 0 ? order : compare_i64(a->major, b->major);
+    order = order != 0 ? order : compare_i64(a->minor, b->minor);
+    return order != 0 ? order : compare_i64(a->op, b->op);
+}
+
+static int compare_u32(const void *left, const void *right)
+{
+    const uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    return (a > b) - (a < b);
+}
+
+static bool same_lane(const struct lane *a, const struct lane *b)
+{
+    return a->kind == b->kind && a->major == b->major && a->minor == b->minor;
+}
+
+/* ---- channels ------------------------------------------------------------------------ */
+
+static struct lane lane_of(const struct rs_comm_op *op, uint32_t index)
+{
+    if (op->group != RS_NO_GROUP) {
+        return (struct lane){LANE_GROUP, op->group, 0, index};
+    }
+    if (op->device >= 0) {
+        return (struct lane){LANE_STREAM, op->device, op->stream, index};
+    }
+    return (struct lane){LANE_THREAD, 0, op->stream, index};
+}
+
+static uint64_t class_of(const struct rs_summary *summary, const struct lane *lane)
+{
+    if (lane->kind != LANE_GROUP || (size_t)lane->major >= summary->group_count) {
+        return lane->kind == LANE_STREAM ? 1 : 2;
+    }
+    const struct rs_group_info *info = &summary->groups[lane->major];
+    const char *name = rs_strtab_text(&summary->strings, info->name);
+    uint64_t hash = 0xcbf29ce484222325U ^ (uint64_t)info->size;
+    for (; *name != '\0'; name++) {
+        hash = (hash ^ (unsigned char)*name) * 0x100000001b3U;
+    }
+    return hash | 4;
+}
+
+static enum rs_status add_channel(struct infer *in, size_t s, const struct lane *lanes,
+                                  size_t count, uint32_t *ops)
+{
+    if (rs_mem_grow((void **)&in->channels, &in->capacity, in->count + 1, sizeof *in->channels) !=
+        RS_OK) {
+        return RS_NOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        ops[i] = lanes[i].op;
+    }
+    qsort(ops, count, sizeof *ops, compare_u32); /* order of the calls */
+    in->channels[in->count++] = (struct channel){
+        .member = {(uint32_t)s, ops, count},
+        .class_key = class_of(in->join->out->summaries[s], &lanes[0]),
+        .unit = UINT32_MAX,
+    };
+    in->longest = count > in->longest ? count : in->longest;
+    return RS_OK;
+}
+
+static size_t run_end(const struct lane *lanes, size_t begin, size_t count)
+{
+    size_t end = begin + 1;
+    while (end < count && same_lane(&lanes[end], &lanes[begin])) {
+        end++;
+    }
+    return end;
+}
+
+/* Sorted rows -> channels: a run each, two neighbouring threads together. */
+static enum rs_status cut_channels(struct infer *in, size_t s, const struct lane *lanes,
+                                   size_t count, uint32_t *pool)
+{
+    for (size_t begin = 0; begin < count;) {
+        size_t end = run_end(lanes, begin, count);
+        if (lanes[begin].kind == LANE_THREAD && end < count && lanes[end].kind == LANE_THREAD &&
+            lanes[end].minor - lanes[begin].minor <= PAIR_GAP_MAX) {
+            end = run_end(lanes, end, count);
+        }
+        if (add_channel(in, s, &lanes[begin], end - begin, pool + begin) != RS_OK) {
+            return RS_NOMEM;
+        }
+        begin = end;
+    }
+    return RS_OK;
+}
+
+static enum rs_status channels_of(struct infer *in, size_t s)
+{
+    const struct rs_summary *summary = in->join->out->summaries[s];
+    const size_t base = in->join->op_base[s];
+    size_t count = 0;
+    for (size_t i = 0; i < summary->op_count; i++) {
+        count +=
+            in->join->op_group[base + i] == RS_NO_GROUP && match_is_collective(&summary->ops[i]);
+    }
+    if (count == 0) {
+        return RS_OK;
+    }
+    struct lane *lanes = rs_mem_calloc(count, sizeof *lanes);
+    uint32_t *pool;
+    if (lanes == NULL || join_pool(in->join, count, &pool) != RS_OK) {
+        rs_mem_free(lanes);
+        return RS_NOMEM;
+    }
+    count = 0;
+    for (size_t i = 0; i < summary->op_count; i++) {
+        if (in->join->op_group[base + i] == RS_NO_GROUP && match_is_collective(&summary->ops[i])) {
+            lanes[count++] = lane_of(&summary->ops[i], (uint32_t)i);
+        }
+    }
+    qsort(lanes, count, sizeof *lanes, compare_lanes);
+    const enum rs_status status = cut_channels(in, s, lanes, count, pool);
+    rs_mem_free(lanes);
+    return status;
+}
+
+static enum rs_status collect_channels(struct infer *in)
+{
+    const struct rs_analysis *out = in->join->out;
+    for (size_t s = 0; s < out->summary_count; s++) {
+        in->first[s] = in->count;
+        if (out->ranks[s].takes_part && channels_of(in, s) != RS_OK) {
+            return RS_NOMEM;
+        }
+        if (in->count > in->first[s]) {
+            in->domain_ranks[in->join->domain[s]]++;
+        }
+    }
+    in->first[out->summary_count] = in->count;
+    in->items = rs_mem_calloc(in->longest + 1, sizeof *in->items);
+    in->positions = rs_mem_calloc(in->longest + 1, sizeof *in->positions);
+    in->ids = rs_mem_calloc(in->longest + 1, sizeof *in->ids);
+    return in->items != NULL && in->positions != NULL && in->ids != NULL ? RS_OK : RS_NOMEM;
+}
+
+static void fill(struct infer *in, const struct channel *channel)
+{
+    for (size_t i = 0; i < channel->member.count; i++) {
+        align_item_from(in->join, channel->member.summary,
+                        join_op(in->join, channel->member.summary, channel->member.ops[i]),
+                        &in->items[i]);
+    }
+}
+
+/* ---- units --------------------------------------------------------------------------- */
+
+struct fit {
+    size_t found, possible;
+    double cost;
+};
+
+static bool is_good(const struct fit *fit)
+{
+    return fit->found > 0 && fit->found * 4 >= fit->possible * 3;
+}
+
+/* How well a channel pairs up with the list; in->items and in->positions are left as found. */
+static enum rs_status try_channel(struct infer *in, const struct channel *channel, bool has_clock,
+                                  struct fit *fit_p)
+{
+    const struct align_rules rules = {.kind = ALIGN_COLLECTIVE, .has_clock = has_clock};
+    fill(in, channel);
+    fit_p->possible =
+        in->list.count < channel->member.count ? in->list.count : channel->member.count;
+    return align_find(in->list.items, in->list.count, in->items, channel->member.count, &rules,
+                      in->positions, &fit_p->found, &fit_p->cost);
+}
+
+static bool is_better(const struct fit *a, const struct fit *b)
+{
+    return a->found != b->found ? a->found > b->found : a->cost < b->cost;
+}
+
+static enum rs_status take(struct infer *in, size_t c, uint32_t unit, bool has_clock)
+{
+    struct channel *channel = &in->channels[c];
+    struct fit fit;
+    if (try_channel(in, channel, has_clock, &fit) != RS_OK ||
+        align_merge(&in->list, in->items, channel->member.count, in->positions, in->ids) != RS_OK ||
+        unit_add_member(&in->join->units[unit], &channel->member) != RS_OK) {
+        return RS_NOMEM;
+    }
+    channel->unit = unit;
+    return RS_OK;
+}
+
+/* The free channel of summary s that pairs up best; SIZE_MAX when none does. */
+static enum rs_status best_of(struct infer *in, size_t s, const struct channel *seed,
+                              bool has_clock, size_t *best_p)
+{
+    struct fit best = {0};
+    *best_p = SIZE_MAX;
+    for (size_t c = in->first[s]; c < in->first[s + 1]; c++) {
+        const struct channel *channel = &in->channels[c];
+        struct fit fit;
+        if (channel->unit != UINT32_MAX || channel->class_key != seed->class_key) {
+            continue;
+        }
+        if (try_channel(in, channel, has_clock, &fit) != RS_OK) {
+            return RS_NOMEM;
+        }
+        if (is_good(&fit) && (*best_p == SIZE_MAX || is_better(&fit, &best))) {
+            *best_p = c;
+            best = fit;
+        }
+    }
+    return RS_OK;
+}
+
+static enum rs_status grow_unit(struct infer *in, size_t seed, uint32_t unit)
+{
+    const struct join *join = in->join;
+    const uint32_t home = join->domain[in->channels[seed].member.summary];
+    in->list.count = 0;
+    in->list.next_id = 0;
+    if (take(in, seed, unit, true) != RS_OK) {
+        return RS_NOMEM;
+    }
+    for (int abroad = 0; abroad < 2; abroad++) {
+        if (abroad && join->units[unit].member_count < in->domain_ranks[home]) {
+            break; /* not the group of all ranks here */
+        }
+        for (size_t s = 0; s < join->out->summary_count; s++) {
+            size_t best;
+            if ((join->domain[s] != home) != (abroad != 0) ||
+                s == in->channels[seed].member.summary) {
+                continue;
+            }
+            if (best_of(in, s, &in->channels[seed], !abroad, &best) != RS_OK ||
+                (best != SIZE_MAX && take(in, best, unit, !abroad) != RS_OK)) {
+                return RS_NOMEM;
+            }
+        }
+    }
+    return RS_OK;
+}
+
+static enum rs_status new_unit(struct join *join, uint32_t *unit_p)
+{
+    if (rs_mem_grow((void **)&join->units, &join->unit_capacity, join->unit_count + 1,
+                    sizeof *join->units) != RS_OK) {
+        return RS_NOMEM;
+    }
+    join->units[join->unit_count] = (struct join_unit){.group = RS_NO_GROUP, .is_inferred = true};
+    *unit_p = (uint32_t)join->unit_count++;
+    return RS_OK;
+}
+
+static int compare_seeds(const void *left, const void *right)
+{
+    const struct channel *a = *(struct channel *const *)left, *b = *(struct channel *const *)right;
+    if (a->member.count != b->member.count) {
+        return a->member.count < b->member.count ? 1 : -1;
+    }
+    return (a > b) - (a < b); /* by summary, then as found */
+}
+
+static enum rs_status build_units(struct infer *in)
+{
+    struct channel **seeds = rs_mem_calloc(in->count + 1, sizeof *seeds);
+    enum rs_status status = seeds != NULL ? RS_OK : RS_NOMEM;
+    for (size_t c = 0; c < in->count && status == RS_OK; c++) {
+        seeds[c] = &in->channels[c];
+    }
+    if (status == RS_OK) {
+        qsort(seeds, in->count, sizeof *seeds, compare_seeds);
+    }
+    for (size_t k = 0; k < in->count && status == RS_OK; k++) {
+        uint32_t unit;
+        if (seeds[k]->unit != UINT32_MAX) {
+            continue;
+        }
+        status = new_unit(in->join, &unit);
+        if (status == RS_OK) {
+            status = grow_unit(in, (size_t)(seeds[k] - in->channels), unit);
+        }
+    }
+    rs_mem_free(seeds);
+    return status;
+}
+
+/* ---- ranks left alone ---------------------------------------------------------------- */
+
+/* Pairs up alone with that member, and how closely. */
+static enum rs_status try_pair(struct infer *in, const struct channel *alone,
+                               const struct join_member *member, struct fit *fit_p)
+{
+    const struct channel other = {.member = *member};
+    fill(in, &other);
+    in->list.count = 0;
+    in->list.next_id = 0;
+    for (size_t i = 0; i < member->count; i++) {
+        in->positions[i] = ALIGN_NONE;
+    }
+    if (align_merge(&in->list, in->items, member->count, in->positions, in->ids) != RS_OK) {
+        return RS_NOMEM;
+    }
+    return try_channel(in, alone, true, fit_p);
+}
+
+static struct channel *channel_of(struct infer *in, const struct join_member *member)
+{
+    for (size_t c = in->first[member->summary]; c < in->first[member->summary + 1]; c++) {
+        if (in->channels[c].member.ops == member->ops) {
+            return &in->channels[c];
+        }
+    }
+    return NULL;
+}
+
+/* The member of this unit that pairs up best with a channel left alone; SIZE_MAX when none does, or
+ * when all do (then it lacks feasibility with the unit as a whole, and nobody is to blame). */
+static enum rs_status partner_in(struct infer *in, const struct channel *alone,
+                                 const struct join_unit *unit, size_t *best_p)
+{
+    struct fit best = {0};
+    size_t good = 0;
+    *best_p = SIZE_MAX;
+    for (size_t m = 0; m < unit->member_count; m++) {
+        const struct join_member *member = &unit->members[m];
+        const struct channel *channel = channel_of(in, member);
+        struct fit fit;
+        if (channel == NULL || channel->class_key != alone->class_key ||
+            in->join->domain[member->summary] != in->join->domain[alone->member.summary]) {
+            continue;
+        }
+        if (try_pair(in, alone, member, &fit) != RS_OK) {
+            return RS_NOMEM;
+        }
+        if (is_good(&fit) && fit.possible * 4 >= alone->member.count * 3) {
+            good++;
+            if (*best_p == SIZE_MAX || is_better(&fit, &best)) {
+                *best_p = m;
+                best = fit;
+            }
+        }
+    }
+    if (good == unit->member_count) {
+        *best_p = SIZE_MAX;
+    }
+    return RS_OK;
+}
+
+static enum rs_status rescue(struct infer *in, struct channel *alone)
+{
+    struct join *join = in->join;
+    for (uint32_t u = 0; u < join->unit_count; u++) {
+        struct join_unit *unit = &join->units[u];
+        size_t partner;
+        if (!unit->is_inferred || u == alone->unit || unit->member_count < 3) {
+            continue;
+        }
+        if (partner_in(in, alone, unit, &partner) != RS_OK) {
+            return RS_NOMEM;
+        }
+        if (partner == SIZE_MAX) {
+            continue;
+        }
+        const struct join_member moved = unit->members[partner];
+        struct channel *channel = channel_of(in, &moved);
+        if (unit_add_member(&join->units[alone->unit], &moved) != RS_OK) {
+            return RS_NOMEM;
+        }
+        unit->member_count--;
+        memmove(&unit->members[partner], &unit->members[partner + 1],
+                (unit->member_count - partner) * sizeof *unit->members);
+        channel->unit = alone->unit;
+        return RS_OK;
+    }
+    return RS_OK;
+}
+
+static enum rs_status rescue_all(struct infer *in)
+{
+    for (size_t c = 0; c < in->count; c++) {
+        struct channel *channel = &in->channels[c];
+        if (channel->unit != UINT32_MAX && in->join->units[channel->unit].member_count == 1 &&
+            rescue(in, channel) != RS_OK) {
+            return RS_NOMEM;
+        }
+    }
+    return RS_OK;
+}
+
+/* ---- names --------------------------------------------------------------------------- */
+
+static int compare_members(const void *left, const void *right)
+{
+    const struct join_member *a = left, *b = right;
+    return (a->summary > b->summary) - (a->summary < b->summary);
+}
+
+/* The ranks found are the group. */
+static enum rs_status name_unit(struct infer *in, struct join_unit *unit)
+{
+    struct rs_analysis *out = in->join->out;
+    int32_t *ranks = rs_mem_calloc(unit->member_count + 1, sizeof *ranks);
+    if (ranks == NULL) {
+        return RS_NOMEM;
+    }
+    qsort(unit->members, unit->member_count, sizeof *unit->members, compare_members);
+    for (size_t m = 0; m < unit->member_count; m++) {
+        ranks[m] = out->ranks[unit->members[m].summary].rank;
+    }
+    const enum rs_status status =
+        group_for_ranks(in->join, ranks, unit->member_count, &unit->group);
+    rs_mem_free(ranks);
+    if (status != RS_OK) {
+        return status;
+    }
+    for (size_t m = 0; m < unit->member_count; m++) {
+        const struct join_member *member = &unit->members[m];
+        for (size_t i = 0; i < member->count; i++) {
+            in->join->op_group[in->join->op_base[member->summary] + member->ops[i]] = unit->group;
+        }
+    }
+    return RS_OK;
+}
+
+/* A group of all ranks seen, where the world is larger: the missing ranks may belong to it too. */
+static void widen_world(struct infer *in)
+{
+    struct rs_analysis *out = in->join->out;
+    size_t seen = 0;
+    for (size_t s = 0; s < out->summary_count; s++) {
+        seen += out->ranks[s].takes_part;
+    }
+    for (size_t g = 0; g < out->group_count; g++) {
+        if (out->groups[g].is_inferred && out->groups[g].rank_count == seen &&
+            out->world_size > (int64_t)seen) {
+            out->groups[g].size = out->world_size;
+        }
+    }
+}
+
+/* A channel that pairs up with nobody says nothing about its group. */
+static enum rs_status name_units(struct infer *in, size_t first_unit)
+{
+    for (size_t u = first_unit; u < in->join->unit_count; u++) {
+        struct join_unit *unit = &in->join->units[u];
+        if (unit->member_count < 2) {
+            unit->member_count = 0;
+            continue;
+        }
+        if (name_unit(in, unit) != RS_OK) {
+            return RS_NOMEM;
+        }
+        for (size_t k = first_unit; k < u; k++) {
+            if (in->join->units[k].member_count > 0 && in->join->units[k].group == unit->group) {
+                in->join->out->groups[unit->group].is_ambiguous = true;
+            }
+        }
+    }
+    return RS_OK;
+}
+
+enum rs_status infer_units(struct join *join)
+{
+    struct infer in = {.join = join};
+    const size_t first_unit = join->unit_count;
+    in.first = rs_mem_calloc(join->out->summary_count + 1, sizeof *in.first);
+    in.domain_ranks = rs_mem_calloc(2 * join->out->summary_count + 2, sizeof *in.domain_ranks);
+    enum rs_status status = in.first != NULL && in.domain_ranks != NULL ? RS_OK : RS_NOMEM;
+    if (status == RS_OK) {
+        status = collect_channels(&in);
+    }
+    if (status == RS_OK && in.count > 0) {
+        status = build_units(&in);
+    }
+    if (status == RS_OK && in.count > 0) {
+        status = rescue_all(&in);
+    }
+    if (status == RS_OK) {
+        status = name_units(&in, first_unit);
+        widen_world(&in);
+    }
+    rs_mem_free(in.channels);
+    rs_mem_free(in.first);
+    rs_mem_free(in.domain_ranks);
+    rs_mem_free(in.items);
+    rs_mem_free(in.positions);
+    rs_mem_free(in.ids);
+    align_list_fini(&in.list);
+    return status;
+}
