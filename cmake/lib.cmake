@@ -26,3 +26,10 @@ if(minitrain_sources)
     target_compile_options(minitrain PRIVATE -O3) # it stands for a user's program, in every preset
     set_target_properties(minitrain PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 endif()
+
+# A sanitizer adds libraries of its own, so its builds cannot say what users will link.
+if(RS_TESTS AND NOT RS_SANITIZE)
+    add_test(NAME lint_lib_symbols
+        COMMAND ${PROJECT_SOURCE_DIR}/tests/lint/lib_symbols.sh $<TARGET_FILE:rankscope_shared>)
+    set_tests_properties(lint_lib_symbols PROPERTIES LABELS "lint")
+endif()

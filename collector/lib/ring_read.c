@@ -16,6 +16,7 @@ struct rs_ring_reader {
     struct rs_ring *ring; /* shared */
     const struct rs_slot *slots;
     size_t bytes;
+    bool is_mapped; /* by us */
     uint64_t tail;
     uint64_t bad;
     uint32_t slot_count; /* as checked at opening: the shared one is not looked at again */
@@ -84,6 +85,22 @@ static void copy_header(struct rs_ring_reader *reader)
         reader->tail = head;
 }
 
+enum rs_status rs_ring_reader_over(struct rs_ring *ring, uint64_t bytes,
+                                   struct rs_ring_reader **reader_p, struct rs_err *err)
+{
+    enum rs_status status = check_header(ring, bytes, err);
+    if (status != RS_OK)
+        return status;
+    struct rs_ring_reader *reader = rs_mem_calloc(1, sizeof *reader);
+    if (reader == NULL)
+        return rs_err_set(err, RS_NOMEM, "ring: out of memory");
+    reader->ring = ring;
+    reader->bytes = bytes;
+    copy_header(reader);
+    *reader_p = reader;
+    return RS_OK;
+}
+
 enum rs_status rs_ring_reader_open(int fd, uint64_t bytes, struct rs_ring_reader **reader_p,
                                    struct rs_err *err)
 {
@@ -92,25 +109,15 @@ enum rs_status rs_ring_reader_open(int fd, uint64_t bytes, struct rs_ring_reader
     enum rs_status status = rs_ring_check_memory(fd, bytes, err);
     if (status != RS_OK)
         return status;
-    struct rs_ring_reader *reader = rs_mem_calloc(1, sizeof *reader);
-    if (reader == NULL)
-        return rs_err_set(err, RS_NOMEM, "ring: out of memory");
     void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED) {
-        status = rs_err_errno(err, "ring: cannot map");
-        rs_mem_free(reader);
-        return status;
-    }
-    reader->ring = map;
-    reader->bytes = bytes;
-    status = check_header(map, bytes, err);
-    if (status != RS_OK) {
-        rs_ring_reader_close(&reader);
-        return status;
-    }
-    copy_header(reader);
-    *reader_p = reader;
-    return RS_OK;
+    if (map == MAP_FAILED)
+        return rs_err_errno(err, "ring: cannot map");
+    status = rs_ring_reader_over(map, bytes, reader_p, err);
+    if (status == RS_OK)
+        (*reader_p)->is_mapped = true;
+    else
+        munmap(map, bytes);
+    return status;
 }
 
 void rs_ring_reader_close(struct rs_ring_reader **reader_p)
@@ -119,7 +126,8 @@ void rs_ring_reader_close(struct rs_ring_reader **reader_p)
     *reader_p = NULL;
     if (reader == NULL)
         return;
-    munmap(reader->ring, reader->bytes);
+    if (reader->is_mapped)
+        munmap(reader->ring, reader->bytes);
     rs_mem_free(reader);
 }
 

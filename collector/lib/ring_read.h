@@ -37,6 +37,11 @@ RS_MUST_CHECK enum rs_status rs_ring_check_memory(int fd, uint64_t bytes, struct
  * RS_NOMEM. */
 RS_MUST_CHECK enum rs_status
 rs_ring_reader_open(int fd, uint64_t bytes, struct rs_ring_reader **reader_p, struct rs_err *err);
+/* The same of a ring that this process has mapped itself: keeps a pointer to it. For benches, and
+ * for TSan, which sees no race between two mappings of one file. */
+RS_MUST_CHECK enum rs_status rs_ring_reader_over(struct rs_ring *ring, uint64_t bytes,
+                                                 struct rs_ring_reader **reader_p,
+                                                 struct rs_err *err);
 void rs_ring_reader_close(struct rs_ring_reader **reader_p); /* of NULL is allowed */
 
 /* Hands what is published to `take`, oldest first, at most a ring's length, and gives the room back.

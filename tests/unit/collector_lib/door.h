@@ -92,10 +92,11 @@ static inline ssize_t door_read(struct door *door, void *letter, size_t capacity
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
     ssize_t length = recvmsg(door->fd, &message, flags);
-    if (length > 0) {
-        assert_non_null(CMSG_FIRSTHDR(&message));
-        memcpy(fd_p, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof *fd_p);
-    }
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    if (length > 0 && head == NULL)
+        return -1;
+    if (length > 0)
+        memcpy(fd_p, CMSG_DATA(head), sizeof *fd_p);
     return length;
 }
 

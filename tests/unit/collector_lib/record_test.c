@@ -3,6 +3,7 @@
  * librankscope against a collector of twenty lines, in one process: what is recorded, what is
  * lost, when recording starts and stops. The threads of the last tests give TSan something to look at.
  */
+#include "collector/lib/client_priv.h"
 #include "tests/unit/collector_lib/door.h"
 
 #include <errno.h>
@@ -234,8 +235,8 @@ static void a_full_name_table_gives_0_and_stays_whole(void **state)
     text[sizeof text - 1] = '\0';
     uint32_t count = 0;
     for (int i = 0; i < 400; i++) {
-        snprintf(text, 8, "%07d", i);
-        text[7] = 'x';
+        text[0] = (char)('a' + i / 20);
+        text[1] = (char)('a' + i % 20);
         count += rankscope_name(text, 0) != 0 ? 1 : 0;
     }
     assert_in_range(count, 200, 300);
@@ -411,6 +412,37 @@ static void two_threads_have_two_rings_drained_while_they_run(void **state)
     assert_true(rankscope_lost_count() >= lost);
 }
 
+/* The producer's own mapping, so that TSan watches both ends of every slot. */
+static void one_mapping_read_while_it_is_written(void **state)
+{
+    (void)state;
+    start_recording();
+    uint32_t name = rankscope_name("shared", 0);
+    struct worker worker = {.name = name, .events = 60000};
+    struct audit audit = {0};
+    struct rs_ring_reader *reader = NULL;
+    pthread_t thread;
+    enum rs_status status = RS_OK;
+    uint32_t before = rankscope_priv_client.ring_count;
+    assert_int_equal(pthread_create(&thread, NULL, work, &worker), 0);
+    while (status != RS_END) {
+        rankscope_priv_lock();
+        for (size_t i = 0; i < RS_LIB_MAX_RINGS && reader == NULL; i++) {
+            const struct rankscope_priv_slot *slot = &rankscope_priv_client.slots[i];
+            if (slot->ring != NULL && slot->number >= before)
+                assert_ok(rs_ring_reader_over(slot->ring, slot->bytes, &reader, NULL));
+        }
+        rankscope_priv_unlock();
+        if (reader != NULL)
+            status = rs_ring_drain(reader, audit_record, &audit, NULL);
+        assert_true(status >= 0);
+    }
+    pthread_join(thread, NULL);
+    assert_true(audit.counters > 0);
+    assert_true(audit.counters + rs_ring_lost(reader) >= (uint64_t)worker.events);
+    rs_ring_reader_close(&reader);
+}
+
 static void rings_of_ended_threads_are_given_back(void **state)
 {
     (void)state;
@@ -562,6 +594,7 @@ int main(void)
         TEST(full_ring_counts_its_losses_and_marks_them),
         TEST(nesting_beyond_the_table_is_counted_not_kept),
         TEST(two_threads_have_two_rings_drained_while_they_run),
+        TEST(one_mapping_read_while_it_is_written),
         TEST(rings_of_ended_threads_are_given_back),
         TEST(a_forked_child_is_not_recorded_and_harms_nothing),
         TEST(what_a_killed_process_wrote_and_began_is_there),

@@ -444,6 +444,8 @@ static void send_with(int socket_fd, const void *letter, size_t length, int fd)
         message.msg_control = control.bytes;
         message.msg_controllen = sizeof control.bytes;
         struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+        if (head == NULL)
+            fail();
         head->cmsg_level = SOL_SOCKET;
         head->cmsg_type = SCM_RIGHTS;
         head->cmsg_len = CMSG_LEN(sizeof fd);
