@@ -157,6 +157,20 @@ RS_MUST_CHECK enum rs_status rs_analysis_new(const struct rs_summary *const *sum
                                              struct rs_analysis **analysis_p, struct rs_err *err);
 void rs_analysis_free(struct rs_analysis **analysis_p);
 
+/* What one operation moved over one directed link, message by message: a send with its recv, or a hop
+ * inside a collective. The same messages make rs_job_link. */
+struct rs_job_message {
+    int32_t src, dst;
+    const char *transport; /* lives in a summary; "UNKNOWN" */
+    int64_t bytes;         /* -1 unknown */
+    rs_dur link_ns;        /* what the link took, nobody's lateness in it; -1 unknown */
+};
+typedef enum rs_status rs_analysis_message_fn(void *self, const struct rs_job_message *message);
+/* Calls visit for each, by (src, dst, order); stops at its first failure and returns that. RS_NOMEM. */
+RS_MUST_CHECK enum rs_status rs_analysis_messages(const struct rs_analysis *analysis,
+                                                  size_t op_index, rs_analysis_message_fn *visit,
+                                                  void *self);
+
 /* Sum of Wait of point-to-point rows and batches that belong to step row `step_index` of a summary. */
 rs_dur rs_analysis_p2p_wait(const struct rs_analysis *analysis, size_t summary_index,
                             size_t step_index);

@@ -260,20 +260,49 @@ static enum rs_status sum_links(struct rs_analysis *out, struct link_messages *m
     return status;
 }
 
+/* The messages of one operation; `hops` is scratch. */
+static enum rs_status collect_op(const struct rs_analysis *analysis, size_t op_index,
+                                 struct hops *hops, struct link_messages *messages)
+{
+    const struct rs_job_op *op = &analysis->ops[op_index];
+    enum rs_status status = RS_OK;
+    hops->count = 0;
+    for (size_t r = op->row_first; r < op->row_first + op->row_count && status == RS_OK; r++) {
+        status = add_row(hops, analysis, op, &analysis->rows[r]);
+    }
+    if (status == RS_OK && hops->count > 0) {
+        qsort(hops->items, hops->count, sizeof *hops->items, compare_hops);
+        status = pair_hops(messages, hops, op);
+    }
+    return status;
+}
+
+enum rs_status rs_analysis_messages(const struct rs_analysis *analysis, size_t op_index,
+                                    rs_analysis_message_fn *visit, void *self)
+{
+    struct hops hops = {0};
+    struct link_messages messages = {0};
+    enum rs_status status = collect_op(analysis, op_index, &hops, &messages);
+    for (size_t i = 0; i < messages.count && status == RS_OK; i++) {
+        const struct link_message *m = &messages.items[i];
+        const struct rs_job_message message = {.src = m->src,
+                                               .dst = m->dst,
+                                               .transport = m->transport,
+                                               .bytes = m->bytes,
+                                               .link_ns = m->link_ns};
+        status = visit(self, &message);
+    }
+    rs_mem_free(hops.items);
+    rs_mem_free(messages.items);
+    return status;
+}
+
 enum rs_status links_collect(struct rs_analysis *analysis, struct link_messages *messages)
 {
     struct hops hops = {0};
     enum rs_status status = RS_OK;
     for (size_t i = 0; i < analysis->op_count && status == RS_OK; i++) {
-        const struct rs_job_op *op = &analysis->ops[i];
-        hops.count = 0;
-        for (size_t r = op->row_first; r < op->row_first + op->row_count && status == RS_OK; r++) {
-            status = add_row(&hops, analysis, op, &analysis->rows[r]);
-        }
-        if (status == RS_OK && hops.count > 0) {
-            qsort(hops.items, hops.count, sizeof *hops.items, compare_hops);
-            status = pair_hops(messages, &hops, op);
-        }
+        status = collect_op(analysis, i, &hops, messages);
     }
     rs_mem_free(hops.items);
     if (status == RS_OK && messages->count > 0) {

@@ -265,12 +265,12 @@ static enum rs_status put_link(void *self, const struct matrix_row *link, struct
     put_text(&row, dst);
     put_text(&row, link->entry->transport);
     put_mb(&row, link->entry->bytes);
-    put_ms(&row, link->entry->time, true);
-    put_rate(&row, link->entry->bytes, link->entry->time, true);
+    put_ms(&row, link->entry->time, link->entry->has_time);
+    put_rate(&row, link->entry->bytes, link->entry->time, link->entry->has_time);
     put_text(&row, db->step);
     put_text(&row, db->type);
     put_text(&row, name);
-    put_int(&row, link->entry->item.rank, true);
+    put_int(&row, link->entry->src, true);
     return row_end(db, &row, err);
 }
 

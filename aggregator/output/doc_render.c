@@ -127,11 +127,11 @@ struct layout {
 
 static size_t total_width(const struct layout *layout, size_t columns)
 {
-    size_t total = INDENT;
+    size_t total = 0;
     for (size_t c = 0; c < columns; c++)
         if (layout->is_shown[c])
             total += layout->widths[c] + GAP;
-    return total - GAP;
+    return total;
 }
 
 /* Bars go first when there is not enough room, then columns from the right. */
@@ -177,6 +177,14 @@ static void put_cell(const struct out *out, const struct doc *doc, const struct 
         put_styled(out, cell->style, text, strlen(text));
 }
 
+/* No blanks before a line's end. */
+static void end_row(struct rs_buf *buf)
+{
+    while (buf->length && buf->data[buf->length - 1] == ' ')
+        buf->length--;
+    rs_buf_u8(buf, '\n');
+}
+
 static void put_table(const struct out *out, const struct doc *doc, const struct doc_block *table)
 {
     if (!table->column_count || table->column_count > DOC_COLUMNS_MAX)
@@ -193,10 +201,10 @@ static void put_table(const struct out *out, const struct doc *doc, const struct
         const char *text = doc_string(doc, cell.text);
         const size_t padding = layout.widths[c] - columns_of(text, strlen(text));
         const enum doc_column_kind kind = titles[c].column_kind;
-        put_spaces(out->buf, c == 0 ? INDENT : GAP);
+        put_spaces(out->buf, GAP);
         put_cell(out, doc, &cell, is_title && kind == DOC_BAR ? DOC_LEFT : kind, padding);
         if (c == layout.last)
-            rs_buf_u8(out->buf, '\n');
+            end_row(out->buf);
         else if (kind != DOC_RIGHT)
             put_spaces(out->buf, padding);
     }

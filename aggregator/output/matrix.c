@@ -3,9 +3,8 @@
  * Which operations stand for a link: per (step, group, type, link) the fastest, the middle one and the
  * slowest three by bandwidth, and the total; the official selection, links in global ranks.
  *
- * What an operation moved over a link is known where its hops were recorded, and for a send with its
- * recv. A hop is recorded by both its ends; the receiver's record counts, since a sender is done
- * as soon as its system has taken the bytes.
+ * What an operation moved over a link, and how long the link took, is the analysis' to say
+ * (rs_analysis_messages()): hops where they were recorded, a send with its recv.
  */
 #include "aggregator/output/output_priv.h"
 #include "common/base/mem.h"
@@ -64,41 +63,38 @@ static enum rs_status put_entry(struct entries *entries, struct matrix_entry ent
     return RS_OK;
 }
 
-static const char *transport_of(const struct rs_summary *summary, rs_str id)
-{
-    return id == RS_STR_NONE || id == RS_STR_EMPTY ? "UNKNOWN"
-                                                   : rs_strtab_text(&summary->strings, id);
-}
+/* Messages of one operation -> one entry per link: they come link by link. Unknown bytes say nothing of a
+ * link; an unknown time makes the entry's unknown. */
+struct op_messages {
+    struct entries *entries;
+    size_t first; /* where this operation's entries begin */
+    const char *type;
+    struct comm_item item;
+};
 
-/* The row of a rank in an operation (rows are sorted by rank); NULL when it is not there. */
-static const struct rs_job_row *row_of_rank(const struct rs_analysis *analysis,
-                                            const struct rs_job_op *op, int32_t rank)
+static enum rs_status put_message(void *self, const struct rs_job_message *message)
 {
-    size_t low = op->row_first, high = op->row_first + op->row_count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (analysis->rows[middle].rank < rank)
-            low = middle + 1;
-        else
-            high = middle;
+    struct op_messages *op = self;
+    struct entries *entries = op->entries;
+    if (message->bytes < 0)
+        return RS_OK;
+    struct matrix_entry *last =
+        entries->count > op->first ? &entries->items[entries->count - 1] : NULL;
+    if (last && last->src == message->src && last->dst == message->dst) {
+        last->bytes += message->bytes;
+        last->time += message->link_ns > 0 ? message->link_ns : 0;
+        last->has_time = last->has_time && message->link_ns >= 0;
+        return RS_OK;
     }
-    const bool is_there = low < op->row_first + op->row_count && analysis->rows[low].rank == rank;
-    return is_there ? &analysis->rows[low] : NULL;
-}
-
-/* Did the other end of a link record its hops as their receiver, in the same operation? */
-static bool receiver_recorded(const struct rs_analysis *analysis, const struct rs_job_op *op,
-                              int32_t src, int32_t dst)
-{
-    const struct rs_job_row *row = row_of_rank(analysis, op, dst);
-    if (!row)
-        return false;
-    const struct rs_comm_op *own = comm_op_of(analysis, row);
-    const struct rs_comm_task *tasks = analysis->summaries[row->summary]->tasks + own->task_first;
-    for (uint32_t i = 0; i < own->task_count; i++)
-        if (!tasks[i].is_send && tasks[i].src == src && tasks[i].dst == dst && tasks[i].bytes >= 0)
-            return true;
-    return false;
+    return put_entry(entries,
+                     (struct matrix_entry){.type = op->type,
+                                           .src = message->src,
+                                           .dst = message->dst,
+                                           .transport = message->transport,
+                                           .bytes = message->bytes,
+                                           .time = message->link_ns > 0 ? message->link_ns : 0,
+                                           .has_time = message->link_ns >= 0,
+                                           .item = op->item});
 }
 
 static int compare_ints(int64_t a, int64_t b)
@@ -106,89 +102,9 @@ static int compare_ints(int64_t a, int64_t b)
     return (a > b) - (a < b);
 }
 
-static int by_link(const void *a_, const void *b_)
+static double rate_of(const struct matrix_entry *entry)
 {
-    const struct matrix_entry *a = a_, *b = b_;
-    return a->src != b->src ? compare_ints(a->src, b->src) : compare_ints(a->dst, b->dst);
-}
-
-/* The hops of one row from `first` on become one entry per link. */
-static void merge_hops(struct entries *entries, size_t first)
-{
-    if (entries->count == first)
-        return;
-    qsort(entries->items + first, entries->count - first, sizeof *entries->items, by_link);
-    size_t kept = first;
-    for (size_t i = first + 1; i < entries->count; i++) {
-        struct matrix_entry *last = &entries->items[kept];
-        if (by_link(last, &entries->items[i]) == 0) {
-            last->bytes += entries->items[i].bytes;
-            last->time += entries->items[i].time;
-        } else {
-            entries->items[++kept] = entries->items[i];
-        }
-    }
-    entries->count = kept + 1;
-}
-
-static enum rs_status put_row_hops(const struct rs_analysis *analysis, const struct comm_item *item,
-                                   struct entries *entries)
-{
-    const struct rs_job_row *row = &analysis->rows[item->row];
-    const struct rs_summary *summary = analysis->summaries[row->summary];
-    const struct rs_comm_op *own = comm_op_of(analysis, row);
-    const size_t first = entries->count;
-    int32_t asked_src = -1, asked_dst = -1; /* hops of a ring ask about one link again and again */
-    bool answer = false;
-    for (uint32_t i = 0; i < own->task_count; i++) {
-        const struct rs_comm_task *task = &summary->tasks[own->task_first + i];
-        if (task->bytes < 0 || task->src < 0 || task->dst < 0)
-            continue;
-        if (task->is_send && (task->src != asked_src || task->dst != asked_dst)) {
-            asked_src = task->src;
-            asked_dst = task->dst;
-            answer = receiver_recorded(analysis, &analysis->ops[item->op], asked_src, asked_dst);
-        }
-        if (task->is_send && answer)
-            continue;
-        const struct matrix_entry hop = {.type = official_type((enum rs_op_type)item->type),
-                                         .src = task->src,
-                                         .dst = task->dst,
-                                         .transport = transport_of(summary, task->transport),
-                                         .bytes = task->bytes,
-                                         .time = task->end - task->start,
-                                         .item = *item};
-        if (put_entry(entries, hop) != RS_OK)
-            return RS_NOMEM;
-    }
-    merge_hops(entries, first);
-    return RS_OK;
-}
-
-/* A send with its recv and no hops of their own: the receiver's transfer, else the sender's. */
-static enum rs_status put_pair(const struct rs_analysis *analysis, const struct comm_item *item,
-                               struct entries *entries)
-{
-    const struct rs_job_op *op = &analysis->ops[item->op];
-    const struct rs_job_row *rows = analysis->rows + op->row_first;
-    if (item->type != RS_OP_SEND || !op->is_matched || op->row_count != 2 || !op->has_wait)
-        return RS_OK;
-    const struct rs_job_row *send = &analysis->rows[item->row];
-    const struct rs_job_row *recv = send == rows ? rows + 1 : rows;
-    const struct rs_comm_op *sent = comm_op_of(analysis, send), *got = comm_op_of(analysis, recv);
-    const int64_t bytes = got->bytes >= 0 ? got->bytes : sent->bytes;
-    const struct rs_job_row *timed = recv->has_transfer ? recv : send;
-    if (bytes < 0 || !timed->has_transfer || got->type != RS_OP_RECV)
-        return RS_OK;
-    const struct rs_summary *summary = analysis->summaries[send->summary];
-    return put_entry(entries,
-                     (struct matrix_entry){.type = official_type(RS_OP_SEND),
-                                           .src = send->rank,
-                                           .dst = recv->rank,
-                                           .transport = transport_of(summary, sent->transport),
-                                           .bytes = bytes,
-                                           .time = timed->transfer,
-                                           .item = *item});
+    return entry->has_time && entry->time > 0 ? (double)entry->bytes / (double)entry->time : 0;
 }
 
 /* By type, link, bandwidth descending, operation. */
@@ -202,8 +118,7 @@ static int by_link_and_rate(const void *a_, const void *b_)
         return compare_ints(a->src, b->src);
     if (a->dst != b->dst)
         return compare_ints(a->dst, b->dst);
-    const double x = a->time > 0 ? (double)a->bytes / (double)a->time : 0;
-    const double y = b->time > 0 ? (double)b->bytes / (double)b->time : 0;
+    const double x = rate_of(a), y = rate_of(b);
     if (x < y || x > y)
         return x < y ? 1 : -1;
     return a->item.row < b->item.row ? -1 : a->item.row > b->item.row;
@@ -252,6 +167,7 @@ static bool select_entry(const struct entries *entries, size_t first, size_t cou
     for (size_t i = 1; selection == SELECT_TOTAL && i < count; i++) {
         entry_p->bytes += entries->items[first + i].bytes;
         entry_p->time += entries->items[first + i].time;
+        entry_p->has_time = entry_p->has_time && entries->items[first + i].has_time;
     }
     return true;
 }
@@ -301,6 +217,16 @@ struct collector {
     char hash[COMM_HASH_BYTES]; /* of the group whose entries are held; "" none */
 };
 
+/* The row that gives an operation its name and rank: a pair's send, else the lowest rank's. */
+static size_t speaker_of(const struct rs_analysis *analysis, size_t op_index)
+{
+    const struct rs_job_op *op = &analysis->ops[op_index];
+    for (size_t r = op->row_first; r < op->row_first + op->row_count; r++)
+        if (comm_op_of(analysis, &analysis->rows[r])->type == RS_OP_SEND)
+            return r;
+    return op->row_first;
+}
+
 static enum rs_status collect(void *self, const struct comm_item *item, const char *hash,
                               struct rs_err *err)
 {
@@ -311,10 +237,14 @@ static enum rs_status collect(void *self, const struct comm_item *item, const ch
             return status;
         (void)snprintf(c->hash, sizeof c->hash, "%s", hash);
     }
-    const struct rs_job_row *row = &c->analysis->rows[item->row];
-    const enum rs_status status = comm_op_of(c->analysis, row)->task_count
-                                      ? put_row_hops(c->analysis, item, &c->entries)
-                                      : put_pair(c->analysis, item, &c->entries);
+    /* Every row of an operation comes by; its first row (the sender's, of a pair) speaks for all. */
+    if (item->row != speaker_of(c->analysis, item->op))
+        return RS_OK;
+    struct op_messages op = {.entries = &c->entries,
+                             .first = c->entries.count,
+                             .type = official_type((enum rs_op_type)item->type),
+                             .item = *item};
+    const enum rs_status status = rs_analysis_messages(c->analysis, item->op, put_message, &op);
     return status == RS_OK ? RS_OK : rs_err_set(err, status, "no memory for the links of a step");
 }
 
@@ -362,10 +292,10 @@ static enum rs_status write_row(void *self, const struct matrix_row *row, struct
     rs_json_out_number(json, text);
     rs_json_out_key(json, "Transit Time(ms)");
     unit_ms(text, row->entry->time);
-    rs_json_out_number(json, text);
+    rs_json_out_number(json, row->entry->has_time ? text : "null");
     rs_json_out_key(json, "Bandwidth(GB/s)");
     unit_gb_per_s(text, row->entry->bytes, row->entry->time);
-    rs_json_out_number(json, row->entry->time > 0 ? text : "null");
+    rs_json_out_number(json, row->entry->has_time && row->entry->time > 0 ? text : "null");
     if (row->has_name) {
         comm_item_name(w->analysis, &row->entry->item, row->hash, name);
         rs_json_out_key(json, "Op Name");

@@ -142,7 +142,8 @@ struct matrix_entry {
     const char *transport;
     int64_t bytes;
     rs_dur time;
-    struct comm_item item; /* whose name it bears */
+    bool has_time;
+    struct comm_item item; /* whose name and rank it bears */
 };
 
 struct matrix_row {

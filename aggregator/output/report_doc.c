@@ -12,7 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FINDINGS_SHOWN = 8, RANKS_SHOWN = 16, LINKS_SHOWN = 8, LIST_SHOWN = 12, BAR_WIDTH = 24 };
+enum {
+    FINDINGS_SHOWN = 8,
+    RANKS_SHOWN = 16,
+    LINKS_SHOWN = 8,
+    LIST_SHOWN = 12,
+    BAR_WIDTH = 24,
+    RANK_BAR_WIDTH = 20
+};
 
 static const char *plural(int64_t count, const char *one, const char *many)
 {
@@ -87,11 +94,11 @@ static void put_findings(struct doc *doc, const struct report *report)
         unit_people_time(step, analysis->mean_step_ns);
         if (analysis->mean_step_ns > 0)
             (void)snprintf(cost, sizeof cost,
-                           "It costs %s per step, %.1f %% of a step of %s (%s, %s).", time,
-                           finding->share * 100, step, rs_finding_kind_text(finding->kind),
+                           "It costs %s per step, %.1f %% of a step of %s (%s, confidence %s).",
+                           time, finding->share * 100, step, rs_finding_kind_text(finding->kind),
                            rs_confidence_text(finding->confidence));
         else
-            (void)snprintf(cost, sizeof cost, "It costs %s per step (%s, %s).", time,
+            (void)snprintf(cost, sizeof cost, "It costs %s per step (%s, confidence %s).", time,
                            rs_finding_kind_text(finding->kind),
                            rs_confidence_text(finding->confidence));
         doc_finding(doc, i + 1, headline, cost);
@@ -210,7 +217,7 @@ static void put_rank_row(struct doc *doc, const struct report_mean *mean, rs_dur
         doc_cell(doc, values[i] ? DOC_PLAIN : DOC_DIM, "%s", values[i] ? time : "-");
     }
     const int64_t pieces[] = {values[1], values[2], values[3], values[4] + idle};
-    doc_bar(doc, BAR_WIDTH, "CXMI", pieces, longest);
+    doc_bar(doc, RANK_BAR_WIDTH, "CXMI", pieces, longest);
 }
 
 static bool has_devices(const struct report *report)
@@ -403,9 +410,8 @@ static void put_partial(struct doc *doc, const struct report *report)
         if (!trace->is_partial)
             continue;
         told++;
-        doc_bullet(doc, "Rank %" PRId32 " is partial: its recording is cut or damaged%s.",
-                   trace->rank,
-                   trace->has_time_base ? "" : " and has lost its time base, so it is not matched");
+        doc_bullet(doc, "Rank %" PRId32 " is partial: its recording is cut or damaged.",
+                   trace->rank);
     }
     if (report->partial_rank_count > told)
         doc_bullet(doc, "%zu more ranks are partial, see manifest.json.",
@@ -435,6 +441,7 @@ static void put_ranks_missing(struct doc *doc, const struct rs_analysis *analysi
                    analysis->world_size);
 }
 
+/* What the analysis itself tells (unmatched, unfinished, clocks) comes with its notes. */
 static void put_operations(struct doc *doc, const struct report *report)
 {
     if (report->ops_partial)
@@ -443,24 +450,12 @@ static void put_operations(struct doc *doc, const struct report *report)
                    " matched operations lack members: their waits are lower "
                    "bounds, nobody is called last.",
                    report->ops_partial, report->ops_matched);
-    if (report->ops_unmatched)
-        doc_bullet(doc,
-                   "%" PRId64
-                   " %s no counterpart on another rank and %s unmatched in collectives.csv.",
-                   report->ops_unmatched,
-                   plural(report->ops_unmatched, "operation has", "operations have"),
-                   plural(report->ops_unmatched, "is", "are"));
     if (report->ops_without_wait)
         doc_bullet(doc,
                    "%" PRId64 " %s ranks that share no clock: waits and last arrivers are unknown "
                    "there (--assume-common-clock overrides).",
                    report->ops_without_wait,
                    plural(report->ops_without_wait, "operation joins", "operations join"));
-    if (report->rows_unfinished)
-        doc_bullet(
-            doc, "%" PRId64 " %s when the recording stopped: their transfer is unknown.",
-            report->rows_unfinished,
-            plural(report->rows_unfinished, "operation was running", "operations were running"));
     if (report->rows_without_bytes)
         doc_bullet(doc,
                    "Message sizes are unknown for %" PRId64 " of %" PRId64
@@ -498,9 +493,6 @@ static void put_known(struct doc *doc, const struct report *report)
     put_partial(doc, report);
     put_operations(doc, report);
     put_drops(doc, report);
-    if (analysis->one_clock && analysis->clock_was_assumed && analysis->summary_count > 1)
-        doc_bullet(doc,
-                   "All ranks are taken to share one clock; the recording does not say so itself.");
     for (size_t i = 0; i < analysis->note_count; i++)
         doc_bullet(doc, "%s", analysis->notes[i]);
 }

@@ -194,13 +194,13 @@ static void matrix_counts_each_hop_once(void **state)
     (void)state;
     struct rs_buf buf = slurp(folder, "communication_matrix.json");
     const char *text = rs_buf_text(&buf);
-    /* 0 -> 1 from its receiver (4 us), 1 -> 0 from its sender (0.5 us) */
+    /* 0 -> 1 from both ends (the receiver's 4 us count), 1 -> 0 from one end only: no time */
     assert_contains(text, "\"collective\":{\"allreduce-top1@" GROUP_HASH "\":{"
                           "\"0-1\":{\"Transport Type\":\"TCP\",\"Transit Size(MB)\":2,"
                           "\"Transit Time(ms)\":0.004,\"Bandwidth(GB/s)\":500,"
                           "\"Op Name\":\"all_reduce__" GROUP_LAST "_0_1\"},"
                           "\"1-0\":{\"Transport Type\":\"TCP\",\"Transit Size(MB)\":2,"
-                          "\"Transit Time(ms)\":0.0005,\"Bandwidth(GB/s)\":4000,");
+                          "\"Transit Time(ms)\":null,\"Bandwidth(GB/s)\":null,");
     assert_contains(text,
                     "\"allreduce-total@" GROUP_HASH "\":{\"0-1\":{\"Transport Type\":\"TCP\","
                     "\"Transit Size(MB)\":2,\"Transit Time(ms)\":0.004,\"Bandwidth(GB/s)\":500}");
@@ -358,8 +358,9 @@ static void the_first_lines_name_the_culprit(void **state)
     const char *culprit = strstr(text, "Rank 1 is slow");
     assert_non_null(culprit);
     assert_true(culprit - text < 200);
-    assert_contains(text,
-                    "It costs 3.00 us per step, 3.0 % of a step of 100 us (slow_rank, exact).");
+    assert_contains(
+        text,
+        "It costs 3.00 us per step, 3.0 % of a step of 100 us (slow_rank, confidence exact).");
     assert_contains(text, fixture_evidence);
     assert_contains(text, "1 of 3 ranks were not seen: 2.");
     assert_contains(text, "0 -> 1");

@@ -208,6 +208,7 @@ static void fixture_join(struct fixture *f)
                                        .ops_last = 1,
                                        .caused_wait = 3000,
                                        .own_wait = 1500,
+                                       .step_base = 1,
                                        .p2p_wait = 1500,
                                        .takes_part = true};
     f->links[0] = (struct rs_job_link){.src = 0,
