@@ -45,7 +45,10 @@ enum rs_status rs_file_read(const char *path, size_t limit_bytes, struct rs_buf 
             err->status = RS_NOTFOUND;
         return missing ? RS_NOTFOUND : status;
     }
+    const size_t before = buf->length;
     const enum rs_status status = read_all(fd, path, limit_bytes, buf, err);
+    if (status != RS_OK)
+        buf->length = before; /* what was read in vain */
     (void)close(fd);
     return status;
 }

@@ -13,7 +13,7 @@
  *       lane 1  host    pid 542 tid 639
  *       lane 2  device  device 2 stream 0    (a trace's pid 2 tid 0)
  *
- * Invariants (rs_batch_check() tells which one is broken):
+ * Invariants (rs_batch_check() tells which of the first four is broken):
  *  1. every column holds `count` entries; capacity >= count.
  *  2. end >= start for every row; an instant has end == start.
  *  3. name, category and every other rs_str is an id of the batch's string table.
@@ -163,7 +163,8 @@ RS_MUST_CHECK enum rs_status rs_batch_comm(struct rs_batch *batch, size_t row,
 RS_MUST_CHECK enum rs_status rs_batch_extra(struct rs_batch *batch, size_t row, const char *text,
                                             size_t length);
 
-/* Tests the five invariants; RS_FORMAT with a sentence that names row and column. */
+/* Tests the invariants 1 to 4, those that memory rests on (5 is a promise of sources); RS_FORMAT with a
+ * sentence that names row and column. */
 RS_MUST_CHECK enum rs_status rs_batch_check(const struct rs_batch *batch, struct rs_err *err);
 
 /* The lane with these coordinates, added when new. */

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checksums against published values; files whole or not at all. */
+#include "common/base/digest.h"
+#include "common/base/file.h"
+#include "common/base/mem.h"
+#include "tests/support/rs_test.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    (void)snprintf(folder, sizeof folder, "/tmp/rs_file_test_XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char path[512];
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe): one thread */
+        (void)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (entry->d_name[0] != '.' && unlink(path) != 0)
+            (void)rmdir(path);
+    }
+    if (dir)
+        (void)closedir(dir);
+    return rmdir(folder);
+}
+
+static size_t files_in_folder(void)
+{
+    size_t count = 0;
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    while ((entry = readdir(dir))) /* NOLINT(concurrency-mt-unsafe): one thread */
+        count += entry->d_name[0] != '.';
+    (void)closedir(dir);
+    return count;
+}
+
+/* The polynomial's definition, bit by bit. */
+static uint32_t crc_by_definition(const uint8_t *data, size_t length)
+{
+    uint32_t crc = UINT32_MAX;
+    for (size_t i = 0; i < length; i++) {
+        crc ^= data[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = (crc >> 1) ^ (crc & 1 ? 0x82f63b78u : 0);
+    }
+    return ~crc;
+}
+
+static void crc32c_gives_the_values_of_rfc_3720(void **state)
+{
+    (void)state;
+    uint8_t bytes[32] = {0};
+    assert_int_equal(rs_crc32c(0, bytes, 32), 0x8a9136aa);
+    memset(bytes, 0xff, 32);
+    assert_int_equal(rs_crc32c(0, bytes, 32), 0x62a8ab43);
+    for (uint8_t i = 0; i < 32; i++)
+        bytes[i] = i;
+    assert_int_equal(rs_crc32c(0, bytes, 32), 0x46dd794e);
+    assert_int_equal(rs_crc32c(0, "123456789", 9), 0xe3069283);
+}
+
+static void crc32c_at_any_length_and_place_is_the_definition(void **state)
+{
+    (void)state;
+    uint8_t bytes[128];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 151 + 7);
+    for (size_t from = 0; from < 9; from++) {
+        for (size_t length = 0; from + length <= sizeof bytes; length++) {
+            const uint32_t whole = rs_crc32c(0, bytes + from, length);
+            assert_int_equal(whole, crc_by_definition(bytes + from, length));
+            const uint32_t half = rs_crc32c(0, bytes + from, length / 2);
+            assert_int_equal(rs_crc32c(half, bytes + from + length / 2, length - length / 2),
+                             whole);
+        }
+    }
+}
+
+static void sha256_gives_the_values_of_fips_180(void **state)
+{
+    (void)state;
+    char hex[RS_SHA256_HEX_BYTES];
+    char path[128];
+    assert_ok(rs_sha256_hex("abc", 3, hex));
+    assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    assert_ok(rs_sha256_hex("", 0, hex));
+    assert_string_equal(hex, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    (void)snprintf(path, sizeof path, "%s/abc", folder);
+    assert_ok(rs_file_replace(path, "abc", 3, false, NULL));
+    assert_ok(rs_sha256_file(path, hex, NULL));
+    assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    struct rs_err err = {0};
+    assert_status(rs_sha256_file("/nonexistent/x", hex, &err), RS_IO);
+    assert_non_null(strstr(err.text, "/nonexistent/x"));
+}
+
+static void a_file_is_replaced_whole_and_leaves_nothing_beside_it(void **state)
+{
+    (void)state;
+    char path[128];
+    struct rs_buf buf = {0};
+    (void)snprintf(path, sizeof path, "%s/file", folder);
+    assert_ok(rs_file_replace(path, "old", 3, false, NULL));
+    assert_ok(rs_file_replace(path, "newer", 5, true, NULL));
+    rs_buf_string(&buf, ">");
+    assert_ok(rs_file_read(path, 5, &buf, NULL));
+    assert_string_equal(rs_buf_text(&buf), ">newer");
+    assert_int_equal(files_in_folder(), 1);
+    rs_buf_fini(&buf);
+}
+
+static void a_failed_replace_leaves_the_old_file_and_no_temporary(void **state)
+{
+    (void)state;
+    char path[128];
+    struct rs_err err = {0};
+    (void)snprintf(path, sizeof path, "%s/taken", folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_status(rs_file_replace(path, "x", 1, false, &err), RS_IO);
+    assert_non_null(strstr(err.text, "rename"));
+    assert_int_equal(files_in_folder(), 1);
+    assert_status(rs_file_replace("/nonexistent/x", "x", 1, false, &err), RS_IO);
+}
+
+static void reading_says_what_is_missing_and_what_is_too_long(void **state)
+{
+    (void)state;
+    char path[128];
+    struct rs_buf buf = {0};
+    struct rs_err err = {0};
+    rs_buf_string(&buf, "before");
+    (void)snprintf(path, sizeof path, "%s/none", folder);
+    assert_status(rs_file_read(path, 10, &buf, &err), RS_NOTFOUND);
+    assert_int_equal(err.status, RS_NOTFOUND);
+    assert_ok(rs_file_replace(path, "0123456789", 10, false, NULL));
+    assert_status(rs_file_read(path, 9, &buf, &err), RS_LIMIT);
+    assert_string_equal(rs_buf_text(&buf), "before");
+    assert_status(rs_file_read(folder, 10, &buf, &err), RS_IO);
+    rs_buf_fini(&buf);
+}
+
+static void folders_are_made_with_their_parents(void **state)
+{
+    (void)state;
+    char path[128], deep[256];
+    struct stat info;
+    struct rs_err err = {0};
+    (void)snprintf(path, sizeof path, "%s/a", folder);
+    (void)snprintf(deep, sizeof deep, "%s/b/", path);
+    assert_ok(rs_file_make_dirs(deep, 0700, NULL));
+    assert_ok(rs_file_make_dirs(deep, 0700, NULL));
+    assert_int_equal(stat(deep, &info), 0);
+    assert_true(S_ISDIR(info.st_mode));
+    assert_int_equal(rmdir(deep), 0);
+    assert_int_equal(rmdir(path), 0);
+    assert_ok(rs_file_replace(path, "x", 1, false, NULL));
+    assert_true(rs_file_make_dirs(path, 0700, &err) < 0);
+    assert_ok(rs_file_sync_dir(folder, NULL));
+    assert_status(rs_file_sync_dir(path, NULL), RS_IO);
+}
+
+static void joined_paths_have_one_slash(void **state)
+{
+    (void)state;
+    char *path = rs_file_join("a/", "b");
+    assert_string_equal(path, "a/b");
+    rs_mem_free(path);
+    path = rs_file_join("a", "b");
+    assert_string_equal(path, "a/b");
+    rs_mem_free(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(crc32c_gives_the_values_of_rfc_3720),
+        cmocka_unit_test(crc32c_at_any_length_and_place_is_the_definition),
+        cmocka_unit_test_setup_teardown(sha256_gives_the_values_of_fips_180, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_file_is_replaced_whole_and_leaves_nothing_beside_it,
+                                        make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(a_failed_replace_leaves_the_old_file_and_no_temporary,
+                                        make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(reading_says_what_is_missing_and_what_is_too_long,
+                                        make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(folders_are_made_with_their_parents, make_folder,
+                                        remove_folder),
+        cmocka_unit_test(joined_paths_have_one_slash),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
