@@ -17,6 +17,7 @@ static const struct verb {
     {"analyse", rs_cmd_analyse,
      "join per-rank profiles that lie on this machine: tables and a report"},
     {"report", rs_cmd_report, "the same tables and report from a capture of the aggregator"},
+    {"recipe", rs_cmd_recipe, "official cluster tables from the databases of Ascend ranks"},
 };
 
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
