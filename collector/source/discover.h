@@ -34,6 +34,7 @@ struct rs_input {
     const char
         *relative; /* behind the PATH argument that led here, inside `path`; = name for a file */
     int64_t size_bytes;
+    int64_t modified_ns; /* of the file, Unix epoch */
     enum rs_input_state state;
     char *reason; /* sentence for skipped, failed and partial; NULL when there is nothing to say */
     bool is_mapped; /* the map has a line for it: `rank` is settled before reading */
@@ -53,23 +54,18 @@ struct rs_input {
 
 struct rs_inputs {
     struct rs_input *items; /* by path bytes */
-    size_t count;
-    size_t capacity;
+    size_t count, capacity;
     char *
         *told; /* sentences for the person: assumed ranks, missing ranks, conflicts, mixed worlds */
-    size_t told_count;
-    size_t told_capacity;
-    char **patterns; /* further --rank-from patterns */
-    size_t pattern_count;
-    size_t pattern_capacity;
-    bool is_single; /* exactly one candidate was found */
+    size_t told_count, told_capacity;
+    char **patterns; /* --rank-from */
+    size_t pattern_count, pattern_capacity;
 };
 
 struct rs_discover_options {
     const char *rank_map_path; /* --rank-map FILE, or NULL */
-    const char *const
-        *rank_from; /* --rank-from PATTERN, text before the number: "node-"; may hold one '*'
-                                   * where the number stands: "host*-gpu" */
+    /* --rank-from PATTERN: the text before the number ("node-"), or with one '*' where it stands ("host*-gpu") */
+    const char *const *rank_from;
     size_t rank_from_count;
 };
 
@@ -80,10 +76,10 @@ RS_MUST_CHECK enum rs_status rs_discover(const char *const *paths, size_t path_c
                                          struct rs_inputs *inputs_p, struct rs_err *err);
 void rs_inputs_fini(struct rs_inputs *inputs); /* of a zeroed struct is allowed */
 
-/* What reading the candidate gave. `status` and `failure` (its sentence) are rs_kineto_read()'s; `info` is
- * stream->info with strings of `strings`; first and last are of the events as poured, relative to
- * info->base_ns (the base is added here). Copies what it needs. Different inputs may be recorded by
- * different threads at the same time. RS_NOMEM. */
+/* What reading the candidate gave. `status` and `failure` (its sentence, may be NULL) are rs_kineto_read()'s; `info` is
+ * stream->info with strings of `strings` (both may be NULL on failure); first and last are those of the events as
+ * poured: the base is added here. Copies what it needs. Different inputs may be recorded by different
+ * threads at the same time. RS_NOMEM. */
 struct rs_input_result {
     enum rs_status status;
     const struct rs_err *failure;
@@ -94,13 +90,15 @@ struct rs_input_result {
 RS_MUST_CHECK enum rs_status rs_input_record(struct rs_input *input,
                                              const struct rs_input_result *result);
 
-/* Settles rank, rank_source and cycle of all inputs that were read, turns those that are no rank into skipped ones
- * and fills `told`. RS_OK, or RS_INVALID: an input with events has no rank (the sentence names it and
+/* Settles rank, rank_source and cycle of all inputs that were read, turns those that are no rank or were replaced into
+ * skipped ones and fills `told`. Of a
+ * truncated file without any event nothing is left: it has failed. RS_OK, or RS_INVALID: an input with events has no rank (the sentence names it and
  * what to give). RS_NOMEM. */
 RS_MUST_CHECK enum rs_status rs_inputs_resolve(struct rs_inputs *inputs, struct rs_err *err);
 
-/* The rank in a file name: the number right after `rank`, `worker` or `device` (any case) with '_', '-' or
- * nothing between, or where a pattern says; -1 when there is none or several differ. */
-int32_t rs_rank_of_name(const char *name, const char *const *patterns, size_t pattern_count);
+/* The rank in a file's name. Patterns first, anywhere in `relative` (a path is allowed); then, in its base name,
+ * the number right after `rank`, else `worker`, else `device` (any case, as a word's end) with '_', '-' or nothing between. -1 when
+ * there is none, or when the same word or pattern gives two different ones. */
+int32_t rs_rank_of_name(const char *relative, const char *const *patterns, size_t pattern_count);
 
 #endif

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding inputs: walk the paths, look at the first bytes of what is there.
+ */
+#include "collector/source/discover.h"
+
+#include "collector/source/discover_priv.h"
+#include "collector/source/inflate.h"
+#include "common/base/file.h"
+#include "common/base/mem.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { SNIFF_BYTES = 64 * 1024, INPUTS_MAX = 1024 * 1024, SENTENCE_BYTES = 1024 };
+
+const char *rs_input_state_text(enum rs_input_state state)
+{
+    switch (state) {
+    case RS_INPUT_CANDIDATE:
+        return "candidate";
+    case RS_INPUT_WHOLE:
+        return "whole";
+    case RS_INPUT_PARTIAL:
+        return "partial";
+    case RS_INPUT_SKIPPED:
+        return "skipped";
+    case RS_INPUT_FAILED:
+        return "failed";
+    }
+    return "?";
+}
+
+enum rs_status inputs_tell(struct rs_inputs *inputs, const char *format, ...)
+{
+    char text[SENTENCE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    const enum rs_status status = rs_mem_grow((void **)&inputs->told, &inputs->told_capacity,
+                                              inputs->told_count + 1, sizeof *inputs->told);
+    if (status != RS_OK)
+        return status;
+    char *copy = rs_mem_strdup(text);
+    if (!copy)
+        return RS_NOMEM;
+    inputs->told[inputs->told_count++] = copy;
+    return RS_OK;
+}
+
+enum rs_status input_set(struct rs_input *input, enum rs_input_state state, const char *format, ...)
+{
+    char text[SENTENCE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    char *copy = rs_mem_strdup(text);
+    if (!copy)
+        return RS_NOMEM;
+    rs_mem_free(input->reason);
+    input->reason = copy;
+    input->state = state;
+    return RS_OK;
+}
+
+/* --- is it a profile? ----------------------------------------------------------------------------------- */
+
+static bool ends_with(const char *name, const char *tail)
+{
+    const size_t length = strlen(name);
+    const size_t tail_length = strlen(tail);
+    return length >= tail_length && strcmp(name + length - tail_length, tail) == 0;
+}
+
+/* Names that Kineto and its callers give. */
+static bool is_trace_name(const char *name)
+{
+    return ends_with(name, ".json") || ends_with(name, ".json.gz") ||
+           ends_with(name, ".json.tmp") || ends_with(name, ".json.gz.tmp");
+}
+
+static bool has_hint(const char *text, size_t length)
+{
+    static const char *const hints[] = {"\"traceEvents\"", "\"schemaVersion\"",
+                                        "\"deviceProperties\"", "\"distributedInfo\"",
+                                        "\"baseTimeNanoseconds\""};
+    for (size_t i = 0; i < sizeof hints / sizeof hints[0]; i++) {
+        if (memmem(text, length, hints[i], strlen(hints[i])))
+            return true;
+    }
+    return false;
+}
+
+static enum rs_status judge_text(struct rs_input *input, const char *text, size_t length,
+                                 bool is_all)
+{
+    const char *end = text + length;
+    if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+        text += 3;
+    while (text < end && strchr(" \t\r\n", *text) && *text)
+        text++;
+    const bool is_trace = is_trace_name(input->name);
+    if (text == end)
+        return is_trace ? RS_OK : input_set(input, RS_INPUT_SKIPPED, "it is empty");
+    if (*text != '{')
+        return input_set(input, RS_INPUT_SKIPPED, "it is no JSON object, so no profile");
+    if (has_hint(text, (size_t)(end - text)))
+        return RS_OK;
+    while (end > text && (unsigned char)end[-1] <= ' ')
+        end--;
+    const bool is_closed = end[-1] == '}';
+    if ((is_all && is_closed) || !is_trace)
+        return input_set(input, RS_INPUT_SKIPPED, "it is JSON without trace events, so no profile");
+    return RS_OK;
+}
+
+/* Looks into the file; a candidate stays one only if it may be a profile. */
+static enum rs_status sniff(struct rs_input *input)
+{
+    struct input file;
+    struct rs_err err = {0};
+    enum rs_status status = input_open(&file, input->path, &err);
+    if (status == RS_NOMEM)
+        return status;
+    if (status != RS_OK)
+        return input_set(input, RS_INPUT_FAILED, "%s", err.text);
+    char *text = rs_mem_calloc(SNIFF_BYTES, 1);
+    size_t length = 0;
+    status = text ? input_read(&file, text, SNIFF_BYTES, &length, &err) : RS_NOMEM;
+    if (status == RS_OK && file.trouble[0] && !length && !is_trace_name(input->name))
+        status = input_set(input, RS_INPUT_SKIPPED, "%s", file.trouble);
+    else if (status == RS_OK)
+        status = judge_text(input, text, length, length < SNIFF_BYTES && !file.trouble[0]);
+    else if (status != RS_NOMEM)
+        status = input_set(input, RS_INPUT_FAILED, "%s: %s", input->path, err.text);
+    rs_mem_free(text);
+    input_close(&file);
+    return status;
+}
+
+/* --- the walk ------------------------------------------------------------------------------------------- */
+
+static enum rs_status add_input(struct rs_inputs *inputs, const char *path, size_t prefix,
+                                const struct stat *about)
+{
+    if (inputs->count >= INPUTS_MAX)
+        return RS_LIMIT;
+    enum rs_status status = rs_mem_grow((void **)&inputs->items, &inputs->capacity,
+                                        inputs->count + 1, sizeof *inputs->items);
+    if (status != RS_OK)
+        return status;
+    char *copy = rs_mem_strdup(path);
+    if (!copy)
+        return RS_NOMEM;
+    const char *slash = strrchr(copy, '/');
+    struct rs_input *input = &inputs->items[inputs->count++];
+    *input = (struct rs_input){
+        .path = copy,
+        .name = slash ? slash + 1 : copy,
+        .size_bytes = about->st_size,
+        .modified_ns = (int64_t)about->st_mtim.tv_sec * 1000000000 + about->st_mtim.tv_nsec,
+        .state = RS_INPUT_CANDIDATE,
+        .metadata_rank = -1,
+        .world_size = -1,
+        .rank = -1,
+        .rank_source = RS_RANK_UNKNOWN,
+    };
+    input->relative = prefix ? copy + prefix : input->name;
+    return sniff(input);
+}
+
+static enum rs_status walk_dir(struct rs_inputs *inputs, const char *path, size_t prefix,
+                               unsigned depth, struct rs_err *err);
+
+static enum rs_status walk_entry(struct rs_inputs *inputs, const char *path, size_t prefix,
+                                 unsigned depth, struct rs_err *err)
+{
+    struct stat about;
+    if (lstat(path, &about) < 0)
+        return RS_OK; /* gone since it was listed */
+    if (S_ISREG(about.st_mode))
+        return add_input(inputs, path, prefix, &about);
+    if (!S_ISDIR(about.st_mode))
+        return RS_OK;
+    if (depth >= RS_DISCOVER_DEPTH)
+        return inputs_tell(inputs, "%s lies deeper than %d folders and was not searched", path,
+                           RS_DISCOVER_DEPTH);
+    return walk_dir(inputs, path, prefix, depth + 1, err);
+}
+
+static enum rs_status walk_dir(struct rs_inputs *inputs, const char *path, size_t prefix,
+                               unsigned depth, struct rs_err *err)
+{
+    DIR *dir = opendir(path);
+    if (!dir && depth)
+        return inputs_tell(inputs, "%s cannot be searched: %s", path, strerrordesc_np(errno));
+    if (!dir)
+        return rs_err_errno(err, "cannot search %s", path);
+    enum rs_status status = RS_OK;
+    struct dirent *entry;
+    while (status == RS_OK && (entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        char *child = rs_file_join(path, entry->d_name);
+        status = child ? walk_entry(inputs, child, prefix, depth, err) : RS_NOMEM;
+        rs_mem_free(child);
+    }
+    (void)closedir(dir);
+    return status;
+}
+
+static enum rs_status walk_path(struct rs_inputs *inputs, const char *path, struct rs_err *err)
+{
+    struct stat about;
+    if (stat(path, &about) < 0) {
+        if (errno == ENOENT || errno == ENOTDIR)
+            return rs_err_set(err, RS_NOTFOUND, "there is no file or folder %s", path);
+        return rs_err_errno(err, "cannot look at %s", path);
+    }
+    if (!S_ISDIR(about.st_mode))
+        return add_input(inputs, path, 0, &about);
+    /* rs_file_join() puts exactly one slash behind the folder */
+    char *joined = rs_file_join(path, "");
+    const size_t prefix = joined ? strlen(joined) : 0;
+    rs_mem_free(joined);
+    return prefix ? walk_dir(inputs, path, prefix, 0, err) : RS_NOMEM;
+}
+
+static int by_path(const void *a, const void *b)
+{
+    const struct rs_input *one = a;
+    const struct rs_input *two = b;
+    return strcmp(one->path, two->path);
+}
+
+static void input_fini(struct rs_input *input)
+{
+    rs_mem_free(input->path);
+    rs_mem_free(input->reason);
+}
+
+/* A file that two paths lead to is one input. */
+static void sort_and_unite(struct rs_inputs *inputs)
+{
+    if (inputs->count)
+        qsort(inputs->items, inputs->count, sizeof *inputs->items, by_path);
+    size_t kept = 0;
+    for (size_t i = 0; i < inputs->count; i++) {
+        if (kept && strcmp(inputs->items[kept - 1].path, inputs->items[i].path) == 0)
+            input_fini(&inputs->items[i]);
+        else
+            inputs->items[kept++] = inputs->items[i];
+    }
+    inputs->count = kept;
+}
+
+static enum rs_status keep_patterns(struct rs_inputs *inputs,
+                                    const struct rs_discover_options *options, struct rs_err *err)
+{
+    for (size_t i = 0; i < options->rank_from_count; i++) {
+        const char *pattern = options->rank_from[i];
+        const char *star = strchr(pattern, '*');
+        if (!*pattern || (star && strchr(star + 1, '*')))
+            return rs_err_set(err, RS_INVALID,
+                              "--rank-from \"%s\": give the text before the number, or one * where "
+                              "the number stands",
+                              pattern);
+        const enum rs_status status =
+            rs_mem_grow((void **)&inputs->patterns, &inputs->pattern_capacity,
+                        inputs->pattern_count + 1, sizeof *inputs->patterns);
+        char *copy = status == RS_OK ? rs_mem_strdup(pattern) : NULL;
+        if (!copy)
+            return rs_err_set(err, RS_NOMEM, "out of memory");
+        inputs->patterns[inputs->pattern_count++] = copy;
+    }
+    return RS_OK;
+}
+
+static enum rs_status discover(struct rs_inputs *inputs, const char *const *paths,
+                               size_t path_count, const struct rs_discover_options *options,
+                               struct rs_err *err)
+{
+    enum rs_status status = options ? keep_patterns(inputs, options, err) : RS_OK;
+    for (size_t i = 0; i < path_count && status == RS_OK; i++) {
+        status = walk_path(inputs, paths[i], err);
+        if (status == RS_NOMEM || status == RS_LIMIT)
+            return rs_err_set(err, status, "%s: %s while it was searched", paths[i],
+                              rs_status_text(status));
+    }
+    if (status != RS_OK)
+        return status;
+    sort_and_unite(inputs);
+    if (options && options->rank_map_path)
+        status = inputs_apply_map(inputs, options->rank_map_path, err);
+    return status;
+}
+
+enum rs_status rs_discover(const char *const *paths, size_t path_count,
+                           const struct rs_discover_options *options, struct rs_inputs *inputs_p,
+                           struct rs_err *err)
+{
+    struct rs_inputs inputs = {0};
+    const enum rs_status status = discover(&inputs, paths, path_count, options, err);
+    if (status == RS_OK)
+        *inputs_p = inputs;
+    else
+        rs_inputs_fini(&inputs);
+    return status;
+}
+
+void rs_inputs_fini(struct rs_inputs *inputs)
+{
+    for (size_t i = 0; i < inputs->count; i++)
+        input_fini(&inputs->items[i]);
+    for (size_t i = 0; i < inputs->told_count; i++)
+        rs_mem_free(inputs->told[i]);
+    for (size_t i = 0; i < inputs->pattern_count; i++)
+        rs_mem_free(inputs->patterns[i]);
+    rs_mem_free(inputs->items);
+    rs_mem_free(inputs->told);
+    rs_mem_free(inputs->patterns);
+    *inputs = (struct rs_inputs){0};
+}
