@@ -38,6 +38,7 @@ struct rankscope_priv_client {
     uint64_t next_try_ns;   /* monotonic: no connection attempt before */
     uint64_t next_check_ns; /* monotonic: no look at the connection, no anchor before */
     struct sockaddr_un address;
+    bool has_fixed_address; /* the configuration names the socket */
     struct rs_hello hello;
     size_t ring_bytes; /* of the slots */
 

@@ -123,13 +123,27 @@ static bool introduce(struct rankscope_priv_client *client)
     return true;
 }
 
+/* Anyone may make a folder in /tmp under our name: there, the collector must be ours or root's. */
+static bool is_trusted(int fd, const struct sockaddr_un *address)
+{
+    struct ucred peer = {.uid = 0};
+    socklen_t length = sizeof peer;
+    if (strncmp(address->sun_path, "/tmp/rankscope-", 15) != 0)
+        return true;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
+           (peer.uid == 0 || peer.uid == getuid());
+}
+
 void rankscope_priv_connect(void)
 {
     struct rankscope_priv_client *client = &rankscope_priv_client;
+    if (!client->has_fixed_address) /* a collector may have come up elsewhere since */
+        (void)rankscope_priv_address(NULL, &client->address);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return;
-    if (connect(fd, (const struct sockaddr *)&client->address, sizeof client->address) != 0) {
+    if (connect(fd, (const struct sockaddr *)&client->address, sizeof client->address) != 0 ||
+        !is_trusted(fd, &client->address)) {
         close(fd);
         return;
     }

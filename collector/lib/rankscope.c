@@ -180,6 +180,7 @@ int rankscope_init(const struct rankscope_config *config)
     if (fd < 0)
         return fd;
     describe(map);
+    client->has_fixed_address = config->socket_path != NULL;
     client->ring_bytes = ring_bytes_of(config);
     client->request_seq = 0;
     client->in_step = false;
