@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/reduce/dims.h"
 
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <string.h>

@@ -19,6 +19,7 @@
 #include "common/reduce/dims.h"
 #include "common/reduce/reduce_priv.h"
 
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 struct message message_none(void)

@@ -260,13 +260,14 @@ static inline rs_ns ns_clamp(int64_t value)
                                          : value;
 }
 
-/* A sum that stays within int64 whatever strangers wrote. */
+/* A sum of lengths that stays within +-2^62 whatever strangers wrote. */
 static inline int64_t sum_clamped(int64_t a, int64_t b)
 {
+    const int64_t limit = 2 * RS_REDUCE_NS_LIMIT;
     int64_t sum;
-    if (!__builtin_add_overflow(a, b, &sum))
-        return sum;
-    return b > 0 ? INT64_MAX : INT64_MIN + 1;
+    if (__builtin_add_overflow(a, b, &sum))
+        sum = b > 0 ? limit : -limit;
+    return sum > limit ? limit : sum < -limit ? -limit : sum;
 }
 
 #endif

@@ -44,6 +44,7 @@ static enum rs_status copy_info(struct renamer *r)
     struct rs_trace_info *copy = &r->reduce->summary->trace;
     *copy = *info;
     copy->metadata = RS_STR_NONE;
+    copy->base_ns = ns_clamp(info->base_ns);
     copy->groups = NULL;
     copy->group_count = copy->group_capacity = 0;
     copy->drops = NULL;

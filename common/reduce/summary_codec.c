@@ -1,0 +1,574 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A summary as bytes and back. SUMMARY.md draws it; the tables of columns below are the format: a row
+ * table is written column by column, each value as the zigzag varint of its difference to a reference, modulo 2^64.
+ *
+ * The reader trusts nothing: header, length and checksum first; a count is believed only when the bytes
+ * left could hold that many rows; every value must fit its field; ids, indexes, enums and instants are
+ * checked before anyone sees the summary.
+ */
+#include "common/base/digest.h"
+#include "common/base/mem.h"
+#include "common/reduce/classify.h"
+#include "common/reduce/summary.h"
+
+#include <string.h>
+
+enum {
+    SUMMARY_VERSION = 1,
+    SUMMARY_HEADER_BYTES = 24,
+    SUMMARY_CHECKED_FROM = 16, /* the checksum covers all from here */
+};
+
+static const uint8_t summary_magic[8] = {'R', 'S', 'S', 'U', 'M', 'M', 'R', 'Y'};
+
+#define SUMMARY_MAX_BYTES ((uint64_t)1 << 30)
+#define SUMMARY_NS_LIMIT  (INT64_C(1) << 62) /* of instants and lengths, either way */
+
+/* ---- columns ---- */
+
+enum width { U8, FLAG, I32, U32, I64, U64 };
+
+enum against { NOTHING, ROW_BEFORE, COLUMN }; /* the reference of a value */
+
+enum meaning { ANY, STRING, INSTANT, LENGTH };
+
+struct column {
+    size_t offset;
+    enum width width;
+    enum against against;
+    size_t other; /* offset of the reference column, an I64 written before */
+    enum meaning meaning;
+};
+
+#define PLAIN(type, member, width)                                                                 \
+    {                                                                                              \
+        offsetof(type, member), width, NOTHING, 0, ANY                                             \
+    }
+#define NAME(type, member)                                                                         \
+    {                                                                                              \
+        offsetof(type, member), U32, NOTHING, 0, STRING                                            \
+    }
+#define RISING(type, member, width)                                                                \
+    {                                                                                              \
+        offsetof(type, member), width, ROW_BEFORE, 0, ANY                                          \
+    }
+#define TIME(type, member)                                                                         \
+    {                                                                                              \
+        offsetof(type, member), I64, ROW_BEFORE, 0, INSTANT                                        \
+    }
+#define TIME_AFTER(type, member, other)                                                            \
+    {                                                                                              \
+        offsetof(type, member), I64, COLUMN, offsetof(type, other), INSTANT                        \
+    }
+#define LENGTH_OF(type, member)                                                                    \
+    {                                                                                              \
+        offsetof(type, member), I64, NOTHING, 0, LENGTH                                            \
+    }
+
+/* clang-format off */
+static const struct column info_columns[] = {
+#define T struct rs_trace_info
+    PLAIN(T, rank, I32), PLAIN(T, rank_source, U32), PLAIN(T, world_size, I32), NAME(T, host),
+    NAME(T, trace_id), NAME(T, backend), NAME(T, generation), NAME(T, metadata),
+    PLAIN(T, has_time_base, FLAG), PLAIN(T, base_ns, I64), PLAIN(T, is_partial, FLAG),
+    NAME(T, partial_reason), PLAIN(T, events_read, I64), PLAIN(T, rows_read, I64),
+    PLAIN(T, input_bytes, I64), PLAIN(T, raw_bytes, I64),
+#undef T
+};
+static const struct column drop_columns[] = {
+    NAME(struct rs_drop, reason), PLAIN(struct rs_drop, count, I64),
+};
+static const struct column group_columns[] = {
+    NAME(struct rs_group_info, name), NAME(struct rs_group_info, description),
+    PLAIN(struct rs_group_info, size, I64), PLAIN(struct rs_group_info, rank_count, U64),
+};
+static const struct column head_columns[] = {
+#define T struct rs_summary
+    PLAIN(T, step_origin, U32), TIME(T, span_start), TIME_AFTER(T, span_end, span_start),
+#undef T
+};
+static const struct column device_columns[] = {
+#define T struct rs_device_row
+    PLAIN(T, device, I32), TIME(T, window_start), TIME_AFTER(T, window_end, window_start),
+    LENGTH_OF(T, busy), LENGTH_OF(T, computing), LENGTH_OF(T, communication), LENGTH_OF(T, memory),
+    LENGTH_OF(T, overlapped),
+#undef T
+};
+static const struct column step_columns[] = {
+#define T struct rs_step_row
+    RISING(T, step, I64), PLAIN(T, device, I32), PLAIN(T, is_partial, FLAG), PLAIN(T, has_work, FLAG),
+    TIME(T, host_start), TIME_AFTER(T, host_end, host_start), LENGTH_OF(T, computing),
+    LENGTH_OF(T, communication_not_overlapped), LENGTH_OF(T, overlapped), LENGTH_OF(T, communication),
+    LENGTH_OF(T, free), LENGTH_OF(T, stage), LENGTH_OF(T, bubble),
+    LENGTH_OF(T, communication_not_overlapped_exclude_receive), LENGTH_OF(T, preparing),
+    TIME(T, window_start), TIME_AFTER(T, window_end, window_start), LENGTH_OF(T, window_computing),
+    LENGTH_OF(T, window_exposed), LENGTH_OF(T, window_memory), LENGTH_OF(T, idle_head),
+    LENGTH_OF(T, idle_inside), LENGTH_OF(T, idle_tail), LENGTH_OF(T, cpu_ns),
+#undef T
+};
+static const struct column op_columns[] = {
+#define T struct rs_comm_op
+    RISING(T, step, I64), PLAIN(T, type, U8), PLAIN(T, flags, U8), PLAIN(T, device, I32),
+    RISING(T, stream, I64), RISING(T, caller_thread, I64), PLAIN(T, group, U32), PLAIN(T, peer, I32),
+    PLAIN(T, root, I32), PLAIN(T, bytes, I64), RISING(T, seq, I64), PLAIN(T, comms_id, U64),
+    PLAIN(T, shape_hash, U64), RISING(T, call_order, I64), TIME(T, call_start),
+    TIME_AFTER(T, start, call_start), TIME_AFTER(T, end, start), NAME(T, name), NAME(T, transport),
+    NAME(T, op_text), RISING(T, task_first, U32), PLAIN(T, task_count, U32),
+#undef T
+};
+static const struct column task_columns[] = {
+#define T struct rs_comm_task
+    PLAIN(T, src, I32), PLAIN(T, dst, I32), PLAIN(T, is_send, FLAG), PLAIN(T, bytes, I64),
+    TIME(T, start), TIME_AFTER(T, end, start), NAME(T, transport),
+#undef T
+};
+static const struct column kernel_columns[] = {
+#define T struct rs_kernel_row
+    NAME(T, name), PLAIN(T, device, I32), PLAIN(T, work_class, U8), PLAIN(T, count, I64),
+    LENGTH_OF(T, total), LENGTH_OF(T, min), LENGTH_OF(T, max),
+#undef T
+};
+/* clang-format on */
+
+_Static_assert(sizeof(enum rs_rank_source) == 4 && sizeof(enum rs_step_origin) == 4 &&
+                   sizeof(size_t) == 8 && sizeof(bool) == 1,
+               "fields that columns read as integers");
+
+static uint64_t get(const void *row, size_t offset, enum width width)
+{
+    const char *at = (const char *)row + offset;
+    uint8_t small;
+    uint32_t middle;
+    int32_t middle_signed;
+    uint64_t large;
+    switch (width) {
+    case U8:
+    case FLAG:
+        memcpy(&small, at, sizeof small);
+        return small;
+    case U32:
+        memcpy(&middle, at, sizeof middle);
+        return middle;
+    case I32:
+        memcpy(&middle_signed, at, sizeof middle_signed);
+        return (uint64_t)(int64_t)middle_signed;
+    case I64:
+    case U64:
+        memcpy(&large, at, sizeof large);
+        return large;
+    }
+    return 0;
+}
+
+/* False when the value does not fit the field. */
+static bool set(void *row, size_t offset, enum width width, uint64_t value)
+{
+    char *at = (char *)row + offset;
+    const int64_t number = (int64_t)value;
+    const uint8_t small = (uint8_t)value;
+    const uint32_t middle = (uint32_t)value;
+    switch (width) {
+    case U8:
+    case FLAG:
+        if (value > (width == FLAG ? 1 : UINT8_MAX))
+            return false;
+        memcpy(at, &small, sizeof small);
+        return true;
+    case U32:
+        if (value > UINT32_MAX)
+            return false;
+        memcpy(at, &middle, sizeof middle);
+        return true;
+    case I32:
+        if (number < INT32_MIN || number > INT32_MAX)
+            return false;
+        memcpy(at, &middle, sizeof middle);
+        return true;
+    case I64:
+    case U64:
+        memcpy(at, &value, sizeof value);
+        return true;
+    }
+    return false;
+}
+
+static uint64_t reference(const struct column *column, const char *row, const char *row_before)
+{
+    switch (column->against) {
+    case NOTHING:
+        return 0;
+    case ROW_BEFORE:
+        return row_before ? get(row_before, column->offset, column->width) : 0;
+    case COLUMN:
+        return get(row, column->other, I64);
+    }
+    return 0;
+}
+
+struct table {
+    const struct column *columns;
+    size_t column_count;
+    size_t row_bytes;
+};
+
+#define TABLE(columns, type)                                                                       \
+    ((struct table){columns, sizeof(columns) / sizeof *(columns), sizeof(type)})
+
+static void write_rows(struct rs_buf *buf, struct table table, const void *rows, size_t count)
+{
+    for (size_t c = 0; c < table.column_count; c++) {
+        const struct column *column = &table.columns[c];
+        const char *before = NULL;
+        for (size_t i = 0; i < count; i++) {
+            const char *row = (const char *)rows + i * table.row_bytes;
+            const uint64_t value = get(row, column->offset, column->width);
+            rs_buf_zigzag(buf, (int64_t)(value - reference(column, row, before)));
+            before = row;
+        }
+    }
+}
+
+static void write_table(struct rs_buf *buf, struct table table, const void *rows, size_t count)
+{
+    rs_buf_varint(buf, count);
+    write_rows(buf, table, rows, count);
+}
+
+/* ---- writing ---- */
+
+static void write_groups(struct rs_buf *buf, const struct rs_group_info *groups, size_t count)
+{
+    write_table(buf, TABLE(group_columns, struct rs_group_info), groups, count);
+    for (size_t i = 0; i < count; i++) {
+        int64_t before = 0;
+        for (size_t k = 0; k < groups[i].rank_count; k++) {
+            rs_buf_zigzag(buf, groups[i].ranks[k] - before);
+            before = groups[i].ranks[k];
+        }
+    }
+}
+
+static void write_strings(struct rs_buf *buf, const struct rs_strtab *strings)
+{
+    rs_buf_varint(buf, strings->count - 1); /* without the empty one */
+    for (size_t id = 1; id < strings->count; id++) {
+        const size_t length = rs_strtab_length(strings, (rs_str)id);
+        rs_buf_varint(buf, length);
+        rs_buf_bytes(buf, rs_strtab_text(strings, (rs_str)id), length);
+    }
+}
+
+static void put_u32(uint8_t *at, uint32_t value)
+{
+    for (int i = 0; i < 4; i++)
+        at[i] = (uint8_t)(value >> (8 * i));
+}
+
+enum rs_status rs_summary_encode(const struct rs_summary *summary, struct rs_buf *buf,
+                                 struct rs_err *err)
+{
+    const size_t begin = buf->length;
+    rs_buf_bytes(buf, summary_magic, sizeof summary_magic);
+    rs_buf_u32(buf, SUMMARY_VERSION);
+    rs_buf_u32(buf, 0); /* checksum, below */
+    rs_buf_u64(buf, 0); /* length of the body, below */
+    write_strings(buf, &summary->strings);
+    write_rows(buf, TABLE(info_columns, struct rs_trace_info), &summary->trace, 1);
+    write_table(buf, TABLE(drop_columns, struct rs_drop), summary->trace.drops,
+                summary->trace.drop_count);
+    write_groups(buf, summary->trace.groups, summary->trace.group_count);
+    write_rows(buf, TABLE(head_columns, struct rs_summary), summary, 1);
+    write_table(buf, TABLE(device_columns, struct rs_device_row), summary->devices,
+                summary->device_count);
+    write_table(buf, TABLE(step_columns, struct rs_step_row), summary->steps, summary->step_count);
+    write_groups(buf, summary->groups, summary->group_count);
+    write_table(buf, TABLE(task_columns, struct rs_comm_task), summary->tasks, summary->task_count);
+    write_table(buf, TABLE(op_columns, struct rs_comm_op), summary->ops, summary->op_count);
+    write_table(buf, TABLE(kernel_columns, struct rs_kernel_row), summary->kernels,
+                summary->kernel_count);
+    if (buf->failed)
+        return rs_err_set(err, RS_NOMEM, "no memory for the bytes of a rank summary");
+    const uint64_t body = buf->length - begin - SUMMARY_HEADER_BYTES;
+    if (body > SUMMARY_MAX_BYTES) {
+        buf->length = begin;
+        return rs_err_set(err, RS_LIMIT, "a rank summary of %llu bytes is over the limit of %llu",
+                          (unsigned long long)body, (unsigned long long)SUMMARY_MAX_BYTES);
+    }
+    uint8_t *header = buf->data + begin;
+    put_u32(header + 16, (uint32_t)body);
+    put_u32(header + 20, (uint32_t)(body >> 32));
+    put_u32(header + 12, rs_crc32c(0, header + SUMMARY_CHECKED_FROM,
+                                   buf->length - begin - SUMMARY_CHECKED_FROM));
+    return RS_OK;
+}
+
+/* ---- reading ---- */
+
+struct reader {
+    struct rs_view view;
+    struct rs_summary *summary;
+    enum rs_status status; /* first failure */
+    const char *what;      /* what was being read then */
+};
+
+static void fail(struct reader *reader, enum rs_status status, const char *what)
+{
+    if (reader->status != RS_OK)
+        return;
+    reader->status = status;
+    reader->what = what;
+}
+
+static bool is_in_limit(int64_t value)
+{
+    return value >= -SUMMARY_NS_LIMIT && value <= SUMMARY_NS_LIMIT;
+}
+
+static bool has_meaning(const struct reader *reader, const struct column *column, uint64_t value)
+{
+    switch (column->meaning) {
+    case ANY:
+        return true;
+    case STRING:
+        return value == RS_STR_NONE || value < reader->summary->strings.count;
+    case INSTANT:
+    case LENGTH:
+        return is_in_limit((int64_t)value);
+    }
+    return false;
+}
+
+static void read_rows(struct reader *reader, struct table table, void *rows, size_t count,
+                      const char *what)
+{
+    for (size_t c = 0; c < table.column_count; c++) {
+        const struct column *column = &table.columns[c];
+        const char *before = NULL;
+        for (size_t i = 0; i < count; i++) {
+            char *row = (char *)rows + i * table.row_bytes;
+            const uint64_t value =
+                (uint64_t)rs_view_zigzag(&reader->view) + reference(column, row, before);
+            if (reader->view.failed || !set(row, column->offset, column->width, value) ||
+                !has_meaning(reader, column, value)) {
+                fail(reader, RS_FORMAT, what);
+                return;
+            }
+            before = row;
+        }
+    }
+}
+
+/* A count that the bytes left can hold, at `least` bytes each. */
+static size_t read_count(struct reader *reader, size_t least, const char *what)
+{
+    const uint64_t count = rs_view_varint(&reader->view);
+    if (reader->status != RS_OK)
+        return 0;
+    if (reader->view.failed || count > reader->view.length / least) {
+        fail(reader, RS_FORMAT, what);
+        return 0;
+    }
+    return (size_t)count;
+}
+
+/* Rows in fresh memory, NULL when there are none. */
+static void *read_table(struct reader *reader, struct table table, size_t *count_p,
+                        const char *what)
+{
+    const size_t count = read_count(reader, table.column_count, what);
+    if (!count)
+        return NULL;
+    void *rows = rs_mem_calloc(count, table.row_bytes);
+    if (!rows) {
+        fail(reader, RS_NOMEM, what);
+        return NULL;
+    }
+    read_rows(reader, table, rows, count, what);
+    *count_p = count;
+    return rows;
+}
+
+static void read_strings(struct reader *reader)
+{
+    const size_t count = read_count(reader, 1, "strings");
+    for (size_t i = 0; reader->status == RS_OK && i < count; i++) {
+        const uint64_t length = rs_view_varint(&reader->view);
+        if (reader->view.failed || length > reader->view.length) {
+            fail(reader, RS_FORMAT, "strings");
+            return;
+        }
+        const struct rs_view text = rs_view_take(&reader->view, (size_t)length);
+        rs_str id;
+        const enum rs_status status =
+            rs_strtab_add(&reader->summary->strings, (const char *)text.data, text.length, &id);
+        if (status != RS_OK)
+            fail(reader, status, "strings");
+        else if (id != i + 1) /* twice the same */
+            fail(reader, RS_FORMAT, "strings");
+    }
+}
+
+static void read_groups(struct reader *reader, struct rs_group_info **groups_p, size_t *count_p)
+{
+    size_t count = 0;
+    struct rs_group_info *groups =
+        read_table(reader, TABLE(group_columns, struct rs_group_info), &count, "groups");
+    *groups_p = groups;
+    *count_p = count;
+    for (size_t i = 0; i < count; i++) { /* each list is NULL until read */
+        const uint64_t ranks = groups[i].rank_count;
+        groups[i].rank_count = 0;
+        if (reader->status != RS_OK)
+            continue;
+        if (ranks > reader->view.length) {
+            fail(reader, RS_FORMAT, "groups");
+            continue;
+        }
+        groups[i].ranks = rs_mem_calloc(ranks ? (size_t)ranks : 1, sizeof *groups[i].ranks);
+        if (!groups[i].ranks) {
+            fail(reader, RS_NOMEM, "groups");
+            continue;
+        }
+        groups[i].rank_count = (size_t)ranks;
+        uint64_t rank = 0;
+        for (size_t k = 0; k < groups[i].rank_count; k++) {
+            rank += (uint64_t)rs_view_zigzag(&reader->view);
+            if (reader->view.failed || (int64_t)rank < INT32_MIN || (int64_t)rank > INT32_MAX) {
+                fail(reader, RS_FORMAT, "groups");
+                break;
+            }
+            groups[i].ranks[k] = (int32_t)(int64_t)rank;
+        }
+    }
+}
+
+static void read_body(struct reader *reader)
+{
+    struct rs_summary *s = reader->summary;
+    read_strings(reader);
+    if (reader->status != RS_OK)
+        return;
+    read_rows(reader, TABLE(info_columns, struct rs_trace_info), &s->trace, 1, "trace");
+    s->trace.drops =
+        read_table(reader, TABLE(drop_columns, struct rs_drop), &s->trace.drop_count, "drops");
+    read_groups(reader, &s->trace.groups, &s->trace.group_count);
+    read_rows(reader, TABLE(head_columns, struct rs_summary), s, 1, "head");
+    s->devices = read_table(reader, TABLE(device_columns, struct rs_device_row), &s->device_count,
+                            "devices");
+    s->steps = read_table(reader, TABLE(step_columns, struct rs_step_row), &s->step_count, "steps");
+    read_groups(reader, &s->groups, &s->group_count);
+    s->tasks =
+        read_table(reader, TABLE(task_columns, struct rs_comm_task), &s->task_count, "tasks");
+    s->ops = read_table(reader, TABLE(op_columns, struct rs_comm_op), &s->op_count, "operations");
+    s->kernels = read_table(reader, TABLE(kernel_columns, struct rs_kernel_row), &s->kernel_count,
+                            "kernels");
+    s->trace.drop_capacity = s->trace.drop_count;
+    s->trace.group_capacity = s->trace.group_count;
+    s->device_capacity = s->device_count;
+    s->step_capacity = s->step_count;
+    s->group_capacity = s->group_count;
+    s->task_capacity = s->task_count;
+    s->op_capacity = s->op_count;
+    s->kernel_capacity = s->kernel_count;
+    if (reader->status == RS_OK && reader->view.length)
+        fail(reader, RS_FORMAT, "end");
+}
+
+/* ---- what rows promise each other ---- */
+
+static bool steps_hold(const struct rs_summary *s)
+{
+    for (size_t i = 0; i < s->step_count; i++) {
+        const struct rs_step_row *row = &s->steps[i];
+        if (row->host_end < row->host_start || row->window_end < row->window_start)
+            return false;
+    }
+    for (size_t i = 0; i < s->device_count; i++) {
+        if (s->devices[i].window_end < s->devices[i].window_start)
+            return false;
+    }
+    return true;
+}
+
+static bool ops_hold(const struct rs_summary *s)
+{
+    for (size_t i = 0; i < s->op_count; i++) {
+        const struct rs_comm_op *op = &s->ops[i];
+        if (op->type >= RS_OP_TYPE_COUNT || op->end < op->start || op->bytes < -1 ||
+            (op->group != RS_NO_GROUP && op->group >= s->group_count) ||
+            op->task_first > s->task_count || op->task_count > s->task_count - op->task_first)
+            return false;
+    }
+    for (size_t i = 0; i < s->task_count; i++) {
+        if (s->tasks[i].end < s->tasks[i].start || s->tasks[i].bytes < -1)
+            return false;
+    }
+    return true;
+}
+
+static void check_rows(struct reader *reader)
+{
+    const struct rs_summary *s = reader->summary;
+    if (reader->status != RS_OK)
+        return;
+    if (s->trace.rank_source > RS_RANK_PROCESS || s->step_origin > RS_STEPS_NATIVE ||
+        !is_in_limit(s->trace.base_ns))
+        fail(reader, RS_FORMAT, "trace");
+    if (!steps_hold(s))
+        fail(reader, RS_FORMAT, "steps");
+    if (!ops_hold(s))
+        fail(reader, RS_FORMAT, "operations");
+    for (size_t i = 0; i < s->kernel_count; i++) {
+        if (s->kernels[i].work_class >= RS_WORK_CLASS_COUNT || s->kernels[i].count < 0)
+            fail(reader, RS_FORMAT, "kernels");
+    }
+}
+
+static enum rs_status check_header(struct rs_view bytes, struct rs_view *body_p, struct rs_err *err)
+{
+    struct rs_view view = bytes;
+    const struct rs_view magic = rs_view_take(&view, sizeof summary_magic);
+    const uint32_t version = rs_view_u32(&view);
+    const uint32_t checksum = rs_view_u32(&view);
+    const uint64_t length = rs_view_u64(&view);
+    if (view.failed || memcmp(magic.data, summary_magic, sizeof summary_magic) != 0)
+        return rs_err_set(err, RS_FORMAT, "%zu bytes are no rank summary", bytes.length);
+    if (version != SUMMARY_VERSION)
+        return rs_err_set(err, RS_VERSION, "a rank summary of version %u; this program reads %d",
+                          version, SUMMARY_VERSION);
+    if (length > SUMMARY_MAX_BYTES)
+        return rs_err_set(err, RS_LIMIT, "a rank summary of %llu bytes is over the limit of %llu",
+                          (unsigned long long)length, (unsigned long long)SUMMARY_MAX_BYTES);
+    if (length != view.length)
+        return rs_err_set(err, RS_FORMAT, "a rank summary says %llu bytes and has %zu",
+                          (unsigned long long)length, view.length);
+    if (rs_crc32c(0, bytes.data + SUMMARY_CHECKED_FROM, bytes.length - SUMMARY_CHECKED_FROM) !=
+        checksum)
+        return rs_err_set(err, RS_FORMAT, "a rank summary's checksum does not fit its bytes");
+    *body_p = view;
+    return RS_OK;
+}
+
+enum rs_status rs_summary_decode(struct rs_view bytes, struct rs_summary *summary_p,
+                                 struct rs_err *err)
+{
+    struct rs_view body;
+    enum rs_status status = check_header(bytes, &body, err);
+    if (status != RS_OK)
+        return status;
+    struct rs_summary summary;
+    status = rs_summary_init(&summary);
+    if (status != RS_OK)
+        return rs_err_set(err, status, "no memory for a rank summary");
+    struct reader reader = {.view = body, .summary = &summary};
+    read_body(&reader);
+    check_rows(&reader);
+    if (reader.status != RS_OK) {
+        rs_summary_fini(&summary);
+        return rs_err_set(err, reader.status, "a rank summary's %s: %s", reader.what,
+                          rs_status_text(reader.status));
+    }
+    *summary_p = summary;
+    return RS_OK;
+}

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/base/mem.h"
+#include "common/reduce/reduce.h"
+#include "tests/support/make_events.h"
+#include "tests/support/rs_test.h"
+
+static void reduce(struct make_events *e, struct rs_summary *summary)
+{
+    struct rs_reduce *reducer;
+    struct rs_err err;
+    assert_ok(rs_batch_check(&e->batch, &err));
+    assert_ok(rs_reduce_new(&e->strings, &e->lanes, &reducer));
+    assert_ok(rs_reduce_add(reducer, &e->batch, &err));
+    assert_ok(rs_reduce_finish(reducer, &e->info, summary, &err));
+    rs_reduce_free(&reducer);
+}
+
+static void call(struct make_events *e, const char *name, uint32_t lane, rs_ns start, rs_ns end)
+{
+    make_row(e, name[0] == 'n' || name[0] == 'g' ? RS_KIND_USER_ANNOTATION : RS_KIND_CPU_OP, name,
+             lane, start, end);
+}
+
+/* As writers of 2023 leave it: no message arguments, tensors on the annotation. */
+static void an_all_to_all_of_send_recv_kernels_is_one(void **unused)
+{
+    (void)unused;
+    struct make_events e;
+    struct rs_summary s;
+    make_events_init(&e);
+    const uint32_t host = make_host_lane(&e, 11), gpu = make_device_lane(&e, 0, 84);
+    call(&e, "c10d::alltoall_base_", host, 100, 200);
+    make_inputs(&e, "[[768], [3392], [], [], [], []]",
+                "[\"int\", \"int\", \"\", \"\", \"\", \"Scalar\"]", NULL);
+    call(&e, "record_param_comms", host, 105, 195);
+    make_inputs(&e, "[[3392], [], []]", "[\"int\", \"Scalar\", \"Scalar\"]", NULL);
+    call(&e, "nccl:all_to_all", host, 110, 190);
+    make_inputs(&e, "[[3392]]", "[\"int\"]", NULL);
+    make_launched(&e, "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)", host, 150, gpu,
+                  300, 400);
+    make_launched(&e, "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)", host, 160, gpu,
+                  400, 450);
+    call(&e, "record_param_comms", host, 500, 503); /* a wait: no operation */
+    reduce(&e, &s);
+    assert_int_equal(s.op_count, 1); /* two kernels of one call */
+    assert_int_equal(s.ops[0].type, RS_OP_ALL_TO_ALL);
+    assert_int_equal(s.ops[0].bytes, 3392 * 4); /* the whole input */
+    assert_int_equal(s.ops[0].start, 300);
+    assert_int_equal(s.ops[0].end, 450);
+    assert_int_equal(s.ops[0].call_start, 100);
+    assert_int_equal(s.ops[0].caller_thread, 11);
+    assert_int_equal(s.ops[0].stream, 84);
+    assert_int_equal(s.ops[0].group, RS_NO_GROUP);
+    assert_int_equal(s.ops[0].flags, RS_OP_ON_DEVICE);
+    assert_int_equal(s.steps[0].bubble, 0); /* no receive */
+    rs_summary_fini(&s);
+    make_events_fini(&e);
+}
+
+static void name_group(struct make_events *e, struct rs_comm *comm, const char *name,
+                       const char *ranks, int64_t size)
+{
+    comm->group_name = make_string(e, name);
+    comm->group_ranks = make_string(e, ranks);
+    comm->group_size = size;
+    comm->has |= RS_COMM_HAS_GROUP_SIZE;
+}
+
+static void set_elements(struct make_events *e, struct rs_comm *comm, const char *dtype, int64_t in,
+                         int64_t out)
+{
+    comm->dtype = make_string(e, dtype);
+    comm->in_nelems = in;
+    comm->out_nelems = out;
+    comm->has |= RS_COMM_HAS_IN_NELEMS | RS_COMM_HAS_OUT_NELEMS;
+}
+
+static void arguments_give_group_bytes_sequence_and_peer(void **unused)
+{
+    (void)unused;
+    struct make_events e;
+    struct rs_summary s;
+    make_events_init(&e);
+    const uint32_t host = make_host_lane(&e, 11), gpu = make_device_lane(&e, 0, 84);
+    call(&e, "c10d::_allgather_base_", host, 100, 200);
+    make_launched(&e, "ncclDevKernel_AllGather_RING_LL(...)", host, 150, gpu, 300, 400);
+    struct rs_comm *comm = make_comm(&e, "_allgather_base");
+    name_group(&e, comm, "7", "[2, 3]", 2);
+    set_elements(&e, comm, "BFloat16", 100, 200);
+    comm->seq = 41;
+    comm->comms_id = 0xfedcba9876543210u;
+    comm->has |= RS_COMM_HAS_SEQ | RS_COMM_HAS_COMMS_ID;
+    call(&e, "c10d::send", host, 500, 600);
+    make_inputs(&e, NULL, NULL, "[\"\", \"\", \"1\", \"0\"]");
+    make_launched(&e, "ncclDevKernel_SendRecv(...)", host, 550, gpu, 700, 800);
+    comm = make_comm(&e, "send");
+    name_group(&e, comm, "7", "[2, 3]", 2);
+    set_elements(&e, comm, "Float", 10, 10);
+    comm->comms_id = 5;
+    comm->has |= RS_COMM_HAS_COMMS_ID;
+    call(&e, "c10d::broadcast_", host, 900, 950);
+    make_inputs(&e, NULL, NULL, "[\"\", \"\", \"1\", \"0\", \"False\", \"-1\"]");
+    make_launched(&e, "ncclDevKernel_Broadcast_RING_LL(...)", host, 920, gpu, 1000, 1100);
+    comm = make_comm(&e, "broadcast");
+    name_group(&e, comm, "9", "[0, ..., 5, ...]", 40); /* cut, and nothing completes it */
+    reduce(&e, &s);
+    assert_int_equal(s.op_count, 3);
+    assert_int_equal(s.group_count, 2);
+    assert_string_equal(rs_strtab_text(&s.strings, s.groups[0].name), "7");
+    assert_int_equal(s.groups[0].rank_count, 2);
+    assert_int_equal(s.groups[0].ranks[1], 3);
+    assert_int_equal(s.ops[0].group, 0);
+    assert_int_equal(s.ops[0].bytes, 400); /* the whole output */
+    assert_int_equal(s.ops[0].seq, 41);
+    assert_true(s.ops[0].comms_id == 0xfedcba9876543210u);
+    assert_int_equal(s.ops[1].type, RS_OP_SEND);
+    assert_int_equal(s.ops[1].peer, 3); /* rank 1 of [2, 3] */
+    assert_int_equal(s.ops[1].flags & RS_OP_PEER_IN_GROUP, 0);
+    assert_int_equal(s.ops[1].bytes, 40);
+    assert_true(s.ops[1].comms_id == 0); /* no identity of a pair */
+    assert_int_equal(s.ops[2].group, 1);
+    assert_int_equal(s.groups[1].size, 40);
+    assert_int_equal(s.ops[2].root, 1);
+    assert_int_equal(s.ops[2].flags & RS_OP_ROOT_IN_GROUP, RS_OP_ROOT_IN_GROUP);
+    assert_int_equal(s.ops[2].bytes, -1);
+    rs_summary_fini(&s);
+    make_events_fini(&e);
+}
+
+static void a_cut_list_is_completed(void **unused)
+{
+    (void)unused;
+    struct make_events e;
+    struct rs_summary s;
+    make_events_init(&e);
+    const uint32_t host = make_host_lane(&e, 11), gpu = make_device_lane(&e, 0, 84);
+    make_launched(&e, "ncclDevKernel_AllReduce_Sum_f32(...)", host, 150, gpu, 300, 400);
+    struct rs_comm *comm = make_comm(&e, "allreduce");
+    name_group(&e, comm, "1", "[4, 6, 8, ..., 102]", 50);
+    comm->global_start = 4;
+    comm->global_stride = 2;
+    comm->has |= RS_COMM_HAS_GLOBAL_START | RS_COMM_HAS_GLOBAL_STRIDE;
+    make_launched(&e, "ncclDevKernel_AllReduce_Sum_f32(...)", host, 450, gpu, 500, 600);
+    comm = make_comm(&e, "allreduce");
+    name_group(&e, comm, "2", "[1, ..., 9, ...]", 3);
+    static int32_t known[] = {1, 9, 17};
+    struct rs_group_info group = {.name = make_string(&e, "2"),
+                                  .description = RS_STR_NONE,
+                                  .size = 3,
+                                  .ranks = known,
+                                  .rank_count = 3};
+    e.info.groups = &group;
+    e.info.group_count = 1;
+    reduce(&e, &s);
+    e.info.groups = NULL;
+    e.info.group_count = 0;
+    assert_int_equal(s.group_count, 2);
+    assert_int_equal(s.groups[0].rank_count, 50);
+    assert_int_equal(s.groups[0].ranks[49], 102);
+    assert_int_equal(s.groups[1].rank_count, 3);
+    assert_int_equal(s.groups[1].ranks[2], 17);
+    assert_int_equal(s.trace.group_count, 1);
+    rs_summary_fini(&s);
+    make_events_fini(&e);
+}
+
+static void kernels_without_a_call_stay_alone(void **unused)
+{
+    (void)unused;
+    struct make_events e;
+    struct rs_summary s;
+    make_events_init(&e);
+    const uint32_t host = make_host_lane(&e, 11), gpu = make_device_lane(&e, 0, 84);
+    make_row(&e, RS_KIND_USER_ANNOTATION, "ProfilerStep#3", host, 0, 1000);
+    make_launched(&e, "void vllm::cross_device_reduce_1stage<half, 2>(RankData*)", host, 150, gpu,
+                  300, 400);
+    make_row(&e, RS_KIND_KERNEL, "ncclDevKernel_Generic(...)", gpu, 500, 600);
+    make_correlation(&e, 777777); /* launched before the recording */
+    reduce(&e, &s);
+    assert_int_equal(s.op_count, 2);
+    assert_int_equal(s.ops[0].type, RS_OP_ALL_REDUCE);
+    assert_int_equal(s.ops[0].flags, RS_OP_ON_DEVICE | RS_OP_NO_CALL);
+    assert_int_equal(s.ops[0].group, RS_NO_GROUP);
+    assert_int_equal(s.ops[0].call_start, 150);
+    assert_int_equal(s.ops[0].step, 3);
+    assert_int_equal(s.ops[1].type, RS_OP_UNKNOWN);
+    assert_int_equal(s.ops[1].flags, RS_OP_ON_DEVICE | RS_OP_NO_CALL);
+    assert_int_equal(s.ops[1].step, 3);
+    rs_summary_fini(&s);
+    make_events_fini(&e);
+}
+
+static void a_coalesced_batch_is_one_send_recv(void **unused)
+{
+    (void)unused;
+    struct make_events e;
+    struct rs_summary s;
+    make_events_init(&e);
+    const uint32_t host = make_host_lane(&e, 11), gpu = make_device_lane(&e, 0, 84);
+    const char *types = "[\"float\"]";
+    for (int i = 0; i < 2; i++) { /* once inside an annotation, once inside none */
+        const rs_ns at = i * 10000;
+        call(&e, "c10d::send", host, at + 100, at + 200);
+        make_inputs(&e, "[[[64]], [], [], []]", NULL, "[\"\", \"\", \"3\", \"0\"]");
+        call(&e, "nccl:send 1->3", host, at + 110, at + 120);
+        make_inputs(&e, "[[64]]", types, NULL);
+        call(&e, "c10d::recv_", host, at + 300, at + 400);
+        make_inputs(&e, "[[[16]], [], [], []]", NULL, "[\"\", \"\", \"3\", \"0\"]");
+        call(&e, "nccl:recv 1<-3", host, at + 310, at + 320);
+        make_inputs(&e, "[[16]]", types, NULL);
+        if (i == 0)
+            call(&e, "nccl:coalesced", host, at + 500, at + 600);
+        make_launched(&e, "ncclDevKernel_SendRecv(...)", host, at + 550, gpu, at + 700, at + 800);
+    }
+    make_launched(&e, "ncclDevKernel_SendRecv(...)", host, 20000, gpu, 20100,
+                  20200); /* more of the second */
+    reduce(&e, &s);
+    assert_int_equal(s.op_count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(s.ops[i].type, RS_OP_SEND_RECV);
+        assert_int_equal(s.ops[i].flags & RS_OP_IS_BATCH, RS_OP_IS_BATCH);
+        assert_int_equal(s.ops[i].flags & RS_OP_NO_CALL, 0);
+        assert_int_equal(s.ops[i].bytes, 256); /* the larger of sent and received */
+        assert_int_equal(s.ops[i].peer, 3);
+        assert_int_equal(s.ops[i].flags & RS_OP_PEER_IN_GROUP, RS_OP_PEER_IN_GROUP);
+        assert_int_equal(s.ops[i].call_start, i * 10000 + 100);
+    }
+    assert_int_equal(s.ops[1].end, 20200);
+    assert_int_equal(s.steps[0].bubble, 0); /* single receives only */
+    rs_summary_fini(&s);
+    make_events_fini(&e);
+}
+
+static void without_any_link_kernels_and_calls_pair_in_order(void **unused)
+{
+    (void)unused;
+    for (int extra = 0; extra < 2; extra++) {
+        struct make_events e;
+        struct rs_summary s;
+        make_events_init(&e);
+        const uint32_t host = make_host_lane(&e, 11), gpu = make_device_lane(&e, 0, 84);
+        call(&e, "c10d::alltoall_base_", host, 100, 110);
+        call(&e, "c10d::allreduce_", host, 120, 130);
+        make_row(&e, RS_KIND_KERNEL, "ncclDevKernel_AllReduce_Sum(...)", gpu, 300, 350);
+        make_row(&e, RS_KIND_KERNEL, "ncclDevKernel_SendRecv(...)", gpu, 200, 250);
+        if (extra) /* one too many: nobody knows which belongs where */
+            make_row(&e, RS_KIND_KERNEL, "ncclDevKernel_AllReduce_Sum(...)", gpu, 400, 450);
+        reduce(&e, &s);
+        assert_int_equal(s.op_count, extra ? 3 : 2);
+        assert_int_equal(s.ops[0].type, extra ? RS_OP_SEND_RECV : RS_OP_ALL_TO_ALL);
+        assert_int_equal(s.ops[0].flags & RS_OP_NO_CALL, extra ? RS_OP_NO_CALL : 0);
+        rs_summary_fini(&s);
+        make_events_fini(&e);
+    }
+}
+
+static void an_external_id_finds_the_call_when_the_launch_is_gone(void **unused)
+{
+    (void)unused;
+    struct make_events e;
+    struct rs_summary s;
+    make_events_init(&e);
+    const uint32_t host = make_host_lane(&e, 11), gpu = make_device_lane(&e, 0, 84);
+    call(&e, "c10d::allreduce_", host, 100, 200);
+    call(&e, "record_param_comms", host, 110, 190);
+    e.batch.external_id[e.row] = 47;
+    struct rs_comm *comm = make_comm(&e, "allreduce");
+    set_elements(&e, comm, "Half", 8, 8);
+    make_row(&e, RS_KIND_KERNEL, "ncclDevKernel_Generic(...)", gpu, 300, 350);
+    make_correlation(&e, 12);
+    e.batch.external_id[e.row] = 47;
+    make_row(&e, RS_KIND_KERNEL, "ncclDevKernel_Generic(...)", gpu, 400, 450);
+    make_correlation(&e, 47); /* its own correlation, as unlinked kernels of 2023 have it */
+    e.batch.external_id[e.row] = 47;
+    reduce(&e, &s);
+    assert_int_equal(s.op_count, 2);
+    assert_int_equal(s.ops[0].type, RS_OP_ALL_REDUCE);
+    assert_int_equal(s.ops[0].bytes, 16);
+    assert_int_equal(s.ops[0].call_start, 100);
+    assert_int_equal(s.ops[0].end, 350);
+    assert_int_equal(s.ops[1].flags & RS_OP_NO_CALL, RS_OP_NO_CALL);
+    rs_summary_fini(&s);
+    make_events_fini(&e);
+}
+
+/* ---- gloo ---- */
+
+static void gloo(struct make_events *e, const char *name, uint32_t lane, rs_ns start, rs_ns end,
+                 const char *dims)
+{
+    make_row(e, RS_KIND_USER_ANNOTATION, name, lane, start, end);
+    make_inputs(e, dims, "[\"float\", \"float\", \"float\", \"float\"]", NULL);
+}
+
+static void gloo_rows_find_their_calls(void **unused)
+{
+    (void)unused;
+    struct make_events e;
+    struct rs_summary s;
+    make_events_init(&e);
+    const uint32_t main_thread = make_host_lane(&e, 1);
+    const uint32_t worker[2] = {make_host_lane(&e, 21), make_host_lane(&e, 22)};
+    const char *list = "[\"TensorList\", \"\", \"\"]";
+    /* in the file rows do not stand in order of time */
+    gloo(&e, "gloo:all_reduce", worker[0], 260, 500, "[[400]]");
+    gloo(&e, "gloo:all_reduce", worker[1], 150, 600, "[[1000]]");
+    gloo(&e, "gloo:all_gather", worker[0], 710, 800, "[[100]]");
+    gloo(&e, "gloo:all_gather", worker[0], 910, 990, "[[50]]");
+    gloo(&e, "gloo:recv", main_thread, 1030, 1100, "[[64]]");
+    gloo(&e, "gloo:reduce", worker[1], 1210, 1300, "[[10]]");
+    make_row(&e, RS_KIND_USER_ANNOTATION, "gloo:barrier", worker[1], 1410, 1500);
+    gloo(&e, "gloo:all_reduce", worker[0], 5, 90, "[[1000]]"); /* called before the recording */
+    call(&e, "c10d::allreduce_", main_thread, 100, 120);
+    make_inputs(&e, "[[[1000]], [], []]", list, "[\"\", \"\", \"\"]");
+    call(&e, "c10d::_reduce_scatter_base_", main_thread, 200, 220);
+    make_inputs(&e, "[[100], [400], []]", "[\"float\", \"float\", \"\"]", NULL);
+    call(&e, "c10d::_allgather_base_", main_thread, 700, 720);
+    make_inputs(&e, "[[400], [100], []]", "[\"float\", \"float\", \"\"]", NULL);
+    call(&e, "c10d::allgather_", main_thread, 900, 920);
+    make_inputs(&e, "[[], [[50]], []]", "[\"\", \"TensorList\", \"\"]", NULL);
+    call(&e, "c10d::recv_", main_thread, 1000, 1040);
+    make_inputs(&e, "[[[64]], [], [], []]", list, "[\"\", \"\", \"0\", \"0\"]");
+    call(&e, "c10d::reduce_", main_thread, 1200, 1220);
+    make_inputs(&e, "[[[10]], [], []]", list, "[\"\", \"\", \"\", \"2\", \"0\"]");
+    call(&e, "c10d::barrier", main_thread, 1400, 1420);
+    make_inputs(&e, "[[1], []]", "[\"unsigned char\", \"\"]", NULL);
+    reduce(&e, &s);
+    assert_int_equal(s.op_count, 8);
+    static const struct {
+        enum rs_op_type type;
+        rs_ns call, start;
+        int64_t bytes, caller, stream;
+    } want[] = {
+        {RS_OP_ALL_REDUCE, 5, 5, 4000, -1, 21},        {RS_OP_ALL_REDUCE, 100, 150, 4000, 1, 22},
+        {RS_OP_REDUCE_SCATTER, 200, 260, 1600, 1, 21}, {RS_OP_ALL_GATHER, 700, 710, 1600, 1, 21},
+        {RS_OP_ALL_GATHER, 900, 910, 800, 1, 21}, /* 50 x 4 ranks: the thread's other rows tell the size */
+        {RS_OP_RECV, 1000, 1030, 256, 1, 1},           {RS_OP_REDUCE, 1200, 1210, 40, 1, 22},
+        {RS_OP_BARRIER, 1400, 1410, -1, 1, 22},
+    };
+    for (size_t i = 0; i < 8; i++) {
+        const struct rs_comm_op *op = &s.ops[i];
+        assert_int_equal(op->type, want[i].type);
+        assert_int_equal(op->call_start, want[i].call);
+        assert_int_equal(op->start, want[i].start);
+        assert_int_equal(op->bytes, want[i].bytes);
+        assert_int_equal(op->caller_thread, want[i].caller);
+        assert_int_equal(op->stream, want[i].stream);
+        assert_int_equal(op->device, -1);
+        assert_int_equal(op->group, RS_NO_GROUP);
+        assert_int_equal(op->call_order, i);
+    }
+    assert_int_equal(s.ops[5].peer, 0);
+    assert_int_equal(s.ops[5].flags, RS_OP_PEER_IN_GROUP);
+    assert_int_equal(s.ops[6].root, 2);
+    assert_int_equal(s.ops[6].flags, RS_OP_ROOT_IN_GROUP);
+    assert_true(s.ops[2].shape_hash == s.ops[3].shape_hash); /* 100 floats per member both */
+    assert_true(s.ops[0].shape_hash != s.ops[2].shape_hash);
+    assert_int_equal(s.steps[0].bubble, 70);
+    rs_summary_fini(&s);
+    make_events_fini(&e);
+}
+
+static void without_shapes_there_are_no_bytes(void **unused)
+{
+    (void)unused;
+    struct make_events e;
+    struct rs_summary s;
+    make_events_init(&e);
+    call(&e, "c10d::allreduce_", make_host_lane(&e, 1), 100, 120);
+    make_row(&e, RS_KIND_USER_ANNOTATION, "gloo:all_reduce", make_host_lane(&e, 2), 150, 200);
+    reduce(&e, &s);
+    assert_int_equal(s.op_count, 1);
+    assert_int_equal(s.ops[0].bytes, -1);
+    assert_int_equal(s.ops[0].call_start, 100);
+    assert_true(s.ops[0].shape_hash == 0);
+    rs_summary_fini(&s);
+    make_events_fini(&e);
+}
+
+/* ---- native ---- */
+
+static void native_operations_keep_what_the_program_said(void **unused)
+{
+    (void)unused;
+    struct make_events e;
+    struct rs_summary s;
+    make_events_init(&e);
+    e.info.rank = 2;
+    const uint32_t thread = make_host_lane(&e, 1);
+    make_row(&e, RS_KIND_COMM_TASK, "", thread, 110, 140);
+    make_correlation(&e, 9);
+    struct rs_comm *comm = make_comm(&e, NULL);
+    comm->src = 2;
+    comm->dst = 3;
+    comm->bytes = 512;
+    comm->has = RS_COMM_HAS_SRC | RS_COMM_HAS_DST | RS_COMM_HAS_BYTES;
+    make_row(&e, RS_KIND_COMM_TASK, "", thread, 105, 150);
+    make_correlation(&e, 9);
+    comm = make_comm(&e, NULL);
+    comm->src = 1;
+    comm->dst = 2;
+    comm->has = RS_COMM_HAS_SRC | RS_COMM_HAS_DST;
+    make_row(&e, RS_KIND_COMM, "grads", thread, 100, 200);
+    make_correlation(&e, 9);
+    comm = make_comm(&e, "all_reduce");
+    name_group(&e, comm, "dp", "[0, 1, 2, 3]", 4);
+    comm->bytes = 4096;
+    comm->seq = 5;
+    comm->transport = make_string(&e, "TCP");
+    comm->has |= RS_COMM_HAS_BYTES | RS_COMM_HAS_SEQ;
+    make_row(&e, RS_KIND_COMM, "activations", thread, 300, 400);
+    comm = make_comm(&e, "recv");
+    comm->src = 0;
+    comm->dst = 2;
+    comm->has = RS_COMM_HAS_SRC | RS_COMM_HAS_DST;
+    make_row(&e, RS_KIND_COMM_TASK, "", thread, 900, 950); /* its operation was lost */
+    make_correlation(&e, 10);
+    reduce(&e, &s);
+    assert_int_equal(s.op_count, 2);
+    assert_int_equal(s.ops[0].type, RS_OP_ALL_REDUCE);
+    assert_int_equal(s.ops[0].bytes, 4096);
+    assert_int_equal(s.ops[0].seq, 5);
+    assert_string_equal(rs_strtab_text(&s.strings, s.ops[0].transport), "TCP");
+    assert_int_equal(s.ops[0].task_count, 2);
+    const struct rs_comm_task *tasks = &s.tasks[s.ops[0].task_first];
+    assert_int_equal(tasks[0].start, 105);
+    assert_false(tasks[0].is_send);
+    assert_int_equal(tasks[0].bytes, -1);
+    assert_true(tasks[1].is_send);
+    assert_int_equal(tasks[1].dst, 3);
+    assert_int_equal(tasks[1].bytes, 512);
+    assert_int_equal(s.ops[1].type, RS_OP_RECV);
+    assert_int_equal(s.ops[1].peer, 0);
+    assert_int_equal(s.ops[1].bytes, -1);
+    assert_int_equal(s.steps[0].bubble, 100);
+    assert_int_equal(s.trace.drop_count, 1);
+    assert_int_equal(s.trace.drops[0].count, 1);
+    rs_summary_fini(&s);
+    make_events_fini(&e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_all_to_all_of_send_recv_kernels_is_one),
+        cmocka_unit_test(arguments_give_group_bytes_sequence_and_peer),
+        cmocka_unit_test(a_cut_list_is_completed),
+        cmocka_unit_test(kernels_without_a_call_stay_alone),
+        cmocka_unit_test(a_coalesced_batch_is_one_send_recv),
+        cmocka_unit_test(without_any_link_kernels_and_calls_pair_in_order),
+        cmocka_unit_test(an_external_id_finds_the_call_when_the_launch_is_gone),
+        cmocka_unit_test(gloo_rows_find_their_calls),
+        cmocka_unit_test(without_shapes_there_are_no_bytes),
+        cmocka_unit_test(native_operations_keep_what_the_program_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
