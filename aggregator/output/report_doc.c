@@ -26,6 +26,13 @@ static const char *plural(int64_t count, const char *one, const char *many)
     return count == 1 ? one : many;
 }
 
+static void put_time(struct doc *doc, rs_dur ns)
+{
+    char time[UNIT_TEXT_BYTES];
+    unit_people_time(time, ns);
+    doc_cell(doc, ns ? DOC_PLAIN : DOC_DIM, "%s", ns ? time : "-");
+}
+
 /* --- the verdict ---------------------------------------------------------------------------------- */
 
 static void subject_text(const struct rs_finding *finding, char *text, size_t size)
@@ -207,15 +214,12 @@ static void put_rank_row(struct doc *doc, const struct report_mean *mean, rs_dur
                              mean->parts[PART_MEMORY],
                              mean->parts[PART_IDLE_HEAD],
                              idle};
-    char time[UNIT_TEXT_BYTES];
     if (has_devices)
         doc_cell(doc, DOC_STRONG, "%" PRId32 ":%" PRId32, mean->rank, mean->device);
     else
         doc_cell(doc, DOC_STRONG, "%" PRId32, mean->rank);
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-        unit_people_time(time, values[i]);
-        doc_cell(doc, values[i] ? DOC_PLAIN : DOC_DIM, "%s", values[i] ? time : "-");
-    }
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        put_time(doc, values[i]);
     const int64_t pieces[] = {values[1], values[2], values[3], values[4] + idle};
     doc_bar(doc, RANK_BAR_WIDTH, "CXMI", pieces, longest);
 }
@@ -326,14 +330,12 @@ static void put_arrivals(struct doc *doc, const struct report *report)
         const struct rs_job_rank *rank = &analysis->ranks[report->arrivals[i]];
         doc_cell(doc, DOC_STRONG, "%" PRId32, rank->rank);
         doc_cell(doc, DOC_PLAIN, "%" PRId64 " of %" PRId64, rank->ops_last, report->timed_ops);
-        unit_people_time(time, rank->caused_wait);
-        doc_cell(doc, DOC_PLAIN, "%s", time);
+        put_time(doc, rank->caused_wait);
         doc_cell(doc, DOC_PLAIN, "%.1f %%",
                  report->caused_wait > 0
                      ? 100.0 * (double)rank->caused_wait / (double)report->caused_wait
                      : 0.0);
-        unit_people_time(time, rank->own_wait);
-        doc_cell(doc, DOC_PLAIN, "%s", time);
+        put_time(doc, rank->own_wait);
         doc_bar(doc, BAR_WIDTH, "W", &rank->caused_wait, report->caused_wait);
     }
     doc_table_end(doc);
