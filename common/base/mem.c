@@ -19,7 +19,8 @@ static bool may_allocate(void)
 
 void *rs_mem_calloc(size_t count, size_t size)
 {
-    if (!may_allocate())
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || !may_allocate())
         return NULL;
     return calloc(count ? count : 1, size ? size : 1);
 }

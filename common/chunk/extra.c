@@ -402,7 +402,7 @@ static size_t join_row(struct extra_coder *coder, uint32_t index, uint8_t *to, s
 static enum rs_status join_rows(struct extra_coder *coder, const uint32_t *templates,
                                 struct rs_batch *batch, size_t text_bytes)
 {
-    if (rs_mem_grow((void **)&batch->extra, &batch->extra_capacity, text_bytes, 1) != RS_OK)
+    if (rs_mem_grow((void **)&batch->extra, &batch->extra_capacity, text_bytes + 1, 1) != RS_OK)
         return RS_NOMEM;
     size_t used = 0;
     for (size_t row = 0; row < batch->count; row++) {
