@@ -20,11 +20,13 @@ enum scan_outcome scan_close_scalar(const char *text, const char *end, unsigned 
         } else if (byte == '"') {
             has_finished = has_finished || memcmp(text, "finished", 8) == 0;
             while (text < end && *text != '"') {
-                if (*text == '\n')
+                if (*text == '\n' || (*text == '\\' && text[1] == '\n' && text + 1 < end))
                     return SCAN_BAD;
                 text += *text == '\\' ? 2 : 1;
             }
             text++;
+        } else if (byte == '\\' && (*text == '"' || *text == '\\')) {
+            text++; /* no JSON; the vectors see it so */
         }
     }
     return SCAN_MORE;
