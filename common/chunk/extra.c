@@ -19,13 +19,20 @@ enum {
     MARK_NUMBER = 0, /* in a template: a number stands here */
     MARK_BYTE = 1,   /* in a template: the next byte is itself (it is 0 or 1) */
     DIGITS_MAX = 18,
+    SLACK = 32, /* bytes that short copies may touch behind their end */
+    DIGITS_ROOM = 20,
     LOOSE_ROWS = 3, /* templates of so few rows do not get columns */
     FIRST_SLOTS = 1024,
 };
 
-struct template
-{
+/* Plain text between two numbers of a template. */
+struct piece {
     uint32_t offset; /* into text */
+    uint32_t length;
+};
+
+struct text_template {
+    uint32_t offset; /* into text; when reading: the first of its numbers + 1 pieces */
     uint32_t length;
     uint32_t numbers; /* per row */
     uint32_t rows;
@@ -38,9 +45,11 @@ struct extra_coder {
     size_t row_capacity;
     uint32_t *templates;    /* [row_capacity] 0 or template + 1 */
     uint32_t *first_number; /* [row_capacity] into numbers */
-    struct rs_buf text;     /* of all templates */
-    uint64_t text_bytes;    /* of all rows */
-    struct template *items;
+    struct rs_buf text;     /* of all templates; when reading: of all pieces, and slack */
+    struct piece *pieces;   /* when reading */
+    size_t piece_count, piece_capacity;
+    uint64_t text_bytes; /* of all rows */
+    struct text_template *items;
     size_t count, capacity;
     uint32_t *slots; /* open addressing, template + 1 */
     size_t slot_count;
@@ -58,6 +67,7 @@ void extra_free(struct extra_coder **coder_p)
     rs_mem_free(coder->templates);
     rs_mem_free(coder->first_number);
     rs_buf_fini(&coder->text);
+    rs_mem_free(coder->pieces);
     rs_mem_free(coder->items);
     rs_mem_free(coder->slots);
     rs_mem_free(coder->numbers);
@@ -149,7 +159,7 @@ static enum rs_status find_template(struct extra_coder *coder, size_t length, si
     size_t slot = hash & (coder->slot_count - 1);
     for (; coder->slots[slot]; slot = (slot + 1) & (coder->slot_count - 1)) {
         const uint32_t index = coder->slots[slot] - 1;
-        const struct template *known = &coder->items[index];
+        const struct text_template *known = &coder->items[index];
         if (known->hash == hash && known->length == length &&
             memcmp(coder->text.data + known->offset, text, length) == 0) {
             *index_p = index;
@@ -159,10 +169,10 @@ static enum rs_status find_template(struct extra_coder *coder, size_t length, si
     if (rs_mem_grow((void **)&coder->items, &coder->capacity, coder->count + 1,
                     sizeof *coder->items) != RS_OK)
         return RS_NOMEM;
-    coder->items[coder->count] = (struct template){.offset = (uint32_t)coder->text.length,
-                                                   .length = (uint32_t)length,
-                                                   .numbers = (uint32_t)numbers,
-                                                   .hash = hash};
+    coder->items[coder->count] = (struct text_template){.offset = (uint32_t)coder->text.length,
+                                                        .length = (uint32_t)length,
+                                                        .numbers = (uint32_t)numbers,
+                                                        .hash = hash};
     coder->slots[slot] = (uint32_t)coder->count + 1;
     *index_p = (uint32_t)coder->count++;
     rs_buf_commit(&coder->text, length);
@@ -220,7 +230,7 @@ static size_t place_numbers(struct extra_coder *coder, uint64_t limit)
 {
     uint64_t total = 0;
     for (size_t i = 0; i < coder->count; i++) {
-        struct template *item = &coder->items[i];
+        struct text_template *item = &coder->items[i];
         item->first_number = (uint32_t)total;
         item->next = 0;
         total += (uint64_t)item->numbers * item->rows;
@@ -271,14 +281,14 @@ void extra_encode(struct extra_coder *coder, size_t rows, struct rs_buf *directo
     for (size_t row = 0; row < rows; row++) {
         if (!coder->templates[row])
             continue;
-        struct template *item = &coder->items[coder->templates[row] - 1];
+        struct text_template *item = &coder->items[coder->templates[row] - 1];
         const uint64_t *numbers = coder->numbers + coder->first_number[row];
         uint64_t *to = coder->sorted + item->first_number + item->next++;
         for (size_t n = 0; n < item->numbers; n++)
             to[n * item->rows] = numbers[n];
     }
     for (size_t i = 0; i < coder->count; i++) {
-        const struct template *item = &coder->items[i];
+        const struct text_template *item = &coder->items[i];
         for (size_t n = 0; n < item->numbers; n++)
             encode_numbers(coder->sorted + item->first_number + n * item->rows, item->rows,
                            coder->sorted + total, directory, data);
@@ -303,16 +313,35 @@ static enum rs_status decode_numbers(uint64_t *values_p, size_t count, struct rs
     return RS_OK;
 }
 
-/* Numbers that a template holds, or SIZE_MAX when its escapes are broken. */
-static size_t count_numbers(const uint8_t *text, size_t length)
+/* Cuts a template into the pieces between its numbers, which go to `text` without escapes. */
+static enum rs_status cut_template(struct extra_coder *coder, struct rs_view from,
+                                   struct text_template *item)
 {
-    size_t numbers = 0;
-    for (size_t i = 0; i < length; i++) {
-        numbers += text[i] == MARK_NUMBER;
-        if (text[i] == MARK_BYTE && (++i == length || text[i] > MARK_BYTE))
-            return SIZE_MAX;
+    if (rs_mem_grow((void **)&coder->pieces, &coder->piece_capacity,
+                    coder->piece_count + from.length + 1, sizeof *coder->pieces) != RS_OK)
+        return RS_NOMEM;
+    uint8_t *to = rs_buf_reserve(&coder->text, from.length + SLACK);
+    if (!to)
+        return RS_NOMEM;
+    size_t used = 0;
+    struct piece *piece = &coder->pieces[coder->piece_count];
+    *piece = (struct piece){.offset = (uint32_t)coder->text.length};
+    *item = (struct text_template){.offset = (uint32_t)coder->piece_count};
+    for (size_t i = 0; i < from.length; i++) {
+        if (from.data[i] == MARK_NUMBER) {
+            piece->length = (uint32_t)(coder->text.length + used - piece->offset);
+            *++piece = (struct piece){.offset = (uint32_t)(coder->text.length + used)};
+            item->numbers++;
+            continue;
+        }
+        if (from.data[i] == MARK_BYTE && (++i == from.length || from.data[i] > MARK_BYTE))
+            return RS_FORMAT;
+        to[used++] = from.data[i];
     }
-    return numbers;
+    piece->length = (uint32_t)(coder->text.length + used - piece->offset);
+    coder->piece_count += item->numbers + 1;
+    rs_buf_commit(&coder->text, used);
+    return RS_OK;
 }
 
 static enum rs_status read_templates(struct extra_coder *coder, size_t count,
@@ -320,23 +349,19 @@ static enum rs_status read_templates(struct extra_coder *coder, size_t count,
 {
     if (rs_mem_grow((void **)&coder->items, &coder->capacity, count, sizeof *coder->items) != RS_OK)
         return RS_NOMEM;
-    uint64_t offset = 0;
+    coder->piece_count = 0;
+    rs_buf_reset(&coder->text);
     for (size_t i = 0; i < count; i++) {
         const uint64_t length = rs_view_varint(directory);
-        if (directory->failed || !length || length > data->length - offset)
+        if (directory->failed || !length || length > data->length)
             return RS_FORMAT;
-        const size_t numbers = count_numbers(data->data + offset, (size_t)length);
-        if (numbers == SIZE_MAX)
-            return RS_FORMAT;
-        coder->items[i] = (struct template){
-            .offset = (uint32_t)offset, .length = (uint32_t)length, .numbers = (uint32_t)numbers};
-        offset += length;
+        const enum rs_status status =
+            cut_template(coder, rs_view_take(data, (size_t)length), &coder->items[i]);
+        if (status != RS_OK)
+            return status;
     }
     coder->count = count;
-    const struct rs_view text = rs_view_take(data, (size_t)offset);
-    rs_buf_reset(&coder->text);
-    rs_buf_bytes(&coder->text, text.data, text.length);
-    return coder->text.failed ? RS_NOMEM : RS_OK;
+    return RS_OK;
 }
 
 static enum rs_status read_numbers(struct extra_coder *coder, uint64_t limit,
@@ -349,7 +374,7 @@ static enum rs_status read_numbers(struct extra_coder *coder, uint64_t limit,
                     sizeof *coder->sorted) != RS_OK)
         return RS_NOMEM;
     for (size_t i = 0; i < coder->count; i++) {
-        const struct template *item = &coder->items[i];
+        const struct text_template *item = &coder->items[i];
         if (!item->rows)
             return RS_FORMAT;
         for (size_t n = 0; n < item->numbers; n++) {
@@ -363,46 +388,61 @@ static enum rs_status read_numbers(struct extra_coder *coder, uint64_t limit,
 
 static size_t print_number(uint64_t value, uint8_t *to)
 {
-    uint8_t digits[20];
-    size_t used = 0;
-    do {
-        digits[used++] = (uint8_t)('0' + value % 10);
-        value /= 10;
-    } while (value);
-    for (size_t i = 0; i < used; i++)
-        to[i] = digits[used - 1 - i];
-    return used;
+    if (value < 10) {
+        to[0] = (uint8_t)('0' + value);
+        return 1;
+    }
+    uint8_t digits[DIGITS_ROOM];
+    size_t first = DIGITS_ROOM;
+    for (; value; value /= 10)
+        digits[--first] = (uint8_t)('0' + value % 10);
+    memcpy(to, digits + first, DIGITS_ROOM - first);
+    return DIGITS_ROOM - first;
 }
 
-/* Rebuilds one row's text at `to`; its length, or SIZE_MAX when there is no room. */
+/* Most pieces are short: sixteen bytes at once, what is too much is written over or is slack. */
+static void copy_piece(uint8_t *to, const uint8_t *from, size_t length)
+{
+    memcpy(to, from, 16);
+    if (length > 16)
+        memcpy(to + 16, from + 16, length - 16);
+}
+
+/* Rebuilds one row's text at `to`, which has SLACK behind `room`; its length, or SIZE_MAX when there is no
+ * room. */
 static size_t join_row(struct extra_coder *coder, uint32_t index, uint8_t *to, size_t room)
 {
-    struct template *item = &coder->items[index];
-    const uint8_t *text = coder->text.data + item->offset;
-    const uint64_t *number = coder->sorted + item->first_number + item->next++;
+    struct text_template *item = &coder->items[index];
+    const uint8_t *text = coder->text.data;
+    const struct piece *piece = &coder->pieces[item->offset];
+    const struct piece *const last = piece + item->numbers;
+    const size_t stride = item->rows;
+    size_t number = item->first_number + item->next++;
     size_t used = 0;
-    for (size_t i = 0; i < item->length; i++) {
-        if (room - used < 20) {
-            uint8_t last[20];
-            const size_t length = text[i] == MARK_NUMBER ? print_number(*number, last) : 1;
-            if (length > room - used)
-                return SIZE_MAX;
+    for (;; piece++, number += stride) {
+        if (piece->length > room - used)
+            return SIZE_MAX;
+        copy_piece(to + used, text + piece->offset, piece->length);
+        used += piece->length;
+        if (piece == last)
+            return used;
+        if (room - used >= DIGITS_ROOM) {
+            used += print_number(coder->sorted[number], to + used);
+            continue;
         }
-        if (text[i] == MARK_NUMBER) {
-            used += print_number(*number, to + used);
-            number += item->rows;
-        } else {
-            i += text[i] == MARK_BYTE;
-            to[used++] = text[i];
-        }
+        uint8_t digits[DIGITS_ROOM];
+        const size_t length = print_number(coder->sorted[number], digits);
+        if (length > room - used)
+            return SIZE_MAX;
+        memcpy(to + used, digits, length);
+        used += length;
     }
-    return used;
 }
 
 static enum rs_status join_rows(struct extra_coder *coder, const uint32_t *templates,
                                 struct rs_batch *batch, size_t text_bytes)
 {
-    if (rs_mem_grow((void **)&batch->extra, &batch->extra_capacity, text_bytes + 1, 1) != RS_OK)
+    if (rs_mem_grow((void **)&batch->extra, &batch->extra_capacity, text_bytes + SLACK, 1) != RS_OK)
         return RS_NOMEM;
     size_t used = 0;
     for (size_t row = 0; row < batch->count; row++) {
