@@ -251,7 +251,7 @@ enum kineto_parse kineto_row_parse(struct kineto *kineto, const char *text, stru
     row->is_odd = row->name_has_escape = false;
     row->category = NULL;
     row->pid = row->tid = (struct kineto_id){.value = KINETO_NO_ID};
-    row->id = row->args = (struct kineto_span){0};
+    row->name = row->id = row->args = (struct kineto_span){0};
     row->other_count = 0;
     const char *at = scan_blanks(text + 1);
     if (*at == '}')

@@ -230,9 +230,9 @@ void rs_kineto_write_rows(struct rs_kineto_writer *writer, const struct rs_batch
 {
     for (size_t at = 0; at < batch->count; at++) {
         struct row_out out = {.buf = writer->buf, .batch = batch, .at = at};
-        const char *extra = batch->extra + batch->extra_offset[at];
         const size_t length = batch->extra_length[at];
         if (length) {
+            const char *extra = batch->extra + batch->extra_offset[at];
             const char *line = memchr(extra, '\n', length);
             const size_t first = line ? (size_t)(line - extra) : length;
             out.args = (struct kineto_span){.text = extra, .length = first};
