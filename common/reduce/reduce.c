@@ -338,13 +338,13 @@ static enum rs_status add_row(struct rs_reduce *reduce, const struct row *row)
     case RS_KIND_COUNTER:
     case RS_KIND_INSTANT:
     case RS_KIND_MEMORY:
+    case RS_KIND_DEVICE_EVENT: /* these two are poured by a lossless reading only: they must not tell the span */
+    case RS_KIND_PYTHON:
     case RS_KIND_COUNT:
         return RS_OK;
     case RS_KIND_OTHER:
     case RS_KIND_GPU_USER_ANNOTATION:
     case RS_KIND_SYNC:
-    case RS_KIND_DEVICE_EVENT:
-    case RS_KIND_PYTHON:
     case RS_KIND_OVERHEAD:
     case RS_KIND_RANGE:
     case RS_KIND_MARK:
