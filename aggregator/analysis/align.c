@@ -9,9 +9,9 @@
  *      b         b0 b1    b2              and from b2 on the shift is +3
  *
  *  1. At the start, and wherever the shift stops fitting, candidates near in time (on one clock), or
- *     near in position (without one), are scored over the next 64 pairs.
- *  2. A candidate counts when nearly all its pairs fit; of those that count, the one with the least mean
- *     distance of ends wins, then the least shift. So feasibility comes first and end spread only ranks.
+ *     near in position (without one), are tried: how many pairs on end fit, up to 64?
+ *  2. A candidate counts when it holds nearly as long as the best; of those that count, the one with the least
+ *     mean distance of ends wins, then the least shift. So feasibility comes first and end spread only ranks.
  *  3. As long as pairs fit, the shift is kept. What fits nowhere stays unmatched.
  *
  * Linear in the number of operations, but for the searches, which are bounded.
@@ -22,7 +22,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LOOK_AHEAD = 64, WINDOW_NEAR = 16, WINDOW_BLIND = 32, BAD_WEIGHT = 4 };
+enum { LOOK_AHEAD = 64, WINDOW_NEAR = 16, WINDOW_BLIND = 32 };
 
 struct aligner {
     const struct align_item *a, *b;
@@ -32,8 +32,8 @@ struct aligner {
 };
 
 struct score {
-    size_t tried, fitting;
-    double cost; /* mean */
+    size_t fitting; /* pairs on end */
+    double cost;    /* mean */
 };
 
 void align_item_from(const struct join *join, size_t summary, const struct rs_comm_op *op,
@@ -150,17 +150,16 @@ static bool has_ends(const struct align_item *a, const struct align_item *b)
     return a->end != RS_NS_MIN && b->end != RS_NS_MIN;
 }
 
-/* Pairs (i, j), (i + 1, j + 1), ... On one clock cost is the distance of ends; without one, how much
- * that distance varies. */
+/* Pairs (i, j), (i + 1, j + 1), ... as long as they fit: where a row is missing any shift ends. On one clock
+ * cost is the distance of ends; without one, how much that distance varies. */
 static struct score try_shift(const struct aligner *al, size_t i, size_t j)
 {
     struct score score = {0};
     double sum = 0, offset = 0;
     size_t with_ends = 0;
     for (size_t t = 0; t < LOOK_AHEAD && i + t < al->b_count && j + t < al->a_count; t++) {
-        score.tried++;
         if (!fits(al, i + t, j + t)) {
-            continue;
+            break;
         }
         score.fitting++;
         const struct align_item *a = &al->a[j + t], *b = &al->b[i + t];
@@ -177,18 +176,13 @@ static struct score try_shift(const struct aligner *al, size_t i, size_t j)
     return score;
 }
 
-static double merit(const struct score *score)
-{
-    return (double)score->fitting - BAD_WEIGHT * (double)(score->tried - score->fitting);
-}
-
 /* A send before the recording of the receiver began may lack its receive; a later one may not. */
 static bool may_skip(const struct aligner *al, size_t j_from, size_t j)
 {
     if (al->rules->kind != ALIGN_P2P || !al->rules->has_clock || j <= j_from) {
         return true;
     }
-    return j_from > 0 || al->a[j - 1].max_start <= al->rules->b_span_start;
+    return j_from > 0 || al->a[j - 1].max_start < al->rules->b_span_start;
 }
 
 struct candidate {
@@ -201,18 +195,18 @@ static size_t distance_of(const struct candidate *c, size_t j_from)
     return (c->j > j_from ? c->j - j_from : j_from - c->j) + c->i;
 }
 
-/* Of all that count (merit near the best), the least cost, then the nearest. */
+/* Of all that count (4 of 5 of the longest), the least cost, then the nearest. */
 static bool choose(const struct candidate *candidates, size_t count, size_t j_from,
                    struct candidate *best_p)
 {
-    double top = 0;
+    size_t longest = 0;
     for (size_t k = 0; k < count; k++) {
-        top = fmax(top, merit(&candidates[k].score));
+        longest = candidates[k].score.fitting > longest ? candidates[k].score.fitting : longest;
     }
     const struct candidate *best = NULL;
     for (size_t k = 0; k < count; k++) {
         const struct candidate *c = &candidates[k];
-        if (merit(&c->score) <= 0 || merit(&c->score) < 0.8 * top) {
+        if (c->score.fitting == 0 || c->score.fitting * 5 < longest * 4) {
             continue;
         }
         if (best == NULL || c->score.cost < best->score.cost ||

@@ -55,7 +55,7 @@ struct rs_job_link {
     int64_t bytes, count;
     rs_dur busy;               /* sum of transfer times counted */
     double median_bytes_per_s; /* over its messages; 0 unknown */
-    double fast_bytes_per_s;   /* what the faster quarter of its messages reached; 0 unknown */
+    double fast_bytes_per_s;   /* what the fastest tenth of its messages reached; 0 unknown */
     bool is_estimated;         /* from the algorithm's shape, not from records */
 };
 

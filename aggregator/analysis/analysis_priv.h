@@ -135,7 +135,8 @@ struct link_message {
     int32_t src, dst;
     int64_t step;
     int64_t bytes;         /* -1 unknown */
-    rs_dur link_ns;        /* what the link itself took, nobody's lateness in it; -1 unknown */
+    rs_dur link_ns;        /* what it took, nobody's lateness in it; -1 unknown */
+    rs_dur sending_ns;     /* the sending side of that: no scheduling of the receiver in it */
     const char *transport; /* lives in a summary; "UNKNOWN" */
 };
 

@@ -102,27 +102,25 @@ static void measure(const struct figures *fg, const size_t *range, enum figure f
     excess->wobble = median(s->row, fg->step_count) * 3 / 2;
 }
 
-enum rs_status excess_find(const struct figures *fg, uint32_t class, enum figure figure,
-                           bool *found_p, struct excess *excess_p)
+enum rs_status excess_of(const struct figures *fg, size_t rank, enum figure figure,
+                         struct excess *excess_p)
 {
+    const uint32_t class = fg->peers[rank];
     const size_t range[2] = {fg->peer_first[class], fg->peer_first[class + 1]};
     const size_t peers = range[1] - range[0];
-    *found_p = false;
-    if (peers < 2 || fg->step_count == 0) {
-        return RS_OK;
-    }
     const size_t longest = peers > fg->step_count ? peers : fg->step_count;
     struct scratch s = {
-        .row = rs_mem_calloc(longest, sizeof *s.row),
-        .own = rs_mem_calloc(fg->step_count, sizeof *s.own),
-        .middle = rs_mem_calloc(fg->step_count, sizeof *s.middle),
-        .others = rs_mem_calloc(peers * fg->step_count, sizeof *s.others),
+        .row = rs_mem_calloc(longest + 1, sizeof *s.row),
+        .own = rs_mem_calloc(fg->step_count + 1, sizeof *s.own),
+        .middle = rs_mem_calloc(fg->step_count + 1, sizeof *s.middle),
+        .others = rs_mem_calloc(peers * fg->step_count + 1, sizeof *s.others),
     };
     enum rs_status status = RS_NOMEM;
     if (s.row != NULL && s.own != NULL && s.middle != NULL && s.others != NULL) {
-        *excess_p = (struct excess){.class = class, .rank = pick(fg, range, figure)};
-        measure(fg, range, figure, &s, excess_p);
-        *found_p = true;
+        *excess_p = (struct excess){.class = class, .rank = rank};
+        if (peers >= 2 && fg->step_count > 0) {
+            measure(fg, range, figure, &s, excess_p);
+        }
         status = RS_OK;
     }
     rs_mem_free(s.row);
@@ -130,4 +128,12 @@ enum rs_status excess_find(const struct figures *fg, uint32_t class, enum figure
     rs_mem_free(s.middle);
     rs_mem_free(s.others);
     return status;
+}
+
+enum rs_status excess_find(const struct figures *fg, uint32_t class, enum figure figure,
+                           bool *found_p, struct excess *excess_p)
+{
+    const size_t range[2] = {fg->peer_first[class], fg->peer_first[class + 1]};
+    *found_p = range[1] - range[0] >= 2 && fg->step_count > 0;
+    return *found_p ? excess_of(fg, pick(fg, range, figure), figure, excess_p) : RS_OK;
 }

@@ -291,11 +291,18 @@ static enum rs_status ask_all(const struct figures *fg, const struct link_messag
     rs_buf_printf(
         &verdicts->reasons, "Nobody stands out of %zu ranks in %zu complete step%s (mean %.2f ms).",
         fg->rank_count, fg->step_count, fg->step_count == 1 ? "" : "s", as_ms(fg->mean_step));
-    if (fg->step_count < STEPS_FOR_A_HABIT) {
-        return one_step_ask(fg, verdicts);
+    enum rs_status status = RS_OK;
+    if (fg->step_count > 1) {
+        status = slow_rank_ask(fg, verdicts);
     }
-    const enum rs_status status = slow_rank_ask(fg, verdicts);
-    return status == RS_OK ? slow_link_ask(fg, messages, verdicts) : status;
+    if (status == RS_OK && fg->step_count >= STEPS_FOR_A_HABIT) {
+        status = slow_link_ask(fg, messages, verdicts);
+    }
+    if (status == RS_OK && fg->step_count < STEPS_FOR_A_HABIT &&
+        verdicts->analysis->finding_count == 0) {
+        status = one_step_ask(fg, verdicts);
+    }
+    return status;
 }
 
 enum rs_status findings_collect(struct rs_analysis *analysis, const struct link_messages *messages)

@@ -68,6 +68,9 @@ struct excess {
     size_t hits;   /* steps in which the excess exceeds the noise */
 };
 
+/* All zero when the rank has no peers. */
+RS_MUST_CHECK enum rs_status excess_of(const struct figures *figures, size_t rank,
+                                       enum figure figure, struct excess *excess_p);
 /* The rank of this class that stands out most. False when the class has nobody to compare with. */
 RS_MUST_CHECK enum rs_status excess_find(const struct figures *figures, uint32_t class,
                                          enum figure figure, bool *found_p,

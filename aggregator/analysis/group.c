@@ -194,6 +194,35 @@ static void tell_ambiguous(struct join *join, size_t summary_index)
     }
 }
 
+/* A list that was cut is the header's complete one of the same name and size, if that begins alike. */
+static const struct rs_group_info *complete(const struct rs_summary *summary,
+                                            const struct rs_group_info *info)
+{
+    for (size_t i = 0; i < summary->trace.group_count; i++) {
+        const struct rs_group_info *whole = &summary->trace.groups[i];
+        if (info->name != RS_STR_NONE && whole->name == info->name && whole->size == info->size &&
+            (int64_t)whole->rank_count == whole->size && info->rank_count < whole->rank_count &&
+            (info->rank_count == 0 ||
+             memcmp(info->ranks, whole->ranks, info->rank_count * sizeof *info->ranks) == 0)) {
+            return whole;
+        }
+    }
+    return info;
+}
+
+/* Groups that the header names and no operation: one of them may be what timing finds. */
+static enum rs_status collect_header(struct join *join, const struct rs_summary *summary)
+{
+    for (size_t i = 0; i < summary->trace.group_count; i++) {
+        uint32_t index;
+        if (summary->trace.groups[i].rank_count > 0 &&
+            add_local(join, summary, &summary->trace.groups[i], &index) != RS_OK) {
+            return RS_NOMEM;
+        }
+    }
+    return RS_OK;
+}
+
 enum rs_status group_collect(struct join *join)
 {
     const struct rs_analysis *out = join->out;
@@ -201,11 +230,14 @@ enum rs_status group_collect(struct join *join)
         const struct rs_summary *summary = out->summaries[s];
         for (size_t i = 0; i < summary->group_count; i++) {
             uint32_t *local = &join->local_group[join->local_base[s] + i];
+            const struct rs_group_info *info = complete(summary, &summary->groups[i]);
             *local = RS_NO_GROUP;
-            if (summary->groups[i].rank_count > 0 &&
-                add_local(join, summary, &summary->groups[i], local) != RS_OK) {
+            if (info->rank_count > 0 && add_local(join, summary, info, local) != RS_OK) {
                 return RS_NOMEM;
             }
+        }
+        if (collect_header(join, summary) != RS_OK) {
+            return RS_NOMEM;
         }
         borrow_ranks(join, s);
         tell_ambiguous(join, s);

@@ -7,7 +7,8 @@
  *
  * Definition. The rank that was last in more than half of the symmetric operations (at least 4, of at
  * least 3 members), and whose lateness over the second last, summed, is 5 % of a step and twice that of any
- * other rank. The kind is the part of its own time in which it exceeds its peers most.
+ * other rank. The kind is the part of its own time in which it exceeds its peers most; "imbalance" when it
+ * does in none.
  *
  * Threshold. With 8 ranks and 8 operations, 5 by chance: below 1 in 100 if operations were independent, which
  * within one step they are not; hence "weak". False alarms accepted: a rank that was late once.
@@ -78,16 +79,15 @@ static enum rs_status kind_of(const struct figures *fg, size_t summary,
         {FIGURE_INSIDE, RS_FINDING_HOST_GAP},
     };
     rs_dur most = 0;
-    *kind_p = RS_FINDING_SLOW_RANK;
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        for (uint32_t class = 0; class < fg->peer_classes; class ++) {
+    *kind_p = RS_FINDING_IMBALANCE;
+    for (size_t r = 0; r < fg->rank_count; r++) {
+        for (size_t i = 0; i < sizeof parts / sizeof parts[0] && fg->summaries[r] == summary; i++) {
             struct excess excess;
-            bool found;
-            const enum rs_status status = excess_find(fg, class, parts[i].figure, &found, &excess);
+            const enum rs_status status = excess_of(fg, r, parts[i].figure, &excess);
             if (status != RS_OK) {
                 return status;
             }
-            if (found && fg->summaries[excess.rank] == summary && excess.typical > most) {
+            if (excess.typical > most) {
                 most = excess.typical;
                 *kind_p = parts[i].kind;
             }

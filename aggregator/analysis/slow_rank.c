@@ -13,11 +13,13 @@
  *     host_gap     idle time inside a step
  *
  * Thresholds, all of which must hold:
- *   - at least 3 steps, and in 4 of 5 of them the excess lies above the noise (excess.c)
+ *   - in 4 of 5 steps the excess lies above the noise (excess.c)
  *   - the typical excess is 1.5 times the noise and 3 times its own wobble. Measured where it must not
  *     speak: 4 ranks on 2 cores, a 6 ms sleep in steps of 40 ms does not stand out (last 7/7/4/2 of
- *     20); and where it must: 20 ms in steps of 30 ms
- *   - it is 3 % of a step, and for computing 15 % above the peers': below that, machines differ by themselves
+ *     20); and where it must: 20 ms in steps of 30 ms. With two steps only: 5 times the noise, and
+ *     confidence "weak"; with one, one_step.c speaks
+ *   - it is 3 % of a step (CPU time: 0.6 %, since on a crowded machine a step is much longer than the CPU
+ *     time in it), and for computing 15 % above the peers': below that, machines differ by themselves
  *   - somebody waits: the others' exposed communication exceeds this rank's (not asked of CPU time,
  *     which stands by itself)
  *
@@ -60,11 +62,12 @@ static enum rs_status others_wait(const struct figures *fg, const struct excess 
 static bool stands_out(const struct figures *fg, const struct question *question,
                        const struct excess *excess, rs_dur waited)
 {
-    const bool is_habit =
-        fg->step_count >= STEPS_FOR_A_HABIT && excess->hits * 5 >= fg->step_count * 4;
-    const bool is_clear =
-        excess->typical * 2 >= excess->noise * 3 && excess->typical >= excess->wobble * 3;
-    const bool matters = excess->typical * 100 >= fg->mean_step * 3;
+    const bool is_habit = excess->hits * 5 >= fg->step_count * 4;
+    const rs_dur floor =
+        fg->step_count < STEPS_FOR_A_HABIT ? excess->noise * 5 : excess->noise * 3 / 2;
+    const bool is_clear = excess->typical >= floor && excess->typical >= excess->wobble * 3;
+    const bool matters =
+        excess->typical * (question->figure == FIGURE_CPU ? 500 : 100) >= fg->mean_step * 3;
     const bool is_more_work =
         !question->is_computing || excess->typical * 100 >= excess->peers_typical * 15;
     const bool is_waited_for = question->figure == FIGURE_CPU || waited * 4 >= excess->typical;
@@ -83,6 +86,9 @@ static enum rs_status name(const struct figures *fg, const struct question *ques
     }
     finding->where = RS_WHERE_RANK;
     finding->rank = rank->rank;
+    if (fg->step_count < STEPS_FOR_A_HABIT) {
+        finding->confidence = RS_CONFIDENCE_WEAK;
+    }
     finding->cost_ns_per_step = excess->mean > 0 ? excess->mean : excess->typical;
     finding->share =
         fg->mean_step > 0 ? (double)finding->cost_ns_per_step / (double)fg->mean_step : 0;
