@@ -173,105 +173,101 @@ static enum rs_status restore(struct decoder *dec, enum column column, const str
     return RS_FORMAT;
 }
 
-/* clang-format off */
-#define SCATTER(target, expression)                                                                \
-    for (size_t i = 0; i < count; i++) {                                                           \
-        const uint64_t value = values[i];                                                          \
-        (target)[rows[i]] = (expression);                                                          \
-    }                                                                                              \
-    return
-/* clang-format on */
+/* Where a group's values go: all rows of a group, or (rows NULL) one value to all rows. */
+struct target {
+    const uint64_t *values;
+    const uint32_t *rows;
+    size_t count;
+};
 
-/* values[] -> the column's cells. */
-static void scatter(struct decoder *dec, enum column column, const struct group *group)
+static void put_u8(const struct target *to, uint8_t *cells)
 {
-    struct rs_batch *batch = &dec->batch;
-    const uint32_t *rows = group->rows;
-    const uint64_t *values = dec->values;
-    const size_t count = group->count;
-    switch (column) {
-    case COL_NAME:
-        SCATTER(batch->name, string_id(value));
-    case COL_LANE:
-        SCATTER(batch->lane, (uint32_t)value);
-    case COL_DURATION: /* until the start is known */
-        SCATTER(batch->end, (int64_t)value);
-    case COL_START:
-        SCATTER(batch->start, (int64_t)value);
-    case COL_CATEGORY:
-        SCATTER(batch->category, string_id(value));
-    case COL_FLAGS:
-        SCATTER(batch->flags, (uint8_t)value);
-    case COL_PHASE:
-        SCATTER(batch->phase, (uint8_t)value);
-    case COL_CORRELATION:
-        SCATTER(batch->correlation, (int64_t)value);
-    case COL_EXTERNAL_ID:
-        SCATTER(batch->external_id, (int64_t)value);
-    case COL_BYTES:
-        SCATTER(batch->bytes, (int64_t)value);
-    case COL_CPU_NS:
-        SCATTER(batch->cpu_ns, (int64_t)value);
-    case COL_INPUT_DIMS:
-        SCATTER(batch->input_dims, string_id(value));
-    case COL_INPUT_TYPES:
-        SCATTER(batch->input_types, string_id(value));
-    case COL_CONCRETE_INPUTS:
-        SCATTER(batch->concrete_inputs, string_id(value));
-    case COL_HAS_COMM: /* until the rows are counted */
-        SCATTER(batch->comm, (uint32_t)value);
-    case COL_EXTRA_TEMPLATE:
-        SCATTER(dec->templates, (uint32_t)value);
-    case COLUMN_COUNT:
-        return;
-    }
+    if (!to->rows)
+        memset(cells, (int)*to->values, to->count);
+    for (size_t i = 0; to->rows && i < to->count; i++)
+        cells[to->rows[i]] = (uint8_t)to->values[i];
 }
 
-/* clang-format off */
-#define FILL(target, expression)                                                                   \
-    for (size_t row = 0; row < count; row++)                                                       \
-        (target)[row] = (expression);                                                              \
-    return
-/* clang-format on */
+static void put_u32(const struct target *to, uint32_t *cells)
+{
+    const uint32_t value = (uint32_t)*to->values;
+    for (size_t i = 0; !to->rows && i < to->count; i++)
+        cells[i] = value;
+    for (size_t i = 0; to->rows && i < to->count; i++)
+        cells[to->rows[i]] = (uint32_t)to->values[i];
+}
 
-/* One value -> all cells of the column. */
-static void fill(struct decoder *dec, enum column column, uint64_t value)
+static void put_str(const struct target *to, rs_str *cells)
+{
+    const rs_str value = string_id(*to->values);
+    for (size_t i = 0; !to->rows && i < to->count; i++)
+        cells[i] = value;
+    for (size_t i = 0; to->rows && i < to->count; i++)
+        cells[to->rows[i]] = string_id(to->values[i]);
+}
+
+static void put_i64(const struct target *to, int64_t *cells)
+{
+    const int64_t value = (int64_t)*to->values;
+    for (size_t i = 0; !to->rows && i < to->count; i++)
+        cells[i] = value;
+    for (size_t i = 0; to->rows && i < to->count; i++)
+        cells[to->rows[i]] = (int64_t)to->values[i];
+}
+
+/* Values -> the column's cells. */
+static void put_cells(struct decoder *dec, enum column column, const struct target *to)
 {
     struct rs_batch *batch = &dec->batch;
-    const size_t count = batch->count;
     switch (column) {
     case COL_NAME:
-        FILL(batch->name, string_id(value));
+        put_str(to, batch->name);
+        return;
     case COL_LANE:
-        FILL(batch->lane, (uint32_t)value);
-    case COL_DURATION:
-        FILL(batch->end, (int64_t)value);
+        put_u32(to, batch->lane);
+        return;
+    case COL_DURATION: /* until the start is known */
+        put_i64(to, batch->end);
+        return;
     case COL_START:
-        FILL(batch->start, (int64_t)value);
+        put_i64(to, batch->start);
+        return;
     case COL_CATEGORY:
-        FILL(batch->category, string_id(value));
+        put_str(to, batch->category);
+        return;
     case COL_FLAGS:
-        FILL(batch->flags, (uint8_t)value);
+        put_u8(to, batch->flags);
+        return;
     case COL_PHASE:
-        FILL(batch->phase, (uint8_t)value);
+        put_u8(to, batch->phase);
+        return;
     case COL_CORRELATION:
-        FILL(batch->correlation, (int64_t)value);
+        put_i64(to, batch->correlation);
+        return;
     case COL_EXTERNAL_ID:
-        FILL(batch->external_id, (int64_t)value);
+        put_i64(to, batch->external_id);
+        return;
     case COL_BYTES:
-        FILL(batch->bytes, (int64_t)value);
+        put_i64(to, batch->bytes);
+        return;
     case COL_CPU_NS:
-        FILL(batch->cpu_ns, (int64_t)value);
+        put_i64(to, batch->cpu_ns);
+        return;
     case COL_INPUT_DIMS:
-        FILL(batch->input_dims, string_id(value));
+        put_str(to, batch->input_dims);
+        return;
     case COL_INPUT_TYPES:
-        FILL(batch->input_types, string_id(value));
+        put_str(to, batch->input_types);
+        return;
     case COL_CONCRETE_INPUTS:
-        FILL(batch->concrete_inputs, string_id(value));
-    case COL_HAS_COMM:
-        FILL(batch->comm, (uint32_t)value);
+        put_str(to, batch->concrete_inputs);
+        return;
+    case COL_HAS_COMM: /* until the rows are counted */
+        put_u32(to, batch->comm);
+        return;
     case COL_EXTRA_TEMPLATE:
-        FILL(dec->templates, (uint32_t)value);
+        put_u32(to, dec->templates);
+        return;
     case COLUMN_COUNT:
         return;
     }
@@ -328,7 +324,8 @@ static enum rs_status decode_group(struct decoder *dec, enum column column,
         restore(dec, column, group, predictor, base) != RS_OK ||
         !values_are_in_range(dec, column, dec->values, group->count))
         return RS_FORMAT;
-    scatter(dec, column, group);
+    put_cells(dec, column,
+              &(struct target){.values = dec->values, .rows = group->rows, .count = group->count});
     return RS_OK;
 }
 
@@ -338,7 +335,7 @@ static enum rs_status decode_const(struct decoder *dec, enum column column)
     const uint64_t value = rs_view_varint(&dec->directory);
     if (!values_are_in_range(dec, column, &value, 1))
         return RS_FORMAT;
-    fill(dec, column, value);
+    put_cells(dec, column, &(struct target){.values = &value, .count = dec->batch.count});
     return RS_OK;
 }
 
@@ -408,8 +405,28 @@ static enum rs_status decode_comm_values(struct decoder *dec, size_t count, uint
 #define LIMIT_I64       UINT64_MAX
 #define LIMIT_U64       UINT64_MAX
 
+/* One function for each member: its values into all communication rows. */
+/* clang-format off */
+#define X(member, type)                                                                            \
+    static enum rs_status decode_comm_##member(struct decoder *dec, size_t count)                  \
+    {                                                                                              \
+        if (decode_comm_values(dec, count, LIMIT_##type) != RS_OK)                                 \
+            return RS_FORMAT;                                                                      \
+        for (size_t i = 0; i < count; i++)                                                         \
+            dec->batch.comms[i].member = CELL_##type(dec->values[i]);                              \
+        return RS_OK;                                                                              \
+    }
+COMM_COLUMNS(X)
+#undef X
+/* clang-format on */
+
 static enum rs_status decode_comms(struct decoder *dec)
 {
+    static enum rs_status (*const members[])(struct decoder *, size_t) = {
+#define X(member, type) decode_comm_##member,
+        COMM_COLUMNS(X)
+#undef X
+    };
     struct rs_batch *batch = &dec->batch;
     const size_t count = number_comms(batch);
     batch->comm_count = 0;
@@ -418,13 +435,10 @@ static enum rs_status decode_comms(struct decoder *dec)
     if (rs_mem_grow((void **)&batch->comms, &batch->comm_capacity, count, sizeof *batch->comms) !=
         RS_OK)
         return RS_NOMEM;
-#define X(member, type)                                                                            \
-    if (decode_comm_values(dec, count, LIMIT_##type) != RS_OK)                                     \
-        return RS_FORMAT;                                                                          \
-    for (size_t i = 0; i < count; i++)                                                             \
-        batch->comms[i].member = CELL_##type(dec->values[i]);
-    COMM_COLUMNS(X)
-#undef X
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        if (members[i](dec, count) != RS_OK)
+            return RS_FORMAT;
+    }
     batch->comm_count = count;
     return RS_OK;
 }

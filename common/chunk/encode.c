@@ -119,54 +119,100 @@ static uint64_t value_at(const struct encoder *enc, enum column column, size_t r
     return 0;
 }
 
-/* clang-format off */
-#define GATHER(expression)                                                                         \
-    for (size_t i = 0; i < count; i++) {                                                           \
-        const size_t row = rows[i];                                                                \
-        values[i] = (expression);                                                                  \
-    }                                                                                              \
-    return
-/* clang-format on */
+static void gather_u8(const uint8_t *cells, const struct group *group, uint64_t *values)
+{
+    for (size_t i = 0; i < group->count; i++)
+        values[i] = cells[group->rows[i]];
+}
 
-/* value_at() of many rows, without asking for the column at every row. */
-static void gather(const struct encoder *enc, enum column column, const uint32_t *rows,
-                   size_t count, uint64_t *values)
+static void gather_u32(const uint32_t *cells, const struct group *group, uint64_t *values)
+{
+    for (size_t i = 0; i < group->count; i++)
+        values[i] = cells[group->rows[i]];
+}
+
+static void gather_str(const rs_str *cells, const struct group *group, uint64_t *values)
+{
+    for (size_t i = 0; i < group->count; i++)
+        values[i] = string_value(cells[group->rows[i]]);
+}
+
+static void gather_i64(const int64_t *cells, const struct group *group, uint64_t *values)
+{
+    for (size_t i = 0; i < group->count; i++)
+        values[i] = (uint64_t)cells[group->rows[i]];
+}
+
+static void gather_computed(const struct encoder *enc, enum column column,
+                            const struct group *group, uint64_t *values)
+{
+    for (size_t i = 0; i < group->count; i++)
+        values[i] = value_at(enc, column, group->rows[i]);
+}
+
+static void gather_lengths(const struct rs_batch *batch, const struct group *group,
+                           uint64_t *values)
+{
+    for (size_t i = 0; i < group->count; i++) {
+        const size_t row = group->rows[i];
+        values[i] = (uint64_t)batch->end[row] - (uint64_t)batch->start[row];
+    }
+}
+
+/* value_at() of all rows of a group, without asking for the column at every row. */
+static void gather(const struct encoder *enc, enum column column, const struct group *group,
+                   uint64_t *values)
 {
     const struct rs_batch *batch = enc->batch;
     switch (column) {
     case COL_NAME:
-        GATHER(string_value(batch->name[row]));
+        gather_str(batch->name, group, values);
+        return;
     case COL_LANE:
-        GATHER(batch->lane[row]);
+        gather_u32(batch->lane, group, values);
+        return;
     case COL_DURATION:
-        GATHER((uint64_t)batch->end[row] - (uint64_t)batch->start[row]);
+        gather_lengths(batch, group, values);
+        return;
     case COL_START:
-        GATHER((uint64_t)batch->start[row]);
+        gather_i64(batch->start, group, values);
+        return;
     case COL_CATEGORY:
-        GATHER(string_value(batch->category[row]));
+        gather_str(batch->category, group, values);
+        return;
     case COL_FLAGS:
-        GATHER(batch->flags[row]);
+        gather_u8(batch->flags, group, values);
+        return;
     case COL_PHASE:
-        GATHER(batch->phase[row]);
+        gather_u8(batch->phase, group, values);
+        return;
     case COL_CORRELATION:
-        GATHER((uint64_t)batch->correlation[row]);
+        gather_i64(batch->correlation, group, values);
+        return;
     case COL_EXTERNAL_ID:
-        GATHER((uint64_t)batch->external_id[row]);
+        gather_i64(batch->external_id, group, values);
+        return;
     case COL_BYTES:
-        GATHER((uint64_t)batch->bytes[row]);
+        gather_i64(batch->bytes, group, values);
+        return;
     case COL_CPU_NS:
-        GATHER((uint64_t)batch->cpu_ns[row]);
+        gather_i64(batch->cpu_ns, group, values);
+        return;
     case COL_INPUT_DIMS:
-        GATHER(string_value(batch->input_dims[row]));
+        gather_str(batch->input_dims, group, values);
+        return;
     case COL_INPUT_TYPES:
-        GATHER(string_value(batch->input_types[row]));
+        gather_str(batch->input_types, group, values);
+        return;
     case COL_CONCRETE_INPUTS:
-        GATHER(string_value(batch->concrete_inputs[row]));
-    case COL_HAS_COMM:
-        GATHER(batch->comm[row] != RS_NO_COMM);
+        gather_str(batch->concrete_inputs, group, values);
+        return;
     case COL_EXTRA_TEMPLATE:
-        GATHER(enc->templates[row]);
+        gather_u32(enc->templates, group, values);
+        return;
+    case COL_HAS_COMM:
     case COLUMN_COUNT:
+        gather_computed(enc, column, group, values);
         return;
     }
 }
@@ -267,7 +313,7 @@ static enum predictor choose_predictor(struct encoder *enc, struct job job)
     const unsigned tried = column_specs[job.column].predictors;
     const size_t count = job.group->count;
     const size_t taken = count < SAMPLE ? count : SAMPLE;
-    uint64_t stored[SAMPLE];
+    uint64_t stored[SAMPLE] = {0};
     job.from = (count - taken) / 2;
     job.to = job.from + taken;
     enum predictor best = PREDICT_RAW;
@@ -306,7 +352,7 @@ static void encode_group(struct encoder *enc, enum column column, const struct g
 {
     const struct column_spec *spec = &column_specs[column];
     struct job job = {.column = column, .group = group, .to = group->count};
-    gather(enc, column, group->rows, group->count, enc->values);
+    gather(enc, column, group, enc->values);
     const bool is_plain = spec->predictors & (1u << PREDICT_RAW);
     if (!is_plain || !all_equal(enc->values, group->count))
         job.predictor = choose_predictor(enc, job);

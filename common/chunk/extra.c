@@ -99,6 +99,21 @@ static bool is_digit(uint8_t byte)
     return (uint8_t)(byte - '0') < 10;
 }
 
+/* How many of the next eight bytes stand in a template as they are: no digit, no mark. */
+static size_t plain_bytes(const uint8_t *text)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    uint64_t word = 0;
+    for (unsigned i = 0; i < 8; i++)
+        word |= (uint64_t)text[i] << (8 * i);
+    const uint64_t digits = word ^ (ones * '0'); /* a digit: below 10 */
+    /* the lowest bit set is exact: a borrow only goes upwards */
+    const uint64_t found =
+        (((digits - ones * 10) & ~digits) | ((word - ones * (MARK_BYTE + 1)) & ~word)) &
+        (ones * 128);
+    return found ? (size_t)__builtin_ctzll(found) / 8 : 8;
+}
+
 /* Writes the text's template to `to` (room for twice its length) and its numbers; the template's
  * length. */
 static size_t split_text(const uint8_t *text, size_t length, uint8_t *to, uint64_t *numbers,
@@ -107,6 +122,13 @@ static size_t split_text(const uint8_t *text, size_t length, uint8_t *to, uint64
     size_t used = 0;
     size_t found = 0;
     for (size_t i = 0; i < length;) {
+        const size_t plain = length - i >= 8 ? plain_bytes(text + i) : 0;
+        if (plain) {
+            memcpy(to + used, text + i, 8); /* what is too much is written over */
+            used += plain;
+            i += plain;
+            continue;
+        }
         const uint8_t byte = text[i];
         if (!is_digit(byte)) {
             if (byte <= MARK_BYTE)

@@ -139,7 +139,7 @@ enum rs_status rs_chunk_peek(struct rs_view bytes, struct rs_chunk_header *heade
 enum rs_status rs_chunk_verify(struct rs_view bytes, struct rs_chunk_header *header_p,
                                struct rs_err *err)
 {
-    struct rs_chunk_header header;
+    struct rs_chunk_header header = {0};
     const enum rs_status status = rs_chunk_peek(bytes, &header, err);
     if (status != RS_OK)
         return status;

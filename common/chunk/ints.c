@@ -28,7 +28,7 @@ static uint64_t log2_scaled(uint64_t n)
 {
     const unsigned whole = 63u - (unsigned)__builtin_clzll(n);
     const uint64_t fraction = whole >= 8 ? (n >> (whole - 8)) & 255 : (n << (8 - whole)) & 255;
-    return whole * 256u + fraction;
+    return (uint64_t)whole * 256 + fraction;
 }
 
 /* Bits * 256 that an order-0 coder needs for bytes counted in `counts`. */

@@ -330,8 +330,8 @@ enum rs_status rs_chunk_read(struct rs_chunk_reader *reader, struct rs_view byte
                              struct rs_err *err)
 {
     struct rs_chunk_header header;
-    uint8_t compression;
-    struct rs_view body;
+    uint8_t compression = CHUNK_STORED;
+    struct rs_view body = {0};
     enum rs_status status = rs_chunk_verify(bytes, &header, err);
     if (status == RS_OK)
         status = header_decode(bytes, &header, &compression, err);

@@ -71,11 +71,11 @@ static void place_groups(struct rows *rows, int grouping, const size_t sizes[RS_
     size_t first = 0;
     rows->group_count[grouping] = 0;
     for (int flows = 0; flows < 2; flows++) {
-        for (uint8_t code = 0; code < RS_KIND_COUNT; code++) {
-            if (kind_is_flow(code) != (flows != 0))
+        for (unsigned code = 0; code < RS_KIND_COUNT; code++) {
+            if (kind_is_flow((uint8_t)code) != (flows != 0))
                 continue;
             next_p[code] = rows->order[grouping] + first;
-            first = add_group(rows, grouping, code, sizes[code], first);
+            first = add_group(rows, grouping, (uint8_t)code, sizes[code], first);
         }
     }
 }
@@ -89,8 +89,8 @@ void rows_sort(struct rows *rows, const uint8_t *kind, size_t count)
     uint8_t link[RS_KIND_COUNT];
     for (size_t row = 0; row < count; row++)
         sizes[GROUP_KIND][kind[row]]++;
-    for (uint8_t k = 0; k < RS_KIND_COUNT; k++) {
-        link[k] = link_group(k);
+    for (unsigned k = 0; k < RS_KIND_COUNT; k++) {
+        link[k] = link_group((uint8_t)k);
         sizes[GROUP_LINK][link[k]] += sizes[GROUP_KIND][k];
     }
     place_groups(rows, GROUP_KIND, sizes[GROUP_KIND], by_kind);

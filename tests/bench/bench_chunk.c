@@ -35,7 +35,7 @@ struct chunks {
 static void fail(const char *what, const struct rs_err *err)
 {
     (void)fprintf(stderr, "bench_chunk: %s: %s\n", what, err->text);
-    exit(1);
+    exit(1); /* NOLINT(concurrency-mt-unsafe): one thread */
 }
 
 static enum rs_status copy_row(struct rs_batch *to, const struct rs_batch *from, size_t row)

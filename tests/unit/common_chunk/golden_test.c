@@ -175,7 +175,7 @@ static void one_of_each_kind(struct make_stream *stream)
     small_rows(stream);
     for (int k = 0; k < RS_KIND_COUNT; k++) {
         const size_t row = make_row(stream, (enum rs_kind)k, "of its kind", (uint32_t)k % 2,
-                                    1000000007 * (int64_t)k, 1 + k);
+                                    1000000007 * (int64_t)k, 1 + (int64_t)k);
         batch->flags[row] = (uint8_t)(k % 8);
         batch->external_id[row] = k * 3;
         batch->bytes[row] = k == RS_KIND_MEMORY ? INT64_MIN : -1;
