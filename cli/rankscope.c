@@ -17,6 +17,12 @@ static const struct verb {
     {"analyse", rs_cmd_analyse,
      "join per-rank profiles that lie on this machine: tables and a report"},
     {"report", rs_cmd_report, "the same tables and report from a capture of the aggregator"},
+    {"aggregator", rs_cmd_aggregator, "takes what collectors send, stores it, answers questions"},
+    {"collector", rs_cmd_collector, "takes the profiles of this node and sends them"},
+    {"ranks", rs_cmd_ranks, "the live table of ranks"},
+    {"capture", rs_cmd_capture, "record steps of all ranks, wait, report; list, show, stop, wait"},
+    {"verify", rs_cmd_verify, "reads a capture again: nothing missing, nothing double"},
+    {"run", rs_cmd_run, "start a job so that it can be asked to record"},
     {"recipe", rs_cmd_recipe, "official cluster tables from the databases of Ascend ranks"},
 };
 

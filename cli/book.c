@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/book.h"
+
+#include "common/base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static enum rs_capture_state state_of(const char *text)
+{
+    for (int i = 0; i < RS_CAPTURE_STATE_COUNT; i++)
+        if (strcmp(text, rs_capture_state_text((enum rs_capture_state)i)) == 0)
+            return (enum rs_capture_state)i;
+    return RS_CAPTURE_FAILED;
+}
+
+static void facts_of(void *self, const struct rs_coord_capture *capture,
+                     struct rs_capture_facts *facts)
+{
+    (void)self;
+    *facts = (struct rs_capture_facts){.is_closed = rs_capture_state_is_closed(capture->state),
+                                       .created_ns = capture->created_ns,
+                                       .closed_ns = capture->closed_ns,
+                                       .start_step = capture->start_step,
+                                       .steps = capture->steps,
+                                       .world = capture->world,
+                                       .settle_ns = capture->settle_ns};
+    (void)snprintf(facts->id, sizeof facts->id, "%s", capture->id);
+    (void)snprintf(facts->run, sizeof facts->run, "%s", capture->run);
+    (void)snprintf(facts->key, sizeof facts->key, "%.4095s", capture->key);
+    (void)snprintf(facts->source, sizeof facts->source, "%s",
+                   capture->is_files ? "files" : "native");
+    (void)snprintf(facts->state, sizeof facts->state, "%s", rs_capture_state_text(capture->state));
+    (void)snprintf(facts->reason, sizeof facts->reason, "%s", capture->reason);
+}
+
+static void capture_of(const struct rs_store *store, const struct rs_capture_facts *facts,
+                       struct rs_coord_capture *capture)
+{
+    *capture = (struct rs_coord_capture){.is_files = strcmp(facts->source, "files") == 0,
+                                         .state = state_of(facts->state),
+                                         .created_ns = facts->created_ns,
+                                         .closed_ns = facts->closed_ns,
+                                         .start_step = facts->start_step,
+                                         .steps = facts->steps,
+                                         .world = facts->world,
+                                         .settle_ns = facts->settle_ns};
+    (void)snprintf(capture->id, sizeof capture->id, "%s", facts->id);
+    (void)snprintf(capture->run, sizeof capture->run, "%.256s", facts->run);
+    (void)snprintf(capture->key, sizeof capture->key, "%s", facts->key);
+    (void)snprintf(capture->reason, sizeof capture->reason, "%s", facts->reason);
+    char *dir = rs_store_capture_dir(store, facts->id);
+    (void)snprintf(capture->directory, sizeof capture->directory, "%s", dir ? dir : "");
+    rs_mem_free(dir);
+}
+
+static enum rs_status create(void *self, struct rs_coord_capture *capture, struct rs_err *err)
+{
+    struct rs_store *store = self;
+    struct rs_capture_facts *facts = rs_mem_calloc(1, sizeof *facts);
+    if (!facts)
+        return rs_err_set(err, RS_NOMEM, "no memory for a capture");
+    facts_of(self, capture, facts);
+    const enum rs_status status = rs_store_create_capture(store, facts, err);
+    if (status == RS_OK) {
+        (void)snprintf(capture->id, sizeof capture->id, "%s", facts->id);
+        capture->created_ns = facts->created_ns;
+        char *dir = rs_store_capture_dir(store, facts->id);
+        (void)snprintf(capture->directory, sizeof capture->directory, "%s", dir ? dir : "");
+        rs_mem_free(dir);
+    }
+    rs_mem_free(facts);
+    return status;
+}
+
+static enum rs_status save(void *self, const struct rs_coord_capture *capture, struct rs_err *err)
+{
+    struct rs_store *store = self;
+    struct rs_capture_facts *facts = rs_mem_calloc(1, sizeof *facts);
+    if (!facts)
+        return rs_err_set(err, RS_NOMEM, "no memory for a capture");
+    facts_of(self, capture, facts);
+    facts->is_closed = false; /* only ingest's CLOSE job closes, after its sync */
+    enum rs_status status = rs_store_update_capture(store, facts, err);
+    for (size_t i = 0; i < capture->rank_count && status == RS_OK; i++) {
+        const struct rs_coord_rank *rank = &capture->ranks[i];
+        if (!rank->is_changed)
+            continue;
+        struct rs_capture_rank row = {
+            .rank = rank->rank, .state = rank->state, .steps_done = rank->steps_done};
+        (void)snprintf(row.incarnation, sizeof row.incarnation, "%s", rank->incarnation);
+        (void)snprintf(row.host, sizeof row.host, "%s", rank->host);
+        (void)snprintf(row.text, sizeof row.text, "%s", rank->text);
+        status = rs_store_put_rank(store, capture->id, &row, err);
+    }
+    rs_mem_free(facts);
+    return status;
+}
+
+static bool add_rank(void *self, const struct rs_capture_rank *row)
+{
+    struct rs_coord_capture *capture = self;
+    if (rs_mem_grow((void **)&capture->ranks, &capture->rank_capacity, capture->rank_count + 1,
+                    sizeof *capture->ranks) < 0)
+        return false;
+    struct rs_coord_rank *rank = &capture->ranks[capture->rank_count++];
+    *rank = (struct rs_coord_rank){.rank = row->rank,
+                                   .step = -1,
+                                   .steps_done = row->steps_done,
+                                   .state = row->state < RS_PROGRESS_COUNT
+                                                ? (enum rs_progress_state)row->state
+                                                : RS_PROGRESS_LOST};
+    (void)snprintf(rank->incarnation, sizeof rank->incarnation, "%.256s", row->incarnation);
+    (void)snprintf(rank->host, sizeof rank->host, "%.256s", row->host);
+    (void)snprintf(rank->text, sizeof rank->text, "%s", row->text);
+    return true;
+}
+
+static enum rs_status find(void *self, const char *id, struct rs_coord_capture *capture_p,
+                           struct rs_err *err)
+{
+    struct rs_store *store = self;
+    struct rs_capture_facts *facts = rs_mem_calloc(1, sizeof *facts);
+    if (!facts)
+        return rs_err_set(err, RS_NOMEM, "no memory for a capture");
+    enum rs_status status = rs_store_find_capture(store, id, facts, err);
+    if (status == RS_OK) {
+        capture_of(store, facts, capture_p);
+        status = rs_store_list_ranks(store, id, add_rank, capture_p, err);
+        if (status < 0)
+            rs_mem_free(capture_p->ranks);
+    }
+    rs_mem_free(facts);
+    return status;
+}
+
+/* Ids first, rows after: a visitor may write, and the listing must not be open meanwhile. */
+struct id_list {
+    char (*items)[RS_STORE_ID_BYTES];
+    size_t count, capacity;
+    bool has_failed;
+};
+
+static bool add_id(void *self, const struct rs_capture_facts *facts)
+{
+    struct id_list *list = self;
+    if (rs_mem_grow((void **)&list->items, &list->capacity, list->count + 1, sizeof *list->items) <
+        0) {
+        list->has_failed = true;
+        return false;
+    }
+    memcpy(list->items[list->count++], facts->id, sizeof facts->id);
+    return true;
+}
+
+static enum rs_status list(void *self,
+                           bool (*visit)(void *visitor, const struct rs_coord_capture *capture),
+                           void *visitor, struct rs_err *err)
+{
+    struct rs_store *store = self;
+    struct id_list ids = {0};
+    struct rs_coord_capture *capture = rs_mem_calloc(1, sizeof *capture);
+    enum rs_status status = rs_store_list_captures(store, add_id, &ids, err);
+    if (status == RS_OK && (ids.has_failed || !capture))
+        status = rs_err_set(err, RS_NOMEM, "no memory to list captures");
+    bool goes_on = true;
+    for (size_t i = 0; i < ids.count && status == RS_OK && goes_on; i++) {
+        status = find(self, ids.items[i], capture, err);
+        if (status < 0)
+            break;
+        goes_on = visit(visitor, capture);
+        rs_mem_free(capture->ranks);
+    }
+    rs_mem_free(capture);
+    rs_mem_free(ids.items);
+    return status;
+}
+
+struct rs_gate_book rs_book_of(struct rs_store *store)
+{
+    return (struct rs_gate_book){.create = create,
+                                 .save = save,
+                                 .facts = facts_of,
+                                 .find = find,
+                                 .list = list,
+                                 .self = store};
+}

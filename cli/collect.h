@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The two wells of a collector, each on a thread of its own, both pouring into the spool.
+ *
+ *   rs-src-native   librankscope's processes: table, captures on request   (collect_native.c)
+ *   rs-src-watch    files that appear in a folder                          (collect_watch.c)
+ *   rs-main         the uplink's loop; asks the native thread for its table and its letters
+ */
+#ifndef RS_CLI_COLLECT_H
+#define RS_CLI_COLLECT_H
+
+#include "collector/spool/spool.h"
+#include "collector/uplink/uplink.h"
+
+/* ---- native ------------------------------------------------------------------------------------------- */
+
+struct rs_collect_native;
+
+struct rs_collect_native_options {
+    struct rs_spool *spool;
+    const char *socket; /* collector.sock; copied */
+    const char *run;    /* for processes that name none; "" : their host */
+    const char *host;
+    void (*wake)(void *self); /* there is something to send; any thread */
+    void *wake_self;
+};
+
+/* Ends streams that a collector before this one left open, then starts. RS_EXISTS: the socket is served. */
+RS_MUST_CHECK enum rs_status
+rs_collect_native_start(const struct rs_collect_native_options *options,
+                        struct rs_collect_native **native_p, struct rs_err *err);
+/* Ends captures as they are (partial), then joins. */
+void rs_collect_native_stop(struct rs_collect_native **native_p);
+
+/* Thread: uplink. Letters in; they are copied. */
+void rs_collect_native_prepare(struct rs_collect_native *native, const Rankscope__Prepare *prepare);
+void rs_collect_native_commit(struct rs_collect_native *native, const Rankscope__Commit *commit);
+void rs_collect_native_cancel(struct rs_collect_native *native, const Rankscope__Cancel *cancel);
+/* Letters out: sends what waits. */
+void rs_collect_native_letters(struct rs_collect_native *native, struct rs_uplink *uplink);
+/* The table; valid until the next call. */
+size_t rs_collect_native_ranks(struct rs_collect_native *native, Rankscope__RankState ***states_p);
+
+/* ---- files -------------------------------------------------------------------------------------------- */
+
+struct rs_collect_watch;
+
+struct rs_collect_watch_options {
+    struct rs_spool *spool;
+    const char *spool_dir; /* for the ledger of files that were taken; the texts here are copied */
+    const char *dir;       /* watched */
+    const char *run;       /* "": the name of the file's folder */
+    const char *host;
+    const char *rank_map; /* NULL none */
+    const char *const *rank_from;
+    size_t rank_from_count;
+    rs_dur settle_ns;
+    bool must_discard; /* remove a file when all its chunks are acknowledged */
+};
+
+RS_MUST_CHECK enum rs_status rs_collect_watch_start(const struct rs_collect_watch_options *options,
+                                                    struct rs_collect_watch **watch_p,
+                                                    struct rs_err *err);
+void rs_collect_watch_stop(struct rs_collect_watch **watch_p);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pack: one recording's batches on their way into the spool.
+ *
+ *     source --batch--> rs_pack_sink() --+--> reducer ------------------------> summary --+
+ *                                        +--> chunk writer --> chunk, chunk, ... ---------+--> rs_spool_put()
+ *     rs_pack_finish(info)  ......................... SUMMARY chunks, then INFO with the end mark = LAST
+ *
+ * One mechanism for everything that must survive: the summary travels as chunks of the same stream,
+ * and its LAST chunk closes the stream for its capture.
+ *
+ * Two kinds of sources. A file can wait: when the spool is full, pack waits for acks. It gives the same batches again
+ * after a crash, hence the same chunks with the same numbers, and those that the spool has already fall
+ * through (RS_PACK_REPEATABLE). A training process cannot wait: what does not fit is lost, counted, and marked by
+ * a loss record; the dictionary and what comes at the end use the spool's reserve.
+ *
+ * One thread at a time.
+ */
+#ifndef RS_PACK_PACK_H
+#define RS_PACK_PACK_H
+
+#include "collector/spool/spool.h"
+#include "common/event/event.h"
+
+#include <stdatomic.h>
+
+struct rs_pack;
+
+enum rs_pack_flag {
+    RS_PACK_REPEATABLE = 1, /* numbers its chunks itself, from 1; waits when the spool is full */
+};
+
+struct rs_pack_options {
+    struct rs_spool *spool; /* keeps a pointer to it */
+    struct rs_spool_source source;
+    unsigned flags;                  /* enum rs_pack_flag */
+    const struct rs_strtab *strings; /* keeps pointers to the stream's tables */
+    const struct rs_lanes *lanes;
+    const atomic_bool *must_stop; /* ends waiting with RS_CANCELLED; may be NULL */
+};
+
+struct rs_pack_totals {
+    uint64_t rows, chunks, bytes;
+    uint64_t lost_chunks; /* the spool was full */
+};
+
+RS_MUST_CHECK enum rs_status rs_pack_new(const struct rs_pack_options *options,
+                                         struct rs_pack **pack_p, struct rs_err *err);
+/* Without finish: the stream stays open in the spool. */
+void rs_pack_free(struct rs_pack **pack_p);
+
+/* Where the source pours. */
+struct rs_sink rs_pack_sink(struct rs_pack *pack);
+/* Seals what waits (time has passed). */
+RS_MUST_CHECK enum rs_status rs_pack_flush(struct rs_pack *pack, struct rs_err *err);
+/* The recording is over: summary, end mark. `is_partial`: it ended early. */
+RS_MUST_CHECK enum rs_status rs_pack_finish(struct rs_pack *pack, const struct rs_trace_info *info,
+                                            bool is_partial, struct rs_err *err);
+struct rs_pack_totals rs_pack_totals(const struct rs_pack *pack);
+
+/* Ends a stream that was left open by a process that is gone: puts an INFO chunk with no more than "cut off". */
+RS_MUST_CHECK enum rs_status rs_pack_cut_off(struct rs_spool *spool, uint32_t entry,
+                                             const char *reason, struct rs_err *err);
+
+#endif
