@@ -4,11 +4,12 @@
  * with the same bytes as `analyse` makes them from files.
  *
  *     capture directory --streams--> newest SUMMARY of each --> deliver: join, report, files
- *                                    (none: its events are reduced here, and the rank is marked partial)
+ *                                    (none came: its events are reduced here)
  */
 #include "aggregator/store/store.h"
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/client.h"
 #include "cli/deliver.h"
 #include "cli/place.h"
 #include "common/base/file.h"
@@ -52,36 +53,49 @@ static enum rs_status read_summaries(const struct rs_stored *stored, size_t stre
     return RS_OK;
 }
 
-/* Reads a stream whose summary never came, up to its end or to the first chunk that cannot be read. */
+static enum rs_status mark_broken(struct rs_chunk_reader *reader, struct rs_err *err)
+{
+    static const char why[] = "its stream broke off before its end came";
+    reader->info.is_partial = true;
+    if (reader->info.partial_reason != RS_STR_NONE)
+        return RS_OK;
+    const enum rs_status status =
+        rs_strtab_add(&reader->strings, why, sizeof why - 1, &reader->info.partial_reason);
+    return status == RS_OK ? RS_OK : rs_err_set(err, status, "no memory to read a stream");
+}
+
+/* Pours a stream's events into `reduce`, up to its end or to the first chunk that cannot be read. */
+static enum rs_status pour_stream(const struct rs_stored *stored, size_t stream,
+                                  struct rs_chunk_reader *reader, struct rs_reduce *reduce,
+                                  struct rs_err *err)
+{
+    const uint64_t count = rs_stored_stream(stored, stream)->chunk_count;
+    enum rs_status status = RS_OK;
+    for (uint64_t i = 0; i < count && status == RS_OK; i++) {
+        struct rs_stored_chunk chunk;
+        const struct rs_batch *batch = NULL;
+        if (rs_stored_chunk(stored, stream, i, true, &chunk, NULL) != RS_OK)
+            return mark_broken(reader, err);
+        if (!is_chunk(&chunk))
+            continue;
+        if (rs_chunk_read(reader, chunk.bytes, &batch, NULL, NULL) != RS_OK)
+            return mark_broken(reader, err);
+        if (batch)
+            status = rs_reduce_add(reduce, batch, err);
+    }
+    return status == RS_OK && !reader->has_end ? mark_broken(reader, err) : status;
+}
+
+/* A stream whose summary never came. */
 static enum rs_status reduce_stream(const struct rs_stored *stored, size_t stream,
                                     struct rs_chunk_reader *reader, struct rs_summary *summary_p,
                                     struct rs_err *err)
 {
     struct rs_reduce *reduce = NULL;
-    const uint64_t count = rs_stored_stream(stored, stream)->chunk_count;
     enum rs_status status = rs_reduce_new(&reader->strings, &reader->lanes, &reduce);
     if (status != RS_OK)
         return rs_err_set(err, status, "no memory to read a stream");
-    for (uint64_t i = 0; i < count && status == RS_OK; i++) {
-        struct rs_stored_chunk chunk;
-        const struct rs_batch *batch = NULL;
-        if (rs_stored_chunk(stored, stream, i, true, &chunk, NULL) != RS_OK)
-            break;
-        if (!is_chunk(&chunk))
-            continue;
-        if (rs_chunk_read(reader, chunk.bytes, &batch, NULL, NULL) != RS_OK)
-            break;
-        if (batch)
-            status = rs_reduce_add(reduce, batch, err);
-    }
-    if (status == RS_OK) {
-        reader->info.is_partial = true;
-        if (reader->info.partial_reason == RS_STR_NONE) {
-            static const char why[] = "its stream broke off before its summary came";
-            status =
-                rs_strtab_add(&reader->strings, why, sizeof why - 1, &reader->info.partial_reason);
-        }
-    }
+    status = pour_stream(stored, stream, reader, reduce, err);
     if (status == RS_OK)
         status = rs_reduce_finish(reduce, &reader->info, summary_p, err);
     rs_reduce_free(&reduce);
@@ -284,28 +298,92 @@ static char *folder_of_id(const char *data, const char *id)
     return (char *)buf.data;
 }
 
-static int report_of(const char *operand, const char *data, const char *out_dir,
+struct answer {
+    char *directory; /* of the capture; rs_mem_free() */
+    bool has_failed;
+};
+
+static bool on_reply(void *self, const Rankscope__Reply *reply)
+{
+    struct answer *answer = self;
+    if (reply->letter_case != RANKSCOPE__REPLY__LETTER_CAPTURE || answer->directory)
+        return true;
+    answer->directory = rs_mem_strdup(reply->capture->directory);
+    answer->has_failed = !answer->directory;
+    return !answer->has_failed;
+}
+
+/* Asks the aggregator where a capture lies. */
+static enum rs_status ask_folder(const char *connect, char *id, char **path_p, struct rs_err *err)
+{
+    struct rs_address address;
+    struct answer answer = {0};
+    Rankscope__AskCapture ask_capture = RANKSCOPE__ASK_CAPTURE__INIT;
+    Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
+    ask_capture.id = id;
+    ask.letter_case = RANKSCOPE__ASK__LETTER_CAPTURE;
+    ask.capture = &ask_capture;
+    enum rs_status status = rs_client_address(connect, &address, err);
+    if (status == RS_OK)
+        status = rs_client_ask(&address, &ask, on_reply, &answer, err);
+    if (status == RS_OK && answer.has_failed)
+        status = rs_err_set(err, RS_NOMEM, "out of memory");
+    if (status == RS_OK && !answer.directory)
+        status = rs_err_set(err, RS_NOTFOUND, "the aggregator knows no capture %s", id);
+    if (status != RS_OK) {
+        rs_mem_free(answer.directory);
+        return status;
+    }
+    *path_p = answer.directory;
+    return RS_OK;
+}
+
+struct source {
+    char *operand; /* a folder or an id */
+    const char *data, *connect;
+};
+
+/* Folder, else DATA/captures/ID, else where the aggregator says. rs_mem_free() *path_p. */
+static enum rs_status find_folder(const struct source *source, char **path_p, struct rs_err *err)
+{
+    if (is_folder(source->operand)) {
+        *path_p = rs_mem_strdup(source->operand);
+        return *path_p ? RS_OK : rs_err_set(err, RS_NOMEM, "out of memory");
+    }
+    /* An id is one name, never a way out of the folder of captures. */
+    if (strchr(source->operand, '/') || source->operand[0] == '.')
+        return rs_err_set(err, RS_NOTFOUND, "there is no folder %s", source->operand);
+    if (source->connect)
+        return ask_folder(source->connect, source->operand, path_p, err);
+    char *path = folder_of_id(source->data, source->operand);
+    if (path && is_folder(path)) {
+        *path_p = path;
+        return RS_OK;
+    }
+    const enum rs_status status = source->data
+                                      ? rs_err_set(err, RS_NOTFOUND, "there is no capture %s in %s",
+                                                   source->operand, source->data)
+                                      : ask_folder(NULL, source->operand, path_p, err);
+    rs_mem_free(path);
+    return status;
+}
+
+static int report_of(const struct source *source, const char *out_dir,
                      const struct rs_report_options *options)
 {
     struct rs_err err = {0};
-    if (is_folder(operand))
-        return rs_report_capture(operand, out_dir, options);
-    /* An id is one name, never a way out of the folder of captures. */
-    char *path = strchr(operand, '/') || operand[0] == '.' ? NULL : folder_of_id(data, operand);
-    if (path && is_folder(path)) {
-        const int code = rs_report_capture(path, out_dir, options);
-        rs_mem_free(path);
-        return code;
-    }
-    (void)rs_err_set(&err, RS_NOTFOUND, "there is no capture %s%s%s (give its folder, or --data)",
-                     operand, path ? ": no folder " : "", path ? path : "");
+    char *path = NULL;
+    if (find_folder(source, &path, &err) != RS_OK)
+        return rs_cli_fail(verb, &err);
+    const int code = rs_report_capture(path, out_dir, options);
     rs_mem_free(path);
-    return rs_cli_fail(verb, &err);
+    return code;
 }
 
 int rs_cmd_report(int argc, char **argv)
 {
-    const char *out_dir = NULL, *data = NULL;
+    struct source source = {0};
+    const char *out_dir = NULL;
     struct rs_report_options how = {.fail_above = -1};
     const struct rs_arg options[] = {
         {.name = "out",
@@ -316,10 +394,17 @@ int rs_cmd_report(int argc, char **argv)
          .help = "write the deliverables into DIR, which is created"},
         {.name = "data",
          .kind = RS_ARG_TEXT,
-         .target = &data,
+         .target = &source.data,
          .value = "DIR",
          .help = "the aggregator's data, where an ID is looked for",
          .environment = "RANKSCOPE_DATA"},
+        {.name = "connect",
+         .kind = RS_ARG_TEXT,
+         .target = &source.connect,
+         .value = "ADDR",
+         .help =
+             "ask this aggregator where the capture lies; default: its data here, then its socket",
+         .environment = "RANKSCOPE_CONNECT"},
         {.name = "assume-common-clock",
          .kind = RS_ARG_FLAG,
          .target = &how.assume_common_clock,
@@ -357,5 +442,6 @@ int rs_cmd_report(int argc, char **argv)
         (void)rs_err_set(&err, RS_INVALID, "give one capture; see rankscope report --help");
         return rs_cli_fail(verb, &err);
     }
-    return report_of(argv[first], data, out_dir, &how);
+    source.operand = argv[first];
+    return report_of(&source, out_dir, &how);
 }

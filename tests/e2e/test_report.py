@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`rankscope report`: a capture in the store gives the same files as its recordings do offline.
+
+The captures are made by make_capture (make_capture.c), without daemons; test_stream.py has the whole way.
+"""
+import glob
+import os
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import unittest
+
+from test_analyse import DELIVERABLES, SHARED, has_shared, load, rankscope, read, rows, write_traces
+
+MAKE_CAPTURE = os.path.join(os.environ.get("RANKSCOPE_BUILD", "build/dev"), "make_capture")
+
+
+class Report(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="rs-e2e-")
+        self.traces = os.path.join(self.folder, "traces")
+        self.data = os.path.join(self.folder, "data")
+        self.offline = os.path.join(self.folder, "offline")
+        self.stored = os.path.join(self.folder, "stored")
+
+    def tearDown(self):
+        shutil.rmtree(self.folder)
+
+    def capture(self, *words):
+        done = subprocess.run([MAKE_CAPTURE, self.data, *words], capture_output=True, text=True,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.strip()
+
+    def report(self, *words, code=0):
+        done = rankscope("report", *words)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def own_traces(self):
+        write_traces(self.traces)
+        return sorted(glob.glob(os.path.join(self.traces, "*")))
+
+    def assert_same(self):
+        for name in DELIVERABLES:
+            if name != "analysis.db":
+                self.assertEqual(read(self.offline, name), read(self.stored, name), name)
+        dumps = []
+        for folder in (self.offline, self.stored):
+            database = sqlite3.connect(os.path.join(folder, "analysis.db"))
+            dumps.append([line for line in database.iterdump() if "RankManifest" not in line])
+            database.close()
+        self.assertEqual(*dumps)
+
+    def test_same_files_as_offline(self):
+        files = self.own_traces()
+        folder = self.capture(*files)
+        offline = rankscope("analyse", self.traces, "-o", self.offline)
+        stored = self.report(folder, "-o", self.stored)
+        self.assertEqual(offline.stdout.splitlines()[:-1], stored.stdout.splitlines()[:-1])
+        self.assert_same()
+        manifest = load(self.stored, "manifest.json")
+        self.assertEqual(manifest["run"], "made")
+        self.assertEqual(manifest["capture"], os.path.basename(folder))
+
+    @unittest.skipUnless(has_shared("kineto/dlrm-8rank"), "../shared/data is not here")
+    def test_same_files_as_offline_on_real_ranks(self):
+        source = f"{SHARED}/kineto/dlrm-8rank"
+        folder = self.capture(*sorted(glob.glob(f"{source}/worker*")))
+        rankscope("analyse", source, "-o", self.offline)
+        self.report(folder, "-o", self.stored)
+        self.assert_same()
+
+    def test_an_id_is_found_in_the_data(self):
+        folder = self.capture(*self.own_traces())
+        self.report(os.path.basename(folder), "--data", self.data, "-o", self.stored)
+        self.report("no-such-id", "--data", self.data, code=2)
+        self.report("../captures", "--data", self.data, code=2)
+
+    def test_summaries_that_never_came_are_made_from_events(self):
+        files = self.own_traces()
+        folder = self.capture("--no-summary", *files)
+        rankscope("analyse", self.traces, "-o", self.offline)
+        self.report(folder, "-o", self.stored)
+        self.assert_same()
+
+    def test_a_stream_that_broke_off_is_a_partial_rank(self):
+        folder = self.capture("--cut", "2", *self.own_traces())
+        done = self.report(folder, "-o", self.stored, code=1)
+        self.assertIn("rank 0", done.stderr)
+        coverage = load(self.stored, "report.json")["coverage"]
+        self.assertEqual(coverage["partial_ranks"], [0])
+        self.assertEqual({r["Rank"] for r in rows(self.stored, "rank_breakdown.csv")} - {"0"},
+                         {"1", "2", "3"})
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
