@@ -18,6 +18,10 @@ static const struct recipe *const recipes[] = {
     &recipe_communication_group_map,
     &recipe_communication_time_sum,
     &recipe_communication_matrix_sum,
+    &recipe_slow_rank,
+    &recipe_slow_link,
+    &recipe_ep_load_balance,
+    &recipe_cann_api_sum,
 };
 
 size_t rs_recipe_count(void)
