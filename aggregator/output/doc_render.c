@@ -8,6 +8,8 @@
  */
 #include "aggregator/output/doc_priv.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { INDENT = 2, GAP = 2 };
@@ -59,36 +61,43 @@ static void put_styled(const struct out *out, enum doc_style style, const char *
         rs_buf_string(out->buf, "\033[0m");
 }
 
+/* How much of `text` fits in `columns` columns, cut between words; at least one word. */
+static size_t fitting(const char *text, size_t columns)
+{
+    size_t end = strcspn(text, " ");
+    while (text[end]) {
+        const size_t next = end + 1 + strcspn(text + end + 1, " ");
+        if (columns_of(text, next) > columns)
+            break;
+        end = next;
+    }
+    return end;
+}
+
 /* `text` in lines of at most style.width columns; the first starts at column `used`, the others at
  * `indent`. */
 static void put_wrapped(const struct out *out, enum doc_style style, const char *text, size_t used,
                         size_t indent)
 {
-    bool is_first = true;
-    while (*text) {
-        const size_t length = strcspn(text, " ");
-        const size_t columns = columns_of(text, length);
-        if (!is_first && used + 1 + columns > out->style.width) {
-            rs_buf_u8(out->buf, '\n');
-            put_spaces(out->buf, indent);
-            used = indent;
-        } else if (!is_first) {
-            rs_buf_u8(out->buf, ' ');
-            used++;
-        }
+    for (;;) {
+        const size_t room = out->style.width > used ? out->style.width - used : 1;
+        const size_t length = fitting(text, room);
         put_styled(out, style, text, length);
-        used += columns;
-        is_first = false;
+        rs_buf_u8(out->buf, '\n');
         text += length;
         while (*text == ' ')
             text++;
+        if (!*text)
+            return;
+        put_spaces(out->buf, indent);
+        used = indent;
     }
-    rs_buf_u8(out->buf, '\n');
 }
 
 /* --- bars ------------------------------------------------------------------------------------- */
 
-static void put_bar(const struct out *out, const char *letters)
+/* `letters` of a bar that is `full` pieces at its longest, drawn at most `width` long. */
+static void put_bar(const struct out *out, const char *letters, size_t full, size_t width)
 {
     static const struct {
         char letter, ascii;
@@ -99,9 +108,11 @@ static void put_bar(const struct out *out, const char *letters)
                   {'I', '.', "\u2591", "\033[2m"},
                   {'W', '=', "\u2593", "\033[31m"}};
     const char *open = NULL;
-    for (; *letters; letters++) {
+    const size_t length = strlen(letters);
+    for (size_t i = 0; i < width && i * full / width < length; i++) {
+        const char letter = letters[i * full / width];
         size_t p = 0;
-        while (p + 1 < sizeof pieces / sizeof pieces[0] && pieces[p].letter != *letters)
+        while (p + 1 < sizeof pieces / sizeof pieces[0] && pieces[p].letter != letter)
             p++;
         if (out->style.has_colour && open != pieces[p].colour) {
             rs_buf_string(out->buf, "\033[0m");
@@ -121,6 +132,7 @@ static void put_bar(const struct out *out, const char *letters)
 
 struct layout {
     size_t widths[DOC_COLUMNS_MAX];
+    size_t full[DOC_COLUMNS_MAX]; /* of bars: their width before they were made to fit */
     bool is_shown[DOC_COLUMNS_MAX];
     size_t last; /* the last column shown */
 };
@@ -134,15 +146,23 @@ static size_t total_width(const struct layout *layout, size_t columns)
     return total;
 }
 
-/* Bars go first when there is not enough room, then columns from the right. */
+enum { BAR_LEAST = 8 };
+
+/* Bars shrink first when there is not enough room, then go; then columns go from the right. */
 static void fit(const struct doc *doc, const struct doc_block *table, size_t width,
                 struct layout *layout)
 {
     const struct doc_cell *titles = doc->cells + table->first_cell;
     size_t columns = table->column_count;
-    for (size_t c = 0; c < columns && total_width(layout, columns) > width; c++)
-        if (titles[c].column_kind == DOC_BAR)
-            layout->is_shown[c] = false;
+    for (size_t c = 0; c < columns; c++) {
+        const size_t total = total_width(layout, table->column_count);
+        layout->full[c] = layout->widths[c];
+        if (titles[c].column_kind != DOC_BAR || total <= width)
+            continue;
+        layout->is_shown[c] = layout->widths[c] >= total - width + BAR_LEAST;
+        if (layout->is_shown[c])
+            layout->widths[c] -= total - width;
+    }
     while (columns > 2 && total_width(layout, table->column_count) > width)
         layout->is_shown[--columns] = false;
     for (size_t c = 0; c < table->column_count; c++)
@@ -165,16 +185,25 @@ static struct layout layout_of(const struct doc *doc, const struct doc_block *ta
     return layout;
 }
 
-static void put_cell(const struct out *out, const struct doc *doc, const struct doc_cell *cell,
-                     enum doc_column_kind kind, size_t padding)
+/* Cell `c` of a row; a title never is a bar. */
+static void put_cell(const struct out *out, const struct doc *doc, const struct layout *layout,
+                     const struct doc_cell *cell, size_t c, enum doc_column_kind kind)
 {
     const char *text = doc_string(doc, cell->text);
-    if (kind == DOC_RIGHT)
-        put_spaces(out->buf, padding);
+    const size_t columns = columns_of(text, strlen(text));
+    const size_t padding = layout->widths[c] > columns ? layout->widths[c] - columns : 0;
+    put_spaces(out->buf, kind == DOC_RIGHT ? padding : 0);
     if (kind == DOC_BAR)
-        put_bar(out, text);
-    else
+        put_bar(out, text, layout->full[c], layout->widths[c]);
+    else if (columns)
         put_styled(out, cell->style, text, strlen(text));
+    put_spaces(out->buf, kind == DOC_LEFT ? padding : 0);
+    if (kind == DOC_BAR && c != layout->last) {
+        const size_t drawn =
+            layout->full[c] ? (columns * layout->widths[c] + layout->full[c] - 1) / layout->full[c]
+                            : 0;
+        put_spaces(out->buf, layout->widths[c] - drawn);
+    }
 }
 
 /* No blanks before a line's end. */
@@ -196,17 +225,13 @@ static void put_table(const struct out *out, const struct doc *doc, const struct
         if (!layout.is_shown[c])
             continue;
         const bool is_title = i < table->column_count;
+        const enum doc_column_kind kind = titles[c].column_kind;
         struct doc_cell cell = titles[i];
         cell.style = is_title ? DOC_DIM : cell.style;
-        const char *text = doc_string(doc, cell.text);
-        const size_t padding = layout.widths[c] - columns_of(text, strlen(text));
-        const enum doc_column_kind kind = titles[c].column_kind;
         put_spaces(out->buf, GAP);
-        put_cell(out, doc, &cell, is_title && kind == DOC_BAR ? DOC_LEFT : kind, padding);
+        put_cell(out, doc, &layout, &cell, c, is_title && kind == DOC_BAR ? DOC_LEFT : kind);
         if (c == layout.last)
             end_row(out->buf);
-        else if (kind != DOC_RIGHT)
-            put_spaces(out->buf, padding);
     }
 }
 
@@ -214,11 +239,15 @@ static void put_table(const struct out *out, const struct doc *doc, const struct
 
 static void put_heading(const struct out *out, const char *title, const char *aside)
 {
+    char upper[128];
+    size_t length = 0;
+    for (; title[length] && length < sizeof upper; length++) /* titles are ours: ASCII */
+        upper[length] = (char)toupper((unsigned char)title[length]);
     rs_buf_u8(out->buf, '\n');
-    put_styled(out, DOC_STRONG, title, strlen(title));
+    put_styled(out, DOC_STRONG, upper, length);
     if (*aside) {
         rs_buf_string(out->buf, "  ");
-        put_wrapped(out, DOC_DIM, aside, strlen(title) + 2, strlen(title) + 2);
+        put_wrapped(out, DOC_DIM, aside, length + 2, length + 2);
     } else {
         rs_buf_u8(out->buf, '\n');
     }
@@ -286,7 +315,7 @@ static void put_markdown_row(struct rs_buf *buf, const struct doc *doc,
         const char *text = doc_string(doc, titles[first + c].text);
         rs_buf_string(buf, "| ");
         if (first && titles[c].column_kind == DOC_BAR)
-            put_bar(&out, text);
+            put_bar(&out, text, strlen(text), strlen(text));
         else
             put_escaped(buf, text);
         rs_buf_u8(buf, ' ');
@@ -294,11 +323,20 @@ static void put_markdown_row(struct rs_buf *buf, const struct doc *doc,
     rs_buf_string(buf, "|\n");
 }
 
+/* Exactly one empty line before what follows (none at the beginning). */
+static void put_gap(struct rs_buf *buf)
+{
+    while (buf->length && buf->data[buf->length - 1] == '\n')
+        buf->length--;
+    if (buf->length)
+        rs_buf_string(buf, "\n\n");
+}
+
 static void put_markdown_table(struct rs_buf *buf, const struct doc *doc,
                                const struct doc_block *table)
 {
     const struct doc_cell *titles = doc->cells + table->first_cell;
-    rs_buf_u8(buf, '\n');
+    put_gap(buf);
     for (size_t i = 0; i + table->column_count <= table->cell_count && table->column_count;
          i += table->column_count) {
         put_markdown_row(buf, doc, table, i);
@@ -310,33 +348,33 @@ static void put_markdown_table(struct rs_buf *buf, const struct doc *doc,
     rs_buf_u8(buf, '\n');
 }
 
+/* A block of one kind of mark around escaped text. */
+static void put_marked(struct rs_buf *buf, const char *open, const char *text, const char *close)
+{
+    put_gap(buf);
+    rs_buf_string(buf, open);
+    put_escaped(buf, text);
+    rs_buf_string(buf, close);
+    rs_buf_string(buf, "\n\n");
+}
+
 static void put_markdown_block(struct rs_buf *buf, const struct doc *doc,
                                const struct doc_block *block)
 {
     const char *text = doc_string(doc, block->text);
     const char *mark = block->style == DOC_STRONG || block->style == DOC_ALARM ? "**" : "";
+    char number[32];
     switch (block->kind) {
     case DOC_TITLE:
-        rs_buf_string(buf, "# ");
-        put_escaped(buf, text);
-        rs_buf_string(buf, "\n\n");
+        put_marked(buf, "# ", text, "");
         return;
     case DOC_HEADING:
-        rs_buf_string(buf, "\n## ");
-        put_escaped(buf, text);
-        rs_buf_string(buf, "\n\n");
-        text = doc_string(doc, block->second);
-        if (!*text)
-            return;
-        rs_buf_u8(buf, '*');
-        put_escaped(buf, text);
-        rs_buf_string(buf, "*\n\n");
+        put_marked(buf, "## ", text, "");
+        if (*doc_string(doc, block->second))
+            put_marked(buf, "*", doc_string(doc, block->second), "*");
         return;
     case DOC_PARAGRAPH:
-        rs_buf_string(buf, mark);
-        put_escaped(buf, text);
-        rs_buf_string(buf, mark);
-        rs_buf_string(buf, "\n\n");
+        put_marked(buf, mark, text, mark);
         return;
     case DOC_BULLET:
         rs_buf_string(buf, "- ");
@@ -344,11 +382,9 @@ static void put_markdown_block(struct rs_buf *buf, const struct doc *doc,
         rs_buf_u8(buf, '\n');
         return;
     case DOC_FINDING:
-        rs_buf_printf(buf, "\n### %zu. ", block->number);
-        put_escaped(buf, text);
-        rs_buf_string(buf, "\n\n**");
-        put_escaped(buf, doc_string(doc, block->second));
-        rs_buf_string(buf, "**\n\n");
+        (void)snprintf(number, sizeof number, "## %zu. ", block->number);
+        put_marked(buf, number, text, "");
+        put_marked(buf, "**", doc_string(doc, block->second), "**");
         return;
     case DOC_TABLE:
         put_markdown_table(buf, doc, block);
@@ -359,4 +395,7 @@ void doc_as_markdown(const struct doc *doc, struct rs_buf *buf)
 {
     for (size_t i = 0; i < doc->block_count; i++)
         put_markdown_block(buf, doc, &doc->blocks[i]);
+    put_gap(buf);
+    if (buf->length)
+        buf->length--; /* the file ends with one line end */
 }

@@ -26,6 +26,17 @@ static const char *plural(int64_t count, const char *one, const char *many)
     return count == 1 ? one : many;
 }
 
+/* A rank that a finding points at stands out in every table. */
+static enum doc_style rank_style(const struct report *report, int32_t rank)
+{
+    for (size_t i = 0; i < report->analysis->finding_count; i++) {
+        const struct rs_finding *finding = &report->analysis->findings[i];
+        if (finding->where == RS_WHERE_RANK && finding->rank == rank)
+            return DOC_ALARM;
+    }
+    return DOC_STRONG;
+}
+
 static void put_time(struct doc *doc, rs_dur ns)
 {
     char time[UNIT_TEXT_BYTES];
@@ -117,7 +128,7 @@ static void put_findings(struct doc *doc, const struct report *report)
                       analysis->finding_count - FINDINGS_SHOWN);
     if (analysis->finding_count)
         return;
-    doc_heading(doc, "NOBODY IS NAMED", "");
+    doc_heading(doc, "Nobody is named", "");
     doc_paragraph(doc, DOC_PLAIN, "%s",
                   analysis->no_finding_because ? analysis->no_finding_because
                                                : "The reason was not given.");
@@ -204,9 +215,10 @@ static rs_dur own_time(const struct report_mean *mean)
     return mean->window - mean->parts[PART_EXPOSED];
 }
 
-static void put_rank_row(struct doc *doc, const struct report_mean *mean, rs_dur longest,
-                         bool has_devices)
+static void put_rank_row(struct doc *doc, const struct report *report,
+                         const struct report_mean *mean, rs_dur longest, bool has_devices)
 {
+    const enum doc_style style = rank_style(report, mean->rank);
     const rs_dur idle = mean->parts[PART_IDLE_INSIDE] + mean->parts[PART_IDLE_TAIL];
     const rs_dur values[] = {mean->window,
                              mean->parts[PART_COMPUTING],
@@ -215,9 +227,9 @@ static void put_rank_row(struct doc *doc, const struct report_mean *mean, rs_dur
                              mean->parts[PART_IDLE_HEAD],
                              idle};
     if (has_devices)
-        doc_cell(doc, DOC_STRONG, "%" PRId32 ":%" PRId32, mean->rank, mean->device);
+        doc_cell(doc, style, "%" PRId32 ":%" PRId32, mean->rank, mean->device);
     else
-        doc_cell(doc, DOC_STRONG, "%" PRId32, mean->rank);
+        doc_cell(doc, style, "%" PRId32, mean->rank);
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         put_time(doc, values[i]);
     const int64_t pieces[] = {values[1], values[2], values[3], values[4] + idle};
@@ -258,7 +270,7 @@ static void put_rank_table(struct doc *doc, const struct report *report,
     doc_column(doc, DOC_RIGHT, "idle rest");
     doc_column(doc, DOC_BAR, "");
     for (size_t i = 0; i < count; i++)
-        put_rank_row(doc, shown[i], longest, devices);
+        put_rank_row(doc, report, shown[i], longest, devices);
     doc_table_end(doc);
 }
 
@@ -287,7 +299,7 @@ static void put_steps(struct doc *doc, const struct report *report)
 {
     char aside[160], window[UNIT_TEXT_BYTES];
     if (!report->mean_count) {
-        doc_heading(doc, "WHERE STEP TIME GOES", "");
+        doc_heading(doc, "Where step time goes", "");
         doc_paragraph(
             doc, DOC_PLAIN,
             "No step is complete in the recording; rank_breakdown.csv has the figures of the "
@@ -296,9 +308,9 @@ static void put_steps(struct doc *doc, const struct report *report)
     }
     unit_people_time(window, report->overall.window);
     (void)snprintf(aside, sizeof aside, "mean over complete steps: %s, largest part first", window);
-    doc_heading(doc, "WHERE STEP TIME GOES", aside);
+    doc_heading(doc, "Where step time goes", aside);
     put_overall(doc, report);
-    doc_heading(doc, "RANK BY RANK", "mean per step");
+    doc_heading(doc, "Rank by rank", "mean per step");
     put_ranks(doc, report);
 }
 
@@ -312,7 +324,7 @@ static void put_arrivals(struct doc *doc, const struct report *report)
     (void)snprintf(aside, sizeof aside,
                    "%" PRId64 " %s with every start known; the others waited %s", report->timed_ops,
                    plural(report->timed_ops, "operation", "operations"), time);
-    doc_heading(doc, "WHO ARRIVES LAST", report->timed_ops ? aside : "");
+    doc_heading(doc, "Who arrives last", report->timed_ops ? aside : "");
     if (!report->timed_ops) {
         doc_paragraph(doc, DOC_PLAIN,
                       "Not known: no operation was matched with all its starts on "
@@ -328,7 +340,7 @@ static void put_arrivals(struct doc *doc, const struct report *report)
     doc_column(doc, DOC_BAR, "");
     for (size_t i = 0; i < report->arrival_count && i < RANKS_SHOWN; i++) {
         const struct rs_job_rank *rank = &analysis->ranks[report->arrivals[i]];
-        doc_cell(doc, DOC_STRONG, "%" PRId32, rank->rank);
+        doc_cell(doc, rank_style(report, rank->rank), "%" PRId32, rank->rank);
         doc_cell(doc, DOC_PLAIN, "%" PRId64 " of %" PRId64, rank->ops_last, report->timed_ops);
         put_time(doc, rank->caused_wait);
         doc_cell(doc, DOC_PLAIN, "%.1f %%",
@@ -349,13 +361,13 @@ static void put_arrivals(struct doc *doc, const struct report *report)
 static void put_links(struct doc *doc, const struct report *report)
 {
     if (!report->link_count) {
-        doc_heading(doc, "SLOWEST LINKS", "");
+        doc_heading(doc, "Slowest links", "");
         doc_paragraph(doc, DOC_PLAIN,
                       "Not known: nowhere in the recording do bytes and both ends of "
                       "a transfer stand together.");
         return;
     }
-    doc_heading(doc, "SLOWEST LINKS", "median over messages, 1 GB/s = 10^9 bytes/s");
+    doc_heading(doc, "Slowest links", "median over messages, 1 GB/s = 10^9 bytes/s");
     doc_table_begin(doc);
     doc_column(doc, DOC_LEFT, "link");
     doc_column(doc, DOC_RIGHT, "bandwidth");
@@ -477,7 +489,7 @@ static void put_known(struct doc *doc, const struct report *report)
 {
     const struct rs_analysis *analysis = report->analysis;
     char ranks[200];
-    doc_heading(doc, "WHAT WAS SEEN, AND WHAT IS NOT KNOWN", "");
+    doc_heading(doc, "What was seen, and what is not known", "");
     int32_t few[256];
     size_t count = 0;
     while (count < analysis->summary_count && count < sizeof few / sizeof few[0]) {
