@@ -74,7 +74,7 @@ static const struct arg_key *find_key(struct kineto_span key)
     if (key.length > ARG_LENGTH_MAX || !(lengths >> key.length & 1))
         return NULL;
     for (size_t i = 0; i < ARG_KEY_COUNT && arg_keys[i].length <= key.length; i++) {
-        if (arg_keys[i].length == key.length && memcmp(arg_keys[i].text, key.text, key.length) == 0)
+        if (arg_keys[i].length == key.length && same_bytes(arg_keys[i].text, key.text, key.length))
             return &arg_keys[i];
     }
     return NULL;
@@ -142,11 +142,11 @@ static enum rs_status comm_number(struct arg_walk *walk, const struct arg_key *k
 static void count_column(struct arg_walk *walk, int64_t *column)
 {
     int64_t value;
-    if (!text_integer(walk->value, &value))
+    const bool is_plain = text_plain_integer(walk->value, &value);
+    if ((!is_plain && !text_integer(walk->value, &value)) || value < 0)
         return;
-    if (value >= 0)
-        column[walk->at] = value;
-    walk->is_kept = value >= 0 && text_plain_integer(walk->value, &value);
+    column[walk->at] = value;
+    walk->is_kept = is_plain;
 }
 
 /* Memory rows write "Bytes" and may be negative; all others "bytes". */
@@ -278,7 +278,11 @@ static bool take_value(struct arg_walk *walk, const char *text, const char *end)
             quote = kineto_loose_string_end(text + 1, end);
         value_end = quote ? quote + 1 : NULL;
     } else {
-        value_end = text_value_end(text, end);
+        value_end = text;
+        while ((unsigned char)(*value_end - '-') <= '9' - '-') /* - . / and digits */
+            value_end++;
+        if (value_end == text || *value_end != ',')
+            value_end = text_value_end(text, end);
         if (!value_end && *text != '[' && *text != '{')
             value_end = end;
     }
@@ -340,7 +344,8 @@ enum rs_status kineto_args(struct kineto *kineto, const struct kineto_row *row, 
                 return status;
             text = walk.value.text + walk.value.length;
         }
-        text = next_key(text, end);
+        const char *key = *text == ',' ? scan_blanks(text + 1) : text;
+        text = *key == '"' && key < end ? key : next_key(text, end);
     }
     return RS_OK;
 }

@@ -73,7 +73,7 @@ const struct kineto_category *kineto_category_of(struct kineto *kineto, const ch
 {
     for (size_t i = 0; i < kineto->category_count; i++) {
         const struct kineto_category *known = &kineto->categories[i];
-        if (known->text.length == length && memcmp(known->text.text, text, length) == 0)
+        if (known->text.length == length && same_bytes(known->text.text, text, length))
             return known;
     }
     struct kineto_category *category = &kineto->spare_category;
@@ -117,7 +117,7 @@ static enum rs_status intern_name(struct kineto *kineto, struct kineto_span name
         return RS_OK;
     }
     struct kineto_name_slot *slot = &kineto->names[name_slot(name.text, name.length)];
-    if (slot->length == name.length && memcmp(slot->text, name.text, name.length) == 0) {
+    if (slot->length == name.length && same_bytes(slot->text, name.text, name.length)) {
         *id_p = slot->id;
         return RS_OK;
     }

@@ -73,6 +73,14 @@ static inline const char *take_id(const struct kineto *kineto, const char *value
         const bool is_string = string_value(kineto, value, &id->text, &id->has_escape);
         return is_string ? id->text.text + id->text.length + 1 : NULL;
     }
+    const char *at = value;
+    int64_t number = 0;
+    while ((unsigned)(*at - '0') < 10 && at - value < 18)
+        number = number * 10 + (*at++ - '0');
+    if (at > value && (*at == ',' || *at == ' ' || *at == '}')) {
+        id->value = number;
+        return at;
+    }
     struct kineto_decimal decimal;
     const char *end = text_decimal(value, &decimal);
     if (end)

@@ -11,47 +11,58 @@ static bool is_digit(char byte)
     return (unsigned)(byte - '0') < 10;
 }
 
-/* Eight digits at once; false when one of the eight bytes is none. */
-static inline bool eight_digits(const char *text, uint64_t *value_p)
+static inline uint64_t load8(const char *text)
 {
     uint64_t bytes;
     memcpy(&bytes, text, sizeof bytes);
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     bytes = __builtin_bswap64(bytes);
 #endif
-    const uint64_t high = bytes & 0xf0f0f0f0f0f0f0f0U;
-    const uint64_t six = (bytes + 0x0606060606060606U) & 0xf0f0f0f0f0f0f0f0U;
-    if ((high ^ 0x3030303030303030U) | (six ^ 0x3030303030303030U))
-        return false;
-    bytes -= 0x3030303030303030U;
-    bytes = bytes * 10 + (bytes >> 8);
-    *value_p = ((bytes & 0x000000ff000000ffU) * 0x000f424000000064U +
-                ((bytes >> 16) & 0x000000ff000000ffU) * 0x0000271000000001U) >>
-               32;
-    return true;
+    return bytes ^ 0x3030303030303030U; /* digits are 0 to 9 now */
 }
 
-static const char *digits(const char *text, int64_t *value_p)
+/* How many of the eight bytes, from the first on, are digits. */
+static inline unsigned digit_count(uint64_t bytes)
+{
+    const uint64_t others =
+        (((bytes & 0x7f7f7f7f7f7f7f7fU) + 0x7676767676767676U) | bytes) & 0x8080808080808080U;
+    return others ? (unsigned)__builtin_ctzll(others) / 8 : 8;
+}
+
+/* The number that the first `count` (1 to 8) bytes are. */
+static inline uint64_t digits_value(uint64_t bytes, unsigned count)
+{
+    bytes <<= 64 - 8 * count; /* zeros come in front */
+    bytes = bytes * 10 + (bytes >> 8);
+    return ((bytes & 0x000000ff000000ffU) * 0x000f424000000064U +
+            ((bytes >> 16) & 0x000000ff000000ffU) * 0x0000271000000001U) >>
+           32;
+}
+
+static const uint32_t powers_of_10[9] = {1,      10,      100,      1000,     10000,
+                                         100000, 1000000, 10000000, 100000000};
+
+/* Behind the digits at `text`; their number, or INT64_MAX when it is larger. Reads up to 8 bytes further. */
+static inline const char *digits(const char *text, int64_t *value_p)
 {
     uint64_t value = 0;
-    uint64_t eight;
-    const char *at = text;
-    while (at - text < 16 && eight_digits(at, &eight)) {
-        value = value * 100000000 + (eight & UINT32_MAX);
-        at += 8;
-    }
-    for (; is_digit(*at); at++) {
-        const unsigned digit = (unsigned)(*at - '0');
-        if (value > ((uint64_t)INT64_MAX - digit) / 10) {
-            while (is_digit(*at))
-                at++;
-            value = INT64_MAX;
-            break;
+    for (unsigned turn = 0; turn < 2; turn++) {
+        const uint64_t bytes = load8(text);
+        const unsigned count = digit_count(bytes);
+        if (count)
+            value = value * powers_of_10[count] + (digits_value(bytes, count) & UINT32_MAX);
+        text += count;
+        if (count < 8) {
+            *value_p = (int64_t)value;
+            return text;
         }
-        value = value * 10 + digit;
+    }
+    for (; is_digit(*text); text++) {
+        const unsigned digit = (unsigned)(*text - '0');
+        value = value > ((uint64_t)INT64_MAX - digit) / 10 ? INT64_MAX : value * 10 + digit;
     }
     *value_p = (int64_t)value;
-    return at;
+    return text;
 }
 
 /* Up to 18 digits of a number without its point, and how many of them stand behind the point. */
@@ -109,13 +120,17 @@ static const char *fraction(const char *text, struct kineto_decimal *decimal)
     static const int32_t weights[3] = {100, 10, 1};
     const char *at = text + 1;
     const char *first = at;
+    decimal->has_fraction = true;
+    if (is_digit(at[0]) && is_digit(at[1]) && is_digit(at[2]) && !is_digit(at[3])) {
+        decimal->thousandths = (at[0] - '0') * 100 + (at[1] - '0') * 10 + (at[2] - '0');
+        return at + 3;
+    }
     for (; is_digit(*at); at++) {
         if (at - first < 3)
             decimal->thousandths += weights[at - first] * (*at - '0');
         else
             decimal->is_exact &= *at == '0';
     }
-    decimal->has_fraction = true;
     return at;
 }
 
@@ -165,7 +180,13 @@ bool text_plain_unsigned(struct kineto_span span, uint64_t *value_p)
     uint64_t value = 0;
     for (size_t i = 0; i < span.length; i++) {
         const unsigned digit = (unsigned)(span.text[i] - '0');
-        if (digit > 9 || value > (UINT64_MAX - digit) / 10)
+        if (digit > 9)
+            return false;
+        if (i < 18) {
+            value = value * 10 + digit;
+            continue;
+        }
+        if (value > (UINT64_MAX - digit) / 10)
             return false;
         value = value * 10 + digit;
     }
