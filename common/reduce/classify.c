@@ -6,8 +6,9 @@
 enum where { STARTS, CONTAINS };
 
 struct family {
-    enum where where;
     const char *text;
+    size_t length;
+    enum where where;
     enum rs_work_class work_class;
 };
 
@@ -17,7 +18,7 @@ struct word {
 };
 
 static const struct family families[] = {
-#define FAMILY(where, text, work_class) {where, text, RS_WORK_##work_class},
+#define FAMILY(where, text, work_class) {text, sizeof(text) - 1, where, RS_WORK_##work_class},
 #include "common/reduce/comm_names.def"
 };
 
@@ -47,47 +48,67 @@ static bool starts_with(const char *name, size_t length, const char *text)
     return length >= text_length && memcmp(name, text, text_length) == 0;
 }
 
+enum { NAME_BYTES = 512 };
+
+/* A function's name without what it is made for: template arguments, and all from its argument list on
+ * ("(anonymous namespace)" is none). What stands there would name other things: a copy kernel made for
+ * an nvshmem type is no communication. */
+static size_t bare_name(const char *name, size_t length, char out[NAME_BYTES])
+{
+    size_t count = 0, depth = 0;
+    for (size_t i = 0; i < length && count < NAME_BYTES; i++) {
+        const char c = name[i];
+        if (c == '<') {
+            depth++;
+        } else if (c == '>') {
+            depth -= depth > 0;
+        } else if (depth == 0) {
+            if (c == '(' && !starts_with(name + i, length - i, "(anonymous"))
+                break;
+            out[count++] = c;
+        }
+    }
+    return count;
+}
+
 enum rs_work_class rs_classify_kernel(const char *name, size_t length)
 {
-    const char *bare = name;
-    size_t bare_length = length;
-    if (starts_with(name, length, "void ")) {
+    char text[NAME_BYTES];
+    const char *bare = text;
+    size_t count = bare_name(name, length, text);
+    if (starts_with(bare, count, "void ")) {
         bare += 5;
-        bare_length -= 5;
+        count -= 5;
     }
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         const struct family *family = &families[i];
         const bool fits = family->where == STARTS
-                              ? starts_with(bare, bare_length, family->text)
-                              : memmem(name, length, family->text, strlen(family->text)) != NULL;
+                              ? starts_with(bare, count, family->text)
+                              : memmem(bare, count, family->text, family->length) != NULL;
         if (fits)
             return family->work_class;
     }
     return RS_WORK_COMPUTING;
 }
 
-enum { WORD_BYTES = 512 };
-
-/* Lower case letters and digits up to the argument list; "(anonymous namespace)" is none. */
-static size_t reduce_to_words(const char *name, size_t length, char out[WORD_BYTES])
+/* Lower case letters and digits only. */
+static size_t keep_letters(char text[NAME_BYTES], size_t length)
 {
     size_t count = 0;
-    for (size_t i = 0; i < length && count < WORD_BYTES; i++) {
-        const char c = name[i];
-        if (c == '(' && !starts_with(name + i, length - i, "(anonymous"))
-            break;
+    for (size_t i = 0; i < length; i++) {
+        const char c = text[i];
         if (c >= 'A' && c <= 'Z')
-            out[count++] = (char)(c - 'A' + 'a');
+            text[count++] = (char)(c - 'A' + 'a');
         else if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'))
-            out[count++] = c;
+            text[count++] = c;
     }
     return count;
 }
 
 enum rs_op_type rs_op_type_of_name(const char *name, size_t length)
 {
-    char text[WORD_BYTES];
-    const size_t count = reduce_to_words(name, length, text);
+    char text[NAME_BYTES];
+    const size_t count = keep_letters(text, bare_name(name, length, text));
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (memmem(text, count, words[i].text, strlen(words[i].text)))
             return words[i].type;

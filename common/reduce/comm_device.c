@@ -178,13 +178,48 @@ static const struct rs_comm *comm_of_root(const struct builder *b, const struct 
     return NULL;
 }
 
+/* Argument rows that follow each other inside one call (a coalesced collective of several tensors): their
+ * elements together. Their number; 0 or 1: `message` is left alone. */
+static uint32_t learn_siblings(const struct builder *b, const struct call_root *root,
+                               struct message *message)
+{
+    struct message sum = message_none();
+    uint32_t count = 0;
+    rs_ns end = RS_NS_MIN;
+    for (uint32_t i = 0; i < root->count; i++) {
+        const struct reduce_call *call = &b->reduce->calls.items[b->calls[root->first + i]];
+        struct message one = message_none();
+        if (call->host_name != RS_HOST_PARAM_COMMS || call->type != root->type || call->start < end)
+            continue;
+        end = call->end;
+        message_from_call(b->reduce, call, &one);
+        if (!count++) {
+            sum = one;
+            continue;
+        }
+        const bool same = one.type_id == sum.type_id;
+        sum.in_elements = same && one.in_elements >= 0 && sum.in_elements >= 0
+                              ? sum_clamped(sum.in_elements, one.in_elements)
+                              : -1;
+        sum.out_elements = same && one.out_elements >= 0 && sum.out_elements >= 0
+                               ? sum_clamped(sum.out_elements, one.out_elements)
+                               : -1;
+    }
+    if (count > 1)
+        *message = sum;
+    return count;
+}
+
 static void learn_root(const struct builder *b, const struct call_root *root,
                        struct message *message)
 {
+    const bool has_siblings = learn_siblings(b, root, message) > 1;
     /* the argument row first: it knows most */
-    for (int pass = 0; pass < 2; pass++) {
+    for (int pass = has_siblings; pass < 2; pass++) {
         for (uint32_t i = 0; i < root->count; i++) {
             const struct reduce_call *call = &b->reduce->calls.items[b->calls[root->first + i]];
+            if (has_siblings && call->host_name != RS_HOST_CALL)
+                continue;
             if ((call->host_name == RS_HOST_PARAM_COMMS) == (pass == 0))
                 message_from_call(b->reduce, call, message);
         }

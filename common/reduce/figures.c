@@ -59,9 +59,10 @@ static enum rs_status device_lists_build(const struct rs_reduce *reduce, size_t 
         if (status != RS_OK)
             return status;
     }
-    struct intervals *const all[] = {&lists->computing, &lists->communication, &lists->memory,
-                                     &lists->busy, &lists->both};
-    for (size_t i = 0; status == RS_OK && i < sizeof all / sizeof *all; i++)
+    enum { ALL = 5 };
+    struct intervals *const all[ALL] = {&lists->computing, &lists->communication, &lists->memory,
+                                        &lists->busy, &lists->both};
+    for (size_t i = 0; status == RS_OK && i < ALL; i++)
         status = intervals_normalise(all[i]);
     if (status == RS_OK)
         status = intervals_subtract(&lists->communication, &lists->computing, &lists->exposed);

@@ -42,7 +42,9 @@ static enum rs_status read_ranks(struct text text, struct ranks *ranks)
 {
     int64_t value = -1;
     for (size_t i = 0; i <= text.length; i++) {
-        const char c = i < text.length ? text.bytes[i] : ',';
+        char c = ',';
+        if (i < text.length)
+            c = text.bytes[i];
         if (c >= '0' && c <= '9') {
             value = (value < 0 ? 0 : value) * 10 + (c - '0');
             if (value > INT32_MAX) {

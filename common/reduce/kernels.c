@@ -19,7 +19,7 @@ static enum rs_status find_row(struct rs_summary *summary, struct table *table,
                                const struct rs_kernel_row *key, struct rs_kernel_row **row_p)
 {
     uint32_t *head = &table->newest[key->name];
-    for (uint32_t at = *head; at; at = table->older[at - 1]) {
+    for (uint32_t at = table->older ? *head : 0; at; at = table->older[at - 1]) {
         struct rs_kernel_row *row = &summary->kernels[at - 1];
         if (row->device == key->device && row->work_class == key->work_class) {
             *row_p = row;

@@ -4,46 +4,32 @@
  */
 #include "common/reduce/summary.h"
 
-const char *rs_op_type_text(enum rs_op_type type)
-{
-    switch (type) {
+struct op_type {
+    const char *text;
+    enum rs_dependency dependency;
+    bool is_p2p;
+};
+
+static const struct op_type op_types[RS_OP_TYPE_COUNT] = {
 #define X(name, code, text, dependency, is_p2p)                                                    \
-    case RS_OP_##name:                                                                             \
-        return text;
+    [RS_OP_##name] = {text, RS_DEPENDS_##dependency, (is_p2p) != 0},
 #include "common/reduce/op_types.def"
 #undef X
-    case RS_OP_TYPE_COUNT:
-        break;
-    }
-    return "?";
+};
+
+const char *rs_op_type_text(enum rs_op_type type)
+{
+    return type < RS_OP_TYPE_COUNT ? op_types[type].text : "?";
 }
 
 bool rs_op_type_is_p2p(enum rs_op_type type)
 {
-    switch (type) {
-#define X(name, code, text, dependency, is_p2p)                                                    \
-    case RS_OP_##name:                                                                             \
-        return (is_p2p) != 0;
-#include "common/reduce/op_types.def"
-#undef X
-    case RS_OP_TYPE_COUNT:
-        break;
-    }
-    return false;
+    return type < RS_OP_TYPE_COUNT && op_types[type].is_p2p;
 }
 
 enum rs_dependency rs_op_type_dependency(enum rs_op_type type)
 {
-    switch (type) {
-#define X(name, code, text, dependency, is_p2p)                                                    \
-    case RS_OP_##name:                                                                             \
-        return RS_DEPENDS_##dependency;
-#include "common/reduce/op_types.def"
-#undef X
-    case RS_OP_TYPE_COUNT:
-        break;
-    }
-    return RS_DEPENDS_NONE;
+    return type < RS_OP_TYPE_COUNT ? op_types[type].dependency : RS_DEPENDS_NONE;
 }
 
 const char *rs_step_origin_text(enum rs_step_origin origin)

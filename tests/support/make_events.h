@@ -122,14 +122,18 @@ static inline struct rs_comm *make_comm(struct make_events *e, const char *colle
     return comm;
 }
 
+struct make_span {
+    rs_ns start, end;
+};
+
 /* A launch on a host thread and the kernel it launched. */
 static inline void make_launched(struct make_events *e, const char *name, uint32_t host,
-                                 rs_ns launch, uint32_t device, rs_ns start, rs_ns end)
+                                 rs_ns launch, uint32_t device, struct make_span span)
 {
     static int64_t correlation = 1;
     make_row(e, RS_KIND_RUNTIME, "cudaLaunchKernel", host, launch, launch + 1);
     make_correlation(e, correlation);
-    make_row(e, RS_KIND_KERNEL, name, device, start, end);
+    make_row(e, RS_KIND_KERNEL, name, device, span.start, span.end);
     make_correlation(e, correlation++);
 }
 

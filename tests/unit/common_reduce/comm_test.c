@@ -37,9 +37,9 @@ static void an_all_to_all_of_send_recv_kernels_is_one(void **unused)
     call(&e, "nccl:all_to_all", host, 110, 190);
     make_inputs(&e, "[[3392]]", "[\"int\"]", NULL);
     make_launched(&e, "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)", host, 150, gpu,
-                  300, 400);
+                  (struct make_span){300, 400});
     make_launched(&e, "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)", host, 160, gpu,
-                  400, 450);
+                  (struct make_span){400, 450});
     call(&e, "record_param_comms", host, 500, 503); /* a wait: no operation */
     reduce(&e, &s);
     assert_int_equal(s.op_count, 1); /* two kernels of one call */
@@ -83,7 +83,8 @@ static void arguments_give_group_bytes_sequence_and_peer(void **unused)
     make_events_init(&e);
     const uint32_t host = make_host_lane(&e, 11), gpu = make_device_lane(&e, 0, 84);
     call(&e, "c10d::_allgather_base_", host, 100, 200);
-    make_launched(&e, "ncclDevKernel_AllGather_RING_LL(...)", host, 150, gpu, 300, 400);
+    make_launched(&e, "ncclDevKernel_AllGather_RING_LL(...)", host, 150, gpu,
+                  (struct make_span){300, 400});
     struct rs_comm *comm = make_comm(&e, "_allgather_base");
     name_group(&e, comm, "7", "[2, 3]", 2);
     set_elements(&e, comm, "BFloat16", 100, 200);
@@ -92,7 +93,7 @@ static void arguments_give_group_bytes_sequence_and_peer(void **unused)
     comm->has |= RS_COMM_HAS_SEQ | RS_COMM_HAS_COMMS_ID;
     call(&e, "c10d::send", host, 500, 600);
     make_inputs(&e, NULL, NULL, "[\"\", \"\", \"1\", \"0\"]");
-    make_launched(&e, "ncclDevKernel_SendRecv(...)", host, 550, gpu, 700, 800);
+    make_launched(&e, "ncclDevKernel_SendRecv(...)", host, 550, gpu, (struct make_span){700, 800});
     comm = make_comm(&e, "send");
     name_group(&e, comm, "7", "[2, 3]", 2);
     set_elements(&e, comm, "Float", 10, 10);
@@ -100,7 +101,8 @@ static void arguments_give_group_bytes_sequence_and_peer(void **unused)
     comm->has |= RS_COMM_HAS_COMMS_ID;
     call(&e, "c10d::broadcast_", host, 900, 950);
     make_inputs(&e, NULL, NULL, "[\"\", \"\", \"1\", \"0\", \"False\", \"-1\"]");
-    make_launched(&e, "ncclDevKernel_Broadcast_RING_LL(...)", host, 920, gpu, 1000, 1100);
+    make_launched(&e, "ncclDevKernel_Broadcast_RING_LL(...)", host, 920, gpu,
+                  (struct make_span){1000, 1100});
     comm = make_comm(&e, "broadcast");
     name_group(&e, comm, "9", "[0, ..., 5, ...]", 40); /* cut, and nothing completes it */
     reduce(&e, &s);
@@ -134,13 +136,15 @@ static void a_cut_list_is_completed(void **unused)
     struct rs_summary s;
     make_events_init(&e);
     const uint32_t host = make_host_lane(&e, 11), gpu = make_device_lane(&e, 0, 84);
-    make_launched(&e, "ncclDevKernel_AllReduce_Sum_f32(...)", host, 150, gpu, 300, 400);
+    make_launched(&e, "ncclDevKernel_AllReduce_Sum_f32(...)", host, 150, gpu,
+                  (struct make_span){300, 400});
     struct rs_comm *comm = make_comm(&e, "allreduce");
     name_group(&e, comm, "1", "[4, 6, 8, ..., 102]", 50);
     comm->global_start = 4;
     comm->global_stride = 2;
     comm->has |= RS_COMM_HAS_GLOBAL_START | RS_COMM_HAS_GLOBAL_STRIDE;
-    make_launched(&e, "ncclDevKernel_AllReduce_Sum_f32(...)", host, 450, gpu, 500, 600);
+    make_launched(&e, "ncclDevKernel_AllReduce_Sum_f32(...)", host, 450, gpu,
+                  (struct make_span){500, 600});
     comm = make_comm(&e, "allreduce");
     name_group(&e, comm, "2", "[1, ..., 9, ...]", 3);
     static int32_t known[] = {1, 9, 17};
@@ -173,7 +177,7 @@ static void kernels_without_a_call_stay_alone(void **unused)
     const uint32_t host = make_host_lane(&e, 11), gpu = make_device_lane(&e, 0, 84);
     make_row(&e, RS_KIND_USER_ANNOTATION, "ProfilerStep#3", host, 0, 1000);
     make_launched(&e, "void vllm::cross_device_reduce_1stage<half, 2>(RankData*)", host, 150, gpu,
-                  300, 400);
+                  (struct make_span){300, 400});
     make_row(&e, RS_KIND_KERNEL, "ncclDevKernel_Generic(...)", gpu, 500, 600);
     make_correlation(&e, 777777); /* launched before the recording */
     reduce(&e, &s);
@@ -199,7 +203,7 @@ static void a_coalesced_batch_is_one_send_recv(void **unused)
     const uint32_t host = make_host_lane(&e, 11), gpu = make_device_lane(&e, 0, 84);
     const char *types = "[\"float\"]";
     for (int i = 0; i < 2; i++) { /* once inside an annotation, once inside none */
-        const rs_ns at = i * 10000;
+        const rs_ns at = i * INT64_C(10000);
         call(&e, "c10d::send", host, at + 100, at + 200);
         make_inputs(&e, "[[[64]], [], [], []]", NULL, "[\"\", \"\", \"3\", \"0\"]");
         call(&e, "nccl:send 1->3", host, at + 110, at + 120);
@@ -210,10 +214,11 @@ static void a_coalesced_batch_is_one_send_recv(void **unused)
         make_inputs(&e, "[[16]]", types, NULL);
         if (i == 0)
             call(&e, "nccl:coalesced", host, at + 500, at + 600);
-        make_launched(&e, "ncclDevKernel_SendRecv(...)", host, at + 550, gpu, at + 700, at + 800);
+        make_launched(&e, "ncclDevKernel_SendRecv(...)", host, at + 550, gpu,
+                      (struct make_span){at + 700, at + 800});
     }
-    make_launched(&e, "ncclDevKernel_SendRecv(...)", host, 20000, gpu, 20100,
-                  20200); /* more of the second */
+    make_launched(&e, "ncclDevKernel_SendRecv(...)", host, 20000, gpu,
+                  (struct make_span){20100, 20200}); /* more of the second */
     reduce(&e, &s);
     assert_int_equal(s.op_count, 2);
     for (size_t i = 0; i < 2; i++) {
@@ -227,6 +232,30 @@ static void a_coalesced_batch_is_one_send_recv(void **unused)
     }
     assert_int_equal(s.ops[1].end, 20200);
     assert_int_equal(s.steps[0].bubble, 0); /* single receives only */
+    rs_summary_fini(&s);
+    make_events_fini(&e);
+}
+
+static void tensors_of_a_coalesced_collective_add_up(void **unused)
+{
+    (void)unused;
+    struct make_events e;
+    struct rs_summary s;
+    make_events_init(&e);
+    const uint32_t host = make_host_lane(&e, 11), gpu = make_device_lane(&e, 0, 84);
+    call(&e, "c10d::allgather_into_tensor_coalesced_", host, 100, 200);
+    for (int i = 0; i < 3; i++) {
+        call(&e, "record_param_comms", host, 110 + 20 * i, 125 + 20 * i);
+        struct rs_comm *comm = make_comm(&e, "_allgather_base");
+        set_elements(&e, comm, "Half", 10 + i, 40 + 4 * i);
+    }
+    make_launched(&e, "ncclDevKernel_AllGather_RING_LL(...)", host, 190, gpu,
+                  (struct make_span){300, 400});
+    set_elements(&e, make_comm(&e, "_allgather_base"), "Half", 12, 48); /* of the last only */
+    reduce(&e, &s);
+    assert_int_equal(s.op_count, 1);
+    assert_int_equal(s.ops[0].type, RS_OP_ALL_GATHER);
+    assert_int_equal(s.ops[0].bytes, 2 * (40 + 44 + 48));
     rs_summary_fini(&s);
     make_events_fini(&e);
 }
@@ -447,6 +476,7 @@ int main(void)
         cmocka_unit_test(a_cut_list_is_completed),
         cmocka_unit_test(kernels_without_a_call_stay_alone),
         cmocka_unit_test(a_coalesced_batch_is_one_send_recv),
+        cmocka_unit_test(tensors_of_a_coalesced_collective_add_up),
         cmocka_unit_test(without_any_link_kernels_and_calls_pair_in_order),
         cmocka_unit_test(an_external_id_finds_the_call_when_the_launch_is_gone),
         cmocka_unit_test(gloo_rows_find_their_calls),

@@ -4,7 +4,7 @@
 #include "tests/support/make_events.h"
 #include "tests/support/rs_test.h"
 
-enum { US = 1000 };
+#define US INT64_C(1000)
 
 static void reduce(struct make_events *e, struct rs_summary *summary)
 {
@@ -43,12 +43,14 @@ static void assert_adds_up(const struct rs_summary *s)
 static void contract_example(struct make_events *e, uint32_t host, uint32_t device)
 {
     make_row(e, RS_KIND_USER_ANNOTATION, "ProfilerStep#12", host, 0, 100 * US);
-    make_launched(e, "gemm", host, 1 * US, device, 5 * US, 65 * US);
-    make_launched(e, "ncclDevKernel_AllReduce_Sum_f32", host, 2 * US, device, 40 * US, 80 * US);
+    make_launched(e, "gemm", host, 1 * US, device, (struct make_span){5 * US, 65 * US});
+    make_launched(e, "ncclDevKernel_AllReduce_Sum_f32", host, 2 * US, device,
+                  (struct make_span){40 * US, 80 * US});
     make_row(e, RS_KIND_CPU_OP, "c10d::recv_", host, 3 * US, 6 * US);
     make_inputs(e, "[[[64]], [], [], []]", "[\"TensorList\", \"\", \"Scalar\", \"Scalar\"]",
                 "[\"\", \"\", \"1\", \"0\"]");
-    make_launched(e, "ncclDevKernel_SendRecv", host, 4 * US, device, 70 * US, 80 * US);
+    make_launched(e, "ncclDevKernel_SendRecv", host, 4 * US, device,
+                  (struct make_span){70 * US, 80 * US});
 }
 
 static void contracts_example_comes_out_to_the_ns(void **unused)
@@ -93,9 +95,10 @@ static void devices_of_one_file_stay_apart(void **unused)
     make_events_init(&e);
     const uint32_t host = make_host_lane(&e, 1);
     make_row(&e, RS_KIND_USER_ANNOTATION, "ProfilerStep#0", host, 0, 1000);
-    make_launched(&e, "gemm", host, 10, make_device_lane(&e, 3, 0), 100, 300); /* stream 0 */
-    make_launched(&e, "gemm", host, 20, make_device_lane(&e, 1, 7), 200, 500);
-    make_launched(&e, "gemm", host, 30, make_device_lane(&e, 3, 9), 250, 400);
+    make_launched(&e, "gemm", host, 10, make_device_lane(&e, 3, 0),
+                  (struct make_span){100, 300}); /* stream 0 */
+    make_launched(&e, "gemm", host, 20, make_device_lane(&e, 1, 7), (struct make_span){200, 500});
+    make_launched(&e, "gemm", host, 30, make_device_lane(&e, 3, 9), (struct make_span){250, 400});
     reduce(&e, &s);
     assert_int_equal(s.device_count, 2);
     assert_int_equal(s.devices[0].device, 1);
@@ -126,9 +129,9 @@ static void work_belongs_to_the_step_that_launched_it(void **unused)
     const uint32_t host = make_host_lane(&e, 1), gpu = make_device_lane(&e, 0, 7);
     make_row(&e, RS_KIND_USER_ANNOTATION, "ProfilerStep#1", host, 0, 100);
     make_row(&e, RS_KIND_USER_ANNOTATION, "ProfilerStep#2", host, 100, 200);
-    make_launched(&e, "gemm", host, 90, gpu, 120, 180);
-    make_launched(&e, "gemm", host, 150, gpu, 190, 260);
-    make_launched(&e, "gemm", host, 160, gpu, 270, 290);
+    make_launched(&e, "gemm", host, 90, gpu, (struct make_span){120, 180});
+    make_launched(&e, "gemm", host, 150, gpu, (struct make_span){190, 260});
+    make_launched(&e, "gemm", host, 160, gpu, (struct make_span){270, 290});
     make_row(&e, RS_KIND_MEMCPY, "Memcpy HtoD", gpu, 185, 195); /* launch row gone: host step 2 */
     make_correlation(&e, 999999);
     reduce(&e, &s);
@@ -417,9 +420,9 @@ static void random_recordings_add_up(void **unused)
         make_events_init(&e);
         const uint32_t host = make_host_lane(&e, 1);
         const uint32_t gpu[2] = {make_device_lane(&e, 0, 0), make_device_lane(&e, 0, 7)};
-        for (int i = 0; i < 3; i++) {
+        for (rs_ns i = 0; i < 3; i++) {
             char name[32];
-            snprintf(name, sizeof name, "ProfilerStep#%d", i + 5);
+            snprintf(name, sizeof name, "ProfilerStep#%d", (int)i + 5);
             make_row(&e, RS_KIND_USER_ANNOTATION, name, host, i * 600, i * 600 + 590);
         }
         for (int i = 0; i < 60; i++) {
@@ -430,7 +433,8 @@ static void random_recordings_add_up(void **unused)
             const unsigned class = (unsigned)(state >> 33) % 3;
             static const char *const names[] = {"gemm", "ncclDevKernel_AllReduce",
                                                 "Memset (Device)"};
-            make_launched(&e, names[class], host, launch, gpu[(state >> 60) & 1], start, end);
+            make_launched(&e, names[class], host, launch, gpu[(state >> 60) & 1],
+                          (struct make_span){start, end});
             for (rs_ns at = start; at < end; at++)
                 line[at] |= (uint8_t)(1u << class);
         }

@@ -19,15 +19,17 @@ static void make_recording(struct make_events *e)
     make_events_must(rs_trace_info_drop(&e->info, &e->strings, "made up", 3));
     for (int step = 0; step < 4; step++) {
         char name[32];
-        const rs_ns at = step * 1000;
+        const rs_ns at = step * INT64_C(1000);
         snprintf(name, sizeof name, "ProfilerStep#%d", step + 100);
         make_row(e, RS_KIND_USER_ANNOTATION, name, host, at, at + 1000);
-        make_launched(e, "gemm", host, at + 10, gpu[step & 1], at + 20, at + 600);
-        make_launched(e, "Memset (Device)", host, at + 15, gpu[0], at + 600, at + 610);
+        make_launched(e, "gemm", host, at + 10, gpu[step & 1],
+                      (struct make_span){at + 20, at + 600});
+        make_launched(e, "Memset (Device)", host, at + 15, gpu[0],
+                      (struct make_span){at + 600, at + 610});
         make_row(e, RS_KIND_CPU_OP, "c10d::broadcast_", host, at + 30, at + 90);
         make_inputs(e, NULL, NULL, "[\"\", \"\", \"1\", \"0\"]");
-        make_launched(e, "ncclDevKernel_Broadcast_RING_LL(...)", host, at + 40, gpu[0], at + 500,
-                      at + 700);
+        make_launched(e, "ncclDevKernel_Broadcast_RING_LL(...)", host, at + 40, gpu[0],
+                      (struct make_span){at + 500, at + 700});
         struct rs_comm *comm = make_comm(e, "broadcast");
         comm->group_name = make_string(e, step & 1 ? "tp" : "dp");
         comm->group_ranks = make_string(e, step & 1 ? "[0, 1]" : "[0, 2]");

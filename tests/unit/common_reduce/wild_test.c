@@ -42,34 +42,49 @@ static const char *const telling[] = {
     "[[",
 };
 
+/* Every row at its extremes; unless `far`, times and ids are close enough to meet. */
+static void make_batch(struct make_stream *stream, bool far)
+{
+    make_wild(stream, 1000);
+    for (size_t row = 0; row < 1000 && !far; row++) {
+        const rs_ns start = (rs_ns)make_below(&stream->random, 100000);
+        stream->batch.start[row] = start;
+        stream->batch.end[row] = start + (rs_ns)make_below(&stream->random, 5000);
+        stream->batch.correlation[row] = (int64_t)make_below(&stream->random, 400);
+    }
+}
+
+static void reduce_wild(uint64_t seed, struct rs_summary *summary)
+{
+    struct make_stream stream;
+    struct rs_reduce *reducer = NULL;
+    struct rs_trace_info info;
+    struct rs_err err;
+    make_open(&stream, seed, 1000);
+    for (size_t i = 0; i < sizeof telling / sizeof *telling; i++)
+        (void)make_string(&stream, telling[i]);
+    rs_trace_info_init(&info);
+    info.has_time_base = true;
+    info.base_ns = seed & 1 ? INT64_MAX : INT64_MIN;
+    assert_ok(rs_reduce_new(&stream.strings, &stream.lanes, &reducer));
+    for (int i = 0; i < 3; i++) {
+        make_batch(&stream, seed % 3 == 0);
+        assert_ok(rs_reduce_add(reducer, &stream.batch, &err));
+    }
+    assert_ok(rs_reduce_finish(reducer, &info, summary, &err));
+    rs_reduce_free(&reducer);
+    rs_trace_info_fini(&info);
+    make_close(&stream);
+}
+
 static void wild_events_do_no_harm(void **unused)
 {
     (void)unused;
     for (uint64_t seed = 1; seed <= 80; seed++) {
-        struct make_stream stream;
-        struct rs_reduce *reducer;
-        struct rs_trace_info info;
         struct rs_summary summary, read;
         struct rs_buf bytes = {0};
         struct rs_err err;
-        make_open(&stream, seed, 1000);
-        for (size_t i = 0; i < sizeof telling / sizeof *telling; i++)
-            (void)make_string(&stream, telling[i]);
-        rs_trace_info_init(&info);
-        info.has_time_base = true;
-        info.base_ns = seed & 1 ? INT64_MAX : INT64_MIN;
-        assert_ok(rs_reduce_new(&stream.strings, &stream.lanes, &reducer));
-        for (int i = 0; i < 3; i++) {
-            make_wild(&stream, 1000);
-            for (size_t row = 0; row < 1000 && seed % 3; row++) { /* times close enough to meet */
-                stream.batch.start[row] = (rs_ns)make_below(&stream.random, 100000);
-                stream.batch.end[row] =
-                    stream.batch.start[row] + (rs_ns)make_below(&stream.random, 5000);
-                stream.batch.correlation[row] = (int64_t)make_below(&stream.random, 400);
-            }
-            assert_ok(rs_reduce_add(reducer, &stream.batch, &err));
-        }
-        assert_ok(rs_reduce_finish(reducer, &info, &summary, &err));
+        reduce_wild(seed, &summary);
         assert_ok(rs_summary_encode(&summary, &bytes, &err));
         assert_ok(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err));
         for (size_t i = 0; i < summary.step_count; i++) {
@@ -78,12 +93,9 @@ static void wild_events_do_no_harm(void **unused)
                              row->window_computing + row->window_exposed + row->window_memory +
                                  row->idle_head + row->idle_inside + row->idle_tail);
         }
-        rs_reduce_free(&reducer);
         rs_summary_fini(&summary);
         rs_summary_fini(&read);
         rs_buf_fini(&bytes);
-        rs_trace_info_fini(&info);
-        make_close(&stream);
     }
 }
 
