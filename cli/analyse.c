@@ -174,7 +174,7 @@ static void wait_for_workers(struct pool *pool, size_t candidates)
     while (pool->running) {
         struct timespec until;
         (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 200 * RS_NS_PER_MS;
+        until.tv_nsec += (long)200 * RS_NS_PER_MS;
         if (until.tv_nsec >= RS_NS_PER_S) {
             until.tv_nsec -= RS_NS_PER_S;
             until.tv_sec++;

@@ -175,12 +175,15 @@ static const struct rs_arg *item_of(const struct rs_args *args, int code)
     return NULL;
 }
 
+/* Options are parsed before there is any second thread. */
 static enum rs_status from_environment(const struct rs_args *args, const bool *was_given,
                                        struct rs_err *err)
 {
     for (size_t i = 0; i < args->count; i++) {
         const struct rs_arg *item = &args->items[i];
-        const char *text = item->environment && !was_given[i] ? getenv(item->environment) : NULL;
+        if (!item->environment || was_given[i])
+            continue;
+        const char *text = getenv(item->environment); /* NOLINT(concurrency-mt-unsafe) */
         if (!text || !*text)
             continue;
         const enum rs_status status = store(item, text, item->environment, err);
@@ -201,6 +204,7 @@ enum rs_status rs_args_parse(const struct rs_args *args, int argc, char **argv, 
     optind = 0; /* glibc: start afresh */
     opterr = 0;
     for (;;) {
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe) */
         const int code = getopt_long(argc, argv, shorts, longs, NULL);
         if (code == -1)
             break;
@@ -257,8 +261,9 @@ static void print_wrapped(const char *text, int column, int indent)
 static void print_item(const struct rs_arg *item)
 {
     char left[64];
-    const char letter[5] = {item->letter ? '-' : ' ', item->letter ? item->letter : ' ',
-                            item->letter ? ',' : ' ', ' ', '\0'};
+    char letter[8] = "    ";
+    if (item->letter)
+        (void)snprintf(letter, sizeof letter, "-%c, ", item->letter);
     int used = snprintf(left, sizeof left, "  %s--%s%s%s", letter, item->name,
                         item->value ? " " : "", item->value ? item->value : "");
     printf("%s", left);

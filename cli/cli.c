@@ -61,8 +61,8 @@ void rs_cli_tell(const char *verb, const char *format, ...)
 
 bool rs_cli_wants_colour(FILE *stream)
 {
-    const char *no_colour = getenv("NO_COLOR");
-    const char *terminal = getenv("TERM");
+    const char *no_colour = getenv("NO_COLOR"); /* NOLINT(concurrency-mt-unsafe) */
+    const char *terminal = getenv("TERM");      /* NOLINT(concurrency-mt-unsafe) */
     if (no_colour && *no_colour)
         return false;
     return isatty(fileno(stream)) && terminal && strcmp(terminal, "dumb") != 0;
@@ -72,7 +72,7 @@ bool rs_cli_wants_utf8(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *value = getenv(names[i]);
+        const char *value = getenv(names[i]); /* NOLINT(concurrency-mt-unsafe) */
         if (value && *value)
             return strstr(value, "UTF-8") || strstr(value, "utf8") || strstr(value, "UTF8") ||
                    strstr(value, "utf-8");

@@ -176,14 +176,15 @@ int deliver_finish(struct deliver *deliver, const struct deliver_options *option
 {
     struct rs_err err = {0};
     struct rs_analysis *analysis = NULL;
-    const struct rs_summary **lent = rs_mem_calloc(deliver->summary_count + 1, sizeof *lent);
+    const struct rs_summary **lent =
+        rs_mem_calloc(deliver->summary_count + 1, sizeof(const struct rs_summary *));
     if (!lent) {
         (void)no_memory(&err);
         return rs_cli_fail(deliver->verb, &err);
     }
     for (size_t i = 0; i < deliver->summary_count; i++)
         lent[i] = &deliver->summaries[i];
-    qsort(lent, deliver->summary_count, sizeof *lent, by_rank);
+    qsort(lent, deliver->summary_count, sizeof(const struct rs_summary *), by_rank);
     if (deliver->skipped_count > SKIPPED_TOLD)
         rs_cli_tell(deliver->verb, "no rank: %zu more, listed in manifest.json",
                     deliver->skipped_count - SKIPPED_TOLD);

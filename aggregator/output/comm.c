@@ -148,18 +148,18 @@ static enum rs_status visit_run(const struct rs_analysis *analysis, struct comm_
     return status;
 }
 
-enum rs_status comm_walk(const struct rs_analysis *analysis, size_t first, size_t end, bool is_p2p,
+enum rs_status comm_walk(const struct rs_analysis *analysis, struct comm_span span,
                          comm_item_fn *visit, void *self, struct rs_err *err)
 {
     struct comm_items run = {0};
     enum rs_status status = RS_OK;
-    size_t run_op = first;
-    for (size_t i = first; i < end && status == RS_OK; i++) {
+    size_t run_op = span.first;
+    for (size_t i = span.first; i < span.end && status == RS_OK; i++) {
         if (!in_one_run(analysis, run_op, i)) {
             status = visit_run(analysis, &run, visit, self, err);
             run_op = i;
         }
-        if (status == RS_OK && analysis->ops[i].is_p2p == is_p2p &&
+        if (status == RS_OK && analysis->ops[i].is_p2p == span.is_p2p &&
             add_items(analysis, i, &run) != RS_OK)
             status = rs_err_set(err, RS_NOMEM, "no memory for the operations of a step");
     }

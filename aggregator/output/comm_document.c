@@ -230,16 +230,15 @@ static enum rs_status write_totals(struct writer *w, struct rs_err *err)
     return RS_OK;
 }
 
-static enum rs_status write_class(struct writer *w, size_t first, size_t end, bool is_p2p,
-                                  struct rs_err *err)
+static enum rs_status write_class(struct writer *w, struct comm_span span, struct rs_err *err)
 {
-    rs_json_out_key(&w->json, is_p2p ? "p2p" : "collective");
+    rs_json_out_key(&w->json, span.is_p2p ? "p2p" : "collective");
     rs_json_out_object(&w->json);
     w->key[0] = '\0';
     w->all.count = 0;
     w->compact_at = PACKETS_SOFT_MAX;
     memset(w->totals, 0, w->analysis->summary_count * sizeof *w->totals);
-    enum rs_status status = comm_walk(w->analysis, first, end, is_p2p, write_item, w, err);
+    enum rs_status status = comm_walk(w->analysis, span, write_item, w, err);
     if (status == RS_OK && *w->key) {
         rs_json_out_end(&w->json);
         status = write_totals(w, err);
@@ -265,9 +264,9 @@ enum rs_status comm_document(const struct rs_analysis *analysis, struct sheet *s
         comm_step_text(text, analysis->ops[i].step);
         rs_json_out_key(&w.json, text);
         rs_json_out_object(&w.json);
-        status = write_class(&w, i, end, true, err);
+        status = write_class(&w, (struct comm_span){i, end, true}, err);
         if (status == RS_OK)
-            status = write_class(&w, i, end, false, err);
+            status = write_class(&w, (struct comm_span){i, end, false}, err);
         if (status == RS_OK)
             rs_json_out_end(&w.json);
     }

@@ -283,9 +283,9 @@ static enum rs_status put_communication(struct database *db, struct rs_err *err)
         comm_step_text(db->step, analysis->ops[i].step);
         for (int p2p = 1; p2p >= 0 && status == RS_OK; p2p--) {
             db->type = p2p ? "p2p" : "collective";
-            status = comm_walk(analysis, i, end, p2p, put_item, db, err);
+            status = comm_walk(analysis, (struct comm_span){i, end, p2p}, put_item, db, err);
             if (status == RS_OK)
-                status = matrix_walk(analysis, i, end, p2p, put_link, db, err);
+                status = matrix_walk(analysis, (struct comm_span){i, end, p2p}, put_link, db, err);
         }
     }
     return status;

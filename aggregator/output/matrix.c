@@ -248,12 +248,12 @@ static enum rs_status collect(void *self, const struct comm_item *item, const ch
     return status == RS_OK ? RS_OK : rs_err_set(err, status, "no memory for the links of a step");
 }
 
-enum rs_status matrix_walk(const struct rs_analysis *analysis, size_t first, size_t end,
-                           bool is_p2p, matrix_row_fn *visit, void *self, struct rs_err *err)
+enum rs_status matrix_walk(const struct rs_analysis *analysis, struct comm_span span,
+                           matrix_row_fn *visit, void *self, struct rs_err *err)
 {
     struct collector c = {.analysis = analysis, .to = {.visit = visit, .self = self}};
     c.to.hash = c.hash;
-    enum rs_status status = comm_walk(analysis, first, end, is_p2p, collect, &c, err);
+    enum rs_status status = comm_walk(analysis, span, collect, &c, err);
     if (status == RS_OK)
         status = visit_entries(&c.entries, &c.to, err);
     rs_mem_free(c.entries.items);
@@ -305,13 +305,12 @@ static enum rs_status write_row(void *self, const struct matrix_row *row, struct
     return sheet_drain(w->sheet, err);
 }
 
-static enum rs_status write_class(struct writer *w, size_t first, size_t end, bool is_p2p,
-                                  struct rs_err *err)
+static enum rs_status write_class(struct writer *w, struct comm_span span, struct rs_err *err)
 {
-    rs_json_out_key(&w->json, is_p2p ? "p2p" : "collective");
+    rs_json_out_key(&w->json, span.is_p2p ? "p2p" : "collective");
     rs_json_out_object(&w->json);
     w->key[0] = '\0';
-    const enum rs_status status = matrix_walk(w->analysis, first, end, is_p2p, write_row, w, err);
+    const enum rs_status status = matrix_walk(w->analysis, span, write_row, w, err);
     if (status != RS_OK)
         return status;
     if (*w->key)
@@ -332,9 +331,9 @@ enum rs_status matrix_document(const struct rs_analysis *analysis, struct sheet 
         comm_step_text(text, analysis->ops[i].step);
         rs_json_out_key(&w.json, text);
         rs_json_out_object(&w.json);
-        enum rs_status status = write_class(&w, i, end, true, err);
+        enum rs_status status = write_class(&w, (struct comm_span){i, end, true}, err);
         if (status == RS_OK)
-            status = write_class(&w, i, end, false, err);
+            status = write_class(&w, (struct comm_span){i, end, false}, err);
         if (status != RS_OK)
             return status;
         rs_json_out_end(&w.json);

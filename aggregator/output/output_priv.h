@@ -95,10 +95,14 @@ void comm_item_name(const struct rs_analysis *analysis, const struct comm_item *
 
 typedef enum rs_status comm_item_fn(void *self, const struct comm_item *item, const char *hash,
                                     struct rs_err *err);
-/* Every row of ops [first, end) of one step that is (not) point-to-point, in the documents' order. */
-RS_MUST_CHECK enum rs_status comm_walk(const struct rs_analysis *analysis, size_t first, size_t end,
-                                       bool is_p2p, comm_item_fn *visit, void *self,
-                                       struct rs_err *err);
+/* One class of the operations of one step. */
+struct comm_span {
+    size_t first, end; /* ops [first, end) */
+    bool is_p2p;
+};
+/* Every row of a span, in the documents' order. */
+RS_MUST_CHECK enum rs_status comm_walk(const struct rs_analysis *analysis, struct comm_span span,
+                                       comm_item_fn *visit, void *self, struct rs_err *err);
 /* The end of the run of ops that share the step of `first`. */
 size_t comm_step_end(const struct rs_analysis *analysis, size_t first);
 
@@ -153,9 +157,8 @@ struct matrix_row {
 };
 /* Rows come by type, then selection, then link. */
 typedef enum rs_status matrix_row_fn(void *self, const struct matrix_row *row, struct rs_err *err);
-RS_MUST_CHECK enum rs_status matrix_walk(const struct rs_analysis *analysis, size_t first,
-                                         size_t end, bool is_p2p, matrix_row_fn *visit, void *self,
-                                         struct rs_err *err);
+RS_MUST_CHECK enum rs_status matrix_walk(const struct rs_analysis *analysis, struct comm_span span,
+                                         matrix_row_fn *visit, void *self, struct rs_err *err);
 RS_MUST_CHECK enum rs_status matrix_document(const struct rs_analysis *analysis,
                                              struct sheet *sheet, struct rs_err *err);
 

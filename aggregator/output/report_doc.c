@@ -283,7 +283,7 @@ static void put_ranks(struct doc *doc, const struct report *report)
         shown[count++] = &report->means[i];
         if (report->mean_count <= RANKS_SHOWN)
             continue;
-        qsort(shown, count, sizeof shown[0], by_own_time);
+        qsort(shown, count, sizeof(const struct report_mean *), by_own_time);
         count = count > RANKS_SHOWN ? RANKS_SHOWN : count;
     }
     if (report->mean_count > RANKS_SHOWN)
