@@ -22,6 +22,9 @@ static const struct recipe *const recipes[] = {
     &recipe_slow_link,
     &recipe_ep_load_balance,
     &recipe_cann_api_sum,
+    &recipe_p2p_pairing,
+    &recipe_pp_chart,
+    &recipe_free_analysis,
 };
 
 size_t rs_recipe_count(void)
