@@ -73,8 +73,8 @@ static void a_later_recording_is_added(void **state)
     assert_int_equal(first.trace.drop_count, 1);
     assert_int_equal(first.trace.drops[0].count, 6);
     assert_int_equal(first.span_end, 1100);
-    make_summary_fini(&first);
-    make_summary_fini(&later);
+    rs_summary_fini(&first);
+    rs_summary_fini(&later);
 }
 
 static void unnamed_steps_go_on_counting(void **state)
@@ -87,8 +87,8 @@ static void unnamed_steps_go_on_counting(void **state)
     assert_ok(rs_summary_merge(&first, &later, NULL));
     assert_int_equal(first.steps[1].step, 1);
     assert_int_equal(first.ops[1].step, 1);
-    make_summary_fini(&first);
-    make_summary_fini(&later);
+    rs_summary_fini(&first);
+    rs_summary_fini(&later);
 }
 
 static void what_cannot_be_put_in_order_is_refused_and_changes_nothing(void **state)
@@ -105,8 +105,8 @@ static void what_cannot_be_put_in_order_is_refused_and_changes_nothing(void **st
     assert_status(rs_summary_merge(&first, &later, &err), RS_INVALID);
     assert_int_equal(first.step_count, 1);
     assert_int_equal(first.op_count, 1);
-    make_summary_fini(&first);
-    make_summary_fini(&later);
+    rs_summary_fini(&first);
+    rs_summary_fini(&later);
 }
 
 int main(void)
