@@ -515,10 +515,12 @@ static void drain_job(struct rs_collect_native *native, struct job *job)
     if (!rank)
         return;
     int64_t steps = 0;
-    if (rank->state == RS_NATIVE_RECORDING && rank->has_step && rank->step > rank->first_step)
-        steps = (int64_t)(rank->step - rank->first_step);
-    tell_progress(native, job,
-                  rank->state == RS_NATIVE_RECORDING ? RS_PROGRESS_RECORDING : RS_PROGRESS_ARMED,
+    const bool is_over = rank->state == RS_NATIVE_CAPTURED;
+    const bool is_recording = rank->state == RS_NATIVE_RECORDING;
+    const uint64_t reached = is_over ? rank->next_step : rank->step;
+    if ((is_over || (is_recording && rank->has_step)) && reached > rank->first_step)
+        steps = (int64_t)(reached - rank->first_step);
+    tell_progress(native, job, is_over || is_recording ? RS_PROGRESS_RECORDING : RS_PROGRESS_ARMED,
                   steps < job->steps ? steps : job->steps, "");
 }
 

@@ -208,7 +208,8 @@ static enum rs_status add_rank(struct rs_coord_capture *capture, uint32_t rank,
 static void move_rank(struct rs_coord_capture *capture, struct rs_coord_rank *rank,
                       enum rs_progress_state state, const char *text, rs_ns now)
 {
-    if (rank->state != state && rs_progress_is_final(state) && state != RS_PROGRESS_DONE)
+    if (*capture->id && rank->state != state && rs_progress_is_final(state) &&
+        state != RS_PROGRESS_DONE)
         rs_log_info("capture %s: rank %u is %s%s%s", capture->id, rank->rank,
                     rs_progress_state_text(state), *text ? ": " : "", text);
     rank->state = state;
@@ -528,7 +529,8 @@ void rs_coord_progress(struct rs_coord *coord, const char *id, uint32_t number, 
     struct rs_coord_rank *rank = capture ? find_rank(capture, number, NULL) : NULL;
     if (!rank || rs_progress_is_final(rank->state))
         return;
-    rank->steps_done = steps_done;
+    if (rank->steps_done < steps_done)
+        rank->steps_done = steps_done;
     /* Only what is durable makes a rank done; a collector's word is not enough. */
     if (state == RS_PROGRESS_DONE || state == RS_PROGRESS_PARTIAL)
         state = RS_PROGRESS_SENDING;

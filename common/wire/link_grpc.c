@@ -740,7 +740,8 @@ static enum rs_status bind_address(struct rs_grpc_server *server, struct rs_addr
                                    struct rs_err *err)
 {
     grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
-    const int port = grpc_server_add_http2_port(server->server, address->target, creds);
+    const int port = grpc_server_add_http2_port(
+        server->server, address->is_unix ? address->target : address->text, creds);
     grpc_server_credentials_release(creds);
     if (port == 0)
         return rs_err_set(err, RS_EXISTS,
