@@ -137,7 +137,9 @@ struct link_message {
     int64_t bytes;         /* -1 unknown */
     rs_dur link_ns;        /* what it took, nobody's lateness in it; -1 unknown */
     rs_dur sending_ns;     /* the sending side of that: no scheduling of the receiver in it */
+    bool is_lower_bound;   /* sending_ns may have been longer: the receiver came in the middle */
     const char *transport; /* lives in a summary; "UNKNOWN" */
+    uint8_t op_type;       /* enum rs_op_type of the operation that it belongs to */
 };
 
 struct link_messages {

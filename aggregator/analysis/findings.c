@@ -153,6 +153,73 @@ static enum rs_status collect_values(struct figures *fg)
     return RS_OK;
 }
 
+/* ---- who came last -------------------------------------------------------------------- */
+
+struct worst {
+    rs_dur wait; /* of all members; -1: no operation yet */
+};
+
+static size_t step_index(const struct figures *fg, int64_t step)
+{
+    for (size_t k = 0; k < fg->step_count; k++) {
+        if (fg->steps[k] == step) {
+            return k;
+        }
+    }
+    return SIZE_MAX;
+}
+
+static void see_op(struct figures *fg, const struct rs_job_op *op, const uint32_t *rank_of_summary,
+                   struct worst *worst)
+{
+    const struct rs_analysis *out = fg->analysis;
+    const size_t step = step_index(fg, op->step);
+    rs_dur wait = 0;
+    if (step == SIZE_MAX || op->last_rank < 0 || op->row_count < 2 ||
+        rs_op_type_dependency((enum rs_op_type)op->type) != RS_DEPENDS_ALL) {
+        return;
+    }
+    for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
+        wait += out->rows[r].wait;
+    }
+    for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
+        const uint32_t rank = rank_of_summary[out->rows[r].summary];
+        const size_t at = rank * fg->step_count + step;
+        if (rank != UINT32_MAX && wait > worst[at].wait) {
+            worst[at].wait = wait;
+            fg->was_last[at] = out->rows[r].rank == op->last_rank ? LAST_SELF : LAST_OTHER;
+        }
+    }
+}
+
+static enum rs_status collect_last(struct figures *fg)
+{
+    const struct rs_analysis *out = fg->analysis;
+    const size_t cells = fg->rank_count * fg->step_count;
+    fg->was_last = rs_mem_calloc(cells + 1, sizeof *fg->was_last);
+    struct worst *worst = rs_mem_calloc(cells + 1, sizeof *worst);
+    uint32_t *rank_of_summary = rs_mem_calloc(out->summary_count + 1, sizeof *rank_of_summary);
+    enum rs_status status = RS_NOMEM;
+    if (fg->was_last != NULL && worst != NULL && rank_of_summary != NULL) {
+        for (size_t s = 0; s < out->summary_count; s++) {
+            rank_of_summary[s] = UINT32_MAX;
+        }
+        for (size_t r = 0; r < fg->rank_count; r++) {
+            rank_of_summary[fg->summaries[r]] = (uint32_t)r;
+        }
+        for (size_t i = 0; i < cells; i++) {
+            worst[i].wait = -1;
+        }
+        for (size_t i = 0; i < out->op_count; i++) {
+            see_op(fg, &out->ops[i], rank_of_summary, worst);
+        }
+        status = RS_OK;
+    }
+    rs_mem_free(worst);
+    rs_mem_free(rank_of_summary);
+    return status;
+}
+
 /* ---- peers --------------------------------------------------------------------------- */
 
 struct signature {
@@ -169,16 +236,6 @@ static int compare_signatures(const void *left, const void *right)
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-static bool is_counted_step(const struct figures *fg, int64_t step)
-{
-    for (size_t k = 0; k < fg->step_count; k++) {
-        if (fg->steps[k] == step) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static uint64_t signature_of(const struct figures *fg, size_t rank)
 {
     const struct rs_summary *summary = fg->analysis->summaries[fg->summaries[rank]];
@@ -186,7 +243,7 @@ static uint64_t signature_of(const struct figures *fg, size_t rank)
     uint64_t first_p2p = 0;
     for (size_t i = 0; i < summary->op_count; i++) {
         const struct rs_comm_op *op = &summary->ops[i];
-        if (op->type < RS_OP_TYPE_COUNT && is_counted_step(fg, op->step)) {
+        if (op->type < RS_OP_TYPE_COUNT && step_index(fg, op->step) != SIZE_MAX) {
             counts[op->type]++;
             if (first_p2p == 0 && rs_op_type_is_p2p((enum rs_op_type)op->type)) {
                 first_p2p = op->type;
@@ -246,6 +303,9 @@ static enum rs_status figures_init(struct figures *fg, const struct rs_analysis 
     if (status == RS_OK) {
         status = collect_values(fg);
     }
+    if (status == RS_OK) {
+        status = collect_last(fg);
+    }
     return status == RS_OK ? collect_peers(fg) : status;
 }
 
@@ -254,6 +314,7 @@ static void figures_fini(struct figures *fg)
     rs_mem_free(fg->summaries);
     rs_mem_free(fg->steps);
     rs_mem_free(fg->values);
+    rs_mem_free(fg->was_last);
     rs_mem_free(fg->peers);
     rs_mem_free(fg->peer_order);
     rs_mem_free(fg->peer_first);

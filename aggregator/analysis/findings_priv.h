@@ -21,6 +21,8 @@ enum figure {
     FIGURE_COUNT
 };
 
+enum last { LAST_UNKNOWN, LAST_OTHER, LAST_SELF };
+
 /* [rank][step][figure], steps that are complete on every rank that takes part. */
 struct figures {
     const struct rs_analysis *analysis;
@@ -28,9 +30,10 @@ struct figures {
     uint32_t *summaries; /* [rank] */
     int64_t *steps;      /* [step] numbers */
     rs_dur *values;
-    bool has_cpu;         /* every rank knows FIGURE_CPU */
-    rs_dur mean_step;     /* of these steps */
-    uint32_t *peers;      /* [rank] class: ranks of one class do the same work */
+    uint8_t *was_last; /* [rank][step] enum last: in the operation that made its group wait most */
+    bool has_cpu;      /* every rank knows FIGURE_CPU */
+    rs_dur mean_step;  /* of these steps */
+    uint32_t *peers;   /* [rank] class: ranks of one class do the same work */
     uint32_t *peer_order; /* ranks sorted by class */
     size_t *peer_first;   /* [class + 1] into peer_order */
     size_t peer_classes;

@@ -77,6 +77,12 @@ static rs_dur sending_time(const struct hop *send, const struct hop *recv)
     return recv->start >= send->end ? send->end - send->start : send->end - both;
 }
 
+/* The receiver came when the sender had been at it for a while: full buffers, or a slow link? Both fit. */
+static bool is_lower_bound(const struct hop *send, const struct hop *recv)
+{
+    return recv->start < send->end && (recv->start - send->start) * 4 > send->end - send->start;
+}
+
 static rs_dur link_time(const struct hop *send, const struct hop *recv)
 {
     const rs_dur receiving = recv->end - later(send->start, recv->start);
@@ -92,7 +98,7 @@ static const char *transport_text(const struct rs_summary *summary, rs_str trans
 
 /* `recv` NULL: only one end is known. */
 static enum rs_status add_message(struct link_messages *messages, const struct hop *hop,
-                                  const struct hop *recv, int64_t step)
+                                  const struct hop *recv, const struct rs_job_op *op)
 {
     if (rs_mem_grow((void **)&messages->items, &messages->capacity, messages->count + 1,
                     sizeof *messages->items) != RS_OK) {
@@ -101,10 +107,12 @@ static enum rs_status add_message(struct link_messages *messages, const struct h
     messages->items[messages->count++] = (struct link_message){
         .src = hop->src,
         .dst = hop->dst,
-        .step = step,
+        .step = op->step,
+        .op_type = op->type,
         .bytes = hop->bytes,
         .link_ns = recv != NULL ? link_time(hop, recv) : -1,
         .sending_ns = recv != NULL ? sending_time(hop, recv) : -1,
+        .is_lower_bound = recv != NULL && is_lower_bound(hop, recv),
         .transport = hop->transport,
     };
     return RS_OK;
@@ -202,7 +210,7 @@ static enum rs_status pair_hops(struct link_messages *messages, const struct hop
             }
             const bool is_pair =
                 other != NULL && op->has_wait && (other->bytes < 0 || other->bytes == hop.bytes);
-            if (add_message(messages, &hop, is_pair ? other : NULL, op->step) != RS_OK) {
+            if (add_message(messages, &hop, is_pair ? other : NULL, op) != RS_OK) {
                 return RS_NOMEM;
             }
         }

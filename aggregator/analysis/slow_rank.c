@@ -14,14 +14,16 @@
  *
  * Thresholds, all of which must hold:
  *   - in 4 of 5 steps the excess lies above the noise (excess.c)
- *   - the typical excess is 1.5 times the noise and 3 times its own wobble. Measured where it must not
+ *   - the typical excess is twice the noise and 3 times its own wobble. Measured where it must not
  *     speak: 4 ranks on 2 cores, a 6 ms sleep in steps of 40 ms does not stand out (last 7/7/4/2 of
  *     20); and where it must: 20 ms in steps of 30 ms. With two steps only: 5 times the noise, and
  *     confidence "weak"; with one, one_step.c speaks
  *   - it is 3 % of a step (CPU time: 0.6 %, since on a crowded machine a step is much longer than the CPU
  *     time in it), and for computing 15 % above the peers': below that, machines differ by themselves
- *   - somebody waits: the others' exposed communication exceeds this rank's (not asked of CPU time,
- *     which stands by itself)
+ *   - somebody waits for it: in 3 of 5 steps it is the last in the operation that made its group wait most
+ *     (where clocks cannot be compared: the others' exposed communication exceeds its own by a quarter of the
+ *     excess). Not asked of CPU time: that a rank works more than its peers stands by itself, and on a crowded
+ *     machine chance decides who is last
  *
  * False alarms accepted: a rank that by design does more than its peers (an uneven partition) is named as
  * slow. Not seen: troubles that move from rank to rank, and slowness shared by all peers.
@@ -40,8 +42,8 @@ static const struct question {
     {FIGURE_INSIDE, RS_FINDING_HOST_GAP, "gaps inside the step", false},
 };
 
-/* Mean over steps of (median of the others' exposed communication - own). */
-static enum rs_status others_wait(const struct figures *fg, const struct excess *excess, rs_dur *p)
+/* Mean over steps of (the others' mean exposed communication - own). */
+static rs_dur others_wait(const struct figures *fg, const struct excess *excess)
 {
     rs_dur sum = 0;
     for (size_t k = 0; k < fg->step_count; k++) {
@@ -55,23 +57,38 @@ static enum rs_status others_wait(const struct figures *fg, const struct excess 
         }
         sum += others / (rs_dur)count - figure_of(fg, excess->rank, k, FIGURE_EXPOSED);
     }
-    *p = sum / (rs_dur)fg->step_count;
-    return RS_OK;
+    return sum / (rs_dur)fg->step_count;
+}
+
+static size_t count_last(const struct figures *fg, const struct excess *excess, enum last last)
+{
+    size_t count = 0;
+    for (size_t k = 0; k < fg->step_count; k++) {
+        count += fg->was_last[excess->rank * fg->step_count + k] == (uint8_t)last;
+    }
+    return count;
+}
+
+static bool is_waited_for(const struct figures *fg, const struct excess *excess, rs_dur waited)
+{
+    if (count_last(fg, excess, LAST_UNKNOWN) == fg->step_count) {
+        return waited * 4 >= excess->typical;
+    }
+    return count_last(fg, excess, LAST_SELF) * 5 >= fg->step_count * 3;
 }
 
 static bool stands_out(const struct figures *fg, const struct question *question,
                        const struct excess *excess, rs_dur waited)
 {
     const bool is_habit = excess->hits * 5 >= fg->step_count * 4;
-    const rs_dur floor =
-        fg->step_count < STEPS_FOR_A_HABIT ? excess->noise * 5 : excess->noise * 3 / 2;
+    const rs_dur floor = excess->noise * (fg->step_count < STEPS_FOR_A_HABIT ? 5 : 2);
     const bool is_clear = excess->typical >= floor && excess->typical >= excess->wobble * 3;
     const bool matters =
         excess->typical * (question->figure == FIGURE_CPU ? 500 : 100) >= fg->mean_step * 3;
     const bool is_more_work =
         !question->is_computing || excess->typical * 100 >= excess->peers_typical * 15;
-    const bool is_waited_for = question->figure == FIGURE_CPU || waited * 4 >= excess->typical;
-    return is_habit && is_clear && matters && is_more_work && is_waited_for;
+    return is_habit && is_clear && matters && is_more_work &&
+           (question->figure == FIGURE_CPU || is_waited_for(fg, excess, waited));
 }
 
 static enum rs_status name(const struct figures *fg, const struct question *question,
@@ -113,10 +130,13 @@ static enum rs_status name(const struct figures *fg, const struct question *ques
                              as_ms(waited));
     }
     if (status == RS_OK && rank->ops_last > 0) {
-        status = verdict_say(finding,
-                             "It was the last to arrive in %lld operations, in which the others "
-                             "waited %.2f ms in sum.",
-                             (long long)rank->ops_last, as_ms(rank->caused_wait));
+        status =
+            verdict_say(finding,
+                        "It was the last to arrive in %lld operations, in which the others "
+                        "waited %.2f ms in sum; in %zu of %zu steps in the one that made its group "
+                        "wait most.",
+                        (long long)rank->ops_last, as_ms(rank->caused_wait),
+                        count_last(fg, excess, LAST_SELF), fg->step_count);
     }
     return status;
 }
@@ -127,10 +147,10 @@ static void say_not(const struct figures *fg, const struct question *question,
     rs_buf_printf(
         &verdicts->reasons,
         " Most %s: rank %d, %.2f ms a step above its peers (%.1f %% of a step; above the noise "
-        "of %.2f ms in %zu of %zu steps).",
+        "of %.2f ms in %zu of %zu steps; last to arrive in %zu).",
         question->what, (int)fg->analysis->ranks[fg->summaries[excess->rank]].rank,
         as_ms(excess->typical), as_percent((double)excess->typical, (double)fg->mean_step),
-        as_ms(excess->noise), excess->hits, fg->step_count);
+        as_ms(excess->noise), excess->hits, fg->step_count, count_last(fg, excess, LAST_SELF));
 }
 
 static enum rs_status ask(const struct figures *fg, const struct question *question,
@@ -141,20 +161,19 @@ static enum rs_status ask(const struct figures *fg, const struct question *quest
     for (uint32_t class = 0; class < fg->peer_classes; class ++) {
         struct excess excess;
         bool found;
-        rs_dur waited;
         enum rs_status status = excess_find(fg, class, question->figure, &found, &excess);
-        if (status != RS_OK || !found) {
+        if (status != RS_OK) {
+            return status;
+        }
+        if (!found) {
+            continue;
+        }
+        const rs_dur waited = others_wait(fg, &excess);
+        if (stands_out(fg, question, &excess, waited)) {
+            status = name(fg, question, &excess, waited, verdicts);
             if (status != RS_OK) {
                 return status;
             }
-            continue;
-        }
-        status = others_wait(fg, &excess, &waited);
-        if (status == RS_OK && stands_out(fg, question, &excess, waited)) {
-            status = name(fg, question, &excess, waited, verdicts);
-        }
-        if (status != RS_OK) {
-            return status;
         }
         if (!has_most || excess.typical > most.typical) {
             most = excess;

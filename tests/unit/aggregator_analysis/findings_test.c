@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Planted trouble is named, planted innocence is not: a small model of a job (data-parallel groups of 4, one or
+ * two pipeline stages, ring all-reduce with hops) with noise like that of a crowded machine, over many
+ * seeds.
+ */
+#include "tests/unit/aggregator_analysis/join_rig.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const rs_ns MS = 1000000, US = 1000;
+
+enum { DP = 4, SEEDS = 200, HOP_BYTES = 500000, ACTIVATION_BYTES = 500000 };
+
+struct plan {
+    int32_t stages;
+    int64_t steps;
+    bool has_cpu;       /* ranks tell their CPU time */
+    rs_dur work;        /* CPU time of a step */
+    rs_dur jitter;      /* wall time of the work varies by up to this */
+    rs_dur head_jitter; /* the time before the first work varies by up to this */
+    int32_t slow_rank;  /* -1 none */
+    double factor;
+    int32_t stall_rank;
+    rs_dur stall;
+    int32_t slow_src, slow_dst; /* 200 MB/s instead of 4 GB/s */
+    bool no_host;
+};
+
+static const struct plan clean = {
+    .stages = 2,
+    .steps = 5,
+    .has_cpu = true,
+    .work = 30 * 1000000,
+    .jitter = 15 * 1000000,
+    .head_jitter = 200 * 1000,
+    .slow_rank = -1,
+    .factor = 1,
+    .stall_rank = -1,
+    .slow_src = -1,
+    .slow_dst = -1,
+};
+
+struct model {
+    const struct plan *plan;
+    struct rig rig;
+    uint64_t random;
+    rs_ns now[2 * DP];
+    rs_ns step_start[2 * DP];
+    rs_dur computing[2 * DP], head[2 * DP], exposed[2 * DP], cpu[2 * DP];
+    uint32_t dp_group[2 * DP], pp_group[2 * DP];
+};
+
+static rs_dur up_to(struct model *m, rs_dur limit)
+{
+    return limit > 0 ? make_random_range(&m->random, 0, limit) : 0;
+}
+
+/* Wall time that a message's sender needs: the wire, and now and then a time slice of somebody else. */
+static rs_dur sending(struct model *m, int32_t src, int32_t dst, int64_t bytes)
+{
+    const bool is_slow = src == m->plan->slow_src && dst == m->plan->slow_dst;
+    const rs_dur wire = is_slow ? bytes * 5 : bytes / 4;
+    const rs_dur held = make_random_range(&m->random, 0, 3) == 0 ? up_to(m, 12 * MS) : 0;
+    return wire + wire * make_random_range(&m->random, 0, 30) / 100 + held;
+}
+
+static void compute(struct model *m, int32_t rank, rs_dur share)
+{
+    const double factor = rank == m->plan->slow_rank ? m->plan->factor : 1;
+    const rs_dur work = (rs_dur)((double)share * factor);
+    const rs_dur cpu = work + up_to(m, work / 50);
+    const rs_dur wall = cpu + up_to(m, m->plan->jitter);
+    m->cpu[rank] += cpu;
+    m->computing[rank] += wall;
+    m->now[rank] += wall;
+}
+
+static void pass(struct model *m, int64_t step, int32_t src, int32_t dst)
+{
+    struct rs_comm_op *op;
+    const rs_ns begin = m->now[src];
+    const rs_ns sent = begin + sending(m, src, dst, ACTIVATION_BYTES);
+    op = make_op(&m->rig.ranks[src], RS_OP_SEND, begin, sent);
+    op->peer = dst;
+    op->step = step;
+    op->bytes = ACTIVATION_BYTES;
+    op->group = m->pp_group[src];
+    const rs_ns ready = m->now[dst];
+    const rs_ns got = (sent > ready ? sent : ready) + up_to(m, 3 * MS) + 100 * US;
+    op = make_op(&m->rig.ranks[dst], RS_OP_RECV, ready, got);
+    op->peer = src;
+    op->step = step;
+    op->bytes = ACTIVATION_BYTES;
+    op->group = m->pp_group[dst];
+    m->exposed[src] += sent - begin;
+    m->exposed[dst] += got - ready;
+    m->now[src] = sent;
+    m->now[dst] = got;
+}
+
+/* 2 (DP - 1) hops; each takes as long as the slowest of its links. */
+static void reduce_ring(struct model *m, int64_t step, int32_t stage)
+{
+    rs_ns start = 0, hops[2 * DP - 1];
+    rs_dur took[2 * DP - 2][DP];
+    for (int32_t i = 0; i < DP; i++) {
+        const rs_ns own = m->now[stage * DP + i];
+        start = own > start ? own : start;
+    }
+    hops[0] = start;
+    for (int32_t h = 0; h < 2 * DP - 2; h++) {
+        rs_dur longest = 0;
+        for (int32_t i = 0; i < DP; i++) {
+            took[h][i] = sending(m, stage * DP + i, stage * DP + (i + 1) % DP, HOP_BYTES);
+            longest = took[h][i] > longest ? took[h][i] : longest;
+        }
+        hops[h + 1] = hops[h] + longest;
+    }
+    for (int32_t i = 0; i < DP; i++) {
+        const int32_t rank = stage * DP + i, next = stage * DP + (i + 1) % DP;
+        const int32_t previous = stage * DP + (i + DP - 1) % DP;
+        const rs_ns end = hops[2 * DP - 2] + up_to(m, 2 * MS);
+        struct rs_summary *summary = &m->rig.ranks[rank];
+        struct rs_comm_op *op = make_op(summary, RS_OP_ALL_REDUCE, m->now[rank], end);
+        op->step = step;
+        op->group = m->dp_group[rank];
+        for (int32_t h = 0; h < 2 * DP - 2; h++) {
+            const struct rs_comm_task out = {
+                rank, next, true, HOP_BYTES, hops[h], hops[h] + took[h][i], RS_STR_NONE};
+            const struct rs_comm_task in = {previous, rank,        false,      HOP_BYTES,
+                                            hops[h],  hops[h + 1], RS_STR_NONE};
+            make_task(summary, &out);
+            make_task(summary, &in);
+        }
+        m->exposed[rank] += end - m->now[rank];
+        m->now[rank] = end;
+    }
+}
+
+static void begin_step(struct model *m, int32_t rank)
+{
+    m->step_start[rank] = m->now[rank];
+    m->computing[rank] = m->exposed[rank] = m->cpu[rank] = 0;
+    m->head[rank] =
+        up_to(m, m->plan->head_jitter) + (rank == m->plan->stall_rank ? m->plan->stall : 0);
+    m->now[rank] += m->head[rank];
+}
+
+static void end_step(struct model *m, int64_t step, int32_t rank)
+{
+    struct rs_step_row *row =
+        make_step(&m->rig.ranks[rank], step, m->step_start[rank], m->now[rank]);
+    row->window_computing = m->computing[rank];
+    row->window_exposed = m->exposed[rank];
+    row->idle_head = m->head[rank];
+    row->idle_inside =
+        m->now[rank] - m->step_start[rank] - m->computing[rank] - m->exposed[rank] - m->head[rank];
+    row->cpu_ns = m->plan->has_cpu ? m->cpu[rank] : -1;
+}
+
+static void train(struct model *m, int64_t step)
+{
+    const rs_dur part = m->plan->work / 4;
+    for (int32_t rank = 0; rank < m->plan->stages * DP; rank++) {
+        begin_step(m, rank);
+    }
+    for (int32_t i = 0; i < DP; i++) {
+        for (int micro = 0; micro < 2; micro++) {
+            compute(m, i, part);
+            if (m->plan->stages > 1) {
+                pass(m, step, i, DP + i);
+                compute(m, DP + i, part);
+            }
+        }
+        for (int micro = 0; micro < 2; micro++) {
+            if (m->plan->stages > 1) {
+                compute(m, DP + i, part);
+                pass(m, step, DP + i, i);
+            }
+            compute(m, i, part);
+        }
+    }
+    for (int32_t stage = 0; stage < m->plan->stages; stage++) {
+        reduce_ring(m, step, stage);
+    }
+    for (int32_t rank = 0; rank < m->plan->stages * DP; rank++) {
+        end_step(m, step, rank);
+    }
+}
+
+static struct rs_analysis *run_model(struct model *m, const struct plan *plan, uint64_t seed)
+{
+    *m = (struct model){.plan = plan, .random = seed * 0x9e3779b97f4a7c15U + 1};
+    for (int32_t rank = 0; rank < plan->stages * DP; rank++) {
+        struct rs_summary *summary = rig_rank(&m->rig, rank, plan->no_host ? NULL : "n1");
+        int32_t members[DP], pair[2] = {rank % DP, DP + rank % DP};
+        char name[16];
+        for (int32_t i = 0; i < DP; i++) {
+            members[i] = rank / DP * DP + i;
+        }
+        (void)snprintf(name, sizeof name, "dp%d", (int)(rank / DP));
+        m->dp_group[rank] = make_group(summary, name, members, DP);
+        (void)snprintf(name, sizeof name, "pp%d", (int)(rank % DP));
+        m->pp_group[rank] = make_group(summary, name, pair, 2);
+        m->now[rank] = 1000 * MS;
+    }
+    for (int64_t step = 0; step < plan->steps; step++) {
+        train(m, step + 10);
+    }
+    return rig_run(&m->rig, false);
+}
+
+static void expect_silence(const struct plan *plan)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct model m;
+        const struct rs_analysis *analysis = run_model(&m, plan, seed);
+        if (analysis->finding_count > 0) {
+            fail_msg("seed %llu: %s, %s", (unsigned long long)seed,
+                     rs_finding_kind_text(analysis->findings[0].kind),
+                     analysis->findings[0].evidence[0]);
+        }
+        assert_non_null(analysis->no_finding_because);
+        assert_true(strlen(analysis->no_finding_because) > 40);
+        rig_fini(&m.rig);
+    }
+}
+
+/* Exactly one finding, of this kind; the first's evidence is read by the callers' checks. */
+static void expect_one(const struct rs_analysis *analysis, enum rs_finding_kind kind, uint64_t seed)
+{
+    if (analysis->finding_count != 1 || analysis->findings[0].kind != kind) {
+        fail_msg("seed %llu: %zu findings; %s", (unsigned long long)seed, analysis->finding_count,
+                 analysis->finding_count > 0 ? analysis->findings[0].evidence[0]
+                                             : analysis->no_finding_because);
+    }
+    const struct rs_finding *finding = &analysis->findings[0];
+    assert_true(finding->evidence_count >= 2);
+    assert_true(finding->cost_ns_per_step > 0);
+    assert_true(finding->share > 0 && finding->share < 1);
+    assert_null(analysis->no_finding_because);
+}
+
+static void innocent_native_ranks_are_not_named(void **state)
+{
+    (void)state;
+    expect_silence(&clean);
+}
+
+static void innocent_ranks_without_cpu_time_are_not_named(void **state)
+{
+    struct plan plan = clean;
+    (void)state;
+    plan.has_cpu = false;
+    expect_silence(&plan);
+    plan.stages = 1;
+    plan.steps = 20;
+    expect_silence(&plan);
+}
+
+static void innocent_noisy_heads_are_not_named(void **state)
+{
+    struct plan plan = clean;
+    (void)state;
+    plan.head_jitter = 20 * MS;
+    expect_silence(&plan);
+    plan.no_host = true;
+    expect_silence(&plan);
+}
+
+static void slow_rank_is_named_by_cpu_time(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct plan plan = clean;
+        struct model m;
+        plan.slow_rank = (int32_t)(seed % (2 * DP));
+        plan.factor = 2;
+        const struct rs_analysis *analysis = run_model(&m, &plan, seed);
+        expect_one(analysis, RS_FINDING_SLOW_RANK, seed);
+        assert_int_equal(analysis->findings[0].rank, plan.slow_rank);
+        assert_int_equal(analysis->findings[0].where, RS_WHERE_RANK);
+        assert_int_equal(analysis->findings[0].confidence, RS_CONFIDENCE_EXACT);
+        assert_in_range(analysis->findings[0].cost_ns_per_step, 28 * MS, 32 * MS);
+        rig_fini(&m.rig);
+    }
+}
+
+/* Devices: computing is steady, and the rank upstream is the origin although its peer downstream is late too. */
+static void slow_rank_is_named_by_computing(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct plan plan = clean;
+        struct model m;
+        plan.has_cpu = false;
+        plan.jitter = 1 * MS;
+        plan.slow_rank = (int32_t)(seed % (2 * DP));
+        plan.factor = 2;
+        const struct rs_analysis *analysis = run_model(&m, &plan, seed);
+        expect_one(analysis, RS_FINDING_SLOW_RANK, seed);
+        assert_int_equal(analysis->findings[0].rank, plan.slow_rank);
+        rig_fini(&m.rig);
+    }
+}
+
+static void slow_link_is_named(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct plan plan = clean;
+        struct model m;
+        const int32_t a = (int32_t)(seed % (2 * DP));
+        plan.slow_src = a;
+        plan.slow_dst = seed / 8 % 2 ? a / DP * DP + (a + 1) % DP : (a + DP) % (2 * DP);
+        const struct rs_analysis *analysis = run_model(&m, &plan, seed);
+        expect_one(analysis, RS_FINDING_SLOW_LINK, seed);
+        assert_int_equal(analysis->findings[0].src, plan.slow_src);
+        assert_int_equal(analysis->findings[0].dst, plan.slow_dst);
+        assert_int_equal(analysis->findings[0].where, RS_WHERE_LINK);
+        rig_fini(&m.rig);
+    }
+}
+
+static void data_stall_is_named(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct plan plan = clean;
+        struct model m;
+        plan.stages = 1;
+        plan.steps = 3;
+        plan.has_cpu = seed % 2;
+        plan.work = 8 * MS;
+        plan.jitter = 1 * MS;
+        plan.stall_rank = (int32_t)(seed % DP);
+        plan.stall = 20 * MS;
+        const struct rs_analysis *analysis = run_model(&m, &plan, seed);
+        expect_one(analysis, RS_FINDING_DATA_STALL, seed);
+        assert_int_equal(analysis->findings[0].rank, plan.stall_rank);
+        assert_in_range(analysis->findings[0].cost_ns_per_step, 19 * MS, 21 * MS);
+        rig_fini(&m.rig);
+    }
+}
+
+/* 6 ms in steps of 40 on a noisy machine: the others hardly ever wait for it, so nobody is named. */
+static void stall_within_the_noise_is_not_named(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct plan plan = clean;
+        struct model m;
+        plan.stages = 1;
+        plan.steps = 20;
+        plan.has_cpu = false;
+        plan.work = 16 * MS;
+        plan.jitter = 12 * MS;
+        plan.stall_rank = (int32_t)(seed % DP);
+        plan.stall = 2 * MS;
+        const struct rs_analysis *analysis = run_model(&m, &plan, seed);
+        assert_int_equal(analysis->finding_count, 0);
+        rig_fini(&m.rig);
+    }
+}
+
+static void two_troubles_are_sorted_by_cost(void **state)
+{
+    struct plan plan = clean;
+    struct model m;
+    (void)state;
+    plan.slow_rank = 2;
+    plan.factor = 3;
+    plan.slow_src = 5;
+    plan.slow_dst = 6;
+    const struct rs_analysis *analysis = run_model(&m, &plan, 7);
+    assert_int_equal(analysis->finding_count, 2);
+    assert_int_equal(analysis->findings[0].kind, RS_FINDING_SLOW_RANK);
+    assert_int_equal(analysis->findings[1].kind, RS_FINDING_SLOW_LINK);
+    assert_true(analysis->findings[0].cost_ns_per_step >= analysis->findings[1].cost_ns_per_step);
+    rig_fini(&m.rig);
+}
+
+static void one_step_is_weak_at_most(void **state)
+{
+    struct plan plan = clean;
+    struct model m;
+    (void)state;
+    plan.steps = 1;
+    plan.slow_rank = 3;
+    plan.factor = 4;
+    const struct rs_analysis *analysis = run_model(&m, &plan, 3);
+    for (size_t i = 0; i < analysis->finding_count; i++) {
+        assert_int_equal(analysis->findings[i].confidence, RS_CONFIDENCE_WEAK);
+    }
+    rig_fini(&m.rig);
+}
+
+static void partial_steps_stay_out_of_means(void **state)
+{
+    struct plan plan = clean;
+    struct model m;
+    (void)state;
+    run_model(&m, &plan, 5);
+    const rs_dur whole = m.rig.analysis->mean_step_ns;
+    rs_analysis_free(&m.rig.analysis);
+    for (size_t s = 0; s < m.rig.count; s++) {
+        struct rs_step_row *last = &m.rig.ranks[s].steps[4];
+        last->is_partial = true;
+        last->window_end += 100000 * MS;
+    }
+    rig_run(&m.rig, false);
+    assert_int_equal(m.rig.analysis->complete_steps, 4);
+    assert_true(m.rig.analysis->mean_step_ns < whole * 2);
+    rig_fini(&m.rig);
+}
+
+static void missing_ranks_make_findings_partial(void **state)
+{
+    struct plan plan = clean;
+    struct model m;
+    (void)state;
+    plan.slow_rank = 1;
+    plan.factor = 2;
+    run_model(&m, &plan, 9);
+    rs_analysis_free(&m.rig.analysis);
+    m.rig.ranks[0].trace.world_size = 9;
+    rig_run(&m.rig, false);
+    assert_int_equal(m.rig.analysis->finding_count, 1);
+    assert_int_equal(m.rig.analysis->findings[0].confidence, RS_CONFIDENCE_PARTIAL);
+    rig_fini(&m.rig);
+}
+
+static void link_times_leave_lateness_out(void **state)
+{
+    struct rig rig = {0};
+    (void)state;
+    struct rs_summary *sender = rig_rank(&rig, 0, "n1"), *receiver = rig_rank(&rig, 1, "n1");
+    static const rs_ns times[][4] = {
+        {0, 100, 50, 110},        /* receiver late inside: 60 */
+        {1000, 1100, 900, 1120},  /* receiver early: 120 */
+        {2000, 2100, 2200, 2210}, /* receiver after the sender: its 100 */
+    };
+    for (size_t i = 0; i < 3; i++) {
+        struct rs_comm_op *op = make_op(sender, RS_OP_SEND, times[i][0], times[i][1]);
+        op->peer = 1;
+        op->bytes = 1200;
+        op = make_op(receiver, RS_OP_RECV, times[i][2], times[i][3]);
+        op->peer = 0;
+        op->bytes = 1200;
+    }
+    rig_run(&rig, false);
+    assert_int_equal(rig.analysis->link_count, 1);
+    assert_int_equal(rig.analysis->links[0].count, 3);
+    assert_int_equal(rig.analysis->links[0].bytes, 3600);
+    assert_int_equal(rig.analysis->links[0].busy, 60 + 120 + 100);
+    assert_true(rig.analysis->links[0].median_bytes_per_s > 1.19e10 &&
+                rig.analysis->links[0].median_bytes_per_s < 1.21e10);
+    assert_false(rig.analysis->links[0].is_estimated);
+    rig_fini(&rig);
+}
+
+static void every_kind_has_a_text(void **state)
+{
+    (void)state;
+    assert_string_equal(rs_finding_kind_text(RS_FINDING_SLOW_RANK), "slow_rank");
+    assert_string_equal(rs_finding_kind_text(RS_FINDING_JITTER), "jitter");
+    assert_string_equal(rs_confidence_text(RS_CONFIDENCE_WEAK), "weak");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(innocent_native_ranks_are_not_named),
+        cmocka_unit_test(innocent_ranks_without_cpu_time_are_not_named),
+        cmocka_unit_test(innocent_noisy_heads_are_not_named),
+        cmocka_unit_test(slow_rank_is_named_by_cpu_time),
+        cmocka_unit_test(slow_rank_is_named_by_computing),
+        cmocka_unit_test(slow_link_is_named),
+        cmocka_unit_test(data_stall_is_named),
+        cmocka_unit_test(stall_within_the_noise_is_not_named),
+        cmocka_unit_test(two_troubles_are_sorted_by_cost),
+        cmocka_unit_test(one_step_is_weak_at_most),
+        cmocka_unit_test(partial_steps_stay_out_of_means),
+        cmocka_unit_test(missing_ranks_make_findings_partial),
+        cmocka_unit_test(link_times_leave_lateness_out),
+        cmocka_unit_test(every_kind_has_a_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

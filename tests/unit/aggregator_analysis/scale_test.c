@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A thousand ranks: matched right, and the work grows with operations, not with pairs of ranks. Doubling the
+ * ranks may cost three times as much, not four or more.
+ */
+#include "aggregator/analysis/analysis.h"
+#include "common/base/time.h"
+#include "tests/support/make_summary.h"
+#include "tests/support/rs_test.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+enum { RANKS = 1024, TENSOR = 8 };
+
+static struct rs_summary summaries[RANKS];
+static const struct rs_summary *lent[RANKS];
+
+/* Half of the operations over all ranks, half over groups of 8; all look alike; starts within 100 us. */
+static void make_job(size_t ranks, size_t ops, bool has_seq)
+{
+    int32_t *world = calloc(ranks, sizeof *world);
+    assert_non_null(world);
+    for (size_t i = 0; i < ranks; i++) {
+        world[i] = (int32_t)i;
+    }
+    for (size_t s = 0; s < ranks; s++) {
+        uint64_t random = s * 77 + 1;
+        make_summary_init(&summaries[s], (int32_t)s, "n1");
+        lent[s] = &summaries[s];
+        const uint32_t all = make_group(&summaries[s], "0", world, ranks);
+        const uint32_t few = make_group(&summaries[s], "tp", world + s / TENSOR * TENSOR, TENSOR);
+        for (size_t k = 0; k < ops; k++) {
+            const rs_ns base = (rs_ns)k * 1000000;
+            struct rs_comm_op *op =
+                make_op(&summaries[s], RS_OP_ALL_REDUCE,
+                        base + make_random_range(&random, 0, 100000), base + 900000);
+            op->group = k % 2 ? all : few;
+            op->seq = has_seq ? (int64_t)(k / 2) : -1;
+        }
+    }
+    free(world);
+}
+
+/* Of this process: what others do on the machine is no matter of ours. */
+static rs_ns cpu_time(void)
+{
+    struct timespec now;
+    assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now), 0);
+    return (rs_ns)now.tv_sec * RS_NS_PER_S + now.tv_nsec;
+}
+
+static rs_dur time_analysis(size_t ranks, size_t ops, bool has_seq)
+{
+    const struct rs_analysis_options options = {0};
+    struct rs_analysis *analysis = NULL;
+    make_job(ranks, ops, has_seq);
+    const rs_ns start = cpu_time();
+    assert_ok(rs_analysis_new(lent, ranks, &options, &analysis, NULL));
+    const rs_dur took = cpu_time() - start;
+    assert_int_equal(analysis->op_count, ops / 2 + ops / 2 * (ranks / TENSOR));
+    assert_int_equal(analysis->row_count, ranks * ops);
+    for (size_t i = 0; i < analysis->op_count; i++) {
+        assert_true(analysis->ops[i].is_matched);
+        assert_int_equal(analysis->ops[i].coverage, RS_COVERAGE_EXACT);
+    }
+    rs_analysis_free(&analysis);
+    for (size_t s = 0; s < ranks; s++) {
+        make_summary_fini(&summaries[s]);
+    }
+    print_message("%zu ranks x %zu operations%s: %.0f ms of CPU\n", ranks, ops,
+                  has_seq ? ", numbered" : "", (double)took / 1e6);
+    return took;
+}
+
+static void work_grows_with_operations(void **state)
+{
+    (void)state;
+    for (int numbered = 0; numbered < 2; numbered++) {
+        const rs_dur half = time_analysis(RANKS / 2, 200, numbered);
+        const rs_dur whole = time_analysis(RANKS, 200, numbered);
+        assert_true(whole < half * 3 + 20000000);
+    }
+}
+
+static void a_million_rows(void **state)
+{
+    (void)state;
+    (void)time_analysis(RANKS, 1000, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(work_grows_with_operations),
+        cmocka_unit_test(a_million_rows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
