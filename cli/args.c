@@ -238,22 +238,22 @@ enum { HELP_INDENT = 29, HELP_WIDTH = 88 };
 /* `text` in lines of at most HELP_WIDTH, the second and later ones indented. */
 static void print_wrapped(const char *text, int column, int indent)
 {
+    bool is_first = true;
     while (*text) {
-        const size_t word = strcspn(text, " ");
-        if (column + (int)word > HELP_WIDTH && column > indent) {
+        const int length = (int)strcspn(text, " ");
+        if (!is_first && column + 1 + length > HELP_WIDTH) {
             printf("\n%*s", indent, "");
             column = indent;
+        } else if (!is_first) {
+            putchar(' ');
+            column++;
         }
-        printf("%.*s", (int)word, text);
-        column += (int)word;
-        text += word;
-        if (*text == ' ') {
+        printf("%.*s", length, text);
+        column += length;
+        is_first = false;
+        text += length;
+        while (*text == ' ')
             text++;
-            if (column < HELP_WIDTH) {
-                putchar(' ');
-                column++;
-            }
-        }
     }
     putchar('\n');
 }
