@@ -25,6 +25,9 @@ static const struct recipe *const recipes[] = {
     &recipe_p2p_pairing,
     &recipe_pp_chart,
     &recipe_free_analysis,
+    &recipe_cluster_time_summary,
+    &recipe_cluster_time_compare_summary,
+    &recipe_mstx_sum,
 };
 
 size_t rs_recipe_count(void)
