@@ -282,7 +282,7 @@ static bool find_blind_start(const struct aligner *al, size_t *i_p, size_t *j_p)
     return true;
 }
 
-static size_t walk(const struct aligner *al, size_t *positions, double *cost_p)
+static struct align_result walk(const struct aligner *al, size_t *positions)
 {
     size_t found = 0, next = 0, i = 0, with_ends = 0;
     bool is_locked = false;
@@ -308,37 +308,31 @@ static size_t walk(const struct aligner *al, size_t *positions, double *cost_p)
             with_ends++;
         }
     }
-    *cost_p = with_ends > 0 ? sum / (double)with_ends : 0;
-    return found;
+    return (struct align_result){found, with_ends > 0 ? sum / (double)with_ends : 0};
 }
 
-enum rs_status align_find(const struct align_item *a, size_t a_count, const struct align_item *b,
-                          size_t b_count, const struct align_rules *rules, size_t *positions,
-                          size_t *found_p, double *cost_p)
+enum rs_status align_find(struct align_side a, struct align_side b, const struct align_rules *rules,
+                          size_t *positions, struct align_result *result_p)
 {
-    struct aligner al = {a, b, a_count, b_count, rules, NULL};
-    double cost = 0;
-    if (a_count == 0 || b_count == 0) {
-        for (size_t i = 0; i < b_count; i++) {
+    struct aligner al = {a.items, b.items, a.count, b.count, rules, NULL};
+    *result_p = (struct align_result){0};
+    if (a.count == 0 || b.count == 0) {
+        for (size_t i = 0; i < b.count; i++) {
             positions[i] = ALIGN_NONE;
         }
-        *found_p = 0;
-    } else {
-        al.keys = rs_mem_calloc(a_count, sizeof *al.keys);
-        if (al.keys == NULL) {
-            return RS_NOMEM;
-        }
-        rs_ns latest = RS_NS_MIN;
-        for (size_t j = 0; j < a_count; j++) {
-            latest = later(latest, a[j].max_start);
-            al.keys[j] = latest;
-        }
-        *found_p = walk(&al, positions, &cost);
-        rs_mem_free(al.keys);
+        return RS_OK;
     }
-    if (cost_p != NULL) {
-        *cost_p = cost;
+    al.keys = rs_mem_calloc(a.count, sizeof *al.keys);
+    if (al.keys == NULL) {
+        return RS_NOMEM;
     }
+    rs_ns latest = RS_NS_MIN;
+    for (size_t j = 0; j < a.count; j++) {
+        latest = later(latest, a.items[j].max_start);
+        al.keys[j] = latest;
+    }
+    *result_p = walk(&al, positions);
+    rs_mem_free(al.keys);
     return RS_OK;
 }
 

@@ -190,12 +190,20 @@ void align_item_from(const struct join *join, size_t summary, const struct rs_co
                      struct align_item *item_p);
 bool align_items_fit(const struct align_item *a, const struct align_item *b,
                      const struct align_rules *rules);
-/* position_p[i] = position in `a` of b[i], or ALIGN_NONE; increasing. Returns how many were found.
- * cost_p (may be NULL): mean distance of ends of the pairs found. */
-RS_MUST_CHECK enum rs_status align_find(const struct align_item *a, size_t a_count,
-                                        const struct align_item *b, size_t b_count,
+struct align_side {
+    const struct align_item *items;
+    size_t count;
+};
+
+struct align_result {
+    size_t found;
+    double cost; /* mean distance of ends of the pairs found */
+};
+
+/* positions[i] = position in `a` of b's i-th, or ALIGN_NONE; increasing. */
+RS_MUST_CHECK enum rs_status align_find(struct align_side a, struct align_side b,
                                         const struct align_rules *rules, size_t *positions,
-                                        size_t *found_p, double *cost_p);
+                                        struct align_result *result_p);
 /* Joins b into the list: pairs merge, the others are inserted where they belong. ids[i] = id of b[i]. */
 RS_MUST_CHECK enum rs_status align_merge(struct align_list *list, const struct align_item *b,
                                          size_t b_count, const size_t *positions, uint32_t *ids);

@@ -212,13 +212,13 @@ static void fill(struct infer *in, const struct channel *channel)
 /* ---- units --------------------------------------------------------------------------- */
 
 struct fit {
-    size_t found, possible;
-    double cost;
+    struct align_result pairs;
+    size_t possible;
 };
 
 static bool is_good(const struct fit *fit)
 {
-    return fit->found > 0 && fit->found * 4 >= fit->possible * 3;
+    return fit->pairs.found > 0 && fit->pairs.found * 4 >= fit->possible * 3;
 }
 
 /* How well a channel pairs up with the list; in->items and in->positions are left as found. */
@@ -229,13 +229,15 @@ static enum rs_status try_channel(struct infer *in, const struct channel *channe
     fill(in, channel);
     fit_p->possible =
         in->list.count < channel->member.count ? in->list.count : channel->member.count;
-    return align_find(in->list.items, in->list.count, in->items, channel->member.count, &rules,
-                      in->positions, &fit_p->found, &fit_p->cost);
+    return align_find((struct align_side){in->list.items, in->list.count},
+                      (struct align_side){in->items, channel->member.count}, &rules, in->positions,
+                      &fit_p->pairs);
 }
 
 static bool is_better(const struct fit *a, const struct fit *b)
 {
-    return a->found != b->found ? a->found > b->found : a->cost < b->cost;
+    return a->pairs.found != b->pairs.found ? a->pairs.found > b->pairs.found
+                                            : a->pairs.cost < b->pairs.cost;
 }
 
 static enum rs_status take(struct infer *in, size_t c, uint32_t unit, bool has_clock)
@@ -255,7 +257,7 @@ static enum rs_status take(struct infer *in, size_t c, uint32_t unit, bool has_c
 static enum rs_status best_of(struct infer *in, size_t s, const struct channel *seed,
                               bool has_clock, size_t *best_p)
 {
-    struct fit best = {0};
+    struct fit best = {{0}, 0};
     *best_p = SIZE_MAX;
     for (size_t c = in->first[s]; c < in->first[s + 1]; c++) {
         const struct channel *channel = &in->channels[c];
@@ -380,7 +382,7 @@ static struct channel *channel_of(struct infer *in, const struct join_member *me
 static enum rs_status partner_in(struct infer *in, const struct channel *alone,
                                  const struct join_unit *unit, size_t *best_p)
 {
-    struct fit best = {0};
+    struct fit best = {{0}, 0};
     size_t good = 0;
     *best_p = SIZE_MAX;
     for (size_t m = 0; m < unit->member_count; m++) {

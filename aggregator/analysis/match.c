@@ -318,10 +318,10 @@ static enum rs_status join_by_order(struct matching *mt, size_t m, struct align_
 {
     const struct align_rules rules = {.kind = ALIGN_COLLECTIVE, .has_clock = true};
     const size_t count = mt->unit->members[m].count;
-    size_t found;
+    struct align_result found;
     fill_items(mt, m);
-    if (align_find(list->items, list->count, mt->items, count, &rules, mt->positions, &found,
-                   NULL) != RS_OK ||
+    if (align_find((struct align_side){list->items, list->count},
+                   (struct align_side){mt->items, count}, &rules, mt->positions, &found) != RS_OK ||
         align_merge(list, mt->items, count, mt->positions, mt->ids[m]) != RS_OK) {
         return RS_NOMEM;
     }
@@ -336,10 +336,11 @@ static enum rs_status join_domain(struct matching *mt, uint32_t domain, struct a
     uint32_t *by_id = rs_mem_calloc(own->count + 1, sizeof *by_id);
     size_t *positions = rs_mem_calloc(own->count + 1, sizeof *positions);
     enum rs_status status = RS_NOMEM;
-    size_t found;
+    struct align_result found;
     if (ids == NULL || by_id == NULL || positions == NULL ||
-        align_find(mt->list.items, mt->list.count, own->items, own->count, &rules, positions,
-                   &found, NULL) != RS_OK ||
+        align_find((struct align_side){mt->list.items, mt->list.count},
+                   (struct align_side){own->items, own->count}, &rules, positions,
+                   &found) != RS_OK ||
         align_merge(&mt->list, own->items, own->count, positions, ids) != RS_OK) {
         goto done;
     }

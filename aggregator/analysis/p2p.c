@@ -210,7 +210,9 @@ static enum rs_status collect_ends(struct pairing *pg, size_t attempt)
             }
         }
     }
-    qsort(pg->ends, pg->count, sizeof *pg->ends, compare_ends);
+    if (pg->count > 1) {
+        qsort(pg->ends, pg->count, sizeof *pg->ends, compare_ends);
+    }
     return RS_OK;
 }
 
@@ -282,9 +284,10 @@ static enum rs_status match_pair(struct pairing *pg, const struct end *ends, siz
         .has_clock = join->domain[sender] == join->domain[receiver],
         .b_span_start = join->out->summaries[receiver]->span_start,
     };
-    size_t found;
-    if (align_find(pg->items[0], sends, pg->items[1], count - sends, &rules, pg->positions, &found,
-                   NULL) != RS_OK) {
+    struct align_result found;
+    if (align_find((struct align_side){pg->items[0], sends},
+                   (struct align_side){pg->items[1], count - sends}, &rules, pg->positions,
+                   &found) != RS_OK) {
         return RS_NOMEM;
     }
     int64_t seq = 0;
