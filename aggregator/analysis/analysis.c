@@ -202,7 +202,8 @@ static enum rs_status count_steps(struct rs_analysis *out)
         const struct rs_summary *summary = out->summaries[s];
         for (size_t i = 0; i < summary->step_count; i++) {
             if (!summary->steps[i].is_partial) {
-                total += summary->steps[i].window_end - summary->steps[i].window_start;
+                total =
+                    join_sum(total, summary->steps[i].window_end - summary->steps[i].window_start);
                 count++;
             }
         }

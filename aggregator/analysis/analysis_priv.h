@@ -79,6 +79,13 @@ static inline const struct rs_comm_op *join_op(const struct join *join, size_t s
     return &join->out->summaries[summary]->ops[op];
 }
 
+/* Sums of what strangers recorded stay at the end of their range. */
+static inline rs_dur join_sum(rs_dur a, rs_dur b)
+{
+    rs_dur sum;
+    return __builtin_add_overflow(a, b, &sum) ? (a < 0 ? INT64_MIN : INT64_MAX) : sum;
+}
+
 /* analysis.c */
 RS_MUST_CHECK enum rs_status join_pool(struct join *join, size_t count, uint32_t **pool_p);
 RS_MUST_CHECK enum rs_status join_note(struct join *join, const char *format, ...) RS_PRINTF(2, 3);

@@ -63,7 +63,7 @@ static size_t pick(const struct figures *fg, const size_t *range, enum figure fi
     for (size_t i = range[0]; i < range[1]; i++) {
         rs_dur sum = 0;
         for (size_t k = 0; k < fg->step_count; k++) {
-            sum += figure_of(fg, fg->peer_order[i], k, figure);
+            sum = join_sum(sum, figure_of(fg, fg->peer_order[i], k, figure));
         }
         if (sum > best_sum) {
             best_sum = sum;
@@ -81,7 +81,7 @@ static void measure(const struct figures *fg, const size_t *range, enum figure f
     for (size_t k = 0; k < fg->step_count; k++) {
         s->middle[k] = median_of_others(fg, range, figure, excess->rank, k, s->row);
         s->own[k] = figure_of(fg, excess->rank, k, figure) - s->middle[k];
-        sum += s->own[k];
+        sum = join_sum(sum, s->own[k]);
         for (size_t i = range[0]; i < range[1]; i++) {
             if (fg->peer_order[i] != excess->rank) {
                 s->others[deviations++] =

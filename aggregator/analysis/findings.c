@@ -98,6 +98,20 @@ static const struct rs_step_row *row_of(const struct rs_summary *summary, int64_
     return row;
 }
 
+static int compare_steps(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+size_t figures_step(const struct figures *fg, int64_t step)
+{
+    const int64_t *at = fg->step_count == 0
+                            ? NULL
+                            : bsearch(&step, fg->steps, fg->step_count, sizeof step, compare_steps);
+    return at != NULL ? (size_t)(at - fg->steps) : SIZE_MAX;
+}
+
 static bool is_on_all(const struct figures *fg, int64_t step)
 {
     for (size_t r = 0; r < fg->rank_count; r++) {
@@ -122,6 +136,9 @@ static enum rs_status collect_steps(struct figures *fg)
             fg->steps[fg->step_count++] = step;
         }
     }
+    if (fg->step_count > 1) {
+        qsort(fg->steps, fg->step_count, sizeof *fg->steps, compare_steps);
+    }
     return RS_OK;
 }
 
@@ -145,7 +162,7 @@ static enum rs_status collect_values(struct figures *fg)
             values[FIGURE_INSIDE] = row->idle_inside + row->idle_tail + row->window_memory;
             values[FIGURE_EXPOSED] = row->window_exposed;
             fg->has_cpu = fg->has_cpu && row->cpu_ns >= 0;
-            total += row->window_end - row->window_start;
+            total = join_sum(total, row->window_end - row->window_start);
         }
     }
     const size_t count = fg->rank_count * fg->step_count;
@@ -159,28 +176,18 @@ struct worst {
     rs_dur wait; /* of all members; -1: no operation yet */
 };
 
-static size_t step_index(const struct figures *fg, int64_t step)
-{
-    for (size_t k = 0; k < fg->step_count; k++) {
-        if (fg->steps[k] == step) {
-            return k;
-        }
-    }
-    return SIZE_MAX;
-}
-
 static void see_op(struct figures *fg, const struct rs_job_op *op, const uint32_t *rank_of_summary,
                    struct worst *worst)
 {
     const struct rs_analysis *out = fg->analysis;
-    const size_t step = step_index(fg, op->step);
+    const size_t step = figures_step(fg, op->step);
     rs_dur wait = 0;
     if (step == SIZE_MAX || op->last_rank < 0 || op->row_count < 2 ||
         rs_op_type_dependency((enum rs_op_type)op->type) != RS_DEPENDS_ALL) {
         return;
     }
     for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
-        wait += out->rows[r].wait;
+        wait = join_sum(wait, out->rows[r].wait);
     }
     for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
         const uint32_t rank = rank_of_summary[out->rows[r].summary];
@@ -243,7 +250,7 @@ static uint64_t signature_of(const struct figures *fg, size_t rank)
     uint64_t first_p2p = 0;
     for (size_t i = 0; i < summary->op_count; i++) {
         const struct rs_comm_op *op = &summary->ops[i];
-        if (op->type < RS_OP_TYPE_COUNT && step_index(fg, op->step) != SIZE_MAX) {
+        if (op->type < RS_OP_TYPE_COUNT && figures_step(fg, op->step) != SIZE_MAX) {
             counts[op->type]++;
             if (first_p2p == 0 && rs_op_type_is_p2p((enum rs_op_type)op->type)) {
                 first_p2p = op->type;
@@ -284,6 +291,17 @@ static enum rs_status collect_peers(struct figures *fg)
     return RS_OK;
 }
 
+/* A rank without one (a truncated file) is left out, so that it does not silence the others. */
+static bool has_complete_step(const struct rs_summary *summary)
+{
+    for (size_t i = 0; i < summary->step_count; i++) {
+        if (!summary->steps[i].is_partial) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum rs_status figures_init(struct figures *fg, const struct rs_analysis *analysis)
 {
     *fg = (struct figures){.analysis = analysis};
@@ -292,7 +310,7 @@ static enum rs_status figures_init(struct figures *fg, const struct rs_analysis 
         return RS_NOMEM;
     }
     for (size_t s = 0; s < analysis->summary_count; s++) {
-        if (analysis->ranks[s].takes_part && analysis->summaries[s]->step_count > 0) {
+        if (analysis->ranks[s].takes_part && has_complete_step(analysis->summaries[s])) {
             fg->summaries[fg->rank_count++] = (uint32_t)s;
         }
     }
@@ -342,7 +360,7 @@ static enum rs_status ask_all(const struct figures *fg, const struct link_messag
 {
     if (fg->rank_count < 2) {
         rs_buf_string(&verdicts->reasons,
-                      "There is nothing to compare: fewer than two ranks with steps.");
+                      "There is nothing to compare: fewer than two ranks with complete steps.");
         return RS_OK;
     }
     if (fg->step_count == 0) {

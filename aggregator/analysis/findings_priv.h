@@ -45,6 +45,9 @@ static inline rs_dur figure_of(const struct figures *figures, size_t rank, size_
     return figures->values[(rank * figures->step_count + step) * FIGURE_COUNT + (size_t)figure];
 }
 
+/* SIZE_MAX: not one of the steps that count. */
+size_t figures_step(const struct figures *figures, int64_t step);
+
 struct verdicts {
     struct rs_analysis *analysis;
     size_t capacity;

@@ -238,8 +238,8 @@ static void sum_link(const struct link_messages *messages, size_t begin, size_t 
     for (size_t i = begin; i < end; i++) {
         const struct link_message *message = &messages->items[i];
         link->count++;
-        link->bytes += message->bytes > 0 ? message->bytes : 0;
-        link->busy += message->link_ns > 0 ? message->link_ns : 0;
+        link->bytes = join_sum(link->bytes, message->bytes > 0 ? message->bytes : 0);
+        link->busy = join_sum(link->busy, message->link_ns > 0 ? message->link_ns : 0);
         if (message->bytes > 0 && message->link_ns > 0) {
             rates[timed++] = (double)message->bytes * 1e9 / (double)message->link_ns;
         }

@@ -87,16 +87,6 @@ static int compare_doubles(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static bool counts_step(const struct figures *fg, int64_t step)
-{
-    for (size_t k = 0; k < fg->step_count; k++) {
-        if (fg->steps[k] == step) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static double rate_of(const struct link_message *message)
 {
     return (double)message->bytes * 1e9 / (double)message->sending_ns;
@@ -113,7 +103,7 @@ static enum rs_status copy_messages(const struct figures *fg, const struct link_
     for (size_t i = 0; i < from->count; i++) {
         const struct link_message *message = &from->items[i];
         if (message->sending_ns > 0 && !message->is_lower_bound && message->bytes >= BYTES_MIN &&
-            counts_step(fg, message->step)) {
+            figures_step(fg, message->step) != SIZE_MAX) {
             sheet->messages[sheet->message_count++] = *message;
         }
     }

@@ -204,13 +204,14 @@ static void count_row(struct join *join, const struct rs_job_op *op, const struc
     if (!op->has_wait) {
         return;
     }
-    rank->own_wait += row->wait;
+    rank->own_wait = join_sum(rank->own_wait, row->wait);
     if (op->is_p2p && row->wait > 0) {
         const size_t step =
             step_row_of(out->summaries[row->summary], join_op(join, row->summary, row->op_index));
-        rank->p2p_wait += row->wait;
+        rank->p2p_wait = join_sum(rank->p2p_wait, row->wait);
         if (step != SIZE_MAX) {
-            out->step_p2p_wait[rank->step_base + step] += row->wait;
+            rs_dur *of_step = &out->step_p2p_wait[rank->step_base + step];
+            *of_step = join_sum(*of_step, row->wait);
         }
     }
 }
@@ -229,12 +230,12 @@ static void count_last(struct join *join, const struct rs_job_op *op)
         if (out->rows[r].rank == op->last_rank) {
             last = &out->ranks[out->rows[r].summary];
         } else {
-            others += out->rows[r].wait;
+            others = join_sum(others, out->rows[r].wait);
         }
     }
     if (last != NULL) {
         last->ops_last++;
-        last->caused_wait += others;
+        last->caused_wait = join_sum(last->caused_wait, others);
     }
 }
 
