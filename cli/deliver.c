@@ -166,10 +166,13 @@ static int verdict(const struct deliver *deliver, const struct rs_analysis *anal
                         analysis->findings[i].share * 100, options->fail_above * 100);
             return RS_EXIT_THRESHOLD;
         }
+    /* The list of missing ranks is bounded; a world size from a file is not. */
+    const bool is_missing =
+        analysis->missing_count || analysis->world_size > (int64_t)analysis->summary_count;
     if (analysis->missing_count && !deliver->has_told_missing)
         rs_cli_tell(deliver->verb, "partial: %zu of %" PRId32 " ranks were not seen",
                     analysis->missing_count, analysis->world_size);
-    return deliver->is_partial || analysis->missing_count ? RS_EXIT_PARTIAL : RS_EXIT_COMPLETE;
+    return deliver->is_partial || is_missing ? RS_EXIT_PARTIAL : RS_EXIT_COMPLETE;
 }
 
 int deliver_finish(struct deliver *deliver, const struct deliver_options *options)

@@ -263,8 +263,8 @@ void comm_packets_compact(struct comm_packets *packets)
         struct comm_packet *last = &packets->items[kept];
         const struct comm_packet *next = &packets->items[i];
         if (by_rank_transport_size(last, next) == 0) {
-            last->count += next->count;
-            last->time += next->time;
+            last->count = sum_of(last->count, next->count);
+            last->time = sum_of(last->time, next->time);
             last->has_time = last->has_time && next->has_time;
         } else {
             packets->items[++kept] = *next;

@@ -96,8 +96,8 @@ static void put_transport(struct rs_json_out *json, const struct comm_packet *pa
     rs_dur time = 0;
     bool has_time = true;
     for (size_t i = 0; i < count; i++) {
-        bytes += packets[i].bytes * packets[i].count;
-        time += packets[i].time;
+        bytes = sum_of(bytes, product_of(packets[i].bytes, packets[i].count));
+        time = sum_of(time, packets[i].time);
         has_time = has_time && packets[i].has_time;
     }
     rs_json_out_key(json, packets[0].transport);
@@ -160,9 +160,9 @@ static void keep_times(struct total *total, const struct total *one)
 {
     if (!total->is_seen)
         *total = (struct total){.is_seen = true, .has_transit = true, .has_wait = true};
-    total->elapse += one->elapse;
-    total->transit += one->has_transit ? one->transit : 0;
-    total->wait += one->has_wait ? one->wait : 0;
+    total->elapse = sum_of(total->elapse, one->elapse);
+    total->transit = sum_of(total->transit, one->has_transit ? one->transit : 0);
+    total->wait = sum_of(total->wait, one->has_wait ? one->wait : 0);
     total->has_transit = total->has_transit && one->has_transit;
     total->has_wait = total->has_wait && one->has_wait;
 }

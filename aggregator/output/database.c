@@ -198,8 +198,8 @@ static enum rs_status put_packets(struct database *db, const struct comm_item *i
             const struct comm_packet *packet = &packets->items[end];
             if (strcmp(packet->transport, packets->items[i].transport) != 0)
                 break;
-            bytes += packet->bytes * packet->count;
-            time += packet->time;
+            bytes = sum_of(bytes, product_of(packet->bytes, packet->count));
+            time = sum_of(time, packet->time);
             has_time = has_time && packet->has_time;
         }
         for (size_t k = i; k < end && status == RS_OK; k++) {
@@ -311,8 +311,8 @@ static struct sums sums_of(const struct rs_analysis *analysis, const struct rs_j
         sums.bytes = own->bytes > sums.bytes ? own->bytes : sums.bytes;
         sums.first_start = own->start < sums.first_start ? own->start : sums.first_start;
         sums.last_end = own->end > sums.last_end ? own->end : sums.last_end;
-        sums.wait += row->wait;
-        sums.transfer += row->transfer;
+        sums.wait = sum_of(sums.wait, row->wait);
+        sums.transfer = sum_of(sums.transfer, row->transfer);
         sums.has_transfer = sums.has_transfer && row->has_transfer;
     }
     return sums;
@@ -355,7 +355,7 @@ static enum rs_status put_files(const struct database *db, const struct rs_outpu
         const bool is_read = file->state == RS_OUTPUT_WHOLE || file->state == RS_OUTPUT_PARTIAL;
         int64_t dropped = 0;
         for (size_t k = 0; k < file->drop_count; k++)
-            dropped += file->drops[k].count;
+            dropped = sum_of(dropped, file->drops[k].count);
         struct row row = row_begin(db, RANK_MANIFEST);
         put_int(&row, file->rank, file->rank >= 0);
         put_text(&row, file->path);

@@ -81,8 +81,8 @@ static enum rs_status put_message(void *self, const struct rs_job_message *messa
     struct matrix_entry *last =
         entries->count > op->first ? &entries->items[entries->count - 1] : NULL;
     if (last && last->src == message->src && last->dst == message->dst) {
-        last->bytes += message->bytes;
-        last->time += message->link_ns > 0 ? message->link_ns : 0;
+        last->bytes = sum_of(last->bytes, message->bytes);
+        last->time = sum_of(last->time, message->link_ns > 0 ? message->link_ns : 0);
         last->has_time = last->has_time && message->link_ns >= 0;
         return RS_OK;
     }
@@ -165,8 +165,8 @@ static bool select_entry(const struct entries *entries, size_t first, size_t cou
     }
     *entry_p = entries->items[first + at];
     for (size_t i = 1; selection == SELECT_TOTAL && i < count; i++) {
-        entry_p->bytes += entries->items[first + i].bytes;
-        entry_p->time += entries->items[first + i].time;
+        entry_p->bytes = sum_of(entry_p->bytes, entries->items[first + i].bytes);
+        entry_p->time = sum_of(entry_p->time, entries->items[first + i].time);
         entry_p->has_time = entry_p->has_time && entries->items[first + i].has_time;
     }
     return true;

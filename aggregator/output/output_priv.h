@@ -33,6 +33,25 @@ RS_MUST_CHECK enum rs_status sheet_drain(struct sheet *sheet, struct rs_err *err
 RS_MUST_CHECK enum rs_status sheet_close(struct sheet *sheet, enum rs_status status,
                                          struct rs_err *err);
 
+/* --- sums -------------------------------------------------------------------------------- */
+
+/* Times and bytes come from strangers' files: sums stop at the largest number instead of wrapping. */
+static inline int64_t sum_of(int64_t a, int64_t b)
+{
+    int64_t sum;
+    if (!__builtin_add_overflow(a, b, &sum))
+        return sum;
+    return b > 0 ? INT64_MAX : INT64_MIN;
+}
+
+static inline int64_t product_of(int64_t a, int64_t b)
+{
+    int64_t product;
+    if (!__builtin_mul_overflow(a, b, &product))
+        return product;
+    return (a < 0) == (b < 0) ? INT64_MAX : INT64_MIN;
+}
+
 /* --- units ------------------------------------------------------------------------------- */
 
 enum { UNIT_TEXT_BYTES = 32 };

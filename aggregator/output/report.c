@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/output/report.h"
 
+#include "aggregator/output/output_priv.h"
 #include "common/base/mem.h"
 
 #include <inttypes.h>
@@ -32,18 +33,19 @@ const char *report_part_key(enum report_part part)
 
 static rs_dur rounded(rs_dur sum, int64_t count)
 {
-    return count > 0 ? (sum + count / 2) / count : 0;
+    return count > 0 ? sum_of(sum, count / 2) / count : 0;
 }
 
 static void add_step(struct report_mean *mean, const struct rs_step_row *step)
 {
     mean->steps++;
-    mean->parts[PART_COMPUTING] += step->window_computing;
-    mean->parts[PART_EXPOSED] += step->window_exposed;
-    mean->parts[PART_MEMORY] += step->window_memory;
-    mean->parts[PART_IDLE_HEAD] += step->idle_head;
-    mean->parts[PART_IDLE_INSIDE] += step->idle_inside;
-    mean->parts[PART_IDLE_TAIL] += step->idle_tail;
+    const rs_dur parts_of_step[PART_COUNT] = {
+        [PART_COMPUTING] = step->window_computing, [PART_EXPOSED] = step->window_exposed,
+        [PART_MEMORY] = step->window_memory,       [PART_IDLE_HEAD] = step->idle_head,
+        [PART_IDLE_INSIDE] = step->idle_inside,    [PART_IDLE_TAIL] = step->idle_tail,
+    };
+    for (int i = 0; i < PART_COUNT; i++)
+        mean->parts[i] = sum_of(mean->parts[i], parts_of_step[i]);
 }
 
 /* Sums become means; the window is their sum, so that a row still adds up after rounding. */
@@ -52,7 +54,7 @@ static void settle(struct report_mean *mean, int64_t count)
     mean->window = 0;
     for (int i = 0; i < PART_COUNT; i++) {
         mean->parts[i] = rounded(mean->parts[i], count);
-        mean->window += mean->parts[i];
+        mean->window = sum_of(mean->window, mean->parts[i]);
     }
 }
 
@@ -99,7 +101,7 @@ static enum rs_status add_means(struct report *report)
     report->overall = (struct report_mean){.rank = -1, .device = -1};
     for (size_t i = 0; i < report->mean_count; i++)
         for (int p = 0; p < PART_COUNT; p++)
-            report->overall.parts[p] += report->means[i].parts[p];
+            report->overall.parts[p] = sum_of(report->overall.parts[p], report->means[i].parts[p]);
     settle(&report->overall, (int64_t)report->mean_count);
     report->overall.steps = analysis->complete_steps;
     return RS_OK;
@@ -142,7 +144,7 @@ static enum rs_status order_ranks(struct report *report)
         return RS_NOMEM;
     for (size_t i = 0; i < analysis->summary_count; i++) {
         const struct rs_job_rank *rank = &analysis->ranks[i];
-        report->caused_wait += rank->caused_wait;
+        report->caused_wait = sum_of(report->caused_wait, rank->caused_wait);
         report->timed_ops += rank->ops_last;
         if (rank->ops_last || rank->caused_wait || rank->own_wait)
             list[report->arrival_count++] =
@@ -178,10 +180,10 @@ static int by_reason(const void *a_, const void *b_)
 
 static enum rs_status add_drop(struct report *report, const char *reason, int64_t count)
 {
-    report->dropped += count;
+    report->dropped = sum_of(report->dropped, count);
     for (size_t i = 0; i < report->drop_count; i++)
         if (strcmp(report->drops[i].reason, reason) == 0) {
-            report->drops[i].count += count;
+            report->drops[i].count = sum_of(report->drops[i].count, count);
             return RS_OK;
         }
     if (rs_mem_grow((void **)&report->drops, &report->drop_capacity, report->drop_count + 1,
@@ -233,7 +235,7 @@ static enum rs_status count_inputs(struct report *report)
     const struct rs_analysis *analysis = report->analysis;
     for (size_t i = 0; i < analysis->summary_count; i++) {
         const struct rs_trace_info *trace = &analysis->summaries[i]->trace;
-        report->events += trace->events_read;
+        report->events = sum_of(report->events, trace->events_read);
         report->partial_rank_count += trace->is_partial;
         for (size_t k = 0; k < trace->drop_count; k++)
             if (add_drop(report,

@@ -17,6 +17,15 @@ struct merge {
     size_t first_task; /* where later's tasks begin */
 };
 
+/* What strangers' files add up to stops at the largest number instead of wrapping. */
+static int64_t sum_of(int64_t a, int64_t b)
+{
+    int64_t sum;
+    if (!__builtin_add_overflow(a, b, &sum))
+        return sum;
+    return b > 0 ? INT64_MAX : INT64_MIN;
+}
+
 static rs_str string_of(const struct merge *m, rs_str id)
 {
     return id == RS_STR_NONE ? RS_STR_NONE : m->strings[id];
@@ -105,10 +114,10 @@ static enum rs_status merge_trace(struct merge *m)
     if (!into->is_partial)
         into->partial_reason = string_of(m, later->partial_reason);
     into->is_partial = into->is_partial || later->is_partial;
-    into->events_read += later->events_read;
-    into->rows_read += later->rows_read;
-    into->input_bytes += later->input_bytes;
-    into->raw_bytes += later->raw_bytes;
+    into->events_read = sum_of(into->events_read, later->events_read);
+    into->rows_read = sum_of(into->rows_read, later->rows_read);
+    into->input_bytes = sum_of(into->input_bytes, later->input_bytes);
+    into->raw_bytes = sum_of(into->raw_bytes, later->raw_bytes);
     for (size_t i = 0; i < later->drop_count; i++) {
         const enum rs_status status = rs_trace_info_drop(
             into, &m->into->strings, rs_strtab_text(&m->later->strings, later->drops[i].reason),
@@ -147,11 +156,11 @@ static enum rs_status merge_devices(struct merge *m)
         to->window_start =
             row->window_start < to->window_start ? row->window_start : to->window_start;
         to->window_end = row->window_end > to->window_end ? row->window_end : to->window_end;
-        to->busy += row->busy;
-        to->computing += row->computing;
-        to->communication += row->communication;
-        to->memory += row->memory;
-        to->overlapped += row->overlapped;
+        to->busy = sum_of(to->busy, row->busy);
+        to->computing = sum_of(to->computing, row->computing);
+        to->communication = sum_of(to->communication, row->communication);
+        to->memory = sum_of(to->memory, row->memory);
+        to->overlapped = sum_of(to->overlapped, row->overlapped);
     }
     if (into->device_count)
         qsort(into->devices, into->device_count, sizeof *into->devices, by_device);
@@ -166,7 +175,7 @@ static enum rs_status merge_steps(struct merge *m)
         return RS_NOMEM;
     for (size_t i = 0; i < m->later->step_count; i++) {
         struct rs_step_row row = m->later->steps[i];
-        row.step += m->step_shift;
+        row.step = sum_of(row.step, m->step_shift);
         into->steps[into->step_count++] = row;
     }
     return RS_OK;
@@ -197,9 +206,9 @@ static enum rs_status merge_ops(struct merge *m)
         return RS_NOMEM;
     for (size_t i = 0; i < m->later->op_count; i++) {
         struct rs_comm_op op = m->later->ops[i];
-        op.step += op.step == RS_STEP_NONE ? 0 : m->step_shift;
+        op.step = op.step == RS_STEP_NONE ? op.step : sum_of(op.step, m->step_shift);
         op.group = op.group == RS_NO_GROUP ? RS_NO_GROUP : m->groups[op.group];
-        op.call_order += m->order_shift;
+        op.call_order = sum_of(op.call_order, m->order_shift);
         op.name = string_of(m, op.name);
         op.transport = string_of(m, op.transport);
         op.op_text = string_of(m, op.op_text);
@@ -277,8 +286,8 @@ static enum rs_status merge_kernels(struct merge *m)
             into->kernels[++kept] = *row;
             continue;
         }
-        last->count += row->count;
-        last->total += row->total;
+        last->count = sum_of(last->count, row->count);
+        last->total = sum_of(last->total, row->total);
         last->min = row->min < last->min ? row->min : last->min;
         last->max = row->max > last->max ? row->max : last->max;
     }
@@ -292,7 +301,7 @@ static int64_t next_step(const struct rs_summary *summary)
 {
     int64_t next = 0;
     for (size_t i = 0; i < summary->step_count; i++)
-        next = summary->steps[i].step >= next ? summary->steps[i].step + 1 : next;
+        next = summary->steps[i].step >= next ? sum_of(summary->steps[i].step, 1) : next;
     return next;
 }
 
@@ -300,7 +309,7 @@ static int64_t next_order(const struct rs_summary *summary)
 {
     int64_t next = 0;
     for (size_t i = 0; i < summary->op_count; i++)
-        next = summary->ops[i].call_order >= next ? summary->ops[i].call_order + 1 : next;
+        next = summary->ops[i].call_order >= next ? sum_of(summary->ops[i].call_order, 1) : next;
     return next;
 }
 
