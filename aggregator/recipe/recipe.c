@@ -28,6 +28,7 @@ static const struct recipe *const recipes[] = {
     &recipe_cluster_time_summary,
     &recipe_cluster_time_compare_summary,
     &recipe_mstx_sum,
+    &recipe_communication_bottleneck,
 };
 
 size_t rs_recipe_count(void)
