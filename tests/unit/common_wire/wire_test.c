@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Letters: hand-made frames are protobuf's own bytes; what is none is refused. */
+#include "common/wire/wire.h"
+
+#include "common/wire/link.h"
+#include "tests/support/rs_test.h"
+
+#include <string.h>
+
+/* The whole letter by hand. */
+static struct rs_frame *chunk_frame(uint32_t handle, uint64_t seq, uint32_t flags, const char *text)
+{
+    struct rs_buf buf = {0};
+    rs_wire_chunk_head(&buf, handle, seq, flags, strlen(text));
+    rs_buf_string(&buf, text);
+    assert_false(buf.failed);
+    struct rs_frame *frame = rs_frame_of(buf.data, buf.length);
+    assert_non_null(frame);
+    rs_buf_fini(&buf);
+    return frame;
+}
+
+static void a_chunk_by_hand_is_what_protobuf_reads(void **state)
+{
+    (void)state;
+    static const uint64_t seqs[] = {1, 127, 128, 300, 1u << 20, UINT64_MAX};
+    for (size_t i = 0; i < sizeof seqs / sizeof seqs[0]; i++) {
+        struct rs_frame *frame =
+            chunk_frame((uint32_t)i * 1000 + 1, seqs[i], (uint32_t)i, "payload");
+        struct rs_letter letter;
+        assert_ok(rs_letter_unpack(&letter, &rankscope__up__descriptor, frame, NULL));
+        const Rankscope__Up *up = (const Rankscope__Up *)letter.message;
+        assert_int_equal(up->letter_case, RANKSCOPE__UP__LETTER_CHUNK);
+        assert_int_equal(up->chunk->handle, i * 1000 + 1);
+        assert_true(up->chunk->seq == seqs[i]);
+        assert_int_equal(up->chunk->flags, i);
+        assert_int_equal(up->chunk->payload.len, 7);
+        rs_letter_fini(&letter);
+        rs_frame_free(&frame);
+    }
+}
+
+static void a_chunk_of_protobuf_is_what_the_hand_reads(void **state)
+{
+    (void)state;
+    uint8_t payload[300];
+    memset(payload, 7, sizeof payload);
+    Rankscope__Chunk chunk = RANKSCOPE__CHUNK__INIT;
+    chunk.handle = 5;
+    chunk.seq = 77;
+    chunk.flags = RS_ENVELOPE_LAST;
+    chunk.payload = (ProtobufCBinaryData){.data = payload, .len = sizeof payload};
+    Rankscope__Up up = RANKSCOPE__UP__INIT;
+    up.letter_case = RANKSCOPE__UP__LETTER_CHUNK;
+    up.chunk = &chunk;
+    struct rs_buf buf = {0};
+    rs_wire_pack(&up.base, &buf);
+    struct rs_frame *frame = rs_frame_of(buf.data, buf.length);
+    struct rs_chunk_letter letter;
+    assert_true(rs_wire_is_chunk(frame));
+    assert_ok(rs_wire_chunk_parse(frame, &letter, NULL));
+    assert_int_equal(letter.handle, 5);
+    assert_int_equal(letter.seq, 77);
+    assert_int_equal(letter.flags, RS_ENVELOPE_LAST);
+    assert_int_equal(letter.payload_length, sizeof payload);
+    assert_int_equal(letter.payload_offset + sizeof payload, frame->length);
+    rs_frame_free(&frame);
+    rs_buf_fini(&buf);
+}
+
+static void a_chunk_cut_anywhere_is_refused(void **state)
+{
+    (void)state;
+    struct rs_frame *whole = chunk_frame(300, 70000, 1, "some bytes of payload");
+    uint8_t bytes[128];
+    const size_t length = rs_frame_copy(whole, 0, bytes, sizeof bytes);
+    rs_frame_free(&whole);
+    for (size_t cut = 0; cut < length; cut++) {
+        struct rs_frame *frame = rs_frame_of(bytes, cut);
+        struct rs_chunk_letter letter;
+        assert_status(rs_wire_chunk_parse(frame, &letter, NULL), RS_FORMAT);
+        rs_frame_free(&frame);
+    }
+}
+
+static void a_letter_that_would_eat_memory_is_refused(void **state)
+{
+    (void)state;
+    /* 2 MiB of empty submessages would become some hundred MB of pointers and structs. */
+    const size_t count = 1 << 20;
+    struct rs_buf inside = {0};
+    for (size_t i = 0; i < count; i++)
+        rs_buf_u16(&inside, 0x0022); /* Heartbeat.ranks, length 0 */
+    struct rs_buf buf = {0};
+    rs_buf_varint(&buf, (3 << 3) | 2);
+    rs_buf_varint(&buf, inside.length);
+    rs_buf_bytes(&buf, inside.data, inside.length);
+    struct rs_frame *frame = rs_frame_of(buf.data, buf.length);
+    struct rs_letter letter;
+    struct rs_err err = {0};
+    assert_status(rs_letter_unpack(&letter, &rankscope__up__descriptor, frame, &err), RS_FORMAT);
+    rs_letter_fini(&letter);
+    rs_frame_free(&frame);
+    rs_buf_fini(&inside);
+    rs_buf_fini(&buf);
+}
+
+static void versions_may_differ_by_one_minor_step(void **state)
+{
+    (void)state;
+    Rankscope__Version version;
+    rs_wire_own_version(&version);
+    assert_ok(rs_wire_check_version(&version, "it", NULL));
+    version.minor = RS_WIRE_MINOR + 1;
+    assert_ok(rs_wire_check_version(&version, "it", NULL));
+    version.minor = RS_WIRE_MINOR + 2;
+    assert_status(rs_wire_check_version(&version, "it", NULL), RS_VERSION);
+    rs_wire_own_version(&version);
+    version.major++;
+    assert_status(rs_wire_check_version(&version, "it", NULL), RS_VERSION);
+    assert_status(rs_wire_check_version(NULL, "it", NULL), RS_VERSION);
+}
+
+static void only_this_machine_may_be_addressed(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"unix:/run/x.sock", "127.0.0.1:7070", "localhost:1",
+                                       "[::1]:7070", "127.9.8.7:0"};
+    static const char *const refused[] = {"10.0.0.1:7070", "example.org:80", "0.0.0.0:7070",
+                                          "[2001:db8::1]:1"};
+    static const char *const wrong[] = {"",
+                                        "unix:",
+                                        "7070",
+                                        ":7070",
+                                        "127.0.0.1:",
+                                        "127.0.0.1:x",
+                                        "127.0.0.1:65536",
+                                        "127.0.0.1:-1"};
+    struct rs_address address;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        assert_ok(rs_address_parse(good[i], &address, NULL));
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        assert_status(rs_address_parse(refused[i], &address, NULL), RS_REFUSED);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_status(rs_address_parse(wrong[i], &address, NULL), RS_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_chunk_by_hand_is_what_protobuf_reads),
+        cmocka_unit_test(a_chunk_of_protobuf_is_what_the_hand_reads),
+        cmocka_unit_test(a_chunk_cut_anywhere_is_refused),
+        cmocka_unit_test(a_letter_that_would_eat_memory_is_refused),
+        cmocka_unit_test(versions_may_differ_by_one_minor_step),
+        cmocka_unit_test(only_this_machine_may_be_addressed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
