@@ -222,6 +222,7 @@ static int compare_rows(const void *a, const void *b, void *data)
 
 enum rs_status frame_order(const struct frame *frame, const char *keys, struct frame_order *order_p)
 {
+    *order_p = (struct frame_order){0};
     struct rs_strtab texts = frame->texts; /* read only; entries are shared */
     struct compare by = {frame, keys, NULL};
     if (frame->count > UINT32_MAX)
