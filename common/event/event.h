@@ -18,7 +18,7 @@
  *  2. end >= start for every row; an instant has end == start.
  *  3. name, category and every other rs_str is an id of the batch's string table.
  *  4. lane < lanes->count, comm < comm_count or RS_NO_COMM, extra spans lie inside extra_bytes.
- *  5. a kernel, memcpy, memset or sync row has a device lane; op and comm rows of native ranks
+ *  5. a kernel, memcpy, memset, step_window or sync row has a device lane; op and comm rows of native ranks
  *     have a host lane (the CPU is the device).
  *
  * Times are nanoseconds counted from the stream's time base. The base is part of
@@ -57,6 +57,10 @@ enum rs_event_flag {
     RS_EVENT_NO_TIME =
         8, /* the row had no time (metadata of some writers): start is 0 and says nothing */
     RS_EVENT_NO_NAME = 16, /* the row had no name: `name` is the empty string */
+    /* of a kernel: its source knows what it is; its name is not asked, and each such communication row
+     * is one operation, named as its vendor names it */
+    RS_EVENT_COMPUTING = 32,
+    RS_EVENT_COMMUNICATION = 64,
 };
 
 enum rs_lane_kind { RS_LANE_HOST, RS_LANE_DEVICE, RS_LANE_OTHER };

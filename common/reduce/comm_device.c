@@ -15,6 +15,9 @@
  * "nccl:coalesced" or inside none: it takes the calls of this thread since the previous launch that
  * launched nothing themselves. Point-to-point ones become one send_recv.
  *
+ * A kernel that its source calls communication (HCCL: one row per operation, with its own name) is an operation
+ * whatever call it was launched in.
+ *
  * When no launch of a communication kernel is recorded at all, kernels and calls are paired in order, if there are as many of the
  * one as of the other and every pair fits. A kernel that finds no call and has no argument
  * columns is listed as RS_OP_NO_CALL.
@@ -240,6 +243,11 @@ static enum rs_op_type type_of_work(const struct rs_reduce *reduce, const struct
                               rs_strtab_length(reduce->strings, work->name));
 }
 
+static bool is_vendors(const struct reduce_work *work)
+{
+    return (work->flags & RS_EVENT_COMMUNICATION) != 0;
+}
+
 /* Time, place and name of an operation's first kernel. */
 static struct rs_comm_op op_of_work(const struct rs_reduce *reduce, const struct reduce_work *work)
 {
@@ -253,6 +261,7 @@ static struct rs_comm_op op_of_work(const struct rs_reduce *reduce, const struct
     op.device = lane->device;
     op.stream = lane->thread;
     op.name = work->name;
+    op.op_text = is_vendors(work) ? work->name : RS_STR_NONE;
     op.start = work->start;
     op.end = work->end;
     op.call_start = has_launch ? launch->start : work->start;
@@ -317,6 +326,24 @@ static enum rs_status push_no_call(struct builder *b, const struct reduce_work *
     op.type = (uint8_t)type_of_work(b->reduce, work);
     op.flags |= RS_OP_NO_CALL;
     return comm_op_push(b->reduce, &op);
+}
+
+/* Its hops find it by its external id (comm_native.c). */
+static enum rs_status push_vendors(struct builder *b, const struct reduce_comm_row *row)
+{
+    struct rs_reduce *reduce = b->reduce;
+    const struct reduce_work *work = &reduce->work.items[row->work];
+    const struct rs_comm *comm = comm_at(reduce, row->comm);
+    if (!comm)
+        return push_no_call(b, work);
+    enum rs_status status = push_op(b, work, comm, NULL);
+    if (status != RS_OK)
+        return status;
+    const size_t at = reduce->summary->op_count - 1;
+    reduce->summary->ops[at].transport = comm->transport;
+    if (row->external_id >= 0)
+        REDUCE_PUSH(&reduce->kernel_ids, status, (struct sort_item){row->external_id, at});
+    return status;
 }
 
 /* ---- coalesced batches ---- */
@@ -487,6 +514,8 @@ static enum rs_status take_row(struct builder *b, const struct reduce_comm_row *
     const struct reduce_work *work = &reduce->work.items[row->work];
     const struct rs_comm *comm = comm_at(reduce, row->comm);
     size_t root = b->root_count;
+    if (is_vendors(work))
+        return push_vendors(b, row);
     if (work->launch != REDUCE_NONE) {
         const struct reduce_launch *launch = &reduce->launches.items[work->launch];
         if (b->lane != launch->lane) {
@@ -559,7 +588,7 @@ static bool nothing_links(const struct builder *b)
     for (size_t i = 0; i < reduce->comm_rows.count; i++) {
         const struct reduce_comm_row *row = &reduce->comm_rows.items[i];
         const struct reduce_work *work = &reduce->work.items[row->work];
-        if (work->launch != REDUCE_NONE || row->comm != REDUCE_NONE ||
+        if (work->launch != REDUCE_NONE || row->comm != REDUCE_NONE || is_vendors(work) ||
             root_of_external(b, row, work) < b->root_count)
             return false;
     }

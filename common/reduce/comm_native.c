@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Native COMM rows -> operations, their COMM_TASK rows -> tasks. The program itself said type, group,
- * sequence, bytes and peers. A task belongs to the operation with its correlation; one whose operation was not recorded
- * is dropped and counted.
+ * sequence, bytes and peers. A task belongs to the operation with its correlation, or, on a device, to the
+ * kernel with its external id; one whose operation was not recorded is dropped and counted.
  */
 #include "common/base/mem.h"
 #include "common/reduce/reduce_priv.h"
@@ -131,6 +131,38 @@ static enum rs_status push_task(struct rs_reduce *reduce, const struct reduce_na
     return status;
 }
 
+/* The hops of device operations; `items` is scratch for all tasks. */
+static enum rs_status build_device_tasks(struct rs_reduce *reduce, struct sort_item *items)
+{
+    struct rs_summary *summary = reduce->summary;
+    const size_t tasks = reduce->native_tasks.count;
+    if (!reduce->kernel_ids.count)
+        return RS_OK;
+    for (size_t i = 0; i < tasks; i++)
+        items[i] = (struct sort_item){reduce->native_tasks.items[i].start, i};
+    enum rs_status status = sort_items(items, tasks);
+    for (size_t i = 0; i < tasks; i++)
+        items[i].key = reduce->native_tasks.items[items[i].value].external_id;
+    if (status == RS_OK)
+        status = sort_items(items, tasks);
+    for (size_t i = 0; status == RS_OK && i < reduce->kernel_ids.count; i++) {
+        const struct sort_item *kernel = &reduce->kernel_ids.items[i];
+        struct rs_comm_op *op = &summary->ops[kernel->value];
+        const uint32_t first = (uint32_t)summary->task_count;
+        size_t at = first_task(items, tasks, kernel->key);
+        for (; status == RS_OK && at < tasks && items[at].key == kernel->key; at++) {
+            struct reduce_native *task = &reduce->native_tasks.items[items[at].value];
+            if (task->is_taken)
+                continue;
+            task->is_taken = true;
+            status = push_task(reduce, task);
+        }
+        op->task_first = first;
+        op->task_count = (uint32_t)summary->task_count - first;
+    }
+    return status;
+}
+
 enum rs_status comm_native_build(struct rs_reduce *reduce)
 {
     struct rs_summary *summary = reduce->summary;
@@ -155,6 +187,8 @@ enum rs_status comm_native_build(struct rs_reduce *reduce)
         op->task_first = first;
         op->task_count = (uint32_t)summary->task_count - first;
     }
+    if (status == RS_OK)
+        status = build_device_tasks(reduce, items);
     for (size_t i = 0; i < tasks; i++)
         reduce->lost_tasks += !reduce->native_tasks.items[i].is_taken;
     rs_mem_free(items);

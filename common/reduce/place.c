@@ -182,12 +182,43 @@ static void place_row(struct rs_reduce *reduce, const struct launch_map *map,
     work->step = windows_find(&reduce->host_windows, instant);
 }
 
+/* A profiler that says itself which device work a step launched (reference section 3.3: it knows more of
+ * the launches than the rows do) has the last word about [START, END). */
+static enum rs_status take_told_windows(const struct rs_reduce *reduce, size_t slot,
+                                        struct reduce_windows *windows)
+{
+    const size_t count = reduce->steps.count;
+    if (!reduce->step_windows.count || !count)
+        return RS_OK;
+    struct sort_item *steps = rs_mem_calloc(count, sizeof *steps);
+    if (!steps)
+        return RS_NOMEM;
+    for (size_t i = 0; i < count; i++)
+        steps[i] = (struct sort_item){reduce->steps.items[i].number, i};
+    const enum rs_status status = sort_items(steps, count);
+    for (size_t i = 0; status == RS_OK && i < reduce->step_windows.count; i++) {
+        const struct reduce_step_window *told = &reduce->step_windows.items[i];
+        size_t low = 0, high = count;
+        while (low < high) {
+            const size_t middle = low + (high - low) / 2;
+            if (steps[middle].key < told->number)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        if (low < count && steps[low].key == told->number && told->device == reduce->slots[slot])
+            windows->items[steps[low].value] = told->window;
+    }
+    rs_mem_free(steps);
+    return status;
+}
+
 /* [START, END) of contracts section 4 on one device. */
 static enum rs_status build_device_windows(struct rs_reduce *reduce, size_t slot)
 {
     struct reduce_windows *windows = &reduce->device_windows[slot];
     const size_t count = reduce->steps.count;
-    const enum rs_status status = windows_init(windows, count);
+    enum rs_status status = windows_init(windows, count);
     if (status != RS_OK)
         return status;
     for (size_t i = 0; i < count; i++)
@@ -210,8 +241,9 @@ static enum rs_status build_device_windows(struct rs_reduce *reduce, size_t slot
         if (reduce->step_origin == RS_STEPS_NONE)
             *window = (struct interval){RS_NS_MIN, RS_NS_MAX};
     }
+    status = take_told_windows(reduce, slot, windows);
     windows_index(windows);
-    return RS_OK;
+    return status;
 }
 
 enum rs_status place_work(struct rs_reduce *reduce)

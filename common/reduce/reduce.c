@@ -36,6 +36,8 @@ void rs_reduce_free(struct rs_reduce **reduce_p)
     rs_mem_free(reduce->profiler_steps.items);
     rs_mem_free(reduce->optimizer_steps.items);
     rs_mem_free(reduce->native_steps.items);
+    rs_mem_free(reduce->step_windows.items);
+    rs_mem_free(reduce->kernel_ids.items);
     rs_mem_free(reduce->cpu_ops.items);
     rs_mem_free(reduce->cpu_times.items);
     rs_mem_free(reduce->losses.items);
@@ -98,6 +100,17 @@ static uint8_t kernel_class_of(struct rs_reduce *reduce, rs_str name)
         known->work_class = (uint8_t)rs_classify_kernel(rs_strtab_text(reduce->strings, name),
                                                         rs_strtab_length(reduce->strings, name));
     return known->work_class;
+}
+
+/* What the source says, else what the name says. */
+static uint8_t class_of_kernel(struct rs_reduce *reduce, const struct row *row)
+{
+    const uint8_t flags = row->batch->flags[row->at];
+    if (flags & RS_EVENT_COMPUTING)
+        return RS_WORK_COMPUTING;
+    if (flags & RS_EVENT_COMMUNICATION)
+        return RS_WORK_COMMUNICATION;
+    return kernel_class_of(reduce, row->batch->name[row->at]);
 }
 
 /* Index of a copy of the row's communication columns; REDUCE_NONE when it has none. */
@@ -273,6 +286,7 @@ static enum rs_status add_native(struct rs_reduce *reduce, const struct row *row
     const struct reduce_native native = {.start = row->start,
                                          .end = row->end,
                                          .correlation = row->batch->correlation[row->at],
+                                         .external_id = row->batch->external_id[row->at],
                                          .lane = row->batch->lane[row->at],
                                          .name = row->batch->name[row->at],
                                          .comm = comm,
@@ -294,6 +308,17 @@ static enum rs_status add_step(struct rs_reduce *reduce, const struct row *row)
                                      .number = row->batch->correlation[row->at],
                                      .name = row->batch->name[row->at],
                                      .flags = row->batch->flags[row->at]});
+    return status;
+}
+
+static enum rs_status add_step_window(struct rs_reduce *reduce, const struct row *row)
+{
+    const struct rs_lane *lane = &reduce->lanes->items[row->batch->lane[row->at]];
+    enum rs_status status = RS_OK;
+    if (lane->kind == RS_LANE_DEVICE)
+        REDUCE_PUSH(&reduce->step_windows, status,
+                    (struct reduce_step_window){
+                        {row->start, row->end}, row->batch->correlation[row->at], lane->device});
     return status;
 }
 
@@ -358,7 +383,7 @@ static enum rs_status add_row(struct rs_reduce *reduce, const struct row *row)
         return add_annotation(reduce, row);
     case RS_KIND_KERNEL:
         widen_span(reduce, row);
-        return add_work(reduce, row, kernel_class_of(reduce, row->batch->name[row->at]));
+        return add_work(reduce, row, class_of_kernel(reduce, row));
     case RS_KIND_MEMCPY:
     case RS_KIND_MEMSET:
         widen_span(reduce, row);
@@ -381,6 +406,8 @@ static enum rs_status add_row(struct rs_reduce *reduce, const struct row *row)
         return add_native(reduce, row, true);
     case RS_KIND_LOSS:
         return add_loss(reduce, row);
+    case RS_KIND_STEP_WINDOW:
+        return add_step_window(reduce, row);
     }
     return RS_OK;
 }

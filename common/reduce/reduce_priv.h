@@ -61,10 +61,10 @@ struct reduce_call {
     bool is_used;      /* an operation was made of it */
 };
 
-/* A native COMM or COMM_TASK row. */
+/* A native COMM row, or a COMM_TASK row of anybody's. */
 struct reduce_native {
     rs_ns start, end;
-    int64_t correlation;
+    int64_t correlation, external_id;
     uint32_t lane;
     rs_str name;
     uint32_t comm;
@@ -86,6 +86,13 @@ struct reduce_cpu_op {
     uint32_t lane;
     rs_str name;
     bool is_call; /* c10d::*: never computing */
+};
+
+/* [START, END) of a step on a device, as the profiler itself defines it. */
+struct reduce_step_window {
+    struct interval window;
+    int64_t number;
+    int32_t device;
 };
 
 struct reduce_cpu_time {
@@ -166,6 +173,7 @@ struct rs_reduce {
     REDUCE_LIST(struct reduce_mark) profiler_steps;
     REDUCE_LIST(struct reduce_mark) optimizer_steps;
     REDUCE_LIST(struct reduce_mark) native_steps;
+    REDUCE_LIST(struct reduce_step_window) step_windows;
     REDUCE_LIST(struct reduce_cpu_op) cpu_ops;
     REDUCE_LIST(struct reduce_cpu_time) cpu_times;
     REDUCE_LIST(struct interval) losses;
@@ -177,7 +185,9 @@ struct rs_reduce {
     REDUCE_LIST(struct reduce_step) steps;
     struct reduce_windows host_windows;
     int64_t lost_tasks; /* without their operation */
-    int32_t *slots;     /* [slot_count] device numbers, ascending */
+    REDUCE_LIST(struct sort_item)
+    kernel_ids;     /* external id -> operation, of those a vendor named */
+    int32_t *slots; /* [slot_count] device numbers, ascending */
     size_t slot_count;
     size_t *slot_first;                    /* [slot_count + 1] bounds in `order` */
     uint32_t *order;                       /* work rows by (slot, start) */
@@ -204,7 +214,7 @@ RS_MUST_CHECK enum rs_status place_work(struct rs_reduce *reduce);
 /* comm_*.c: summary->ops and tasks */
 RS_MUST_CHECK enum rs_status comm_device_build(struct rs_reduce *reduce);
 RS_MUST_CHECK enum rs_status comm_gloo_build(struct rs_reduce *reduce);
-RS_MUST_CHECK enum rs_status comm_native_build(struct rs_reduce *reduce);
+RS_MUST_CHECK enum rs_status comm_native_build(struct rs_reduce *reduce); /* and device tasks */
 RS_MUST_CHECK enum rs_status comm_order(struct rs_reduce *reduce);
 
 /* message.c: what a call's arguments say about its message */
