@@ -54,8 +54,9 @@ enum rs_status window_more(struct kineto *kineto, size_t limit_bytes, bool *grew
     }
     size_t count;
     char *more = kineto->window + kept;
-    const enum rs_status status =
-        input_read(&kineto->input, more, kineto->capacity - kept, &count, err);
+    size_t room = kineto->capacity - kept; /* a window that once grew need not be full again */
+    room = room < KINETO_WINDOW_BYTES ? room : KINETO_WINDOW_BYTES;
+    const enum rs_status status = input_read(&kineto->input, more, room, &count, err);
     if (status != RS_OK)
         return status;
     kineto->end = more + count;
@@ -139,6 +140,10 @@ static enum rs_status read_row(struct kineto *kineto, struct kineto_row *row, st
     case PARSE_MORE:
         break;
     }
+    const int64_t bad = kineto->rows_bad + kineto->rows_long + kineto->rows_repaired;
+    kineto->is_suspicious = bad > KINETO_BAD_ROWS_TRUSTED;
+    if (kineto->is_suspicious && kineto->end - kineto->at > KINETO_SUSPICIOUS_BYTES)
+        return take_bad_row(kineto, false, err);
     const bool was_at_end = kineto->input.is_at_end;
     bool grew;
     const enum rs_status status = window_more(kineto, KINETO_ROW_MAX_BYTES, &grew, err);
@@ -146,6 +151,10 @@ static enum rs_status read_row(struct kineto *kineto, struct kineto_row *row, st
         return status;
     if (!was_at_end)
         return take_bad_row(kineto, true, err);
+    const char *row_end;
+    const char *next;
+    if (kineto_resync(kineto, kineto->at, &row_end, &next) == PARSE_OK)
+        return take_bad_row(kineto, false, err);
     kineto->at = kineto->end; /* cut inside this row */
     return RS_OK;
 }

@@ -28,6 +28,8 @@ enum {
     KINETO_ROW_MAX_BYTES = 4 * 1024 * 1024,     /* a longer row is dropped and counted */
     KINETO_MEMBER_MAX_BYTES = 32 * 1024 * 1024, /* a longer top-level member ends the reading */
     KINETO_BATCH_ROWS = 4096,
+    KINETO_BAD_ROWS_TRUSTED = 16,        /* so many bad rows, and a row without an end in */
+    KINETO_SUSPICIOUS_BYTES = 16 * 1024, /* so many bytes is taken for bad at once */
     KINETO_OTHERS_MAX = 16, /* members of a row that have no place in struct kineto_row */
     KINETO_CATEGORIES = 64, /* slots for categories of one file; more are interned each time */
     KINETO_NAME_CACHE = 512,
@@ -110,6 +112,7 @@ struct kineto {
     size_t capacity;
     const char *at;        /* where reading stands, inside the window */
     const char *end;       /* of the bytes in the window */
+    const char *limit;     /* how far a row's end is looked for; at most `end` */
     int64_t window_offset; /* of window[0] in the (inflated) text */
 
     struct rs_batch batch;
@@ -125,6 +128,7 @@ struct kineto {
     bool is_behind_rows;   /* and its array ended */
     bool is_closed;        /* the document's last brace was found */
     bool looks_like_trace; /* a member only traces have was found */
+    bool is_suspicious;    /* too many rows were bad */
     bool is_unit_known, is_unit_ns;
     bool has_fraction;
     bool has_old_names; /* categories of before 2022 */

@@ -103,7 +103,7 @@ static inline const char *take_args(struct kineto *kineto, const char *value,
     if (*value != '{')
         return NULL;
     struct scan_close close;
-    if (kineto->close(value + 1, kineto->end, 1, &close) != SCAN_FOUND)
+    if (kineto->close(value + 1, kineto->limit, 1, &close) != SCAN_FOUND)
         return NULL;
     row->args = (struct kineto_span){.text = value + 1, .length = (size_t)(close.end - value - 2)};
     row->has_finished = close.has_finished;
@@ -230,7 +230,7 @@ static enum kineto_parse skip_rest(const struct kineto *kineto, const char *text
                                    struct kineto_row *row)
 {
     struct scan_close close;
-    switch (kineto->close(text, kineto->end, 1, &close)) {
+    switch (kineto->close(text, kineto->limit, 1, &close)) {
     case SCAN_FOUND:
         return end_row(kineto, close.end, row, PARSE_SKIP);
     case SCAN_MORE:
@@ -248,11 +248,14 @@ static enum kineto_parse why_stopped(const struct kineto *kineto, const char *ke
     if (!key)
         return PARSE_MORE;
     struct scan_close close;
-    return kineto->close(key, kineto->end, 1, &close) == SCAN_MORE ? PARSE_MORE : PARSE_BAD;
+    return kineto->close(key, kineto->limit, 1, &close) == SCAN_MORE ? PARSE_MORE : PARSE_BAD;
 }
 
 enum kineto_parse kineto_row_parse(struct kineto *kineto, const char *text, struct kineto_row *row)
 {
+    kineto->limit = kineto->end;
+    if (kineto->is_suspicious && kineto->end - text > KINETO_SUSPICIOUS_BYTES)
+        kineto->limit = text + KINETO_SUSPICIOUS_BYTES;
     row->begin = text;
     row->phase = 0;
     row->has_name = row->has_finished = row->has_time = row->has_duration = false;

@@ -479,6 +479,27 @@ static void rows_are_whole_wherever_the_window_ends(void **state)
     rs_buf_fini(&text);
 }
 
+/* Each costs a look at the next 16 KiB, not at 4 MiB. */
+static void many_rows_without_an_end_are_stepped_over_in_time(void **state)
+{
+    (void)state;
+    struct rs_buf text = {0};
+    enum { ROWS = 5000 };
+    rs_buf_string(&text, "{\"traceEvents\": [" ROW("a", "1", "1"));
+    for (int i = 0; i < ROWS; i++)
+        rs_buf_string(
+            &text,
+            ",{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"x\", \"ts\": 1, \"args\": {{{{}");
+    rs_buf_string(&text, "," ROW("b", "2", "1") "]}");
+    struct kept kept;
+    kept_read_bytes(&kept, text.data, text.length, 0);
+    assert_status(kept.status, RS_PARTIAL);
+    assert_string_equal(kept.rows[0].name, "a");
+    assert_string_equal(kept.rows[kept.count - 1].name, "b");
+    kept_fini(&kept);
+    rs_buf_fini(&text);
+}
+
 static enum rs_status refuse(void *self, const struct rs_batch *batch, struct rs_err *err)
 {
     (void)self;
@@ -567,6 +588,7 @@ int main(void)
         cmocka_unit_test(an_empty_file_is_an_empty_recording),
         cmocka_unit_test(a_row_over_the_limit_is_dropped_alone),
         cmocka_unit_test(rows_are_whole_wherever_the_window_ends),
+        cmocka_unit_test(many_rows_without_an_end_are_stepped_over_in_time),
         cmocka_unit_test(a_sink_that_refuses_ends_the_reading),
         cmocka_unit_test(without_memory_it_says_so_and_leaks_nothing),
     };
