@@ -119,6 +119,12 @@ enum rs_status join_row(struct join *join, size_t summary, uint32_t op_index)
 
 /* ---- ranks --------------------------------------------------------------------------- */
 
+/* What the door hands out, and the list behind its `summaries`, which is ours. */
+struct whole {
+    struct rs_analysis analysis; /* first: the two have one address */
+    const struct rs_summary **summaries;
+};
+
 static int compare_summaries(const void *left, const void *right)
 {
     const struct rs_summary *a = *(const struct rs_summary *const *)left;
@@ -129,10 +135,11 @@ static int compare_summaries(const void *left, const void *right)
 static enum rs_status lay_out(struct rs_analysis *out, const struct rs_summary *const *summaries,
                               size_t count, struct rs_err *err)
 {
-    const struct rs_summary **sorted = rs_mem_calloc(count + 1, sizeof *sorted);
+    const struct rs_summary **sorted = rs_mem_calloc(count + 1, sizeof(void *));
     if (sorted == NULL) {
         return RS_NOMEM;
     }
+    ((struct whole *)out)->summaries = sorted;
     out->summaries = sorted;
     out->summary_count = count;
     out->ranks = rs_mem_calloc(count + 1, sizeof *out->ranks);
@@ -142,7 +149,7 @@ static enum rs_status lay_out(struct rs_analysis *out, const struct rs_summary *
     for (size_t s = 0; s < count; s++) {
         sorted[s] = summaries[s];
     }
-    qsort(sorted, count, sizeof *sorted, compare_summaries);
+    qsort(sorted, count, sizeof(void *), compare_summaries);
     size_t step_rows = 0;
     for (size_t s = 0; s < count; s++) {
         const int32_t rank = sorted[s]->trace.rank;
@@ -495,7 +502,7 @@ enum rs_status rs_analysis_new(const struct rs_summary *const *summaries, size_t
                                const struct rs_analysis_options *options,
                                struct rs_analysis **analysis_p, struct rs_err *err)
 {
-    struct rs_analysis *out = rs_mem_calloc(1, sizeof *out);
+    struct rs_analysis *out = rs_mem_calloc(1, sizeof(struct whole));
     struct join join = {.out = out,
                         .assume_common_clock = options->assume_common_clock,
                         .unknown_share_clock = true};
@@ -547,7 +554,7 @@ void rs_analysis_free(struct rs_analysis **analysis_p)
         free_texts(out->findings[i].evidence, out->findings[i].evidence_count);
     }
     free_texts(out->notes, out->note_count);
-    rs_mem_free((void *)(uintptr_t)out->summaries); /* ours: only what it points to is lent */
+    rs_mem_free(((struct whole *)out)->summaries);
     rs_mem_free(out->ranks);
     rs_mem_free(out->missing_ranks);
     rs_mem_free(out->groups);

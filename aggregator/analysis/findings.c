@@ -104,8 +104,9 @@ static int compare_steps(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-size_t figures_step(const struct figures *fg, int64_t step)
+size_t figures_step(const struct figures *figures, int64_t step)
 {
+    const struct figures *fg = figures;
     const int64_t *at = fg->step_count == 0
                             ? NULL
                             : bsearch(&step, fg->steps, fg->step_count, sizeof step, compare_steps);

@@ -315,33 +315,39 @@ static enum rs_status new_unit(struct join *join, uint32_t *unit_p)
     return RS_OK;
 }
 
+struct seed {
+    size_t count, channel;
+};
+
+/* The longest first; then by summary, as found. */
 static int compare_seeds(const void *left, const void *right)
 {
-    const struct channel *a = *(struct channel *const *)left, *b = *(struct channel *const *)right;
-    if (a->member.count != b->member.count) {
-        return a->member.count < b->member.count ? 1 : -1;
+    const struct seed *a = left, *b = right;
+    if (a->count != b->count) {
+        return a->count < b->count ? 1 : -1;
     }
-    return (a > b) - (a < b); /* by summary, then as found */
+    return (a->channel > b->channel) - (a->channel < b->channel);
 }
 
 static enum rs_status build_units(struct infer *in)
 {
-    struct channel **seeds = rs_mem_calloc(in->count + 1, sizeof *seeds);
-    enum rs_status status = seeds != NULL ? RS_OK : RS_NOMEM;
-    for (size_t c = 0; c < in->count && status == RS_OK; c++) {
-        seeds[c] = &in->channels[c];
+    struct seed *seeds = rs_mem_calloc(in->count + 1, sizeof *seeds);
+    if (seeds == NULL) {
+        return RS_NOMEM;
     }
-    if (status == RS_OK) {
-        qsort(seeds, in->count, sizeof *seeds, compare_seeds);
+    for (size_t c = 0; c < in->count; c++) {
+        seeds[c] = (struct seed){in->channels[c].member.count, c};
     }
+    qsort(seeds, in->count, sizeof *seeds, compare_seeds);
+    enum rs_status status = RS_OK;
     for (size_t k = 0; k < in->count && status == RS_OK; k++) {
         uint32_t unit;
-        if (seeds[k]->unit != UINT32_MAX) {
+        if (in->channels[seeds[k].channel].unit != UINT32_MAX) {
             continue;
         }
         status = new_unit(in->join, &unit);
         if (status == RS_OK) {
-            status = grow_unit(in, (size_t)(seeds[k] - in->channels), unit);
+            status = grow_unit(in, seeds[k].channel, unit);
         }
     }
     rs_mem_free(seeds);

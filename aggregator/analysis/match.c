@@ -23,11 +23,13 @@
 #include <string.h>
 
 /* An open-addressing table: (key, occurrence) -> operation. */
+struct map_slot {
+    uint64_t key;
+    uint32_t occurrence, id; /* id + 1; 0 free */
+};
+
 struct id_map {
-    struct {
-        uint64_t key;
-        uint32_t occurrence, id; /* id + 1; 0 free */
-    } * slots;
+    struct map_slot *slots;
     size_t slot_count, used;
 };
 
@@ -238,7 +240,36 @@ static enum rs_status append_item(struct align_list *list, const struct align_it
     return RS_OK;
 }
 
-/* Same number, same type; the k-th of equal ones on one rank is the k-th on the others. */
+/* The k-th operation of one number and type on this rank: joins the k-th of the others, or is the first. */
+static enum rs_status join_one(struct matching *mt, size_t m, uint64_t key,
+                               const struct align_item *item, uint32_t *id_p)
+{
+    if (mt->map.used * 2 >= mt->map.slot_count && map_grow(&mt->map) != RS_OK) {
+        return RS_NOMEM;
+    }
+    for (uint32_t occurrence = 0; occurrence < REPEATS_MAX; occurrence++) {
+        struct map_slot *slot = &mt->map.slots[map_place(&mt->map, key, occurrence)];
+        if (slot->id == 0) {
+            if (append_item(&mt->list, item, id_p) != RS_OK) {
+                return RS_NOMEM;
+            }
+            mt->list.items[*id_p].last_member = (uint32_t)m;
+            *slot = (struct map_slot){key, occurrence, *id_p + 1};
+            mt->map.used++;
+            return RS_OK;
+        }
+        struct align_item *known = &mt->list.items[slot->id - 1];
+        if (known->last_member != (uint32_t)m) {
+            align_item_merge(known, item);
+            known->last_member = (uint32_t)m;
+            *id_p = known->id;
+            return RS_OK;
+        }
+    }
+    return append_item(&mt->list, item, id_p); /* no number, then: this row stays alone */
+}
+
+/* Same number, same type. */
 static enum rs_status join_numbered(struct matching *mt, size_t m, enum numbering numbering)
 {
     const struct join_member *member = &mt->unit->members[m];
@@ -246,37 +277,8 @@ static enum rs_status join_numbered(struct matching *mt, size_t m, enum numberin
         const struct align_item *item = &mt->items[i];
         const uint64_t number = numbering == BY_SEQ ? (uint64_t)item->seq : item->comms_id;
         const uint64_t key = number * RS_OP_TYPE_COUNT + item->type;
-        if (mt->map.used * 2 >= mt->map.slot_count && map_grow(&mt->map) != RS_OK) {
+        if (join_one(mt, m, key, item, &mt->ids[m][i]) != RS_OK) {
             return RS_NOMEM;
-        }
-        for (uint32_t occurrence = 0;; occurrence++) {
-            const size_t at = map_place(&mt->map, key, occurrence);
-            if (occurrence == REPEATS_MAX) { /* not a number, then: this row stays alone */
-                if (append_item(&mt->list, item, &mt->ids[m][i]) != RS_OK) {
-                    return RS_NOMEM;
-                }
-                break;
-            }
-            if (mt->map.slots[at].id == 0) {
-                uint32_t id;
-                if (append_item(&mt->list, item, &id) != RS_OK) {
-                    return RS_NOMEM;
-                }
-                mt->list.items[id].last_member = (uint32_t)m;
-                mt->map.slots[at].key = key;
-                mt->map.slots[at].occurrence = occurrence;
-                mt->map.slots[at].id = id + 1;
-                mt->map.used++;
-                mt->ids[m][i] = id;
-                break;
-            }
-            const uint32_t id = mt->map.slots[at].id - 1;
-            if (mt->list.items[id].last_member != (uint32_t)m) {
-                align_item_merge(&mt->list.items[id], item);
-                mt->list.items[id].last_member = (uint32_t)m;
-                mt->ids[m][i] = id;
-                break;
-            }
         }
     }
     return RS_OK;
@@ -308,8 +310,10 @@ static enum rs_status match_numbered(struct matching *mt, enum numbering numberi
             return RS_NOMEM;
         }
     }
-    qsort(mt->list.items, mt->list.count, sizeof *mt->list.items,
-          numbering == BY_SEQ ? compare_by_seq : compare_by_start);
+    if (mt->list.count > 1) {
+        qsort(mt->list.items, mt->list.count, sizeof *mt->list.items,
+              numbering == BY_SEQ ? compare_by_seq : compare_by_start);
+    }
     return RS_OK;
 }
 

@@ -84,18 +84,22 @@ static enum rs_status number_collectives(struct join *join)
     return RS_OK;
 }
 
+struct named {
+    const char *text;
+    size_t group;
+};
+
 static int compare_texts(const void *left, const void *right)
 {
-    const struct rs_job_group *a = *(struct rs_job_group *const *)left;
-    const struct rs_job_group *b = *(struct rs_job_group *const *)right;
+    const struct named *a = left, *b = right;
     const int order = strcmp(a->text, b->text);
-    return order != 0 ? order : (a > b) - (a < b);
+    return order != 0 ? order : (a->group > b->group) - (a->group < b->group);
 }
 
 /* [group] -> its place by text, from 1. Caller frees. */
-static size_t *places_of_groups(struct rs_analysis *out)
+static size_t *places_of_groups(const struct rs_analysis *out)
 {
-    struct rs_job_group **sorted = rs_mem_calloc(out->group_count + 1, sizeof *sorted);
+    struct named *sorted = rs_mem_calloc(out->group_count + 1, sizeof *sorted);
     size_t *places = rs_mem_calloc(out->group_count + 1, sizeof *places);
     if (sorted == NULL || places == NULL) {
         rs_mem_free(sorted);
@@ -103,11 +107,11 @@ static size_t *places_of_groups(struct rs_analysis *out)
         return NULL;
     }
     for (size_t g = 0; g < out->group_count; g++) {
-        sorted[g] = &out->groups[g];
+        sorted[g] = (struct named){out->groups[g].text, g};
     }
     qsort(sorted, out->group_count, sizeof *sorted, compare_texts);
     for (size_t k = 0; k < out->group_count; k++) {
-        places[sorted[k] - out->groups] = k + 1;
+        places[sorted[k].group] = k + 1;
     }
     rs_mem_free(sorted);
     return places;

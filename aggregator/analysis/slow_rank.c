@@ -55,9 +55,11 @@ static rs_dur others_wait(const struct figures *fg, const struct excess *excess)
                 count++;
             }
         }
-        sum += others / (rs_dur)count - figure_of(fg, excess->rank, k, FIGURE_EXPOSED);
+        if (count > 0) {
+            sum += others / (rs_dur)count - figure_of(fg, excess->rank, k, FIGURE_EXPOSED);
+        }
     }
-    return sum / (rs_dur)fg->step_count;
+    return fg->step_count > 0 ? sum / (rs_dur)fg->step_count : 0;
 }
 
 static size_t count_last(const struct figures *fg, const struct excess *excess, enum last last)
