@@ -1,0 +1,606 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Uplink and gate in conversation: spool -> uplink -> link -> gate -> ingest -> store, and back the acks. The same
+ * talk over links in memory and over gRPC; cut in the middle; with a peer that lies.
+ */
+#include "aggregator/gate/gate.h"
+#include "collector/uplink/uplink.h"
+#include "common/base/mem.h"
+#include "common/chunk/chunk.h"
+#include "tests/support/link_mem.h"
+#include "tests/support/rs_test.h"
+#include "tests/support/tmp_dir.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct talk {
+    char dir[64];
+    bool is_grpc;
+    struct rs_loop *loop; /* both ends run on it */
+    struct rs_store *store;
+    struct rs_gate *gate;
+    struct rs_grpc_server *server;
+    struct rs_address address;
+    struct rs_spool *spool;
+    struct rs_uplink *uplink;
+    unsigned prepares;
+};
+
+/* ---- a book with one page ------------------------------------------------------------------------------- */
+
+static enum rs_status book_create(void *self, struct rs_coord_capture *capture, struct rs_err *err)
+{
+    struct talk *talk = self;
+    struct rs_capture_facts facts = {.created_ns = 1};
+    (void)snprintf(facts.run, sizeof facts.run, "%s", capture->run);
+    (void)snprintf(facts.state, sizeof facts.state, "collecting");
+    (void)snprintf(facts.source, sizeof facts.source, "files");
+    const enum rs_status status = rs_store_create_capture(talk->store, &facts, err);
+    (void)snprintf(capture->id, sizeof capture->id, "%s", facts.id);
+    return status;
+}
+
+static enum rs_status book_save(void *self, const struct rs_coord_capture *capture,
+                                struct rs_err *err)
+{
+    (void)self;
+    (void)capture;
+    (void)err;
+    return RS_OK;
+}
+
+static void book_facts(void *self, const struct rs_coord_capture *capture,
+                       struct rs_capture_facts *facts)
+{
+    (void)self;
+    *facts = (struct rs_capture_facts){.is_closed = true, .created_ns = 1, .closed_ns = 2};
+    (void)snprintf(facts->id, sizeof facts->id, "%s", capture->id);
+    (void)snprintf(facts->state, sizeof facts->state, "%s", rs_capture_state_text(capture->state));
+}
+
+static enum rs_status book_find(void *self, const char *id, struct rs_coord_capture *capture,
+                                struct rs_err *err)
+{
+    struct talk *talk = self;
+    struct rs_capture_facts facts;
+    const enum rs_status status = rs_store_find_capture(talk->store, id, &facts, err);
+    if (status < 0)
+        return status;
+    *capture = (struct rs_coord_capture){.is_files = true, .state = RS_CAPTURE_PARTIAL};
+    (void)snprintf(capture->id, sizeof capture->id, "%s", id);
+    return RS_OK;
+}
+
+struct load {
+    bool (*visit)(void *visitor, const struct rs_coord_capture *capture);
+    void *visitor;
+};
+
+static bool list_one(void *self, const struct rs_capture_facts *facts)
+{
+    struct load *load = self;
+    struct rs_coord_capture capture = {.is_files = true, .closed_ns = facts->closed_ns};
+    capture.state = facts->is_closed ? RS_CAPTURE_COMPLETE : RS_CAPTURE_COLLECTING;
+    (void)snprintf(capture.id, sizeof capture.id, "%s", facts->id);
+    (void)snprintf(capture.run, sizeof capture.run, "%.200s", facts->run);
+    (void)snprintf(capture.key, sizeof capture.key, "k");
+    return load->visit(load->visitor, &capture);
+}
+
+static enum rs_status
+book_list(void *self, bool (*visit)(void *visitor, const struct rs_coord_capture *capture),
+          void *visitor, struct rs_err *err)
+{
+    struct talk *talk = self;
+    struct load load = {.visit = visit, .visitor = visitor};
+    return rs_store_list_captures(talk->store, list_one, &load, err);
+}
+
+/* ---- both ends -------------------------------------------------------------------------------------------- */
+
+static enum rs_status connect_link(void *self, const struct rs_link_user *user, void *user_self,
+                                   struct rs_link **link_p, struct rs_err *err)
+{
+    struct talk *talk = self;
+    if (talk->is_grpc)
+        return rs_grpc_connect(talk->loop, &talk->address, RS_WIRE_METHOD_STREAM, user, user_self,
+                               link_p, err);
+    if (!talk->gate)
+        return rs_err_set(err, RS_UNREACHABLE, "nobody is there");
+    *link_p = link_mem_connect(talk->loop, user, user_self, RS_WIRE_METHOD_STREAM, rs_gate_accept,
+                               talk->gate);
+    return RS_OK;
+}
+
+static size_t one_rank(void *self, Rankscope__RankState ***states_p)
+{
+    static char run[] = "r";
+    static char incarnation[] = "i0";
+    static Rankscope__RankState state;
+    static Rankscope__RankState *states[] = {&state};
+    (void)self;
+    rankscope__rank_state__init(&state);
+    state.run = run;
+    state.incarnation = incarnation;
+    state.step = 3;
+    state.can_capture = true;
+    *states_p = states;
+    return 1;
+}
+
+static void on_prepare(void *self, const Rankscope__Prepare *prepare)
+{
+    struct talk *talk = self;
+    assert_int_equal(prepare->n_ranks, 1);
+    talk->prepares++;
+}
+
+static void start_gate(struct talk *talk)
+{
+    assert_ok(rs_store_open(talk->dir, 64 * 1024, &talk->store, NULL));
+    const struct rs_gate_book book = {.create = book_create,
+                                      .save = book_save,
+                                      .facts = book_facts,
+                                      .find = book_find,
+                                      .list = book_list,
+                                      .self = talk};
+    const struct rs_gate_options options = {
+        .loop = talk->loop, .store = talk->store, .book = &book, .credit_bytes = 1};
+    assert_ok(rs_gate_new(&options, &talk->gate, NULL));
+    if (talk->is_grpc) {
+        char text[160];
+        (void)snprintf(text, sizeof text, "unix:%s/sock", talk->dir);
+        assert_ok(rs_address_parse(text, &talk->address, NULL));
+        assert_ok(rs_grpc_server_new(talk->loop, &talk->address, rs_gate_accept, talk->gate,
+                                     &talk->server, NULL));
+    }
+}
+
+/* Ends the gate's side; `is_crash`: as a kill would, from the uplink's point of view. */
+static void stop_gate(struct talk *talk, bool is_crash)
+{
+    if (talk->is_grpc) {
+        rs_grpc_server_stop(talk->server);
+        if (is_crash)
+            rs_grpc_server_cancel(talk->server);
+    } else if (is_crash) {
+        link_mem_cut_all(talk->loop);
+    }
+    if (!is_crash)
+        rs_gate_drain(talk->gate);
+    while (rs_gate_session_count(talk->gate) ||
+           (talk->server && !rs_grpc_server_is_stopped(talk->server)))
+        assert_ok(rs_gate_step(talk->gate, rs_time_monotonic() + RS_NS_PER_MS, NULL));
+    rs_grpc_server_free(&talk->server);
+    rs_gate_free(&talk->gate);
+    rs_store_close(&talk->store);
+}
+
+static struct talk *begin(bool is_grpc)
+{
+    struct talk *talk = rs_mem_calloc(1, sizeof *talk);
+    assert_non_null(talk);
+    tmp_dir_make(talk->dir);
+    talk->is_grpc = is_grpc;
+    if (is_grpc)
+        assert_ok(rs_grpc_loop_new(&talk->loop, NULL));
+    else
+        talk->loop = link_mem_loop_new();
+    start_gate(talk);
+    char spool[128];
+    (void)snprintf(spool, sizeof spool, "%s/spool", talk->dir);
+    assert_ok(rs_spool_open(spool, NULL, &talk->spool, NULL));
+    const struct rs_uplink_options options = {.spool = talk->spool,
+                                              .loop = talk->loop,
+                                              .connect = connect_link,
+                                              .connect_self = talk,
+                                              .node = "node",
+                                              .backoff_min_ns = RS_NS_PER_MS,
+                                              .backoff_max_ns = 20 * (rs_dur)RS_NS_PER_MS,
+                                              .ranks = one_rank,
+                                              .on_prepare = on_prepare,
+                                              .self = talk};
+    assert_ok(rs_uplink_new(&options, &talk->uplink, NULL));
+    return talk;
+}
+
+static void step(struct talk *talk)
+{
+    rs_uplink_step(talk->uplink, rs_time_monotonic() + RS_NS_PER_MS);
+    if (talk->gate)
+        assert_ok(rs_gate_step(talk->gate, rs_time_monotonic() + RS_NS_PER_MS, NULL));
+}
+
+static void finish(struct talk *talk)
+{
+    rs_uplink_close(talk->uplink);
+    while (!rs_uplink_is_closed(talk->uplink))
+        step(talk);
+    if (talk->gate)
+        stop_gate(talk, false);
+    rs_uplink_free(&talk->uplink);
+    rs_spool_close(&talk->spool);
+    if (talk->is_grpc)
+        rs_grpc_loop_free(&talk->loop);
+    else
+        link_mem_loop_free(&talk->loop);
+    tmp_dir_remove(talk->dir);
+    rs_mem_free(talk);
+}
+
+/* ---- chunks --------------------------------------------------------------------------------------------- */
+
+static enum rs_status put_chunk(void *self, struct rs_view chunk,
+                                const struct rs_chunk_header *header, struct rs_err *err)
+{
+    struct rs_buf *buf = self;
+    (void)err;
+    if (header->kind == RS_CHUNK_SUMMARY && !buf->length)
+        rs_buf_bytes(buf, chunk.data, chunk.length);
+    return RS_OK;
+}
+
+/* A sealed chunk. */
+static struct rs_buf make_chunk(void)
+{
+    struct rs_buf buf = {0};
+    struct rs_strtab strings;
+    struct rs_lanes lanes = {0};
+    struct rs_chunk_writer *writer = NULL;
+    static const char text[] = "some summary, which nobody opens here";
+    assert_ok(rs_strtab_init(&strings, 0));
+    const struct rs_chunk_writer_options options = {
+        .strings = &strings, .lanes = &lanes, .put = put_chunk, .put_self = &buf};
+    assert_ok(rs_chunk_writer_new(&options, &writer, NULL));
+    assert_ok(rs_chunk_writer_summary(writer, rs_view_of(text, sizeof text), NULL));
+    rs_chunk_writer_free(&writer);
+    rs_strtab_fini(&strings);
+    return buf;
+}
+
+static uint32_t declare(struct talk *talk, uint32_t rank, uint32_t world)
+{
+    char incarnation[16];
+    uint32_t entry = 0;
+    (void)snprintf(incarnation, sizeof incarnation, "i%u", rank);
+    const struct rs_spool_source source = {.run = "r",
+                                           .rank = rank,
+                                           .incarnation = incarnation,
+                                           .capture = "",
+                                           .capture_key = "k",
+                                           .world = world,
+                                           .host = "h",
+                                           .settle_ns = 1000 * (rs_dur)RS_NS_PER_S,
+                                           .origin = "o"};
+    assert_ok(rs_spool_declare(talk->spool, &source, &entry, NULL));
+    return entry;
+}
+
+static void put(struct talk *talk, uint32_t entry, unsigned count, bool is_last)
+{
+    struct rs_buf chunk = make_chunk();
+    for (unsigned i = 0; i < count; i++)
+        assert_ok(rs_spool_put(talk->spool, entry, 0,
+                               is_last && i + 1 == count ? RS_ENVELOPE_LAST : 0,
+                               rs_view_of(chunk.data, chunk.length), NULL));
+    rs_buf_fini(&chunk);
+}
+
+static void wait_empty(struct talk *talk)
+{
+    const rs_ns deadline = rs_time_monotonic() + 20 * (rs_dur)RS_NS_PER_S;
+    while (rs_spool_stats(talk->spool).waiting_chunks && rs_time_monotonic() < deadline)
+        step(talk);
+    assert_int_equal(rs_spool_stats(talk->spool).waiting_chunks, 0);
+}
+
+struct only {
+    char id[RS_STORE_ID_BYTES];
+    unsigned count;
+    bool is_closed;
+};
+
+static bool take_only(void *self, const struct rs_capture_facts *facts)
+{
+    struct only *only = self;
+    memcpy(only->id, facts->id, sizeof only->id);
+    only->is_closed = facts->is_closed;
+    only->count++;
+    return true;
+}
+
+/* Every stream of the one capture has `count` chunks, once. */
+static void check_stored(struct talk *talk, unsigned streams, unsigned count)
+{
+    struct only only = {{0}, 0, false};
+    struct rs_stored *stored = NULL;
+    assert_ok(rs_store_list_captures(talk->store, take_only, &only, NULL));
+    assert_int_equal(only.count, 1);
+    char *dir = rs_store_capture_dir(talk->store, only.id);
+    assert_ok(rs_store_open_capture(dir, &stored, NULL));
+    assert_int_equal(rs_stored_stream_count(stored), streams);
+    for (unsigned i = 0; i < streams; i++) {
+        const struct rs_stored_stream *stream = rs_stored_stream(stored, i);
+        assert_int_equal(stream->chunk_count, count);
+        assert_int_equal(stream->missing_count, 0);
+        assert_int_equal(stream->repeated_count, 0);
+    }
+    rs_stored_close(&stored);
+    rs_mem_free(dir);
+}
+
+static void wait_closed(struct talk *talk)
+{
+    const rs_ns deadline = rs_time_monotonic() + 20 * (rs_dur)RS_NS_PER_S;
+    struct only only = {{0}, 0, false};
+    while (!only.is_closed && rs_time_monotonic() < deadline) {
+        step(talk);
+        assert_ok(rs_store_list_captures(talk->store, take_only, &only, NULL));
+    }
+    assert_true(only.is_closed);
+}
+
+/* ---- the talks ------------------------------------------------------------------------------------------- */
+
+static void what_is_put_is_stored_acknowledged_and_closed(bool is_grpc)
+{
+    struct talk *talk = begin(is_grpc);
+    const uint32_t first = declare(talk, 0, 2);
+    const uint32_t second = declare(talk, 1, 2);
+    put(talk, first, 100, true);
+    put(talk, second, 100, true);
+    wait_empty(talk);
+    check_stored(talk, 2, 100);
+    wait_closed(talk);
+    finish(talk);
+}
+
+static void a_crash_of_the_aggregator_loses_and_doubles_nothing(bool is_grpc)
+{
+    struct talk *talk = begin(is_grpc);
+    const uint32_t entry = declare(talk, 0, 1);
+    for (int crash = 0; crash < 3; crash++) {
+        put(talk, entry, 200, false);
+        const uint64_t before = rs_spool_stats(talk->spool).waiting_chunks;
+        while (rs_spool_stats(talk->spool).waiting_chunks > before - 40)
+            step(talk);
+        stop_gate(talk, true);
+        for (int i = 0; i < 5; i++)
+            step(talk);
+        start_gate(talk);
+    }
+    put(talk, entry, 50, true);
+    wait_empty(talk);
+    check_stored(talk, 1, 650);
+    assert_true(rs_uplink_stats(talk->uplink).connects >= 4);
+    finish(talk);
+}
+
+/* A link of our own to the gate, to say what an uplink never would. */
+struct liar {
+    struct rs_link *link;
+    bool is_writable;
+    enum rs_status status;
+    bool is_closed, has_answer;
+};
+
+static bool liar_message(void *self, struct rs_link *link, struct rs_frame *frame)
+{
+    struct liar *liar = self;
+    (void)link;
+    liar->has_answer = true;
+    rs_frame_free(&frame);
+    return true;
+}
+
+static void liar_writable(void *self, struct rs_link *link)
+{
+    (void)link;
+    ((struct liar *)self)->is_writable = true;
+}
+
+static void liar_closed(void *self, struct rs_link *link, enum rs_status status, const char *reason)
+{
+    struct liar *liar = self;
+    (void)link;
+    (void)reason;
+    liar->status = status;
+    liar->is_closed = true;
+}
+
+static const struct rs_link_user liar_user = {
+    .on_message = liar_message, .on_writable = liar_writable, .on_closed = liar_closed};
+
+/* As the command line would: the rank is asked, through its collector, and the asker is told. */
+static void ask_for_capture(struct talk *talk)
+{
+    struct liar asker = {.is_closed = false};
+    char run[] = "r";
+    char ranks[] = "all";
+    Rankscope__Version version;
+    rs_wire_own_version(&version);
+    Rankscope__AskStart start = RANKSCOPE__ASK_START__INIT;
+    start.run = run;
+    start.ranks = ranks;
+    start.steps = 2;
+    Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
+    ask.version = &version;
+    ask.letter_case = RANKSCOPE__ASK__LETTER_START;
+    ask.start = &start;
+    struct rs_buf buf = {0};
+    rs_wire_pack(&ask.base, &buf);
+    if (talk->is_grpc)
+        assert_ok(rs_grpc_connect(talk->loop, &talk->address, RS_WIRE_METHOD_ASK, &liar_user,
+                                  &asker, &asker.link, NULL));
+    else
+        asker.link = link_mem_connect(talk->loop, &liar_user, &asker, RS_WIRE_METHOD_ASK,
+                                      rs_gate_accept, talk->gate);
+    assert_ok(rs_link_send(asker.link, rs_view_of(buf.data, buf.length), rs_view_of(NULL, 0)));
+    const rs_ns deadline = rs_time_monotonic() + 10 * (rs_dur)RS_NS_PER_S;
+    while ((!talk->prepares || !asker.has_answer) && rs_time_monotonic() < deadline)
+        step(talk);
+    assert_int_equal(talk->prepares, 1);
+    assert_true(asker.has_answer);
+    rs_link_abort(asker.link);
+    while (!asker.is_closed && rs_time_monotonic() < deadline)
+        step(talk);
+    assert_true(asker.is_closed);
+    rs_buf_fini(&buf);
+}
+
+static void a_heartbeat_brings_the_ranks_and_a_capture_reaches_them(bool is_grpc)
+{
+    struct talk *talk = begin(is_grpc);
+    const rs_ns deadline = rs_time_monotonic() + 20 * (rs_dur)RS_NS_PER_S;
+    while (!rs_uplink_stats(talk->uplink).round_trip_ns && rs_time_monotonic() < deadline)
+        step(talk);
+    const struct rs_uplink_stats stats = rs_uplink_stats(talk->uplink);
+    assert_true(stats.is_up);
+    assert_true(stats.round_trip_ns > 0);
+    /* one machine, one clock: the bound holds zero */
+    assert_true(stats.clock_offset_ns <= stats.round_trip_ns &&
+                stats.clock_offset_ns >= -stats.round_trip_ns);
+    ask_for_capture(talk);
+    finish(talk);
+}
+
+static void send_and_wait(struct talk *talk, struct liar *liar, const struct rs_buf *buf)
+{
+    const rs_ns deadline = rs_time_monotonic() + 10 * (rs_dur)RS_NS_PER_S;
+    liar->is_writable = false;
+    assert_ok(rs_link_send(liar->link, rs_view_of(buf->data, buf->length), rs_view_of(NULL, 0)));
+    while (!liar->is_writable && !liar->is_closed && rs_time_monotonic() < deadline)
+        step(talk);
+}
+
+static void a_lie_closes_the_liars_link_and_no_other(bool is_grpc)
+{
+    static const char *const lies[] = {"no letter at all", "", "\x7a\x02\x08\x01", "\x0a\x00",
+                                       "\x1a\x00"};
+    static const size_t lengths[] = {16, 0, 4, 2, 2};
+    struct talk *talk = begin(is_grpc);
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        struct liar liar = {.is_closed = false};
+        struct rs_buf buf = {0};
+        rs_buf_bytes(&buf, lies[i], lengths[i]);
+        rs_buf_u8(&buf, 0);
+        buf.length = lengths[i];
+        assert_ok(connect_link(talk, &liar_user, &liar, &liar.link, NULL));
+        send_and_wait(talk, &liar, &buf);
+        const rs_ns deadline = rs_time_monotonic() + 10 * (rs_dur)RS_NS_PER_S;
+        while (!liar.is_closed && rs_time_monotonic() < deadline)
+            step(talk);
+        assert_true(liar.is_closed);
+        rs_buf_fini(&buf);
+    }
+    const uint32_t entry = declare(talk, 0, 1);
+    put(talk, entry, 10, true);
+    wait_empty(talk);
+    check_stored(talk, 1, 10);
+    finish(talk);
+}
+
+static void another_major_version_is_turned_away(bool is_grpc)
+{
+    struct talk *talk = begin(is_grpc);
+    struct liar liar = {.is_closed = false};
+    Rankscope__Version version;
+    rs_wire_own_version(&version);
+    version.major++;
+    Rankscope__Hello hello = RANKSCOPE__HELLO__INIT;
+    hello.version = &version;
+    Rankscope__Up up = RANKSCOPE__UP__INIT;
+    up.letter_case = RANKSCOPE__UP__LETTER_HELLO;
+    up.hello = &hello;
+    struct rs_buf buf = {0};
+    rs_wire_pack(&up.base, &buf);
+    assert_ok(connect_link(talk, &liar_user, &liar, &liar.link, NULL));
+    send_and_wait(talk, &liar, &buf);
+    const rs_ns deadline = rs_time_monotonic() + 10 * (rs_dur)RS_NS_PER_S;
+    while (!liar.is_closed && rs_time_monotonic() < deadline)
+        step(talk);
+    assert_true(liar.is_closed);
+    assert_false(liar.has_answer);
+    if (is_grpc)
+        assert_int_equal(liar.status, RS_VERSION);
+    rs_buf_fini(&buf);
+    finish(talk);
+}
+
+/* ---- each talk, both ways ----------------------------------------------------------------------------------- */
+
+#define BOTH(name)                                                                                 \
+    static void name##_in_memory(void **state)                                                     \
+    {                                                                                              \
+        (void)state;                                                                               \
+        name(false);                                                                               \
+    }                                                                                              \
+    static void name##_over_grpc(void **state)                                                     \
+    {                                                                                              \
+        (void)state;                                                                               \
+        name(true);                                                                                \
+    }
+
+BOTH(what_is_put_is_stored_acknowledged_and_closed)
+BOTH(a_crash_of_the_aggregator_loses_and_doubles_nothing)
+BOTH(a_heartbeat_brings_the_ranks_and_a_capture_reaches_them)
+BOTH(a_lie_closes_the_liars_link_and_no_other)
+BOTH(another_major_version_is_turned_away)
+
+static void a_served_address_is_not_served_twice(void **state)
+{
+    (void)state;
+    struct talk *talk = begin(true);
+    struct rs_grpc_server *second = NULL;
+    struct rs_err err = {0};
+    assert_status(
+        rs_grpc_server_new(talk->loop, &talk->address, rs_gate_accept, talk->gate, &second, &err),
+        RS_EXISTS);
+    struct rs_address tcp;
+    struct rs_grpc_server *first = NULL;
+    assert_ok(rs_address_parse("127.0.0.1:0", &tcp, NULL));
+    assert_ok(rs_grpc_server_new(talk->loop, &tcp, rs_gate_accept, talk->gate, &first, NULL));
+    assert_null(strstr(tcp.text, ":0"));
+    assert_status(rs_grpc_server_new(talk->loop, &tcp, rs_gate_accept, talk->gate, &second, NULL),
+                  RS_EXISTS);
+    rs_grpc_server_stop(first);
+    while (!rs_grpc_server_is_stopped(first))
+        step(talk);
+    rs_grpc_server_free(&first);
+    finish(talk);
+}
+
+static void an_unknown_method_is_answered(void **state)
+{
+    (void)state;
+    struct talk *talk = begin(true);
+    struct liar liar = {.is_closed = false};
+    assert_ok(rs_grpc_connect(talk->loop, &talk->address, "/rankscope.Rankscope/Sing", &liar_user,
+                              &liar, &liar.link, NULL));
+    const rs_ns deadline = rs_time_monotonic() + 10 * (rs_dur)RS_NS_PER_S;
+    while (!liar.is_closed && rs_time_monotonic() < deadline)
+        step(talk);
+    assert_true(liar.is_closed);
+    assert_int_equal(liar.status, RS_VERSION); /* UNIMPLEMENTED */
+    finish(talk);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_put_is_stored_acknowledged_and_closed_in_memory),
+        cmocka_unit_test(what_is_put_is_stored_acknowledged_and_closed_over_grpc),
+        cmocka_unit_test(a_crash_of_the_aggregator_loses_and_doubles_nothing_in_memory),
+        cmocka_unit_test(a_crash_of_the_aggregator_loses_and_doubles_nothing_over_grpc),
+        cmocka_unit_test(a_heartbeat_brings_the_ranks_and_a_capture_reaches_them_in_memory),
+        cmocka_unit_test(a_heartbeat_brings_the_ranks_and_a_capture_reaches_them_over_grpc),
+        cmocka_unit_test(a_lie_closes_the_liars_link_and_no_other_in_memory),
+        cmocka_unit_test(a_lie_closes_the_liars_link_and_no_other_over_grpc),
+        cmocka_unit_test(another_major_version_is_turned_away_in_memory),
+        cmocka_unit_test(another_major_version_is_turned_away_over_grpc),
+        cmocka_unit_test(a_served_address_is_not_served_twice),
+        cmocka_unit_test(an_unknown_method_is_answered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
