@@ -123,7 +123,7 @@ enum rs_status group_map_write(struct run *run, struct group_map *map, struct rs
         frame_order(&map->rows, (char[]){KIND + 1, HASH + 1, RANK + 1, 0}, &order);
     if (status != RS_OK)
         return rs_err_set(err, status, "no memory to sort groups");
-    order.keys = (char[]){KIND + 1, HASH + 1, 0};
+    frame_order_by(&order, (char[]){KIND + 1, HASH + 1, 0});
     status = table_begin(run, &table, err);
     for (size_t at = 0, end = 0; at < order.count && status == RS_OK; at = end) {
         const union frame_cell *row = frame_row(&map->rows, order.rows[at]);
@@ -150,7 +150,7 @@ enum rs_status group_map_doubled(struct group_map *map, struct frame *hashes)
         frame_order(&map->rows, (char[]){HASH + 1, KIND + 1, RANK + 1, 0}, &order);
     if (status != RS_OK)
         return status;
-    order.keys = (char[]){HASH + 1, KIND + 1, 0};
+    frame_order_by(&order, (char[]){HASH + 1, KIND + 1, 0});
     size_t last = SIZE_MAX; /* where the kind before began */
     for (size_t at = 0, end = 0; at < order.count && status == RS_OK; at = end) {
         const rs_str hash = frame_row(&map->rows, order.rows[at])[HASH].t;

@@ -347,7 +347,7 @@ static enum rs_status write_totals(struct run *run, const struct frame *links, s
         links, (char[]){L_GROUP + 1, L_STEP + 1, L_SRC + 1, L_DST + 1, L_FIRST + 1, 0}, &order);
     if (status != RS_OK)
         return rs_err_set(err, status, "no memory to sort links");
-    order.keys = (char[]){L_GROUP + 1, L_STEP + 1, L_SRC + 1, L_DST + 1, 0};
+    frame_order_by(&order, (char[]){L_GROUP + 1, L_STEP + 1, L_SRC + 1, L_DST + 1, 0});
     for (size_t at = 0, end = 0; at < order.count && status == RS_OK; at = end) {
         end = frame_group_end(links, &order, at);
         status = write_total(run, links, &order, at, end, err);

@@ -192,7 +192,7 @@ static enum rs_status write_top(struct run *run, struct rs_err *err)
         rs_mem_free(gaps);
         return rs_err_set(err, status, "no memory to sort groups");
     }
-    order.keys = (char[]){GROUP + 1, 0};
+    frame_order_by(&order, (char[]){GROUP + 1, 0});
     for (size_t at = 0, end = 0; at < order.count; at = end) {
         end = frame_group_end(&state->rows, &order, at);
         const union frame_cell *least = frame_row(&state->rows, order.rows[at]);

@@ -239,8 +239,16 @@ enum rs_status frame_order(const struct frame *frame, const char *keys, struct f
     by.ranks = ranks;
     qsort_r(rows, frame->count, sizeof *rows, compare_rows, &by);
     rs_mem_free(ranks);
-    *order_p = (struct frame_order){rows, frame->count, keys};
+    *order_p = (struct frame_order){.rows = rows, .count = frame->count};
+    frame_order_by(order_p, keys);
     return RS_OK;
+}
+
+void frame_order_by(struct frame_order *order, const char *keys)
+{
+    const size_t length = strlen(keys);
+    RS_CHECK(length < sizeof order->keys);
+    memcpy(order->keys, keys, length + 1);
 }
 
 void frame_order_fini(struct frame_order *order)

@@ -75,7 +75,7 @@ static enum rs_status write_kind(struct run *run, const struct table *table, enu
     enum rs_status status = frame_order(&state->rows, (char[]){RANK + 1, FREQ + 1, 0}, &order);
     if (status != RS_OK)
         return rs_err_set(err, status, "no memory to sort frequencies");
-    order.keys = (char[]){RANK + 1, 0};
+    frame_order_by(&order, (char[]){RANK + 1, 0});
     for (size_t at = 0, end = 0; at < order.count && status == RS_OK; at = end) {
         end = frame_group_end(&state->rows, &order, at);
         if (judge(&state->rows, &order, at, end, usual) != wanted)

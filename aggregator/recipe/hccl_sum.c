@@ -237,7 +237,7 @@ static enum rs_status write_groups(struct run *run, const struct table *table, s
         (void)rs_err_set(err, status, "no memory for the groups");
     else
         status = table_begin(run, table, err);
-    order.keys = (char[]){NAME + 1, GROUP + 1, 0};
+    frame_order_by(&order, (char[]){NAME + 1, GROUP + 1, 0});
     for (size_t at = 0, end = 0; status == RS_OK && at < order.count; at = end) {
         const union frame_cell *row = frame_row(&firsts, order.rows[at]);
         end = frame_group_end(&firsts, &order, at);

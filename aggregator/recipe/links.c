@@ -50,7 +50,7 @@ enum rs_status rank_map_seal(struct run *run, struct rank_map *map)
         frame_order(&map->self, (char[]){HASH + 1, LOCAL + 1, 0}, &map->order);
     if (status != RS_OK)
         return status;
-    map->order.keys = "\1\2";
+    frame_order_by(&map->order, "\1\2");
     for (size_t at = 0, end = 0; at < map->order.count; at = end) {
         const union frame_cell *first = frame_row(&map->self, map->order.rows[at]);
         end = frame_group_end(&map->self, &map->order, at);

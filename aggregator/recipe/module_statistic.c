@@ -423,7 +423,7 @@ static enum rs_status number_calls(struct frame *calls)
         frame_fini(&sequences);
         return status;
     }
-    order.keys = (char[]){C_START + 1, C_PARENT + 1, C_MODULE + 1, C_END + 1, 0};
+    frame_order_by(&order, (char[]){C_START + 1, C_PARENT + 1, C_MODULE + 1, C_END + 1, 0});
     for (size_t at = 0, end = 0; at < order.count && status == RS_OK; at = end) {
         rs_str id = RS_STR_NONE;
         end = frame_group_end(calls, &order, at);
@@ -536,7 +536,7 @@ static enum rs_status separate(struct frame *groups)
         rs_mem_free(numbers);
         return status;
     }
-    order.keys = (char[]){G_PARENT + 1, G_MODULE + 1, 0};
+    frame_order_by(&order, (char[]){G_PARENT + 1, G_MODULE + 1, 0});
     for (size_t at = 0, module_end = 0; at < order.count && status == RS_OK;) {
         size_t end = at + 1;
         if (at >= module_end)

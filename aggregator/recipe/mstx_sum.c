@@ -7,9 +7,10 @@
  * deep; ranges with equal times get the innermost name). The step is the first whose window holds
  * the start, else 0; a name that comes more than once in a step gets _0, _1, ... Then each mark with its share
  * of its rank's sum, and statistics per (step, name) with the ranks of the extremes and the
- * dispersion (max - Q3) / sum in percent. A rank without PYTORCH_API has framework times 0. Text form in ms.
- * Nothing to correct, except that a rank where some marker has no framework call no longer
- * empties the result of all ranks.
+ * dispersion (max - Q3) / sum in percent. Text form in ms. Pairs of markers have framework and device
+ * times 0, always: it asks whether the tables are there through the wrong handle.
+ *
+ * Corrected: pairs of markers have their framework and device times.
  */
 #include "aggregator/recipe/recipe_priv.h"
 #include "common/base/mem.h"
@@ -219,8 +220,8 @@ static enum rs_status number_names(struct frame *part)
     return status;
 }
 
-static enum rs_status read_events(const struct inputs *in, struct frame *marks,
-                                  struct frame *ranges, struct rs_err *err)
+static enum rs_status read_events(const struct run *run, const struct inputs *in,
+                                  struct frame *marks, struct frame *ranges, struct rs_err *err)
 {
     const int64_t params[] = {in->from, in->to};
     const bool task = rs_vendor_db_has_column(in->profiler, "TASK", "connectionId");
@@ -230,16 +231,18 @@ static enum rs_status read_events(const struct inputs *in, struct frame *marks,
                                    NULL) == RS_OK;
     char sql[1024];
     struct frame_query query = {.sql = sql, .params = params, .param_count = 2};
+    const bool mark_task = task && !run->options->compat;
+    const bool mark_torch = torch && !run->options->compat;
     (void)snprintf(
         sql, sizeof sql,
         "SELECT m.value, e.startNs, %s, %s, e.globalTid FROM MSTX_EVENTS e %s %s "
         "LEFT JOIN STRING_IDS m ON m.id = e.message "
         "WHERE e.eventType = 3 AND e.startNs >= ?1 AND e.startNs <= ?2 ORDER BY e.startNs",
-        task ? "t.startNs" : "0", torch ? "CAST(p.startNs AS INTEGER)" : "0",
-        task ? "LEFT JOIN TASK t ON t.connectionId = e.connectionId" : "",
-        torch ? "LEFT JOIN CONNECTION_IDS k ON k.connectionId = e.connectionId "
-                "LEFT JOIN PYTORCH_API p ON p.connectionId = k.id"
-              : "");
+        mark_task ? "t.startNs" : "0", mark_torch ? "CAST(p.startNs AS INTEGER)" : "0",
+        mark_task ? "LEFT JOIN TASK t ON t.connectionId = e.connectionId" : "",
+        mark_torch ? "LEFT JOIN CONNECTION_IDS k ON k.connectionId = e.connectionId "
+                     "LEFT JOIN PYTORCH_API p ON p.connectionId = k.id"
+                   : "");
     enum rs_status status = frame_load(marks, in->profiler, &query, err);
     if (status != RS_OK)
         return status;
@@ -261,7 +264,7 @@ static enum rs_status fill_part(struct run *run, const struct inputs *in, struct
     if (status == RS_OK)
         status = frame_init(&ranges, RANGE_KINDS);
     if (status == RS_OK)
-        status = read_events(in, &marks, &ranges, err);
+        status = read_events(run, in, &marks, &ranges, err);
     if (status == RS_OK)
         status = pair_marks(run, &marks, part, in->of->rank);
     if (status == RS_OK)

@@ -66,10 +66,12 @@ RS_MUST_CHECK enum rs_status frame_load(struct frame *frame, struct rs_vendor_db
 struct frame_order {
     uint32_t *rows;
     size_t count;
-    const char *keys; /* "\1\3": column numbers, each + 1 */
+    char keys[FRAME_COLUMNS_MAX + 1]; /* "\1\3": column numbers, each + 1 */
 };
 RS_MUST_CHECK enum rs_status frame_order(const struct frame *frame, const char *keys,
                                          struct frame_order *order_p);
+/* Groups of frame_group_end() are of these keys, the first ones of the order, from now on. */
+void frame_order_by(struct frame_order *order, const char *keys);
 void frame_order_fini(struct frame_order *order);
 /* End of the group of equal keys that starts at order position `from`. */
 size_t frame_group_end(const struct frame *frame, const struct frame_order *order, size_t from);

@@ -336,8 +336,17 @@ static enum rs_status write_ops(struct run *run, const struct classes *classes, 
 
 static enum rs_status write_sums(struct run *run, struct classes *classes, struct rs_err *err)
 {
+    /* whole ns, so some statistics are integers */
     static const struct column columns[] = {{"opTypeRelatedRanksDataSize", 't', NULL},
-                                            STATS_COLUMNS,
+                                            {"Count", 'i', NULL},
+                                            {"MeanNs", 'r', NULL},
+                                            {"StdNs", 'r', NULL},
+                                            {"MinNs", 'i', NULL},
+                                            {"Q1Ns", 'r', NULL},
+                                            {"MedianNs", 'r', NULL},
+                                            {"Q3Ns", 'r', NULL},
+                                            {"MaxNs", 'i', NULL},
+                                            {"SumNs", 'i', NULL},
                                             {"offsetRatio", 'r', NULL},
                                             {"maxRank", 'i', NULL},
                                             {"minRank", 'i', NULL}};
@@ -495,7 +504,7 @@ static enum rs_status write_judged(struct run *run, const struct frame *judged, 
         frame_order(judged, (char[]){K_TRANSPORT + 1, K_BANDWIDTH + 1, 0}, &order);
     if (status != RS_OK)
         return rs_err_set(err, status, "no memory to sort links");
-    order.keys = (char[]){K_TRANSPORT + 1, 0};
+    frame_order_by(&order, (char[]){K_TRANSPORT + 1, 0});
     status = table_begin(run, &table, err);
     for (size_t at = 0, end = 0; at < order.count && status == RS_OK; at = end) {
         end = frame_group_end(judged, &order, at);
