@@ -11,10 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct ranks {
     bool as_json, is_quiet;
+    bool is_waiting;  /* count, print nothing yet */
+    int64_t min_step; /* ranks below this step do not count as ready */
     size_t count;
+    size_t ready_count;
 };
 
 static int by_rank(const void *left, const void *right)
@@ -127,6 +131,11 @@ static bool on_reply(void *self, const Rankscope__Reply *reply)
         return false;
     const Rankscope__RankTable *table = reply->ranks;
     ranks->count = table->n_ranks;
+    ranks->ready_count = 0;
+    for (size_t i = 0; i < table->n_ranks; i++)
+        ranks->ready_count += table->ranks[i]->step >= ranks->min_step;
+    if (ranks->is_waiting)
+        return false;
     if (table->n_ranks)
         qsort(table->ranks, table->n_ranks, sizeof(Rankscope__RankState *), by_rank);
     if (ranks->as_json)
@@ -136,10 +145,55 @@ static bool on_reply(void *self, const Rankscope__Reply *reply)
     return false;
 }
 
+static enum rs_status ask_once(const struct rs_address *address, const char *run,
+                               struct ranks *ranks, struct rs_err *err)
+{
+    union {
+        const char *in;
+        char *out;
+    } lent = {.in = run ? run : ""};
+    Rankscope__AskRanks ask_ranks = RANKSCOPE__ASK_RANKS__INIT;
+    ask_ranks.run = lent.out;
+    Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
+    ask.letter_case = RANKSCOPE__ASK__LETTER_RANKS;
+    ask.ranks = &ask_ranks;
+    return rs_client_ask(address, &ask, on_reply, ranks, err);
+}
+
+/* Until so many ranks are at min_step or beyond. An aggregator that is not there yet is waited for too. */
+static enum rs_status wait_for(const struct rs_address *address, const char *run, int64_t wanted,
+                               rs_dur timeout, struct ranks *ranks, struct rs_err *err)
+{
+    const rs_ns deadline = rs_time_monotonic() + timeout;
+    ranks->is_waiting = true;
+    enum rs_status status;
+    for (;;) {
+        status = ask_once(address, run, ranks, err);
+        if (status < 0 && status != RS_UNREACHABLE)
+            break;
+        if (status >= 0 && (int64_t)ranks->ready_count >= wanted)
+            break;
+        if (rs_time_monotonic() >= deadline) {
+            if (status >= 0)
+                status = rs_err_set(err, RS_TIMEOUT,
+                                    "%zu of %" PRId64 " ranks were at step %" PRId64
+                                    " or beyond when the time was over",
+                                    ranks->ready_count, wanted, ranks->min_step);
+            break;
+        }
+        const struct timespec pause = {.tv_nsec = 200 * (long)RS_NS_PER_MS};
+        (void)nanosleep(&pause, NULL);
+    }
+    ranks->is_waiting = false;
+    return status;
+}
+
 int rs_cmd_ranks(int argc, char **argv)
 {
     const char *connect = NULL;
     const char *run = NULL;
+    int64_t wanted = 0;
+    rs_dur timeout = 60 * (rs_dur)RS_NS_PER_S;
     struct ranks ranks = {0};
     const struct rs_arg items[] = {
         {.name = "connect",
@@ -163,6 +217,25 @@ int rs_cmd_ranks(int argc, char **argv)
          .kind = RS_ARG_FLAG,
          .target = &ranks.is_quiet,
          .help = "print nothing: exit 0 when there is a rank, 1 when there is none"},
+        {.name = "wait",
+         .kind = RS_ARG_INT,
+         .target = &wanted,
+         .value = "N",
+         .min = 1,
+         .max = INT32_MAX,
+         .help = "first wait until N ranks step"},
+        {.name = "min-step",
+         .kind = RS_ARG_INT,
+         .target = &ranks.min_step,
+         .value = "K",
+         .min = 0,
+         .max = INT64_MAX,
+         .help = "with --wait, a rank counts from this step on (default 0)"},
+        {.name = "timeout",
+         .kind = RS_ARG_DURATION,
+         .target = &timeout,
+         .value = "D",
+         .help = "with --wait, give up after this time (default 60s): exit 1"},
     };
     const struct rs_args args = {
         .verb = "ranks",
@@ -174,6 +247,7 @@ int rs_cmd_ranks(int argc, char **argv)
         .count = sizeof items / sizeof items[0],
         .epilogue = "  rankscope ranks\n"
                     "  rankscope ranks --run r1 --json\n"
+                    "  rankscope ranks --wait 8 --min-step 10   # a job that starts up\n"
                     "\n"
                     "Exit: 0 there are ranks, 1 there are none, 4 no aggregator answers.\n"};
     struct rs_err err = {0};
@@ -186,17 +260,13 @@ int rs_cmd_ranks(int argc, char **argv)
     struct rs_address address;
     if (status == RS_OK)
         status = rs_client_address(connect, &address, &err);
-    if (status == RS_OK) {
-        union {
-            const char *in;
-            char *out;
-        } lent = {.in = run ? run : ""};
-        Rankscope__AskRanks ask_ranks = RANKSCOPE__ASK_RANKS__INIT;
-        ask_ranks.run = lent.out;
-        Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
-        ask.letter_case = RANKSCOPE__ASK__LETTER_RANKS;
-        ask.ranks = &ask_ranks;
-        status = rs_client_ask(&address, &ask, on_reply, &ranks, &err);
+    if (status == RS_OK && wanted)
+        status = wait_for(&address, run, wanted, timeout, &ranks, &err);
+    if (status >= 0)
+        status = ask_once(&address, run, &ranks, &err);
+    if (status == RS_TIMEOUT) {
+        (void)rs_cli_fail("ranks", &err);
+        return RS_EXIT_PARTIAL;
     }
     if (status < 0)
         return rs_cli_fail("ranks", &err);

@@ -28,8 +28,9 @@ if [ -z "$build" ]; then
     cmake --preset release -DRS_TESTS=OFF >/dev/null
     cmake --build --preset release -j "$(nproc)" >/dev/null
 fi
-rankscope=$PWD/$build/rankscope
-minitrain=$PWD/$build/minitrain
+case $build in /*) ;; *) build=$PWD/$build ;; esac
+rankscope=$build/rankscope
+minitrain=$build/minitrain
 
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/rankscope-demo.XXXXXX")
 export RANKSCOPE_RUNTIME_DIR=$scratch/run
@@ -73,24 +74,10 @@ collector=$!
 job=$!
 pids=("$job" "$collector" "$aggregator")
 
+# Ranks count when they step: a capture of a job that still starts would record its warm-up.
 echo "waiting for $world ranks ..." >&2
-for ((i = 0; ; i++)); do
-    for pid in "${pids[@]}"; do
-        kill -0 "$pid" 2>/dev/null || fail "a process ended before the capture began"
-    done
-    # Ranks count when they step: a capture of a job that still starts would record its warm-up.
-    ready=$("$rankscope" ranks --json 2>/dev/null | python3 -c '
-import json, sys
-try:
-    rows = json.load(sys.stdin)["ranks"]
-except (ValueError, KeyError):
-    rows = []
-print(sum(1 for row in rows if (row.get("step") or 0) >= 5))' 2>/dev/null || echo 0)
-    [ "$ready" -lt "$world" ] || break
-    [ "$i" -lt 300 ] || fail "only $ready of $world ranks were training after 60 s"
-    sleep 0.2
-done
-"$rankscope" ranks
+"$rankscope" ranks --run demo --wait "$world" --min-step 5 --timeout 60s ||
+    fail "the ranks did not come"
 
 mkdir -p "$out"
 status=0

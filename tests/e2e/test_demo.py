@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The demo with trouble planted at a place drawn at random: the report names it, and nobody when there is none.
+
+RANKSCOPE_DEMO_RUNS=N   runs of each kind (default 1; the acceptance asks for 5)
+RANKSCOPE_DEMO_SEED=S   repeats a draw; it is printed
+"""
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("RANKSCOPE_BUILD", ROOT / "build/release"))
+RUNS = int(os.environ.get("RANKSCOPE_DEMO_RUNS", "1"))
+SEED = int(os.environ.get("RANKSCOPE_DEMO_SEED", random.SystemRandom().randrange(1 << 30)))
+
+
+def demo(flags):
+    with tempfile.TemporaryDirectory() as out:
+        env = dict(os.environ, RANKSCOPE_DEMO_BUILD=str(BUILD), RANKSCOPE_DEMO_OUT=out)
+        done = subprocess.run([ROOT / "deploy/demo.sh", *flags], env=env, cwd=ROOT, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=170)
+        if done.returncode != 0:
+            print(done.stdout)
+            sys.exit(f"demo.sh {' '.join(flags)} ended with {done.returncode}")
+        return json.loads((pathlib.Path(out) / "report.json").read_text()), done.stdout
+
+
+def links():
+    listed = subprocess.run([BUILD / "minitrain", "--dp", "4", "--pp", "2", "--links"], check=True,
+                            stdout=subprocess.PIPE, text=True).stdout
+    return [word for word in listed.split() if word.count("-") == 1 and word.replace("-", "").isdigit()]
+
+
+def main():
+    print(f"seed {SEED}")
+    draw = random.Random(SEED)
+    failed = 0
+    for _ in range(RUNS):
+        rank = draw.randrange(8)
+        link = draw.choice(links())
+        src, dst = map(int, link.split("-"))
+        cases = [
+            ("slow rank %d" % rank, ["--slow-rank", f"{rank}:2.0"], {"rank": rank}, {"slow_rank"}),
+            ("slow link %s" % link, ["--slow-link", f"{link}:200"], {"link": {"src": src, "dst": dst}}, {"slow_link"}),
+            ("data stall of rank %d" % rank, ["--data-stall", f"{rank}:60"], {"rank": rank}, {"data_stall"}),
+            ("nothing", [], None, set()),
+        ]
+        for name, flags, where, kinds in cases:
+            report, text = demo(flags)
+            named = [(f["kind"], f["where"]) for f in report["findings"]]
+            good = not named if where is None else bool(named) and named[0][1] == where and named[0][0] in kinds
+            print(f"{'ok  ' if good else 'FAIL'} planted: {name}; named: {named}", flush=True)
+            if not good:
+                print(text)
+                failed += 1
+    total = RUNS * 4
+    print(f"{total - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+sys.exit(main())
