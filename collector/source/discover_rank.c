@@ -93,14 +93,14 @@ int32_t rs_rank_of_name(const char *relative, const char *const *patterns, size_
 
 /* --- the map -------------------------------------------------------------------------------------------- */
 
-static enum rs_status check_map(const json_t *map, const char *path, struct rs_err *err)
+static enum rs_status check_map(json_t *map, const char *path, struct rs_err *err)
 {
     if (!json_is_object(map))
         return rs_err_set(err, RS_INVALID, "--rank-map %s: expected {\"FILE\": RANK or null, ...}",
                           path);
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)map, key, value)
+    json_object_foreach(map, key, value)
     {
         const bool is_rank = json_is_integer(value) && json_integer_value(value) >= 0 &&
                              json_integer_value(value) <= INT32_MAX;
@@ -133,7 +133,7 @@ static enum rs_status apply_line(struct rs_input *input, const json_t *line)
     return RS_OK;
 }
 
-static enum rs_status apply_map(struct rs_inputs *inputs, const json_t *map, const char *path,
+static enum rs_status apply_map(struct rs_inputs *inputs, json_t *map, const char *path,
                                 struct rs_err *err)
 {
     enum rs_status status = check_map(map, path, err);
@@ -401,7 +401,8 @@ enum rs_status rs_inputs_resolve(struct rs_inputs *inputs, struct rs_err *err)
         if (is_read(&inputs->items[i]))
             sorted[count++] = &inputs->items[i];
     }
-    qsort(sorted, count, sizeof(struct rs_input *), by_rank_and_time);
+    qsort(sorted, count, sizeof *sorted,
+          by_rank_and_time); /* NOLINT(bugprone-sizeof-expression): pointers are sorted */
     status = number_cycles(inputs, sorted, count);
     if (status == RS_OK)
         status = tell_worlds(inputs, sorted, count);

@@ -54,7 +54,7 @@ static enum rs_status open_gzip(struct input *input)
 static enum rs_status look_at_head(struct input *input, struct rs_err *err)
 {
     while (input->head_count < sizeof input->head) {
-        size_t got;
+        size_t got = 0;
         const enum rs_status status = read_some(input, input->head + input->head_count,
                                                 sizeof input->head - input->head_count, &got, err);
         if (status != RS_OK)
@@ -106,7 +106,7 @@ static enum rs_status read_plain(struct input *input, char *buffer, size_t capac
     memmove(input->head, input->head + count, input->head_count - count);
     input->head_count -= count;
     while (count < capacity) {
-        size_t got;
+        size_t got = 0;
         const enum rs_status status = read_some(input, buffer + count, capacity - count, &got, err);
         if (status != RS_OK)
             return status;
@@ -130,7 +130,7 @@ static void stop_early(struct input *input, const char *what)
 static enum rs_status refill(struct input *input, struct rs_err *err)
 {
     struct input_gzip *gzip = input->gzip;
-    size_t got;
+    size_t got = 0;
     const enum rs_status status = read_some(input, gzip->block, sizeof gzip->block, &got, err);
     if (status != RS_OK)
         return status;

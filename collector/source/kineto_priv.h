@@ -197,7 +197,7 @@ const char *text_value_end(const char *text, const char *end);
 /* Is it a string, object, array, number or literal that JSON knows (told by its ends and letters)? */
 bool text_is_value(struct kineto_span span);
 /* Appends the decoded text of a JSON string; what is no escape stays as it is. */
-void text_decode(struct kineto_span text, struct rs_buf *buf);
+void text_decode(struct kineto_span span, struct rs_buf *buf);
 bool span_is(struct kineto_span span, const char *text);
 
 /* memcmp() == 0 for the short texts that most names are, without a call. */

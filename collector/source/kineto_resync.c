@@ -80,7 +80,7 @@ enum kineto_parse kineto_resync(const struct kineto *kineto, const char *text,
             *next_p = row;
             return PARSE_OK;
         }
-        if (end - row < 2 * KEY_WINDOW_BYTES && !kineto->input.is_at_end) {
+        if (end - row < (ptrdiff_t)2 * KEY_WINDOW_BYTES && !kineto->input.is_at_end) {
             *next_p = brace;
             return PARSE_MORE;
         }

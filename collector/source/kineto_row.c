@@ -130,6 +130,8 @@ static const char *take_other(struct kineto *kineto, const char *key, struct kin
     if (!value)
         return NULL;
     const struct kineto_span name = {.text = key, .length = (size_t)(quote - key)};
+    if ((span_is(name, "args") && *value == '{') || (span_is(name, "name") && *value == '"'))
+        return NULL; /* take_usual() saw that it is cut or broken */
     const char *end = take_spaced(name, value, row);
     if (end)
         return end;
@@ -147,63 +149,56 @@ static const char *take_other(struct kineto *kineto, const char *key, struct kin
     return end;
 }
 
-/* The member whose key starts at `key`; behind its value, or NULL. */
-static inline const char *take_member(struct kineto *kineto, const char *key,
-                                      struct kineto_row *row)
+/* Behind the colon of the key whose closing quote is `length` bytes behind its start; NULL: another key. */
+static inline const char *value_of(const char *key, size_t length)
+{
+    return key[length] == '"' ? behind_colon(key + length + 1) : NULL;
+}
+
+/* The usual members in their usual shape; NULL: anything else, or cut. */
+static inline const char *take_usual(struct kineto *kineto, const char *key, struct kineto_row *row)
 {
     const char *value;
     switch (key4(key)) {
     case KEY4('p', 'h', '"', ':'):
         value = behind_colon(key + 3);
         if (!value || value[0] != '"' || !value[1] || value[2] != '"')
-            break;
+            return NULL;
         row->phase = value[1];
         return value + 3;
     case KEY4('c', 'a', 't', '"'):
         value = behind_colon(key + 4);
-        value = value ? take_category(kineto, value, row) : NULL;
-        if (!value)
-            break;
-        return value;
+        return value ? take_category(kineto, value, row) : NULL;
     case KEY4('n', 'a', 'm', 'e'):
-        value = key[4] == '"' ? behind_colon(key + 5) : NULL;
-        if (!value || *value != '"')
-            break;
-        return take_name(kineto, value, row);
+        value = value_of(key, 4);
+        return value ? take_name(kineto, value, row) : NULL;
     case KEY4('p', 'i', 'd', '"'):
         value = behind_colon(key + 4);
-        value = value ? take_id(kineto, value, &row->pid) : NULL;
-        if (!value)
-            break;
-        return value;
+        return value ? take_id(kineto, value, &row->pid) : NULL;
     case KEY4('t', 'i', 'd', '"'):
         value = behind_colon(key + 4);
-        value = value ? take_id(kineto, value, &row->tid) : NULL;
-        if (!value)
-            break;
-        return value;
+        return value ? take_id(kineto, value, &row->tid) : NULL;
     case KEY4('t', 's', '"', ':'):
         value = behind_colon(key + 3);
-        value = value ? take_time(value, &row->time, &row->time_text, &row->has_time) : NULL;
-        if (!value)
-            break;
-        return value;
+        return value ? take_time(value, &row->time, &row->time_text, &row->has_time) : NULL;
     case KEY4('d', 'u', 'r', '"'):
         value = behind_colon(key + 4);
-        value = value ? take_time(value, &row->duration, &row->duration_text, &row->has_duration)
-                      : NULL;
-        if (!value)
-            break;
-        return value;
+        return value ? take_time(value, &row->duration, &row->duration_text, &row->has_duration)
+                     : NULL;
     case KEY4('a', 'r', 'g', 's'):
-        value = key[4] == '"' ? behind_colon(key + 5) : NULL;
-        if (!value || *value != '{')
-            break;
-        return take_args(kineto, value, row);
+        value = value_of(key, 4);
+        return value ? take_args(kineto, value, row) : NULL;
     default:
-        break;
+        return NULL;
     }
-    return take_other(kineto, key, row);
+}
+
+/* The member whose key starts at `key`; behind its value, or NULL. */
+static inline const char *take_member(struct kineto *kineto, const char *key,
+                                      struct kineto_row *row)
+{
+    const char *end = take_usual(kineto, key, row);
+    return end ? end : take_other(kineto, key, row);
 }
 
 static inline bool is_unwanted(const struct kineto *kineto, const struct kineto_row *row)

@@ -4,6 +4,18 @@
  */
 #include "collector/source/scan.h"
 
+/* Behind the closing quote of the string whose text starts at `text`, or behind `end`; NULL: a line break is in it. */
+static const char *pass_string(const char *text, const char *end)
+{
+    while (text < end && *text != '"') {
+        const bool is_escape = *text == '\\';
+        if (*text == '\n' || (is_escape && text + 1 < end && text[1] == '\n'))
+            return NULL;
+        text += is_escape ? 2 : 1;
+    }
+    return text + 1;
+}
+
 enum scan_outcome scan_close_scalar(const char *text, const char *end, unsigned depth,
                                     struct scan_close *close_p)
 {
@@ -19,12 +31,9 @@ enum scan_outcome scan_close_scalar(const char *text, const char *end, unsigned 
             }
         } else if (byte == '"') {
             has_finished = has_finished || memcmp(text, "finished", 8) == 0;
-            while (text < end && *text != '"') {
-                if (*text == '\n' || (*text == '\\' && text[1] == '\n' && text + 1 < end))
-                    return SCAN_BAD;
-                text += *text == '\\' ? 2 : 1;
-            }
-            text++;
+            text = pass_string(text, end);
+            if (!text)
+                return SCAN_BAD;
         } else if (byte == '\\' && (*text == '"' || *text == '\\')) {
             text++; /* no JSON; the vectors see it so */
         }

@@ -242,6 +242,23 @@ static void unescaped_quotes_in_names_are_kept_and_cost_no_neighbour(void **stat
     }
 }
 
+static void a_line_break_inside_an_argument_costs_no_column(void **state)
+{
+    (void)state;
+    struct kept kept;
+    kept_read_text(
+        &kept,
+        "{\"traceEvents\": [\n  {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"pid\": 0, "
+        "\"tid\": 7, \"ts\": 1, \"dur\": 2, \"args\": {\"note\": \"two\nlines\", \"correlation\": "
+        "5}}\n  ]}",
+        RS_SOURCE_LOSSLESS);
+    assert_status(kept.status, RS_OK);
+    assert_int_equal(kept.count, 1);
+    assert_int_equal(kept.rows[0].correlation, 5);
+    assert_non_null(strstr(rs_buf_text(&kept.text), "\"note\": \"two lines\""));
+    kept_fini(&kept);
+}
+
 static void an_unwanted_row_with_an_odd_quote_costs_no_neighbour(void **state)
 {
     (void)state;
@@ -575,6 +592,7 @@ int main(void)
         cmocka_unit_test(old_names_and_text_ids_mean_the_same),
         cmocka_unit_test(keys_come_in_any_order_and_any_blanks),
         cmocka_unit_test(unescaped_quotes_in_names_are_kept_and_cost_no_neighbour),
+        cmocka_unit_test(a_line_break_inside_an_argument_costs_no_column),
         cmocka_unit_test(an_unwanted_row_with_an_odd_quote_costs_no_neighbour),
         cmocka_unit_test(a_row_that_cannot_be_read_is_counted_and_stepped_over),
         cmocka_unit_test(missing_argument_values_are_passed_over),
