@@ -181,7 +181,7 @@ static enum rs_status pick_listed(struct run *run, enum rs_vendor_framework fram
 
 static enum rs_status pick_ranks(struct run *run, struct rs_err *err)
 {
-    enum rs_vendor_framework framework;
+    enum rs_vendor_framework framework = RS_VENDOR_PYTORCH;
     const char *listed = run->options->rank_list;
     enum rs_status status = pick_framework(run, &framework, err);
     if (status != RS_OK)

@@ -108,18 +108,23 @@ void stats_of_group(const double *values, size_t count, double *sorted, struct s
                               .sum = sum.sum};
 }
 
-/* Squares of the distances to the mean, into `sorted` as scratch. */
-static double spread_of(const double *values, size_t count, double mean, double *scratch)
+/* Squares of the distances to the mean, one after another: the deviation of a column is not summed
+ * pairwise there, its mean is. */
+static double spread_of(const double *values, size_t count)
 {
+    double sum = 0, spread = 0;
     for (size_t i = 0; i < count; i++)
-        scratch[i] = (mean - values[i]) * (mean - values[i]);
-    return stats_pairwise_sum(scratch, count);
+        sum += values[i];
+    const double mean = sum / (double)count;
+    for (size_t i = 0; i < count; i++)
+        spread += (values[i] - mean) * (values[i] - mean);
+    return spread;
 }
 
 void stats_of_column(const double *values, size_t count, double *sorted, struct stats *stats_p)
 {
     const double sum = stats_pairwise_sum(values, count), mean = sum / (double)count;
-    const double spread = spread_of(values, count, mean, sorted);
+    const double spread = spread_of(values, count);
     memcpy(sorted, values, count * sizeof *values);
     stats_sort(sorted, count);
     *stats_p = (struct stats){.count = count,
