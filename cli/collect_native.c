@@ -471,19 +471,21 @@ static void finish_job(struct rs_collect_native *native, struct job *job, bool i
         remove_job(native, job);
         return;
     }
+    /* Told before the last chunk is put: the aggregator must have the reason when it closes the capture. */
+    const char *text = "";
+    if (job->was_stopped)
+        text = "stopped by request";
+    else if (rank && rank->life != RS_NATIVE_ALIVE && was_short)
+        text = "its process ended in the middle";
+    else if (was_short)
+        text = "the collector was stopped";
+    else if (is_partial)
+        text = "events were lost";
+    tell_progress(native, job, RS_PROGRESS_SENDING, steps, text);
     job->stream.info.rank = (int32_t)job->rank;
     if (rs_pack_finish(job->pack, &job->stream.info, is_partial || was_short, &err) < 0) {
         rs_log_error("rank %u: %s", job->rank, err.text);
         tell_progress(native, job, RS_PROGRESS_LOST, steps, err.text);
-    } else {
-        const char *text = "";
-        if (job->was_stopped)
-            text = "stopped by request";
-        else if (rank && rank->life != RS_NATIVE_ALIVE && was_short)
-            text = "its process ended in the middle";
-        else if (is_partial)
-            text = "events were lost";
-        tell_progress(native, job, RS_PROGRESS_SENDING, steps, text);
     }
     if (rank && rank->life != RS_NATIVE_ALIVE)
         rs_spool_forget(native->options.spool, job->run, job->rank, job->incarnation);

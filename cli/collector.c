@@ -212,6 +212,13 @@ static void on_cancel(void *self, const Rankscope__Cancel *cancel)
         rs_collect_native_cancel(collector->native, cancel);
 }
 
+static void before_chunk(void *self)
+{
+    struct collector *collector = self;
+    if (collector->native)
+        rs_collect_native_letters(collector->native, collector->uplink);
+}
+
 static void wake_loop(void *self)
 {
     rs_loop_wake(self);
@@ -251,8 +258,7 @@ static enum rs_status start_sources(struct collector *collector, struct rs_err *
 
 static void step(struct collector *collector, rs_dur wait)
 {
-    if (collector->native)
-        rs_collect_native_letters(collector->native, collector->uplink);
+    before_chunk(collector);
     rs_uplink_step(collector->uplink, rs_time_monotonic() + wait);
 }
 
@@ -294,6 +300,7 @@ static enum rs_status run(const struct settings *settings, struct rs_daemon *dae
                                                   .connect_self = &collector,
                                                   .node = settings->node,
                                                   .ranks = give_ranks,
+                                                  .before_chunk = before_chunk,
                                                   .on_prepare = on_prepare,
                                                   .on_commit = on_commit,
                                                   .on_cancel = on_cancel,

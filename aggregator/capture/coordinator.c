@@ -232,29 +232,41 @@ static void save(struct rs_coord *coord, struct rs_coord_capture *capture)
 
 /* ---- closing --------------------------------------------------------------------------------------------- */
 
-/* "0, 3 and 5 more" of the ranks in a state. */
-static void name_ranks(const struct rs_coord_capture *capture, enum rs_progress_state state,
-                       char *text, size_t bytes)
-{
-    size_t used = 0;
-    size_t count = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < capture->rank_count; i++) {
-        if (capture->ranks[i].state != state || count++ >= 16 || used + 16 > bytes)
-            continue;
-        used += (size_t)snprintf(text + used, bytes - used, "%s%u", used ? ", " : "",
-                                 capture->ranks[i].rank);
-    }
-    if (count > 16 && used + 24 < bytes)
-        (void)snprintf(text + used, bytes - used, " and %zu more", count - 16);
-}
-
 static size_t count_state(const struct rs_coord_capture *capture, enum rs_progress_state state)
 {
     size_t count = 0;
     for (size_t i = 0; i < capture->rank_count; i++)
         count += capture->ranks[i].state == state;
     return count;
+}
+
+/* The lowest rank in a state that is above `after`; -1 none. */
+static int64_t next_rank(const struct rs_coord_capture *capture, enum rs_progress_state state,
+                         int64_t after)
+{
+    int64_t found = -1;
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        const int64_t rank = capture->ranks[i].rank;
+        if (capture->ranks[i].state == state && rank > after && (found < 0 || rank < found))
+            found = rank;
+    }
+    return found;
+}
+
+/* "0, 3 and 5 more" of the ranks in a state. */
+static void name_ranks(const struct rs_coord_capture *capture, enum rs_progress_state state,
+                       char *text, size_t bytes)
+{
+    enum { NAMED_MAX = 12 };
+    size_t used = 0;
+    size_t count = 0;
+    text[0] = '\0';
+    for (int64_t rank = next_rank(capture, state, -1); rank >= 0 && count < NAMED_MAX;
+         rank = next_rank(capture, state, rank), count++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%" PRId64, used ? ", " : "", rank);
+    const size_t all = count_state(capture, state);
+    if (all > count)
+        (void)snprintf(text + used, bytes - used, " and %zu more", all - count);
 }
 
 static size_t count_ranks(const struct rs_coord_capture *capture)
@@ -308,6 +320,10 @@ static void close_capture(struct rs_coord *coord, struct rs_coord_capture *captu
     save(coord, capture);
     coord->options.ops->close(coord->options.self, capture);
 }
+
+static rs_ns tick_arming(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now);
+static rs_ns tick_recording(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now);
+static rs_ns tick_collecting(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now);
 
 /* ---- native captures ------------------------------------------------------------------------------------ */
 
@@ -404,28 +420,28 @@ static enum rs_status for_each_link(struct rs_coord *coord, struct rs_coord_capt
                                                  const uint32_t *ranks, size_t rank_count))
 {
     uint32_t *numbers = rs_mem_calloc(capture->rank_count, sizeof *numbers);
-    bool *is_sent = rs_mem_calloc(capture->rank_count, sizeof *is_sent);
-    enum rs_status status = numbers && is_sent ? RS_OK : RS_NOMEM;
+    const void **links = rs_mem_calloc(capture->rank_count, sizeof *links);
+    enum rs_status status = numbers && links ? RS_OK : RS_NOMEM;
     for (size_t i = 0; i < capture->rank_count && status == RS_OK; i++) {
         const struct rs_coord_rank *rank = &capture->ranks[i];
         const struct rs_coord_seen *seen =
             find_seen(coord, capture->run, rank->rank, rank->incarnation);
-        if (is_sent[i] || rank->state != state || !seen || !seen->link)
-            continue;
+        links[i] = seen && rank->state == state ? seen->link : NULL;
+    }
+    for (size_t i = 0; i < capture->rank_count && status == RS_OK; i++) {
+        const void *link = links[i];
         size_t count = 0;
-        for (size_t j = i; j < capture->rank_count; j++) {
-            const struct rs_coord_rank *other = &capture->ranks[j];
-            const struct rs_coord_seen *there =
-                find_seen(coord, capture->run, other->rank, other->incarnation);
-            if (other->state != state || !there || there->link != seen->link)
+        for (size_t j = i; link && j < capture->rank_count; j++) {
+            if (links[j] != link)
                 continue;
-            is_sent[j] = true;
-            numbers[count++] = other->rank;
+            links[j] = NULL;
+            numbers[count++] = capture->ranks[j].rank;
         }
-        send(coord->options.self, seen->link, capture, numbers, count);
+        if (link)
+            send(coord->options.self, link, capture, numbers, count);
     }
     rs_mem_free(numbers);
-    rs_mem_free(is_sent);
+    rs_mem_free(links);
     return status;
 }
 
@@ -505,6 +521,25 @@ static void commit(struct rs_coord *coord, struct rs_coord_capture *capture, rs_
     save(coord, capture);
 }
 
+/* Moves one capture on as far as its ranks allow; deadlines are the tick's. Cheap: it comes with every letter. */
+static void advance(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
+{
+    size_t final = 0;
+    for (size_t i = 0; i < capture->rank_count; i++)
+        final += rs_progress_is_final(capture->ranks[i].state);
+    if (capture->is_closing)
+        return;
+    if (capture->state == RS_CAPTURE_ARMING) {
+        if (count_state(capture, RS_PROGRESS_WAITING) == 0)
+            (void)tick_arming(coord, capture, now);
+    } else if (final == capture->rank_count) {
+        (void)(capture->is_files ? tick_collecting(coord, capture, now)
+                                 : tick_recording(coord, capture, now));
+    }
+    if (!capture->is_closing)
+        save(coord, capture);
+}
+
 void rs_coord_armed(struct rs_coord *coord, const char *id, const struct rs_coord_armed *armed,
                     rs_ns now)
 {
@@ -519,7 +554,7 @@ void rs_coord_armed(struct rs_coord *coord, const char *id, const struct rs_coor
         move_rank(capture, rank, RS_PROGRESS_REFUSED, armed->refused, now);
     else
         move_rank(capture, rank, RS_PROGRESS_ARMED, "", now);
-    (void)rs_coord_tick(coord, now);
+    advance(coord, capture, now);
 }
 
 void rs_coord_progress(struct rs_coord *coord, const char *id, uint32_t number, int64_t steps_done,
@@ -536,7 +571,7 @@ void rs_coord_progress(struct rs_coord *coord, const char *id, uint32_t number, 
         state = RS_PROGRESS_SENDING;
     if (state >= rank->state && (unsigned)state < RS_PROGRESS_COUNT)
         move_rank(capture, rank, state, text, now);
-    (void)rs_coord_tick(coord, now);
+    advance(coord, capture, now);
 }
 
 enum rs_status rs_coord_stop(struct rs_coord *coord, const char *id, rs_ns now, struct rs_err *err)
@@ -663,7 +698,7 @@ void rs_coord_ended(struct rs_coord *coord, const char *id, uint32_t number,
     if (capture->steps && !is_partial)
         rank->steps_done = capture->steps;
     move_rank(capture, rank, is_partial ? RS_PROGRESS_PARTIAL : RS_PROGRESS_DONE, rank->text, now);
-    (void)rs_coord_tick(coord, now);
+    advance(coord, capture, now);
 }
 
 enum rs_status rs_coord_load(struct rs_coord *coord, const struct rs_coord_capture *from, rs_ns now,
@@ -777,7 +812,8 @@ static rs_ns tick_collecting(struct rs_coord *coord, struct rs_coord_capture *ca
     size_t open_count = 0;
     for (size_t i = 0; i < capture->rank_count; i++)
         open_count += !rs_progress_is_final(capture->ranks[i].state);
-    if (!open_count && capture->world && count_ranks(capture) >= capture->world) {
+    if (!open_count && capture->world && capture->rank_count >= capture->world &&
+        count_ranks(capture) >= capture->world) {
         close_capture(coord, capture);
         return now;
     }

@@ -121,7 +121,7 @@ enum rs_status catalogue_open(const char *path, struct catalogue **catalogue_p, 
         open_db(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &catalogue, err);
     if (status < 0)
         return status;
-    status = run_sql(catalogue, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;", err);
+    status = run_sql(catalogue, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", err);
     if (status == RS_OK)
         status = run_sql(catalogue, schema_capture, err);
     if (status == RS_OK)
@@ -187,6 +187,17 @@ static enum rs_status finish(struct catalogue *catalogue, sqlite3_stmt *statemen
     if (result != SQLITE_DONE && result != SQLITE_ROW)
         return sql_error(catalogue, err, "database");
     return RS_OK;
+}
+
+/* With NORMAL a commit survives kill -9 but perhaps not a power cut; FULL is for what acks depend on. */
+enum rs_status catalogue_put_durably(struct catalogue *catalogue,
+                                     const struct rs_capture_facts *facts, struct rs_err *err)
+{
+    enum rs_status status = run_sql(catalogue, "PRAGMA synchronous=FULL", err);
+    if (status == RS_OK)
+        status = catalogue_put(catalogue, facts, err);
+    const enum rs_status back = run_sql(catalogue, "PRAGMA synchronous=NORMAL", err);
+    return status < 0 ? status : back;
 }
 
 enum rs_status catalogue_begin(struct catalogue *catalogue, struct rs_err *err)

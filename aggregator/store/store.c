@@ -87,6 +87,15 @@ static enum rs_status make_id(char id[RS_STORE_ID_BYTES], rs_ns now, struct rs_e
     return RS_OK;
 }
 
+static enum rs_status put_durably(struct rs_store *store, const struct rs_capture_facts *facts,
+                                  struct rs_err *err)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    const enum rs_status status = catalogue_put_durably(store->catalogue, facts, err);
+    (void)pthread_mutex_unlock(&store->lock);
+    return status;
+}
+
 enum rs_status rs_store_create_capture(struct rs_store *store, struct rs_capture_facts *facts,
                                        struct rs_err *err)
 {
@@ -108,7 +117,7 @@ enum rs_status rs_store_create_capture(struct rs_store *store, struct rs_capture
     if (status == RS_OK)
         status = rs_file_sync_dir(dir, err);
     if (status == RS_OK)
-        status = rs_store_update_capture(store, facts, err);
+        status = put_durably(store, facts, err);
     rs_mem_free(segments);
     rs_mem_free(dir);
     return status;
@@ -442,7 +451,7 @@ static enum rs_status want_log(struct rs_store *store, const char *id, struct ca
     if (status == RS_OK && facts->is_closed) {
         facts->is_closed = false; /* before its data changes: the next open must scan it */
         facts->closed_ns = 0;
-        status = rs_store_update_capture(store, facts, err);
+        status = put_durably(store, facts, err);
     }
     rs_mem_free(facts);
     if (status == RS_OK)

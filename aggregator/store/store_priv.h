@@ -38,6 +38,10 @@ void catalogue_close(struct catalogue **catalogue_p);
 RS_MUST_CHECK enum rs_status catalogue_put(struct catalogue *catalogue,
                                            const struct rs_capture_facts *facts,
                                            struct rs_err *err);
+/* The same, and it survives a power cut: a capture that chunks are acknowledged for must not be forgotten. */
+RS_MUST_CHECK enum rs_status catalogue_put_durably(struct catalogue *catalogue,
+                                                   const struct rs_capture_facts *facts,
+                                                   struct rs_err *err);
 RS_MUST_CHECK enum rs_status catalogue_find(struct catalogue *catalogue, const char *id,
                                             struct rs_capture_facts *facts_p, struct rs_err *err);
 RS_MUST_CHECK enum rs_status catalogue_list(struct catalogue *catalogue,

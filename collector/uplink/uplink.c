@@ -314,6 +314,13 @@ static enum rs_status send_chunk(struct rs_uplink *uplink)
     return RS_OK;
 }
 
+static enum rs_status send_next(struct rs_uplink *uplink)
+{
+    if (uplink->options.before_chunk)
+        uplink->options.before_chunk(uplink->options.self);
+    return uplink->outbox ? RS_OK : send_chunk(uplink);
+}
+
 static void pump(struct rs_uplink *uplink)
 {
     enum rs_status status = RS_OK;
@@ -321,7 +328,7 @@ static void pump(struct rs_uplink *uplink)
         if (uplink->outbox)
             status = send_letter(uplink);
         else if (uplink->state == STATE_SENDING)
-            status = send_chunk(uplink);
+            status = send_next(uplink);
         else
             return;
     }
@@ -571,7 +578,6 @@ void rs_uplink_send(struct rs_uplink *uplink, const Rankscope__Up *up)
     if (uplink->state != STATE_SENDING || uplink->is_closing)
         return;
     post(uplink, up);
-    pump(uplink);
 }
 
 void rs_uplink_beat(struct rs_uplink *uplink)

@@ -34,6 +34,8 @@ struct rs_uplink_options {
     /* The live table for Hello and Heartbeat: fills *states_p (pointers valid until the next call); how many.
      * NULL: none. */
     size_t (*ranks)(void *self, Rankscope__RankState ***states_p);
+    /* Called before each chunk: rs_uplink_send() what has to be there before it. NULL: nothing ever has. */
+    void (*before_chunk)(void *self);
     /* Letters of captures, lent for the call. NULL: ignored. */
     void (*on_prepare)(void *self, const Rankscope__Prepare *prepare);
     void (*on_commit)(void *self, const Rankscope__Commit *commit);
@@ -59,7 +61,8 @@ void rs_uplink_step(struct rs_uplink *uplink, rs_ns until);
 /* Makes a step return soon (the spool's on_put). Any thread. `self` is the uplink. */
 void rs_uplink_wake(void *self);
 
-/* Letters; dropped while the link is down (the aggregator asks again, or gives the rank up). */
+/* Letters, sent with the next step; dropped while the link is down (the aggregator asks again, or gives the
+ * rank up). */
 void rs_uplink_send(struct rs_uplink *uplink, const Rankscope__Up *up);
 /* Sends a heartbeat with the next step. */
 void rs_uplink_beat(struct rs_uplink *uplink);
