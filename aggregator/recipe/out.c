@@ -15,6 +15,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 struct out {
     char *dir;  /* OUT/cluster_analysis_output[/FOLDER] */
@@ -55,11 +57,24 @@ static enum rs_status open_database(struct run *run, struct rs_err *err)
     return exec(out, "BEGIN IMMEDIATE", err);
 }
 
+/* OUT, else the first path, or its folder when it is a file. Freshly allocated. */
+static char *base_of(const struct run *run)
+{
+    struct stat st;
+    const char *path = run->options->out ? run->options->out : run->paths[0];
+    const char *slash = strrchr(path, '/');
+    if (run->options->out || stat(path, &st) != 0 || S_ISDIR(st.st_mode))
+        return rs_mem_strdup(path);
+    return slash ? rs_mem_strndup(path, slash == path ? 1 : (size_t)(slash - path))
+                 : rs_mem_strdup(".");
+}
+
 enum rs_status out_open(struct run *run, struct rs_err *err)
 {
-    const char *base = run->options->out ? run->options->out : run->paths[0];
     struct out *out = rs_mem_calloc(1, sizeof *out);
-    char *top = rs_file_join(base, "cluster_analysis_output");
+    char *base = base_of(run);
+    char *top = base ? rs_file_join(base, "cluster_analysis_output") : NULL;
+    rs_mem_free(base);
     run->out = out;
     if (out && top)
         out->dir =
@@ -76,6 +91,7 @@ enum rs_status out_open(struct run *run, struct rs_err *err)
 enum rs_status out_close(struct run *run, bool keep, struct rs_err *err)
 {
     struct out *out = run->out;
+    struct stat st;
     enum rs_status status = RS_OK;
     if (!out)
         return RS_OK;
@@ -83,6 +99,8 @@ enum rs_status out_close(struct run *run, bool keep, struct rs_err *err)
     if (out->db && sqlite3_get_autocommit(out->db) == 0)
         status = exec(out, keep ? "COMMIT" : "ROLLBACK", err);
     (void)sqlite3_close(out->db);
+    if (!keep && out->path && stat(out->path, &st) == 0 && st.st_size == 0)
+        (void)unlink(out->path); /* it was made for this run */
     if (keep && status == RS_OK) {
         run->result->out = rs_mem_strdup(out->path ? out->path : out->dir);
         if (!run->result->out)

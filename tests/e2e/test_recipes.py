@@ -390,6 +390,41 @@ def matrix_case(work):
         check(abs(total - factor * truth) < 1e-9 * truth, "mixed group: total %s, expected %d x %s" % (total, factor, truth))
 
 
+def mindspore_case(work):
+    """The same cluster as MindSpore writes it: other names, no steps, kinds and selections in the links."""
+    data = generate(work / "ms", "--ranks", 4, "--tp", 2, "--pp", 2, "--steps", 1, "--comm-ops-per-step", 30,
+                    "--microbatches", 2)
+    planted = json.loads((data / "planted.json").read_text())["matrix"]["1"]
+    for folder in list(data.glob("*_ascend_pt")):
+        moved = folder.rename(folder.with_name(folder.name[:-2] + "ms"))
+        out = moved / "ASCEND_PROFILER_OUTPUT"
+        for path in out.glob("ascend_pytorch_profiler_*.db"):
+            path.rename(out / path.name.replace("pytorch", "mindspore"))
+        (out / "analysis.db").rename(out / "communication_analyzer.db")
+        con = sqlite3.connect(out / "communication_analyzer.db")
+        con.executescript("""
+            DROP TABLE StepTraceTime;
+            CREATE TABLE m AS SELECT CASE hccl_op_name WHEN 'send-total' THEN 'hcom_send__1_0_1'
+              WHEN 'receive-total' THEN 'hcom_receive__1_0_1'
+              ELSE 'hcom_' || replace(hccl_op_name, '-total', '') || '__1_0_1' END AS hccl_op_name,
+              group_name, src_rank, dst_rank, transport_type, transit_size, transit_time, bandwidth
+              FROM CommAnalyzerMatrix WHERE hccl_op_name LIKE '%-total';
+            DROP TABLE CommAnalyzerMatrix; ALTER TABLE m RENAME TO CommAnalyzerMatrix;
+            ALTER TABLE CommAnalyzerTime DROP COLUMN step; ALTER TABLE CommAnalyzerTime DROP COLUMN type;
+            ALTER TABLE CommAnalyzerBandwidth DROP COLUMN step; ALTER TABLE CommAnalyzerBandwidth DROP COLUMN type;""")
+        con.commit()
+        con.close()
+    for name in ("communication_matrix_sum", "communication_time_sum", "slow_link", "slow_rank", "hccl_sum"):
+        done = recipe(name, data, work / "o-ms")
+        check(done.returncode == 0, "MindSpore, %s: exit %d: %s" % (name, done.returncode, done.stderr))
+    rows = {(r["group_name"], "%d-%d" % (r["src_rank"], r["dst_rank"])): r["transit_size"]
+            for r in table(database(work / "o-ms"), "ClusterCommunicationMatrix", tail="WHERE hccl_op_name = 'Total Op Info'")}
+    truth = {(g, k): v["bytes"] for g, links in planted.items() for k, v in links.items()}
+    check({k: round(v * 1e6) for k, v in rows.items()} == truth, "MindSpore: links as planted")
+    tags = {r[0].split("-")[1] for r in table(database(work / "o-ms"), "ClusterCommunicationMatrix", "hccl_op_name") if "-" in r[0]}
+    check({"top1", "middle", "bottom1", "total"} <= tags, "MindSpore: selections %s" % tags)
+
+
 def chip_case(work):
     data = generate(work / "chip", "--ranks", 8, "--steps", 1, "--comm-ops-per-step", 40, "--microbatches", 2)
     for path in data.rglob("ascend_pytorch_profiler_*.db"):
@@ -414,6 +449,7 @@ def planted_part(work):
     link_cases(work)
     wait_case(work)
     matrix_case(work)
+    mindspore_case(work)
     chip_case(work)
     print("planted cases: done")
 
