@@ -542,10 +542,11 @@ static enum rs_status write_verdicts(struct run *run, const struct verdict *verd
                                      struct rs_err *err)
 {
     const struct state *state = run->state;
-    bool has_null = false;
+    size_t named = 0;
     for (size_t i = 0; i < state->tops.count; i++)
-        has_null = has_null || verdicts[i].slow == FRAME_NULL;
-    const char kind = has_null ? 'r' : 'i'; /* as a data frame types ranks with gaps */
+        named += verdicts[i].slow != FRAME_NULL;
+    /* as a data frame types ranks: all there, with gaps, none at all */
+    const char kind = named == state->tops.count ? 'i' : named ? 'r' : 't';
     const struct column columns[] = {{"startTime(us)", 't', "Start Time(us)"},
                                      {"endTime(us)", 't', "End Time(us)"},
                                      {"duration(us)", 'r', "Duration(us)"},
