@@ -167,6 +167,27 @@ static int run(const struct wishes *wishes, const char *name, const char *const 
     return code;
 }
 
+/* `words` are the operands: NAME PATH... */
+static int carry_out(struct wishes *wishes, int count, char **words)
+{
+    enum { PATHS_MAX = 1024 };
+    const char *paths[PATHS_MAX];
+    struct rs_err err = {0};
+    enum rs_status status = read_words(wishes, &err);
+    if (status == RS_OK && wishes->is_list)
+        return list_recipes(wishes->is_json);
+    if (status == RS_OK && count < 2)
+        status = rs_err_set(&err, RS_INVALID,
+                            "say which recipe and where the ranks are; --list names the recipes");
+    if (status == RS_OK && count > PATHS_MAX)
+        status = rs_err_set(&err, RS_INVALID, "more than %d paths", PATHS_MAX - 1);
+    if (status != RS_OK)
+        return rs_cli_fail("recipe", &err);
+    for (int i = 1; i < count; i++)
+        paths[i - 1] = words[i];
+    return run(wishes, words[0], paths, (size_t)count - 1);
+}
+
 int rs_cmd_recipe(int argc, char **argv)
 {
     struct wishes w = {.options = {.step_id = -1}, .export_type = "db"};
@@ -246,25 +267,9 @@ int rs_cmd_recipe(int argc, char **argv)
                     "  rankscope recipe slow_rank /data/run7 -o /tmp/result\n"};
     struct rs_err err = {0};
     int first = 0;
-    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
+    const enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
     if (status == RS_END)
         return RS_EXIT_COMPLETE;
-    if (status == RS_OK)
-        status = read_words(&w, &err);
-    if (status == RS_OK && w.is_list)
-        return list_recipes(w.is_json);
-    if (status == RS_OK && argc - first < 2)
-        status = rs_err_set(&err, RS_INVALID,
-                            "say which recipe and where the ranks are; --list names the recipes");
-    if (status != RS_OK)
-        return rs_cli_fail("recipe", &err);
-    const char *paths[64];
-    const size_t count = (size_t)(argc - first - 1);
-    if (count > sizeof paths / sizeof paths[0]) {
-        (void)rs_err_set(&err, RS_INVALID, "more than %zu paths", sizeof paths / sizeof paths[0]);
-        return rs_cli_fail("recipe", &err);
-    }
-    for (size_t i = 0; i < count; i++)
-        paths[i] = argv[first + 1 + (int)i];
-    return run(&w, argv[first], paths, count);
+    return status == RS_OK ? carry_out(&w, argc - first, argv + first)
+                           : rs_cli_fail("recipe", &err);
 }
