@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What one rank's files say about its communication: operations and links.
+ *
+ *     communication.json         CommAnalyzerTime, CommAnalyzerBandwidth     --> ops
+ *     communication_matrix.json  CommAnalyzerMatrix                          --> links
+ *
+ * Text and database give the same struct; PyTorch and MindSpore, every generation of the columns
+ * (read by name, each may be absent). The vendor's own "Total Op Info" is left out: it is made anew.
+ * Numbers stay as they stand in the file (vendor_num.h). Times are us (start) and ms, sizes are
+ * MB = 10^6 bytes, bandwidth is GB/s, as the vendor has them.
+ *
+ * An operation is a row of fixed size and a packed record, so that a rank of a thousand operations
+ * costs some hundred KB and a thousand ranks fit in memory:
+ *
+ *     op     at --> 8 numbers of time, count, then per transport: name, 4 numbers, count, then per
+ *                   package size: its text, 2 numbers
+ *     link   at --> size, time, bandwidth
+ *
+ * The struct encodes to a blob that stands alone (version, checksum) and decodes from anyone's bytes.
+ * Different ranks on different threads; one comm is used by one thread at a time, or read by many.
+ */
+#ifndef RS_VENDOR_VENDOR_COMM_H
+#define RS_VENDOR_VENDOR_COMM_H
+
+#include "common/base/buf.h"
+#include "common/base/strtab.h"
+#include "common/base/view.h"
+#include "common/vendor/vendor.h"
+#include "common/vendor/vendor_db.h"
+#include "common/vendor/vendor_num.h"
+
+enum rs_vendor_comm_part {
+    RS_VENDOR_COMM_OPS = 1 << 0,
+    RS_VENDOR_COMM_LINKS = 1 << 1,
+};
+
+/* Order of the numbers of an operation's time information. */
+enum rs_vendor_comm_time {
+    RS_VENDOR_COMM_START, /* us */
+    RS_VENDOR_COMM_ELAPSE,
+    RS_VENDOR_COMM_TRANSIT,
+    RS_VENDOR_COMM_WAIT,
+    RS_VENDOR_COMM_SYNC,
+    RS_VENDOR_COMM_IDLE,
+    RS_VENDOR_COMM_WAIT_RATIO, /* databases have no ratios: NONE */
+    RS_VENDOR_COMM_SYNC_RATIO,
+    RS_VENDOR_COMM_TIMES
+};
+
+/* Order of the numbers of a transport. */
+enum rs_vendor_comm_band_field {
+    RS_VENDOR_COMM_SIZE,
+    RS_VENDOR_COMM_TIME,
+    RS_VENDOR_COMM_BANDWIDTH,
+    RS_VENDOR_COMM_LARGE_RATIO,
+    RS_VENDOR_COMM_BAND_FIELDS
+};
+
+struct rs_vendor_comm_op {
+    rs_str name;  /* "hcom_allReduce__586_0_1" */
+    rs_str group; /* hash of the communicator, decimal */
+    rs_str step;  /* "step50"; "step" without a number */
+    bool is_p2p;
+    size_t at; /* of its record in `bytes` */
+};
+
+struct rs_vendor_comm_link {
+    rs_str kind; /* "allreduce-top1" */
+    rs_str group, step;
+    rs_str transport; /* "HCCS" */
+    rs_str op_name;   /* RS_STR_NONE: not named */
+    int32_t src, dst; /* local ranks within the group */
+    bool is_p2p;
+    size_t at;
+};
+
+struct rs_vendor_comm {
+    struct rs_strtab names;
+    struct rs_vendor_comm_op *ops; /* in the file's order */
+    size_t op_count, op_capacity;
+    struct rs_vendor_comm_link *links;
+    size_t link_count, link_capacity;
+    struct rs_buf bytes; /* packed records; only what unpacks whole is in here */
+    unsigned parts;      /* enum rs_vendor_comm_part: what was there and is whole */
+};
+
+RS_MUST_CHECK enum rs_status rs_vendor_comm_init(struct rs_vendor_comm *comm);
+void rs_vendor_comm_fini(struct rs_vendor_comm *comm);
+/* Gives back memory that was taken for growth: after the last read. */
+void rs_vendor_comm_trim(struct rs_vendor_comm *comm);
+
+/* Adds a part from its JSON file. On failure the part is left out and `comm` is as before.
+ * RS_NOTFOUND: no file; RS_FORMAT, RS_IO, RS_LIMIT, RS_NOMEM. `scratch` holds the file's text (its
+ * memory is kept for the next call). */
+RS_MUST_CHECK enum rs_status rs_vendor_comm_read_text(struct rs_vendor_comm *comm,
+                                                      enum rs_vendor_comm_part part,
+                                                      const char *path, struct rs_buf *scratch,
+                                                      struct rs_err *err);
+/* The same from JSON in memory; `name` is for sentences. */
+RS_MUST_CHECK enum rs_status rs_vendor_comm_parse(struct rs_vendor_comm *comm,
+                                                  enum rs_vendor_comm_part part, const void *text,
+                                                  size_t length, const char *name,
+                                                  struct rs_err *err);
+/* The same from analysis.db or communication_analyzer.db. RS_NOTFOUND: no such table. */
+RS_MUST_CHECK enum rs_status rs_vendor_comm_read_db(struct rs_vendor_comm *comm,
+                                                    enum rs_vendor_comm_part part,
+                                                    struct rs_vendor_db *db, struct rs_err *err);
+
+/* One operation, unpacked step by step: times first, then each transport, then its packages. */
+struct rs_vendor_comm_cursor {
+    const uint8_t *at, *end;
+    uint64_t bands, packages; /* still to come */
+};
+
+/* Both cannot fail on a comm that was read or decoded. */
+void rs_vendor_comm_op_open(const struct rs_vendor_comm *comm, const struct rs_vendor_comm_op *op,
+                            struct rs_vendor_comm_cursor *cursor_p,
+                            struct rs_vendor_num times_p[RS_VENDOR_COMM_TIMES]);
+/* False: no more. Packages of the transport before must have been taken. */
+bool rs_vendor_comm_band(struct rs_vendor_comm_cursor *cursor, rs_str *transport_p,
+                         struct rs_vendor_num fields_p[RS_VENDOR_COMM_BAND_FIELDS]);
+bool rs_vendor_comm_package(struct rs_vendor_comm_cursor *cursor, rs_str *size_p,
+                            struct rs_vendor_num *count_p, struct rs_vendor_num *duration_p);
+/* size, time, bandwidth. */
+void rs_vendor_comm_link_open(const struct rs_vendor_comm *comm,
+                              const struct rs_vendor_comm_link *link,
+                              struct rs_vendor_num fields_p[3]);
+
+/* The blob: "RSVC", u32 version, u64 body length, u32 CRC-32C of the body, body. Appends to `buf`. */
+RS_MUST_CHECK enum rs_status rs_vendor_comm_encode(const struct rs_vendor_comm *comm,
+                                                   struct rs_buf *buf, struct rs_err *err);
+/* From anyone's bytes. RS_FORMAT, RS_VERSION, RS_NOMEM. Initialises *comm_p on RS_OK only. */
+RS_MUST_CHECK enum rs_status rs_vendor_comm_decode(const void *bytes, size_t length,
+                                                   struct rs_vendor_comm *comm_p,
+                                                   struct rs_err *err);
+
+/* For writers of a comm (the readers of this room): begin, then bands with their packages, then end. */
+struct rs_vendor_comm_writer {
+    struct rs_vendor_comm *comm;
+    struct rs_vendor_comm_op op;
+    size_t band_count_at, package_count_at;
+    unsigned bands, packages;
+};
+void rs_vendor_comm_op_begin(struct rs_vendor_comm_writer *writer, struct rs_vendor_comm *comm,
+                             const struct rs_vendor_num times[RS_VENDOR_COMM_TIMES]);
+void rs_vendor_comm_band_begin(struct rs_vendor_comm_writer *writer, rs_str transport,
+                               const struct rs_vendor_num fields[RS_VENDOR_COMM_BAND_FIELDS]);
+void rs_vendor_comm_add_package(struct rs_vendor_comm_writer *writer, rs_str size,
+                                const struct rs_vendor_num *count,
+                                const struct rs_vendor_num *duration);
+/* RS_NOMEM, RS_LIMIT (more than 255 transports, 65535 sizes); writer->op names what was written. */
+RS_MUST_CHECK enum rs_status rs_vendor_comm_op_end(struct rs_vendor_comm_writer *writer);
+RS_MUST_CHECK enum rs_status rs_vendor_comm_add_link(struct rs_vendor_comm *comm,
+                                                     const struct rs_vendor_comm_link *link,
+                                                     const struct rs_vendor_num fields[3]);
+
+#endif

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CommAnalyzerTime, CommAnalyzerBandwidth and CommAnalyzerMatrix.
+ *
+ * The bandwidth table has a row per operation, transport and package size; its rows are read first
+ * and chained per operation (step, group, name), and the time table then picks up its chains. An
+ * operation with bandwidth alone is no operation. Columns are asked for by name: CANN's own
+ * communication_analyzer.db has neither step nor type.
+ */
+#include "common/base/buf.h"
+#include "common/base/mem.h"
+#include "common/vendor/vendor_comm.h"
+
+#include <sqlite3.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+struct band_row {
+    rs_str transport, size; /* size RS_STR_NONE: no packages */
+    struct rs_vendor_num fields[RS_VENDOR_COMM_BAND_FIELDS];
+    struct rs_vendor_num count, duration;
+    size_t next; /* index + 1 of the next row of the operation; 0: none */
+};
+
+struct chain {
+    rs_str name, group, step;
+    size_t first, last; /* index + 1 */
+};
+
+struct bands {
+    struct band_row *rows;
+    size_t count, capacity;
+    struct chain *chains;
+    size_t chain_count, chain_capacity;
+    uint32_t *slots; /* open addressing: index + 1 */
+    size_t slot_count;
+    size_t guess; /* the chain that is likely asked for next */
+};
+
+struct db_reader {
+    struct rs_vendor_comm *comm;
+    struct rs_vendor_db *db;
+    struct rs_err *err;
+};
+
+static void bands_fini(struct bands *bands)
+{
+    rs_mem_free(bands->rows);
+    rs_mem_free(bands->chains);
+    rs_mem_free(bands->slots);
+}
+
+static enum rs_status add_text(struct db_reader *r, sqlite3_stmt *stmt, int column, rs_str *id_p)
+{
+    const char *text = rs_vendor_column_text(stmt, column);
+    const enum rs_status status =
+        rs_strtab_add(&r->comm->names, text, (size_t)sqlite3_column_bytes(stmt, column), id_p);
+    return status == RS_OK ? status
+                           : rs_err_set(r->err, status, "%s: %s", rs_vendor_db_path(r->db),
+                                        rs_status_text(status));
+}
+
+static struct rs_vendor_num column_num(sqlite3_stmt *stmt, int column)
+{
+    struct rs_vendor_num num = {0};
+    const int type = sqlite3_column_type(stmt, column);
+    if (type == SQLITE_INTEGER)
+        return rs_vendor_num_of_int(sqlite3_column_int64(stmt, column));
+    if (type == SQLITE_FLOAT)
+        return rs_vendor_num_of_double(sqlite3_column_double(stmt, column));
+    if (type == SQLITE_TEXT) {
+        const char *text = rs_vendor_column_text(stmt, column);
+        const size_t length = strlen(text);
+        if (length && rs_vendor_num_scan(text, length) == length &&
+            rs_vendor_num_parse(text, length, &num) != RS_OK)
+            num = (struct rs_vendor_num){0};
+    }
+    return num;
+}
+
+/* "SELECT a, NULL, c FROM table": what is not there is NULL. */
+static enum rs_status select_columns(struct db_reader *r, const char *table,
+                                     const char *const *columns, size_t count, sqlite3_stmt **stmt)
+{
+    struct rs_buf sql = {0};
+    rs_buf_string(&sql, "SELECT ");
+    for (size_t i = 0; i < count; i++) {
+        const bool is_there = rs_vendor_db_has_column(r->db, table, columns[i]);
+        rs_buf_printf(&sql, "%s%s", i ? ", " : "", is_there ? columns[i] : "NULL");
+    }
+    rs_buf_printf(&sql, " FROM %s ORDER BY rowid", table);
+    const enum rs_status status =
+        sql.failed ? rs_err_set(r->err, RS_NOMEM, "no memory to read %s", rs_vendor_db_path(r->db))
+                   : rs_vendor_db_prepare(r->db, rs_buf_text(&sql), stmt, r->err);
+    rs_buf_fini(&sql);
+    return status;
+}
+
+/* step column 'step', "step" when there is none; is_p2p from type, else from the name. */
+static enum rs_status read_step_and_type(struct db_reader *r, sqlite3_stmt *stmt, int column,
+                                         const char *op_name, rs_str *step_p, bool *is_p2p_p)
+{
+    enum rs_status status;
+    if (sqlite3_column_type(stmt, column) == SQLITE_NULL)
+        status = rs_strtab_add(&r->comm->names, "step", 4, step_p);
+    else
+        status = add_text(r, stmt, column, step_p);
+    if (status != RS_OK)
+        return status;
+    *is_p2p_p = sqlite3_column_type(stmt, column + 1) == SQLITE_NULL
+                    ? rs_vendor_is_p2p(op_name)
+                    : strcmp(rs_vendor_column_text(stmt, column + 1), "p2p") == 0;
+    return RS_OK;
+}
+
+/* ---- bandwidth --------------------------------------------------------------------------- */
+
+static size_t hash_of(rs_str name, rs_str group, rs_str step)
+{
+    uint64_t h = ((uint64_t)name << 32 | group) * UINT64_C(0x9E3779B97F4A7C15);
+    h ^= (h >> 29) + step;
+    h *= UINT64_C(0xBF58476D1CE4E5B9);
+    return (size_t)(h ^ h >> 32);
+}
+
+static bool is_chain(const struct chain *chain, rs_str name, rs_str group, rs_str step)
+{
+    return chain->name == name && chain->group == group && chain->step == step;
+}
+
+static struct chain *find_chain(struct bands *bands, rs_str name, rs_str group, rs_str step)
+{
+    if (bands->guess < bands->chain_count &&
+        is_chain(&bands->chains[bands->guess], name, group, step))
+        return &bands->chains[bands->guess++];
+    if (bands->slot_count == 0)
+        return NULL;
+    for (size_t i = hash_of(name, group, step);; i++) {
+        const uint32_t slot = bands->slots[i & (bands->slot_count - 1)];
+        if (slot == 0)
+            return NULL;
+        if (is_chain(&bands->chains[slot - 1], name, group, step)) {
+            bands->guess = slot;
+            return &bands->chains[slot - 1];
+        }
+    }
+}
+
+static void enter_slot(struct bands *bands, size_t index)
+{
+    const struct chain *chain = &bands->chains[index];
+    size_t i = hash_of(chain->name, chain->group, chain->step);
+    while (bands->slots[i & (bands->slot_count - 1)])
+        i++;
+    bands->slots[i & (bands->slot_count - 1)] = (uint32_t)index + 1;
+}
+
+static enum rs_status grow_slots(struct bands *bands)
+{
+    if ((bands->chain_count + 1) * 2 <= bands->slot_count)
+        return RS_OK;
+    const size_t wanted = bands->slot_count ? bands->slot_count * 2 : 1024;
+    uint32_t *slots = wanted > UINT32_MAX ? NULL : rs_mem_calloc(wanted, sizeof *slots);
+    if (!slots)
+        return RS_NOMEM;
+    rs_mem_free(bands->slots);
+    bands->slots = slots;
+    bands->slot_count = wanted;
+    for (size_t i = 0; i < bands->chain_count; i++)
+        enter_slot(bands, i);
+    return RS_OK;
+}
+
+static enum rs_status add_chain(struct bands *bands, const struct chain *chain,
+                                struct chain **chain_p)
+{
+    if (grow_slots(bands) != RS_OK ||
+        rs_mem_grow((void **)&bands->chains, &bands->chain_capacity, bands->chain_count + 1,
+                    sizeof *bands->chains) != RS_OK)
+        return RS_NOMEM;
+    bands->chains[bands->chain_count++] = *chain;
+    enter_slot(bands, bands->chain_count - 1);
+    *chain_p = &bands->chains[bands->chain_count - 1];
+    return RS_OK;
+}
+
+static enum rs_status append_row(struct bands *bands, const struct chain *key,
+                                 const struct band_row *row)
+{
+    struct chain *chain = bands->chain_count ? &bands->chains[bands->chain_count - 1] : NULL;
+    if (!chain || !is_chain(chain, key->name, key->group, key->step)) /* else: as the row before */
+        chain = find_chain(bands, key->name, key->group, key->step);
+    if (!chain && add_chain(bands, key, &chain) != RS_OK)
+        return RS_NOMEM;
+    if (rs_mem_grow((void **)&bands->rows, &bands->capacity, bands->count + 1,
+                    sizeof *bands->rows) != RS_OK)
+        return RS_NOMEM;
+    bands->rows[bands->count++] = *row;
+    if (chain->last)
+        bands->rows[chain->last - 1].next = bands->count;
+    else
+        chain->first = bands->count;
+    chain->last = bands->count;
+    return RS_OK;
+}
+
+static bool is_zero(const struct rs_vendor_num *num)
+{
+    return rs_vendor_num_double(num) == 0;
+}
+
+enum { B_NAME, B_GROUP, B_TRANSPORT, B_FIELDS, B_PACKAGE = 7, B_COUNT, B_DURATION, B_STEP };
+
+static enum rs_status read_band_row(struct db_reader *r, sqlite3_stmt *stmt, struct bands *bands)
+{
+    struct chain key = {0};
+    struct band_row row = {.size = RS_STR_NONE};
+    bool is_p2p = false;
+    enum rs_status status = add_text(r, stmt, B_NAME, &key.name);
+    if (status == RS_OK)
+        status = add_text(r, stmt, B_GROUP, &key.group);
+    if (status == RS_OK)
+        status = add_text(r, stmt, B_TRANSPORT, &row.transport);
+    if (status == RS_OK)
+        status = read_step_and_type(r, stmt, B_STEP, "", &key.step, &is_p2p);
+    if (status != RS_OK)
+        return status;
+    for (int i = 0; i < RS_VENDOR_COMM_BAND_FIELDS; i++)
+        row.fields[i] = column_num(stmt, B_FIELDS + i);
+    const struct rs_vendor_num package = column_num(stmt, B_PACKAGE);
+    row.count = column_num(stmt, B_COUNT);
+    row.duration = column_num(stmt, B_DURATION);
+    if (!is_zero(&package) || !is_zero(&row.count) || !is_zero(&row.duration)) {
+        char text[RS_VENDOR_NUM_TEXT_BYTES];
+        const size_t length = rs_vendor_num_print(&package, text);
+        status = rs_strtab_add(&r->comm->names, text, length, &row.size);
+    }
+    if (status == RS_OK)
+        status = append_row(bands, &key, &row);
+    return status == RS_OK ? status
+                           : rs_err_set(r->err, status, "%s: %s", rs_vendor_db_path(r->db),
+                                        rs_status_text(status));
+}
+
+static enum rs_status read_bands(struct db_reader *r, struct bands *bands)
+{
+    static const char *const columns[] = {"hccl_op_name",       "group_name",   "transport_type",
+                                          "transit_size",       "transit_time", "bandwidth",
+                                          "large_packet_ratio", "package_size", "count",
+                                          "total_duration",     "step",         "type"};
+    sqlite3_stmt *stmt = NULL;
+    if (!rs_vendor_db_has_table(r->db, "CommAnalyzerBandwidth"))
+        return RS_OK;
+    enum rs_status status = select_columns(r, "CommAnalyzerBandwidth", columns,
+                                           sizeof columns / sizeof columns[0], &stmt);
+    while (status == RS_OK && (status = rs_vendor_db_step(r->db, stmt, r->err)) == RS_OK)
+        status = read_band_row(r, stmt, bands);
+    rs_vendor_db_finish(&stmt);
+    return status == RS_END ? RS_OK : status;
+}
+
+/* ---- operations --------------------------------------------------------------------------- */
+
+/* Rows of one transport stand together; each starts where the transport changes. */
+static void write_bands(struct rs_vendor_comm_writer *writer, const struct bands *bands,
+                        const struct chain *chain)
+{
+    rs_str transport = RS_STR_NONE;
+    for (size_t i = chain ? chain->first : 0; i; i = bands->rows[i - 1].next) {
+        const struct band_row *row = &bands->rows[i - 1];
+        if (row->transport != transport)
+            rs_vendor_comm_band_begin(writer, row->transport, row->fields);
+        transport = row->transport;
+        if (row->size != RS_STR_NONE)
+            rs_vendor_comm_add_package(writer, row->size, &row->count, &row->duration);
+    }
+}
+
+enum { T_NAME, T_GROUP, T_TIMES, T_STEP = 8, TIME_COLUMNS = 6 };
+
+static enum rs_status read_op_row(struct db_reader *r, sqlite3_stmt *stmt, struct bands *bands)
+{
+    struct rs_vendor_num times[RS_VENDOR_COMM_TIMES] = {0};
+    struct rs_vendor_comm_writer writer;
+    struct rs_vendor_comm_op op = {0};
+    enum rs_status status = add_text(r, stmt, T_NAME, &op.name);
+    if (status == RS_OK)
+        status = add_text(r, stmt, T_GROUP, &op.group);
+    if (status == RS_OK)
+        status = read_step_and_type(r, stmt, T_STEP, rs_vendor_column_text(stmt, T_NAME), &op.step,
+                                    &op.is_p2p);
+    if (status != RS_OK)
+        return status;
+    if (strncmp(rs_vendor_column_text(stmt, T_NAME), "Total ", 6) == 0)
+        return RS_OK;
+    for (int i = 0; i < TIME_COLUMNS; i++)
+        times[i] = column_num(stmt, T_TIMES + i);
+    rs_vendor_comm_op_begin(&writer, r->comm, times);
+    write_bands(&writer, bands, find_chain(bands, op.name, op.group, op.step));
+    op.at = writer.op.at;
+    writer.op = op;
+    status = rs_vendor_comm_op_end(&writer);
+    return status == RS_OK ? status
+                           : rs_err_set(r->err, status, "%s: %s", rs_vendor_db_path(r->db),
+                                        rs_status_text(status));
+}
+
+static enum rs_status read_ops(struct db_reader *r)
+{
+    static const char *const columns[] = {
+        "hccl_op_name", "group_name",           "start_timestamp", "elapse_time", "transit_time",
+        "wait_time",    "synchronization_time", "idle_time",       "step",        "type"};
+    struct bands bands = {0};
+    sqlite3_stmt *stmt = NULL;
+    enum rs_status status = read_bands(r, &bands);
+    bands.guess = 0;
+    if (status == RS_OK)
+        status = select_columns(r, "CommAnalyzerTime", columns, sizeof columns / sizeof columns[0],
+                                &stmt);
+    while (status == RS_OK && (status = rs_vendor_db_step(r->db, stmt, r->err)) == RS_OK)
+        status = read_op_row(r, stmt, &bands);
+    rs_vendor_db_finish(&stmt);
+    bands_fini(&bands);
+    return status == RS_END ? RS_OK : status;
+}
+
+/* ---- links -------------------------------------------------------------------------------- */
+
+enum { L_KIND, L_GROUP, L_SRC, L_DST, L_TRANSPORT, L_FIELDS, L_STEP = 8, L_TYPE, L_OP };
+
+static enum rs_status read_link_row(struct db_reader *r, sqlite3_stmt *stmt)
+{
+    struct rs_vendor_comm_link link = {.op_name = RS_STR_NONE};
+    struct rs_vendor_num fields[3];
+    int64_t src = 0, dst = 0;
+    enum rs_status status = add_text(r, stmt, L_KIND, &link.kind);
+    if (status == RS_OK)
+        status = add_text(r, stmt, L_GROUP, &link.group);
+    if (status == RS_OK)
+        status = add_text(r, stmt, L_TRANSPORT, &link.transport);
+    if (status == RS_OK && sqlite3_column_type(stmt, L_OP) != SQLITE_NULL)
+        status = add_text(r, stmt, L_OP, &link.op_name);
+    if (status == RS_OK)
+        status = read_step_and_type(r, stmt, L_STEP, rs_vendor_column_text(stmt, L_OP), &link.step,
+                                    &link.is_p2p);
+    if (status != RS_OK)
+        return status;
+    if (!rs_vendor_column_int(stmt, L_SRC, &src) || !rs_vendor_column_int(stmt, L_DST, &dst) ||
+        src < 0 || dst < 0 || src > INT32_MAX || dst > INT32_MAX)
+        return rs_err_set(r->err, RS_FORMAT, "%s: CommAnalyzerMatrix has a link without ranks",
+                          rs_vendor_db_path(r->db));
+    link.src = (int32_t)src;
+    link.dst = (int32_t)dst;
+    for (int i = 0; i < 3; i++)
+        fields[i] = column_num(stmt, L_FIELDS + i);
+    return rs_vendor_comm_add_link(r->comm, &link, fields);
+}
+
+static enum rs_status read_links(struct db_reader *r)
+{
+    static const char *const columns[] = {
+        "hccl_op_name", "group_name", "src_rank", "dst_rank", "transport_type", "transit_size",
+        "transit_time", "bandwidth",  "step",     "type",     "op_name"};
+    sqlite3_stmt *stmt = NULL;
+    enum rs_status status =
+        select_columns(r, "CommAnalyzerMatrix", columns, sizeof columns / sizeof columns[0], &stmt);
+    while (status == RS_OK && (status = rs_vendor_db_step(r->db, stmt, r->err)) == RS_OK)
+        status = read_link_row(r, stmt);
+    rs_vendor_db_finish(&stmt);
+    return status == RS_END ? RS_OK : status;
+}
+
+enum rs_status rs_vendor_comm_read_db(struct rs_vendor_comm *comm, enum rs_vendor_comm_part part,
+                                      struct rs_vendor_db *db, struct rs_err *err)
+{
+    struct db_reader r = {.comm = comm, .db = db, .err = err};
+    const bool is_ops = part == RS_VENDOR_COMM_OPS;
+    const char *table = is_ops ? "CommAnalyzerTime" : "CommAnalyzerMatrix";
+    const size_t ops = comm->op_count, links = comm->link_count, bytes = comm->bytes.length;
+    if (!rs_vendor_db_has_table(db, table))
+        return rs_err_set(err, RS_NOTFOUND, "%s has no table %s", rs_vendor_db_path(db), table);
+    const enum rs_status status = is_ops ? read_ops(&r) : read_links(&r);
+    if (status != RS_OK) {
+        comm->op_count = ops;
+        comm->link_count = links;
+        comm->bytes.length = bytes;
+        comm->bytes.failed = false;
+        return status == RS_NOMEM
+                   ? rs_err_set(err, RS_NOMEM, "no memory to read %s", rs_vendor_db_path(db))
+                   : status;
+    }
+    comm->parts |= (unsigned)part;
+    return RS_OK;
+}
