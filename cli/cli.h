@@ -50,6 +50,7 @@ int rs_cmd_ranks(int argc, char **argv);
 int rs_cmd_capture(int argc, char **argv);
 int rs_cmd_verify(int argc, char **argv);
 int rs_cmd_recipe(int argc, char **argv);
+int rs_cmd_cluster(int argc, char **argv);
 int rs_cmd_run(int argc, char **argv);
 
 struct rs_report_options {

@@ -24,6 +24,7 @@ static const struct verb {
     {"verify", rs_cmd_verify, "reads a capture again: nothing missing, nothing double"},
     {"run", rs_cmd_run, "start a job so that it can be asked to record"},
     {"recipe", rs_cmd_recipe, "official cluster tables from the databases of Ascend ranks"},
+    {"cluster", rs_cmd_cluster, "official cluster output of an Ascend job, text or database"},
 };
 
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One rank at a time on each worker: its files become compact structs, their text is dropped.
+ *
+ *     ops, links   analysis.db, else the json files         whichever is whole
+ *     steps        StepTraceTime, else step_trace_time.csv
+ *     metadata     META_DATA of the profiler database, else profiler_metadata.json
+ *     place        HOST_INFO, RANK_DEVICE_MAP
+ *
+ * What one source cannot give another may; only when none can is the part missing, with the first
+ * source's sentence. The workers share a counter and nothing else.
+ */
+#include "aggregator/cluster/cluster_priv.h"
+#include "common/base/file.h"
+#include "common/base/mem.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { THREADS_MAX = 64 };
+
+struct loader {
+    struct run *run;
+    unsigned wanted; /* enum rs_vendor_comm_part */
+    atomic_size_t next;
+};
+
+void rank_data_fini(struct rank_data *rank)
+{
+    rs_vendor_comm_fini(&rank->comm);
+    rs_vendor_steps_fini(&rank->steps);
+    if (rank->has_meta)
+        rs_vendor_metadata_fini(&rank->meta);
+    rs_vendor_place_fini(&rank->place);
+    totals_fini(&rank->totals);
+    rs_buf_fini(&rank->reason);
+    rs_mem_free(rank->group_of);
+    rs_mem_free(rank->step_of);
+    rs_mem_free(rank->name_of);
+}
+
+static void complain(struct rank_data *rank, const char *text)
+{
+    rs_buf_printf(&rank->reason, "%s%s", rank->reason.length ? "; " : "", text);
+}
+
+/* The json file of a part in ASCEND_PROFILER_OUTPUT. */
+static enum rs_status read_text_part(struct rank_data *rank, enum rs_vendor_comm_part part,
+                                     struct rs_buf *scratch, struct rs_err *err)
+{
+    const char *name =
+        part == RS_VENDOR_COMM_OPS ? "communication.json" : "communication_matrix.json";
+    char *path = rank->vendor->output ? rs_file_join(rank->vendor->output, name) : NULL;
+    if (!path)
+        return rs_err_set(err, rank->vendor->output ? RS_NOMEM : RS_NOTFOUND, "no %s", name);
+    enum rs_status status = access(path, F_OK) == 0
+                                ? rs_vendor_comm_read_text(&rank->comm, part, path, scratch, err)
+                                : rs_err_set(err, RS_NOTFOUND, "no %s", name);
+    rs_mem_free(path);
+    return status;
+}
+
+static void read_part(struct rank_data *rank, enum rs_vendor_comm_part part,
+                      struct rs_vendor_db *db, const struct rs_err *db_err, struct rs_buf *scratch)
+{
+    struct rs_err err = *db_err, text_err = {0};
+    enum rs_status status = db_err->status;
+    if (db)
+        status = rs_vendor_comm_read_db(&rank->comm, part, db, &err);
+    if (status == RS_OK) {
+        rank->is_db = true;
+        return;
+    }
+    const enum rs_status text_status = read_text_part(rank, part, scratch, &text_err);
+    if (text_status == RS_OK)
+        return;
+    const bool is_db_worse = status != RS_NOTFOUND;
+    if (!is_db_worse && text_status == RS_NOTFOUND)
+        return; /* not there: bad only if other ranks have it */
+    rank->bad_parts |= (unsigned)part;
+    complain(rank, is_db_worse ? err.text : text_err.text);
+}
+
+static void read_steps(struct rank_data *rank, struct rs_vendor_db *db)
+{
+    struct rs_err err = {0};
+    enum rs_status status = RS_NOTFOUND;
+    if (db)
+        status = rs_vendor_steps_read_db(db, &rank->steps, &err);
+    if (status == RS_OK || !rank->vendor->output)
+        return;
+    char *path = rs_file_join(rank->vendor->output, "step_trace_time.csv");
+    if (path && access(path, F_OK) == 0)
+        status = rs_vendor_steps_read_csv(path, &rank->steps, &err);
+    rs_mem_free(path);
+    if (status != RS_OK && status != RS_NOTFOUND)
+        complain(rank, err.text);
+}
+
+static void read_metadata(struct rank_data *rank)
+{
+    struct rs_vendor_db *db = NULL;
+    struct rs_err err = {0};
+    enum rs_status status = RS_NOTFOUND;
+    if (rank->vendor->profiler_db) {
+        status = rs_vendor_db_open(rank->vendor->profiler_db, &db, &err);
+        if (status == RS_OK) {
+            rs_vendor_place_fini(&rank->place);
+            status = rs_vendor_place_read(db, &rank->place, &err);
+        }
+        if (status == RS_OK) {
+            status = rs_vendor_db_metadata(db, &rank->meta, &err);
+            rank->has_meta = status == RS_OK;
+        }
+        rs_vendor_db_close(&db);
+        if (status != RS_OK && status != RS_NOTFOUND)
+            complain(rank, err.text);
+    }
+    if (!rank->has_meta && rank->vendor->metadata) {
+        status = rs_vendor_metadata_read(rank->vendor, &rank->meta, &err);
+        rank->has_meta = status == RS_OK;
+        if (status != RS_OK && status != RS_NOTFOUND)
+            complain(rank, err.text);
+    }
+}
+
+static bool is_readable(struct rank_data *rank)
+{
+    const struct rs_vendor_rank *vendor = rank->vendor;
+    if (vendor->forms & (RS_VENDOR_F_DB | RS_VENDOR_F_TEXT)) {
+        if (vendor->state != RS_VENDOR_FINISHED)
+            complain(rank, "the directory is not finished: profiler_info has no end");
+        return true;
+    }
+    complain(rank, vendor->state == RS_VENDOR_UNPARSED
+                       ? "only raw data: not parsed by the vendor's tool yet"
+                       : "not finished: being collected or parsed, or broken off");
+    return false;
+}
+
+static void load_one(struct loader *loader, struct rank_data *rank, struct rs_buf *scratch)
+{
+    static const enum rs_vendor_comm_part parts[] = {RS_VENDOR_COMM_OPS, RS_VENDOR_COMM_LINKS};
+    const struct rs_vendor_rank *vendor = rank->vendor;
+    struct rs_vendor_db *db = NULL;
+    struct rs_err err = {.status = RS_NOTFOUND};
+    if (rs_vendor_comm_init(&rank->comm) != RS_OK) {
+        rank->bad_parts = loader->wanted;
+        complain(rank, "no memory");
+        return;
+    }
+    if (!is_readable(rank)) {
+        rank->bad_parts = loader->wanted;
+        return;
+    }
+    if (vendor->analysis_db && rs_vendor_db_open(vendor->analysis_db, &db, &err) != RS_OK)
+        db = NULL; /* `err` says why; the text may do */
+    for (size_t i = 0; i < 2; i++)
+        if (loader->wanted & (unsigned)parts[i])
+            read_part(rank, parts[i], db, &err, scratch);
+    read_steps(rank, db);
+    rs_vendor_db_close(&db);
+    read_metadata(rank);
+    rs_vendor_comm_trim(&rank->comm);
+    if (totals_make(rank) != RS_OK) {
+        rank->bad_parts = loader->wanted;
+        complain(rank, "no memory for its sums");
+    }
+}
+
+static void *work(void *argument)
+{
+    struct loader *loader = argument;
+    struct rs_buf scratch = {0};
+    for (;;) {
+        const size_t index = atomic_fetch_add(&loader->next, 1);
+        if (index >= loader->run->rank_count)
+            break;
+        load_one(loader, &loader->run->ranks[index], &scratch);
+    }
+    rs_buf_fini(&scratch);
+    return NULL;
+}
+
+static unsigned thread_count(const struct run *run)
+{
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t count = run->options->jobs ? run->options->jobs
+                   : processors > 0   ? (size_t)processors
+                                      : 1;
+    if (count > run->rank_count)
+        count = run->rank_count;
+    return count > THREADS_MAX ? THREADS_MAX : (unsigned)count;
+}
+
+/* A part that others have and this one has not is missing; one that nobody has is not. */
+static void find_gaps(struct run *run)
+{
+    static const char *const names[] = {"no operations (communication.json, CommAnalyzerTime)",
+                                        "no links (communication_matrix.json, CommAnalyzerMatrix)"};
+    unsigned seen = 0;
+    bool any_steps = false;
+    for (size_t i = 0; i < run->rank_count; i++) {
+        seen |= run->ranks[i].comm.parts;
+        any_steps |= run->ranks[i].steps.count > 0;
+    }
+    for (size_t i = 0; i < run->rank_count; i++) {
+        struct rank_data *rank = &run->ranks[i];
+        for (unsigned p = 0; p < 2; p++)
+            if (seen & ~rank->comm.parts & ~rank->bad_parts & 1U << p)
+                complain(rank, names[p]);
+        if (any_steps && rank->steps.count == 0 && !rank->reason.length)
+            complain(rank, "no step times (step_trace_time.csv, StepTraceTime)");
+        run->reals |= rank->reals;
+    }
+}
+
+enum rs_status load_ranks(struct run *run, const struct rs_vendor_list *list, struct rs_err *err)
+{
+    struct loader loader = {.run = run, .wanted = RS_VENDOR_COMM_OPS | RS_VENDOR_COMM_LINKS};
+    pthread_t threads[THREADS_MAX];
+    unsigned started = 0;
+    if (run->options->mode == RS_CLUSTER_COMMUNICATION_TIME)
+        loader.wanted = RS_VENDOR_COMM_OPS;
+    if (run->options->mode == RS_CLUSTER_COMMUNICATION_MATRIX)
+        loader.wanted = RS_VENDOR_COMM_LINKS;
+    run->ranks = rs_mem_calloc(list->count, sizeof *run->ranks);
+    if (!run->ranks)
+        return rs_err_set(err, RS_NOMEM, "no memory for %zu ranks", list->count);
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->ranks[i].framework == RS_VENDOR_MSMONITOR)
+            continue; /* an always-on database has no communication analysis */
+        struct rank_data *rank = &run->ranks[run->rank_count++];
+        rank->vendor = &list->ranks[i];
+        rank->rank = list->ranks[i].rank;
+        rank->place.device = -1;
+    }
+    for (const unsigned wanted = thread_count(run); started + 1 < wanted; started++)
+        if (pthread_create(&threads[started], NULL, work, &loader) != 0)
+            break; /* fewer do */
+    (void)work(&loader);
+    for (unsigned i = 0; i < started; i++)
+        (void)pthread_join(threads[i], NULL);
+    find_gaps(run);
+    return RS_OK;
+}

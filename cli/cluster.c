@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `rankscope cluster PATH...`: the official cluster output of an Ascend job.
+ */
+#include "aggregator/cluster/cluster.h"
+
+#include "cli/args.h"
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct wishes {
+    struct rs_cluster_options options;
+    const char *mode, *form, *compat;
+    int64_t jobs;
+    bool is_json, is_quiet;
+};
+
+static void tell_missing(const struct rs_cluster_result *result)
+{
+    for (size_t i = 0; i < result->rank_count; i++) {
+        const struct rs_cluster_rank *rank = &result->ranks[i];
+        if (rank->state != RS_CLUSTER_WHOLE)
+            rs_cli_tell("cluster", "rank %" PRId64 " is %s: %s", rank->rank,
+                        rs_cluster_state_name(rank->state), rank->reason);
+    }
+    for (size_t i = 0; i < result->note_count; i++)
+        rs_cli_tell("cluster", "%s", result->notes[i]);
+}
+
+static void print_text(const struct rs_cluster_result *result)
+{
+    size_t read = 0;
+    for (size_t i = 0; i < result->rank_count; i++)
+        read += result->ranks[i].state == RS_CLUSTER_WHOLE ||
+                result->ranks[i].state == RS_CLUSTER_PARTIAL;
+    printf("%s: %zu ranks, %" PRIu64 " groups, %" PRIu64 " operations, %" PRIu64 " links\n",
+           result->out_dir, read, result->group_count, result->op_count, result->link_count);
+    for (size_t i = 0; i < result->file_count; i++)
+        printf("  %-44s %12" PRIu64 " bytes\n", strrchr(result->files[i].path, '/') + 1,
+               result->files[i].bytes);
+}
+
+static void print_json(const struct rs_cluster_result *result, enum rs_status status)
+{
+    struct rs_buf buf = {0};
+    rs_cluster_manifest(result, status, &buf);
+    printf("%s", rs_buf_text(&buf));
+    rs_buf_fini(&buf);
+}
+
+/* The index of `word` in `words`; RS_INVALID naming them all. */
+static enum rs_status read_word(const char *option, const char *word, const char *const *words,
+                                size_t count, int *index_p, struct rs_err *err)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(word, words[i]) == 0) {
+            *index_p = (int)i;
+            return RS_OK;
+        }
+    return rs_err_set(err, RS_INVALID, "%s does not know \"%.40s\"; --help names the words", option,
+                      word);
+}
+
+static enum rs_status read_words(struct wishes *w, struct rs_err *err)
+{
+    static const char *const modes[] = {"all", "communication_time", "communication_matrix"};
+    static const char *const forms[] = {"auto", "text", "db", "both"};
+    static const char *const tools[] = {"msprof-analyze"};
+    int mode = 0, form = 0, tool = 0;
+    enum rs_status status = read_word("--mode", w->mode, modes, 3, &mode, err);
+    if (status == RS_OK)
+        status = read_word("--form", w->form, forms, 4, &form, err);
+    if (status == RS_OK && w->compat)
+        status = read_word("--compat", w->compat, tools, 1, &tool, err);
+    w->options.mode = (enum rs_cluster_mode)mode;
+    w->options.form = (enum rs_cluster_form)form;
+    w->options.compat = w->compat != NULL;
+    w->options.jobs = (unsigned)w->jobs;
+    return status;
+}
+
+static int run(const struct wishes *w, const char *const *paths, size_t count)
+{
+    struct rs_cluster_result result;
+    struct rs_err err = {0};
+    const enum rs_status status = rs_cluster_run(paths, count, &w->options, &result, &err);
+    int code = (int)rs_exit_of(status);
+    tell_missing(&result);
+    if (w->is_json)
+        print_json(&result, status);
+    else if (status >= 0 && !w->is_quiet)
+        print_text(&result);
+    if (status < 0)
+        code = rs_cli_fail("cluster", &err);
+    rs_cluster_result_fini(&result);
+    return code;
+}
+
+int rs_cmd_cluster(int argc, char **argv)
+{
+    struct wishes w = {.mode = "all", .form = "auto"};
+    const struct rs_arg items[] = {
+        {.name = "out",
+         .letter = 'o',
+         .kind = RS_ARG_TEXT,
+         .target = &w.options.out,
+         .value = "DIR",
+         .help = "write DIR/cluster_analysis_output (default: in the first path)"},
+        {.name = "mode",
+         .letter = 'm',
+         .kind = RS_ARG_TEXT,
+         .target = &w.mode,
+         .value = "MODE",
+         .help = "all, communication_time or communication_matrix"},
+        {.name = "form",
+         .kind = RS_ARG_TEXT,
+         .target = &w.form,
+         .value = "FORM",
+         .help = "text, db or both (default: db when some rank has a database, else text)"},
+        {.name = "compat",
+         .kind = RS_ARG_TEXT,
+         .target = &w.compat,
+         .value = "TOOL",
+         .help = "msprof-analyze: its values where ours differ on purpose"},
+        {.name = "jobs",
+         .kind = RS_ARG_INT,
+         .target = &w.jobs,
+         .value = "N",
+         .max = 64,
+         .help = "ranks read at a time (default: the processors)"},
+        {.name = "json",
+         .kind = RS_ARG_FLAG,
+         .target = &w.is_json,
+         .help = "print what was written and what is missing as JSON"},
+        {.name = "quiet",
+         .kind = RS_ARG_FLAG,
+         .target = &w.is_quiet,
+         .help = "print nothing on stdout"},
+    };
+    const struct rs_args args = {
+        .verb = "cluster",
+        .operands = "PATH...",
+        .summary = "Make the official cluster output (cluster_analysis_output) from the result "
+                   "directories of Ascend ranks, text and databases alike.",
+        .items = items,
+        .count = sizeof items / sizeof items[0],
+        .epilogue = "  rankscope cluster /data/run7\n"
+                    "  rankscope cluster /data/run7 -o /tmp/result --form both\n"};
+    struct rs_err err = {0};
+    int first = 0;
+    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
+    if (status == RS_END)
+        return RS_EXIT_COMPLETE;
+    if (status == RS_OK)
+        status = read_words(&w, &err);
+    if (status == RS_OK && argc == first)
+        status = rs_err_set(&err, RS_INVALID, "say where the ranks' directories are");
+    if (status != RS_OK)
+        return rs_cli_fail("cluster", &err);
+    return run(&w, (const char *const *)argv + first, (size_t)(argc - first));
+}
