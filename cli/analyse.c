@@ -14,7 +14,6 @@
 #include "cli/cli.h"
 #include "cli/deliver.h"
 #include "collector/source/discover.h"
-#include "collector/source/kineto.h"
 #include "common/base/mem.h"
 #include "common/reduce/reduce.h"
 
@@ -98,7 +97,7 @@ static enum rs_status reduce_file(struct pool *pool, struct rs_input *input, str
     if (status != RS_OK)
         return rs_err_set(&slot->err, status, "no memory for %s", input->path);
     const struct rs_sink sink = {.batch = pour, .self = &tap};
-    status = rs_kineto_read(input->path, 0, stream, sink, &failure);
+    status = rs_input_read(input, 0, stream, sink, &failure);
     if (status == RS_OK || status == RS_PARTIAL) {
         const enum rs_status finished =
             rs_reduce_finish(tap.reduce, &stream->info, &slot->summary, &failure);

@@ -185,6 +185,10 @@ static enum rs_status walk_entry(struct rs_inputs *inputs, const char *path, siz
     struct stat about;
     if (lstat(path, &about) < 0)
         return RS_OK; /* gone since it was listed */
+    bool is_vendor;
+    const enum rs_status status = inputs_note_vendor(inputs, path, &about, &is_vendor);
+    if (status != RS_OK || is_vendor)
+        return status;
     if (S_ISREG(about.st_mode))
         return add_input(inputs, path, prefix, &about);
     if (!S_ISDIR(about.st_mode))
@@ -224,6 +228,10 @@ static enum rs_status walk_path(struct rs_inputs *inputs, const char *path, stru
             return rs_err_set(err, RS_NOTFOUND, "there is no file or folder %s", path);
         return rs_err_errno(err, "cannot look at %s", path);
     }
+    bool is_vendor;
+    const enum rs_status status = inputs_note_vendor(inputs, path, &about, &is_vendor);
+    if (status != RS_OK || is_vendor)
+        return status;
     if (!S_ISDIR(about.st_mode))
         return add_input(inputs, path, 0, &about);
     /* rs_file_join() puts exactly one slash behind the folder */
@@ -294,6 +302,8 @@ static enum rs_status discover(struct rs_inputs *inputs, const char *const *path
             return rs_err_set(err, status, "%s: %s while it was searched", paths[i],
                               rs_status_text(status));
     }
+    if (status == RS_OK)
+        status = inputs_add_vendors(inputs, err);
     if (status != RS_OK)
         return status;
     sort_and_unite(inputs);
@@ -323,6 +333,10 @@ void rs_inputs_fini(struct rs_inputs *inputs)
         rs_mem_free(inputs->told[i]);
     for (size_t i = 0; i < inputs->pattern_count; i++)
         rs_mem_free(inputs->patterns[i]);
+    for (size_t i = 0; i < inputs->vendor_path_count; i++)
+        rs_mem_free(inputs->vendor_paths[i]);
+    rs_mem_free(inputs->vendor_paths);
+    rs_vendor_list_fini(&inputs->vendors);
     rs_mem_free(inputs->items);
     rs_mem_free(inputs->told);
     rs_mem_free(inputs->patterns);

@@ -3,9 +3,11 @@
  * Which files are profiles, and whose: paths in, one list of inputs out.
  *
  *   rs_discover()        PATH... -> a list of inputs, in order of their paths: candidates and skipped ones
- *   (caller)             rs_kineto_read() of each candidate, any number at a time, any thread
+ *   (caller)             rs_input_read() of each candidate, any number at a time, any thread
  *   rs_input_record()    what reading it told; one call per candidate, each input by one thread
  *   rs_inputs_resolve()  rank and cycle of every input that was read; conflicts; what has to be told
+ *
+ * A result directory of an Ascend profiler is one input: what lies in it is not looked at one by one.
  *
  * A rank is known only after reading, because a trace may name it behind its events. Nobody becomes rank 0 in
  * silence: map, then the file's own metadata, then a pattern of its name, then "the only input",
@@ -14,8 +16,9 @@
 #ifndef RS_SOURCE_DISCOVER_H
 #define RS_SOURCE_DISCOVER_H
 
+#include "collector/source/source.h"
 #include "common/base/buf.h"
-#include "common/event/event.h"
+#include "common/vendor/vendor.h"
 
 enum { RS_DISCOVER_DEPTH = 8 };
 
@@ -37,6 +40,7 @@ struct rs_input {
     int64_t modified_ns; /* of the file, Unix epoch */
     enum rs_input_state state;
     char *reason; /* sentence for skipped, failed and partial; NULL when there is nothing to say */
+    const struct rs_vendor_rank *vendor; /* a result directory (in rs_inputs.vendors), else NULL */
     bool is_mapped; /* the map has a line for it: `rank` is settled before reading */
 
     /* from rs_input_record() */
@@ -58,6 +62,9 @@ struct rs_inputs {
     char *
         *told; /* sentences for the person: assumed ranks, missing ranks, conflicts, mixed worlds */
     size_t told_count, told_capacity;
+    struct rs_vendor_list vendors; /* result directories */
+    char **vendor_paths;           /* where they were seen */
+    size_t vendor_path_count, vendor_path_capacity;
     char **patterns; /* --rank-from */
     size_t pattern_count, pattern_capacity;
 };
@@ -76,7 +83,12 @@ RS_MUST_CHECK enum rs_status rs_discover(const char *const *paths, size_t path_c
                                          struct rs_inputs *inputs_p, struct rs_err *err);
 void rs_inputs_fini(struct rs_inputs *inputs); /* of a zeroed struct is allowed */
 
-/* What reading the candidate gave. `status` and `failure` (its sentence, may be NULL) are rs_kineto_read()'s; `info` is
+/* Reads the input as what it is: rs_kineto_read() or rs_ascend_read(), whose statuses these are. */
+RS_MUST_CHECK enum rs_status rs_input_read(const struct rs_input *input, unsigned flags,
+                                           struct rs_source_stream *stream, struct rs_sink sink,
+                                           struct rs_err *err);
+
+/* What reading the candidate gave. `status` and `failure` (its sentence, may be NULL) are rs_input_read()'s; `info` is
  * stream->info with strings of `strings` (both may be NULL on failure); first and last are those of the events as
  * poured: the base is added here. Copies what it needs. Different inputs may be recorded by different
  * threads at the same time. RS_NOMEM. */

@@ -80,6 +80,11 @@ static enum rs_status take_row(struct kineto *kineto, const struct kineto_row *r
 {
     kineto->at = row->end;
     const bool is_usable = row->phase && (row->has_time || row->phase != 'X');
+    if (is_usable && kineto->take) {
+        kineto->stream->info.rows_read++;
+        kineto->stream->info.events_read += row->phase == 'X';
+        return kineto->take(kineto->take_self, row, err);
+    }
     if (is_usable && (kineto->is_lossless || row->phase == 'X'))
         return kineto_pour(kineto, row, err);
     kineto->rows_timeless += !is_usable;
@@ -390,6 +395,55 @@ enum rs_status rs_kineto_read(const char *path, unsigned flags, struct rs_source
     enum rs_status status = kineto_open(kineto, err);
     if (status == RS_OK)
         status = kineto_run(kineto, err);
+    kineto_close(kineto);
+    return status;
+}
+
+static enum rs_status run_array(struct kineto *kineto, struct rs_err *err)
+{
+    bool grew;
+    enum rs_status status = window_more(kineto, KINETO_WINDOW_BYTES, &grew, err);
+    if (status != RS_OK)
+        return status;
+    kineto->at = scan_blanks(kineto->at);
+    if (kineto->at < kineto->end && *kineto->at == '{') {
+        kineto->at++;
+        status = read_document(kineto, err);
+    } else if (kineto->at < kineto->end && *kineto->at == '[') {
+        kineto->at++;
+        status = read_rows(kineto, err);
+    }
+    if (status < 0)
+        return status;
+    if (!kineto->has_rows_member)
+        return rs_err_set(err, RS_FORMAT, "%s holds no array of rows", kineto->path);
+    struct rs_trace_info *info = &kineto->stream->info;
+    info->input_bytes += kineto->input.file_bytes;
+    info->raw_bytes += kineto->input.raw_bytes;
+    if (!kineto->is_behind_rows)
+        return rs_err_set(err, RS_PARTIAL, "%s is cut off at byte %lld", kineto->path,
+                          (long long)kineto->input.raw_bytes);
+    if (kineto->rows_bad || kineto->rows_long)
+        return rs_err_set(err, RS_PARTIAL, "%s is damaged from byte %lld on", kineto->path,
+                          (long long)kineto->first_bad_offset);
+    return RS_OK;
+}
+
+enum rs_status kineto_rows(const char *path, struct rs_source_stream *stream, kineto_take_fn *take,
+                           void *self, struct rs_err *err)
+{
+    struct kineto *kineto = rs_mem_calloc(1, sizeof *kineto);
+    if (!kineto)
+        return rs_err_set(err, RS_NOMEM, "%s: out of memory", path);
+    kineto->path = path;
+    kineto->is_lossless = true;
+    kineto->stream = stream;
+    kineto->take = take;
+    kineto->take_self = self;
+    kineto->input.fd = -1;
+    enum rs_status status = kineto_open(kineto, err);
+    if (status == RS_OK)
+        status = run_array(kineto, err);
     kineto_close(kineto);
     return status;
 }

@@ -100,8 +100,13 @@ struct kineto_lane_slot {
     uint32_t index;
 };
 
+/* A row for somebody else than the batch. Places in it are valid until the function returns. */
+typedef enum rs_status kineto_take_fn(void *self, const struct kineto_row *row, struct rs_err *err);
+
 struct kineto {
     const char *path;
+    kineto_take_fn *take; /* NULL: rows are poured as Kineto's */
+    void *take_self;
     bool is_lossless;
     struct rs_source_stream *stream;
     struct rs_sink sink;
@@ -145,6 +150,12 @@ struct kineto {
 RS_MUST_CHECK enum rs_status window_more(struct kineto *kineto, size_t limit_bytes, bool *grew_p,
                                          struct rs_err *err);
 int64_t window_offset_of(const struct kineto *kineto, const char *place);
+
+/* kineto.c: the rows of a file of the same family (trace_view.json: an array without a document around it), each to
+ * `take`. Their categories are added to the stream's strings; stream->info counts them. RS_OK; RS_PARTIAL: cut or
+ * damaged, the sentence says where; else as rs_kineto_read(). */
+RS_MUST_CHECK enum rs_status kineto_rows(const char *path, struct rs_source_stream *stream,
+                                         kineto_take_fn *take, void *self, struct rs_err *err);
 
 /* kineto_row.c: the row at its '{'. PARSE_SKIP: whole, and not wanted; row->phase and end are set. */
 enum kineto_parse kineto_row_parse(struct kineto *kineto, const char *text, struct kineto_row *row);

@@ -1,0 +1,808 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The text form of a rank's directory -> batches.
+ *
+ *   trace_view.json      Python: steps; CANN: launches; Ascend Hardware: device work; HCCL: operations and their tasks
+ *   communication.json   which communicator each operation belongs to (absent at Level0: then the last three digits
+ *                        of its name find it among the groups of the metadata)
+ *   kernel_details.csv   which device rows are operators; without it their task types tell
+ *
+ * Without a trace the operations of communication.json are all there is: each step then spans its operations and is
+ * told as partial, since neither computing nor the host is known.
+ *
+ * Memory grows with device rows and operations: a row of a step's window is known only when all steps are.
+ */
+#include "collector/source/ascend_json.h"
+#include "collector/source/ascend_trace.h"
+#include "collector/source/csv.h"
+#include "common/base/file.h"
+#include "common/base/mem.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#define LIST(type)                                                                                 \
+    struct {                                                                                       \
+        type *items;                                                                               \
+        size_t count, capacity;                                                                    \
+    }
+
+#define PUSH(list, status, ...)                                                                    \
+    do {                                                                                           \
+        (status) = rs_mem_grow((void **)&(list)->items, &(list)->capacity, (list)->count + 1,      \
+                               sizeof *(list)->items);                                             \
+        if ((status) == RS_OK)                                                                     \
+            (list)->items[(list)->count++] = (__VA_ARGS__);                                        \
+    } while (0)
+
+struct host_step {
+    int64_t number;
+    rs_ns host_start, host_end, start, end;
+    bool is_guess; /* no trace: from its operations */
+};
+
+/* A row of Ascend Hardware. */
+struct device_row {
+    rs_ns start, end;
+    int64_t connection, device, stream;
+    rs_str name;
+    bool is_computing, is_copy, is_poured;
+};
+
+struct node_row {
+    int64_t connection;
+    rs_ns start, end;
+};
+
+struct hccl_op {
+    struct ascend_op op;
+    int64_t pid, tid; /* its group's thread */
+    char dtype[16];
+};
+
+struct small_task {
+    struct ascend_task task;
+    int64_t pid, tid; /* its group's thread */
+    char link[16];
+};
+
+struct text_reader {
+    struct ascend a;
+    struct trace_names names;
+    struct json_ops json;
+    LIST(struct host_step) steps;
+    LIST(struct device_row) rows;
+    LIST(struct node_row) nodes;
+    LIST(struct hccl_op) ops;
+    LIST(struct small_task) tasks;
+    bool has_table; /* kernel_details.csv has rows */
+    rs_ns first, last;
+};
+
+static enum rs_status no_memory(const struct text_reader *reader, enum rs_status status,
+                                struct rs_err *err)
+{
+    return status == RS_OK
+               ? RS_OK
+               : rs_err_set(err, status, "%s: %s", reader->a.rank->output, rs_status_text(status));
+}
+
+/* ---- rows of the trace ---- */
+
+static enum rs_status take_launch(struct text_reader *reader, const struct kineto_row *row,
+                                  rs_ns start, struct rs_err *err)
+{
+    struct ascend *a = &reader->a;
+    struct ascend_row launch = {.kind = RS_KIND_RUNTIME,
+                                .start = start,
+                                .end = start + trace_length(row),
+                                .correlation = trace_integer(row, "connection_id", -1),
+                                .external_id = -1,
+                                .bytes = -1};
+    enum rs_status status = RS_OK;
+    if (trace_starts_with(row->name, "Node@") && launch.correlation >= 0)
+        PUSH(&reader->nodes, status,
+             (struct node_row){launch.correlation, launch.start, launch.end});
+    if (status == RS_OK)
+        status = ascend_text_bytes(a, row->name.text, row->name.length, &launch.name);
+    if (status == RS_OK)
+        status = ascend_text(a, "cann", &launch.category);
+    if (status == RS_OK)
+        status = ascend_host_lane(a, row->pid.value, row->tid.value, &launch.lane);
+    size_t at;
+    return status == RS_OK ? ascend_pour(a, &launch, &at, err) : no_memory(reader, status, err);
+}
+
+/* Task types of operators; both spellings that CANN has used. */
+static bool is_computing(const char *type)
+{
+    static const char *const types[] = {"AI_CORE",        "AI_CPU",       "AI_VECTOR_CORE",
+                                        "MIX_AIC",        "MIX_AIV",      "KERNEL_AICORE",
+                                        "KERNEL_AIVEC",   "KERNEL_AICPU", "KERNEL_MIX_AIC",
+                                        "KERNEL_MIX_AIV", "DSA_SQE"};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (strcasecmp(type, types[i]) == 0)
+            return true;
+    return false;
+}
+
+static enum rs_status take_device(struct text_reader *reader, const struct kineto_row *row,
+                                  rs_ns start, int64_t device)
+{
+    char type[32];
+    trace_string(row, "Task Type", type, sizeof type);
+    struct device_row made = {.start = start,
+                              .end = start + trace_length(row),
+                              .connection = trace_integer(row, "connection_id", -1),
+                              .device = device,
+                              .stream = row->tid.value == KINETO_NO_ID ? 0 : row->tid.value,
+                              .is_computing = is_computing(type)};
+    made.is_copy = trace_starts_with(row->name, "MEMCPY") || strncasecmp(type, "MEMCPY", 6) == 0;
+    enum rs_status status =
+        ascend_text_bytes(&reader->a, row->name.text, row->name.length, &made.name);
+    if (status == RS_OK)
+        PUSH(&reader->rows, status, made);
+    return status;
+}
+
+static enum rs_status take_op(struct text_reader *reader, const struct kineto_row *row, rs_ns start,
+                              int64_t device)
+{
+    struct hccl_op made = {.op = {.start = start,
+                                  .end = start + trace_length(row),
+                                  .device = device,
+                                  .connection = trace_integer(row, "connection_id", -1),
+                                  .id = (int64_t)reader->ops.count,
+                                  .group = ASCEND_NO_GROUP,
+                                  .count = trace_integer(row, "count", -1),
+                                  .peer = -1,
+                                  .transport = RS_STR_NONE},
+                           .pid = row->pid.value,
+                           .tid = row->tid.value};
+    trace_string(row, "data_type", made.dtype, sizeof made.dtype);
+    enum rs_status status =
+        ascend_text_bytes(&reader->a, row->name.text, row->name.length, &made.op.name);
+    if (status == RS_OK)
+        PUSH(&reader->ops, status, made);
+    return status;
+}
+
+static enum rs_status take_task(struct text_reader *reader, const struct kineto_row *row,
+                                const struct trace_thread *plane, rs_ns start)
+{
+    char type[32];
+    const struct trace_thread *group = trace_group_above(&reader->names, plane);
+    struct small_task made = {.task = {.start = start,
+                                       .end = start + trace_length(row),
+                                       .plane = plane->plane,
+                                       .src = trace_integer(row, "src rank", -1),
+                                       .dst = trace_integer(row, "dst rank", -1),
+                                       .size = trace_integer(row, "size(Byte)", -1)}};
+    enum rs_status status = RS_OK;
+    if (!group)
+        return RS_OK;
+    made.pid = group->pid;
+    made.tid = group->tid;
+    trace_string(row, "task type", type, sizeof type);
+    trace_string(row, "link type", made.link, sizeof made.link);
+    made.task.kind = (uint8_t)ascend_task_kind_of(type, "");
+    made.task.src = made.task.src < UINT32_MAX ? made.task.src : -1;
+    made.task.dst = made.task.dst < UINT32_MAX ? made.task.dst : -1;
+    PUSH(&reader->tasks, status, made);
+    return status;
+}
+
+static enum rs_status take_python(struct text_reader *reader, const struct kineto_row *row,
+                                  rs_ns start, struct rs_err *err)
+{
+    struct ascend *a = &reader->a;
+    enum rs_status status = RS_OK;
+    int64_t number;
+    if (trace_step(row, &number)) {
+        PUSH(&reader->steps, status,
+             (struct host_step){number, start, start + trace_length(row), RS_NS_MAX, RS_NS_MIN,
+                                false});
+        return no_memory(reader, status, err);
+    }
+    if (!a->is_lossless)
+        return RS_OK;
+    const bool is_op = row->category && span_is(row->category->text, "cpu_op");
+    const bool is_frame = row->category && span_is(row->category->text, "python_function");
+    struct ascend_row made = {.kind = is_op      ? RS_KIND_CPU_OP
+                                      : is_frame ? RS_KIND_PYTHON
+                                                 : RS_KIND_OTHER,
+                              .category = row->category ? row->category->id : RS_STR_NONE,
+                              .start = start,
+                              .end = start + trace_length(row),
+                              .correlation = -1,
+                              .external_id = -1,
+                              .bytes = -1};
+    status = ascend_text_bytes(a, row->name.text, row->name.length, &made.name);
+    if (status == RS_OK)
+        status = ascend_host_lane(a, row->pid.value, row->tid.value, &made.lane);
+    size_t at;
+    return status == RS_OK ? ascend_pour(a, &made, &at, err) : no_memory(reader, status, err);
+}
+
+static void widen(struct text_reader *reader, rs_ns start, rs_ns end)
+{
+    reader->first = start < reader->first ? start : reader->first;
+    reader->last = end > reader->last ? end : reader->last;
+}
+
+static enum rs_status take_row(void *self, const struct kineto_row *row, struct rs_err *err)
+{
+    struct text_reader *reader = self;
+    rs_ns start;
+    if (row->phase != 'X' || row->pid.value == KINETO_NO_ID)
+        return RS_OK;
+    const struct trace_process *process = trace_process_of(&reader->names, row);
+    if (!process || process->layer == LAYER_OTHER || process->layer == LAYER_OVERLAP)
+        return RS_OK;
+    if (!trace_start(row, &start)) {
+        reader->a.rows_bad++;
+        return RS_OK;
+    }
+    widen(reader, start, start + trace_length(row));
+    const int64_t device = process->device >= 0 ? process->device : 0;
+    if (process->layer == LAYER_PYTHON)
+        return take_python(reader, row, start, err);
+    if (process->layer == LAYER_CANN)
+        return take_launch(reader, row, start, err);
+    if (process->layer == LAYER_HARDWARE)
+        return no_memory(reader, take_device(reader, row, start, device), err);
+    const struct trace_thread *thread =
+        trace_thread_of(&reader->names, row->pid.value, row->tid.value);
+    if (thread && thread->is_group)
+        return no_memory(reader, take_op(reader, row, start, device), err);
+    if (thread && thread->is_plane)
+        return no_memory(reader, take_task(reader, row, thread, start), err);
+    return RS_OK;
+}
+
+/* ---- operators ---- */
+
+static int by_start(const void *a_, const void *b_)
+{
+    const struct device_row *a = a_, *b = b_;
+    return (a->start > b->start) - (a->start < b->start);
+}
+
+/* The device row that starts there, of this name if several do; NULL: none. */
+static struct device_row *row_at(const struct text_reader *reader, rs_ns start, rs_str name)
+{
+    struct device_row *found = NULL;
+    size_t low = 0, high = reader->rows.count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (reader->rows.items[middle].start < start)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < reader->rows.count && reader->rows.items[low].start == start; low++) {
+        struct device_row *row = &reader->rows.items[low];
+        if (row->is_poured)
+            continue;
+        if (row->name == name)
+            return row;
+        if (!found || (row->is_computing && !found->is_computing))
+            found = row;
+    }
+    return found;
+}
+
+static enum rs_status pour_work(struct text_reader *reader, const struct device_row *row,
+                                struct rs_err *err)
+{
+    struct ascend *a = &reader->a;
+    struct ascend_row made = {.kind = row->is_computing ? RS_KIND_KERNEL : RS_KIND_MEMCPY,
+                              .flags = row->is_computing ? RS_EVENT_COMPUTING : 0,
+                              .name = row->name,
+                              .start = row->start,
+                              .end = row->end,
+                              .correlation = row->connection,
+                              .external_id = -1,
+                              .bytes = -1};
+    enum rs_status status =
+        ascend_text(a, row->is_computing ? "kernel" : "gpu_memcpy", &made.category);
+    if (status == RS_OK)
+        status = ascend_device_lane(a, row->device, row->stream, NULL, &made.lane);
+    size_t at;
+    return status == RS_OK ? ascend_pour(a, &made, &at, err) : no_memory(reader, status, err);
+}
+
+struct kernel_columns {
+    int name, core, start, duration, device, stream;
+};
+
+static enum rs_status pour_kernel(struct text_reader *reader, const struct csv *csv,
+                                  const struct kernel_columns *columns, struct rs_err *err)
+{
+    const char *core = csv_cell(csv, columns->core);
+    struct device_row made = {.connection = -1, .is_computing = true};
+    rs_dur length;
+    if (strcasecmp(core, "COMMUNICATION") == 0 || strcasecmp(core, "HCCL") == 0)
+        return RS_OK;
+    if (!trace_us(csv_cell(csv, columns->start), &made.start) ||
+        !trace_us(csv_cell(csv, columns->duration), &length) || made.start <= 0 || length < 0) {
+        reader->a.rows_bad++;
+        return RS_OK;
+    }
+    made.end = made.start + length;
+    enum rs_status status = ascend_text(&reader->a, csv_cell(csv, columns->name), &made.name);
+    if (status != RS_OK)
+        return no_memory(reader, status, err);
+    struct device_row *known = row_at(reader, made.start, made.name);
+    made.device = strtoll(csv_cell(csv, columns->device), NULL, 10);
+    made.stream = strtoll(csv_cell(csv, columns->stream), NULL, 10);
+    if (known) {
+        known->is_poured = true;
+        made.connection = known->connection;
+        made.end = known->end; /* of the same clock as everything else in the trace */
+        made.device = known->device;
+        made.stream = known->stream;
+    }
+    reader->has_table = true;
+    widen(reader, made.start, made.end);
+    return pour_work(reader, &made, err);
+}
+
+static enum rs_status pour_kernel_table(struct text_reader *reader, const char *path,
+                                        struct rs_err *err)
+{
+    struct csv csv;
+    enum rs_status status = csv_open(&csv, path, err);
+    if (status != RS_OK)
+        return status;
+    const struct kernel_columns columns = {.name = csv_column(&csv, "Name"),
+                                           .core = csv_column(&csv, "Accelerator Core"),
+                                           .start = csv_column(&csv, "Start Time(us)"),
+                                           .duration = csv_column(&csv, "Duration(us)"),
+                                           .device = csv_column(&csv, "Device_id"),
+                                           .stream = csv_column(&csv, "Stream ID")};
+    const bool is_kernels = columns.name >= 0 && columns.start >= 0 && columns.duration >= 0;
+    reader->a.stream->info.input_bytes += (int64_t)csv.text.length;
+    while (status == RS_OK && is_kernels && csv_next(&csv))
+        status = pour_kernel(reader, &csv, &columns, err);
+    if (status == RS_OK && csv.is_cut)
+        status =
+            no_memory(reader, ascend_partial(&reader->a, "kernel_details.csv is cut off"), err);
+    csv_close(&csv);
+    return status;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* kernel_details.csv, or its slices of a million rows each. */
+static enum rs_status pour_kernels(struct text_reader *reader, struct rs_err *err)
+{
+    const char *output = reader->a.rank->output;
+    LIST(char *) names = {0};
+    DIR *dir = opendir(output);
+    struct dirent *entry;
+    enum rs_status status = RS_OK;
+    while (dir && status == RS_OK && (entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe) */
+        const size_t length = strlen(entry->d_name);
+        if (strncmp(entry->d_name, "kernel_details", 14) != 0 || length < 18 ||
+            strcmp(entry->d_name + length - 4, ".csv") != 0)
+            continue;
+        char *path = rs_file_join(output, entry->d_name);
+        status = path ? RS_OK : RS_NOMEM;
+        if (status == RS_OK)
+            PUSH(&names, status, path);
+        if (status != RS_OK)
+            rs_mem_free(path);
+    }
+    if (dir)
+        (void)closedir(dir);
+    status = no_memory(reader, status, err);
+    if (names.count)
+        qsort(names.items, names.count, sizeof(char *), by_text);
+    for (size_t i = 0; i < names.count; i++) {
+        if (status == RS_OK)
+            status = pour_kernel_table(reader, names.items[i], err);
+        rs_mem_free(names.items[i]);
+    }
+    rs_mem_free(names.items);
+    return status;
+}
+
+/* What no table names: copies, and operators by their type when there is no table. */
+static enum rs_status pour_rest(struct text_reader *reader, struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < reader->rows.count && status == RS_OK; i++) {
+        const struct device_row *row = &reader->rows.items[i];
+        if (!row->is_poured && (row->is_copy || (row->is_computing && !reader->has_table)))
+            status = pour_work(reader, row, err);
+    }
+    return status;
+}
+
+/* ---- steps ---- */
+
+static int by_host_start(const void *a_, const void *b_)
+{
+    const struct host_step *a = a_, *b = b_;
+    return (a->host_start > b->host_start) - (a->host_start < b->host_start);
+}
+
+static int by_connection(const void *a_, const void *b_)
+{
+    const struct node_row *a = a_, *b = b_;
+    return (a->connection > b->connection) - (a->connection < b->connection);
+}
+
+static const struct node_row *node_of(const struct text_reader *reader, int64_t connection)
+{
+    const struct node_row key = {.connection = connection};
+    return connection < 0 || !reader->nodes.count
+               ? NULL
+               : bsearch(&key, reader->nodes.items, reader->nodes.count, sizeof key, by_connection);
+}
+
+/* The step in which the launch lies fully; NULL: none. */
+static struct host_step *step_of(const struct text_reader *reader, const struct node_row *node)
+{
+    size_t low = 0, high = reader->steps.count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (reader->steps.items[middle].host_start <= node->start)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    struct host_step *step = low ? &reader->steps.items[low - 1] : NULL;
+    return step && node->end <= step->host_end ? step : NULL;
+}
+
+static void bound_step(struct text_reader *reader, int64_t connection, rs_ns start, rs_ns end)
+{
+    const struct node_row *node = node_of(reader, connection);
+    struct host_step *step = node ? step_of(reader, node) : NULL;
+    if (!step)
+        return;
+    step->start = start < step->start ? start : step->start;
+    step->end = end > step->end ? end : step->end;
+}
+
+static enum rs_status pour_step(struct text_reader *reader, const struct host_step *step,
+                                struct rs_err *err)
+{
+    struct ascend *a = &reader->a;
+    char name[40];
+    size_t at;
+    struct ascend_row row = {.kind = RS_KIND_USER_ANNOTATION,
+                             .flags = step->is_guess ? RS_EVENT_UNFINISHED : 0,
+                             .start = step->host_start,
+                             .end = step->host_end,
+                             .correlation = -1,
+                             .external_id = -1,
+                             .bytes = -1};
+    (void)snprintf(name, sizeof name, "ProfilerStep#%" PRId64, step->number);
+    enum rs_status status = ascend_text(a, name, &row.name);
+    if (status == RS_OK)
+        status = ascend_text(a, "user_annotation", &row.category);
+    if (status == RS_OK)
+        status = ascend_host_lane(a, 0, 0, &row.lane);
+    return status == RS_OK ? ascend_pour(a, &row, &at, err) : no_memory(reader, status, err);
+}
+
+static enum rs_status pour_window(struct text_reader *reader, const struct host_step *step,
+                                  int64_t device, struct rs_err *err)
+{
+    const bool has_work = step->start != RS_NS_MAX;
+    struct ascend_row row = {.kind = RS_KIND_STEP_WINDOW,
+                             .category = RS_STR_NONE,
+                             .start = has_work ? step->start : step->host_start,
+                             .end = has_work && step->end > step->host_end ? step->end
+                                                                           : step->host_end,
+                             .correlation = step->number,
+                             .external_id = -1,
+                             .bytes = -1};
+    size_t at;
+    enum rs_status status = ascend_text(&reader->a, "ProfilerStep", &row.name);
+    if (status == RS_OK)
+        status = ascend_device_lane(&reader->a, device, 0, NULL, &row.lane);
+    return status == RS_OK ? ascend_pour(&reader->a, &row, &at, err)
+                           : no_memory(reader, status, err);
+}
+
+/* Is this process the first of its device among those that show hardware? */
+static bool is_first_of_device(const struct text_reader *reader, size_t at)
+{
+    const struct trace_process *own = &reader->names.processes[at];
+    for (size_t i = 0; i < at; i++)
+        if (reader->names.processes[i].layer == LAYER_HARDWARE &&
+            reader->names.processes[i].device == own->device)
+            return false;
+    return own->layer == LAYER_HARDWARE;
+}
+
+static enum rs_status pour_steps(struct text_reader *reader, struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    if (reader->steps.count)
+        qsort(reader->steps.items, reader->steps.count, sizeof *reader->steps.items, by_host_start);
+    if (reader->nodes.count)
+        qsort(reader->nodes.items, reader->nodes.count, sizeof *reader->nodes.items, by_connection);
+    for (size_t i = 0; i < reader->rows.count; i++)
+        bound_step(reader, reader->rows.items[i].connection, reader->rows.items[i].start,
+                   reader->rows.items[i].end);
+    for (size_t i = 0; i < reader->ops.count; i++)
+        bound_step(reader, reader->ops.items[i].op.connection, reader->ops.items[i].op.start,
+                   reader->ops.items[i].op.end);
+    for (size_t i = 0; i < reader->steps.count && status == RS_OK; i++)
+        status = pour_step(reader, &reader->steps.items[i], err);
+    for (size_t p = 0; p < reader->names.process_count; p++) {
+        const int64_t device = reader->names.processes[p].device;
+        for (size_t i = 0; i < reader->steps.count && status == RS_OK; i++)
+            if (is_first_of_device(reader, p))
+                status =
+                    pour_window(reader, &reader->steps.items[i], device >= 0 ? device : 0, err);
+    }
+    return status;
+}
+
+/* ---- operations ---- */
+
+/* The digits behind "__" in hcom_allReduce__586_0_1: the last three of the group's hash. */
+static const char *hash_by_name(const struct ascend *a, const char *name)
+{
+    char tail[8];
+    const char *digits = strstr(name, "__");
+    const size_t length = digits ? strspn(digits + 2, "0123456789") : 0;
+    if (length < 3 || length >= sizeof tail)
+        return NULL;
+    memcpy(tail, digits + 2, length);
+    tail[length] = '\0';
+    return ascend_group_by_tail(a, tail);
+}
+
+static enum rs_status find_group(struct text_reader *reader, struct hccl_op *op)
+{
+    struct json_op *told = json_ops_find(&reader->json, op->op.name, op->op.start);
+    const char *hash = told ? told->hash : hash_by_name(&reader->a, op->op.name_text);
+    if (told)
+        told->is_used = true;
+    return hash ? ascend_group_find(&reader->a, hash, -1, &op->op.group) : RS_OK;
+}
+
+static int by_group_thread(const void *a_, const void *b_)
+{
+    const struct small_task *a = a_, *b = b_;
+    if (a->pid != b->pid)
+        return a->pid < b->pid ? -1 : 1;
+    if (a->tid != b->tid)
+        return a->tid < b->tid ? -1 : 1;
+    return (a->task.start > b->task.start) - (a->task.start < b->task.start);
+}
+
+static size_t first_task(const struct text_reader *reader, const struct hccl_op *op)
+{
+    const struct small_task key = {.pid = op->pid, .tid = op->tid, .task = {.start = op->op.start}};
+    size_t low = 0, high = reader->tasks.count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (by_group_thread(&reader->tasks.items[middle], &key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Operations of one group follow each other, so a task belongs to the one in whose time it starts. */
+static enum rs_status pour_hops(struct text_reader *reader, struct hccl_op *op, struct rs_err *err)
+{
+    LIST(struct ascend_task) run = {0};
+    enum rs_status status = RS_OK;
+    for (size_t i = first_task(reader, op); i < reader->tasks.count && status == RS_OK; i++) {
+        const struct small_task *task = &reader->tasks.items[i];
+        if (task->pid != op->pid || task->tid != op->tid || task->task.start > op->op.end)
+            break;
+        struct ascend_task made = task->task;
+        made.link = task->link;
+        PUSH(&run, status, made);
+    }
+    status = no_memory(reader, status, err);
+    if (status == RS_OK && run.count)
+        status = ascend_pour_hops(&reader->a, &op->op, run.items, run.count, err);
+    rs_mem_free(run.items);
+    return status;
+}
+
+static enum rs_status pour_ops(struct text_reader *reader, struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    if (reader->tasks.count)
+        qsort(reader->tasks.items, reader->tasks.count, sizeof *reader->tasks.items,
+              by_group_thread);
+    for (size_t i = 0; i < reader->ops.count && status == RS_OK; i++) {
+        struct hccl_op *op = &reader->ops.items[i];
+        op->op.name_text = rs_strtab_text(&reader->a.stream->strings, op->op.name);
+        op->op.dtype = *op->dtype ? op->dtype : NULL;
+        status = no_memory(reader, find_group(reader, op), err);
+        if (status == RS_OK)
+            status = pour_hops(reader, op, err);
+        if (status == RS_OK)
+            status = ascend_pour_op(&reader->a, &op->op, err);
+    }
+    return status;
+}
+
+/* ---- without a trace ---- */
+
+static struct host_step *guessed_step(struct text_reader *reader, int64_t number)
+{
+    for (size_t i = reader->steps.count; i-- > 0;)
+        if (reader->steps.items[i].number == number)
+            return &reader->steps.items[i];
+    enum rs_status status;
+    PUSH(&reader->steps, status,
+         (struct host_step){number, RS_NS_MAX, RS_NS_MIN, RS_NS_MAX, RS_NS_MIN, true});
+    return status == RS_OK ? &reader->steps.items[reader->steps.count - 1] : NULL;
+}
+
+static enum rs_status ops_of_json(struct text_reader *reader, struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < reader->json.count && status == RS_OK; i++) {
+        const struct json_op *told = &reader->json.items[i];
+        const struct hccl_op made = {.op = {.name = told->name,
+                                            .start = told->start,
+                                            .end = told->end,
+                                            .device = 0,
+                                            .connection = -1,
+                                            .id = (int64_t)i,
+                                            .group = ASCEND_NO_GROUP,
+                                            .count = -1,
+                                            .peer = -1,
+                                            .transport = RS_STR_NONE},
+                                     .tid = -1};
+        struct host_step *step =
+            told->step == RS_ASCEND_NO_STEP ? NULL : guessed_step(reader, told->step);
+        if (step) {
+            step->host_start = told->start < step->host_start ? told->start : step->host_start;
+            step->host_end = told->end > step->host_end ? told->end : step->host_end;
+        }
+        widen(reader, told->start, told->end);
+        PUSH(&reader->ops, status, made);
+    }
+    return no_memory(reader, status, err);
+}
+
+/* ---- the directory ---- */
+
+static enum rs_status pour_span(struct text_reader *reader, struct rs_err *err)
+{
+    struct ascend_row row = {.kind = RS_KIND_TRACE_SPAN,
+                             .category = RS_STR_NONE,
+                             .start = reader->first,
+                             .end = reader->last,
+                             .correlation = -1,
+                             .external_id = -1,
+                             .bytes = -1};
+    if (reader->last < reader->first)
+        return RS_OK;
+    size_t at;
+    enum rs_status status = ascend_text(&reader->a, "Recording", &row.name);
+    if (status == RS_OK)
+        status = ascend_host_lane(&reader->a, 0, 0, &row.lane);
+    return status == RS_OK ? ascend_pour(&reader->a, &row, &at, err)
+                           : no_memory(reader, status, err);
+}
+
+/* The worker's name of HOST_PID_STAMP_ascend_pt is the host's name, when nobody gave another. */
+static enum rs_status tell_host(struct text_reader *reader)
+{
+    const struct rs_vendor_rank *rank = reader->a.rank;
+    const char *slash = strrchr(rank->dir, '/');
+    const char *name = slash ? slash + 1 : rank->dir;
+    size_t length = strlen(name);
+    if (rank->stamp < 0)
+        return RS_OK;
+    for (unsigned words = 4; length > 0; length--) /* _PID_STAMP_ascend_pt */
+        if (name[length - 1] == '_' && --words == 0)
+            break;
+    return length > 1
+               ? ascend_text_bytes(&reader->a, name, length - 1, &reader->a.stream->info.host)
+               : RS_OK;
+}
+
+/* Damage is the file's own affair: what is whole stays. */
+static enum rs_status settle(struct text_reader *reader, enum rs_status status,
+                             const struct rs_err *why, struct rs_err *err)
+{
+    if (status == RS_OK || status == RS_NOTFOUND)
+        return RS_OK;
+    if (status == RS_PARTIAL || status == RS_FORMAT)
+        return no_memory(reader, ascend_partial(&reader->a, why->text), err);
+    return rs_err_set(err, status, "%s", why->text);
+}
+
+static enum rs_status read_json(struct text_reader *reader, struct rs_err *err)
+{
+    struct rs_err why = {0};
+    char *path = rs_file_join(reader->a.rank->output, "communication.json");
+    if (!path)
+        return no_memory(reader, RS_NOMEM, err);
+    const enum rs_status status = json_ops_read(&reader->json, &reader->a, path, &why);
+    rs_mem_free(path);
+    return settle(reader, status, &why, err);
+}
+
+static enum rs_status read_trace(struct text_reader *reader, const char *path, struct rs_err *err)
+{
+    struct rs_err why = {0};
+    enum rs_status status = trace_names_read(&reader->names, path, &why);
+    if (status == RS_OK || status == RS_PARTIAL)
+        status = kineto_rows(path, reader->a.stream, take_row, reader, &why);
+    return settle(reader, status, &why, err);
+}
+
+static enum rs_status read_all(struct text_reader *reader, const char *trace, struct rs_err *err)
+{
+    const bool has_trace = access(trace, F_OK) == 0;
+    enum rs_status status = no_memory(reader, tell_host(reader), err);
+    if (status == RS_OK)
+        status = read_json(reader, err);
+    reader->a.is_counted = has_trace;
+    if (status == RS_OK && has_trace)
+        status = read_trace(reader, trace, err);
+    else if (status == RS_OK)
+        status = ops_of_json(reader, err);
+    if (status == RS_OK && reader->rows.count)
+        qsort(reader->rows.items, reader->rows.count, sizeof *reader->rows.items, by_start);
+    if (status == RS_OK)
+        status = pour_kernels(reader, err);
+    if (status == RS_OK)
+        status = pour_rest(reader, err);
+    if (status == RS_OK)
+        status = pour_steps(reader, err);
+    if (status == RS_OK)
+        status = pour_ops(reader, err);
+    return status == RS_OK ? pour_span(reader, err) : status;
+}
+
+static void reader_fini(struct text_reader *reader)
+{
+    trace_names_fini(&reader->names);
+    json_ops_fini(&reader->json);
+    rs_mem_free(reader->steps.items);
+    rs_mem_free(reader->rows.items);
+    rs_mem_free(reader->nodes.items);
+    rs_mem_free(reader->ops.items);
+    rs_mem_free(reader->tasks.items);
+    ascend_close(&reader->a);
+}
+
+enum rs_status rs_ascend_text_read(const struct rs_vendor_rank *rank, unsigned flags,
+                                   struct rs_source_stream *stream, struct rs_sink sink,
+                                   struct rs_err *err)
+{
+    struct text_reader reader = {.first = RS_NS_MAX, .last = RS_NS_MIN};
+    if (!rank->output)
+        return rs_err_set(err, RS_NOTFOUND, "%s holds no parsed result", rank->dir);
+    char *trace = rs_file_join(rank->output, "trace_view.json");
+    enum rs_status status = ascend_open(&reader.a, rank, flags, stream, sink, err);
+    if (status == RS_OK && !trace)
+        status = no_memory(&reader, RS_NOMEM, err);
+    if (status == RS_OK)
+        status = read_all(&reader, trace, err);
+    if (status == RS_OK)
+        status =
+            ascend_finish(&reader.a, access(trace, F_OK) == 0 ? "text" : "text, no trace", err);
+    rs_mem_free(trace);
+    reader_fini(&reader);
+    return status;
+}
