@@ -18,7 +18,8 @@
  * buffers that take whole messages is seen by the table and not blamed; a message that a late receiver
  * finds in its buffers looks faster than the link.
  *
- * A message recorded by one end only counts its bytes and no time; unknown bytes count no bandwidth.
+ * A copy that a device's engine made (HCCL) is recorded by the end that made it, and its time is the link's: the
+ * engine waits for nobody. Any other message recorded by one end only counts its bytes and no time; unknown bytes count no bandwidth.
  * Nothing is estimated from the shape of an algorithm.
  */
 #include "aggregator/analysis/analysis_priv.h"
@@ -30,7 +31,7 @@
 /* One end's record of a hop. */
 struct hop {
     int32_t src, dst;
-    bool is_recv;
+    bool is_recv, is_whole; /* whole: its time is the transfer's, whatever the other end did */
     size_t order;
     int64_t bytes;
     rs_ns start, end;
@@ -104,14 +105,15 @@ static enum rs_status add_message(struct link_messages *messages, const struct h
                     sizeof *messages->items) != RS_OK) {
         return RS_NOMEM;
     }
+    const rs_dur own = hop->is_whole ? hop->end - hop->start : -1;
     messages->items[messages->count++] = (struct link_message){
         .src = hop->src,
         .dst = hop->dst,
         .step = op->step,
         .op_type = op->type,
         .bytes = hop->bytes,
-        .link_ns = recv != NULL ? link_time(hop, recv) : -1,
-        .sending_ns = recv != NULL ? sending_time(hop, recv) : -1,
+        .link_ns = recv != NULL ? link_time(hop, recv) : own,
+        .sending_ns = recv != NULL ? sending_time(hop, recv) : own,
         .is_lower_bound = recv != NULL && is_lower_bound(hop, recv),
         .transport = hop->transport,
     };
@@ -137,6 +139,7 @@ static enum rs_status add_tasks(struct hops *hops, const struct rs_summary *summ
             .src = task->src,
             .dst = task->dst,
             .is_recv = !task->is_send,
+            .is_whole = (op->flags & RS_OP_ON_DEVICE) != 0,
             .order = hops->count,
             .bytes = task->bytes,
             .start = task->start,
@@ -200,10 +203,11 @@ static enum rs_status pair_hops(struct link_messages *messages, const struct hop
             hops->items[i + sends].dst == hops->items[i].dst) {
             receives = run_length(hops, i + sends, true);
         }
-        const size_t count = sends > 0 ? sends : receives;
         const struct hop *first = &hops->items[i];
+        const size_t count = first->is_whole ? sends + receives : sends > 0 ? sends : receives;
         for (size_t k = 0; k < count; k++) {
-            const struct hop *other = sends == receives ? &first[sends + k] : NULL;
+            const bool has_other = sends == receives && !first->is_whole;
+            const struct hop *other = has_other ? &first[sends + k] : NULL;
             struct hop hop = first[k];
             if (hop.bytes < 0 && other != NULL) {
                 hop.bytes = other->bytes;

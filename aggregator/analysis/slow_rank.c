@@ -21,7 +21,8 @@
  *   - it is 3 % of a step (CPU time: 0.6 %, since on a crowded machine a step is much longer than the CPU
  *     time in it), and for computing 15 % above the peers': below that, machines differ by themselves
  *   - somebody waits for it: in 3 of 5 steps it is the last in the operation that made its group wait most
- *     (where clocks cannot be compared: the others' exposed communication exceeds its own by a quarter of the
+ *     (or, where another trouble makes the longest waits, it is last more often than any peer and the others'
+ *     exposed communication exceeds its own by half of the excess; where clocks cannot be compared: the others' exposed communication exceeds its own by a quarter of the
  *     excess). Not asked of CPU time: that a rank works more than its peers stands by itself, and on a crowded
  *     machine chance decides who is last
  *
@@ -71,12 +72,27 @@ static size_t count_last(const struct figures *fg, const struct excess *excess, 
     return count;
 }
 
+/* Last in more operations than any of its peers? */
+static bool is_last_most(const struct figures *fg, const struct excess *excess)
+{
+    const struct rs_job_rank *ranks = fg->analysis->ranks;
+    const int64_t own = ranks[fg->summaries[excess->rank]].ops_last;
+    for (size_t i = fg->peer_first[excess->class]; i < fg->peer_first[excess->class + 1]; i++) {
+        const size_t peer = fg->peer_order[i];
+        if (peer != excess->rank && ranks[fg->summaries[peer]].ops_last >= own) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool is_waited_for(const struct figures *fg, const struct excess *excess, rs_dur waited)
 {
     if (count_last(fg, excess, LAST_UNKNOWN) == fg->step_count) {
         return waited * 4 >= excess->typical;
     }
-    return count_last(fg, excess, LAST_SELF) * 5 >= fg->step_count * 3;
+    return count_last(fg, excess, LAST_SELF) * 5 >= fg->step_count * 3 ||
+           (waited * 2 >= excess->typical && is_last_most(fg, excess));
 }
 
 static bool stands_out(const struct figures *fg, const struct question *question,
