@@ -223,6 +223,110 @@ static enum rs_status collect_header(struct join *join, const struct rs_summary 
     return RS_OK;
 }
 
+/* ---- communicators that have one name in the whole job ---- */
+
+struct mention {
+    const char *name;
+    size_t summary, local; /* index into local_group */
+};
+
+static int compare_mentions(const void *left, const void *right)
+{
+    const struct mention *a = left, *b = right;
+    const int order = strcmp(a->name, b->name);
+    return order != 0 ? order : (a->summary > b->summary) - (a->summary < b->summary);
+}
+
+static bool has_global_names(const struct rs_summary *summary)
+{
+    return summary->trace.backend != RS_STR_NONE &&
+           strcmp(rs_strtab_text(&summary->strings, summary->trace.backend), "hccl") == 0;
+}
+
+/* One name: the group that some file lists, else those who name it. */
+static enum rs_status unite_mentions(struct join *join, const struct mention *mentions,
+                                     size_t count)
+{
+    uint32_t index = RS_NO_GROUP;
+    int64_t size = -1;
+    for (size_t i = 0; i < count; i++) {
+        const size_t s = mentions[i].summary;
+        const size_t own = mentions[i].local - join->local_base[s];
+        const int64_t told = join->out->summaries[s]->groups[own].size;
+        size = told > size ? told : size;
+        if (join->local_group[mentions[i].local] != RS_NO_GROUP) {
+            index = join->local_group[mentions[i].local];
+        }
+    }
+    enum rs_status status = RS_OK;
+    if (index == RS_NO_GROUP) {
+        struct rs_job_group group = {.size = size, .is_inferred = size < 0};
+        group.ranks = rs_mem_calloc(count, sizeof *group.ranks);
+        if (group.ranks == NULL) {
+            return RS_NOMEM;
+        }
+        for (size_t i = 0; i < count; i++) {
+            const int32_t rank = join->out->ranks[mentions[i].summary].rank;
+            if (group.rank_count == 0 || group.ranks[group.rank_count - 1] != rank) {
+                group.ranks[group.rank_count++] = rank;
+            }
+        }
+        if (group.size < (int64_t)group.rank_count) {
+            group.size = (int64_t)group.rank_count;
+        }
+        const struct join_group_key key = {.name = mentions[0].name,
+                                           .name_length = strlen(mentions[0].name),
+                                           .is_cut = group.size > (int64_t)group.rank_count};
+        status = group_add(join, &group, &key, &index);
+        rs_mem_free(group.ranks);
+    }
+    for (size_t i = 0; i < count && status == RS_OK; i++) {
+        if (join->local_group[mentions[i].local] == RS_NO_GROUP) {
+            join->local_group[mentions[i].local] = index;
+        }
+    }
+    return status;
+}
+
+/* HCCL's communicators are named by their root's address and time: one name is one communicator, on whatever
+ * rank. So a file that does not list the members of one has them from the others, or they are those who name it. */
+static enum rs_status unite_global_names(struct join *join)
+{
+    const struct rs_analysis *out = join->out;
+    struct mention *mentions = NULL;
+    size_t count = 0, capacity = 0;
+    enum rs_status status = RS_OK;
+    for (size_t s = 0; s < out->summary_count; s++) {
+        const struct rs_summary *summary = out->summaries[s];
+        for (size_t i = 0; i < summary->group_count && has_global_names(summary); i++) {
+            if (summary->groups[i].name == RS_STR_NONE) {
+                continue;
+            }
+            status = rs_mem_grow((void **)&mentions, &capacity, count + 1, sizeof *mentions);
+            if (status != RS_OK) {
+                rs_mem_free(mentions);
+                return status;
+            }
+            mentions[count++] =
+                (struct mention){rs_strtab_text(&summary->strings, summary->groups[i].name), s,
+                                 join->local_base[s] + i};
+        }
+    }
+    if (count > 0) {
+        qsort(mentions, count, sizeof *mentions, compare_mentions);
+    }
+    for (size_t i = 0; i < count && status == RS_OK;) {
+        size_t end = i + 1;
+        while (end < count && strcmp(mentions[i].name, mentions[end].name) == 0) {
+            end++;
+        }
+        status = unite_mentions(join, &mentions[i], end - i);
+        i = end;
+    }
+    rs_mem_free(mentions);
+    return status;
+}
+
 enum rs_status group_collect(struct join *join)
 {
     const struct rs_analysis *out = join->out;
@@ -242,7 +346,7 @@ enum rs_status group_collect(struct join *join)
         borrow_ranks(join, s);
         tell_ambiguous(join, s);
     }
-    return RS_OK;
+    return unite_global_names(join);
 }
 
 enum rs_status group_for_ranks(struct join *join, const int32_t *ranks, size_t count,

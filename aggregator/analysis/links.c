@@ -139,7 +139,7 @@ static enum rs_status add_tasks(struct hops *hops, const struct rs_summary *summ
             .src = task->src,
             .dst = task->dst,
             .is_recv = !task->is_send,
-            .is_whole = (op->flags & RS_OP_ON_DEVICE) != 0,
+            .is_whole = op->op_text != RS_STR_NONE, /* a vendor's operation */
             .order = hops->count,
             .bytes = task->bytes,
             .start = task->start,

@@ -37,9 +37,22 @@ void comm_step_text(char text[UNIT_TEXT_BYTES], int64_t step)
         (void)snprintf(text, UNIT_TEXT_BYTES, "step%" PRId64, step);
 }
 
+/* HCCL's groups bear the hash of their communicator as their name already; a counter of a process is never so
+ * long. */
+static bool is_vendor_hash(const char *group, size_t length)
+{
+    return length >= 12 && length < COMM_HASH_BYTES && (!group[length] || group[length] == '@');
+}
+
 void comm_group_hash(char text[COMM_HASH_BYTES], const char *group)
 {
     uint32_t high = 0, low = 0;
+    const size_t digits = strspn(group, "0123456789");
+    if (is_vendor_hash(group, digits)) {
+        memcpy(text, group, digits);
+        text[digits] = '\0';
+        return;
+    }
     for (; *group; group++) {
         high = high * 29 + (uint8_t)*group;
         low = low * 131 + (uint8_t)*group;
