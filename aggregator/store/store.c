@@ -28,6 +28,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Appended bytes after which the disk is asked to begin: the sync that follows then overlaps with appends. */
+enum { PUSH_BYTES = 1024 * 1024 };
+
 /* One open capture's log. Streams are numbered in order of their first chunk. */
 struct capture_log {
     char id[RS_STORE_ID_BYTES];
@@ -512,6 +515,8 @@ enum rs_status rs_store_append(struct rs_store *store, struct rs_store_stream *s
         status = rs_reclog_append(&log->log, &record, parts, part_count, NULL, err);
     if (status < 0)
         return status;
+    if (log->log.length - log->log.pushed >= PUSH_BYTES)
+        rs_reclog_push(&log->log);
     log->is_dirty = true;
     stream->appended_seq = seq;
     stream->is_ended = (flags & RS_ENVELOPE_LAST) != 0;

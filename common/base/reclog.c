@@ -267,6 +267,14 @@ enum rs_status rs_reclog_sync(struct rs_reclog *log, struct rs_err *err)
     return RS_OK;
 }
 
+void rs_reclog_push(struct rs_reclog *log)
+{
+    if (log->pushed < log->length)
+        (void)sync_file_range(log->fd, (off_t)log->pushed, (off_t)(log->length - log->pushed),
+                              SYNC_FILE_RANGE_WRITE);
+    log->pushed = log->length;
+}
+
 enum rs_status rs_reclog_reader_open(struct rs_reclog_reader *reader, const char *path,
                                      struct rs_err *err)
 {

@@ -44,6 +44,7 @@ struct rs_reclog {
     int fd;          /* -1: not open */
     char *path;      /* owned */
     uint64_t length; /* bytes of whole records, header included */
+    uint64_t pushed; /* the disk was asked to write up to here */
     bool is_broken;  /* a failed append could not be undone: only close is allowed */
 };
 
@@ -64,6 +65,10 @@ RS_MUST_CHECK enum rs_status rs_reclog_append(struct rs_reclog *log,
                                               uint64_t *offset_p, struct rs_err *err);
 /* fdatasync. */
 RS_MUST_CHECK enum rs_status rs_reclog_sync(struct rs_reclog *log, struct rs_err *err);
+
+/* Asks the disk to begin with what was appended since the last call, so that the next sync waits less. Promises
+ * nothing. */
+void rs_reclog_push(struct rs_reclog *log);
 
 /* Bytes a record with such a payload takes in the file. */
 uint64_t rs_reclog_record_bytes(uint64_t payload_bytes);

@@ -484,8 +484,8 @@ static double our_stream(const char *dir, const uint8_t *chunk, size_t chunk_byt
     struct rs_spool *spool = NULL;
     struct rs_uplink *uplink = NULL;
     pthread_t thread;
-    char data[4200];
-    char spool_dir[4200];
+    char data[4300];
+    char spool_dir[4300];
     (void)snprintf(data, sizeof data, "%s/data", dir);
     (void)snprintf(spool_dir, sizeof spool_dir, "%s/spool", dir);
     const uint64_t count = bytes / chunk_bytes;
@@ -586,6 +586,21 @@ static struct rs_buf make_chunk(size_t bytes)
     return kept.buf;
 }
 
+enum { ROUNDS = 3 };
+
+static int by_speed(const void *left, const void *right)
+{
+    const double a = *(const double *)left;
+    const double b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static double middle(double turns[ROUNDS])
+{
+    qsort(turns, ROUNDS, sizeof *turns, by_speed);
+    return turns[ROUNDS / 2];
+}
+
 static int bench(const char *dir, uint64_t bytes, size_t chunk_bytes)
 {
     char own[4096];
@@ -594,9 +609,26 @@ static int bench(const char *dir, uint64_t bytes, size_t chunk_bytes)
         fail_with("cannot make a folder", NULL);
     struct rs_buf chunk = make_chunk(chunk_bytes);
     (void)bare_append(own, chunk.data, chunk.length, bytes / 4); /* the disk's own warm-up */
-    const double append = bare_append(own, chunk.data, chunk.length, bytes);
-    const double grpc = bare_grpc(chunk.data, chunk.length, bytes);
-    const double ours = our_stream(own, chunk.data, chunk.length, bytes);
+    /* Others use this machine, too: three turns of each, one after the other, and the middle one counts. */
+    double turns[3][ROUNDS];
+    for (int round = 0; round < ROUNDS; round++) {
+        char turn[4200];
+        (void)snprintf(turn, sizeof turn, "%s/%d", own, round);
+        if (mkdir(turn, 0700) < 0)
+            fail_with("cannot make a folder", NULL);
+        turns[0][round] = bare_append(turn, chunk.data, chunk.length, bytes);
+        turns[1][round] = bare_grpc(chunk.data, chunk.length, bytes);
+        turns[2][round] = our_stream(turn, chunk.data, chunk.length, bytes);
+        fprintf(stderr, "bench_stream: append %.0f, grpc %.0f, ours %.0f MB/s\n", turns[0][round],
+                turns[1][round], turns[2][round]);
+        char command[4300];
+        (void)snprintf(command, sizeof command, "rm -rf '%s'", turn);
+        if (system(command) != 0)
+            fail_with("cannot remove a folder", NULL);
+    }
+    const double append = middle(turns[0]);
+    const double grpc = middle(turns[1]);
+    const double ours = middle(turns[2]);
     const double least = append < grpc ? append : grpc;
     printf("{\"bench\": \"stream\", \"chunk_bytes\": %zu, \"bytes\": %" PRIu64
            ", \"append_sync16_MBps\": %.0f, \"grpc_MBps\": %.0f, \"ours_MBps\": %.0f, "
