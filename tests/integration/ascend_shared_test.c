@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Step figures of a real Ascend job against its own: from the databases to the nanosecond, from the text form
+ * to the resolution of its floats. Skipped where the shared data are not there.
+ */
+#include "collector/source/ascend.h"
+#include "collector/source/csv.h"
+#include "common/base/file.h"
+#include "common/base/mem.h"
+#include "common/reduce/reduce.h"
+#include "common/vendor/vendor_db.h"
+#include "tests/support/rs_test.h"
+
+#include <sqlite3.h>
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char db_tree[] = "../shared/data/ascend/level1-db";
+static const char text_tree[] = "../shared/data/ascend/level1-text";
+
+enum { FIGURES = 9 };
+static const char *const columns[FIGURES] = {
+    "Computing",  "Communication(Not Overlapped)",
+    "Overlapped", "Communication",
+    "Free",       "Stage",
+    "Bubble",     "Communication(Not Overlapped and Exclude Receive)",
+    "Preparing"};
+
+static void skip_without(const char *tree)
+{
+    if (access(tree, F_OK) != 0) {
+        print_message("skipped: %s is not here\n", tree);
+        skip();
+    }
+}
+
+static struct rs_vendor_list ranks_of(const char *tree)
+{
+    struct rs_err err = {0};
+    struct rs_vendor_list list;
+    if (rs_vendor_discover(&tree, 1, &list, &err) != RS_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(list.count, 2);
+    return list;
+}
+
+static enum rs_status pour(void *self, const struct rs_batch *batch, struct rs_err *err)
+{
+    enum rs_status status = rs_batch_check(batch, err);
+    return status == RS_OK ? rs_reduce_add(self, batch, err) : status;
+}
+
+static void summarise(const struct rs_vendor_rank *rank, unsigned flags,
+                      struct rs_summary *summary_p)
+{
+    struct rs_err err = {0};
+    struct rs_source_stream stream;
+    struct rs_reduce *reduce = NULL;
+    assert_int_equal(rs_source_stream_init(&stream), RS_OK);
+    assert_int_equal(rs_reduce_new(&stream.strings, &stream.lanes, &reduce), RS_OK);
+    const struct rs_sink sink = {.batch = pour, .self = reduce};
+    enum rs_status status = rs_ascend_read(rank, flags, &stream, sink, &err);
+    if (status == RS_OK)
+        status = rs_reduce_finish(reduce, &stream.info, summary_p, &err);
+    if (status != RS_OK)
+        fail_msg("%s: %s", rank->dir, err.text);
+    rs_reduce_free(&reduce);
+    rs_source_stream_fini(&stream);
+}
+
+static void figures_of(const struct rs_step_row *row, int64_t figures[FIGURES])
+{
+    const int64_t all[FIGURES] = {
+        row->computing,  row->communication_not_overlapped,
+        row->overlapped, row->communication,
+        row->free,       row->stage,
+        row->bubble,     row->communication_not_overlapped_exclude_receive,
+        row->preparing};
+    memcpy(figures, all, sizeof all);
+}
+
+/* The file's own row, us with three decimals, as ns. */
+static void own_row(const struct rs_vendor_rank *rank, int64_t step, int64_t figures[FIGURES])
+{
+    struct rs_err err = {0};
+    struct rs_vendor_db *db = NULL;
+    struct sqlite3_stmt *rows = NULL;
+    char sql[512];
+    if (rs_vendor_db_open(rank->analysis_db, &db, &err) != RS_OK)
+        fail_msg("%s", err.text);
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT computing, communication_not_overlapped, overlapped, communication, "
+                   "free, stage, bubble, communication_not_overlapped_and_exclude_receive, "
+                   "preparing FROM StepTraceTime WHERE step = '%" PRId64 "'",
+                   step);
+    if (rs_vendor_db_prepare(db, sql, &rows, &err) != RS_OK ||
+        rs_vendor_db_step(db, rows, &err) != RS_OK)
+        fail_msg("%s", err.text);
+    for (int i = 0; i < FIGURES; i++)
+        figures[i] = llround(sqlite3_column_double(rows, i) * 1000);
+    rs_vendor_db_finish(&rows);
+    rs_vendor_db_close(&db);
+}
+
+static void compare_with_own_row(unsigned flags)
+{
+    struct rs_vendor_list list = ranks_of(db_tree);
+    for (size_t r = 0; r < list.count; r++) {
+        struct rs_summary summary;
+        int64_t ours[FIGURES], own[FIGURES];
+        summarise(&list.ranks[r], flags, &summary);
+        assert_int_equal(summary.step_count, 1);
+        assert_int_equal(summary.step_origin, RS_STEPS_PROFILER_STEP);
+        figures_of(&summary.steps[0], ours);
+        own_row(&list.ranks[r], summary.steps[0].step, own);
+        for (int i = 0; i < FIGURES; i++) {
+            print_message("rank %zu step %" PRId64 " %-50s %" PRId64 " ns, own %" PRId64 " ns\n", r,
+                          summary.steps[0].step, columns[i], ours[i], own[i]);
+            assert_int_equal(ours[i], own[i]);
+        }
+        rs_summary_fini(&summary);
+    }
+    rs_vendor_list_fini(&list);
+}
+
+static void databases_give_their_own_step_row_to_the_nanosecond(void **state)
+{
+    (void)state;
+    skip_without(db_tree);
+    compare_with_own_row(0);
+}
+
+static void reading_all_rows_changes_no_figure(void **state)
+{
+    (void)state;
+    skip_without(db_tree);
+    compare_with_own_row(RS_SOURCE_LOSSLESS);
+}
+
+static void figures_of_text(const struct rs_ascend_figures *row, double figures[FIGURES])
+{
+    const double all[FIGURES] = {row->computing,  row->communication_not_overlapped,
+                                 row->overlapped, row->communication,
+                                 row->free,       row->stage,
+                                 row->bubble,     row->communication_not_overlapped_exclude_receive,
+                                 row->preparing};
+    memcpy(figures, all, sizeof all);
+}
+
+static void trace_gives_its_own_step_row_as_floats(void **state)
+{
+    (void)state;
+    skip_without(text_tree);
+    struct rs_vendor_list list = ranks_of(text_tree);
+    for (size_t r = 0; r < list.count; r++) {
+        struct rs_err err = {0};
+        struct rs_ascend_figures *figures = NULL;
+        size_t count = 0;
+        struct csv csv;
+        double ours[FIGURES];
+        char *trace = rs_file_join(list.ranks[r].output, "trace_view.json");
+        char *table = rs_file_join(list.ranks[r].output, "step_trace_time.csv");
+        if (rs_ascend_text_figures(trace, &figures, &count, &err) != RS_OK ||
+            csv_open(&csv, table, &err) != RS_OK)
+            fail_msg("%s", err.text);
+        assert_int_equal(count, 1);
+        assert_true(csv_next(&csv));
+        assert_int_equal(strtoll(csv_cell(&csv, csv_column(&csv, "Step")), NULL, 10),
+                         figures[0].step);
+        figures_of_text(&figures[0], ours);
+        for (int i = 0; i < FIGURES; i++) {
+            const double own = strtod(csv_cell(&csv, csv_column(&csv, columns[i])), NULL);
+            print_message("rank %zu %-50s %.17g, own %.17g\n", r, columns[i], ours[i], own);
+            assert_true(ours[i] == own);
+        }
+        assert_false(csv_next(&csv));
+        csv_close(&csv);
+        rs_mem_free(figures);
+        rs_mem_free(trace);
+        rs_mem_free(table);
+    }
+    rs_vendor_list_fini(&list);
+}
+
+/* Both forms are of different runs; what they tell of the vendor's names must be there in both. */
+static void operations_keep_names_groups_and_sizes(void **state)
+{
+    (void)state;
+    const char *const trees[] = {db_tree, text_tree};
+    const char *const groups[] = {"17148521525495523210", "17522688603477080586"};
+    const char *const firsts[] = {"hcom_allReduce__210_0_1", "hcom_allReduce__586_0_1"};
+    for (size_t t = 0; t < 2; t++) {
+        skip_without(trees[t]);
+        struct rs_vendor_list list = ranks_of(trees[t]);
+        for (size_t r = 0; r < list.count; r++) {
+            struct rs_summary summary;
+            summarise(&list.ranks[r], 0, &summary);
+            assert_int_equal(summary.op_count, 4);
+            assert_int_equal(summary.group_count, 1);
+            const struct rs_comm_op *op = &summary.ops[0];
+            assert_string_equal(rs_strtab_text(&summary.strings, op->op_text), firsts[t]);
+            assert_string_equal(rs_strtab_text(&summary.strings, summary.groups[op->group].name),
+                                groups[t]);
+            assert_int_equal(op->type, RS_OP_ALL_REDUCE);
+            assert_int_equal(op->bytes, 4097000 * 4);
+            assert_int_equal(op->step, 50);
+            rs_summary_fini(&summary);
+        }
+        rs_vendor_list_fini(&list);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(databases_give_their_own_step_row_to_the_nanosecond),
+        cmocka_unit_test(reading_all_rows_changes_no_figure),
+        cmocka_unit_test(trace_gives_its_own_step_row_as_floats),
+        cmocka_unit_test(operations_keep_names_groups_and_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
