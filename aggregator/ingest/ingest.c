@@ -10,23 +10,37 @@
 #include <pthread.h>
 #include <string.h>
 
-struct rs_ingest {
-    struct rs_ingest_options options;
-    pthread_t thread;
-    pthread_mutex_t lock; /* guards the queue, is_stopping, is_broken, stats */
-    pthread_cond_t has_work;
-    struct rs_ingest_job *first, **last_p;
-    uint64_t queued_bytes;
-    bool is_stopping, is_broken;
-    struct rs_ingest_stats stats;
-};
-
-/* The worker's own: jobs whose chunks are written and not yet synced, in order. */
+/* Jobs whose chunks are written and not yet synced, in order. */
 struct group {
     struct rs_ingest_job *first, **last_p;
     size_t count; /* chunks among them */
     struct rs_ingest_stats stats;
 };
+
+enum flush_state { FLUSH_IDLE, FLUSH_ASKED, FLUSH_DONE };
+
+struct rs_ingest {
+    struct rs_ingest_options options;
+    pthread_t thread, sync_thread;
+    pthread_mutex_t lock;     /* guards the queue, is_stopping, is_broken, stats, flush_state */
+    pthread_cond_t has_work;  /* the worker's: a job, or a flush that is done */
+    pthread_cond_t has_flush; /* the sync thread's */
+    struct rs_ingest_job *first, **last_p;
+    uint64_t queued_bytes;
+    bool is_stopping, is_broken, is_over;
+    struct rs_ingest_stats stats;
+    enum flush_state flush_state;
+
+    /* the worker's own, but for flush_run() while flush_state is ASKED */
+    struct rs_store_flush flush;
+    struct group flushing; /* the group that is being synced */
+};
+
+static void group_init(struct group *group)
+{
+    *group = (struct group){0};
+    group->last_p = &group->first;
+}
 
 static void add_job(struct group *group, struct rs_ingest_job *job)
 {
@@ -35,23 +49,16 @@ static void add_job(struct group *group, struct rs_ingest_job *job)
     group->last_p = &job->next;
 }
 
-/* Everything written so far becomes durable, then everybody is told. */
-static void finish_group(struct rs_ingest *ingest, struct group *group)
+/* Everything in the group is durable, or nothing will be: everybody is told. */
+static void tell_group(struct rs_ingest *ingest, struct group *group, enum rs_status status,
+                       const struct rs_err *err)
 {
-    if (!group->first)
-        return;
-    struct rs_err err = {0};
-    enum rs_status status = RS_OK;
-    if (group->count) {
-        status = rs_store_sync(ingest->options.store, &err);
-        group->stats.syncs++;
-    }
     if (status < 0)
-        rs_log_error("%s", err.text);
+        rs_log_error("%s", err->text);
     for (struct rs_ingest_job *job = group->first; job; job = job->next) {
         if (status < 0 && job->status == RS_OK) {
             job->status = status;
-            job->err = err;
+            job->err = *err;
         }
         if (job->stream) {
             job->durable_seq = job->stream->durable_seq;
@@ -64,12 +71,79 @@ static void finish_group(struct rs_ingest *ingest, struct group *group)
     ingest->stats.repeated += group->stats.repeated;
     ingest->stats.gaps += group->stats.gaps;
     ingest->stats.refused += group->stats.refused;
-    ingest->stats.syncs += group->stats.syncs;
+    ingest->stats.syncs += group->count ? 1 : 0;
     ingest->is_broken = ingest->is_broken || status < 0;
     (void)pthread_mutex_unlock(&ingest->lock);
     struct rs_ingest_job *jobs = group->first;
-    *group = (struct group){.last_p = &group->first};
-    ingest->options.done(ingest->options.self, jobs);
+    group_init(group);
+    if (jobs)
+        ingest->options.done(ingest->options.self, jobs);
+}
+
+/* The flush under way is over: its group is told. `may_wait` false: only if it is over already. */
+static void end_flush(struct rs_ingest *ingest, bool may_wait)
+{
+    (void)pthread_mutex_lock(&ingest->lock);
+    while (may_wait && ingest->flush_state == FLUSH_ASKED)
+        (void)pthread_cond_wait(&ingest->has_work, &ingest->lock);
+    const bool is_done = ingest->flush_state == FLUSH_DONE;
+    if (is_done)
+        ingest->flush_state = FLUSH_IDLE;
+    (void)pthread_mutex_unlock(&ingest->lock);
+    if (!is_done)
+        return;
+    rs_store_flush_end(ingest->options.store, &ingest->flush);
+    tell_group(ingest, &ingest->flushing, ingest->flush.status, &ingest->flush.err);
+}
+
+/* Hands the group to the sync thread, and goes on; waits for the group before it. */
+static void begin_flush(struct rs_ingest *ingest, struct group *group)
+{
+    struct rs_err err = {0};
+    end_flush(ingest, true);
+    if (!group->first)
+        return;
+    if (!group->count) {
+        tell_group(ingest, group, RS_OK, &err);
+        return;
+    }
+    if (rs_store_flush_begin(ingest->options.store, &ingest->flush, &err) < 0) {
+        const enum rs_status status = rs_store_sync(ingest->options.store, &err);
+        tell_group(ingest, group, status, &err);
+        return;
+    }
+    ingest->flushing = *group; /* nothing is added to it any more: its last_p is of no use */
+    group_init(group);
+    (void)pthread_mutex_lock(&ingest->lock);
+    ingest->flush_state = FLUSH_ASKED;
+    (void)pthread_cond_signal(&ingest->has_flush);
+    (void)pthread_mutex_unlock(&ingest->lock);
+}
+
+/* Everything written so far becomes durable before this returns. */
+static void finish_group(struct rs_ingest *ingest, struct group *group)
+{
+    begin_flush(ingest, group);
+    end_flush(ingest, true);
+}
+
+static void *sync_work(void *self)
+{
+    struct rs_ingest *ingest = self;
+    (void)pthread_mutex_lock(&ingest->lock);
+    for (;;) {
+        while (ingest->flush_state != FLUSH_ASKED && !ingest->is_over)
+            (void)pthread_cond_wait(&ingest->has_flush, &ingest->lock);
+        if (ingest->flush_state != FLUSH_ASKED)
+            break;
+        (void)pthread_mutex_unlock(&ingest->lock);
+        rs_store_flush_run(&ingest->flush);
+        (void)pthread_mutex_lock(&ingest->lock);
+        ingest->flush_state = FLUSH_DONE;
+        (void)pthread_cond_signal(&ingest->has_work);
+    }
+    (void)pthread_mutex_unlock(&ingest->lock);
+    return NULL;
 }
 
 static void open_stream(struct rs_ingest *ingest, struct rs_ingest_job *job)
@@ -158,11 +232,12 @@ static void do_job(struct rs_ingest *ingest, struct group *group, struct rs_inge
     add_job(group, job);
 }
 
-/* The next job, waiting only when nothing has to be finished. NULL: nothing now, or stopping. */
+/* The next job. Waits for one, or for the flush under way, but not when a group waits to be flushed. NULL:
+ * neither, or stopping. */
 static struct rs_ingest_job *take_job(struct rs_ingest *ingest, bool may_wait, bool *is_over_p)
 {
     (void)pthread_mutex_lock(&ingest->lock);
-    while (!ingest->first && may_wait && !ingest->is_stopping)
+    while (!ingest->first && may_wait && !ingest->is_stopping && ingest->flush_state != FLUSH_DONE)
         (void)pthread_cond_wait(&ingest->has_work, &ingest->lock);
     struct rs_ingest_job *job = ingest->first;
     if (job) {
@@ -176,19 +251,49 @@ static struct rs_ingest_job *take_job(struct rs_ingest *ingest, bool may_wait, b
     return job;
 }
 
+static bool is_flushing(struct rs_ingest *ingest)
+{
+    (void)pthread_mutex_lock(&ingest->lock);
+    const bool is_asked = ingest->flush_state == FLUSH_ASKED;
+    (void)pthread_mutex_unlock(&ingest->lock);
+    return is_asked;
+}
+
 static void *work(void *self)
 {
     struct rs_ingest *ingest = self;
-    struct group group = {.last_p = &group.first};
+    struct group group;
     bool is_over = false;
+    group_init(&group);
     while (!is_over || group.first) {
-        struct rs_ingest_job *job = take_job(ingest, !group.first, &is_over);
+        /* While a flush is under way a small group may wait for company: it could not be flushed anyway. */
+        struct rs_ingest_job *job = take_job(ingest, !group.first || is_flushing(ingest), &is_over);
         if (job)
             do_job(ingest, &group, job);
-        if (!job || group.count >= RS_INGEST_GROUP)
-            finish_group(ingest, &group);
+        end_flush(ingest, false);
+        if (group.count >= RS_INGEST_GROUP || (!job && !is_flushing(ingest)))
+            begin_flush(ingest, &group);
     }
+    end_flush(ingest, true);
     return NULL;
+}
+
+static void free_ingest(struct rs_ingest *ingest)
+{
+    rs_store_flush_fini(&ingest->flush);
+    (void)pthread_cond_destroy(&ingest->has_flush);
+    (void)pthread_cond_destroy(&ingest->has_work);
+    (void)pthread_mutex_destroy(&ingest->lock);
+    rs_mem_free(ingest);
+}
+
+static void end_sync_thread(struct rs_ingest *ingest)
+{
+    (void)pthread_mutex_lock(&ingest->lock);
+    ingest->is_over = true;
+    (void)pthread_cond_signal(&ingest->has_flush);
+    (void)pthread_mutex_unlock(&ingest->lock);
+    (void)pthread_join(ingest->sync_thread, NULL);
 }
 
 enum rs_status rs_ingest_start(const struct rs_ingest_options *options, struct rs_ingest **ingest_p,
@@ -201,15 +306,21 @@ enum rs_status rs_ingest_start(const struct rs_ingest_options *options, struct r
     if (!ingest->options.queue_bytes)
         ingest->options.queue_bytes = (uint64_t)64 << 20;
     ingest->last_p = &ingest->first;
+    group_init(&ingest->flushing);
     (void)pthread_mutex_init(&ingest->lock, NULL);
     (void)pthread_cond_init(&ingest->has_work, NULL);
+    (void)pthread_cond_init(&ingest->has_flush, NULL);
+    if (pthread_create(&ingest->sync_thread, NULL, sync_work, ingest) != 0) {
+        free_ingest(ingest);
+        return rs_err_set(err, RS_IO, "cannot start the sync thread");
+    }
     if (pthread_create(&ingest->thread, NULL, work, ingest) != 0) {
-        (void)pthread_cond_destroy(&ingest->has_work);
-        (void)pthread_mutex_destroy(&ingest->lock);
-        rs_mem_free(ingest);
+        end_sync_thread(ingest);
+        free_ingest(ingest);
         return rs_err_set(err, RS_IO, "cannot start the ingest thread");
     }
     (void)pthread_setname_np(ingest->thread, "rs-ingest-0");
+    (void)pthread_setname_np(ingest->sync_thread, "rs-sync-0");
     *ingest_p = ingest;
     return RS_OK;
 }
@@ -225,9 +336,8 @@ void rs_ingest_stop(struct rs_ingest **ingest_p)
     (void)pthread_cond_signal(&ingest->has_work);
     (void)pthread_mutex_unlock(&ingest->lock);
     (void)pthread_join(ingest->thread, NULL);
-    (void)pthread_cond_destroy(&ingest->has_work);
-    (void)pthread_mutex_destroy(&ingest->lock);
-    rs_mem_free(ingest);
+    end_sync_thread(ingest);
+    free_ingest(ingest);
 }
 
 void rs_ingest_put(struct rs_ingest *ingest, struct rs_ingest_job *job)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ingest: chunk -> checked -> appended -> durable -> told. One worker thread.
+ * Ingest: chunk -> checked -> appended -> durable -> told. One worker, and one thread that syncs.
  *
  *     gate --- job ---> | bounded queue | ---> header check, sequence check, append ---+
  *       ^                                                                              | every 16 chunks, or
  *       +---- done(jobs) <------------------------------------------- fdatasync <------+ when the queue is empty
  *
- * A chunk is told to be done only after the fdatasync that covers it returned; what gate makes of that is the
+ * While one group is being synced the worker appends the next: the disk waits for nobody. A chunk is told
+ * to be done only after the fdatasync that covers it returned; what gate makes of that is the
  * cumulative ack. Chunks are never decoded here: the header is believed after its checksum, the body
  * is somebody else's business. A chunk that is there already falls through quietly; a gap is
  * refused. Ingest knows no link and no session: a job carries who asked.

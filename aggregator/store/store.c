@@ -52,6 +52,11 @@ struct rs_store {
     size_t stream_count, slot_count;
     struct capture_log **logs;
     size_t log_count, log_capacity;
+    struct rs_store_stream **dirty; /* appended to since the last sync or flush began */
+    size_t dirty_count, dirty_capacity;
+    bool is_flushing;
+    struct rs_reclog *retired; /* a flush under way may still sync them: closed when it ends */
+    size_t retired_count, retired_capacity;
 
     pthread_mutex_t lock; /* guards the catalogue */
     struct catalogue *catalogue;
@@ -329,7 +334,24 @@ static struct capture_log *find_log(const struct rs_store *store, const char *id
     return NULL;
 }
 
-static enum rs_status begin_segment(struct capture_log *log, struct rs_err *err)
+/* A flush under way holds descriptors: the log is closed when it ends. */
+static void retire_log(struct rs_store *store, struct rs_reclog *log)
+{
+    if (store->is_flushing && log->path &&
+        rs_mem_grow((void **)&store->retired, &store->retired_capacity, store->retired_count + 1,
+                    sizeof *store->retired) == RS_OK) {
+        store->retired[store->retired_count++] = *log;
+        *log = (struct rs_reclog){.fd = -1};
+        return;
+    }
+    /* Without memory for the list the descriptor stays open rather than be another file's. */
+    if (store->is_flushing && log->path)
+        *log = (struct rs_reclog){.fd = -1};
+    rs_reclog_close(log);
+}
+
+static enum rs_status begin_segment(struct rs_store *store, struct capture_log *log,
+                                    struct rs_err *err)
 {
     enum rs_status status = RS_OK;
     if (log->is_dirty)
@@ -350,7 +372,7 @@ static enum rs_status begin_segment(struct capture_log *log, struct rs_err *err)
     rs_mem_free(folder);
     if (status < 0)
         return status;
-    rs_reclog_close(&log->log);
+    retire_log(store, &log->log);
     log->log = next;
     log->segment++;
     for (size_t i = 0; i < log->stream_count; i++)
@@ -503,10 +525,12 @@ enum rs_status rs_store_append(struct rs_store *store, struct rs_store_stream *s
     enum rs_status status = want_log(store, capture, &log, err);
     if (status < 0)
         return status;
-    if (log_stream(log, stream, &index) < 0)
+    if (log_stream(log, stream, &index) < 0 ||
+        rs_mem_grow((void **)&store->dirty, &store->dirty_capacity, store->dirty_count + 1,
+                    sizeof(struct rs_store_stream *)) < 0)
         return rs_err_set(err, RS_NOMEM, "no memory for a stream");
     if (!log->segment || log->log.length > store->segment_bytes)
-        status = begin_segment(log, err);
+        status = begin_segment(store, log, err);
     if (status == RS_OK)
         status = tell_stream(log, index, source, err);
     const struct rs_reclog_record record = {
@@ -518,6 +542,9 @@ enum rs_status rs_store_append(struct rs_store *store, struct rs_store_stream *s
     if (log->log.length - log->log.pushed >= PUSH_BYTES)
         rs_reclog_push(&log->log);
     log->is_dirty = true;
+    if (!stream->is_dirty)
+        store->dirty[store->dirty_count++] = stream;
+    stream->is_dirty = true;
     stream->appended_seq = seq;
     stream->is_ended = (flags & RS_ENVELOPE_LAST) != 0;
     if (strcmp(stream->capture, capture) != 0)
@@ -530,20 +557,80 @@ static enum rs_status sync_log(struct capture_log *log, struct rs_err *err)
     if (!log->is_dirty)
         return RS_OK;
     const enum rs_status status = rs_reclog_sync(&log->log, err);
-    if (status < 0)
-        return status;
-    log->is_dirty = false;
-    for (size_t i = 0; i < log->stream_count; i++)
-        log->streams[i]->durable_seq = log->streams[i]->appended_seq;
-    return RS_OK;
+    if (status == RS_OK)
+        log->is_dirty = false;
+    return status;
 }
 
 enum rs_status rs_store_sync(struct rs_store *store, struct rs_err *err)
 {
     enum rs_status status = RS_OK;
+    RS_CHECK(!store->is_flushing);
     for (size_t i = 0; i < store->log_count && status == RS_OK; i++)
         status = sync_log(store->logs[i], err);
+    for (size_t i = 0; i < store->dirty_count && status == RS_OK; i++) {
+        store->dirty[i]->durable_seq = store->dirty[i]->appended_seq;
+        store->dirty[i]->is_dirty = false;
+    }
+    if (status == RS_OK)
+        store->dirty_count = 0;
     return status;
+}
+
+enum rs_status rs_store_flush_begin(struct rs_store *store, struct rs_store_flush *flush,
+                                    struct rs_err *err)
+{
+    RS_CHECK(!store->is_flushing);
+    flush->fd_count = flush->stream_count = 0;
+    flush->status = RS_OK;
+    if (rs_mem_grow((void **)&flush->fds, &flush->fd_capacity, store->log_count,
+                    sizeof *flush->fds) < 0 ||
+        rs_mem_grow((void **)&flush->streams, &flush->stream_capacity, store->dirty_count,
+                    sizeof *flush->streams) < 0)
+        return rs_err_set(err, RS_NOMEM, "no memory for a flush");
+    for (size_t i = 0; i < store->log_count; i++) {
+        struct capture_log *log = store->logs[i];
+        if (log->is_dirty)
+            flush->fds[flush->fd_count++] = log->log.fd;
+        log->is_dirty = false;
+    }
+    for (size_t i = 0; i < store->dirty_count; i++) {
+        struct rs_store_stream *stream = store->dirty[i];
+        flush->streams[flush->stream_count++] =
+            (struct rs_store_flushed){.stream = stream, .seq = stream->appended_seq};
+        stream->is_dirty = false;
+    }
+    store->dirty_count = 0;
+    store->is_flushing = true;
+    return RS_OK;
+}
+
+void rs_store_flush_run(struct rs_store_flush *flush)
+{
+    for (size_t i = 0; i < flush->fd_count; i++)
+        if (fdatasync(flush->fds[i]) < 0 && flush->status == RS_OK)
+            flush->status = rs_err_errno(&flush->err, "cannot make chunks durable");
+}
+
+void rs_store_flush_end(struct rs_store *store, struct rs_store_flush *flush)
+{
+    RS_CHECK(store->is_flushing);
+    store->is_flushing = false;
+    for (size_t i = 0; i < flush->stream_count && flush->status == RS_OK; i++) {
+        struct rs_store_flushed *flushed = &flush->streams[i];
+        if (flushed->stream->durable_seq < flushed->seq)
+            flushed->stream->durable_seq = flushed->seq;
+    }
+    for (size_t i = 0; i < store->retired_count; i++)
+        rs_reclog_close(&store->retired[i]);
+    store->retired_count = 0;
+}
+
+void rs_store_flush_fini(struct rs_store_flush *flush)
+{
+    rs_mem_free(flush->fds);
+    rs_mem_free(flush->streams);
+    *flush = (struct rs_store_flush){0};
 }
 
 /* ---- closing a capture --------------------------------------------------------------------------------- */
@@ -602,7 +689,7 @@ enum rs_status rs_store_close_capture(struct rs_store *store, const struct rs_ca
     struct rank_rows rows = {0};
     enum rs_status status = dir ? RS_OK : rs_err_set(err, RS_NOMEM, "no memory to close a capture");
     if (status == RS_OK && log)
-        status = sync_log(log, err);
+        status = rs_store_sync(store, err);
     if (status == RS_OK)
         status = rs_store_list_ranks(store, facts->id, add_row, &rows, err);
     if (status == RS_OK && rows.has_failed)
@@ -713,6 +800,8 @@ void rs_store_close(struct rs_store **store_p)
     for (size_t i = 0; i < store->slot_count; i++)
         free_stream(store->streams[i]);
     rs_mem_free(store->streams);
+    rs_mem_free(store->dirty);
+    rs_mem_free(store->retired);
     catalogue_close(&store->catalogue);
     if (store->lock_fd >= 0)
         (void)close(store->lock_fd);

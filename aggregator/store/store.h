@@ -101,6 +101,7 @@ struct rs_store_stream {
     rs_seq durable_seq;              /* written and synced */
     char capture[RS_STORE_ID_BYTES]; /* of its newest chunk; "" none */
     bool is_ended;                   /* that chunk was its last for that capture */
+    bool is_dirty;                   /* the store's own: appended to since the last sync began */
 };
 
 /* What a stream says of itself once per segment. */
@@ -122,9 +123,36 @@ RS_MUST_CHECK enum rs_status rs_store_append(struct rs_store *store, struct rs_s
                                              unsigned flags, const struct iovec *parts,
                                              size_t part_count, struct rs_err *err);
 /* fdatasync of every log that was appended to; then durable_seq = appended_seq everywhere. After RS_IO nothing
- * that was not durable may be acknowledged any more: stop. */
+ * that was not durable may be acknowledged any more: stop. No flush may be under way. */
 RS_MUST_CHECK enum rs_status rs_store_sync(struct rs_store *store, struct rs_err *err);
-/* Closes a capture's log: syncs it, writes the positions of its streams and capture.db, and the facts. */
+
+/* The same in three acts, so that appending goes on while the disk works:
+ *
+ *     begin (ingest thread)   what was appended up to now is in this flush
+ *     run   (any one thread)  fdatasync; touches nothing else of the store
+ *     end   (ingest thread)   durable_seq of the streams in it moves, unless run failed
+ *
+ * One flush at a time. */
+struct rs_store_flush {
+    int *fds;
+    size_t fd_count, fd_capacity;
+    struct rs_store_flushed {
+        struct rs_store_stream *stream;
+        rs_seq seq;
+    } * streams;
+    size_t stream_count, stream_capacity;
+    enum rs_status status; /* of run */
+    struct rs_err err;
+};
+/* RS_NOMEM: nothing is in it, rs_store_sync() still works. */
+RS_MUST_CHECK enum rs_status rs_store_flush_begin(struct rs_store *store,
+                                                  struct rs_store_flush *flush, struct rs_err *err);
+void rs_store_flush_run(struct rs_store_flush *flush);
+void rs_store_flush_end(struct rs_store *store, struct rs_store_flush *flush);
+void rs_store_flush_fini(
+    struct rs_store_flush *flush); /* memory only; of a zeroed flush is allowed */
+
+/* Closes a capture's log: syncs (no flush may be under way), writes the positions of its streams and capture.db, and the facts. */
 RS_MUST_CHECK enum rs_status rs_store_close_capture(struct rs_store *store,
                                                     const struct rs_capture_facts *facts,
                                                     struct rs_err *err);
