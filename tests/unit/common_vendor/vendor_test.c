@@ -298,7 +298,7 @@ static void many_names_are_all_found(void **state)
     assert_ok(rs_vendor_names_load(db, "ENUM_X", &names, NULL));
     assert_int_equal(names.count, 10000);
     for (int64_t i = 0; i < 10000; i += 37) {
-        char text[16];
+        char text[24];
         (void)snprintf(text, sizeof text, "n%lld", (long long)i);
         assert_string_equal(rs_vendor_names_find(&names, i * 65537), text);
     }
