@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are watched and streamed give the same deliverables, byte by byte, as `analyse` of the same files.
+
+Also: a collector killed in the middle and started again takes every file once; files that appear later make
+another capture; a file that names no rank is told.
+"""
+import filecmp
+import glob
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+
+PROGRAM = os.environ["RANKSCOPE"]
+SHARED = "../shared/data/kineto"
+
+
+class Rig:
+    def __init__(self, folder):
+        self.folder = folder
+        self.address = "unix:" + os.path.join(folder, "a.sock")
+        self.watched = os.path.join(folder, "traces")
+        os.mkdir(self.watched)
+        self.aggregator = subprocess.Popen(
+            [PROGRAM, "aggregator", "--listen", self.address, "--data", os.path.join(folder, "data")],
+            stdout=subprocess.PIPE)
+        if b"listening" not in self.aggregator.stdout.readline():
+            raise SystemExit("the aggregator did not start")
+        self.collector = None
+
+    def start_collector(self, *more):
+        self.collector = subprocess.Popen(
+            [PROGRAM, "collector", "--connect", self.address, "--spool",
+             os.path.join(self.folder, "spool"), "--watch", self.watched, "--no-native", "--settle", "1s",
+             *more], stderr=open(os.path.join(self.folder, "collector.log"), "ab"))
+
+    def stop(self):
+        for process in (self.collector, self.aggregator):
+            if process and process.poll() is None:
+                process.terminate()
+                process.wait()
+
+    def captures(self):
+        done = subprocess.run([PROGRAM, "capture", "list", "--connect", self.address, "--json"],
+                              capture_output=True)
+        return json.loads(done.stdout)["captures"]
+
+    def wait_closed(self, count):
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            found = self.captures()
+            if len(found) == count and all(c["closed_ns"] for c in found):
+                return found
+            time.sleep(0.1)
+        raise SystemExit(f"not {count} closed captures: {self.captures()}")
+
+    def log(self):
+        return open(os.path.join(self.folder, "collector.log"), encoding="utf-8").read()
+
+
+def dump(path):
+    """A database as text; RankManifest holds paths and what was skipped, and may differ."""
+    with sqlite3.connect(path) as database:
+        return [line for line in database.iterdump() if "RankManifest" not in line]
+
+
+def is_same(left, right):
+    if left.endswith(".db"):
+        return dump(left) == dump(right)
+    return filecmp.cmp(left, right, shallow=False)
+
+
+def compare(rig, capture, inputs, more=()):
+    online = os.path.join(rig.folder, "online-" + capture["id"])
+    offline = os.path.join(rig.folder, "offline-" + capture["id"])
+    subprocess.run([PROGRAM, "capture", "wait", capture["id"], "--connect", rig.address, "-o", online,
+                    "--quiet"], check=True)
+    subprocess.run([PROGRAM, "analyse", *inputs, "-o", offline, "--quiet", *more], check=True)
+    names = sorted(os.listdir(offline))
+    if names != sorted(os.listdir(online)):
+        raise SystemExit(f"other deliverables: {names} and {os.listdir(online)}")
+    for name in names:
+        if name != "manifest.json" and not is_same(os.path.join(online, name),
+                                                   os.path.join(offline, name)):
+            raise SystemExit(f"{name} differs")
+    subprocess.run([PROGRAM, "verify", capture["directory"], "--quiet"], check=True)
+    return len(names) - 1
+
+
+def move_in(rig, path):
+    """As a profiler ends: a temporary name, then the final one."""
+    temporary = os.path.join(rig.watched, ".part")
+    shutil.copy(path, temporary)
+    os.rename(temporary, os.path.join(rig.watched, os.path.basename(path)))
+
+
+def whole_job_with_a_kill(folder):
+    files = sorted(glob.glob(SHARED + "/dlrm-8rank/*.json"))
+    rig = Rig(folder)
+    try:
+        for path in files[:4]:
+            shutil.copy(path, rig.watched)
+        rig.start_collector("--run", "job")
+        time.sleep(0.05)
+        rig.collector.send_signal(signal.SIGKILL)
+        rig.collector.wait()
+        rig.start_collector("--run", "job")
+        for path in files[4:]:
+            move_in(rig, path)
+        capture = rig.wait_closed(1)[0]
+        if (capture["state"], capture["run"], len(capture["ranks"])) != ("complete", "job", 8):
+            raise SystemExit(f"not a whole capture: {capture}")
+        same = compare(rig, capture, [rig.watched])
+        # the same files again, as a later cycle of the job
+        for path in files:
+            os.utime(os.path.join(rig.watched, os.path.basename(path)))
+        move_in(rig, files[0])
+        rig.wait_closed(2)
+        if len(os.listdir(rig.watched)) != 8:
+            raise SystemExit("an original was removed without being asked to")
+        print(f"8 ranks, a kill in between: {same} deliverables are the same bytes")
+    finally:
+        rig.stop()
+
+
+def ranks_from_a_map(folder):
+    data = SHARED + "/gloo-ddp-4rank-ondemand"
+    rig = Rig(folder)
+    try:
+        rank_map = os.path.join(folder, "ranks.json")
+        shutil.copy(data + "/ranks.json", rank_map)
+        rig.start_collector("--rank-map", rank_map)
+        for path in sorted(glob.glob(data + "/*trace*")):
+            move_in(rig, path)
+        capture = rig.wait_closed(1)[0]
+        if sorted(r["rank"] for r in capture["ranks"]) != [0, 1, 2, 3]:
+            raise SystemExit(f"other ranks: {capture}")
+        same = compare(rig, capture, [rig.watched], ["--rank-map", rank_map])
+        print(f"4 ranks from a map: {same} deliverables are the same bytes")
+    finally:
+        rig.stop()
+
+
+def a_file_without_a_rank_is_told(folder):
+    data = SHARED + "/gloo-ddp-4rank-ondemand"
+    rig = Rig(folder)
+    try:
+        for path in sorted(glob.glob(data + "/*trace*")):
+            move_in(rig, path)
+        rig.start_collector()
+        until = time.monotonic() + 30
+        while "--rank-map" not in rig.log() and time.monotonic() < until:
+            time.sleep(0.1)
+        if "--rank-map" not in rig.log():
+            raise SystemExit("nobody was told to give a rank map")
+        print("files without a rank: told what to give")
+    finally:
+        rig.stop()
+
+
+def main():
+    if not os.path.isdir(SHARED):
+        print("skipped: " + SHARED + " is not there")
+        return 77
+    for test in (whole_job_with_a_kill, ranks_from_a_map, a_file_without_a_rank_is_told):
+        with tempfile.TemporaryDirectory(prefix="rankscope-watch-") as folder:
+            test(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
