@@ -534,9 +534,21 @@ static bool is_new_host(const struct run *run, size_t index)
     return uid != NULL;
 }
 
+/* Only databases name hosts. Without any, the two tables of places are left out, as the vendor's tool
+ * has none for text. */
+static bool has_hosts(const struct run *run)
+{
+    for (size_t i = 0; i < run->rank_count; i++)
+        if (run->ranks[i].place.host_uid)
+            return true;
+    return false;
+}
+
 static enum rs_status write_hosts(struct table *table)
 {
     const struct run *run = table->run;
+    if (!has_hosts(run))
+        return RS_OK;
     enum rs_status status = begin_table(table, "HostInfo", "hostUid TEXT,hostName TEXT", 2);
     for (size_t r = 0; r < run->rank_count && status == RS_OK; r++) {
         if (!is_new_host(run, r))
@@ -548,9 +560,28 @@ static enum rs_status write_hosts(struct table *table)
     return end_table(table, status);
 }
 
+/* Text results do not say where they ran, but their directory starts with the host's name unless the
+ * user chose another: when a database names a host like that, it is the one. */
+static const char *host_by_name(const struct run *run, const char *dir)
+{
+    const char *slash = strrchr(dir, '/');
+    const char *name = slash ? slash + 1 : dir;
+    for (size_t i = 0; i < run->rank_count; i++) {
+        const char *host = run->ranks[i].place.host_name;
+        const size_t length = host ? strlen(host) : 0;
+        if (length && strncmp(name, host, length) == 0 && name[length] == '_' &&
+            strspn(name + length + 1, "0123456789") > 0 &&
+            name[length + 1 + strspn(name + length + 1, "0123456789")] == '_')
+            return run->ranks[i].place.host_uid;
+    }
+    return NULL;
+}
+
 static enum rs_status write_devices(struct table *table)
 {
     const struct run *run = table->run;
+    if (!has_hosts(run))
+        return RS_OK;
     enum rs_status status = begin_table(
         table, "RankDeviceMap", "rankId INTEGER,deviceId INTEGER,hostUid TEXT,profilePath TEXT", 4);
     for (size_t r = 0; r < run->rank_count && status == RS_OK; r++) {
@@ -564,7 +595,8 @@ static enum rs_status write_devices(struct table *table)
             put_int(table, device);
         else
             put_text(table, NULL);
-        put_text(table, rank->place.host_uid);
+        put_text(table, rank->place.host_uid ? rank->place.host_uid
+                                             : host_by_name(run, rank->vendor->dir));
         put_text(table, realpath(rank->vendor->dir, whole) ? whole : rank->vendor->dir);
         status = end_row(table);
     }

@@ -14,6 +14,8 @@
 #include "common/base/file.h"
 #include "common/base/mem.h"
 
+#include <sqlite3.h>
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -99,6 +101,16 @@ static void read_steps(struct rank_data *rank, struct rs_vendor_db *db)
         complain(rank, err.text);
 }
 
+/* One read transaction for all questions to a database: else each takes and drops the file's locks. */
+static void hold_still(struct rs_vendor_db *db)
+{
+    sqlite3_stmt *stmt = NULL;
+    if (rs_vendor_db_prepare(db, "BEGIN", &stmt, NULL) == RS_OK &&
+        rs_vendor_db_step(db, stmt, NULL) != RS_END)
+        rs_vendor_db_finish(&stmt); /* then without: it only is slower */
+    rs_vendor_db_finish(&stmt);
+}
+
 static void read_metadata(struct rank_data *rank)
 {
     struct rs_vendor_db *db = NULL;
@@ -107,6 +119,7 @@ static void read_metadata(struct rank_data *rank)
     if (rank->vendor->profiler_db) {
         status = rs_vendor_db_open(rank->vendor->profiler_db, &db, &err);
         if (status == RS_OK) {
+            hold_still(db);
             rs_vendor_place_fini(&rank->place);
             status = rs_vendor_place_read(db, &rank->place, &err);
         }
@@ -157,6 +170,8 @@ static void load_one(struct loader *loader, struct rank_data *rank, struct rs_bu
     }
     if (vendor->analysis_db && rs_vendor_db_open(vendor->analysis_db, &db, &err) != RS_OK)
         db = NULL; /* `err` says why; the text may do */
+    if (db)
+        hold_still(db);
     for (size_t i = 0; i < 2; i++)
         if (loader->wanted & (unsigned)parts[i])
             read_part(rank, parts[i], db, &err, scratch);

@@ -176,12 +176,380 @@ def golden(temp):
             (compare_text if form == "text" else compare_db)(theirs, out)
 
 
+# ---- planted: shapes, forms, sizes ---------------------------------------------------------------------
+
+def link_tree(source, target):
+    """A copy of a directory that shares the files (they are only read)."""
+    shutil.copytree(source, target, copy_function=os.link)
+
+
+def own_copy(path):
+    """Makes a shared file the test's own before it is changed."""
+    data = open(path, "rb").read()
+    os.unlink(path)
+    with open(path, "wb") as file:
+        file.write(data)
+    return path
+
+
+def truth(tree):
+    with open(os.path.join(tree, "planted.json")) as file:
+        return json.load(file)
+
+
+def check_planted(name, tree, out):
+    """The generator's own checker on each form that was written."""
+    database = os.path.join(out, OUTPUT, "cluster_analysis.db")
+    forms = [form for form, path in (("db", database), ("text", os.path.join(out, OUTPUT, DOCUMENTS[0])))
+             if os.path.exists(path)]
+    for form in forms:
+        if form == "text" and "db" in forms:
+            os.rename(database, database + ".aside")
+        done = subprocess.run([sys.executable, CHECK, tree, out], capture_output=True, text=True)
+        values = sum(int(line.split(" values ")[0].split()[-1]) for line in done.stdout.splitlines()
+                     if " values " in line)
+        check("planted %s, %s: %d values" % (name, form, values), done.returncode == 0,
+              "\n".join(line for line in done.stdout.splitlines() if "FAILED" in line) + done.stderr)
+        if form == "text" and "db" in forms:
+            os.rename(database + ".aside", database)
+    check("planted %s: something was checked" % name, forms)
+
+
+def mix(text, db, target, is_db):
+    """Rank directories from both trees into one."""
+    os.makedirs(target)
+    for rank, path in rank_dirs(text).items():
+        source = rank_dirs(db)[rank] if is_db(rank) else path
+        link_tree(source, os.path.join(target, os.path.basename(path)))
+    shutil.copy(os.path.join(text, "planted.json"), target)
+
+
+def without_group_names(tree):
+    """What can be known without metadata: planted groups without their ids and names."""
+    planted = truth(tree)
+    for group in planted["groups"]:
+        group["group_id"] = group["pg_name"] = ""
+    with open(os.path.join(tree, "planted.json"), "w") as file:
+        json.dump(planted, file)
+
+
+def with_true_count(tree, text):
+    """The generator makes fewer operations than asked for where there are neither tp nor dp groups."""
+    planted = truth(tree)
+    count = 0
+    for directory in rank_dirs(text).values():
+        for sides in json.load(open(output_file(directory, "communication.json"))).values():
+            count += sum(len([op for op in side if "@" in op]) for side in sides.values())
+    planted["comm_ops_per_step"] = count / planted["ranks"] / len(planted["steps"])
+    with open(os.path.join(tree, "planted.json"), "w") as file:
+        json.dump(planted, file)
+
+
+def one_shape(temp, name, *options):
+    where = os.path.join(temp, name)
+    generate(where, "--truth", "full", *options)
+    text, db = os.path.join(where, "text"), os.path.join(where, "db")
+    for form, tree in (("text", text), ("db", db)):
+        if "--no-metadata" in options:
+            without_group_names(tree)
+        with_true_count(tree, text)
+        for wish in ((), ("--form", "both")):
+            out = os.path.join(where, "out-%s%d" % (form, len(wish)))
+            code, manifest, told = cluster(tree, out, *wish)
+            check("planted %s, %s %s: exit 0" % (name, form, " ".join(wish)), code == 0, told)
+            check_planted("%s, from %s" % (name, form), tree, out)
+    mixed = os.path.join(where, "mixed")
+    mix(text, db, mixed, lambda rank: rank % 3 == 0)
+    code, manifest, told = cluster(mixed, os.path.join(where, "out-mixed"), "--form", "both")
+    check("planted %s, mixed: exit 0, every rank there" % name,
+          code == 0 and len(manifest["ranks"]) == truth(text)["ranks"], told)
+    check_planted("%s, from mixed" % name, mixed, os.path.join(where, "out-mixed"))
+    return where
+
+
+def planted(temp):
+    small = ("--steps", "2", "--comm-ops-per-step", "30", "--microbatches", "2")
+    one_shape(temp, "8 ranks tp2 pp2", "--ranks", "8", "--tp", "2", "--pp", "2", *small)
+    one_shape(temp, "8 ranks tp1 pp1", "--ranks", "8", "--tp", "1", "--pp", "1", *small)
+    one_shape(temp, "8 ranks tp2 pp4 dp1", "--ranks", "8", "--tp", "2", "--pp", "4", *small)
+    one_shape(temp, "4 ranks tp1 pp4, a rank a stage", "--ranks", "4", "--tp", "1", "--pp", "4", *small)
+    one_shape(temp, "16 ranks without metadata", "--ranks", "16", "--tp", "2", "--pp", "2", "--no-metadata", *small)
+    one_shape(temp, "16 ranks, no self links in p2p", "--ranks", "16", "--tp", "2", "--pp", "2",
+              "--no-p2p-self-link", *small)
+    one_shape(temp, "16 ranks, clocks 900 us apart", "--ranks", "16", "--tp", "4", "--pp", "2",
+              "--clock-skew-us", "900", *small)
+    one_shape(temp, "64 ranks tp8 pp2", "--ranks", "64", "--tp", "8", "--pp", "2", *small)
+    where = os.path.join(temp, "merged")
+    generate(where, "--ranks", "8", "--tp", "2", "--pp", "2", "--layout", "merged", "--truth", "full", *small)
+    code, manifest, told = cluster(where, where + "-out", "--form", "both")
+    check("merged layout: exit 0, the databases were read",
+          code == 0 and {rank["form"] for rank in manifest["ranks"]} == {"db"}, told)
+    check_planted("merged layout", where, where + "-out")
+    for size in os.environ.get("RANKSCOPE_CLUSTER_RANKS", "").split():
+        pp = "8" if int(size) >= 1024 else "4"
+        shape = one_shape(temp, size + " ranks", "--ranks", size, "--tp", "8", "--pp", pp, "--steps", "1",
+                          "--comm-ops-per-step", "60", "--microbatches", "2")
+        shutil.rmtree(shape)
+
+
+# ---- broken input ----------------------------------------------------------------------------------------
+
+def state_of(manifest, rank):
+    return next(r["state"] for r in manifest["ranks"] if r["rank"] == rank)
+
+
+def others_complete(name, out, rank, form, parts=("ops", "links")):
+    """Every value of the golden output that is not this rank's is there, and equal."""
+    theirs = os.path.join(GOLDEN, "r8-" + form)
+    if form == "db":
+        for table_name, column in (("ClusterCommunicationTime", "rank_id"), ("ClusterCommunicationBandwidth", "rank_id"),
+                                   ("ClusterCommunicationMatrix", "src_rank")):
+            sql = "SELECT * FROM %s WHERE %s <> %d" % (table_name, column, rank)
+            expected, found = set(table(theirs, sql)), set(table(out, sql))
+            check("%s: %s of the others complete (%d rows)" % (name, table_name, len(expected)), expected == found,
+                  sorted(expected ^ found, key=str)[:2])
+        return
+    expected = {cell: value for cell, value in leaves(load(theirs, DOCUMENTS[0])) if cell[3] != str(rank)}
+    found = {cell: value for cell, value in leaves(load(out, DOCUMENTS[0])) if cell[3] != str(rank)}
+    check("%s: operations of the others complete (%d values)" % (name, len(expected)), expected == found,
+          sorted(set(expected) ^ set(found))[:2])
+    is_other = lambda cell: not cell[3].startswith("%d-" % rank)
+    expected = {cell: value for cell, value in leaves(load(theirs, DOCUMENTS[1])) if is_other(cell)}
+    found = {cell: value for cell, value in leaves(load(out, DOCUMENTS[1])) if is_other(cell)}
+    check("%s: links of the others complete (%d values)" % (name, len(expected)), expected == found,
+          sorted(set(expected) ^ set(found))[:2])
+
+
+def broken_case(temp, name, form, damage, rank=3):
+    tree = os.path.join(temp, "broken " + name + form)
+    link_tree(os.path.join(temp, form), tree)
+    damage(tree, rank_dirs(tree))
+    out = tree + "-out"
+    code, manifest, told = cluster(tree, out)
+    check("%s, %s: exit 1, state partial" % (name, form), code == 1 and manifest["state"] == "partial", (code, told))
+    written = load(out, "rankscope_manifest.json")
+    check("%s, %s: the manifest file says the same" % (name, form), written["ranks"] == manifest["ranks"])
+    others_complete("%s, %s" % (name, form), out, rank, form)
+    return out, manifest, told
+
+
+def truncate(path, keep=0.6):
+    path = own_copy(path)
+    os.truncate(path, int(os.path.getsize(path) * keep))
+
+
+def damage_file(name):
+    return lambda tree, dirs: truncate(output_file(dirs[3], name))
+
+
+def remove_rank(tree, dirs):
+    shutil.rmtree(dirs[3])
+
+
+def unfinish(tree, dirs):
+    shutil.rmtree(os.path.join(dirs[3], "ASCEND_PROFILER_OUTPUT"))
+    info = own_copy(os.path.join(dirs[3], "profiler_info_3.json"))
+    document = json.load(open(info))
+    del document["end_info"]
+    json.dump(document, open(info, "w"))
+    os.mkdir(os.path.join(dirs[3], "PROF_000001_20250615110640_ABC"))
+
+
+def duplicate(tree, dirs):
+    """An older result of rank 3 with other numbers: the newer one counts."""
+    older = dirs[3].replace("20250615110640", "20250615110639")
+    link_tree(dirs[3], older)
+    for name in ("communication.json", "communication_matrix.json", "analysis.db"):
+        if os.path.exists(output_file(older, name)):
+            os.unlink(output_file(older, name))
+
+
+def broken(temp):
+    out, manifest, told = broken_case(temp, "truncated communication.json", "text", damage_file("communication.json"))
+    check("truncated communication.json: rank 3 is partial and named with its file",
+          state_of(manifest, 3) == "partial" and "communication.json" in told, told)
+    times = [r for r in steps_csv(out) if r[1:3] == ["rank", "3"]]
+    check("truncated communication.json: rank 3 keeps its links and step times",
+          any(link.startswith("3-") for _, _, _, link, *_ in (c for c, _ in leaves(load(out, DOCUMENTS[1])))) and
+          len(times) == 3)
+    out, manifest, told = broken_case(temp, "truncated matrix", "text", lambda tree, dirs: truncate(
+        output_file(dirs[3], "communication_matrix.json")))
+    check("truncated matrix: rank 3 keeps its operations",
+          any(cell[3] == "3" for cell, _ in leaves(load(out, DOCUMENTS[0]))))
+    out, manifest, told = broken_case(temp, "truncated analysis.db", "db", damage_file("analysis.db"))
+    check("truncated analysis.db: rank 3 is named", state_of(manifest, 3) == "failed" and "analysis.db" in told, told)
+    for form in ("text", "db"):
+        out, manifest, told = broken_case(temp, "rank missing", form, remove_rank)
+        check("rank missing, %s: named" % form, state_of(manifest, 3) == "missing" and "rank 3 is missing" in told, told)
+        out, manifest, told = broken_case(temp, "unfinished", form, unfinish)
+        check("unfinished, %s: named" % form, state_of(manifest, 3) == "failed" and "not finished" in told, told)
+        out, manifest, told = broken_case(temp, "duplicate", form, duplicate)
+        check("duplicate, %s: told, the newer one read" % form,
+              state_of(manifest, 3) == "whole" and "another result of rank 3" in told, told)
+        theirs = os.path.join(GOLDEN, "r8-" + form)
+        (compare_text if form == "text" else compare_db)(theirs, out)
+    odd_names(temp)
+
+
+def odd_names(temp):
+    name = "od'd \"names\" %s; -- \u00e9"
+    tree = os.path.join(temp, name)
+    link_tree(os.path.join(temp, "text"), tree)
+    path = own_copy(output_file(rank_dirs(tree)[3], "communication.json"))
+    document = json.load(open(path))
+    side = document["step1"]["collective"]
+    key = next(k for k in side if "@" in k)
+    odd = "hcom_\"all'Reduce\\__\u00e9\U0001f600\t" + "x" * 700 + "@" + key.split("@")[1]
+    side[odd] = side.pop(key)
+    json.dump(document, open(path, "w"))
+    code, manifest, told = cluster(tree, tree + "-out", "--form", "both")
+    check("odd names: exit 0", code == 0, told)
+    found = [cell for cell, _ in leaves(load(tree + "-out", DOCUMENTS[0])) if cell[2] == odd]
+    check("odd names: the operation is there under its name", found and {cell[3] for cell in found} == {"3"})
+    rows = table(tree + "-out", "SELECT rank_id FROM ClusterCommunicationTime WHERE hccl_op_name = ?", odd.rsplit("@", 1)[0])
+    check("odd names: in the database too", rows == [(3,)], rows)
+
+
+# ---- where the vendor's tool is wrong ---------------------------------------------------------------------
+
+def change_metadata(tree, change):
+    """Edits distributed_args in both places where a rank keeps it."""
+    for directory in rank_dirs(tree).values():
+        path = own_copy(os.path.join(directory, "profiler_metadata.json"))
+        document = json.load(open(path))
+        change(document["distributed_args"])
+        json.dump(document, open(path, "w"))
+        for database in glob.glob(output_file(directory, "ascend_pytorch_profiler_*.db")):
+            with sqlite3.connect(own_copy(database)) as db:
+                db.execute("UPDATE META_DATA SET value = ? WHERE name = 'distributed_args'",
+                           (json.dumps(document["distributed_args"]),))
+
+
+def two_kinds(tree, group):
+    """Rank 0 alone also sends in a collective group: two rank sets for one group."""
+    with sqlite3.connect(own_copy(output_file(rank_dirs(tree)[0], "analysis.db"))) as db:
+        for name in ("CommAnalyzerTime", "CommAnalyzerBandwidth"):
+            row = list(db.execute("SELECT * FROM %s WHERE group_name = ? AND step = 'step1'" % name, (group,)).fetchone())
+            row[0], row[-1] = "hcom_send__247_99_1", "p2p"
+            db.execute("INSERT INTO %s VALUES (%s)" % (name, ",".join("?" * len(row))), row)
+
+
+def defects(temp):
+    small = ("--ranks", "8", "--tp", "2", "--pp", "2", "--steps", "1", "--comm-ops-per-step", "30", "--microbatches", "2")
+    compat = ("--compat", "msprof-analyze")
+    # links of send/receive without a local copy: the metadata names their ranks
+    generate(os.path.join(temp, "noself"), "--no-p2p-self-link", *small)
+    for form in ("text", "db"):
+        tree, out = os.path.join(temp, "noself", form), os.path.join(temp, "noself-" + form)
+        code, manifest, _ = cluster(tree, out, "--form", "db")
+        links = "SELECT count(*) FROM ClusterCommunicationMatrix WHERE hccl_op_name = 'send-total'"
+        ours = table(out, links)[0][0]
+        code_compat, _, told = cluster(tree, out, "--form", "db", *compat)
+        check("unmapped links, %s: kept by way of the metadata; dropped with --compat, and told" % form,
+              code == 0 and ours > 0 and table(out, links)[0][0] == 0 and code_compat == 1 and "left out" in told,
+              (code, ours, code_compat))
+    # without metadata: stages from who sends to whom, no index instead of 0
+    generate(os.path.join(temp, "nometa"), "--no-metadata", *small)
+    tree, out = os.path.join(temp, "nometa", "db"), os.path.join(temp, "nometa-db")
+    cluster(tree, out)
+    stages = {r[0] for r in table(out, "SELECT \"index\" FROM ClusterStepTraceTime WHERE type = 'stage'")}
+    index = set(table(out, "SELECT dp_index, pp_index, tp_index FROM ClusterStepTraceTime WHERE type = 'rank'"))
+    check("no metadata: stages found, index unknown", stages == {"(0,1,2,3)", "(4,5,6,7)"} and index == {(None,) * 3},
+          (stages, index))
+    cluster(tree, out, *compat)
+    stages = table(out, "SELECT count(*) FROM ClusterStepTraceTime WHERE type = 'stage'")
+    index = set(table(out, "SELECT dp_index, pp_index, tp_index FROM ClusterStepTraceTime"))
+    check("no metadata, --compat: no stages, index 0", stages == [(0,)] and index == {(0, 0, 0)}, (stages, index))
+    # context parallelism: rank = ((pp * DP + dp) * CP + cp) * TP + tp
+    generate(os.path.join(temp, "cp"), *small)
+    for form in ("text", "db"):
+        tree, out = os.path.join(temp, "cp", form), os.path.join(temp, "cp-" + form)
+        change_metadata(tree, lambda args: args.update(context_parallel_size=2, data_parallel_size=1))
+        cluster(tree, out, "--form", "both")
+        places = {int(r[2]): tuple(map(int, r[12:15])) for r in steps_csv(out) if r[1] == "rank"}
+        check("context parallel, %s: dp, pp, tp index" % form,
+              places == {r: (0, r // 4, r % 2) for r in range(8)}, places)
+        cluster(tree, out, "--form", "both", *compat)
+        check("context parallel, %s, --compat: no index" % form,
+              len(steps_csv(out)[0]) == 12 and
+              set(table(out, "SELECT dp_index, pp_index, tp_index FROM ClusterStepTraceTime WHERE type = 'rank'")) == {(0, 0, 0)})
+    # a group with both kinds and two rank sets: totals once
+    generate(os.path.join(temp, "both"), "--no-metadata", *small)
+    tree, out = os.path.join(temp, "both", "db"), os.path.join(temp, "both-db")
+    group = next(g for g in truth(tree)["groups"] if g["pg_name"] == "tp" and 0 in g["global_ranks"])["group_name"]
+    two_kinds(tree, group)
+    total = "SELECT elapsed_time FROM ClusterCommunicationTime WHERE group_name = ? AND rank_id = 0 AND hccl_op_name %s"
+    cluster(tree, out)
+    once = sum(r[0] for r in table(out, total % "<> 'Total Op Info'", group))
+    ours = table(out, total % "= 'Total Op Info'", group)[0][0]
+    cluster(tree, out, *compat)
+    theirs = table(out, total % "= 'Total Op Info'", group)[0][0]
+    check("a group of two kinds: the total once; twice with --compat",
+          abs(ours - once) < 1e-9 and abs(theirs - 2 * once) < 1e-9, (once, ours, theirs))
+    # a missing rank keeps its groups' names
+    tree, out = os.path.join(temp, "gone"), os.path.join(temp, "gone-out")
+    link_tree(os.path.join(temp, "text"), tree)
+    remove_rank(tree, rank_dirs(tree))
+    cluster(tree, out)
+    everyone = str(tuple(range(8)))
+    check("rank missing: groups filed under all their ranks", everyone in load(out, DOCUMENTS[0]))
+    kept = [cell for cell, _ in leaves(load(out, DOCUMENTS[1])) if cell[3].endswith("-3")]
+    check("rank missing: links to it kept", len(kept) > 0)
+    cluster(tree, out, *compat)
+    check("rank missing, --compat: filed under those seen", str((0, 1, 2, 4, 5, 6, 7)) in load(out, DOCUMENTS[0]))
+
+
+def requests(temp):
+    for name, words, code in (("no path", [], 2), ("no such path", [os.path.join(temp, "nowhere")], 2),
+                              ("an empty directory", [tempfile.mkdtemp(dir=temp)], 2),
+                              ("an unknown mode", [os.path.join(temp, "text"), "-m", "everything"], 2)):
+        done = subprocess.run([PROGRAM, "cluster", *words], capture_output=True, text=True)
+        check("%s: exit %d and a sentence" % (name, code), done.returncode == code and done.stderr, done)
+    for mode, there, gone in (("communication_time", DOCUMENTS[0], DOCUMENTS[1]),
+                              ("communication_matrix", DOCUMENTS[1], DOCUMENTS[0])):
+        out = os.path.join(temp, "mode-" + mode)
+        code, _, told = cluster(os.path.join(temp, "text"), out, "-m", mode)
+        names = os.listdir(os.path.join(out, OUTPUT))
+        check("-m %s writes its own documents" % mode, code == 0 and there in names and gone not in names, (names, told))
+    one, many = os.path.join(temp, "jobs1"), os.path.join(temp, "jobs4")
+    cluster(os.path.join(temp, "text"), one, "--form", "text", "--jobs", "1")
+    cluster(os.path.join(temp, "text"), many, "--form", "text", "--jobs", "4")
+    read = lambda out, name: open(os.path.join(out, OUTPUT, name), "rb").read()
+    check("same input, same bytes, whatever --jobs",
+          all(read(one, name) == read(many, name) for name in DOCUMENTS + ("cluster_step_trace_time.csv",)))
+
+
+def real(temp):
+    """Two of eight ranks of a real job: what is there is complete, what is missing is told."""
+    if not os.path.isdir(REAL):
+        return
+    for form in ("text", "db"):
+        out = os.path.join(temp, "real-" + form)
+        code, manifest, told = cluster(os.path.join(REAL, "level1-" + form), out, "--form", "both")
+        check("real %s: exit 1, links to absent ranks are told" % form, code == 1 and "left out" in told, told)
+        document = load(out, DOCUMENTS[0])
+        (ranks, steps), = document.items()
+        check("real %s: group of the two, one step, 4 operations" % form,
+              ranks == "(0, 1)" and list(steps) == ["step50"] and len(steps["step50"]) == 5)
+        if form == "text":
+            with open(output_file(os.path.join(REAL, "level1-text/rank0_ascend_pt"), "communication.json")) as file:
+                own = json.load(file)["step50"]["collective"]
+            ours = {op: ranks["0"] for op, ranks in steps["step50"].items() if not op.startswith("Total")}
+            del own["Total Op Info"]
+            check("real text: every operation of rank 0 as the file has it", json.dumps(own) == json.dumps(ours))
+
+
 def main():
     if not os.path.isdir(GOLDEN):
         print("skipped: ../shared/data/msprof-golden is not there")
         return 77
     with tempfile.TemporaryDirectory(prefix="rankscope-cluster-") as temp:
         golden(temp)
+        planted(temp)
+        broken(temp)
+        defects(temp)
+        requests(temp)
+        real(temp)
     print("FAILED: " + "; ".join(FAILED) if FAILED else "all passed")
     return 1 if FAILED else 0
 
