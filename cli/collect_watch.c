@@ -7,6 +7,9 @@
  *                                                        +-- rank only assumed: wait --settle, and take it only if
  *                                                            it stayed the only profile of its folder
  *
+ * A result folder of an Ascend profiler is taken as a whole, when its parser has said that it is done or nothing in
+ * it changed for --settle: its files are not looked at one by one. It is asked once a second.
+ *
  * A file is read twice: once quickly for its rank, world and trace id, which a trace may tell behind its
  * events, and once whole. It is identified by (host, path, size, time of change): after a crash the same
  * file makes the same incarnation and the same chunks, so what the spool or the aggregator has already
@@ -15,7 +18,6 @@
 #include "cli/collect.h"
 #include "collector/pack/pack.h"
 #include "collector/source/discover.h"
-#include "collector/source/kineto.h"
 #include "common/base/digest.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
@@ -48,6 +50,8 @@ struct folder {
 struct pending {
     char *path;
     bool is_assumed; /* looked at: no rank but "the only input" */
+    bool is_result;  /* a folder: the result of an Ascend profiler */
+    bool was_told;   /* that it waits */
     rs_ns due_at;    /* monotonic */
 };
 
@@ -151,10 +155,12 @@ static enum rs_status open_ledger(struct rs_collect_watch *watch, const char *sp
 
 /* ---- finding files --------------------------------------------------------------------------------------- */
 
-static void add_pending(struct rs_collect_watch *watch, const char *path)
+static void add_pending(struct rs_collect_watch *watch, const char *path, bool is_result)
 {
     for (size_t i = 0; i < watch->pending_count; i++) {
         if (strcmp(watch->pending[i].path, path) == 0) {
+            if (is_result)
+                return;                           /* asked again in any case */
             watch->pending[i].is_assumed = false; /* it changed: look again */
             watch->pending[i].due_at = 0;
             return;
@@ -167,7 +173,7 @@ static void add_pending(struct rs_collect_watch *watch, const char *path)
         rs_mem_free(copy);
         return;
     }
-    watch->pending[watch->pending_count++] = (struct pending){.path = copy};
+    watch->pending[watch->pending_count++] = (struct pending){.path = copy, .is_result = is_result};
 }
 
 static void watch_folder(struct rs_collect_watch *watch, const char *path, unsigned depth);
@@ -183,7 +189,7 @@ static void scan_folder(struct rs_collect_watch *watch, const char *path, unsign
             if (S_ISDIR(info.st_mode))
                 watch_folder(watch, child, depth + 1);
             else if (S_ISREG(info.st_mode))
-                add_pending(watch, child);
+                add_pending(watch, child, false);
         }
         rs_mem_free(child);
         free(items[i]);
@@ -196,6 +202,10 @@ static void watch_folder(struct rs_collect_watch *watch, const char *path, unsig
 {
     if (depth > RS_DISCOVER_DEPTH)
         return;
+    if (rs_is_result_folder(path)) {
+        add_pending(watch, path, true);
+        return;
+    }
     const int number = inotify_add_watch(watch->inotify, path,
                                          IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_ONLYDIR |
                                              IN_DONT_FOLLOW | IN_EXCL_UNLINK);
@@ -235,7 +245,7 @@ static void on_event(struct rs_collect_watch *watch, const struct inotify_event 
     if (path && (event->mask & IN_ISDIR))
         watch_folder(watch, path, folder->depth + 1);
     else if (path && (event->mask & (IN_CLOSE_WRITE | IN_MOVED_TO)))
-        add_pending(watch, path);
+        add_pending(watch, path, false);
     rs_mem_free(path);
 }
 
@@ -315,7 +325,8 @@ static enum rs_status look_at(struct rs_collect_watch *watch, const char *path, 
     if (status < 0)
         return rs_err_set(err, status, "no memory to read %s", path);
     const struct rs_sink sink = {.batch = measure, .self = &span};
-    const enum rs_status read_status = rs_kineto_read(path, 0, &stream, sink, &failure);
+    const enum rs_status read_status =
+        rs_input_read(&look->inputs.items[0], 0, &stream, sink, &failure);
     const struct rs_input_result result = {.status = read_status,
                                            .failure = &failure,
                                            .info = &stream.info,
@@ -367,6 +378,8 @@ static enum rs_status pack_file(struct rs_collect_watch *watch, const char *path
     folder_of(path, folder, sizeof folder);
     if (*look->trace_id)
         (void)snprintf(key, sizeof key, "trace:%s", look->trace_id);
+    else if (look->inputs.items[0].vendor && *watch->run) /* local disks have no folder in common */
+        (void)snprintf(key, sizeof key, "run:%.255s", watch->run);
     else
         (void)snprintf(key, sizeof key, "folder:%.4000s", folder);
     (void)snprintf(incarnation, sizeof incarnation, "%.120s:file:%016llx", watch->host,
@@ -394,7 +407,8 @@ static enum rs_status pack_file(struct rs_collect_watch *watch, const char *path
     uint32_t entry = 0;
     enum rs_status status = rs_pack_new(&options, &pack, err);
     if (status == RS_OK)
-        status = rs_kineto_read(path, RS_SOURCE_LOSSLESS, &stream, rs_pack_sink(pack), &failure);
+        status = rs_input_read(&look->inputs.items[0], RS_SOURCE_LOSSLESS, &stream,
+                               rs_pack_sink(pack), &failure);
     if (status < 0 && failure.text[0])
         (void)rs_err_set(err, failure.status, "%s", failure.text);
     if (status == RS_OK || status == RS_PARTIAL) {
@@ -403,12 +417,12 @@ static enum rs_status pack_file(struct rs_collect_watch *watch, const char *path
         status = rs_pack_finish(pack, &stream.info, false, err);
     }
     if (status == RS_OK) {
+        const bool may_go = watch->must_discard && !look->inputs.items[0].vendor;
         const struct rs_pack_totals totals = rs_pack_totals(pack);
         rs_log_info("%s: rank %d, %llu rows in %llu chunks, %llu bytes", path, look->rank,
                     (unsigned long long)totals.rows, (unsigned long long)totals.chunks,
                     (unsigned long long)totals.bytes);
-        if (watch->must_discard &&
-            rs_spool_declare(watch->spool, &options.source, &entry, NULL) == RS_OK &&
+        if (may_go && rs_spool_declare(watch->spool, &options.source, &entry, NULL) == RS_OK &&
             rs_mem_grow((void **)&watch->discards, &watch->discard_capacity,
                         watch->discard_count + 1, sizeof *watch->discards) == RS_OK)
             watch->discards[watch->discard_count++] =
@@ -433,15 +447,36 @@ static bool has_company(const struct rs_collect_watch *watch, const char *path)
     return false;
 }
 
-/* Takes one file. true: it is done with; false: it waits. */
+/* A result folder: is it finished, and which one is it? false: it waits. */
+static bool is_ready(struct rs_collect_watch *watch, struct pending *pending, struct stat *info)
+{
+    struct rs_result_state state;
+    const char *why = "there is nothing of a rank in it yet";
+    const enum rs_status status = rs_result_folder_state(pending->path, &state, &why);
+    pending->due_at = rs_time_monotonic() + RS_NS_PER_S;
+    if (status != RS_OK) {
+        if (!pending->was_told)
+            rs_log_info("%s is waited for: %s", pending->path, why);
+        pending->was_told = true;
+        return false;
+    }
+    info->st_size = (off_t)state.bytes;
+    info->st_mtim.tv_sec = (time_t)(state.changed_ns / RS_NS_PER_S);
+    info->st_mtim.tv_nsec = (long)(state.changed_ns % RS_NS_PER_S);
+    return state.has_marker || state.changed_ns + watch->settle_ns <= rs_time_realtime();
+}
+
+/* Takes one file, or result folder. true: it is done with; false: it waits. */
 static bool take_file(struct rs_collect_watch *watch, struct pending *pending)
 {
     struct look look = {.rank = -1, .world = -1};
     struct rs_err err = {0};
     struct stat info;
     const char *path = pending->path;
-    if (stat(path, &info) < 0 || !S_ISREG(info.st_mode))
+    if (stat(path, &info) < 0 || !(pending->is_result || S_ISREG(info.st_mode)))
         return true;
+    if (pending->is_result && !is_ready(watch, pending, &info))
+        return false;
     const uint64_t identity = identity_of(watch, path, &info);
     if (is_taken(watch, identity))
         return true;

@@ -10,6 +10,8 @@
 #include "common/base/buf.h"
 #include "common/base/mem.h"
 
+#include <jansson.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -423,6 +425,17 @@ static enum rs_status tell_versions(struct ascend *a, const char *form)
     return ascend_text(a, text, &a->stream->info.generation);
 }
 
+/* What whoever started the recording called it (a capture request, a monitor). */
+static enum rs_status tell_trace_id(struct ascend *a)
+{
+    json_t *metadata = a->rank->metadata ? json_load_file(a->rank->metadata, 0, NULL) : NULL;
+    const char *text = json_string_value(json_object_get(metadata, "trace_id"));
+    const enum rs_status status =
+        text && *text ? ascend_text(a, text, &a->stream->info.trace_id) : RS_OK;
+    json_decref(metadata);
+    return status;
+}
+
 static enum rs_status tell_losses(struct ascend *a)
 {
     struct rs_source_stream *stream = a->stream;
@@ -455,6 +468,8 @@ enum rs_status ascend_finish(struct ascend *a, const char *form, struct rs_err *
         status = tell_groups(a);
     if (status == RS_OK)
         status = tell_versions(a, form);
+    if (status == RS_OK)
+        status = tell_trace_id(a);
     if (status == RS_OK)
         status = tell_losses(a);
     if (status != RS_OK)

@@ -11,8 +11,8 @@
  *   PYTORCH_API        -> CPU_OP (lossless, or when it alone knows the steps)
  *   SESSION_TIME_INFO  -> the recording's span
  *
- * Window of a step (reference 3.3): node rows of CANN_API that lie fully inside the step on the host ->
- * their connections -> TASK rows of any kind: START = first start, END = the later of last end and the host's.
+ * Window of a step (reference 3.3): node rows of CANN_API (and those that launched an operation of HCCL, which
+ * are nodes too in what has been seen) that lie fully inside the step on the host -> their connections -> TASK rows of any kind: START = first start, END = the later of last end and the host's.
  *
  * Every table and column is optional: what is missing is NULL and gives no rows. Types come from the enum
  * tables. One pass over TASK; memory grows with connections of steps and with operations.
@@ -310,9 +310,9 @@ static enum rs_status pour_api(struct db_reader *reader, struct sqlite3_stmt *ro
     enum rs_status status = RS_OK;
     if (connection != UNSET_CONNECTION && connection >= 0) {
         row.correlation = connection;
-        const uint32_t step =
-            is_node(reader, rows, 2) ? step_around(reader, row.start, row.end) : DB_NO_STEP;
-        struct db_connection *known;
+        struct db_connection *known = db_connection_find(&reader->connections, connection);
+        const bool bounds = is_node(reader, rows, 2) || (known && known->is_op);
+        const uint32_t step = bounds ? step_around(reader, row.start, row.end) : DB_NO_STEP;
         if (step != DB_NO_STEP) {
             status = db_connection_add(&reader->connections, connection, &known);
             if (status == RS_OK)
@@ -332,11 +332,10 @@ static enum rs_status pour_api(struct db_reader *reader, struct sqlite3_stmt *ro
 }
 
 /* Rows of a table through `each`; a table that is not there has none. */
-static enum rs_status pour_table(struct db_reader *reader, const char *table,
-                                 const char *const *columns, const char *behind,
-                                 enum rs_status (*each)(struct db_reader *, struct sqlite3_stmt *,
-                                                        struct rs_err *),
-                                 struct rs_err *err)
+static enum rs_status
+pour_table(struct db_reader *reader, const char *table, const char *const *columns,
+           enum rs_status (*each)(struct db_reader *, struct sqlite3_stmt *, struct rs_err *),
+           struct rs_err *err)
 {
     struct sqlite3_stmt *rows = NULL;
     struct rs_buf sql = {0};
@@ -345,7 +344,7 @@ static enum rs_status pour_table(struct db_reader *reader, const char *table,
     rs_buf_string(&sql, "SELECT ");
     for (size_t i = 0; columns[i]; i++)
         db_put_column(reader, &sql, table, "t", columns[i]);
-    rs_buf_printf(&sql, " FROM %s t%s", table, behind);
+    rs_buf_printf(&sql, " FROM %s t", table);
     enum rs_status status = db_prepare(reader, &sql, &rows, err);
     while (status == RS_OK && (status = rs_vendor_db_step(reader->db, rows, err)) == RS_OK)
         status = each(reader, rows, err);
@@ -576,6 +575,33 @@ static enum rs_status pour_operator(struct db_reader *reader, struct sqlite3_stm
     return status == RS_OK ? ascend_pour(a, &row, &at, err) : no_memory(reader, status, err);
 }
 
+/* Operators count as read whether they are poured or not, so that a rank's figures are the same either way. */
+static enum rs_status read_operators(struct db_reader *reader, struct rs_err *err)
+{
+    static const char *const columns[] = {"startNs", "endNs", "name", "globalTid", "type", NULL};
+    struct rs_trace_info *info = &reader->a.stream->info;
+    struct sqlite3_stmt *rows = NULL;
+    if (!rs_vendor_db_has_table(reader->db, "PYTORCH_API"))
+        return RS_OK;
+    enum rs_status status =
+        rs_vendor_db_prepare(reader->db, "SELECT count(*) FROM PYTORCH_API", &rows, err);
+    if (status == RS_OK)
+        status = rs_vendor_db_step(reader->db, rows, err);
+    if (status == RS_OK) {
+        info->rows_read += db_int(rows, 0, 0);
+        info->events_read += db_int(rows, 0, 0);
+    }
+    rs_vendor_db_finish(&rows);
+    if (status != RS_OK || !reader->a.is_lossless)
+        return status;
+    const int64_t bad = reader->a.rows_bad;
+    reader->a.is_counted = true;
+    status = pour_table(reader, "PYTORCH_API", columns, pour_operator, err);
+    reader->a.is_counted = false;
+    reader->a.rows_bad = bad;
+    return status;
+}
+
 /* ---- who and where ---- */
 
 /* The machine: two hosts may bear one name, so its id stands behind the name. */
@@ -629,7 +655,6 @@ static enum rs_status read_tables(struct db_reader *reader, struct rs_err *err)
     static const char *const api[] = {"startNs",      "endNs", "type", "globalTid",
                                       "connectionId", "name",  NULL};
     static const char *const mstx[] = {"startNs", "endNs", "message", "globalTid", NULL};
-    static const char *const operators[] = {"startNs", "endNs", "name", "globalTid", "type", NULL};
     enum rs_status status = load_names(reader, err);
     if (status == RS_OK)
         status = no_memory(reader, tell_host(reader), err);
@@ -640,9 +665,9 @@ static enum rs_status read_tables(struct db_reader *reader, struct rs_err *err)
     if (status == RS_OK)
         status = pour_steps(reader, err);
     if (status == RS_OK)
-        status = pour_table(reader, "CANN_API", api, "", pour_api, err);
-    if (status == RS_OK)
         status = db_load_ops(reader, err);
+    if (status == RS_OK)
+        status = pour_table(reader, "CANN_API", api, pour_api, err);
     if (status == RS_OK)
         status = pour_tasks(reader, err);
     if (status == RS_OK)
@@ -653,9 +678,9 @@ static enum rs_status read_tables(struct db_reader *reader, struct rs_err *err)
     if (status == RS_OK)
         status = db_pour_ops(reader, err);
     if (status == RS_OK)
-        status = pour_table(reader, "MSTX_EVENTS", mstx, "", pour_mstx, err);
-    if (status == RS_OK && reader->a.is_lossless)
-        status = pour_table(reader, "PYTORCH_API", operators, "", pour_operator, err);
+        status = pour_table(reader, "MSTX_EVENTS", mstx, pour_mstx, err);
+    if (status == RS_OK)
+        status = read_operators(reader, err);
     return status;
 }
 

@@ -83,6 +83,19 @@ RS_MUST_CHECK enum rs_status rs_discover(const char *const *paths, size_t path_c
                                          struct rs_inputs *inputs_p, struct rs_err *err);
 void rs_inputs_fini(struct rs_inputs *inputs); /* of a zeroed struct is allowed */
 
+/* Is this folder one result of an Ascend profiler (told by its name, or by what it holds)? */
+bool rs_is_result_folder(const char *path);
+/* When a finished result folder last changed, and what tells it from an earlier one at the same path: newest change and
+ * bytes of what was parsed. RS_AGAIN: not finished yet (`why`, may be NULL, says in what state it is); RS_NOTFOUND:
+ * there is nothing of a rank in it (yet); RS_NOMEM. */
+struct rs_result_state {
+    int64_t changed_ns; /* Unix epoch */
+    int64_t bytes;
+    bool has_marker; /* the vendor's tool wrote its last file: no need to wait for silence */
+};
+RS_MUST_CHECK enum rs_status
+rs_result_folder_state(const char *path, struct rs_result_state *state_p, const char **why);
+
 /* Reads the input as what it is: rs_kineto_read() or rs_ascend_read(), whose statuses these are. */
 RS_MUST_CHECK enum rs_status rs_input_read(const struct rs_input *input, unsigned flags,
                                            struct rs_source_stream *stream, struct rs_sink sink,

@@ -9,6 +9,8 @@
 #include "common/base/file.h"
 #include "common/base/mem.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -28,7 +30,7 @@ static size_t bare_length(const char *path)
     return length;
 }
 
-static bool is_result_folder(const char *path)
+bool rs_is_result_folder(const char *path)
 {
     const size_t length = bare_length(path);
     if (ends_with(path, length, "_ascend_pt") || ends_with(path, length, "_ascend_ms") ||
@@ -38,6 +40,52 @@ static bool is_result_folder(const char *path)
     const bool has_output = child && access(child, F_OK) == 0;
     rs_mem_free(child);
     return has_output;
+}
+
+/* Newest change and bytes of the files in a folder, one level deep. */
+static void add_files(const char *path, struct rs_result_state *state)
+{
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+        struct stat about;
+        if (fstatat(dirfd(dir), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) < 0 ||
+            !S_ISREG(about.st_mode))
+            continue;
+        const int64_t changed = (int64_t)about.st_mtim.tv_sec * 1000000000 + about.st_mtim.tv_nsec;
+        state->changed_ns = changed > state->changed_ns ? changed : state->changed_ns;
+        state->bytes += about.st_size;
+    }
+    if (dir)
+        (void)closedir(dir);
+}
+
+enum rs_status rs_result_folder_state(const char *path, struct rs_result_state *state_p,
+                                      const char **why)
+{
+    struct rs_vendor_list list;
+    struct rs_result_state state = {0};
+    enum rs_status status = rs_vendor_discover(&path, 1, &list, NULL);
+    if (status != RS_OK)
+        return status == RS_NOMEM ? status : RS_NOTFOUND;
+    const struct rs_vendor_rank *rank = list.count == 1 ? &list.ranks[0] : NULL;
+    if (!rank) {
+        status = RS_NOTFOUND;
+    } else if (rank->state == RS_VENDOR_FINISHED) {
+        add_files(rank->dir, &state);
+        if (rank->output)
+            add_files(rank->output, &state);
+        state.has_marker = rank->has_done;
+        *state_p = state;
+    } else {
+        status = RS_AGAIN;
+        if (why)
+            *why = rank->state == RS_VENDOR_UNPARSED
+                       ? "it holds raw data only, not parsed by the vendor's tool yet"
+                       : "it is not finished yet";
+    }
+    rs_vendor_list_fini(&list);
+    return status;
 }
 
 /* A loose database of msmonitor, or a file inside a result directory that was named itself. */
@@ -53,7 +101,7 @@ static bool is_result_file(const char *path)
 enum rs_status inputs_note_vendor(struct rs_inputs *inputs, const char *path,
                                   const struct stat *about, bool *is_vendor_p)
 {
-    *is_vendor_p = S_ISDIR(about->st_mode)   ? is_result_folder(path)
+    *is_vendor_p = S_ISDIR(about->st_mode)   ? rs_is_result_folder(path)
                    : S_ISREG(about->st_mode) ? is_result_file(path)
                                              : false;
     if (!*is_vendor_p)

@@ -1,0 +1,324 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ascend result directories through `analyse` and through two collectors.
+
+Real ranks lie in ../shared/data/ascend; larger clusters with a planted slow rank and slow link come from
+../shared/tools/gen_ascend_cluster.py. Without these the test is skipped (77).
+"""
+import csv
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+
+PROGRAM = os.environ["RANKSCOPE"]
+SHARED = os.path.join("..", "shared")
+REAL = os.path.join(SHARED, "data", "ascend")
+GENERATOR = os.path.join(SHARED, "tools", "gen_ascend_cluster.py")
+OUTPUT = "ASCEND_PROFILER_OUTPUT"
+
+
+def check(condition, *what):
+    if not condition:
+        raise AssertionError(" ".join(str(w) for w in what))
+
+
+def analyse(out, *paths):
+    done = subprocess.run([PROGRAM, "analyse", *paths, "-q", "-o", out], capture_output=True, text=True)
+    return done.returncode, done.stderr
+
+
+def table(folder, name):
+    with open(os.path.join(folder, name), newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def document(folder, name):
+    with open(os.path.join(folder, name)) as file:
+        return json.load(file)
+
+
+def generate(folder, *options):
+    subprocess.run([sys.executable, GENERATOR, "--out", folder, *options], check=True, stdout=subprocess.DEVNULL)
+
+
+def rank_folder(tree, rank):
+    for name in sorted(os.listdir(tree)):
+        if os.path.exists(os.path.join(tree, name, "profiler_info_%d.json" % rank)):
+            return os.path.join(tree, name)
+    raise AssertionError("no rank %d in %s" % (rank, tree))
+
+
+# ---- what is right ------------------------------------------------------------------------------------------
+
+def own_figures(database):
+    """us with three decimals of each (step): the vendor's own rows."""
+    with sqlite3.connect("file:%s?immutable=1" % os.path.abspath(database), uri=True) as db:
+        rows = db.execute(
+            "SELECT step, computing, communication_not_overlapped, overlapped, communication, free, stage, bubble,"
+            " communication_not_overlapped_and_exclude_receive, preparing FROM StepTraceTime").fetchall()
+    return {str(row[0]): ["%.3f" % value for value in row[1:]] for row in rows}
+
+
+FIGURES = ["Computing", "Communication(Not Overlapped)", "Overlapped", "Communication", "Free", "Stage", "Bubble",
+           "Communication(Not Overlapped and Exclude Receive)", "Preparing"]
+
+
+def real_databases_keep_their_step_rows(work):
+    out = os.path.join(work, "real-db")
+    code, errors = analyse(out, os.path.join(REAL, "level1-db"))
+    check(code == 0, code, errors)
+    rows = table(out, "step_trace_time.csv")
+    check(len(rows) == 2, rows)
+    for row in rows:
+        own = own_figures(os.path.join(REAL, "level1-db", "rank%s_ascend_pt" % row["Rank"], OUTPUT, "analysis.db"))
+        check([row[name] for name in FIGURES] == own[row["Step"]], row, own)
+    keys = document(out, "communication.json")["step50"]["collective"]
+    check("hcom_allReduce__210_0_1@17148521525495523210" in keys, list(keys))
+    check(set(keys["hcom_allReduce__210_0_1@17148521525495523210"]) == {"0", "1"}, keys)
+
+
+def planted_truth_is_found(work):
+    tree = os.path.join(work, "c8")
+    generate(tree, "--ranks", "8", "--tp", "2", "--pp", "2", "--steps", "3", "--comm-ops-per-step", "40",
+             "--microbatches", "2", "--format", "both")
+    truth = document(os.path.join(tree, "db"), "planted.json")
+    out = os.path.join(work, "c8-db")
+    code, errors = analyse(out, os.path.join(tree, "db"))
+    check(code == 0, code, errors)
+    for row in table(out, "step_trace_time.csv"):
+        own = truth["step_trace_us"][row["Step"]][row["Rank"]]
+        check([row[name] for name in FIGURES] == ["%.3f" % value for value in own], row, own)
+    findings = document(out, "report.json")["findings"]
+    check(findings and findings[0]["kind"] == "slow_rank" and findings[0]["where"] == {"rank": truth["slow_rank"]},
+          findings)
+    links = [f["where"]["link"] for f in findings if f["kind"] == "slow_link"]
+    a, b = truth["slow_link"]
+    check({"src": a, "dst": b} in links, links)
+    check(all({link["src"], link["dst"]} == {a, b} for link in links), links)
+    return tree
+
+
+def text_and_databases_match_each_other(work, tree):
+    """Half of the ranks in each form: the same operations are found as in one form."""
+    mixed = os.path.join(work, "mixed")
+    for rank in range(8):
+        source = rank_folder(os.path.join(tree, "db" if rank % 2 else "text"), rank)
+        shutil.copytree(source, os.path.join(mixed, os.path.basename(source)))
+    out = os.path.join(work, "mixed-out")
+    analyse(out, mixed)
+    reference = table(os.path.join(work, "c8-db"), "collectives.csv")
+    rows = table(out, "collectives.csv")
+    check(len(rows) == len(reference), len(rows), len(reference))
+    groups = {}
+    for row in rows:
+        groups.setdefault((row["Step"], row["Group"], row["Op"], row["Seq"]), set()).add(row["Rank"])
+    wanted = {}
+    for row in reference:
+        wanted.setdefault((row["Step"], row["Group"], row["Op"], row["Seq"]), set()).add(row["Rank"])
+    check(groups == wanted, "other operations than in one form")
+
+
+# ---- what is broken -----------------------------------------------------------------------------------------
+
+def broken_ranks_stop_nobody(work, tree):
+    broken = os.path.join(work, "broken")
+    shutil.copytree(os.path.join(tree, "db"), broken)
+    database = os.path.join(rank_folder(broken, 1), OUTPUT, "ascend_pytorch_profiler_1.db")
+    with open(database, "r+b") as file:  # cut off
+        file.truncate(os.path.getsize(database) // 3)
+    shutil.rmtree(rank_folder(broken, 2))  # missing
+    info = os.path.join(rank_folder(broken, 3), "profiler_info_3.json")  # unfinished
+    with open(info) as file:
+        text = json.load(file)
+    del text["end_info"]
+    with open(info, "w") as file:
+        json.dump(text, file)
+    raw = rank_folder(broken, 4)  # raw only
+    shutil.rmtree(os.path.join(raw, OUTPUT))
+    os.makedirs(os.path.join(raw, "FRAMEWORK"))
+    older = rank_folder(broken, 6)  # twice, the newer one with quotes in its name
+    newer = os.path.join(broken, "it's \"new\"_40006_20260615110640006_ascend_pt")
+    shutil.copytree(older, newer)
+    out = os.path.join(work, "broken-out")
+    code, errors = analyse(out, broken)
+    check(code == 1, code, errors)
+    manifest = document(out, "manifest.json")
+    by_rank = {i["rank"]: i for i in manifest["inputs"] if i["state"] == "whole"}
+    check(sorted(by_rank) == [0, 5, 6, 7], manifest["inputs"])
+    check(by_rank[6]["path"] == newer, by_rank[6])
+    reasons = {i["path"]: (i["state"], i.get("reason", "")) for i in manifest["inputs"] if i["state"] != "whole"}
+    check(any(s == "failed" and "cut off" in r for s, r in reasons.values()), reasons)
+    check(any(s == "failed" and "not parsed by the vendor's tool yet" in r for s, r in reasons.values()), reasons)
+    check(any(s == "failed" and "not finished" in r for s, r in reasons.values()), reasons)
+    check(any(s == "skipped" and "newer one is kept" in r for s, r in reasons.values()), reasons)
+    check("missing" in errors, errors)
+    whole = {(r["Rank"], r["Step"]): r for r in table(os.path.join(work, "c8-db"), "step_trace_time.csv")}
+    rows = table(out, "step_trace_time.csv")
+    check(len(rows) == 4 * 3, len(rows))
+    for row in rows:  # the others' results are those of the whole job
+        check([row[n] for n in FIGURES] == [whole[row["Rank"], row["Step"]][n] for n in FIGURES], row)
+
+
+def truncated_trace_is_partial(work):
+    broken = os.path.join(work, "cut-text")
+    shutil.copytree(os.path.join(REAL, "level1-text"), broken)
+    for root, folders, files in os.walk(broken):
+        for name in folders + files:
+            os.chmod(os.path.join(root, name), 0o755)
+    os.chmod(broken, 0o755)
+    trace = os.path.join(broken, "rank1_ascend_pt", OUTPUT, "trace_view.json")
+    with open(trace, "r+b") as file:
+        file.truncate(os.path.getsize(trace) * 2 // 3)
+    out = os.path.join(work, "cut-text-out")
+    code, errors = analyse(out, broken)
+    check(code == 1, code, errors)
+    states = {i["rank"]: i for i in document(out, "manifest.json")["inputs"] if i["rank"] is not None}
+    check(states[0]["state"] == "whole", states)
+    check(states[1]["state"] == "partial" and "cut off" in states[1]["reason"], states)
+
+
+def inputs_stay_as_they_are(work, tree):
+    """A database that a viewer left in WAL mode is read, and nothing appears beside it."""
+    copy = os.path.join(work, "wal")
+    shutil.copytree(os.path.join(tree, "db"), copy)
+    database = os.path.join(rank_folder(copy, 5), OUTPUT, "ascend_pytorch_profiler_5.db")
+    viewer = sqlite3.connect(database)
+    viewer.execute("PRAGMA journal_mode=WAL")
+    viewer.execute("PRAGMA wal_autocheckpoint=0")
+    viewer.execute("ALTER TABLE TASK ADD COLUMN depth INTEGER")
+    viewer.execute("CREATE TABLE status_info (id INTEGER PRIMARY KEY, key TEXT, value TEXT)")
+    viewer.commit()
+    kept = os.path.join(work, "kept")
+    shutil.copytree(os.path.dirname(database), kept)  # with its -wal, as after a crash
+    viewer.close()
+    shutil.rmtree(os.path.dirname(database))
+    shutil.copytree(kept, os.path.dirname(database))
+    for name in os.listdir(os.path.dirname(database)):
+        if name.endswith("-shm"):
+            os.unlink(os.path.join(os.path.dirname(database), name))
+    before = {n: os.path.getsize(os.path.join(os.path.dirname(database), n))
+              for n in os.listdir(os.path.dirname(database))}
+    check(any(n.endswith("-wal") for n in before), before)
+    out = os.path.join(work, "wal-out")
+    code, errors = analyse(out, copy)
+    check(code == 0, code, errors)
+    after = {n: os.path.getsize(os.path.join(os.path.dirname(database), n))
+             for n in os.listdir(os.path.dirname(database))}
+    check(before == after, before, after)
+    check(table(out, "step_trace_time.csv") == table(os.path.join(work, "c8-db"), "step_trace_time.csv"),
+          "other figures")
+
+
+# ---- through collectors --------------------------------------------------------------------------------------
+
+class Daemons:
+    def __init__(self, work):
+        self.work = work
+        self.address = "unix:" + os.path.join(work, "aggregator.sock")
+        self.running = []
+
+    def start(self, name, *words):
+        log = open(os.path.join(self.work, name + ".log"), "wb")
+        process = subprocess.Popen([PROGRAM, *words, "-v"], stdout=subprocess.PIPE, stderr=log)
+        self.running.append(process)
+        return process
+
+    def aggregator(self):
+        process = self.start("aggregator", "aggregator", "--listen", self.address, "--data",
+                             os.path.join(self.work, "data"))
+        check(b"listening" in process.stdout.readline(), "the aggregator did not start")
+
+    def collector(self, name, folder):
+        self.start(name, "collector", "--connect", self.address, "--spool", os.path.join(self.work, name),
+                   "--watch", folder, "--run", "job", "--settle", "5s", "--node", name, "--no-native")
+
+    def ask(self, *words):
+        done = subprocess.run([PROGRAM, *words, "--connect", self.address, "--json"], capture_output=True)
+        return json.loads(done.stdout) if done.stdout else None
+
+    def closed_captures(self, seconds):
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            listing = self.ask("capture", "list")
+            if listing and listing["captures"] and all(c["closed_ns"] for c in listing["captures"]):
+                return listing["captures"]
+            time.sleep(0.2)
+        raise AssertionError("the capture was not closed in time")
+
+    def stop(self):
+        for process in reversed(self.running):
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+            process.stdout.close()
+
+
+DELIVERABLES = ["step_trace_time.csv", "step_breakdown.csv", "rank_breakdown.csv", "collectives.csv",
+                "communication.json", "communication_matrix.json", "report.json"]
+
+
+def streamed_is_as_offline(work, form):
+    """Two collectors, a rank each; one of the folders appears while they watch, before it is finished."""
+    place = os.path.join(work, "stream-" + form)
+    watched = [os.path.join(place, "node%d" % rank) for rank in range(2)]
+    daemons = Daemons(place)
+    os.makedirs(watched[0])
+    os.makedirs(watched[1])
+    sources = [os.path.join(REAL, "level1-" + form, "rank%d_ascend_pt" % rank) for rank in range(2)]
+    subprocess.run(["cp", "-r", "--no-preserve=mode", sources[0], watched[0]], check=True)
+    try:
+        daemons.aggregator()
+        for rank in range(2):
+            daemons.collector("collector%d" % rank, watched[rank])
+        late = os.path.join(watched[1], "rank1_ascend_pt")
+        os.makedirs(late)
+        time.sleep(1.2)
+        subprocess.run("cp -r --no-preserve=mode '%s'/. '%s'" % (sources[1], late), shell=True, check=True)
+        captures = daemons.closed_captures(60)
+        check(len(captures) == 1, captures)
+        stored = os.path.join(place, "report")
+        done = subprocess.run([PROGRAM, "report", captures[0]["id"], "--data", os.path.join(place, "data"), "-q", "-o",
+                               stored], capture_output=True, text=True)
+        check(done.returncode == 0, done.returncode, done.stderr)
+    finally:
+        daemons.stop()
+    offline = os.path.join(place, "offline")
+    code, errors = analyse(offline, *watched)
+    check(code == 0, code, errors)
+    for name in DELIVERABLES:
+        with open(os.path.join(stored, name), "rb") as a, open(os.path.join(offline, name), "rb") as b:
+            check(a.read() == b.read(), form, name, "differs from offline")
+    dumps = [sorted(line for line in sqlite3.connect(os.path.join(folder, "analysis.db")).iterdump()
+                    if "RankManifest" not in line) for folder in (stored, offline)]
+    check(dumps[0] == dumps[1], form, "analysis.db differs from offline")
+
+
+def main():
+    if not os.path.isdir(REAL) or not os.path.exists(GENERATOR):
+        print("skipped: ../shared with Ascend data and its generator is not here")
+        sys.exit(77)
+    with tempfile.TemporaryDirectory(prefix="rs-ascend-") as work:
+        real_databases_keep_their_step_rows(work)
+        print("ok: real databases keep their step rows")
+        tree = planted_truth_is_found(work)
+        print("ok: step rows, slow rank and slow link as planted")
+        text_and_databases_match_each_other(work, tree)
+        print("ok: text and databases in one job")
+        broken_ranks_stop_nobody(work, tree)
+        print("ok: broken, missing, unfinished, raw and double ranks")
+        truncated_trace_is_partial(work)
+        print("ok: a truncated trace is partial")
+        inputs_stay_as_they_are(work, tree)
+        print("ok: a database with a WAL left behind")
+        for form in ("db", "text"):
+            streamed_is_as_offline(work, form)
+            print("ok: two collectors,", form, "as offline")
+
+
+if __name__ == "__main__":
+    main()
