@@ -9,7 +9,7 @@
  */
 #include "common/vendor/vendor_num.h"
 
-#include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,14 +155,15 @@ static void shortest(double value, struct rs_vendor_num *num)
     num->exponent = 0;
     if (value == 0.0)
         return;
-    for (int digits = SAFE_DIGITS; digits <= MOST_DIGITS; digits++) {
+    const int first = value < DBL_MIN ? 1 : SAFE_DIGITS; /* subnormals have fewer digits */
+    for (int digits = first; digits <= MOST_DIGITS; digits++) {
         (void)snprintf(text, sizeof text, "%.*e", digits - 1, value);
         uint64_t mantissa = (uint64_t)(text[0] - '0');
         const char *p = text + 2;
-        for (; is_digit(*p); p++)
+        for (; digits > 1 && is_digit(*p); p++)
             mantissa = mantissa * 10 + (uint64_t)(*p - '0');
         num->mantissa = mantissa;
-        num->exponent = (int)strtol(p + 1, NULL, 10) - (digits - 1);
+        num->exponent = (int)strtol(strchr(text, 'e') + 1, NULL, 10) - (digits - 1);
         if (to_double(num->mantissa, num->exponent) == value)
             break;
     }
