@@ -66,7 +66,7 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
          .kind = RS_ARG_TEXT,
          .target = &settings->watch,
          .value = "DIR",
-         .help = "take the Kineto traces in DIR, those there and those that appear"},
+         .help = "take the Kineto traces and Ascend results in DIR, those there and those that appear"},
         {.name = "settle",
          .kind = RS_ARG_DURATION,
          .target = &settings->settle_ns,
