@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RS_REQUEST_VALIDATE_PRIV_H
+#define RS_REQUEST_VALIDATE_PRIV_H
+
+#include "common/request/request_priv.h"
+
+/* skip_first + (wait + warmup + active) x repeat; without end counts as one round. */
+uint64_t schedule_steps(const struct rs_request_schedule *schedule);
+
+/* What a rank is held against. */
+struct judging {
+    const struct rs_capture_request *request;
+    const struct rs_capture_request *defaults; /* of its dialect and origin */
+    const struct rs_request_policy *policy;
+    bool is_subset; /* not every rank of the table was chosen */
+    size_t chosen_count;
+};
+
+/* The rules of one rank, into its notes. */
+void judge_rank(const struct judging *judging, const struct rs_request_rank *rank,
+                struct rs_request_notes *notes);
+
+#endif
