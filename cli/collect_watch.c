@@ -16,6 +16,7 @@
  * falls through. SPOOL/watched, a log of identities, keeps a file that was taken from being taken again.
  */
 #include "cli/collect.h"
+#include "cli/collect_group.h"
 #include "collector/pack/pack.h"
 #include "collector/source/discover.h"
 #include "common/base/digest.h"
@@ -81,6 +82,7 @@ struct rs_collect_watch {
     struct rs_reclog ledger;
     uint64_t *taken; /* identities, sorted lazily: a scan is enough for thousands */
     size_t taken_count, taken_capacity;
+    struct rs_collect_groups groups;
 };
 
 /* ---- the ledger ----------------------------------------------------------------------------------------- */
@@ -376,12 +378,11 @@ static enum rs_status pack_file(struct rs_collect_watch *watch, const char *path
     char incarnation[RS_WIRE_TEXT_MAX_BYTES];
     const char *host = *look->host ? look->host : watch->host;
     folder_of(path, folder, sizeof folder);
-    if (*look->trace_id)
-        (void)snprintf(key, sizeof key, "trace:%s", look->trace_id);
-    else if (look->inputs.items[0].vendor && *watch->run) /* local disks have no folder in common */
+    if (look->inputs.items[0].vendor && *watch->run) /* local disks have no folder in common */
         (void)snprintf(key, sizeof key, "run:%.255s", watch->run);
-    else
-        (void)snprintf(key, sizeof key, "folder:%.4000s", folder);
+    else if (rs_collect_group_key(&watch->groups, folder, look->trace_id, look->rank,
+                                  rs_time_monotonic(), watch->settle_ns, key, sizeof key) < 0)
+        return rs_err_set(err, RS_NOMEM, "no memory to take %s", path);
     (void)snprintf(incarnation, sizeof incarnation, "%.120s:file:%016llx", watch->host,
                    (unsigned long long)identity);
     struct rs_source_stream stream;
@@ -588,6 +589,7 @@ static void free_watch(struct rs_collect_watch *watch)
     rs_mem_free(watch->pending);
     rs_mem_free(watch->discards);
     rs_mem_free(watch->taken);
+    rs_collect_groups_fini(&watch->groups);
     rs_mem_free(watch->patterns);
     rs_mem_free(watch->dir);
     rs_mem_free(watch->run);

@@ -147,6 +147,23 @@ def ranks_from_a_map(folder):
         rig.stop()
 
 
+def ids_of_one_process_each(folder):
+    """torch.profiler gives every rank a trace id of its own: still one capture."""
+    data = SHARED + "/gloo-ddp-4rank-api"
+    rig = Rig(folder)
+    try:
+        rig.start_collector()
+        for path in sorted(glob.glob(data + "/*.gz")):
+            move_in(rig, path)
+        capture = rig.wait_closed(1)[0]
+        if sorted(r["rank"] for r in capture["ranks"]) != [0, 1, 2, 3]:
+            raise SystemExit(f"not one capture of four ranks: {capture}")
+        same = compare(rig, capture, [rig.watched])
+        print(f"4 ranks, 4 trace ids, one capture: {same} deliverables are the same bytes")
+    finally:
+        rig.stop()
+
+
 def a_file_without_a_rank_is_told(folder):
     data = SHARED + "/gloo-ddp-4rank-ondemand"
     rig = Rig(folder)
@@ -168,7 +185,7 @@ def main():
     if not os.path.isdir(SHARED):
         print("skipped: " + SHARED + " is not there")
         return 77
-    for test in (whole_job_with_a_kill, ranks_from_a_map, a_file_without_a_rank_is_told):
+    for test in (whole_job_with_a_kill, ranks_from_a_map, ids_of_one_process_each, a_file_without_a_rank_is_told):
         with tempfile.TemporaryDirectory(prefix="rankscope-watch-") as folder:
             test(folder)
     return 0
