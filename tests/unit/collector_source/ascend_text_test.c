@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The text form: both generations of layers, tables with every kind of quoting, what is missing or cut.
+ */
+#include "collector/source/csv.h"
+#include "tests/unit/collector_source/ascend_support.h"
+
+#define T(us) (INT64_C(1750000000000000000) + (us)*1000)
+#define U     "1750000000000"
+
+#define NAME(pid, what)                                                                            \
+    "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":" #pid                                        \
+    ",\"tid\":0,\"args\":{\"name\":\"" what "\"}},"
+#define LABEL(pid, what)                                                                           \
+    "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":" #pid                                      \
+    ",\"tid\":0,\"args\":{\"labels\":\"" what "\"}},"
+#define THREAD(pid, tid, what)                                                                     \
+    "{\"name\":\"thread_name\",\"pid\":" #pid ",\"tid\":" #tid ",\"args\":{\"name\":\"" what       \
+    "\"},\"ph\":\"M\"},"
+#define ROW(pid, tid, name, ts, dur, args)                                                         \
+    "{\"name\":\"" name "\",\"pid\":" #pid ",\"tid\":" #tid ",\"ts\":\"" U ts "\",\"dur\":" dur    \
+    ",\"args\":{" args "},\"ph\":\"X\"}"
+
+/* Names stand behind the rows that need them, as they may. */
+#define TRACE(hccl, label)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   \
+    "[{\"ph\":\"X\",\"name\":\"ProfilerStep#7\",\"pid\":1,\"tid\":5,\"ts\":\"" U                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             \
+    "000.000\",\"dur\":200.0,"                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                               \
+    "\"cat\":\"cpu_op\",\"args\":{}},"                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       \
+    "{\"ph\":\"s\",\"bp\":\"e\",\"name\":\"torch_to_npu\",\"id\":1750000000000050500,\"pid\":1,\"tid\":5,"                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   \
+    "\"ts\":\"" U "005.000\",\"cat\":\"async_npu\"}," ROW(                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   \
+        2, 6, "Node@launch",                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 \
+        "010.000", "2.0", "\"connection_id\": 100") "," ROW(3, 9, "MatMul_1", "050.500", "9.4996", "\"Task Type\":\"AI_CORE\",\"note\":\"} , {\\\" \",\"connection_id\":100") "," ROW(3,                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                     \
+                                                                                                                                                                                      9,                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                     \
+                                                                                                                                                                                      "EVENT_RECORD",                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        \
+                                                                                                                                                                                      "049.000", "0.5", "\"Task Type\":\"EVENT_RECORD_SQE\",\"connection_id\":100") "," ROW(3, 8, "MEMCPY_ASYNC", "055.000", "1", "\"Task Type\":\"SDMA_SQE\",\"connection_id\":103") "," ROW(4,                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             \
+                                                                                                                                                                                                                                                                                                                                                                              0,                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             \
+                                                                                                                                                                                                                                                                                                                                                                              "hcom_receive__606_0_1", "070.000", "50.00003125", "\"connection_id\":101,\"data_type\":\"FP16\",\"count\":1000") "," ROW(4,                                                                                                                                                                                                                                                                                                                                                                   \
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        2,                                                                                                                                                                                                                                                                                                                                                                   \
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        "Memcpy",                                                                                                                                                                                                                                                                                                                                                            \
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        "080.000", "10.5", "\"task type\":\"Memcpy\",\"src rank\":1,\"dst rank\":0,\"size(Byte)\":2000,\"link type\":\"HCCS\"") "," ROW(5, 0, "Computing", "050.500", "9.5", "") "," ROW(5, 1, "Communication", "070.000", "50.0", "") "," ROW(5, 2, "Communication(Not Overlapped)", "070.000", "50.0", "") "," ROW(5, 3, "Free", "060.000", "10.0", "") "," NAME(1,        \
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   "Python") \
+        NAME(2, "CANN") NAME(3, "Ascend Hardware") NAME(4, hccl) NAME(                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       \
+            5, "Overlap Analysis") LABEL(3, label) LABEL(4, label) LABEL(5, label)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                           \
+            THREAD(4, 0, "Group 0 Communication") THREAD(4, 1, "Plane 0") THREAD(                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                            \
+                4, 2,                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        \
+                "Plane 1") "{\"ph\":\"C\",\"name\":\"NPU MEM\",\"pid\":6,\"tid\":0,\"ts\":17.5,\"args\":{\"KB\":0.0}}]"
+
+static const char groups[] =
+    "{\"parallel_group_info\":{\"comm0\":{\"group_name\":\"pp\",\"group_rank\":1,"
+    "\"global_ranks\":[0,2]}},\"trace_id\":\"cap-1\"}";
+
+static void communication_json(const struct place *place, const char *hash)
+{
+    char text[512];
+    (void)snprintf(text, sizeof text,
+                   "{\"step7\":{\"p2p\":{\"hcom_receive__606_0_1@%s\":{\"Communication Time Info\":"
+                   "{\"Start Timestamp(us)\":1750000000000070.0,\"Elapse Time(ms)\":0.05,"
+                   "\"Wait Time(ms)\":9},\"Communication Bandwidth Info\":{}},\"Total Op Info\":"
+                   "{\"Communication Time Info\":{}}},\"collective\":{}}}",
+                   hash);
+    put_file(place->output, "communication.json", text);
+}
+
+static void both_generations_of_layers_are_read(void **state)
+{
+    (void)state;
+    static const char *const traces[] = {TRACE("HCCL", "NPU"), TRACE("Communication", "NPU 3")};
+    char hash[RS_VENDOR_HASH_BYTES];
+    rs_vendor_group_hash("comm0", hash);
+    for (int i = 0; i < 2; i++) {
+        struct place place;
+        make_place(&place, 2);
+        put_file(place.output, "trace_view.json", traces[i]);
+        put_file(place.rank, "profiler_metadata.json", groups);
+        communication_json(&place, hash);
+        struct seen *seen = read_place(&place, 0);
+        assert_status(seen->status, RS_OK);
+        assert_int_equal(the_row(seen, RS_KIND_USER_ANNOTATION, "ProfilerStep#7")->end, T(200));
+        const struct seen_row *kernel = the_row(seen, RS_KIND_KERNEL, "MatMul_1");
+        assert_int_equal(kernel->start, T(50) + 500);
+        assert_int_equal(kernel->end - kernel->start, 9500); /* rounded, not cut */
+        assert_int_equal(kernel->correlation, 100);
+        assert_int_equal(kernel->lane.device, i ? 3 : 0);
+        assert_int_equal(the_row(seen, RS_KIND_STEP_WINDOW, "ProfilerStep")->start, T(49));
+        assert_int_equal(the_row(seen, RS_KIND_MEMCPY, "MEMCPY_ASYNC")->correlation, 103);
+        const struct seen_row *op = the_row(seen, RS_KIND_KERNEL, "hcom_receive__606_0_1");
+        assert_string_equal(op->group, hash);
+        assert_string_equal(op->ranks, "[0, 2]");
+        assert_int_equal(op->comm.src, 0);
+        assert_int_equal(op->comm.out_nelems, 1000);
+        assert_int_equal(op->end, T(120));
+        const struct seen_row *hop = the_row(seen, RS_KIND_COMM_TASK, "hcom_receive__606_0_1");
+        assert_int_equal(hop->comm.src, 2);
+        assert_int_equal(hop->comm.dst, 0);
+        assert_int_equal(hop->end - hop->start, 10500);
+        assert_string_equal(rs_strtab_text(&seen->stream.strings, seen->stream.info.host), "node7");
+        assert_string_equal(rs_strtab_text(&seen->stream.strings, seen->stream.info.trace_id),
+                            "cap-1");
+        forget(seen);
+        tmp_dir_remove(place.root);
+    }
+}
+
+/* At Level0 there is no communication.json: the digits of the name find the group of the metadata. */
+static void name_finds_group_without_communication_json(void **state)
+{
+    (void)state;
+    struct place place;
+    char hash[RS_VENDOR_HASH_BYTES];
+    char text[8192];
+    make_place(&place, 2);
+    rs_vendor_group_hash("comm0", hash);
+    (void)snprintf(text, sizeof text, "%s", TRACE("Communication", "NPU 3"));
+    for (char *at = text; (at = strstr(at, "__606_")); at++)
+        memcpy(at + 2, hash + strlen(hash) - 3, 3);
+    put_file(place.output, "trace_view.json", text);
+    put_file(place.rank, "profiler_metadata.json", groups);
+    struct seen *seen = read_place(&place, 0);
+    assert_status(seen->status, RS_OK);
+    size_t found = 0;
+    for (size_t i = 0; i < seen->count; i++)
+        found += seen->rows[i].kind == RS_KIND_KERNEL &&
+                 (seen->rows[i].flags & RS_EVENT_COMMUNICATION) &&
+                 strcmp(seen->rows[i].group, hash) == 0;
+    assert_int_equal(found, 1);
+    forget(seen);
+    tmp_dir_remove(place.root);
+}
+
+static void operators_are_those_of_the_table(void **state)
+{
+    (void)state;
+    struct place place;
+    make_place(&place, 2);
+    put_file(place.output, "trace_view.json", TRACE("HCCL", "NPU 3"));
+    put_file(place.output, "kernel_details.csv",
+             "Step Id,Device_id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Stream ID,"
+             "Input Shapes\r\n"
+             "7,3,MatMul_1,MatMul,AI_CORE," U "050.500\t,9.5,9,\"\"\"32,3,224,224\"\"\"\r\n"
+             "7,3,\"odd, \"\"named\"\"\r\nkernel\",X,AI_VECTOR_CORE," U "062.000\t,1.25\t,9,N/A\r\n"
+             "7,3,hcom_receive__606_0_1,X,COMMUNICATION," U "070.000\t,50.0,9,N/A\r\n");
+    struct seen *seen = read_place(&place, 0);
+    assert_status(seen->status, RS_OK);
+    assert_int_equal(count_kind(seen, RS_KIND_KERNEL), 3); /* two operators, one of HCCL */
+    assert_int_equal(the_row(seen, RS_KIND_KERNEL, "MatMul_1")->correlation, 100);
+    const struct seen_row *odd = the_row(seen, RS_KIND_KERNEL, "odd, \"named\"\r\nkernel");
+    assert_int_equal(odd->start, T(62));
+    assert_int_equal(odd->end - odd->start, 1250);
+    forget(seen);
+    tmp_dir_remove(place.root);
+}
+
+static void without_a_trace_operations_remain_and_steps_are_partial(void **state)
+{
+    (void)state;
+    struct place place;
+    make_place(&place, 2);
+    communication_json(&place, "12345678901234567606");
+    put_file(place.output, "step_trace_time.csv", "Step,Computing\n7,1\n");
+    struct seen *seen = read_place(&place, 0);
+    assert_status(seen->status, RS_OK);
+    const struct seen_row *op = the_row(seen, RS_KIND_KERNEL, "hcom_receive__606_0_1");
+    assert_string_equal(op->group, "12345678901234567606");
+    assert_int_equal(op->start, T(70));
+    assert_int_equal(op->end, T(120));
+    const struct seen_row *step = the_row(seen, RS_KIND_USER_ANNOTATION, "ProfilerStep#7");
+    assert_true(step->flags & RS_EVENT_UNFINISHED);
+    forget(seen);
+    tmp_dir_remove(place.root);
+}
+
+static void cut_files_give_what_is_whole(void **state)
+{
+    (void)state;
+    static const char trace[] = TRACE("HCCL", "NPU 3");
+    /* names first, so that the rows before the cut are known */
+    const char *names = strstr(trace, "{\"ph\":\"M\"");
+    char text[sizeof trace * 2];
+    (void)snprintf(text, sizeof text, "[%s", names);
+    char *end = strrchr(text, ']');
+    (void)snprintf(end, sizeof text - (size_t)(end - text), ",%s", trace + 1);
+    char *cut = strstr(text, "hcom_receive");
+    assert_non_null(cut);
+    *cut = '\0';
+    struct place place;
+    make_place(&place, 2);
+    put_file(place.output, "trace_view.json", text);
+    put_file(place.output, "communication.json", "{\"step7\":{\"p2p\":{\"hcom_rec");
+    struct seen *seen = read_place(&place, 0);
+    assert_status(seen->status, RS_PARTIAL);
+    assert_true(seen->stream.info.is_partial);
+    assert_int_equal(the_row(seen, RS_KIND_KERNEL, "MatMul_1")->start, T(50) + 500);
+    assert_int_equal(count_kind(seen, RS_KIND_KERNEL), 1);
+    forget(seen);
+    tmp_dir_remove(place.root);
+}
+
+/* Stage counts from the first event of any kind, Free too; a receive is bubble. */
+static void text_figures_follow_the_vendors_sums(void **state)
+{
+    (void)state;
+    struct place place;
+    char path[400];
+    struct rs_err err = {0};
+    struct rs_ascend_figures *figures = NULL;
+    size_t count = 0;
+    make_place(&place, 2);
+    put_file(place.output, "trace_view.json", TRACE("Communication", "NPU 3"));
+    (void)snprintf(path, sizeof path, "%s/trace_view.json", place.output);
+    assert_ok(rs_ascend_text_figures(path, &figures, &count, &err));
+    assert_int_equal(count, 1);
+    assert_int_equal(figures[0].device, 3);
+    assert_int_equal(figures[0].step, 7);
+    assert_true(figures[0].computing == 9.5);
+    assert_true(figures[0].communication == 50.0);
+    assert_true(figures[0].overlapped == 0.0);
+    assert_true(figures[0].free == 10.0);
+    assert_true(figures[0].bubble == 50.00003125);
+    assert_true(figures[0].communication_not_overlapped_exclude_receive == 0.0);
+    assert_true(figures[0].stage == 69.5 - 50.00003125); /* us since 1970 hold quarters only */
+    assert_true(figures[0].preparing == 50.5);
+    rs_mem_free(figures);
+    tmp_dir_remove(place.root);
+}
+
+static void tables_are_cut_up_as_written(void **state)
+{
+    (void)state;
+    struct place place;
+    char path[400];
+    struct csv csv;
+    struct rs_err err = {0};
+    make_place(&place, 0);
+    put_file(place.output, "t.csv",
+             "\xef\xbb\xbfName, Value ,\"Quoted, too\"\n\n a\t,1\t,\"x\ny\"\r\nb,,\"\"\"\"\n,last");
+    (void)snprintf(path, sizeof path, "%s/t.csv", place.output);
+    assert_ok(csv_open(&csv, path, &err));
+    assert_int_equal(csv_column(&csv, "Name"), 0);
+    assert_int_equal(csv_column(&csv, "Value"), 1);
+    assert_int_equal(csv_column(&csv, "Quoted, too"), 2);
+    assert_int_equal(csv_column(&csv, "none"), CSV_NO_COLUMN);
+    assert_true(csv_next(&csv));
+    assert_string_equal(csv_cell(&csv, 0), "a");
+    assert_string_equal(csv_cell(&csv, 1), "1");
+    assert_string_equal(csv_cell(&csv, 2), "x\ny");
+    assert_true(csv_next(&csv));
+    assert_string_equal(csv_cell(&csv, 0), "b");
+    assert_string_equal(csv_cell(&csv, 1), "");
+    assert_string_equal(csv_cell(&csv, 2), "\"");
+    assert_true(csv_next(&csv));
+    assert_string_equal(csv_cell(&csv, 1), "last");
+    assert_string_equal(csv_cell(&csv, 2), "");
+    assert_false(csv_next(&csv));
+    csv_close(&csv);
+    put_file(place.output, "t.csv", "A,B\n1,2\n3,\"cut");
+    assert_ok(csv_open(&csv, path, &err));
+    assert_true(csv_next(&csv));
+    assert_false(csv_next(&csv));
+    assert_true(csv.is_cut);
+    csv_close(&csv);
+    put_file(place.output, "t.csv", "");
+    assert_ok(csv_open(&csv, path, &err));
+    assert_false(csv_next(&csv));
+    csv_close(&csv);
+    tmp_dir_remove(place.root);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_generations_of_layers_are_read),
+        cmocka_unit_test(name_finds_group_without_communication_json),
+        cmocka_unit_test(operators_are_those_of_the_table),
+        cmocka_unit_test(without_a_trace_operations_remain_and_steps_are_partial),
+        cmocka_unit_test(cut_files_give_what_is_whole),
+        cmocka_unit_test(text_figures_follow_the_vendors_sums),
+        cmocka_unit_test(tables_are_cut_up_as_written),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
