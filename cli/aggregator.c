@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/daemon.h"
 #include "cli/place.h"
+#include "cli/probe.h"
 #include "common/wire/link.h"
 
 #define RS_LOG_TAG "aggregator"
@@ -115,11 +116,18 @@ static void wake_loop(void *self)
 
 /* Serves until SIGTERM, then lets what is under way finish. */
 static enum rs_status serve(struct rs_gate *gate, struct rs_grpc_server *server,
-                            struct rs_daemon *daemon, rs_dur drain_ns, struct rs_err *err)
+                            const struct rs_address *address, struct rs_daemon *daemon,
+                            rs_dur drain_ns, struct rs_err *err)
 {
     enum rs_status status = RS_OK;
-    while (status == RS_OK && rs_daemon_stop_count(daemon) == 0)
+    struct rs_probe probe;
+    rs_probe_init(&probe, address, rs_time_monotonic());
+    while (status == RS_OK && rs_daemon_stop_count(daemon) == 0) {
         status = rs_gate_step(gate, rs_time_monotonic() + RS_NS_PER_S, err);
+        if (status == RS_OK)
+            status = rs_probe_step(&probe, rs_time_monotonic(), err);
+    }
+    rs_probe_fini(&probe);
     rs_gate_drain(gate);
     rs_grpc_server_stop(server);
     const rs_ns deadline = rs_time_monotonic() + drain_ns;
@@ -167,7 +175,7 @@ static enum rs_status run(const struct settings *settings, struct rs_daemon *dae
             printf("listening on %s\n", address.text);
             (void)fflush(stdout);
         }
-        status = serve(gate, server, daemon, settings->drain_ns, err);
+        status = serve(gate, server, &address, daemon, settings->drain_ns, err);
         rs_daemon_on_signal(daemon, NULL, NULL);
     }
     rs_grpc_server_free(&server);
