@@ -5,6 +5,7 @@
  * Its tables of communication are made from data frames, so a column is declared INTEGER when no
  * rank has a fraction in it and REAL otherwise; ours are declared by the same rule.
  */
+#include "aggregator/cluster/bulk.h"
 #include "aggregator/cluster/cluster_priv.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
@@ -20,12 +21,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Where rows go: a statement, or, for the three tables that grow with operations, pages. */
 struct table {
     const struct run *run;
     sqlite3 *db;
     sqlite3_stmt *stmt;
+    struct bulk *bulk; /* NULL: the statement */
     struct rs_err *err;
-    int next; /* column */
+    int next; /* column of the statement */
+    uint32_t
+        integers; /* bulk: columns declared INTEGER, by place; as SQLite, they keep whole numbers */
 };
 
 static enum rs_status failed(struct table *table)
@@ -62,36 +67,60 @@ static enum rs_status begin_table(struct table *table, const char *name, const c
     return status;
 }
 
+static void put_bytes(struct table *table, const char *text, size_t length)
+{
+    if (table->bulk)
+        bulk_text(table->bulk, text, length);
+    else
+        (void)sqlite3_bind_text(table->stmt, table->next++, text, (int)length, SQLITE_STATIC);
+}
+
 static void put_text(struct table *table, const char *text)
 {
     if (text)
-        (void)sqlite3_bind_text(table->stmt, table->next++, text, -1, SQLITE_STATIC);
+        put_bytes(table, text, strlen(text));
+    else if (table->bulk)
+        bulk_null(table->bulk);
     else
         (void)sqlite3_bind_null(table->stmt, table->next++);
 }
 
 static void put_int(struct table *table, int64_t value)
 {
-    (void)sqlite3_bind_int64(table->stmt, table->next++, value);
+    if (table->bulk)
+        bulk_int(table->bulk, value);
+    else
+        (void)sqlite3_bind_int64(table->stmt, table->next++, value);
 }
 
 static void put_real(struct table *table, double value)
 {
-    (void)sqlite3_bind_double(table->stmt, table->next++, value);
+    if (!table->bulk)
+        (void)sqlite3_bind_double(table->stmt, table->next++, value);
+    else if (table->integers >> table->bulk->columns & 1U && value == floor(value) &&
+             fabs(value) < 1e15)
+        bulk_int(table->bulk, (int64_t)value);
+    else
+        bulk_real(table->bulk, value);
 }
 
 static void put_num(struct table *table, const struct rs_vendor_num *num)
 {
     if (num->kind == RS_VENDOR_NUM_NONE)
-        (void)sqlite3_bind_null(table->stmt, table->next++);
+        put_text(table, NULL);
     else if (rs_vendor_num_is_int(num))
-        put_int(table, (int64_t)rs_vendor_num_double(num));
+        put_int(table,
+                num->kind == RS_VENDOR_NUM_INT ? (int64_t)num->mantissa : -(int64_t)num->mantissa);
     else
         put_real(table, rs_vendor_num_double(num));
 }
 
 static enum rs_status end_row(struct table *table)
 {
+    if (table->bulk) {
+        bulk_end_row(table->bulk);
+        return table->bulk->status;
+    }
     table->next = 1;
     const int code = sqlite3_step(table->stmt);
     (void)sqlite3_reset(table->stmt);
@@ -105,14 +134,29 @@ static enum rs_status end_table(struct table *table, enum rs_status status)
     return status;
 }
 
-static const char *type_of(const struct run *run, unsigned column)
+/* A column whose type depends on what is in it. */
+struct real_name {
+    const char *name;
+    unsigned bit; /* enum real_column */
+};
+
+static void put_id(struct table *table, const struct rank_data *rank, rs_str id)
 {
-    return run->reals & 1U << column ? "REAL" : "INTEGER";
+    put_bytes(table, rs_strtab_text(&rank->comm.names, id),
+              rs_strtab_length(&rank->comm.names, id));
 }
 
-static const char *text_of(const struct rank_data *rank, rs_str id)
+/* "column TYPE" for each, with the bit of its place for INTEGER: what the bulk writer needs to know. */
+static uint32_t declare(const struct run *run, const struct real_name *columns, size_t count,
+                        unsigned place, struct rs_buf *sql)
 {
-    return id == RS_STR_NONE ? NULL : rs_strtab_text(&rank->comm.names, id);
+    uint32_t integers = 0;
+    for (size_t i = 0; i < count; i++) {
+        const bool is_real = run->reals & 1U << columns[i].bit;
+        rs_buf_printf(sql, ", %s %s", columns[i].name, is_real ? "REAL" : "INTEGER");
+        integers |= is_real ? 0 : 1U << (place + i);
+    }
+    return integers;
 }
 
 /* ---- ClusterCommunicationTime ------------------------------------------------------------------ */
@@ -134,10 +178,10 @@ static enum rs_status put_op_time(struct table *table, const struct rank_data *r
     struct rs_vendor_num times[RS_VENDOR_COMM_TIMES];
     struct rs_vendor_comm_cursor cursor;
     rs_vendor_comm_op_open(&rank->comm, op, &cursor, times);
-    put_text(table, text_of(rank, op->step));
+    put_id(table, rank, op->step);
     put_int(table, rank->rank);
-    put_text(table, text_of(rank, op->name));
-    put_text(table, text_of(rank, op->group));
+    put_id(table, rank, op->name);
+    put_id(table, rank, op->group);
     for (int i = 0; i <= RS_VENDOR_COMM_IDLE; i++)
         put_num(table, &times[i]);
     put_real(table, 0);
@@ -150,10 +194,10 @@ static enum rs_status put_total_time(struct table *table, const struct rank_data
 {
     const double weight = weight_of(table->run, rank, total->group);
     double times[TOTAL_TIMES];
-    put_text(table, text_of(rank, total->step));
+    put_id(table, rank, total->step);
     put_int(table, rank->rank);
     put_text(table, "Total Op Info");
-    put_text(table, text_of(rank, total->group));
+    put_id(table, rank, total->group);
     put_real(table, 0);
     for (int i = 0; i < TOTAL_TIMES; i++) {
         times[i] = total->times[i].kahan * weight;
@@ -167,54 +211,69 @@ static enum rs_status put_total_time(struct table *table, const struct rank_data
     return end_row(table);
 }
 
-static enum rs_status write_times(struct table *table)
+static uint32_t declare_times(const struct run *run, struct rs_buf *sql)
 {
-    static const char *const names[] = {"start_timestamp", "elapsed_time",         "transit_time",
-                                        "wait_time",       "synchronization_time", "idle_time"};
+    static const struct real_name columns[] = {
+        {"start_timestamp", REAL_TIME},          {"elapsed_time", REAL_TIME + 1},
+        {"transit_time", REAL_TIME + 2},         {"wait_time", REAL_TIME + 3},
+        {"synchronization_time", REAL_TIME + 4}, {"idle_time", REAL_TIME + 5}};
+    rs_buf_string(sql, "step TEXT, rank_id INTEGER, hccl_op_name TEXT, group_name TEXT");
+    const uint32_t integers = declare(run, columns, 6, 4, sql);
+    rs_buf_string(sql, ", synchronization_time_ratio REAL, wait_time_ratio REAL");
+    return integers;
+}
+
+static enum rs_status fill_times(struct table *table)
+{
     const struct run *run = table->run;
-    struct rs_buf columns = {0};
-    rs_buf_string(&columns, "step TEXT, rank_id INTEGER, hccl_op_name TEXT, group_name TEXT");
-    for (unsigned i = 0; i < 6; i++)
-        rs_buf_printf(&columns, ", %s %s", names[i], type_of(run, REAL_TIME + i));
-    rs_buf_string(&columns, ", synchronization_time_ratio REAL, wait_time_ratio REAL");
-    enum rs_status status =
-        begin_table(table, "ClusterCommunicationTime", rs_buf_text(&columns), 12);
-    rs_buf_fini(&columns);
+    enum rs_status status = RS_OK;
     for (size_t r = 0; r < run->rank_count; r++)
         for (size_t i = 0; i < run->ranks[r].comm.op_count && status == RS_OK; i++)
             status = put_op_time(table, &run->ranks[r], &run->ranks[r].comm.ops[i]);
     for (size_t r = 0; r < run->rank_count; r++)
         for (size_t i = 0; i < run->ranks[r].totals.count && status == RS_OK; i++)
             status = put_total_time(table, &run->ranks[r], &run->ranks[r].totals.rows[i]);
-    return end_table(table, status);
+    return status;
 }
 
 /* ---- ClusterCommunicationBandwidth ------------------------------------------------------------- */
 
 /* What stands before the package in a row of a transport. */
 struct band_row {
-    const char *step, *name, *group, *transport;
-    int64_t rank;
+    const struct rank_data *rank;
+    rs_str step, name, group, transport; /* name RS_STR_NONE: of the totals */
     struct rs_vendor_num fields[RS_VENDOR_COMM_BAND_FIELDS];
 };
 
-static enum rs_status put_band_row(struct table *table, const struct band_row *row,
-                                   const char *size, const struct rs_vendor_num *count,
+/* A package size is text where it is a key; as a cell it is a number. */
+static void put_size(struct table *table, const struct rank_data *rank, rs_str size)
+{
+    struct rs_vendor_num num = {.kind = RS_VENDOR_NUM_INT};
+    if (size != RS_STR_NONE) {
+        const char *text = rs_strtab_text(&rank->comm.names, size);
+        const size_t length = rs_strtab_length(&rank->comm.names, size);
+        if (rs_vendor_num_scan(text, length) != length ||
+            rs_vendor_num_parse(text, length, &num) != RS_OK)
+            num = (struct rs_vendor_num){0};
+    }
+    put_num(table, &num);
+}
+
+static enum rs_status put_band_row(struct table *table, const struct band_row *row, rs_str size,
+                                   const struct rs_vendor_num *count,
                                    const struct rs_vendor_num *duration)
 {
-    put_text(table, row->step);
-    put_int(table, row->rank);
-    put_text(table, row->name);
-    put_text(table, row->group);
-    put_text(table, row->transport);
+    put_id(table, row->rank, row->step);
+    put_int(table, row->rank->rank);
+    if (row->name == RS_STR_NONE)
+        put_bytes(table, "Total Op Info", 13);
+    else
+        put_id(table, row->rank, row->name);
+    put_id(table, row->rank, row->group);
+    put_id(table, row->rank, row->transport);
     for (int i = 0; i < RS_VENDOR_COMM_BAND_FIELDS; i++)
         put_num(table, &row->fields[i]);
-    struct rs_vendor_num package = {.kind = RS_VENDOR_NUM_INT};
-    const size_t length = size ? strlen(size) : 0;
-    if (length && rs_vendor_num_scan(size, length) == length &&
-        rs_vendor_num_parse(size, length, &package) != RS_OK)
-        package = (struct rs_vendor_num){0};
-    put_num(table, &package);
+    put_size(table, row->rank, size);
     put_num(table, count);
     put_num(table, duration);
     return end_row(table);
@@ -235,21 +294,17 @@ static enum rs_status put_op_bands(struct table *table, const struct rank_data *
     const struct rs_vendor_num zero = {.kind = RS_VENDOR_NUM_INT};
     struct rs_vendor_num times[RS_VENDOR_COMM_TIMES], count, duration;
     struct rs_vendor_comm_cursor cursor;
-    struct band_row row = {.step = text_of(rank, op->step),
-                           .name = text_of(rank, op->name),
-                           .group = text_of(rank, op->group),
-                           .rank = rank->rank};
+    struct band_row row = {.rank = rank, .step = op->step, .name = op->name, .group = op->group};
     enum rs_status status = RS_OK;
-    rs_str transport = 0, size = 0;
+    rs_str size = 0;
     rs_vendor_comm_op_open(&rank->comm, op, &cursor, times);
-    while (status == RS_OK && rs_vendor_comm_band(&cursor, &transport, row.fields)) {
+    while (status == RS_OK && rs_vendor_comm_band(&cursor, &row.transport, row.fields)) {
         const bool is_left_out = is_idle(row.fields);
-        row.transport = text_of(rank, transport);
         if (cursor.packages == 0 && !is_left_out)
-            status = put_band_row(table, &row, NULL, &zero, &zero);
+            status = put_band_row(table, &row, RS_STR_NONE, &zero, &zero);
         while (rs_vendor_comm_package(&cursor, &size, &count, &duration))
             if (!is_left_out && status == RS_OK)
-                status = put_band_row(table, &row, text_of(rank, size), &count, &duration);
+                status = put_band_row(table, &row, size, &count, &duration);
     }
     return status;
 }
@@ -265,15 +320,13 @@ static enum rs_status put_total_bands(struct table *table, const struct rank_dat
 {
     const struct rs_vendor_num zero = {.kind = RS_VENDOR_NUM_INT};
     const double weight = weight_of(table->run, rank, total->group);
-    struct band_row row = {.step = text_of(rank, total->step),
-                           .name = "Total Op Info",
-                           .group = text_of(rank, total->group),
-                           .rank = rank->rank};
+    struct band_row row = {
+        .rank = rank, .step = total->step, .name = RS_STR_NONE, .group = total->group};
     enum rs_status status = RS_OK;
     for (uint32_t b = total->first; b != NO_INDEX && status == RS_OK;
          b = rank->totals.bands[b].next) {
         const struct band_total *band = &rank->totals.bands[b];
-        row.transport = text_of(rank, band->transport);
+        row.transport = band->transport;
         row.fields[RS_VENDOR_COMM_SIZE] = rs_vendor_num_of_double(band->size_pairs);
         row.fields[RS_VENDOR_COMM_TIME] = rs_vendor_num_of_double(band->time_pairs);
         row.fields[RS_VENDOR_COMM_BANDWIDTH] =
@@ -283,39 +336,41 @@ static enum rs_status put_total_bands(struct table *table, const struct rank_dat
         if (is_idle(row.fields))
             continue;
         if (band->first == NO_INDEX)
-            status = put_band_row(table, &row, NULL, &zero, &zero);
+            status = put_band_row(table, &row, RS_STR_NONE, &zero, &zero);
         for (uint32_t p = band->first; p != NO_INDEX && status == RS_OK;
              p = rank->totals.packages[p].next) {
             const struct package_total *package = &rank->totals.packages[p];
             const struct rs_vendor_num count = table_sum(&package->count, weight);
             const struct rs_vendor_num duration = table_sum(&package->duration, weight);
-            status = put_band_row(table, &row, text_of(rank, package->size), &count, &duration);
+            status = put_band_row(table, &row, package->size, &count, &duration);
         }
     }
     return status;
 }
 
-static enum rs_status write_bands(struct table *table)
+static uint32_t declare_bands(const struct run *run, struct rs_buf *sql)
+{
+    static const struct real_name columns[] = {
+        {"transit_size", REAL_BAND},      {"transit_time", REAL_BAND + 1},
+        {"bandwidth", REAL_BAND + 2},     {"large_packet_ratio", REAL_BAND + 3},
+        {"package_size", REAL_PACKAGE},   {"count", REAL_COUNT},
+        {"total_duration", REAL_DURATION}};
+    rs_buf_string(sql,
+                  "step TEXT, rank_id INTEGER, hccl_op_name TEXT, group_name TEXT, band_type TEXT");
+    return declare(run, columns, 7, 5, sql);
+}
+
+static enum rs_status fill_bands(struct table *table)
 {
     const struct run *run = table->run;
-    struct rs_buf columns = {0};
-    rs_buf_printf(&columns,
-                  "step TEXT, rank_id INTEGER, hccl_op_name TEXT, group_name TEXT, band_type TEXT, "
-                  "transit_size %s, transit_time %s, bandwidth %s, large_packet_ratio %s, "
-                  "package_size %s, count %s, total_duration %s",
-                  type_of(run, REAL_BAND), type_of(run, REAL_BAND + 1), type_of(run, REAL_BAND + 2),
-                  type_of(run, REAL_BAND + 3), type_of(run, REAL_PACKAGE), type_of(run, REAL_COUNT),
-                  type_of(run, REAL_DURATION));
-    enum rs_status status =
-        begin_table(table, "ClusterCommunicationBandwidth", rs_buf_text(&columns), 12);
-    rs_buf_fini(&columns);
+    enum rs_status status = RS_OK;
     for (size_t r = 0; r < run->rank_count; r++)
         for (size_t i = 0; i < run->ranks[r].comm.op_count && status == RS_OK; i++)
             status = put_op_bands(table, &run->ranks[r], &run->ranks[r].comm.ops[i]);
     for (size_t r = 0; r < run->rank_count; r++)
         for (size_t i = 0; i < run->ranks[r].totals.count && status == RS_OK; i++)
             status = put_total_bands(table, &run->ranks[r], &run->ranks[r].totals.rows[i]);
-    return end_table(table, status);
+    return status;
 }
 
 /* ---- ClusterCommunicationMatrix ---------------------------------------------------------------- */
@@ -347,7 +402,7 @@ static enum rs_status put_link_totals(struct table *table, struct link_totals *t
     return status;
 }
 
-static enum rs_status put_links(struct table *table)
+static enum rs_status fill_links(struct table *table)
 {
     const struct run *run = table->run;
     struct link_totals totals = {0};
@@ -370,20 +425,16 @@ static enum rs_status put_links(struct table *table)
     return status;
 }
 
-static enum rs_status write_links(struct table *table)
+static uint32_t declare_links(const struct run *run, struct rs_buf *sql)
 {
-    struct rs_buf columns = {0};
-    rs_buf_printf(&columns,
+    static const struct real_name columns[] = {{"transit_size", REAL_LINK},
+                                               {"transit_time", REAL_LINK + 1}};
+    rs_buf_string(sql,
                   "step TEXT, hccl_op_name TEXT, group_name TEXT, src_rank REAL, dst_rank REAL, "
-                  "transport_type TEXT, op_name TEXT, transit_size %s, transit_time %s, "
-                  "bandwidth REAL",
-                  type_of(table->run, REAL_LINK), type_of(table->run, REAL_LINK + 1));
-    enum rs_status status =
-        begin_table(table, "ClusterCommunicationMatrix", rs_buf_text(&columns), 10);
-    rs_buf_fini(&columns);
-    if (status == RS_OK)
-        status = put_links(table);
-    return end_table(table, status);
+                  "transport_type TEXT, op_name TEXT");
+    const uint32_t integers = declare(run, columns, 2, 7, sql);
+    rs_buf_string(sql, ", bandwidth REAL");
+    return integers;
 }
 
 /* ---- the small tables -------------------------------------------------------------------------- */
@@ -636,44 +687,123 @@ static enum rs_status write_base(struct table *table)
 
 /* ---- the file ----------------------------------------------------------------------------------- */
 
-static enum rs_status write_tables(struct table *table)
+struct large {
+    const char *name;
+    unsigned part; /* enum rs_vendor_comm_part */
+    uint32_t (*declare)(const struct run *run, struct rs_buf *sql);
+    enum rs_status (*fill)(struct table *table);
+    uint32_t integers, root;
+};
+
+enum { LARGE_TABLES = 3 };
+static const struct large large_tables[LARGE_TABLES] = {
+    {"ClusterCommunicationTime", RS_VENDOR_COMM_OPS, declare_times, fill_times, 0, 0},
+    {"ClusterCommunicationBandwidth", RS_VENDOR_COMM_OPS, declare_bands, fill_bands, 0, 0},
+    {"ClusterCommunicationMatrix", RS_VENDOR_COMM_LINKS, declare_links, fill_links, 0, 0},
+};
+
+static bool is_wanted(const struct run *run, const struct large *large)
+{
+    const enum rs_cluster_mode mode = run->options->mode;
+    return mode == RS_CLUSTER_ALL ||
+           (mode == RS_CLUSTER_COMMUNICATION_TIME) == (large->part == RS_VENDOR_COMM_OPS);
+}
+
+/* An empty table, for the bulk writer. */
+static enum rs_status create_large(struct table *table, struct large *large)
+{
+    struct rs_buf sql = {0};
+    sqlite3_stmt *stmt = NULL;
+    rs_buf_printf(&sql, "CREATE TABLE %s (", large->name);
+    large->integers = large->declare(table->run, &sql);
+    rs_buf_string(&sql, ")");
+    enum rs_status status =
+        sql.failed ? rs_err_set(table->err, RS_NOMEM, "no memory to write %s", large->name)
+                   : run_sql(table, rs_buf_text(&sql));
+    rs_buf_fini(&sql);
+    if (status != RS_OK)
+        return status;
+    if (sqlite3_prepare_v2(table->db, "SELECT rootpage FROM sqlite_master WHERE name = ?1", -1,
+                           &stmt, NULL) != SQLITE_OK ||
+        sqlite3_bind_text(stmt, 1, large->name, -1, SQLITE_STATIC) != SQLITE_OK ||
+        sqlite3_step(stmt) != SQLITE_ROW)
+        status = failed(table);
+    else
+        large->root = (uint32_t)sqlite3_column_int64(stmt, 0);
+    (void)sqlite3_finalize(stmt);
+    return status;
+}
+
+static enum rs_status write_small(struct table *table, struct large *large)
 {
     static enum rs_status (*const small[])(struct table *) = {
         write_groups, write_steps, write_hosts, write_devices, write_base};
-    const enum rs_cluster_mode mode = table->run->options->mode;
-    enum rs_status status = run_sql(table, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; "
-                                           "PRAGMA locking_mode=EXCLUSIVE; BEGIN");
-    if (status == RS_OK && mode != RS_CLUSTER_COMMUNICATION_MATRIX)
-        status = write_times(table);
-    if (status == RS_OK && mode != RS_CLUSTER_COMMUNICATION_MATRIX)
-        status = write_bands(table);
-    if (status == RS_OK && mode != RS_CLUSTER_COMMUNICATION_TIME)
-        status = write_links(table);
+    enum rs_status status = run_sql(table, "PRAGMA page_size=4096; PRAGMA journal_mode=OFF; "
+                                           "PRAGMA synchronous=OFF; BEGIN");
+    for (size_t i = 0; i < LARGE_TABLES && status == RS_OK; i++)
+        if (is_wanted(table->run, &large[i]))
+            status = create_large(table, &large[i]);
     for (size_t i = 0; i < sizeof small / sizeof small[0] && status == RS_OK; i++)
         status = small[i](table);
     return status == RS_OK ? run_sql(table, "COMMIT") : status;
+}
+
+/* Schema and small tables with SQLite. */
+static enum rs_status make_file(struct table *table, const char *path, struct large *large)
+{
+    enum rs_status status = RS_OK;
+    (void)unlink(path);
+    if (sqlite3_open_v2(path, &table->db,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+                        NULL) != SQLITE_OK)
+        status = failed(table);
+    if (status == RS_OK)
+        status = write_small(table, large);
+    if (sqlite3_close(table->db) != SQLITE_OK && status == RS_OK)
+        status = rs_err_set(table->err, RS_IO, "cannot close cluster_analysis.db");
+    table->db = NULL;
+    return status;
+}
+
+/* The large tables, into the closed file. */
+static enum rs_status fill_file(struct table *table, const char *path, const struct large *large)
+{
+    struct bulk *bulk = rs_mem_calloc(1, sizeof *bulk);
+    if (!bulk)
+        return rs_err_set(table->err, RS_NOMEM, "no memory to write %s", path);
+    enum rs_status status = bulk_open(bulk, path);
+    table->bulk = bulk;
+    for (size_t i = 0; i < LARGE_TABLES && status == RS_OK; i++) {
+        if (!is_wanted(table->run, &large[i]))
+            continue;
+        bulk_begin(bulk, large[i].root);
+        table->integers = large[i].integers;
+        status = large[i].fill(table);
+        bulk_end(bulk);
+    }
+    table->bulk = NULL;
+    const enum rs_status closed = bulk_close(bulk);
+    if (closed != RS_OK)
+        status = rs_err_set(table->err, closed, "%s", bulk->err.text);
+    rs_mem_free(bulk);
+    return status;
 }
 
 enum rs_status write_db(const struct run *run, const char *dir, uint64_t *bytes_p,
                         struct rs_err *err)
 {
     struct table table = {.run = run, .err = err};
+    struct large large[LARGE_TABLES];
     struct stat st;
     char *path = rs_file_join(dir, "cluster_analysis.db");
     char *temporary = rs_file_join(dir, ".cluster_analysis.db.part");
     enum rs_status status =
         path && temporary ? RS_OK : rs_err_set(err, RS_NOMEM, "no memory to write %s", dir);
-    if (status == RS_OK) {
-        (void)unlink(temporary);
-        if (sqlite3_open_v2(temporary, &table.db,
-                            SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
-                            NULL) != SQLITE_OK)
-            status = failed(&table);
-    }
+    memcpy(large, large_tables, sizeof large);
     if (status == RS_OK)
-        status = write_tables(&table);
-    if (sqlite3_close(table.db) != SQLITE_OK && status == RS_OK)
-        status = rs_err_set(err, RS_IO, "cannot close cluster_analysis.db");
+        status = make_file(&table, temporary, large);
+    if (status == RS_OK)
+        status = fill_file(&table, temporary, large);
     if (status == RS_OK && rename(temporary, path) != 0)
         status = rs_err_errno(err, "cannot put %s in its place", path);
     if (status != RS_OK && temporary)
