@@ -95,6 +95,10 @@ void ascend_close(struct ascend *a)
 
 enum rs_status ascend_text_bytes(struct ascend *a, const char *text, size_t length, rs_str *id_p)
 {
+    if (!length) { /* a row without a name has no text either */
+        *id_p = RS_STR_EMPTY;
+        return RS_OK;
+    }
     return rs_strtab_add(&a->stream->strings, text, length, id_p);
 }
 
