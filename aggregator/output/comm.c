@@ -77,6 +77,65 @@ void comm_item_name(const struct rs_analysis *analysis, const struct comm_item *
                    analysis->ops[item->op].seq < 0 ? -1 : analysis->ops[item->op].seq, item->nth);
 }
 
+/* As HCCL's operations are called. */
+static const char *official_word(uint8_t type)
+{
+    static const char *const words[RS_OP_TYPE_COUNT] = {
+        [RS_OP_UNKNOWN] = "unknown",
+        [RS_OP_ALL_REDUCE] = "allReduce",
+        [RS_OP_ALL_GATHER] = "allGather",
+        [RS_OP_REDUCE_SCATTER] = "reduceScatter",
+        [RS_OP_ALL_TO_ALL] = "alltoall",
+        [RS_OP_BROADCAST] = "broadcast",
+        [RS_OP_REDUCE] = "reduce",
+        [RS_OP_GATHER] = "gather",
+        [RS_OP_SCATTER] = "scatter",
+        [RS_OP_BARRIER] = "barrier",
+        [RS_OP_SEND] = "send",
+        [RS_OP_RECV] = "receive",
+        [RS_OP_SEND_RECV] = "batchSendRecv",
+    };
+    return type < RS_OP_TYPE_COUNT ? words[type] : words[RS_OP_UNKNOWN];
+}
+
+void comm_item_official_name(const struct rs_analysis *analysis, const struct comm_item *item,
+                             const char *hash, char text[COMM_NAME_BYTES])
+{
+    const struct rs_comm_op *own = comm_op_of(analysis, &analysis->rows[item->row]);
+    const size_t length = strlen(hash);
+    if (own->op_text != RS_STR_NONE) {
+        comm_item_name(analysis, item, hash, text);
+        return;
+    }
+    (void)snprintf(text, COMM_NAME_BYTES, "hcom_%s__%s_%" PRId64 "_%" PRIu32,
+                   official_word(item->type), length > 3 ? hash + length - 3 : hash,
+                   analysis->ops[item->op].seq < 0 ? -1 : analysis->ops[item->op].seq, item->nth);
+}
+
+bool view_has(const struct view *view, size_t summary)
+{
+    return !view->is_rank || summary == view->summary;
+}
+
+int32_t view_device(const struct view *view, int32_t device)
+{
+    return view->is_rank && device < 0 ? 0 : device;
+}
+
+bool view_has_steps(const struct view *view, const struct rs_summary *summary)
+{
+    return !view->is_rank || summary->step_origin != RS_STEPS_NONE;
+}
+
+void view_item_name(const struct view *view, const struct comm_item *item, const char *hash,
+                    char text[COMM_NAME_BYTES])
+{
+    if (view->is_rank)
+        comm_item_official_name(view->analysis, item, hash, text);
+    else
+        comm_item_name(view->analysis, item, hash, text);
+}
+
 size_t comm_step_end(const struct rs_analysis *analysis, size_t first)
 {
     size_t end = first;

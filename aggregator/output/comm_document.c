@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * communication.json: step -> p2p | collective -> op@group -> rank -> the official object.
+ * communication.json: step -> p2p | collective -> op@group -> rank -> the official object; in a rank's own file
+ * without the rank.
  *
  * Written in one pass per step and class; only the totals per rank ("Total Op Info") and the
  * packets behind them are kept until the class ends.
@@ -22,7 +23,8 @@ struct total {
 };
 
 struct writer {
-    const struct rs_analysis *analysis;
+    struct view view;
+    const struct rs_analysis *analysis; /* the view's */
     struct sheet *sheet;
     struct rs_json_out json;
     char key[KEY_BYTES];     /* "" before the first */
@@ -130,12 +132,21 @@ static void put_bandwidth(struct rs_json_out *json, const struct comm_packet *pa
     rs_json_out_end(json);
 }
 
-static void open_rank(struct rs_json_out *json, int32_t rank)
+/* The level that says whose figures these are; a rank's own file has none. */
+static void open_rank(struct writer *w, int32_t rank)
 {
     char text[16];
+    if (w->view.is_rank)
+        return;
     (void)snprintf(text, sizeof text, "%" PRId32, rank);
-    rs_json_out_key(json, text);
-    rs_json_out_object(json);
+    rs_json_out_key(&w->json, text);
+    rs_json_out_object(&w->json);
+}
+
+static void close_rank(struct writer *w)
+{
+    if (!w->view.is_rank)
+        rs_json_out_end(&w->json);
 }
 
 /* The packets of the class are merged whenever they have doubled, so their number stays that of distinct
@@ -173,7 +184,9 @@ static enum rs_status write_item(void *self, const struct comm_item *item, const
     struct writer *w = self;
     char name[COMM_NAME_BYTES];
     char key[KEY_BYTES];
-    comm_item_name(w->analysis, item, hash, name);
+    if (!view_has(&w->view, w->analysis->rows[item->row].summary))
+        return RS_OK;
+    view_item_name(&w->view, item, hash, name);
     (void)snprintf(key, sizeof key, "%s@%s", name, hash);
     if (strcmp(key, w->key) != 0) {
         if (*w->key)
@@ -192,10 +205,10 @@ static enum rs_status write_item(void *self, const struct comm_item *item, const
     if (comm_packets_add(w->analysis, item, &w->own) != RS_OK)
         return rs_err_set(err, RS_NOMEM, "no memory for communication.json");
     comm_packets_compact(&w->own);
-    open_rank(&w->json, item->rank);
+    open_rank(w, item->rank);
     put_times(&w->json, &times.start, &one);
     put_bandwidth(&w->json, w->own.items, w->own.count, false);
-    rs_json_out_end(&w->json);
+    close_rank(w);
     keep_times(&w->totals[w->analysis->rows[item->row].summary], &one);
     if (keep_packets(w) != RS_OK)
         return rs_err_set(err, RS_NOMEM, "no memory for communication.json");
@@ -217,10 +230,10 @@ static enum rs_status write_totals(struct writer *w, struct rs_err *err)
         size_t end = at;
         while (end < w->all.count && w->all.items[end].rank == rank)
             end++;
-        open_rank(&w->json, rank);
+        open_rank(w, rank);
         put_times(&w->json, NULL, &w->totals[i]);
         put_bandwidth(&w->json, w->all.items + at, end - at, true);
-        rs_json_out_end(&w->json);
+        close_rank(w);
         at = end;
         const enum rs_status status = sheet_drain(w->sheet, err);
         if (status != RS_OK)
@@ -248,10 +261,10 @@ static enum rs_status write_class(struct writer *w, struct comm_span span, struc
     return status;
 }
 
-enum rs_status comm_document(const struct rs_analysis *analysis, struct sheet *sheet,
-                             struct rs_err *err)
+enum rs_status comm_document(const struct view *view, struct sheet *sheet, struct rs_err *err)
 {
-    struct writer w = {.analysis = analysis, .sheet = sheet};
+    const struct rs_analysis *analysis = view->analysis;
+    struct writer w = {.view = *view, .analysis = analysis, .sheet = sheet};
     w.totals = rs_mem_calloc(analysis->summary_count + 1, sizeof *w.totals);
     if (!w.totals)
         return rs_err_set(err, RS_NOMEM, "no memory for communication.json");

@@ -262,8 +262,35 @@ enum rs_status matrix_walk(const struct rs_analysis *analysis, struct comm_span 
 
 /* --- communication_matrix.json ------------------------------------------------------------ */
 
+bool view_has_link(const struct view *view, const struct matrix_entry *entry)
+{
+    if (!view->is_rank)
+        return true;
+    /* The sender tells of a link; the receiver where nobody read the sender. */
+    const int32_t rank = view->analysis->summaries[view->summary]->trace.rank;
+    if (entry->src == rank)
+        return true;
+    for (size_t i = 0; entry->dst == rank && i < view->analysis->summary_count; i++)
+        if (view->analysis->summaries[i]->trace.rank == entry->src)
+            return false;
+    return entry->dst == rank;
+}
+
+int32_t view_end(const struct view *view, const struct matrix_entry *entry, int32_t rank)
+{
+    const struct rs_job_op *op = &view->analysis->ops[entry->item.op];
+    if (!view->is_rank || op->group == RS_NO_GROUP)
+        return rank;
+    const struct rs_job_group *group = &view->analysis->groups[op->group];
+    for (size_t i = 0; group->ranks && i < group->rank_count; i++)
+        if (group->ranks[i] == rank)
+            return (int32_t)i;
+    return rank;
+}
+
 struct writer {
-    const struct rs_analysis *analysis;
+    struct view view;
+    const struct rs_analysis *analysis; /* the view's */
     struct sheet *sheet;
     struct rs_json_out json;
     char key[COMM_HASH_BYTES + 64];
@@ -274,6 +301,8 @@ static enum rs_status write_row(void *self, const struct matrix_row *row, struct
     struct writer *w = self;
     struct rs_json_out *json = &w->json;
     char text[UNIT_TEXT_BYTES], name[COMM_NAME_BYTES], key[sizeof w->key];
+    if (!view_has_link(&w->view, row->entry))
+        return RS_OK;
     (void)snprintf(key, sizeof key, "%s-%s@%s", row->type, row->selection, row->hash);
     if (strcmp(key, w->key) != 0) {
         if (*w->key)
@@ -282,7 +311,9 @@ static enum rs_status write_row(void *self, const struct matrix_row *row, struct
         rs_json_out_key(json, key);
         rs_json_out_object(json);
     }
-    (void)snprintf(text, sizeof text, "%" PRId32 "-%" PRId32, row->entry->src, row->entry->dst);
+    (void)snprintf(text, sizeof text, "%" PRId32 "-%" PRId32,
+                   view_end(&w->view, row->entry, row->entry->src),
+                   view_end(&w->view, row->entry, row->entry->dst));
     rs_json_out_key(json, text);
     rs_json_out_object(json);
     rs_json_out_key(json, "Transport Type");
@@ -297,7 +328,7 @@ static enum rs_status write_row(void *self, const struct matrix_row *row, struct
     unit_gb_per_s(text, row->entry->bytes, row->entry->time);
     rs_json_out_number(json, row->entry->has_time && row->entry->time > 0 ? text : "null");
     if (row->has_name) {
-        comm_item_name(w->analysis, &row->entry->item, row->hash, name);
+        view_item_name(&w->view, &row->entry->item, row->hash, name);
         rs_json_out_key(json, "Op Name");
         rs_json_out_string(json, name);
     }
@@ -319,10 +350,10 @@ static enum rs_status write_class(struct writer *w, struct comm_span span, struc
     return RS_OK;
 }
 
-enum rs_status matrix_document(const struct rs_analysis *analysis, struct sheet *sheet,
-                               struct rs_err *err)
+enum rs_status matrix_document(const struct view *view, struct sheet *sheet, struct rs_err *err)
 {
-    struct writer w = {.analysis = analysis, .sheet = sheet};
+    const struct rs_analysis *analysis = view->analysis;
+    struct writer w = {.view = *view, .analysis = analysis, .sheet = sheet};
     rs_json_out_init(&w.json, &sheet->buf, 0);
     rs_json_out_object(&w.json);
     for (size_t i = 0, end; i < analysis->op_count; i = end) {

@@ -22,6 +22,18 @@ static enum rs_status report_markdown(const struct rs_analysis *analysis, struct
     return rs_output_report_markdown(analysis, &sheet->buf, err);
 }
 
+static enum rs_status job_communication(const struct rs_analysis *analysis, struct sheet *sheet,
+                                        struct rs_err *err)
+{
+    return comm_document(&(struct view){.analysis = analysis}, sheet, err);
+}
+
+static enum rs_status job_matrix(const struct rs_analysis *analysis, struct sheet *sheet,
+                                 struct rs_err *err)
+{
+    return matrix_document(&(struct view){.analysis = analysis}, sheet, err);
+}
+
 typedef enum rs_status document_fn(const struct rs_analysis *analysis, struct sheet *sheet,
                                    struct rs_err *err);
 
@@ -33,8 +45,8 @@ static const struct {
     {"step_trace_time.csv", table_step_trace_time},
     {"step_breakdown.csv", table_step_breakdown},
     {"collectives.csv", table_collectives},
-    {"communication.json", comm_document},
-    {"communication_matrix.json", matrix_document},
+    {"communication.json", job_communication},
+    {"communication_matrix.json", job_matrix},
     {"report.json", report_json},
     {"report.md", report_markdown},
 };
@@ -77,7 +89,7 @@ enum rs_status rs_output_write(const struct rs_output_input *input, const char *
         status = write_document(i, input->analysis, dir, err);
     }
     if (status == RS_OK)
-        status = database_write(input, dir, err);
+        status = database_write(&(struct view){.analysis = input->analysis}, input, dir, err);
     names[DOCUMENT_COUNT] = "analysis.db";
     if (status == RS_OK)
         status = manifest_write(input, dir, names, DOCUMENT_COUNT + 1, err);

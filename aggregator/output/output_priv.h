@@ -4,6 +4,7 @@
  *
  *   sheet    a deliverable being written: buffer, temporary name, rename
  *   units    exact decimal texts of ns and bytes
+ *   view     a document of the job, or the same in the shape that one rank's own profiler writes
  *   comm     the rows of communication.json and of the database, figure by figure
  *   matrix   the selection per link of communication_matrix.json and CommAnalyzerMatrix
  */
@@ -61,6 +62,7 @@ void unit_ms(char text[UNIT_TEXT_BYTES], int64_t ns);    /* exact, zeros behind 
 void unit_mb(char text[UNIT_TEXT_BYTES], int64_t bytes); /* 10^6 bytes, exact, zeros cut */
 /* Rounded to four decimals, zeros cut: bytes over time in 10^9 bytes/s; a fraction. */
 void unit_gb_per_s(char text[UNIT_TEXT_BYTES], int64_t bytes, rs_dur time);
+void unit_rate(char text[UNIT_TEXT_BYTES], double bytes, rs_dur time); /* the same */
 void unit_ratio(char text[UNIT_TEXT_BYTES], rs_dur part,
                 rs_dur rest); /* part / (part + rest), 0 of 0 is 0 */
 
@@ -112,6 +114,25 @@ struct comm_items {
 void comm_item_name(const struct rs_analysis *analysis, const struct comm_item *item,
                     const char *hash, char text[COMM_NAME_BYTES]);
 
+/* The same in HCCL's words: hcom_allReduce__<last 3>_<seq>_<nth>. */
+void comm_item_official_name(const struct rs_analysis *analysis, const struct comm_item *item,
+                             const char *hash, char text[COMM_NAME_BYTES]);
+
+/* Whose document: the job's, or the one that a rank's own profiler writes. */
+struct view {
+    const struct rs_analysis *analysis;
+    bool is_rank;
+    size_t summary; /* of the rank */
+};
+/* Is what this summary says in the document? */
+bool view_has(const struct view *view, size_t summary);
+/* Vendors count devices from 0: the CPU of a rank without a device is its device 0. */
+int32_t view_device(const struct view *view, int32_t device);
+/* A rank's own profiler leaves the step empty where there are none. */
+bool view_has_steps(const struct view *view, const struct rs_summary *summary);
+void view_item_name(const struct view *view, const struct comm_item *item, const char *hash,
+                    char text[COMM_NAME_BYTES]);
+
 typedef enum rs_status comm_item_fn(void *self, const struct comm_item *item, const char *hash,
                                     struct rs_err *err);
 /* One class of the operations of one step. */
@@ -153,7 +174,7 @@ RS_MUST_CHECK enum rs_status comm_packets_add(const struct rs_analysis *analysis
 void comm_packets_compact(struct comm_packets *packets);
 void comm_packets_fini(struct comm_packets *packets);
 
-RS_MUST_CHECK enum rs_status comm_document(const struct rs_analysis *analysis, struct sheet *sheet,
+RS_MUST_CHECK enum rs_status comm_document(const struct view *view, struct sheet *sheet,
                                            struct rs_err *err);
 
 /* --- matrix ------------------------------------------------------------------------------ */
@@ -178,12 +199,51 @@ struct matrix_row {
 typedef enum rs_status matrix_row_fn(void *self, const struct matrix_row *row, struct rs_err *err);
 RS_MUST_CHECK enum rs_status matrix_walk(const struct rs_analysis *analysis, struct comm_span span,
                                          matrix_row_fn *visit, void *self, struct rs_err *err);
-RS_MUST_CHECK enum rs_status matrix_document(const struct rs_analysis *analysis,
-                                             struct sheet *sheet, struct rs_err *err);
+RS_MUST_CHECK enum rs_status matrix_document(const struct view *view, struct sheet *sheet,
+                                             struct rs_err *err);
+
+/* --- view: which links of a job are a rank's, and their ends in its words ------------------- */
+
+bool view_has_link(const struct view *view, const struct matrix_entry *entry);
+/* A global rank; in a rank's own file its place within the group, where the group is known. */
+int32_t view_end(const struct view *view, const struct matrix_entry *entry, int32_t rank);
+
+/* --- bandwidth ----------------------------------------------------------------------------- */
+
+/* What nccl-tests would say of an operation: size over time, and times a factor what went over the bus. */
+struct op_bandwidth {
+    int64_t bytes;               /* -1 unknown */
+    int64_t ranks;               /* of the group; -1 unknown */
+    rs_dur time;                 /* from when nobody waited any more; 0 unknown */
+    int64_t factor, factor_over; /* as a fraction; factor_over 0: unknown, or none is defined */
+    const char *transport;       /* lives in a summary; "UNKNOWN"; "SEVERAL" */
+};
+struct op_bandwidth op_bandwidth_of(const struct rs_analysis *analysis, const struct rs_job_op *op);
+bool op_bandwidth_has_bus(const struct op_bandwidth *band);
+void op_bandwidth_bus(char text[UNIT_TEXT_BYTES], const struct op_bandwidth *band); /* GB/s */
+
+/* All operations of one type, group and transport. */
+struct bandwidth_sum {
+    uint8_t type;
+    const char *group, *transport;
+    int64_t ranks, factor, factor_over;
+    int64_t count, bytes;
+    rs_dur time;
+    bool is_exact; /* every operation was seen on all its ranks */
+};
+struct bandwidth_sums {
+    struct bandwidth_sum *items; /* by time descending, then type, group, transport */
+    size_t count, capacity;
+};
+/* Of those whose bus bandwidth is known. RS_NOMEM. */
+RS_MUST_CHECK enum rs_status bandwidth_sums_build(const struct rs_analysis *analysis,
+                                                  struct bandwidth_sums *sums);
 
 /* --- database, manifest ------------------------------------------------------------------ */
 
-RS_MUST_CHECK enum rs_status database_write(const struct rs_output_input *input, const char *dir,
+/* `input` may be NULL for a rank's own file. */
+RS_MUST_CHECK enum rs_status database_write(const struct view *view,
+                                            const struct rs_output_input *input, const char *dir,
                                             struct rs_err *err);
 RS_MUST_CHECK enum rs_status manifest_write(const struct rs_output_input *input, const char *dir,
                                             const char *const *names, size_t name_count,

@@ -3,8 +3,10 @@
  * report.json, as docs/schema/report.schema.json describes it. No ids, times of day or paths: the same
  * analysis gives the same bytes.
  */
+#include "aggregator/output/output_priv.h"
 #include "aggregator/output/report.h"
 #include "common/base/json_out.h"
+#include "common/base/mem.h"
 
 #include <string.h>
 
@@ -146,6 +148,42 @@ static void put_links(struct rs_json_out *json, const struct report *report)
     rs_json_out_end(json);
 }
 
+static void put_rate(struct rs_json_out *json, const char *key, double bytes, rs_dur time)
+{
+    rs_json_out_key(json, key);
+    rs_json_out_double(json, bytes / (double)time * 1e9);
+}
+
+/* As nccl-tests defines it: bandwidth.c. */
+static enum rs_status put_bandwidths(struct rs_json_out *json, const struct rs_analysis *analysis)
+{
+    enum { SUMS_MAX = 64 };
+    struct bandwidth_sums sums;
+    if (bandwidth_sums_build(analysis, &sums) != RS_OK)
+        return RS_NOMEM;
+    rs_json_out_key(json, "collective_bandwidth");
+    rs_json_out_array(json);
+    for (size_t i = 0; i < sums.count && i < SUMS_MAX; i++) {
+        const struct bandwidth_sum *sum = &sums.items[i];
+        const double over_bus = (double)sum->bytes * (double)sum->factor / (double)sum->factor_over;
+        rs_json_out_object(json);
+        put_text(json, "op", rs_op_type_text((enum rs_op_type)sum->type));
+        put_text(json, "group", sum->group);
+        put_int(json, "ranks", sum->ranks, true);
+        put_text(json, "transport", sum->transport);
+        put_text(json, "coverage", sum->is_exact ? "exact" : "partial");
+        put_int(json, "operations", sum->count, true);
+        put_int(json, "bytes", sum->bytes, true);
+        put_int(json, "time_ns", sum->time, true);
+        put_rate(json, "algorithm_bytes_per_s", (double)sum->bytes, sum->time);
+        put_rate(json, "bus_bytes_per_s", over_bus, sum->time);
+        rs_json_out_end(json);
+    }
+    rs_json_out_end(json);
+    rs_mem_free(sums.items);
+    return RS_OK;
+}
+
 static void put_where(struct rs_json_out *json, const struct rs_finding *finding)
 {
     rs_json_out_key(json, "where");
@@ -217,6 +255,10 @@ enum rs_status rs_output_report_json(const struct rs_analysis *analysis, struct 
     put_steps(&json, &report);
     put_arrivals(&json, &report);
     put_links(&json, &report);
+    if (put_bandwidths(&json, analysis) != RS_OK) {
+        report_fini(&report);
+        return rs_err_set(err, RS_NOMEM, "no memory for the report");
+    }
     rs_json_out_key(&json, "notes");
     rs_json_out_array(&json);
     for (size_t i = 0; i < analysis->note_count; i++)

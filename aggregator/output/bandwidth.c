@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bandwidth of operations as nccl-tests defines it (its doc/PERFORMANCE.md and the *GetBw functions of its
+ * programs): size over time, and that times a factor, so that one link's speed can be read off whatever the operation
+ * and the number of ranks n:
+ *
+ *     all_reduce                                             2 (n - 1) / n
+ *     all_gather, reduce_scatter, all_to_all, gather, scatter  (n - 1) / n
+ *     broadcast, reduce, send, recv, send_recv                 1
+ *     barrier                                                  moves nothing: none
+ *
+ *     a hand-computed one: 4 ranks, all_reduce of 8,000,000 bytes, last start at 1.000 ms, last end at 1.400 ms:
+ *     8e6 / 400e3 ns = 20 GB/s; times 2 * 3 / 4 = 30 GB/s
+ *
+ * Time is the longest transfer of a member: nobody's lateness is in it. Where not all members were
+ * seen (coverage partial) it is an upper bound, and both bandwidths are lower bounds. Official tables are not
+ * touched by any of this.
+ */
+#include "aggregator/output/output_priv.h"
+#include "common/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void set_factor(struct op_bandwidth *band, enum rs_op_type type)
+{
+    switch (type) {
+    case RS_OP_ALL_REDUCE:
+        band->factor = 2 * (band->ranks - 1);
+        band->factor_over = band->ranks;
+        return;
+    case RS_OP_ALL_GATHER:
+    case RS_OP_REDUCE_SCATTER:
+    case RS_OP_ALL_TO_ALL:
+    case RS_OP_GATHER:
+    case RS_OP_SCATTER:
+        band->factor = band->ranks - 1;
+        band->factor_over = band->ranks;
+        return;
+    case RS_OP_BROADCAST:
+    case RS_OP_REDUCE:
+    case RS_OP_SEND:
+    case RS_OP_RECV:
+    case RS_OP_SEND_RECV:
+        band->factor = band->factor_over = 1;
+        return;
+    case RS_OP_UNKNOWN:
+    case RS_OP_BARRIER:
+    case RS_OP_TYPE_COUNT:
+        break;
+    }
+}
+
+/* What is known, and only that; two that differ are told as such. */
+static const char *one_of(const char *a, const char *b)
+{
+    if (!b || strcmp(b, "UNKNOWN") == 0)
+        return a;
+    return !a || strcmp(a, b) == 0 ? b : "SEVERAL";
+}
+
+static const char *transport_of(const struct rs_summary *summary, const struct rs_comm_op *own)
+{
+    const char *found = NULL;
+    if (own->transport != RS_STR_NONE && own->transport != RS_STR_EMPTY)
+        return rs_strtab_text(&summary->strings, own->transport);
+    for (uint32_t i = 0; i < own->task_count; i++) {
+        const rs_str id = summary->tasks[own->task_first + i].transport;
+        if (id != RS_STR_NONE && id != RS_STR_EMPTY)
+            found = one_of(found, rs_strtab_text(&summary->strings, id));
+    }
+    return found;
+}
+
+struct op_bandwidth op_bandwidth_of(const struct rs_analysis *analysis, const struct rs_job_op *op)
+{
+    struct op_bandwidth band = {.bytes = -1, .ranks = op->ranks_expected};
+    bool has_time = op->has_wait && op->row_count > 0;
+    const char *transport = NULL;
+    for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
+        const struct rs_job_row *row = &analysis->rows[r];
+        const struct rs_comm_op *own = comm_op_of(analysis, row);
+        band.bytes = own->bytes > band.bytes ? own->bytes : band.bytes;
+        band.time = row->transfer > band.time ? row->transfer : band.time;
+        has_time = has_time && row->has_transfer;
+        transport = one_of(transport, transport_of(analysis->summaries[row->summary], own));
+    }
+    band.transport = transport ? transport : "UNKNOWN";
+    if (!has_time)
+        band.time = 0;
+    if (band.ranks > 0)
+        set_factor(&band, (enum rs_op_type)op->type);
+    return band;
+}
+
+bool op_bandwidth_has_bus(const struct op_bandwidth *band)
+{
+    return band->bytes >= 0 && band->time > 0 && band->factor_over > 0;
+}
+
+void op_bandwidth_bus(char text[UNIT_TEXT_BYTES], const struct op_bandwidth *band)
+{
+    unit_gb_per_s(text, 0, 1);
+    if (op_bandwidth_has_bus(band))
+        unit_rate(text, (double)band->bytes * (double)band->factor / (double)band->factor_over,
+                  band->time);
+}
+
+/* ---- sums ---- */
+
+static int by_kind(const void *a_, const void *b_)
+{
+    const struct bandwidth_sum *a = a_, *b = b_;
+    if (a->type != b->type)
+        return a->type < b->type ? -1 : 1;
+    const int group = strcmp(a->group, b->group);
+    if (group)
+        return group;
+    if (a->ranks != b->ranks)
+        return a->ranks < b->ranks ? -1 : 1;
+    return strcmp(a->transport, b->transport);
+}
+
+static int by_time(const void *a_, const void *b_)
+{
+    const struct bandwidth_sum *a = a_, *b = b_;
+    if (a->time != b->time)
+        return a->time > b->time ? -1 : 1;
+    return by_kind(a_, b_);
+}
+
+static void compact(struct bandwidth_sums *sums)
+{
+    size_t kept = 0;
+    if (!sums->count)
+        return;
+    qsort(sums->items, sums->count, sizeof *sums->items, by_kind);
+    for (size_t i = 1; i < sums->count; i++) {
+        struct bandwidth_sum *last = &sums->items[kept];
+        const struct bandwidth_sum *next = &sums->items[i];
+        if (by_kind(last, next) != 0) {
+            sums->items[++kept] = *next;
+            continue;
+        }
+        last->count = sum_of(last->count, next->count);
+        last->bytes = sum_of(last->bytes, next->bytes);
+        last->time = sum_of(last->time, next->time);
+        last->is_exact = last->is_exact && next->is_exact;
+    }
+    sums->count = kept + 1;
+}
+
+enum rs_status bandwidth_sums_build(const struct rs_analysis *analysis, struct bandwidth_sums *sums)
+{
+    size_t compact_at = 4096;
+    *sums = (struct bandwidth_sums){0};
+    for (size_t i = 0; i < analysis->op_count; i++) {
+        const struct rs_job_op *op = &analysis->ops[i];
+        const struct op_bandwidth band = op_bandwidth_of(analysis, op);
+        if (!op_bandwidth_has_bus(&band))
+            continue;
+        if (rs_mem_grow((void **)&sums->items, &sums->capacity, sums->count + 1,
+                        sizeof *sums->items) != RS_OK) {
+            rs_mem_free(sums->items);
+            *sums = (struct bandwidth_sums){0};
+            return RS_NOMEM;
+        }
+        sums->items[sums->count++] =
+            (struct bandwidth_sum){.type = op->type,
+                                   .group = comm_group_text(analysis, op),
+                                   .transport = band.transport,
+                                   .ranks = band.ranks,
+                                   .factor = band.factor,
+                                   .factor_over = band.factor_over,
+                                   .count = 1,
+                                   .bytes = band.bytes,
+                                   .time = band.time,
+                                   .is_exact = op->coverage == RS_COVERAGE_EXACT};
+        if (sums->count < compact_at)
+            continue;
+        compact(sums);
+        compact_at = sums->count < 2048 ? 4096 : 2 * sums->count;
+    }
+    compact(sums);
+    if (sums->count)
+        qsort(sums->items, sums->count, sizeof *sums->items, by_time);
+    return RS_OK;
+}

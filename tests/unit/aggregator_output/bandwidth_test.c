@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bandwidth as nccl-tests defines it, against figures worked out by hand; and a rank's files in the vendor's shape.
+ */
+#include "aggregator/output/output_priv.h"
+#include "aggregator/output/rank.h"
+#include "common/base/file.h"
+#include "common/base/mem.h"
+#include "tests/support/rs_test.h"
+#include "tests/unit/aggregator_output/fixture.h"
+
+#include <sqlite3.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- one operation of n ranks, all there ---- */
+
+enum { RANKS_MAX = 8 };
+struct rig {
+    struct rs_summary summaries[RANKS_MAX];
+    const struct rs_summary *lent[RANKS_MAX];
+    struct rs_comm_op ops[RANKS_MAX];
+    struct rs_job_row rows[RANKS_MAX];
+    struct rs_job_op op;
+    struct rs_analysis analysis;
+};
+
+static void rig_init(struct rig *rig, enum rs_op_type type, uint32_t ranks, int64_t bytes,
+                     rs_dur time)
+{
+    *rig = (struct rig){.op = {.type = (uint8_t)type,
+                               .is_matched = true,
+                               .ranks_expected = ranks,
+                               .coverage = RS_COVERAGE_EXACT,
+                               .group = RS_NO_GROUP,
+                               .has_wait = true,
+                               .row_count = ranks}};
+    for (uint32_t i = 0; i < ranks; i++) {
+        rig->ops[i] = (struct rs_comm_op){.type = (uint8_t)type,
+                                          .bytes = bytes,
+                                          .start = 1000000,
+                                          .end = 1000000 + time,
+                                          .transport = RS_STR_NONE,
+                                          .op_text = RS_STR_NONE};
+        rig->summaries[i] = (struct rs_summary){.ops = &rig->ops[i], .op_count = 1};
+        rig->lent[i] = &rig->summaries[i];
+        rig->rows[i] = (struct rs_job_row){.summary = i,
+                                           .rank = (int32_t)i,
+                                           .transfer = time - (rs_dur)i, /* the longest counts */
+                                           .has_transfer = true};
+    }
+    rig->analysis = (struct rs_analysis){.summaries = rig->lent,
+                                         .summary_count = ranks,
+                                         .ops = &rig->op,
+                                         .op_count = 1,
+                                         .rows = rig->rows,
+                                         .row_count = ranks};
+}
+
+static void assert_bus(enum rs_op_type type, uint32_t ranks, const char *expected)
+{
+    struct rig rig;
+    char text[UNIT_TEXT_BYTES];
+    rig_init(&rig, type, ranks, 8000000, 400000);
+    const struct op_bandwidth band = op_bandwidth_of(&rig.analysis, &rig.op);
+    assert_int_equal(band.bytes, 8000000);
+    assert_int_equal(band.time, 400000);
+    assert_string_equal(band.transport, "UNKNOWN");
+    assert_true(op_bandwidth_has_bus(&band));
+    op_bandwidth_bus(text, &band);
+    assert_string_equal(text, expected);
+}
+
+/* 8,000,000 bytes in 400 us: 20 GB/s. */
+static void the_factors_are_those_of_nccl_tests(void **state)
+{
+    (void)state;
+    assert_bus(RS_OP_ALL_REDUCE, 4, "30");
+    assert_bus(RS_OP_ALL_REDUCE, 2, "20");
+    assert_bus(RS_OP_ALL_REDUCE, 8, "35");
+    assert_bus(RS_OP_ALL_GATHER, 4, "15");
+    assert_bus(RS_OP_REDUCE_SCATTER, 4, "15");
+    assert_bus(RS_OP_ALL_TO_ALL, 8, "17.5");
+    assert_bus(RS_OP_GATHER, 4, "15");
+    assert_bus(RS_OP_SCATTER, 4, "15");
+    assert_bus(RS_OP_BROADCAST, 4, "20");
+    assert_bus(RS_OP_REDUCE, 4, "20");
+    assert_bus(RS_OP_SEND, 2, "20");
+    assert_bus(RS_OP_SEND_RECV, 2, "20");
+    assert_bus(RS_OP_ALL_REDUCE, 3, "26.6667");
+}
+
+static void what_is_not_known_gives_no_bandwidth(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig, RS_OP_BARRIER, 4, 8000000, 400000);
+    struct op_bandwidth band = op_bandwidth_of(&rig.analysis, &rig.op);
+    assert_false(op_bandwidth_has_bus(&band));
+    rig_init(&rig, RS_OP_ALL_REDUCE, 4, -1, 400000);
+    band = op_bandwidth_of(&rig.analysis, &rig.op);
+    assert_false(op_bandwidth_has_bus(&band));
+    rig_init(&rig, RS_OP_ALL_REDUCE, 4, 8000000, 400000);
+    rig.rows[2].has_transfer = false; /* an unfinished kernel */
+    band = op_bandwidth_of(&rig.analysis, &rig.op);
+    assert_int_equal(band.time, 0);
+    assert_false(op_bandwidth_has_bus(&band));
+    rig_init(&rig, RS_OP_ALL_REDUCE, 4, 8000000, 400000);
+    rig.op.ranks_expected = -1;
+    band = op_bandwidth_of(&rig.analysis, &rig.op);
+    assert_false(op_bandwidth_has_bus(&band));
+    rig.op.has_wait = false; /* several clocks */
+    band = op_bandwidth_of(&rig.analysis, &rig.op);
+    assert_int_equal(band.time, 0);
+}
+
+static void a_transport_is_named_only_when_it_is_known(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig, RS_OP_ALL_REDUCE, 2, 8000000, 400000);
+    for (int i = 0; i < 2; i++)
+        assert_ok(rs_strtab_init(&rig.summaries[i].strings, 0));
+    rig.ops[0].transport = fixture_string(&rig.summaries[0], "NVLINK");
+    assert_string_equal(op_bandwidth_of(&rig.analysis, &rig.op).transport, "NVLINK");
+    rig.ops[1].transport = fixture_string(&rig.summaries[1], "NVLINK");
+    assert_string_equal(op_bandwidth_of(&rig.analysis, &rig.op).transport, "NVLINK");
+    rig.ops[1].transport = fixture_string(&rig.summaries[1], "NET");
+    assert_string_equal(op_bandwidth_of(&rig.analysis, &rig.op).transport, "SEVERAL");
+    for (int i = 0; i < 2; i++)
+        rs_strtab_fini(&rig.summaries[i].strings);
+}
+
+/* ---- the job of the fixture ---- */
+
+static void query(const char *dir, const char *sql, char *text, size_t size)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *statement = NULL;
+    char *path = rs_file_join(dir, "analysis.db");
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    rs_mem_free(path);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
+    size_t used = 0;
+    text[0] = '\0';
+    while (sqlite3_step(statement) == SQLITE_ROW) {
+        for (int c = 0; c < sqlite3_column_count(statement); c++) {
+            const unsigned char *cell = sqlite3_column_text(statement, c);
+            used += (size_t)snprintf(text + used, size - used, "%s%s", c ? "," : "",
+                                     cell ? (const char *)cell : "NULL");
+        }
+        used += (size_t)snprintf(text + used, size - used, "\n");
+    }
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+}
+
+static void remove_dir(const char *dir)
+{
+    char command[128];
+    (void)snprintf(command, sizeof command, "rm -rf -- %s", dir);
+    assert_int_equal(system(command), 0); /* NOLINT: a folder of our own making */
+}
+
+/* 4,096,000 bytes, the longest transfer 5,001 ns, 3 ranks: 819.0362 and times 4/3 1092.0483 GB/s. */
+static void the_table_has_a_row_per_operation(void **state)
+{
+    (void)state;
+    struct fixture job;
+    struct rs_err err = {0};
+    char folder[] = "/tmp/rs-output-XXXXXX";
+    char text[2048];
+    fixture_init(&job);
+    assert_non_null(mkdtemp(folder));
+    const struct rs_output_input input = {.analysis = &job.analysis};
+    assert_ok(database_write(&(struct view){.analysis = &job.analysis}, &input, folder, &err));
+    query(folder,
+          "SELECT op_id,op,ranks,bytes,time_ns,algorithm_bandwidth,round(bus_factor,6),"
+          "bus_bandwidth,transport_type,coverage FROM CollectiveBandwidth ORDER BY op_id",
+          text, sizeof text);
+    assert_string_equal(text, "0,all_reduce,3,4096000,5001,819.0362,1.333333,1092.0483,TCP,exact\n"
+                              "1,send,2,5000000,10000,500,1.0,500,UNKNOWN,exact\n"
+                              "2,all_reduce,NULL,NULL,NULL,NULL,NULL,NULL,UNKNOWN,partial\n");
+    remove_dir(folder);
+    fixture_fini(&job);
+}
+
+static void a_ranks_own_files_have_the_vendors_shape(void **state)
+{
+    (void)state;
+    struct fixture job;
+    struct rs_err err = {0};
+    char folder[] = "/tmp/rs-output-XXXXXX";
+    char text[4096];
+    struct rs_buf buf = {0};
+    fixture_init(&job);
+    assert_non_null(mkdtemp(folder));
+    assert_ok(rs_output_rank_write(&job.analysis, 1, folder, &err));
+    query(folder, "SELECT hccl_op_name,elapse_time,step,type FROM CommAnalyzerTime", text,
+          sizeof text);
+    assert_string_equal(text, "hcom_receive__163_0_1,0.0115,step5,p2p\n"
+                              "hcom_allReduce__163_0_1,0.005001,step5,collective\n"
+                              "hcom_allReduce__0_-1_1,0.0005,step6,collective\n");
+    query(folder, "SELECT count(*) FROM pragma_table_info('CommAnalyzerTime')", text, sizeof text);
+    assert_string_equal(text, "10\n");
+    query(folder, "SELECT deviceId,step,computing,stage FROM StepTraceTime", text, sizeof text);
+    assert_string_equal(text, "0,5,60,65\n"); /* step 6 launched nothing */
+    query(folder, "SELECT name FROM sqlite_master WHERE name LIKE 'Coll%' OR name LIKE 'Rank%'",
+          text, sizeof text);
+    assert_string_equal(text, "");
+    char *path = rs_file_join(folder, "communication.json");
+    assert_ok(rs_file_read(path, 1 << 20, &buf, &err));
+    assert_non_null(strstr(rs_buf_text(&buf),
+                           "\"hcom_receive__163_0_1@8393583659006611163\":"
+                           "{\"Communication Time Info\":{\"Start Timestamp(us)\""));
+    rs_mem_free(path);
+    rs_buf_fini(&buf);
+    remove_dir(folder);
+    fixture_fini(&job);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_factors_are_those_of_nccl_tests),
+        cmocka_unit_test(what_is_not_known_gives_no_bandwidth),
+        cmocka_unit_test(a_transport_is_named_only_when_it_is_known),
+        cmocka_unit_test(the_table_has_a_row_per_operation),
+        cmocka_unit_test(a_ranks_own_files_have_the_vendors_shape),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
