@@ -10,10 +10,8 @@
 #include "common/base/buf.h"
 #include "common/base/mem.h"
 #include "common/vendor/vendor_comm.h"
+#include "common/vendor/vendor_rows.h"
 
-#include <sqlite3.h>
-
-#include <stdlib.h>
 #include <string.h>
 
 struct band_row {
@@ -51,67 +49,36 @@ static void bands_fini(struct bands *bands)
     rs_mem_free(bands->slots);
 }
 
-static enum rs_status add_text(struct db_reader *r, sqlite3_stmt *stmt, int column, rs_str *id_p)
+static enum rs_status add_text(struct db_reader *r, const struct rs_vendor_cell *cell, rs_str *id_p)
 {
-    const char *text = rs_vendor_column_text(stmt, column);
+    char digits[RS_VENDOR_NUM_TEXT_BYTES];
+    const struct rs_vendor_num num = rs_vendor_cell_num(cell);
+    const bool is_number = cell->kind == RS_VENDOR_CELL_INT || cell->kind == RS_VENDOR_CELL_REAL;
+    const size_t length = is_number ? rs_vendor_num_print(&num, digits) : cell->length;
     const enum rs_status status =
-        rs_strtab_add(&r->comm->names, text, (size_t)sqlite3_column_bytes(stmt, column), id_p);
+        rs_strtab_add(&r->comm->names, is_number ? digits : cell->text, length, id_p);
     return status == RS_OK ? status
                            : rs_err_set(r->err, status, "%s: %s", rs_vendor_db_path(r->db),
                                         rs_status_text(status));
 }
 
-static struct rs_vendor_num column_num(sqlite3_stmt *stmt, int column)
+static bool cell_is(const struct rs_vendor_cell *cell, const char *text)
 {
-    struct rs_vendor_num num = {0};
-    const int type = sqlite3_column_type(stmt, column);
-    if (type == SQLITE_INTEGER)
-        return rs_vendor_num_of_int(sqlite3_column_int64(stmt, column));
-    if (type == SQLITE_FLOAT)
-        return rs_vendor_num_of_double(sqlite3_column_double(stmt, column));
-    if (type == SQLITE_TEXT) {
-        const char *text = rs_vendor_column_text(stmt, column);
-        const size_t length = strlen(text);
-        if (length && rs_vendor_num_scan(text, length) == length &&
-            rs_vendor_num_parse(text, length, &num) != RS_OK)
-            num = (struct rs_vendor_num){0};
-    }
-    return num;
+    return cell->kind == RS_VENDOR_CELL_TEXT && cell->length == strlen(text) &&
+           memcmp(cell->text, text, cell->length) == 0;
 }
 
-/* "SELECT a, NULL, c FROM table": what is not there is NULL. */
-static enum rs_status select_columns(struct db_reader *r, const char *table,
-                                     const char *const *columns, size_t count, sqlite3_stmt **stmt)
+/* "step" when the table has no steps; is_p2p from the type, else from the operation's name. */
+static enum rs_status read_step_and_type(struct db_reader *r, const struct rs_vendor_cell *step,
+                                         rs_str op_name, rs_str *step_p, bool *is_p2p_p)
 {
-    struct rs_buf sql = {0};
-    rs_buf_string(&sql, "SELECT ");
-    for (size_t i = 0; i < count; i++) {
-        const bool is_there = rs_vendor_db_has_column(r->db, table, columns[i]);
-        rs_buf_printf(&sql, "%s%s", i ? ", " : "", is_there ? columns[i] : "NULL");
-    }
-    rs_buf_printf(&sql, " FROM %s ORDER BY rowid", table);
-    const enum rs_status status =
-        sql.failed ? rs_err_set(r->err, RS_NOMEM, "no memory to read %s", rs_vendor_db_path(r->db))
-                   : rs_vendor_db_prepare(r->db, rs_buf_text(&sql), stmt, r->err);
-    rs_buf_fini(&sql);
-    return status;
-}
-
-/* step column 'step', "step" when there is none; is_p2p from type, else from the name. */
-static enum rs_status read_step_and_type(struct db_reader *r, sqlite3_stmt *stmt, int column,
-                                         const char *op_name, rs_str *step_p, bool *is_p2p_p)
-{
-    enum rs_status status;
-    if (sqlite3_column_type(stmt, column) == SQLITE_NULL)
-        status = rs_strtab_add(&r->comm->names, "step", 4, step_p);
-    else
-        status = add_text(r, stmt, column, step_p);
-    if (status != RS_OK)
-        return status;
-    *is_p2p_p = sqlite3_column_type(stmt, column + 1) == SQLITE_NULL
-                    ? rs_vendor_is_p2p(op_name)
-                    : strcmp(rs_vendor_column_text(stmt, column + 1), "p2p") == 0;
-    return RS_OK;
+    const struct rs_vendor_cell *type = step + 1;
+    *is_p2p_p = type->kind == RS_VENDOR_CELL_NULL
+                    ? rs_vendor_is_p2p(rs_strtab_text(&r->comm->names, op_name))
+                    : cell_is(type, "p2p");
+    if (step->kind != RS_VENDOR_CELL_NULL)
+        return add_text(r, step, step_p);
+    return rs_strtab_add(&r->comm->names, "step", 4, step_p);
 }
 
 /* ---- bandwidth --------------------------------------------------------------------------- */
@@ -212,25 +179,26 @@ static bool is_zero(const struct rs_vendor_num *num)
 
 enum { B_NAME, B_GROUP, B_TRANSPORT, B_FIELDS, B_PACKAGE = 7, B_COUNT, B_DURATION, B_STEP };
 
-static enum rs_status read_band_row(struct db_reader *r, sqlite3_stmt *stmt, struct bands *bands)
+static enum rs_status read_band_row(struct db_reader *r, const struct rs_vendor_cell *cells,
+                                    struct bands *bands)
 {
     struct chain key = {0};
     struct band_row row = {.size = RS_STR_NONE};
     bool is_p2p = false;
-    enum rs_status status = add_text(r, stmt, B_NAME, &key.name);
+    enum rs_status status = add_text(r, &cells[B_NAME], &key.name);
     if (status == RS_OK)
-        status = add_text(r, stmt, B_GROUP, &key.group);
+        status = add_text(r, &cells[B_GROUP], &key.group);
     if (status == RS_OK)
-        status = add_text(r, stmt, B_TRANSPORT, &row.transport);
+        status = add_text(r, &cells[B_TRANSPORT], &row.transport);
     if (status == RS_OK)
-        status = read_step_and_type(r, stmt, B_STEP, "", &key.step, &is_p2p);
+        status = read_step_and_type(r, &cells[B_STEP], RS_STR_EMPTY, &key.step, &is_p2p);
     if (status != RS_OK)
         return status;
     for (int i = 0; i < RS_VENDOR_COMM_BAND_FIELDS; i++)
-        row.fields[i] = column_num(stmt, B_FIELDS + i);
-    const struct rs_vendor_num package = column_num(stmt, B_PACKAGE);
-    row.count = column_num(stmt, B_COUNT);
-    row.duration = column_num(stmt, B_DURATION);
+        row.fields[i] = rs_vendor_cell_num(&cells[B_FIELDS + i]);
+    const struct rs_vendor_num package = rs_vendor_cell_num(&cells[B_PACKAGE]);
+    row.count = rs_vendor_cell_num(&cells[B_COUNT]);
+    row.duration = rs_vendor_cell_num(&cells[B_DURATION]);
     if (!is_zero(&package) || !is_zero(&row.count) || !is_zero(&row.duration)) {
         char text[RS_VENDOR_NUM_TEXT_BYTES];
         const size_t length = rs_vendor_num_print(&package, text);
@@ -249,14 +217,14 @@ static enum rs_status read_bands(struct db_reader *r, struct bands *bands)
                                           "transit_size",       "transit_time", "bandwidth",
                                           "large_packet_ratio", "package_size", "count",
                                           "total_duration",     "step",         "type"};
-    sqlite3_stmt *stmt = NULL;
+    struct rs_vendor_rows rows = {0};
     if (!rs_vendor_db_has_table(r->db, "CommAnalyzerBandwidth"))
         return RS_OK;
-    enum rs_status status = select_columns(r, "CommAnalyzerBandwidth", columns,
-                                           sizeof columns / sizeof columns[0], &stmt);
-    while (status == RS_OK && (status = rs_vendor_db_step(r->db, stmt, r->err)) == RS_OK)
-        status = read_band_row(r, stmt, bands);
-    rs_vendor_db_finish(&stmt);
+    enum rs_status status = rs_vendor_rows_open(&rows, r->db, "CommAnalyzerBandwidth", columns,
+                                                sizeof columns / sizeof columns[0], r->err);
+    while (status == RS_OK && (status = rs_vendor_rows_next(&rows, r->err)) == RS_OK)
+        status = read_band_row(r, rows.cells, bands);
+    rs_vendor_rows_close(&rows);
     return status == RS_END ? RS_OK : status;
 }
 
@@ -279,23 +247,23 @@ static void write_bands(struct rs_vendor_comm_writer *writer, const struct bands
 
 enum { T_NAME, T_GROUP, T_TIMES, T_STEP = 8, TIME_COLUMNS = 6 };
 
-static enum rs_status read_op_row(struct db_reader *r, sqlite3_stmt *stmt, struct bands *bands)
+static enum rs_status read_op_row(struct db_reader *r, const struct rs_vendor_cell *cells,
+                                  struct bands *bands)
 {
     struct rs_vendor_num times[RS_VENDOR_COMM_TIMES] = {0};
     struct rs_vendor_comm_writer writer;
     struct rs_vendor_comm_op op = {0};
-    enum rs_status status = add_text(r, stmt, T_NAME, &op.name);
+    enum rs_status status = add_text(r, &cells[T_NAME], &op.name);
     if (status == RS_OK)
-        status = add_text(r, stmt, T_GROUP, &op.group);
+        status = add_text(r, &cells[T_GROUP], &op.group);
     if (status == RS_OK)
-        status = read_step_and_type(r, stmt, T_STEP, rs_vendor_column_text(stmt, T_NAME), &op.step,
-                                    &op.is_p2p);
+        status = read_step_and_type(r, &cells[T_STEP], op.name, &op.step, &op.is_p2p);
     if (status != RS_OK)
         return status;
-    if (strncmp(rs_vendor_column_text(stmt, T_NAME), "Total ", 6) == 0)
+    if (strncmp(rs_strtab_text(&r->comm->names, op.name), "Total ", 6) == 0)
         return RS_OK;
     for (int i = 0; i < TIME_COLUMNS; i++)
-        times[i] = column_num(stmt, T_TIMES + i);
+        times[i] = rs_vendor_cell_num(&cells[T_TIMES + i]);
     rs_vendor_comm_op_begin(&writer, r->comm, times);
     write_bands(&writer, bands, find_chain(bands, op.name, op.group, op.step));
     op.at = writer.op.at;
@@ -312,15 +280,15 @@ static enum rs_status read_ops(struct db_reader *r)
         "hccl_op_name", "group_name",           "start_timestamp", "elapse_time", "transit_time",
         "wait_time",    "synchronization_time", "idle_time",       "step",        "type"};
     struct bands bands = {0};
-    sqlite3_stmt *stmt = NULL;
+    struct rs_vendor_rows rows = {0};
     enum rs_status status = read_bands(r, &bands);
     bands.guess = 0;
     if (status == RS_OK)
-        status = select_columns(r, "CommAnalyzerTime", columns, sizeof columns / sizeof columns[0],
-                                &stmt);
-    while (status == RS_OK && (status = rs_vendor_db_step(r->db, stmt, r->err)) == RS_OK)
-        status = read_op_row(r, stmt, &bands);
-    rs_vendor_db_finish(&stmt);
+        status = rs_vendor_rows_open(&rows, r->db, "CommAnalyzerTime", columns,
+                                     sizeof columns / sizeof columns[0], r->err);
+    while (status == RS_OK && (status = rs_vendor_rows_next(&rows, r->err)) == RS_OK)
+        status = read_op_row(r, rows.cells, &bands);
+    rs_vendor_rows_close(&rows);
     bands_fini(&bands);
     return status == RS_END ? RS_OK : status;
 }
@@ -329,31 +297,32 @@ static enum rs_status read_ops(struct db_reader *r)
 
 enum { L_KIND, L_GROUP, L_SRC, L_DST, L_TRANSPORT, L_FIELDS, L_STEP = 8, L_TYPE, L_OP };
 
-static enum rs_status read_link_row(struct db_reader *r, sqlite3_stmt *stmt)
+static enum rs_status read_link_row(struct db_reader *r, const struct rs_vendor_cell *cells)
 {
     struct rs_vendor_comm_link link = {.op_name = RS_STR_NONE};
     struct rs_vendor_num fields[3];
     int64_t src = 0, dst = 0;
-    enum rs_status status = add_text(r, stmt, L_KIND, &link.kind);
+    enum rs_status status = add_text(r, &cells[L_KIND], &link.kind);
     if (status == RS_OK)
-        status = add_text(r, stmt, L_GROUP, &link.group);
+        status = add_text(r, &cells[L_GROUP], &link.group);
     if (status == RS_OK)
-        status = add_text(r, stmt, L_TRANSPORT, &link.transport);
-    if (status == RS_OK && sqlite3_column_type(stmt, L_OP) != SQLITE_NULL)
-        status = add_text(r, stmt, L_OP, &link.op_name);
+        status = add_text(r, &cells[L_TRANSPORT], &link.transport);
+    if (status == RS_OK && cells[L_OP].kind != RS_VENDOR_CELL_NULL)
+        status = add_text(r, &cells[L_OP], &link.op_name);
     if (status == RS_OK)
-        status = read_step_and_type(r, stmt, L_STEP, rs_vendor_column_text(stmt, L_OP), &link.step,
-                                    &link.is_p2p);
+        status = read_step_and_type(r, &cells[L_STEP],
+                                    link.op_name == RS_STR_NONE ? RS_STR_EMPTY : link.op_name,
+                                    &link.step, &link.is_p2p);
     if (status != RS_OK)
         return status;
-    if (!rs_vendor_column_int(stmt, L_SRC, &src) || !rs_vendor_column_int(stmt, L_DST, &dst) ||
+    if (!rs_vendor_cell_int(&cells[L_SRC], &src) || !rs_vendor_cell_int(&cells[L_DST], &dst) ||
         src < 0 || dst < 0 || src > INT32_MAX || dst > INT32_MAX)
         return rs_err_set(r->err, RS_FORMAT, "%s: CommAnalyzerMatrix has a link without ranks",
                           rs_vendor_db_path(r->db));
     link.src = (int32_t)src;
     link.dst = (int32_t)dst;
     for (int i = 0; i < 3; i++)
-        fields[i] = column_num(stmt, L_FIELDS + i);
+        fields[i] = rs_vendor_cell_num(&cells[L_FIELDS + i]);
     return rs_vendor_comm_add_link(r->comm, &link, fields);
 }
 
@@ -362,12 +331,12 @@ static enum rs_status read_links(struct db_reader *r)
     static const char *const columns[] = {
         "hccl_op_name", "group_name", "src_rank", "dst_rank", "transport_type", "transit_size",
         "transit_time", "bandwidth",  "step",     "type",     "op_name"};
-    sqlite3_stmt *stmt = NULL;
-    enum rs_status status =
-        select_columns(r, "CommAnalyzerMatrix", columns, sizeof columns / sizeof columns[0], &stmt);
-    while (status == RS_OK && (status = rs_vendor_db_step(r->db, stmt, r->err)) == RS_OK)
-        status = read_link_row(r, stmt);
-    rs_vendor_db_finish(&stmt);
+    struct rs_vendor_rows rows = {0};
+    enum rs_status status = rs_vendor_rows_open(&rows, r->db, "CommAnalyzerMatrix", columns,
+                                                sizeof columns / sizeof columns[0], r->err);
+    while (status == RS_OK && (status = rs_vendor_rows_next(&rows, r->err)) == RS_OK)
+        status = read_link_row(r, rows.cells);
+    rs_vendor_rows_close(&rows);
     return status == RS_END ? RS_OK : status;
 }
 
