@@ -17,7 +17,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { GROUPS_MAX = 65536 };
+enum { GROUPS_MAX = 4096 }; /* communicators of one rank; tens are usual */
 
 /* ---- open and close ---- */
 

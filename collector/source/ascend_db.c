@@ -27,7 +27,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-enum { NODE_TYPE = 10000, OP_TYPE = 50001, NO_CONNECTION_ID = -1, DEVICES_MAX = 4096 };
+enum { NODE_TYPE = 10000, OP_TYPE = 50001, DEVICES_MAX = 256 };
 #define UNSET_CONNECTION INT64_C(4294967295)
 
 /* ---- cells ---- */

@@ -196,18 +196,22 @@ void json_ops_fini(struct json_ops *ops)
 
 struct json_op *json_ops_find(const struct json_ops *ops, rs_str name, rs_ns start)
 {
+    enum { NEIGHBOURS = 8 }; /* of one name: the nearest may be used already */
     struct json_op *best = NULL;
+    const struct json_op key = {.name = name, .start = start};
     size_t low = 0, high = ops->count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (ops->items[middle].name < name)
+        if (by_name(&ops->items[middle], &key) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    for (; low < ops->count && ops->items[low].name == name; low++) {
-        struct json_op *op = &ops->items[low];
-        if (!op->is_used && (!best || llabs(op->start - start) < llabs(best->start - start)))
+    const size_t first = low > NEIGHBOURS ? low - NEIGHBOURS : 0;
+    for (size_t i = first; i < ops->count && i < low + NEIGHBOURS; i++) {
+        struct json_op *op = &ops->items[i];
+        if (op->name == name && !op->is_used &&
+            (!best || llabs(op->start - start) < llabs(best->start - start)))
             best = op;
     }
     return best;

@@ -17,7 +17,7 @@
 
 #include "collector/source/ascend.h"
 
-enum { ASCEND_BATCH_ROWS = 4096, ASCEND_NO_CONNECTION = -1 };
+enum { ASCEND_BATCH_ROWS = 4096 };
 
 /* A communicator that operations of this rank name. */
 struct ascend_group {

@@ -587,27 +587,39 @@ static int by_group_thread(const void *a_, const void *b_)
     return (a->task.start > b->task.start) - (a->task.start < b->task.start);
 }
 
-static size_t first_task(const struct text_reader *reader, const struct hccl_op *op)
+static int by_group_op(const void *a_, const void *b_)
 {
-    const struct small_task key = {.pid = op->pid, .tid = op->tid, .task = {.start = op->op.start}};
-    size_t low = 0, high = reader->tasks.count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (by_group_thread(&reader->tasks.items[middle], &key) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    const struct hccl_op *a = a_, *b = b_;
+    if (a->pid != b->pid)
+        return a->pid < b->pid ? -1 : 1;
+    if (a->tid != b->tid)
+        return a->tid < b->tid ? -1 : 1;
+    if (a->op.start != b->op.start)
+        return a->op.start < b->op.start ? -1 : 1;
+    return (a->op.id > b->op.id) - (a->op.id < b->op.id);
 }
 
-/* Operations of one group follow each other, so a task belongs to the one in whose time it starts. */
-static enum rs_status pour_hops(struct text_reader *reader, struct hccl_op *op, struct rs_err *err)
+/* Is the task of a group, or time, before the operation's? */
+static bool is_before(const struct small_task *task, const struct hccl_op *op)
+{
+    if (task->pid != op->pid)
+        return task->pid < op->pid;
+    if (task->tid != op->tid)
+        return task->tid < op->tid;
+    return task->task.start < op->op.start;
+}
+
+/* Operations of one group follow each other, so a task belongs to the one in whose time it starts. Both are sorted:
+ * `*at` goes through the tasks once. */
+static enum rs_status pour_hops(struct text_reader *reader, struct hccl_op *op, size_t *at,
+                                struct rs_err *err)
 {
     LIST(struct ascend_task) run = {0};
     enum rs_status status = RS_OK;
-    for (size_t i = first_task(reader, op); i < reader->tasks.count && status == RS_OK; i++) {
-        const struct small_task *task = &reader->tasks.items[i];
+    while (*at < reader->tasks.count && is_before(&reader->tasks.items[*at], op))
+        (*at)++;
+    for (; *at < reader->tasks.count && status == RS_OK; (*at)++) {
+        const struct small_task *task = &reader->tasks.items[*at];
         if (task->pid != op->pid || task->tid != op->tid || task->task.start > op->op.end)
             break;
         struct ascend_task made = task->task;
@@ -624,16 +636,19 @@ static enum rs_status pour_hops(struct text_reader *reader, struct hccl_op *op, 
 static enum rs_status pour_ops(struct text_reader *reader, struct rs_err *err)
 {
     enum rs_status status = RS_OK;
+    size_t at = 0;
     if (reader->tasks.count)
         qsort(reader->tasks.items, reader->tasks.count, sizeof *reader->tasks.items,
               by_group_thread);
+    if (reader->ops.count)
+        qsort(reader->ops.items, reader->ops.count, sizeof *reader->ops.items, by_group_op);
     for (size_t i = 0; i < reader->ops.count && status == RS_OK; i++) {
         struct hccl_op *op = &reader->ops.items[i];
         op->op.name_text = rs_strtab_text(&reader->a.stream->strings, op->op.name);
         op->op.dtype = *op->dtype ? op->dtype : NULL;
         status = no_memory(reader, find_group(reader, op), err);
         if (status == RS_OK)
-            status = pour_hops(reader, op, err);
+            status = pour_hops(reader, op, &at, err);
         if (status == RS_OK)
             status = ascend_pour_op(&reader->a, &op->op, err);
     }
