@@ -35,6 +35,28 @@ static const char *host_of(const struct rs_summary *summary)
                                                        : rs_strtab_text(&summary->strings, host);
 }
 
+static bool is_with_id(const char *name, const char *plain, size_t length)
+{
+    return strncmp(name, plain, length) == 0 && strncmp(name + length, " (", 2) == 0;
+}
+
+/* "node7", of a source that knows no machine id, and "node7 (id)" are one host when there is one such id. Sorted, all of
+ * these stand right behind the plain name, which is hosts[at - 1]. */
+static bool is_only_id_of_name(const struct host *hosts, size_t count, size_t at)
+{
+    const char *plain = hosts[at - 1].name;
+    const size_t length = strlen(plain);
+    if (!is_with_id(hosts[at].name, plain, length)) {
+        return false;
+    }
+    for (size_t i = at + 1; i < count && is_with_id(hosts[i].name, plain, length); i++) {
+        if (strcmp(hosts[i].name, hosts[at].name) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Domains 1.. are hosts, 0 the files without one (or everybody), above those each for itself. */
 enum rs_status clock_domains(struct join *join)
 {
@@ -57,7 +79,8 @@ enum rs_status clock_domains(struct join *join)
     qsort(hosts, count, sizeof *hosts, compare_hosts);
     uint32_t domain = 0;
     for (size_t i = 0; i < count; i++) {
-        if (i == 0 || strcmp(hosts[i].name, hosts[i - 1].name) != 0) {
+        if (i == 0 || (strcmp(hosts[i].name, hosts[i - 1].name) != 0 &&
+                       !is_only_id_of_name(hosts, count, i))) {
             domain++;
         }
         join->domain[hosts[i].summary] = domain;

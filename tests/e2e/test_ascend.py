@@ -122,6 +122,8 @@ def text_and_databases_match_each_other(work, tree):
     for row in reference:
         wanted.setdefault((row["Step"], row["Group"], row["Op"], row["Seq"]), set()).add(row["Rank"])
     check(groups == wanted, "other operations than in one form")
+    # a machine's id is known to databases only; both forms of one host share its clock all the same
+    check(all(bool(row["Wait(ns)"]) for row in rows), "waits across the two forms are missing")
 
 
 # ---- what is broken -----------------------------------------------------------------------------------------
