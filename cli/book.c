@@ -28,8 +28,7 @@ static void facts_of(void *self, const struct rs_coord_capture *capture,
     (void)snprintf(facts->id, sizeof facts->id, "%s", capture->id);
     (void)snprintf(facts->run, sizeof facts->run, "%s", capture->run);
     (void)snprintf(facts->key, sizeof facts->key, "%.4095s", capture->key);
-    (void)snprintf(facts->source, sizeof facts->source, "%s",
-                   capture->is_files ? "files" : "native");
+    (void)snprintf(facts->source, sizeof facts->source, "%s", rs_coord_source(capture));
     (void)snprintf(facts->state, sizeof facts->state, "%s", rs_capture_state_text(capture->state));
     (void)snprintf(facts->reason, sizeof facts->reason, "%s", capture->reason);
 }
@@ -37,14 +36,14 @@ static void facts_of(void *self, const struct rs_coord_capture *capture,
 static void capture_of(const struct rs_store *store, const struct rs_capture_facts *facts,
                        struct rs_coord_capture *capture)
 {
-    *capture = (struct rs_coord_capture){.is_files = strcmp(facts->source, "files") == 0,
-                                         .state = state_of(facts->state),
+    *capture = (struct rs_coord_capture){.state = state_of(facts->state),
                                          .created_ns = facts->created_ns,
                                          .closed_ns = facts->closed_ns,
                                          .start_step = facts->start_step,
                                          .steps = facts->steps,
                                          .world = facts->world,
                                          .settle_ns = facts->settle_ns};
+    rs_coord_set_source(capture, facts->source);
     (void)snprintf(capture->id, sizeof capture->id, "%s", facts->id);
     (void)snprintf(capture->run, sizeof capture->run, "%.256s", facts->run);
     (void)snprintf(capture->key, sizeof capture->key, "%s", facts->key);

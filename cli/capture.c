@@ -19,7 +19,8 @@
 
 struct request {
     const char *connect, *run, *ranks, *start_step, *out_dir;
-    int64_t steps;
+    int64_t steps, duration_ns, roundup, timeout_ns;
+    bool must_shapes, has_no_shapes, with_stack, profile_memory, is_forced;
     bool as_json, is_quiet, has_no_report;
     bool assume_common_clock;
     double fail_above;
@@ -30,6 +31,7 @@ struct watch {
     const struct request *request;
     Rankscope__CaptureInfo *info; /* owned */
     char shown[256];              /* the progress line on the terminal now */
+    char warned[512];             /* the last warning of a rank that was told */
     bool is_terminal;
     bool has_failed;
 };
@@ -81,6 +83,21 @@ static void json_info(struct rs_json_out *json, const Rankscope__CaptureInfo *in
     rs_json_out_key(json, "steps");
     if (info->steps)
         rs_json_out_int(json, info->steps);
+    else
+        rs_json_out_null(json);
+    rs_json_out_key(json, "duration_ns");
+    if (info->duration_ns)
+        rs_json_out_int(json, info->duration_ns);
+    else
+        rs_json_out_null(json);
+    rs_json_out_key(json, "start_time_ns");
+    if (info->start_time_ns)
+        rs_json_out_int(json, info->start_time_ns);
+    else
+        rs_json_out_null(json);
+    rs_json_out_key(json, "roundup");
+    if (info->roundup)
+        rs_json_out_int(json, info->roundup);
     else
         rs_json_out_null(json);
     rs_json_out_key(json, "world");
@@ -140,8 +157,13 @@ static void print_info(const Rankscope__CaptureInfo *info)
     printf("state      %s%s%.400s\n", rs_capture_state_text((enum rs_capture_state)info->state),
            *info->reason ? ": " : "", info->reason);
     printf("source     %.40s\n", info->source);
-    if (info->steps)
+    if (info->steps && info->start_step >= 0)
         printf("steps      %u from step %" PRId64 "\n", info->steps, info->start_step);
+    else if (info->steps)
+        printf("steps      %u from a multiple of %u\n", info->steps, info->roundup);
+    if (info->duration_ns)
+        printf("duration   %" PRId64 ".%03" PRId64 " s\n", info->duration_ns / RS_NS_PER_S,
+               info->duration_ns % RS_NS_PER_S / RS_NS_PER_MS);
     if (info->world)
         printf("world      %u\n", info->world);
     printf("created    %s\nclosed     %s\ndirectory  %s\n", created, closed, info->directory);
@@ -187,14 +209,37 @@ static void progress_line(const Rankscope__CaptureInfo *info, char *line, size_t
         if (counts[i])
             used += (size_t)snprintf(line + used, bytes - used, ", %zu %s", counts[i],
                                      rs_progress_state_text((enum rs_progress_state)i));
-    if (info->steps && least >= 0 && used < bytes)
+    const rs_dur until = info->start_time_ns - rs_time_realtime();
+    if (counts[RS_PROGRESS_ARMED] + counts[RS_PROGRESS_DELIVERED] && used < bytes) {
+        if (info->roundup && info->state == RS_CAPTURE_RECORDING)
+            used += (size_t)snprintf(line + used, bytes - used,
+                                     "; begins at a multiple of %u iterations", info->roundup);
+        else if (info->start_time_ns && until > 0)
+            used += (size_t)snprintf(line + used, bytes - used, "; begins in %" PRId64 " s",
+                                     until / RS_NS_PER_S + 1);
+    }
+    if (info->steps && least > 0 && used < bytes)
         (void)snprintf(line + used, bytes - used, " (slowest %" PRId64 " of %u steps)", least,
                        info->steps);
+}
+
+/* What a rank wants to be known before it begins: it is armed, with a text. */
+static void tell_warnings(struct watch *watch, const Rankscope__CaptureInfo *info)
+{
+    for (size_t i = 0; i < info->n_ranks; i++) {
+        const Rankscope__CaptureRank *rank = info->ranks[i];
+        if (rank->state != RS_PROGRESS_ARMED || !*rank->text ||
+            strcmp(rank->text, watch->warned) == 0)
+            continue;
+        (void)snprintf(watch->warned, sizeof watch->warned, "%s", rank->text);
+        rs_cli_tell("capture", "on %s: %s", rank->host, rank->text);
+    }
 }
 
 static void show_progress(struct watch *watch, const Rankscope__CaptureInfo *info)
 {
     char line[sizeof watch->shown];
+    tell_warnings(watch, info);
     progress_line(info, line, sizeof line);
     if (watch->request->is_quiet || strcmp(line, watch->shown) == 0)
         return;
@@ -326,9 +371,23 @@ static int capture_start(const struct request *request)
     Rankscope__AskStart start = RANKSCOPE__ASK_START__INIT;
     start.run = lend(request->run);
     start.ranks = lend(request->ranks ? request->ranks : "all");
+    Rankscope__ProfilerOptions options = RANKSCOPE__PROFILER_OPTIONS__INIT;
+    options.record_shapes = !request->has_no_shapes;
+    options.with_stack = request->with_stack;
+    options.profile_memory = request->profile_memory;
+    options.force = request->is_forced;
+    options.roundup = (uint32_t)request->roundup;
+    options.timeout_ns = request->timeout_ns;
+    start.options = &options;
     start.steps = (uint32_t)request->steps;
-    if (request->steps <= 0) {
-        (void)rs_err_set(&err, RS_INVALID, "give how many steps to record: --steps N");
+    start.duration_ns = request->duration_ns;
+    if ((request->steps > 0) == (request->duration_ns > 0) ||
+        (request->must_shapes && request->has_no_shapes)) {
+        (void)rs_err_set(&err, RS_INVALID,
+                         request->must_shapes && request->has_no_shapes
+                             ? "--record-shapes and --no-record-shapes exclude each other"
+                             : "give how many steps to record (--steps N), or how long "
+                               "(--duration D)");
         return rs_cli_fail("capture", &err);
     }
     if (request->start_step && strcmp(request->start_step, "next") != 0) {
@@ -491,6 +550,51 @@ int rs_cmd_capture(int argc, char **argv)
          .min = 1,
          .max = 1000000,
          .help = "record N steps"},
+        {.name = "duration",
+         .kind = RS_ARG_DURATION,
+         .target = &request.duration_ns,
+         .value = "D",
+         .help = "record for so long (200ms, 2s) from one instant on, instead of steps"},
+        {.name = "roundup",
+         .kind = RS_ARG_INT,
+         .target = &request.roundup,
+         .value = "R",
+         .min = 1,
+         .max = 1000000,
+         .help =
+             "PyTorch ranks begin at the next multiple of R iterations; R iterations must take much "
+             "longer than their profilers' asking, 5 s (default: about 10 s by the step time of an earlier "
+             "capture, else 500)"},
+        {.name = "record-shapes",
+         .kind = RS_ARG_FLAG,
+         .target = &request.must_shapes,
+         .help =
+             "record shapes of tensors; without them gloo's operations have no bytes (this is the "
+             "default)"},
+        {.name = "no-record-shapes",
+         .kind = RS_ARG_FLAG,
+         .target = &request.has_no_shapes,
+         .help = "do not"},
+        {.name = "with-stack",
+         .kind = RS_ARG_FLAG,
+         .target = &request.with_stack,
+         .help = "record Python stacks (dear)"},
+        {.name = "profile-memory",
+         .kind = RS_ARG_FLAG,
+         .target = &request.profile_memory,
+         .help = "record allocations (dear)"},
+        {.name = "timeout",
+         .kind = RS_ARG_DURATION,
+         .target = &request.timeout_ns,
+         .value = "D",
+         .help =
+             "give a PyTorch rank up when its trace is not complete by then (default 10m, less when "
+             "the step time is known)"},
+        {.name = "force",
+         .kind = RS_ARG_FLAG,
+         .target = &request.is_forced,
+         .help =
+             "although space is short, traces go over a network, or the time is longer than 5m"},
         {.name = "start-step",
          .kind = RS_ARG_TEXT,
          .target = &request.start_step,
@@ -547,18 +651,20 @@ int rs_cmd_capture(int argc, char **argv)
     const struct rs_args args = {
         .verb = "capture",
         .operands = "[list | show ID | stop ID | wait ID]",
-        .summary = "Records N steps on the chosen ranks of a running job: every rank begins at the "
-                   "same step. Waits with progress, then prints the report.",
+        .summary =
+            "Records N steps, or for a time, on the chosen ranks of a running job: every rank begins at "
+            "the same step, or instant. Waits with progress, then prints the report.",
         .items = items,
         .count = sizeof items / sizeof items[0],
         .epilogue =
             "  rankscope capture --steps 5\n"
             "  rankscope capture --run r1 --ranks 0,3-7 --steps 10 --start-step 500 -o out\n"
+            "  rankscope capture --ranks 1,3 --duration 500ms\n"
             "  rankscope capture list\n"
             "  rankscope capture wait 20260102-030405-a1b2c3 -o out\n"
             "\n"
             "Ctrl-C leaves the capture running. stop ends it at the next step boundary; what is\n"
-            "recorded stays. Exit: 0 complete, 1 partial (ranks missing are named), 2 bad\n"
+            "recorded stays; a PyTorch process that took the request already cannot be called back. Exit: 0 complete, 1 partial (ranks missing are named), 2 bad\n"
             "request, 3 refused, 4 no aggregator answers, 5 --fail-above, 130 interrupted.\n"};
     struct rs_err err = {0};
     int first = 0;

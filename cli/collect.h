@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two wells of a collector, each on a thread of its own, both pouring into the spool.
+ * The wells of a collector, each on a thread of its own, all pouring into the spool.
  *
  *   rs-src-native   librankscope's processes: table, captures on request   (collect_native.c)
+ *   rs-kineto       unmodified PyTorch processes: the same                 (collect_kineto.c, collect_trace.c)
  *   rs-src-watch    files that appear in a folder                          (collect_watch.c)
- *   rs-main         the uplink's loop; asks the native thread for its table and its letters
+ *   rs-main         the uplink's loop; asks the first two for their tables and their letters
  */
 #ifndef RS_CLI_COLLECT_H
 #define RS_CLI_COLLECT_H
@@ -40,6 +41,35 @@ void rs_collect_native_cancel(struct rs_collect_native *native, const Rankscope_
 void rs_collect_native_letters(struct rs_collect_native *native, struct rs_uplink *uplink);
 /* The table; valid until the next call. */
 size_t rs_collect_native_ranks(struct rs_collect_native *native, Rankscope__RankState ***states_p);
+
+/* ---- unmodified PyTorch ------------------------------------------------------------------------------ */
+
+struct rs_collect_kineto;
+
+struct rs_collect_kineto_options {
+    struct rs_spool *spool;
+    const char *socket_dir;  /* NULL: abstract sockets; copied, as all texts here */
+    const char *socket_name; /* NULL: the one that real clients ask */
+    const char *trace_dir;   /* where ranks write; made when it is needed */
+    const char *run;         /* for processes that name none; "": their host */
+    const char *host;
+    void (*wake)(void *self); /* there is something to send; any thread */
+    void *wake_self;
+};
+
+/* RS_EXISTS: another daemon serves the name; the sentence says which process. */
+RS_MUST_CHECK enum rs_status
+rs_collect_kineto_start(const struct rs_collect_kineto_options *options,
+                        struct rs_collect_kineto **kineto_p, struct rs_err *err);
+/* Captures in hand are told as lost: what was delivered to a process cannot be called back. */
+void rs_collect_kineto_stop(struct rs_collect_kineto **kineto_p, struct rs_uplink *uplink);
+
+/* Thread: uplink. As with native ranks. */
+void rs_collect_kineto_prepare(struct rs_collect_kineto *kineto, const Rankscope__Prepare *prepare);
+void rs_collect_kineto_commit(struct rs_collect_kineto *kineto, const Rankscope__Commit *commit);
+void rs_collect_kineto_cancel(struct rs_collect_kineto *kineto, const Rankscope__Cancel *cancel);
+void rs_collect_kineto_letters(struct rs_collect_kineto *kineto, struct rs_uplink *uplink);
+size_t rs_collect_kineto_ranks(struct rs_collect_kineto *kineto, Rankscope__RankState ***states_p);
 
 /* ---- files -------------------------------------------------------------------------------------------- */
 

@@ -12,6 +12,7 @@
  *                  +--> removed                                      +  missed: refused, nothing stored
  */
 #include "cli/collect.h"
+#include "cli/collect_mail.h"
 #include "collector/pack/pack.h"
 #include "collector/source/native.h"
 #include "common/base/mem.h"
@@ -29,15 +30,6 @@ enum { IDLE_POLL_MS = 50, BUSY_POLL_MS = 2 };
 static const rs_dur prepared_timeout_ns = 60 * (rs_dur)RS_NS_PER_S;
 static const rs_dur flush_every_ns = 250 * (rs_dur)RS_NS_PER_MS;
 static const rs_dur tell_every_ns = 100 * (rs_dur)RS_NS_PER_MS;
-
-struct mail {
-    struct mail *next;
-    ProtobufCMessage *message; /* a copy; Prepare, Commit, Cancel, or Up on the way out */
-};
-
-struct mailbox {
-    struct mail *first, **last_p;
-};
 
 struct job {
     struct job *next;
@@ -67,8 +59,8 @@ struct rs_collect_native {
     atomic_bool must_stop;
     struct job *jobs;
 
-    pthread_mutex_t lock; /* guards the mailboxes and the table */
-    struct mailbox inbox, outbox;
+    struct rs_mailbox inbox, outbox;
+    pthread_mutex_t lock; /* guards the table */
     struct row *table;
     size_t table_count, table_capacity;
 
@@ -79,83 +71,16 @@ struct rs_collect_native {
 
 /* ---- mail ----------------------------------------------------------------------------------------------- */
 
-/* A copy of a letter, made by way of its bytes. NULL: no memory. */
-static ProtobufCMessage *copy_letter(const ProtobufCMessage *message)
-{
-    const size_t bytes = protobuf_c_message_get_packed_size(message);
-    uint8_t *packed = rs_mem_calloc(bytes + 1, 1);
-    ProtobufCMessage *copy = NULL;
-    if (packed) {
-        (void)protobuf_c_message_pack(message, packed);
-        copy = protobuf_c_message_unpack(message->descriptor, NULL, bytes, packed);
-    }
-    rs_mem_free(packed);
-    return copy;
-}
-
-static void put_mail(struct rs_collect_native *native, struct mailbox *box,
-                     const ProtobufCMessage *message)
-{
-    struct mail *mail = rs_mem_calloc(1, sizeof *mail);
-    if (mail)
-        mail->message = copy_letter(message);
-    if (!mail || !mail->message) {
-        rs_log_error("no memory for a letter");
-        rs_mem_free(mail);
-        return;
-    }
-    (void)pthread_mutex_lock(&native->lock);
-    *box->last_p = mail;
-    box->last_p = &mail->next;
-    (void)pthread_mutex_unlock(&native->lock);
-}
-
-static struct mail *take_mail(struct rs_collect_native *native, struct mailbox *box)
-{
-    (void)pthread_mutex_lock(&native->lock);
-    struct mail *mail = box->first;
-    if (mail) {
-        box->first = mail->next;
-        if (!box->first)
-            box->last_p = &box->first;
-    }
-    (void)pthread_mutex_unlock(&native->lock);
-    return mail;
-}
-
-static void free_mail(struct mail *mail)
-{
-    protobuf_c_message_free_unpacked(mail->message, NULL);
-    rs_mem_free(mail);
-}
-
-static char *lend(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } both = {.in = text};
-    return both.out;
-}
-
 static void tell_armed(struct rs_collect_native *native, const char *capture, const struct job *job,
                        const struct rs_native_rank *rank, uint32_t number, const char *refused)
 {
     Rankscope__ArmedRank armed_rank = RANKSCOPE__ARMED_RANK__INIT;
     armed_rank.rank = number;
-    armed_rank.incarnation = lend(job ? job->incarnation : "");
+    armed_rank.incarnation = rs_letter_lend(job ? job->incarnation : "");
     armed_rank.step = rank && rank->has_step ? (int64_t)rank->step : -1;
     armed_rank.step_duration_ns = rank ? rank->mean_step_ns : 0;
-    armed_rank.refused = lend(refused);
-    Rankscope__ArmedRank *ranks[] = {&armed_rank};
-    Rankscope__Armed armed = RANKSCOPE__ARMED__INIT;
-    armed.capture = lend(capture);
-    armed.ranks = ranks;
-    armed.n_ranks = 1;
-    Rankscope__Up up = RANKSCOPE__UP__INIT;
-    up.letter_case = RANKSCOPE__UP__LETTER_ARMED;
-    up.armed = &armed;
-    put_mail(native, &native->outbox, &up.base);
+    armed_rank.refused = rs_letter_lend(refused);
+    rs_mailbox_put_armed(&native->outbox, capture, &armed_rank);
     native->options.wake(native->options.wake_self);
 }
 
@@ -172,16 +97,8 @@ static void tell_progress(struct rs_collect_native *native, struct job *job,
     rank.rank = job->rank;
     rank.state = state;
     rank.steps_done = steps;
-    rank.text = lend(text);
-    Rankscope__RankProgress *ranks[] = {&rank};
-    Rankscope__Progress progress = RANKSCOPE__PROGRESS__INIT;
-    progress.capture = job->capture;
-    progress.ranks = ranks;
-    progress.n_ranks = 1;
-    Rankscope__Up up = RANKSCOPE__UP__INIT;
-    up.letter_case = RANKSCOPE__UP__LETTER_PROGRESS;
-    up.progress = &progress;
-    put_mail(native, &native->outbox, &up.base);
+    rank.text = rs_letter_lend(text);
+    rs_mailbox_put_progress(&native->outbox, job->capture, &rank);
     native->options.wake(native->options.wake_self);
 }
 
@@ -435,16 +352,16 @@ static void on_cancel(struct rs_collect_native *native, const Rankscope__Cancel 
 
 static void read_inbox(struct rs_collect_native *native)
 {
-    for (struct mail *mail = take_mail(native, &native->inbox); mail;
-         mail = take_mail(native, &native->inbox)) {
-        const ProtobufCMessageDescriptor *kind = mail->message->descriptor;
+    for (ProtobufCMessage *letter = rs_mailbox_take(&native->inbox); letter;
+         letter = rs_mailbox_take(&native->inbox)) {
+        const ProtobufCMessageDescriptor *kind = letter->descriptor;
         if (kind == &rankscope__prepare__descriptor)
-            on_prepare(native, (const Rankscope__Prepare *)mail->message);
+            on_prepare(native, (const Rankscope__Prepare *)letter);
         else if (kind == &rankscope__commit__descriptor)
-            on_commit(native, (const Rankscope__Commit *)mail->message);
+            on_commit(native, (const Rankscope__Commit *)letter);
         else
-            on_cancel(native, (const Rankscope__Cancel *)mail->message);
-        free_mail(mail);
+            on_cancel(native, (const Rankscope__Cancel *)letter);
+        protobuf_c_message_free_unpacked(letter, NULL);
     }
 }
 
@@ -593,11 +510,8 @@ static void end_open_streams(struct rs_spool *spool)
 
 static void free_native(struct rs_collect_native *native)
 {
-    struct mailbox *boxes[] = {&native->inbox, &native->outbox};
-    for (size_t i = 0; i < 2; i++)
-        for (struct mail *mail = take_mail(native, boxes[i]); mail;
-             mail = take_mail(native, boxes[i]))
-            free_mail(mail);
+    rs_mailbox_fini(&native->inbox);
+    rs_mailbox_fini(&native->outbox);
     rs_native_close(&native->native);
     (void)pthread_mutex_destroy(&native->lock);
     rs_mem_free(native->run);
@@ -615,8 +529,8 @@ enum rs_status rs_collect_native_start(const struct rs_collect_native_options *o
     if (!native)
         return rs_err_set(err, RS_NOMEM, "no memory for the native source");
     native->options = *options;
-    native->inbox.last_p = &native->inbox.first;
-    native->outbox.last_p = &native->outbox.first;
+    rs_mailbox_init(&native->inbox);
+    rs_mailbox_init(&native->outbox);
     (void)pthread_mutex_init(&native->lock, NULL);
     native->run = rs_mem_strdup(options->run);
     native->host = rs_mem_strdup(options->host);
@@ -649,24 +563,24 @@ void rs_collect_native_stop(struct rs_collect_native **native_p)
 
 void rs_collect_native_prepare(struct rs_collect_native *native, const Rankscope__Prepare *prepare)
 {
-    put_mail(native, &native->inbox, &prepare->base);
+    rs_mailbox_put(&native->inbox, &prepare->base);
 }
 
 void rs_collect_native_commit(struct rs_collect_native *native, const Rankscope__Commit *commit)
 {
-    put_mail(native, &native->inbox, &commit->base);
+    rs_mailbox_put(&native->inbox, &commit->base);
 }
 
 void rs_collect_native_cancel(struct rs_collect_native *native, const Rankscope__Cancel *cancel)
 {
-    put_mail(native, &native->inbox, &cancel->base);
+    rs_mailbox_put(&native->inbox, &cancel->base);
 }
 
 void rs_collect_native_letters(struct rs_collect_native *native, struct rs_uplink *uplink)
 {
-    for (struct mail *mail = take_mail(native, &native->outbox); mail;
-         mail = take_mail(native, &native->outbox)) {
-        rs_uplink_send(uplink, (const Rankscope__Up *)mail->message);
-        free_mail(mail);
+    for (ProtobufCMessage *letter = rs_mailbox_take(&native->outbox); letter;
+         letter = rs_mailbox_take(&native->outbox)) {
+        rs_uplink_send(uplink, (const Rankscope__Up *)letter);
+        protobuf_c_message_free_unpacked(letter, NULL);
     }
 }

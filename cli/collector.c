@@ -10,6 +10,8 @@
 #include "cli/collect.h"
 #include "cli/daemon.h"
 #include "cli/place.h"
+#include "cli/tracedir.h"
+#include "common/base/mem.h"
 
 #define RS_LOG_TAG "collector"
 #include "common/base/log.h"
@@ -21,10 +23,13 @@
 
 struct settings {
     const char *connect, *spool, *watch, *socket, *run, *rank_map, *node;
+    const char *kineto_socket_dir, *trace_dir;
     struct rs_arg_list rank_from;
     int64_t settle_ns, spool_bytes, drain_ns;
     bool must_discard, is_verbose, is_quiet, has_no_native;
+    bool must_kineto, has_no_kineto;
     char spool_default[RS_PLACE_BYTES], socket_default[RS_PLACE_BYTES], host[256];
+    char trace_default[RS_TRACEDIR_BYTES];
 };
 
 struct collector {
@@ -34,7 +39,10 @@ struct collector {
     struct rs_spool *spool;
     struct rs_uplink *uplink;
     struct rs_collect_native *native;
+    struct rs_collect_kineto *kineto;
     struct rs_collect_watch *watch;
+    Rankscope__RankState **states; /* of all ranks, for the uplink */
+    size_t state_capacity;
 };
 
 static enum rs_status parse(struct settings *settings, int argc, char **argv, struct rs_err *err)
@@ -66,7 +74,8 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
          .kind = RS_ARG_TEXT,
          .target = &settings->watch,
          .value = "DIR",
-         .help = "take the Kineto traces and Ascend results in DIR, those there and those that appear"},
+         .help =
+             "take the Kineto traces and Ascend results in DIR, those there and those that appear"},
         {.name = "settle",
          .kind = RS_ARG_DURATION,
          .target = &settings->settle_ns,
@@ -109,6 +118,30 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
          .kind = RS_ARG_FLAG,
          .target = &settings->has_no_native,
          .help = "do not listen for librankscope's processes"},
+        {.name = "kineto",
+         .kind = RS_ARG_FLAG,
+         .target = &settings->must_kineto,
+         .help =
+             "stop (exit 3) when PyTorch's profiler socket is served by another daemon (default: "
+             "warn and go on without)"},
+        {.name = "no-kineto",
+         .kind = RS_ARG_FLAG,
+         .target = &settings->has_no_kineto,
+         .help = "do not answer PyTorch processes"},
+        {.name = "kineto-socket-dir",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->kineto_socket_dir,
+         .value = "DIR",
+         .environment = "KINETO_IPC_SOCKET_DIR",
+         .help =
+             "answer them on a socket file in DIR; their KINETO_IPC_SOCKET_DIR must be the same"},
+        {.name = "trace-dir",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->trace_dir,
+         .value = "DIR",
+         .environment = "RANKSCOPE_TRACE_DIR",
+         .help = "where they write traces until they are packed: a local disk, below /tmp or their "
+                 "KINETO_ONDEMAND_TRACE_DIR (default /tmp/rankscope-traces-UID)"},
         {.name = "drain",
          .kind = RS_ARG_DURATION,
          .target = &settings->drain_ns,
@@ -131,7 +164,8 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
         .operands = "",
         .summary =
             "Collects the profiles of this node's ranks and sends them to the aggregator: "
-            "processes that carry librankscope, and trace files that appear. What is not "
+            "processes that carry librankscope, unmodified PyTorch processes started with "
+            "`rankscope run`, and trace files that appear. What is not "
             "acknowledged survives a crash of either side; the training process never waits.",
         .items = items,
         .count = sizeof items / sizeof items[0],
@@ -144,6 +178,8 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
     enum rs_status status = rs_args_parse(&args, argc, argv, &first, err);
     if (status == RS_OK && first < argc)
         status = rs_err_set(err, RS_INVALID, "\"%s\" is not expected here", argv[first]);
+    if (status == RS_OK && settings->must_kineto && settings->has_no_kineto)
+        status = rs_err_set(err, RS_INVALID, "--kineto and --no-kineto exclude each other");
     if (status == RS_OK && settings->settle_ns <= 0)
         status = rs_err_set(err, RS_INVALID, "--settle must be longer than nothing");
     if (status == RS_OK && settings->watch &&
@@ -160,6 +196,10 @@ static enum rs_status fill_defaults(struct settings *settings, struct rs_err *er
         (void)snprintf(settings->host, sizeof settings->host, "localhost");
     if (!settings->node)
         settings->node = settings->host;
+    if (!settings->trace_dir) {
+        rs_tracedir_default(settings->trace_default);
+        settings->trace_dir = settings->trace_default;
+    }
     if (!settings->spool) {
         char data[RS_PLACE_BYTES];
         status = rs_place_data(data, err);
@@ -187,21 +227,39 @@ static enum rs_status connect_link(void *self, const struct rs_link_user *user, 
 static size_t give_ranks(void *self, Rankscope__RankState ***states_p)
 {
     struct collector *collector = self;
+    Rankscope__RankState **native = NULL;
+    Rankscope__RankState **kineto = NULL;
+    const size_t native_count =
+        collector->native ? rs_collect_native_ranks(collector->native, &native) : 0;
+    const size_t kineto_count =
+        collector->kineto ? rs_collect_kineto_ranks(collector->kineto, &kineto) : 0;
     *states_p = NULL;
-    return collector->native ? rs_collect_native_ranks(collector->native, states_p) : 0;
+    if (rs_mem_grow((void **)&collector->states, &collector->state_capacity,
+                    native_count + kineto_count + 1, sizeof(Rankscope__RankState *)) < 0)
+        return 0;
+    for (size_t i = 0; i < native_count; i++)
+        collector->states[i] = native[i];
+    for (size_t i = 0; i < kineto_count; i++)
+        collector->states[native_count + i] = kineto[i];
+    *states_p = collector->states;
+    return native_count + kineto_count;
 }
 
 static void on_prepare(void *self, const Rankscope__Prepare *prepare)
 {
     struct collector *collector = self;
-    if (collector->native)
+    if (prepare->kind == RS_RANK_KINETO && collector->kineto)
+        rs_collect_kineto_prepare(collector->kineto, prepare);
+    else if (prepare->kind == RS_RANK_NATIVE && collector->native)
         rs_collect_native_prepare(collector->native, prepare);
 }
 
 static void on_commit(void *self, const Rankscope__Commit *commit)
 {
     struct collector *collector = self;
-    if (collector->native)
+    if (commit->kind == RS_RANK_KINETO && collector->kineto)
+        rs_collect_kineto_commit(collector->kineto, commit);
+    else if (commit->kind == RS_RANK_NATIVE && collector->native)
         rs_collect_native_commit(collector->native, commit);
 }
 
@@ -210,6 +268,8 @@ static void on_cancel(void *self, const Rankscope__Cancel *cancel)
     struct collector *collector = self;
     if (collector->native)
         rs_collect_native_cancel(collector->native, cancel);
+    if (collector->kineto)
+        rs_collect_kineto_cancel(collector->kineto, cancel);
 }
 
 static void before_chunk(void *self)
@@ -217,6 +277,8 @@ static void before_chunk(void *self)
     struct collector *collector = self;
     if (collector->native)
         rs_collect_native_letters(collector->native, collector->uplink);
+    if (collector->kineto)
+        rs_collect_kineto_letters(collector->kineto, collector->uplink);
 }
 
 static void wake_loop(void *self)
@@ -225,6 +287,31 @@ static void wake_loop(void *self)
 }
 
 /* ---- life --------------------------------------------------------------------------------------------------- */
+
+/* Another daemon on the profiler's socket stops us only when its place was asked for. */
+static enum rs_status start_kineto(struct collector *collector, struct rs_err *err)
+{
+    const struct settings *settings = collector->settings;
+    const struct rs_collect_kineto_options options = {
+        .spool = collector->spool,
+        .socket_dir = settings->kineto_socket_dir && *settings->kineto_socket_dir
+                          ? settings->kineto_socket_dir
+                          : NULL,
+        .trace_dir = settings->trace_dir,
+        .run = settings->run ? settings->run : "",
+        .host = settings->host,
+        .wake = wake_loop,
+        .wake_self = collector->loop};
+    struct rs_err failure = {0};
+    const enum rs_status status = rs_collect_kineto_start(&options, &collector->kineto, &failure);
+    if (status == RS_EXISTS && settings->must_kineto)
+        return rs_err_set(err, RS_REFUSED, "%s", failure.text);
+    if (status == RS_EXISTS) {
+        rs_log_warn("PyTorch processes cannot be captured here: %s", failure.text);
+        return RS_OK;
+    }
+    return status < 0 ? rs_err_set(err, status, "%s", failure.text) : RS_OK;
+}
 
 static enum rs_status start_sources(struct collector *collector, struct rs_err *err)
 {
@@ -239,6 +326,8 @@ static enum rs_status start_sources(struct collector *collector, struct rs_err *
                                                           .wake_self = collector->loop};
         status = rs_collect_native_start(&options, &collector->native, err);
     }
+    if (status == RS_OK && !settings->has_no_kineto)
+        status = start_kineto(collector, err);
     if (status == RS_OK && settings->watch) {
         const struct rs_collect_watch_options options = {.spool = collector->spool,
                                                          .spool_dir = settings->spool,
@@ -268,6 +357,7 @@ static void serve(struct collector *collector, struct rs_daemon *daemon)
         step(collector, RS_NS_PER_S);
     /* Sources first, so that what they end with is in the spool; then drain it, with a deadline. */
     rs_collect_watch_stop(&collector->watch);
+    rs_collect_kineto_stop(&collector->kineto, collector->uplink);
     rs_collect_native_stop(&collector->native);
     const rs_ns deadline = rs_time_monotonic() + collector->settings->drain_ns;
     while (rs_time_monotonic() < deadline && rs_daemon_stop_count(daemon) == 1 &&
@@ -317,6 +407,7 @@ static enum rs_status run(const struct settings *settings, struct rs_daemon *dae
         rs_daemon_on_signal(daemon, NULL, NULL);
     }
     rs_collect_watch_stop(&collector.watch);
+    rs_collect_kineto_stop(&collector.kineto, collector.uplink);
     rs_collect_native_stop(&collector.native);
     if (collector.uplink && !rs_uplink_is_closed(collector.uplink)) {
         rs_uplink_close(collector.uplink);
@@ -326,6 +417,7 @@ static enum rs_status run(const struct settings *settings, struct rs_daemon *dae
     rs_uplink_free(&collector.uplink);
     rs_grpc_loop_free(&collector.loop);
     rs_spool_close(&collector.spool);
+    rs_mem_free(collector.states);
     return status;
 }
 

@@ -63,6 +63,8 @@ static void print_json(const Rankscope__RankTable *table)
         rs_json_out_int(&json, rank->pid);
         rs_json_out_key(&json, "incarnation");
         rs_json_out_string(&json, rank->incarnation);
+        rs_json_out_key(&json, "kind");
+        rs_json_out_string(&json, rs_rank_kind_text((enum rs_rank_kind)rank->kind));
         rs_json_out_key(&json, "state");
         rs_json_out_string(&json, rs_rank_state_text((enum rs_rank_state)rank->state));
         rs_json_out_key(&json, "step");
@@ -100,8 +102,8 @@ static void print_table(const Rankscope__RankTable *table)
         printf("no rank is known\n");
         return;
     }
-    printf("%-20s %5s %5s  %-16s %8s  %-9s %8s %10s  %s\n", "RUN", "RANK", "WORLD", "HOST", "PID",
-           "STATE", "STEP", "STEP ms", "SEEN");
+    printf("%-20s %5s %5s  %-16s %8s  %-6s %-9s %8s %10s  %s\n", "RUN", "RANK", "WORLD", "HOST",
+           "PID", "KIND", "STATE", "STEP", "STEP ms", "SEEN");
     const rs_ns now = rs_time_realtime();
     for (size_t i = 0; i < table->n_ranks; i++) {
         const Rankscope__RankState *rank = table->ranks[i];
@@ -117,8 +119,9 @@ static void print_table(const Rankscope__RankTable *table)
         if (rank->world)
             (void)snprintf(world, sizeof world, "%u", rank->world);
         const rs_dur ago = now - rank->seen_ns;
-        printf("%-20.40s %5u %5s  %-16.40s %8u  %-9s %8s %10s  %" PRId64 " s ago\n", rank->run,
+        printf("%-20.40s %5u %5s  %-16.40s %8u  %-6s %-9s %8s %10s  %" PRId64 " s ago\n", rank->run,
                rank->rank, world, rank->host, rank->pid,
+               rs_rank_kind_text((enum rs_rank_kind)rank->kind),
                rs_rank_state_text((enum rs_rank_state)rank->state), step, duration,
                ago > 0 ? ago / RS_NS_PER_S : 0);
     }
@@ -133,7 +136,9 @@ static bool on_reply(void *self, const Rankscope__Reply *reply)
     ranks->count = table->n_ranks;
     ranks->ready_count = 0;
     for (size_t i = 0; i < table->n_ranks; i++)
-        ranks->ready_count += table->ranks[i]->step >= ranks->min_step;
+        ranks->ready_count += table->ranks[i]->kind == RS_RANK_KINETO
+                                  ? ranks->min_step == 0 && table->ranks[i]->state != RS_RANK_GONE
+                                  : table->ranks[i]->step >= ranks->min_step;
     if (ranks->is_waiting)
         return false;
     if (table->n_ranks)
@@ -223,7 +228,9 @@ int rs_cmd_ranks(int argc, char **argv)
          .value = "N",
          .min = 1,
          .max = INT32_MAX,
-         .help = "first wait until N ranks step"},
+         .help =
+             "first wait until N ranks step; of PyTorch ranks, which do not tell their step, until they are "
+             "there"},
         {.name = "min-step",
          .kind = RS_ARG_INT,
          .target = &ranks.min_step,

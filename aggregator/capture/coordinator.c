@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/capture/coordinator.h"
 
+#include "aggregator/capture/plan.h"
 #include "common/base/check.h"
 #include "common/base/mem.h"
 
@@ -21,6 +22,11 @@ struct rs_coord {
 
 enum { MARGIN_MIN_STEPS = 2, MARGIN_MAX_STEPS = 100000 };
 
+static const rs_dur duration_max_ns = 300 * (rs_dur)RS_NS_PER_S; /* unless forced */
+/* A Kineto rank's collector knows its deadline and tells its end; this much later it is not believed any more. */
+static const rs_dur kineto_grace_ns = 30 * (rs_dur)RS_NS_PER_S;
+static const rs_dur kineto_patience_ns = 600 * (rs_dur)RS_NS_PER_S; /* deadline not known */
+
 static rs_dur or_default(rs_dur value, rs_dur fallback)
 {
     return value ? value : fallback;
@@ -39,6 +45,8 @@ enum rs_status rs_coord_new(const struct rs_coord_options *options, struct rs_co
     own->gone_ns = or_default(own->gone_ns, 15 * (rs_dur)RS_NS_PER_S);
     own->abandon_ns = or_default(own->abandon_ns, 60 * (rs_dur)RS_NS_PER_S);
     own->lead_ns = or_default(own->lead_ns, 500 * (rs_dur)RS_NS_PER_MS);
+    if (!own->realtime)
+        own->realtime = rs_time_realtime;
     *coord_p = coord;
     return RS_OK;
 }
@@ -178,6 +186,22 @@ void rs_coord_closed(struct rs_coord *coord, const char *id)
     }
 }
 
+const char *rs_coord_source(const struct rs_coord_capture *capture)
+{
+    if (capture->is_files)
+        return "files";
+    if (!capture->has_kineto)
+        return "native";
+    return capture->has_native ? "native+kineto" : "kineto";
+}
+
+void rs_coord_set_source(struct rs_coord_capture *capture, const char *source)
+{
+    capture->is_files = strcmp(source, "files") == 0;
+    capture->has_native = strstr(source, "native") != NULL;
+    capture->has_kineto = strstr(source, "kineto") != NULL;
+}
+
 static struct rs_coord_rank *find_rank(struct rs_coord_capture *capture, uint32_t rank,
                                        const char *incarnation)
 {
@@ -296,6 +320,13 @@ static void explain(struct rs_coord_capture *capture)
                                      rs_progress_state_text(bad[i]), names);
     }
     const size_t distinct = count_ranks(capture);
+    char strays[200];
+    if (capture->has_kineto && used < sizeof capture->reason &&
+        rs_coord_strays(capture, strays, sizeof strays))
+        used += (size_t)snprintf(capture->reason + used, sizeof capture->reason - used,
+                                 "%snot the same time: %s than the others; a larger --roundup "
+                                 "than %u brings them together",
+                                 used ? "; " : "", strays, capture->profile.roundup);
     if (capture->is_files && distinct < capture->world && used < sizeof capture->reason)
         (void)snprintf(capture->reason + used, sizeof capture->reason - used,
                        "%s%zu of %u ranks came", used ? "; " : "", distinct, capture->world);
@@ -377,14 +408,18 @@ static enum rs_status take_rank(struct rs_coord *coord, struct rs_coord_capture 
     if (add_rank(capture, number, seen ? seen->incarnation : "", seen ? seen->host : "", now,
                  &rank) < 0)
         return rs_err_set(err, RS_NOMEM, "no memory for a capture's ranks");
-    if (!seen)
+    if (!seen) {
         move_rank(capture, rank, RS_PROGRESS_REFUSED, "there is no such live rank in this run",
                   now);
-    else if (seen->capture[0])
+        return RS_OK;
+    }
+    if (seen->capture[0])
         return rs_err_set(err, RS_REFUSED, "rank %u records for capture %s already", number,
                           seen->capture);
-    else
-        rank->step = seen->step;
+    rank->step = seen->step;
+    rank->kind = seen->kind;
+    capture->has_native = capture->has_native || seen->kind == RS_RANK_NATIVE;
+    capture->has_kineto = capture->has_kineto || seen->kind == RS_RANK_KINETO;
     return RS_OK;
 }
 
@@ -412,12 +447,10 @@ static enum rs_status take_ranks(struct rs_coord *coord, struct rs_coord_capture
     return status;
 }
 
-/* Calls one of the letters' functions for each collector, with the ranks of it that are in `state`. */
+/* Calls one of the letters' functions for each collector, with the ranks of it that are of `kind` and in `state`. */
 static enum rs_status for_each_link(struct rs_coord *coord, struct rs_coord_capture *capture,
-                                    enum rs_progress_state state,
-                                    void (*send)(void *self, const void *link,
-                                                 const struct rs_coord_capture *capture,
-                                                 const uint32_t *ranks, size_t rank_count))
+                                    enum rs_rank_kind kind, enum rs_progress_state state,
+                                    rs_coord_letter_fn *send)
 {
     uint32_t *numbers = rs_mem_calloc(capture->rank_count, sizeof *numbers);
     const void **links = rs_mem_calloc(capture->rank_count, sizeof *links);
@@ -426,7 +459,7 @@ static enum rs_status for_each_link(struct rs_coord *coord, struct rs_coord_capt
         const struct rs_coord_rank *rank = &capture->ranks[i];
         const struct rs_coord_seen *seen =
             find_seen(coord, capture->run, rank->rank, rank->incarnation);
-        links[i] = seen && rank->state == state ? seen->link : NULL;
+        links[i] = seen && rank->state == state && rank->kind == kind ? seen->link : NULL;
     }
     for (size_t i = 0; i < capture->rank_count && status == RS_OK; i++) {
         const void *link = links[i];
@@ -438,28 +471,64 @@ static enum rs_status for_each_link(struct rs_coord *coord, struct rs_coord_capt
             numbers[count++] = capture->ranks[j].rank;
         }
         if (link)
-            send(coord->options.self, link, capture, numbers, count);
+            send(coord->options.self, link, capture, kind, numbers, count);
     }
     rs_mem_free(numbers);
     rs_mem_free(links);
     return status;
 }
 
+static enum rs_status for_each_kind(struct rs_coord *coord, struct rs_coord_capture *capture,
+                                    enum rs_progress_state state, rs_coord_letter_fn *send)
+{
+    enum rs_status status = RS_OK;
+    if (capture->has_native)
+        status = for_each_link(coord, capture, RS_RANK_NATIVE, state, send);
+    if (capture->has_kineto && status == RS_OK)
+        status = for_each_link(coord, capture, RS_RANK_KINETO, state, send);
+    return status;
+}
+
+static enum rs_status check_request(const struct rs_coord_request *request, struct rs_err *err)
+{
+    if (request->steps == 0 && request->duration_ns <= 0)
+        return rs_err_set(err, RS_INVALID,
+                          "give how many steps to record (--steps N), or how long (--duration D)");
+    if (request->steps && request->duration_ns)
+        return rs_err_set(err, RS_INVALID, "--steps and --duration exclude each other");
+    if (request->duration_ns && request->has_start_step)
+        return rs_err_set(err, RS_INVALID, "--start-step goes with --steps, not with --duration");
+    if (request->duration_ns && request->duration_ns < RS_NS_PER_MS)
+        return rs_err_set(err, RS_INVALID, "--duration is shorter than a millisecond");
+    if (request->duration_ns > duration_max_ns && !request->profile.is_forced)
+        return rs_err_set(
+            err, RS_REFUSED,
+            "--duration is longer than 5 minutes, which fills disks: --force does it");
+    return RS_OK;
+}
+
 enum rs_status rs_coord_start(struct rs_coord *coord, const struct rs_coord_request *request,
                               rs_ns now, struct rs_coord_capture **capture_p, struct rs_err *err)
 {
-    if (request->steps == 0)
-        return rs_err_set(err, RS_INVALID, "give how many steps to record (--steps N)");
+    const enum rs_status valid = check_request(request, err);
+    if (valid < 0)
+        return valid;
     struct rs_coord_capture *capture = rs_mem_calloc(1, sizeof *capture);
     if (!capture)
         return rs_err_set(err, RS_NOMEM, "no memory for a capture");
     capture->steps = request->steps;
+    capture->duration_ns = request->duration_ns;
+    capture->profile = request->profile;
     capture->start_step = request->has_start_step ? request->start_step : -1;
     capture->state = RS_CAPTURE_ARMING;
     capture->opened_at = capture->moved_at = now;
     enum rs_status status = choose_run(coord, request->run, capture->run, sizeof capture->run, err);
     if (status == RS_OK)
         status = take_ranks(coord, capture, request->ranks, now, err);
+    if (status == RS_OK && request->has_start_step && capture->has_kineto)
+        status = rs_err_set(err, RS_INVALID,
+                            "--start-step needs ranks that tell their step; PyTorch ranks do not: "
+                            "use --roundup");
     for (size_t i = 0; status == RS_OK && request->has_start_step && i < capture->rank_count; i++)
         if (capture->ranks[i].state == RS_PROGRESS_WAITING &&
             capture->ranks[i].step >= request->start_step)
@@ -476,7 +545,7 @@ enum rs_status rs_coord_start(struct rs_coord *coord, const struct rs_coord_requ
     }
     capture->is_changed = true;
     save(coord, capture);
-    (void)for_each_link(coord, capture, RS_PROGRESS_WAITING, coord->options.ops->prepare);
+    (void)for_each_kind(coord, capture, RS_PROGRESS_WAITING, coord->options.ops->prepare);
     *capture_p = capture;
     return RS_OK;
 }
@@ -487,8 +556,8 @@ static int64_t margin_of(const struct rs_coord *coord, const struct rs_coord_cap
     rs_dur shortest = 0;
     for (size_t i = 0; i < capture->rank_count; i++) {
         const struct rs_coord_rank *rank = &capture->ranks[i];
-        if (rank->state == RS_PROGRESS_ARMED && rank->step_duration_ns > 0 &&
-            (shortest == 0 || rank->step_duration_ns < shortest))
+        if (rank->state == RS_PROGRESS_ARMED && rank->kind == RS_RANK_NATIVE &&
+            rank->step_duration_ns > 0 && (shortest == 0 || rank->step_duration_ns < shortest))
             shortest = rank->step_duration_ns;
     }
     if (shortest == 0)
@@ -497,7 +566,8 @@ static int64_t margin_of(const struct rs_coord *coord, const struct rs_coord_cap
     return margin < MARGIN_MAX_STEPS ? margin : MARGIN_MAX_STEPS;
 }
 
-static void commit(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
+/* The foremost step of the native ranks that are armed; -1 none. */
+static int64_t foremost_step(const struct rs_coord *coord, const struct rs_coord_capture *capture)
 {
     int64_t foremost = -1;
     for (size_t i = 0; i < capture->rank_count; i++) {
@@ -505,19 +575,59 @@ static void commit(struct rs_coord *coord, struct rs_coord_capture *capture, rs_
         /* Heartbeats since ARMED may know better. */
         const struct rs_coord_seen *seen =
             find_seen(coord, capture->run, rank->rank, rank->incarnation);
-        if (rank->state != RS_PROGRESS_ARMED)
+        if (rank->state != RS_PROGRESS_ARMED || rank->kind != RS_RANK_NATIVE)
             continue;
         if (rank->step > foremost)
             foremost = rank->step;
         if (seen && seen->step > foremost)
             foremost = seen->step;
     }
-    if (capture->start_step < 0 || capture->start_step <= foremost)
-        capture->start_step = foremost + margin_of(coord, capture);
+    return foremost;
+}
+
+/* Native ranks record whole steps: those that fill the duration, from the step at its start on. A rank that
+ * does not know how long its steps are cannot. */
+static void plan_native_duration(struct rs_coord *coord, struct rs_coord_capture *capture,
+                                 rs_ns now)
+{
+    rs_dur longest = 0;
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        struct rs_coord_rank *rank = &capture->ranks[i];
+        if (rank->kind != RS_RANK_NATIVE || rank->state != RS_PROGRESS_ARMED)
+            continue;
+        if (rank->step_duration_ns <= 0)
+            move_rank(capture, rank, RS_PROGRESS_REFUSED,
+                      "it records whole steps, and how long one is, is not known yet: use --steps",
+                      now);
+        else if (rank->step_duration_ns > longest)
+            longest = rank->step_duration_ns;
+    }
+    if (!longest)
+        return;
+    const int64_t steps = (capture->duration_ns + longest - 1) / longest;
+    capture->native_steps = steps > 1000000 ? 1000000 : (uint32_t)steps;
+    const rs_dur until = capture->start_time_ns - coord->options.realtime();
+    const int64_t ahead = until > 0 ? until / longest : 0;
+    const int64_t margin = margin_of(coord, capture);
+    capture->start_step = foremost_step(coord, capture) + (ahead > margin ? ahead : margin);
+}
+
+static void commit(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
+{
+    if (capture->has_kineto)
+        rs_coord_plan(capture, coord->options.realtime());
+    capture->native_steps = capture->steps;
+    if (capture->has_native && capture->duration_ns) {
+        plan_native_duration(coord, capture, now);
+    } else if (capture->has_native) {
+        const int64_t foremost = foremost_step(coord, capture);
+        if (capture->start_step < 0 || capture->start_step <= foremost)
+            capture->start_step = foremost + margin_of(coord, capture);
+    }
     capture->state = RS_CAPTURE_RECORDING;
     capture->committed_at = now;
     capture->is_changed = true;
-    (void)for_each_link(coord, capture, RS_PROGRESS_ARMED, coord->options.ops->commit);
+    (void)for_each_kind(coord, capture, RS_PROGRESS_ARMED, coord->options.ops->commit);
     save(coord, capture);
 }
 
@@ -550,27 +660,35 @@ void rs_coord_armed(struct rs_coord *coord, const char *id, const struct rs_coor
         return;
     rank->step = armed->step;
     rank->step_duration_ns = armed->step_duration_ns;
+    rank->next_poll_ns = armed->next_poll_ns;
+    rank->poll_period_ns = armed->poll_period_ns;
+    rank->lead_ns = armed->lead_ns;
     if (*armed->refused)
         move_rank(capture, rank, RS_PROGRESS_REFUSED, armed->refused, now);
     else
-        move_rank(capture, rank, RS_PROGRESS_ARMED, "", now);
+        move_rank(capture, rank, RS_PROGRESS_ARMED, armed->warning ? armed->warning : "", now);
     advance(coord, capture, now);
 }
 
-void rs_coord_progress(struct rs_coord *coord, const char *id, uint32_t number, int64_t steps_done,
-                       enum rs_progress_state state, const char *text, rs_ns now)
+void rs_coord_progress(struct rs_coord *coord, const char *id, const struct rs_coord_told *told,
+                       rs_ns now)
 {
     struct rs_coord_capture *capture = rs_coord_find(coord, id);
-    struct rs_coord_rank *rank = capture ? find_rank(capture, number, NULL) : NULL;
+    struct rs_coord_rank *rank = capture ? find_rank(capture, told->rank, NULL) : NULL;
+    enum rs_progress_state state = told->state;
     if (!rank || rs_progress_is_final(rank->state))
         return;
-    if (rank->steps_done < steps_done)
-        rank->steps_done = steps_done;
+    if (rank->steps_done < told->steps_done)
+        rank->steps_done = told->steps_done;
+    if (told->window_end_ns > told->window_start_ns) {
+        rank->window_start_ns = told->window_start_ns;
+        rank->window_end_ns = told->window_end_ns;
+    }
     /* Only what is durable makes a rank done; a collector's word is not enough. */
     if (state == RS_PROGRESS_DONE || state == RS_PROGRESS_PARTIAL)
         state = RS_PROGRESS_SENDING;
     if (state >= rank->state && (unsigned)state < RS_PROGRESS_COUNT)
-        move_rank(capture, rank, state, text, now);
+        move_rank(capture, rank, state, told->text, now);
     advance(coord, capture, now);
 }
 
@@ -695,7 +813,7 @@ void rs_coord_ended(struct rs_coord *coord, const char *id, uint32_t number,
     struct rs_coord_rank *rank = capture ? find_rank(capture, number, incarnation) : NULL;
     if (!rank)
         return;
-    if (capture->steps && !is_partial)
+    if (capture->steps && !is_partial && rank->kind == RS_RANK_NATIVE)
         rank->steps_done = capture->steps;
     move_rank(capture, rank, is_partial ? RS_PROGRESS_PARTIAL : RS_PROGRESS_DONE, rank->text, now);
     advance(coord, capture, now);
@@ -726,6 +844,8 @@ enum rs_status rs_coord_load(struct rs_coord *coord, const struct rs_coord_captu
         if (status == RS_OK) {
             *rank = from->ranks[i];
             rank->moved_at = now;
+            if (!capture->has_native && capture->has_kineto)
+                rank->kind = RS_RANK_KINETO;
         }
     }
     if (status == RS_OK)
@@ -759,6 +879,19 @@ static rs_ns give_up_at(const struct rs_coord *coord, const struct rs_coord_capt
     if (seen && seen->state == RS_RANK_GONE) {
         *why_p = "its process ended and nothing more came from it";
         return moved + coord->options.gone_ns;
+    }
+    if (rank->kind == RS_RANK_KINETO) {
+        if (seen && !*seen->capture && rank->state < RS_PROGRESS_SENDING &&
+            seen->heard_at > moved + coord->options.gone_ns / 3) {
+            *why_p = "its collector was started again in the middle and does not know of it; its "
+                     "trace, if one is written, stays in the collector's trace folder";
+            return moved + coord->options.gone_ns;
+        }
+        *why_p = "nothing came from it in time";
+        const rs_dur timeout =
+            capture->profile.timeout_ns ? capture->profile.timeout_ns : kineto_patience_ns;
+        return (moved > capture->committed_at + timeout ? moved : capture->committed_at + timeout) +
+               kineto_grace_ns;
     }
     *why_p = "it stayed silent";
     /* An armed rank may have far to go to the start step. */

@@ -11,8 +11,9 @@
  *   files    first chunk of a key --> COLLECTING --all ranks of the world ended, or nothing came
  *                                                  for the settle time--> COMPLETE | PARTIAL
  *
- * One rank on its way:  WAITING -> ARMED -> RECORDING -> SENDING -> DONE | PARTIAL,
- *                       and from each of the first four -> REFUSED | LOST.
+ * One rank on its way:  WAITING -> ARMED [-> DELIVERED] -> RECORDING [-> WRITTEN -> READING] -> SENDING
+ *                       -> DONE | PARTIAL, and from each before DONE -> REFUSED | LOST.
+ *                       In brackets: Kineto ranks only.
  * DONE and PARTIAL mean durable: they come from ingest's word on the last chunk, never from a promise. A
  * rank that dies or stays silent is named and lost; the others finish. Chunks that come for a closed
  * capture open it again: data is never refused for being late.
@@ -20,6 +21,18 @@
  * The start step is the largest step of any armed rank plus a margin: as many steps as fit into the lead
  * time (two round trips and a heartbeat), so that COMMIT reaches the slowest link before the fastest
  * rank gets there.
+ *
+ * Kineto ranks (unmodified PyTorch) do not tell their step and ask for work every few seconds. All of them begin
+ * together in one of two ways, chosen by the request:
+ *
+ *   steps     at the next multiple of R of each rank's own count of optimizer steps. All agree on the
+ *             multiple only if R steps last much longer than the time between the first and the last rank's
+ *             asking; so they are told within the shortest arc of the polling circle (deliver_from), and R comes from the
+ *             step time of an earlier capture: R steps last about CYCLE. Nothing is known before the first
+ *             one: R = 500, unless the request says it.
+ *   duration  at one wall-clock instant that the slowest asker can still make: its next poll, the
+ *             profiler's own lead, and a margin. Native ranks of such a capture record the steps that fall
+ *             into it.
  *
  * A pure state machine on one thread (gate's): time is an argument, ranks are reached and rows are written
  * through the callbacks.
@@ -53,6 +66,7 @@ struct rs_coord_seen {
     enum rs_rank_state state;
     uint64_t events_dropped;
     bool can_capture;
+    enum rs_rank_kind kind;
     const void *link; /* of its collector; NULL: that is gone */
     rs_ns heard_at;   /* monotonic: last letter that named it */
 };
@@ -65,10 +79,22 @@ struct rs_coord_rank {
     int64_t steps_done;
     int64_t step; /* when armed */
     rs_dur step_duration_ns;
+    enum rs_rank_kind kind;
+    rs_ns next_poll_ns; /* Kineto, when armed: its next poll (realtime), and how often */
+    rs_dur poll_period_ns, lead_ns;
+    rs_ns window_start_ns, window_end_ns; /* Kineto, when its trace was read; 0 unknown */
     char text[RS_COORD_REASON_BYTES];
     uint64_t chunks, bytes; /* durable */
     rs_ns moved_at;         /* monotonic: last sign of life in this capture */
     bool is_changed;        /* since the book last wrote it */
+};
+
+/* What the request asks of profilers; the coordinator only hands it on, but for roundup and timeout. */
+struct rs_coord_profile {
+    bool record_shapes, with_stack, profile_memory;
+    bool is_forced;
+    uint32_t roundup;  /* 0: chosen */
+    rs_dur timeout_ns; /* 0: chosen */
 };
 
 struct rs_coord_capture {
@@ -80,7 +106,12 @@ struct rs_coord_capture {
     enum rs_capture_state state;
     rs_ns created_ns, closed_ns; /* realtime */
     int64_t start_step;
-    uint32_t steps, world;
+    uint32_t steps, world;                /* steps: 0 with a duration */
+    rs_dur duration_ns;                   /* by the wall clock; 0: steps */
+    rs_ns start_time_ns, deliver_from_ns; /* Kineto ranks, after COMMIT; realtime, 0 none */
+    uint32_t native_steps;                /* what native ranks record of a duration */
+    struct rs_coord_profile profile;
+    bool has_native, has_kineto;
     rs_dur settle_ns;
     char reason[RS_COORD_REASON_BYTES];
     struct rs_coord_rank *ranks;
@@ -91,14 +122,16 @@ struct rs_coord_capture {
     bool is_changed;
 };
 
+/* Sends a letter to the collector behind `link`, for those ranks of it, all of one kind. */
+typedef void rs_coord_letter_fn(void *self, const void *link,
+                                const struct rs_coord_capture *capture, enum rs_rank_kind kind,
+                                const uint32_t *ranks, size_t rank_count);
+
 /* What the coordinator asks of others. `self` is the options' one. All calls come from inside a call of
  * the coordinator, on its thread. */
 struct rs_coord_ops {
-    /* Sends letters to the collector behind `link`, for those ranks of it. */
-    void (*prepare)(void *self, const void *link, const struct rs_coord_capture *capture,
-                    const uint32_t *ranks, size_t rank_count);
-    void (*commit)(void *self, const void *link, const struct rs_coord_capture *capture,
-                   const uint32_t *ranks, size_t rank_count);
+    rs_coord_letter_fn *prepare;
+    rs_coord_letter_fn *commit;
     void (*cancel)(void *self, const void *link, const struct rs_coord_capture *capture,
                    const char *reason);
     /* Writes a new capture down: fills id, directory, created_ns. */
@@ -112,11 +145,12 @@ struct rs_coord_ops {
 struct rs_coord_options {
     const struct rs_coord_ops *ops;
     void *self;
-    rs_dur arm_timeout_ns; /* 0: 5 s */
-    rs_dur silence_ns;     /* native rank without a sign of life; 0: 60 s */
-    rs_dur gone_ns;        /* after its process or collector went; 0: 15 s */
-    rs_dur abandon_ns;     /* files: a stream that does not go on; 0: 60 s */
-    rs_dur lead_ns;        /* 0: 500 ms */
+    rs_dur arm_timeout_ns;   /* 0: 5 s */
+    rs_dur silence_ns;       /* native rank without a sign of life; 0: 60 s */
+    rs_dur gone_ns;          /* after its process or collector went; 0: 15 s */
+    rs_dur abandon_ns;       /* files: a stream that does not go on; 0: 60 s */
+    rs_dur lead_ns;          /* 0: 500 ms */
+    rs_ns (*realtime)(void); /* NULL: the system's; a test brings its own */
 };
 
 struct rs_coord;
@@ -149,9 +183,11 @@ struct rs_coord_request {
     uint32_t steps;
     bool has_start_step;
     int64_t start_step;
+    rs_dur duration_ns; /* instead of steps */
+    struct rs_coord_profile profile;
 };
 
-/* Starts a native capture. RS_INVALID (bad request; run not clear: the sentence names the runs), RS_NOTFOUND (no
+/* Starts a capture of live ranks. RS_INVALID (bad request; run not clear: the sentence names the runs), RS_NOTFOUND (no
  * such run, none of the ranks), RS_REFUSED (a rank records already), RS_IO. The capture is lent. */
 RS_MUST_CHECK enum rs_status rs_coord_start(struct rs_coord *coord,
                                             const struct rs_coord_request *request, rs_ns now,
@@ -185,16 +221,29 @@ struct rs_coord_armed {
     int64_t step;
     rs_dur step_duration_ns;
     const char *refused; /* "": armed */
+    const char *warning; /* NULL, "": nothing */
+    rs_ns next_poll_ns;  /* Kineto: see struct rs_coord_rank */
+    rs_dur poll_period_ns, lead_ns;
 };
 void rs_coord_armed(struct rs_coord *coord, const char *capture, const struct rs_coord_armed *armed,
                     rs_ns now);
-void rs_coord_progress(struct rs_coord *coord, const char *capture, uint32_t rank,
-                       int64_t steps_done, enum rs_progress_state state, const char *text,
-                       rs_ns now);
+struct rs_coord_told {
+    uint32_t rank;
+    int64_t steps_done;
+    enum rs_progress_state state;
+    const char *text;
+    rs_ns window_start_ns, window_end_ns; /* 0 unknown */
+};
+void rs_coord_progress(struct rs_coord *coord, const char *capture,
+                       const struct rs_coord_told *told, rs_ns now);
 
 /* Ends it at the next step boundary; what is recorded stays. RS_NOTFOUND: not open. */
 RS_MUST_CHECK enum rs_status rs_coord_stop(struct rs_coord *coord, const char *capture, rs_ns now,
                                            struct rs_err *err);
+
+/* "files", "native", "kineto" or "native+kineto", and back. */
+const char *rs_coord_source(const struct rs_coord_capture *capture);
+void rs_coord_set_source(struct rs_coord_capture *capture, const char *source);
 
 /* An open capture, or NULL. */
 struct rs_coord_capture *rs_coord_find(struct rs_coord *coord, const char *id);

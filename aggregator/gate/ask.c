@@ -76,7 +76,10 @@ static bool fill_info(const struct rs_coord_capture *capture, Rankscope__Capture
     info->start_step = capture->start_step;
     info->steps = capture->steps;
     info->world = capture->world;
-    info->source = lend(capture->is_files ? "files" : "native");
+    info->source = lend(rs_coord_source(capture));
+    info->duration_ns = capture->duration_ns;
+    info->start_time_ns = capture->start_time_ns;
+    info->roundup = capture->has_kineto && capture->steps ? capture->profile.roundup : 0;
     info->reason = lend(capture->reason);
     info->n_ranks = capture->rank_count;
     info->ranks = pointers;
@@ -189,6 +192,7 @@ static void ask_ranks(struct session *session, const Rankscope__AskRanks *ask)
         state->seen_ns = rs_time_realtime() - (now - seen->heard_at);
         state->node = lend(seen->node);
         state->can_capture = seen->can_capture;
+        state->kind = seen->kind;
         pointers[table.n_ranks++] = state;
     }
     table.ranks = pointers;
@@ -206,9 +210,18 @@ static void ask_start(struct session *session, const Rankscope__AskStart *ask)
 {
     struct rs_err err = {0};
     struct rs_coord_capture *capture = NULL;
+    const Rankscope__ProfilerOptions none = RANKSCOPE__PROFILER_OPTIONS__INIT;
+    const Rankscope__ProfilerOptions *options = ask->options ? ask->options : &none;
     const struct rs_coord_request request = {.run = ask->run,
                                              .ranks = ask->ranks,
                                              .steps = ask->steps,
+                                             .duration_ns = ask->duration_ns,
+                                             .profile = {.record_shapes = options->record_shapes,
+                                                         .with_stack = options->with_stack,
+                                                         .profile_memory = options->profile_memory,
+                                                         .is_forced = options->force,
+                                                         .roundup = options->roundup,
+                                                         .timeout_ns = options->timeout_ns},
                                              .has_start_step = ask->has_start_step,
                                              .start_step = ask->start_step};
     if (rs_coord_start(session->gate->coord, &request, rs_time_monotonic(), &capture, &err) < 0) {

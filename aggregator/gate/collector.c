@@ -375,7 +375,9 @@ static void see_rank(struct session *session, const Rankscope__RankState *state)
         .pid = state->pid,
         .step = state->step,
         .step_duration_ns = state->step_duration_ns,
-        .state = state->state <= RS_RANK_FILES ? (enum rs_rank_state)state->state : RS_RANK_IDLE,
+        .state =
+            state->state < RS_RANK_STATE_COUNT ? (enum rs_rank_state)state->state : RS_RANK_IDLE,
+        .kind = state->kind < RS_RANK_KIND_COUNT ? (enum rs_rank_kind)state->kind : RS_RANK_NATIVE,
         .events_dropped = state->events_dropped,
         .can_capture = state->can_capture,
         .link = session->link};
@@ -470,7 +472,11 @@ static void on_armed(struct session *session, const Rankscope__Armed *armed)
                                             .incarnation = rank->incarnation,
                                             .step = rank->step,
                                             .step_duration_ns = rank->step_duration_ns,
-                                            .refused = rank->refused};
+                                            .refused = rank->refused,
+                                            .warning = rank->warning,
+                                            .next_poll_ns = rank->next_poll_ns,
+                                            .poll_period_ns = rank->poll_period_ns,
+                                            .lead_ns = rank->lead_ns};
         rs_coord_armed(session->gate->coord, armed->capture, &told, rs_time_monotonic());
     }
     gate_tick_soon(session->gate);
@@ -480,9 +486,14 @@ static void on_progress(struct session *session, const Rankscope__Progress *prog
 {
     for (size_t i = 0; i < progress->n_ranks; i++) {
         const Rankscope__RankProgress *rank = progress->ranks[i];
+        const struct rs_coord_told told = {.rank = rank->rank,
+                                           .steps_done = rank->steps_done,
+                                           .state = (enum rs_progress_state)rank->state,
+                                           .text = rank->text,
+                                           .window_start_ns = rank->window_start_ns,
+                                           .window_end_ns = rank->window_end_ns};
         if (rank->state < RS_PROGRESS_COUNT)
-            rs_coord_progress(session->gate->coord, progress->capture, rank->rank, rank->steps_done,
-                              (enum rs_progress_state)rank->state, rank->text, rs_time_monotonic());
+            rs_coord_progress(session->gate->coord, progress->capture, &told, rs_time_monotonic());
     }
     gate_tick_soon(session->gate);
 }

@@ -127,18 +127,35 @@ static uint32_t *lend_ranks(const uint32_t *ranks)
     return both.out;
 }
 
+static void fill_options(const struct rs_coord_profile *profile,
+                         Rankscope__ProfilerOptions *options)
+{
+    rankscope__profiler_options__init(options);
+    options->record_shapes = profile->record_shapes;
+    options->with_stack = profile->with_stack;
+    options->profile_memory = profile->profile_memory;
+    options->force = profile->is_forced;
+    options->roundup = profile->roundup;
+    options->timeout_ns = profile->timeout_ns;
+}
+
 static void send_prepare(void *self, const void *link, const struct rs_coord_capture *capture,
-                         const uint32_t *ranks, size_t rank_count)
+                         enum rs_rank_kind kind, const uint32_t *ranks, size_t rank_count)
 {
     struct session *session = find_session(self, link);
     if (!session)
         return;
+    Rankscope__ProfilerOptions options;
+    fill_options(&capture->profile, &options);
     Rankscope__Prepare prepare = RANKSCOPE__PREPARE__INIT;
     prepare.capture = lend(capture->id);
     prepare.run = lend(capture->run);
+    prepare.kind = kind;
     prepare.ranks = lend_ranks(ranks);
     prepare.n_ranks = rank_count;
     prepare.steps = capture->steps;
+    prepare.duration_ns = capture->duration_ns;
+    prepare.options = &options;
     Rankscope__Down down = RANKSCOPE__DOWN__INIT;
     down.letter_case = RANKSCOPE__DOWN__LETTER_PREPARE;
     down.prepare = &prepare;
@@ -146,16 +163,23 @@ static void send_prepare(void *self, const void *link, const struct rs_coord_cap
 }
 
 static void send_commit(void *self, const void *link, const struct rs_coord_capture *capture,
-                        const uint32_t *ranks, size_t rank_count)
+                        enum rs_rank_kind kind, const uint32_t *ranks, size_t rank_count)
 {
     struct session *session = find_session(self, link);
     if (!session)
         return;
+    Rankscope__ProfilerOptions options;
+    fill_options(&capture->profile, &options);
     Rankscope__Commit commit = RANKSCOPE__COMMIT__INIT;
     commit.capture = lend(capture->id);
     commit.run = lend(capture->run);
-    commit.start_step = capture->start_step;
-    commit.steps = capture->steps;
+    commit.kind = kind;
+    commit.start_step = kind == RS_RANK_NATIVE ? capture->start_step : -1;
+    commit.steps = kind == RS_RANK_NATIVE ? capture->native_steps : capture->steps;
+    commit.duration_ns = capture->duration_ns;
+    commit.start_time_ns = capture->start_time_ns;
+    commit.deliver_from_ns = capture->deliver_from_ns;
+    commit.options = &options;
     commit.ranks = lend_ranks(ranks);
     commit.n_ranks = rank_count;
     Rankscope__Down down = RANKSCOPE__DOWN__INIT;

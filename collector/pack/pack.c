@@ -23,6 +23,11 @@ struct rs_pack {
 
 enum { WAIT_NS = 200 * 1000 * 1000 };
 
+static bool can_wait(const struct rs_pack *pack)
+{
+    return (pack->options.flags & (RS_PACK_REPEATABLE | RS_PACK_WAITS)) != 0;
+}
+
 static enum rs_status put_waiting(struct rs_pack *pack, unsigned flags, struct rs_view chunk,
                                   struct rs_err *err)
 {
@@ -65,9 +70,8 @@ static enum rs_status put(void *self, struct rs_view chunk, const struct rs_chun
     if (header->kind == RS_CHUNK_INFO && (header->flags & RS_CHUNK_END))
         flags = RS_ENVELOPE_LAST |
                 (pack->is_partial || pack->totals.lost_chunks ? RS_ENVELOPE_PARTIAL : 0u);
-    const enum rs_status status = pack->options.flags & RS_PACK_REPEATABLE
-                                      ? put_waiting(pack, flags, chunk, err)
-                                      : put_or_lose(pack, flags, chunk, header, err);
+    const enum rs_status status = can_wait(pack) ? put_waiting(pack, flags, chunk, err)
+                                                 : put_or_lose(pack, flags, chunk, header, err);
     if (status < 0)
         return status;
     if (pack->next_seq)
@@ -114,8 +118,7 @@ void rs_pack_free(struct rs_pack **pack_p)
 static enum rs_status take_batch(void *self, const struct rs_batch *batch, struct rs_err *err)
 {
     struct rs_pack *pack = self;
-    if (pack->options.must_stop && atomic_load(pack->options.must_stop) &&
-        (pack->options.flags & RS_PACK_REPEATABLE))
+    if (pack->options.must_stop && atomic_load(pack->options.must_stop) && can_wait(pack))
         return rs_err_set(err, RS_CANCELLED, "stopped");
     const enum rs_status status = rs_reduce_add(pack->reduce, batch, err);
     if (status < 0)

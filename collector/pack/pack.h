@@ -28,6 +28,7 @@ struct rs_pack;
 
 enum rs_pack_flag {
     RS_PACK_REPEATABLE = 1, /* numbers its chunks itself, from 1; waits when the spool is full */
+    RS_PACK_WAITS = 2, /* a file read once: the spool numbers its chunks; waits when it is full */
 };
 
 struct rs_pack_options {

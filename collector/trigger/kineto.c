@@ -33,11 +33,12 @@ struct slot {
     struct rs_kineto_client client;
     char *config; /* ARMED: waiting for the next poll */
     size_t config_length;
-    char *dir;      /* folder of its trace, as this process opens it */
-    char *stem;     /* the file's name without _PID.json */
-    rs_ns deadline; /* monotonic; 0 none */
-    rs_ns grew_at;  /* when trace_bytes last changed */
-    bool went_busy; /* a poll without the ACTIVITIES bit came after delivery */
+    char *dir;          /* folder of its trace, as this process opens it */
+    char *stem;         /* the file's name without _PID.json */
+    rs_ns deadline;     /* monotonic; 0 none */
+    rs_ns deliver_from; /* monotonic; 0 at once */
+    rs_ns grew_at;      /* when trace_bytes last changed */
+    bool went_busy;     /* a poll without the ACTIVITIES bit came after delivery */
 };
 
 struct rs_kineto_trigger {
@@ -111,7 +112,7 @@ static void drop_capture(struct slot *slot)
     rs_mem_free(slot->stem);
     slot->config = slot->dir = slot->stem = NULL;
     slot->config_length = 0;
-    slot->deadline = 0;
+    slot->deadline = slot->deliver_from = 0;
     slot->went_busy = false;
 }
 
@@ -246,7 +247,7 @@ static void answer_poll(struct rs_kineto_trigger *trigger, const struct rs_kinet
     if (slot)
         note_poll(trigger, slot, letter->mask);
     const bool deliver = slot && slot->client.state == RS_KINETO_ARMED && slot->client.is_rank &&
-                         !slot->client.is_busy;
+                         !slot->client.is_busy && slot->client.last_poll >= slot->deliver_from;
     if (deliver)
         rs_kineto_reply_config(&reply, slot->config, slot->config_length);
     else
@@ -415,6 +416,7 @@ void rs_kineto_trigger_tick(struct rs_kineto_trigger *trigger)
         struct slot *slot = &trigger->slots[i];
         const struct rs_process *process = &slot->client.process;
         const bool alive = rs_process_is_alive(process->pid, process->start_ticks);
+        slot->client.is_gone = !alive;
         if (is_in_hand(slot->client.state))
             judge_capture(slot, alive, now);
         const bool silent = now - slot->client.last_poll > (rs_dur)SILENT_FORGET_S * RS_NS_PER_S;
@@ -440,14 +442,24 @@ const struct rs_kineto_client *rs_kineto_trigger_clients(const struct rs_kineto_
     return cache->lent;
 }
 
+rs_ns rs_kineto_trigger_next_poll(const struct rs_kineto_trigger *trigger,
+                                  const struct rs_kineto_client *client)
+{
+    const rs_dur since = trigger->monotonic() - client->last_poll;
+    return rs_time_realtime() + (since < client->poll_period ? client->poll_period - since : 0);
+}
+
+rs_dur rs_kineto_trigger_lead(int32_t warmup_s)
+{
+    return (rs_dur)(REPLY_WINDOW_MS + LOOP_TICK_MS) * RS_NS_PER_MS + (rs_dur)warmup_s * RS_NS_PER_S;
+}
+
 int64_t rs_kineto_trigger_earliest_ms(const struct rs_kineto_trigger *trigger,
                                       const struct rs_kineto_client *client, int32_t warmup_s)
 {
-    const rs_dur since = trigger->monotonic() - client->last_poll;
-    const rs_dur rest = since < client->poll_period ? client->poll_period - since : 0;
-    const rs_dur lead = rest + (rs_dur)(REPLY_WINDOW_MS + LOOP_TICK_MS) * RS_NS_PER_MS +
-                        (rs_dur)warmup_s * RS_NS_PER_S;
-    return (rs_time_realtime() + lead) / RS_NS_PER_MS + 1;
+    return (rs_kineto_trigger_next_poll(trigger, client) + rs_kineto_trigger_lead(warmup_s)) /
+               RS_NS_PER_MS +
+           1;
 }
 
 /* Creates ROOT/CAPTURE/u<uid> for the rank's user alone. The path is the one the rank sees; in its own mount
@@ -464,7 +476,7 @@ static enum rs_status prepare_dir(const struct rs_process *process, const char *
     if (info.st_uid != process->uid && chown(dir, process->uid, (gid_t)-1) != 0)
         return rs_err_errno(err, "cannot give the folder %s to user %u", dir,
                             (unsigned)process->uid);
-    if (chmod(dir, 0755) != 0)
+    if (chmod(dir, 0700) != 0)
         return rs_err_errno(err, "cannot set the mode of %s", dir);
     return RS_OK;
 }
@@ -514,6 +526,8 @@ enum rs_status rs_kineto_trigger_arm(struct rs_kineto_trigger *trigger,
     if (!slot)
         return rs_err_set(err, RS_NOTFOUND, "process %d has not registered", (int)arm->pid);
     struct rs_kineto_client *client = &slot->client;
+    if (client->is_gone)
+        return rs_err_set(err, RS_NOTFOUND, "process %d has ended", (int)arm->pid);
     if (!client->is_rank)
         return rs_err_set(err, RS_REFUSED, "process %d is no rank: %s", (int)arm->pid,
                           client->not_rank_because);
@@ -535,6 +549,8 @@ enum rs_status rs_kineto_trigger_arm(struct rs_kineto_trigger *trigger,
     slot->config = fresh.config;
     slot->config_length = fresh.config_length;
     slot->deadline = arm->deadline ? trigger->monotonic() + arm->deadline : 0;
+    slot->deliver_from =
+        arm->deliver_from ? trigger->monotonic() + (arm->deliver_from - rs_time_realtime()) : 0;
     client->state = RS_KINETO_ARMED;
     client->trace_bytes = -1;
     client->trace_path[0] = client->failure[0] = '\0';

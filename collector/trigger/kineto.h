@@ -50,6 +50,7 @@ struct rs_kineto_client {
     struct rs_process process;
     bool is_rank;                 /* false: a launcher, or a child that inherited its rank */
     const char *not_rank_because; /* static sentence, NULL for ranks */
+    bool is_gone;                 /* the process has ended; the last tick saw it */
     bool is_busy;                 /* it cannot take a capture now (its own or another's) */
     rs_ns first_poll, last_poll;  /* monotonic */
     rs_dur poll_period; /* as measured; the client's default of 5 s until two polls came */
@@ -84,6 +85,13 @@ void rs_kineto_trigger_tick(struct rs_kineto_trigger *trigger);
 const struct rs_kineto_client *rs_kineto_trigger_clients(const struct rs_kineto_trigger *trigger,
                                                          size_t *count_p);
 
+/* When its next poll is expected (Unix ns); now, when it is overdue. */
+rs_ns rs_kineto_trigger_next_poll(const struct rs_kineto_trigger *trigger,
+                                  const struct rs_kineto_client *client);
+/* From a poll that gets the answer to the first instant that client can record: the reply window, one tick of its
+ * 1 Hz loop, the warm-up. */
+rs_dur rs_kineto_trigger_lead(int32_t warmup_s);
+
 /* The earliest start time (Unix ms) that this client can still make when armed now: the rest of its poll period, the
  * reply window, one tick of its 1 Hz loop, the warm-up. */
 int64_t rs_kineto_trigger_earliest_ms(const struct rs_kineto_trigger *trigger,
@@ -96,6 +104,8 @@ struct rs_kineto_arm {
         *trace_root; /* folder for traces: /tmp/... or below the rank's KINETO_ONDEMAND_TRACE_DIR */
     struct rs_kineto_config config; /* log_file and trace_id are filled in here */
     rs_dur deadline;                /* from now to WRITTEN; later it is FAILED */
+    rs_ns
+        deliver_from; /* Unix ns; polls before it get nothing, so that all ranks are told soon after one another; 0 */
 };
 
 /* Prepares the folder with the rank's owner and keeps the configuration for its next poll. RS_NOTFOUND: no such process;

@@ -75,11 +75,14 @@ static void find_rank(const char *block, size_t length, struct rs_process *proce
 
 static void find_run(const char *block, size_t length, struct rs_process *process)
 {
+    const char *own = variable(block, length, "RANKSCOPE_RUN");
     const char *elastic = variable(block, length, "TORCHELASTIC_RUN_ID");
     const char *slurm = variable(block, length, "SLURM_JOB_ID");
     const char *address = variable(block, length, "MASTER_ADDR");
     const char *port = variable(block, length, "MASTER_PORT");
-    if (elastic && *elastic && strcmp(elastic, "none") != 0)
+    if (own && *own)
+        copy_text(process->run, own);
+    else if (elastic && *elastic && strcmp(elastic, "none") != 0)
         copy_text(process->run, elastic);
     else if (slurm && *slurm)
         copy_text(process->run, slurm);
@@ -187,5 +190,10 @@ pid_t rs_process_rank_holder(const struct rs_process *process,
 bool rs_process_is_alive(pid_t pid, uint64_t start_ticks)
 {
     struct rs_process process;
-    return rs_process_read(pid, &process, NULL) == RS_OK && process.start_ticks == start_ticks;
+    struct rs_buf buf = {0};
+    const bool is_same = read_proc(pid, "stat", STAT_LIMIT_BYTES, &buf) == RS_OK &&
+                         parse_stat(rs_buf_text(&buf), &process) == RS_OK &&
+                         process.start_ticks == start_ticks;
+    rs_buf_fini(&buf);
+    return is_same;
 }

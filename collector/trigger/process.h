@@ -32,7 +32,7 @@ struct rs_process {
     int32_t world_size;        /* -1 unknown */
     const char *rank_variable; /* which one said it; a static string, NULL none */
     char run
-        [RS_PROCESS_TEXT_BYTES]; /* "" unknown: TORCHELASTIC_RUN_ID, SLURM_JOB_ID, MASTER_ADDR:PORT */
+        [RS_PROCESS_TEXT_BYTES]; /* "" unknown: RANKSCOPE_RUN, TORCHELASTIC_RUN_ID, SLURM_JOB_ID, MASTER_ADDR:PORT */
     char command[RS_PROCESS_TEXT_BYTES];    /* first words of the command line */
     bool uses_daemon;                       /* KINETO_USE_DAEMON is set and not empty */
     char socket_dir[RS_PROCESS_TEXT_BYTES]; /* KINETO_IPC_SOCKET_DIR, "" unset */

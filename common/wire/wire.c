@@ -10,14 +10,22 @@ enum { TAG_CHUNK = (15 << 3) | 2, TAG_HANDLE = 1 << 3, TAG_SEQ = 2 << 3, TAG_FLA
 
 const char *rs_rank_state_text(enum rs_rank_state state)
 {
-    static const char *const texts[] = {"idle", "armed", "recording", "gone", "files"};
-    return (unsigned)state < sizeof texts / sizeof texts[0] ? texts[state] : "unknown";
+    static const char *const texts[RS_RANK_STATE_COUNT] = {"idle", "armed", "recording",
+                                                           "gone", "files", "busy"};
+    return (unsigned)state < RS_RANK_STATE_COUNT ? texts[state] : "unknown";
+}
+
+const char *rs_rank_kind_text(enum rs_rank_kind kind)
+{
+    static const char *const texts[RS_RANK_KIND_COUNT] = {"native", "kineto"};
+    return (unsigned)kind < RS_RANK_KIND_COUNT ? texts[kind] : "unknown";
 }
 
 const char *rs_progress_state_text(enum rs_progress_state state)
 {
     static const char *const texts[RS_PROGRESS_COUNT] = {
-        "waiting", "armed", "recording", "sending", "done", "partial", "refused", "lost"};
+        "waiting", "armed", "delivered", "recording", "written", "reading",
+        "sending", "done",  "partial",   "refused",   "lost"};
     return (unsigned)state < RS_PROGRESS_COUNT ? texts[state] : "unknown";
 }
 

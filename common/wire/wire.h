@@ -46,14 +46,27 @@ enum rs_rank_state {
     RS_RANK_RECORDING,
     RS_RANK_GONE,
     RS_RANK_FILES, /* known from files only */
+    RS_RANK_BUSY,  /* it profiles itself: it cannot take a capture now */
+    RS_RANK_STATE_COUNT
 };
 const char *rs_rank_state_text(enum rs_rank_state state);
+
+/* How a rank is told to record (RankState.kind). */
+enum rs_rank_kind {
+    RS_RANK_NATIVE, /* librankscope: knows its step, can be told at any time */
+    RS_RANK_KINETO, /* an unmodified PyTorch process: asks every few seconds, tells nothing back */
+    RS_RANK_KIND_COUNT
+};
+const char *rs_rank_kind_text(enum rs_rank_kind kind);
 
 /* One rank's way through one capture (RankProgress.state, CaptureRank.state). */
 enum rs_progress_state {
     RS_PROGRESS_WAITING, /* asked, not answered */
     RS_PROGRESS_ARMED,   /* will start at the common step */
+    RS_PROGRESS_DELIVERED, /* Kineto: the process took the request; from here it cannot be called back */
     RS_PROGRESS_RECORDING,
+    RS_PROGRESS_WRITTEN, /* Kineto: its trace is complete on its node */
+    RS_PROGRESS_READING, /* Kineto: the trace is being read and packed */
     RS_PROGRESS_SENDING, /* recorded; chunks are under way */
     RS_PROGRESS_DONE,    /* everything is durable at the aggregator */
     RS_PROGRESS_PARTIAL, /* ended early: what was recorded is durable */

@@ -25,18 +25,20 @@ static void say(const char *word, const void *link, const uint32_t *ranks, size_
 }
 
 static void prepare(void *self, const void *link, const struct rs_coord_capture *capture,
-                    const uint32_t *ranks, size_t count)
+                    enum rs_rank_kind kind, const uint32_t *ranks, size_t count)
 {
     (void)self;
     (void)capture;
+    (void)kind;
     say("prepare", link, ranks, count);
 }
 
 static void commit(void *self, const void *link, const struct rs_coord_capture *capture,
-                   const uint32_t *ranks, size_t count)
+                   enum rs_rank_kind kind, const uint32_t *ranks, size_t count)
 {
     (void)self;
     (void)capture;
+    (void)kind;
     say("commit", link, ranks, count);
 }
 
@@ -160,7 +162,9 @@ static void a_collectors_word_makes_nobody_done(void **state)
     see(coord, "r", 0, link_a, 1, 0);
     struct rs_coord_capture *capture = start(coord, "all");
     arm(coord, 0, 1, 0, "");
-    rs_coord_progress(coord, "c1", 0, 5, RS_PROGRESS_DONE, "", second);
+    const struct rs_coord_told told = {
+        .rank = 0, .steps_done = 5, .state = RS_PROGRESS_DONE, .text = ""};
+    rs_coord_progress(coord, "c1", &told, second);
     assert_int_equal(capture->ranks[0].state, RS_PROGRESS_SENDING);
     assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
     rs_coord_free(&coord);

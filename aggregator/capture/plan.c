@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/capture/plan.h"
+
+#include "common/base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    ROUNDUP_UNKNOWN = 500, /* the step time is not known yet */
+    ROUNDUP_MIN = 10,
+    ROUNDUP_MAX = 1000000,
+    CYCLE_SPREADS =
+        20, /* R steps last so many times the spread of the polls: one in 20 captures strays at most */
+};
+
+static const rs_dur cycle_min_ns = 10 * (rs_dur)RS_NS_PER_S;
+/* A poll that comes sooner may be missed: COMMIT is under way, and clocks differ. */
+static const rs_dur guard_ns = 300 * (rs_dur)RS_NS_PER_MS;
+static const rs_dur start_margin_ns = 500 * (rs_dur)RS_NS_PER_MS;
+static const rs_dur early_max_ns =
+    RS_NS_PER_S; /* polls are on time to a few ms: told from so long before */
+/* From COMMIT to a complete trace: what is left besides waiting for the start. */
+static const rs_dur writing_ns = 180 * (rs_dur)RS_NS_PER_S;
+static const rs_dur unknown_timeout_ns = 600 * (rs_dur)RS_NS_PER_S;
+
+static bool takes_part(const struct rs_coord_rank *rank)
+{
+    return rank->kind == RS_RANK_KINETO && rank->state == RS_PROGRESS_ARMED;
+}
+
+/* Its first poll that will surely get the answer. */
+static rs_ns sure_poll(const struct rs_coord_rank *rank, rs_ns realtime)
+{
+    const rs_ns from = realtime + guard_ns;
+    if (rank->next_poll_ns >= from || rank->poll_period_ns <= 0)
+        return rank->next_poll_ns > from ? rank->next_poll_ns : from;
+    const rs_dur late = from - rank->next_poll_ns;
+    return rank->next_poll_ns +
+           (late + rank->poll_period_ns - 1) / rank->poll_period_ns * rank->poll_period_ns;
+}
+
+static int by_time(const void *left, const void *right)
+{
+    const rs_ns a = *(const rs_ns *)left;
+    const rs_ns b = *(const rs_ns *)right;
+    return (a > b) - (a < b);
+}
+
+/* The beginning of the shortest arc that holds all polls; its length in *spread_p. */
+static rs_ns shortest_arc(const rs_ns *polls, size_t count, rs_dur period, rs_dur *spread_p)
+{
+    size_t best = 0;
+    rs_dur spread = polls[count - 1] - polls[0];
+    for (size_t k = 1; k < count; k++) {
+        const rs_dur other = polls[k - 1] + period - polls[k];
+        if (other < spread) {
+            spread = other;
+            best = k;
+        }
+    }
+    const rs_ns before = best ? polls[best - 1] : polls[count - 1] - period;
+    rs_dur early = (polls[best] - before) / 2;
+    if (early > early_max_ns)
+        early = early_max_ns;
+    *spread_p = spread;
+    return early > 0 ? polls[best] - early : polls[best];
+}
+
+/* 1, 2 or 5 times a power of ten, at least `least`: a number that people read. */
+static uint32_t round_number(int64_t least)
+{
+    static const uint32_t lead[] = {1, 2, 5};
+    for (int64_t power = ROUNDUP_MIN; power < ROUNDUP_MAX; power *= 10)
+        for (size_t i = 0; i < sizeof lead / sizeof lead[0]; i++)
+            if (power * lead[i] >= least)
+                return (uint32_t)(power * lead[i]);
+    return ROUNDUP_MAX;
+}
+
+static void plan_iterations(struct rs_coord_capture *capture, const rs_ns *polls, size_t count,
+                            rs_dur period)
+{
+    rs_dur spread = 0;
+    rs_dur shortest = 0;
+    rs_dur longest = 0;
+    size_t unknown = 0;
+    capture->deliver_from_ns = shortest_arc(polls, count, period, &spread);
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        const struct rs_coord_rank *rank = &capture->ranks[i];
+        if (!takes_part(rank))
+            continue;
+        unknown += rank->step_duration_ns <= 0;
+        if (rank->step_duration_ns > 0 && (!shortest || rank->step_duration_ns < shortest))
+            shortest = rank->step_duration_ns;
+        if (rank->step_duration_ns > longest)
+            longest = rank->step_duration_ns;
+    }
+    const rs_dur cycle =
+        spread * CYCLE_SPREADS > cycle_min_ns ? spread * CYCLE_SPREADS : cycle_min_ns;
+    struct rs_coord_profile *profile = &capture->profile;
+    if (!profile->roundup)
+        profile->roundup = unknown || !shortest ? ROUNDUP_UNKNOWN
+                                                : round_number((cycle + shortest - 1) / shortest);
+    if (!profile->timeout_ns)
+        profile->timeout_ns =
+            unknown ? unknown_timeout_ns : 2 * longest * profile->roundup + 2 * period + writing_ns;
+}
+
+static void plan_start(struct rs_coord_capture *capture, rs_ns realtime)
+{
+    rs_ns start = 0;
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        const struct rs_coord_rank *rank = &capture->ranks[i];
+        const rs_ns earliest =
+            takes_part(rank) ? sure_poll(rank, realtime) + rank->lead_ns + start_margin_ns : 0;
+        if (earliest > start)
+            start = earliest;
+    }
+    /* The profiler takes milliseconds. */
+    capture->start_time_ns = (start / RS_NS_PER_MS + 1) * RS_NS_PER_MS;
+    if (!capture->profile.timeout_ns)
+        capture->profile.timeout_ns =
+            capture->start_time_ns - realtime + capture->duration_ns + writing_ns;
+}
+
+void rs_coord_plan(struct rs_coord_capture *capture, rs_ns realtime)
+{
+    rs_ns *polls = rs_mem_calloc(capture->rank_count + 1, sizeof *polls);
+    rs_dur period = 0;
+    size_t count = 0;
+    for (size_t i = 0; polls && i < capture->rank_count; i++) {
+        const struct rs_coord_rank *rank = &capture->ranks[i];
+        if (!takes_part(rank))
+            continue;
+        polls[count++] = sure_poll(rank, realtime);
+        if (rank->poll_period_ns > period)
+            period = rank->poll_period_ns;
+    }
+    if (count && capture->duration_ns)
+        plan_start(capture, realtime);
+    else if (count) {
+        qsort(polls, count, sizeof *polls, by_time);
+        plan_iterations(capture, polls, count, period);
+    }
+    rs_mem_free(polls);
+}
+
+/* ---- afterwards ------------------------------------------------------------------------------------------- */
+
+static bool has_window(const struct rs_coord_rank *rank)
+{
+    return rank->kind == RS_RANK_KINETO && rank->window_end_ns > rank->window_start_ns &&
+           (rank->state == RS_PROGRESS_DONE || rank->state == RS_PROGRESS_PARTIAL);
+}
+
+static bool overlap(const struct rs_coord_rank *a, const struct rs_coord_rank *b)
+{
+    return a->window_start_ns < b->window_end_ns && b->window_start_ns < a->window_end_ns;
+}
+
+/* The rank whose window most others share; the lowest index on ties. NULL: nobody has one. */
+static const struct rs_coord_rank *most_shared(const struct rs_coord_capture *capture)
+{
+    const struct rs_coord_rank *best = NULL;
+    size_t most = 0;
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        const struct rs_coord_rank *rank = &capture->ranks[i];
+        size_t shared = 0;
+        for (size_t j = 0; has_window(rank) && j < capture->rank_count; j++)
+            shared += has_window(&capture->ranks[j]) && overlap(rank, &capture->ranks[j]);
+        if (shared > most) {
+            most = shared;
+            best = rank;
+        }
+    }
+    return best;
+}
+
+size_t rs_coord_strays(const struct rs_coord_capture *capture, char *text, size_t bytes)
+{
+    enum { NAMED_MAX = 8 };
+    const struct rs_coord_rank *common = most_shared(capture);
+    size_t used = 0;
+    size_t count = 0;
+    text[0] = '\0';
+    for (size_t i = 0; common && i < capture->rank_count; i++) {
+        const struct rs_coord_rank *rank = &capture->ranks[i];
+        if (!has_window(rank) || overlap(rank, common) || count++ >= NAMED_MAX)
+            continue;
+        const rs_dur apart = rank->window_start_ns - common->window_start_ns;
+        const rs_dur size = apart < 0 ? -apart : apart;
+        if (used < bytes)
+            used += (size_t)snprintf(
+                text + used, bytes - used, "%srank %u recorded %" PRId64 ".%" PRId64 " s %s",
+                used ? ", " : "", rank->rank, size / RS_NS_PER_S,
+                size % RS_NS_PER_S / (100 * RS_NS_PER_MS), apart < 0 ? "earlier" : "later");
+    }
+    return count;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Letters between the uplink's thread and a well's: a queue under a lock, copies in, copies out.
+ */
+#ifndef RS_CLI_COLLECT_MAIL_H
+#define RS_CLI_COLLECT_MAIL_H
+
+#include "proto/rankscope.pb-c.h"
+
+#include <pthread.h>
+
+struct rs_mail;
+
+struct rs_mailbox {
+    pthread_mutex_t lock; /* guards the queue */
+    struct rs_mail *first, **last_p;
+};
+
+void rs_mailbox_init(struct rs_mailbox *box);
+void rs_mailbox_fini(struct rs_mailbox *box); /* and what is in it */
+/* Any thread. Copies the letter; without memory it is dropped and told. */
+void rs_mailbox_put(struct rs_mailbox *box, const ProtobufCMessage *letter);
+/* The oldest letter, owned by the caller: protobuf_c_message_free_unpacked(). NULL: none. */
+ProtobufCMessage *rs_mailbox_take(struct rs_mailbox *box);
+
+/* Puts Up letters for one rank of a capture. Texts are lent. */
+void rs_mailbox_put_armed(struct rs_mailbox *box, const char *capture,
+                          const Rankscope__ArmedRank *rank);
+void rs_mailbox_put_progress(struct rs_mailbox *box, const char *capture,
+                             const Rankscope__RankProgress *rank);
+/* For texts of letters that are only read: protobuf-c knows no const. */
+char *rs_letter_lend(const char *text);
+
+#endif

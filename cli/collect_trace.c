@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/collect_trace.h"
+
+#include "collector/pack/pack.h"
+#include "collector/source/kineto.h"
+#include "common/base/mem.h"
+
+#define RS_LOG_TAG "kineto"
+#include "common/base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char step_prefix[] = "Optimizer.step#";
+
+enum { OPTIMIZERS_MAX = 8 };
+
+/* Stands between the source and the pack: looks, and hands on. */
+struct measure {
+    struct rs_sink next;
+    const struct rs_strtab *strings;
+    rs_ns first, last;           /* of host work */
+    rs_ns span_first, span_last; /* the profiler's own row */
+    struct {
+        rs_str name;
+        int64_t count;
+    } optimizers[OPTIMIZERS_MAX];
+    size_t optimizer_count;
+    size_t names_seen; /* ids below were looked at: an id is new only once */
+};
+
+static void count_step(struct measure *measure, rs_str name)
+{
+    for (size_t i = 0; i < measure->optimizer_count; i++) {
+        if (measure->optimizers[i].name == name) {
+            measure->optimizers[i].count++;
+            return;
+        }
+    }
+    /* Names that came before are known not to be steps. */
+    if (name < measure->names_seen)
+        return;
+    for (; measure->names_seen <= name; measure->names_seen++) {
+        const char *text = rs_strtab_text(measure->strings, (rs_str)measure->names_seen);
+        if (strncmp(text, step_prefix, sizeof step_prefix - 1) == 0 &&
+            measure->optimizer_count < OPTIMIZERS_MAX)
+            measure->optimizers[measure->optimizer_count++].name = (rs_str)measure->names_seen;
+    }
+    for (size_t i = 0; i < measure->optimizer_count; i++)
+        measure->optimizers[i].count += measure->optimizers[i].name == name;
+}
+
+static enum rs_status on_batch(void *self, const struct rs_batch *batch, struct rs_err *err)
+{
+    struct measure *measure = self;
+    for (size_t i = 0; i < batch->count; i++) {
+        const uint8_t kind = batch->kind[i];
+        if (kind == RS_KIND_TRACE_SPAN) {
+            measure->span_first = batch->start[i];
+            measure->span_last = batch->end[i];
+        }
+        if (kind != RS_KIND_CPU_OP && kind != RS_KIND_USER_ANNOTATION)
+            continue;
+        if (batch->start[i] < measure->first)
+            measure->first = batch->start[i];
+        if (batch->end[i] > measure->last)
+            measure->last = batch->end[i];
+        if (kind == RS_KIND_USER_ANNOTATION)
+            count_step(measure, batch->name[i]);
+    }
+    return measure->next.batch(measure->next.self, batch, err);
+}
+
+static void take_facts(struct rs_trace_task *task, const struct measure *measure,
+                       const struct rs_trace_info *info)
+{
+    const rs_ns base = info->has_time_base ? info->base_ns : 0;
+    task->bytes = info->input_bytes;
+    if (measure->span_last > measure->span_first) {
+        task->window_start_ns = base + measure->span_first;
+        task->window_end_ns = base + measure->span_last;
+    } else if (measure->last > measure->first) {
+        task->window_start_ns = base + measure->first;
+        task->window_end_ns = base + measure->last;
+    }
+    for (size_t i = 0; i < measure->optimizer_count; i++)
+        if (measure->optimizers[i].count > task->optimizer_steps)
+            task->optimizer_steps = measure->optimizers[i].count;
+}
+
+/* Why the trace is not all that was asked for; "" when it is. */
+static void judge(const struct rs_trace_task *task, const struct rs_trace_info *info,
+                  const struct rs_strtab *strings, char *text, size_t bytes)
+{
+    text[0] = '\0';
+    if (info->is_partial)
+        (void)snprintf(text, bytes, "its trace is damaged and stays at %.300s: %.150s", task->path,
+                       info->partial_reason == RS_STR_NONE
+                           ? "it ends early"
+                           : rs_strtab_text(strings, info->partial_reason));
+    else if (task->wanted_steps && task->optimizer_steps == 0)
+        (void)snprintf(
+            text, bytes,
+            "it does not step an optimizer, so the profiler recorded half a second instead "
+            "of %u iterations: use --duration",
+            task->wanted_steps);
+}
+
+static void remove_trace(const char *path)
+{
+    if (unlink(path) < 0)
+        rs_log_warn("cannot remove %s, which is packed", path);
+    /* The folders of the user and of the capture, when they are empty. */
+    char folder[4096];
+    (void)snprintf(folder, sizeof folder, "%s", path);
+    for (int i = 0; i < 2; i++) {
+        char *slash = strrchr(folder, '/');
+        if (!slash || slash == folder)
+            return;
+        *slash = '\0';
+        if (rmdir(folder) < 0)
+            return;
+    }
+}
+
+static enum rs_status pour(struct rs_trace_task *task, struct rs_source_stream *stream,
+                           struct rs_pack *pack, struct rs_err *err)
+{
+    struct rs_err failure = {0};
+    char text[512];
+    struct measure measure = {.next = rs_pack_sink(pack),
+                              .strings = &stream->strings,
+                              .first = RS_NS_MAX,
+                              .last = RS_NS_MIN};
+    const struct rs_sink sink = {.batch = on_batch, .self = &measure};
+    const enum rs_status read_status =
+        rs_kineto_read(task->path, RS_SOURCE_LOSSLESS, stream, sink, &failure);
+    if (read_status < 0 && read_status != RS_PARTIAL)
+        return rs_err_set(err, read_status, "%s",
+                          failure.text[0] ? failure.text : "its trace cannot be read");
+    take_facts(task, &measure, &stream->info);
+    stream->info.rank = (int32_t)task->rank;
+    stream->info.rank_source = RS_RANK_PROCESS;
+    if (stream->info.world_size < 0)
+        stream->info.world_size = task->world;
+    judge(task, &stream->info, &stream->strings, text, sizeof text);
+    task->before_end(task->self, text);
+    const enum rs_status status = rs_pack_finish(pack, &stream->info, *text != '\0', err);
+    if (status == RS_OK && read_status == RS_OK && !stream->info.is_partial)
+        remove_trace(task->path);
+    return status;
+}
+
+enum rs_status rs_trace_take(struct rs_trace_task *task, struct rs_err *err)
+{
+    struct rs_source_stream stream;
+    struct rs_pack *pack = NULL;
+    if (rs_source_stream_init(&stream) < 0)
+        return rs_err_set(err, RS_NOMEM, "no memory to read %s", task->path);
+    const struct rs_pack_options options = {.spool = task->spool,
+                                            .source = task->source,
+                                            .flags = RS_PACK_WAITS,
+                                            .strings = &stream.strings,
+                                            .lanes = &stream.lanes,
+                                            .must_stop = task->must_stop};
+    enum rs_status status = rs_pack_new(&options, &pack, err);
+    if (status == RS_OK)
+        status = pour(task, &stream, pack, err);
+    rs_pack_free(&pack);
+    rs_source_stream_fini(&stream);
+    if (status < 0) {
+        /* What is in the spool of it has no end: an end is put, so that nobody waits for one. */
+        uint32_t entry = 0;
+        struct rs_err ignored = {0};
+        if (rs_spool_declare(task->spool, &task->source, &entry, NULL) == RS_OK &&
+            rs_pack_cut_off(task->spool, entry, err->text, &ignored) < 0)
+            rs_spool_drop(task->spool, entry);
+    }
+    return status;
+}

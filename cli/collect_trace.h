@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One trace that a told rank has written: read, packed into the spool, and removed.
+ *
+ * It is removed only if nothing of it is lost by that: it was read to its end and packed losslessly. A damaged one
+ * stays where it is, and its path is told.
+ */
+#ifndef RS_CLI_COLLECT_TRACE_H
+#define RS_CLI_COLLECT_TRACE_H
+
+#include "collector/spool/spool.h"
+#include "common/base/time.h"
+
+#include <stdatomic.h>
+
+/* Filled by its owner, who keeps it alive until rs_trace_take() returned. */
+struct rs_trace_task {
+    struct rs_spool *spool;
+    struct rs_spool_source source; /* texts lent */
+    const char *path;
+    uint32_t rank;
+    int32_t world;
+    uint32_t wanted_steps; /* iterations that were asked for; 0: a duration */
+    const atomic_bool *must_stop;
+    /* Everything but the last chunk is in the spool; what is found stands below. `text` says why it is not whole, ""
+     * when it is. On rs_trace_take()'s thread. */
+    void (*before_end)(void *self, const char *text);
+    void *self;
+
+    /* found */
+    rs_ns window_start_ns, window_end_ns; /* on the rank's clock, Unix ns */
+    int64_t optimizer_steps;              /* of its most frequent optimizer */
+    int64_t bytes;                        /* of the file */
+};
+
+/* RS_OK: it is in the spool. Else it is not, and the file is still there. Any thread. */
+RS_MUST_CHECK enum rs_status rs_trace_take(struct rs_trace_task *task, struct rs_err *err);
+
+#endif
