@@ -277,6 +277,43 @@ static void wild_cells_are_counted_not_believed(void **state)
     tmp_dir_remove(place.root);
 }
 
+static void move(const char *root, const char *from, const char *to)
+{
+    char old[512], new[512];
+    (void)snprintf(old, sizeof old, "%s/%s", root, from);
+    (void)snprintf(new, sizeof new, "%s/%s", root, to);
+    assert_int_equal(rename(old, new), 0);
+}
+
+/* A folder of MindSpore: its database where that knows the steps, else the text that does. */
+static void mindspore_takes_the_form_that_knows_the_steps(void **state)
+{
+    (void)state;
+    static const char trace[] = "[{\"ph\":\"X\",\"name\":\"ProfilerStep#9\",\"pid\":1,\"tid\":1,"
+                                "\"ts\":\"1750000000000000.000\",\"dur\":20},"
+                                "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"tid\":0,"
+                                "\"args\":{\"name\":\"Python\"}}]";
+    for (int has_steps = 0; has_steps < 2; has_steps++) {
+        struct place place;
+        make_place(&place, 2);
+        run_sql(&place, 2, NEW_SCHEMA);
+        if (!has_steps)
+            run_sql(&place, 2, "DROP TABLE STEP_TIME;");
+        put_file(place.output, "trace_view.json", trace);
+        move(place.output, "ascend_pytorch_profiler_2.db", "ascend_mindspore_profiler_2.db");
+        move(place.root, "node7_4711_20260102030405006_ascend_pt",
+             "node7_4711_20260102030405006_ascend_ms");
+        struct seen *seen = read_place(&place, 0);
+        assert_status(seen->status, RS_OK);
+        (void)the_row(seen, RS_KIND_USER_ANNOTATION,
+                      has_steps ? "ProfilerStep#4" : "ProfilerStep#9");
+        assert_non_null(strstr(rs_strtab_text(&seen->stream.strings, seen->stream.info.generation),
+                               "ascend_ms"));
+        forget(seen);
+        tmp_dir_remove(place.root);
+    }
+}
+
 static void unfinished_and_raw_folders_are_told(void **state)
 {
     (void)state;
@@ -306,6 +343,7 @@ int main(void)
         cmocka_unit_test(steps_come_from_operators_where_nothing_else_tells),
         cmocka_unit_test(reading_leaves_the_database_alone),
         cmocka_unit_test(wild_cells_are_counted_not_believed),
+        cmocka_unit_test(mindspore_takes_the_form_that_knows_the_steps),
         cmocka_unit_test(unfinished_and_raw_folders_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
