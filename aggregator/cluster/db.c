@@ -93,12 +93,14 @@ static void put_int(struct table *table, int64_t value)
         (void)sqlite3_bind_int64(table->stmt, table->next++, value);
 }
 
+/* Every number column of the large tables is REAL or INTEGER, and in both SQLite itself keeps a
+ * float without fraction as a short integer (a REAL column gives it back as a float). */
 static void put_real(struct table *table, double value)
 {
+    const bool is_whole = value == floor(value) && fabs(value) < 1e15 && !signbit(value);
     if (!table->bulk)
         (void)sqlite3_bind_double(table->stmt, table->next++, value);
-    else if (table->integers >> table->bulk->columns & 1U && value == floor(value) &&
-             fabs(value) < 1e15)
+    else if (is_whole)
         bulk_int(table->bulk, (int64_t)value);
     else
         bulk_real(table->bulk, value);
@@ -146,17 +148,14 @@ static void put_id(struct table *table, const struct rank_data *rank, rs_str id)
               rs_strtab_length(&rank->comm.names, id));
 }
 
-/* "column TYPE" for each, with the bit of its place for INTEGER: what the bulk writer needs to know. */
-static uint32_t declare(const struct run *run, const struct real_name *columns, size_t count,
-                        unsigned place, struct rs_buf *sql)
+/* "column TYPE" for each. */
+static void declare(const struct run *run, const struct real_name *columns, size_t count,
+                    struct rs_buf *sql)
 {
-    uint32_t integers = 0;
     for (size_t i = 0; i < count; i++) {
         const bool is_real = run->reals & 1U << columns[i].bit;
         rs_buf_printf(sql, ", %s %s", columns[i].name, is_real ? "REAL" : "INTEGER");
-        integers |= is_real ? 0 : 1U << (place + i);
     }
-    return integers;
 }
 
 /* ---- ClusterCommunicationTime ------------------------------------------------------------------ */
@@ -211,16 +210,15 @@ static enum rs_status put_total_time(struct table *table, const struct rank_data
     return end_row(table);
 }
 
-static uint32_t declare_times(const struct run *run, struct rs_buf *sql)
+static void declare_times(const struct run *run, struct rs_buf *sql)
 {
     static const struct real_name columns[] = {
         {"start_timestamp", REAL_TIME},          {"elapsed_time", REAL_TIME + 1},
         {"transit_time", REAL_TIME + 2},         {"wait_time", REAL_TIME + 3},
         {"synchronization_time", REAL_TIME + 4}, {"idle_time", REAL_TIME + 5}};
     rs_buf_string(sql, "step TEXT, rank_id INTEGER, hccl_op_name TEXT, group_name TEXT");
-    const uint32_t integers = declare(run, columns, 6, 4, sql);
+    declare(run, columns, 6, sql);
     rs_buf_string(sql, ", synchronization_time_ratio REAL, wait_time_ratio REAL");
-    return integers;
 }
 
 static enum rs_status fill_times(struct table *table)
@@ -348,7 +346,7 @@ static enum rs_status put_total_bands(struct table *table, const struct rank_dat
     return status;
 }
 
-static uint32_t declare_bands(const struct run *run, struct rs_buf *sql)
+static void declare_bands(const struct run *run, struct rs_buf *sql)
 {
     static const struct real_name columns[] = {
         {"transit_size", REAL_BAND},      {"transit_time", REAL_BAND + 1},
@@ -357,7 +355,7 @@ static uint32_t declare_bands(const struct run *run, struct rs_buf *sql)
         {"total_duration", REAL_DURATION}};
     rs_buf_string(sql,
                   "step TEXT, rank_id INTEGER, hccl_op_name TEXT, group_name TEXT, band_type TEXT");
-    return declare(run, columns, 7, 5, sql);
+    declare(run, columns, 7, sql);
 }
 
 static enum rs_status fill_bands(struct table *table)
@@ -425,16 +423,15 @@ static enum rs_status fill_links(struct table *table)
     return status;
 }
 
-static uint32_t declare_links(const struct run *run, struct rs_buf *sql)
+static void declare_links(const struct run *run, struct rs_buf *sql)
 {
     static const struct real_name columns[] = {{"transit_size", REAL_LINK},
                                                {"transit_time", REAL_LINK + 1}};
     rs_buf_string(sql,
                   "step TEXT, hccl_op_name TEXT, group_name TEXT, src_rank REAL, dst_rank REAL, "
                   "transport_type TEXT, op_name TEXT");
-    const uint32_t integers = declare(run, columns, 2, 7, sql);
+    declare(run, columns, 2, sql);
     rs_buf_string(sql, ", bandwidth REAL");
-    return integers;
 }
 
 /* ---- the small tables -------------------------------------------------------------------------- */
@@ -690,16 +687,16 @@ static enum rs_status write_base(struct table *table)
 struct large {
     const char *name;
     unsigned part; /* enum rs_vendor_comm_part */
-    uint32_t (*declare)(const struct run *run, struct rs_buf *sql);
+    void (*declare)(const struct run *run, struct rs_buf *sql);
     enum rs_status (*fill)(struct table *table);
-    uint32_t integers, root;
+    uint32_t root;
 };
 
 enum { LARGE_TABLES = 3 };
 static const struct large large_tables[LARGE_TABLES] = {
-    {"ClusterCommunicationTime", RS_VENDOR_COMM_OPS, declare_times, fill_times, 0, 0},
-    {"ClusterCommunicationBandwidth", RS_VENDOR_COMM_OPS, declare_bands, fill_bands, 0, 0},
-    {"ClusterCommunicationMatrix", RS_VENDOR_COMM_LINKS, declare_links, fill_links, 0, 0},
+    {"ClusterCommunicationTime", RS_VENDOR_COMM_OPS, declare_times, fill_times, 0},
+    {"ClusterCommunicationBandwidth", RS_VENDOR_COMM_OPS, declare_bands, fill_bands, 0},
+    {"ClusterCommunicationMatrix", RS_VENDOR_COMM_LINKS, declare_links, fill_links, 0},
 };
 
 static bool is_wanted(const struct run *run, const struct large *large)
@@ -715,7 +712,7 @@ static enum rs_status create_large(struct table *table, struct large *large)
     struct rs_buf sql = {0};
     sqlite3_stmt *stmt = NULL;
     rs_buf_printf(&sql, "CREATE TABLE %s (", large->name);
-    large->integers = large->declare(table->run, &sql);
+    large->declare(table->run, &sql);
     rs_buf_string(&sql, ")");
     enum rs_status status =
         sql.failed ? rs_err_set(table->err, RS_NOMEM, "no memory to write %s", large->name)
@@ -777,7 +774,6 @@ static enum rs_status fill_file(struct table *table, const char *path, const str
         if (!is_wanted(table->run, &large[i]))
             continue;
         bulk_begin(bulk, large[i].root);
-        table->integers = large[i].integers;
         status = large[i].fill(table);
         bulk_end(bulk);
     }

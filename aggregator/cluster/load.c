@@ -29,6 +29,12 @@ struct loader {
     atomic_size_t next;
 };
 
+/* A worker's memory for the file at hand. */
+struct scratch {
+    struct rs_buf text;
+    struct rs_vendor_rows_file file;
+};
+
 void rank_data_fini(struct rank_data *rank)
 {
     rs_vendor_comm_fini(&rank->comm);
@@ -65,17 +71,17 @@ static enum rs_status read_text_part(struct rank_data *rank, enum rs_vendor_comm
 }
 
 static void read_part(struct rank_data *rank, enum rs_vendor_comm_part part,
-                      struct rs_vendor_db *db, const struct rs_err *db_err, struct rs_buf *scratch)
+                      struct rs_vendor_db *db, const struct rs_err *db_err, struct scratch *scratch)
 {
     struct rs_err err = *db_err, text_err = {0};
     enum rs_status status = db_err->status;
     if (db)
-        status = rs_vendor_comm_read_db(&rank->comm, part, db, &err);
+        status = rs_vendor_comm_read_db(&rank->comm, part, db, &scratch->file, &err);
     if (status == RS_OK) {
         rank->is_db = true;
         return;
     }
-    const enum rs_status text_status = read_text_part(rank, part, scratch, &text_err);
+    const enum rs_status text_status = read_text_part(rank, part, &scratch->text, &text_err);
     if (text_status == RS_OK)
         return;
     const bool is_db_worse = status != RS_NOTFOUND;
@@ -153,7 +159,7 @@ static bool is_readable(struct rank_data *rank)
     return false;
 }
 
-static void load_one(struct loader *loader, struct rank_data *rank, struct rs_buf *scratch)
+static void load_one(struct loader *loader, struct rank_data *rank, struct scratch *scratch)
 {
     static const enum rs_vendor_comm_part parts[] = {RS_VENDOR_COMM_OPS, RS_VENDOR_COMM_LINKS};
     const struct rs_vendor_rank *vendor = rank->vendor;
@@ -188,14 +194,16 @@ static void load_one(struct loader *loader, struct rank_data *rank, struct rs_bu
 static void *work(void *argument)
 {
     struct loader *loader = argument;
-    struct rs_buf scratch = {0};
+    struct scratch scratch = {0};
     for (;;) {
         const size_t index = atomic_fetch_add(&loader->next, 1);
         if (index >= loader->run->rank_count)
             break;
+        rs_buf_reset(&scratch.file.bytes);
         load_one(loader, &loader->run->ranks[index], &scratch);
     }
-    rs_buf_fini(&scratch);
+    rs_buf_fini(&scratch.text);
+    rs_buf_fini(&scratch.file.bytes);
     return NULL;
 }
 

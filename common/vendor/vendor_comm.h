@@ -29,6 +29,7 @@
 #include "common/vendor/vendor.h"
 #include "common/vendor/vendor_db.h"
 #include "common/vendor/vendor_num.h"
+#include "common/vendor/vendor_rows.h"
 
 enum rs_vendor_comm_part {
     RS_VENDOR_COMM_OPS = 1 << 0,
@@ -102,10 +103,13 @@ RS_MUST_CHECK enum rs_status rs_vendor_comm_parse(struct rs_vendor_comm *comm,
                                                   enum rs_vendor_comm_part part, const void *text,
                                                   size_t length, const char *name,
                                                   struct rs_err *err);
-/* The same from analysis.db or communication_analyzer.db. RS_NOTFOUND: no such table. */
+/* The same from analysis.db or communication_analyzer.db. RS_NOTFOUND: no such table. `file`: of this
+ * database, see vendor_rows.h. */
 RS_MUST_CHECK enum rs_status rs_vendor_comm_read_db(struct rs_vendor_comm *comm,
                                                     enum rs_vendor_comm_part part,
-                                                    struct rs_vendor_db *db, struct rs_err *err);
+                                                    struct rs_vendor_db *db,
+                                                    struct rs_vendor_rows_file *file,
+                                                    struct rs_err *err);
 
 /* One operation, unpacked step by step: times first, then each transport, then its packages. */
 struct rs_vendor_comm_cursor {

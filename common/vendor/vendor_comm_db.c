@@ -36,10 +36,22 @@ struct bands {
     size_t guess; /* the chain that is likely asked for next */
 };
 
+enum { SIZES_CACHED = 64, COLUMNS_CACHED = 12 };
+
+/* Most cells of a text column repeat the row before, and package sizes are few: remembered, they need
+ * neither a look into the table of names nor their digits found again. */
+struct memory {
+    rs_str last[COLUMNS_CACHED]; /* by column; RS_STR_EMPTY at first */
+    uint64_t size_bits[SIZES_CACHED];
+    rs_str size_names[SIZES_CACHED]; /* RS_STR_EMPTY: free */
+};
+
 struct db_reader {
     struct rs_vendor_comm *comm;
     struct rs_vendor_db *db;
+    struct rs_vendor_rows_file *file;
     struct rs_err *err;
+    struct memory memory;
 };
 
 static void bands_fini(struct bands *bands)
@@ -49,17 +61,54 @@ static void bands_fini(struct bands *bands)
     rs_mem_free(bands->slots);
 }
 
-static enum rs_status add_text(struct db_reader *r, const struct rs_vendor_cell *cell, rs_str *id_p)
+/* `cells[column]` as a name. */
+static enum rs_status add_text(struct db_reader *r, const struct rs_vendor_cell *cells, int column,
+                               rs_str *id_p)
 {
+    const struct rs_vendor_cell *cell = &cells[column];
+    const struct rs_strtab *names = &r->comm->names;
+    const rs_str last = r->memory.last[column];
     char digits[RS_VENDOR_NUM_TEXT_BYTES];
-    const struct rs_vendor_num num = rs_vendor_cell_num(cell);
-    const bool is_number = cell->kind == RS_VENDOR_CELL_INT || cell->kind == RS_VENDOR_CELL_REAL;
-    const size_t length = is_number ? rs_vendor_num_print(&num, digits) : cell->length;
-    const enum rs_status status =
-        rs_strtab_add(&r->comm->names, is_number ? digits : cell->text, length, id_p);
+    const char *text = cell->text;
+    size_t length = cell->length;
+    if (cell->kind == RS_VENDOR_CELL_INT || cell->kind == RS_VENDOR_CELL_REAL) {
+        const struct rs_vendor_num num = rs_vendor_cell_num(cell);
+        length = rs_vendor_num_print(&num, digits);
+        text = digits;
+    }
+    if (rs_strtab_length(names, last) == length &&
+        memcmp(rs_strtab_text(names, last), text, length) == 0) {
+        *id_p = last;
+        return RS_OK;
+    }
+    const enum rs_status status = rs_strtab_add(&r->comm->names, text, length, id_p);
+    if (status == RS_OK)
+        r->memory.last[column] = *id_p;
     return status == RS_OK ? status
                            : rs_err_set(r->err, status, "%s: %s", rs_vendor_db_path(r->db),
                                         rs_status_text(status));
+}
+
+/* A package size as its shortest digits. */
+static enum rs_status add_size(struct db_reader *r, const struct rs_vendor_num *size, rs_str *id_p)
+{
+    char text[RS_VENDOR_NUM_TEXT_BYTES];
+    const double value = rs_vendor_num_double(size);
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits ^= rs_vendor_num_is_int(size); /* 4 and 4.0 are spelt differently */
+    const size_t slot = (size_t)((bits * UINT64_C(0x9E3779B97F4A7C15)) >> 58);
+    if (r->memory.size_names[slot] != RS_STR_EMPTY && r->memory.size_bits[slot] == bits) {
+        *id_p = r->memory.size_names[slot];
+        return RS_OK;
+    }
+    const enum rs_status status =
+        rs_strtab_add(&r->comm->names, text, rs_vendor_num_print(size, text), id_p);
+    if (status == RS_OK) {
+        r->memory.size_bits[slot] = bits;
+        r->memory.size_names[slot] = *id_p;
+    }
+    return status;
 }
 
 static bool cell_is(const struct rs_vendor_cell *cell, const char *text)
@@ -69,15 +118,15 @@ static bool cell_is(const struct rs_vendor_cell *cell, const char *text)
 }
 
 /* "step" when the table has no steps; is_p2p from the type, else from the operation's name. */
-static enum rs_status read_step_and_type(struct db_reader *r, const struct rs_vendor_cell *step,
-                                         rs_str op_name, rs_str *step_p, bool *is_p2p_p)
+static enum rs_status read_step_and_type(struct db_reader *r, const struct rs_vendor_cell *cells,
+                                         int column, rs_str op_name, rs_str *step_p, bool *is_p2p_p)
 {
-    const struct rs_vendor_cell *type = step + 1;
+    const struct rs_vendor_cell *step = &cells[column], *type = step + 1;
     *is_p2p_p = type->kind == RS_VENDOR_CELL_NULL
                     ? rs_vendor_is_p2p(rs_strtab_text(&r->comm->names, op_name))
                     : cell_is(type, "p2p");
     if (step->kind != RS_VENDOR_CELL_NULL)
-        return add_text(r, step, step_p);
+        return add_text(r, cells, column, step_p);
     return rs_strtab_add(&r->comm->names, "step", 4, step_p);
 }
 
@@ -185,13 +234,13 @@ static enum rs_status read_band_row(struct db_reader *r, const struct rs_vendor_
     struct chain key = {0};
     struct band_row row = {.size = RS_STR_NONE};
     bool is_p2p = false;
-    enum rs_status status = add_text(r, &cells[B_NAME], &key.name);
+    enum rs_status status = add_text(r, cells, B_NAME, &key.name);
     if (status == RS_OK)
-        status = add_text(r, &cells[B_GROUP], &key.group);
+        status = add_text(r, cells, B_GROUP, &key.group);
     if (status == RS_OK)
-        status = add_text(r, &cells[B_TRANSPORT], &row.transport);
+        status = add_text(r, cells, B_TRANSPORT, &row.transport);
     if (status == RS_OK)
-        status = read_step_and_type(r, &cells[B_STEP], RS_STR_EMPTY, &key.step, &is_p2p);
+        status = read_step_and_type(r, cells, B_STEP, RS_STR_EMPTY, &key.step, &is_p2p);
     if (status != RS_OK)
         return status;
     for (int i = 0; i < RS_VENDOR_COMM_BAND_FIELDS; i++)
@@ -200,9 +249,7 @@ static enum rs_status read_band_row(struct db_reader *r, const struct rs_vendor_
     row.count = rs_vendor_cell_num(&cells[B_COUNT]);
     row.duration = rs_vendor_cell_num(&cells[B_DURATION]);
     if (!is_zero(&package) || !is_zero(&row.count) || !is_zero(&row.duration)) {
-        char text[RS_VENDOR_NUM_TEXT_BYTES];
-        const size_t length = rs_vendor_num_print(&package, text);
-        status = rs_strtab_add(&r->comm->names, text, length, &row.size);
+        status = add_size(r, &package, &row.size);
     }
     if (status == RS_OK)
         status = append_row(bands, &key, &row);
@@ -220,8 +267,9 @@ static enum rs_status read_bands(struct db_reader *r, struct bands *bands)
     struct rs_vendor_rows rows = {0};
     if (!rs_vendor_db_has_table(r->db, "CommAnalyzerBandwidth"))
         return RS_OK;
-    enum rs_status status = rs_vendor_rows_open(&rows, r->db, "CommAnalyzerBandwidth", columns,
-                                                sizeof columns / sizeof columns[0], r->err);
+    enum rs_status status =
+        rs_vendor_rows_open(&rows, r->db, r->file, "CommAnalyzerBandwidth", columns,
+                            sizeof columns / sizeof columns[0], r->err);
     while (status == RS_OK && (status = rs_vendor_rows_next(&rows, r->err)) == RS_OK)
         status = read_band_row(r, rows.cells, bands);
     rs_vendor_rows_close(&rows);
@@ -253,11 +301,11 @@ static enum rs_status read_op_row(struct db_reader *r, const struct rs_vendor_ce
     struct rs_vendor_num times[RS_VENDOR_COMM_TIMES] = {0};
     struct rs_vendor_comm_writer writer;
     struct rs_vendor_comm_op op = {0};
-    enum rs_status status = add_text(r, &cells[T_NAME], &op.name);
+    enum rs_status status = add_text(r, cells, T_NAME, &op.name);
     if (status == RS_OK)
-        status = add_text(r, &cells[T_GROUP], &op.group);
+        status = add_text(r, cells, T_GROUP, &op.group);
     if (status == RS_OK)
-        status = read_step_and_type(r, &cells[T_STEP], op.name, &op.step, &op.is_p2p);
+        status = read_step_and_type(r, cells, T_STEP, op.name, &op.step, &op.is_p2p);
     if (status != RS_OK)
         return status;
     if (strncmp(rs_strtab_text(&r->comm->names, op.name), "Total ", 6) == 0)
@@ -284,7 +332,7 @@ static enum rs_status read_ops(struct db_reader *r)
     enum rs_status status = read_bands(r, &bands);
     bands.guess = 0;
     if (status == RS_OK)
-        status = rs_vendor_rows_open(&rows, r->db, "CommAnalyzerTime", columns,
+        status = rs_vendor_rows_open(&rows, r->db, r->file, "CommAnalyzerTime", columns,
                                      sizeof columns / sizeof columns[0], r->err);
     while (status == RS_OK && (status = rs_vendor_rows_next(&rows, r->err)) == RS_OK)
         status = read_op_row(r, rows.cells, &bands);
@@ -302,15 +350,15 @@ static enum rs_status read_link_row(struct db_reader *r, const struct rs_vendor_
     struct rs_vendor_comm_link link = {.op_name = RS_STR_NONE};
     struct rs_vendor_num fields[3];
     int64_t src = 0, dst = 0;
-    enum rs_status status = add_text(r, &cells[L_KIND], &link.kind);
+    enum rs_status status = add_text(r, cells, L_KIND, &link.kind);
     if (status == RS_OK)
-        status = add_text(r, &cells[L_GROUP], &link.group);
+        status = add_text(r, cells, L_GROUP, &link.group);
     if (status == RS_OK)
-        status = add_text(r, &cells[L_TRANSPORT], &link.transport);
+        status = add_text(r, cells, L_TRANSPORT, &link.transport);
     if (status == RS_OK && cells[L_OP].kind != RS_VENDOR_CELL_NULL)
-        status = add_text(r, &cells[L_OP], &link.op_name);
+        status = add_text(r, cells, L_OP, &link.op_name);
     if (status == RS_OK)
-        status = read_step_and_type(r, &cells[L_STEP],
+        status = read_step_and_type(r, cells, L_STEP,
                                     link.op_name == RS_STR_NONE ? RS_STR_EMPTY : link.op_name,
                                     &link.step, &link.is_p2p);
     if (status != RS_OK)
@@ -332,8 +380,9 @@ static enum rs_status read_links(struct db_reader *r)
         "hccl_op_name", "group_name", "src_rank", "dst_rank", "transport_type", "transit_size",
         "transit_time", "bandwidth",  "step",     "type",     "op_name"};
     struct rs_vendor_rows rows = {0};
-    enum rs_status status = rs_vendor_rows_open(&rows, r->db, "CommAnalyzerMatrix", columns,
-                                                sizeof columns / sizeof columns[0], r->err);
+    enum rs_status status =
+        rs_vendor_rows_open(&rows, r->db, r->file, "CommAnalyzerMatrix", columns,
+                            sizeof columns / sizeof columns[0], r->err);
     while (status == RS_OK && (status = rs_vendor_rows_next(&rows, r->err)) == RS_OK)
         status = read_link_row(r, rows.cells);
     rs_vendor_rows_close(&rows);
@@ -341,9 +390,10 @@ static enum rs_status read_links(struct db_reader *r)
 }
 
 enum rs_status rs_vendor_comm_read_db(struct rs_vendor_comm *comm, enum rs_vendor_comm_part part,
-                                      struct rs_vendor_db *db, struct rs_err *err)
+                                      struct rs_vendor_db *db, struct rs_vendor_rows_file *file,
+                                      struct rs_err *err)
 {
-    struct db_reader r = {.comm = comm, .db = db, .err = err};
+    struct db_reader r = {.comm = comm, .db = db, .file = file, .err = err};
     const bool is_ops = part == RS_VENDOR_COMM_OPS;
     const char *table = is_ops ? "CommAnalyzerTime" : "CommAnalyzerMatrix";
     const size_t ops = comm->op_count, links = comm->link_count, bytes = comm->bytes.length;

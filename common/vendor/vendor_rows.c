@@ -127,20 +127,23 @@ static enum rs_status map_columns(struct rs_vendor_rows *rows, const char *table
 }
 
 /* The file as one buffer, if it is of the kind that is read so. */
-static bool read_file(struct rs_vendor_rows *rows)
+static bool read_file(struct rs_vendor_rows *rows, struct rs_vendor_rows_file *file)
 {
     const char *path = rs_vendor_db_path(rows->db);
-    if (rs_file_read(path, FILE_LIMIT_BYTES, &rows->file, NULL) != RS_OK ||
-        rows->file.length < HEADER_BYTES)
+    if (file->bytes.length == 0 &&
+        rs_file_read(path, FILE_LIMIT_BYTES, &file->bytes, NULL) != RS_OK)
+        rs_buf_reset(&file->bytes);
+    rows->file = &file->bytes;
+    if (file->bytes.length < HEADER_BYTES)
         return false;
-    const uint8_t *head = rows->file.data;
+    const uint8_t *head = rows->file->data;
     const uint32_t stored = get16(head + 16);
     rows->page_bytes = stored == 1 ? 65536 : stored;
-    rows->visits = rows->page_bytes ? rows->file.length / rows->page_bytes : 0;
+    rows->visits = rows->page_bytes ? rows->file->length / rows->page_bytes : 0;
     const bool is_power = rows->page_bytes >= 512 && !(rows->page_bytes & (rows->page_bytes - 1));
     /* no WAL (the newest pages may be there), no reserved bytes, UTF-8 */
     return is_power && head[18] == 1 && head[19] == 1 && head[20] == 0 && get32(head + 56) == 1 &&
-           rows->file.length % rows->page_bytes == 0;
+           rows->file->length % rows->page_bytes == 0;
 }
 
 static enum rs_status open_statement(struct rs_vendor_rows *rows, const char *table,
@@ -163,10 +166,10 @@ static enum rs_status open_statement(struct rs_vendor_rows *rows, const char *ta
 /* The page's bytes and its number of cells; NULL: no such page, or not of a table. */
 static const uint8_t *page_at(const struct rs_vendor_rows *rows, uint32_t number, unsigned *count_p)
 {
-    const size_t pages = rows->file.length / rows->page_bytes;
+    const size_t pages = rows->file->length / rows->page_bytes;
     if (number == 0 || number > pages)
         return NULL;
-    const uint8_t *page = rows->file.data + (size_t)(number - 1) * rows->page_bytes;
+    const uint8_t *page = rows->file->data + (size_t)(number - 1) * rows->page_bytes;
     const uint8_t *head = number == 1 ? page + HEADER_BYTES : page;
     const size_t head_bytes = head[0] == INTERIOR ? 12 : 8, count = get16(head + 3);
     if ((head[0] != LEAF && head[0] != INTERIOR) ||
@@ -191,8 +194,8 @@ static bool enter_page(struct rs_vendor_rows *rows, unsigned level, uint32_t num
 }
 
 enum rs_status rs_vendor_rows_open(struct rs_vendor_rows *rows, struct rs_vendor_db *db,
-                                   const char *table, const char *const *columns, size_t count,
-                                   struct rs_err *err)
+                                   struct rs_vendor_rows_file *file, const char *table,
+                                   const char *const *columns, size_t count, struct rs_err *err)
 {
     uint32_t root = 0;
     *rows = (struct rs_vendor_rows){.db = db, .column_count = count};
@@ -201,13 +204,11 @@ enum rs_status rs_vendor_rows_open(struct rs_vendor_rows *rows, struct rs_vendor
     enum rs_status status = find_root(rows, table, &root, err);
     if (status == RS_OK)
         status = map_columns(rows, table, columns, err);
-    const bool is_direct = status == RS_OK && root > 1 && read_file(rows);
+    const bool is_direct = status == RS_OK && root > 1 && read_file(rows, file);
     if (is_direct && !enter_page(rows, 0, root))
         status = damaged(rows, err);
-    if (!is_direct && status >= RS_OK) {
-        rs_buf_fini(&rows->file);
+    if (!is_direct && status >= RS_OK)
         status = open_statement(rows, table, columns, err);
-    }
     if (status != RS_OK)
         rs_vendor_rows_close(rows);
     return status;
@@ -216,7 +217,6 @@ enum rs_status rs_vendor_rows_open(struct rs_vendor_rows *rows, struct rs_vendor
 void rs_vendor_rows_close(struct rs_vendor_rows *rows)
 {
     rs_vendor_db_finish(&rows->stmt);
-    rs_buf_fini(&rows->file);
     rs_buf_fini(&rows->payload);
 }
 
@@ -292,7 +292,7 @@ static enum rs_status read_record(struct rs_vendor_rows *rows, const uint8_t *at
 static enum rs_status join_payload(struct rs_vendor_rows *rows, const uint8_t *at, size_t local,
                                    uint64_t length, struct rs_err *err)
 {
-    const size_t pages = rows->file.length / rows->page_bytes;
+    const size_t pages = rows->file->length / rows->page_bytes;
     uint32_t next = get32(at + local);
     rs_buf_reset(&rows->payload);
     rs_buf_bytes(&rows->payload, at, local);
@@ -302,7 +302,7 @@ static enum rs_status join_payload(struct rs_vendor_rows *rows, const uint8_t *a
         if (next == 0 || next > pages || rows->visits == 0)
             return damaged(rows, err);
         rows->visits--;
-        const uint8_t *page = rows->file.data + (size_t)(next - 1) * rows->page_bytes;
+        const uint8_t *page = rows->file->data + (size_t)(next - 1) * rows->page_bytes;
         rs_buf_bytes(&rows->payload, page + 4, left < room ? (size_t)left : room);
         next = get32(page);
         if (rows->payload.failed)
@@ -324,7 +324,7 @@ static enum rs_status read_leaf_cell(struct rs_vendor_rows *rows, const uint8_t 
     at += used;
     const size_t more = used ? get_varint(at, end, &rowid) : 0;
     at += more;
-    if (!more || length > rows->file.length)
+    if (!more || length > rows->file->length)
         return damaged(rows, err);
     const size_t most = rows->page_bytes - 35, least = (rows->page_bytes - 12) * 32 / 255 - 23;
     size_t local = (size_t)length;

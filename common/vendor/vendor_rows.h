@@ -31,6 +31,12 @@ struct rs_vendor_cell {
     size_t length;
 };
 
+/* A database's bytes, read once for all its tables. Zeroed: nothing yet. Between two databases
+ * rs_buf_reset(&file->bytes) keeps the memory; in the end rs_buf_fini(). */
+struct rs_vendor_rows_file {
+    struct rs_buf bytes; /* empty: not read yet */
+};
+
 struct rs_vendor_rows {
     struct rs_vendor_db *db;
     struct sqlite3_stmt *stmt; /* NULL: pages */
@@ -38,7 +44,7 @@ struct rs_vendor_rows {
     struct rs_vendor_cell
         cells[RS_VENDOR_ROWS_COLUMNS_MAX]; /* of the row, by the names asked for */
     /* pages */
-    struct rs_buf file; /* the whole of it */
+    const struct rs_buf *file; /* keeps a pointer to the caller's */
     size_t page_bytes;
     size_t visits; /* pages still to be had: each belongs to one place only */
     unsigned level;
@@ -51,11 +57,13 @@ struct rs_vendor_rows {
     struct rs_buf payload;                    /* of a row that spans pages */
 };
 
-/* What is not there is NULL in every row. RS_NOTFOUND: no such table; RS_FORMAT; RS_NOMEM. */
+/* What is not there is NULL in every row. RS_NOTFOUND: no such table; RS_FORMAT; RS_NOMEM. `file` is of
+ * this database and outlives the cursor. */
 RS_MUST_CHECK enum rs_status rs_vendor_rows_open(struct rs_vendor_rows *rows,
-                                                 struct rs_vendor_db *db, const char *table,
-                                                 const char *const *columns, size_t count,
-                                                 struct rs_err *err);
+                                                 struct rs_vendor_db *db,
+                                                 struct rs_vendor_rows_file *file,
+                                                 const char *table, const char *const *columns,
+                                                 size_t count, struct rs_err *err);
 /* RS_OK: rows->cells hold the next row. RS_END. RS_FORMAT: the pages are damaged. */
 RS_MUST_CHECK enum rs_status rs_vendor_rows_next(struct rs_vendor_rows *rows, struct rs_err *err);
 void rs_vendor_rows_close(struct rs_vendor_rows *rows);

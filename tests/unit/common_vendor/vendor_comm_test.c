@@ -168,6 +168,7 @@ static void a_database_says_the_same_as_text(void **state)
     char path[] = "/tmp/rs-vendor-comm-XXXXXX";
     struct rs_vendor_comm comm;
     struct rs_vendor_db *db = NULL;
+    struct rs_vendor_rows_file file = {0};
     struct rs_vendor_steps steps;
     sqlite3 *handle = NULL;
     (void)state;
@@ -178,8 +179,8 @@ static void a_database_says_the_same_as_text(void **state)
     assert_int_equal(sqlite3_close(handle), SQLITE_OK);
     assert_ok(rs_vendor_comm_init(&comm));
     assert_ok(rs_vendor_db_open(path, &db, NULL));
-    assert_ok(rs_vendor_comm_read_db(&comm, RS_VENDOR_COMM_OPS, db, NULL));
-    assert_ok(rs_vendor_comm_read_db(&comm, RS_VENDOR_COMM_LINKS, db, NULL));
+    assert_ok(rs_vendor_comm_read_db(&comm, RS_VENDOR_COMM_OPS, db, &file, NULL));
+    assert_ok(rs_vendor_comm_read_db(&comm, RS_VENDOR_COMM_LINKS, db, &file, NULL));
     expect_said(&comm);
     assert_ok(rs_vendor_steps_read_db(db, &steps, NULL));
     assert_int_equal(steps.count, 1);
@@ -189,6 +190,7 @@ static void a_database_says_the_same_as_text(void **state)
     assert_int_equal(steps.rows[0].values[RS_VENDOR_STEP_STAGE].kind, RS_VENDOR_NUM_NONE);
     rs_vendor_steps_fini(&steps);
     rs_vendor_comm_fini(&comm);
+    rs_buf_fini(&file.bytes);
     rs_vendor_db_close(&db);
     (void)unlink(path);
 }

@@ -61,6 +61,7 @@ static void spell(const struct rs_vendor_cell *cell, struct rs_buf *out)
 /* All rows as text, from pages or by SQLite; the number of rows. */
 static size_t read_all(struct rs_vendor_db *db, bool by_sqlite, struct rs_buf *out)
 {
+    struct rs_vendor_rows_file file = {0};
     struct rs_vendor_rows rows;
     size_t count = 0;
     enum rs_status status;
@@ -70,22 +71,25 @@ static size_t read_all(struct rs_vendor_db *db, bool by_sqlite, struct rs_buf *o
         assert_ok(rs_vendor_db_prepare(db, "SELECT n, NULL, t, r, i FROM T ORDER BY rowid",
                                        &rows.stmt, NULL));
     } else {
-        assert_ok(rs_vendor_rows_open(&rows, db, "T", columns, COLUMNS, NULL));
+        assert_ok(rs_vendor_rows_open(&rows, db, &file, "T", columns, COLUMNS, NULL));
     }
     while ((status = rs_vendor_rows_next(&rows, NULL)) == RS_OK && ++count)
         for (size_t i = 0; i < COLUMNS; i++)
             spell(&rows.cells[i], out);
     assert_status(status, RS_END);
     rs_vendor_rows_close(&rows);
+    rs_buf_fini(&file.bytes);
     return count;
 }
 
 static bool is_from_pages(struct rs_vendor_db *db)
 {
+    struct rs_vendor_rows_file file = {0};
     struct rs_vendor_rows rows;
-    assert_ok(rs_vendor_rows_open(&rows, db, "T", columns, COLUMNS, NULL));
+    assert_ok(rs_vendor_rows_open(&rows, db, &file, "T", columns, COLUMNS, NULL));
     const bool from_pages = rows.stmt == NULL;
     rs_vendor_rows_close(&rows);
+    rs_buf_fini(&file.bytes);
     return from_pages;
 }
 
@@ -126,11 +130,12 @@ static void tables_that_are_not_plain_are_read_by_sqlite(void **state)
 static void no_such_table_is_said(void **state)
 {
     struct rs_vendor_db *db = NULL;
+    struct rs_vendor_rows_file file = {0};
     struct rs_vendor_rows rows;
     (void)state;
     make("SELECT 1", "i, r, t, n");
     assert_ok(rs_vendor_db_open(path, &db, NULL));
-    assert_status(rs_vendor_rows_open(&rows, db, "U", columns, COLUMNS, NULL), RS_NOTFOUND);
+    assert_status(rs_vendor_rows_open(&rows, db, &file, "U", columns, COLUMNS, NULL), RS_NOTFOUND);
     rs_vendor_db_close(&db);
 }
 
@@ -144,17 +149,18 @@ static void damaged_pages_end_in_one_way_or_the_other(void **state)
     make("PRAGMA page_size=512", "i INTEGER, r REAL, t TEXT, n NUMERIC");
     assert_ok(rs_file_read(path, 1 << 26, &whole, NULL));
     assert_ok(rs_vendor_db_open(path, &db, NULL));
+    struct rs_vendor_rows_file file = {0};
     struct rs_vendor_rows rows;
-    assert_ok(rs_vendor_rows_open(&rows, db, "T", columns, COLUMNS, NULL));
+    assert_ok(rs_vendor_rows_open(&rows, db, &file, "T", columns, COLUMNS, NULL));
     const struct rs_vendor_rows fresh = rows;
     for (int round = 0; round < 300; round++) {
         enum rs_status status = RS_OK;
         rows = fresh;
         rows.payload = (struct rs_buf){0};
-        memcpy(rows.file.data, whole.data, whole.length);
+        memcpy(file.bytes.data, whole.data, whole.length);
         for (int i = 0; i < 1 + round % 40; i++) {
             seed = seed * 1664525U + 1013904223U;
-            rows.file.data[512 + seed % (whole.length - 512)] ^= (uint8_t)(seed >> 24 | 1);
+            file.bytes.data[512 + seed % (whole.length - 512)] ^= (uint8_t)(seed >> 24 | 1);
         }
         for (size_t count = 0; status == RS_OK; count++) {
             assert_true(count < 1000000);
@@ -165,6 +171,7 @@ static void damaged_pages_end_in_one_way_or_the_other(void **state)
     }
     rows.payload = (struct rs_buf){0};
     rs_vendor_rows_close(&rows);
+    rs_buf_fini(&file.bytes);
     rs_vendor_db_close(&db);
     rs_buf_fini(&whole);
 }
