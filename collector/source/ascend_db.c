@@ -7,12 +7,12 @@
  *   TASK               -> KERNEL where COMPUTE_TASK_INFO knows it, MEMCPY where its type says so and no operation
  *                         of HCCL launched it
  *   COMMUNICATION_*    -> ascend_db_comm.c
- *   MSTX_EVENTS        -> RANGE, MARK
- *   PYTORCH_API        -> CPU_OP (lossless, or when it alone knows the steps)
+ *   all else           -> ascend_db_rest.c
  *   SESSION_TIME_INFO  -> the recording's span
  *
- * Window of a step (reference 3.3): node rows of CANN_API (and those that launched an operation of HCCL, which
- * are nodes too in what has been seen) that lie fully inside the step on the host -> their connections -> TASK rows of any kind: START = first start, END = the later of last end and the host's.
+ * Window of a step (reference 3.3): rows of CANN_API that are nodes, or launched an operation of HCCL (in real
+ * files these are nodes, too), and lie fully inside the step on the host -> their connections -> TASK rows
+ * of any kind: START = first start, END = the later of last end and the host's.
  *
  * Every table and column is optional: what is missing is NULL and gives no rows. Types come from the enum
  * tables. One pass over TASK; memory grows with connections of steps and with operations.
@@ -27,7 +27,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-enum { NODE_TYPE = 10000, OP_TYPE = 50001, DEVICES_MAX = 256 };
+enum { NODE_TYPE = 10000, DEVICES_MAX = 256 };
 #define UNSET_CONNECTION INT64_C(4294967295)
 
 /* ---- cells ---- */
@@ -83,8 +83,7 @@ bool db_times(struct db_reader *reader, struct sqlite3_stmt *rows, rs_ns *start_
     return false;
 }
 
-static enum rs_status no_memory(const struct db_reader *reader, enum rs_status status,
-                                struct rs_err *err)
+enum rs_status db_status(const struct db_reader *reader, enum rs_status status, struct rs_err *err)
 {
     return status == RS_OK ? RS_OK
                            : rs_err_set(err, status, "%s: %s", reader->a.rank->profiler_db,
@@ -166,7 +165,7 @@ static enum rs_status pour_span(struct db_reader *reader, struct rs_err *err)
         if (status == RS_OK)
             status = ascend_host_lane(&reader->a, 0, 0, &row.lane);
         return status == RS_OK ? ascend_pour(&reader->a, &row, &at, err)
-                               : no_memory(reader, status, err);
+                               : db_status(reader, status, err);
     }
     return RS_OK;
 }
@@ -191,8 +190,7 @@ static int by_start(const void *a_, const void *b_)
     return (a->number > b->number) - (a->number < b->number);
 }
 
-/* N of ProfilerStep#N; false when it is none. */
-static bool step_number(const char *name, int64_t *number_p)
+bool db_step_number(const char *name, int64_t *number_p)
 {
     char *end;
     if (strncmp(name, "ProfilerStep#", 13) != 0 || name[13] < '0' || name[13] > '9')
@@ -217,7 +215,7 @@ static enum rs_status load_step_time(struct db_reader *reader, struct rs_err *er
         rs_ns start, end;
         const int64_t number = db_int(rows, 2, -1);
         if (number >= 0 && db_times(reader, rows, &start, &end))
-            status = no_memory(reader, add_step(reader, number, start, end), err);
+            status = db_status(reader, add_step(reader, number, start, end), err);
     }
     rs_vendor_db_finish(&rows);
     return status == RS_END ? RS_OK : status;
@@ -238,9 +236,9 @@ static enum rs_status load_step_ops(struct db_reader *reader, struct rs_err *err
     while (status == RS_OK && (status = rs_vendor_db_step(reader->db, rows, err)) == RS_OK) {
         rs_ns start, end;
         int64_t number;
-        if (step_number(rs_vendor_column_text(rows, 2), &number) &&
+        if (db_step_number(rs_vendor_column_text(rows, 2), &number) &&
             db_times(reader, rows, &start, &end))
-            status = no_memory(reader, add_step(reader, number, start, end), err);
+            status = db_status(reader, add_step(reader, number, start, end), err);
     }
     rs_vendor_db_finish(&rows);
     return status == RS_END ? RS_OK : status;
@@ -269,7 +267,7 @@ static enum rs_status pour_steps(struct db_reader *reader, struct rs_err *err)
         if (status == RS_OK)
             status = ascend_host_lane(&reader->a, 0, 0, &row.lane);
         status = status == RS_OK ? ascend_pour(&reader->a, &row, &at, err)
-                                 : no_memory(reader, status, err);
+                                 : db_status(reader, status, err);
     }
     return status;
 }
@@ -328,14 +326,11 @@ static enum rs_status pour_api(struct db_reader *reader, struct sqlite3_stmt *ro
         status =
             ascend_host_lane(a, (int64_t)(global >> 32), (int64_t)(global & UINT32_MAX), &row.lane);
     size_t at;
-    return status == RS_OK ? ascend_pour(a, &row, &at, err) : no_memory(reader, status, err);
+    return status == RS_OK ? ascend_pour(a, &row, &at, err) : db_status(reader, status, err);
 }
 
-/* Rows of a table through `each`; a table that is not there has none. */
-static enum rs_status
-pour_table(struct db_reader *reader, const char *table, const char *const *columns,
-           enum rs_status (*each)(struct db_reader *, struct sqlite3_stmt *, struct rs_err *),
-           struct rs_err *err)
+enum rs_status db_pour_table(struct db_reader *reader, const char *table,
+                             const char *const *columns, db_row_fn *each, struct rs_err *err)
 {
     struct sqlite3_stmt *rows = NULL;
     struct rs_buf sql = {0};
@@ -412,7 +407,7 @@ static enum rs_status pour_compute(struct db_reader *reader, struct sqlite3_stmt
     if (status == RS_OK)
         status = ascend_text(a, "kernel", &row->category);
     if (status != RS_OK)
-        return no_memory(reader, status, err);
+        return db_status(reader, status, err);
     size_t at;
     status = ascend_pour(a, row, &at, err);
     if (status != RS_OK || !a->is_lossless)
@@ -429,7 +424,7 @@ static enum rs_status pour_compute(struct db_reader *reader, struct sqlite3_stmt
         const int length = snprintf(extra, sizeof extra, "\"opType\": \"%s\"", type);
         status = rs_batch_extra(&a->batch, at, extra, (size_t)length);
     }
-    return no_memory(reader, status, err);
+    return db_status(reader, status, err);
 }
 
 static enum rs_status pour_task(struct db_reader *reader, struct sqlite3_stmt *rows,
@@ -457,7 +452,7 @@ static enum rs_status pour_task(struct db_reader *reader, struct sqlite3_stmt *r
     if (status == RS_OK)
         status = ascend_device_lane(a, device, db_int(rows, TASK_STREAM, 0), NULL, &row.lane);
     if (status != RS_OK)
-        return no_memory(reader, status, err);
+        return db_status(reader, status, err);
     if (is_compute)
         return pour_compute(reader, rows, &row, err);
     row.kind = RS_KIND_MEMCPY;
@@ -466,7 +461,7 @@ static enum rs_status pour_task(struct db_reader *reader, struct sqlite3_stmt *r
     if (status == RS_OK)
         status = ascend_text(a, "gpu_memcpy", &row.category);
     size_t at;
-    return status == RS_OK ? ascend_pour(a, &row, &at, err) : no_memory(reader, status, err);
+    return status == RS_OK ? ascend_pour(a, &row, &at, err) : db_status(reader, status, err);
 }
 
 static enum rs_status pour_tasks(struct db_reader *reader, struct rs_err *err)
@@ -518,87 +513,9 @@ static enum rs_status pour_windows(struct db_reader *reader, struct rs_err *err)
             if (status == RS_OK)
                 status = ascend_device_lane(&reader->a, reader->devices[d], 0, NULL, &row.lane);
             status = status == RS_OK ? ascend_pour(&reader->a, &row, &at, err)
-                                     : no_memory(reader, status, err);
+                                     : db_status(reader, status, err);
         }
     }
-    return status;
-}
-
-/* ---- marks, operators ---- */
-
-static enum rs_status pour_mstx(struct db_reader *reader, struct sqlite3_stmt *rows,
-                                struct rs_err *err)
-{
-    struct ascend *a = &reader->a;
-    struct ascend_row row = {
-        .kind = RS_KIND_RANGE, .correlation = -1, .external_id = -1, .bytes = -1};
-    if (!db_times(reader, rows, &row.start, &row.end))
-        return RS_OK;
-    if (row.end == row.start)
-        row.kind = RS_KIND_MARK;
-    const uint64_t global = (uint64_t)db_int(rows, 3, 0);
-    enum rs_status status = ascend_text(a, db_string(reader, rows, 2), &row.name);
-    if (status == RS_OK)
-        status = ascend_text(a, "mstx", &row.category);
-    if (status == RS_OK)
-        status =
-            ascend_host_lane(a, (int64_t)(global >> 32), (int64_t)(global & UINT32_MAX), &row.lane);
-    size_t at;
-    return status == RS_OK ? ascend_pour(a, &row, &at, err) : no_memory(reader, status, err);
-}
-
-static enum rs_status pour_operator(struct db_reader *reader, struct sqlite3_stmt *rows,
-                                    struct rs_err *err)
-{
-    struct ascend *a = &reader->a;
-    struct ascend_row row = {
-        .kind = RS_KIND_CPU_OP, .correlation = -1, .external_id = -1, .bytes = -1};
-    const char *type = db_name(&reader->api_types, rows, 4);
-    const bool is_operator =
-        *type ? strcasecmp(type, "op") == 0 : db_int(rows, 4, OP_TYPE) == OP_TYPE;
-    int64_t number;
-    if (!db_times(reader, rows, &row.start, &row.end))
-        return RS_OK;
-    const char *name = db_string(reader, rows, 2);
-    if (step_number(name, &number))
-        return RS_OK; /* poured as a step */
-    if (!is_operator)
-        row.kind = strcasecmp(type, "trace") == 0 ? RS_KIND_PYTHON : RS_KIND_OTHER;
-    const uint64_t global = (uint64_t)db_int(rows, 3, 0);
-    enum rs_status status = ascend_text(a, name, &row.name);
-    if (status == RS_OK)
-        status = ascend_text(a, is_operator ? "cpu_op" : type, &row.category);
-    if (status == RS_OK)
-        status =
-            ascend_host_lane(a, (int64_t)(global >> 32), (int64_t)(global & UINT32_MAX), &row.lane);
-    size_t at;
-    return status == RS_OK ? ascend_pour(a, &row, &at, err) : no_memory(reader, status, err);
-}
-
-/* Operators count as read whether they are poured or not, so that a rank's figures are the same either way. */
-static enum rs_status read_operators(struct db_reader *reader, struct rs_err *err)
-{
-    static const char *const columns[] = {"startNs", "endNs", "name", "globalTid", "type", NULL};
-    struct rs_trace_info *info = &reader->a.stream->info;
-    struct sqlite3_stmt *rows = NULL;
-    if (!rs_vendor_db_has_table(reader->db, "PYTORCH_API"))
-        return RS_OK;
-    enum rs_status status =
-        rs_vendor_db_prepare(reader->db, "SELECT count(*) FROM PYTORCH_API", &rows, err);
-    if (status == RS_OK)
-        status = rs_vendor_db_step(reader->db, rows, err);
-    if (status == RS_OK) {
-        info->rows_read += db_int(rows, 0, 0);
-        info->events_read += db_int(rows, 0, 0);
-    }
-    rs_vendor_db_finish(&rows);
-    if (status != RS_OK || !reader->a.is_lossless)
-        return status;
-    const int64_t bad = reader->a.rows_bad;
-    reader->a.is_counted = true;
-    status = pour_table(reader, "PYTORCH_API", columns, pour_operator, err);
-    reader->a.is_counted = false;
-    reader->a.rows_bad = bad;
     return status;
 }
 
@@ -654,12 +571,11 @@ static enum rs_status read_tables(struct db_reader *reader, struct rs_err *err)
 {
     static const char *const api[] = {"startNs",      "endNs", "type", "globalTid",
                                       "connectionId", "name",  NULL};
-    static const char *const mstx[] = {"startNs", "endNs", "message", "globalTid", NULL};
     enum rs_status status = load_names(reader, err);
     if (status == RS_OK)
-        status = no_memory(reader, tell_host(reader), err);
+        status = db_status(reader, tell_host(reader), err);
     if (status == RS_OK)
-        status = no_memory(reader, take_metadata(reader), err);
+        status = db_status(reader, take_metadata(reader), err);
     if (status == RS_OK)
         status = pour_span(reader, err);
     if (status == RS_OK)
@@ -667,7 +583,7 @@ static enum rs_status read_tables(struct db_reader *reader, struct rs_err *err)
     if (status == RS_OK)
         status = db_load_ops(reader, err);
     if (status == RS_OK)
-        status = pour_table(reader, "CANN_API", api, pour_api, err);
+        status = db_pour_table(reader, "CANN_API", api, pour_api, err);
     if (status == RS_OK)
         status = pour_tasks(reader, err);
     if (status == RS_OK)
@@ -678,9 +594,11 @@ static enum rs_status read_tables(struct db_reader *reader, struct rs_err *err)
     if (status == RS_OK)
         status = db_pour_ops(reader, err);
     if (status == RS_OK)
-        status = pour_table(reader, "MSTX_EVENTS", mstx, pour_mstx, err);
+        status = db_read_marks(reader, err);
     if (status == RS_OK)
-        status = read_operators(reader, err);
+        status = db_read_operators(reader, err);
+    if (status == RS_OK)
+        status = db_read_rest(reader, err);
     return status;
 }
 
@@ -725,7 +643,7 @@ static enum rs_status end_early(struct db_reader *reader, enum rs_status status,
     const bool is_damage = status == RS_FORMAT && reader->a.stream->info.rows_read > 0;
     if (!is_damage)
         return rs_err_set(err, status, "%s", why->text);
-    return no_memory(reader, ascend_partial(&reader->a, why->text), err);
+    return db_status(reader, ascend_partial(&reader->a, why->text), err);
 }
 
 enum rs_status rs_ascend_db_read(const struct rs_vendor_rank *rank, unsigned flags,
@@ -745,7 +663,7 @@ enum rs_status rs_ascend_db_read(const struct rs_vendor_rank *rank, unsigned fla
         if (stat(rank->profiler_db, &about) == 0)
             stream->info.input_bytes = about.st_size;
         ask_device(&reader);
-        status = no_memory(&reader, form_of(&reader, form), err);
+        status = db_status(&reader, form_of(&reader, form), err);
     }
     if (status == RS_OK) {
         status = read_tables(&reader, &why);

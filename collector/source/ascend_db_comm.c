@@ -28,14 +28,6 @@ enum op_column {
     OP_ID
 };
 
-static enum rs_status no_memory(const struct db_reader *reader, enum rs_status status,
-                                struct rs_err *err)
-{
-    return status == RS_OK ? RS_OK
-                           : rs_err_set(err, status, "%s: %s", reader->a.rank->profiler_db,
-                                        rs_status_text(status));
-}
-
 /* A communicator is named by its text, in some files by the hash of it already. */
 static enum rs_status find_group(struct db_reader *reader, struct sqlite3_stmt *rows,
                                  int64_t rank_size, size_t *group_p)
@@ -107,7 +99,7 @@ enum rs_status db_load_ops(struct db_reader *reader, struct rs_err *err)
     rs_buf_printf(&sql, ",%s FROM COMMUNICATION_OP t", has_id ? "t.opId" : "t.rowid");
     enum rs_status status = db_prepare(reader, &sql, &rows, err);
     while (status == RS_OK && (status = rs_vendor_db_step(reader->db, rows, err)) == RS_OK)
-        status = no_memory(reader, load_op(reader, rows), err);
+        status = db_status(reader, load_op(reader, rows), err);
     rs_vendor_db_finish(&rows);
     if (status != RS_END && status != RS_OK)
         return status;
@@ -220,7 +212,7 @@ static enum rs_status walk_tasks(struct db_reader *reader, struct sqlite3_stmt *
             status = pour_run(reader, id, &tasks, err);
         id = next;
         if (status == RS_OK)
-            status = no_memory(reader, take_task(reader, rows, &tasks), err);
+            status = db_status(reader, take_task(reader, rows, &tasks), err);
         if (status != RS_OK)
             break;
     }

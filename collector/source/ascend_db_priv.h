@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the two files of the database reader share.
+ * What the files of the database reader share.
  */
 #ifndef RS_SOURCE_ASCEND_DB_PRIV_H
 #define RS_SOURCE_ASCEND_DB_PRIV_H
@@ -72,6 +72,23 @@ bool db_times(struct db_reader *reader, struct sqlite3_stmt *rows, rs_ns *start_
 /* Prepares and frees `sql`. */
 RS_MUST_CHECK enum rs_status db_prepare(struct db_reader *reader, struct rs_buf *sql,
                                         struct sqlite3_stmt **rows_p, struct rs_err *err);
+
+/* RS_OK, or the status with the database's name. */
+RS_MUST_CHECK enum rs_status db_status(const struct db_reader *reader, enum rs_status status,
+                                       struct rs_err *err);
+/* N of ProfilerStep#N; false when it is none. */
+bool db_step_number(const char *name, int64_t *number_p);
+/* Rows of a table, with the columns named (NULL ends them), through `each`; a table that is not there has none. */
+typedef enum rs_status db_row_fn(struct db_reader *reader, struct sqlite3_stmt *rows,
+                                 struct rs_err *err);
+RS_MUST_CHECK enum rs_status db_pour_table(struct db_reader *reader, const char *table,
+                                           const char *const *columns, db_row_fn *each,
+                                           struct rs_err *err);
+
+/* ascend_db_rest.c */
+RS_MUST_CHECK enum rs_status db_read_marks(struct db_reader *reader, struct rs_err *err);
+RS_MUST_CHECK enum rs_status db_read_operators(struct db_reader *reader, struct rs_err *err);
+RS_MUST_CHECK enum rs_status db_read_rest(struct db_reader *reader, struct rs_err *err);
 
 /* ascend_db_comm.c: COMMUNICATION_OP into ops; the transfers; the operations themselves, when their devices
  * are known. */

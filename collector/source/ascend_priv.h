@@ -5,6 +5,7 @@
  *   ascend.c          which form; rows into batches; groups; what is known of the whole
  *   ascend_db.c       the database's host rows, steps and tasks
  *   ascend_db_comm.c  its communication operations and their transfers
+ *   ascend_db_rest.c  what only a timeline shows
  *   ascend_hops.c     the tasks of one operation -> transfers between global ranks
  *   ascend_text.c     the text form: which files there are, and what becomes of their rows
  *   ascend_trace.c    rows of trace_view.json

@@ -228,6 +228,29 @@ static void steps_come_from_operators_where_nothing_else_tells(void **state)
     tmp_dir_remove(place.root);
 }
 
+static void counters_and_collections_are_for_the_lossless_reading(void **state)
+{
+    (void)state;
+    struct place place;
+    make_place(&place, 2);
+    run_sql(&place, 2, NEW_SCHEMA);
+    run_sql(&place, 2,
+            "CREATE TABLE GC_RECORD (startNs, endNs, globalTid);"
+            "INSERT INTO GC_RECORD VALUES (" S "0001000," S "0003000,42949672971);"
+            "CREATE TABLE NIC (deviceId, timestampNs, rxByteRate, txByteRate);"
+            "INSERT INTO NIC VALUES (4," S "0002000,500,600),(4," S "0004000,NULL,'x');");
+    struct seen *plain = read_place(&place, 0);
+    struct seen *whole = read_place(&place, RS_SOURCE_LOSSLESS);
+    assert_int_equal(count_kind(plain, RS_KIND_COUNTER) + count_kind(plain, RS_KIND_OVERHEAD), 0);
+    assert_int_equal(the_row(whole, RS_KIND_COUNTER, "NIC receive B/s")->bytes, 500);
+    assert_int_equal(the_row(whole, RS_KIND_COUNTER, "NIC transmit B/s")->start, T(2));
+    assert_int_equal(the_row(whole, RS_KIND_OVERHEAD, "GC")->end, T(3));
+    assert_int_equal(plain->stream.info.events_read, whole->stream.info.events_read);
+    forget(plain);
+    forget(whole);
+    tmp_dir_remove(place.root);
+}
+
 static void reading_leaves_the_database_alone(void **state)
 {
     (void)state;
@@ -341,6 +364,7 @@ int main(void)
         cmocka_unit_test(older_schema_is_read_by_name),
         cmocka_unit_test(payloads_are_one_transfer_with_what_closes_them),
         cmocka_unit_test(steps_come_from_operators_where_nothing_else_tells),
+        cmocka_unit_test(counters_and_collections_are_for_the_lossless_reading),
         cmocka_unit_test(reading_leaves_the_database_alone),
         cmocka_unit_test(wild_cells_are_counted_not_believed),
         cmocka_unit_test(mindspore_takes_the_form_that_knows_the_steps),

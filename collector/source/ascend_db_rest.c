@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What of a database no figure of a step is made of, but a timeline shows.
+ *
+ *   MSTX_EVENTS   RANGE, MARK
+ *   PYTORCH_API   CPU_OP, PYTHON (lossless; counted as read in any case)
+ *   GC_RECORD, MEMORY_RECORD, NPU_MEM, NIC, ROCE, HCCS, PCIE, AICORE_FREQ   OVERHEAD, COUNTER (lossless)
+ */
+#include "collector/source/ascend_db_priv.h"
+
+#include <string.h>
+#include <strings.h>
+
+enum { OP_TYPE = 50001 };
+
+/* ---- marks, operators ---- */
+
+static enum rs_status pour_mstx(struct db_reader *reader, struct sqlite3_stmt *rows,
+                                struct rs_err *err)
+{
+    struct ascend *a = &reader->a;
+    struct ascend_row row = {
+        .kind = RS_KIND_RANGE, .correlation = -1, .external_id = -1, .bytes = -1};
+    if (!db_times(reader, rows, &row.start, &row.end))
+        return RS_OK;
+    if (row.end == row.start)
+        row.kind = RS_KIND_MARK;
+    const uint64_t global = (uint64_t)db_int(rows, 3, 0);
+    enum rs_status status = ascend_text(a, db_string(reader, rows, 2), &row.name);
+    if (status == RS_OK)
+        status = ascend_text(a, "mstx", &row.category);
+    if (status == RS_OK)
+        status =
+            ascend_host_lane(a, (int64_t)(global >> 32), (int64_t)(global & UINT32_MAX), &row.lane);
+    size_t at;
+    return status == RS_OK ? ascend_pour(a, &row, &at, err) : db_status(reader, status, err);
+}
+
+enum rs_status db_read_marks(struct db_reader *reader, struct rs_err *err)
+{
+    static const char *const columns[] = {"startNs", "endNs", "message", "globalTid", NULL};
+    return db_pour_table(reader, "MSTX_EVENTS", columns, pour_mstx, err);
+}
+
+static enum rs_status pour_operator(struct db_reader *reader, struct sqlite3_stmt *rows,
+                                    struct rs_err *err)
+{
+    struct ascend *a = &reader->a;
+    struct ascend_row row = {
+        .kind = RS_KIND_CPU_OP, .correlation = -1, .external_id = -1, .bytes = -1};
+    const char *type = db_name(&reader->api_types, rows, 4);
+    const bool is_operator =
+        *type ? strcasecmp(type, "op") == 0 : db_int(rows, 4, OP_TYPE) == OP_TYPE;
+    int64_t number;
+    if (!db_times(reader, rows, &row.start, &row.end))
+        return RS_OK;
+    const char *name = db_string(reader, rows, 2);
+    if (db_step_number(name, &number))
+        return RS_OK; /* poured as a step */
+    if (!is_operator)
+        row.kind = strcasecmp(type, "trace") == 0 ? RS_KIND_PYTHON : RS_KIND_OTHER;
+    const uint64_t global = (uint64_t)db_int(rows, 3, 0);
+    enum rs_status status = ascend_text(a, name, &row.name);
+    if (status == RS_OK)
+        status = ascend_text(a, is_operator ? "cpu_op" : type, &row.category);
+    if (status == RS_OK)
+        status =
+            ascend_host_lane(a, (int64_t)(global >> 32), (int64_t)(global & UINT32_MAX), &row.lane);
+    size_t at;
+    return status == RS_OK ? ascend_pour(a, &row, &at, err) : db_status(reader, status, err);
+}
+
+/* Operators count as read whether they are poured or not, so that a rank's figures are the same either way. */
+enum rs_status db_read_operators(struct db_reader *reader, struct rs_err *err)
+{
+    static const char *const columns[] = {"startNs", "endNs", "name", "globalTid", "type", NULL};
+    struct rs_trace_info *info = &reader->a.stream->info;
+    struct sqlite3_stmt *rows = NULL;
+    if (!rs_vendor_db_has_table(reader->db, "PYTORCH_API"))
+        return RS_OK;
+    enum rs_status status =
+        rs_vendor_db_prepare(reader->db, "SELECT count(*) FROM PYTORCH_API", &rows, err);
+    if (status == RS_OK)
+        status = rs_vendor_db_step(reader->db, rows, err);
+    if (status == RS_OK) {
+        info->rows_read += db_int(rows, 0, 0);
+        info->events_read += db_int(rows, 0, 0);
+    }
+    rs_vendor_db_finish(&rows);
+    if (status != RS_OK || !reader->a.is_lossless)
+        return status;
+    const int64_t bad = reader->a.rows_bad;
+    reader->a.is_counted = true;
+    status = db_pour_table(reader, "PYTORCH_API", columns, pour_operator, err);
+    reader->a.is_counted = false;
+    reader->a.rows_bad = bad;
+    return status;
+}
+
+/* ---- counters and collections of garbage: for the timeline only ---- */
+
+static const struct counter {
+    const char *table, *time, *value, *name;
+} counters[] = {
+    {"MEMORY_RECORD", "timestamp", "totalAllocated", "memory allocated"},
+    {"MEMORY_RECORD", "timestamp", "totalReserved", "memory reserved"},
+    {"NPU_MEM", "timestampNs", "hbm", "NPU memory"},
+    {"NIC", "timestampNs", "rxByteRate", "NIC receive B/s"},
+    {"NIC", "timestampNs", "txByteRate", "NIC transmit B/s"},
+    {"ROCE", "timestampNs", "rxByteRate", "RoCE receive B/s"},
+    {"ROCE", "timestampNs", "txByteRate", "RoCE transmit B/s"},
+    {"HCCS", "timestampNs", "rxThroughput", "HCCS receive B/s"},
+    {"HCCS", "timestampNs", "txThroughput", "HCCS transmit B/s"},
+    {"PCIE", "timestampNs", "txPostAvg", "PCIe transmit B/s"},
+    {"PCIE", "timestampNs", "rxPostAvg", "PCIe receive B/s"},
+    {"AICORE_FREQ", "timestampNs", "freq", "AI core MHz"},
+};
+
+static enum rs_status pour_counter(struct db_reader *reader, const struct counter *counter,
+                                   struct rs_err *err)
+{
+    struct ascend *a = &reader->a;
+    struct sqlite3_stmt *rows = NULL;
+    struct rs_buf sql = {0};
+    if (!rs_vendor_db_has_column(reader->db, counter->table, counter->time) ||
+        !rs_vendor_db_has_column(reader->db, counter->table, counter->value))
+        return RS_OK;
+    rs_buf_printf(&sql, "SELECT t.%s,t.%s", counter->time, counter->value);
+    db_put_column(reader, &sql, counter->table, "t", "deviceId");
+    rs_buf_printf(&sql, " FROM %s t", counter->table);
+    enum rs_status status = db_prepare(reader, &sql, &rows, err);
+    while (status == RS_OK && (status = rs_vendor_db_step(reader->db, rows, err)) == RS_OK) {
+        struct ascend_row row = {.kind = RS_KIND_COUNTER,
+                                 .flags = RS_EVENT_NO_END,
+                                 .category = RS_STR_NONE,
+                                 .correlation = -1,
+                                 .external_id = -1,
+                                 .bytes = db_int(rows, 1, -1)};
+        size_t at;
+        if (!rs_vendor_column_int(rows, 0, &row.start) || row.bytes < 0)
+            continue;
+        row.end = row.start;
+        status = ascend_text(a, counter->name, &row.name);
+        if (status == RS_OK)
+            status = ascend_device_lane(a, db_int(rows, 2, 0), 0, NULL, &row.lane);
+        status = status == RS_OK ? ascend_pour(a, &row, &at, err) : db_status(reader, status, err);
+    }
+    rs_vendor_db_finish(&rows);
+    return status == RS_END ? RS_OK : status;
+}
+
+static enum rs_status pour_gc(struct db_reader *reader, struct sqlite3_stmt *rows,
+                              struct rs_err *err)
+{
+    struct ascend *a = &reader->a;
+    struct ascend_row row = {.kind = RS_KIND_OVERHEAD,
+                             .category = RS_STR_NONE,
+                             .correlation = -1,
+                             .external_id = -1,
+                             .bytes = -1};
+    if (!db_times(reader, rows, &row.start, &row.end))
+        return RS_OK;
+    const uint64_t global = (uint64_t)db_int(rows, 2, 0);
+    enum rs_status status = ascend_text(a, "GC", &row.name);
+    if (status == RS_OK)
+        status =
+            ascend_host_lane(a, (int64_t)(global >> 32), (int64_t)(global & UINT32_MAX), &row.lane);
+    size_t at;
+    return status == RS_OK ? ascend_pour(a, &row, &at, err) : db_status(reader, status, err);
+}
+
+/* Rows that no figure is made of: they are not counted as read, and only a lossless reading has them. */
+enum rs_status db_read_rest(struct db_reader *reader, struct rs_err *err)
+{
+    static const char *const gc[] = {"startNs", "endNs", "globalTid", NULL};
+    const int64_t bad = reader->a.rows_bad;
+    if (!reader->a.is_lossless)
+        return RS_OK;
+    reader->a.is_counted = true;
+    enum rs_status status = db_pour_table(reader, "GC_RECORD", gc, pour_gc, err);
+    for (size_t i = 0; i < sizeof counters / sizeof counters[0] && status == RS_OK; i++)
+        status = pour_counter(reader, &counters[i], err);
+    reader->a.is_counted = false;
+    reader->a.rows_bad = bad;
+    return status;
+}
