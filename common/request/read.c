@@ -549,7 +549,8 @@ void reading_place_notes(struct reading *reading, size_t first)
             (void)snprintf(note->field, sizeof note->field, "%s", reading->keys[f]);
         }
     }
-    sort_notes(notes->items + first, notes->count - first);
+    if (notes->count > first)
+        sort_notes(notes->items + first, notes->count - first);
 }
 
 enum rs_status reading_result(const struct rs_request_notes *notes, struct rs_err *err)
