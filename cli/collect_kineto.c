@@ -701,6 +701,7 @@ static void *work(void *self)
         (void)poll(fds, 2, is_busy ? BUSY_WAIT_MS : IDLE_WAIT_MS);
         rs_kineto_trigger_serve(kineto->trigger);
         (void)!read(kineto->wake, &count, sizeof count);
+        (void)watch_jobs(kineto); /* what is over must not stand in the way of a new request */
         read_inbox(kineto);
         const rs_ns now = rs_time_monotonic();
         const rs_dur every = (is_busy ? BUSY_WAIT_MS : IDLE_WAIT_MS) * (rs_dur)RS_NS_PER_MS;

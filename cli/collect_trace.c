@@ -102,8 +102,14 @@ static void judge(const struct rs_trace_task *task, const struct rs_trace_info *
     else if (task->wanted_steps && task->optimizer_steps == 0)
         (void)snprintf(
             text, bytes,
-            "it does not step an optimizer, so the profiler recorded half a second instead "
-            "of %u iterations: use --duration",
+            "it steps no optimizer, so its profiler recorded half a second instead of %u "
+            "iterations: use --duration",
+            task->wanted_steps);
+    else if (task->optimizer_steps > task->wanted_steps && task->wanted_steps)
+        (void)snprintf(
+            text, bytes,
+            "it had not made a step yet when it was asked, so its profiler recorded half a "
+            "second instead of %u iterations: ask again",
             task->wanted_steps);
 }
 

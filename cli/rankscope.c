@@ -23,6 +23,7 @@ static const struct verb {
     {"capture", rs_cmd_capture, "record steps of all ranks, wait, report; list, show, stop, wait"},
     {"verify", rs_cmd_verify, "reads a capture again: nothing missing, nothing double"},
     {"run", rs_cmd_run, "start a job so that it can be asked to record"},
+    {"doctor", rs_cmd_doctor, "which processes of this node can be captured, and why others cannot"},
     {"config", rs_cmd_config, "profiler_config.json: a template, a check, safe changes"},
     {"recipe", rs_cmd_recipe, "official cluster tables from the databases of Ascend ranks"},
     {"cluster", rs_cmd_cluster, "official cluster output of an Ascend job, text or database"},

@@ -413,7 +413,9 @@ static enum rs_status take_rank(struct rs_coord *coord, struct rs_coord_capture 
                   now);
         return RS_OK;
     }
-    if (seen->capture[0])
+    /* Its collector may not have told yet that a capture is over: then PREPARE finds out. */
+    const struct rs_coord_capture *other = rs_coord_find(coord, seen->capture);
+    if (other && !other->is_closing)
         return rs_err_set(err, RS_REFUSED, "rank %u records for capture %s already", number,
                           seen->capture);
     rank->step = seen->step;

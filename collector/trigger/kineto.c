@@ -367,6 +367,7 @@ static void watch_files(struct slot *slot, rs_ns now)
     if (find_file(slot, false, client->trace_path, sizeof client->trace_path, &bytes)) {
         client->trace_bytes = bytes;
         client->state = RS_KINETO_WRITTEN;
+        client->is_busy = false; /* what its last poll said is over */
         drop_capture(slot);
         return;
     }

@@ -32,8 +32,21 @@ static enum rs_status make_address(const char *dir, const char *name, struct soc
     return RS_OK;
 }
 
-/* The inode of the bound abstract socket, from /proc/net/unix; 0 when it is not listed. */
-static unsigned long long find_inode(const char *name)
+/* A line's path is this socket's: an abstract name starts with '@', and NULs inside it are shown as '@' too. */
+static bool is_path_of(const char *path, const char *dir, const char *name)
+{
+    const size_t length = strlen(name);
+    if (dir) {
+        const size_t dir_length = strlen(dir);
+        return strncmp(path, dir, dir_length) == 0 && path[dir_length] == '/' &&
+               strcmp(path + dir_length + 1, name) == 0;
+    }
+    return path[0] == '@' && strncmp(path + 1, name, length) == 0 &&
+           (path[1 + length] == '\0' || path[1 + length] == '@');
+}
+
+/* The inode of the bound socket, from /proc/net/unix; 0 when it is not listed. */
+static unsigned long long find_inode(const char *dir, const char *name)
 {
     FILE *list = fopen("/proc/net/unix", "re");
     if (!list)
@@ -43,13 +56,9 @@ static unsigned long long find_inode(const char *name)
     while (!inode && fgets(line, sizeof line, list)) {
         unsigned long long number;
         char path[256];
-        /* Num RefCount Protocol Flags Type St Inode Path; an abstract name starts with '@', and NULs
-         * inside it are shown as '@' too. NOLINTNEXTLINE(cert-err34-c): the kernel wrote it */
-        if (sscanf(line, "%*s %*s %*s %*s %*s %*s %llu %255s", &number, path) != 2)
-            continue;
-        const size_t length = strlen(name);
-        if (path[0] == '@' && strncmp(path + 1, name, length) == 0 &&
-            (path[1 + length] == '\0' || path[1 + length] == '@'))
+        /* Num RefCount Protocol Flags Type St Inode Path. NOLINTNEXTLINE(cert-err34-c): the kernel wrote it */
+        if (sscanf(line, "%*s %*s %*s %*s %*s %*s %llu %255s", &number, path) == 2 &&
+            is_path_of(path, dir, name))
             inode = number;
     }
     (void)fclose(list);
@@ -77,14 +86,15 @@ static bool process_holds(const char *pid, unsigned long long inode)
     return holds;
 }
 
-/* Who serves the name: "process 123 (dynolog)", or as much of it as we may see. */
-static void name_holder(const char *name, char *text, size_t text_bytes)
+bool rs_kineto_socket_holder(const char *dir, const char *name, pid_t *pid_p, char *text,
+                             size_t text_bytes)
 {
-    const unsigned long long inode = find_inode(name);
+    const unsigned long long inode = find_inode(dir, name);
+    *pid_p = 0;
     (void)snprintf(text, text_bytes, "a process that may not be looked at");
     DIR *proc = inode ? opendir("/proc") : NULL;
     if (!proc)
-        return;
+        return inode != 0;
     struct dirent *entry;
     while ((entry = readdir(proc))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
         if (entry->d_name[0] < '1' || entry->d_name[0] > '9' ||
@@ -98,10 +108,12 @@ static void name_holder(const char *name, char *text, size_t text_bytes)
                 command[strcspn(command, "\n")] = '\0';
             (void)fclose(file);
         }
+        *pid_p = (pid_t)strtol(entry->d_name, NULL, 10);
         (void)snprintf(text, text_bytes, "process %.20s (%s)", entry->d_name, command);
         break;
     }
     (void)closedir(proc);
+    return true;
 }
 
 /* A pathname socket stays behind when its daemon dies: is anybody there? */
@@ -130,8 +142,8 @@ static enum rs_status bind_name(int fd, const char *dir, const char *name, struc
                 bind(fd, (const struct sockaddr *)&address, bytes) == 0;
     if (!bound) {
         char holder[128] = "another daemon";
-        if (!dir)
-            name_holder(name, holder, sizeof holder);
+        pid_t pid;
+        (void)rs_kineto_socket_holder(dir, name, &pid, holder, sizeof holder);
         return rs_err_set(err, RS_EXISTS,
                           "the profiler socket \"%s\" is served by %s; stop it, or run the "
                           "collector in a network namespace of its own",

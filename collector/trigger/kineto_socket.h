@@ -7,6 +7,8 @@
 
 #include "common/base/err.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -23,6 +25,9 @@ struct rs_kineto_peer {
  * one more NUL that belongs to it; else DIR/name with mode 0666. RS_EXISTS names the process that serves it. */
 RS_MUST_CHECK enum rs_status rs_kineto_socket_open(const char *dir, const char *name, int *fd_p,
                                                    struct rs_err *err);
+/* Who serves the name, in words, and its pid (0: may not be looked at). False: nobody. Binds nothing. */
+bool rs_kineto_socket_holder(const char *dir, const char *name, pid_t *pid_p, char *text,
+                             size_t text_bytes);
 void rs_kineto_socket_close(int fd, const char *dir, const char *name);
 
 /* One datagram. RS_AGAIN: none waits. RS_LIMIT: it was longer than `capacity` and is dropped. */
