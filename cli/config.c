@@ -288,9 +288,9 @@ static enum rs_status edit_all(struct rs_buf *text, enum rs_config_framework fra
             return rs_err_set(err, RS_INVALID, "KEY=VALUE is expected, not \"%.60s\"", settings[i]);
         char *key = rs_mem_strndup(settings[i], (size_t)(equals - settings[i]));
         struct rs_buf next = {0};
+        const struct rs_config_text config = {(const char *)text->data, text->length, framework};
         const enum rs_status status =
-            key ? rs_request_config_edit((const char *)text->data, text->length, framework, key,
-                                         equals + 1, &next, err)
+            key ? rs_request_config_edit(&config, key, equals + 1, &next, err)
                 : rs_err_set(err, RS_NOMEM, "no memory for a key");
         rs_mem_free(key);
         if (status < 0) {

@@ -77,7 +77,7 @@ enum rs_status rs_file_create(const char *path, const void *data, size_t length,
     if (status == RS_OK && (fchmod(draft.fd, default_mode()) != 0 || fsync(draft.fd) != 0))
         status = rs_err_errno(err, "cannot write %s", path);
     /* link(2) refuses a name that is taken; rename(2) would not. */
-    if (status == RS_OK && link(draft.name, path) != 0) {
+    if (status == RS_OK && draft.name && link(draft.name, path) != 0) {
         if (errno == EEXIST)
             status = rs_err_set(err, RS_EXISTS, "%s is there already", path);
         else

@@ -272,33 +272,38 @@ static enum rs_status check_text(const char *text, size_t length, struct rs_err 
                       wrong.text);
 }
 
-enum rs_status rs_request_config_edit(const char *text, size_t length,
-                                      enum rs_config_framework framework, const char *key,
+/* The key taken apart, the value as JSON. */
+static enum rs_status make_edit(enum rs_config_framework framework, const char *key,
+                                const char *value, struct edit *edit, struct rs_err *err)
+{
+    if (framework == RS_CONFIG_TORCH_NPU && strncmp(key, "metadata.", 9) == 0 && key[9]) {
+        edit->group = "metadata";
+        edit->name = key + 9;
+        if (!is_plain_name(edit->name))
+            return rs_err_set(err, RS_INVALID, "\"%.60s\" cannot be a key", edit->name);
+        if (is_json(value))
+            rs_buf_string(&edit->value, value);
+        else
+            put_string(&edit->value, value);
+        return RS_OK;
+    }
+    const struct config_key *found = find_key(framework, key);
+    if (!found)
+        return no_such_key(framework, key, err);
+    edit->group = found->group;
+    edit->name = found->name;
+    return make_value(found, value, &edit->value, err);
+}
+
+enum rs_status rs_request_config_edit(const struct rs_config_text *config, const char *key,
                                       const char *value, struct rs_buf *buf, struct rs_err *err)
 {
     struct edit edit = {.group = ""};
-    enum rs_status status = check_text(text, length, err);
-    if (status < 0)
-        return status;
-    if (framework == RS_CONFIG_TORCH_NPU && strncmp(key, "metadata.", 9) == 0 && key[9]) {
-        edit.group = "metadata";
-        edit.name = key + 9;
-        if (!is_plain_name(edit.name))
-            return rs_err_set(err, RS_INVALID, "\"%.60s\" cannot be a key", edit.name);
-        if (is_json(value))
-            rs_buf_string(&edit.value, value);
-        else
-            put_string(&edit.value, value);
-    } else {
-        const struct config_key *found = find_key(framework, key);
-        if (!found)
-            return no_such_key(framework, key, err);
-        edit.group = found->group;
-        edit.name = found->name;
-        status = make_value(found, value, &edit.value, err);
-    }
+    enum rs_status status = check_text(config->text, config->length, err);
     if (status == RS_OK)
-        status = apply(text, length, &edit, buf, err);
+        status = make_edit(config->framework, key, value, &edit, err);
+    if (status == RS_OK)
+        status = apply(config->text, config->length, &edit, buf, err);
     rs_buf_fini(&edit.value);
     return status;
 }

@@ -48,11 +48,11 @@ static const struct field_names frameworks = {"", false, NAMES(
 
 #define AT(member) offsetof(struct rs_capture_request, member)
 #define SIZE(member) sizeof(((struct rs_capture_request *)0)->member)
-#define TEXT(group, name, member, by) {group, name, FIELD_TEXT, AT(member), SIZE(member), 0, 0, NULL, by}
-#define BOOL(group, name, member, by) {group, name, FIELD_BOOL, AT(member), 0, 0, 0, NULL, by}
-#define NUMBER(group, name, kind, member, min, max, by) {group, name, kind, AT(member), 0, min, max, NULL, by}
-#define NAMED(group, name, kind, member, names, by) {group, name, kind, AT(member), 0, 0, 0, &(names), by}
-#define LIST(group, name, kind, member, by) {group, name, kind, AT(member), 0, 0, 0, NULL, by}
+#define TEXT(group, name, member, by) {group, name, AT(member), SIZE(member), 0, 0, NULL, FIELD_TEXT, by}
+#define BOOL(group, name, member, by) {group, name, AT(member), 0, 0, 0, NULL, FIELD_BOOL, by}
+#define NUMBER(group, name, kind, member, min, max, by) {group, name, AT(member), 0, min, max, NULL, kind, by}
+#define NAMED(group, name, kind, member, names, by) {group, name, AT(member), 0, 0, 0, &(names), kind, by}
+#define LIST(group, name, kind, member, by) {group, name, AT(member), 0, 0, 0, NULL, kind, by}
 #define STEPS_MAX INT32_MAX
 #define STEP_MAX (INT64_C(1) << 53)
 
@@ -304,7 +304,7 @@ static bool optionals_equal(const struct field *field, const void *a, const void
         return x->is_set == y->is_set && x->value == y->value;
     }
     const struct rs_optional_double *x = a, *y = b;
-    return x->is_set == y->is_set && memcmp(&x->value, &y->value, sizeof x->value) == 0;
+    return x->is_set == y->is_set && x->value == y->value;
 }
 
 bool field_equal(const struct field *field, const struct rs_capture_request *a,

@@ -10,7 +10,9 @@ void json_walk_init(struct json_walk *walk, const char *text, size_t length)
 
 static char peek(const struct json_walk *walk)
 {
-    return walk->place.at < walk->length ? walk->text[walk->place.at] : '\0';
+    if (walk->place.at < walk->length)
+        return walk->text[walk->place.at];
+    return '\0';
 }
 
 static void advance(struct json_walk *walk)

@@ -192,12 +192,13 @@ static int by_step_time(const void *left, const void *right)
 static const struct rs_rank_row **sorted_rows(const struct table *table,
                                               int (*order)(const void *, const void *))
 {
-    const struct rs_rank_row **rows = rs_mem_calloc(table->count ? table->count : 1, sizeof *rows);
+    const struct rs_rank_row **rows =
+        rs_mem_calloc(table->count ? table->count : 1, sizeof(const struct rs_rank_row *));
     if (!rows)
         return NULL;
     if (table->count) {
-        memcpy(rows, table->rows, table->count * sizeof *rows);
-        qsort(rows, table->count, sizeof *rows, order);
+        memcpy(rows, table->rows, table->count * sizeof(const struct rs_rank_row *));
+        qsort(rows, table->count, sizeof(const struct rs_rank_row *), order);
     }
     return rows;
 }
@@ -361,13 +362,13 @@ static int by_rank(const void *left, const void *right)
 static enum rs_status make_table(const struct rs_rank_row *rows, size_t count, struct table *table,
                                  struct rs_err *err)
 {
-    table->rows = rs_mem_calloc(count ? count : 1, sizeof *table->rows);
+    table->rows = rs_mem_calloc(count ? count : 1, sizeof(const struct rs_rank_row *));
     if (!table->rows)
         return rs_err_set(err, RS_NOMEM, "no memory for %zu ranks", count);
     for (size_t i = 0; i < count; i++)
         table->rows[i] = &rows[i];
     if (count)
-        qsort(table->rows, count, sizeof *table->rows, by_rank);
+        qsort(table->rows, count, sizeof(const struct rs_rank_row *), by_rank);
     table->count = count;
     table->words = count / WORD_BITS + 1;
     for (size_t i = 0; i < count; i++) {

@@ -19,8 +19,9 @@ static int by_first(const void *left, const void *right)
 size_t rank_ranges_merge(struct rs_rank_range *ranges, size_t count)
 {
     size_t kept = 0;
-    if (count)
-        qsort(ranges, count, sizeof *ranges, by_first);
+    if (!ranges || !count)
+        return 0;
+    qsort(ranges, count, sizeof *ranges, by_first);
     for (size_t i = 0; i < count; i++) {
         struct rs_rank_range *last = kept ? &ranges[kept - 1] : NULL;
         if (!last || ranges[i].first > last->last + 1) /* numbers end at RS_RANK_MAX: no overflow */
@@ -89,7 +90,7 @@ static size_t numbers_of(const struct rs_rank_expr *expr, uint32_t child,
         }
         (*ranges_p)[count++] = (struct rs_rank_range){node->first, node->last};
     }
-    return rank_ranges_merge(*ranges_p, count);
+    return *ranges_p ? rank_ranges_merge(*ranges_p, count) : 0;
 }
 
 /* Numbers may merge into a single range: that is an atom and needs no parentheses. */

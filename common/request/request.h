@@ -321,11 +321,18 @@ RS_MUST_CHECK enum rs_status rs_request_to_config(const struct rs_capture_reques
                                                   enum rs_config_framework framework,
                                                   struct rs_buf *buf, struct rs_err *err);
 
-/* Appends `text` with one key set and everything else left byte for byte as it was. `key`: "active",
+/* A file that is edited. Lends the text. */
+struct rs_config_text {
+    const char *text;
+    size_t length;
+    enum rs_config_framework framework; /* not RS_CONFIG_DETECT */
+};
+
+/* Appends the text with one key set and everything else left byte for byte as it was. `key`: "active",
  * "experimental_config.mstx" or, where it is clear, "mstx"; "metadata.NAME". `value`: JSON, or a bare word, or for lists
- * "1,3" and "1,3-5". RS_INVALID, RS_NOTFOUND (no such key: the sentence has the nearest). The result is not validated. */
-RS_MUST_CHECK enum rs_status rs_request_config_edit(const char *text, size_t length,
-                                                    enum rs_config_framework framework,
+ * "1,3" and "1,3-5". RS_INVALID (also: the text is no JSON object), RS_NOTFOUND (no such key: the sentence has the
+ * nearest). The result is not validated. */
+RS_MUST_CHECK enum rs_status rs_request_config_edit(const struct rs_config_text *config,
                                                     const char *key, const char *value,
                                                     struct rs_buf *buf, struct rs_err *err);
 

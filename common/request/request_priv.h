@@ -121,11 +121,11 @@ enum field_index {
 struct field {
     const char *group; /* "schedule"; "" none */
     const char *name;
-    enum field_kind kind;
     size_t offset;
     size_t size;      /* FIELD_TEXT */
     int64_t min, max; /* numbers */
     const struct field_names *names;
+    enum field_kind kind;
     uint32_t honoured_by;
 };
 
@@ -194,7 +194,7 @@ struct reading {
 RS_MUST_CHECK enum rs_status reading_open(struct reading *reading, const char *text, size_t length,
                                           json_t **root_p);
 /* Sets a member from a value at which the walk stands; the walk goes past it. What is wrong is a note. */
-void reading_value(struct reading *reading, size_t field, const char *key, json_t *value);
+void reading_value(struct reading *reading, size_t index, const char *key, json_t *value);
 /* Notes an unknown key with the nearest of `names` (NULL behind the last). */
 void reading_unknown(struct reading *reading, const char *key, const struct json_place *place,
                      const char *const *names);

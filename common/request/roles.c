@@ -201,14 +201,14 @@ static enum rs_status set_size(struct rs_role_sizes *sizes, int key, const json_
 }
 
 /* The frameworks' distributed_args hold much else: what is no size is left alone there, told in a file of ours. */
-static enum rs_status read_sizes(const json_t *object, bool is_strict, uint32_t world,
+static enum rs_status read_sizes(json_t *object, bool is_strict, uint32_t world,
                                  struct rs_roles *roles, struct rs_err *err)
 {
     struct rs_role_sizes sizes = {.world = 0};
     const char *name;
     json_t *value;
     memcpy(sizes.order, megatron, sizeof megatron);
-    json_object_foreach((json_t *)(uintptr_t)object, name, value)
+    json_object_foreach(object, name, value)
     {
         const int key = key_by_name(name);
         if (key == KEY_NONE && is_strict)
@@ -247,7 +247,7 @@ static bool rank_of_key(const char *key, uint32_t *rank_p)
     return true;
 }
 
-static enum rs_status read_rank(struct rs_roles *roles, const char *key, const json_t *object,
+static enum rs_status read_rank(struct rs_roles *roles, const char *key, json_t *object,
                                 struct rs_err *err)
 {
     struct rs_rank_roles one;
@@ -261,7 +261,7 @@ static enum rs_status read_rank(struct rs_roles *roles, const char *key, const j
         return rs_err_set(err, RS_INVALID,
                           "roles: rank %" PRIu32 " wants an object such as {\"tp\": 0, \"pp\": 1}",
                           one.rank);
-    json_object_foreach((json_t *)(uintptr_t)object, name, value)
+    json_object_foreach(object, name, value)
     {
         const int role = role_by_name(name, strlen(name));
         const json_int_t number = json_integer_value(value);
@@ -289,11 +289,11 @@ static int by_rank(const void *left, const void *right)
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-static enum rs_status read_map(const json_t *object, struct rs_roles *roles, struct rs_err *err)
+static enum rs_status read_map(json_t *object, struct rs_roles *roles, struct rs_err *err)
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    json_object_foreach(object, key, value)
     {
         const enum rs_status status = read_rank(roles, key, value, err);
         if (status < 0)
@@ -304,13 +304,13 @@ static enum rs_status read_map(const json_t *object, struct rs_roles *roles, str
     return RS_OK; /* a rank twice: jansson refused the repeated key, and keys have one spelling */
 }
 
-static enum rs_status read_roles(const json_t *root, uint32_t world, struct rs_roles *roles,
+static enum rs_status read_roles(json_t *root, uint32_t world, struct rs_roles *roles,
                                  struct rs_err *err)
 {
     uint32_t rank = 0;
     if (!json_is_object(root))
         return rs_err_set(err, RS_INVALID, "roles: an object is expected");
-    const json_t *inner = json_object_get(root, "distributed_args");
+    json_t *inner = json_object_get(root, "distributed_args");
     if (inner) {
         if (!json_is_object(inner))
             return rs_err_set(err, RS_INVALID, "roles: \"distributed_args\" is an object");
@@ -322,7 +322,7 @@ static enum rs_status read_roles(const json_t *root, uint32_t world, struct rs_r
             return rs_err_set(err, RS_INVALID, "roles: \"ranks\" is an object");
         return read_map(inner, roles, err);
     }
-    void *first = json_object_iter((json_t *)(uintptr_t)root);
+    void *first = json_object_iter(root);
     if (first && rank_of_key(json_object_iter_key(first), &rank))
         return read_map(root, roles, err);
     /* Long names: the value of distributed_args by itself. */

@@ -184,7 +184,8 @@ static enum rs_status judge(const struct rs_capture_request *request,
                             struct rs_request_answer *answer)
 {
     struct rs_capture_request defaults;
-    const struct rs_request_rank **sorted = rs_mem_calloc(count ? count : 1, sizeof *sorted);
+    const struct rs_request_rank **sorted =
+        rs_mem_calloc(count ? count : 1, sizeof(const struct rs_request_rank *));
     enum rs_status status = rs_request_init(&defaults, request->dialect, request->origin);
     if (!sorted)
         status = RS_NOMEM;
@@ -197,7 +198,7 @@ static enum rs_status judge(const struct rs_capture_request *request,
                                         .is_subset = answer->chosen.count < count,
                                         .chosen_count = answer->chosen.count};
         if (count)
-            qsort(sorted, count, sizeof *sorted, by_rank);
+            qsort(sorted, count, sizeof(const struct rs_request_rank *), by_rank);
         status = judge_all(&judging, sorted, count, answer);
     }
     rs_request_fini(&defaults);

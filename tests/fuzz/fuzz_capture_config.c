@@ -89,12 +89,13 @@ static void edit(const char *text, size_t size)
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
         struct rs_buf once = {0}, twice = {0};
         struct rs_err err;
-        if (rs_request_config_edit(text, size, RS_CONFIG_TORCH_NPU, settings[i][0], settings[i][1],
-                                   &once, &err) == RS_OK) {
+        const struct rs_config_text given = {text, size, RS_CONFIG_TORCH_NPU};
+        if (rs_request_config_edit(&given, settings[i][0], settings[i][1], &once, &err) == RS_OK) {
             /* what came out is an object again, and setting the same once more changes nothing */
-            RS_CHECK(rs_request_config_edit((const char *)once.data, once.length,
-                                            RS_CONFIG_TORCH_NPU, settings[i][0], settings[i][1],
-                                            &twice, &err) == RS_OK);
+            const struct rs_config_text next = {(const char *)once.data, once.length,
+                                                RS_CONFIG_TORCH_NPU};
+            RS_CHECK(rs_request_config_edit(&next, settings[i][0], settings[i][1], &twice, &err) ==
+                     RS_OK);
             RS_CHECK(once.length == twice.length &&
                      memcmp(once.data, twice.data, once.length) == 0);
         }

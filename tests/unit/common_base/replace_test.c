@@ -81,7 +81,7 @@ static void each_version_is_newer_by_a_whole_second(void **state)
     rs_ns told = 0;
     time_t last = 0;
     for (int i = 0; i < 5; i++) { /* all within the same second, or nearly */
-        char text[8];
+        char text[16];
         (void)snprintf(text, sizeof text, "%d", i);
         assert_ok(rs_file_replace_newer(path, text, 1, &told, &err));
         const struct stat info = look();

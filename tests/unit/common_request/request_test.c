@@ -611,6 +611,13 @@ static void what_is_written_reads_back_the_same(void **state)
 
 /* ---- edits ----------------------------------------------------------------------------------------------------------- */
 
+static enum rs_status edit(const char *text, enum rs_config_framework framework, const char *key,
+                           const char *value, struct rs_buf *buf, struct rs_err *err)
+{
+    const struct rs_config_text config = {text, strlen(text), framework};
+    return rs_request_config_edit(&config, key, value, buf, err);
+}
+
 static void an_edit_touches_what_it_names(void **state)
 {
     (void)state;
@@ -657,9 +664,8 @@ static void an_edit_touches_what_it_names(void **state)
     for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
         struct rs_buf buf = {0};
         struct rs_err err = {0};
-        if (rs_request_config_edit(examples[i].text, strlen(examples[i].text),
-                                   examples[i].framework, examples[i].key, examples[i].value, &buf,
-                                   &err) != RS_OK)
+        if (edit(examples[i].text, examples[i].framework, examples[i].key, examples[i].value, &buf,
+                 &err) != RS_OK)
             fail_msg("%s: %s", examples[i].text, err.text);
         assert_string_equal(rs_buf_text(&buf), examples[i].expected);
         rs_buf_fini(&buf);
@@ -671,18 +677,12 @@ static void an_edit_of_nothing_known_is_refused(void **state)
     (void)state;
     struct rs_buf buf = {0};
     struct rs_err err = {0};
-    assert_status(rs_request_config_edit("{}", 2, RS_CONFIG_TORCH_NPU, "actve", "1", &buf, &err),
-                  RS_NOTFOUND);
+    assert_status(edit("{}", RS_CONFIG_TORCH_NPU, "actve", "1", &buf, &err), RS_NOTFOUND);
     assert_non_null(strstr(err.text, "did you mean \"active\"?"));
-    assert_status(rs_request_config_edit("{", 1, RS_CONFIG_TORCH_NPU, "active", "1", &buf, &err),
-                  RS_INVALID);
-    assert_status(rs_request_config_edit("[]", 2, RS_CONFIG_TORCH_NPU, "active", "1", &buf, &err),
-                  RS_INVALID);
-    assert_status(rs_request_config_edit("", 0, RS_CONFIG_TORCH_NPU, "active", "1", &buf, &err),
-                  RS_INVALID);
-    assert_status(
-        rs_request_config_edit("{}", 2, RS_CONFIG_TORCH_NPU, "metadata.a\"b", "1", &buf, &err),
-        RS_INVALID);
+    assert_status(edit("{", RS_CONFIG_TORCH_NPU, "active", "1", &buf, &err), RS_INVALID);
+    assert_status(edit("[]", RS_CONFIG_TORCH_NPU, "active", "1", &buf, &err), RS_INVALID);
+    assert_status(edit("", RS_CONFIG_TORCH_NPU, "active", "1", &buf, &err), RS_INVALID);
+    assert_status(edit("{}", RS_CONFIG_TORCH_NPU, "metadata.a\"b", "1", &buf, &err), RS_INVALID);
     assert_int_equal(buf.length, 0);
     rs_buf_fini(&buf);
 }
