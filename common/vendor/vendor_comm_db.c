@@ -345,6 +345,13 @@ static enum rs_status read_ops(struct db_reader *r)
 
 enum { L_KIND, L_GROUP, L_SRC, L_DST, L_TRANSPORT, L_FIELDS, L_STEP = 8, L_TYPE, L_OP };
 
+/* A kind starts with the operation's type: "send-total", "allreduce-top1". */
+static bool is_p2p_kind(const char *kind)
+{
+    return strncmp(kind, "send", 4) == 0 || strncmp(kind, "receive", 7) == 0 ||
+           strncmp(kind, "batchsendrecv", 13) == 0;
+}
+
 static enum rs_status read_link_row(struct db_reader *r, const struct rs_vendor_cell *cells)
 {
     struct rs_vendor_comm_link link = {.op_name = RS_STR_NONE};
@@ -363,6 +370,8 @@ static enum rs_status read_link_row(struct db_reader *r, const struct rs_vendor_
                                     &link.step, &link.is_p2p);
     if (status != RS_OK)
         return status;
+    if (cells[L_TYPE].kind == RS_VENDOR_CELL_NULL)
+        link.is_p2p = is_p2p_kind(rs_strtab_text(&r->comm->names, link.kind));
     if (!rs_vendor_cell_int(&cells[L_SRC], &src) || !rs_vendor_cell_int(&cells[L_DST], &dst) ||
         src < 0 || dst < 0 || src > INT32_MAX || dst > INT32_MAX)
         return rs_err_set(r->err, RS_FORMAT, "%s: CommAnalyzerMatrix has a link without ranks",

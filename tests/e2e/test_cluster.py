@@ -519,6 +519,48 @@ def requests(temp):
           all(read(one, name) == read(many, name) for name in DOCUMENTS + ("cluster_step_trace_time.csv",)))
 
 
+def mindspore(temp):
+    """The other framework's directories: their names, their word for the operation, CANN's own database."""
+    for form in ("text", "db"):
+        tree = os.path.join(temp, "mindspore-" + form)
+        link_tree(os.path.join(temp, form), tree)
+        for rank, directory in rank_dirs(tree).items():
+            matrix, database = output_file(directory, "communication_matrix.json"), output_file(directory, "analysis.db")
+            if form == "text":
+                text = open(own_copy(matrix)).read().replace('"Op Name"', '"op_name"')
+                open(matrix, "w").write(text)
+            else:
+                os.rename(own_copy(database), output_file(directory, "communication_analyzer.db"))
+                with sqlite3.connect(output_file(directory, "communication_analyzer.db")) as db:
+                    db.execute("DROP TABLE StepTraceTime")
+                    for name in ("CommAnalyzerTime", "CommAnalyzerBandwidth", "CommAnalyzerMatrix"):
+                        db.execute("DELETE FROM %s WHERE step <> 'step1'" % name)
+                        db.execute("ALTER TABLE %s DROP COLUMN step" % name)
+                        db.execute("ALTER TABLE %s DROP COLUMN type" % name)
+                os.rename(output_file(directory, "ascend_pytorch_profiler_%d.db" % rank),
+                          output_file(directory, "ascend_mindspore_profiler_%d.db" % rank))
+            os.rename(directory, directory.replace("_ascend_pt", "_ascend_ms"))
+        out = tree + "-out"
+        code, manifest, told = cluster(tree, out)
+        check("mindspore %s: exit 0" % form, code == 0, told)
+        if form == "text":
+            compare_text(os.path.join(GOLDEN, "r8-text"), out)
+            continue
+        columns = "hccl_op_name, group_name, rank_id, elapsed_time, wait_time FROM ClusterCommunicationTime WHERE step = "
+        theirs = set(table(os.path.join(GOLDEN, "r8-db"), "SELECT " + columns + "'step1'"))
+        ours = set(table(out, "SELECT " + columns + "'step'"))
+        check("mindspore db: the operations without a step (%d rows)" % len(theirs), theirs == ours,
+              sorted(theirs ^ ours, key=str)[:2])
+        kinds = "SELECT type, group_name FROM CommunicationGroupMapping ORDER BY 2"
+        check("mindspore db: p2p told by the operation's name",
+              table(out, kinds) == table(os.path.join(GOLDEN, "r8-db"), kinds))
+    both = os.path.join(temp, "mindspore-both")
+    link_tree(os.path.join(temp, "mindspore-text"), os.path.join(both, "ms"))
+    link_tree(os.path.join(temp, "text"), os.path.join(both, "pt"))
+    code, _, told = cluster(both, both + "-out")
+    check("both frameworks at once: exit 2 and why", code == 2 and "MindSpore" in told, told)
+
+
 def real(temp):
     """Two of eight ranks of a real job: what is there is complete, what is missing is told."""
     if not os.path.isdir(REAL):
@@ -549,6 +591,7 @@ def main():
         broken(temp)
         defects(temp)
         requests(temp)
+        mindspore(temp)
         real(temp)
     print("FAILED: " + "; ".join(FAILED) if FAILED else "all passed")
     return 1 if FAILED else 0
