@@ -91,12 +91,13 @@ static void read_part(struct rank_data *rank, enum rs_vendor_comm_part part,
     complain(rank, is_db_worse ? err.text : text_err.text);
 }
 
-static void read_steps(struct rank_data *rank, struct rs_vendor_db *db)
+static void read_steps(struct rank_data *rank, struct rs_vendor_db *db,
+                       struct rs_vendor_rows_file *file)
 {
     struct rs_err err = {0};
     enum rs_status status = RS_NOTFOUND;
     if (db)
-        status = rs_vendor_steps_read_db(db, &rank->steps, &err);
+        status = rs_vendor_steps_read_db(db, file, &rank->steps, &err);
     if (status == RS_OK || !rank->vendor->output)
         return;
     char *path = rs_file_join(rank->vendor->output, "step_trace_time.csv");
@@ -181,7 +182,7 @@ static void load_one(struct loader *loader, struct rank_data *rank, struct scrat
     for (size_t i = 0; i < 2; i++)
         if (loader->wanted & (unsigned)parts[i])
             read_part(rank, parts[i], db, &err, scratch);
-    read_steps(rank, db);
+    read_steps(rank, db, &scratch->file);
     rs_vendor_db_close(&db);
     read_metadata(rank);
     rs_vendor_comm_trim(&rank->comm);

@@ -265,15 +265,13 @@ static enum rs_status read_bands(struct db_reader *r, struct bands *bands)
                                           "large_packet_ratio", "package_size", "count",
                                           "total_duration",     "step",         "type"};
     struct rs_vendor_rows rows = {0};
-    if (!rs_vendor_db_has_table(r->db, "CommAnalyzerBandwidth"))
-        return RS_OK;
     enum rs_status status =
         rs_vendor_rows_open(&rows, r->db, r->file, "CommAnalyzerBandwidth", columns,
                             sizeof columns / sizeof columns[0], r->err);
     while (status == RS_OK && (status = rs_vendor_rows_next(&rows, r->err)) == RS_OK)
         status = read_band_row(r, rows.cells, bands);
     rs_vendor_rows_close(&rows);
-    return status == RS_END ? RS_OK : status;
+    return status == RS_END || status == RS_NOTFOUND ? RS_OK : status; /* no such table: no rows */
 }
 
 /* ---- operations --------------------------------------------------------------------------- */
@@ -404,10 +402,7 @@ enum rs_status rs_vendor_comm_read_db(struct rs_vendor_comm *comm, enum rs_vendo
 {
     struct db_reader r = {.comm = comm, .db = db, .file = file, .err = err};
     const bool is_ops = part == RS_VENDOR_COMM_OPS;
-    const char *table = is_ops ? "CommAnalyzerTime" : "CommAnalyzerMatrix";
     const size_t ops = comm->op_count, links = comm->link_count, bytes = comm->bytes.length;
-    if (!rs_vendor_db_has_table(db, table))
-        return rs_err_set(err, RS_NOTFOUND, "%s has no table %s", rs_vendor_db_path(db), table);
     const enum rs_status status = is_ops ? read_ops(&r) : read_links(&r);
     if (status != RS_OK) {
         comm->op_count = ops;

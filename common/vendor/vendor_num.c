@@ -424,30 +424,40 @@ size_t rs_vendor_num_pack(const struct rs_vendor_num *num, uint8_t *bytes_p)
     return used;
 }
 
+/* `size` bytes, little end first; eight may be read at once where there are so many. */
+static uint64_t get_mantissa(const uint8_t *at, size_t size, size_t left)
+{
+    uint64_t value = 0;
+    if (left >= 8 && size) {
+        for (int i = 7; i >= 0; i--) /* compilers make one load of it */
+            value = value << 8 | at[i];
+        return value & ~UINT64_C(0) >> (64 - 8 * size);
+    }
+    for (size_t i = size; i-- > 0;)
+        value = value << 8 | at[i];
+    return value;
+}
+
+/* A decimal's exponent is a byte, so that its value is always within a double. */
 size_t rs_vendor_num_unpack(const uint8_t *bytes, size_t length, struct rs_vendor_num *num_p)
 {
     if (length == 0)
         return 0;
     const unsigned kind = bytes[0] & 15U, size = bytes[0] >> 4;
     const bool is_decimal = kind == RS_VENDOR_NUM_DECIMAL || kind == RS_VENDOR_NUM_DECIMAL_NEGATIVE;
-    const size_t need = 1 + (is_decimal ? 1U : 0U) + size;
-    if (kind >= RS_VENDOR_NUM_KINDS || size > 8 || need > length)
+    const size_t lead = is_decimal ? 2 : 1;
+    if (kind >= RS_VENDOR_NUM_KINDS || size > 8 || lead + size > length)
         return 0;
-    struct rs_vendor_num num = {.kind = (enum rs_vendor_num_kind)kind};
-    if (is_decimal)
-        num.exponent = (int8_t)bytes[1];
-    const uint8_t *p = bytes + need;
-    for (unsigned i = 0; i < size; i++)
-        num.mantissa = num.mantissa << 8 | *--p;
+    const uint64_t mantissa = get_mantissa(bytes + lead, size, length - lead);
     if ((kind == RS_VENDOR_NUM_INT || kind == RS_VENDOR_NUM_INT_NEGATIVE) &&
-        num.mantissa > (uint64_t)INT64_MAX)
+        mantissa > (uint64_t)INT64_MAX)
         return 0;
-    if (kind == RS_VENDOR_NUM_DOUBLE && (size != 8 || !isfinite(rs_vendor_num_double(&num))))
-        return 0;
-    if (is_decimal && !isfinite(rs_vendor_num_double(&num)))
-        return 0;
-    *num_p = num;
-    return need;
+    if (kind == RS_VENDOR_NUM_DOUBLE && (size != 8 || (mantissa >> 52 & 0x7FF) == 0x7FF))
+        return 0; /* infinite or no number */
+    num_p->kind = (enum rs_vendor_num_kind)kind;
+    num_p->exponent = is_decimal ? (int8_t)bytes[1] : 0;
+    num_p->mantissa = mantissa;
+    return lead + size;
 }
 
 /* Python rounds the exact value of the double, ties to even. Arithmetic finds the same where the

@@ -7,8 +7,6 @@
 #include "common/base/file.h"
 #include "common/base/mem.h"
 
-#include <sqlite3.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,59 +212,37 @@ enum rs_status rs_vendor_steps_read_csv(const char *path, struct rs_vendor_steps
 
 /* ---- database ------------------------------------------------------------------------------ */
 
-static struct rs_vendor_num column_num(sqlite3_stmt *stmt, int column)
-{
-    const int type = sqlite3_column_type(stmt, column);
-    if (type == SQLITE_INTEGER)
-        return rs_vendor_num_of_int(sqlite3_column_int64(stmt, column));
-    if (type == SQLITE_FLOAT)
-        return rs_vendor_num_of_double(sqlite3_column_double(stmt, column));
-    return (struct rs_vendor_num){0};
-}
+enum { D_DEVICE, D_STEP, D_FIELDS, D_COLUMNS = D_FIELDS + RS_VENDOR_STEP_FIELDS };
 
-static enum rs_status prepare_steps(struct rs_vendor_db *db, sqlite3_stmt **stmt,
-                                    struct rs_err *err)
-{
-    static const char table[] = "StepTraceTime";
-    struct rs_buf sql = {0};
-    rs_buf_printf(&sql, "SELECT %s, %s",
-                  rs_vendor_db_has_column(db, table, "deviceId") ? "deviceId" : "NULL",
-                  rs_vendor_db_has_column(db, table, "step") ? "step" : "NULL");
-    for (size_t i = 0; i < RS_VENDOR_STEP_FIELDS; i++) {
-        const bool is_there = rs_vendor_db_has_column(db, table, rs_vendor_step_columns[i]);
-        rs_buf_printf(&sql, ", %s", is_there ? rs_vendor_step_columns[i] : "NULL");
-    }
-    rs_buf_printf(&sql, " FROM %s ORDER BY rowid", table);
-    const enum rs_status status =
-        sql.failed ? rs_err_set(err, RS_NOMEM, "no memory to read %s", rs_vendor_db_path(db))
-                   : rs_vendor_db_prepare(db, rs_buf_text(&sql), stmt, err);
-    rs_buf_fini(&sql);
-    return status;
-}
-
-static enum rs_status read_db_row(sqlite3_stmt *stmt, struct rs_vendor_steps *steps)
+static enum rs_status read_db_row(const struct rs_vendor_cell *cells, struct rs_vendor_steps *steps)
 {
     struct rs_vendor_step row = {.device = -1};
-    if (!rs_vendor_column_int(stmt, 0, &row.device))
+    char digits[RS_VENDOR_NUM_TEXT_BYTES];
+    const struct rs_vendor_num number = rs_vendor_cell_num(&cells[D_STEP]);
+    if (!rs_vendor_cell_int(&cells[D_DEVICE], &row.device))
         row.device = -1;
     for (int i = 0; i < RS_VENDOR_STEP_FIELDS; i++)
-        row.values[i] = column_num(stmt, 2 + i);
-    row.step = rs_mem_strdup(rs_vendor_column_text(stmt, 1));
+        row.values[i] = rs_vendor_cell_num(&cells[D_FIELDS + i]);
+    if (cells[D_STEP].kind == RS_VENDOR_CELL_TEXT || number.kind == RS_VENDOR_NUM_NONE)
+        row.step = rs_mem_strndup(cells[D_STEP].text, cells[D_STEP].length);
+    else
+        row.step = rs_mem_strndup(digits, rs_vendor_num_print(&number, digits));
     return add_row(steps, &row);
 }
 
-enum rs_status rs_vendor_steps_read_db(struct rs_vendor_db *db, struct rs_vendor_steps *steps_p,
-                                       struct rs_err *err)
+enum rs_status rs_vendor_steps_read_db(struct rs_vendor_db *db, struct rs_vendor_rows_file *file,
+                                       struct rs_vendor_steps *steps_p, struct rs_err *err)
 {
     struct rs_vendor_steps steps = {0};
-    sqlite3_stmt *stmt = NULL;
-    if (!rs_vendor_db_has_table(db, "StepTraceTime"))
-        return rs_err_set(err, RS_NOTFOUND, "%s has no table StepTraceTime", rs_vendor_db_path(db));
-    enum rs_status status = prepare_steps(db, &stmt, err);
-    while (status == RS_OK && (status = rs_vendor_db_step(db, stmt, err)) == RS_OK)
-        if (read_db_row(stmt, &steps) != RS_OK)
+    struct rs_vendor_rows rows = {0};
+    const char *columns[D_COLUMNS] = {"deviceId", "step"};
+    memcpy(columns + D_FIELDS, rs_vendor_step_columns, sizeof rs_vendor_step_columns);
+    enum rs_status status =
+        rs_vendor_rows_open(&rows, db, file, "StepTraceTime", columns, D_COLUMNS, err);
+    while (status == RS_OK && (status = rs_vendor_rows_next(&rows, err)) == RS_OK)
+        if (read_db_row(rows.cells, &steps) != RS_OK)
             status = rs_err_set(err, RS_NOMEM, "no memory to read %s", rs_vendor_db_path(db));
-    rs_vendor_db_finish(&stmt);
+    rs_vendor_rows_close(&rows);
     if (status != RS_END) {
         rs_vendor_steps_fini(&steps);
         return status;

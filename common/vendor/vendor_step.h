@@ -13,6 +13,7 @@
 
 #include "common/vendor/vendor_db.h"
 #include "common/vendor/vendor_num.h"
+#include "common/vendor/vendor_rows.h"
 
 enum rs_vendor_step_field {
     RS_VENDOR_STEP_COMPUTING,
@@ -42,10 +43,12 @@ struct rs_vendor_steps {
     size_t count, capacity;
 };
 
-/* RS_NOTFOUND: no file or no table; RS_FORMAT; RS_NOMEM. *steps_p is set on RS_OK only. */
+/* RS_NOTFOUND: no file or no table; RS_FORMAT; RS_NOMEM. *steps_p is set on RS_OK only. `file`: of
+ * this database, see vendor_rows.h. */
 RS_MUST_CHECK enum rs_status
 rs_vendor_steps_read_csv(const char *path, struct rs_vendor_steps *steps_p, struct rs_err *err);
 RS_MUST_CHECK enum rs_status rs_vendor_steps_read_db(struct rs_vendor_db *db,
+                                                     struct rs_vendor_rows_file *file,
                                                      struct rs_vendor_steps *steps_p,
                                                      struct rs_err *err);
 /* The csv's text; `name` is for sentences. */

@@ -182,7 +182,7 @@ static void a_database_says_the_same_as_text(void **state)
     assert_ok(rs_vendor_comm_read_db(&comm, RS_VENDOR_COMM_OPS, db, &file, NULL));
     assert_ok(rs_vendor_comm_read_db(&comm, RS_VENDOR_COMM_LINKS, db, &file, NULL));
     expect_said(&comm);
-    assert_ok(rs_vendor_steps_read_db(db, &steps, NULL));
+    assert_ok(rs_vendor_steps_read_db(db, &file, &steps, NULL));
     assert_int_equal(steps.count, 1);
     assert_string_equal(steps.rows[0].step, "50");
     assert_int_equal(steps.rows[0].device, -1);
