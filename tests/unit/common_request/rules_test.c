@@ -523,6 +523,28 @@ static void a_refusal_lists_every_violated_rule(void **state)
     rs_request_fini(&request);
 }
 
+static void room_is_enough_at_the_factor_itself(void **state)
+{
+    (void)state;
+    struct rs_capture_request request;
+    struct rs_request_rank rank = make_rank(0, RS_PROFILER_ASCEND);
+    struct rs_request_answer answer = {0};
+    rank.estimated_bytes = 1000;
+    rank.free_disk_bytes = rank.free_memory_bytes = 20000;
+    assert_ok(rs_request_init(&request, RS_DIALECT_ASCEND, RS_ORIGIN_CLI));
+    apply(&request, "schedule.warmup=1");
+    assert_ok(rs_request_validate(&request, &rank, 1, NULL, &answer, NULL));
+    assert_int_equal(answer.ranks[0].notes.count, 0);
+    rank.free_disk_bytes = 2000; /* twice: a warning still, no refusal */
+    assert_ok(rs_request_validate(&request, &rank, 1, NULL, &answer, NULL));
+    assert_int_equal(answer.ranks[0].verdict, RS_VERDICT_ACCEPTED);
+    assert_true(has_rule(&answer.ranks[0].notes, RS_RULE_HEADROOM_DISK));
+    rank.estimated_bytes = INT64_MAX; /* no overflow */
+    assert_status(rs_request_validate(&request, &rank, 1, NULL, &answer, NULL), RS_REFUSED);
+    rs_request_answer_fini(&answer);
+    rs_request_fini(&request);
+}
+
 static void a_rank_list_means_what_the_documents_say(void **state)
 {
     (void)state;
@@ -631,6 +653,7 @@ int main(void)
         cmocka_unit_test(limits_of_documents_hold),
         cmocka_unit_test(no_rule_is_without_a_test),
         cmocka_unit_test(a_refusal_lists_every_violated_rule),
+        cmocka_unit_test(room_is_enough_at_the_factor_itself),
         cmocka_unit_test(a_rank_list_means_what_the_documents_say),
         cmocka_unit_test(the_answer_is_printed_by_kinds_of_ranks),
         cmocka_unit_test(lack_of_memory_is_a_status),
