@@ -51,6 +51,7 @@ int rs_cmd_capture(int argc, char **argv);
 int rs_cmd_verify(int argc, char **argv);
 int rs_cmd_recipe(int argc, char **argv);
 int rs_cmd_cluster(int argc, char **argv);
+int rs_cmd_export(int argc, char **argv);
 int rs_cmd_run(int argc, char **argv);
 int rs_cmd_doctor(int argc, char **argv);
 int rs_cmd_config(int argc, char **argv);

@@ -27,6 +27,7 @@ static const struct verb {
     {"config", rs_cmd_config, "profiler_config.json: a template, a check, safe changes"},
     {"recipe", rs_cmd_recipe, "official cluster tables from the databases of Ascend ranks"},
     {"cluster", rs_cmd_cluster, "official cluster output of an Ascend job, text or database"},
+    {"export", rs_cmd_export, "ranks of any kind as directories that other tools open"},
 };
 
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };

@@ -77,7 +77,7 @@ void comm_item_name(const struct rs_analysis *analysis, const struct comm_item *
                    analysis->ops[item->op].seq < 0 ? -1 : analysis->ops[item->op].seq, item->nth);
 }
 
-/* As HCCL's operations are called. */
+/* As HCCL's operations are called; all_to_all is the one whose count is what a rank gives, which is what is known. */
 static const char *official_word(uint8_t type)
 {
     static const char *const words[RS_OP_TYPE_COUNT] = {
@@ -85,7 +85,7 @@ static const char *official_word(uint8_t type)
         [RS_OP_ALL_REDUCE] = "allReduce",
         [RS_OP_ALL_GATHER] = "allGather",
         [RS_OP_REDUCE_SCATTER] = "reduceScatter",
-        [RS_OP_ALL_TO_ALL] = "alltoall",
+        [RS_OP_ALL_TO_ALL] = "alltoallv",
         [RS_OP_BROADCAST] = "broadcast",
         [RS_OP_REDUCE] = "reduce",
         [RS_OP_GATHER] = "gather",

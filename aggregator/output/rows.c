@@ -61,6 +61,20 @@ enum rs_status rs_rows_tables(struct rs_rows *rows, const struct rs_rows_table *
     return RS_OK;
 }
 
+enum rs_status rs_rows_is_empty(struct rs_rows *rows, const char *table, bool *is_empty_p,
+                                struct rs_err *err)
+{
+    sqlite3_stmt *statement = NULL;
+    char sql[160];
+    (void)snprintf(sql, sizeof sql, "SELECT 1 FROM %s LIMIT 1", table);
+    if (sqlite3_prepare_v2(rows->handle, sql, -1, &statement, NULL) != SQLITE_OK)
+        return failed(rows, err);
+    const int code = sqlite3_step(statement);
+    (void)sqlite3_finalize(statement);
+    *is_empty_p = code == SQLITE_DONE;
+    return code == SQLITE_DONE || code == SQLITE_ROW ? RS_OK : failed(rows, err);
+}
+
 enum rs_status rs_rows_close(struct rs_rows *rows, enum rs_status status, struct rs_err *err)
 {
     if (status == RS_OK)
@@ -77,6 +91,13 @@ enum rs_status rs_rows_close(struct rs_rows *rows, enum rs_status status, struct
     rs_mem_free(rows->temporary);
     *rows = (struct rs_rows){0};
     return status;
+}
+
+void rs_rows_discard(struct rs_rows *rows)
+{
+    struct rs_err ignored;
+    const enum rs_status status = rs_rows_close(rows, RS_CANCELLED, &ignored);
+    RS_CHECK(status == RS_CANCELLED);
 }
 
 struct rs_row rs_row_begin(const struct rs_rows *rows, size_t table)

@@ -32,19 +32,23 @@ struct rs_rows {
     char *path, *temporary;
 };
 
-/* Creates `dir`/`name` with the schema (SQL); tables[i] is table i of rs_row_begin(). Undo with
- * rs_rows_close(), also on failure. RS_IO, RS_NOMEM. */
+/* Begins `dir`/`name`. Undo with rs_rows_close() or _discard(), also on failure. RS_IO, RS_NOMEM. */
 RS_MUST_CHECK enum rs_status rs_rows_create(struct rs_rows *rows, const char *dir, const char *name,
                                             struct rs_err *err);
 /* Runs SQL, for schemas and for what is settled at the end. */
 RS_MUST_CHECK enum rs_status rs_rows_run(struct rs_rows *rows, const char *sql, struct rs_err *err);
-/* Prepares the insertions; at most RS_ROWS_TABLES_MAX. The tables are there. */
+/* RS_OK and whether the table has no row. */
+RS_MUST_CHECK enum rs_status rs_rows_is_empty(struct rs_rows *rows, const char *table,
+                                              bool *is_empty_p, struct rs_err *err);
+/* Prepares the insertions: tables[i] is table i of rs_row_begin(). The tables are there. */
 RS_MUST_CHECK enum rs_status rs_rows_tables(struct rs_rows *rows,
                                             const struct rs_rows_table *tables, size_t count,
                                             struct rs_err *err);
 /* With status RS_OK the file appears; otherwise nothing remains of it. Returns the status, or its own failure. */
 RS_MUST_CHECK enum rs_status rs_rows_close(struct rs_rows *rows, enum rs_status status,
                                            struct rs_err *err);
+/* Closes without a file; of a zeroed or closed struct is allowed. */
+void rs_rows_discard(struct rs_rows *rows);
 
 struct rs_row {
     struct sqlite3_stmt *insert;

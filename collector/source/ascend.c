@@ -278,14 +278,23 @@ int64_t ascend_global_rank(const struct ascend *a, size_t group, int64_t rank_in
 static const char *c10_type(const char *dtype)
 {
     static const char *const pairs[][2] = {
-        {"INT8", "Char"},           {"INT16", "Short"},
-        {"INT32", "Int"},           {"INT64", "Long"},
-        {"UINT8", "Byte"},          {"UINT16", "UInt16"},
-        {"UINT32", "UInt32"},       {"UINT64", "UInt64"},
-        {"FP16", "Half"},           {"FP32", "Float"},
-        {"FP64", "Double"},         {"BFP16", "BFloat16"},
-        {"BF16", "BFloat16"},       {"FP8E4M3", "Float8_e4m3fn"},
-        {"FP8E5M2", "Float8_e5m2"}, {"FP8E8M0", "Float8_e8m0fnu"}};
+        {"INT8", "Char"},
+        {"INT16", "Short"},
+        {"INT32", "Int"},
+        {"INT64", "Long"},
+        {"UINT8", "Byte"},
+        {"UINT16", "UInt16"},
+        {"UINT32", "UInt32"},
+        {"UINT64", "UInt64"},
+        {"FP16", "Half"},
+        {"FP32", "Float"},
+        {"FP64", "Double"},
+        {"BFP16", "BFloat16"},
+        {"BF16", "BFloat16"},
+        {"FP8E4M3", "Float8_e4m3fn"},
+        {"FP8E5M2", "Float8_e5m2"},
+        {"FP8E8M0", "Float8_e8m0fnu"},
+        {"BYTE", "Byte"}}; /* our own export: only the size is known */
     for (size_t i = 0; dtype && i < sizeof pairs / sizeof pairs[0]; i++)
         if (strcasecmp(dtype, pairs[i][0]) == 0)
             return pairs[i][1];

@@ -392,9 +392,14 @@ static void note_connection(struct db_reader *reader, struct db_connection *know
     step->end = row->end > step->end ? row->end : step->end;
 }
 
+static bool is_set(const char *type)
+{
+    return strncasecmp(type, "MEMSET", 6) == 0;
+}
+
 static bool is_copy(const char *type)
 {
-    return strncasecmp(type, "MEMCPY", 6) == 0;
+    return strncasecmp(type, "MEMCPY", 6) == 0 || is_set(type);
 }
 
 static enum rs_status pour_compute(struct db_reader *reader, struct sqlite3_stmt *rows,
@@ -455,11 +460,11 @@ static enum rs_status pour_task(struct db_reader *reader, struct sqlite3_stmt *r
         return db_status(reader, status, err);
     if (is_compute)
         return pour_compute(reader, rows, &row, err);
-    row.kind = RS_KIND_MEMCPY;
+    row.kind = is_set(type) ? RS_KIND_MEMSET : RS_KIND_MEMCPY;
     row.bytes = db_int(rows, COPY_BYTES, -1);
     status = ascend_text(a, type, &row.name);
     if (status == RS_OK)
-        status = ascend_text(a, "gpu_memcpy", &row.category);
+        status = ascend_text(a, is_set(type) ? "gpu_memset" : "gpu_memcpy", &row.category);
     size_t at;
     return status == RS_OK ? ascend_pour(a, &row, &at, err) : db_status(reader, status, err);
 }

@@ -36,9 +36,12 @@ static const char *transport_of(const char *link)
         return "SIO";
     if (strcasecmp(link, "ROCE") == 0 || strcasecmp(link, "STANDARD_ROCE") == 0)
         return "RDMA";
-    if (strcasecmp(link, "UB") == 0 || strcasecmp(link, "UBoE") == 0)
-        return link;
-    return NULL;
+    /* by name, whatever it is: our own export has makes that the vendor does not know */
+    static const char *const none[] = {"", "N/A", "RESERVED", "INVALID_TYPE", "ON_CHIP"};
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
+        if (strcasecmp(link, none[i]) == 0)
+            return NULL;
+    return link;
 }
 
 struct hop {
