@@ -366,6 +366,7 @@ struct hop {
     int64_t src, dst, bytes;
     rs_ns start, end; /* of the epoch */
     rs_str transport; /* of own.strings */
+    const char *kind; /* "Memcpy": moved bytes; "Notify_Wait": waited for the other end */
 };
 
 static enum rs_status put_hop(struct comm_writer *w, uint32_t own, int64_t op_id,
@@ -385,7 +386,7 @@ static enum rs_status put_hop(struct comm_writer *w, uint32_t own, int64_t op_id
     int64_t id, kind;
     enum rs_status status = put_task(e, &task, &id, err);
     if (status == RS_OK)
-        status = text_id(e, SPACE_DEVICE, "Memcpy", &kind, err);
+        status = text_id(e, SPACE_DEVICE, hop->kind, &kind, err);
     if (status != RS_OK || !name)
         return status;
     const rs_dur length = hop->end - hop->start;
@@ -420,7 +421,8 @@ static enum rs_status put_task_hop(struct comm_writer *w, uint32_t own, int64_t 
                             .bytes = task->bytes,
                             .start = task->start,
                             .end = task->end,
-                            .transport = task->transport};
+                            .transport = task->transport,
+                            .kind = "Memcpy"};
     return put_hop(w, own, op_id, &hop, err);
 }
 
@@ -439,7 +441,8 @@ static rs_dur transfer_of(const struct comm_writer *w, uint32_t own)
     return op->end - op->start;
 }
 
-/* A send or receive without hops is one itself: its other end is in the tables only so. */
+/* A send or receive without hops is one itself: its other end is in the tables only so. What it waited for the other end
+ * comes first; a waiting task names its own rank as src and the other as dst, whichever way the bytes go. */
 static enum rs_status put_message(struct comm_writer *w, uint32_t own, int64_t op_id,
                                   struct rs_err *err)
 {
@@ -453,13 +456,22 @@ static enum rs_status put_message(struct comm_writer *w, uint32_t own, int64_t o
         op->flags & RS_OP_PEER_IN_GROUP ? op->peer : rank_in_group(group, op->peer);
     if (me == NO_STRING || peer == NO_STRING)
         return RS_OK;
+    const rs_ns begin = op->end - transfer_of(w, own);
+    const struct hop wait = {.src = me,
+                             .dst = peer,
+                             .start = op->start,
+                             .end = begin,
+                             .transport = RS_STR_NONE,
+                             .kind = "Notify_Wait"};
     const struct hop hop = {.src = is_send ? me : peer,
                             .dst = is_send ? peer : me,
                             .bytes = op->bytes,
-                            .start = op->end - transfer_of(w, own),
+                            .start = begin,
                             .end = op->end,
-                            .transport = op->transport};
-    return put_hop(w, own, op_id, &hop, err);
+                            .transport = op->transport,
+                            .kind = "Memcpy"};
+    const enum rs_status status = put_hop(w, own, op_id, &wait, err);
+    return status == RS_OK ? put_hop(w, own, op_id, &hop, err) : status;
 }
 
 static enum rs_status put_own_enums(struct comm_writer *w, struct rs_err *err)
