@@ -42,6 +42,10 @@ static size_t put_varint(uint8_t *at, uint64_t value)
 {
     uint8_t bytes[9];
     size_t count = 0;
+    if (value < 0x80) { /* nearly always */
+        at[0] = (uint8_t)value;
+        return 1;
+    }
     if (value >> 56) {
         at[8] = (uint8_t)value;
         value >>= 8;

@@ -183,7 +183,7 @@ static enum rs_status do_jobs(struct run *run, struct job *jobs, size_t count, s
     return status;
 }
 
-static bool wants_db(const struct run *run)
+bool wants_db(const struct run *run)
 {
     bool has_db = false;
     for (size_t i = 0; i < run->rank_count; i++)
@@ -192,14 +192,18 @@ static bool wants_db(const struct run *run)
     return form == RS_CLUSTER_DB || form == RS_CLUSTER_BOTH || (form == RS_CLUSTER_AUTO && has_db);
 }
 
+bool wants_text(const struct run *run)
+{
+    const enum rs_cluster_form form = run->options->form;
+    return form == RS_CLUSTER_TEXT || form == RS_CLUSTER_BOTH ||
+           (form == RS_CLUSTER_AUTO && !wants_db(run));
+}
+
 static enum rs_status write_all(struct run *run, struct rs_err *err)
 {
     struct job jobs[5];
     size_t count = 0;
-    const bool is_db = wants_db(run);
-    const bool is_text = run->options->form == RS_CLUSTER_BOTH ||
-                         run->options->form == RS_CLUSTER_TEXT ||
-                         (run->options->form == RS_CLUSTER_AUTO && !is_db);
+    const bool is_db = wants_db(run), is_text = wants_text(run);
     const enum rs_cluster_mode mode = run->options->mode;
     if (is_text && mode != RS_CLUSTER_COMMUNICATION_MATRIX)
         jobs[count++] =

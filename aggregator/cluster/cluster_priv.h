@@ -140,7 +140,7 @@ struct run {
     struct rs_strtab tuples; /* bytes of rank sets --> key */
     struct key *keys;        /* by id of tuples */
     size_t key_count, key_capacity;
-    struct op_ref *ops;
+    struct op_ref *ops; /* only for the text documents */
     size_t op_count;
     struct link_ref *links;
     size_t link_count;
@@ -159,6 +159,10 @@ RS_MUST_CHECK enum rs_status totals_make(struct rank_data *rank);
 void totals_fini(struct totals *totals);
 void sum_add(struct sum *sum, const struct rs_vendor_num *num);
 struct rs_vendor_num sum_text(const struct sum *sum);
+
+/* cluster.c: which forms are written. */
+bool wants_db(const struct run *run);
+bool wants_text(const struct run *run);
 
 /* join.c */
 RS_MUST_CHECK enum rs_status join_ranks(struct run *run);

@@ -290,12 +290,12 @@ static enum rs_status put_op_bands(struct table *table, const struct rank_data *
                                    const struct rs_vendor_comm_op *op)
 {
     const struct rs_vendor_num zero = {.kind = RS_VENDOR_NUM_INT};
-    struct rs_vendor_num times[RS_VENDOR_COMM_TIMES], count, duration;
+    struct rs_vendor_num count, duration;
     struct rs_vendor_comm_cursor cursor;
     struct band_row row = {.rank = rank, .step = op->step, .name = op->name, .group = op->group};
     enum rs_status status = RS_OK;
     rs_str size = 0;
-    rs_vendor_comm_op_open(&rank->comm, op, &cursor, times);
+    rs_vendor_comm_bands_open(&rank->comm, op, &cursor);
     while (status == RS_OK && rs_vendor_comm_band(&cursor, &row.transport, row.fields)) {
         const bool is_left_out = is_idle(row.fields);
         if (cursor.packages == 0 && !is_left_out)

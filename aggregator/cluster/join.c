@@ -334,6 +334,9 @@ static enum rs_status list_ops(struct run *run)
     size_t count = 0;
     for (size_t i = 0; i < run->rank_count; i++)
         count += run->ranks[i].comm.op_count;
+    run->result->op_count = count;
+    if (!wants_text(run))
+        return RS_OK; /* tables go rank by rank */
     run->ops = count ? rs_mem_calloc(count, sizeof *run->ops) : NULL;
     if (count && !run->ops)
         return RS_NOMEM;
@@ -352,7 +355,6 @@ static enum rs_status list_ops(struct run *run)
     }
     if (run->op_count)
         qsort(run->ops, run->op_count, sizeof *run->ops, by_op);
-    run->result->op_count = run->op_count;
     return RS_OK;
 }
 

@@ -23,6 +23,8 @@ void rs_buf_reset(struct rs_buf *buf)
 uint8_t *rs_buf_reserve(struct rs_buf *buf, size_t more)
 {
     size_t need;
+    if (buf->data && !buf->failed && more <= buf->capacity - buf->length)
+        return buf->data + buf->length;
     if (buf->failed || __builtin_add_overflow(buf->length, more, &need) ||
         rs_mem_grow((void **)&buf->data, &buf->capacity, need ? need : 1, 1) != RS_OK) {
         buf->failed = true;

@@ -127,6 +127,7 @@ enum rs_status rs_vendor_comm_op_end(struct rs_vendor_comm_writer *writer)
                                           comm->op_count + 1, sizeof *comm->ops) != RS_OK)
         return RS_NOMEM;
     comm->bytes.data[writer->band_count_at] = (uint8_t)writer->bands;
+    writer->op.bands = (uint16_t)(writer->band_count_at - writer->op.at);
     comm->ops[comm->op_count++] = writer->op;
     return RS_OK;
 }
@@ -204,6 +205,16 @@ void rs_vendor_comm_op_open(const struct rs_vendor_comm *comm, const struct rs_v
 {
     if (!open_op(comm, op->at, cursor_p, times_p))
         cursor_p->bands = 0;
+}
+
+void rs_vendor_comm_bands_open(const struct rs_vendor_comm *comm,
+                               const struct rs_vendor_comm_op *op,
+                               struct rs_vendor_comm_cursor *cursor_p)
+{
+    uint32_t bands = 0;
+    if (!open_record(comm, op->at + op->bands, cursor_p) || !take_le(cursor_p, 1, &bands))
+        bands = 0;
+    cursor_p->bands = bands;
 }
 
 bool rs_vendor_comm_band(struct rs_vendor_comm_cursor *cursor, rs_str *transport_p,
@@ -326,7 +337,7 @@ static bool is_name(const struct rs_vendor_comm *comm, uint64_t id)
 }
 
 /* Walks the whole record: every number unpacks, every name is one of the table's. */
-static bool op_is_whole(const struct rs_vendor_comm *comm, const struct rs_vendor_comm_op *op)
+static bool op_is_whole(const struct rs_vendor_comm *comm, struct rs_vendor_comm_op *op)
 {
     struct rs_vendor_comm_cursor cursor;
     struct rs_vendor_num times[RS_VENDOR_COMM_TIMES], fields[RS_VENDOR_COMM_BAND_FIELDS], a, b;
@@ -334,6 +345,7 @@ static bool op_is_whole(const struct rs_vendor_comm *comm, const struct rs_vendo
     if (!is_name(comm, op->name) || !is_name(comm, op->group) || !is_name(comm, op->step) ||
         !open_op(comm, op->at, &cursor, times))
         return false;
+    op->bands = (uint16_t)(cursor.at - 1 - (comm->bytes.data + op->at));
     while (cursor.bands) {
         if (!rs_vendor_comm_band(&cursor, &id, fields) || !is_name(comm, id))
             return false;

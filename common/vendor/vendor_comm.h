@@ -63,7 +63,8 @@ struct rs_vendor_comm_op {
     rs_str group; /* hash of the communicator, decimal */
     rs_str step;  /* "step50"; "step" without a number */
     bool is_p2p;
-    size_t at; /* of its record in `bytes` */
+    uint16_t bands; /* where its transports begin, from `at` on; of this process only */
+    size_t at;      /* of its record in `bytes` */
 };
 
 struct rs_vendor_comm_link {
@@ -121,6 +122,10 @@ struct rs_vendor_comm_cursor {
 void rs_vendor_comm_op_open(const struct rs_vendor_comm *comm, const struct rs_vendor_comm_op *op,
                             struct rs_vendor_comm_cursor *cursor_p,
                             struct rs_vendor_num times_p[RS_VENDOR_COMM_TIMES]);
+/* The same without the times. */
+void rs_vendor_comm_bands_open(const struct rs_vendor_comm *comm,
+                               const struct rs_vendor_comm_op *op,
+                               struct rs_vendor_comm_cursor *cursor_p);
 /* False: no more. Packages of the transport before must have been taken. */
 bool rs_vendor_comm_band(struct rs_vendor_comm_cursor *cursor, rs_str *transport_p,
                          struct rs_vendor_num fields_p[RS_VENDOR_COMM_BAND_FIELDS]);

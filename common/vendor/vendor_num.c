@@ -410,18 +410,19 @@ size_t rs_vendor_num_pack(const struct rs_vendor_num *num, uint8_t *bytes_p)
     const bool is_double = num->kind == RS_VENDOR_NUM_DOUBLE;
     const bool is_decimal =
         num->kind == RS_VENDOR_NUM_DECIMAL || num->kind == RS_VENDOR_NUM_DECIMAL_NEGATIVE;
-    uint64_t rest = num->mantissa;
-    size_t used = 1, length = 0;
+    const uint64_t rest = num->mantissa;
+    size_t used = 1;
     if (is_decimal && (num->exponent < INT8_MIN || num->exponent > INT8_MAX)) {
         const struct rs_vendor_num wide = rs_vendor_num_of_double(rs_vendor_num_double(num));
         return rs_vendor_num_pack(&wide, bytes_p);
     }
     if (is_decimal)
         bytes_p[used++] = (uint8_t)(int8_t)num->exponent;
-    for (; is_double ? length < 8 : rest != 0; length++, rest >>= 8)
-        bytes_p[used++] = (uint8_t)rest;
+    const size_t length = is_double ? 8 : rest ? 8 - (size_t)__builtin_clzll(rest) / 8 : 0;
+    for (int i = 0; i < 8; i++) /* one store; what is beyond `length` is nobody's yet */
+        bytes_p[used + (size_t)i] = (uint8_t)(rest >> 8 * i);
     bytes_p[0] = (uint8_t)((unsigned)num->kind | (unsigned)length << 4);
-    return used;
+    return used + length;
 }
 
 /* `size` bytes, little end first; eight may be read at once where there are so many. */

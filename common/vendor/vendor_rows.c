@@ -40,6 +40,10 @@ static uint32_t get32(const uint8_t *at)
 static size_t get_varint(const uint8_t *at, const uint8_t *end, uint64_t *value_p)
 {
     uint64_t value = 0;
+    if (at < end && at[0] < 0x80) { /* nearly always */
+        *value_p = at[0];
+        return 1;
+    }
     for (size_t i = 0; i < 9 && at + i < end; i++) {
         if (i == 8) {
             *value_p = value << 8 | at[i];
