@@ -19,6 +19,7 @@
 #include "aggregator/output/output_priv.h"
 #include "common/base/mem.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,12 +99,24 @@ bool op_bandwidth_has_bus(const struct op_bandwidth *band)
     return band->bytes >= 0 && band->time > 0 && band->factor_over > 0;
 }
 
+/* Nine digits: the slowest network and the fastest link fit one column. */
+static void put_rate(char text[UNIT_TEXT_BYTES], double bytes, rs_dur time)
+{
+    (void)snprintf(text, UNIT_TEXT_BYTES, "%.9g", time > 0 ? bytes / (double)time : 0);
+}
+
+void op_bandwidth_algorithm(char text[UNIT_TEXT_BYTES], const struct op_bandwidth *band)
+{
+    put_rate(text, (double)band->bytes, band->time);
+}
+
 void op_bandwidth_bus(char text[UNIT_TEXT_BYTES], const struct op_bandwidth *band)
 {
-    unit_gb_per_s(text, 0, 1);
-    if (op_bandwidth_has_bus(band))
-        unit_rate(text, (double)band->bytes * (double)band->factor / (double)band->factor_over,
-                  band->time);
+    put_rate(text,
+             band->factor_over
+                 ? (double)band->bytes * (double)band->factor / (double)band->factor_over
+                 : 0,
+             band->time);
 }
 
 /* ---- sums ---- */

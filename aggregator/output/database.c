@@ -322,7 +322,8 @@ static enum rs_status put_bandwidths(const struct database *db, struct rs_err *e
     for (size_t i = 0; i < analysis->op_count; i++) {
         const struct rs_job_op *op = &analysis->ops[i];
         const struct op_bandwidth band = op_bandwidth_of(analysis, op);
-        char bus[UNIT_TEXT_BYTES], factor[UNIT_TEXT_BYTES];
+        char algorithm[UNIT_TEXT_BYTES], bus[UNIT_TEXT_BYTES], factor[UNIT_TEXT_BYTES];
+        op_bandwidth_algorithm(algorithm, &band);
         op_bandwidth_bus(bus, &band);
         (void)snprintf(factor, sizeof factor, "%.17g",
                        band.factor_over ? (double)band.factor / (double)band.factor_over : 0);
@@ -335,7 +336,7 @@ static enum rs_status put_bandwidths(const struct database *db, struct rs_err *e
         rs_row_int(&row, band.ranks, band.ranks > 0);
         rs_row_int(&row, band.bytes, band.bytes >= 0);
         rs_row_int(&row, band.time, band.time > 0);
-        put_rate(&row, band.bytes, band.time, band.bytes >= 0 && band.time > 0);
+        rs_row_decimal(&row, algorithm, band.bytes >= 0 && band.time > 0);
         rs_row_decimal(&row, factor, band.factor_over > 0);
         rs_row_decimal(&row, bus, op_bandwidth_has_bus(&band));
         rs_row_text(&row, band.transport);

@@ -62,7 +62,6 @@ void unit_ms(char text[UNIT_TEXT_BYTES], int64_t ns);    /* exact, zeros behind 
 void unit_mb(char text[UNIT_TEXT_BYTES], int64_t bytes); /* 10^6 bytes, exact, zeros cut */
 /* Rounded to four decimals, zeros cut: bytes over time in 10^9 bytes/s; a fraction. */
 void unit_gb_per_s(char text[UNIT_TEXT_BYTES], int64_t bytes, rs_dur time);
-void unit_rate(char text[UNIT_TEXT_BYTES], double bytes, rs_dur time); /* the same */
 void unit_ratio(char text[UNIT_TEXT_BYTES], rs_dur part,
                 rs_dur rest); /* part / (part + rest), 0 of 0 is 0 */
 
@@ -220,7 +219,9 @@ struct op_bandwidth {
 };
 struct op_bandwidth op_bandwidth_of(const struct rs_analysis *analysis, const struct rs_job_op *op);
 bool op_bandwidth_has_bus(const struct op_bandwidth *band);
-void op_bandwidth_bus(char text[UNIT_TEXT_BYTES], const struct op_bandwidth *band); /* GB/s */
+/* GB/s, nine digits; of what is known. */
+void op_bandwidth_algorithm(char text[UNIT_TEXT_BYTES], const struct op_bandwidth *band);
+void op_bandwidth_bus(char text[UNIT_TEXT_BYTES], const struct op_bandwidth *band);
 
 /* All operations of one type, group and transport. */
 struct bandwidth_sum {

@@ -55,14 +55,9 @@ static void four_decimals(char text[UNIT_TEXT_BYTES], double value)
     cut_zeros(text);
 }
 
-void unit_rate(char text[UNIT_TEXT_BYTES], double bytes, rs_dur time)
-{
-    four_decimals(text, bytes / (double)time); /* bytes/ns = 10^9 bytes/s */
-}
-
 void unit_gb_per_s(char text[UNIT_TEXT_BYTES], int64_t bytes, rs_dur time)
 {
-    unit_rate(text, (double)bytes, time);
+    four_decimals(text, (double)bytes / (double)time); /* bytes/ns = 10^9 bytes/s */
 }
 
 void unit_ratio(char text[UNIT_TEXT_BYTES], rs_dur part, rs_dur rest)

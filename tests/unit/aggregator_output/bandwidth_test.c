@@ -88,7 +88,7 @@ static void the_factors_are_those_of_nccl_tests(void **state)
     assert_bus(RS_OP_REDUCE, 4, "20");
     assert_bus(RS_OP_SEND, 2, "20");
     assert_bus(RS_OP_SEND_RECV, 2, "20");
-    assert_bus(RS_OP_ALL_REDUCE, 3, "26.6667");
+    assert_bus(RS_OP_ALL_REDUCE, 3, "26.6666667");
 }
 
 static void what_is_not_known_gives_no_bandwidth(void **state)
@@ -179,9 +179,10 @@ static void the_table_has_a_row_per_operation(void **state)
           "SELECT op_id,op,ranks,bytes,time_ns,algorithm_bandwidth,round(bus_factor,6),"
           "bus_bandwidth,transport_type,coverage FROM CollectiveBandwidth ORDER BY op_id",
           text, sizeof text);
-    assert_string_equal(text, "0,all_reduce,3,4096000,5001,819.0362,1.333333,1092.0483,TCP,exact\n"
-                              "1,send,2,5000000,10000,500,1.0,500,UNKNOWN,exact\n"
-                              "2,all_reduce,NULL,NULL,NULL,NULL,NULL,NULL,UNKNOWN,partial\n");
+    assert_string_equal(text,
+                        "0,all_reduce,3,4096000,5001,819.036193,1.333333,1092.04826,TCP,exact\n"
+                        "1,send,2,5000000,10000,500,1.0,500,UNKNOWN,exact\n"
+                        "2,all_reduce,NULL,NULL,NULL,NULL,NULL,NULL,UNKNOWN,partial\n");
     remove_dir(folder);
     fixture_fini(&job);
 }

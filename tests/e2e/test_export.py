@@ -1,0 +1,342 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`rankscope export ascend`: ranks of any kind as Ascend directories.
+
+What is written is held against what it was made from: `analyse` of the directories gives the figures of `analyse` of
+the recordings, the database algorithm written down here a second time gives analysis.db's StepTraceTime, and
+`recipe` and `cluster` read the directories as they read the vendor's. Schemas are held against real databases
+where ../shared/data is.
+"""
+import glob
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import unittest
+
+from test_analyse import SHARED, has_shared, rankscope, rows, write_traces
+
+MAKE_CAPTURE = os.path.join(os.environ.get("RANKSCOPE_BUILD", "build/dev"), "make_capture")
+FIGURES = ["computing", "communication_not_overlapped", "overlapped", "communication", "free", "stage", "bubble",
+           "communication_not_overlapped_and_exclude_receive", "preparing"]
+
+# What schema 1.2.0 has and the real databases of 1.0.0 have not, or under another name.
+NEWER = {"COMPUTE_TASK_INFO": {"blockNum", "mixBlockNum", "opState", "hf32Eligible", "gridDim", "blockDim"},
+         "COMMUNICATION_OP": {"deviceId", "rankSize"},
+         "COMMUNICATION_TASK_INFO": {"isMaster", "bandwidth"}}
+RENAMED = {"blockDim", "mixBlockDim"}
+VIEWERS = {"depth", "waitNs"}  # added by a viewer that has opened the file
+
+
+def query(path, sql, *values):
+    database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        return database.execute(sql, values).fetchall()
+    finally:
+        database.close()
+
+
+def dump(path):
+    database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        return list(database.iterdump())
+    finally:
+        database.close()
+
+
+def tables(path):
+    return {name for name, in query(path, "SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def profiler_db(folder):
+    return glob.glob(os.path.join(folder, "ASCEND_PROFILER_OUTPUT", "ascend_pytorch_profiler_*.db"))[0]
+
+
+def analysis_db(folder):
+    return os.path.join(folder, "ASCEND_PROFILER_OUTPUT", "analysis.db")
+
+
+# ---- the vendor's database algorithm, a second time ----------------------------------------------------
+
+def union(spans):
+    merged = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1][1] = max(merged[-1][1], end)
+        else:
+            merged.append([start, end])
+    return merged
+
+
+def length(spans):
+    return sum(end - start for start, end in spans)
+
+
+def step_figures(path):
+    """step -> the nine figures in ns, from the tables."""
+    has_steps = "STEP_TIME" in tables(path)
+    steps = query(path, "SELECT id, startNs, endNs FROM STEP_TIME ORDER BY startNs") if has_steps else []
+    has_api = "CANN_API" in tables(path)
+    compute = query(path, "SELECT t.startNs, t.endNs FROM TASK t JOIN COMPUTE_TASK_INFO c USING (globalTaskId)") \
+        if "COMPUTE_TASK_INFO" in tables(path) else []
+    comm = query(path, "SELECT c.startNs, c.endNs, s.value FROM COMMUNICATION_OP c JOIN STRING_IDS s ON "
+                       "s.id = c.opName") if "COMMUNICATION_OP" in tables(path) else []
+    found, taken = {}, set()
+    for step, start, end in steps or [(None, None, None)]:
+        first, last = start, end
+        if has_api and step is not None:
+            work = query(path, "SELECT min(t.startNs), max(t.endNs) FROM CANN_API a JOIN TASK t ON t.connectionId = "
+                               "a.connectionId WHERE a.type = 10000 AND a.startNs >= ? AND a.endNs <= ?", start, end)
+            if work[0][0] is not None:
+                first, last = work[0][0], max(end, work[0][1])
+        # windows may overlap: an operation counts in the first one that holds its start
+        inside = [row for row in compute if step is None or first <= row[0] < last and row not in taken]
+        told = [row for row in comm if step is None or first <= row[0] < last and row not in taken]
+        taken.update(inside + told)
+        if not inside and not told:
+            continue
+        c, m = union(inside), union(row[:2] for row in told)
+        both = union(inside + [row[:2] for row in told])
+        bubble = sum(row[1] - row[0] for row in told if row[2].startswith("hcom_receive"))
+        extent = both[-1][1] - both[0][0]
+        exposed = length(both) - length(c)
+        found[step] = [length(c), exposed, length(m) - exposed, length(m), extent - length(both), extent - bubble,
+                       bubble, max(exposed - bubble, 0), both[0][0] - start if step is not None else None]
+    return found
+
+
+class Export(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="rs-e2e-")
+        self.traces = os.path.join(self.folder, "traces")
+        self.out = os.path.join(self.folder, "out")
+
+    def tearDown(self):
+        shutil.rmtree(self.folder)
+
+    def run_ok(self, *words, codes=(0,)):
+        done = rankscope(*words)
+        self.assertIn(done.returncode, codes, done.stderr)
+        return done
+
+    def export(self, *words, out=None, codes=(0,)):
+        """The directories by rank."""
+        out = out or self.out
+        done = self.run_ok("export", "ascend", *words, "-o", out, "--json", codes=codes)
+        return {row["rank"]: row["directory"] for row in json.loads(done.stdout)}
+
+    def check_tables(self, folder):
+        """What holds for every directory."""
+        for path in (profiler_db(folder), analysis_db(folder)):
+            self.assertEqual(query(path, "PRAGMA integrity_check"), [("ok",)])
+        path = profiler_db(folder)
+        for name in tables(path):
+            self.assertGreater(query(path, f"SELECT count(*) FROM {name}")[0][0], 0, name)
+        own = query(analysis_db(folder), f"SELECT step, {', '.join(FIGURES)} FROM StepTraceTime")
+        again = step_figures(path)
+        self.assertEqual(len(own), len(again))
+        for row in own:
+            step = None if row[0] is None else int(row[0])
+            figures = [round(value * 1000) for value in row[1:]]
+            expected = again[step]
+            if step is None:
+                expected[-1] = figures[-1]  # no step: from the recording's start
+            self.assertEqual(figures, expected, f"{path} step {step}")
+        for name in ("trace_view.json", "communication.json", "communication_matrix.json"):
+            file = os.path.join(folder, "ASCEND_PROFILER_OUTPUT", name)
+            if os.path.exists(file):
+                with open(file, encoding="utf-8") as text:
+                    json.load(text)
+        self.assertTrue(os.path.exists(os.path.join(folder, "ASCEND_PROFILER_OUTPUT", "analyse.done")))
+
+    def assert_same_figures(self, words, ignored=("Device_id",), same_operations=True):
+        """`analyse` of what was exported says what `analyse` of the recordings says."""
+        first, second = os.path.join(self.folder, "first"), os.path.join(self.folder, "second")
+        self.run_ok("analyse", *words, "-o", first, "--quiet", codes=(0, 1))
+        self.run_ok("analyse", self.out, "-o", second, "--quiet", codes=(0, 1))
+
+        def steps(folder):
+            return {(row["Rank"], row["Step"]): {key: value for key, value in row.items() if key not in ignored}
+                    for row in rows(folder, "step_trace_time.csv")}
+        self.assertEqual(steps(first), steps(second))
+
+        def operations(folder):
+            kept = ["Rank", "Op", "Start(ns)", "End(ns)"]
+            if same_operations:
+                kept += ["Step", "Seq", "Bytes", "Wait(ns)", "Transfer(ns)", "LastRank", "Coverage", "RanksExpected"]
+            return sorted(tuple(row[key] for key in kept) for row in rows(folder, "collectives.csv"))
+        self.assertEqual(operations(first), operations(second))
+
+
+class OwnTraces(Export):
+    def test_figures_come_back(self):
+        write_traces(self.traces)
+        made = self.export(self.traces)
+        self.assertEqual(sorted(made), [0, 1, 2, 3])
+        for folder in made.values():
+            self.check_tables(folder)
+        self.assert_same_figures([self.traces])
+
+    def test_one_rank_knows_whom_it_waited_for(self):
+        write_traces(self.traces, slow=2)
+        made = self.export(self.traces, "--rank", "0")
+        self.assertEqual(list(made), [0])
+        waits = query(analysis_db(made[0]), "SELECT wait_time, transit_time FROM CommAnalyzerTime")
+        self.assertEqual(len(waits), 4)
+        for wait, transit in waits:
+            self.assertEqual(wait, 3.0)  # ms that rank 2 is late
+            self.assertAlmostEqual(transit, 10 - 0.1 - 2.5 - 3)
+
+    def test_same_input_same_bytes(self):
+        write_traces(self.traces)
+        other = os.path.join(self.folder, "other")
+        first, second = self.export(self.traces), self.export(self.traces, out=other)
+        for rank, folder in first.items():
+            self.assertEqual(os.path.basename(folder), os.path.basename(second[rank]))
+            for path in glob.glob(os.path.join(folder, "**"), recursive=True):
+                twin = os.path.join(second[rank], os.path.relpath(path, folder))
+                if os.path.isfile(path):
+                    with open(path, "rb") as a, open(twin, "rb") as b:
+                        self.assertEqual(a.read(), b.read(), path)
+
+    def test_a_capture_gives_the_same_directories(self):
+        write_traces(self.traces)
+        done = subprocess.run([MAKE_CAPTURE, os.path.join(self.folder, "data"),
+                               *sorted(glob.glob(os.path.join(self.traces, "*")))],
+                              capture_output=True, text=True, check=True)
+        offline = self.export(self.traces)
+        stored = self.export(done.stdout.strip(), out=os.path.join(self.folder, "stored"))
+        self.assertEqual(sorted(offline), sorted(stored))
+        for rank, folder in offline.items():
+            self.assertEqual(dump(profiler_db(folder)), dump(profiler_db(stored[rank])))
+            self.assertEqual(dump(analysis_db(folder)), dump(analysis_db(stored[rank])))
+
+    def test_recipes_and_cluster_read_it(self):
+        write_traces(self.traces)
+        self.export(self.traces)
+        result = os.path.join(self.folder, "result")
+        for name in ("communication_group_map", "communication_time_sum", "cluster_time_summary", "slow_rank",
+                     "hccl_sum", "compute_op_sum", "cann_api_sum"):
+            self.run_ok("recipe", name, self.out, "-o", result)
+        path = os.path.join(result, "cluster_analysis_output", "cluster_analysis.db")
+        self.assertEqual(query(path, "SELECT rank_set FROM CommunicationGroupMapping"), [("(0,1,2,3)",)])
+        self.assertEqual(query(path, "SELECT rankId FROM RankscopeSlowRank WHERE verdict = 'slow'"), [(2,)])
+        self.run_ok("cluster", self.out, "-o", result)
+        steps = query(path, "SELECT DISTINCT step FROM ClusterStepTraceTime WHERE type = 'rank' ORDER BY 1")
+        self.assertEqual([str(step) for step, in steps], ["10", "7", "8", "9"])
+
+    def test_bandwidth_of_collectives(self):
+        """4,000 bytes in 4.4 ms among 4 ranks: 3/2 of 0.0009 GB/s goes over the bus."""
+        write_traces(self.traces)
+        self.run_ok("analyse", self.traces, "-o", self.out, "--quiet")
+        found = query(os.path.join(self.out, "analysis.db"),
+                      "SELECT DISTINCT op, ranks, bytes, time_ns, algorithm_bandwidth, bus_factor, bus_bandwidth, "
+                      "transport_type, coverage FROM CollectiveBandwidth")
+        self.assertEqual(found, [("all_reduce", 4, 4000, 4400000, 0.000909090909, 1.5, 0.00136363636, "UNKNOWN", "exact")])
+        with open(os.path.join(self.out, "report.json"), encoding="utf-8") as file:
+            said = json.load(file)["collective_bandwidth"]
+        self.assertEqual(len(said), 1)
+        self.assertEqual((said[0]["operations"], said[0]["bytes"], said[0]["time_ns"]), (4, 16000, 17600000))
+        self.assertAlmostEqual(said[0]["bus_bytes_per_s"], 1.5 * 16000 / 17600000 * 1e9)
+
+    def test_what_cannot_be_done_is_told(self):
+        write_traces(self.traces, world=2)
+        self.run_ok("export", "ascend", self.traces, codes=(2,))
+        self.run_ok("export", self.traces, "-o", self.out, codes=(2,))
+        done = self.run_ok("export", "ascend", self.traces, "-o", self.out, "--rank", "9", codes=(2,))
+        self.assertIn("there is no rank 9", done.stderr)
+        os.remove(sorted(glob.glob(os.path.join(self.traces, "*")))[1])
+        done = self.run_ok("export", "ascend", self.traces, "-o", self.out, codes=(1,))
+        self.assertIn("1 of 2 ranks", done.stderr)
+
+
+@unittest.skipUnless(has_shared("kineto/dlrm-8rank"), "../shared/data is not here")
+class RealRanks(Export):
+    def check(self, *words, **how):
+        made = self.export(*words, codes=(0, 1))
+        for folder in made.values():
+            self.check_tables(folder)
+        self.assert_same_figures(words, **how)
+        return made
+
+    def test_dlrm_8_ranks(self):
+        made = self.check(f"{SHARED}/kineto/dlrm-8rank")
+        self.assertEqual(len(made), 8)
+        # nobody recorded a link: the matrix stays empty, and no transport is named
+        for folder in made.values():
+            self.assertEqual(query(analysis_db(folder), "SELECT count(*) FROM CommAnalyzerMatrix"), [(0,)])
+            self.assertEqual(query(analysis_db(folder), "SELECT DISTINCT transport_type FROM CommAnalyzerBandwidth"),
+                             [("UNKNOWN",)])
+
+    def test_a100_with_metadata(self):
+        made = self.check(f"{SHARED}/kineto/a100-nccl-rank0of2.json.gz")
+        types = query(profiler_db(made[0]), "SELECT DISTINCT d.name FROM COMMUNICATION_OP c JOIN "
+                                            "ENUM_HCCL_DATA_TYPE d ON d.id = c.dataType")
+        self.assertNotIn(("BYTE",), types)
+        self.assertTrue(query(profiler_db(made[0]), "SELECT name FROM NPU_INFO")[0][0].startswith("NVIDIA A100"))
+
+    def test_mi300(self):
+        self.check(f"{SHARED}/kineto/mi300-resnet-rank0of8.json.gz")
+
+    def test_gloo_4_ranks(self):
+        self.check(f"{SHARED}/kineto/gloo-ddp-4rank-api", same_operations=False)
+
+    def test_every_operation_of_gloo(self):
+        source = f"{SHARED}/kineto/gloo-groups-4rank-ondemand"
+        # on a device a send waits for its recv, on a CPU it does not: only that differs
+        self.check(source, "--rank-map", f"{source}/ranks.json", same_operations=False,
+                   ignored=("Device_id", "P2PWait"))
+        done = self.run_ok("recipe", "p2p_pairing", self.out, "-o", os.path.join(self.folder, "result"))
+        self.assertIn("8 rows", done.stdout)
+
+    def test_ascend_itself(self):
+        source = f"{SHARED}/ascend/level1-db"
+        made = self.check(source)
+        for rank, folder in made.items():
+            real = glob.glob(f"{source}/rank{rank}_*/ASCEND_PROFILER_OUTPUT/analysis.db")[0]
+            self.assertEqual(query(real, f"SELECT step, {', '.join(FIGURES)} FROM StepTraceTime"),
+                             query(analysis_db(folder), f"SELECT step, {', '.join(FIGURES)} FROM StepTraceTime"))
+
+    def test_schema_is_the_vendors(self):
+        made = {**self.export(f"{SHARED}/kineto/a100-nccl-rank0of2.json.gz", codes=(1,)),
+                -1: self.export(f"{SHARED}/ascend/level1-db", out=os.path.join(self.folder, "asc"))[1]}
+        source = f"{SHARED}/kineto/gloo-groups-4rank-ondemand"
+        made[-2] = self.export(source, "--rank-map", f"{source}/ranks.json",
+                               out=os.path.join(self.folder, "gloo"))[0]
+        compared = set()
+        for number, name in enumerate(("ascend_pytorch_profiler_1.db", "analysis.db")):
+            real = os.path.join(self.folder, f"real{number}.db")
+            shutil.copy(f"{SHARED}/ascend/level1-db/rank1_ascend_pt/ASCEND_PROFILER_OUTPUT/{name}", real)
+            for folder in made.values():
+                own = analysis_db(folder) if number else profiler_db(folder)
+                for table in tables(own) & tables(real):
+                    compared.add(table)
+                    theirs = [row[1:3] + row[5:] for row in query(real, f"PRAGMA table_info({table})")
+                              if row[1] not in VIEWERS]
+                    ours = [row[1:3] + row[5:] for row in query(own, f"PRAGMA table_info({table})")]
+                    if table in NEWER:
+                        ours = [row for row in ours if row[0] not in NEWER[table]]
+                        theirs = [row for row in theirs if row[0] not in RENAMED]
+                    if table == "StepTraceTime":
+                        ours = [row for row in ours if row[0] != "deviceId"]  # since 2025-06
+                    self.assertEqual(ours, theirs, table)
+        for table in ("TASK", "COMPUTE_TASK_INFO", "COMMUNICATION_OP", "COMMUNICATION_TASK_INFO", "CANN_API",
+                      "PYTORCH_API", "CONNECTION_IDS", "STEP_TIME", "STRING_IDS", "CommAnalyzerTime"):
+            self.assertIn(table, compared)
+
+    def test_enums_mean_what_the_vendors_mean(self):
+        made = self.export(f"{SHARED}/ascend/level1-db")
+        real = os.path.join(self.folder, "real.db")
+        shutil.copy(f"{SHARED}/ascend/level1-db/rank1_ascend_pt/ASCEND_PROFILER_OUTPUT/"
+                    "ascend_pytorch_profiler_1.db", real)
+        for table in (name for name in tables(real) if name.startswith("ENUM_HCCL") or name == "ENUM_API_TYPE"):
+            ours = dict(query(profiler_db(made[1]), f"SELECT * FROM {table}"))
+            for number, name in query(real, f"SELECT * FROM {table}"):
+                if name not in ("hccl", "RESERVED"):  # "communication" and "UB" since
+                    self.assertEqual(ours.get(number), name, table)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
