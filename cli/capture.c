@@ -316,6 +316,8 @@ static int finish(const struct request *request, const Rankscope__CaptureInfo *i
     tell_ranks(info);
     if (info->state == RS_CAPTURE_FAILED) {
         rs_cli_tell("capture", "capture %s failed: nothing was recorded", info->id);
+        if (request->as_json)
+            print_info_json(info);
         return own;
     }
     if (request->has_no_report) {

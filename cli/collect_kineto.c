@@ -413,6 +413,11 @@ static void remove_job(struct rs_collect_kineto *kineto, struct job *job)
     while (*at != job)
         at = &(*at)->next;
     *at = job->next;
+    bool is_last = true;
+    for (const struct job *other = kineto->jobs; other; other = other->next)
+        is_last = is_last && strcmp(other->capture, job->capture) != 0;
+    if (is_last)
+        rs_tracedir_clean(kineto->trace_dir, job->capture);
     rs_mem_free(job);
 }
 
@@ -613,7 +618,8 @@ static void finish_job(struct rs_collect_kineto *kineto, struct job *job)
         tell(job, RS_PROGRESS_LOST, text);
     } else {
         remember(kineto, job);
-        rs_log_info("rank %u: %" PRId64 " bytes of trace taken", job->rank, job->task.bytes);
+        rs_log_info("rank %u: %" PRId64 " bytes of trace taken, from %" PRId64 " to %" PRId64,
+                    job->rank, job->task.bytes, job->task.window_start_ns, job->task.window_end_ns);
     }
     remove_job(kineto, job);
 }

@@ -113,23 +113,6 @@ static void judge(const struct rs_trace_task *task, const struct rs_trace_info *
             task->wanted_steps);
 }
 
-static void remove_trace(const char *path)
-{
-    if (unlink(path) < 0)
-        rs_log_warn("cannot remove %s, which is packed", path);
-    /* The folders of the user and of the capture, when they are empty. */
-    char folder[4096];
-    (void)snprintf(folder, sizeof folder, "%s", path);
-    for (int i = 0; i < 2; i++) {
-        char *slash = strrchr(folder, '/');
-        if (!slash || slash == folder)
-            return;
-        *slash = '\0';
-        if (rmdir(folder) < 0)
-            return;
-    }
-}
-
 static enum rs_status pour(struct rs_trace_task *task, struct rs_source_stream *stream,
                            struct rs_pack *pack, struct rs_err *err)
 {
@@ -153,8 +136,9 @@ static enum rs_status pour(struct rs_trace_task *task, struct rs_source_stream *
     judge(task, &stream->info, &stream->strings, text, sizeof text);
     task->before_end(task->self, text);
     const enum rs_status status = rs_pack_finish(pack, &stream->info, *text != '\0', err);
-    if (status == RS_OK && read_status == RS_OK && !stream->info.is_partial)
-        remove_trace(task->path);
+    if (status == RS_OK && read_status == RS_OK && !stream->info.is_partial &&
+        unlink(task->path) < 0)
+        rs_log_warn("cannot remove %s, which is packed", task->path);
     return status;
 }
 

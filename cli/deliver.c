@@ -168,8 +168,9 @@ static int verdict(const struct deliver *deliver, const struct rs_analysis *anal
         }
     /* The list of missing ranks is bounded; a world size from a file is not. */
     const bool is_missing =
-        analysis->missing_count || analysis->world_size > (int64_t)analysis->summary_count;
-    if (analysis->missing_count && !deliver->has_told_missing)
+        !deliver->is_choice &&
+        (analysis->missing_count || analysis->world_size > (int64_t)analysis->summary_count);
+    if (is_missing && analysis->missing_count && !deliver->has_told_missing)
         rs_cli_tell(deliver->verb, "partial: %zu of %" PRId32 " ranks were not seen",
                     analysis->missing_count, analysis->world_size);
     return deliver->is_partial || is_missing ? RS_EXIT_PARTIAL : RS_EXIT_COMPLETE;

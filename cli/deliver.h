@@ -22,6 +22,7 @@ struct deliver {
     char **notes;
     size_t note_count, note_capacity;
     bool is_partial;       /* something is missing: exit code 1 */
+    bool is_choice;        /* every rank that was asked for is there: others are not missing */
     bool has_told_missing; /* ranks that are missing were named among the notes */
 };
 

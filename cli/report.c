@@ -262,6 +262,8 @@ int rs_report_capture(const char *capture_dir, const char *out_dir,
     if (status == RS_OK && !deliver.summary_count)
         status = rs_err_set(&err, RS_NOTFOUND, "%s holds no rank that could be read", capture_dir);
     const struct rs_capture_facts *facts = rs_stored_facts(stored);
+    deliver.is_choice = facts && facts->is_closed && strcmp(facts->source, "files") != 0 &&
+                        strcmp(facts->state, "complete") == 0;
     const struct deliver_options how = {.out_dir = out_dir,
                                         .run = facts && *facts->run ? facts->run : NULL,
                                         .capture = facts && *facts->id ? facts->id : NULL,

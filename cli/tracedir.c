@@ -3,6 +3,7 @@
 
 #include "common/base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,6 +38,24 @@ enum rs_status rs_tracedir_prepare(const char *path, struct rs_err *err)
     if (info.st_mode & (S_IWGRP | S_IWOTH))
         return rs_err_set(err, RS_REFUSED, "others may write to the trace folder %s", path);
     return RS_OK;
+}
+
+void rs_tracedir_clean(const char *path, const char *capture)
+{
+    char folder[RS_TRACEDIR_BYTES + 80];
+    char user[RS_TRACEDIR_BYTES + 400];
+    (void)snprintf(folder, sizeof folder, "%s/%.64s", path, capture);
+    DIR *dir = opendir(folder);
+    if (!dir)
+        return;
+    struct dirent *entry;
+    while ((entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+        (void)snprintf(user, sizeof user, "%s/%.255s", folder, entry->d_name);
+        if (entry->d_name[0] == 'u')
+            (void)rmdir(user);
+    }
+    (void)closedir(dir);
+    (void)rmdir(folder);
 }
 
 /* File systems whose disk is elsewhere, by their magic number (statfs(2)). */

@@ -23,6 +23,9 @@ void rs_tracedir_default(char path_p[RS_TRACEDIR_BYTES]);
 /* Creates it. RS_REFUSED: it is another user's, or others may write to it. RS_IO. */
 RS_MUST_CHECK enum rs_status rs_tracedir_prepare(const char *path, struct rs_err *err);
 
+/* Removes the folders of a capture as far as they are empty: when no rank is to write into them any more. */
+void rs_tracedir_clean(const char *path, const char *capture);
+
 struct rs_tracedir_facts {
     int64_t free_bytes;  /* for this user */
     const char *network; /* its kind when it is a network file system ("NFS"), else NULL; static */

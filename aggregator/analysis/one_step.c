@@ -19,8 +19,8 @@
  * four ranks on two CPUs: last in all in 1, by 21 and 49 %). There one of two must be true:
  *  - it is last in every operation, and in each step by half of it;
  *  - it waited before its first work, which a scheduler hardly does: at least half of its lateness is that. Then the
- *    longest wait of each step must be for it, and a quarter of the step; operations behind that one begin
- *    anew, and somebody else may be late in them. (A planted sleep as long as a step: 45 to 75 %.)
+ *    longest wait of each step must be for it, and a sixth of the step; operations behind that one begin
+ *    anew, and somebody else may be late in them. (A planted sleep as long as half a step or a step: 21 to 75 %.)
  */
 #include "aggregator/analysis/findings_priv.h"
 #include "common/base/mem.h"
@@ -221,7 +221,7 @@ static bool is_habitual(const struct figures *fg, const struct waits *waits,
         return own->last * 2 > waits->count;
     }
     if (kind == RS_FINDING_DATA_STALL && excess * 2 >= mean) {
-        return own->longest == waits->step_count && own->least * 4 >= fg->mean_step;
+        return own->longest == waits->step_count && own->least * 6 >= fg->mean_step;
     }
     return own->last == waits->count && own->least * 2 >= fg->mean_step;
 }

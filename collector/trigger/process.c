@@ -191,9 +191,13 @@ bool rs_process_is_alive(pid_t pid, uint64_t start_ticks)
 {
     struct rs_process process;
     struct rs_buf buf = {0};
-    const bool is_same = read_proc(pid, "stat", STAT_LIMIT_BYTES, &buf) == RS_OK &&
-                         parse_stat(rs_buf_text(&buf), &process) == RS_OK &&
-                         process.start_ticks == start_ticks;
+    bool is_same = read_proc(pid, "stat", STAT_LIMIT_BYTES, &buf) == RS_OK &&
+                   parse_stat(rs_buf_text(&buf), &process) == RS_OK &&
+                   process.start_ticks == start_ticks;
+    /* One that has ended and was not waited for yet: " Z " or " X " behind the command. */
+    const char *state = is_same ? strrchr(rs_buf_text(&buf), ')') : NULL;
+    if (state && state[1] == ' ' && (state[2] == 'Z' || state[2] == 'X'))
+        is_same = false;
     rs_buf_fini(&buf);
     return is_same;
 }

@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A real, unmodified PyTorch job is captured while it runs: by steps on all ranks, by steps on two of them, by the clock.
+
+Nobody is named when nothing is planted; a rank that sleeps for as long as a step before each is. DDP and FSDP2, four
+ranks over gloo on the CPU. PyTorch is pinned; it lives outside the tree in $RANKSCOPE_TORCH_VENV, else
+~/.cache/rankscope/torch-VERSION, is made when it is not there (5 GB), and skipped (77) when that cannot be done.
+The profiler's socket is a file in a folder of the test's own: other collectors on this machine are not met.
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+PROGRAM = os.path.abspath(os.environ["RANKSCOPE"])
+HERE = os.path.dirname(os.path.abspath(__file__))
+VERSION = "2.15.0"
+WORLD = 4
+STEPS = 2
+ROUNDUP = 100
+INSTALL_LIMIT_S = 600
+SKEW_LIMIT_MS = 200
+
+
+def skip(why):
+    print(f"torch: skipped, {why}")
+    sys.exit(77)
+
+
+def find_torch():
+    folder = os.environ.get("RANKSCOPE_TORCH_VENV") or os.path.expanduser(f"~/.cache/rankscope/torch-{VERSION}")
+    torchrun = os.path.join(folder, "bin", "torchrun")
+    if os.path.exists(torchrun):
+        return torchrun
+    part = folder + ".part"
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        os.makedirs(os.path.dirname(folder), exist_ok=True)
+        subprocess.run([sys.executable, "-m", "venv", part], check=True, timeout=120, stdout=subprocess.DEVNULL)
+        subprocess.run([os.path.join(part, "bin", "pip"), "install", "-q", f"torch=={VERSION}", "numpy"], check=True,
+                       timeout=INSTALL_LIMIT_S, stdout=subprocess.DEVNULL)
+    except (OSError, subprocess.SubprocessError) as error:
+        shutil.rmtree(part, ignore_errors=True)
+        skip(f"torch {VERSION} cannot be installed here: {error}")
+    # Scripts of a virtual environment carry its path: made again under its name, the packages stay where they are.
+    os.rename(part, folder)
+    for name in os.listdir(os.path.join(folder, "bin")):
+        path = os.path.join(folder, "bin", name)
+        if os.path.isfile(path) and not os.path.islink(path):
+            with open(path, "rb") as file:
+                text = file.read()
+            with open(path, "wb") as file:
+                file.write(text.replace(part.encode(), folder.encode()))
+    return torchrun
+
+
+def cpu_s(pid):
+    """CPU seconds of a process so far."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def rss_mib(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return int(re.search(r"VmRSS:\s+(\d+)", file.read()).group(1)) / 1024
+
+
+class Rig:
+    """An aggregator, a collector, and one job at a time."""
+
+    def __init__(self, folder, torchrun):
+        self.folder, self.torchrun = folder, torchrun
+        self.sockets = os.path.join(folder, "sockets")
+        self.traces = os.path.join(folder, "traces")
+        os.mkdir(self.sockets)
+        self.address = "unix:" + os.path.join(folder, "a.sock")
+        self.job = None
+        self.port = 29700 + os.getpid() % 1000
+        self.environment = dict(os.environ, RANKSCOPE_RUNTIME_DIR=folder, OMP_NUM_THREADS="1")
+        self.aggregator = subprocess.Popen(
+            [PROGRAM, "aggregator", "--listen", self.address, "--data", os.path.join(folder, "data")],
+            stdout=subprocess.PIPE, env=self.environment)
+        if b"listening" not in self.aggregator.stdout.readline():
+            raise SystemExit("the aggregator did not start")
+        self.log = open(os.path.join(folder, "collector.log"), "wb")
+        self.log_reader = open(os.path.join(folder, "collector.log"), encoding="utf-8")
+        self.collector = subprocess.Popen(
+            [PROGRAM, "collector", "--connect", self.address, "--spool", os.path.join(folder, "spool"),
+             "--kineto", "--kineto-socket-dir", self.sockets, "--trace-dir", self.traces, "--no-native", "--verbose"],
+            stderr=self.log, env=self.environment)
+
+    def start_job(self, script, *arguments):
+        self.port += 1
+        self.job_log = open(os.path.join(self.folder, f"job{self.port}.log"), "w", encoding="utf-8")
+        self.job = subprocess.Popen(
+            [PROGRAM, "run", "--socket-dir", self.sockets, "--", self.torchrun, "--nproc-per-node", str(WORLD),
+             "--master-port", str(self.port), os.path.join(HERE, script), *arguments],
+            stdout=self.job_log, stderr=self.job_log, env=self.environment)
+        self.run = f"127.0.0.1:{self.port}"
+        self.ask("ranks", "--run", self.run, "--wait", str(WORLD), "--timeout", "120s", "-q")
+        time.sleep(8)  # a process that has not made a step yet cannot be asked for steps
+
+    def end_job(self):
+        if self.job is None:
+            return
+        self.job.send_signal(signal.SIGTERM)
+        try:
+            self.job.wait(30)
+        except subprocess.TimeoutExpired:
+            self.job.kill()
+            self.job.wait()
+        self.job = None
+        self.job_log.close()
+
+    def ask(self, verb, *words, codes=(0,)):
+        done = subprocess.run([PROGRAM, verb, "--connect", self.address, *words], capture_output=True, text=True,
+                              timeout=300, check=False, env=self.environment)
+        if done.returncode not in codes:
+            raise SystemExit(f"rankscope {verb} {' '.join(words)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+        return done
+
+    def capture(self, name, *words):
+        out = os.path.join(self.folder, "out-" + name)
+        begin = time.monotonic()
+        process = subprocess.Popen([PROGRAM, "capture", "--connect", self.address, "--run", self.run, *words, "-o", out],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment)
+        written = begin
+        lines = []
+        for line in process.stderr:  # one line per change
+            lines.append(line)
+            if re.search(r"\d (recording|delivered|armed)", line):
+                written = None
+            elif written is None:
+                written = time.monotonic()  # the last trace is complete
+        text = process.stdout.read()
+        check(process.wait(300) == 0, f"rankscope capture {' '.join(words)}: exit {process.returncode}\n{''.join(lines)}")
+        took = time.monotonic() - begin
+        after = time.monotonic() - (written or begin)
+        chosen = re.search(r"multiple of \d+ iterations", "".join(lines))
+        with open(os.path.join(out, "report.json"), encoding="utf-8") as file:
+            report = json.load(file)
+        print(f"\n==== {name}: rankscope capture {' '.join(words)}  ({took:.1f} s, {after:.2f} s after the last file; "
+              f"{chosen.group(0) if chosen else 'one instant'})\n{text}")
+        return report
+
+    def taken(self):
+        """(rank, start, end) of the traces that were read since the last call."""
+        return [(int(rank), int(start), int(end)) for rank, start, end in re.findall(
+            r"rank (\d+): \d+ bytes of trace taken, from (\d+) to (\d+)", self.log_reader.read())]
+
+    def stop(self):
+        self.end_job()
+        for process in (self.collector, self.aggregator):
+            process.send_signal(signal.SIGTERM)
+        for process in (self.collector, self.aggregator):
+            process.wait(20)
+
+
+def check(is_right, what, report=None):
+    if not is_right:
+        raise SystemExit(f"FAILED: {what}\n{json.dumps(report, indent=1)[:3000] if report else ''}")
+
+
+def named(report):
+    return [(f["kind"], f["where"].get("rank")) for f in report["findings"]]
+
+
+def check_steps(report, ranks):
+    seen = report["coverage"]["ranks_seen"]
+    check(seen == len(ranks), f"ranks seen: {seen}, wanted {ranks}", report)
+    check(report["coverage"]["steps"] == STEPS, f"{report['coverage']['steps']} steps instead of {STEPS}", report)
+
+
+def check_doctor(rig):
+    done = subprocess.run([PROGRAM, "doctor", "--kineto-socket-dir", rig.sockets, "--trace-dir", rig.traces, "--json"],
+                          capture_output=True, text=True, check=False, env=rig.environment)
+    mine = [p for p in json.loads(done.stdout)["processes"] if p["run"] == rig.run]
+    check(sorted(p["rank"] for p in mine) == list(range(WORLD)), "doctor does not see the ranks", mine)
+    # Traces go to a folder of the test's own below /tmp, or there is a note about it.
+    check(all(p["attachable"] and p["version"] == VERSION for p in mine), "doctor refuses a good job", mine)
+
+
+def check_skew(rig):
+    starts = sorted(start for _, start, _ in rig.taken())
+    check(len(starts) == WORLD, f"{len(starts)} windows of {WORLD} ranks")
+    skew = (starts[-1] - starts[0]) / 1e6
+    print(f"start skew of a duration capture over {WORLD} ranks: {skew:.3f} ms")
+    return skew
+
+
+def clean_job(rig, script):
+    rig.start_job(script)
+    check_doctor(rig)
+    steps = ("--steps", str(STEPS), "--roundup", str(ROUNDUP))
+    report = rig.capture(script + "-all", "--ranks", "0-3", *steps)
+    check_steps(report, [0, 1, 2, 3])
+    check(named(report) == [], f"nothing is planted and somebody is named: {named(report)}", report)
+    check(len(os.listdir(rig.traces)) == 0, "a trace was left behind")
+    report = rig.capture(script + "-two", "--ranks", "1,3", *steps)
+    check_steps(report, [1, 3])
+    check(named(report) == [], f"nothing is planted and somebody is named: {named(report)}", report)
+    # without a word about the round-up: the step time is known now
+    report = rig.capture(script + "-chosen", "--ranks", "1,3", "--steps", str(STEPS))
+    check_steps(report, [1, 3])
+    rig.taken()
+    report = rig.capture(script + "-duration", "--duration", "300ms")
+    check(report["coverage"]["ranks_seen"] == WORLD, "ranks are missing", report)
+    skew = check_skew(rig)
+    rig.end_job()
+    return skew
+
+
+def slow_job(rig, script, sleep_ms):
+    rig.start_job(script, "--sleep-rank", "2", "--sleep-ms", str(sleep_ms))
+    report = rig.capture(script + "-slow", "--steps", str(STEPS), "--roundup", str(ROUNDUP))
+    check_steps(report, [0, 1, 2, 3])
+    check([rank for _, rank in named(report)] == [2], f"rank 2 sleeps, and named are: {named(report)}", report)
+    rig.end_job()
+
+
+def main():
+    torchrun = find_torch()
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="rs-torch-") as folder:
+        rig = Rig(folder, torchrun)
+        try:
+            skews = [clean_job(rig, "train_ddp.py")]
+            slow_job(rig, "train_ddp.py", 60)
+            skews.append(clean_job(rig, "train_fsdp2.py"))
+            slow_job(rig, "train_fsdp2.py", 120)
+            # Four busy ranks on few cores wake up late by some milliseconds; seconds would be another start.
+            check(max(skews) < SKEW_LIMIT_MS, f"ranks of one host began {max(skews):.3f} ms apart")
+            print(f"collector: {rss_mib(rig.collector.pid):.1f} MiB, {cpu_s(rig.collector.pid):.2f} s of CPU in all")
+        finally:
+            rig.stop()
+    print("torch: every capture is there")
+
+
+if __name__ == "__main__":
+    main()
