@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * analysis.db: the four official tables (columns, order and units as real files have them) and, of a job, rank_id
- * appended to each and three tables of ours. Of one rank it is what its own profiler would have written.
+ * appended to each and four tables of ours. Of one rank it is what its own profiler would have written.
  *
  * Numbers are handed over as the exact decimal text rounded once to the nearest double, or as integers;
  * unknown is NULL. Collective has one row per operation, since rows per rank are in CommAnalyzerTime
- * already; CollectiveBandwidth is what nccl-tests would say of it (bandwidth.c); RankManifest holds what differs
+ * already; CollectiveBandwidth is what nccl-tests would say of it (bandwidth.c); LinkEstimate is what nobody recorded
+ * (estimate.c); RankManifest holds what differs
  * between two ways of reading the same data (paths, sources), so comparisons leave it out.
  */
 #include "aggregator/output/output_priv.h"
@@ -41,6 +42,8 @@ static const char own_schema[] =
     "op TEXT, seq INTEGER, ranks INTEGER, bytes INTEGER, time_ns INTEGER, "
     "algorithm_bandwidth NUMERIC, bus_factor NUMERIC, bus_bandwidth NUMERIC, transport_type TEXT, "
     "coverage TEXT);"
+    "CREATE TABLE LinkEstimate (group_name TEXT, op TEXT, src_rank INTEGER, dst_rank INTEGER, "
+    "operations INTEGER, bytes INTEGER, time_ns INTEGER, bandwidth NUMERIC, estimated_by TEXT);"
     "CREATE TABLE RankManifest (rank_id INTEGER, path TEXT, state TEXT, reason TEXT, "
     "rank_source TEXT, step_origin TEXT, generation TEXT, host TEXT, events_read INTEGER, "
     "dropped INTEGER, input_bytes INTEGER, raw_bytes INTEGER);";
@@ -53,6 +56,7 @@ enum table {
     OFFICIAL_COUNT,
     COLLECTIVE = OFFICIAL_COUNT,
     COLLECTIVE_BANDWIDTH,
+    LINK_ESTIMATE,
     RANK_MANIFEST,
     TABLE_COUNT
 };
@@ -60,7 +64,7 @@ static const struct rs_rows_table tables[TABLE_COUNT] = {
     {"StepTraceTime", 12},      {"CommAnalyzerBandwidth", 13},
     {"CommAnalyzerMatrix", 12}, {"CommAnalyzerTime", 11},
     {"Collective", 15},         {"CollectiveBandwidth", 13},
-    {"RankManifest", 12}};
+    {"LinkEstimate", 9},        {"RankManifest", 12}};
 
 struct database {
     struct view view;
@@ -348,6 +352,22 @@ static enum rs_status put_bandwidths(const struct database *db, struct rs_err *e
     return RS_OK;
 }
 
+static enum rs_status put_estimate(void *self, const struct link_estimate *link, struct rs_err *err)
+{
+    const struct database *db = self;
+    struct rs_row row = rs_row_begin(&db->rows, LINK_ESTIMATE);
+    rs_row_text(&row, link->group);
+    rs_row_text(&row, rs_op_type_text((enum rs_op_type)link->type));
+    rs_row_int(&row, link->src, true);
+    rs_row_int(&row, link->dst, true);
+    rs_row_int(&row, link->count, true);
+    rs_row_int(&row, link->bytes, true);
+    rs_row_int(&row, link->time, true);
+    put_rate(&row, link->bytes, link->time, true);
+    rs_row_text(&row, link->estimated_by);
+    return rs_row_end(&db->rows, &row, err);
+}
+
 static enum rs_status put_files(const struct database *db, const struct rs_output_input *input,
                                 struct rs_err *err)
 {
@@ -415,6 +435,8 @@ enum rs_status database_write(const struct view *view, const struct rs_output_in
         status = put_collectives(&db, err);
     if (status == RS_OK && !view->is_rank)
         status = put_bandwidths(&db, err);
+    if (status == RS_OK && !view->is_rank)
+        status = estimate_walk(view->analysis, put_estimate, &db, err);
     if (status == RS_OK && !view->is_rank)
         status = put_files(&db, input, err);
     comm_packets_fini(&db.packets);

@@ -240,6 +240,23 @@ struct bandwidth_sums {
 RS_MUST_CHECK enum rs_status bandwidth_sums_build(const struct rs_analysis *analysis,
                                                   struct bandwidth_sums *sums);
 
+/* --- estimate ------------------------------------------------------------------------------ */
+
+/* What a link would have carried, had the operations of one type been done in this way. */
+struct link_estimate {
+    const char *group;
+    uint8_t type;
+    int32_t src, dst; /* global ranks */
+    int64_t count, bytes;
+    rs_dur time;
+    const char *estimated_by; /* "ring", "chain", "pairs", "star" */
+};
+typedef enum rs_status estimate_fn(void *self, const struct link_estimate *link,
+                                   struct rs_err *err);
+/* By group, type, root, link. Operations that recorded what they moved are left out. */
+RS_MUST_CHECK enum rs_status estimate_walk(const struct rs_analysis *analysis, estimate_fn *visit,
+                                           void *self, struct rs_err *err);
+
 /* --- database, manifest ------------------------------------------------------------------ */
 
 /* `input` may be NULL for a rank's own file. */

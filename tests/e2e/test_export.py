@@ -270,6 +270,34 @@ class RealRanks(Export):
             self.assertEqual(query(analysis_db(folder), "SELECT DISTINCT transport_type FROM CommAnalyzerBandwidth"),
                              [("UNKNOWN",)])
 
+    def test_bandwidth_of_dlrm(self):
+        """The first all_reduce by hand: 1,576,964 bytes among 8 ranks, 87 us from the last start to the last end."""
+        self.run_ok("analyse", f"{SHARED}/kineto/dlrm-8rank", "-o", self.out, "--quiet")
+        path = os.path.join(self.out, "analysis.db")
+        found = query(path, "SELECT op_id, bytes, time_ns, algorithm_bandwidth, bus_bandwidth, transport_type, coverage "
+                            "FROM CollectiveBandwidth WHERE op = 'all_reduce' ORDER BY op_id LIMIT 1")[0]
+        members = [row for row in rows(self.out, "collectives.csv") if int(row["OpId"]) == found[0]]
+        self.assertEqual(len(members), 8)
+        time = max(int(row["End(ns)"]) for row in members) - max(int(row["Start(ns)"]) for row in members)
+        self.assertEqual((found[1], found[2]), (1576964, time))
+        self.assertEqual(time, 87000)
+        self.assertAlmostEqual(found[3], 1576964 / 87000, 6)
+        self.assertAlmostEqual(found[4], 1576964 / 87000 * 2 * 7 / 8, 6)
+        self.assertEqual(found[5:], ("UNKNOWN", "exact"))
+        ring = query(path, "SELECT src_rank, dst_rank FROM LinkEstimate WHERE op = 'all_reduce' AND estimated_by = 'ring'")
+        self.assertEqual(ring, [(rank, (rank + 1) % 8) for rank in range(8)])
+        self.assertEqual(query(path, "SELECT count(*) FROM CommAnalyzerMatrix"), [(0,)])
+
+    def test_bandwidth_of_one_rank_is_a_lower_bound(self):
+        self.run_ok("analyse", f"{SHARED}/kineto/a100-nccl-rank0of2.json.gz", "-o", self.out, "--quiet", codes=(1,))
+        found = query(os.path.join(self.out, "analysis.db"),
+                      "SELECT DISTINCT ranks, coverage, transport_type FROM CollectiveBandwidth")
+        self.assertEqual(found, [(2, "partial", "UNKNOWN")])
+        wrong = query(os.path.join(self.out, "analysis.db"),
+                      "SELECT count(*) FROM CollectiveBandwidth WHERE op = 'all_reduce' AND "
+                      "abs(bus_bandwidth - 1.0 * bytes / time_ns) > 1e-6 * bus_bandwidth")
+        self.assertEqual(wrong, [(0,)])  # two ranks: the factor is 1
+
     def test_a100_with_metadata(self):
         made = self.check(f"{SHARED}/kineto/a100-nccl-rank0of2.json.gz")
         types = query(profiler_db(made[0]), "SELECT DISTINCT d.name FROM COMMUNICATION_OP c JOIN "

@@ -39,6 +39,7 @@ static void rig_init(struct rig *rig, enum rs_op_type type, uint32_t ranks, int6
     for (uint32_t i = 0; i < ranks; i++) {
         rig->ops[i] = (struct rs_comm_op){.type = (uint8_t)type,
                                           .bytes = bytes,
+                                          .root = -1,
                                           .start = 1000000,
                                           .end = 1000000 + time,
                                           .transport = RS_STR_NONE,
@@ -132,6 +133,59 @@ static void a_transport_is_named_only_when_it_is_known(void **state)
         rs_strtab_fini(&rig.summaries[i].strings);
 }
 
+/* ---- links that nobody recorded ---- */
+
+struct links {
+    char text[1024];
+    size_t used;
+};
+
+static enum rs_status note_link(void *self, const struct link_estimate *link, struct rs_err *err)
+{
+    struct links *links = self;
+    (void)err;
+    links->used +=
+        (size_t)snprintf(links->text + links->used, sizeof links->text - links->used,
+                         "%d-%d:%d*%d/%d %s\n", (int)link->src, (int)link->dst, (int)link->count,
+                         (int)link->bytes, (int)link->time, link->estimated_by);
+    return RS_OK;
+}
+
+static void assert_links(enum rs_op_type type, int32_t root, const char *expected)
+{
+    struct rig rig;
+    struct rs_err err = {0};
+    struct links links = {0};
+    int32_t ranks[3] = {2, 5, 9};
+    struct rs_job_group group = {.text = fixture_group_text, .ranks = ranks, .rank_count = 3};
+    rig_init(&rig, type, 3, 9000, 400);
+    rig.op.group = 0;
+    for (int i = 0; i < 3; i++)
+        rig.ops[i].root = root;
+    rig.analysis.groups = &group;
+    rig.analysis.group_count = 1;
+    assert_ok(estimate_walk(&rig.analysis, note_link, &links, &err));
+    assert_string_equal(links.text, expected);
+}
+
+static void links_are_estimated_by_the_shape_of_the_operation(void **state)
+{
+    (void)state;
+    assert_links(RS_OP_ALL_REDUCE, -1,
+                 "2-5:1*12000/400 ring\n5-9:1*12000/400 ring\n9-2:1*12000/400 ring\n");
+    assert_links(RS_OP_ALL_GATHER, -1,
+                 "2-5:1*6000/400 ring\n5-9:1*6000/400 ring\n9-2:1*6000/400 ring\n");
+    assert_links(RS_OP_BROADCAST, 5, "5-9:1*9000/400 chain\n9-2:1*9000/400 chain\n");
+    assert_links(RS_OP_REDUCE, 5, "9-2:1*9000/400 chain\n2-5:1*9000/400 chain\n");
+    assert_links(RS_OP_SCATTER, 9, "9-2:1*3000/400 star\n9-5:1*3000/400 star\n");
+    assert_links(RS_OP_GATHER, 9, "2-9:1*3000/400 star\n5-9:1*3000/400 star\n");
+    assert_links(RS_OP_ALL_TO_ALL, -1,
+                 "2-5:1*3000/400 pairs\n2-9:1*3000/400 pairs\n5-2:1*3000/400 pairs\n"
+                 "5-9:1*3000/400 pairs\n9-2:1*3000/400 pairs\n9-5:1*3000/400 pairs\n");
+    assert_links(RS_OP_BROADCAST, -1, ""); /* nobody says who the root is */
+    assert_links(RS_OP_SEND_RECV, -1, ""); /* its link is known */
+}
+
 /* ---- the job of the fixture ---- */
 
 static void query(const char *dir, const char *sql, char *text, size_t size)
@@ -183,6 +237,9 @@ static void the_table_has_a_row_per_operation(void **state)
                         "0,all_reduce,3,4096000,5001,819.036193,1.333333,1092.04826,TCP,exact\n"
                         "1,send,2,5000000,10000,500,1.0,500,UNKNOWN,exact\n"
                         "2,all_reduce,NULL,NULL,NULL,NULL,NULL,NULL,UNKNOWN,partial\n");
+    /* its all_reduce recorded hops: nothing is to be estimated */
+    query(folder, "SELECT count(*) FROM LinkEstimate", text, sizeof text);
+    assert_string_equal(text, "0\n");
     remove_dir(folder);
     fixture_fini(&job);
 }
@@ -227,6 +284,7 @@ int main(void)
         cmocka_unit_test(the_factors_are_those_of_nccl_tests),
         cmocka_unit_test(what_is_not_known_gives_no_bandwidth),
         cmocka_unit_test(a_transport_is_named_only_when_it_is_known),
+        cmocka_unit_test(links_are_estimated_by_the_shape_of_the_operation),
         cmocka_unit_test(the_table_has_a_row_per_operation),
         cmocka_unit_test(a_ranks_own_files_have_the_vendors_shape),
     };
