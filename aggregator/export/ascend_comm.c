@@ -256,6 +256,17 @@ static void set_message(struct comm_writer *w, struct op_row *row, const struct 
     }
 }
 
+/* "hcom_allReduce_" of "hcom_allReduce__586_0_1". */
+static enum rs_status op_kind(struct comm_writer *w, const struct op_name *name, int64_t *id_p,
+                              struct rs_err *err)
+{
+    const char *text =
+        name ? rs_strtab_text(&w->e->texts[SPACE_DEVICE], (rs_str)name->name) : "hcom_unknown_";
+    const char *end = strstr(text, "__");
+    return string_id(w->e, SPACE_DEVICE, text, end ? (size_t)(end + 1 - text) : strlen(text), id_p,
+                     err);
+}
+
 static enum rs_status put_op(struct comm_writer *w, const struct op_row *own, int64_t *id_p,
                              struct rs_err *err)
 {
@@ -263,10 +274,8 @@ static enum rs_status put_op(struct comm_writer *w, const struct op_row *own, in
     const struct op_name *name = name_of(w, own->own);
     const struct rs_job_op *job = job_op_of(w, own->own);
     const struct rs_comm_op *op = &e->own.ops[own->own];
-    char kind[64];
-    int64_t kind_id, none, unnamed;
-    (void)snprintf(kind, sizeof kind, "hcom_%s_", rs_op_type_text((enum rs_op_type)op->type));
-    enum rs_status status = text_id(e, SPACE_DEVICE, kind, &kind_id, err);
+    int64_t kind, none, unnamed;
+    enum rs_status status = op_kind(w, name, &kind, err);
     if (status == RS_OK)
         status = text_id(e, SPACE_DEVICE, "N/A", &none, err);
     if (status == RS_OK)
@@ -286,7 +295,7 @@ static enum rs_status put_op(struct comm_writer *w, const struct op_row *own, in
     rs_row_int(&row, own->type, true);
     rs_row_int(&row, none, true); /* algType */
     rs_row_int(&row, own->count, own->count >= 0);
-    rs_row_int(&row, kind_id, true);
+    rs_row_int(&row, kind, true);
     rs_row_int(&row, device_number(op->device), true);
     rs_row_int(&row, job ? job->ranks_expected : -1, job && job->ranks_expected > 0);
     e->result.ops++;

@@ -250,6 +250,10 @@ static void an_operation_of_two_kernels_keeps_its_gap(void **state)
                  "STRING_IDS s ON s.id = c.opName",
                  "hcom_allReduce__\n");
     assert_query(&rank,
+                 "SELECT DISTINCT s.value FROM COMMUNICATION_OP c JOIN STRING_IDS s ON "
+                 "s.id = c.opType",
+                 "hcom_allReduce_\n");
+    assert_query(&rank,
                  "SELECT type, startNs - 1700000000000000000, endNs - 1700000000000000000 FROM "
                  "OVERLAP_ANALYSIS WHERE type < 3 ORDER BY type, startNs",
                  "0|1500|1600\n0|2000|4000\n1|5000|6000\n1|7000|9000\n2|5000|6000\n2|7000|9000\n");
