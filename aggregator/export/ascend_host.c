@@ -62,9 +62,11 @@ bool extra_find(const struct rs_batch *batch, size_t at, const char *key, const 
     size_t left = batch->extra_length[at];
     const size_t key_length = strlen(key);
     while (left) {
-        const size_t skip = strspn(text, " ,\n\t\r") < left ? strspn(text, " ,\n\t\r") : left;
-        text += skip;
-        left -= skip;
+        if (strchr(" ,\n\t\r", *text)) { /* a NUL counts too */
+            text++;
+            left--;
+            continue;
+        }
         if (left < key_length + 3 || *text != '"')
             break;
         const bool is_key = memcmp(text + 1, key, key_length) == 0 && text[key_length + 1] == '"';

@@ -134,13 +134,14 @@ static inline const char *text_of(const struct rs_export_ascend *e, rs_str id)
     return rs_strtab_text(e->strings, id);
 }
 
-/* An instant of the stream as the tables have it. */
+/* An instant of the stream as the tables have it; within +-2^61, so that differences of two fit. */
+#define EPOCH_LIMIT (INT64_C(1) << 61)
 static inline int64_t epoch_ns(const struct rs_export_ascend *e, rs_ns instant)
 {
     int64_t sum;
-    if (!__builtin_add_overflow(instant, e->options.base_ns, &sum))
-        return sum;
-    return instant > 0 ? INT64_MAX : INT64_MIN;
+    if (__builtin_add_overflow(instant, e->options.base_ns, &sum))
+        sum = instant > 0 ? EPOCH_LIMIT : -EPOCH_LIMIT;
+    return sum > EPOCH_LIMIT ? EPOCH_LIMIT : sum < -EPOCH_LIMIT ? -EPOCH_LIMIT : sum;
 }
 
 RS_MUST_CHECK enum rs_status no_room(enum rs_status status, struct rs_err *err);

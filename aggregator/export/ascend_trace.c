@@ -217,7 +217,9 @@ static void key_int(struct trace *t, const char *key, int64_t value)
 
 static void put_us(char text[32], int64_t ns)
 {
-    (void)snprintf(text, 32, "%" PRId64 ".%03d", ns / 1000, (int)(ns % 1000));
+    const uint64_t size = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
+    (void)snprintf(text, 32, "%s%" PRIu64 ".%03d", ns < 0 ? "-" : "", size / 1000,
+                   (int)(size % 1000));
 }
 
 static void key_ts(struct trace *t, int64_t ns)

@@ -304,6 +304,40 @@ static void an_unfinished_kernel_ends_with_the_recording(void **state)
     rank_fini(&rank);
 }
 
+/* Members that have no column stand in the row's `extra`, as the source wrote them. */
+static void members_of_extra_are_found(void **state)
+{
+    (void)state;
+    static const char extra[] = "\"note\": \"a, \\\"grid\\\": b\", \"Sequence number\": 42 ,"
+                                "\"grid\": [1, 2, 3], \"block\": [128,1,1]\n\"id\": 7, ";
+    struct rank rank;
+    rank_init(&rank);
+    struct make_events *e = &rank.events;
+    const uint32_t host = make_host_lane(e, 1000), gpu = make_device_lane(e, 0, 7);
+    make_row(e, RS_KIND_CPU_OP, "aten::mm", host, 100, 200);
+    assert_ok(rs_batch_extra(&e->batch, e->row, extra, sizeof extra - 1));
+    make_row(e, RS_KIND_KERNEL, "gemm", gpu, 300, 400);
+    assert_ok(rs_batch_extra(&e->batch, e->row, extra, sizeof extra - 1));
+    make_row(e, RS_KIND_MEMORY, "[memory]", host, 150, 150);
+    static const char memory[] =
+        "\"Total Allocated\": 2048, \"Device Id\": 0, \"Total Reserved\": 4096";
+    assert_ok(rs_batch_extra(&e->batch, e->row, memory, sizeof memory - 1));
+    make_row(e, RS_KIND_MEMORY, "[memory]", host, 160, 160); /* of the host: not a device's */
+    static const char other[] = "\"Total Allocated\": 1, \"Device Id\": -1,,,  ";
+    assert_ok(rs_batch_extra(&e->batch, e->row, other, sizeof other - 1));
+    rank_export(&rank);
+    assert_query(&rank, "SELECT sequenceNumber FROM PYTORCH_API", "42\n");
+    assert_query(&rank,
+                 "SELECT g.value, b.value FROM COMPUTE_TASK_INFO c JOIN STRING_IDS g ON g.id = "
+                 "c.gridDim JOIN STRING_IDS b ON b.id = c.blockDim",
+                 "1, 2, 3|128,1,1\n");
+    assert_query(&rank,
+                 "SELECT s.value, totalAllocated, totalReserved, totalActive, deviceId FROM "
+                 "MEMORY_RECORD m JOIN STRING_IDS s ON s.id = m.component",
+                 "PTA|2048|4096|NULL|0\n");
+    rank_fini(&rank);
+}
+
 /* ---- the CPU as the device ---- */
 
 static void native_rank(struct rank *rank)
@@ -401,6 +435,23 @@ static void its_files_are_there(void **state)
     assert_non_null(strstr(rs_buf_text(&buf), "\"group_rank\":1,\"global_ranks\":[1,3]"));
     rs_mem_free(path);
     rs_buf_fini(&buf);
+    rank_fini(&rank);
+}
+
+/* Times of a stranger: far away, but written, and no difference overflows (the sanitizer builds say so). */
+static void wild_times_are_written(void **state)
+{
+    (void)state;
+    struct rank rank;
+    rank_init(&rank);
+    struct make_events *e = &rank.events;
+    const uint32_t host = make_host_lane(e, 1000), gpu = make_device_lane(e, 0, 7);
+    make_row(e, RS_KIND_USER_ANNOTATION, "ProfilerStep#1", host, INT64_MIN, INT64_MAX);
+    make_row(e, RS_KIND_CPU_OP, "aten::mm", host, INT64_MIN, INT64_MAX);
+    make_launched(e, "gemm", host, 100, gpu, (struct make_span){INT64_MIN, INT64_MAX});
+    make_launched(e, "ncclDevKernel_AllReduce", host, 100, gpu, (struct make_span){5, INT64_MAX});
+    rank_export(&rank);
+    assert_query(&rank, "SELECT count(*) FROM TASK WHERE endNs >= startNs AND streamId = 7", "2\n");
     rank_fini(&rank);
 }
 
@@ -507,8 +558,10 @@ int main(void)
         EACH(an_operation_of_two_kernels_keeps_its_gap),
         EACH(a_window_that_the_calls_do_not_tell_is_bounded),
         EACH(an_unfinished_kernel_ends_with_the_recording),
+        EACH(members_of_extra_are_found),
         EACH(a_native_rank_has_marks_steps_and_hops),
         EACH(its_files_are_there),
+        EACH(wild_times_are_written),
         EACH(nothing_remains_without_a_finish),
         EACH(two_recordings_of_one_moment_have_two_names),
         EACH(no_memory_leaves_nothing),
