@@ -39,7 +39,7 @@
 
 enum {
     READER_COUNT = 2,
-    IDLE_WAIT_MS = 1000,
+    IDLE_WAIT_MS = 2000,
     BUSY_WAIT_MS = 50,
     TEXT_BYTES = 257,
     WARMUP_S = 0,

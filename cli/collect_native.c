@@ -25,7 +25,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { IDLE_POLL_MS = 50, BUSY_POLL_MS = 2 };
+/* Nobody there: connections wake the poll, and letters can mean nobody. */
+enum { LONELY_POLL_MS = 1000, IDLE_POLL_MS = 50, BUSY_POLL_MS = 2 };
 
 static const rs_dur prepared_timeout_ns = 60 * (rs_dur)RS_NS_PER_S;
 static const rs_dur flush_every_ns = 250 * (rs_dur)RS_NS_PER_MS;
@@ -466,7 +467,8 @@ static void *work(void *self)
     rs_ns refreshed_at = 0;
     while (!atomic_load(&native->must_stop)) {
         struct rs_err err = {0};
-        if (rs_native_poll(native->native, is_busy ? BUSY_POLL_MS : IDLE_POLL_MS, &err) < 0)
+        const int wait = rs_native_count(native->native) ? IDLE_POLL_MS : LONELY_POLL_MS;
+        if (rs_native_poll(native->native, is_busy ? BUSY_POLL_MS : wait, &err) < 0)
             rs_log_error("%s", err.text);
         read_inbox(native);
         is_busy = run_jobs(native);

@@ -38,7 +38,11 @@ struct slot {
     rs_ns deadline;     /* monotonic; 0 none */
     rs_ns deliver_from; /* monotonic; 0 at once */
     rs_ns grew_at;      /* when trace_bytes last changed */
-    bool went_busy;     /* a poll without the ACTIVITIES bit came after delivery */
+    uint64_t judged;    /* of the trigger's registrations */
+    socklen_t address_bytes;
+    struct sockaddr_un
+        address;    /* of its last poll: another one is another client, perhaps after an exec */
+    bool went_busy; /* a poll without the ACTIVITIES bit came after delivery */
 };
 
 struct rs_kineto_trigger {
@@ -49,6 +53,8 @@ struct rs_kineto_trigger {
     struct slot *slots; /* by (rank, pid) */
     size_t count;
     size_t capacity;
+    uint64_t
+        registered; /* how many came: whoever inherited a rank is judged again when it changes */
     struct rs_kineto_client *lent; /* a copy of the clients for callers */
     size_t lent_capacity;
     struct rs_kineto_counts counts;
@@ -155,6 +161,7 @@ static void remove_slot(struct rs_kineto_trigger *trigger, struct slot *slot)
 {
     drop_capture(slot);
     const size_t index = (size_t)(slot - trigger->slots);
+    trigger->registered++;
     memmove(slot, slot + 1, (trigger->count - index - 1) * sizeof *slot);
     trigger->count--;
 }
@@ -191,10 +198,30 @@ static int compare_slots(const void *left, const void *right)
     return (a->process.pid > b->process.pid) - (a->process.pid < b->process.pid);
 }
 
+/* The slot of a client that has polled before, and of which nothing can have changed since. */
+static struct slot *find_known(struct rs_kineto_trigger *trigger, const struct rs_kineto_peer *peer)
+{
+    struct slot *slot = peer->pid > 0 ? find_slot(trigger, peer->pid) : NULL;
+    return slot && slot->address_bytes == peer->address_bytes &&
+                   memcmp(&slot->address, &peer->address, peer->address_bytes) == 0 &&
+                   rs_process_is_alive(peer->pid, slot->client.process.start_ticks)
+               ? slot
+               : NULL;
+}
+
 /* The slot of the process that sent this, made when new. NULL: it is gone, or the table is full. */
-static struct slot *register_peer(struct rs_kineto_trigger *trigger, pid_t pid)
+static struct slot *register_peer(struct rs_kineto_trigger *trigger,
+                                  const struct rs_kineto_peer *peer)
 {
     struct rs_process process;
+    const pid_t pid = peer->pid;
+    struct slot *known = find_known(trigger, peer);
+    if (known) {
+        if (known->judged != trigger->registered)
+            judge(trigger, &known->client);
+        known->judged = trigger->registered;
+        return known;
+    }
     if (pid <= 0 || rs_process_read(pid, &process, NULL) != RS_OK)
         return NULL;
     struct slot *slot = find_slot(trigger, pid);
@@ -219,7 +246,12 @@ static struct slot *register_peer(struct rs_kineto_trigger *trigger, pid_t pid)
         rs_log_info("process %d registered, rank %d", (int)pid, process.rank);
         qsort(trigger->slots, trigger->count, sizeof *trigger->slots, compare_slots);
         slot = find_slot(trigger, pid);
+        trigger->registered++;
     }
+    slot->client.process = process;
+    slot->address = peer->address;
+    slot->address_bytes = peer->address_bytes;
+    slot->judged = trigger->registered;
     judge(trigger, &slot->client);
     return slot;
 }
@@ -242,7 +274,7 @@ static void answer_poll(struct rs_kineto_trigger *trigger, const struct rs_kinet
                         const struct rs_kineto_peer *peer)
 {
     struct rs_buf reply = {0};
-    struct slot *slot = register_peer(trigger, peer->pid);
+    struct slot *slot = register_peer(trigger, peer);
     trigger->counts.polls++;
     if (slot)
         note_poll(trigger, slot, letter->mask);
@@ -269,7 +301,7 @@ static void answer_register(struct rs_kineto_trigger *trigger,
 {
     struct rs_buf reply = {0};
     trigger->counts.registrations++;
-    (void)register_peer(trigger, peer->pid);
+    (void)register_peer(trigger, peer);
     /* msMonitor's client registers with job 0 and never reads: an answer would then be taken for the
      * configuration at its next poll. */
     if (letter->job_id == 0)

@@ -31,6 +31,8 @@ struct opened {
     bool is_answered, is_refused;
 };
 
+enum { QUIET_BEATS = 4 };
+
 struct rs_uplink {
     struct rs_uplink_options options;
     char node[RS_WIRE_TEXT_MAX_BYTES + 1];
@@ -226,7 +228,18 @@ static void post_hello(struct rs_uplink *uplink)
     rs_mem_free(opens);
 }
 
-static void post_heartbeat(struct rs_uplink *uplink)
+/* Nothing that a heartbeat tells changes by itself: no rank steps, is armed, or records. */
+static bool is_quiet(Rankscope__RankState *const *ranks, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ranks[i]->kind == RS_RANK_NATIVE || ranks[i]->state == RS_RANK_ARMED ||
+            ranks[i]->state == RS_RANK_RECORDING)
+            return false;
+    return true;
+}
+
+/* Returns when the next is due. */
+static rs_dur post_heartbeat(struct rs_uplink *uplink)
 {
     const struct rs_spool_stats spool = rs_spool_stats(uplink->options.spool);
     Rankscope__Heartbeat heartbeat = RANKSCOPE__HEARTBEAT__INIT;
@@ -240,6 +253,8 @@ static void post_heartbeat(struct rs_uplink *uplink)
     up.letter_case = RANKSCOPE__UP__LETTER_HEARTBEAT;
     up.heartbeat = &heartbeat;
     post(uplink, &up);
+    return is_quiet(heartbeat.ranks, heartbeat.n_ranks) ? QUIET_BEATS * uplink->heartbeat_ns
+                                                        : uplink->heartbeat_ns;
 }
 
 /* ---- sending ------------------------------------------------------------------------------------------- */
@@ -555,9 +570,8 @@ void rs_uplink_step(struct rs_uplink *uplink, rs_ns until)
     if (uplink->state == STATE_SENDING && !uplink->is_closing) {
         post_opens(uplink);
         if (now >= uplink->next_beat || uplink->is_beat_due) {
-            post_heartbeat(uplink);
+            uplink->next_beat = now + post_heartbeat(uplink);
             uplink->is_beat_due = false;
-            uplink->next_beat = now + uplink->heartbeat_ns;
         }
         if (until > uplink->next_beat)
             until = uplink->next_beat;

@@ -7,7 +7,8 @@ writes a small trace under the names and in the order of the real one: PATH_PID.
 PATH_PID.json. Its clock of iterations is the wall clock, so that all ranks of a host agree: iteration k is at k * --step.
 
 Options make it misbehave: --deaf (registers, then polls no more), --busy, --die recording, --stray (its count of
-iterations is ahead by half a round-up), --pad BYTES (a large trace).
+iterations is ahead by half a round-up), --pad BYTES (a large trace), --late SECONDS (the final name comes so long after the
+end of the recording, on all ranks at one instant).
 """
 import argparse
 import json
@@ -27,6 +28,7 @@ def parse():
     parser.add_argument("--period", type=float, default=0.5)
     parser.add_argument("--step", type=float, default=0.01)
     parser.add_argument("--pad", type=int, default=0)
+    parser.add_argument("--late", type=float, default=0)
     parser.add_argument("--deaf", action="store_true")
     parser.add_argument("--busy", action="store_true")
     parser.add_argument("--stray", action="store_true")
@@ -120,6 +122,8 @@ class Client:
                                                    **{"External id": k, "Ev Idx": k, "Input Dims": [[k % 64, 8]]}))
         with open(self.final + ".tmp", "w", encoding="ascii") as file:
             json.dump(document, file, indent=0)
+        if self.args.late:
+            time.sleep(max(0.0, self.ends + self.args.late - time.time()))
         os.rename(self.final + ".tmp", self.final)
         self.begins = None
 
