@@ -72,7 +72,7 @@ static void remove_folder(const char *path)
     DIR *dir = path ? opendir(path) : NULL;
     if (!dir)
         return;
-    for (struct dirent *item; (item = readdir(dir));)
+    for (struct dirent *item; (item = readdir(dir));) /* NOLINT: a stream of our own */
         (void)unlinkat(dirfd(dir), item->d_name, 0);
     (void)closedir(dir);
     (void)rmdir(path);

@@ -237,20 +237,25 @@ static void key_dur(struct trace *t, int64_t ns)
     rs_json_out_number(&t->json, text);
 }
 
-static void put_meta(struct trace *t, int64_t pid, int64_t tid, const char *what, const char *key,
-                     const char *text, int64_t number)
+/* An M row: `text`, or the number where there is none. */
+struct meta {
+    const char *what, *key, *text;
+    int64_t number;
+};
+
+static void put_meta(struct trace *t, int64_t pid, int64_t tid, struct meta meta)
 {
     rs_json_out_object(&t->json);
     key_text(t, "ph", "M");
-    key_text(t, "name", what);
+    key_text(t, "name", meta.what);
     key_int(t, "pid", pid);
     key_int(t, "tid", tid);
     rs_json_out_key(&t->json, "args");
     rs_json_out_object(&t->json);
-    if (text)
-        key_text(t, key, text);
+    if (meta.text)
+        key_text(t, meta.key, meta.text);
     else
-        key_int(t, key, number);
+        key_int(t, meta.key, meta.number);
     rs_json_out_end(&t->json);
     rs_json_out_end(&t->json);
 }
@@ -258,9 +263,9 @@ static void put_meta(struct trace *t, int64_t pid, int64_t tid, const char *what
 static void put_process(struct trace *t, int64_t pid, const char *name, const char *label,
                         int64_t order)
 {
-    put_meta(t, pid, 0, "process_name", "name", name, 0);
-    put_meta(t, pid, 0, "process_labels", "labels", label, 0);
-    put_meta(t, pid, 0, "process_sort_index", "sort_index", NULL, order);
+    put_meta(t, pid, 0, (struct meta){"process_name", "name", name, 0});
+    put_meta(t, pid, 0, (struct meta){"process_labels", "labels", label, 0});
+    put_meta(t, pid, 0, (struct meta){"process_sort_index", "sort_index", NULL, order});
 }
 
 /* The head of an X row, its object left open. */
@@ -401,8 +406,8 @@ static void stream_name(struct trace *t, sqlite3_stmt *rows)
     char name[48];
     const int64_t stream = sqlite3_column_int64(rows, 1);
     (void)snprintf(name, sizeof name, "Stream %" PRId64, stream);
-    put_meta(t, layer_pid(t, LAYER_HARDWARE, sqlite3_column_int64(rows, 0)), stream, "thread_name",
-             "name", name, 0);
+    put_meta(t, layer_pid(t, LAYER_HARDWARE, sqlite3_column_int64(rows, 0)), stream,
+             (struct meta){"thread_name", "name", name, 0});
 }
 
 static void group_name(struct trace *t, sqlite3_stmt *rows)
@@ -410,7 +415,7 @@ static void group_name(struct trace *t, sqlite3_stmt *rows)
     char name[160];
     (void)snprintf(name, sizeof name, "Group %.100s Communication", text_at(rows, 2));
     put_meta(t, layer_pid(t, LAYER_COMM, sqlite3_column_int64(rows, 0)),
-             sqlite3_column_int64(rows, 1), "thread_name", "name", name, 0);
+             sqlite3_column_int64(rows, 1), (struct meta){"thread_name", "name", name, 0});
 }
 
 static enum rs_status each_row(struct trace *t, const char *sql, event_fn *put, struct rs_err *err)
@@ -420,7 +425,7 @@ static enum rs_status each_row(struct trace *t, const char *sql, event_fn *put, 
     int code = SQLITE_DONE;
     while (status == RS_OK && (code = sqlite3_step(rows)) == SQLITE_ROW) {
         put(t, rows);
-        status = drain(t, 256 * 1024, err);
+        status = drain(t, (size_t)256 * 1024, err);
     }
     if (status == RS_OK && code != SQLITE_DONE)
         status = failed(t->e, err);

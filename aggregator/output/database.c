@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * analysis.db: the four official tables (columns, order and units as real files have them) and, of a job, rank_id
- * appended to each and four tables of ours. Of one rank it is what its own profiler would have written.
+ * appended to each and six tables of ours. Of one rank it is what its own profiler would have written.
  *
  * Numbers are handed over as the exact decimal text rounded once to the nearest double, or as integers;
  * unknown is NULL. Collective has one row per operation, since rows per rank are in CommAnalyzerTime
  * already; CollectiveBandwidth is what nccl-tests would say of it (bandwidth.c); LinkEstimate is what nobody recorded
- * (estimate.c); RankManifest holds what differs
+ * (estimate.c); VendorStepTraceTime and VendorCommTime are what the vendor's own tool says of its ranks, as provenance:
+ * nothing is computed from them; RankManifest holds what differs
  * between two ways of reading the same data (paths, sources), so comparisons leave it out.
  */
 #include "aggregator/output/output_priv.h"
@@ -44,9 +45,17 @@ static const char own_schema[] =
     "coverage TEXT);"
     "CREATE TABLE LinkEstimate (group_name TEXT, op TEXT, src_rank INTEGER, dst_rank INTEGER, "
     "operations INTEGER, bytes INTEGER, time_ns INTEGER, bandwidth NUMERIC, estimated_by TEXT);"
+    "CREATE TABLE VendorStepTraceTime (rank_id INTEGER, deviceId INTEGER, step TEXT, "
+    "computing NUMERIC, communication_not_overlapped NUMERIC, overlapped NUMERIC, "
+    "communication NUMERIC, free NUMERIC, stage NUMERIC, bubble NUMERIC, "
+    "communication_not_overlapped_and_exclude_receive NUMERIC, preparing NUMERIC);"
+    "CREATE TABLE VendorCommTime (rank_id INTEGER, hccl_op_name TEXT, group_name TEXT, "
+    "start_ns INTEGER, elapse_time NUMERIC, transit_time NUMERIC, wait_time NUMERIC, "
+    "synchronization_time NUMERIC, idle_time NUMERIC, step TEXT, type TEXT);"
     "CREATE TABLE RankManifest (rank_id INTEGER, path TEXT, state TEXT, reason TEXT, "
     "rank_source TEXT, step_origin TEXT, generation TEXT, host TEXT, events_read INTEGER, "
-    "dropped INTEGER, input_bytes INTEGER, raw_bytes INTEGER);";
+    "dropped INTEGER, input_bytes INTEGER, raw_bytes INTEGER, framework TEXT, "
+    "framework_version TEXT, cann_version TEXT);";
 
 enum table {
     STEP_TRACE_TIME,
@@ -57,6 +66,8 @@ enum table {
     COLLECTIVE = OFFICIAL_COUNT,
     COLLECTIVE_BANDWIDTH,
     LINK_ESTIMATE,
+    VENDOR_STEP,
+    VENDOR_COMM,
     RANK_MANIFEST,
     TABLE_COUNT
 };
@@ -64,7 +75,8 @@ static const struct rs_rows_table tables[TABLE_COUNT] = {
     {"StepTraceTime", 12},      {"CommAnalyzerBandwidth", 13},
     {"CommAnalyzerMatrix", 12}, {"CommAnalyzerTime", 11},
     {"Collective", 15},         {"CollectiveBandwidth", 13},
-    {"LinkEstimate", 9},        {"RankManifest", 12}};
+    {"LinkEstimate", 9},        {"VendorStepTraceTime", 12},
+    {"VendorCommTime", 11},     {"RankManifest", 15}};
 
 struct database {
     struct view view;
@@ -368,6 +380,62 @@ static enum rs_status put_estimate(void *self, const struct link_estimate *link,
     return rs_row_end(&db->rows, &row, err);
 }
 
+/* --- VendorStepTraceTime, VendorCommTime ------------------------------------------------------- */
+
+/* ps of the vendor's unit, as a number of that unit. */
+static void put_said(struct rs_row *row, int64_t ps, int64_t ps_per_unit)
+{
+    char text[64];
+    const int digits = ps_per_unit == 1000000 ? 6 : 9;
+    const int64_t size = ps < 0 ? -ps : ps; /* within RS_SAID_LIMIT */
+    (void)snprintf(text, sizeof text, "%s%" PRId64 ".%0*" PRId64, ps < 0 ? "-" : "",
+                   size / ps_per_unit, digits, size % ps_per_unit);
+    rs_row_decimal(row, text, ps != RS_SAID_UNKNOWN);
+}
+
+static enum rs_status put_said_step(const struct database *db, const struct rs_summary *summary,
+                                    const struct rs_said_step *step, struct rs_err *err)
+{
+    struct rs_row row = rs_row_begin(&db->rows, VENDOR_STEP);
+    rs_row_int(&row, summary->trace.rank, summary->trace.rank >= 0);
+    rs_row_int(&row, step->device, step->device >= 0);
+    rs_row_text(&row, rs_strtab_text(&summary->strings, step->step));
+    for (int i = 0; i < RS_SAID_STEP_FIELDS; i++)
+        put_said(&row, step->ps[i], 1000000);
+    return rs_row_end(&db->rows, &row, err);
+}
+
+static enum rs_status put_said_comm(const struct database *db, const struct rs_summary *summary,
+                                    const struct rs_said_comm *comm, struct rs_err *err)
+{
+    const int64_t times[] = {comm->elapse, comm->transit, comm->wait, comm->synchronization,
+                             comm->idle};
+    struct rs_row row = rs_row_begin(&db->rows, VENDOR_COMM);
+    rs_row_int(&row, summary->trace.rank, summary->trace.rank >= 0);
+    rs_row_text(&row, rs_strtab_text(&summary->strings, comm->name));
+    rs_row_text(&row, rs_strtab_text(&summary->strings, comm->group));
+    rs_row_int(&row, comm->start, comm->start != RS_SAID_UNKNOWN);
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
+        put_said(&row, times[i], 1000000000);
+    rs_row_text(&row, rs_strtab_text(&summary->strings, comm->step));
+    rs_row_text(&row, comm->is_p2p ? "p2p" : "collective");
+    return rs_row_end(&db->rows, &row, err);
+}
+
+static enum rs_status put_vendors(const struct database *db, struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < db->analysis->summary_count && status == RS_OK; i++) {
+        const struct rs_summary *summary = db->analysis->summaries[i];
+        const struct rs_provenance *said = summary->trace.said;
+        for (size_t k = 0; said && k < said->step_count && status == RS_OK; k++)
+            status = put_said_step(db, summary, &said->steps[k], err);
+        for (size_t k = 0; said && k < said->comm_count && status == RS_OK; k++)
+            status = put_said_comm(db, summary, &said->comms[k], err);
+    }
+    return status;
+}
+
 static enum rs_status put_files(const struct database *db, const struct rs_output_input *input,
                                 struct rs_err *err)
 {
@@ -390,6 +458,9 @@ static enum rs_status put_files(const struct database *db, const struct rs_outpu
         rs_row_int(&row, dropped, is_read);
         rs_row_int(&row, file->input_bytes, is_read);
         rs_row_int(&row, file->raw_bytes, is_read);
+        rs_row_text(&row, file->framework);
+        rs_row_text(&row, file->framework_version);
+        rs_row_text(&row, file->cann_version);
         const enum rs_status status = rs_row_end(&db->rows, &row, err);
         if (status != RS_OK)
             return status;
@@ -437,6 +508,8 @@ enum rs_status database_write(const struct view *view, const struct rs_output_in
         status = put_bandwidths(&db, err);
     if (status == RS_OK && !view->is_rank)
         status = estimate_walk(view->analysis, put_estimate, &db, err);
+    if (status == RS_OK && !view->is_rank)
+        status = put_vendors(&db, err);
     if (status == RS_OK && !view->is_rank)
         status = put_files(&db, input, err);
     comm_packets_fini(&db.packets);

@@ -144,11 +144,17 @@ struct expansion {
     void *self;
 };
 
-/* `part` of `over` of the size; the last digit is cut. */
-static enum rs_status put_link(const struct expansion *x, size_t src, size_t dst, int64_t part,
-                               int64_t over, const char *by, struct rs_err *err)
+/* What a link carries of the size, and why. */
+struct share {
+    int64_t part, over;
+    const char *by;
+};
+
+/* The last digit is cut. */
+static enum rs_status put_link(const struct expansion *x, size_t src, size_t dst,
+                               struct share share, struct rs_err *err)
 {
-    const double bytes = (double)x->shape->bytes * (double)part / (double)over;
+    const double bytes = (double)x->shape->bytes * (double)share.part / (double)share.over;
     const struct link_estimate link = {.group = x->group->text,
                                        .type = x->shape->type,
                                        .src = x->group->ranks[src],
@@ -156,7 +162,7 @@ static enum rs_status put_link(const struct expansion *x, size_t src, size_t dst
                                        .count = x->shape->count,
                                        .bytes = bytes < 9e18 ? (int64_t)bytes : INT64_MAX,
                                        .time = x->shape->time,
-                                       .estimated_by = by};
+                                       .estimated_by = share.by};
     return x->visit(x->self, &link, err);
 }
 
@@ -166,7 +172,7 @@ static enum rs_status ring(const struct expansion *x, int64_t part, int64_t over
     const size_t n = x->group->rank_count;
     enum rs_status status = RS_OK;
     for (size_t i = 0; i < n && status == RS_OK; i++)
-        status = put_link(x, i, (i + 1) % n, part, over, "ring", err);
+        status = put_link(x, i, (i + 1) % n, (struct share){part, over, "ring"}, err);
     return status;
 }
 
@@ -177,7 +183,8 @@ static enum rs_status chain(const struct expansion *x, bool from_root, struct rs
     /* away from the root: root -> root + 1 -> ...; towards it: ... -> root */
     const size_t first = from_root ? root : (root + 1) % n;
     for (size_t k = 0; k + 1 < n && status == RS_OK; k++)
-        status = put_link(x, (first + k) % n, (first + k + 1) % n, 1, 1, "chain", err);
+        status =
+            put_link(x, (first + k) % n, (first + k + 1) % n, (struct share){1, 1, "chain"}, err);
     return status;
 }
 
@@ -187,8 +194,8 @@ static enum rs_status star(const struct expansion *x, bool from_root, struct rs_
     enum rs_status status = RS_OK;
     for (size_t i = 0; i < n && status == RS_OK; i++)
         if (i != root)
-            status =
-                put_link(x, from_root ? root : i, from_root ? i : root, 1, (int64_t)n, "star", err);
+            status = put_link(x, from_root ? root : i, from_root ? i : root,
+                              (struct share){1, (int64_t)n, "star"}, err);
     return status;
 }
 
@@ -199,7 +206,7 @@ static enum rs_status pairs(const struct expansion *x, struct rs_err *err)
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < n && status == RS_OK; k++)
             if (i != k)
-                status = put_link(x, i, k, 1, (int64_t)n, "pairs", err);
+                status = put_link(x, i, k, (struct share){1, (int64_t)n, "pairs"}, err);
     return status;
 }
 

@@ -67,6 +67,13 @@ enum rs_status rs_output_file_of(struct rs_output_file *file, const char *path,
         &made, path, trace->is_partial ? RS_OUTPUT_PARTIAL : RS_OUTPUT_WHOLE, NULL);
     if (status != RS_OK)
         return status;
+    if (trace->said &&
+        (copy_text(&made.framework, summary, trace->said->framework) != RS_OK ||
+         copy_text(&made.framework_version, summary, trace->said->framework_version) != RS_OK ||
+         copy_text(&made.cann_version, summary, trace->said->cann_version) != RS_OK)) {
+        rs_output_file_fini(&made);
+        return RS_NOMEM;
+    }
     made.rank = trace->rank;
     made.rank_source = trace->rank_source;
     made.step_origin = summary->step_origin;
@@ -92,6 +99,9 @@ void rs_output_file_fini(struct rs_output_file *file)
     rs_mem_free(file->reason);
     rs_mem_free(file->generation);
     rs_mem_free(file->host);
+    rs_mem_free(file->framework);
+    rs_mem_free(file->framework_version);
+    rs_mem_free(file->cann_version);
     for (size_t i = 0; i < file->drop_count; i++)
         rs_mem_free(file->drops[i].reason);
     rs_mem_free(file->drops);
@@ -121,6 +131,14 @@ static void put_read(struct rs_json_out *json, const struct rs_output_file *file
     put_text(json, "step_origin", rs_step_origin_text(file->step_origin));
     put_text(json, "format", file->generation);
     put_text(json, "host", file->host);
+    if (file->framework) {
+        rs_json_out_key(json, "vendor");
+        rs_json_out_object(json);
+        put_text(json, "framework", file->framework);
+        put_text(json, "framework_version", file->framework_version);
+        put_text(json, "cann_version", file->cann_version);
+        rs_json_out_end(json);
+    }
     rs_json_out_key(json, "has_time_base");
     rs_json_out_bool(json, file->has_time_base);
     put_int(json, "events_read", file->events_read);

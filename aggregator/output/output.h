@@ -28,6 +28,9 @@ struct rs_output_file {
     char *reason;     /* why it is not whole; NULL */
     char *generation; /* NULL unknown */
     char *host;       /* NULL unknown */
+    char *
+        framework; /* of the vendor whose profiler recorded it: "torch_npu"; NULL: another one did */
+    char *framework_version, *cann_version; /* NULL unknown */
     enum rs_output_state state;
     int32_t rank; /* -1: none */
     enum rs_rank_source rank_source;
