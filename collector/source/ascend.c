@@ -484,6 +484,8 @@ enum rs_status ascend_finish(struct ascend *a, const char *form, struct rs_err *
     if (status == RS_OK)
         status = tell_trace_id(a);
     if (status == RS_OK)
+        status = ascend_tell_provenance(a);
+    if (status == RS_OK)
         status = tell_losses(a);
     if (status != RS_OK)
         return rs_err_set(err, status, "%s: %s", a->rank->dir, rs_status_text(status));

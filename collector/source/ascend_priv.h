@@ -11,6 +11,7 @@
  *   ascend_trace.c    rows of trace_view.json
  *   ascend_figures.c  the vendor's text algorithm
  *   ascend_json.c     communication.json: names, groups, starts
+ *   ascend_said.c     the vendor's own figures and versions, kept beside ours
  *   csv.c             tables of text
  */
 #ifndef RS_SOURCE_ASCEND_PRIV_H
@@ -102,6 +103,11 @@ struct ascend_op {
 };
 RS_MUST_CHECK enum rs_status ascend_pour_op(struct ascend *a, const struct ascend_op *op,
                                             struct rs_err *err);
+
+/* ---- ascend_said.c ---- */
+
+/* Fills stream->info.said. What is not there is left out, what cannot be read is counted. RS_NOMEM. */
+RS_MUST_CHECK enum rs_status ascend_tell_provenance(struct ascend *a);
 
 /* ---- ascend_hops.c ---- */
 

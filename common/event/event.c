@@ -274,6 +274,7 @@ void rs_trace_info_fini(struct rs_trace_info *info)
         rs_mem_free(info->groups[i].ranks);
     rs_mem_free(info->groups);
     rs_mem_free(info->drops);
+    rs_provenance_free(&info->said);
     rs_trace_info_init(info);
 }
 

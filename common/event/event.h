@@ -33,6 +33,7 @@
 #include "common/base/err.h"
 #include "common/base/strtab.h"
 #include "common/base/time.h"
+#include "common/event/provenance.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -226,6 +227,8 @@ struct rs_trace_info {
     struct rs_drop *drops;
     size_t drop_count;
     size_t drop_capacity;
+    struct rs_provenance
+        *said; /* by the vendor's own tool; NULL: there is none. Chunks leave it to the summary */
 };
 
 void rs_trace_info_init(struct rs_trace_info *info); /* every member at its "unknown" */

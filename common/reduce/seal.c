@@ -49,6 +49,7 @@ static enum rs_status copy_info(struct renamer *r)
     copy->group_count = copy->group_capacity = 0;
     copy->drops = NULL;
     copy->drop_count = copy->drop_capacity = 0;
+    copy->said = NULL;
     rename_string(r, &copy->host);
     rename_string(r, &copy->trace_id);
     rename_string(r, &copy->backend);
@@ -73,6 +74,9 @@ static enum rs_status copy_info(struct renamer *r)
         copy->drops[copy->drop_count] = info->drops[i];
         rename_string(r, &copy->drops[copy->drop_count++].reason);
     }
+    if (r->status == RS_OK)
+        r->status = rs_provenance_add(&copy->said, &r->reduce->summary->strings, info->said,
+                                      r->reduce->strings);
     if (r->status == RS_OK && r->reduce->lost_tasks)
         return rs_trace_info_drop(copy, &r->reduce->summary->strings,
                                   "a communication task whose operation was not recorded",

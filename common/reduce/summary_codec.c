@@ -15,7 +15,9 @@
 #include <string.h>
 
 enum {
-    SUMMARY_VERSION = 1,
+    SUMMARY_VERSION = 2,
+    SUMMARY_VERSION_WITHOUT_SAID = 1, /* ends before the appendix; still read */
+    SAID_VERSION = 1,
     SUMMARY_HEADER_BYTES = 24,
     SUMMARY_CHECKED_FROM = 16, /* the checksum covers all from here */
 };
@@ -127,6 +129,24 @@ static const struct column kernel_columns[] = {
 #define T struct rs_kernel_row
     NAME(T, name), PLAIN(T, device, I32), PLAIN(T, work_class, U8), PLAIN(T, count, I64),
     LENGTH_OF(T, total), LENGTH_OF(T, min), LENGTH_OF(T, max),
+#undef T
+};
+static const struct column said_columns[] = {
+#define T struct rs_provenance
+    NAME(T, framework), NAME(T, framework_version), NAME(T, cann_version),
+#undef T
+};
+static const struct column said_step_columns[] = {
+#define T struct rs_said_step
+    NAME(T, step), PLAIN(T, device, I64), LENGTH_OF(T, ps[0]), LENGTH_OF(T, ps[1]), LENGTH_OF(T, ps[2]),
+    LENGTH_OF(T, ps[3]), LENGTH_OF(T, ps[4]), LENGTH_OF(T, ps[5]), LENGTH_OF(T, ps[6]), LENGTH_OF(T, ps[7]),
+    LENGTH_OF(T, ps[8]),
+#undef T
+};
+static const struct column said_comm_columns[] = {
+#define T struct rs_said_comm
+    NAME(T, step), NAME(T, group), NAME(T, name), PLAIN(T, is_p2p, FLAG), TIME(T, start), LENGTH_OF(T, elapse),
+    LENGTH_OF(T, transit), LENGTH_OF(T, wait), LENGTH_OF(T, synchronization), LENGTH_OF(T, idle),
 #undef T
 };
 /* clang-format on */
@@ -259,6 +279,17 @@ static void write_strings(struct rs_buf *buf, const struct rs_strtab *strings)
     }
 }
 
+/* The appendix. Version 0: nobody said anything. */
+static void write_said(struct rs_buf *buf, const struct rs_provenance *said)
+{
+    rs_buf_varint(buf, said ? SAID_VERSION : 0);
+    if (!said)
+        return;
+    write_rows(buf, TABLE(said_columns, struct rs_provenance), said, 1);
+    write_table(buf, TABLE(said_step_columns, struct rs_said_step), said->steps, said->step_count);
+    write_table(buf, TABLE(said_comm_columns, struct rs_said_comm), said->comms, said->comm_count);
+}
+
 static void put_u32(uint8_t *at, uint32_t value)
 {
     for (int i = 0; i < 4; i++)
@@ -287,6 +318,7 @@ enum rs_status rs_summary_encode(const struct rs_summary *summary, struct rs_buf
     write_table(buf, TABLE(op_columns, struct rs_comm_op), summary->ops, summary->op_count);
     write_table(buf, TABLE(kernel_columns, struct rs_kernel_row), summary->kernels,
                 summary->kernel_count);
+    write_said(buf, summary->trace.said);
     if (buf->failed)
         return rs_err_set(err, RS_NOMEM, "no memory for the bytes of a rank summary");
     const uint64_t body = buf->length - begin - SUMMARY_HEADER_BYTES;
@@ -308,6 +340,7 @@ enum rs_status rs_summary_encode(const struct rs_summary *summary, struct rs_buf
 struct reader {
     struct rs_view view;
     struct rs_summary *summary;
+    uint32_t version;
     enum rs_status status; /* first failure */
     const char *what;      /* what was being read then */
 };
@@ -443,6 +476,33 @@ static void read_groups(struct reader *reader, struct rs_group_info **groups_p, 
     }
 }
 
+static void read_said(struct reader *reader)
+{
+    static const char what[] = "vendor's figures";
+    if (reader->status != RS_OK || reader->version == SUMMARY_VERSION_WITHOUT_SAID)
+        return;
+    const uint64_t version = rs_view_varint(&reader->view);
+    if (reader->view.failed || version > SAID_VERSION) {
+        fail(reader, reader->view.failed ? RS_FORMAT : RS_VERSION, what);
+        return;
+    }
+    if (!version)
+        return;
+    struct rs_provenance *said = rs_provenance_new();
+    if (!said) {
+        fail(reader, RS_NOMEM, what);
+        return;
+    }
+    reader->summary->trace.said = said;
+    read_rows(reader, TABLE(said_columns, struct rs_provenance), said, 1, what);
+    said->steps =
+        read_table(reader, TABLE(said_step_columns, struct rs_said_step), &said->step_count, what);
+    said->comms =
+        read_table(reader, TABLE(said_comm_columns, struct rs_said_comm), &said->comm_count, what);
+    said->step_capacity = said->step_count;
+    said->comm_capacity = said->comm_count;
+}
+
 static void read_body(struct reader *reader)
 {
     struct rs_summary *s = reader->summary;
@@ -471,6 +531,7 @@ static void read_body(struct reader *reader)
     s->task_capacity = s->task_count;
     s->op_capacity = s->op_count;
     s->kernel_capacity = s->kernel_count;
+    read_said(reader);
     if (reader->status == RS_OK && reader->view.length)
         fail(reader, RS_FORMAT, "end");
 }
@@ -525,7 +586,7 @@ static void check_rows(struct reader *reader)
     }
 }
 
-static enum rs_status check_header(struct rs_view bytes, struct rs_view *body_p, struct rs_err *err)
+static enum rs_status check_header(struct rs_view bytes, struct reader *reader, struct rs_err *err)
 {
     struct rs_view view = bytes;
     const struct rs_view magic = rs_view_take(&view, sizeof summary_magic);
@@ -534,7 +595,7 @@ static enum rs_status check_header(struct rs_view bytes, struct rs_view *body_p,
     const uint64_t length = rs_view_u64(&view);
     if (view.failed || memcmp(magic.data, summary_magic, sizeof summary_magic) != 0)
         return rs_err_set(err, RS_FORMAT, "%zu bytes are no rank summary", bytes.length);
-    if (version != SUMMARY_VERSION)
+    if (version != SUMMARY_VERSION && version != SUMMARY_VERSION_WITHOUT_SAID)
         return rs_err_set(err, RS_VERSION, "a rank summary of version %u; this program reads %d",
                           version, SUMMARY_VERSION);
     if (length > SUMMARY_MAX_BYTES)
@@ -546,22 +607,23 @@ static enum rs_status check_header(struct rs_view bytes, struct rs_view *body_p,
     if (rs_crc32c(0, bytes.data + SUMMARY_CHECKED_FROM, bytes.length - SUMMARY_CHECKED_FROM) !=
         checksum)
         return rs_err_set(err, RS_FORMAT, "a rank summary's checksum does not fit its bytes");
-    *body_p = view;
+    reader->view = view;
+    reader->version = version;
     return RS_OK;
 }
 
 enum rs_status rs_summary_decode(struct rs_view bytes, struct rs_summary *summary_p,
                                  struct rs_err *err)
 {
-    struct rs_view body;
-    enum rs_status status = check_header(bytes, &body, err);
+    struct reader reader = {0};
+    enum rs_status status = check_header(bytes, &reader, err);
     if (status != RS_OK)
         return status;
     struct rs_summary summary;
     status = rs_summary_init(&summary);
     if (status != RS_OK)
         return rs_err_set(err, status, "no memory for a rank summary");
-    struct reader reader = {.view = body, .summary = &summary};
+    reader.summary = &summary;
     read_body(&reader);
     check_rows(&reader);
     if (reader.status != RS_OK) {

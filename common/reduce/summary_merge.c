@@ -125,7 +125,7 @@ static enum rs_status merge_trace(struct merge *m)
         if (status != RS_OK)
             return status;
     }
-    return RS_OK;
+    return rs_provenance_add(&into->said, &m->into->strings, later->said, &m->later->strings);
 }
 
 /* --- figures ------------------------------------------------------------------------------------------ */

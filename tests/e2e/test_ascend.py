@@ -69,6 +69,60 @@ FIGURES = ["Computing", "Communication(Not Overlapped)", "Overlapped", "Communic
            "Communication(Not Overlapped and Exclude Receive)", "Preparing"]
 
 
+def rows_of(database, sql, *values):
+    with sqlite3.connect("file:%s?immutable=1" % os.path.abspath(database), uri=True) as db:
+        return db.execute(sql, values).fetchall()
+
+
+def near(ours, theirs):
+    return all(a == b if isinstance(b, str) else abs(a - b) <= 1e-6 for a, b in zip(ours, theirs))
+
+
+def vendor_rows_are_kept(out, rank, database):
+    mine = os.path.join(out, "analysis.db")
+    for sql, table_name in (
+            ("SELECT step, computing, communication_not_overlapped, overlapped, communication, free, stage, bubble,"
+             " communication_not_overlapped_and_exclude_receive, preparing FROM %s", "StepTraceTime"),
+            ("SELECT hccl_op_name, group_name, step, type, elapse_time, transit_time, wait_time,"
+             " synchronization_time, idle_time FROM %s", "CommAnalyzerTime")):
+        theirs = [row for row in rows_of(database, sql % table_name) if row[0] != "Total Op Info"]
+        ours = rows_of(mine, sql % {"StepTraceTime": "VendorStepTraceTime", "CommAnalyzerTime": "VendorCommTime"}[
+            table_name] + " WHERE rank_id = ?", rank)
+        check(theirs and len(ours) == len(theirs) and all(map(near, ours, theirs)), table_name, ours[:3], theirs[:3])
+    own = [i for i in document(out, "manifest.json")["inputs"] if i["rank"] == rank][0]["vendor"]
+    with open(os.path.join(os.path.dirname(database), "..", "profiler_info_%d.json" % rank)) as file:
+        info = json.load(file)
+    check(own == {"framework": "torch_npu", "framework_version": info.get("torch_npu_version"),
+                  "cann_version": info.get("cann_version")}, own)
+
+
+def real_text_keeps_the_vendors_figures(work):
+    out = os.path.join(work, "real-text")
+    code, errors = analyse(out, os.path.join(REAL, "level1-text"))
+    check(code == 0, code, errors)
+    mine = os.path.join(out, "analysis.db")
+    for rank in (0, 1):
+        folder = os.path.join(REAL, "level1-text", "rank%d_ascend_pt" % rank, OUTPUT)
+        steps = table(folder, "step_trace_time.csv")
+        ours = rows_of(mine, "SELECT * FROM VendorStepTraceTime WHERE rank_id = ?", rank)
+        check(len(ours) == len(steps) > 0, ours, steps)
+        for row, own in zip(ours, steps):
+            check(near(row[3:], [float(own[name]) for name in FIGURES]), row, own)
+        wanted = {}
+        for step, kinds in document(folder, "communication.json").items():
+            for kind, ops in kinds.items():
+                for key, op in ops.items():
+                    if key != "Total Op Info":
+                        wanted[step, kind, key] = op["Communication Time Info"]
+        rows = rows_of(mine, "SELECT step, type, hccl_op_name, group_name, elapse_time, transit_time, wait_time,"
+                             " synchronization_time, idle_time FROM VendorCommTime WHERE rank_id = ?", rank)
+        check(len(rows) == len(wanted) > 0, len(rows), len(wanted))
+        for row in rows:
+            own = wanted[row[0], row[1], "%s@%s" % (row[2], row[3])]
+            check(near(row[4:], [own[name + "(ms)"] for name in ("Elapse Time", "Transit Time", "Wait Time",
+                                                                  "Synchronization Time", "Idle Time")]), row, own)
+
+
 def real_databases_keep_their_step_rows(work):
     out = os.path.join(work, "real-db")
     code, errors = analyse(out, os.path.join(REAL, "level1-db"))
@@ -78,6 +132,9 @@ def real_databases_keep_their_step_rows(work):
     for row in rows:
         own = own_figures(os.path.join(REAL, "level1-db", "rank%s_ascend_pt" % row["Rank"], OUTPUT, "analysis.db"))
         check([row[name] for name in FIGURES] == own[row["Step"]], row, own)
+    for rank in (0, 1):  # the vendor's own rows stand beside ours
+        database = os.path.join(REAL, "level1-db", "rank%d_ascend_pt" % rank, OUTPUT, "analysis.db")
+        vendor_rows_are_kept(out, rank, database)
     keys = document(out, "communication.json")["step50"]["collective"]
     check("hcom_allReduce__210_0_1@17148521525495523210" in keys, list(keys))
     check(set(keys["hcom_allReduce__210_0_1@17148521525495523210"]) == {"0", "1"}, keys)
@@ -307,6 +364,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="rs-ascend-") as work:
         real_databases_keep_their_step_rows(work)
         print("ok: real databases keep their step rows")
+        real_text_keeps_the_vendors_figures(work)
+        print("ok: the vendor's own figures beside ours")
         tree = planted_truth_is_found(work)
         print("ok: step rows, slow rank and slow link as planted")
         text_and_databases_match_each_other(work, tree)

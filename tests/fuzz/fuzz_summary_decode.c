@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void seal(struct rs_buf *bytes, const uint8_t *data, size_t size)
 {
     rs_buf_bytes(bytes, "RSSUMMRY", 8);
-    rs_buf_u32(bytes, 1);
+    rs_buf_u32(bytes, 2);
     rs_buf_u32(bytes, 0);
     rs_buf_u64(bytes, size);
     rs_buf_bytes(bytes, data, size);

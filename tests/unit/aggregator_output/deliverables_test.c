@@ -66,10 +66,35 @@ static void remove_dir(const char *dir)
     assert_int_equal(system(command), 0); /* NOLINT: a folder of our own making */
 }
 
+/* Rank 1 was recorded by a vendor's profiler, which has written about a step and an operation. */
+static void say_something(struct rs_summary *summary)
+{
+    struct rs_provenance *said = summary->trace.said = rs_provenance_new();
+    assert_non_null(said);
+    said->framework = fixture_string(summary, "torch_npu");
+    said->cann_version = fixture_string(summary, "8.3.RC1");
+    said->steps = rs_mem_calloc(1, sizeof *said->steps);
+    said->comms = rs_mem_calloc(1, sizeof *said->comms);
+    assert_true(said->steps && said->comms);
+    said->step_count = said->step_capacity = said->comm_count = said->comm_capacity = 1;
+    said->steps[0] = (struct rs_said_step){.step = fixture_string(summary, "5"),
+                                           .device = 2,
+                                           .ps = {60250000, 1, -3000000, RS_SAID_UNKNOWN}};
+    said->comms[0] =
+        (struct rs_said_comm){.step = fixture_string(summary, "step5"),
+                              .group = fixture_string(summary, "17"),
+                              .name = fixture_string(summary, "hcom_allReduce__017_0_1"),
+                              .start = FIXTURE_BASE + 1000,
+                              .elapse = 8000000,
+                              .transit = RS_SAID_UNKNOWN,
+                              .wait = 1500000000};
+}
+
 static int setup(void **state)
 {
     (void)state;
     fixture_init(&job);
+    say_something(&job.summaries[1]);
     (void)snprintf(folder, sizeof folder, "/tmp/rs-output-XXXXXX");
     assert_non_null(mkdtemp(folder));
     write_into(folder);
@@ -281,6 +306,14 @@ static void database_rows_have_official_units(void **state)
                               "1700000000000030000,1500,20000\n"
                               "2,6,,all_reduce,NULL,0,NULL,NULL,1,NULL,partial,1700000000000100500,"
                               "1700000000000101000,0,NULL\n");
+    query("SELECT * FROM VendorStepTraceTime", text, sizeof text);
+    assert_string_equal(text, "1,2,5,60.25,1.0e-06,-3,NULL,0,0,0,0,0\n");
+    query("SELECT * FROM VendorCommTime", text, sizeof text);
+    assert_string_equal(
+        text,
+        "1,hcom_allReduce__017_0_1,17,1700000000000001000,0.008,NULL,1.5,0,0,step5,collective\n");
+    query("SELECT framework, framework_version, cann_version FROM RankManifest", text, sizeof text);
+    assert_string_equal(text, "torch_npu,NULL,8.3.RC1\nNULL,NULL,NULL\n");
     query("SELECT rank_id, path, state, reason, dropped FROM RankManifest", text, sizeof text);
     assert_string_equal(text, "1,/in/rank1.json,partial,cut at byte 999,7\n"
                               "NULL,/in/launcher.json,skipped,no events,NULL\n");
@@ -298,6 +331,9 @@ static void manifest_vouches_for_every_deliverable(void **state)
         assert_contains(rs_buf_text(&buf), names[i]);
     assert_contains(rs_buf_text(&buf), "\"reason\": \"no events\"");
     assert_contains(rs_buf_text(&buf), "\"no duration\": 7");
+    assert_contains(rs_buf_text(&buf), "\"framework\": \"torch_npu\"");
+    assert_contains(rs_buf_text(&buf), "\"framework_version\": null");
+    assert_contains(rs_buf_text(&buf), "\"cann_version\": \"8.3.RC1\"");
     rs_buf_fini(&buf);
 }
 

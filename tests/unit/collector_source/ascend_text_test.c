@@ -101,6 +101,61 @@ static void both_generations_of_layers_are_read(void **state)
     }
 }
 
+/* The vendor's own figures stand beside the events, from whichever file has them. */
+static void the_vendors_figures_are_kept(void **state)
+{
+    (void)state;
+    struct place place;
+    make_place(&place, 2);
+    put_file(place.output, "trace_view.json", TRACE("HCCL", "NPU 3"));
+    communication_json(&place, "12345678901234567606");
+    put_file(place.output, "step_trace_time.csv",
+             "Device_id,Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,"
+             "Stage,Bubble,Communication(Not Overlapped and Exclude Receive),Preparing\r\n"
+             "3,7,9.5\t,50.25,0.0,50.25,10.000000000000002,70.0,50.0,0.25,1.0\r\n");
+    struct seen *seen = read_place(&place, 0);
+    assert_status(seen->status, RS_OK);
+    const struct rs_provenance *said = seen->stream.info.said;
+    const struct rs_strtab *strings = &seen->stream.strings;
+    assert_non_null(said);
+    assert_string_equal(rs_strtab_text(strings, said->framework), "torch_npu");
+    assert_string_equal(rs_strtab_text(strings, said->framework_version), "2.7.1");
+    assert_string_equal(rs_strtab_text(strings, said->cann_version), "8.3.RC1");
+    assert_int_equal(said->step_count, 1);
+    assert_string_equal(rs_strtab_text(strings, said->steps[0].step), "7");
+    assert_int_equal(said->steps[0].device, 3);
+    static const int64_t us[] = {9500000,  50250000, 0,      50250000, 10000000,
+                                 70000000, 50000000, 250000, 1000000};
+    for (size_t i = 0; i < RS_SAID_STEP_FIELDS; i++)
+        assert_int_equal(said->steps[0].ps[i], us[i]);
+    assert_int_equal(said->comm_count, 1); /* without "Total Op Info" */
+    const struct rs_said_comm *comm = &said->comms[0];
+    assert_string_equal(rs_strtab_text(strings, comm->name), "hcom_receive__606_0_1");
+    assert_string_equal(rs_strtab_text(strings, comm->group), "12345678901234567606");
+    assert_string_equal(rs_strtab_text(strings, comm->step), "step7");
+    assert_true(comm->is_p2p);
+    assert_int_equal(comm->start, T(70));
+    assert_int_equal(comm->elapse, 50000000);
+    assert_int_equal(comm->wait, INT64_C(9000000000));
+    assert_true(comm->transit == RS_SAID_UNKNOWN && comm->idle == RS_SAID_UNKNOWN);
+    forget(seen);
+
+    put_file(place.output, "communication.json",
+             "{\"step7\": [1, 2"); /* damaged: told, not fatal */
+    put_file(place.output, "step_trace_time.csv", "nothing of the kind");
+    seen = read_place(&place, 0);
+    assert_int_equal(seen->stream.info.said->comm_count, 0);
+    assert_int_equal(seen->stream.info.said->step_count, 0);
+    bool is_told = false;
+    for (size_t i = 0; i < seen->stream.info.drop_count; i++)
+        is_told = is_told ||
+                  strcmp(rs_strtab_text(&seen->stream.strings, seen->stream.info.drops[i].reason),
+                         "a file of the vendor's own figures that cannot be read") == 0;
+    assert_true(is_told);
+    forget(seen);
+    tmp_dir_remove(place.root);
+}
+
 /* At Level0 there is no communication.json: the digits of the name find the group of the metadata. */
 static void name_finds_group_without_communication_json(void **state)
 {
@@ -270,6 +325,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_generations_of_layers_are_read),
         cmocka_unit_test(name_finds_group_without_communication_json),
+        cmocka_unit_test(the_vendors_figures_are_kept),
         cmocka_unit_test(operators_are_those_of_the_table),
         cmocka_unit_test(without_a_trace_operations_remain_and_steps_are_partial),
         cmocka_unit_test(cut_files_give_what_is_whole),

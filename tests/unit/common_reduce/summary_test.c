@@ -7,6 +7,40 @@
 
 enum { HEADER_BYTES = 24 };
 
+/* Two step rows and one operation that the vendor's tool has written about. */
+static void make_said(struct make_events *e)
+{
+    struct rs_provenance *said = rs_provenance_new();
+    if (!said)
+        abort();
+    e->info.said = said;
+    said->framework = make_string(e, "torch_npu");
+    said->cann_version = make_string(e, "8.3.RC1");
+    make_events_must(
+        rs_mem_grow((void **)&said->steps, &said->step_capacity, 2, sizeof *said->steps));
+    make_events_must(
+        rs_mem_grow((void **)&said->comms, &said->comm_capacity, 1, sizeof *said->comms));
+    for (int i = 0; i < 2; i++) {
+        struct rs_said_step *row = &said->steps[said->step_count++];
+        *row = (struct rs_said_step){.step = make_string(e, i ? "101" : "100"), .device = 3};
+        for (int k = 0; k < RS_SAID_STEP_FIELDS; k++)
+            row->ps[k] = rs_said_ps(1000.25 + 10 * i + k, 1e6);
+        row->ps[8] = RS_SAID_UNKNOWN;
+    }
+    said->comms[said->comm_count++] = (struct rs_said_comm){
+        .step = make_string(e, "step100"),
+        .group = make_string(e, "12345678901234567606"),
+        .name = make_string(e, "hcom_allReduce__606_0_1"),
+        .is_p2p = true,
+        .start = INT64_C(1790857026000000250),
+        .elapse = rs_said_ps(0.11262, 1e9),
+        .transit = rs_said_ps(0.1, 1e9),
+        .wait = RS_SAID_UNKNOWN,
+        .synchronization = 0,
+        .idle = -5,
+    };
+}
+
 /* A recording with a row in every table of a summary. */
 static void make_recording(struct make_events *e)
 {
@@ -49,6 +83,7 @@ static void make_recording(struct make_events *e)
     make_row(e, RS_KIND_COMM, "ring", host, 3000, 3300);
     make_correlation(e, 4);
     make_comm(e, "all_reduce")->transport = make_string(e, "TCP");
+    make_said(e);
 }
 
 static enum rs_status try_reduce(struct make_events *e, struct rs_summary *summary)
@@ -181,9 +216,10 @@ static void an_empty_summary_is_as_documented(void **unused)
         0,    0,                         /* drops, groups */
         0,    0,    0,                   /* origin, start, end */
         0,    0,    0,    0,    0,    0, /* the six tables */
+        0,                               /* no vendor has said anything */
     };
     assert_int_equal(bytes.length, HEADER_BYTES + sizeof body);
-    assert_memory_equal(bytes.data, "RSSUMMRY\1\0\0\0", 12);
+    assert_memory_equal(bytes.data, "RSSUMMRY\2\0\0\0", 12);
     assert_int_equal(bytes.data[16], sizeof body);
     assert_memory_equal(bytes.data + HEADER_BYTES, body, sizeof body);
     assert_ok(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err));
@@ -240,11 +276,77 @@ static void a_liar_is_refused_or_harmless(void **unused)
                 assert_true(read.ops[k].name == RS_STR_NONE ||
                             read.ops[k].name < read.strings.count);
             }
+            const struct rs_provenance *said = read.trace.said;
+            for (size_t k = 0; said && k < said->comm_count; k++) {
+                assert_true(said->comms[k].name == RS_STR_NONE ||
+                            said->comms[k].name < read.strings.count);
+                assert_true(said->comms[k].wait >= -RS_SAID_LIMIT &&
+                            said->comms[k].wait <= RS_SAID_LIMIT);
+            }
             rs_summary_fini(&read);
         }
         bytes.data[at] = honest;
     }
     assert_true(refused > bytes.length);
+    rs_summary_fini(&summary);
+    rs_buf_fini(&bytes);
+}
+
+static void what_the_vendor_said_comes_back(void **unused)
+{
+    (void)unused;
+    struct rs_summary made, read;
+    struct rs_buf bytes = {0};
+    struct rs_err err;
+    make_summary(&made, &bytes);
+    assert_ok(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err));
+    const struct rs_provenance *said = read.trace.said;
+    assert_non_null(said);
+    assert_string_equal(rs_strtab_text(&read.strings, said->framework), "torch_npu");
+    assert_string_equal(rs_strtab_text(&read.strings, said->cann_version), "8.3.RC1");
+    assert_true(said->framework_version == RS_STR_NONE);
+    assert_int_equal(said->step_count, 2);
+    assert_string_equal(rs_strtab_text(&read.strings, said->steps[1].step), "101");
+    assert_int_equal(said->steps[1].device, 3);
+    assert_int_equal(said->steps[1].ps[0], INT64_C(1010250000));
+    assert_int_equal(said->steps[1].ps[7], INT64_C(1017250000));
+    assert_true(said->steps[1].ps[8] == RS_SAID_UNKNOWN);
+    assert_int_equal(said->comm_count, 1);
+    assert_string_equal(rs_strtab_text(&read.strings, said->comms[0].name),
+                        "hcom_allReduce__606_0_1");
+    assert_string_equal(rs_strtab_text(&read.strings, said->comms[0].group),
+                        "12345678901234567606");
+    assert_true(said->comms[0].is_p2p);
+    assert_int_equal(said->comms[0].start, INT64_C(1790857026000000250));
+    assert_int_equal(said->comms[0].elapse, 112620000);
+    assert_true(said->comms[0].wait == RS_SAID_UNKNOWN);
+    assert_int_equal(said->comms[0].idle, -5);
+    rs_summary_fini(&made);
+    rs_summary_fini(&read);
+    rs_buf_fini(&bytes);
+}
+
+/* Version 1 ended before the appendix. An appendix of another version is not guessed at. */
+static void summaries_without_the_appendix_are_read(void **unused)
+{
+    (void)unused;
+    struct rs_summary summary, read;
+    struct rs_buf bytes = {0};
+    struct rs_err err;
+    assert_ok(rs_summary_init(&summary));
+    assert_ok(rs_summary_encode(&summary, &bytes, &err));
+    bytes.data[bytes.length - 1] = 4; /* the version of the appendix */
+    seal(&bytes);
+    assert_status(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err), RS_VERSION);
+    bytes.length--;
+    bytes.data[16]--;
+    seal(&bytes);
+    assert_status(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err), RS_FORMAT);
+    bytes.data[8] = 1;
+    seal(&bytes);
+    assert_ok(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err));
+    assert_null(read.trace.said);
+    rs_summary_fini(&read);
     rs_summary_fini(&summary);
     rs_buf_fini(&bytes);
 }
@@ -256,7 +358,7 @@ static void another_version_is_told(void **unused)
     struct rs_buf bytes = {0};
     struct rs_err err;
     make_summary(&summary, &bytes);
-    bytes.data[8] = 2;
+    bytes.data[8] = 3;
     assert_status(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err), RS_VERSION);
     rs_summary_fini(&summary);
     rs_buf_fini(&bytes);
@@ -317,6 +419,8 @@ int main(void)
         cmocka_unit_test(an_empty_summary_is_as_documented),
         cmocka_unit_test(a_flipped_bit_is_found_out),
         cmocka_unit_test(a_liar_is_refused_or_harmless),
+        cmocka_unit_test(what_the_vendor_said_comes_back),
+        cmocka_unit_test(summaries_without_the_appendix_are_read),
         cmocka_unit_test(another_version_is_told),
         cmocka_unit_test(each_failing_allocation_is_a_status),
     };
