@@ -30,6 +30,7 @@
 #include "common/base/log.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -716,7 +717,10 @@ static void *work(void *self)
             rs_kineto_trigger_tick(kineto->trigger);
             forget(kineto);
         }
+        const bool was_busy = is_busy;
         is_busy = watch_jobs(kineto);
+        if (was_busy && !is_busy)
+            (void)malloc_trim(0); /* traces took it; idle, it stands for nothing */
         refresh_table(kineto);
     }
     return NULL;

@@ -12,6 +12,7 @@ end of the recording, on all ranks at one instant).
 """
 import argparse
 import json
+import mmap
 import os
 import select
 import signal
@@ -27,6 +28,7 @@ def parse():
     parser = argparse.ArgumentParser()
     parser.add_argument("--period", type=float, default=0.5)
     parser.add_argument("--step", type=float, default=0.01)
+    parser.add_argument("--torch", help="a folder with torch/lib/libtorch_cpu.so: maps it, and sleeps")
     parser.add_argument("--pad", type=int, default=0)
     parser.add_argument("--late", type=float, default=0)
     parser.add_argument("--deaf", action="store_true")
@@ -143,8 +145,17 @@ class Client:
             time.sleep(max(0.0, min(until, 3600)))
 
 
+def only_look_like(folder):
+    with open(os.path.join(folder, "torch/lib/libtorch_cpu.so"), "rb") as file:
+        kept = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        time.sleep(3600)
+        kept.close()
+
+
 if __name__ == "__main__":
     try:
+        if parse().torch:
+            only_look_like(parse().torch)
         Client(parse()).run()
     except KeyboardInterrupt:
         sys.exit(0)
