@@ -12,6 +12,7 @@
  *   ascend_figures.c  the vendor's text algorithm
  *   ascend_json.c     communication.json: names, groups, starts
  *   ascend_said.c     the vendor's own figures and versions, kept beside ours
+ *   ascend_tables.c   the text form's tables of memory, networks, statistics
  *   csv.c             tables of text
  */
 #ifndef RS_SOURCE_ASCEND_PRIV_H
@@ -108,6 +109,12 @@ RS_MUST_CHECK enum rs_status ascend_pour_op(struct ascend *a, const struct ascen
 
 /* Fills stream->info.said. What is not there is left out, what cannot be read is counted. RS_NOMEM. */
 RS_MUST_CHECK enum rs_status ascend_tell_provenance(struct ascend *a);
+
+/* ---- ascend_tables.c ---- */
+
+/* Tables of the rank's output folder; `first`, `last` of the recording. */
+RS_MUST_CHECK enum rs_status ascend_pour_tables(struct ascend *a, rs_ns first, rs_ns last,
+                                                struct rs_err *err);
 
 /* ---- ascend_hops.c ---- */
 

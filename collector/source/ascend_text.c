@@ -235,14 +235,67 @@ static void widen(struct text_reader *reader, rs_ns start, rs_ns end)
     reader->last = end > reader->last ? end : reader->last;
 }
 
+/* Collections of garbage stand in a process of their own; no figure is made of them. */
+static enum rs_status take_gc(struct text_reader *reader, const struct kineto_row *row,
+                              struct rs_err *err)
+{
+    struct ascend *a = &reader->a;
+    struct ascend_row made = {.kind = RS_KIND_OVERHEAD,
+                              .category = RS_STR_NONE,
+                              .correlation = -1,
+                              .external_id = -1,
+                              .bytes = -1};
+    if (!a->is_lossless || !row->category || !span_is(row->category->text, "GC") ||
+        !trace_start(row, &made.start))
+        return RS_OK;
+    made.end = made.start + trace_length(row);
+    enum rs_status status = ascend_text(a, "GC", &made.name);
+    if (status == RS_OK)
+        status = ascend_host_lane(a, row->pid.value, row->tid.value, &made.lane);
+    size_t at;
+    return status == RS_OK ? ascend_pour(a, &made, &at, err) : no_memory(reader, status, err);
+}
+
+/* A value of a counter; its arguments are the value. */
+static enum rs_status take_counter(struct text_reader *reader, const struct kineto_row *row,
+                                   struct rs_err *err)
+{
+    struct ascend *a = &reader->a;
+    struct ascend_row made = {.kind = RS_KIND_COUNTER,
+                              .flags = RS_EVENT_NO_END,
+                              .category = RS_STR_NONE,
+                              .correlation = -1,
+                              .external_id = -1,
+                              .bytes = -1};
+    if (!a->is_lossless || !trace_start(row, &made.start))
+        return RS_OK;
+    const struct trace_process *process = trace_process_of(&reader->names, row);
+    made.end = made.start;
+    enum rs_status status = ascend_text_bytes(a, row->name.text, row->name.length, &made.name);
+    if (status == RS_OK)
+        status = ascend_device_lane(a, process ? process->device : 0, 0, NULL, &made.lane);
+    size_t at;
+    if (status != RS_OK)
+        return no_memory(reader, status, err);
+    status = ascend_pour(a, &made, &at, err);
+    if (status == RS_OK && row->args.length)
+        status =
+            no_memory(reader, rs_batch_extra(&a->batch, at, row->args.text, row->args.length), err);
+    return status;
+}
+
 static enum rs_status take_row(void *self, const struct kineto_row *row, struct rs_err *err)
 {
     struct text_reader *reader = self;
     rs_ns start;
+    if (row->phase == 'C' && row->pid.value != KINETO_NO_ID)
+        return take_counter(reader, row, err);
     if (row->phase != 'X' || row->pid.value == KINETO_NO_ID)
         return RS_OK;
     const struct trace_process *process = trace_process_of(&reader->names, row);
-    if (!process || process->layer == LAYER_OTHER || process->layer == LAYER_OVERLAP)
+    if (!process || process->layer == LAYER_OTHER)
+        return take_gc(reader, row, err);
+    if (process->layer == LAYER_OVERLAP)
         return RS_OK;
     if (!trace_start(row, &start)) {
         reader->a.rows_bad++;
@@ -786,7 +839,10 @@ static enum rs_status read_all(struct text_reader *reader, const char *trace, st
         status = pour_steps(reader, err);
     if (status == RS_OK)
         status = pour_ops(reader, err);
-    return status == RS_OK ? pour_span(reader, err) : status;
+    if (status == RS_OK)
+        status = pour_span(reader, err);
+    return status == RS_OK ? ascend_pour_tables(&reader->a, reader->first, reader->last, err)
+                           : status;
 }
 
 static void reader_fini(struct text_reader *reader)

@@ -24,6 +24,7 @@ struct seen_row {
     struct rs_lane lane;
     rs_ns start, end;
     int64_t correlation, external_id, bytes;
+    char category[32], extra[256];
     bool has_comm;
     struct rs_comm comm;
     char group[64], ranks[64], collective[32], dtype[32], transport[16];
@@ -62,6 +63,10 @@ static inline enum rs_status see(void *self, const struct rs_batch *batch, struc
                                  .bytes = batch->bytes[i],
                                  .has_comm = batch->comm[i] != RS_NO_COMM};
         seen_text(batch->strings, batch->name[i], row->name, sizeof row->name);
+        seen_text(batch->strings, batch->category[i], row->category, sizeof row->category);
+        if (batch->extra_length[i])
+            (void)snprintf(row->extra, sizeof row->extra, "%.*s", (int)batch->extra_length[i],
+                           batch->extra + batch->extra_offset[i]);
         if (!row->has_comm)
             continue;
         row->comm = batch->comms[batch->comm[i]];

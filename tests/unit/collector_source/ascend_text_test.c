@@ -101,6 +101,107 @@ static void both_generations_of_layers_are_read(void **state)
     }
 }
 
+static const struct seen_row *row_of(const struct seen *seen, const char *category,
+                                     const char *name, size_t nth)
+{
+    for (size_t i = 0; i < seen->count; i++)
+        if (strcmp(seen->rows[i].category, category) == 0 &&
+            strcmp(seen->rows[i].name, name) == 0 && nth-- == 0)
+            return &seen->rows[i];
+    fail_msg("no row %zu of %s %s", nth, category, name);
+    return NULL;
+}
+
+static void put_tables(const struct place *place)
+{
+    put_file(
+        place->output, "memory_record.csv",
+        "Component,Timestamp(us),Total Allocated(MB),Total Reserved(MB),Stream Ptr,Device Type\r\n"
+        "PTA,1750000000000080.250\t,1.5,2.0,17,NPU:3\r\n"
+        "APP,1750000000000081.000\t,,4.0,,NPU:3\r\n"
+        "APP,no time,,4.0,,NPU:3\r\n"
+        "APP,1750000000000082.000\t,,,,NPU:3");
+    put_file(place->output,
+             "operator_memory.csv", /* columns in an order of their own, one of them new */
+             "New,Release Time(us),Name,Size(KB),Allocation Time(us),Device Type\n"
+             "\"\"\"a, b\"\"\",1750000000000090.0\t,aten::empty,0.5,1750000000000085.0\t,NPU:3\n"
+             ",,aten::add,2,1750000000000086.0,NPU:3\n");
+    put_file(
+        place->output, "nic.csv",
+        "Device_id,Timestamp(us),Bandwidth(MB/s),rxPacket/s,funcId\n3,1750000000000095,12500,7,0\n");
+    put_file(place->output, "operator_details_slice_1.csv",
+             "Name,Input Shapes,Call Stack,Host Self Duration(us)\n"
+             "aten::mm,\"\"\"32,3\"\"\",\"f(x):\n  g\",3.5\n");
+    put_file(place->output, "hccs.csv", "Mode,Max,Min,Average\nTx(MB/s),5,N/A,2.5\n");
+    put_file(place->output, "minddata.csv", "what\n1\n");
+    put_file(place->output, "memory_recording.csv", "what\n1\n"); /* begins like a known one */
+}
+
+static int64_t dropped(const struct seen *seen, const char *reason)
+{
+    const struct rs_trace_info *info = &seen->stream.info;
+    for (size_t i = 0; i < info->drop_count; i++)
+        if (strcmp(rs_strtab_text(&seen->stream.strings, info->drops[i].reason), reason) == 0)
+            return info->drops[i].count;
+    return 0;
+}
+
+static void tables_are_for_the_lossless_reading(void **state)
+{
+    (void)state;
+    struct place place;
+    make_place(&place, 2);
+    put_file(place.output, "trace_view.json", TRACE("HCCL", "NPU 3"));
+    put_tables(&place);
+    struct seen *brief = read_place(&place, 0);
+    struct seen *seen = read_place(&place, RS_SOURCE_LOSSLESS);
+    assert_status(seen->status, RS_OK);
+    assert_int_equal(count_kind(brief, RS_KIND_COUNTER) + count_kind(brief, RS_KIND_MEMORY), 0);
+    assert_int_equal(brief->stream.info.rows_read, seen->stream.info.rows_read);
+    assert_int_equal(brief->stream.info.events_read, seen->stream.info.events_read);
+    const struct seen_row *row = row_of(seen, "memory_record", "memory allocated", 0);
+    assert_int_equal(row->kind, RS_KIND_COUNTER);
+    assert_int_equal(row->start, T(80) + 250);
+    assert_int_equal(row->bytes, 1572864);
+    assert_int_equal(row->lane.device, 3);
+    assert_non_null(strstr(row->extra, "\"Component\":\"PTA\""));
+    assert_non_null(strstr(row->extra, "\"Stream Ptr\":17"));
+    row = row_of(seen, "memory_record", "memory reserved", 1);
+    assert_int_equal(row->bytes, 4194304);
+    assert_non_null(strstr(row->extra, "\"Component\":\"APP\""));
+    assert_int_equal(row_of(seen, "memory_record", "memory", 0)->bytes, -1);
+    row = row_of(seen, "operator_memory", "aten::empty", 0);
+    assert_int_equal(row->kind, RS_KIND_MEMORY);
+    assert_int_equal(row->bytes, 512);
+    assert_int_equal(row->start, T(85));
+    assert_non_null(strstr(row->extra, "\"New\":\"\\\"a, b\\\"\""));
+    row = row_of(seen, "operator_memory", "aten::empty", 1);
+    assert_int_equal(row->bytes, -512);
+    assert_int_equal(row->start, T(90));
+    assert_string_equal(row->extra, "");
+    assert_int_equal(row_of(seen, "operator_memory", "aten::add", 0)->bytes, 2048);
+    assert_int_equal(count_kind(seen, RS_KIND_MEMORY), 3); /* aten::add is never released */
+    row = row_of(seen, "nic", "NIC", 0);
+    assert_int_equal(row->start, T(95));
+    assert_non_null(strstr(row->extra, "\"rxPacket/s\":7"));
+    row = row_of(seen, "operator_details", "aten::mm", 0);
+    assert_int_equal(row->lane.kind, RS_LANE_HOST);
+    assert_non_null(strstr(row->extra, "f(x):\\n  g"));
+    row = row_of(seen, "hccs", "Tx(MB/s)", 0);
+    assert_true(row->end > row->start);
+    assert_non_null(strstr(row->extra, "\"Min\":\"N/A\""));
+    row = the_row(seen, RS_KIND_COUNTER, "NPU MEM"); /* of the trace */
+    assert_string_equal(row->extra, "\"KB\":0.0");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(dropped(i ? seen : brief, "a table that is not known: minddata.csv"), 1);
+        assert_int_equal(
+            dropped(i ? seen : brief, "a table that is not known: memory_recording.csv"), 1);
+    }
+    forget(brief);
+    forget(seen);
+    tmp_dir_remove(place.root);
+}
+
 /* The vendor's own figures stand beside the events, from whichever file has them. */
 static void the_vendors_figures_are_kept(void **state)
 {
@@ -326,6 +427,7 @@ int main(void)
         cmocka_unit_test(both_generations_of_layers_are_read),
         cmocka_unit_test(name_finds_group_without_communication_json),
         cmocka_unit_test(the_vendors_figures_are_kept),
+        cmocka_unit_test(tables_are_for_the_lossless_reading),
         cmocka_unit_test(operators_are_those_of_the_table),
         cmocka_unit_test(without_a_trace_operations_remain_and_steps_are_partial),
         cmocka_unit_test(cut_files_give_what_is_whole),
