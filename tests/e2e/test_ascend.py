@@ -344,6 +344,8 @@ def streamed_is_as_offline(work, form):
         done = subprocess.run([PROGRAM, "report", captures[0]["id"], "--data", os.path.join(place, "data"), "-q", "-o",
                                stored], capture_output=True, text=True)
         check(done.returncode == 0, done.returncode, done.stderr)
+        done = subprocess.run([PROGRAM, "verify", captures[0]["directory"], "-q"], capture_output=True, text=True)
+        check(done.returncode == 0, done.returncode, done.stdout, done.stderr)
     finally:
         daemons.stop()
     offline = os.path.join(place, "offline")

@@ -215,6 +215,102 @@ static void operations_keep_names_groups_and_sizes(void **state)
     }
 }
 
+/* Rows of the tables of memory, in a lossless reading. */
+struct tally {
+    size_t records, modules, up, down;
+};
+
+static enum rs_status count_rows(void *self, const struct rs_batch *batch, struct rs_err *err)
+{
+    struct tally *tally = self;
+    for (size_t i = 0; i < batch->count; i++) {
+        if (batch->category[i] == RS_STR_NONE)
+            continue;
+        const char *category = rs_strtab_text(batch->strings, batch->category[i]);
+        const bool is_first = batch->extra_length[i] > 0; /* of what a line became */
+        tally->records += is_first && strcmp(category, "memory_record") == 0;
+        tally->modules += is_first && strcmp(category, "npu_module_mem") == 0;
+        tally->up += batch->kind[i] == RS_KIND_MEMORY && batch->bytes[i] > 0;
+        tally->down += batch->kind[i] == RS_KIND_MEMORY && batch->bytes[i] < 0;
+    }
+    return rs_batch_check(batch, err);
+}
+
+static size_t lines_of(const struct rs_vendor_rank *rank, const char *name, const char *column)
+{
+    struct rs_err err = {0};
+    struct csv csv;
+    size_t lines = 0;
+    char *path = rs_file_join(rank->output, name);
+    if (csv_open(&csv, path, &err) != RS_OK)
+        fail_msg("%s", err.text);
+    const int at = csv_column(&csv, column);
+    while (csv_next(&csv))
+        lines += *csv_cell(&csv, at) != '\0';
+    csv_close(&csv);
+    rs_mem_free(path);
+    return lines;
+}
+
+static void every_line_of_a_table_is_poured(void **state)
+{
+    (void)state;
+    skip_without(text_tree);
+    struct rs_vendor_list list = ranks_of(text_tree);
+    for (size_t r = 0; r < list.count; r++) {
+        const struct rs_vendor_rank *rank = &list.ranks[r];
+        struct rs_err err = {0};
+        struct rs_source_stream stream;
+        struct tally tally = {0};
+        assert_int_equal(rs_source_stream_init(&stream), RS_OK);
+        const struct rs_sink sink = {.batch = count_rows, .self = &tally};
+        if (rs_ascend_read(rank, RS_SOURCE_LOSSLESS, &stream, sink, &err) != RS_OK)
+            fail_msg("%s: %s", rank->dir, err.text);
+        for (size_t i = 0; i < stream.info.drop_count;
+             i++) /* every table here is known and whole */
+            assert_null(
+                strstr(rs_strtab_text(&stream.strings, stream.info.drops[i].reason), "table"));
+        rs_source_stream_fini(&stream);
+        print_message("rank %zu: %zu records of memory, %zu of modules, %zu allocations\n", r,
+                      tally.records, tally.modules, tally.up);
+        assert_true(tally.records > 0 && tally.up > 0);
+        assert_int_equal(tally.records, lines_of(rank, "memory_record.csv", "Timestamp(us)"));
+        assert_int_equal(tally.modules, lines_of(rank, "npu_module_mem.csv", "Timestamp(us)"));
+        assert_int_equal(tally.up, lines_of(rank, "operator_memory.csv", "Allocation Time(us)"));
+        assert_int_equal(tally.down, lines_of(rank, "operator_memory.csv", "Release Time(us)"));
+    }
+    rs_vendor_list_fini(&list);
+}
+
+/* What a collector sends and what `analyse` makes of the same folder: the same bytes. */
+static void both_readings_give_one_summary(void **state)
+{
+    (void)state;
+    const char *const trees[] = {db_tree, text_tree};
+    for (size_t t = 0; t < 2; t++) {
+        skip_without(trees[t]);
+        struct rs_vendor_list list = ranks_of(trees[t]);
+        for (size_t r = 0; r < list.count; r++) {
+            struct rs_err err = {0};
+            struct rs_buf bytes[2] = {{0}, {0}};
+            for (unsigned i = 0; i < 2; i++) {
+                struct rs_summary summary;
+                summarise(&list.ranks[r], i ? RS_SOURCE_LOSSLESS : 0, &summary);
+                assert_non_null(summary.trace.said);
+                assert_int_equal(summary.trace.said->step_count, 1);
+                assert_true(summary.trace.said->comm_count > 0);
+                assert_int_equal(rs_summary_encode(&summary, &bytes[i], &err), RS_OK);
+                rs_summary_fini(&summary);
+            }
+            assert_int_equal(bytes[0].length, bytes[1].length);
+            assert_memory_equal(bytes[0].data, bytes[1].data, bytes[0].length);
+            rs_buf_fini(&bytes[0]);
+            rs_buf_fini(&bytes[1]);
+        }
+        rs_vendor_list_fini(&list);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +318,8 @@ int main(void)
         cmocka_unit_test(reading_all_rows_changes_no_figure),
         cmocka_unit_test(trace_gives_its_own_step_row_as_floats),
         cmocka_unit_test(operations_keep_names_groups_and_sizes),
+        cmocka_unit_test(every_line_of_a_table_is_poured),
+        cmocka_unit_test(both_readings_give_one_summary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
