@@ -23,7 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Threads of one pair are created back to back; another process may take one id in between. */
+/* Threads of one pair are created back to back; another process may take one id in between. Where many start at
+ * once they take more: so two threads that are all there is are a pair whatever their ids. */
 enum { PAIR_GAP_MAX = 2 };
 
 enum lane_kind { LANE_GROUP, LANE_STREAM, LANE_THREAD };
@@ -133,14 +134,25 @@ static size_t run_end(const struct lane *lanes, size_t begin, size_t count)
     return end;
 }
 
+/* Worker threads among the sorted rows. */
+static size_t count_threads(const struct lane *lanes, size_t count)
+{
+    size_t threads = 0;
+    for (size_t i = 0; i < count; i = run_end(lanes, i, count)) {
+        threads += lanes[i].kind == LANE_THREAD;
+    }
+    return threads;
+}
+
 /* Sorted rows -> channels: a run each, two neighbouring threads together. */
 static enum rs_status cut_channels(struct infer *in, size_t s, const struct lane *lanes,
                                    size_t count, uint32_t *pool)
 {
+    const bool is_one_pair = count_threads(lanes, count) == 2;
     for (size_t begin = 0; begin < count;) {
         size_t end = run_end(lanes, begin, count);
         if (lanes[begin].kind == LANE_THREAD && end < count && lanes[end].kind == LANE_THREAD &&
-            lanes[end].minor - lanes[begin].minor <= PAIR_GAP_MAX) {
+            (is_one_pair || lanes[end].minor - lanes[begin].minor <= PAIR_GAP_MAX)) {
             end = run_end(lanes, end, count);
         }
         if (add_channel(in, s, &lanes[begin], end - begin, pool + begin) != RS_OK) {

@@ -251,6 +251,35 @@ static void gloo_groups_are_inferred_from_time(void **state)
     rig_fini(&rig);
 }
 
+/* Two buckets a step on the two threads of the only group, taken as they come; the ids of the threads lie apart,
+ * as where many processes start at once. */
+static void two_gloo_threads_far_apart_are_one_group(void **state)
+{
+    enum { STEPS = 20 };
+    struct rig rig = {0};
+    (void)state;
+    for (int32_t rank = 0; rank < 4; rank++) {
+        struct rs_summary *summary = rig_rank(&rig, rank, "n1");
+        summary->trace.world_size = 4;
+        for (int64_t k = 0; k < STEPS; k++) {
+            const rs_ns base = k * 1000 * US + rank * 10 * US;
+            const int64_t first = (k * (rank + 2) / 3) % 2;
+            make_op(summary, RS_OP_ALL_REDUCE, base, k * 1000 * US + 500 * US)->stream =
+                1000 + first * 7 + rank * 20;
+            make_op(summary, RS_OP_ALL_REDUCE, base + US, k * 1000 * US + 600 * US)->stream =
+                1000 + (1 - first) * 7 + rank * 20;
+        }
+    }
+    rig_run(&rig, false);
+    assert_int_equal(rig.analysis->op_count, 2 * STEPS);
+    assert_int_equal(rig_matched(rig.analysis), 2 * STEPS);
+    for (size_t i = 0; i < 2 * STEPS; i++) {
+        assert_string_equal(rig_group(rig.analysis, i), "g:0-3");
+        assert_int_equal(rig.analysis->ops[i].row_count, 4);
+    }
+    rig_fini(&rig);
+}
+
 static void inferred_group_takes_the_only_name(void **state)
 {
     struct rig rig = {0};
@@ -617,6 +646,7 @@ int main(void)
         cmocka_unit_test(constant_sequence_is_no_number),
         cmocka_unit_test(name_alone_is_no_identity),
         cmocka_unit_test(gloo_groups_are_inferred_from_time),
+        cmocka_unit_test(two_gloo_threads_far_apart_are_one_group),
         cmocka_unit_test(inferred_group_takes_the_only_name),
         cmocka_unit_test(inferred_world_is_not_complete_when_ranks_are_missing),
         cmocka_unit_test(kernel_without_a_call_stays_alone),
