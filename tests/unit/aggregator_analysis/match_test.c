@@ -262,12 +262,15 @@ static void two_gloo_threads_far_apart_are_one_group(void **state)
         struct rs_summary *summary = rig_rank(&rig, rank, "n1");
         summary->trace.world_size = 4;
         for (int64_t k = 0; k < STEPS; k++) {
-            const rs_ns base = k * 1000 * US + rank * 10 * US;
-            const int64_t first = (k * (rank + 2) / 3) % 2;
-            make_op(summary, RS_OP_ALL_REDUCE, base, k * 1000 * US + 500 * US)->stream =
-                1000 + first * 7 + rank * 20;
-            make_op(summary, RS_OP_ALL_REDUCE, base + US, k * 1000 * US + 600 * US)->stream =
-                1000 + (1 - first) * 7 + rank * 20;
+            const rs_ns base = k * 1000 * US, start = base + rank * 10 * US;
+            const int64_t first = ((k * 7919 + rank * 104729) >> 3) & 1;
+            struct rs_comm_op *large = make_op(summary, RS_OP_ALL_REDUCE, start, base + 500 * US);
+            large->bytes = 1575936;
+            large->stream = 1000 + rank * 20 + first * 7;
+            struct rs_comm_op *small =
+                make_op(summary, RS_OP_ALL_REDUCE, start + US, base + 600 * US);
+            small->bytes = 526336;
+            small->stream = 1000 + rank * 20 + (1 - first) * 7;
         }
     }
     rig_run(&rig, false);
