@@ -4,7 +4,8 @@
 
 Nobody is named when nothing is planted; a rank that sleeps for as long as a step before each is. DDP and FSDP2, four
 ranks over gloo on the CPU. PyTorch is pinned; it lives outside the tree in $RANKSCOPE_TORCH_VENV, else
-~/.cache/rankscope/torch-VERSION, is made when it is not there (5 GB), and skipped (77) when that cannot be done.
+~/.cache/rankscope/torch-VERSION. With RANKSCOPE_TORCH_INSTALL=1 it is made when it is not there (5 GB, which nobody
+should find in his home by surprise); otherwise, or when that cannot be done, the test is skipped (77).
 The profiler's socket is a file in a folder of the test's own: other collectors on this machine are not met.
 """
 import json
@@ -37,6 +38,8 @@ def find_torch():
     torchrun = os.path.join(folder, "bin", "torchrun")
     if os.path.exists(torchrun):
         return torchrun
+    if os.environ.get("RANKSCOPE_TORCH_INSTALL") != "1":
+        skip(f"no PyTorch in {folder}; RANKSCOPE_TORCH_INSTALL=1 puts it there (5 GB)")
     part = folder + ".part"
     shutil.rmtree(part, ignore_errors=True)
     try:
