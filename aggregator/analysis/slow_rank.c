@@ -16,8 +16,8 @@
  *   - in 4 of 5 steps the excess lies above the noise (excess.c)
  *   - the typical excess is twice the noise and 3 times its own wobble. Measured where it must not
  *     speak: 4 ranks on 2 cores, a 6 ms sleep in steps of 40 ms does not stand out (last 7/7/4/2 of
- *     20); and where it must: 20 ms in steps of 30 ms. With two steps only: 5 times the noise, and
- *     confidence "weak"; with one, one_step.c speaks
+ *     20); and where it must: 20 ms in steps of 30 ms. With two steps only: 5 times the noise, at least
+ *     two peers, and confidence "weak"; with one, one_step.c speaks
  *   - it is 3 % of a step (CPU time: 0.6 %, since on a crowded machine a step is much longer than the CPU
  *     time in it), and for computing 15 % above the peers': below that, machines differ by themselves
  *   - somebody waits for it: in 3 of 5 steps it is the last in the operation that made its group wait most
@@ -95,9 +95,19 @@ static bool is_waited_for(const struct figures *fg, const struct excess *excess,
            (waited * 2 >= excess->typical && is_last_most(fg, excess));
 }
 
+/* Two steps of two ranks: which of them is the odd one cannot be told from them. */
+static bool is_told_by_enough(const struct figures *fg, const struct excess *excess)
+{
+    const size_t ranks = fg->peer_first[excess->class + 1] - fg->peer_first[excess->class];
+    return fg->step_count >= STEPS_FOR_A_HABIT || ranks > 2;
+}
+
 static bool stands_out(const struct figures *fg, const struct question *question,
                        const struct excess *excess, rs_dur waited)
 {
+    if (!is_told_by_enough(fg, excess)) {
+        return false;
+    }
     const bool is_habit = excess->hits * 5 >= fg->step_count * 4;
     const rs_dur floor = excess->noise * (fg->step_count < STEPS_FOR_A_HABIT ? 5 : 2);
     const bool is_clear = excess->typical >= floor && excess->typical >= excess->wobble * 3;
