@@ -66,6 +66,48 @@ void rs_request_fini(struct rs_capture_request *request)
     memset(request, 0, sizeof *request);
 }
 
+static enum rs_status copy_texts(const struct rs_request_texts *from, struct rs_request_texts *to)
+{
+    for (size_t i = 0; i < from->count; i++)
+        if (texts_add(to, from->items[i]) < 0)
+            return RS_NOMEM;
+    return RS_OK;
+}
+
+static enum rs_status copy_pairs(const struct rs_request_pairs *from, struct rs_request_pairs *to)
+{
+    for (size_t i = 0; i < from->count; i++)
+        if (pairs_set(to, from->items[i].key, from->items[i].value) < 0)
+            return RS_NOMEM;
+    return RS_OK;
+}
+
+enum rs_status rs_request_copy(const struct rs_capture_request *request,
+                               struct rs_capture_request *copy)
+{
+    const struct rs_request_experimental *from = &request->experimental;
+    struct rs_request_experimental *to = &copy->experimental;
+    *copy = *request;
+    copy->rank_list = (struct rs_request_ranks){0};
+    copy->metadata = to->extra = (struct rs_request_pairs){0};
+    copy->env_allow = to->mstx_domain_include = to->mstx_domain_exclude =
+        (struct rs_request_texts){0};
+    enum rs_status status = copy_texts(&from->mstx_domain_include, &to->mstx_domain_include);
+    if (status == RS_OK)
+        status = copy_texts(&from->mstx_domain_exclude, &to->mstx_domain_exclude);
+    if (status == RS_OK)
+        status = copy_pairs(&from->extra, &to->extra);
+    if (status == RS_OK)
+        status = copy_pairs(&request->metadata, &copy->metadata);
+    if (status == RS_OK)
+        status = copy_texts(&request->env_allow, &copy->env_allow);
+    for (size_t i = 0; i < request->rank_list.count && status == RS_OK; i++)
+        status = ranks_add(&copy->rank_list, request->rank_list.items[i]);
+    if (status < 0)
+        rs_request_fini(copy);
+    return status;
+}
+
 enum rs_aic_metrics rs_request_aic_metrics(const struct rs_capture_request *request)
 {
     const enum rs_profiler_level level = request->experimental.profiler_level;

@@ -243,6 +243,13 @@ RS_MUST_CHECK enum rs_status rs_request_init(struct rs_capture_request *request,
 /* A zeroed one is allowed. */
 void rs_request_fini(struct rs_capture_request *request);
 bool rs_request_equal(const struct rs_capture_request *a, const struct rs_capture_request *b);
+/* For what was filled in by hand or by a peer: enumerations, sets, texts and lists are what they may be, so that everything else
+ * here may be called with it. RS_INVALID names the member. Rules are rs_request_check()'s matter. */
+RS_MUST_CHECK enum rs_status rs_request_is_sound(const struct rs_capture_request *request,
+                                                 struct rs_err *err);
+/* A copy of its own. RS_NOMEM (`copy` is then zeroed). */
+RS_MUST_CHECK enum rs_status rs_request_copy(const struct rs_capture_request *request,
+                                             struct rs_capture_request *copy);
 
 /* What aic_metrics comes to: never RS_AIC_BY_LEVEL, AiCoreNone below Level1. */
 enum rs_aic_metrics rs_request_aic_metrics(const struct rs_capture_request *request);

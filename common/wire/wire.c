@@ -17,7 +17,8 @@ const char *rs_rank_state_text(enum rs_rank_state state)
 
 const char *rs_rank_kind_text(enum rs_rank_kind kind)
 {
-    static const char *const texts[RS_RANK_KIND_COUNT] = {"native", "kineto"};
+    static const char *const texts[RS_RANK_KIND_COUNT] = {"native", "kineto", "ascend",
+                                                          "mindspore"};
     return (unsigned)kind < RS_RANK_KIND_COUNT ? texts[kind] : "unknown";
 }
 

@@ -24,7 +24,7 @@
 
 enum {
     RS_WIRE_MAJOR = 1,
-    RS_WIRE_MINOR = 0,                     /* this and the previous minor version are accepted */
+    RS_WIRE_MINOR = 1,                     /* this and the previous minor version are accepted */
     RS_WIRE_CHUNK_MAX_BYTES = 1024 * 1024, /* payload of one Chunk */
     RS_WIRE_LETTER_MAX_BYTES = 4 * 1024 * 1024,  /* any letter */
     RS_WIRE_UNPACK_MAX_BYTES = 16 * 1024 * 1024, /* what one letter may become in memory */
@@ -55,6 +55,8 @@ const char *rs_rank_state_text(enum rs_rank_state state);
 enum rs_rank_kind {
     RS_RANK_NATIVE, /* librankscope: knows its step, can be told at any time */
     RS_RANK_KINETO, /* an unmodified PyTorch process: asks every few seconds, tells nothing back */
+    RS_RANK_ASCEND, /* torch_npu's dynamic_profile: reads a file every second, counts its own steps */
+    RS_RANK_MINDSPORE, /* MindSpore's monitor: reads a file every second; all ranks of a job, or none */
     RS_RANK_KIND_COUNT
 };
 const char *rs_rank_kind_text(enum rs_rank_kind kind);
