@@ -3,6 +3,7 @@
 
 #include "collector/trigger/kineto_ipc.h"
 #include "collector/trigger/kineto_socket.h"
+#include "collector/trigger/process_life.h"
 #include "common/base/check.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
@@ -31,6 +32,7 @@ enum {
 
 struct slot {
     struct rs_kineto_client client;
+    struct rs_process_hold hold;
     char *config; /* ARMED: waiting for the next poll */
     size_t config_length;
     char *dir;          /* folder of its trace, as this process opens it */
@@ -43,6 +45,8 @@ struct slot {
     struct sockaddr_un
         address;    /* of its last poll: another one is another client, perhaps after an exec */
     bool went_busy; /* a poll without the ACTIVITIES bit came after delivery */
+    bool
+        is_gap_unknown; /* polls may have gone to the collector before us: the next gap says nothing */
 };
 
 struct rs_kineto_trigger {
@@ -50,6 +54,8 @@ struct rs_kineto_trigger {
     char *socket_dir;
     char *socket_name;
     rs_ns (*monotonic)(void);
+    void (*before_delivery)(void *self, const struct rs_kineto_client *client);
+    void *self;
     struct slot *slots; /* by (rank, pid) */
     size_t count;
     size_t capacity;
@@ -95,6 +101,8 @@ enum rs_status rs_kineto_trigger_open(const struct rs_kineto_trigger_options *op
         return rs_err_set(err, RS_NOMEM, "no memory for the kineto trigger");
     trigger->fd = -1;
     trigger->monotonic = options->monotonic ? options->monotonic : rs_time_monotonic;
+    trigger->before_delivery = options->before_delivery;
+    trigger->self = options->self;
     trigger->socket_name = rs_mem_strdup(options->socket_name ? options->socket_name : "dynolog");
     trigger->socket_dir = options->socket_dir ? rs_mem_strdup(options->socket_dir) : NULL;
     enum rs_status status = RS_OK;
@@ -127,8 +135,10 @@ void rs_kineto_trigger_close(struct rs_kineto_trigger **trigger_p)
     struct rs_kineto_trigger *trigger = *trigger_p;
     if (!trigger)
         return;
-    for (size_t i = 0; i < trigger->count; i++)
+    for (size_t i = 0; i < trigger->count; i++) {
         drop_capture(&trigger->slots[i]);
+        rs_process_release(&trigger->slots[i].hold);
+    }
     if (trigger->fd >= 0)
         rs_kineto_socket_close(trigger->fd, trigger->socket_dir, trigger->socket_name);
     rs_mem_free(trigger->slots);
@@ -160,6 +170,7 @@ static struct slot *find_slot(struct rs_kineto_trigger *trigger, pid_t pid)
 static void remove_slot(struct rs_kineto_trigger *trigger, struct slot *slot)
 {
     drop_capture(slot);
+    rs_process_release(&slot->hold);
     const size_t index = (size_t)(slot - trigger->slots);
     trigger->registered++;
     memmove(slot, slot + 1, (trigger->count - index - 1) * sizeof *slot);
@@ -204,9 +215,33 @@ static struct slot *find_known(struct rs_kineto_trigger *trigger, const struct r
     struct slot *slot = peer->pid > 0 ? find_slot(trigger, peer->pid) : NULL;
     return slot && slot->address_bytes == peer->address_bytes &&
                    memcmp(&slot->address, &peer->address, peer->address_bytes) == 0 &&
-                   rs_process_is_alive(peer->pid, slot->client.process.start_ticks)
+                   rs_process_life(&slot->hold) == RS_PROCESS_LIVES
                ? slot
                : NULL;
+}
+
+/* NULL: the table is full. */
+static struct slot *add_slot(struct rs_kineto_trigger *trigger, const struct rs_process *process)
+{
+    if (trigger->count >= CLIENTS_MAX ||
+        rs_mem_grow((void **)&trigger->slots, &trigger->capacity, trigger->count + 1,
+                    sizeof *trigger->slots) != RS_OK)
+        return NULL;
+    struct slot *slot = &trigger->slots[trigger->count++];
+    *slot = (struct slot){
+        .client =
+            {
+                .process = *process,
+                .first_poll = trigger->monotonic(),
+                .poll_period = (rs_dur)PERIOD_DEFAULT_S * RS_NS_PER_S,
+                .trace_bytes = -1,
+            },
+    };
+    rs_process_hold(&slot->hold, process->pid, process->start_ticks);
+    rs_log_info("process %d registered, rank %d", (int)process->pid, process->rank);
+    qsort(trigger->slots, trigger->count, sizeof *trigger->slots, compare_slots);
+    trigger->registered++;
+    return find_slot(trigger, process->pid);
 }
 
 /* The slot of the process that sent this, made when new. NULL: it is gone, or the table is full. */
@@ -229,25 +264,10 @@ static struct slot *register_peer(struct rs_kineto_trigger *trigger,
         remove_slot(trigger, slot); /* the pid was used again */
         slot = NULL;
     }
-    if (!slot) {
-        if (trigger->count >= CLIENTS_MAX ||
-            rs_mem_grow((void **)&trigger->slots, &trigger->capacity, trigger->count + 1,
-                        sizeof *trigger->slots) != RS_OK)
-            return NULL;
-        trigger->slots[trigger->count++] = (struct slot){
-            .client =
-                {
-                    .process = process,
-                    .first_poll = trigger->monotonic(),
-                    .poll_period = (rs_dur)PERIOD_DEFAULT_S * RS_NS_PER_S,
-                    .trace_bytes = -1,
-                },
-        };
-        rs_log_info("process %d registered, rank %d", (int)pid, process.rank);
-        qsort(trigger->slots, trigger->count, sizeof *trigger->slots, compare_slots);
-        slot = find_slot(trigger, pid);
-        trigger->registered++;
-    }
+    if (!slot)
+        slot = add_slot(trigger, &process);
+    if (!slot)
+        return NULL;
     slot->client.process = process;
     slot->address = peer->address;
     slot->address_bytes = peer->address_bytes;
@@ -262,11 +282,13 @@ static void note_poll(struct rs_kineto_trigger *trigger, struct slot *slot, int3
     const rs_ns now = trigger->monotonic();
     const rs_dur gap = now - client->last_poll;
     /* A process with two clients polls twice per period: gaps below half a second say nothing. */
-    if (client->last_poll && gap > RS_NS_PER_S / 2)
+    if (client->last_poll && gap > RS_NS_PER_S / 2 && !slot->is_gap_unknown)
         client->poll_period = gap;
+    slot->is_gap_unknown = false;
     client->last_poll = now;
     client->is_busy = !(mask & RS_KINETO_ACTIVITIES);
-    if (client->is_busy && client->state == RS_KINETO_DELIVERED)
+    if (client->is_busy &&
+        (client->state == RS_KINETO_DELIVERED || client->state == RS_KINETO_RECORDING))
         slot->went_busy = true;
 }
 
@@ -284,6 +306,8 @@ static void answer_poll(struct rs_kineto_trigger *trigger, const struct rs_kinet
         rs_kineto_reply_config(&reply, slot->config, slot->config_length);
     else
         rs_kineto_reply_config(&reply, "", 0);
+    if (deliver && !reply.failed && trigger->before_delivery)
+        trigger->before_delivery(trigger->self, &slot->client);
     if (reply.failed ||
         rs_kineto_socket_put(trigger->fd, reply.data, reply.length, peer) != RS_OK) {
         trigger->counts.unanswerable++; /* it stays armed: its next poll gets it */
@@ -392,6 +416,29 @@ static bool find_file(const struct slot *slot, bool temporary, char *path, size_
     return found;
 }
 
+/* What a process that has ended left half-written is nobody's trace. */
+static void remove_temporary(const struct slot *slot)
+{
+    char path[sizeof slot->client.trace_path];
+    int64_t bytes;
+    if (slot->dir && find_file(slot, true, path, sizeof path, &bytes) && unlink(path) < 0)
+        rs_log_warn("cannot remove %s, which its process left behind", path);
+}
+
+static void fail_ended(struct slot *slot)
+{
+    char how[80];
+    const bool is_armed = slot->client.state == RS_KINETO_ARMED;
+    rs_process_end_text(&slot->hold, how, sizeof how);
+    remove_temporary(slot);
+    fail(slot, is_armed ? "the process ended before it took the request"
+                        : "the process ended before its trace was complete");
+    const size_t used = strlen(slot->client.failure);
+    if (*how)
+        (void)snprintf(slot->client.failure + used, sizeof slot->client.failure - used, ": %s",
+                       how);
+}
+
 static void watch_files(struct slot *slot, rs_ns now)
 {
     struct rs_kineto_client *client = &slot->client;
@@ -420,9 +467,7 @@ static void judge_capture(struct slot *slot, bool alive, rs_ns now)
     if (!is_in_hand(client->state))
         return;
     if (!alive)
-        fail(slot, client->state == RS_KINETO_ARMED
-                       ? "the process ended before it took the request"
-                       : "the process ended before its trace was complete");
+        fail_ended(slot);
     else if (client->state == RS_KINETO_RECORDING && slot->went_busy && !client->is_busy)
         fail(slot, "the profiler gave up the capture: the script's own profiler started, or it was "
                    "cancelled");
@@ -447,8 +492,7 @@ void rs_kineto_trigger_tick(struct rs_kineto_trigger *trigger)
     const rs_ns now = trigger->monotonic();
     for (size_t i = trigger->count; i-- > 0;) {
         struct slot *slot = &trigger->slots[i];
-        const struct rs_process *process = &slot->client.process;
-        const bool alive = rs_process_is_alive(process->pid, process->start_ticks);
+        const bool alive = rs_process_life(&slot->hold) != RS_PROCESS_ENDED;
         slot->client.is_gone = !alive;
         if (is_in_hand(slot->client.state))
             judge_capture(slot, alive, now);
@@ -514,20 +558,34 @@ static enum rs_status prepare_dir(const struct rs_process *process, const char *
     return RS_OK;
 }
 
+/* Where its trace will be: the folder and the stem of the name. */
+static enum rs_status name_files(const struct rs_kineto_arm *arm, const struct rs_process *process,
+                                 struct slot *fresh, struct rs_err *err)
+{
+    struct rs_buf dir = {0}, stem = {0};
+    rs_buf_printf(&dir, "%s/%s/u%u", arm->trace_root, arm->capture_id, (unsigned)process->uid);
+    rs_buf_printf(&stem, "rank%d", process->rank);
+    fresh->dir = dir.failed ? NULL : rs_mem_strdup(rs_buf_text(&dir));
+    fresh->stem = stem.failed ? NULL : rs_mem_strdup(rs_buf_text(&stem));
+    rs_buf_fini(&dir);
+    rs_buf_fini(&stem);
+    return fresh->dir && fresh->stem ? RS_OK
+                                     : rs_err_set(err, RS_NOMEM, "no memory to prepare a capture");
+}
+
 static enum rs_status prepare_capture(const struct rs_kineto_arm *arm,
                                       const struct rs_process *process, struct slot *fresh,
                                       struct rs_err *err)
 {
-    struct rs_buf dir = {0}, file = {0}, stem = {0}, text = {0};
-    rs_buf_printf(&dir, "%s/%s/u%u", arm->trace_root, arm->capture_id, (unsigned)process->uid);
-    rs_buf_printf(&stem, "rank%d", process->rank);
-    rs_buf_printf(&file, "%s/%s.json", rs_buf_text(&dir), rs_buf_text(&stem));
+    struct rs_buf file = {0}, text = {0};
     struct rs_kineto_config config = arm->config;
+    enum rs_status status = name_files(arm, process, fresh, err);
+    if (status == RS_OK)
+        rs_buf_printf(&file, "%s/%s.json", fresh->dir, fresh->stem);
     config.log_file = rs_buf_text(&file);
     config.trace_id = arm->capture_id;
-    enum rs_status status = dir.failed || file.failed || stem.failed
-                                ? rs_err_set(err, RS_NOMEM, "no memory to prepare a capture")
-                                : RS_OK;
+    if (status == RS_OK && file.failed)
+        status = rs_err_set(err, RS_NOMEM, "no memory to prepare a capture");
     if (status == RS_OK && !rs_kineto_path_is_allowed(config.log_file, process->trace_dir))
         status = rs_err_set(err, RS_INVALID,
                             "rank %d writes traces below /tmp or its KINETO_ONDEMAND_TRACE_DIR "
@@ -536,20 +594,34 @@ static enum rs_status prepare_capture(const struct rs_kineto_arm *arm,
     if (status == RS_OK)
         status = rs_kineto_config_text(&config, &text, err);
     if (status == RS_OK)
-        status = prepare_dir(process, rs_buf_text(&dir), err);
+        status = prepare_dir(process, fresh->dir, err);
     if (status == RS_OK) {
-        fresh->dir = rs_mem_strdup(rs_buf_text(&dir));
-        fresh->stem = rs_mem_strdup(rs_buf_text(&stem));
         fresh->config = rs_mem_strndup((const char *)text.data, text.length);
         fresh->config_length = text.length;
-        if (!fresh->dir || !fresh->stem || !fresh->config)
+        if (!fresh->config)
             status = rs_err_set(err, RS_NOMEM, "no memory to prepare a capture");
     }
-    rs_buf_fini(&dir);
     rs_buf_fini(&file);
-    rs_buf_fini(&stem);
     rs_buf_fini(&text);
     return status;
+}
+
+static void begin_capture(struct rs_kineto_trigger *trigger, struct slot *slot,
+                          const struct slot *fresh, const struct rs_kineto_arm *arm)
+{
+    struct rs_kineto_client *client = &slot->client;
+    drop_capture(slot);
+    slot->dir = fresh->dir;
+    slot->stem = fresh->stem;
+    slot->config = fresh->config;
+    slot->config_length = fresh->config_length;
+    slot->deadline = arm->deadline ? trigger->monotonic() + arm->deadline : 0;
+    slot->deliver_from =
+        arm->deliver_from ? trigger->monotonic() + (arm->deliver_from - rs_time_realtime()) : 0;
+    client->state = RS_KINETO_ARMED;
+    client->trace_bytes = -1;
+    client->trace_path[0] = client->failure[0] = '\0';
+    (void)snprintf(client->capture_id, sizeof client->capture_id, "%s", arm->capture_id);
 }
 
 enum rs_status rs_kineto_trigger_arm(struct rs_kineto_trigger *trigger,
@@ -576,19 +648,51 @@ enum rs_status rs_kineto_trigger_arm(struct rs_kineto_trigger *trigger,
         drop_capture(&fresh);
         return status;
     }
-    drop_capture(slot);
-    slot->dir = fresh.dir;
-    slot->stem = fresh.stem;
-    slot->config = fresh.config;
-    slot->config_length = fresh.config_length;
-    slot->deadline = arm->deadline ? trigger->monotonic() + arm->deadline : 0;
-    slot->deliver_from =
-        arm->deliver_from ? trigger->monotonic() + (arm->deliver_from - rs_time_realtime()) : 0;
-    client->state = RS_KINETO_ARMED;
-    client->trace_bytes = -1;
-    client->trace_path[0] = client->failure[0] = '\0';
-    (void)snprintf(client->capture_id, sizeof client->capture_id, "%s", arm->capture_id);
+    begin_capture(trigger, slot, &fresh, arm);
     return RS_OK;
+}
+
+/* What was delivered by the collector before us: only the folder is looked at. */
+static enum rs_status adopt_delivered(struct rs_kineto_trigger *trigger, struct slot *slot,
+                                      const struct rs_kineto_arm *arm, struct rs_err *err)
+{
+    struct slot fresh = {0};
+    const enum rs_status status = name_files(arm, &slot->client.process, &fresh, err);
+    if (status != RS_OK) {
+        drop_capture(&fresh);
+        return status;
+    }
+    begin_capture(trigger, slot, &fresh, arm);
+    slot->client.state = RS_KINETO_DELIVERED;
+    slot->grew_at = trigger->monotonic();
+    return RS_OK;
+}
+
+enum rs_status rs_kineto_trigger_adopt(struct rs_kineto_trigger *trigger,
+                                       const struct rs_kineto_adopt *adopt, struct rs_err *err)
+{
+    struct rs_process process;
+    const struct rs_process *known = &adopt->process;
+    const bool lives = rs_process_read(known->pid, &process, NULL) == RS_OK &&
+                       process.start_ticks == known->start_ticks;
+    struct slot *slot = find_slot(trigger, known->pid);
+    if (slot && slot->client.process.start_ticks != known->start_ticks)
+        return rs_err_set(err, RS_NOTFOUND, "its process ended, and its pid is another's now");
+    if (!slot)
+        slot = add_slot(trigger, lives ? &process : known);
+    if (!slot)
+        return rs_err_set(err, RS_NOMEM, "no memory for a process");
+    struct rs_kineto_client *client = &slot->client;
+    if (is_in_hand(client->state))
+        return rs_err_set(err, RS_EXISTS, "rank %d is %s for capture %s", client->process.rank,
+                          rs_kineto_state_text(client->state), client->capture_id);
+    client->is_rank = true;
+    client->is_gone = rs_process_life(&slot->hold) == RS_PROCESS_ENDED;
+    client->poll_period = adopt->poll_period > 0 ? adopt->poll_period : client->poll_period;
+    client->last_poll = trigger->monotonic() - (rs_time_realtime() - adopt->last_poll);
+    slot->is_gap_unknown = true;
+    return adopt->is_delivered ? adopt_delivered(trigger, slot, &adopt->arm, err)
+                               : rs_kineto_trigger_arm(trigger, &adopt->arm, err);
 }
 
 enum rs_status rs_kineto_trigger_cancel(struct rs_kineto_trigger *trigger, pid_t pid)

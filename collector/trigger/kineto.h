@@ -65,6 +65,10 @@ struct rs_kineto_trigger_options {
     const char *socket_dir;   /* KINETO_IPC_SOCKET_DIR of the ranks; NULL: abstract sockets */
     const char *socket_name;  /* NULL: "dynolog", the only name that real clients ask */
     rs_ns (*monotonic)(void); /* NULL: the system's; a test brings its own */
+    /* Called before a request is sent to a process, so that its owner can write down that it has it: once it is sent, it
+     * cannot be called back. Must not wait: the process waits for 40 ms only. NULL: nobody asks. */
+    void (*before_delivery)(void *self, const struct rs_kineto_client *client);
+    void *self;
 };
 
 /* RS_EXISTS: another daemon serves this name; the sentence says which process. RS_IO. */
@@ -113,6 +117,21 @@ struct rs_kineto_arm {
 RS_MUST_CHECK enum rs_status rs_kineto_trigger_arm(struct rs_kineto_trigger *trigger,
                                                    const struct rs_kineto_arm *arm,
                                                    struct rs_err *err);
+/* A capture that a collector before this one had in hand, as that wrote it down. */
+struct rs_kineto_adopt {
+    struct rs_process process; /* pid, start_ticks, uid, rank, world_size and run count */
+    struct rs_kineto_arm arm;  /* of what is delivered, the configuration does not count */
+    bool is_delivered;         /* it has the request: only its files and its end are watched */
+    rs_ns last_poll;           /* Unix ns */
+    rs_dur poll_period;        /* 0: the client's default */
+};
+
+/* Goes on with it: also of a process that has ended meanwhile, whose trace may be complete; the next ticks tell. As
+ * rs_kineto_trigger_arm() when it is not delivered. RS_NOTFOUND, RS_EXISTS, RS_NOMEM. */
+RS_MUST_CHECK enum rs_status rs_kineto_trigger_adopt(struct rs_kineto_trigger *trigger,
+                                                     const struct rs_kineto_adopt *adopt,
+                                                     struct rs_err *err);
+
 /* Takes back what was not delivered yet: then RS_OK and IDLE. Delivered ones run to their end: RS_AGAIN. */
 RS_MUST_CHECK enum rs_status rs_kineto_trigger_cancel(struct rs_kineto_trigger *trigger, pid_t pid);
 

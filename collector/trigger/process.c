@@ -5,6 +5,7 @@
 #include "common/base/file.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,17 +188,55 @@ pid_t rs_process_rank_holder(const struct rs_process *process,
     return 0;
 }
 
-bool rs_process_is_alive(pid_t pid, uint64_t start_ticks)
+/* Reads /proc/PID/stat. RS_NOTFOUND only on the kernel's word that there is no such process. */
+static enum rs_status read_stat(pid_t pid, struct rs_buf *buf, struct rs_process *process)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    rs_buf_reset(buf);
+    const enum rs_status status = rs_file_read(path, STAT_LIMIT_BYTES, buf, NULL);
+    if (status == RS_OK)
+        return parse_stat(rs_buf_text(buf), process);
+    /* It may have ended between open and read (ESRCH), or the file may not be had for a reason of ours. */
+    return kill(pid, 0) != 0 && errno == ESRCH ? RS_NOTFOUND : RS_IO;
+}
+
+static bool has_ended(const char *stat)
+{
+    /* One that was not waited for yet: " Z " or " X " behind the command. */
+    const char *state = strrchr(stat, ')');
+    return state && state[1] == ' ' && (state[2] == 'Z' || state[2] == 'X');
+}
+
+enum rs_status rs_process_look(pid_t pid, uint64_t start_ticks)
 {
     struct rs_process process;
     struct rs_buf buf = {0};
-    bool is_same = read_proc(pid, "stat", STAT_LIMIT_BYTES, &buf) == RS_OK &&
-                   parse_stat(rs_buf_text(&buf), &process) == RS_OK &&
-                   process.start_ticks == start_ticks;
-    /* One that has ended and was not waited for yet: " Z " or " X " behind the command. */
-    const char *state = is_same ? strrchr(rs_buf_text(&buf), ')') : NULL;
-    if (state && state[1] == ' ' && (state[2] == 'Z' || state[2] == 'X'))
-        is_same = false;
+    enum rs_status status = read_stat(pid, &buf, &process);
+    if (status == RS_OK && (process.start_ticks != start_ticks || has_ended(rs_buf_text(&buf))))
+        status = RS_NOTFOUND;
     rs_buf_fini(&buf);
-    return is_same;
+    return status;
+}
+
+bool rs_process_is_alive(pid_t pid, uint64_t start_ticks)
+{
+    return rs_process_look(pid, start_ticks) != RS_NOTFOUND;
+}
+
+int rs_process_zombie_status(pid_t pid, uint64_t start_ticks)
+{
+    enum { EXIT_CODE_FIELD = 52, FIRST_FIELD = 3 }; /* counted from the state, behind the command */
+    struct rs_process process;
+    struct rs_buf buf = {0};
+    int status = -1;
+    if (read_stat(pid, &buf, &process) == RS_OK && process.start_ticks == start_ticks &&
+        has_ended(rs_buf_text(&buf))) {
+        const char *at = strrchr(rs_buf_text(&buf), ')') + 1;
+        for (int field = FIRST_FIELD; at && field < EXIT_CODE_FIELD; field++)
+            at = strchr(at + 1, ' ');
+        status = at ? (int)strtol(at, NULL, 10) : -1;
+    }
+    rs_buf_fini(&buf);
+    return status;
 }

@@ -53,7 +53,12 @@ typedef bool rs_process_candidate_fn(void *self, pid_t pid, uint64_t start_ticks
 pid_t rs_process_rank_holder(const struct rs_process *process,
                              rs_process_candidate_fn *is_candidate, void *self);
 
-/* Still the same process: it lives and started when it did. */
+/* RS_OK: the same process (it started when it did), and it lives. RS_NOTFOUND: it has ended (a zombie has, too), on
+ * the kernel's word. Else it cannot be seen for the moment, which says nothing of it. */
+RS_MUST_CHECK enum rs_status rs_process_look(pid_t pid, uint64_t start_ticks);
+/* Not known to have ended. For whoever asks often: process_life.h. */
 bool rs_process_is_alive(pid_t pid, uint64_t start_ticks);
+/* Its wait(2) status while nobody has waited for it; -1 not known (it lives, it is gone, or we may not see it). */
+int rs_process_zombie_status(pid_t pid, uint64_t start_ticks);
 
 #endif
