@@ -301,6 +301,7 @@ static int exit_of_info(const Rankscope__CaptureInfo *info)
     case RS_CAPTURE_ARMING:
     case RS_CAPTURE_RECORDING:
     case RS_CAPTURE_COLLECTING:
+    case RS_CAPTURE_QUEUED:
         return RS_EXIT_COMPLETE;
     case RS_CAPTURE_PARTIAL:
     case RS_CAPTURE_FAILED:
@@ -590,8 +591,8 @@ int rs_cmd_capture(int argc, char **argv)
          .target = &request.timeout_ns,
          .value = "D",
          .help =
-             "give a PyTorch rank up when its trace is not complete by then (default 10m, less when "
-             "the step time is known)"},
+             "give a rank up when it is not complete by then (default, of a PyTorch rank: 10m, less "
+             "when the step time is known; of a native rank: a minute without a sign of life)"},
         {.name = "force",
          .kind = RS_ARG_FLAG,
          .target = &request.is_forced,

@@ -75,7 +75,7 @@ const struct field request_fields[FIELD_COUNT] = {
     [F_WAIT] = NUMBER(SCHED, "wait", FIELD_U32, schedule.wait, 0, STEPS_MAX, BY_N | BY_I),
     [F_WARMUP] = NUMBER(SCHED, "warmup", FIELD_OPT_U32, schedule.warmup, 0, STEPS_MAX, BY_N | BY_K | BY_A | BY_I),
     [F_ACTIVE] = NUMBER(SCHED, "active", FIELD_U32, schedule.active, 1, STEPS_MAX, BY_S),
-    [F_REPEAT] = NUMBER(SCHED, "repeat", FIELD_U32, schedule.repeat, 0, STEPS_MAX, BY_N | BY_I),
+    [F_REPEAT] = NUMBER(SCHED, "repeat", FIELD_U32, schedule.repeat, 0, STEPS_MAX, BY_I),
     [F_SKIP_FIRST] = NUMBER(SCHED, "skip_first", FIELD_U32, schedule.skip_first, 0, STEPS_MAX, BY_N | BY_I),
     [F_ACTIVITIES] = NAMED("", "activities", FIELD_SET, activities, activities, BY_K | BY_A | BY_M | BY_I),
     [F_RECORD_SHAPES] = BOOL("", "record_shapes", record_shapes, BY_K | BY_A | BY_M | BY_I),
@@ -121,6 +121,8 @@ const struct field request_fields[FIELD_COUNT] = {
     [F_HEADROOM] = NUMBER("", "headroom_factor", FIELD_U32, headroom_factor, 1, 1000, BY_S),
     [F_FORCE] = BOOL("", "force", force, BY_S),
     [F_ON_BUSY] = NAMED("", "on_busy", FIELD_ENUM, on_busy, on_busy_words, BY_S),
+    [F_ROUNDUP] = NUMBER("", "roundup", FIELD_U32, roundup, 0, 1000000, BY_K),
+    [F_TIMEOUT] = NUMBER("", "timeout_ms", FIELD_U32, timeout_ms, 0, INT32_MAX, BY_S),
     [F_METADATA] = LIST("", "metadata", FIELD_JSONS, metadata, BY_S),
     [F_ENV_ALLOW] = LIST("", "env_allow", FIELD_TEXTS, env_allow, BY_S),
 };

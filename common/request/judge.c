@@ -41,7 +41,7 @@ static void judge_trigger(const struct judging *j, const struct rs_request_rank 
         return;
     if (r->on_busy == RS_ON_BUSY_REFUSE)
         note_add(notes, RS_RULE_BUSY, FIELD_COUNT, NO_DETAIL);
-    else if (rank->has_pending && r->origin != RS_ORIGIN_CONFIG_FILE)
+    else if (rank->has_pending && (r->origin != RS_ORIGIN_CONFIG_FILE || rank->is_pending_other))
         note_add(notes, RS_RULE_QUEUE_FULL, FIELD_COUNT, NO_DETAIL);
     else
         note_add(notes, rank->has_pending ? RS_RULE_REPLACES : RS_RULE_QUEUED, FIELD_COUNT,

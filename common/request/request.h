@@ -127,7 +127,7 @@ struct rs_request_schedule {
     /* Steps recorded. 1..2^31-1; 1. [all] */
     uint32_t active;
     /* Repetitions of wait + warmup + active; 0 without end. 0..2^31-1; 1 (0 from the API). What is triggered runs
-     * once: other values are advised against. [N I] */
+     * once: other values are advised against. [I] */
     uint32_t repeat;
     /* Steps skipped once, before anything. 0..2^31-1; 0. [N I] */
     uint32_t skip_first;
@@ -231,6 +231,10 @@ struct rs_capture_request {
     bool force; /* override limits that may be overridden. off [S] */
     /* A rank that records already: wait in its one slot, or refuse. queue. [S] */
     enum rs_on_busy on_busy;
+    /* Iteration captures begin at the next multiple of so many iterations; 0: chosen. 0..1000000; 0. [K] */
+    uint32_t roundup;
+    /* From the request to a complete result of a rank; later it is given up; 0: chosen. ms; 0. [S] */
+    uint32_t timeout_ms;
     /* Name -> JSON text, kept with the results; distributed_args {tp, pp, dp} gives roles. {} [S] */
     struct rs_request_pairs metadata;
     /* Environment variables kept with the results: names, never a wildcard. The four of torch_npu. [S] */
@@ -387,10 +391,12 @@ struct rs_request_rank {
     struct rs_rank_row row;
     enum rs_profiler profiler;
     enum rs_platform platform;
-    bool can_capture;                           /* somebody can tell it to record */
-    const char *cannot_why;                     /* one clause for people; NULL */
-    bool is_busy;                               /* records already, or is armed */
-    bool has_pending;                           /* its one slot is taken */
+    bool can_capture;       /* somebody can tell it to record */
+    const char *cannot_why; /* one clause for people; NULL */
+    bool is_busy;           /* records already, or is armed */
+    bool has_pending;       /* its one slot is taken */
+    bool
+        is_pending_other; /* ... by what another file, or no file, asked for: an edit does not replace it */
     bool is_step_known;                         /* the next two are meant */
     int64_t step;                               /* it is in */
     int64_t last_step;                          /* of its training; 0 unknown */

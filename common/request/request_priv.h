@@ -113,6 +113,8 @@ enum field_index {
     F_HEADROOM,
     F_FORCE,
     F_ON_BUSY,
+    F_ROUNDUP,
+    F_TIMEOUT,
     F_METADATA,
     F_ENV_ALLOW,
     FIELD_COUNT

@@ -14,7 +14,7 @@
     X(is_rank) X(start_step) X(start_time_ns) X(duration_ms) X(activities) X(record_shapes) \
     X(with_stack) X(with_modules) X(with_flops) X(profile_memory) X(sample_hz) \
     X(timeline_limit_mb) X(analyse) X(async_mode) X(aggregate) X(use_gzip) X(pretty) \
-    X(max_duration_s) X(headroom_factor) X(force)
+    X(max_duration_s) X(headroom_factor) X(force) X(roundup) X(timeout_ms)
 #define REQUEST_ENUMS(X) X(dialect, enum rs_dialect) X(origin, enum rs_origin) X(on_busy, enum rs_on_busy)
 #define REQUEST_TEXTS(X) X(capture_id) X(job_id) X(ranks) X(prof_dir) X(spool_dir) X(worker_name)
 #define SCHEDULE_SCALARS(X) X(wait) X(active) X(repeat) X(skip_first)

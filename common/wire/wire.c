@@ -37,14 +37,15 @@ bool rs_progress_is_final(enum rs_progress_state state)
 
 const char *rs_capture_state_text(enum rs_capture_state state)
 {
-    static const char *const texts[RS_CAPTURE_STATE_COUNT] = {"arming",   "recording", "collecting",
-                                                              "complete", "partial",   "failed"};
+    static const char *const texts[RS_CAPTURE_STATE_COUNT] = {
+        "arming", "recording", "collecting", "complete", "partial", "failed", "queued"};
     return (unsigned)state < RS_CAPTURE_STATE_COUNT ? texts[state] : "unknown";
 }
 
 bool rs_capture_state_is_closed(enum rs_capture_state state)
 {
-    return state >= RS_CAPTURE_COMPLETE;
+    return state == RS_CAPTURE_COMPLETE || state == RS_CAPTURE_PARTIAL ||
+           state == RS_CAPTURE_FAILED;
 }
 
 /* ---- frames --------------------------------------------------------------------------------- */

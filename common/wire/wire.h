@@ -86,6 +86,7 @@ enum rs_capture_state {
     RS_CAPTURE_COMPLETE,   /* closed, every rank is there */
     RS_CAPTURE_PARTIAL,    /* closed, something is missing */
     RS_CAPTURE_FAILED,     /* closed, nothing was recorded */
+    RS_CAPTURE_QUEUED,     /* waits until the ranks it wants are free; before all others in time */
     RS_CAPTURE_STATE_COUNT
 };
 const char *rs_capture_state_text(enum rs_capture_state state);

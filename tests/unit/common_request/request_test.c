@@ -136,6 +136,8 @@ static const struct {
                     {"headroom_factor", "3"},
                     {"force", "true"},
                     {"on_busy", "refuse"},
+                    {"roundup", "500"},
+                    {"timeout_ms", "60000"},
                     {"metadata", "{\"lr\": 0.1, \"distributed_args\": {\"tp\": 2, \"dp\": 4}}"},
                     {"env_allow", "HCCL_ALGO"}};
 

@@ -150,6 +150,10 @@ static void busy_twice(struct rs_request_rank *r)
 {
     r->is_busy = r->has_pending = true;
 }
+static void busy_with_another_file(struct rs_request_rank *r)
+{
+    r->is_busy = r->has_pending = r->is_pending_other = true;
+}
 static void at_step_100(struct rs_request_rank *r)
 {
     r->step = 100;
@@ -311,6 +315,7 @@ static const struct violation violations[] = {
     CASE(QUEUED, A, CLI, "", "", .rank = busy),
     CASE(QUEUE_FULL, A, CLI, "", "", .rank = busy_twice),
     CASE(REPLACES, A, FILE_, "start_step=-1", "start_step=-1", .rank = busy_twice),
+    CASE(QUEUE_FULL, A, FILE_, "start_step=-1", "start_step=-1", .rank = busy_with_another_file),
     CASE(START_PASSED, A, CLI, "start_step=100", "start_step=100", .rank = at_step_100),
     CASE(START_AFTER_LAST, A, CLI, "start_step=100", "start_step=100", .rank = ends_at_99),
     CASE(ENDS_EARLY, A, CLI, "start_step=100;schedule.active=2", "start_step=100;schedule.active=2", .rank = ends_at_100),
