@@ -30,8 +30,8 @@ struct rs_collect_native_options {
 RS_MUST_CHECK enum rs_status
 rs_collect_native_start(const struct rs_collect_native_options *options,
                         struct rs_collect_native **native_p, struct rs_err *err);
-/* Ends captures as they are (partial), then joins. */
-void rs_collect_native_stop(struct rs_collect_native **native_p);
+/* Ends captures as they are (partial), then joins; says through the uplink why. */
+void rs_collect_native_stop(struct rs_collect_native **native_p, struct rs_uplink *uplink);
 
 /* Thread: uplink. Letters in; they are copied. */
 void rs_collect_native_prepare(struct rs_collect_native *native, const Rankscope__Prepare *prepare);

@@ -8,13 +8,19 @@
  * One job per (capture, rank):
  *
  *   PREPARE --> PREPARED --COMMIT: arm, declare in the spool--> RUNNING --drain says end--> finished, removed
- *                  |  cancel, or nothing for a minute                |  cancel: ends at the next boundary
- *                  +--> removed                                      +  missed: refused, nothing stored
+ *                  |  cancel, or nothing for a minute                |  cancel: ends at the next boundary, at once when it
+ *                  |                                                 |          has not begun or was cancelled before
+ *                  +--> removed                                      |  missed: refused, nothing stored
+ *                                                                    +  died before it began: lost, nothing stored
+ *
+ * A rank that does not come to its next step boundary is looked at (stuck_why): a process that is stopped does not say so
+ * itself, and the aggregator, which gives it up in the end, has nothing but our word to name the reason.
  */
 #include "cli/collect.h"
 #include "cli/collect_mail.h"
 #include "collector/pack/pack.h"
 #include "collector/source/native.h"
+#include "common/base/file.h"
 #include "common/base/mem.h"
 
 #define RS_LOG_TAG "native"
@@ -23,14 +29,20 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Nobody there: connections wake the poll, and letters can mean nobody. */
-enum { LONELY_POLL_MS = 1000, IDLE_POLL_MS = 50, BUSY_POLL_MS = 2 };
+enum { LONELY_POLL_MS = 1000, IDLE_POLL_MS = 50, ARMED_POLL_MS = 10, BUSY_POLL_MS = 2 };
 
 static const rs_dur prepared_timeout_ns = 60 * (rs_dur)RS_NS_PER_S;
 static const rs_dur flush_every_ns = 250 * (rs_dur)RS_NS_PER_MS;
 static const rs_dur tell_every_ns = 100 * (rs_dur)RS_NS_PER_MS;
+/* Without a step boundary for so long, and for so many of its mean steps, a rank is stuck. */
+static const rs_dur stuck_after_ns = 5 * (rs_dur)RS_NS_PER_S;
+enum { STUCK_AFTER_STEPS = 8 };
+
+enum stuck { STUCK_NOT, STUCK_SLOW, STUCK_STOPPED };
 
 struct job {
     struct job *next;
@@ -38,9 +50,10 @@ struct job {
     uint64_t id; /* of the native table */
     uint32_t rank;
     bool is_running, is_finished, was_stopped;
-    rs_ns prepared_at, flushed_at, told_at;
+    rs_ns prepared_at, flushed_at, told_at, looked_at;
     int64_t steps, told_steps;
     enum rs_progress_state told;
+    enum stuck stuck, told_stuck;
     struct rs_source_stream stream;
     struct rs_pack *pack;
     struct rs_spool_source source; /* texts below */
@@ -48,6 +61,7 @@ struct job {
 };
 
 struct row {
+    uint64_t id; /* of the native table */
     char run[RS_NATIVE_RUN_BYTES], host[RS_NATIVE_TEXT_BYTES], incarnation[256], capture[65];
     Rankscope__RankState state;
 };
@@ -89,9 +103,11 @@ static void tell_progress(struct rs_collect_native *native, struct job *job,
                           enum rs_progress_state state, int64_t steps, const char *text)
 {
     const rs_ns now = rs_time_monotonic();
-    if (state == job->told && (steps == job->told_steps || now < job->told_at + tell_every_ns))
+    const bool is_news = state != job->told || job->stuck != job->told_stuck;
+    if (!is_news && (steps == job->told_steps || now < job->told_at + tell_every_ns))
         return;
     job->told = state;
+    job->told_stuck = job->stuck;
     job->told_steps = steps;
     job->told_at = now;
     Rankscope__RankProgress rank = RANKSCOPE__RANK_PROGRESS__INIT;
@@ -154,6 +170,41 @@ static const struct job *job_of(const struct rs_collect_native *native, uint64_t
     return NULL;
 }
 
+static void fill_row(const struct rs_collect_native *native, const struct rs_native_rank *rank,
+                     rs_ns now, struct row *row)
+{
+    row->id = rank->id;
+    (void)snprintf(row->run, sizeof row->run, "%.190s", run_of(native, rank));
+    (void)snprintf(row->host, sizeof row->host, "%.63s", host_of(native, rank));
+    incarnation_of(native, rank, row->incarnation);
+    row->capture[0] = '\0';
+    rankscope__rank_state__init(&row->state);
+    row->state.rank = (uint32_t)rank->rank;
+    row->state.world = rank->world_size > 0 ? (uint32_t)rank->world_size : 0;
+    row->state.pid = (uint32_t)rank->pid;
+    row->state.step = rank->has_step ? (int64_t)rank->step : -1;
+    row->state.step_duration_ns = rank->mean_step_ns;
+    row->state.state = state_of(rank);
+    row->state.events_dropped = rank->lost > 0 ? (uint64_t)rank->lost : 0;
+    row->state.seen_ns = now;
+    row->state.can_capture = rank->life == RS_NATIVE_ALIVE;
+}
+
+/* Rows stand in order of their ids, as the ranks do. */
+static struct row *find_row(struct rs_collect_native *native, uint64_t id)
+{
+    size_t low = 0;
+    size_t high = native->table_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (native->table[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < native->table_count && native->table[low].id == id ? &native->table[low] : NULL;
+}
+
 static void refresh_table(struct rs_collect_native *native)
 {
     const size_t count = rs_native_count(native->native);
@@ -164,25 +215,14 @@ static void refresh_table(struct rs_collect_native *native)
                     sizeof *native->table) == RS_OK) {
         for (size_t i = 0; i < count; i++) {
             const struct rs_native_rank *rank = rs_native_at(native->native, i);
-            if (rank->rank < 0)
-                continue;
-            struct row *row = &native->table[native->table_count++];
-            const struct job *job = job_of(native, rank->id);
-            (void)snprintf(row->run, sizeof row->run, "%.190s", run_of(native, rank));
-            (void)snprintf(row->host, sizeof row->host, "%.63s", host_of(native, rank));
-            incarnation_of(native, rank, row->incarnation);
-            (void)snprintf(row->capture, sizeof row->capture, "%s", job ? job->capture : "");
-            rankscope__rank_state__init(&row->state);
-            row->state.rank = (uint32_t)rank->rank;
-            row->state.world = rank->world_size > 0 ? (uint32_t)rank->world_size : 0;
-            row->state.pid = (uint32_t)rank->pid;
-            row->state.step = rank->has_step ? (int64_t)rank->step : -1;
-            row->state.step_duration_ns = rank->mean_step_ns;
-            row->state.state = state_of(rank);
-            row->state.events_dropped = rank->lost > 0 ? (uint64_t)rank->lost : 0;
-            row->state.seen_ns = now;
-            row->state.can_capture = rank->life == RS_NATIVE_ALIVE;
+            if (rank->rank >= 0)
+                fill_row(native, rank, now, &native->table[native->table_count++]);
         }
+    }
+    for (const struct job *job = native->jobs; job; job = job->next) {
+        struct row *row = job->is_finished ? NULL : find_row(native, job->id);
+        if (row)
+            (void)snprintf(row->capture, sizeof row->capture, "%s", job->capture);
     }
     (void)pthread_mutex_unlock(&native->lock);
 }
@@ -316,6 +356,11 @@ static void commit_job(struct rs_collect_native *native, struct job *job,
         job->is_running = true;
         status = rs_pack_new(&options, &job->pack, &err);
     }
+    if (status == RS_CANCELLED || status == RS_NOTFOUND) {
+        tell_progress(native, job, RS_PROGRESS_LOST, 0, "its process ended before it began");
+        remove_job(native, job);
+        return;
+    }
     if (status < 0) {
         tell_progress(native, job, RS_PROGRESS_REFUSED, 0, err.text);
         remove_job(native, job);
@@ -334,19 +379,14 @@ static void on_commit(struct rs_collect_native *native, const Rankscope__Commit 
     }
 }
 
+static void cancel_job(struct rs_collect_native *native, struct job *job, const char *reason);
+
 static void on_cancel(struct rs_collect_native *native, const Rankscope__Cancel *cancel)
 {
     for (struct job *job = native->jobs; job;) {
         struct job *next = job->next;
-        if (strcmp(job->capture, cancel->capture) == 0) {
-            if (job->is_running) {
-                job->was_stopped = true;
-                rs_native_stop(native->native, job->id);
-            } else {
-                tell_progress(native, job, RS_PROGRESS_LOST, 0, cancel->reason);
-                remove_job(native, job);
-            }
-        }
+        if (strcmp(job->capture, cancel->capture) == 0)
+            cancel_job(native, job, cancel->reason);
         job = next;
     }
 }
@@ -375,39 +415,127 @@ static void drop_entry(struct rs_collect_native *native, const struct job *job)
         rs_spool_drop(native->options.spool, entry);
 }
 
+/* Nothing was recorded, and nothing will be. */
+static void end_empty(struct rs_collect_native *native, struct job *job,
+                      enum rs_progress_state state, const char *text)
+{
+    tell_progress(native, job, state, 0, text);
+    drop_entry(native, job);
+    remove_job(native, job);
+}
+
+static const char *short_why(const struct job *job, const struct rs_native_rank *rank)
+{
+    if (rank && rank->life == RS_NATIVE_FINISHED)
+        return "its program ended in the middle";
+    if (rank && rank->life == RS_NATIVE_DIED)
+        return "its process died in the middle";
+    if (job->was_stopped)
+        return "stopped by request";
+    return "the collector was stopped";
+}
+
 static void finish_job(struct rs_collect_native *native, struct job *job, bool is_partial)
 {
     struct rs_err err = {0};
     const struct rs_native_rank *rank = rs_native_find(native->native, job->id);
-    const int64_t steps = rank && rank->next_step > rank->first_step
+    if (rank && rank->state == RS_NATIVE_MISSED) {
+        end_empty(native, job, RS_PROGRESS_REFUSED, "it was past the last step already");
+        return;
+    }
+    if (!rank || !rank->has_begun) {
+        const bool has_ended = rank && rank->life != RS_NATIVE_ALIVE;
+        const char *alive_why =
+            job->was_stopped ? "stopped by request" : "the collector was stopped before it began";
+        end_empty(native, job, RS_PROGRESS_LOST,
+                  !has_ended                         ? alive_why
+                  : rank->life == RS_NATIVE_FINISHED ? "its program ended before it began"
+                                                     : "its process died before it began");
+        return;
+    }
+    /* Only a recording that came to its end says where that is. */
+    const int64_t steps = rank->state == RS_NATIVE_CAPTURED && rank->next_step > rank->first_step
                               ? (int64_t)(rank->next_step - rank->first_step)
                               : job->told_steps;
     const bool was_short = steps < job->steps;
-    if (rank && rank->state == RS_NATIVE_MISSED) {
-        tell_progress(native, job, RS_PROGRESS_REFUSED, 0, "it was past the last step already");
-        drop_entry(native, job);
-        remove_job(native, job);
-        return;
-    }
     /* Told before the last chunk is put: the aggregator must have the reason when it closes the capture. */
-    const char *text = "";
-    if (job->was_stopped)
-        text = "stopped by request";
-    else if (rank && rank->life != RS_NATIVE_ALIVE && was_short)
-        text = "its process ended in the middle";
-    else if (was_short)
-        text = "the collector was stopped";
-    else if (is_partial)
-        text = "events were lost";
-    tell_progress(native, job, RS_PROGRESS_SENDING, steps, text);
+    const char *text = is_partial ? "events were lost" : "";
+    job->stuck = STUCK_NOT;
+    tell_progress(native, job, RS_PROGRESS_SENDING, steps, was_short ? short_why(job, rank) : text);
     job->stream.info.rank = (int32_t)job->rank;
     if (rs_pack_finish(job->pack, &job->stream.info, is_partial || was_short, &err) < 0) {
         rs_log_error("rank %u: %s", job->rank, err.text);
         tell_progress(native, job, RS_PROGRESS_LOST, steps, err.text);
     }
-    if (rank && rank->life != RS_NATIVE_ALIVE)
+    if (rank->life != RS_NATIVE_ALIVE)
         rs_spool_forget(native->options.spool, job->run, job->rank, job->incarnation);
     remove_job(native, job);
+}
+
+/* What has begun ends at its next step boundary; a second time, it ends with what is there. */
+static void cancel_job(struct rs_collect_native *native, struct job *job, const char *reason)
+{
+    const struct rs_native_rank *rank = rs_native_find(native->native, job->id);
+    const bool was_asked = job->was_stopped;
+    job->was_stopped = true;
+    if (!job->is_running) {
+        tell_progress(native, job, RS_PROGRESS_LOST, 0, reason);
+        remove_job(native, job);
+        return;
+    }
+    if (!rank || !rank->has_begun) {
+        end_empty(native, job, RS_PROGRESS_LOST, reason);
+        return;
+    }
+    if (!was_asked) {
+        rs_native_stop(native->native, job->id);
+        return;
+    }
+    (void)!rs_native_drain(native->native, job->id, rs_pack_sink(job->pack), NULL);
+    finish_job(native, job, true);
+}
+
+/* ---- ranks that do not move ------------------------------------------------------------------------------ */
+
+/* The kernel's word on a process: stopped by a signal, or held by a debugger. */
+static bool is_stopped(int64_t pid)
+{
+    char path[64];
+    struct rs_buf text = {0};
+    bool is_it = false;
+    (void)snprintf(path, sizeof path, "/proc/%" PRId64 "/stat", pid);
+    if (pid > 0 && rs_file_read(path, 4096, &text, NULL) == RS_OK) {
+        const char *end = strrchr(rs_buf_text(&text), ')'); /* the name may hold anything */
+        is_it = end && end[1] == ' ' && (end[2] == 'T' || end[2] == 't');
+    }
+    rs_buf_fini(&text);
+    return is_it;
+}
+
+static void look_at(struct job *job, const struct rs_native_rank *rank, rs_ns now)
+{
+    if (now < job->looked_at + RS_NS_PER_S)
+        return;
+    job->looked_at = now;
+    const rs_dur since = rank->heartbeat_ns ? rs_time_realtime() - rank->heartbeat_ns : 0;
+    if (since < stuck_after_ns || since < STUCK_AFTER_STEPS * rank->mean_step_ns)
+        job->stuck = STUCK_NOT;
+    else
+        job->stuck = is_stopped(rank->pid) ? STUCK_STOPPED : STUCK_SLOW;
+}
+
+static void stuck_why(const struct job *job, const struct rs_native_rank *rank, char *text,
+                      size_t bytes)
+{
+    text[0] = '\0';
+    if (job->stuck == STUCK_STOPPED)
+        (void)snprintf(text, bytes,
+                       "its process %" PRId64
+                       " is stopped (SIGSTOP, or a debugger) in step %" PRIu64,
+                       rank->pid, rank->step);
+    else if (job->stuck == STUCK_SLOW)
+        (void)snprintf(text, bytes, "its process %" PRId64 " does not come out of step %" PRIu64,
+                       rank->pid, rank->step);
 }
 
 static void drain_job(struct rs_collect_native *native, struct job *job)
@@ -435,43 +563,57 @@ static void drain_job(struct rs_collect_native *native, struct job *job)
     if (!rank)
         return;
     int64_t steps = 0;
+    char why[160];
+    look_at(job, rank, now);
+    stuck_why(job, rank, why, sizeof why);
     const bool is_over = rank->state == RS_NATIVE_CAPTURED;
     const bool is_recording = rank->state == RS_NATIVE_RECORDING;
     const uint64_t reached = is_over ? rank->next_step : rank->step;
     if ((is_over || (is_recording && rank->has_step)) && reached > rank->first_step)
         steps = (int64_t)(reached - rank->first_step);
     tell_progress(native, job, is_over || is_recording ? RS_PROGRESS_RECORDING : RS_PROGRESS_ARMED,
-                  steps < job->steps ? steps : job->steps, "");
+                  steps < job->steps ? steps : job->steps, why);
 }
 
-static bool run_jobs(struct rs_collect_native *native)
+/* How long the next poll may wait, for this job. */
+static int patience_of(const struct rs_collect_native *native, const struct job *job)
 {
-    bool is_busy = false;
+    const struct rs_native_rank *rank = rs_native_find(native->native, job->id);
+    if (job->stuck != STUCK_NOT)
+        return IDLE_POLL_MS;
+    return rank && rank->has_begun ? BUSY_POLL_MS : ARMED_POLL_MS;
+}
+
+/* Returns how long the next poll may wait. */
+static int run_jobs(struct rs_collect_native *native)
+{
+    int patience_ms = rs_native_count(native->native) ? IDLE_POLL_MS : LONELY_POLL_MS;
     for (struct job *job = native->jobs; job;) {
         struct job *next = job->next;
         if (job->is_running) {
-            is_busy = true;
+            const int own_ms = patience_of(native, job);
+            if (own_ms < patience_ms)
+                patience_ms = own_ms;
             drain_job(native, job);
         } else if (rs_time_monotonic() > job->prepared_at + prepared_timeout_ns) {
             remove_job(native, job);
         }
         job = next;
     }
-    return is_busy;
+    return patience_ms;
 }
 
 static void *work(void *self)
 {
     struct rs_collect_native *native = self;
-    bool is_busy = false;
+    int patience_ms = LONELY_POLL_MS;
     rs_ns refreshed_at = 0;
     while (!atomic_load(&native->must_stop)) {
         struct rs_err err = {0};
-        const int wait = rs_native_count(native->native) ? IDLE_POLL_MS : LONELY_POLL_MS;
-        if (rs_native_poll(native->native, is_busy ? BUSY_POLL_MS : wait, &err) < 0)
+        if (rs_native_poll(native->native, patience_ms, &err) < 0)
             rs_log_error("%s", err.text);
         read_inbox(native);
-        is_busy = run_jobs(native);
+        patience_ms = run_jobs(native);
         const rs_ns now = rs_time_monotonic();
         if (now >= refreshed_at + IDLE_POLL_MS * (rs_dur)RS_NS_PER_MS) {
             refreshed_at = now;
@@ -552,7 +694,7 @@ enum rs_status rs_collect_native_start(const struct rs_collect_native_options *o
     return RS_OK;
 }
 
-void rs_collect_native_stop(struct rs_collect_native **native_p)
+void rs_collect_native_stop(struct rs_collect_native **native_p, struct rs_uplink *uplink)
 {
     struct rs_collect_native *native = *native_p;
     if (!native)
@@ -560,6 +702,8 @@ void rs_collect_native_stop(struct rs_collect_native **native_p)
     *native_p = NULL;
     atomic_store(&native->must_stop, true);
     (void)pthread_join(native->thread, NULL);
+    if (uplink)
+        rs_collect_native_letters(native, uplink);
     free_native(native);
 }
 
@@ -578,11 +722,54 @@ void rs_collect_native_cancel(struct rs_collect_native *native, const Rankscope_
     rs_mailbox_put(&native->inbox, &cancel->base);
 }
 
+/* Letters of many ranks of one capture follow each other: they go as one. */
+static bool join_armed(Rankscope__Up *up, const Rankscope__Up *next)
+{
+    if (up->letter_case != RANKSCOPE__UP__LETTER_ARMED ||
+        next->letter_case != RANKSCOPE__UP__LETTER_ARMED ||
+        strcmp(up->armed->capture, next->armed->capture) != 0)
+        return false;
+    const size_t count = up->armed->n_ranks + next->armed->n_ranks;
+    /* protobuf-c's own memory: it frees both letters. */
+    Rankscope__ArmedRank **ranks = realloc(up->armed->ranks, count * sizeof(*ranks));
+    if (!ranks)
+        return false;
+    memcpy(ranks + up->armed->n_ranks, next->armed->ranks, next->armed->n_ranks * sizeof(*ranks));
+    up->armed->ranks = ranks;
+    up->armed->n_ranks = count;
+    next->armed->n_ranks = 0;
+    return true;
+}
+
+static bool join_progress(Rankscope__Up *up, const Rankscope__Up *next)
+{
+    if (up->letter_case != RANKSCOPE__UP__LETTER_PROGRESS ||
+        next->letter_case != RANKSCOPE__UP__LETTER_PROGRESS ||
+        strcmp(up->progress->capture, next->progress->capture) != 0)
+        return false;
+    const size_t count = up->progress->n_ranks + next->progress->n_ranks;
+    Rankscope__RankProgress **ranks = realloc(up->progress->ranks, count * sizeof(*ranks));
+    if (!ranks)
+        return false;
+    memcpy(ranks + up->progress->n_ranks, next->progress->ranks,
+           next->progress->n_ranks * sizeof(*ranks));
+    up->progress->ranks = ranks;
+    up->progress->n_ranks = count;
+    next->progress->n_ranks = 0;
+    return true;
+}
+
 void rs_collect_native_letters(struct rs_collect_native *native, struct rs_uplink *uplink)
 {
-    for (ProtobufCMessage *letter = rs_mailbox_take(&native->outbox); letter;
-         letter = rs_mailbox_take(&native->outbox)) {
-        rs_uplink_send(uplink, (const Rankscope__Up *)letter);
-        protobuf_c_message_free_unpacked(letter, NULL);
+    Rankscope__Up *up = (Rankscope__Up *)rs_mailbox_take(&native->outbox);
+    while (up) {
+        Rankscope__Up *next = (Rankscope__Up *)rs_mailbox_take(&native->outbox);
+        if (next && (join_armed(up, next) || join_progress(up, next))) {
+            protobuf_c_message_free_unpacked(&next->base, NULL);
+            continue;
+        }
+        rs_uplink_send(uplink, up);
+        protobuf_c_message_free_unpacked(&up->base, NULL);
+        up = next;
     }
 }

@@ -358,7 +358,7 @@ static void serve(struct collector *collector, struct rs_daemon *daemon)
     /* Sources first, so that what they end with is in the spool; then drain it, with a deadline. */
     rs_collect_watch_stop(&collector->watch);
     rs_collect_kineto_stop(&collector->kineto, collector->uplink);
-    rs_collect_native_stop(&collector->native);
+    rs_collect_native_stop(&collector->native, collector->uplink);
     const rs_ns deadline = rs_time_monotonic() + collector->settings->drain_ns;
     while (rs_time_monotonic() < deadline && rs_daemon_stop_count(daemon) == 1 &&
            rs_spool_stats(collector->spool).waiting_chunks &&
@@ -408,7 +408,7 @@ static enum rs_status run(const struct settings *settings, struct rs_daemon *dae
     }
     rs_collect_watch_stop(&collector.watch);
     rs_collect_kineto_stop(&collector.kineto, collector.uplink);
-    rs_collect_native_stop(&collector.native);
+    rs_collect_native_stop(&collector.native, collector.uplink);
     if (collector.uplink && !rs_uplink_is_closed(collector.uplink)) {
         rs_uplink_close(collector.uplink);
         while (!rs_uplink_is_closed(collector.uplink))

@@ -237,7 +237,8 @@ static void move_rank(struct rs_coord_capture *capture, struct rs_coord_rank *ra
         rs_log_info("capture %s: rank %u is %s%s%s", capture->id, rank->rank,
                     rs_progress_state_text(state), *text ? ": " : "", text);
     rank->state = state;
-    (void)snprintf(rank->text, sizeof rank->text, "%s", text);
+    if (text != rank->text)
+        (void)snprintf(rank->text, sizeof rank->text, "%s", text);
     rank->moved_at = now;
     rank->is_changed = true;
     capture->moved_at = now;
@@ -332,6 +333,22 @@ static void explain(struct rs_coord_capture *capture)
                        "%s%zu of %u ranks came", used ? "; " : "", distinct, capture->world);
 }
 
+/* A native rank that was given up may still be armed: nobody waits for what it would record, and its next capture does. */
+static void call_back_lost(struct rs_coord *coord, const struct rs_coord_capture *capture)
+{
+    const void *last = NULL;
+    for (size_t i = 0; i < capture->rank_count && !capture->is_files; i++) {
+        const struct rs_coord_rank *rank = &capture->ranks[i];
+        const struct rs_coord_seen *seen =
+            rank->state == RS_PROGRESS_LOST && rank->kind == RS_RANK_NATIVE
+                ? find_seen(coord, capture->run, rank->rank, rank->incarnation)
+                : NULL;
+        if (seen && seen->link && seen->link != last)
+            coord->options.ops->cancel(coord->options.self, seen->link, capture, "it was given up");
+        last = seen && seen->link ? seen->link : last;
+    }
+}
+
 static void close_capture(struct rs_coord *coord, struct rs_coord_capture *capture)
 {
     const size_t done = count_state(capture, RS_PROGRESS_DONE);
@@ -349,6 +366,7 @@ static void close_capture(struct rs_coord *coord, struct rs_coord_capture *captu
     rs_log_info("capture %s is %s%s%s", capture->id, rs_capture_state_text(capture->state),
                 *capture->reason ? ": " : "", capture->reason);
     save(coord, capture);
+    call_back_lost(coord, capture);
     coord->options.ops->close(coord->options.self, capture);
 }
 
@@ -867,6 +885,15 @@ static void lose(struct rs_coord_capture *capture, struct rs_coord_rank *rank, c
     move_rank(capture, rank, RS_PROGRESS_LOST, text, now);
 }
 
+/* With what its collector last had to say of it. */
+static void lose_silent(struct rs_coord_capture *capture, struct rs_coord_rank *rank,
+                        const char *why, rs_ns now)
+{
+    char text[RS_COORD_REASON_BYTES];
+    (void)snprintf(text, sizeof text, "%s%s%.300s", why, *rank->text ? ": " : "", rank->text);
+    lose(capture, rank, text, now);
+}
+
 /* When this rank will be given up, if nothing comes; and why. */
 static rs_ns give_up_at(const struct rs_coord *coord, const struct rs_coord_capture *capture,
                         const struct rs_coord_rank *rank, const char **why_p)
@@ -894,6 +921,11 @@ static rs_ns give_up_at(const struct rs_coord *coord, const struct rs_coord_capt
             capture->profile.timeout_ns ? capture->profile.timeout_ns : kineto_patience_ns;
         return (moved > capture->committed_at + timeout ? moved : capture->committed_at + timeout) +
                kineto_grace_ns;
+    }
+    if (capture->profile.timeout_ns) {
+        *why_p = "it did not finish in time";
+        const rs_ns deadline = capture->committed_at + capture->profile.timeout_ns;
+        return moved > deadline ? moved : deadline;
     }
     *why_p = "it stayed silent";
     /* An armed rank may have far to go to the start step. */
@@ -933,7 +965,7 @@ static rs_ns tick_recording(struct rs_coord *coord, struct rs_coord_capture *cap
         const char *why = "";
         const rs_ns at = give_up_at(coord, capture, rank, &why);
         if (now >= at)
-            lose(capture, rank, why, now);
+            lose_silent(capture, rank, why, now);
         else if (at < next)
             next = at;
     }

@@ -37,6 +37,8 @@ struct rs_native {
     char path[sizeof((struct sockaddr_un){0}.sun_path)];
     struct native_process **processes; /* in order of arrival; addresses are stable */
     size_t count, capacity;
+    struct native_process **named; /* those of them that said who they are, as of the last poll */
+    size_t named_count, named_capacity;
     uint64_t next_id;
     struct rs_clock_map clocks[CLOCKS]; /* the system's, the processor's */
     size_t clock_count;
@@ -170,6 +172,7 @@ void rs_native_close(struct rs_native **native_p)
         free_process(process);
     }
     rs_mem_free(native->processes);
+    rs_mem_free(native->named);
     if (native->listen_fd >= 0)
         close(native->listen_fd);
     if (native->path[0] != '\0')
@@ -388,7 +391,9 @@ static enum rs_status add_process(struct rs_native *native, int fd)
 {
     if (native->count >= RS_NATIVE_MAX_PROCESSES ||
         rs_mem_grow((void **)&native->processes, &native->capacity, native->count + 1,
-                    sizeof *native->processes) != RS_OK)
+                    sizeof *native->processes) != RS_OK ||
+        rs_mem_grow((void **)&native->named, &native->named_capacity, native->count + 1,
+                    sizeof *native->named) != RS_OK)
         return RS_LIMIT;
     struct native_process *process = rs_mem_calloc(1, sizeof *process);
     if (process == NULL)
@@ -488,6 +493,10 @@ static void refresh(struct native_process *process)
     shown->first_step = process->progress.first_step;
     shown->next_step = process->progress.next_step;
     shown->state = state_of(process);
+    shown->has_begun = process->capture.stream != NULL &&
+                       process->progress.request_seq >= process->capture.request_seq &&
+                       (process->progress.capture_state == RS_LIB_RECORDING ||
+                        process->progress.capture_state == RS_LIB_CAPTURED);
 }
 
 static void forget_ended(struct rs_native *native)
@@ -520,34 +529,40 @@ enum rs_status rs_native_poll(struct rs_native *native, int timeout_ms, struct r
     for (size_t i = 0; i < native->clock_count; i++)
         rs_clock_map_add_now(&native->clocks[i]);
     forget_ended(native);
-    for (size_t i = 0; i < native->count; i++)
+    /* Connections that have not said who they are do not show: they stand in the list all the same. */
+    native->named_count = 0;
+    for (size_t i = 0; i < native->count; i++) {
         refresh(native->processes[i]);
+        if (native->processes[i]->control != NULL)
+            native->named[native->named_count++] = native->processes[i];
+    }
     return RS_OK;
 }
 
-/* Connections that have not said who they are do not show: they stand in the list all the same. */
 size_t rs_native_count(const struct rs_native *native)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < native->count; i++)
-        count += native->processes[i]->control != NULL ? 1 : 0;
-    return count;
+    return native->named_count;
 }
 
 const struct rs_native_rank *rs_native_at(const struct rs_native *native, size_t index)
 {
-    for (size_t i = 0; i < native->count; i++)
-        if (native->processes[i]->control != NULL && index-- == 0)
-            return &native->processes[i]->shown;
-    return NULL;
+    return index < native->named_count ? &native->named[index]->shown : NULL;
 }
 
+/* Ids ascend in order of arrival. */
 static struct native_process *find(const struct rs_native *native, uint64_t id)
 {
-    for (size_t i = 0; i < native->count; i++)
-        if (native->processes[i]->shown.id == id && native->processes[i]->control != NULL)
-            return native->processes[i];
-    return NULL;
+    size_t low = 0;
+    size_t high = native->named_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (native->named[middle]->shown.id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < native->named_count && native->named[low]->shown.id == id ? native->named[low]
+                                                                           : NULL;
 }
 
 const struct rs_native_rank *rs_native_find(const struct rs_native *native, uint64_t id)

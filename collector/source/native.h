@@ -65,7 +65,8 @@ struct rs_native_rank {
     rs_ns heartbeat_ns;  /* last step boundary; 0 none */
     /* the capture */
     enum rs_native_state state;
-    uint64_t first_step; /* valid from RECORDING on: may be later than asked */
+    bool has_begun;      /* it recorded, or records, for this capture */
+    uint64_t first_step; /* valid when it has begun: may be later than asked */
     uint64_t next_step;  /* CAPTURED: the first step not recorded any more */
     int64_t events;      /* poured so far */
     int64_t lost;        /* by full rings, since arming */
