@@ -21,6 +21,10 @@
  *     machine are held up for tens of ms. On loopback a factor of two between free links is the processor's cache
  *     (6 against 13 GB/s, measured, at 0.4 % of a step): that small a difference must cost more to be named
  *
+ * One finding per link: its kinds of messages and its two directions are evidence of the same wire. The direction named
+ * is the slow one, from the lower rank when both are; the cost is the dearer direction's, all its kinds together, since
+ * both may be busy at the same time.
+ *
  * False alarms accepted: links that are slower by design but of the same transport (another switch), where
  * the files do not say so. Not seen: a slow network that slows all links alike.
  */
@@ -43,6 +47,7 @@ struct candidate {
     double reference;
     size_t slow_steps, steps;
     rs_dur cost; /* per step */
+    bool is_out; /* stands out */
 };
 
 struct sheet {
@@ -205,32 +210,79 @@ static bool stands_out(const struct figures *fg, const struct candidate *candida
            candidate->slow_steps * 5 >= candidate->steps * 4 && is_dear(fg, candidate);
 }
 
-static enum rs_status name(const struct figures *fg, const struct candidate *candidate,
-                           size_t links, struct verdicts *verdicts)
+static bool same_link(const struct candidate *a, const struct candidate *b)
 {
-    struct rs_finding *finding;
-    enum rs_status status = verdict_add(verdicts, RS_FINDING_SLOW_LINK, &finding);
-    if (status != RS_OK) {
-        return status;
+    return (a->src == b->src && a->dst == b->dst) || (a->src == b->dst && a->dst == b->src);
+}
+
+static enum rs_status say_kind(const struct sheet *sheet, const struct candidate *candidate,
+                               struct rs_finding *finding)
+{
+    size_t links = 0;
+    for (size_t k = 0; k < sheet->count; k++) {
+        links += same_kind(candidate, &sheet->items[k]);
     }
-    finding->where = RS_WHERE_LINK;
-    finding->src = candidate->src;
-    finding->dst = candidate->dst;
-    finding->cost_ns_per_step = candidate->cost;
-    finding->share = fg->mean_step > 0 ? (double)candidate->cost / (double)fg->mean_step : 0;
-    status = verdict_say(
+    return verdict_say(
         finding,
         "Link %d -> %d: the fastest tenth of its %zu messages reaches %.0f MB/s, the "
         "median %.0f MB/s; of the %zu other links that carry messages of this size, the "
         "median one reaches %.0f MB/s.",
         (int)candidate->src, (int)candidate->dst, candidate->count, candidate->fast / 1e6,
         candidate->median / 1e6, links - 1, candidate->reference / 1e6);
+}
+
+/* What the link of `first` is blamed for: all its kinds that stand out, the dearest one first. */
+static enum rs_status name(const struct figures *fg, const struct sheet *sheet,
+                           const struct candidate *first, struct verdicts *verdicts)
+{
+    const struct candidate *end = sheet->items + sheet->count, *dearest = first;
+    rs_dur there = 0, back = 0; /* as `first` goes, and against it */
+    struct rs_finding *finding;
+    enum rs_status status = verdict_add(verdicts, RS_FINDING_SLOW_LINK, &finding);
+    if (status != RS_OK) {
+        return status;
+    }
+    for (const struct candidate *other = first; other < end; other++) {
+        if (!other->is_out || !same_link(first, other)) {
+            continue;
+        }
+        *(other->src == first->src ? &there : &back) += other->cost;
+        dearest = other->cost > dearest->cost ? other : dearest;
+    }
+    const bool is_both = there > 0 && back > 0;
+    const bool is_turned = is_both ? first->src > first->dst : false;
+    finding->where = RS_WHERE_LINK;
+    finding->src = is_turned ? first->dst : first->src;
+    finding->dst = is_turned ? first->src : first->dst;
+    finding->cost_ns_per_step = there > back ? there : back;
+    finding->share =
+        fg->mean_step > 0 ? (double)finding->cost_ns_per_step / (double)fg->mean_step : 0;
+    status = say_kind(sheet, dearest, finding);
     if (status == RS_OK) {
         status = verdict_say(finding,
                              "So in %zu of %zu steps; waiting for a late receiver is taken out.",
-                             candidate->slow_steps, candidate->steps);
+                             dearest->slow_steps, dearest->steps);
+    }
+    if (status == RS_OK && is_both) {
+        status = verdict_say(finding, "Slow in both directions; the cost is the dearer one's.");
+    }
+    for (const struct candidate *other = first; other < end && status == RS_OK; other++) {
+        if (other != dearest && other->is_out && same_link(first, other)) {
+            status = say_kind(sheet, other, finding);
+        }
     }
     return status;
+}
+
+/* Has an earlier one of its link been named? */
+static bool is_named(const struct sheet *sheet, const struct candidate *candidate)
+{
+    for (const struct candidate *other = sheet->items; other < candidate; other++) {
+        if (other->is_out && same_link(other, candidate)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void say_not(const struct candidate *slowest, struct verdicts *verdicts)
@@ -242,26 +294,26 @@ static void say_not(const struct candidate *slowest, struct verdicts *verdicts)
         (int)slowest->src, (int)slowest->dst, slowest->fast / 1e6, slowest->reference / 1e6);
 }
 
-static enum rs_status judge(const struct figures *fg, const struct sheet *sheet,
+static enum rs_status judge(const struct figures *fg, struct sheet *sheet,
                             struct verdicts *verdicts)
 {
     const struct candidate *slowest = NULL;
     for (size_t i = 0; i < sheet->count; i++) {
-        const struct candidate *candidate = &sheet->items[i];
-        size_t links = 0;
-        for (size_t k = 0; k < sheet->count; k++) {
-            links += same_kind(candidate, &sheet->items[k]);
-        }
-        if (stands_out(fg, candidate)) {
-            const enum rs_status status = name(fg, candidate, links, verdicts);
-            if (status != RS_OK) {
-                return status;
-            }
-        }
+        struct candidate *candidate = &sheet->items[i];
+        candidate->is_out = stands_out(fg, candidate);
         if (candidate->reference > 0 &&
             (slowest == NULL ||
              candidate->fast / candidate->reference < slowest->fast / slowest->reference)) {
             slowest = candidate;
+        }
+    }
+    for (size_t i = 0; i < sheet->count; i++) {
+        const struct candidate *candidate = &sheet->items[i];
+        if (candidate->is_out && !is_named(sheet, candidate)) {
+            const enum rs_status status = name(fg, sheet, candidate, verdicts);
+            if (status != RS_OK) {
+                return status;
+            }
         }
     }
     if (slowest != NULL) {

@@ -25,6 +25,7 @@ struct plan {
     int32_t stall_rank;
     rs_dur stall;
     int32_t slow_src, slow_dst; /* 200 MB/s instead of 4 GB/s */
+    bool slow_both;             /* and back */
     bool no_host;
 };
 
@@ -60,7 +61,9 @@ static rs_dur up_to(struct model *m, rs_dur limit)
 /* Wall time that a message's sender needs: the wire, and now and then a time slice of somebody else. */
 static rs_dur sending(struct model *m, int32_t src, int32_t dst, int64_t bytes)
 {
-    const bool is_slow = src == m->plan->slow_src && dst == m->plan->slow_dst;
+    const struct plan *plan = m->plan;
+    const bool is_slow = (src == plan->slow_src && dst == plan->slow_dst) ||
+                         (plan->slow_both && dst == plan->slow_src && src == plan->slow_dst);
     const rs_dur wire = is_slow ? bytes * 5 : bytes / 4;
     const rs_dur held = make_random_range(&m->random, 0, 3) == 0 ? up_to(m, 12 * MS) : 0;
     return wire + wire * make_random_range(&m->random, 0, 30) / 100 + held;
@@ -324,6 +327,27 @@ static void slow_link_is_named(void **state)
     }
 }
 
+/* A wire that is slow both ways, forward and backward, is one link: told once, from the lower rank. */
+static void a_link_slow_both_ways_is_one_finding(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct plan plan = clean;
+        struct model m;
+        const int32_t rank = (int32_t)(seed % DP);
+        plan.slow_src = seed % 2 ? rank : DP + rank;
+        plan.slow_dst = seed % 2 ? DP + rank : rank;
+        plan.slow_both = true;
+        const struct rs_analysis *analysis = run_model(&m, &plan, seed);
+        expect_one(analysis, RS_FINDING_SLOW_LINK, seed);
+        assert_int_equal(analysis->findings[0].src, rank);
+        assert_int_equal(analysis->findings[0].dst, DP + rank);
+        assert_true(analysis->findings[0].evidence_count >= 4);
+        assert_non_null(strstr(analysis->findings[0].evidence[2], "both directions"));
+        rig_fini(&m.rig);
+    }
+}
+
 static void data_stall_is_named(void **state)
 {
     (void)state;
@@ -478,6 +502,7 @@ int main(void)
         cmocka_unit_test(slow_rank_is_named_by_cpu_time),
         cmocka_unit_test(slow_rank_is_named_by_computing),
         cmocka_unit_test(slow_link_is_named),
+        cmocka_unit_test(a_link_slow_both_ways_is_one_finding),
         cmocka_unit_test(data_stall_is_named),
         cmocka_unit_test(stall_within_the_noise_is_not_named),
         cmocka_unit_test(two_troubles_are_sorted_by_cost),
