@@ -8,6 +8,7 @@
  *   ascend_db_rest.c  what only a timeline shows
  *   ascend_hops.c     the tasks of one operation -> transfers between global ranks
  *   ascend_text.c     the text form: which files there are, and what becomes of their rows
+ *   ascend_text_work.c  operators of tables; what is known without a trace
  *   ascend_trace.c    rows of trace_view.json
  *   ascend_figures.c  the vendor's text algorithm
  *   ascend_json.c     communication.json: names, groups, starts

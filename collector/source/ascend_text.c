@@ -12,13 +12,10 @@
  *
  * Memory grows with device rows and operations: a row of a step's window is known only when all steps are.
  */
-#include "collector/source/ascend_json.h"
-#include "collector/source/ascend_trace.h"
-#include "collector/source/csv.h"
-#include "common/base/file.h"
-#include "common/base/mem.h"
+#include "collector/source/ascend_text.h"
 
-#include <dirent.h>
+#include "common/base/file.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,70 +23,24 @@
 #include <strings.h>
 #include <unistd.h>
 
-#define LIST(type)                                                                                 \
-    struct {                                                                                       \
-        type *items;                                                                               \
-        size_t count, capacity;                                                                    \
-    }
-
-#define PUSH(list, status, ...)                                                                    \
-    do {                                                                                           \
-        (status) = rs_mem_grow((void **)&(list)->items, &(list)->capacity, (list)->count + 1,      \
-                               sizeof *(list)->items);                                             \
-        if ((status) == RS_OK)                                                                     \
-            (list)->items[(list)->count++] = (__VA_ARGS__);                                        \
-    } while (0)
-
-struct host_step {
-    int64_t number;
-    rs_ns host_start, host_end, start, end;
-    bool is_guess; /* no trace: from its operations */
-};
-
-/* A row of Ascend Hardware. */
-struct device_row {
-    rs_ns start, end;
-    int64_t connection, device, stream;
-    rs_str name;
-    bool is_computing, is_copy, is_poured;
-};
-
-struct node_row {
-    int64_t connection;
-    rs_ns start, end;
-};
-
-struct hccl_op {
-    struct ascend_op op;
-    int64_t pid, tid; /* its group's thread */
-    char dtype[16];
-};
-
-struct small_task {
-    struct ascend_task task;
-    int64_t pid, tid; /* its group's thread */
-    char link[16];
-};
-
-struct text_reader {
-    struct ascend a;
-    struct trace_names names;
-    struct json_ops json;
-    LIST(struct host_step) steps;
-    LIST(struct device_row) rows;
-    LIST(struct node_row) nodes;
-    LIST(struct hccl_op) ops;
-    LIST(struct small_task) tasks;
-    bool has_table; /* kernel_details.csv has rows */
-    rs_ns first, last;
-};
-
-static enum rs_status no_memory(const struct text_reader *reader, enum rs_status status,
+enum rs_status ascend_text_fail(const struct text_reader *reader, enum rs_status status,
                                 struct rs_err *err)
 {
     return status == RS_OK
                ? RS_OK
                : rs_err_set(err, status, "%s: %s", reader->a.rank->output, rs_status_text(status));
+}
+
+static enum rs_status no_memory(const struct text_reader *reader, enum rs_status status,
+                                struct rs_err *err)
+{
+    return ascend_text_fail(reader, status, err);
+}
+
+void ascend_text_widen(struct text_reader *reader, rs_ns start, rs_ns end)
+{
+    reader->first = start < reader->first ? start : reader->first;
+    reader->last = end > reader->last ? end : reader->last;
 }
 
 /* ---- rows of the trace ---- */
@@ -229,12 +180,6 @@ static enum rs_status take_python(struct text_reader *reader, const struct kinet
     return status == RS_OK ? ascend_pour(a, &made, &at, err) : no_memory(reader, status, err);
 }
 
-static void widen(struct text_reader *reader, rs_ns start, rs_ns end)
-{
-    reader->first = start < reader->first ? start : reader->first;
-    reader->last = end > reader->last ? end : reader->last;
-}
-
 /* Collections of garbage stand in a process of their own; no figure is made of them. */
 static enum rs_status take_gc(struct text_reader *reader, const struct kineto_row *row,
                               struct rs_err *err)
@@ -301,7 +246,7 @@ static enum rs_status take_row(void *self, const struct kineto_row *row, struct 
         reader->a.rows_bad++;
         return RS_OK;
     }
-    widen(reader, start, start + trace_length(row));
+    ascend_text_widen(reader, start, start + trace_length(row));
     const int64_t device = process->device >= 0 ? process->device : 0;
     if (process->layer == LAYER_PYTHON)
         return take_python(reader, row, start, err);
@@ -316,169 +261,6 @@ static enum rs_status take_row(void *self, const struct kineto_row *row, struct 
     if (thread && thread->is_plane)
         return no_memory(reader, take_task(reader, row, thread, start), err);
     return RS_OK;
-}
-
-/* ---- operators ---- */
-
-static int by_start(const void *a_, const void *b_)
-{
-    const struct device_row *a = a_, *b = b_;
-    return (a->start > b->start) - (a->start < b->start);
-}
-
-/* The device row that starts there, of this name if several do; NULL: none. */
-static struct device_row *row_at(const struct text_reader *reader, rs_ns start, rs_str name)
-{
-    struct device_row *found = NULL;
-    size_t low = 0, high = reader->rows.count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (reader->rows.items[middle].start < start)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < reader->rows.count && reader->rows.items[low].start == start; low++) {
-        struct device_row *row = &reader->rows.items[low];
-        if (row->is_poured)
-            continue;
-        if (row->name == name)
-            return row;
-        if (!found || (row->is_computing && !found->is_computing))
-            found = row;
-    }
-    return found;
-}
-
-static enum rs_status pour_work(struct text_reader *reader, const struct device_row *row,
-                                struct rs_err *err)
-{
-    struct ascend *a = &reader->a;
-    struct ascend_row made = {.kind = row->is_computing ? RS_KIND_KERNEL : RS_KIND_MEMCPY,
-                              .flags = row->is_computing ? RS_EVENT_COMPUTING : 0,
-                              .name = row->name,
-                              .start = row->start,
-                              .end = row->end,
-                              .correlation = row->connection,
-                              .external_id = -1,
-                              .bytes = -1};
-    enum rs_status status =
-        ascend_text(a, row->is_computing ? "kernel" : "gpu_memcpy", &made.category);
-    if (status == RS_OK)
-        status = ascend_device_lane(a, row->device, row->stream, NULL, &made.lane);
-    size_t at;
-    return status == RS_OK ? ascend_pour(a, &made, &at, err) : no_memory(reader, status, err);
-}
-
-struct kernel_columns {
-    int name, core, start, duration, device, stream;
-};
-
-static enum rs_status pour_kernel(struct text_reader *reader, const struct csv *csv,
-                                  const struct kernel_columns *columns, struct rs_err *err)
-{
-    const char *core = csv_cell(csv, columns->core);
-    struct device_row made = {.connection = -1, .is_computing = true};
-    rs_dur length;
-    if (strcasecmp(core, "COMMUNICATION") == 0 || strcasecmp(core, "HCCL") == 0)
-        return RS_OK;
-    if (!trace_us(csv_cell(csv, columns->start), &made.start) ||
-        !trace_us(csv_cell(csv, columns->duration), &length) || made.start <= 0 || length < 0) {
-        reader->a.rows_bad++;
-        return RS_OK;
-    }
-    made.end = made.start + length;
-    enum rs_status status = ascend_text(&reader->a, csv_cell(csv, columns->name), &made.name);
-    if (status != RS_OK)
-        return no_memory(reader, status, err);
-    struct device_row *known = row_at(reader, made.start, made.name);
-    made.device = strtoll(csv_cell(csv, columns->device), NULL, 10);
-    made.stream = strtoll(csv_cell(csv, columns->stream), NULL, 10);
-    if (known) {
-        known->is_poured = true;
-        made.connection = known->connection;
-        made.end = known->end; /* of the same clock as everything else in the trace */
-        made.device = known->device;
-        made.stream = known->stream;
-    }
-    reader->has_table = true;
-    widen(reader, made.start, made.end);
-    return pour_work(reader, &made, err);
-}
-
-static enum rs_status pour_kernel_table(struct text_reader *reader, const char *path,
-                                        struct rs_err *err)
-{
-    struct csv csv;
-    enum rs_status status = csv_open(&csv, path, err);
-    if (status != RS_OK)
-        return status;
-    const struct kernel_columns columns = {.name = csv_column(&csv, "Name"),
-                                           .core = csv_column(&csv, "Accelerator Core"),
-                                           .start = csv_column(&csv, "Start Time(us)"),
-                                           .duration = csv_column(&csv, "Duration(us)"),
-                                           .device = csv_column(&csv, "Device_id"),
-                                           .stream = csv_column(&csv, "Stream ID")};
-    const bool is_kernels = columns.name >= 0 && columns.start >= 0 && columns.duration >= 0;
-    reader->a.stream->info.input_bytes += (int64_t)csv.text.length;
-    while (status == RS_OK && is_kernels && csv_next(&csv))
-        status = pour_kernel(reader, &csv, &columns, err);
-    if (status == RS_OK && csv.is_cut)
-        status =
-            no_memory(reader, ascend_partial(&reader->a, "kernel_details.csv is cut off"), err);
-    csv_close(&csv);
-    return status;
-}
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* kernel_details.csv, or its slices of a million rows each. */
-static enum rs_status pour_kernels(struct text_reader *reader, struct rs_err *err)
-{
-    const char *output = reader->a.rank->output;
-    LIST(char *) names = {0};
-    DIR *dir = opendir(output);
-    struct dirent *entry;
-    enum rs_status status = RS_OK;
-    while (dir && status == RS_OK && (entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe) */
-        const size_t length = strlen(entry->d_name);
-        if (strncmp(entry->d_name, "kernel_details", 14) != 0 || length < 18 ||
-            strcmp(entry->d_name + length - 4, ".csv") != 0)
-            continue;
-        char *path = rs_file_join(output, entry->d_name);
-        status = path ? RS_OK : RS_NOMEM;
-        if (status == RS_OK)
-            PUSH(&names, status, path);
-        if (status != RS_OK)
-            rs_mem_free(path);
-    }
-    if (dir)
-        (void)closedir(dir);
-    status = no_memory(reader, status, err);
-    if (names.count)
-        qsort(names.items, names.count, sizeof(char *), by_text);
-    for (size_t i = 0; i < names.count; i++) {
-        if (status == RS_OK)
-            status = pour_kernel_table(reader, names.items[i], err);
-        rs_mem_free(names.items[i]);
-    }
-    rs_mem_free(names.items);
-    return status;
-}
-
-/* What no table names: copies, and operators by their type when there is no table. */
-static enum rs_status pour_rest(struct text_reader *reader, struct rs_err *err)
-{
-    enum rs_status status = RS_OK;
-    for (size_t i = 0; i < reader->rows.count && status == RS_OK; i++) {
-        const struct device_row *row = &reader->rows.items[i];
-        if (!row->is_poured && (row->is_copy || (row->is_computing && !reader->has_table)))
-            status = pour_work(reader, row, err);
-    }
-    return status;
 }
 
 /* ---- steps ---- */
@@ -708,47 +490,6 @@ static enum rs_status pour_ops(struct text_reader *reader, struct rs_err *err)
     return status;
 }
 
-/* ---- without a trace ---- */
-
-static struct host_step *guessed_step(struct text_reader *reader, int64_t number)
-{
-    for (size_t i = reader->steps.count; i-- > 0;)
-        if (reader->steps.items[i].number == number)
-            return &reader->steps.items[i];
-    enum rs_status status;
-    PUSH(&reader->steps, status,
-         (struct host_step){number, RS_NS_MAX, RS_NS_MIN, RS_NS_MAX, RS_NS_MIN, true});
-    return status == RS_OK ? &reader->steps.items[reader->steps.count - 1] : NULL;
-}
-
-static enum rs_status ops_of_json(struct text_reader *reader, struct rs_err *err)
-{
-    enum rs_status status = RS_OK;
-    for (size_t i = 0; i < reader->json.count && status == RS_OK; i++) {
-        const struct json_op *told = &reader->json.items[i];
-        const struct hccl_op made = {.op = {.name = told->name,
-                                            .start = told->start,
-                                            .end = told->end,
-                                            .device = 0,
-                                            .connection = -1,
-                                            .id = (int64_t)i,
-                                            .group = ASCEND_NO_GROUP,
-                                            .count = -1,
-                                            .peer = -1,
-                                            .transport = RS_STR_NONE},
-                                     .tid = -1};
-        struct host_step *step =
-            told->step == RS_ASCEND_NO_STEP ? NULL : guessed_step(reader, told->step);
-        if (step) {
-            step->host_start = told->start < step->host_start ? told->start : step->host_start;
-            step->host_end = told->end > step->host_end ? told->end : step->host_end;
-        }
-        widen(reader, told->start, told->end);
-        PUSH(&reader->ops, status, made);
-    }
-    return no_memory(reader, status, err);
-}
-
 /* ---- the directory ---- */
 
 static enum rs_status pour_span(struct text_reader *reader, struct rs_err *err)
@@ -824,17 +565,15 @@ static enum rs_status read_all(struct text_reader *reader, const char *trace, st
     enum rs_status status = no_memory(reader, tell_host(reader), err);
     if (status == RS_OK)
         status = read_json(reader, err);
-    reader->a.is_counted = has_trace;
+    reader->has_trace = reader->a.is_counted = has_trace;
     if (status == RS_OK && has_trace)
         status = read_trace(reader, trace, err);
     else if (status == RS_OK)
-        status = ops_of_json(reader, err);
-    if (status == RS_OK && reader->rows.count)
-        qsort(reader->rows.items, reader->rows.count, sizeof *reader->rows.items, by_start);
+        status = ascend_text_ops_of_json(reader, err);
     if (status == RS_OK)
-        status = pour_kernels(reader, err);
+        status = ascend_text_kernels(reader, err);
     if (status == RS_OK)
-        status = pour_rest(reader, err);
+        status = ascend_text_rest(reader, err);
     if (status == RS_OK)
         status = pour_steps(reader, err);
     if (status == RS_OK)
@@ -871,8 +610,11 @@ enum rs_status rs_ascend_text_read(const struct rs_vendor_rank *rank, unsigned f
     if (status == RS_OK)
         status = read_all(&reader, trace, err);
     if (status == RS_OK)
-        status =
-            ascend_finish(&reader.a, access(trace, F_OK) == 0 ? "text" : "text, no trace", err);
+        status = ascend_finish(&reader.a, reader.has_trace ? "text" : "text, no trace", err);
+    if (status == RS_OK && !reader.has_trace) {
+        status = ascend_text_tell_no_trace(&reader, err);
+        status = status == RS_OK ? RS_PARTIAL : status;
+    }
     rs_mem_free(trace);
     reader_fini(&reader);
     return status;

@@ -152,12 +152,12 @@ def planted_truth_is_found(work):
         own = truth["step_trace_us"][row["Step"]][row["Rank"]]
         check([row[name] for name in FIGURES] == ["%.3f" % value for value in own], row, own)
     findings = document(out, "report.json")["findings"]
-    check(findings and findings[0]["kind"] == "slow_rank" and findings[0]["where"] == {"rank": truth["slow_rank"]},
-          findings)
+    # Without the slow link a step of this job takes 22 ms less, without the slow rank 13 (the generator's own clock).
+    check([f["kind"] for f in findings] == ["slow_link", "slow_rank"], findings)
+    check(findings[1]["where"] == {"rank": truth["slow_rank"]}, findings)
     links = [f["where"]["link"] for f in findings if f["kind"] == "slow_link"]
     a, b = truth["slow_link"]
-    check({"src": a, "dst": b} in links, links)
-    check(all({link["src"], link["dst"]} == {a, b} for link in links), links)
+    check(len(links) == 1 and {links[0]["src"], links[0]["dst"]} == {a, b}, links)  # one wire, one finding
     return tree
 
 
@@ -168,7 +168,13 @@ def text_and_databases_match_each_other(work, tree):
         source = rank_folder(os.path.join(tree, "db" if rank % 2 else "text"), rank)
         shutil.copytree(source, os.path.join(mixed, os.path.basename(source)))
     out = os.path.join(work, "mixed-out")
-    analyse(out, mixed)
+    code, errors = analyse(out, mixed)
+    # the generator's text form has no trace: each of those ranks says what that leaves unknown
+    check(code == 1, code, errors)
+    for one in document(out, "manifest.json")["inputs"]:
+        if one["rank"] is not None:
+            check((one["state"] == "whole") == (one["rank"] % 2 == 1), one)
+            check(one["rank"] % 2 or ("no trace_view.json" in one["reason"] and "VendorStepTraceTime" in one["reason"]), one)
     reference = table(os.path.join(work, "c8-db"), "collectives.csv")
     rows = table(out, "collectives.csv")
     check(len(rows) == len(reference), len(rows), len(reference))

@@ -9,8 +9,9 @@ broken input.
     defects     where the vendor's tool is wrong: the planted case, the right answer
     compat      --compat msprof-analyze gives the vendor's value there
 
-Data and generator are in ../shared; without it the test is skipped (77). RANKSCOPE_CLUSTER_RANKS="256 1024"
-adds those sizes.
+Data and generator are in ../shared; without it the test is skipped (77). RANKSCOPE_CLUSTER_RANKS="8 64 256 1024" makes
+planted jobs of those sizes instead, each in six shapes and two layouts, of one step with 60 operations a rank
+(RANKSCOPE_CLUSTER_OPS="3x200": of three with 200).
 """
 import csv
 import glob
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 
 PROGRAM = os.environ.get("RANKSCOPE", "rankscope")
 SHARED = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../../shared"))
@@ -279,17 +281,42 @@ def planted(temp):
     one_shape(temp, "16 ranks, clocks 900 us apart", "--ranks", "16", "--tp", "4", "--pp", "2",
               "--clock-skew-us", "900", *small)
     one_shape(temp, "64 ranks tp8 pp2", "--ranks", "64", "--tp", "8", "--pp", "2", *small)
-    where = os.path.join(temp, "merged")
-    generate(where, "--ranks", "8", "--tp", "2", "--pp", "2", "--layout", "merged", "--truth", "full", *small)
+    one_merged(temp, "8 ranks merged", "--ranks", "8", "--tp", "2", "--pp", "2", *small)
+
+
+def one_merged(temp, name, *options):
+    """Both forms in one directory: the databases are read."""
+    where = os.path.join(temp, name)
+    generate(where, "--layout", "merged", "--truth", "full", *options)
     code, manifest, told = cluster(where, where + "-out", "--form", "both")
-    check("merged layout: exit 0, the databases were read",
+    check("planted %s: exit 0, the databases were read" % name,
           code == 0 and {rank["form"] for rank in manifest["ranks"]} == {"db"}, told)
-    check_planted("merged layout", where, where + "-out")
-    for size in os.environ.get("RANKSCOPE_CLUSTER_RANKS", "").split():
-        pp = "8" if int(size) >= 1024 else "4"
-        shape = one_shape(temp, size + " ranks", "--ranks", size, "--tp", "8", "--pp", pp, "--steps", "1",
-                          "--comm-ops-per-step", "60", "--microbatches", "2")
-        shutil.rmtree(shape)
+    check_planted(name, where, where + "-out")
+    return where
+
+
+def sizes(temp, wanted):
+    """Jobs of the wanted sizes in every shape and layout; for a person's patience, not for every build."""
+    steps, ops = os.environ.get("RANKSCOPE_CLUSTER_OPS", "1x60").split("x")
+    for size in wanted:
+        def run(how, shape, *options):
+            begun = time.monotonic()
+            where = how(temp, "%d ranks %s%s" % (size, shape, "".join(" " + o.strip("-") for o in options)), "--ranks",
+                        str(size), "--tp", shape.split()[0][2:], "--pp", shape.split()[1][2:], "--steps", steps,
+                        "--comm-ops-per-step", ops, "--microbatches", "2", *options)
+            for path in glob.glob(glob.escape(where) + "*"):
+                shutil.rmtree(path)
+            print("    %.0f s" % (time.monotonic() - begun), flush=True)
+        wide, deep = {8: ("tp2 pp2", "tp1 pp4"), 64: ("tp8 pp2", "tp4 pp8"), 256: ("tp8 pp4", "tp4 pp16")}.get(
+            size, ("tp8 pp8", "tp16 pp16"))
+        run(one_shape, wide)
+        run(one_shape, deep)
+        run(one_shape, "tp8 pp1")
+        run(one_shape, wide, "--no-metadata")
+        run(one_shape, wide, "--no-p2p-self-link")
+        run(one_shape, wide, "--clock-skew-us", "900")
+        run(one_merged, wide)
+        run(one_merged, deep, "--clock-skew-us", "900")
 
 
 # ---- broken input ----------------------------------------------------------------------------------------
@@ -585,7 +612,12 @@ def main():
     if not os.path.isdir(GOLDEN):
         print("skipped: ../shared/data/msprof-golden is not there")
         return 77
+    wanted = [int(word) for word in os.environ.get("RANKSCOPE_CLUSTER_RANKS", "").split()]
     with tempfile.TemporaryDirectory(prefix="rankscope-cluster-") as temp:
+        if wanted:
+            sizes(temp, wanted)
+            print("FAILED: " + "; ".join(FAILED) if FAILED else "all passed")
+            return 1 if FAILED else 0
         golden(temp)
         planted(temp)
         broken(temp)

@@ -312,15 +312,55 @@ static void without_a_trace_operations_remain_and_steps_are_partial(void **state
     struct place place;
     make_place(&place, 2);
     communication_json(&place, "12345678901234567606");
-    put_file(place.output, "step_trace_time.csv", "Step,Computing\n7,1\n");
+    put_file(place.output, "step_trace_time.csv",
+             "Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble,"
+             "Communication(Not Overlapped and Exclude Receive),Preparing\r\n7,1,2,3,4,5,6,7,8,9\r\n");
     struct seen *seen = read_place(&place, 0);
-    assert_status(seen->status, RS_OK);
+    assert_status(seen->status, RS_PARTIAL);
+    const struct rs_trace_info *info = &seen->stream.info;
+    assert_true(info->is_partial);
+    const char *why = rs_strtab_text(&seen->stream.strings, info->partial_reason);
+    assert_non_null(strstr(why, "no trace_view.json"));
+    assert_non_null(strstr(why, "computing is not known"));
+    assert_non_null(strstr(why, "VendorStepTraceTime"));
+    assert_int_equal(info->said->step_count, 1);
     const struct seen_row *op = the_row(seen, RS_KIND_KERNEL, "hcom_receive__606_0_1");
     assert_string_equal(op->group, "12345678901234567606");
     assert_int_equal(op->start, T(70));
     assert_int_equal(op->end, T(120));
     const struct seen_row *step = the_row(seen, RS_KIND_USER_ANNOTATION, "ProfilerStep#7");
     assert_true(step->flags & RS_EVENT_UNFINISHED);
+    forget(seen);
+    tmp_dir_remove(place.root);
+}
+
+/* kernel_details.csv alone: operators, operations and steps are its own. */
+static void without_a_trace_the_kernel_table_tells_computing_and_steps(void **state)
+{
+    (void)state;
+    struct place place;
+    make_place(&place, 2);
+    put_file(place.rank, "profiler_metadata.json", groups);
+    put_file(place.output, "kernel_details.csv",
+             "Step Id,Device_id,Name,Accelerator Core,Start Time(us),Duration(us)\n"
+             "7,3,MatMul_1,AI_CORE," U "050.500\t,9.5\n"
+             "7,3,hcom_receive__606_0_1,COMMUNICATION," U "070.000\t,50.0\n"
+             "8,3,MatMul_2,AI_CORE," U "150.000\t,10\n");
+    struct seen *seen = read_place(&place, 0);
+    assert_status(seen->status, RS_PARTIAL);
+    const char *why =
+        rs_strtab_text(&seen->stream.strings, seen->stream.info.partial_reason);
+    assert_null(strstr(why, "computing is not known"));
+    assert_null(strstr(why, "VendorStepTraceTime"));
+    assert_int_equal(count_kind(seen, RS_KIND_KERNEL), 3);
+    assert_true(the_row(seen, RS_KIND_KERNEL, "MatMul_2")->flags & RS_EVENT_COMPUTING);
+    const struct seen_row *op = the_row(seen, RS_KIND_KERNEL, "hcom_receive__606_0_1");
+    assert_true(op->has_comm && op->flags & RS_EVENT_COMMUNICATION);
+    assert_int_equal(op->lane.device, 3);
+    const struct seen_row *step = the_row(seen, RS_KIND_USER_ANNOTATION, "ProfilerStep#7");
+    assert_int_equal(step->start, T(50) + 500);
+    assert_int_equal(step->end, T(120));
+    (void)the_row(seen, RS_KIND_USER_ANNOTATION, "ProfilerStep#8");
     forget(seen);
     tmp_dir_remove(place.root);
 }
@@ -430,6 +470,7 @@ int main(void)
         cmocka_unit_test(tables_are_for_the_lossless_reading),
         cmocka_unit_test(operators_are_those_of_the_table),
         cmocka_unit_test(without_a_trace_operations_remain_and_steps_are_partial),
+        cmocka_unit_test(without_a_trace_the_kernel_table_tells_computing_and_steps),
         cmocka_unit_test(cut_files_give_what_is_whole),
         cmocka_unit_test(text_figures_follow_the_vendors_sums),
         cmocka_unit_test(tables_are_cut_up_as_written),
