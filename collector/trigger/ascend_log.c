@@ -90,7 +90,7 @@ static bool is_sentence(const char *text, const char *before, const char *after,
     return true;
 }
 
-bool ascend_line_parse(const char *text, size_t length, struct ascend_line *line)
+bool npu_line_parse(const char *text, size_t length, struct ascend_line *line)
 {
     char copy[LINE_MAX_BYTES];
     *line = (struct ascend_line){.said = ASCEND_SAID_OTHER, .number = -1};
@@ -113,13 +113,13 @@ bool ascend_line_parse(const char *text, size_t length, struct ascend_line *line
 
 /* ---- the file ------------------------------------------------------------------------------------------------ */
 
-void ascend_tail_init(struct ascend_tail *tail, const char *path)
+void npu_tail_init(struct ascend_tail *tail, const char *path)
 {
     *tail = (struct ascend_tail){.fd = -1};
     (void)snprintf(tail->path, sizeof tail->path, "%s", path);
 }
 
-void ascend_tail_fini(struct ascend_tail *tail)
+void npu_tail_fini(struct ascend_tail *tail)
 {
     if (tail->fd >= 0)
         (void)close(tail->fd);
@@ -137,7 +137,7 @@ static void find_zone(struct ascend_tail *tail, const char *text, size_t length)
         const char *end = memchr(text + at, '\n', length - at);
         if (!end)
             break;
-        if (ascend_line_parse(text + at, (size_t)(end - text) - at, &line) && line.has_time)
+        if (npu_line_parse(text + at, (size_t)(end - text) - at, &line) && line.has_time)
             last = line.at;
         at = (size_t)(end - text) + 1;
     }
@@ -160,7 +160,7 @@ static void give_lines(struct ascend_tail *tail, ascend_said_fn *said, void *sel
         struct ascend_line line;
         if (!end)
             break;
-        if (ascend_line_parse(text + at, (size_t)(end - text) - at, &line)) {
+        if (npu_line_parse(text + at, (size_t)(end - text) - at, &line)) {
             line.at -= tail->zone;
             said(self, &line);
         }
@@ -208,7 +208,7 @@ static bool open_log(struct ascend_tail *tail, const char *path)
     return true;
 }
 
-bool ascend_tail_read(struct ascend_tail *tail, ascend_said_fn *said, void *self)
+bool npu_tail_read(struct ascend_tail *tail, ascend_said_fn *said, void *self)
 {
     char backup[sizeof tail->path + 4];
     struct stat info;
@@ -259,7 +259,7 @@ static bool cut(const char *begin, const char **end_p, const char *tail)
     return true;
 }
 
-bool ascend_log_name_parse(const char *path, struct ascend_log_name *name)
+bool npu_log_name_parse(const char *path, struct ascend_log_name *name)
 {
     static const char head[] = "dp_";
     static const char monitor_head[] = "monitor_dp_";

@@ -44,7 +44,7 @@ struct ascend_line {
 };
 
 /* False: it is no line of the log. */
-bool ascend_line_parse(const char *text, size_t length, struct ascend_line *line);
+bool npu_line_parse(const char *text, size_t length, struct ascend_line *line);
 
 struct ascend_tail {
     char path[1100];
@@ -56,12 +56,12 @@ struct ascend_tail {
     struct rs_buf rest; /* an unfinished line */
 };
 
-void ascend_tail_init(struct ascend_tail *tail, const char *path);
-void ascend_tail_fini(struct ascend_tail *tail);
+void npu_tail_init(struct ascend_tail *tail, const char *path);
+void npu_tail_fini(struct ascend_tail *tail);
 
 /* Calls `said` for every new line, in order; the first call begins with the backup that is there. True: the log can be read. */
 typedef void ascend_said_fn(void *self, const struct ascend_line *line);
-bool ascend_tail_read(struct ascend_tail *tail, ascend_said_fn *said, void *self);
+bool npu_tail_read(struct ascend_tail *tail, ascend_said_fn *said, void *self);
 
 /* "/x/log/dp_HOST_PID_rank_R.log": true when it is such a name. `dir` (RS_CONFIG_PATH_BYTES) is "/x", host lends from `path`. */
 struct ascend_log_name {
@@ -71,6 +71,6 @@ struct ascend_log_name {
     size_t host_length;
     size_t dir_length; /* of "/x" in path */
 };
-bool ascend_log_name_parse(const char *path, struct ascend_log_name *name);
+bool npu_log_name_parse(const char *path, struct ascend_log_name *name);
 
 #endif

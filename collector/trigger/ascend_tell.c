@@ -1,0 +1,644 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One file on its way.
+ *
+ *    written --every rank said "Start step will be set to N"--> taken --"Start ... at N"--> began --"Stop"--> result
+ *       |  a rank is silent: deaf, or the second was lost         |  the counter was past N
+ *       '--------- written again, with a later second and N ------'    ... as long as no rank began and the deadline allows
+ *
+ * A file that was taken and is not wanted any more would still start its profile: so whoever gives up or cancels writes
+ * one that never starts (start_step 0) for the same ranks, and nothing else until they took it.
+ */
+#include "collector/trigger/ascend_priv.h"
+#include "common/base/mem.h"
+
+#define RS_LOG_TAG "ascend"
+#include "common/base/log.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { REWRITES_MAX = 6, MARGIN_STEPS = 3, POLL_STEP = 11, POLL_MIN_S = 1, POLL_MAX_S = 50 };
+
+static const rs_dur lag_ns =
+    1500 * (rs_dur)RS_NS_PER_MS; /* file system, whole seconds, our own pace */
+static const rs_dur slack_ns = 3 * (rs_dur)RS_NS_PER_S;
+static const rs_dur unknown_step_ns =
+    20 * (rs_dur)RS_NS_PER_S; /* to wait with when it is not known */
+static const rs_dur check_every_ns = RS_NS_PER_S;
+static const rs_dur cancel_timeout_ns = 120 * (rs_dur)RS_NS_PER_S;
+static const rs_dur result_timeout_ns = 60 * (rs_dur)RS_NS_PER_S;
+static const rs_dur probe_timeout_ns = 180 * (rs_dur)RS_NS_PER_S;
+
+/* ---- tells and their ranks ------------------------------------------------------------------------------------ */
+
+struct tell *npu_tell_new(struct trigger *trigger, enum tell_kind kind, const char *id,
+                          struct place *place)
+{
+    struct tell *tell = rs_mem_calloc(1, sizeof *tell);
+    if (!tell)
+        return NULL;
+    tell->kind = kind;
+    tell->place = place;
+    tell->missed_at = -1;
+    (void)snprintf(tell->id, sizeof tell->id, "%s", id);
+    tell->next = trigger->tells;
+    trigger->tells = tell;
+    return tell;
+}
+
+void npu_tell_free(struct trigger *trigger, struct tell *tell)
+{
+    struct tell **at = &trigger->tells;
+    while (*at != tell)
+        at = &(*at)->next;
+    *at = tell->next;
+    for (size_t i = 0; i < trigger->member_count; i++)
+        if (trigger->members[i]->tell == tell)
+            npu_tell_leave(trigger->members[i]);
+    rs_buf_fini(&tell->text);
+    rs_mem_free(tell);
+}
+
+void npu_tell_add(struct tell *tell, struct member *member)
+{
+    member->tell = tell;
+    member->phase = MEMBER_TOLD;
+    member->was_unlisted = member->was_torn = false;
+    member->taken_other = -1;
+    member->taken_at = member->stopped_at = 0;
+    if (tell->kind != TELL_CAPTURE)
+        return;
+    struct rs_config_rank *shown = &member->shown;
+    shown->state = RS_CONFIG_STATE_TOLD;
+    (void)snprintf(shown->capture_id, sizeof shown->capture_id, "%s", tell->id);
+    shown->start_step = tell->start_step;
+    shown->started_step = shown->stopped_step = -1;
+    shown->rewrite_count = 0;
+    shown->note[0] = shown->result_dir[0] = shown->why[0] = '\0';
+}
+
+void npu_tell_leave(struct member *member)
+{
+    member->tell = NULL;
+    member->phase = MEMBER_FREE;
+}
+
+struct tell *npu_outstanding(const struct trigger *trigger)
+{
+    for (size_t i = 0; i < trigger->member_count; i++)
+        if (trigger->members[i]->phase == MEMBER_TOLD)
+            return trigger->members[i]->tell;
+    return NULL;
+}
+
+static void member_fail(struct member *member, const char *format, ...) RS_PRINTF(2, 3);
+
+static void member_fail(struct member *member, const char *format, ...)
+{
+    struct rs_config_rank *shown = &member->shown;
+    const enum tell_kind kind = member->tell->kind;
+    va_list args;
+    npu_tell_leave(member);
+    if (kind == TELL_CANCEL)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(shown->why, sizeof shown->why, format, args);
+    va_end(args);
+    if (kind == TELL_PROBE)
+        shown->is_probing = false;
+    else
+        shown->state = RS_CONFIG_STATE_FAILED;
+}
+
+/* ---- what is known of the counter ------------------------------------------------------------------------------ */
+
+int64_t npu_step_now(const struct trigger *trigger, const struct place *place, rs_dur *step_ns_p)
+{
+    const struct rs_config_rank *best = NULL;
+    rs_dur step_ns = 0;
+    for (size_t i = 0; i < trigger->member_count; i++) {
+        const struct member *member = trigger->members[i];
+        if (member->place != place || member->shown.step < 0)
+            continue;
+        if (!best || member->shown.step_at > best->step_at)
+            best = &member->shown;
+        if (member->shown.step_ns > 0 && (step_ns == 0 || member->is_rate_clean))
+            step_ns = member->shown.step_ns;
+    }
+    if (step_ns_p)
+        *step_ns_p = step_ns;
+    if (!best)
+        return -1;
+    const rs_ns now = trigger->realtime();
+    return step_ns > 0 && now > best->step_at ? best->step + (now - best->step_at) / step_ns
+                                              : best->step;
+}
+
+static void learn_start(struct member *member, int64_t step, rs_ns at)
+{
+    struct rs_config_rank *shown = &member->shown;
+    int64_t from = member->anchor_step;
+    rs_ns since = member->anchor_at;
+    if (from < 0) {
+        from = member->place->anchor_step;
+        since = member->place->anchor_at;
+    }
+    if (from >= 0 && step > from + 1 && at > since) {
+        shown->step_ns = (at - since) / (step - from);
+        member->is_rate_clean = true;
+    }
+    member->is_profiling = true;
+    member->began_step = step;
+    member->began_at = at;
+    member->anchor_step = -1;
+    shown->step = step;
+    shown->step_at = at;
+}
+
+static void learn_stop(struct member *member, int64_t step, rs_ns at)
+{
+    struct rs_config_rank *shown = &member->shown;
+    if (member->is_profiling && step > member->began_step && at > member->began_at &&
+        !member->is_rate_clean) /* an upper bound: these steps carry the profiler */
+        shown->step_ns = (at - member->began_at) / (step - member->began_step);
+    member->is_profiling = false;
+    member->anchor_step = step;
+    member->anchor_at = at;
+    shown->step = step;
+    shown->step_at = at;
+}
+
+static void learn_poll(struct member *member, int64_t seconds, rs_ns at)
+{
+    struct place *place = member->place;
+    const int64_t within = seconds < POLL_MIN_S   ? POLL_MIN_S
+                           : seconds > POLL_MAX_S ? POLL_MAX_S
+                                                  : seconds;
+    place->poll = within * (rs_dur)RS_NS_PER_S;
+    place->anchor_step = POLL_STEP;
+    place->anchor_at = at;
+}
+
+/* ---- what the log says ------------------------------------------------------------------------------------------ */
+
+static void on_accepted(struct trigger *trigger, struct member *member, int64_t step)
+{
+    const struct tell *tell = member->tell;
+    if (!tell || !tell->is_written || member->phase > MEMBER_TAKEN)
+        return;
+    if (step != tell->start_step) {
+        member->taken_other = step;
+        return;
+    }
+    member->phase = MEMBER_TAKEN;
+    member->was_unlisted = false;
+    member->taken_other = -1;
+    member->taken_at = trigger->monotonic();
+    if (tell->kind == TELL_CAPTURE)
+        member->shown.state = RS_CONFIG_STATE_ACCEPTED;
+}
+
+/* A file that was not for it: what it had taken before stays. */
+static void on_not_listed(struct member *member)
+{
+    if (!member->tell)
+        return;
+    if (member->taken_other >= 0) {
+        member->taken_other = -1;
+    } else if (member->phase == MEMBER_TAKEN) {
+        member->phase = MEMBER_TOLD;
+        member->was_unlisted = true;
+        if (member->tell->kind == TELL_CAPTURE)
+            member->shown.state = RS_CONFIG_STATE_TOLD;
+    }
+}
+
+static void on_started(struct trigger *trigger, struct member *member, int64_t step)
+{
+    struct tell *tell = member->tell;
+    if (!tell || (member->phase != MEMBER_TAKEN && member->phase != MEMBER_TOLD) ||
+        tell->kind == TELL_CANCEL || (tell->kind == TELL_CAPTURE && step != tell->start_step) ||
+        (tell->kind == TELL_PROBE && member->phase != MEMBER_TAKEN))
+        return;
+    member->phase = MEMBER_BEGAN;
+    if (!tell->first_start)
+        tell->first_start = trigger->monotonic();
+    if (tell->kind == TELL_CAPTURE) {
+        member->shown.state = RS_CONFIG_STATE_RECORDING;
+        member->shown.started_step = step;
+    }
+}
+
+void npu_heard(struct trigger *trigger, struct member *member, const struct ascend_line *line)
+{
+    switch (line->said) {
+    case ASCEND_SAID_CREATED:
+        member->is_creator = true;
+        break;
+    case ASCEND_SAID_NOT_SHARED:
+        member->is_not_shared = true;
+        member->is_denied |= line->is_denied;
+        break;
+    case ASCEND_SAID_MONITORS:
+    case ASCEND_SAID_READY:
+        member->is_up = true;
+        member->shown.init_ns = line->at;
+        break;
+    case ASCEND_SAID_POLL:
+        learn_poll(member, line->number, line->at);
+        break;
+    case ASCEND_SAID_ACCEPTED:
+        on_accepted(trigger, member, line->number);
+        break;
+    case ASCEND_SAID_NOT_LISTED:
+        on_not_listed(member);
+        break;
+    case ASCEND_SAID_TORN:
+        member->was_torn |= member->phase == MEMBER_TOLD;
+        break;
+    case ASCEND_SAID_STARTED:
+        learn_start(member, line->number, line->at);
+        on_started(trigger, member, line->number);
+        break;
+    case ASCEND_SAID_STOPPED:
+        learn_stop(member, line->number, line->at);
+        if (member->phase == MEMBER_BEGAN) {
+            member->phase = MEMBER_STOPPED;
+            member->shown.stopped_step = line->number;
+            member->stopped_at = trigger->monotonic();
+        }
+        break;
+    case ASCEND_SAID_OTHER:
+    case ASCEND_SAID_CONNECTED:
+    case ASCEND_SAID_UNLINKED:
+        break;
+    }
+}
+
+/* ---- giving up, calling back ------------------------------------------------------------------------------------ */
+
+void npu_call_back(struct trigger *trigger, struct tell *tell)
+{
+    struct tell *cancel = NULL;
+    struct rs_err err = {0};
+    for (size_t i = 0; i < trigger->member_count; i++) {
+        struct member *member = trigger->members[i];
+        if (member->tell != tell || (member->phase != MEMBER_TOLD && member->phase != MEMBER_TAKEN))
+            continue;
+        npu_tell_leave(member);
+        if (!tell->is_written || member->shown.is_gone)
+            continue;
+        if (!cancel)
+            cancel = npu_tell_new(trigger, TELL_CANCEL, tell->id, tell->place);
+        if (!cancel)
+            return;
+        npu_tell_add(cancel, member);
+    }
+    if (!cancel)
+        return;
+    cancel->uid = tell->uid;
+    cancel->is_everybody = tell->is_everybody;
+    cancel->deadline = trigger->monotonic() + cancel_timeout_ns;
+    rs_buf_bytes(&cancel->text, tell->text.data, tell->text.length);
+    if (npu_write(trigger, cancel, &err) < 0) {
+        rs_log_warn("capture %s cannot be called back: %s", tell->id, err.text);
+        npu_tell_free(trigger, cancel);
+    }
+}
+
+/* Everybody that waits fails with the same sentence, and what was taken is called back. */
+static void give_up(struct trigger *trigger, struct tell *tell, const char *why)
+{
+    for (size_t i = 0; i < trigger->member_count; i++) {
+        struct member *member = trigger->members[i];
+        if (member->tell != tell ||
+            (member->phase != MEMBER_TOLD && member->phase != MEMBER_TAKEN) ||
+            tell->kind == TELL_CANCEL)
+            continue;
+        (void)snprintf(member->shown.why, sizeof member->shown.why, "%s", why);
+        if (tell->kind == TELL_CAPTURE)
+            member->shown.state = RS_CONFIG_STATE_FAILED;
+        else
+            member->shown.is_probing = false;
+    }
+    npu_call_back(trigger, tell);
+}
+
+/* ---- once more --------------------------------------------------------------------------------------------------- */
+
+/* The first step that everybody can surely make when the file is written now; -1: the counter is not known. */
+static int64_t next_start(const struct trigger *trigger, const struct tell *tell)
+{
+    rs_dur step_ns = 0;
+    int64_t now = npu_step_now(trigger, tell->place, &step_ns);
+    if (now < 0)
+        return -1;
+    if (tell->missed_at >= now)
+        now = tell->missed_at + 1;
+    if (step_ns <= 0)
+        step_ns = RS_NS_PER_S;
+    const int64_t lead = (tell->place->poll + lag_ns + step_ns - 1) / step_ns + MARGIN_STEPS;
+    return now + (lead << (tell->rewrites < 6 ? tell->rewrites : 6));
+}
+
+/* Writes it again; false: it may not be. */
+static bool write_again(struct trigger *trigger, struct tell *tell, const char *why)
+{
+    struct rs_err err = {0};
+    if (tell->rewrites >= REWRITES_MAX || tell->first_start || tell->kind == TELL_CANCEL)
+        return false;
+    int64_t start = tell->start_step;
+    if (tell->kind == TELL_CAPTURE) {
+        const int64_t next = next_start(trigger, tell);
+        if (next > start && !tell->may_move)
+            return false;
+        if (next > start || tell->missed_at >= start)
+            start = next > start ? next : start + ((int64_t)16 << tell->rewrites);
+    }
+    tell->rewrites++;
+    tell->missed_at = -1;
+    tell->start_step = start;
+    for (size_t i = 0; i < trigger->member_count; i++) {
+        struct member *member = trigger->members[i];
+        if (member->tell != tell)
+            continue;
+        const uint32_t count = member->shown.rewrite_count + 1;
+        char note[RS_CONFIG_WHY_BYTES];
+        (void)snprintf(note, sizeof note, "%s", member->shown.note);
+        npu_tell_add(tell, member);
+        if (tell->kind == TELL_CAPTURE) {
+            member->shown.rewrite_count = count;
+            (void)snprintf(member->shown.note, sizeof member->shown.note, "%s", note);
+        }
+    }
+    rs_log_info("capture %s: profiler_config.json is written again for step %" PRId64 ": %s",
+                tell->id, start, why);
+    if (npu_write(trigger, tell, &err) == RS_OK)
+        return true;
+    give_up(trigger, tell, err.text);
+    return true;
+}
+
+/* ---- a rank that was told ------------------------------------------------------------------------------------------ */
+
+static rs_dur take_timeout(const struct trigger *trigger, const struct tell *tell)
+{
+    rs_dur step_ns = 0;
+    (void)npu_step_now(trigger, tell->place, &step_ns);
+    if (step_ns <= 0)
+        step_ns = unknown_step_ns;
+    return tell->place->poll + 2 * step_ns + slack_ns;
+}
+
+static void not_taken(struct trigger *trigger, struct tell *tell, struct member *member)
+{
+    npu_judge(trigger, true);
+    const enum file_is is = npu_file_is(trigger, tell);
+    if (member->shown.is_deaf)
+        member_fail(member, "%s", member->shown.deaf_because);
+    else if (is == FILE_IS_FOREIGN)
+        member_fail(member, "another program replaced profiler_config.json before it was taken");
+    else if (tell->rewrites >= 2 && member->was_unlisted)
+        member_fail(member,
+                    "its profiler says that its rank is not in the list of the file, although %d "
+                    "is: the RANK it was started with is another",
+                    member->shown.rank);
+    else if (tell->rewrites >= 2 || !write_again(trigger, tell, "a rank did not take it"))
+        member_fail(member,
+                    "it did not take profiler_config.json in %" PRId64
+                    " s: it makes no steps, or no dp.step() is called",
+                    (trigger->monotonic() - tell->written_at) / RS_NS_PER_S);
+}
+
+static void watch_told(struct trigger *trigger, struct tell *tell, struct member *member)
+{
+    const rs_ns now = trigger->monotonic();
+    const bool is_overdue = now > tell->written_at + take_timeout(trigger, tell);
+    if (tell->kind == TELL_CANCEL) {
+        if (now > tell->deadline)
+            npu_tell_leave(member);
+        return;
+    }
+    if (is_overdue || member->was_torn || member->was_unlisted) {
+        not_taken(trigger, tell, member);
+        return;
+    }
+    if (now < tell->checked_at + check_every_ns)
+        return;
+    tell->checked_at = now;
+    if (npu_file_is(trigger, tell) == FILE_LACKS_RANKS)
+        (void)write_again(trigger, tell, "another collector wrote it without our ranks");
+}
+
+/* ---- a rank that took it ---------------------------------------------------------------------------------------------- */
+
+/* The counter should have reached the start long ago. */
+static bool is_late(const struct trigger *trigger, const struct tell *tell,
+                    const struct member *member)
+{
+    rs_dur step_ns = 0;
+    const int64_t now = npu_step_now(trigger, tell->place, &step_ns);
+    const rs_dur waited = trigger->monotonic() - member->taken_at;
+    if (tell->first_start)
+        return trigger->monotonic() >
+               tell->first_start + slack_ns + 3 * (step_ns > 0 ? step_ns : unknown_step_ns);
+    if (now < 0 || step_ns <= 0)
+        return false;
+    const int64_t beyond = now - tell->start_step;
+    return beyond > 3 && beyond > (waited / step_ns) / 5 && waited > slack_ns &&
+           beyond * step_ns > slack_ns;
+}
+
+static void watch_taken(struct trigger *trigger, struct tell *tell, struct member *member)
+{
+    if (member->taken_other > 0) {
+        member_fail(member,
+                    "another program's profiler_config.json (start_step %" PRId64
+                    ") replaced this one before step %" PRId64,
+                    member->taken_other, tell->start_step);
+        return;
+    }
+    if (!is_late(trigger, tell, member))
+        return;
+    if (!tell->first_start) {
+        if (tell->start_step > tell->missed_at)
+            tell->missed_at = tell->start_step;
+        if (write_again(trigger, tell, "its step was over when it was taken"))
+            return;
+    }
+    char why[RS_CONFIG_WHY_BYTES];
+    (void)snprintf(why, sizeof why,
+                   "it did not begin at step %" PRId64 ": its counter was past it when it took "
+                   "profiler_config.json%s",
+                   tell->start_step, tell->first_start ? ", other ranks began there" : "");
+    give_up(trigger, tell, why);
+}
+
+/* ---- a rank that began ------------------------------------------------------------------------------------------------- */
+
+static void finish_probe(struct trigger *trigger, struct member *member)
+{
+    struct rs_err err = {0};
+    char path[RS_CONFIG_PATH_BYTES];
+    const struct tell *tell = member->tell;
+    if (npu_result_find(member, tell->result, path))
+        npu_result_remove(path);
+    npu_result_remove(tell->result);
+    npu_tell_leave(member);
+    if (!member->is_rate_clean && member->probes_left > 0 && !member->shown.is_gone) {
+        member->probes_left--;
+        if (npu_ask_step(trigger, member, &err) == RS_OK)
+            return;
+    }
+    member->shown.is_probing = false;
+}
+
+static void take_result(struct member *member, const char *note)
+{
+    struct rs_config_rank *shown = &member->shown;
+    if (npu_result_owner(shown->result_dir, member->tell->id) == 0) {
+        member_fail(member, "the result %.200s is of another capture", shown->result_dir);
+        return;
+    }
+    if (*note)
+        (void)snprintf(shown->note, sizeof shown->note, "%s", note);
+    shown->state = RS_CONFIG_STATE_WRITTEN;
+    npu_tell_leave(member);
+}
+
+static void watch_began(struct trigger *trigger, struct tell *tell, struct member *member)
+{
+    struct rs_config_rank *shown = &member->shown;
+    const bool is_stopped = member->phase == MEMBER_STOPPED;
+    const bool is_over = is_stopped || shown->is_gone;
+    if (tell->kind == TELL_PROBE) {
+        if (is_over)
+            finish_probe(trigger, member);
+        return;
+    }
+    if (!*shown->result_dir)
+        (void)npu_result_find(member, tell->result, shown->result_dir);
+    if (!is_over)
+        return;
+    if (*shown->result_dir && npu_result_is_complete(shown->result_dir)) {
+        take_result(member, is_stopped ? "" : "its process ended before the last step");
+        return;
+    }
+    if (!is_stopped) {
+        char how[128];
+        rs_process_end_text(&member->hold, how, sizeof how);
+        member_fail(member, "its process ended while it recorded%s%.100s%s%s%.200s",
+                    *how ? " (" : "", how, *how ? ")" : "",
+                    *shown->result_dir ? "; what it wrote stays at " : "", shown->result_dir);
+    } else if (trigger->monotonic() > member->stopped_at + result_timeout_ns) {
+        member_fail(member, "it said that it stopped at step %" PRId64 ", and its result %s%.250s",
+                    shown->stopped_step,
+                    *shown->result_dir ? "has no profiler_info with an end: " : "is not below ",
+                    *shown->result_dir ? shown->result_dir : tell->result);
+    }
+}
+
+/* ---- all of it ---------------------------------------------------------------------------------------------------------- */
+
+static void watch_gone(struct member *member)
+{
+    char how[128];
+    rs_process_end_text(&member->hold, how, sizeof how);
+    member_fail(member, "its process ended before step %" PRId64 "%s%.100s%s",
+                member->tell->start_step, *how ? " (" : "", how, *how ? ")" : "");
+}
+
+static void watch_member(struct trigger *trigger, struct tell *tell, struct member *member)
+{
+    switch (member->phase) {
+    case MEMBER_FREE:
+        return;
+    case MEMBER_TOLD:
+    case MEMBER_TAKEN:
+        if (member->shown.is_gone)
+            watch_gone(member);
+        else if (member->phase == MEMBER_TOLD)
+            watch_told(trigger, tell, member);
+        else if (tell->kind == TELL_CANCEL)
+            npu_tell_leave(member);
+        else if (tell->kind == TELL_CAPTURE)
+            watch_taken(trigger, tell, member);
+        return;
+    case MEMBER_BEGAN:
+    case MEMBER_STOPPED:
+        watch_began(trigger, tell, member);
+        return;
+    }
+}
+
+static void watch_deadline(struct trigger *trigger, struct tell *tell)
+{
+    char why[RS_CONFIG_WHY_BYTES];
+    if (trigger->monotonic() < tell->deadline || tell->kind == TELL_CANCEL)
+        return;
+    (void)snprintf(why, sizeof why, "it had not come to step %" PRId64 " in time",
+                   tell->start_step);
+    give_up(trigger, tell, why);
+    for (size_t i = 0; i < trigger->member_count; i++)
+        if (trigger->members[i]->tell == tell)
+            member_fail(trigger->members[i], "it had not stopped recording in time");
+}
+
+void npu_move(struct trigger *trigger)
+{
+    for (struct tell *tell = trigger->tells; tell;) {
+        bool is_in_use = false;
+        watch_deadline(trigger, tell);
+        for (size_t i = 0; i < trigger->member_count; i++)
+            if (trigger->members[i]->tell == tell)
+                watch_member(trigger, tell, trigger->members[i]);
+        for (size_t i = 0; i < trigger->member_count; i++)
+            is_in_use |= trigger->members[i]->tell == tell;
+        struct tell *next = tell->next;
+        if (!is_in_use)
+            npu_tell_free(trigger, tell);
+        tell = next;
+    }
+}
+
+/* ---- asking for the step --------------------------------------------------------------------------------------------------- */
+
+enum rs_status npu_ask_step(struct trigger *trigger, struct member *member, struct rs_err *err)
+{
+    struct rs_capture_request request;
+    char id[RS_CONFIG_CAPTURE_BYTES];
+    (void)snprintf(id, sizeof id, "step-%d-%" PRId64, (int)member->shown.process.pid,
+                   trigger->realtime() / RS_NS_PER_MS);
+    enum rs_status status = rs_request_init(&request, RS_DIALECT_ASCEND, RS_ORIGIN_CONFIG_FILE);
+    if (status < 0)
+        return rs_err_set(err, status, "no memory to ask for the step");
+    request.activities = RS_ACTIVITY_CPU;
+    request.experimental.profiler_level = RS_LEVEL_NONE;
+    request.schedule.active = 1;
+    request.schedule.warmup = (struct rs_optional_u32){.is_set = true};
+    struct tell *tell = npu_tell_new(trigger, TELL_PROBE, id, member->place);
+    if (!tell)
+        status = rs_err_set(err, RS_NOMEM, "no memory to ask for the step");
+    if (status == RS_OK)
+        status = rs_config_result_folder(trigger->result_root, id, &member->shown.process,
+                                         tell->result, err);
+    if (status == RS_OK)
+        status = npu_text(&request, id, tell->result, &tell->text, err);
+    rs_request_fini(&request);
+    if (status == RS_OK) {
+        tell->start_step = -1;
+        tell->uid = member->shown.process.uid;
+        tell->is_everybody = member->has_no_rank;
+        tell->deadline = trigger->monotonic() + probe_timeout_ns;
+        npu_tell_add(tell, member);
+        status = npu_write(trigger, tell, err);
+    }
+    if (status < 0 && tell)
+        npu_tell_free(trigger, tell);
+    if (status == RS_OK)
+        member->shown.is_probing = true;
+    return status;
+}
