@@ -6,6 +6,9 @@
 #define RS_LOG_TAG "collector"
 #include "common/base/log.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 struct rs_mail {
     struct rs_mail *next;
     ProtobufCMessage *letter;
@@ -107,4 +110,45 @@ void rs_mailbox_put_progress(struct rs_mailbox *box, const char *capture,
     up.letter_case = RANKSCOPE__UP__LETTER_PROGRESS;
     up.progress = &progress;
     rs_mailbox_put(box, &up.base);
+}
+
+static bool join_armed(Rankscope__Up *up, const Rankscope__Up *next)
+{
+    if (up->letter_case != RANKSCOPE__UP__LETTER_ARMED ||
+        next->letter_case != RANKSCOPE__UP__LETTER_ARMED ||
+        strcmp(up->armed->capture, next->armed->capture) != 0)
+        return false;
+    const size_t count = up->armed->n_ranks + next->armed->n_ranks;
+    /* protobuf-c's own memory: it frees both letters. */
+    Rankscope__ArmedRank **ranks = realloc(up->armed->ranks, count * sizeof(*ranks));
+    if (!ranks)
+        return false;
+    memcpy(ranks + up->armed->n_ranks, next->armed->ranks, next->armed->n_ranks * sizeof(*ranks));
+    up->armed->ranks = ranks;
+    up->armed->n_ranks = count;
+    next->armed->n_ranks = 0;
+    return true;
+}
+
+static bool join_progress(Rankscope__Up *up, const Rankscope__Up *next)
+{
+    if (up->letter_case != RANKSCOPE__UP__LETTER_PROGRESS ||
+        next->letter_case != RANKSCOPE__UP__LETTER_PROGRESS ||
+        strcmp(up->progress->capture, next->progress->capture) != 0)
+        return false;
+    const size_t count = up->progress->n_ranks + next->progress->n_ranks;
+    Rankscope__RankProgress **ranks = realloc(up->progress->ranks, count * sizeof(*ranks));
+    if (!ranks)
+        return false;
+    memcpy(ranks + up->progress->n_ranks, next->progress->ranks,
+           next->progress->n_ranks * sizeof(*ranks));
+    up->progress->ranks = ranks;
+    up->progress->n_ranks = count;
+    next->progress->n_ranks = 0;
+    return true;
+}
+
+bool rs_letter_join(Rankscope__Up *up, Rankscope__Up *next)
+{
+    return join_armed(up, next) || join_progress(up, next);
 }

@@ -8,6 +8,7 @@
 #include "proto/rankscope.pb-c.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 
 struct rs_mail;
 
@@ -28,6 +29,9 @@ void rs_mailbox_put_armed(struct rs_mailbox *box, const char *capture,
                           const Rankscope__ArmedRank *rank);
 void rs_mailbox_put_progress(struct rs_mailbox *box, const char *capture,
                              const Rankscope__RankProgress *rank);
+/* Letters of many ranks of one capture follow each other and can go as one: moves the ranks of `next`, if it is such a letter, behind
+ * those of `up`. True: `next` is empty and still the caller's. Both are owned (rs_mailbox_take()). */
+bool rs_letter_join(Rankscope__Up *up, Rankscope__Up *next);
 /* For texts of letters that are only read: protobuf-c knows no const. */
 char *rs_letter_lend(const char *text);
 

@@ -29,7 +29,6 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Nobody there: connections wake the poll, and letters can mean nobody. */
@@ -347,15 +346,7 @@ static void commit_job(struct rs_collect_native *native, struct job *job,
     const uint64_t start = commit->start_step > 0 ? (uint64_t)commit->start_step : 0;
     const struct rs_native_request request = {
         .capture = job->capture, .start_step = start, .stop_step = start + commit->steps};
-    const struct rs_pack_options options = {.spool = native->options.spool,
-                                            .source = job->source,
-                                            .strings = &job->stream.strings,
-                                            .lanes = &job->stream.lanes};
     enum rs_status status = rs_native_arm(native->native, job->id, &request, &job->stream, &err);
-    if (status == RS_OK) {
-        job->is_running = true;
-        status = rs_pack_new(&options, &job->pack, &err);
-    }
     if (status == RS_CANCELLED || status == RS_NOTFOUND) {
         tell_progress(native, job, RS_PROGRESS_LOST, 0, "its process ended before it began");
         remove_job(native, job);
@@ -366,6 +357,7 @@ static void commit_job(struct rs_collect_native *native, struct job *job,
         remove_job(native, job);
         return;
     }
+    job->is_running = true;
     job->steps = commit->steps;
     job->flushed_at = rs_time_monotonic();
 }
@@ -408,20 +400,23 @@ static void read_inbox(struct rs_collect_native *native)
 
 /* ---- recording ---------------------------------------------------------------------------------------------- */
 
-static void drop_entry(struct rs_collect_native *native, const struct job *job)
-{
-    uint32_t entry = 0;
-    if (rs_spool_declare(native->options.spool, &job->source, &entry, NULL) == RS_OK)
-        rs_spool_drop(native->options.spool, entry);
-}
-
 /* Nothing was recorded, and nothing will be. */
 static void end_empty(struct rs_collect_native *native, struct job *job,
                       enum rs_progress_state state, const char *text)
 {
     tell_progress(native, job, state, 0, text);
-    drop_entry(native, job);
     remove_job(native, job);
+}
+
+/* Only what has begun has a stream: a rank that is armed leaves nothing behind. */
+static enum rs_status begin_stream(struct rs_collect_native *native, struct job *job,
+                                   struct rs_err *err)
+{
+    const struct rs_pack_options options = {.spool = native->options.spool,
+                                            .source = job->source,
+                                            .strings = &job->stream.strings,
+                                            .lanes = &job->stream.lanes};
+    return job->pack ? RS_OK : rs_pack_new(&options, &job->pack, err);
 }
 
 static const char *short_why(const struct job *job, const struct rs_native_rank *rank)
@@ -443,7 +438,7 @@ static void finish_job(struct rs_collect_native *native, struct job *job, bool i
         end_empty(native, job, RS_PROGRESS_REFUSED, "it was past the last step already");
         return;
     }
-    if (!rank || !rank->has_begun) {
+    if (!rank || !rank->has_begun || !job->pack) {
         const bool has_ended = rank && rank->life != RS_NATIVE_ALIVE;
         const char *alive_why =
             job->was_stopped ? "stopped by request" : "the collector was stopped before it began";
@@ -472,6 +467,21 @@ static void finish_job(struct rs_collect_native *native, struct job *job, bool i
     remove_job(native, job);
 }
 
+/* Ends it with what is there. */
+static void cut_job(struct rs_collect_native *native, struct job *job)
+{
+    struct rs_err err = {0};
+    const struct rs_native_rank *rank = rs_native_find(native->native, job->id);
+    if (rank && rank->has_begun) {
+        enum rs_status status = begin_stream(native, job, &err);
+        if (status == RS_OK)
+            status = rs_native_drain(native->native, job->id, rs_pack_sink(job->pack), &err);
+        if (status < 0)
+            rs_log_error("rank %u: %s", job->rank, err.text);
+    }
+    finish_job(native, job, true);
+}
+
 /* What has begun ends at its next step boundary; a second time, it ends with what is there. */
 static void cancel_job(struct rs_collect_native *native, struct job *job, const char *reason)
 {
@@ -491,8 +501,7 @@ static void cancel_job(struct rs_collect_native *native, struct job *job, const 
         rs_native_stop(native->native, job->id);
         return;
     }
-    (void)!rs_native_drain(native->native, job->id, rs_pack_sink(job->pack), NULL);
-    finish_job(native, job, true);
+    cut_job(native, job);
 }
 
 /* ---- ranks that do not move ------------------------------------------------------------------------------ */
@@ -538,13 +547,45 @@ static void stuck_why(const struct job *job, const struct rs_native_rank *rank, 
                        rank->pid, rank->step);
 }
 
+/* Armed, and not begun. */
+static void watch_armed(struct rs_collect_native *native, struct job *job,
+                        const struct rs_native_rank *rank)
+{
+    char why[160];
+    if (!rank || rank->state == RS_NATIVE_LOST || rank->state == RS_NATIVE_MISSED) {
+        finish_job(native, job, true);
+        return;
+    }
+    look_at(job, rank, rs_time_monotonic());
+    stuck_why(job, rank, why, sizeof why);
+    tell_progress(native, job, RS_PROGRESS_ARMED, 0, why);
+}
+
+static void tell_recording(struct rs_collect_native *native, struct job *job,
+                           const struct rs_native_rank *rank)
+{
+    const bool is_over = rank->state == RS_NATIVE_CAPTURED;
+    const uint64_t reached = is_over ? rank->next_step : rank->step;
+    const int64_t steps = (is_over || rank->has_step) && reached > rank->first_step
+                              ? (int64_t)(reached - rank->first_step)
+                              : 0;
+    char why[160];
+    look_at(job, rank, rs_time_monotonic());
+    stuck_why(job, rank, why, sizeof why);
+    tell_progress(native, job, RS_PROGRESS_RECORDING, steps < job->steps ? steps : job->steps, why);
+}
+
 static void drain_job(struct rs_collect_native *native, struct job *job)
 {
     struct rs_err err = {0};
-    const rs_ns now = rs_time_monotonic();
-    const enum rs_status status =
-        rs_native_drain(native->native, job->id, rs_pack_sink(job->pack), &err);
     const struct rs_native_rank *rank = rs_native_find(native->native, job->id);
+    if (!rank || !rank->has_begun) {
+        watch_armed(native, job, rank);
+        return;
+    }
+    enum rs_status status = begin_stream(native, job, &err);
+    if (status == RS_OK)
+        status = rs_native_drain(native->native, job->id, rs_pack_sink(job->pack), &err);
     if (status == RS_END || status == RS_PARTIAL) {
         finish_job(native, job, status == RS_PARTIAL);
         return;
@@ -555,24 +596,13 @@ static void drain_job(struct rs_collect_native *native, struct job *job)
         remove_job(native, job);
         return;
     }
+    const rs_ns now = rs_time_monotonic();
     if (now >= job->flushed_at + flush_every_ns) {
         job->flushed_at = now;
         if (rs_pack_flush(job->pack, &err) < 0)
             rs_log_error("rank %u: %s", job->rank, err.text);
     }
-    if (!rank)
-        return;
-    int64_t steps = 0;
-    char why[160];
-    look_at(job, rank, now);
-    stuck_why(job, rank, why, sizeof why);
-    const bool is_over = rank->state == RS_NATIVE_CAPTURED;
-    const bool is_recording = rank->state == RS_NATIVE_RECORDING;
-    const uint64_t reached = is_over ? rank->next_step : rank->step;
-    if ((is_over || (is_recording && rank->has_step)) && reached > rank->first_step)
-        steps = (int64_t)(reached - rank->first_step);
-    tell_progress(native, job, is_over || is_recording ? RS_PROGRESS_RECORDING : RS_PROGRESS_ARMED,
-                  steps < job->steps ? steps : job->steps, why);
+    tell_recording(native, job, rank);
 }
 
 /* How long the next poll may wait, for this job. */
@@ -622,13 +652,10 @@ static void *work(void *self)
     }
     while (native->jobs) {
         struct job *job = native->jobs;
-        struct rs_err err = {0};
-        if (!job->is_running) {
+        if (job->is_running)
+            cut_job(native, job);
+        else
             remove_job(native, job);
-            continue;
-        }
-        (void)!rs_native_drain(native->native, job->id, rs_pack_sink(job->pack), &err);
-        finish_job(native, job, true);
     }
     return NULL;
 }
@@ -722,49 +749,12 @@ void rs_collect_native_cancel(struct rs_collect_native *native, const Rankscope_
     rs_mailbox_put(&native->inbox, &cancel->base);
 }
 
-/* Letters of many ranks of one capture follow each other: they go as one. */
-static bool join_armed(Rankscope__Up *up, const Rankscope__Up *next)
-{
-    if (up->letter_case != RANKSCOPE__UP__LETTER_ARMED ||
-        next->letter_case != RANKSCOPE__UP__LETTER_ARMED ||
-        strcmp(up->armed->capture, next->armed->capture) != 0)
-        return false;
-    const size_t count = up->armed->n_ranks + next->armed->n_ranks;
-    /* protobuf-c's own memory: it frees both letters. */
-    Rankscope__ArmedRank **ranks = realloc(up->armed->ranks, count * sizeof(*ranks));
-    if (!ranks)
-        return false;
-    memcpy(ranks + up->armed->n_ranks, next->armed->ranks, next->armed->n_ranks * sizeof(*ranks));
-    up->armed->ranks = ranks;
-    up->armed->n_ranks = count;
-    next->armed->n_ranks = 0;
-    return true;
-}
-
-static bool join_progress(Rankscope__Up *up, const Rankscope__Up *next)
-{
-    if (up->letter_case != RANKSCOPE__UP__LETTER_PROGRESS ||
-        next->letter_case != RANKSCOPE__UP__LETTER_PROGRESS ||
-        strcmp(up->progress->capture, next->progress->capture) != 0)
-        return false;
-    const size_t count = up->progress->n_ranks + next->progress->n_ranks;
-    Rankscope__RankProgress **ranks = realloc(up->progress->ranks, count * sizeof(*ranks));
-    if (!ranks)
-        return false;
-    memcpy(ranks + up->progress->n_ranks, next->progress->ranks,
-           next->progress->n_ranks * sizeof(*ranks));
-    up->progress->ranks = ranks;
-    up->progress->n_ranks = count;
-    next->progress->n_ranks = 0;
-    return true;
-}
-
 void rs_collect_native_letters(struct rs_collect_native *native, struct rs_uplink *uplink)
 {
     Rankscope__Up *up = (Rankscope__Up *)rs_mailbox_take(&native->outbox);
     while (up) {
         Rankscope__Up *next = (Rankscope__Up *)rs_mailbox_take(&native->outbox);
-        if (next && (join_armed(up, next) || join_progress(up, next))) {
+        if (next && rs_letter_join(up, next)) {
             protobuf_c_message_free_unpacked(&next->base, NULL);
             continue;
         }
