@@ -32,7 +32,7 @@ struct loader {
 /* A worker's memory for the file at hand. */
 struct scratch {
     struct rs_buf text;
-    struct rs_vendor_rows_file file;
+    struct rs_vendor_rows_file file, places; /* analysis and profiler database */
 };
 
 void rank_data_fini(struct rank_data *rank)
@@ -108,23 +108,26 @@ static void read_steps(struct rank_data *rank, struct rs_vendor_db *db,
         complain(rank, err.text);
 }
 
-/* One read transaction for all questions to a database: else each takes and drops the file's locks. */
+/* One read transaction for all questions to a database: else each takes and drops the file's locks. A database
+ * that is read without SQLite is locked as it is. */
 static void hold_still(struct rs_vendor_db *db)
 {
     sqlite3_stmt *stmt = NULL;
+    if (rs_vendor_db_still(db))
+        return;
     if (rs_vendor_db_prepare(db, "BEGIN", &stmt, NULL) == RS_OK &&
         rs_vendor_db_step(db, stmt, NULL) != RS_END)
         rs_vendor_db_finish(&stmt); /* then without: it only is slower */
     rs_vendor_db_finish(&stmt);
 }
 
-static void read_metadata(struct rank_data *rank)
+static void read_metadata(struct rank_data *rank, struct rs_vendor_rows_file *file)
 {
     struct rs_vendor_db *db = NULL;
     struct rs_err err = {0};
     enum rs_status status = RS_NOTFOUND;
     if (rank->vendor->profiler_db) {
-        status = rs_vendor_db_open(rank->vendor->profiler_db, &db, &err);
+        status = rs_vendor_db_open_still(rank->vendor->profiler_db, file, false, &db, &err);
         if (status == RS_OK) {
             hold_still(db);
             rs_vendor_place_fini(&rank->place);
@@ -175,7 +178,8 @@ static void load_one(struct loader *loader, struct rank_data *rank, struct scrat
         rank->bad_parts = loader->wanted;
         return;
     }
-    if (vendor->analysis_db && rs_vendor_db_open(vendor->analysis_db, &db, &err) != RS_OK)
+    if (vendor->analysis_db &&
+        rs_vendor_db_open_still(vendor->analysis_db, &scratch->file, true, &db, &err) != RS_OK)
         db = NULL; /* `err` says why; the text may do */
     if (db)
         hold_still(db);
@@ -184,7 +188,7 @@ static void load_one(struct loader *loader, struct rank_data *rank, struct scrat
             read_part(rank, parts[i], db, &err, scratch);
     read_steps(rank, db, &scratch->file);
     rs_vendor_db_close(&db);
-    read_metadata(rank);
+    read_metadata(rank, &scratch->places);
     rs_vendor_comm_trim(&rank->comm);
     if (totals_make(rank) != RS_OK) {
         rank->bad_parts = loader->wanted;
@@ -204,7 +208,8 @@ static void *work(void *argument)
         load_one(loader, &loader->run->ranks[index], &scratch);
     }
     rs_buf_fini(&scratch.text);
-    rs_buf_fini(&scratch.file.bytes);
+    rs_vendor_rows_file_fini(&scratch.file);
+    rs_vendor_rows_file_fini(&scratch.places);
     return NULL;
 }
 

@@ -9,6 +9,7 @@
 #include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/vendor/vendor_db.h"
+#include "common/vendor/vendor_rows.h"
 
 #include <sqlite3.h>
 
@@ -27,7 +28,8 @@ enum { BUSY_MS = 2000, HEADER_BYTES = 100, VALUE_LIMIT_BYTES = 256 << 20, NAMES_
 struct rs_vendor_db {
     sqlite3 *handle;
     char *path;
-    char *copy_dir; /* holds the private copy; NULL when read in place */
+    char *copy_dir;                    /* holds the private copy; NULL when read in place */
+    struct rs_vendor_rows_file *still; /* NULL: opened by SQLite */
 };
 
 static uint32_t big32(const uint8_t *p)
@@ -274,10 +276,54 @@ enum rs_status rs_vendor_db_open(const char *path, struct rs_vendor_db **db_p, s
     return RS_OK;
 }
 
+enum rs_status rs_vendor_db_open_still(const char *path, struct rs_vendor_rows_file *file,
+                                       bool is_whole, struct rs_vendor_db **db_p,
+                                       struct rs_err *err)
+{
+    if (!rs_vendor_pages_open(file, path, is_whole))
+        return rs_vendor_db_open(path, db_p, err);
+    struct rs_vendor_db *db = rs_mem_calloc(1, sizeof *db);
+    if (db)
+        db->path = rs_mem_strdup(path);
+    if (!db || !db->path) {
+        rs_vendor_pages_close(file);
+        rs_mem_free(db);
+        return rs_err_set(err, RS_NOMEM, "no memory to open %s", path);
+    }
+    db->still = file;
+    *db_p = db;
+    return RS_OK;
+}
+
+struct rs_vendor_rows_file *rs_vendor_db_still(const struct rs_vendor_db *db)
+{
+    return db->still;
+}
+
+/* SQLite is needed after all. The pages read so far are forgotten: without the lock they may age. */
+static enum rs_status need_sqlite(struct rs_vendor_db *db, struct rs_err *err)
+{
+    if (db->still) {
+        rs_vendor_pages_close(db->still);
+        rs_buf_reset(&db->still->bytes);
+        db->still = NULL;
+    }
+    if (db->handle)
+        return RS_OK;
+    const enum rs_status status = open_in(db, err);
+    if (status != RS_OK) {
+        (void)sqlite3_close(db->handle);
+        db->handle = NULL;
+    }
+    return status;
+}
+
 void rs_vendor_db_close(struct rs_vendor_db **db)
 {
     if (!*db)
         return;
+    if ((*db)->still)
+        rs_vendor_pages_close((*db)->still);
     (void)sqlite3_close((*db)->handle);
     drop_copy(*db);
     rs_mem_free((*db)->path);
@@ -294,6 +340,8 @@ static bool has(struct rs_vendor_db *db, const char *sql, const char *first, con
 {
     sqlite3_stmt *stmt = NULL;
     bool found = false;
+    if (need_sqlite(db, NULL) != RS_OK)
+        return false;
     if (sqlite3_prepare_v2(db->handle, sql, -1, &stmt, NULL) == SQLITE_OK) {
         (void)sqlite3_bind_text(stmt, 1, first, -1, SQLITE_STATIC);
         if (second)
@@ -319,6 +367,9 @@ bool rs_vendor_db_has_column(struct rs_vendor_db *db, const char *table, const c
 enum rs_status rs_vendor_db_prepare(struct rs_vendor_db *db, const char *sql,
                                     struct sqlite3_stmt **stmt_p, struct rs_err *err)
 {
+    const enum rs_status status = need_sqlite(db, err);
+    if (status != RS_OK)
+        return status;
     if (sqlite3_prepare_v2(db->handle, sql, -1, stmt_p, NULL) != SQLITE_OK)
         return sqlite_failed(db, err);
     return RS_OK;
@@ -374,9 +425,105 @@ const char *rs_vendor_column_text(struct sqlite3_stmt *stmt, int column)
     return text ? (const char *)text : "";
 }
 
+/* ---- small tables, from pages where they are plain ------------------------------------------------ */
+
+/* RS_OK: on the first row; the cursor is the caller's to close, in any case. RS_NOTFOUND: no such table or no row.
+ * RS_AGAIN: SQLite has to be asked. */
+static enum rs_status first_row(struct rs_vendor_db *db, const char *table,
+                                const char *const *columns, size_t count,
+                                struct rs_vendor_rows *rows)
+{
+    *rows = (struct rs_vendor_rows){0};
+    if (!db->still)
+        return RS_AGAIN;
+    enum rs_status status = rs_vendor_rows_open(rows, db, db->still, table, columns, count, NULL);
+    if (status == RS_OK && !rows->stmt)
+        status = rs_vendor_rows_next(rows, NULL);
+    else if (status != RS_NOTFOUND)
+        status = RS_AGAIN;
+    return status == RS_END ? RS_NOTFOUND : status < 0 && status != RS_NOTFOUND ? RS_AGAIN : status;
+}
+
+/* NULL: no memory. */
+static char *copy_cell(const struct rs_vendor_cell *cell)
+{
+    return rs_mem_strndup(cell->text, cell->length);
+}
+
+static enum rs_status still_meta(struct rs_vendor_db *db, const char *name, char **value_p,
+                                 struct rs_err *err)
+{
+    static const char *const columns[] = {"name", "value"};
+    struct rs_vendor_rows rows;
+    enum rs_status status = first_row(db, "META_DATA", columns, 2, &rows);
+    const struct rs_vendor_cell *cells = rows.cells;
+    while (status == RS_OK && cells[0].kind == RS_VENDOR_CELL_TEXT &&
+           (cells[0].length != strlen(name) || memcmp(cells[0].text, name, strlen(name)) != 0))
+        status = rs_vendor_rows_next(&rows, NULL);
+    if (status == RS_OK && cells[0].kind == RS_VENDOR_CELL_TEXT &&
+        cells[1].kind == RS_VENDOR_CELL_TEXT) {
+        *value_p = copy_cell(&cells[1]);
+        status = *value_p ? RS_OK : rs_err_set(err, RS_NOMEM, "no memory to read %s", db->path);
+    } else if (status == RS_END || status == RS_NOTFOUND) {
+        status = rs_err_set(err, RS_NOTFOUND, "META_DATA of %s has no %s", db->path, name);
+    } else {
+        status = RS_AGAIN;
+    }
+    rs_vendor_rows_close(&rows);
+    return status;
+}
+
+static enum rs_status still_rank(struct rs_vendor_db *db, int64_t *rank_p, int64_t *device_p,
+                                 struct rs_err *err)
+{
+    static const char *const columns[] = {"rankId", "deviceId"};
+    struct rs_vendor_rows rows;
+    enum rs_status status = first_row(db, "RANK_DEVICE_MAP", columns, 2, &rows);
+    if (status == RS_NOTFOUND) {
+        status = rs_err_set(err, RS_NOTFOUND, "%s has no rank in RANK_DEVICE_MAP", db->path);
+    } else if (status == RS_OK && rows.cells[0].kind == RS_VENDOR_CELL_INT &&
+               rows.cells[1].kind == RS_VENDOR_CELL_INT) {
+        *rank_p = rows.cells[0].whole;
+        *device_p = rows.cells[1].whole;
+    } else {
+        status = RS_AGAIN;
+    }
+    rs_vendor_rows_close(&rows);
+    return status;
+}
+
+static enum rs_status still_host(struct rs_vendor_db *db, char **uid_p, char **name_p,
+                                 struct rs_err *err)
+{
+    static const char *const columns[] = {"hostUid", "hostName"};
+    struct rs_vendor_rows rows;
+    enum rs_status status = first_row(db, "HOST_INFO", columns, 2, &rows);
+    if (status == RS_NOTFOUND) {
+        status = rs_err_set(err, RS_NOTFOUND, "%s has no host in HOST_INFO", db->path);
+    } else if (status == RS_OK && rows.cells[0].kind == RS_VENDOR_CELL_TEXT &&
+               rows.cells[1].kind == RS_VENDOR_CELL_TEXT) {
+        char *uid = copy_cell(&rows.cells[0]), *name = copy_cell(&rows.cells[1]);
+        if (uid && name) {
+            *uid_p = uid;
+            *name_p = name;
+        } else {
+            rs_mem_free(uid);
+            rs_mem_free(name);
+            status = rs_err_set(err, RS_NOMEM, "no memory to read %s", db->path);
+        }
+    } else {
+        status = RS_AGAIN;
+    }
+    rs_vendor_rows_close(&rows);
+    return status;
+}
+
 enum rs_status rs_vendor_db_meta(struct rs_vendor_db *db, const char *name, char **value_p,
                                  struct rs_err *err)
 {
+    const enum rs_status still = still_meta(db, name, value_p, err);
+    if (still != RS_AGAIN)
+        return still;
     if (!rs_vendor_db_has_column(db, "META_DATA", "value"))
         return rs_err_set(err, RS_NOTFOUND, "%s has no META_DATA", db->path);
     sqlite3_stmt *stmt = NULL;
@@ -425,6 +572,9 @@ enum rs_status rs_vendor_db_rank(struct rs_vendor_db *db, int64_t *rank_p, int64
                                  struct rs_err *err)
 {
     int64_t rank = 0, device = -1;
+    const enum rs_status still = still_rank(db, rank_p, device_p, err);
+    if (still != RS_AGAIN)
+        return still;
     if (!rs_vendor_db_has_column(db, "RANK_DEVICE_MAP", "rankId"))
         return rs_err_set(err, RS_NOTFOUND, "%s has no RANK_DEVICE_MAP", db->path);
     const bool has_device = rs_vendor_db_has_column(db, "RANK_DEVICE_MAP", "deviceId");
@@ -450,6 +600,9 @@ enum rs_status rs_vendor_db_rank(struct rs_vendor_db *db, int64_t *rank_p, int64
 enum rs_status rs_vendor_db_host(struct rs_vendor_db *db, char **uid_p, char **name_p,
                                  struct rs_err *err)
 {
+    const enum rs_status still = still_host(db, uid_p, name_p, err);
+    if (still != RS_AGAIN)
+        return still;
     if (!rs_vendor_db_has_column(db, "HOST_INFO", "hostUid") ||
         !rs_vendor_db_has_column(db, "HOST_INFO", "hostName"))
         return rs_err_set(err, RS_NOTFOUND, "%s has no HOST_INFO", db->path);

@@ -31,6 +31,17 @@ RS_MUST_CHECK enum rs_status rs_vendor_db_open(const char *path, struct rs_vendo
                                                struct rs_err *err);
 void rs_vendor_db_close(struct rs_vendor_db **db);
 
+/* As open, for one who mostly reads rows (vendor_rows.h): the pages are read by hand as long as that will do, with
+ * a lock that keeps writers away, and SQLite opens the file only when something needs it. `is_whole`: most
+ * pages will be wanted. Keeps a pointer to `file` until close. */
+struct rs_vendor_rows_file;
+RS_MUST_CHECK enum rs_status rs_vendor_db_open_still(const char *path,
+                                                     struct rs_vendor_rows_file *file,
+                                                     bool is_whole, struct rs_vendor_db **db_p,
+                                                     struct rs_err *err);
+/* The file of open_still, while SQLite has not been needed; else NULL. */
+struct rs_vendor_rows_file *rs_vendor_db_still(const struct rs_vendor_db *db);
+
 const char *rs_vendor_db_path(const struct rs_vendor_db *db); /* lends */
 
 bool rs_vendor_db_has_table(struct rs_vendor_db *db, const char *table);
