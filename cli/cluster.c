@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `rankscope cluster PATH...`: the official cluster output of an Ascend job.
+ * `rankscope cluster PATH...|CAPTURE`: the official cluster output of an Ascend job.
+ *
+ *     PATH...   --------------------------------------> aggregator/cluster --> OUT/cluster_analysis_output
+ *     CAPTURE   --documents of its streams--> OUT/ranks/ --^
  */
 #include "aggregator/cluster/cluster.h"
 
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/documents.h"
+#include "common/base/file.h"
+#include "common/base/mem.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +19,7 @@
 
 struct wishes {
     struct rs_cluster_options options;
-    const char *mode, *form, *compat;
+    const char *mode, *form, *compat, *data;
     int64_t jobs;
     bool is_json, is_quiet;
 };
@@ -99,6 +105,34 @@ static int run(const struct wishes *w, const char *const *paths, size_t count)
     return code;
 }
 
+/* A capture's ranks become folders below OUT/ranks, which stay: RankDeviceMap names them, and viewers open them. */
+static int run_capture(struct wishes *w, const char *capture)
+{
+    struct rs_documents_result restored;
+    struct rs_err err = {0};
+    if (!w->options.out) {
+        (void)rs_err_set(&err, RS_INVALID, "say with -o where the output of a capture goes");
+        return rs_cli_fail("cluster", &err);
+    }
+    char *ranks = rs_file_join(w->options.out, "ranks");
+    enum rs_status status = ranks ? rs_documents_restore("cluster", capture, ranks, &restored, &err)
+                                  : rs_err_set(&err, RS_NOMEM, "no memory");
+    if (status == RS_OK && !restored.ranks)
+        status = rs_err_set(&err, RS_NOTFOUND,
+                            "no stream of %s brought documents of an Ascend profiler; `rankscope "
+                            "export ascend` makes its ranks into directories",
+                            capture);
+    if (status == RS_OK && restored.others)
+        rs_cli_tell("cluster", "%zu streams brought no documents of an Ascend profiler",
+                    restored.others);
+    int code =
+        status == RS_OK ? run(w, (const char *const *)&ranks, 1) : rs_cli_fail("cluster", &err);
+    if (code == RS_EXIT_COMPLETE && (restored.is_partial || restored.others))
+        code = RS_EXIT_PARTIAL;
+    rs_mem_free(ranks);
+    return code;
+}
+
 int rs_cmd_cluster(int argc, char **argv)
 {
     struct wishes w = {.mode = "all", .form = "auto"};
@@ -131,24 +165,35 @@ int rs_cmd_cluster(int argc, char **argv)
          .value = "N",
          .max = 64,
          .help = "ranks read at a time (default: the processors)"},
+        {.name = "data",
+         .letter = 'd',
+         .kind = RS_ARG_TEXT,
+         .target = &w.data,
+         .value = "DIR",
+         .environment = "RANKSCOPE_DATA",
+         .help = "the aggregator's data, where a capture's ID is looked for"},
         {.name = "json",
          .kind = RS_ARG_FLAG,
          .target = &w.is_json,
          .help = "print what was written and what is missing as JSON"},
         {.name = "quiet",
+         .letter = 'q',
          .kind = RS_ARG_FLAG,
          .target = &w.is_quiet,
          .help = "print nothing on stdout"},
     };
     const struct rs_args args = {
         .verb = "cluster",
-        .operands = "PATH...",
+        .operands = "PATH...|CAPTURE",
         .summary = "Make the official cluster output (cluster_analysis_output) from the result "
-                   "directories of Ascend ranks, text and databases alike.",
+                   "directories of Ascend ranks, text and databases alike, or from a capture that "
+                   "collectors streamed (its folder or ID): the ranks' own documents are then put "
+                   "back below OUT/ranks.",
         .items = items,
         .count = sizeof items / sizeof items[0],
         .epilogue = "  rankscope cluster /data/run7\n"
-                    "  rankscope cluster /data/run7 -o /tmp/result --form both\n"};
+                    "  rankscope cluster /data/run7 -o /tmp/result --form both\n"
+                    "  rankscope cluster 20260102-030405-a1b2c3 -o /tmp/result\n"};
     struct rs_err err = {0};
     int first = 0;
     enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
@@ -160,5 +205,8 @@ int rs_cmd_cluster(int argc, char **argv)
         status = rs_err_set(&err, RS_INVALID, "say where the ranks' directories are");
     if (status != RS_OK)
         return rs_cli_fail("cluster", &err);
+    char capture[RS_DOCUMENTS_PATH_BYTES];
+    if (argc - first == 1 && rs_documents_capture(argv[first], w.data, capture))
+        return run_capture(&w, capture);
     return run(&w, (const char *const *)argv + first, (size_t)(argc - first));
 }

@@ -253,6 +253,7 @@ int rs_cmd_recipe(int argc, char **argv)
          .target = &w.is_json,
          .help = "print what was written and what is missing as JSON"},
         {.name = "quiet",
+         .letter = 'q',
          .kind = RS_ARG_FLAG,
          .target = &w.is_quiet,
          .help = "print nothing on stdout"},

@@ -466,7 +466,11 @@ static enum rs_status tell_losses(struct ascend *a)
 enum rs_status ascend_finish(struct ascend *a, const char *form, struct rs_err *err)
 {
     struct rs_trace_info *info = &a->stream->info;
-    enum rs_status status = flush(a, err);
+    enum rs_status status = ascend_pour_documents(a, err);
+    if (status == RS_NOMEM)
+        return rs_err_set(err, status, "%s: out of memory", a->rank->dir);
+    if (status == RS_OK)
+        status = flush(a, err);
     if (status != RS_OK)
         return status;
     const int64_t rank = a->rank->rank;

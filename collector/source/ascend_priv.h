@@ -13,6 +13,7 @@
  *   ascend_figures.c  the vendor's text algorithm
  *   ascend_json.c     communication.json: names, groups, starts
  *   ascend_said.c     the vendor's own figures and versions, kept beside ours
+ *   ascend_documents.c  files that travel as they are, and their way back
  *   ascend_tables.c   the text form's tables of memory, networks, statistics
  *   csv.c             tables of text
  */
@@ -110,6 +111,11 @@ RS_MUST_CHECK enum rs_status ascend_pour_op(struct ascend *a, const struct ascen
 
 /* Fills stream->info.said. What is not there is left out, what cannot be read is counted. RS_NOMEM. */
 RS_MUST_CHECK enum rs_status ascend_tell_provenance(struct ascend *a);
+
+/* ---- ascend_documents.c ---- */
+
+/* The vendor's small files, in a lossless reading. */
+RS_MUST_CHECK enum rs_status ascend_pour_documents(struct ascend *a, struct rs_err *err);
 
 /* ---- ascend_tables.c ---- */
 

@@ -327,6 +327,36 @@ DELIVERABLES = ["step_trace_time.csv", "step_breakdown.csv", "rank_breakdown.csv
                 "communication.json", "communication_matrix.json", "report.json"]
 
 
+CLUSTER = ["cluster_communication.json", "cluster_communication_matrix.json", "communication_group.json",
+           "cluster_step_trace_time.csv"]
+
+
+def cluster_of(out, *words):
+    done = subprocess.run([PROGRAM, "cluster", *words, "-o", out, "--form", "both", "-q"], capture_output=True,
+                          text=True)
+    return done.returncode, [line for line in done.stderr.splitlines() if "left out" in line or done.returncode > 1]
+
+
+def cluster_output_is_as_offline(place, capture, watched):
+    """The official deliverables: of the capture as of the folders that were streamed."""
+    ours, theirs = os.path.join(place, "cluster"), os.path.join(place, "cluster-offline")
+    streamed = cluster_of(ours, capture["id"], "--data", os.path.join(place, "data"))
+    offline = cluster_of(theirs, *watched)
+    check(streamed == offline and streamed[0] in (0, 1), streamed, offline)
+    for name in CLUSTER:
+        with open(os.path.join(ours, "cluster_analysis_output", name), "rb") as a, \
+                open(os.path.join(theirs, "cluster_analysis_output", name), "rb") as b:
+            check(a.read() == b.read(), name, "of the capture differs from offline")
+    dumps = []
+    for folder in (ours, theirs):
+        with sqlite3.connect(os.path.join(folder, "cluster_analysis_output", "cluster_analysis.db")) as db:
+            if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'RankDeviceMap'").fetchone():
+                db.execute("UPDATE RankDeviceMap SET profilePath = ''")  # the ranks' folders are other ones
+            dumps.append(list(db.iterdump()))
+    check(dumps[0] == dumps[1], "cluster_analysis.db of the capture differs from offline")
+    return len(dumps[0])
+
+
 def streamed_is_as_offline(work, form):
     """Two collectors, a rank each; one of the folders appears while they watch, before it is finished."""
     place = os.path.join(work, "stream-" + form)
@@ -352,6 +382,8 @@ def streamed_is_as_offline(work, form):
         check(done.returncode == 0, done.returncode, done.stderr)
         done = subprocess.run([PROGRAM, "verify", captures[0]["directory"], "-q"], capture_output=True, text=True)
         check(done.returncode == 0, done.returncode, done.stdout, done.stderr)
+        rows = cluster_output_is_as_offline(place, captures[0], watched)
+        print("    cluster output, %s: %d files and %d rows of tables the same" % (form, len(CLUSTER), rows))
     finally:
         daemons.stop()
     offline = os.path.join(place, "offline")

@@ -57,7 +57,7 @@ static const char sound[] =
     "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":4,\"tid\":0,\"args\":{\"name\":\"HCCL\"}},"
     "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":4,\"tid\":0,\"args\":{\"name\":\"Group 0 Communication\"}}]";
 
-/* Of the process, and the rank's inside: ..._ascend_pt or ..._ascend_ms. */
+/* Of the input, and the rank's inside: ..._ascend_pt or ..._ascend_ms. */
 static char root[64], folder[128];
 
 static void put(int directory, const char *name, const void *data, size_t size)
@@ -70,11 +70,9 @@ static void put(int directory, const char *name, const void *data, size_t size)
 
 static int open_folder(void)
 {
-    if (!root[0]) {
-        (void)snprintf(root, sizeof root, "/dev/shm/rs-fuzz-XXXXXX");
-        if (!mkdtemp(root))
-            abort();
-    }
+    (void)snprintf(root, sizeof root, "/dev/shm/rs-fuzz-XXXXXX");
+    if (!mkdtemp(root))
+        abort();
     (void)snprintf(folder, sizeof folder, "%s/n_1_20260102030405006_ascend_%s", root,
                    is_mindspore ? "ms" : "pt");
     (void)mkdir(folder, 0700);
@@ -92,6 +90,7 @@ static void empty_folder(int directory)
     (void)unlinkat(directory, "ASCEND_PROFILER_OUTPUT", AT_REMOVEDIR);
     (void)close(directory);
     (void)rmdir(folder);
+    (void)rmdir(root);
 }
 
 static enum rs_status check(void *self, const struct rs_batch *batch, struct rs_err *err)

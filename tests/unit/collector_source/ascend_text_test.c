@@ -312,9 +312,10 @@ static void without_a_trace_operations_remain_and_steps_are_partial(void **state
     struct place place;
     make_place(&place, 2);
     communication_json(&place, "12345678901234567606");
-    put_file(place.output, "step_trace_time.csv",
-             "Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble,"
-             "Communication(Not Overlapped and Exclude Receive),Preparing\r\n7,1,2,3,4,5,6,7,8,9\r\n");
+    put_file(
+        place.output, "step_trace_time.csv",
+        "Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble,"
+        "Communication(Not Overlapped and Exclude Receive),Preparing\r\n7,1,2,3,4,5,6,7,8,9\r\n");
     struct seen *seen = read_place(&place, 0);
     assert_status(seen->status, RS_PARTIAL);
     const struct rs_trace_info *info = &seen->stream.info;
@@ -348,8 +349,7 @@ static void without_a_trace_the_kernel_table_tells_computing_and_steps(void **st
              "8,3,MatMul_2,AI_CORE," U "150.000\t,10\n");
     struct seen *seen = read_place(&place, 0);
     assert_status(seen->status, RS_PARTIAL);
-    const char *why =
-        rs_strtab_text(&seen->stream.strings, seen->stream.info.partial_reason);
+    const char *why = rs_strtab_text(&seen->stream.strings, seen->stream.info.partial_reason);
     assert_null(strstr(why, "computing is not known"));
     assert_null(strstr(why, "VendorStepTraceTime"));
     assert_int_equal(count_kind(seen, RS_KIND_KERNEL), 3);
