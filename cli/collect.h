@@ -51,6 +51,7 @@ struct rs_collect_kineto_options {
     const char *socket_dir;  /* NULL: abstract sockets; copied, as all texts here */
     const char *socket_name; /* NULL: the one that real clients ask */
     const char *trace_dir;   /* where ranks write; made when it is needed */
+    const char *spool_dir;   /* what is in hand is written down in its folder "kineto" */
     const char *run;         /* for processes that name none; "": their host */
     const char *host;
     void (*wake)(void *self); /* there is something to send; any thread */
@@ -61,7 +62,7 @@ struct rs_collect_kineto_options {
 RS_MUST_CHECK enum rs_status
 rs_collect_kineto_start(const struct rs_collect_kineto_options *options,
                         struct rs_collect_kineto **kineto_p, struct rs_err *err);
-/* Captures in hand are told as lost: what was delivered to a process cannot be called back. */
+/* What no process has yet is told as lost; what was delivered cannot be called back, and the next start goes on with it. */
 void rs_collect_kineto_stop(struct rs_collect_kineto **kineto_p, struct rs_uplink *uplink);
 
 /* Thread: uplink. As with native ranks. */

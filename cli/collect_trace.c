@@ -136,9 +136,25 @@ static enum rs_status pour(struct rs_trace_task *task, struct rs_source_stream *
     judge(task, &stream->info, &stream->strings, text, sizeof text);
     task->before_end(task->self, text);
     const enum rs_status status = rs_pack_finish(pack, &stream->info, *text != '\0', err);
-    if (status == RS_OK && read_status == RS_OK && !stream->info.is_partial &&
-        unlink(task->path) < 0)
-        rs_log_warn("cannot remove %s, which is packed", task->path);
+    if (status == RS_OK && read_status == RS_OK && !stream->info.is_partial) {
+        if (task->on_packed)
+            task->on_packed(task->self);
+        if (unlink(task->path) < 0)
+            rs_log_warn("cannot remove %s, which is packed", task->path);
+    }
+    return status;
+}
+
+enum rs_status rs_trace_first_seq(const struct rs_trace_task *task, rs_seq *seq_p,
+                                  struct rs_err *err)
+{
+    uint32_t entry = 0;
+    struct rs_spool_entry facts;
+    enum rs_status status = rs_spool_declare(task->spool, &task->source, &entry, err);
+    if (status == RS_OK && rs_spool_entry_of(task->spool, entry, &facts) < 0)
+        status = rs_err_set(err, RS_NOTFOUND, "its place in the spool is gone");
+    if (status == RS_OK)
+        *seq_p = facts.last_seq + 1;
     return status;
 }
 
@@ -150,7 +166,9 @@ enum rs_status rs_trace_take(struct rs_trace_task *task, struct rs_err *err)
         return rs_err_set(err, RS_NOMEM, "no memory to read %s", task->path);
     const struct rs_pack_options options = {.spool = task->spool,
                                             .source = task->source,
-                                            .flags = RS_PACK_WAITS,
+                                            .flags = task->first_seq ? RS_PACK_REPEATABLE
+                                                                     : RS_PACK_WAITS,
+                                            .first_seq = task->first_seq,
                                             .strings = &stream.strings,
                                             .lanes = &stream.lanes,
                                             .must_stop = task->must_stop};
@@ -159,7 +177,7 @@ enum rs_status rs_trace_take(struct rs_trace_task *task, struct rs_err *err)
         status = pour(task, &stream, pack, err);
     rs_pack_free(&pack);
     rs_source_stream_fini(&stream);
-    if (status < 0) {
+    if (status < 0 && !(status == RS_CANCELLED && task->first_seq)) {
         /* What is in the spool of it has no end: an end is put, so that nobody waits for one. */
         uint32_t entry = 0;
         struct rs_err ignored = {0};

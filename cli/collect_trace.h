@@ -21,10 +21,16 @@ struct rs_trace_task {
     uint32_t rank;
     int32_t world;
     uint32_t wanted_steps; /* iterations that were asked for; 0: a duration */
-    const atomic_bool *must_stop;
+    /* Of its first chunk, from rs_trace_first_seq(): who reads the file again with the same number puts the same chunks,
+     * and those that the spool has fall through. 0: the spool numbers them. */
+    rs_seq first_seq;
+    const atomic_bool
+        *must_stop; /* ends with RS_CANCELLED; the stream stays open, to be gone on with */
     /* Everything but the last chunk is in the spool; what is found stands below. `text` says why it is not whole, ""
      * when it is. On rs_trace_take()'s thread. */
     void (*before_end)(void *self, const char *text);
+    /* All of it is in the spool, and the file is about to be removed; not called when it stays. */
+    void (*on_packed)(void *self);
     void *self;
 
     /* found */
@@ -32,6 +38,10 @@ struct rs_trace_task {
     int64_t optimizer_steps;              /* of its most frequent optimizer */
     int64_t bytes;                        /* of the file */
 };
+
+/* The number that the first chunk of this trace gets. RS_LIMIT, RS_IO, RS_NOMEM. */
+RS_MUST_CHECK enum rs_status rs_trace_first_seq(const struct rs_trace_task *task, rs_seq *seq_p,
+                                                struct rs_err *err);
 
 /* RS_OK: it is in the spool. Else it is not, and the file is still there. Any thread. */
 RS_MUST_CHECK enum rs_status rs_trace_take(struct rs_trace_task *task, struct rs_err *err);

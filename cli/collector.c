@@ -298,6 +298,7 @@ static enum rs_status start_kineto(struct collector *collector, struct rs_err *e
                           ? settings->kineto_socket_dir
                           : NULL,
         .trace_dir = settings->trace_dir,
+        .spool_dir = settings->spool,
         .run = settings->run ? settings->run : "",
         .host = settings->host,
         .wake = wake_loop,

@@ -88,7 +88,8 @@ enum rs_status rs_pack_new(const struct rs_pack_options *options, struct rs_pack
     if (!pack)
         return rs_err_set(err, RS_NOMEM, "no memory to pack a stream");
     pack->options = *options;
-    pack->next_seq = options->flags & RS_PACK_REPEATABLE ? 1 : 0;
+    if (options->flags & RS_PACK_REPEATABLE)
+        pack->next_seq = options->first_seq ? options->first_seq : 1;
     enum rs_status status = rs_spool_declare(options->spool, &options->source, &pack->entry, err);
     const struct rs_chunk_writer_options writer_options = {
         .strings = options->strings, .lanes = options->lanes, .put = put, .put_self = pack};

@@ -27,7 +27,8 @@
 struct rs_pack;
 
 enum rs_pack_flag {
-    RS_PACK_REPEATABLE = 1, /* numbers its chunks itself, from 1; waits when the spool is full */
+    RS_PACK_REPEATABLE =
+        1,             /* numbers its chunks itself, from first_seq; waits when the spool is full */
     RS_PACK_WAITS = 2, /* a file read once: the spool numbers its chunks; waits when it is full */
 };
 
@@ -35,6 +36,7 @@ struct rs_pack_options {
     struct rs_spool *spool; /* keeps a pointer to it */
     struct rs_spool_source source;
     unsigned flags;                  /* enum rs_pack_flag */
+    rs_seq first_seq;                /* RS_PACK_REPEATABLE: of its first chunk; 0: 1 */
     const struct rs_strtab *strings; /* keeps pointers to the stream's tables */
     const struct rs_lanes *lanes;
     const atomic_bool *must_stop; /* ends waiting with RS_CANCELLED; may be NULL */

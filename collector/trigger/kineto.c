@@ -35,12 +35,13 @@ struct slot {
     struct rs_process_hold hold;
     char *config; /* ARMED: waiting for the next poll */
     size_t config_length;
-    char *dir;          /* folder of its trace, as this process opens it */
-    char *stem;         /* the file's name without _PID.json */
-    rs_ns deadline;     /* monotonic; 0 none */
-    rs_ns deliver_from; /* monotonic; 0 at once */
-    rs_ns grew_at;      /* when trace_bytes last changed */
-    uint64_t judged;    /* of the trigger's registrations */
+    char *dir;           /* folder of its trace, as this process opens it */
+    char *stem;          /* the file's name without _PID.json */
+    rs_ns deadline;      /* monotonic; 0 none */
+    rs_ns deliver_from;  /* monotonic; 0 at once */
+    rs_ns deliver_until; /* monotonic; 0 always */
+    rs_ns grew_at;       /* when trace_bytes last changed */
+    uint64_t judged;     /* of the trigger's registrations */
     socklen_t address_bytes;
     struct sockaddr_un
         address;    /* of its last poll: another one is another client, perhaps after an exec */
@@ -126,7 +127,7 @@ static void drop_capture(struct slot *slot)
     rs_mem_free(slot->stem);
     slot->config = slot->dir = slot->stem = NULL;
     slot->config_length = 0;
-    slot->deadline = slot->deliver_from = 0;
+    slot->deadline = slot->deliver_from = slot->deliver_until = 0;
     slot->went_busy = false;
 }
 
@@ -292,6 +293,14 @@ static void note_poll(struct rs_kineto_trigger *trigger, struct slot *slot, int3
         slot->went_busy = true;
 }
 
+static bool may_deliver(const struct slot *slot)
+{
+    const struct rs_kineto_client *client = &slot->client;
+    return client->state == RS_KINETO_ARMED && client->is_rank && !client->is_busy &&
+           client->last_poll >= slot->deliver_from &&
+           (!slot->deliver_until || client->last_poll <= slot->deliver_until);
+}
+
 static void answer_poll(struct rs_kineto_trigger *trigger, const struct rs_kineto_letter *letter,
                         const struct rs_kineto_peer *peer)
 {
@@ -300,8 +309,7 @@ static void answer_poll(struct rs_kineto_trigger *trigger, const struct rs_kinet
     trigger->counts.polls++;
     if (slot)
         note_poll(trigger, slot, letter->mask);
-    const bool deliver = slot && slot->client.state == RS_KINETO_ARMED && slot->client.is_rank &&
-                         !slot->client.is_busy && slot->client.last_poll >= slot->deliver_from;
+    const bool deliver = slot && may_deliver(slot);
     if (deliver)
         rs_kineto_reply_config(&reply, slot->config, slot->config_length);
     else
@@ -477,6 +485,8 @@ static void judge_capture(struct slot *slot, bool alive, rs_ns now)
             slot,
             "its trace stopped growing while the process runs: stuck in writing, as a process that "
             "leaves main during a write does; end it by hand");
+    else if (client->state == RS_KINETO_ARMED && slot->deliver_until && now > slot->deliver_until)
+        fail(slot, "it did not ask for work before the common start could no longer be made");
     else if (slot->deadline && now > slot->deadline)
         fail(
             slot,
@@ -615,9 +625,11 @@ static void begin_capture(struct rs_kineto_trigger *trigger, struct slot *slot,
     slot->stem = fresh->stem;
     slot->config = fresh->config;
     slot->config_length = fresh->config_length;
-    slot->deadline = arm->deadline ? trigger->monotonic() + arm->deadline : 0;
-    slot->deliver_from =
-        arm->deliver_from ? trigger->monotonic() + (arm->deliver_from - rs_time_realtime()) : 0;
+    const rs_ns monotonic = trigger->monotonic();
+    const rs_ns realtime = rs_time_realtime();
+    slot->deadline = arm->deadline ? monotonic + arm->deadline : 0;
+    slot->deliver_from = arm->deliver_from ? monotonic + (arm->deliver_from - realtime) : 0;
+    slot->deliver_until = arm->deliver_until ? monotonic + (arm->deliver_until - realtime) : 0;
     client->state = RS_KINETO_ARMED;
     client->trace_bytes = -1;
     client->trace_path[0] = client->failure[0] = '\0';

@@ -108,8 +108,9 @@ struct rs_kineto_arm {
         *trace_root; /* folder for traces: /tmp/... or below the rank's KINETO_ONDEMAND_TRACE_DIR */
     struct rs_kineto_config config; /* log_file and trace_id are filled in here */
     rs_dur deadline;                /* from now to WRITTEN; later it is FAILED */
-    rs_ns
-        deliver_from; /* Unix ns; polls before it get nothing, so that all ranks are told soon after one another; 0 */
+    /* Unix ns. Polls before `deliver_from` get nothing, so that all ranks are told soon after one another; nor do polls
+     * after `deliver_until`, when the start could not be made any more: it is FAILED then. 0: no such limit. */
+    rs_ns deliver_from, deliver_until;
 };
 
 /* Prepares the folder with the rank's owner and keeps the configuration for its next poll. RS_NOTFOUND: no such process;

@@ -137,7 +137,7 @@ class Rig:
         lines = []
         for line in process.stderr:  # one line per change
             lines.append(line)
-            if re.search(r"\d (recording|delivered|armed)", line):
+            if re.search(r", \d+ (recording|delivered|armed)", line):
                 written = None
             elif written is None:
                 written = time.monotonic()  # the last trace is complete

@@ -293,6 +293,134 @@ static void a_death_is_named(void **state)
     rs_kineto_trigger_close(&trigger);
 }
 
+static struct rs_kineto_adopt adoption(const struct rs_kineto_client *client, const char *id,
+                                       bool is_delivered)
+{
+    return (struct rs_kineto_adopt){.process = client->process,
+                                    .arm = {.pid = client->process.pid,
+                                            .capture_id = id,
+                                            .trace_root = trace_root,
+                                            .config = {.duration_ms = 200, .start_iteration = -1},
+                                            .deadline = (rs_dur)30 * RS_NS_PER_S},
+                                    .is_delivered = is_delivered,
+                                    .last_poll = rs_time_realtime()};
+}
+
+static void another_trigger_goes_on_with_what_was_delivered(void **state)
+{
+    (void)state;
+    struct rs_kineto_trigger *trigger = open_trigger();
+    const struct child child = start_client("2");
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    assert_ok(arm(trigger, child.pid, "a1", NULL));
+    assert_int_equal(command(trigger, &child, 'p'), 'c');
+    const struct rs_kineto_adopt adopt = adoption(client_of(trigger, child.pid), "a1", true);
+    rs_kineto_trigger_close(&trigger);
+
+    trigger = open_trigger();
+    assert_ok(rs_kineto_trigger_adopt(trigger, &adopt, NULL));
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_DELIVERED);
+    assert_true(client_of(trigger, child.pid)->is_rank);
+    assert_int_equal(command(trigger, &child, 'b'), 'e'); /* never a second time */
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    command(trigger, &child, '1');
+    command(trigger, &child, 'f');
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_WRITTEN);
+    stop_client(&child);
+    rs_kineto_trigger_close(&trigger);
+}
+
+static void another_trigger_offers_again_what_was_not_delivered(void **state)
+{
+    (void)state;
+    struct rs_kineto_trigger *trigger = open_trigger();
+    const struct child child = start_client("2");
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    const struct rs_kineto_adopt adopt = adoption(client_of(trigger, child.pid), "a2", false);
+    rs_kineto_trigger_close(&trigger);
+
+    trigger = open_trigger();
+    assert_ok(rs_kineto_trigger_adopt(trigger, &adopt, NULL));
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_ARMED);
+    assert_int_equal(command(trigger, &child, 'p'), 'c');
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    stop_client(&child);
+    rs_kineto_trigger_close(&trigger);
+}
+
+static void the_dead_are_gone_on_with_too(void **state)
+{
+    (void)state;
+    struct rs_kineto_trigger *trigger = open_trigger();
+    const struct child whole = start_client("1");
+    const struct child half = start_client("3");
+    const struct child *both[] = {&whole, &half};
+    struct rs_kineto_adopt adopt[2];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(command(trigger, both[i], 'p'), 'e');
+        assert_ok(arm(trigger, both[i]->pid, "a3", NULL));
+        assert_int_equal(command(trigger, both[i], 'p'), 'c');
+        command(trigger, both[i], '1');
+        adopt[i] = adoption(client_of(trigger, both[i]->pid), "a3", true);
+    }
+    command(trigger, &whole, 'f');
+    stop_client(&whole);
+    stop_client(&half);
+    rs_kineto_trigger_close(&trigger);
+
+    trigger = open_trigger();
+    for (int i = 0; i < 2; i++)
+        assert_ok(rs_kineto_trigger_adopt(trigger, &adopt[i], NULL));
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(client_of(trigger, whole.pid)->state, RS_KINETO_WRITTEN);
+    assert_int_equal(client_of(trigger, half.pid)->state, RS_KINETO_FAILED);
+    assert_non_null(strstr(client_of(trigger, half.pid)->failure, "ended before its trace"));
+    char left[256];
+    (void)snprintf(left, sizeof left, "%s/a3/u%u/rank3_%d.json.tmp", trace_root, (unsigned)getuid(),
+                   (int)half.pid);
+    assert_int_not_equal(access(left, F_OK), 0); /* half a trace is nobody's */
+    rs_kineto_trigger_close(&trigger);
+}
+
+static void a_request_is_not_delivered_after_its_time(void **state)
+{
+    (void)state;
+    struct rs_kineto_trigger *trigger = open_trigger();
+    const struct child child = start_client("2");
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    const struct rs_kineto_arm request = {.pid = child.pid,
+                                          .capture_id = "late",
+                                          .trace_root = trace_root,
+                                          .config = {.duration_ms = 200, .start_iteration = -1},
+                                          .deadline = (rs_dur)30 * RS_NS_PER_S,
+                                          .deliver_until = rs_time_realtime() - 1};
+    assert_ok(rs_kineto_trigger_arm(trigger, &request, NULL));
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_FAILED);
+    assert_non_null(strstr(client_of(trigger, child.pid)->failure, "common start"));
+    stop_client(&child);
+    rs_kineto_trigger_close(&trigger);
+}
+
+static void how_a_process_ended_is_told(void **state)
+{
+    (void)state;
+    struct rs_kineto_trigger *trigger = open_trigger();
+    const struct child child = start_client("1");
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    assert_ok(arm(trigger, child.pid, "how", NULL));
+    (void)kill(child.pid, SIGKILL);
+    siginfo_t info;
+    assert_int_equal(waitid(P_PID, (id_t)child.pid, &info, WEXITED | WNOWAIT), 0);
+    rs_kineto_trigger_tick(trigger); /* it has ended, and nobody has waited for it yet */
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_FAILED);
+    assert_non_null(strstr(client_of(trigger, child.pid)->failure, "killed by signal 9"));
+    stop_client(&child);
+    rs_kineto_trigger_close(&trigger);
+}
+
 static rs_ns fake_now = 1000 * (rs_ns)RS_NS_PER_S;
 static rs_ns fake_monotonic(void)
 {
@@ -372,6 +500,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_busy_client_gets_its_request_when_it_is_idle),
         cmocka_unit_test(a_launcher_is_answered_and_never_armed),
         cmocka_unit_test(a_death_is_named),
+        cmocka_unit_test(another_trigger_goes_on_with_what_was_delivered),
+        cmocka_unit_test(another_trigger_offers_again_what_was_not_delivered),
+        cmocka_unit_test(the_dead_are_gone_on_with_too),
+        cmocka_unit_test(a_request_is_not_delivered_after_its_time),
+        cmocka_unit_test(how_a_process_ended_is_told),
         cmocka_unit_test(silence_past_the_deadline_is_named),
         cmocka_unit_test(a_second_daemon_is_told_who_serves),
         cmocka_unit_test(a_strangers_bytes_cost_nothing),

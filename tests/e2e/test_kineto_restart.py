@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A collector that is killed in the middle of a capture and started again: the capture finishes, or each rank says why not.
+
+Killed (-9) before anybody was told, while ranks record, while their traces are written, while these are read into the
+spool; and ended in an orderly way while ranks record. What is read again after the kill must not be there twice. A rank
+whose process dies while the collector is away is named; one that should have been told in that time is refused.
+"""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from test_kineto_clients import PROGRAM, Rig, check  # noqa: E402
+
+
+class Capture:
+    """rankscope capture, and what it says while it runs."""
+
+    def __init__(self, rig, run, *words, codes=(0,)):
+        self.rig, self.codes, self.id = rig, codes, None
+        self.lines = []
+        self.changed = threading.Condition()
+        self.process = subprocess.Popen([PROGRAM, "capture", "--connect", rig.address, "--run", run, *words, "--no-report",
+                                         "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        env=rig.environment)
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stderr:
+            with self.changed:
+                self.lines.append(line)
+                self.changed.notify_all()
+        with self.changed:
+            self.lines.append("(end)")
+            self.changed.notify_all()
+
+    def wait_for(self, pattern, limit_s=40):
+        until = time.monotonic() + limit_s
+        with self.changed:
+            while not any(re.search(pattern, line) for line in self.lines):
+                check(time.monotonic() < until and "(end)" not in self.lines, f"no \"{pattern}\" in {self.lines}")
+                self.changed.wait(0.5)
+
+    def end(self):
+        text = self.process.stdout.read()
+        self.process.wait(90)
+        self.reader.join()
+        check(self.process.returncode in self.codes, f"capture ends with {self.process.returncode}: {self.lines}\n{text}")
+        facts = json.loads(text)
+        self.id = facts["id"]
+        return {rank["rank"]: rank for rank in facts["ranks"]}, facts
+
+    def events(self):
+        return json.loads(self.rig.ask("report", self.id, "--json").stdout)["coverage"]
+
+
+def start_ranks(rig, run, count, *options):
+    clients = [rig.start_client(run, rank, count, *options) for rank in range(count)]
+    rig.ask("ranks", "--run", run, "--wait", str(count), "-q")
+    time.sleep(1)  # two polls tell the period
+    return clients
+
+
+def kill(rig, away_s=0.0, sig=signal.SIGKILL):
+    rig.collector.send_signal(sig)
+    rig.collector.wait()
+    time.sleep(away_s)
+    socket = os.path.join(rig.sockets, "dynolog")
+    if os.path.exists(socket):
+        os.unlink(socket)  # so that start_collector() waits for the new one
+    rig.start_collector()
+
+
+def ledger_of(rig):
+    return os.path.join(rig.folder, "spool", "kineto")
+
+
+def check_clean(rig):
+    check(os.listdir(rig.traces) == [], f"traces are left: {os.listdir(rig.traces)}")
+    check(os.listdir(ledger_of(rig)) == [], f"jobs are left: {os.listdir(ledger_of(rig))}")
+
+
+def whole(rig, name, capture, count):
+    ranks, _ = capture.end()
+    check({rank: facts["state"] for rank, facts in ranks.items()} == {rank: "done" for rank in range(count)}, f"{ranks}")
+    print(f"{name}: {[ranks[rank]['state'] for rank in range(count)]}, {capture.events()}")
+    check_clean(rig)
+    rig.end_clients()
+
+
+def before_delivery(rig):
+    start_ranks(rig, "before", 4, "--period", "2")
+    capture = Capture(rig, "before", "--steps", "2", "--roundup", "1000")
+    capture.wait_for(", 4 armed")
+    time.sleep(0.2)  # COMMIT is on its way
+    kill(rig)
+    whole(rig, "killed before anybody was told", capture, 4)
+
+
+def while_recording(rig, sig=signal.SIGKILL, run="record"):
+    start_ranks(rig, run, 4)
+    capture = Capture(rig, run, "--steps", "2", "--roundup", "800")
+    capture.wait_for(", 4 delivered|, 4 recording")
+    kill(rig, sig=sig)
+    whole(rig, f"ended by signal {int(sig)} while ranks record", capture, 4)
+
+
+def stopped_while_recording(rig):
+    while_recording(rig, signal.SIGTERM, "stopped")
+
+
+def by_the_clock(rig):
+    start_ranks(rig, "clock", 4)
+    capture = Capture(rig, "clock", "--duration", "3s")
+    capture.wait_for(", 4 delivered|, 4 recording")
+    kill(rig)
+    whole(rig, "killed in a capture by the clock", capture, 4)
+
+
+def while_written(rig):
+    """The trace is complete only 4 s after the end of the recording: there is a .tmp that grew."""
+    start_ranks(rig, "write", 4, "--late", "4")
+    capture = Capture(rig, "write", "--duration", "200ms")
+    capture.wait_for(", 4 recording")
+    time.sleep(1)
+    kill(rig, away_s=1)
+    whole(rig, "killed while traces are written", capture, 4)
+
+
+def while_read(rig):
+    start_ranks(rig, "read", 2, "--pad", "40000000", "--late", "9")
+    first = Capture(rig, "read", "--duration", "200ms")
+    first.end()
+    rows = first.events()["events"]
+    second = Capture(rig, "read", "--duration", "200ms")
+    second.wait_for(", [12] reading")
+    time.sleep(0.15)
+    rig.collector.kill()
+    rig.collector.wait()
+    phases = [open(os.path.join(ledger_of(rig), name), encoding="ascii").read() for name in os.listdir(ledger_of(rig))]
+    check(any("phase reading" in text for text in phases), f"killed too late or too early for this test: {phases}")
+    kill(rig)
+    ranks, _ = second.end()
+    check([ranks[rank]["state"] for rank in range(2)] == ["done", "done"], f"{ranks}")
+    check(second.events()["events"] == rows, f"{second.events()['events']} events after a kill, {rows} without")
+    print(f"killed while traces are read: {second.events()}, the same number of events as without")
+    check_clean(rig)
+    rig.end_clients()
+
+
+def rank_dies_meanwhile(rig):
+    clients = start_ranks(rig, "dies", 3)
+    capture = Capture(rig, "dies", "--steps", "2", "--roundup", "800", codes=(1,))
+    capture.wait_for(", 3 delivered|, 3 recording")
+    rig.collector.kill()
+    rig.collector.wait()
+    clients[1].kill()
+    clients[1].wait()
+    os.unlink(os.path.join(rig.sockets, "dynolog"))
+    rig.start_collector()
+    ranks, facts = capture.end()
+    check([ranks[rank]["state"] for rank in range(3)] == ["done", "lost", "done"], f"{ranks}")
+    check("ended before its trace was complete" in ranks[1]["reason"], ranks[1]["reason"])
+    print("a rank died meanwhile:", facts["reason"])
+    check_clean(rig)
+    rig.end_clients()
+
+
+def away_too_long(rig):
+    """Ranks are told at their next poll, 3 s away; the collector comes back when the common start has passed."""
+    start_ranks(rig, "away", 2, "--period", "3")
+    capture = Capture(rig, "away", "--duration", "200ms", codes=(1,))
+    capture.wait_for(", 2 armed")
+    time.sleep(0.2)
+    kill(rig, away_s=8)
+    ranks, facts = capture.end()
+    check(all(rank["state"] == "refused" and "its collector was away" in rank["reason"] for rank in ranks.values()), f"{ranks}")
+    print("away too long:", facts["reason"])
+    check_clean(rig)
+    rig.end_clients()
+
+
+def main():
+    parts = (before_delivery, while_recording, stopped_while_recording, by_the_clock, while_written, while_read,
+             rank_dies_meanwhile, away_too_long)
+    chosen = sys.argv[1:]
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="rs-kineto-") as folder:
+        rig = Rig(folder)
+        try:
+            for part in parts:
+                if chosen and part.__name__ not in chosen:
+                    continue
+                begin = time.monotonic()
+                part(rig)
+                print(f"{part.__name__}: {time.monotonic() - begin:.1f} s", flush=True)
+        finally:
+            rig.stop()
+
+
+if __name__ == "__main__":
+    main()
