@@ -6,6 +6,7 @@
 
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/documents.h"
 #include "common/base/buf.h"
 #include "common/base/json_out.h"
 
@@ -181,6 +182,12 @@ static int carry_out(struct wishes *wishes, int count, char **words)
                             "say which recipe and where the ranks are; --list names the recipes");
     if (status == RS_OK && count > PATHS_MAX)
         status = rs_err_set(&err, RS_INVALID, "more than %d paths", PATHS_MAX - 1);
+    char capture[RS_DOCUMENTS_PATH_BYTES];
+    if (status == RS_OK && count == 2 && rs_documents_capture(words[1], NULL, capture))
+        status = rs_err_set(&err, RS_INVALID,
+                            "%s is a capture; make its ranks into databases with `rankscope export "
+                            "ascend %s -o DIR`, then give DIR",
+                            words[1], capture);
     if (status != RS_OK)
         return rs_cli_fail("recipe", &err);
     for (int i = 1; i < count; i++)
@@ -264,8 +271,13 @@ int rs_cmd_recipe(int argc, char **argv)
         .summary = "Make the tables of one cluster recipe from the databases of Ascend ranks.",
         .items = items,
         .count = sizeof items / sizeof items[0],
-        .epilogue = "  rankscope recipe --list\n"
-                    "  rankscope recipe slow_rank /data/run7 -o /tmp/result\n"};
+        .epilogue =
+            "  rankscope recipe --list\n"
+            "  rankscope recipe slow_rank /data/run7 -o /tmp/result\n"
+            "\n"
+            "Recipes read databases, as the vendor's do. Ranks in text form, and captures that\n"
+            "collectors streamed, become databases by\n"
+            "  rankscope export ascend /data/run7 -o /tmp/ranks\n"};
     struct rs_err err = {0};
     int first = 0;
     const enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);

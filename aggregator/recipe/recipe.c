@@ -3,6 +3,7 @@
  * The table of recipes, and how one is run: find the ranks, map and reduce, write.
  */
 #include "aggregator/recipe/recipe_priv.h"
+#include "common/base/file.h"
 #include "common/base/mem.h"
 
 #include <inttypes.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct recipe *const recipes[] = {
     &recipe_communication_group_map,
@@ -107,6 +109,24 @@ static enum rs_status add_rank(struct run *run, const struct rs_vendor_rank *ven
     return RS_OK;
 }
 
+/* Where the same may be had from text: its own tables by `cluster`, a database by `export`. */
+static void tell_text_only(struct run *run, const struct rs_vendor_rank *rank)
+{
+    static const char *const of_cluster[] = {"communication_group_map", "communication_time_sum",
+                                             "communication_matrix_sum"};
+    char *trace = rank->output ? rs_file_join(rank->output, "trace_view.json") : NULL;
+    const bool has_trace = trace && access(trace, R_OK) == 0;
+    bool is_of_cluster = false;
+    for (size_t i = 0; i < sizeof of_cluster / sizeof of_cluster[0]; i++)
+        is_of_cluster |= strcmp(run->recipe->info.name, of_cluster[i]) == 0;
+    run_tell(run, rank->rank, true, "%s holds text results only, and recipes read databases; %s",
+             rank->dir,
+             is_of_cluster ? "`rankscope cluster --form db` makes these tables from text"
+             : has_trace   ? "`rankscope export ascend` makes a database of its trace_view.json"
+                           : "it has no trace_view.json that a database could be made of");
+    rs_mem_free(trace);
+}
+
 /* Ranks of the list that can be read: not raw, not another framework's. */
 static bool is_usable(struct run *run, const struct rs_vendor_rank *rank,
                       enum rs_vendor_framework framework)
@@ -121,8 +141,7 @@ static bool is_usable(struct run *run, const struct rs_vendor_rank *rank,
         run_tell(run, rank->rank, true, "%s is not finished", rank->dir);
     if (!(rank->forms & RS_VENDOR_F_DB)) {
         if (rank->state != RS_VENDOR_UNFINISHED)
-            run_tell(run, rank->rank, true,
-                     "%s holds text results only; recipes read the databases", rank->dir);
+            tell_text_only(run, rank);
         return false;
     }
     return true;
