@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/book.h"
 
+#include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/base/replace.h"
+
+#define RS_LOG_TAG "aggregator"
+#include "common/base/log.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +33,9 @@ static void facts_of(void *self, const struct rs_coord_capture *capture,
     (void)snprintf(facts->id, sizeof facts->id, "%s", capture->id);
     (void)snprintf(facts->run, sizeof facts->run, "%s", capture->run);
     (void)snprintf(facts->key, sizeof facts->key, "%.4095s", capture->key);
-    (void)snprintf(facts->source, sizeof facts->source, "%s", rs_coord_source(capture));
+    char source[RS_COORD_SOURCE_BYTES];
+    rs_coord_source(capture, source);
+    (void)snprintf(facts->source, sizeof facts->source, "%s", source);
     (void)snprintf(facts->state, sizeof facts->state, "%s", rs_capture_state_text(capture->state));
     (void)snprintf(facts->reason, sizeof facts->reason, "%s", capture->reason);
 }
@@ -53,6 +60,61 @@ static void capture_of(const struct rs_store *store, const struct rs_capture_fac
     rs_mem_free(dir);
 }
 
+/* ---- the request, as a document beside the segments ----------------------------------------------------- */
+
+static const char request_name[] = "request.json";
+
+static enum rs_status write_request(const struct rs_coord_capture *capture, struct rs_err *err)
+{
+    struct rs_buf buf = {0};
+    char *path = rs_file_join(capture->directory, request_name);
+    enum rs_status status = RS_NOMEM;
+    rs_request_to_json(capture->request, 2, &buf);
+    rs_buf_u8(&buf, '\n');
+    if (path && !buf.failed)
+        status = rs_file_create(path, buf.data, buf.length, err);
+    else
+        status = rs_err_set(err, RS_NOMEM, "no memory for a request");
+    rs_mem_free(path);
+    rs_buf_fini(&buf);
+    return status;
+}
+
+/* The capture's request; it stays NULL when there is none that can be read. */
+static void read_request(struct rs_coord_capture *capture)
+{
+    struct rs_buf buf = {0};
+    struct rs_request_notes notes = {0};
+    struct rs_err err = {0};
+    char *path = rs_file_join(capture->directory, request_name);
+    struct rs_capture_request *request = rs_mem_calloc(1, sizeof *request);
+    enum rs_status status = path && request ? RS_OK : RS_NOMEM;
+    if (status == RS_OK)
+        status = rs_file_read(path, RS_REQUEST_TEXT_MAX_BYTES, &buf, &err);
+    if (status == RS_OK)
+        status = rs_request_from_json(rs_buf_text(&buf), buf.length, request, &notes, &err);
+    if (status == RS_OK) {
+        capture->request = request;
+        request = NULL;
+    } else if (status != RS_NOTFOUND) {
+        rs_log_warn("the request of capture %s cannot be read: %s", capture->id, err.text);
+    }
+    rs_mem_free(request);
+    rs_mem_free(path);
+    rs_request_notes_fini(&notes);
+    rs_buf_fini(&buf);
+}
+
+static void take_plan(struct rs_coord_capture *capture)
+{
+    const struct rs_capture_request *request = capture->request;
+    if (!request)
+        return;
+    capture->profile = (struct rs_coord_profile){
+        .roundup = request->roundup, .timeout_ns = (rs_dur)request->timeout_ms * RS_NS_PER_MS};
+    capture->duration_ns = (rs_dur)request->duration_ms * RS_NS_PER_MS;
+}
+
 static enum rs_status create(void *self, struct rs_coord_capture *capture, struct rs_err *err)
 {
     struct rs_store *store = self;
@@ -60,15 +122,48 @@ static enum rs_status create(void *self, struct rs_coord_capture *capture, struc
     if (!facts)
         return rs_err_set(err, RS_NOMEM, "no memory for a capture");
     facts_of(self, capture, facts);
-    const enum rs_status status = rs_store_create_capture(store, facts, err);
+    enum rs_status status = rs_store_create_capture(store, facts, err);
     if (status == RS_OK) {
         (void)snprintf(capture->id, sizeof capture->id, "%s", facts->id);
         capture->created_ns = facts->created_ns;
         char *dir = rs_store_capture_dir(store, facts->id);
         (void)snprintf(capture->directory, sizeof capture->directory, "%s", dir ? dir : "");
         rs_mem_free(dir);
+        if (capture->request)
+            status = write_request(capture, err);
     }
     rs_mem_free(facts);
+    return status;
+}
+
+static void fill_row(const struct rs_coord_rank *rank, struct rs_capture_rank *row)
+{
+    *row = (struct rs_capture_rank){
+        .rank = rank->rank, .state = rank->state, .steps_done = rank->steps_done};
+    (void)snprintf(row->incarnation, sizeof row->incarnation, "%s", rank->incarnation);
+    (void)snprintf(row->host, sizeof row->host, "%s", rank->host);
+    (void)snprintf(row->text, sizeof row->text, "%s", rank->text);
+}
+
+/* Rows that changed; many of them in pieces, so that a capture of thousands needs no memory for all at once. */
+static enum rs_status save_ranks(struct rs_store *store, const struct rs_coord_capture *capture,
+                                 struct rs_err *err)
+{
+    enum { ROWS = 256 };
+    struct rs_capture_rank *rows = rs_mem_calloc(ROWS, sizeof *rows);
+    enum rs_status status = rows ? RS_OK : rs_err_set(err, RS_NOMEM, "no memory for ranks");
+    size_t count = 0;
+    for (size_t i = 0; i < capture->rank_count && status == RS_OK; i++) {
+        if (capture->ranks[i].is_changed)
+            fill_row(&capture->ranks[i], &rows[count++]);
+        if (count == ROWS) {
+            status = rs_store_put_ranks(store, capture->id, rows, count, err);
+            count = 0;
+        }
+    }
+    if (count && status == RS_OK)
+        status = rs_store_put_ranks(store, capture->id, rows, count, err);
+    rs_mem_free(rows);
     return status;
 }
 
@@ -81,17 +176,8 @@ static enum rs_status save(void *self, const struct rs_coord_capture *capture, s
     facts_of(self, capture, facts);
     facts->is_closed = false; /* only ingest's CLOSE job closes, after its sync */
     enum rs_status status = rs_store_update_capture(store, facts, err);
-    for (size_t i = 0; i < capture->rank_count && status == RS_OK; i++) {
-        const struct rs_coord_rank *rank = &capture->ranks[i];
-        if (!rank->is_changed)
-            continue;
-        struct rs_capture_rank row = {
-            .rank = rank->rank, .state = rank->state, .steps_done = rank->steps_done};
-        (void)snprintf(row.incarnation, sizeof row.incarnation, "%s", rank->incarnation);
-        (void)snprintf(row.host, sizeof row.host, "%s", rank->host);
-        (void)snprintf(row.text, sizeof row.text, "%s", rank->text);
-        status = rs_store_put_rank(store, capture->id, &row, err);
-    }
+    if (status == RS_OK)
+        status = save_ranks(store, capture, err);
     rs_mem_free(facts);
     return status;
 }
@@ -115,22 +201,32 @@ static bool add_rank(void *self, const struct rs_capture_rank *row)
     return true;
 }
 
-static enum rs_status find(void *self, const char *id, struct rs_coord_capture *capture_p,
-                           struct rs_err *err)
+/* A closed capture's request is read only when somebody asks for that capture. */
+static enum rs_status find_one(struct rs_store *store, const char *id, bool is_asked_for,
+                               struct rs_coord_capture *capture_p, struct rs_err *err)
 {
-    struct rs_store *store = self;
     struct rs_capture_facts *facts = rs_mem_calloc(1, sizeof *facts);
     if (!facts)
         return rs_err_set(err, RS_NOMEM, "no memory for a capture");
     enum rs_status status = rs_store_find_capture(store, id, facts, err);
     if (status == RS_OK) {
         capture_of(store, facts, capture_p);
+        if (!capture_p->is_files && (is_asked_for || !facts->is_closed)) {
+            read_request(capture_p);
+            take_plan(capture_p);
+        }
         status = rs_store_list_ranks(store, id, add_rank, capture_p, err);
         if (status < 0)
-            rs_mem_free(capture_p->ranks);
+            rs_coord_capture_fini(capture_p);
     }
     rs_mem_free(facts);
     return status;
+}
+
+static enum rs_status find(void *self, const char *id, struct rs_coord_capture *capture_p,
+                           struct rs_err *err)
+{
+    return find_one(self, id, true, capture_p, err);
 }
 
 /* Ids first, rows after: a visitor may write, and the listing must not be open meanwhile. */
@@ -164,11 +260,11 @@ static enum rs_status list(void *self,
         status = rs_err_set(err, RS_NOMEM, "no memory to list captures");
     bool goes_on = true;
     for (size_t i = 0; i < ids.count && status == RS_OK && goes_on; i++) {
-        status = find(self, ids.items[i], capture, err);
+        status = find_one(store, ids.items[i], false, capture, err);
         if (status < 0)
             break;
         goes_on = visit(visitor, capture);
-        rs_mem_free(capture->ranks);
+        rs_coord_capture_fini(capture);
     }
     rs_mem_free(capture);
     rs_mem_free(ids.items);

@@ -4,23 +4,29 @@
  *
  * Knows every rank that a collector told of, and every capture that is open. Two kinds of captures:
  *
- *   native   start --PREPARE--> ARMING --all answered, or 5 s--> COMMIT(start step) --> RECORDING
- *                                 |                                  | every rank is final
- *                                 +-- nobody can --> FAILED          +--> COMPLETE | PARTIAL | FAILED
+ *   live     start --PREPARE--> ARMING --all answered, or 5 s--> COMMIT(start step) --> RECORDING
+ *              |                  ^  |                                | every rank is final
+ *              | a rank is busy   |  +-- nobody can --> FAILED        +--> COMPLETE | PARTIAL | FAILED
+ *              +--> QUEUED -------+ all its ranks are free; one per run
  *
  *   files    first chunk of a key --> COLLECTING --all ranks of the world ended, or nothing came
  *                                                  for the settle time--> COMPLETE | PARTIAL
  *
  * One rank on its way:  WAITING -> ARMED [-> DELIVERED] -> RECORDING [-> WRITTEN -> READING] -> SENDING
  *                       -> DONE | PARTIAL, and from each before DONE -> REFUSED | LOST.
- *                       In brackets: Kineto ranks only.
+ *                       In brackets: ranks whose profiler writes files (Kineto, Ascend, MindSpore).
  * DONE and PARTIAL mean durable: they come from ingest's word on the last chunk, never from a promise. A
  * rank that dies or stays silent is named and lost; the others finish. Chunks that come for a closed
  * capture open it again: data is never refused for being late.
  *
+ * A request is judged by common/request for every live rank of the run (start.c): who is refused is in the capture with every
+ * rule it breaks, the others go on. Nothing that was asked for is lost in silence: what waits is listed, and
+ * what cannot be done any more is closed as failed with the reason.
+ *
  * The start step is the largest step of any armed rank plus a margin: as many steps as fit into the lead
  * time (two round trips and a heartbeat), so that COMMIT reaches the slowest link before the fastest
- * rank gets there.
+ * rank gets there. Ranks that read a file (Ascend, MindSpore) count their steps, too: their interval of
+ * looking at it is in the margin, and all kinds begin at one step.
  *
  * Kineto ranks (unmodified PyTorch) do not tell their step and ask for work every few seconds. All of them begin
  * together in one of two ways, chosen by the request:
@@ -42,6 +48,7 @@
 
 #include "common/base/err.h"
 #include "common/base/time.h"
+#include "common/request/request.h"
 #include "common/wire/wire.h"
 
 #include <stdbool.h>
@@ -52,6 +59,7 @@ enum {
     RS_COORD_ID_BYTES = 64,
     RS_COORD_TEXT_BYTES = 257, /* run, incarnation, host, node */
     RS_COORD_REASON_BYTES = 512,
+    RS_COORD_SOURCE_BYTES = 48,
     RS_COORD_RANKS_MAX = 65536, /* of one capture */
 };
 
@@ -61,14 +69,18 @@ struct rs_coord_seen {
     char node[RS_COORD_TEXT_BYTES];
     char capture[RS_COORD_ID_BYTES];
     uint32_t rank, world, pid;
-    int64_t step; /* -1 before the first */
+    int64_t step; /* -1 not known, or before the first */
     rs_dur step_duration_ns;
+    int64_t free_disk_bytes;     /* 0 unknown */
+    int32_t role[RS_ROLE_COUNT]; /* -1 unknown: what was known before stays */
     enum rs_rank_state state;
     uint64_t events_dropped;
     bool can_capture;
     enum rs_rank_kind kind;
     const void *link; /* of its collector; NULL: that is gone */
     rs_ns heard_at;   /* monotonic: last letter that named it */
+    int64_t last_start,
+        last_stop; /* MindSpore: what it was told last; 0 none. The coordinator's own */
 };
 
 /* One rank in one capture. */
@@ -80,7 +92,8 @@ struct rs_coord_rank {
     int64_t step; /* when armed */
     rs_dur step_duration_ns;
     enum rs_rank_kind kind;
-    rs_ns next_poll_ns; /* Kineto, when armed: its next poll (realtime), and how often */
+    rs_ns
+        next_poll_ns; /* ranks that ask or look, when armed: its next poll (realtime; 0 any time), and how often */
     rs_dur poll_period_ns, lead_ns;
     rs_ns window_start_ns, window_end_ns; /* Kineto, when its trace was read; 0 unknown */
     char text[RS_COORD_REASON_BYTES];
@@ -89,10 +102,8 @@ struct rs_coord_rank {
     bool is_changed;        /* since the book last wrote it */
 };
 
-/* What the request asks of profilers; the coordinator only hands it on, but for roundup and timeout. */
+/* What is asked for and, after COMMIT, what was chosen. */
 struct rs_coord_profile {
-    bool record_shapes, with_stack, profile_memory;
-    bool is_forced;
     uint32_t roundup;  /* 0: chosen */
     rs_dur timeout_ns; /* 0: chosen */
 };
@@ -100,7 +111,8 @@ struct rs_coord_profile {
 struct rs_coord_capture {
     char id[RS_COORD_ID_BYTES];
     char run[RS_COORD_TEXT_BYTES];
-    char key[RS_WIRE_KEY_MAX_BYTES + 1];
+    char key[RS_WIRE_KEY_MAX_BYTES +
+             1]; /* files: what they have in common; else the file the request came from, "" none */
     char directory[4096];
     bool is_files;
     enum rs_capture_state state;
@@ -111,16 +123,27 @@ struct rs_coord_capture {
     rs_ns start_time_ns, deliver_from_ns; /* Kineto ranks, after COMMIT; realtime, 0 none */
     uint32_t native_steps;                /* what native ranks record of a duration */
     struct rs_coord_profile profile;
-    bool has_native, has_kineto;
+    uint32_t kinds;                     /* set of 1 << enum rs_rank_kind */
+    struct rs_capture_request *request; /* owned; NULL: files, or it is not known any more */
     rs_dur settle_ns;
     char reason[RS_COORD_REASON_BYTES];
-    struct rs_coord_rank *ranks;
+    struct rs_coord_rank *ranks; /* owned */
     size_t rank_count, rank_capacity;
-    /* while open; monotonic */
+    /* the coordinator's own, while it is open; instants are monotonic */
+    uint32_t *order; /* indices of ranks, ascending by rank number */
+    size_t order_capacity;
+    size_t counts[RS_PROGRESS_COUNT]; /* ranks by state */
+    char remark
+        [RS_COORD_REASON_BYTES]; /* goes before the reason when it is closed: stopped, replaced, ... */
     rs_ns opened_at, moved_at, committed_at;
-    bool is_closing; /* the book was asked to close it */
+    rs_ns recording_at; /* the first rank began; 0 not yet */
+    bool is_stopped;    /* its ranks were called back */
+    bool is_closing;    /* the book was asked to close it */
     bool is_changed;
 };
+/* What a copy owns: ranks, request. */
+void rs_coord_capture_fini(struct rs_coord_capture *capture);
+bool rs_coord_has_kind(const struct rs_coord_capture *capture, enum rs_rank_kind kind);
 
 /* Sends a letter to the collector behind `link`, for those ranks of it, all of one kind. */
 typedef void rs_coord_letter_fn(void *self, const void *link,
@@ -151,6 +174,7 @@ struct rs_coord_options {
     rs_dur abandon_ns;       /* files: a stream that does not go on; 0: 60 s */
     rs_dur lead_ns;          /* 0: 500 ms */
     rs_ns (*realtime)(void); /* NULL: the system's; a test brings its own */
+    const char *roles; /* text of a file of roles (common/request/roles.h); NULL none; copied */
 };
 
 struct rs_coord;
@@ -169,28 +193,26 @@ void rs_coord_link_gone(struct rs_coord *coord, const void *link, rs_ns now);
 size_t rs_coord_seen_count(const struct rs_coord *coord);
 const struct rs_coord_seen *rs_coord_seen(const struct rs_coord *coord, size_t index);
 
-/* "all", or numbers and ranges: "0,3-7". On RS_OK *ranks_p (ascending, without repeats; rs_mem_free()) or
- * *is_all_p. RS_INVALID with the place. */
-RS_MUST_CHECK enum rs_status rs_rank_expression(const char *text, bool *is_all_p,
-                                                uint32_t **ranks_p, size_t *count_p,
-                                                struct rs_err *err);
+/* Writes into `role` what the coordinator's file of roles says of a rank; the rest stays. */
+void rs_coord_add_roles(struct rs_coord *coord, const struct rs_coord_seen *seen,
+                        int32_t role[RS_ROLE_COUNT]);
 
 /* ---- captures -------------------------------------------------------------------------------------- */
 
-struct rs_coord_request {
-    const char *run;   /* "": the only one */
-    const char *ranks; /* expression; "": all */
-    uint32_t steps;
-    bool has_start_step;
-    int64_t start_step;
-    rs_dur duration_ns; /* instead of steps */
-    struct rs_coord_profile profile;
+struct rs_coord_ask {
+    const struct rs_capture_request *request; /* lends; job_id "": the only run */
+    const char *roles;       /* text of a file of roles, for this capture only; NULL, "" none */
+    const char *origin_file; /* NULL, "" none: what waits from the same file is replaced */
+    bool shapes_by_default;  /* record_shapes is on where there are PyTorch ranks */
+    bool is_dry;             /* judge only */
 };
 
-/* Starts a capture of live ranks. RS_INVALID (bad request; run not clear: the sentence names the runs), RS_NOTFOUND (no
- * such run, none of the ranks), RS_REFUSED (a rank records already), RS_IO. The capture is lent. */
-RS_MUST_CHECK enum rs_status rs_coord_start(struct rs_coord *coord,
-                                            const struct rs_coord_request *request, rs_ns now,
+/* Starts a capture of live ranks, or puts it into the queue. `answer` (zeroed) says what every chosen rank is told, in all cases but
+ * RS_NOMEM and where there is no run. RS_OK; RS_PARTIAL (some are refused, or unknown). *capture_p is lent; NULL
+ * when nothing was started. RS_INVALID (bad request; the run is not clear: the sentence names the runs), RS_NOTFOUND (no
+ * such run), RS_REFUSED (all of them, nobody is chosen, the queue is full), RS_EXISTS (its name), RS_IO. */
+RS_MUST_CHECK enum rs_status rs_coord_start(struct rs_coord *coord, const struct rs_coord_ask *ask,
+                                            rs_ns now, struct rs_request_answer *answer,
                                             struct rs_coord_capture **capture_p,
                                             struct rs_err *err);
 
@@ -214,7 +236,7 @@ void rs_coord_stored(struct rs_coord *coord, const char *capture, uint32_t rank,
 void rs_coord_ended(struct rs_coord *coord, const char *capture, uint32_t rank,
                     const char *incarnation, bool is_partial, rs_ns now);
 
-/* Letters. */
+/* Letters. What they change is written down with the next tick, once for all of them. */
 struct rs_coord_armed {
     uint32_t rank;
     const char *incarnation;
@@ -237,17 +259,20 @@ struct rs_coord_told {
 void rs_coord_progress(struct rs_coord *coord, const char *capture,
                        const struct rs_coord_told *told, rs_ns now);
 
-/* Ends it at the next step boundary; what is recorded stays. RS_NOTFOUND: not open. */
+/* Ends it at the next step boundary; what is recorded stays. What waits is dropped. RS_NOTFOUND: not open. */
 RS_MUST_CHECK enum rs_status rs_coord_stop(struct rs_coord *coord, const char *capture, rs_ns now,
                                            struct rs_err *err);
 
-/* "files", "native", "kineto" or "native+kineto", and back. */
-const char *rs_coord_source(const struct rs_coord_capture *capture);
+/* "files", or kinds of ranks ("native", "kineto", "ascend+mindspore", ...), and back. */
+void rs_coord_source(const struct rs_coord_capture *capture, char text[RS_COORD_SOURCE_BYTES]);
 void rs_coord_set_source(struct rs_coord_capture *capture, const char *source);
+
+/* The step at which ranks of that kind begin to record; -1: they are not told one, or it is not fixed yet. */
+int64_t rs_coord_start_step(const struct rs_coord_capture *capture, enum rs_rank_kind kind);
 
 /* An open capture, or NULL. */
 struct rs_coord_capture *rs_coord_find(struct rs_coord *coord, const char *id);
-/* A capture that was open when the last process ended, or that gets late chunks: copies it (ranks too). */
+/* A capture that was open or waited when the last process ended, or that gets late chunks: copies it (ranks too). */
 RS_MUST_CHECK enum rs_status rs_coord_load(struct rs_coord *coord,
                                            const struct rs_coord_capture *capture, rs_ns now,
                                            struct rs_err *err);

@@ -118,8 +118,9 @@ static void plan_start(struct rs_coord_capture *capture, rs_ns realtime)
         if (earliest > start)
             start = earliest;
     }
-    /* The profiler takes milliseconds. */
-    capture->start_time_ns = (start / RS_NS_PER_MS + 1) * RS_NS_PER_MS;
+    /* A start that was asked for holds when everybody can make it. The profiler takes milliseconds. */
+    if (capture->start_time_ns < start)
+        capture->start_time_ns = (start / RS_NS_PER_MS + 1) * RS_NS_PER_MS;
     if (!capture->profile.timeout_ns)
         capture->profile.timeout_ns =
             capture->start_time_ns - realtime + capture->duration_ns + writing_ns;
@@ -160,21 +161,52 @@ static bool overlap(const struct rs_coord_rank *a, const struct rs_coord_rank *b
     return a->window_start_ns < b->window_end_ns && b->window_start_ns < a->window_end_ns;
 }
 
-/* The rank whose window most others share; the lowest index on ties. NULL: nobody has one. */
+/* How many of `times` (ascending) are below `limit`, or at most it. */
+static size_t count_below(const rs_ns *times, size_t count, rs_ns limit, bool or_at)
+{
+    size_t low = 0;
+    size_t high = count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (times[middle] < limit || (or_at && times[middle] == limit))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The rank whose window most others share; the lowest index on ties. NULL: nobody has one, or no memory. */
 static const struct rs_coord_rank *most_shared(const struct rs_coord_capture *capture)
 {
     const struct rs_coord_rank *best = NULL;
+    rs_ns *starts = rs_mem_calloc(capture->rank_count + 1, sizeof *starts);
+    rs_ns *ends = rs_mem_calloc(capture->rank_count + 1, sizeof *ends);
+    size_t count = 0;
     size_t most = 0;
-    for (size_t i = 0; i < capture->rank_count; i++) {
+    for (size_t i = 0; starts && ends && i < capture->rank_count; i++)
+        if (has_window(&capture->ranks[i])) {
+            starts[count] = capture->ranks[i].window_start_ns;
+            ends[count++] = capture->ranks[i].window_end_ns;
+        }
+    if (count > 1) {
+        qsort(starts, count, sizeof *starts, by_time);
+        qsort(ends, count, sizeof *ends, by_time);
+    }
+    for (size_t i = 0; count && i < capture->rank_count; i++) {
         const struct rs_coord_rank *rank = &capture->ranks[i];
-        size_t shared = 0;
-        for (size_t j = 0; has_window(rank) && j < capture->rank_count; j++)
-            shared += has_window(&capture->ranks[j]) && overlap(rank, &capture->ranks[j]);
+        /* All that began before it ended, but for those that ended before it began. */
+        const size_t shared = has_window(rank)
+                                  ? count_below(starts, count, rank->window_end_ns, false) -
+                                        count_below(ends, count, rank->window_start_ns, true)
+                                  : 0;
         if (shared > most) {
             most = shared;
             best = rank;
         }
     }
+    rs_mem_free(starts);
+    rs_mem_free(ends);
     return best;
 }
 

@@ -5,6 +5,8 @@
  */
 #include "aggregator/gate/gate_priv.h"
 #include "common/base/mem.h"
+#include "common/wire/answer_letter.h"
+#include "common/wire/request_letter.h"
 
 #define RS_LOG_TAG "gate"
 #include "common/base/log.h"
@@ -51,22 +53,38 @@ static void fill_rank(const struct rs_coord_rank *rank, Rankscope__CaptureRank *
     letter->bytes = rank->bytes;
 }
 
-/* Fills info; *ranks_p and the pointers in info->ranks are to be freed. */
-static bool fill_info(const struct rs_coord_capture *capture, Rankscope__CaptureInfo *info,
-                      Rankscope__CaptureRank **ranks_p)
+/* What a CaptureInfo lends from. Zeroed is empty. */
+struct info_letter {
+    Rankscope__CaptureInfo info;
+    Rankscope__CaptureRank *ranks;
+    Rankscope__CaptureRank **pointers;
+    Rankscope__CaptureRequest *request;
+    char source[RS_COORD_SOURCE_BYTES];
+};
+
+static void info_fini(struct info_letter *letter)
 {
-    Rankscope__CaptureRank *ranks = rs_mem_calloc(capture->rank_count, sizeof *ranks);
-    Rankscope__CaptureRank **pointers = rs_mem_calloc(capture->rank_count, sizeof *pointers);
-    if (!ranks || !pointers) {
-        rs_mem_free(ranks);
-        rs_mem_free(pointers);
+    rs_mem_free(letter->ranks);
+    rs_mem_free(letter->pointers);
+    rs_request_letter_free(&letter->request);
+}
+
+/* Lends the capture. False: no memory; info_fini() either way. */
+static bool fill_info(const struct rs_coord_capture *capture, struct info_letter *letter)
+{
+    Rankscope__CaptureInfo *info = &letter->info;
+    *letter = (struct info_letter){
+        .ranks = rs_mem_calloc(capture->rank_count + 1, sizeof *letter->ranks),
+        .pointers = rs_mem_calloc(capture->rank_count + 1, sizeof(Rankscope__CaptureRank *))};
+    if (!letter->ranks || !letter->pointers ||
+        (capture->request && rs_request_to_letter(capture->request, &letter->request, NULL) < 0))
         return false;
-    }
     rankscope__capture_info__init(info);
     for (size_t i = 0; i < capture->rank_count; i++) {
-        fill_rank(&capture->ranks[i], &ranks[i]);
-        pointers[i] = &ranks[i];
+        fill_rank(&capture->ranks[i], &letter->ranks[i]);
+        letter->pointers[i] = &letter->ranks[i];
     }
+    rs_coord_source(capture, letter->source);
     info->id = lend(capture->id);
     info->run = lend(capture->run);
     info->state = capture->state;
@@ -76,34 +94,34 @@ static bool fill_info(const struct rs_coord_capture *capture, Rankscope__Capture
     info->start_step = capture->start_step;
     info->steps = capture->steps;
     info->world = capture->world;
-    info->source = lend(rs_coord_source(capture));
+    info->source = letter->source;
     info->duration_ns = capture->duration_ns;
     info->start_time_ns = capture->start_time_ns;
-    info->roundup = capture->has_kineto && capture->steps ? capture->profile.roundup : 0;
+    info->roundup =
+        rs_coord_has_kind(capture, RS_RANK_KINETO) && capture->steps ? capture->profile.roundup : 0;
     info->reason = lend(capture->reason);
     info->n_ranks = capture->rank_count;
-    info->ranks = pointers;
-    *ranks_p = ranks;
+    info->ranks = letter->pointers;
+    info->request = letter->request;
     return true;
 }
 
 static void reply_capture(struct session *session, const struct rs_coord_capture *capture,
                           bool is_last)
 {
-    Rankscope__CaptureInfo info;
-    Rankscope__CaptureRank *ranks = NULL;
-    if (!fill_info(capture, &info, &ranks)) {
+    struct info_letter letter;
+    if (!fill_info(capture, &letter)) {
+        info_fini(&letter);
         session_fail(session, RS_NOMEM, "out of memory");
         return;
     }
     Rankscope__Reply reply = RANKSCOPE__REPLY__INIT;
     reply.last = is_last;
     reply.letter_case = RANKSCOPE__REPLY__LETTER_CAPTURE;
-    reply.capture = &info;
+    reply.capture = &letter.info;
     session->is_ended = is_last;
     session_post(session, &reply.base);
-    rs_mem_free(info.ranks);
-    rs_mem_free(ranks);
+    info_fini(&letter);
 }
 
 /* An open capture as the coordinator has it, else as the book has it (then *copy_p is to be freed). */
@@ -131,7 +149,7 @@ static const struct rs_coord_capture *find_capture(struct rs_gate *gate, const c
 static void free_copy(struct rs_coord_capture *copy)
 {
     if (copy)
-        rs_mem_free(copy->ranks);
+        rs_coord_capture_fini(copy);
     rs_mem_free(copy);
 }
 
@@ -164,15 +182,29 @@ void ask_capture_changed(struct rs_gate *gate, const char *id, bool is_closed)
 
 /* ---- the asks ------------------------------------------------------------------------------------------- */
 
+/* Left out when nothing is known. */
+static void tell_roles(struct rs_coord *coord, const struct rs_coord_seen *seen, int32_t *role,
+                       Rankscope__RankState *state)
+{
+    bool is_known = false;
+    memcpy(role, seen->role, sizeof seen->role);
+    rs_coord_add_roles(coord, seen, role);
+    for (size_t i = 0; i < RS_ROLE_COUNT; i++)
+        is_known = is_known || role[i] >= 0;
+    state->role = role;
+    state->n_role = is_known ? RS_ROLE_COUNT : 0;
+}
+
 static void ask_ranks(struct session *session, const Rankscope__AskRanks *ask)
 {
     struct rs_coord *coord = session->gate->coord;
     const size_t count = rs_coord_seen_count(coord);
     Rankscope__RankState *states = rs_mem_calloc(count, sizeof *states);
-    Rankscope__RankState **pointers = rs_mem_calloc(count, sizeof *pointers);
+    Rankscope__RankState **pointers = rs_mem_calloc(count, sizeof(Rankscope__RankState *));
+    int32_t *roles = rs_mem_calloc(count, RS_ROLE_COUNT * sizeof *roles);
     Rankscope__RankTable table = RANKSCOPE__RANK_TABLE__INIT;
     const rs_ns now = rs_time_monotonic();
-    for (size_t i = 0; states && pointers && i < count; i++) {
+    for (size_t i = 0; states && pointers && roles && i < count; i++) {
         const struct rs_coord_seen *seen = rs_coord_seen(coord, i);
         if (*ask->run && strcmp(ask->run, seen->run) != 0)
             continue;
@@ -193,6 +225,8 @@ static void ask_ranks(struct session *session, const Rankscope__AskRanks *ask)
         state->node = lend(seen->node);
         state->can_capture = seen->can_capture;
         state->kind = seen->kind;
+        state->free_disk_bytes = seen->free_disk_bytes;
+        tell_roles(coord, seen, &roles[i * RS_ROLE_COUNT], state);
         pointers[table.n_ranks++] = state;
     }
     table.ranks = pointers;
@@ -202,36 +236,110 @@ static void ask_ranks(struct session *session, const Rankscope__AskRanks *ask)
     reply.ranks = &table;
     session->is_ended = true;
     session_post(session, &reply.base);
+    rs_mem_free(roles);
     rs_mem_free(pointers);
     rs_mem_free(states);
+}
+
+/* What the command line of the previous minor version asks for. */
+static enum rs_status request_of_old(const Rankscope__AskStart *ask,
+                                     struct rs_capture_request *request, struct rs_err *err)
+{
+    const Rankscope__ProfilerOptions none = RANKSCOPE__PROFILER_OPTIONS__INIT;
+    const Rankscope__ProfilerOptions *options = ask->options ? ask->options : &none;
+    enum rs_status status = rs_wire_check_text(ask->run, RS_WIRE_TEXT_MAX_BYTES, "run", err);
+    if (status == RS_OK)
+        status = rs_wire_check_text(ask->ranks, RS_RANK_EXPR_MAX_BYTES, "ranks", err);
+    if (status == RS_OK && !ask->steps && ask->duration_ns < RS_NS_PER_MS)
+        status = rs_err_set(err, RS_INVALID, "neither a number of steps nor a duration is given");
+    if (status == RS_OK && rs_request_init(request, RS_DIALECT_ASCEND, RS_ORIGIN_CLI) < 0)
+        status = rs_err_set(err, RS_NOMEM, "no memory for a request");
+    if (status < 0)
+        return status;
+    (void)snprintf(request->job_id, sizeof request->job_id, "%s", ask->run);
+    if (*ask->ranks)
+        (void)snprintf(request->ranks, sizeof request->ranks, "%s", ask->ranks);
+    if (ask->steps)
+        request->schedule.active = ask->steps;
+    else
+        request->duration_ms = (uint32_t)(ask->duration_ns / RS_NS_PER_MS);
+    if (ask->has_start_step)
+        request->start_step = ask->start_step;
+    request->record_shapes = options->record_shapes;
+    request->with_stack = options->with_stack;
+    request->profile_memory = options->profile_memory;
+    request->force = options->force;
+    request->roundup = options->roundup;
+    request->timeout_ms = (uint32_t)(options->timeout_ns / RS_NS_PER_MS);
+    if (request->duration_ms / 1000 >= request->max_duration_s)
+        request->max_duration_s = request->duration_ms / 1000 + 1;
+    return RS_OK;
+}
+
+static void reply_answer(struct session *session, const struct rs_request_answer *answer,
+                         const struct rs_coord_capture *capture, const struct rs_err *err)
+{
+    Rankscope__CaptureAnswer *letter = NULL;
+    if (rs_answer_to_letter(answer, &letter, NULL) < 0) {
+        session_fail(session, RS_NOMEM, "out of memory");
+        return;
+    }
+    letter->status = err->status;
+    letter->text = lend(err->text);
+    letter->capture = lend(capture ? capture->id : "");
+    Rankscope__Reply reply = RANKSCOPE__REPLY__INIT;
+    reply.last = capture == NULL;
+    reply.letter_case = RANKSCOPE__REPLY__LETTER_ANSWER;
+    reply.answer = letter;
+    session->is_ended = reply.last;
+    session_post(session, &reply.base);
+    rs_answer_letter_free(&letter);
+}
+
+static void start_capture(struct session *session, const Rankscope__AskStart *ask,
+                          const struct rs_capture_request *request)
+{
+    struct rs_err err = {0};
+    struct rs_request_answer answer = {0};
+    struct rs_coord_capture *capture = NULL;
+    const struct rs_coord_ask coord_ask = {.request = request,
+                                           .roles = ask->roles,
+                                           .origin_file = ask->origin_file,
+                                           .shapes_by_default = ask->shapes_by_default,
+                                           .is_dry = ask->dry_run};
+    const enum rs_status status = rs_coord_start(session->gate->coord, &coord_ask,
+                                                 rs_time_monotonic(), &answer, &capture, &err);
+    const bool is_judged = answer.count || answer.notes.count || answer.chosen.unknown_count;
+    if (status >= 0)
+        err = (struct rs_err){.status = status};
+    if (ask->request && (status >= 0 || is_judged))
+        reply_answer(session, &answer, capture, &err);
+    else if (status < 0)
+        reply_refusal(session, &err);
+    rs_request_answer_fini(&answer);
+    if (!capture)
+        return;
+    (void)snprintf(session->follow, sizeof session->follow, "%s", capture->id);
+    session->is_follow_due = true;
+    ask_pump(session);
+    gate_tick_soon(session->gate);
 }
 
 static void ask_start(struct session *session, const Rankscope__AskStart *ask)
 {
     struct rs_err err = {0};
-    struct rs_coord_capture *capture = NULL;
-    const Rankscope__ProfilerOptions none = RANKSCOPE__PROFILER_OPTIONS__INIT;
-    const Rankscope__ProfilerOptions *options = ask->options ? ask->options : &none;
-    const struct rs_coord_request request = {.run = ask->run,
-                                             .ranks = ask->ranks,
-                                             .steps = ask->steps,
-                                             .duration_ns = ask->duration_ns,
-                                             .profile = {.record_shapes = options->record_shapes,
-                                                         .with_stack = options->with_stack,
-                                                         .profile_memory = options->profile_memory,
-                                                         .is_forced = options->force,
-                                                         .roundup = options->roundup,
-                                                         .timeout_ns = options->timeout_ns},
-                                             .has_start_step = ask->has_start_step,
-                                             .start_step = ask->start_step};
-    if (rs_coord_start(session->gate->coord, &request, rs_time_monotonic(), &capture, &err) < 0) {
+    struct rs_capture_request request;
+    enum rs_status status = rs_wire_check_text(ask->origin_file, RS_WIRE_KEY_MAX_BYTES - 1,
+                                               "the name of the request's file", &err);
+    if (status == RS_OK)
+        status = ask->request ? rs_request_from_letter(ask->request, &request, &err)
+                              : request_of_old(ask, &request, &err);
+    if (status < 0) {
         reply_refusal(session, &err);
         return;
     }
-    (void)snprintf(session->follow, sizeof session->follow, "%s", capture->id);
-    session->is_follow_due = true;
-    ask_pump(session);
-    gate_tick_soon(session->gate);
+    start_capture(session, ask, &request);
+    rs_request_fini(&request);
 }
 
 struct listing {
@@ -249,22 +357,18 @@ static bool list_one(void *self, const struct rs_coord_capture *capture)
     if (*listing->run && strcmp(listing->run, capture->run) != 0)
         return true;
     const struct rs_coord_capture *open = rs_coord_find(listing->session->gate->coord, capture->id);
-    Rankscope__CaptureInfo info;
-    Rankscope__CaptureRank *ranks = NULL;
-    if (!fill_info(open ? open : capture, &info, &ranks)) {
-        listing->has_failed = true;
-        return false;
-    }
-    const size_t bytes = rankscope__capture_info__get_packed_size(&info);
-    uint8_t *packed = rs_mem_calloc(bytes ? bytes : 1, 1);
+    struct info_letter letter;
     Rankscope__CaptureInfo *copy = NULL;
-    if (packed) {
-        (void)rankscope__capture_info__pack(&info, packed);
-        copy = rankscope__capture_info__unpack(NULL, bytes, packed);
+    if (fill_info(open ? open : capture, &letter)) {
+        const size_t bytes = rankscope__capture_info__get_packed_size(&letter.info);
+        uint8_t *packed = rs_mem_calloc(bytes ? bytes : 1, 1);
+        if (packed) {
+            (void)rankscope__capture_info__pack(&letter.info, packed);
+            copy = rankscope__capture_info__unpack(NULL, bytes, packed);
+        }
+        rs_mem_free(packed);
     }
-    rs_mem_free(packed);
-    rs_mem_free(info.ranks);
-    rs_mem_free(ranks);
+    info_fini(&letter);
     if (!copy || rs_mem_grow((void **)&listing->items, &listing->capacity, listing->count + 1,
                              sizeof(Rankscope__CaptureInfo *)) < 0) {
         if (copy)

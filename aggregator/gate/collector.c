@@ -169,7 +169,7 @@ static enum rs_status place_stream(struct session *session, struct stream *strea
         if (status == RS_OK)
             status = rs_coord_stream_opened(gate->coord, &who, now, &capture, err);
         if (late)
-            rs_mem_free(late->ranks);
+            rs_coord_capture_fini(late);
         rs_mem_free(late);
     }
     if (status == RS_OK)
@@ -367,8 +367,18 @@ static uint64_t credit_of(const struct rs_gate *gate)
     return credit < RS_WIRE_CHUNK_MAX_BYTES ? RS_WIRE_CHUNK_MAX_BYTES : credit;
 }
 
+static void see_roles(const Rankscope__RankState *state, int32_t role[RS_ROLE_COUNT])
+{
+    for (size_t i = 0; i < RS_ROLE_COUNT; i++) {
+        const int32_t told = i < state->n_role ? state->role[i] : -1;
+        role[i] = told >= 0 && told <= RS_WIRE_RANK_MAX ? told : -1;
+    }
+}
+
 static void see_rank(struct session *session, const Rankscope__RankState *state)
 {
+    /* A kind of a later version: it is seen, and cannot be told anything. */
+    const bool is_known_kind = state->kind < RS_RANK_KIND_COUNT;
     struct rs_coord_seen seen = {
         .rank = state->rank,
         .world = state->world,
@@ -377,15 +387,17 @@ static void see_rank(struct session *session, const Rankscope__RankState *state)
         .step_duration_ns = state->step_duration_ns,
         .state =
             state->state < RS_RANK_STATE_COUNT ? (enum rs_rank_state)state->state : RS_RANK_IDLE,
-        .kind = state->kind < RS_RANK_KIND_COUNT ? (enum rs_rank_kind)state->kind : RS_RANK_NATIVE,
+        .kind = is_known_kind ? (enum rs_rank_kind)state->kind : RS_RANK_NATIVE,
+        .free_disk_bytes = state->free_disk_bytes > 0 ? state->free_disk_bytes : 0,
         .events_dropped = state->events_dropped,
-        .can_capture = state->can_capture,
+        .can_capture = state->can_capture && is_known_kind,
         .link = session->link};
     if (rs_wire_check_text(state->run, RS_WIRE_TEXT_MAX_BYTES, "run", NULL) < 0 ||
         rs_wire_check_text(state->incarnation, RS_WIRE_TEXT_MAX_BYTES, "incarnation", NULL) < 0 ||
         rs_wire_check_text(state->host, RS_WIRE_TEXT_MAX_BYTES, "host", NULL) < 0 ||
         rs_wire_check_text(state->capture, RS_COORD_ID_BYTES - 1, "capture", NULL) < 0)
         return;
+    see_roles(state, seen.role);
     (void)snprintf(seen.run, sizeof seen.run, "%s", state->run);
     (void)snprintf(seen.incarnation, sizeof seen.incarnation, "%s", state->incarnation);
     (void)snprintf(seen.host, sizeof seen.host, "%s", state->host);

@@ -4,6 +4,7 @@
 #include "aggregator/gate/gate_priv.h"
 #include "common/base/check.h"
 #include "common/base/mem.h"
+#include "common/wire/request_letter.h"
 
 #define RS_LOG_TAG "gate"
 #include "common/base/log.h"
@@ -127,16 +128,26 @@ static uint32_t *lend_ranks(const uint32_t *ranks)
     return both.out;
 }
 
-static void fill_options(const struct rs_coord_profile *profile,
+static void fill_options(const struct rs_coord_capture *capture,
                          Rankscope__ProfilerOptions *options)
 {
+    const struct rs_capture_request *request = capture->request;
     rankscope__profiler_options__init(options);
-    options->record_shapes = profile->record_shapes;
-    options->with_stack = profile->with_stack;
-    options->profile_memory = profile->profile_memory;
-    options->force = profile->is_forced;
-    options->roundup = profile->roundup;
-    options->timeout_ns = profile->timeout_ns;
+    options->record_shapes = request && request->record_shapes;
+    options->with_stack = request && request->with_stack;
+    options->profile_memory = request && request->profile_memory;
+    options->force = request && request->force;
+    options->roundup = capture->profile.roundup;
+    options->timeout_ns = capture->profile.timeout_ns;
+}
+
+/* NULL: there is none, or no memory; the letter then goes without, as those of the previous version did. */
+static Rankscope__CaptureRequest *request_letter(const struct rs_coord_capture *capture)
+{
+    Rankscope__CaptureRequest *letter = NULL;
+    if (capture->request && rs_request_to_letter(capture->request, &letter, NULL) < 0)
+        rs_log_warn("no memory for the request of capture %s", capture->id);
+    return letter;
 }
 
 static void send_prepare(void *self, const void *link, const struct rs_coord_capture *capture,
@@ -146,7 +157,8 @@ static void send_prepare(void *self, const void *link, const struct rs_coord_cap
     if (!session)
         return;
     Rankscope__ProfilerOptions options;
-    fill_options(&capture->profile, &options);
+    Rankscope__CaptureRequest *request = request_letter(capture);
+    fill_options(capture, &options);
     Rankscope__Prepare prepare = RANKSCOPE__PREPARE__INIT;
     prepare.capture = lend(capture->id);
     prepare.run = lend(capture->run);
@@ -156,10 +168,12 @@ static void send_prepare(void *self, const void *link, const struct rs_coord_cap
     prepare.steps = capture->steps;
     prepare.duration_ns = capture->duration_ns;
     prepare.options = &options;
+    prepare.request = request;
     Rankscope__Down down = RANKSCOPE__DOWN__INIT;
     down.letter_case = RANKSCOPE__DOWN__LETTER_PREPARE;
     down.prepare = &prepare;
     session_post(session, &down.base);
+    rs_request_letter_free(&request);
 }
 
 static void send_commit(void *self, const void *link, const struct rs_coord_capture *capture,
@@ -169,23 +183,26 @@ static void send_commit(void *self, const void *link, const struct rs_coord_capt
     if (!session)
         return;
     Rankscope__ProfilerOptions options;
-    fill_options(&capture->profile, &options);
+    Rankscope__CaptureRequest *request = request_letter(capture);
+    fill_options(capture, &options);
     Rankscope__Commit commit = RANKSCOPE__COMMIT__INIT;
     commit.capture = lend(capture->id);
     commit.run = lend(capture->run);
     commit.kind = kind;
-    commit.start_step = kind == RS_RANK_NATIVE ? capture->start_step : -1;
+    commit.start_step = rs_coord_start_step(capture, kind);
     commit.steps = kind == RS_RANK_NATIVE ? capture->native_steps : capture->steps;
     commit.duration_ns = capture->duration_ns;
     commit.start_time_ns = capture->start_time_ns;
     commit.deliver_from_ns = capture->deliver_from_ns;
     commit.options = &options;
+    commit.request = request;
     commit.ranks = lend_ranks(ranks);
     commit.n_ranks = rank_count;
     Rankscope__Down down = RANKSCOPE__DOWN__INIT;
     down.letter_case = RANKSCOPE__DOWN__LETTER_COMMIT;
     down.commit = &commit;
     session_post(session, &down.base);
+    rs_request_letter_free(&request);
 }
 
 static void send_cancel(void *self, const void *link, const struct rs_coord_capture *capture,

@@ -30,7 +30,7 @@ struct rs_gate_book {
     /* Fills facts as ingest's CLOSE job wants them. */
     void (*facts)(void *self, const struct rs_coord_capture *capture,
                   struct rs_capture_facts *facts_p);
-    /* A capture with its ranks, by copy (capture_p->ranks: rs_mem_free()). RS_NOTFOUND. */
+    /* A capture with its ranks, by copy (rs_coord_capture_fini()). RS_NOTFOUND. */
     enum rs_status (*find)(void *self, const char *id, struct rs_coord_capture *capture_p,
                            struct rs_err *err);
     /* Every capture, oldest first, ranks too (lent for the call); visit returns false to end. */

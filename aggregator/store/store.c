@@ -104,6 +104,14 @@ static enum rs_status put_durably(struct rs_store *store, const struct rs_captur
     return status;
 }
 
+static bool is_there(struct rs_store *store, const char *id)
+{
+    struct rs_capture_facts *facts = rs_mem_calloc(1, sizeof *facts);
+    const bool is_found = facts && rs_store_find_capture(store, id, facts, NULL) == RS_OK;
+    rs_mem_free(facts);
+    return is_found;
+}
+
 enum rs_status rs_store_create_capture(struct rs_store *store, struct rs_capture_facts *facts,
                                        struct rs_err *err)
 {
@@ -116,6 +124,8 @@ enum rs_status rs_store_create_capture(struct rs_store *store, struct rs_capture
         return status;
     if (!is_id(facts->id))
         return rs_err_set(err, RS_INVALID, "\"%.63s\" is no capture id", facts->id);
+    if (is_there(store, facts->id))
+        return rs_err_set(err, RS_EXISTS, "there is a capture %.63s already", facts->id);
     char *dir = rs_store_capture_dir(store, facts->id);
     char *segments = dir ? rs_file_join(dir, "segments") : NULL;
     if (segments)
@@ -165,6 +175,22 @@ enum rs_status rs_store_put_rank(struct rs_store *store, const char *id,
 {
     (void)pthread_mutex_lock(&store->lock);
     const enum rs_status status = catalogue_put_rank(store->catalogue, id, rank, err);
+    (void)pthread_mutex_unlock(&store->lock);
+    return status;
+}
+
+enum rs_status rs_store_put_ranks(struct rs_store *store, const char *id,
+                                  const struct rs_capture_rank *ranks, size_t count,
+                                  struct rs_err *err)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    enum rs_status status = catalogue_begin(store->catalogue, err);
+    for (size_t i = 0; i < count && status == RS_OK; i++)
+        status = catalogue_put_rank(store->catalogue, id, &ranks[i], err);
+    if (status == RS_OK)
+        status = catalogue_commit(store->catalogue, err);
+    if (status < 0)
+        catalogue_rollback(store->catalogue);
     (void)pthread_mutex_unlock(&store->lock);
     return status;
 }

@@ -36,8 +36,9 @@ struct rs_store;
 struct rs_capture_facts {
     char id[RS_STORE_ID_BYTES];
     char run[RS_STORE_TEXT_BYTES];
-    char key[4096];                   /* files: what they have in common; "" native */
-    char source[16];                  /* "native" or "files" */
+    char
+        key[4096]; /* files: what they have in common; else the file it was asked for with, or "" */
+    char source[48]; /* "files", or kinds of ranks: "native", "kineto", "native+kineto", ... */
     char state[RS_STORE_STATE_BYTES]; /* words of common/wire */
     bool is_closed;
     rs_ns created_ns, closed_ns; /* 0: not yet */
@@ -65,7 +66,7 @@ void rs_store_close(struct rs_store **store_p);
 
 /* ---- captures (any thread) ------------------------------------------------------------------------- */
 
-/* Makes the directory and the row. Fills facts->id (when empty) and created_ns. */
+/* Makes the directory and the row. Fills facts->id (when empty) and created_ns. RS_EXISTS: that id is taken. */
 RS_MUST_CHECK enum rs_status
 rs_store_create_capture(struct rs_store *store, struct rs_capture_facts *facts, struct rs_err *err);
 /* Writes the facts of a capture that is there. */
@@ -83,6 +84,10 @@ rs_store_list_captures(struct rs_store *store,
 RS_MUST_CHECK enum rs_status rs_store_put_rank(struct rs_store *store, const char *id,
                                                const struct rs_capture_rank *rank,
                                                struct rs_err *err);
+/* Many at once, all or none of them: a capture may have thousands. */
+RS_MUST_CHECK enum rs_status rs_store_put_ranks(struct rs_store *store, const char *id,
+                                                const struct rs_capture_rank *ranks, size_t count,
+                                                struct rs_err *err);
 RS_MUST_CHECK enum rs_status rs_store_list_ranks(struct rs_store *store, const char *id,
                                                  bool (*visit)(void *self,
                                                                const struct rs_capture_rank *rank),

@@ -155,6 +155,16 @@ void rs_request_notes_fini(struct rs_request_notes *notes)
     *notes = (struct rs_request_notes){0};
 }
 
+enum rs_status rs_request_notes_status(const struct rs_request_notes *notes)
+{
+    size_t limits = 0;
+    for (size_t i = 0; i < notes->count; i++)
+        limits += notes->items[i].rule == RS_RULE_DURATION_FORCE;
+    if (!notes->refusal_count)
+        return RS_OK;
+    return limits == notes->refusal_count ? RS_REFUSED : RS_INVALID;
+}
+
 /* A note to be filled, or NULL: too many, or no memory. Counts in any case. */
 static struct rs_request_note *new_note(struct rs_request_notes *notes, enum rs_request_rule rule)
 {

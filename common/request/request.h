@@ -306,6 +306,8 @@ struct rs_request_notes {
 };
 
 void rs_request_notes_fini(struct rs_request_notes *notes);
+/* RS_OK: nothing is refused. RS_REFUSED: what is, is a limit that `force` overrides. RS_INVALID: something else, too. */
+enum rs_status rs_request_notes_status(const struct rs_request_notes *notes);
 /* "error: active: ... (TN-173)" without place and end of line. */
 void rs_request_note_print(const struct rs_request_note *note, struct rs_buf *buf);
 /* A list of objects, where a value is due. */

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where everybody begins, and the letters that say so.
+ *
+ *     foremost step of the ranks that count theirs, as of now
+ *       + the steps that pass until the slowest of them can know (a heartbeat and two round trips; for those that
+ *         look at a file: their interval of looking, and what they need from there to the first step)
+ *       + 2
+ *
+ * All kinds that count steps begin at one and the same. A warm-up is part of the count: native and MindSpore
+ * ranks, which have none, begin to record when the others' is over.
+ */
+#include "aggregator/capture/coord_priv.h"
+#include "aggregator/capture/plan.h"
+#include "common/base/mem.h"
+
+#define RS_LOG_TAG "capture"
+#include "common/base/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MARGIN_MIN_STEPS = 2, MARGIN_MAX_STEPS = 100000, NATIVE_STEPS_MAX = 1000000 };
+
+/* Of ranks that look at a file and whose step time nobody knows. */
+static const rs_dur unknown_step_ns = 50 * (rs_dur)RS_NS_PER_MS;
+
+/* ---- letters ----------------------------------------------------------------------------------------- */
+
+struct addressed {
+    const void *link;
+    enum rs_rank_kind kind;
+    uint32_t rank;
+    uint32_t group; /* the lowest rank of its link and kind: letters go out in that order */
+};
+
+static int by_link(const void *left, const void *right)
+{
+    const struct addressed *a = left;
+    const struct addressed *b = right;
+    if (a->kind != b->kind)
+        return a->kind < b->kind ? -1 : 1;
+    if (a->link != b->link)
+        return (uintptr_t)a->link < (uintptr_t)b->link ? -1 : 1;
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static int by_group(const void *left, const void *right)
+{
+    const struct addressed *a = left;
+    const struct addressed *b = right;
+    if (a->kind != b->kind)
+        return a->kind < b->kind ? -1 : 1;
+    if (a->group != b->group)
+        return a->group > b->group ? 1 : -1;
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+/* The ranks in one of `states` that have a link, those of one letter side by side; NULL: no memory. */
+static struct addressed *address_ranks(const struct rs_coord *coord,
+                                       const struct rs_coord_capture *capture, uint32_t states,
+                                       size_t *count_p)
+{
+    struct addressed *items = rs_mem_calloc(capture->rank_count + 1, sizeof *items);
+    size_t count = 0;
+    for (size_t i = 0; items && i < capture->rank_count; i++) {
+        const struct rs_coord_rank *rank = &capture->ranks[i];
+        if (!(states >> rank->state & 1))
+            continue;
+        const struct rs_coord_seen *seen =
+            seen_find(coord, capture->run, rank->rank, rank->incarnation);
+        if (seen && seen->link)
+            items[count++] = (struct addressed){
+                .link = seen->link, .kind = rank->kind, .rank = rank->rank, .group = rank->rank};
+    }
+    *count_p = count;
+    if (count > 1)
+        qsort(items, count, sizeof *items, by_link);
+    for (size_t i = 1; i < count; i++)
+        if (items[i].link == items[i - 1].link && items[i].kind == items[i - 1].kind)
+            items[i].group = items[i - 1].group;
+    if (count > 1)
+        qsort(items, count, sizeof *items, by_group);
+    return items;
+}
+
+void letters_send(struct rs_coord *coord, struct rs_coord_capture *capture,
+                  enum rs_progress_state state, rs_coord_letter_fn *send)
+{
+    size_t count = 0;
+    struct addressed *items = address_ranks(coord, capture, 1u << state, &count);
+    uint32_t *numbers = rs_mem_calloc(capture->rank_count + 1, sizeof *numbers);
+    for (size_t i = 0; items && numbers && i < count;) {
+        size_t end = i;
+        for (; end < count && items[end].link == items[i].link && items[end].kind == items[i].kind;
+             end++)
+            numbers[end - i] = items[end].rank;
+        send(coord->options.self, items[i].link, capture, items[i].kind, numbers, end - i);
+        i = end;
+    }
+    if (!items || !numbers)
+        rs_log_error("no memory for the letters of capture %s", capture->id);
+    rs_mem_free(numbers);
+    rs_mem_free(items);
+}
+
+void letters_cancel(struct rs_coord *coord, struct rs_coord_capture *capture, uint32_t states,
+                    const char *reason)
+{
+    size_t count = 0;
+    struct addressed *items = address_ranks(coord, capture, states, &count);
+    /* One letter per collector, whatever kinds it has: links side by side once more. */
+    for (size_t i = 0; items && i < count; i++)
+        items[i].kind = RS_RANK_NATIVE;
+    if (items && count > 1)
+        qsort(items, count, sizeof *items, by_link);
+    for (size_t i = 0; items && i < count; i++)
+        if (i == 0 || items[i].link != items[i - 1].link)
+            coord->options.ops->cancel(coord->options.self, items[i].link, capture, reason);
+    rs_mem_free(items);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------ */
+
+/* It counts steps, and is armed. */
+static bool is_stepped(const struct rs_coord_rank *rank)
+{
+    return rank->state == RS_PROGRESS_ARMED && rank->kind != RS_RANK_KINETO;
+}
+
+static bool looks_at_a_file(const struct rs_coord_rank *rank)
+{
+    return rank->kind == RS_RANK_ASCEND || rank->kind == RS_RANK_MINDSPORE;
+}
+
+static int64_t moved_on(int64_t step, rs_dur step_ns, rs_dur since)
+{
+    return step >= 0 && step_ns > 0 && since > 0 ? step + since / step_ns : step;
+}
+
+/* Where a rank is by now, as far as is known; -1 unknown. */
+static int64_t step_of(const struct rs_coord *coord, const struct rs_coord_capture *capture,
+                       const struct rs_coord_rank *rank, rs_ns now)
+{
+    const struct rs_coord_seen *seen =
+        seen_find(coord, capture->run, rank->rank, rank->incarnation);
+    const int64_t armed = moved_on(rank->step, rank->step_duration_ns, now - rank->moved_at);
+    /* Heartbeats since ARMED may know better; older ones only that it is beyond. */
+    const rs_dur since = seen && seen->heard_at >= rank->moved_at ? now - seen->heard_at : 0;
+    const int64_t heard = seen ? moved_on(seen->step, seen->step_duration_ns, since) : -1;
+    return heard > armed ? heard : armed;
+}
+
+struct pace {
+    int64_t foremost;         /* -1 nobody's step is known */
+    rs_dur shortest, longest; /* steps; 0 unknown */
+    rs_dur lead_ns;           /* what the slowest to learn needs */
+};
+
+static struct pace pace_of(const struct rs_coord *coord, const struct rs_coord_capture *capture,
+                           rs_ns now)
+{
+    struct pace pace = {.foremost = -1, .lead_ns = coord->options.lead_ns};
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        const struct rs_coord_rank *rank = &capture->ranks[i];
+        if (!is_stepped(rank))
+            continue;
+        const int64_t step = step_of(coord, capture, rank, now);
+        const rs_dur length = rank->step_duration_ns;
+        const rs_dur lead = coord->options.lead_ns + rank->poll_period_ns + rank->lead_ns;
+        if (step > pace.foremost)
+            pace.foremost = step;
+        if (length > 0 && (!pace.shortest || length < pace.shortest))
+            pace.shortest = length;
+        if (length > pace.longest)
+            pace.longest = length;
+        if (lead > pace.lead_ns)
+            pace.lead_ns = lead;
+    }
+    return pace;
+}
+
+/* Steps between the foremost rank's and the start. */
+static int64_t margin_of(const struct rs_coord_capture *capture, const struct pace *pace)
+{
+    rs_dur shortest = pace->shortest;
+    for (size_t i = 0; i < capture->rank_count && !shortest; i++)
+        if (is_stepped(&capture->ranks[i]) && looks_at_a_file(&capture->ranks[i]))
+            shortest = unknown_step_ns;
+    if (!shortest)
+        return MARGIN_MIN_STEPS;
+    const int64_t margin = MARGIN_MIN_STEPS + pace->lead_ns / shortest;
+    return margin < MARGIN_MAX_STEPS ? margin : MARGIN_MAX_STEPS;
+}
+
+/* Steps at the head of the schedule that are not recorded. */
+static int64_t shift_of(const struct rs_coord_capture *capture, enum rs_rank_kind kind)
+{
+    const struct rs_request_schedule *schedule =
+        capture->request ? &capture->request->schedule : NULL;
+    if (!schedule || capture->duration_ns)
+        return 0;
+    if (kind == RS_RANK_NATIVE)
+        return (int64_t)schedule->skip_first + schedule->wait + schedule->warmup.value;
+    return kind == RS_RANK_MINDSPORE ? (int64_t)schedule->warmup.value : 0;
+}
+
+int64_t rs_coord_start_step(const struct rs_coord_capture *capture, enum rs_rank_kind kind)
+{
+    if (kind == RS_RANK_KINETO || capture->start_step < 0)
+        return -1;
+    return capture->start_step + shift_of(capture, kind);
+}
+
+/* The start was asked for: who is there already, or beyond, will not make it. */
+static void refuse_late(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
+{
+    char why[160];
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        struct rs_coord_rank *rank = &capture->ranks[i];
+        const int64_t step = is_stepped(rank) ? step_of(coord, capture, rank, now) : -1;
+        if (step < capture->start_step)
+            continue;
+        (void)snprintf(why, sizeof why,
+                       "start_step %" PRId64 " passed: it was in step %" PRId64
+                       " when all had answered",
+                       capture->start_step, step);
+        member_move(capture, rank, RS_PROGRESS_REFUSED, why, now);
+    }
+}
+
+/* Nobody knows where such a rank is: it cannot be told an absolute step. Native ranks that tell none have not begun. */
+static void refuse_unknown(struct rs_coord_capture *capture, rs_ns now)
+{
+    for (size_t i = 0; i < capture->rank_count; i++)
+        if (is_stepped(&capture->ranks[i]) && looks_at_a_file(&capture->ranks[i]))
+            member_move(capture, &capture->ranks[i], RS_PROGRESS_REFUSED,
+                        "its step is not known, and so is no other rank's: give --start-step N",
+                        now);
+}
+
+static void plan_steps(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
+{
+    const bool is_asked = capture->request && capture->request->start_step > 0;
+    if (is_asked) {
+        refuse_late(coord, capture, now);
+        return;
+    }
+    const struct pace pace = pace_of(coord, capture, now);
+    if (pace.foremost < 0)
+        refuse_unknown(capture, now);
+    const int64_t margin = margin_of(capture, &pace);
+    const rs_dur until =
+        capture->start_time_ns ? capture->start_time_ns - coord->options.realtime() : 0;
+    const int64_t ahead = until > 0 && pace.longest ? until / pace.longest : 0;
+    capture->start_step = pace.foremost + (ahead > margin ? ahead : margin);
+}
+
+/* Native ranks record whole steps: those that fill the duration, from the step at its start on. A rank that
+ * does not know how long its steps are cannot. */
+static void plan_duration(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
+{
+    for (size_t i = 0; i < capture->rank_count; i++)
+        if (is_stepped(&capture->ranks[i]) && capture->ranks[i].step_duration_ns <= 0)
+            member_move(
+                capture, &capture->ranks[i], RS_PROGRESS_REFUSED,
+                "it records whole steps, and how long one is, is not known yet: use --steps", now);
+    const struct pace pace = pace_of(coord, capture, now);
+    if (!pace.longest)
+        return;
+    const int64_t steps = (capture->duration_ns + pace.longest - 1) / pace.longest;
+    capture->native_steps = steps > NATIVE_STEPS_MAX ? NATIVE_STEPS_MAX : (uint32_t)steps;
+    plan_steps(coord, capture, now);
+}
+
+/* MindSpore does not take the same pair twice: what it was told stays with the rank. */
+static void remember_pairs(struct rs_coord *coord, struct rs_coord_capture *capture)
+{
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        const struct rs_coord_rank *rank = &capture->ranks[i];
+        struct rs_coord_seen *seen =
+            rank->kind == RS_RANK_MINDSPORE && rank->state == RS_PROGRESS_ARMED
+                ? seen_find(coord, capture->run, rank->rank, rank->incarnation)
+                : NULL;
+        if (!seen)
+            continue;
+        seen->last_start = rs_coord_start_step(capture, rank->kind);
+        seen->last_stop = seen->last_start + capture->steps - 1;
+    }
+}
+
+void capture_commit(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
+{
+    if (capture->request && capture->request->start_time_ns)
+        capture->start_time_ns = capture->request->start_time_ns;
+    if (rs_coord_has_kind(capture, RS_RANK_KINETO))
+        rs_coord_plan(capture, coord->options.realtime());
+    capture->native_steps = capture->steps;
+    if (capture->kinds & ~(1u << RS_RANK_KINETO)) {
+        if (capture->duration_ns)
+            plan_duration(coord, capture, now);
+        else
+            plan_steps(coord, capture, now);
+    }
+    if (!capture->counts[RS_PROGRESS_ARMED]) {
+        capture_close(coord, capture);
+        return;
+    }
+    capture->state = RS_CAPTURE_RECORDING;
+    capture->committed_at = now;
+    capture->is_changed = true;
+    remember_pairs(coord, capture);
+    letters_send(coord, capture, RS_PROGRESS_ARMED, coord->options.ops->commit);
+    capture_save(coord, capture);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The back room of the coordinator.
+ *
+ *   coordinator.c  life, letters, streams, stop     seen.c      every rank that was told of
+ *   start.c        from a request to a capture      members.c   a capture's ranks, closing it
+ *   commit.c       the start, letters per collector deadline.c  what time moves; the queue
+ *   plan.c         when askers begin together
+ *
+ * Nothing here looks at all ranks for each rank: tables are found by hash (seen.c) or in order (members.c).
+ */
+#ifndef RS_CAPTURE_COORD_PRIV_H
+#define RS_CAPTURE_COORD_PRIV_H
+
+#include "aggregator/capture/coordinator.h"
+#include "common/request/roles.h"
+
+struct seen_table {
+    struct rs_coord_seen *items;
+    size_t count, capacity;
+    uint32_t *slots; /* index + 1 by hash of run and rank, open addressing; 0 free */
+    size_t slot_count;
+};
+
+struct rs_coord {
+    struct rs_coord_options options;
+    char *roles;            /* text; owned; NULL none */
+    struct rs_roles parsed; /* of it, for a world of parsed_world ranks */
+    bool is_parsed;
+    uint32_t parsed_world;
+    struct seen_table seen;
+    rs_ns seen_swept_at;
+    struct rs_coord_capture **captures;
+    size_t capture_count, capture_capacity;
+};
+
+/* ---- seen.c ------------------------------------------------------------------------------------------- */
+
+bool seen_is_live(const struct rs_coord_seen *seen);
+/* `incarnation` NULL: any. NULL: there is none. */
+struct rs_coord_seen *seen_find(const struct rs_coord *coord, const char *run, uint32_t rank,
+                                const char *incarnation);
+/* The newest live incarnation of a rank. */
+struct rs_coord_seen *seen_find_live(const struct rs_coord *coord, const char *run, uint32_t rank);
+/* Ranks that nobody has told of for long leave the table. */
+void seen_sweep(struct rs_coord *coord, rs_ns now);
+/* Runs with live ranks, as "a, b"; how many. */
+size_t seen_name_runs(const struct rs_coord *coord, char *text, size_t bytes);
+/* The coordinator's file of roles for a world of that size; NULL: there is none. */
+const struct rs_roles *seen_roles(struct rs_coord *coord, uint32_t world);
+void seen_fini(struct seen_table *table);
+
+/* ---- members.c ----------------------------------------------------------------------------------------- */
+
+struct rs_coord_rank *member_find(const struct rs_coord_capture *capture, uint32_t rank,
+                                  const char *incarnation);
+RS_MUST_CHECK enum rs_status member_add(struct rs_coord_capture *capture,
+                                        const struct rs_coord_rank *rank, rs_ns now,
+                                        struct rs_coord_rank **rank_p);
+void member_move(struct rs_coord_capture *capture, struct rs_coord_rank *rank,
+                 enum rs_progress_state state, const char *text, rs_ns now);
+/* Ranks that are final. */
+size_t members_final(const struct rs_coord_capture *capture);
+/* Rank numbers, each once. */
+size_t members_distinct(const struct rs_coord_capture *capture);
+/* "0, 3 and 5 more" of the ranks in a state. */
+void members_name(const struct rs_coord_capture *capture, enum rs_progress_state state, char *text,
+                  size_t bytes);
+struct rs_coord_capture *capture_new(void);
+void capture_free(struct rs_coord_capture *capture);
+RS_MUST_CHECK enum rs_status capture_add(struct rs_coord *coord, struct rs_coord_capture *capture);
+/* Writes it down when something changed. */
+void capture_save(struct rs_coord *coord, struct rs_coord_capture *capture);
+void capture_close(struct rs_coord *coord, struct rs_coord_capture *capture);
+
+/* ---- start.c -------------------------------------------------------------------------------------------- */
+
+/* True: the rank is in an open capture other than `but` and not done with it. */
+bool rank_is_busy(const struct rs_coord *coord, const char *run, uint32_t rank,
+                  const struct rs_coord_capture *but);
+/* What waits in the run, or NULL. */
+struct rs_coord_capture *queue_find(const struct rs_coord *coord, const char *run);
+/* Its ranks are free: PREPARE goes out, or it is closed because nobody can. */
+void queue_start(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now);
+
+/* ---- commit.c ------------------------------------------------------------------------------------------- */
+
+/* Calls `send` for each collector and kind of the ranks in `state`. Without memory nobody is written to, and their
+ * silence is told at the deadline. */
+void letters_send(struct rs_coord *coord, struct rs_coord_capture *capture,
+                  enum rs_progress_state state, rs_coord_letter_fn *send);
+/* Once for each collector with a rank whose state is one of the set `states` (1 << state). */
+void letters_cancel(struct rs_coord *coord, struct rs_coord_capture *capture, uint32_t states,
+                    const char *reason);
+/* Fixes the start and arms. */
+void capture_commit(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now);
+
+/* ---- deadline.c ----------------------------------------------------------------------------------------- */
+
+/* Each moves one capture on and says when to be called again. */
+rs_ns tick_arming(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now);
+rs_ns tick_recording(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now);
+rs_ns tick_collecting(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now);
+/* Drops what waits: closed as failed, with the reason. */
+void queue_drop(struct rs_coord *coord, struct rs_coord_capture *capture, const char *why,
+                rs_ns now);
+
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What time moves: who is given up, and when what waits has its turn.
+ */
+#include "aggregator/capture/coord_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A collector of ranks whose profiler writes files knows its deadline and tells its end; this much later it is not believed
+ * any more. */
+static const rs_dur files_grace_ns = 30 * (rs_dur)RS_NS_PER_S;
+static const rs_dur files_patience_ns = 600 * (rs_dur)RS_NS_PER_S; /* deadline not known */
+static const rs_dur queue_poll_ns = RS_NS_PER_S / 4;
+
+static void lose(struct rs_coord_capture *capture, struct rs_coord_rank *rank, const char *text,
+                 rs_ns now)
+{
+    member_move(capture, rank, RS_PROGRESS_LOST, text, now);
+}
+
+/* With what its collector last had to say of it. */
+static void lose_silent(struct rs_coord_capture *capture, struct rs_coord_rank *rank,
+                        const char *why, rs_ns now)
+{
+    char text[RS_COORD_REASON_BYTES];
+    (void)snprintf(text, sizeof text, "%s%s%.300s", why, *rank->text ? ": " : "", rank->text);
+    lose(capture, rank, text, now);
+}
+
+static rs_ns later(rs_ns a, rs_ns b)
+{
+    return a > b ? a : b;
+}
+
+/* Ranks whose profiler writes files. */
+static rs_ns files_give_up_at(const struct rs_coord *coord, const struct rs_coord_capture *capture,
+                              const struct rs_coord_rank *rank, const struct rs_coord_seen *seen,
+                              const char **why_p)
+{
+    const rs_ns moved = rank->moved_at;
+    if (seen && !*seen->capture && rank->state < RS_PROGRESS_SENDING &&
+        seen->heard_at > moved + coord->options.gone_ns / 3) {
+        *why_p = "its collector was started again in the middle and does not know of it; its "
+                 "trace, if one is written, stays in the collector's trace folder";
+        return moved + coord->options.gone_ns;
+    }
+    *why_p = "nothing came from it in time";
+    rs_dur timeout = capture->profile.timeout_ns ? capture->profile.timeout_ns : files_patience_ns;
+    /* It may have far to go to its start. */
+    if (seen && seen->step >= 0 && seen->step < capture->start_step && seen->step_duration_ns > 0)
+        timeout += 2 * seen->step_duration_ns * (capture->start_step - seen->step);
+    return later(moved, capture->committed_at + timeout) + files_grace_ns;
+}
+
+static rs_ns native_give_up_at(const struct rs_coord *coord, const struct rs_coord_capture *capture,
+                               const struct rs_coord_rank *rank, const struct rs_coord_seen *seen,
+                               const char **why_p)
+{
+    const rs_ns moved = rank->moved_at;
+    if (capture->request && capture->request->timeout_ms) {
+        *why_p = "it did not finish in time";
+        return later(moved,
+                     capture->committed_at + (rs_dur)capture->request->timeout_ms * RS_NS_PER_MS);
+    }
+    const rs_ns since = later(moved, capture->committed_at);
+    if (seen && !*seen->capture && rank->state < RS_PROGRESS_SENDING &&
+        seen->heard_at > since + coord->options.gone_ns / 3) {
+        *why_p = "its collector was started again in the middle and does not know of it";
+        return since + coord->options.gone_ns;
+    }
+    *why_p = "it stayed silent";
+    /* An armed rank may have far to go to the start step. */
+    rs_dur patience = coord->options.silence_ns;
+    if (seen && seen->step_duration_ns > 0 && seen->step < capture->start_step)
+        patience += 4 * seen->step_duration_ns * (capture->start_step - seen->step);
+    if (rank->step_duration_ns > 0)
+        patience += 20 * rank->step_duration_ns;
+    return moved + patience;
+}
+
+/* When this rank will be given up, if nothing comes; and why. */
+static rs_ns give_up_at(const struct rs_coord *coord, const struct rs_coord_capture *capture,
+                        const struct rs_coord_rank *rank, const char **why_p)
+{
+    const struct rs_coord_seen *seen =
+        seen_find(coord, capture->run, rank->rank, rank->incarnation);
+    if (seen && !seen->link) {
+        *why_p = "its collector is gone";
+        return later(seen->heard_at, rank->moved_at) + coord->options.gone_ns;
+    }
+    if (seen && seen->state == RS_RANK_GONE) {
+        *why_p = "its process ended and nothing more came from it";
+        return rank->moved_at + coord->options.gone_ns;
+    }
+    /* After a restart of this process only the collector knows the kind. */
+    const enum rs_rank_kind kind = seen ? seen->kind : rank->kind;
+    return kind == RS_RANK_NATIVE ? native_give_up_at(coord, capture, rank, seen, why_p)
+                                  : files_give_up_at(coord, capture, rank, seen, why_p);
+}
+
+rs_ns tick_arming(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
+{
+    const rs_ns deadline = capture->opened_at + coord->options.arm_timeout_ns;
+    if (capture->counts[RS_PROGRESS_WAITING] && now < deadline)
+        return deadline;
+    for (size_t i = 0; i < capture->rank_count && capture->counts[RS_PROGRESS_WAITING]; i++)
+        if (capture->ranks[i].state == RS_PROGRESS_WAITING)
+            lose(capture, &capture->ranks[i], "it did not answer in time", now);
+    if (capture->counts[RS_PROGRESS_ARMED] == 0)
+        capture_close(coord, capture);
+    else
+        capture_commit(coord, capture, now);
+    return now;
+}
+
+/* A capture that goes on for too long is ended; what is recorded stays. */
+static rs_ns tick_limit(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
+{
+    if (!capture->request || !capture->recording_at || capture->is_stopped)
+        return RS_NS_MAX;
+    const uint32_t limit_s = capture->request->max_duration_s;
+    const rs_ns limit = capture->recording_at + (rs_dur)limit_s * RS_NS_PER_S;
+    if (now < limit)
+        return limit;
+    capture->is_stopped = true;
+    capture->is_changed = true;
+    (void)snprintf(capture->remark, sizeof capture->remark,
+                   "stopped after %u s (max_duration_s; more than 300 needs --force)", limit_s);
+    letters_cancel(coord, capture, UINT32_MAX, capture->remark);
+    return RS_NS_MAX;
+}
+
+rs_ns tick_recording(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
+{
+    rs_ns next = tick_limit(coord, capture, now);
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        struct rs_coord_rank *rank = &capture->ranks[i];
+        if (rs_progress_is_final(rank->state))
+            continue;
+        const char *why = "";
+        const rs_ns at = give_up_at(coord, capture, rank, &why);
+        if (now >= at)
+            lose_silent(capture, rank, why, now);
+        else if (at < next)
+            next = at;
+    }
+    if (members_final(capture) == capture->rank_count)
+        capture_close(coord, capture);
+    return next;
+}
+
+rs_ns tick_collecting(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
+{
+    const size_t open_count = capture->rank_count - members_final(capture);
+    if (!open_count && capture->world && members_distinct(capture) >= capture->world) {
+        capture_close(coord, capture);
+        return now;
+    }
+    rs_dur patience = capture->settle_ns;
+    if (open_count && patience < coord->options.abandon_ns)
+        patience = coord->options.abandon_ns;
+    if (now < capture->moved_at + patience)
+        return capture->moved_at + patience;
+    for (size_t i = 0; i < capture->rank_count; i++)
+        if (!rs_progress_is_final(capture->ranks[i].state))
+            lose(capture, &capture->ranks[i], "its stream did not go on", now);
+    capture_close(coord, capture);
+    return now;
+}
+
+/* ---- the queue ------------------------------------------------------------------------------------------- */
+
+void queue_drop(struct rs_coord *coord, struct rs_coord_capture *capture, const char *why,
+                rs_ns now)
+{
+    (void)snprintf(capture->remark, sizeof capture->remark, "%s", why);
+    for (size_t i = 0; i < capture->rank_count; i++)
+        if (capture->ranks[i].state == RS_PROGRESS_WAITING)
+            member_move(capture, &capture->ranks[i], RS_PROGRESS_LOST, why, now);
+    capture_close(coord, capture);
+}
+
+/* Its ranks are free when no capture has them; ranks that are not there are waited for a while, since after a
+ * restart of this process their collectors have yet to come back. */
+static rs_ns tick_queued(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
+{
+    const rs_ns patience = capture->opened_at + coord->options.gone_ns;
+    bool is_missing = false;
+    if (!capture->request) {
+        queue_drop(coord, capture,
+                   "what it asked for was lost when the aggregator was started again", now);
+        return now;
+    }
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        const struct rs_coord_rank *rank = &capture->ranks[i];
+        if (rank->state != RS_PROGRESS_WAITING)
+            continue;
+        if (rank_is_busy(coord, capture->run, rank->rank, capture))
+            return now + queue_poll_ns;
+        is_missing = is_missing || !seen_find_live(coord, capture->run, rank->rank);
+    }
+    if (is_missing && now < patience)
+        return now + queue_poll_ns;
+    queue_start(coord, capture, now);
+    return now;
+}
+
+rs_ns rs_coord_tick(struct rs_coord *coord, rs_ns now)
+{
+    rs_ns next = RS_NS_MAX;
+    seen_sweep(coord, now);
+    for (size_t i = 0; i < coord->capture_count; i++) {
+        struct rs_coord_capture *capture = coord->captures[i];
+        if (capture->is_closing)
+            continue;
+        rs_ns at = RS_NS_MAX;
+        if (capture->is_files)
+            at = tick_collecting(coord, capture, now);
+        else if (capture->state == RS_CAPTURE_QUEUED)
+            at = tick_queued(coord, capture, now);
+        else if (capture->state == RS_CAPTURE_ARMING)
+            at = tick_arming(coord, capture, now);
+        else
+            at = tick_recording(coord, capture, now);
+        if (!capture->is_closing)
+            capture_save(coord, capture);
+        if (at < next)
+            next = at;
+    }
+    return next;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A capture's ranks: found in order, counted by state while they move; and what is said when it is closed.
+ */
+#include "aggregator/capture/coord_priv.h"
+#include "aggregator/capture/plan.h"
+#include "common/base/mem.h"
+
+#define RS_LOG_TAG "capture"
+#include "common/base/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct rs_coord_capture *capture_new(void)
+{
+    return rs_mem_calloc(1, sizeof(struct rs_coord_capture));
+}
+
+void rs_coord_capture_fini(struct rs_coord_capture *capture)
+{
+    rs_mem_free(capture->ranks);
+    rs_mem_free(capture->order);
+    if (capture->request)
+        rs_request_fini(capture->request);
+    rs_mem_free(capture->request);
+    capture->ranks = NULL;
+    capture->order = NULL;
+    capture->request = NULL;
+    capture->rank_count = capture->rank_capacity = capture->order_capacity = 0;
+}
+
+void capture_free(struct rs_coord_capture *capture)
+{
+    if (capture)
+        rs_coord_capture_fini(capture);
+    rs_mem_free(capture);
+}
+
+enum rs_status capture_add(struct rs_coord *coord, struct rs_coord_capture *capture)
+{
+    const enum rs_status status =
+        rs_mem_grow((void **)&coord->captures, &coord->capture_capacity, coord->capture_count + 1,
+                    sizeof(struct rs_coord_capture *));
+    if (status == RS_OK)
+        coord->captures[coord->capture_count++] = capture;
+    return status;
+}
+
+/* ---- ranks ------------------------------------------------------------------------------------------ */
+
+/* The first place in `order` whose rank is not below `rank`. */
+static size_t lower_bound(const struct rs_coord_capture *capture, uint32_t rank)
+{
+    size_t low = 0;
+    size_t high = capture->rank_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (capture->ranks[capture->order[middle]].rank < rank)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct rs_coord_rank *member_find(const struct rs_coord_capture *capture, uint32_t rank,
+                                  const char *incarnation)
+{
+    for (size_t at = lower_bound(capture, rank); at < capture->rank_count; at++) {
+        struct rs_coord_rank *item = &capture->ranks[capture->order[at]];
+        if (item->rank != rank)
+            return NULL;
+        if (!incarnation || strcmp(item->incarnation, incarnation) == 0)
+            return item;
+    }
+    return NULL;
+}
+
+enum rs_status member_add(struct rs_coord_capture *capture, const struct rs_coord_rank *rank,
+                          rs_ns now, struct rs_coord_rank **rank_p)
+{
+    if (capture->rank_count >= UINT32_MAX / 2 ||
+        rs_mem_grow((void **)&capture->ranks, &capture->rank_capacity, capture->rank_count + 1,
+                    sizeof *capture->ranks) < 0 ||
+        rs_mem_grow((void **)&capture->order, &capture->order_capacity, capture->rank_count + 1,
+                    sizeof *capture->order) < 0)
+        return RS_NOMEM;
+    /* Behind those of the same number: incarnations stand in the order they came. */
+    size_t at = lower_bound(capture, rank->rank);
+    while (at < capture->rank_count && capture->ranks[capture->order[at]].rank == rank->rank)
+        at++;
+    memmove(&capture->order[at + 1], &capture->order[at],
+            (capture->rank_count - at) * sizeof *capture->order);
+    capture->order[at] = (uint32_t)capture->rank_count;
+    struct rs_coord_rank *item = &capture->ranks[capture->rank_count++];
+    *item = *rank;
+    item->moved_at = now;
+    item->is_changed = true;
+    capture->counts[item->state]++;
+    *rank_p = item;
+    return RS_OK;
+}
+
+void member_move(struct rs_coord_capture *capture, struct rs_coord_rank *rank,
+                 enum rs_progress_state state, const char *text, rs_ns now)
+{
+    if (*capture->id && rank->state != state && rs_progress_is_final(state) &&
+        state != RS_PROGRESS_DONE)
+        rs_log_info("capture %s: rank %u is %s%s%s", capture->id, rank->rank,
+                    rs_progress_state_text(state), *text ? ": " : "", text);
+    capture->counts[rank->state]--;
+    capture->counts[state]++;
+    rank->state = state;
+    if (text != rank->text)
+        (void)snprintf(rank->text, sizeof rank->text, "%s", text);
+    rank->moved_at = now;
+    rank->is_changed = true;
+    capture->moved_at = now;
+    capture->is_changed = true;
+}
+
+size_t members_final(const struct rs_coord_capture *capture)
+{
+    size_t count = 0;
+    for (int state = RS_PROGRESS_DONE; state < RS_PROGRESS_COUNT; state++)
+        count += capture->counts[state];
+    return count;
+}
+
+size_t members_distinct(const struct rs_coord_capture *capture)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < capture->rank_count; i++)
+        count += i == 0 || capture->ranks[capture->order[i - 1]].rank !=
+                               capture->ranks[capture->order[i]].rank;
+    return count;
+}
+
+void members_name(const struct rs_coord_capture *capture, enum rs_progress_state state, char *text,
+                  size_t bytes)
+{
+    enum { NAMED_MAX = 12 };
+    size_t used = 0;
+    size_t count = 0;
+    int64_t last = -1;
+    text[0] = '\0';
+    for (size_t i = 0; i < capture->rank_count && count < NAMED_MAX && used < bytes; i++) {
+        const struct rs_coord_rank *rank = &capture->ranks[capture->order[i]];
+        if (rank->state != state || (int64_t)rank->rank == last)
+            continue;
+        last = rank->rank;
+        count++;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%u", used ? ", " : "", rank->rank);
+    }
+    const size_t all = capture->counts[state];
+    if (all > count && used < bytes)
+        (void)snprintf(text + used, bytes - used, " and %zu more", all - count);
+}
+
+/* ---- sources ------------------------------------------------------------------------------------------ */
+
+bool rs_coord_has_kind(const struct rs_coord_capture *capture, enum rs_rank_kind kind)
+{
+    return (capture->kinds >> kind & 1) != 0;
+}
+
+void rs_coord_source(const struct rs_coord_capture *capture, char text[RS_COORD_SOURCE_BYTES])
+{
+    size_t used = 0;
+    (void)snprintf(text, RS_COORD_SOURCE_BYTES, "%s", capture->is_files ? "files" : "native");
+    for (int kind = 0; kind < RS_RANK_KIND_COUNT && !capture->is_files; kind++)
+        if (rs_coord_has_kind(capture, (enum rs_rank_kind)kind))
+            used += (size_t)snprintf(text + used, RS_COORD_SOURCE_BYTES - used, "%s%s",
+                                     used ? "+" : "", rs_rank_kind_text((enum rs_rank_kind)kind));
+}
+
+void rs_coord_set_source(struct rs_coord_capture *capture, const char *source)
+{
+    capture->is_files = strcmp(source, "files") == 0;
+    capture->kinds = 0;
+    for (int kind = 0; kind < RS_RANK_KIND_COUNT; kind++)
+        if (strstr(source, rs_rank_kind_text((enum rs_rank_kind)kind)))
+            capture->kinds |= 1u << kind;
+}
+
+/* ---- writing down, closing ------------------------------------------------------------------------------ */
+
+void capture_save(struct rs_coord *coord, struct rs_coord_capture *capture)
+{
+    if (!capture->is_changed)
+        return;
+    coord->options.ops->save(coord->options.self, capture);
+    capture->is_changed = false;
+    for (size_t i = 0; i < capture->rank_count; i++)
+        capture->ranks[i].is_changed = false;
+}
+
+/* A sentence that goes on. */
+static void append(struct rs_coord_capture *capture, const char *format, ...) RS_PRINTF(2, 3);
+
+static void append(struct rs_coord_capture *capture, const char *format, ...)
+{
+    const size_t used = strlen(capture->reason);
+    const size_t room = sizeof capture->reason - used;
+    const int comma = used ? snprintf(capture->reason + used, room, "; ") : 0;
+    va_list arguments;
+    if (comma < 0 || (size_t)comma >= room)
+        return;
+    va_start(arguments, format);
+    (void)vsnprintf(capture->reason + used + comma, room - (size_t)comma, format, arguments);
+    va_end(arguments);
+}
+
+static void explain(struct rs_coord_capture *capture)
+{
+    static const enum rs_progress_state bad[] = {RS_PROGRESS_LOST, RS_PROGRESS_REFUSED,
+                                                 RS_PROGRESS_PARTIAL};
+    char names[160];
+    char strays[200];
+    capture->reason[0] = '\0';
+    if (*capture->remark)
+        append(capture, "%.400s", capture->remark);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        members_name(capture, bad[i], names, sizeof names);
+        if (*names)
+            append(capture, "%s: rank %s", rs_progress_state_text(bad[i]), names);
+    }
+    if (rs_coord_has_kind(capture, RS_RANK_KINETO) &&
+        rs_coord_strays(capture, strays, sizeof strays))
+        append(capture,
+               "not the same time: %s than the others; a larger --roundup than %u brings them "
+               "together",
+               strays, capture->profile.roundup);
+    const size_t distinct = members_distinct(capture);
+    if (capture->is_files && distinct < capture->world)
+        append(capture, "%zu of %u ranks came", distinct, capture->world);
+}
+
+/* A native rank that was given up may still be armed: nobody waits for what it would record, and its next capture does. */
+static void call_back_lost(struct rs_coord *coord, struct rs_coord_capture *capture)
+{
+    if (!capture->is_files && rs_coord_has_kind(capture, RS_RANK_NATIVE))
+        letters_cancel(coord, capture, 1u << RS_PROGRESS_LOST, "it was given up");
+}
+
+void capture_close(struct rs_coord *coord, struct rs_coord_capture *capture)
+{
+    const size_t done = capture->counts[RS_PROGRESS_DONE];
+    const bool has_begun = capture->state != RS_CAPTURE_QUEUED;
+    explain(capture);
+    if (done + capture->counts[RS_PROGRESS_PARTIAL] == 0)
+        capture->state = RS_CAPTURE_FAILED;
+    else if (done < capture->rank_count || *capture->reason)
+        capture->state = RS_CAPTURE_PARTIAL;
+    else
+        capture->state = RS_CAPTURE_COMPLETE;
+    capture->closed_ns = rs_time_realtime();
+    capture->is_closing = true;
+    capture->is_changed = true;
+    rs_log_info("capture %s is %s%s%s", capture->id, rs_capture_state_text(capture->state),
+                *capture->reason ? ": " : "", capture->reason);
+    capture_save(coord, capture);
+    if (has_begun)
+        call_back_lost(coord, capture);
+    coord->options.ops->close(coord->options.self, capture);
+}

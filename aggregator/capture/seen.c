@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every rank that a collector told of, found by run and number. A thousand ranks come with every heartbeat: the
+ * table is hashed.
+ */
+#include "aggregator/capture/coord_priv.h"
+#include "common/base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static size_t hash_of(const char *run, uint32_t rank)
+{
+    uint64_t hash = UINT64_C(1469598103934665603);
+    for (; *run; run++)
+        hash = (hash ^ (uint8_t)*run) * UINT64_C(1099511628211);
+    hash = (hash ^ rank) * UINT64_C(1099511628211);
+    return (size_t)(hash ^ (hash >> 32));
+}
+
+/* Slots are a power of two, and at most half full. */
+static void put_slot(struct seen_table *table, size_t index)
+{
+    const struct rs_coord_seen *item = &table->items[index];
+    size_t at = hash_of(item->run, item->rank) & (table->slot_count - 1);
+    while (table->slots[at])
+        at = (at + 1) & (table->slot_count - 1);
+    table->slots[at] = (uint32_t)index + 1;
+}
+
+static void refill(struct seen_table *table)
+{
+    if (table->slot_count)
+        memset(table->slots, 0, table->slot_count * sizeof *table->slots);
+    for (size_t i = 0; i < table->count; i++)
+        put_slot(table, i);
+}
+
+static enum rs_status make_room(struct seen_table *table)
+{
+    if (rs_mem_grow((void **)&table->items, &table->capacity, table->count + 1,
+                    sizeof *table->items) < 0)
+        return RS_NOMEM;
+    if (2 * (table->count + 1) <= table->slot_count)
+        return RS_OK;
+    const size_t wanted = table->slot_count ? 2 * table->slot_count : 64;
+    uint32_t *slots = rs_mem_calloc(wanted, sizeof *slots);
+    if (!slots)
+        return RS_NOMEM;
+    rs_mem_free(table->slots);
+    table->slots = slots;
+    table->slot_count = wanted;
+    refill(table);
+    return RS_OK;
+}
+
+/* Walks the items of (run, rank): *at_p is the slot to look at next, SIZE_MAX before the first. */
+static struct rs_coord_seen *next_of(const struct seen_table *table, const char *run, uint32_t rank,
+                                     size_t *at_p)
+{
+    if (!table->slot_count)
+        return NULL;
+    const size_t mask = table->slot_count - 1;
+    size_t at = *at_p == SIZE_MAX ? hash_of(run, rank) & mask : *at_p;
+    for (; table->slots[at]; at = (at + 1) & mask) {
+        struct rs_coord_seen *item = &table->items[table->slots[at] - 1];
+        if (item->rank != rank || strcmp(item->run, run) != 0)
+            continue;
+        *at_p = (at + 1) & mask;
+        return item;
+    }
+    return NULL;
+}
+
+struct rs_coord_seen *seen_find(const struct rs_coord *coord, const char *run, uint32_t rank,
+                                const char *incarnation)
+{
+    size_t at = SIZE_MAX;
+    struct rs_coord_seen *seen = NULL;
+    do
+        seen = next_of(&coord->seen, run, rank, &at);
+    while (seen && incarnation && strcmp(seen->incarnation, incarnation) != 0);
+    return seen;
+}
+
+bool seen_is_live(const struct rs_coord_seen *seen)
+{
+    return seen->link && seen->can_capture && seen->state != RS_RANK_GONE;
+}
+
+struct rs_coord_seen *seen_find_live(const struct rs_coord *coord, const char *run, uint32_t rank)
+{
+    struct rs_coord_seen *found = NULL;
+    size_t at = SIZE_MAX;
+    for (struct rs_coord_seen *seen = next_of(&coord->seen, run, rank, &at); seen;
+         seen = next_of(&coord->seen, run, rank, &at))
+        if (seen_is_live(seen) && (!found || seen > found)) /* later in the table is newer */
+            found = seen;
+    return found;
+}
+
+/* What its collector does not tell stays as it was known. */
+static void renew(struct rs_coord_seen *known, const struct rs_coord_seen *seen, rs_ns now)
+{
+    const struct rs_coord_seen before = *known;
+    *known = *seen;
+    known->heard_at = now;
+    known->last_start = before.last_start;
+    known->last_stop = before.last_stop;
+    for (size_t i = 0; i < RS_ROLE_COUNT; i++)
+        if (known->role[i] < 0)
+            known->role[i] = before.role[i];
+}
+
+enum rs_status rs_coord_see(struct rs_coord *coord, const struct rs_coord_seen *seen, rs_ns now)
+{
+    struct seen_table *table = &coord->seen;
+    struct rs_coord_seen *known = seen_find(coord, seen->run, seen->rank, seen->incarnation);
+    if (known) {
+        renew(known, seen, now);
+        return RS_OK;
+    }
+    if (make_room(table) < 0)
+        return RS_NOMEM;
+    table->items[table->count] = *seen;
+    table->items[table->count].heard_at = now;
+    table->items[table->count].last_start = table->items[table->count].last_stop = 0;
+    put_slot(table, table->count++);
+    return RS_OK;
+}
+
+void rs_coord_link_gone(struct rs_coord *coord, const void *link, rs_ns now)
+{
+    for (size_t i = 0; i < coord->seen.count; i++) {
+        struct rs_coord_seen *seen = &coord->seen.items[i];
+        if (seen->link == link) {
+            seen->link = NULL;
+            seen->heard_at = now;
+        }
+    }
+}
+
+size_t rs_coord_seen_count(const struct rs_coord *coord)
+{
+    return coord->seen.count;
+}
+
+const struct rs_coord_seen *rs_coord_seen(const struct rs_coord *coord, size_t index)
+{
+    return index < coord->seen.count ? &coord->seen.items[index] : NULL;
+}
+
+void seen_sweep(struct rs_coord *coord, rs_ns now)
+{
+    struct seen_table *table = &coord->seen;
+    size_t kept = 0;
+    if (now - coord->seen_swept_at < RS_NS_PER_S)
+        return;
+    coord->seen_swept_at = now;
+    for (size_t i = 0; i < table->count; i++) {
+        const struct rs_coord_seen *seen = &table->items[i];
+        const bool is_old = now - seen->heard_at > 4 * coord->options.gone_ns;
+        if (is_old && (!seen->link || seen->state == RS_RANK_GONE))
+            continue;
+        if (kept < i)
+            table->items[kept] = *seen;
+        kept++;
+    }
+    if (kept == table->count)
+        return;
+    table->count = kept;
+    refill(table);
+}
+
+size_t seen_name_runs(const struct rs_coord *coord, char *text, size_t bytes)
+{
+    enum { NAMED_MAX = 64 };
+    const char *runs[NAMED_MAX];
+    size_t count = 0;
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < coord->seen.count && count < NAMED_MAX; i++) {
+        const struct rs_coord_seen *seen = &coord->seen.items[i];
+        size_t j = 0;
+        while (j < count && strcmp(runs[j], seen->run) != 0)
+            j++;
+        if (j < count || !seen_is_live(seen))
+            continue;
+        runs[count++] = seen->run;
+        if (used + 80 < bytes)
+            used +=
+                (size_t)snprintf(text + used, bytes - used, "%s%.60s", used ? ", " : "", seen->run);
+    }
+    return count;
+}
+
+/* The file of roles as it reads for a world of that size; kept until another size is asked for. */
+const struct rs_roles *seen_roles(struct rs_coord *coord, uint32_t world)
+{
+    if (!coord->roles)
+        return NULL;
+    if (coord->is_parsed && coord->parsed_world == world)
+        return &coord->parsed;
+    rs_roles_fini(&coord->parsed);
+    coord->is_parsed = rs_roles_from_json(coord->roles, strlen(coord->roles), world, &coord->parsed,
+                                          NULL) == RS_OK;
+    coord->parsed_world = world;
+    return coord->is_parsed ? &coord->parsed : NULL;
+}
+
+void rs_coord_add_roles(struct rs_coord *coord, const struct rs_coord_seen *seen,
+                        int32_t role[RS_ROLE_COUNT])
+{
+    struct rs_rank_row row = {.rank = seen->rank};
+    const struct rs_roles *roles = seen_roles(coord, seen->world);
+    if (!roles)
+        return;
+    memcpy(row.role, role, sizeof row.role);
+    rs_roles_apply(roles, &row);
+    memcpy(role, row.role, sizeof row.role);
+}
+
+void seen_fini(struct seen_table *table)
+{
+    rs_mem_free(table->items);
+    rs_mem_free(table->slots);
+    *table = (struct seen_table){0};
+}
