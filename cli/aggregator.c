@@ -9,6 +9,7 @@
 #include "cli/args.h"
 #include "cli/book.h"
 #include "cli/cli.h"
+#include "cli/config_watch.h"
 #include "cli/daemon.h"
 #include "cli/place.h"
 #include "cli/probe.h"
@@ -23,6 +24,7 @@
 struct settings {
     const char *listen;
     const char *data;
+    const char *profiler_config;
     int64_t credit_bytes;
     int64_t segment_bytes;
     int64_t drain_ns;
@@ -58,6 +60,14 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
          .target = &settings->segment_bytes,
          .value = "SIZE",
          .help = "size at which a capture's next segment is begun (default 256MiB)"},
+        {.name = "profiler-config",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->profiler_config,
+         .value = "DIR",
+         .environment = "RANKSCOPE_PROFILER_CONFIG",
+         .help =
+             "every edit of DIR/profiler_config.json starts the capture that it describes; the version that "
+             "is there at start does not"},
         {.name = "drain",
          .kind = RS_ARG_DURATION,
          .target = &settings->drain_ns,
@@ -117,9 +127,14 @@ static void wake_loop(void *self)
 /* Serves until SIGTERM, then lets what is under way finish. */
 static enum rs_status serve(struct rs_gate *gate, struct rs_grpc_server *server,
                             const struct rs_address *address, struct rs_daemon *daemon,
-                            rs_dur drain_ns, struct rs_err *err)
+                            const struct settings *settings, struct rs_err *err)
 {
     enum rs_status status = RS_OK;
+    struct rs_config_watch *config_watch = NULL;
+    const struct rs_config_watch_options watch_options = {
+        .dir = settings->profiler_config, .run = "", .address = address};
+    if (settings->profiler_config)
+        status = rs_config_watch_start(&watch_options, &config_watch, err);
     struct rs_probe probe;
     rs_probe_init(&probe, address, rs_time_monotonic());
     while (status == RS_OK && rs_daemon_stop_count(daemon) == 0) {
@@ -128,9 +143,10 @@ static enum rs_status serve(struct rs_gate *gate, struct rs_grpc_server *server,
             status = rs_probe_step(&probe, rs_time_monotonic(), err);
     }
     rs_probe_fini(&probe);
+    rs_config_watch_stop(&config_watch);
     rs_gate_drain(gate);
     rs_grpc_server_stop(server);
-    const rs_ns deadline = rs_time_monotonic() + drain_ns;
+    const rs_ns deadline = rs_time_monotonic() + settings->drain_ns;
     bool is_cancelled = false;
     while (rs_gate_session_count(gate) || !rs_grpc_server_is_stopped(server)) {
         const bool must_hurry =
@@ -175,7 +191,7 @@ static enum rs_status run(const struct settings *settings, struct rs_daemon *dae
             printf("listening on %s\n", address.text);
             (void)fflush(stdout);
         }
-        status = serve(gate, server, &address, daemon, settings->drain_ns, err);
+        status = serve(gate, server, &address, daemon, settings, err);
         rs_daemon_on_signal(daemon, NULL, NULL);
     }
     rs_grpc_server_free(&server);

@@ -166,3 +166,53 @@ enum rs_status rs_client_ask(const struct rs_address *address, Rankscope__Ask *a
     rs_buf_fini(&buf);
     return status;
 }
+
+static void converse_within(struct rs_loop *loop, const struct rs_client_patience *patience,
+                            struct asking *asking)
+{
+    bool is_aborted = false;
+    while (asking->link) {
+        const rs_ns now = rs_time_monotonic();
+        if (rs_loop_run(loop, now + RS_NS_PER_S / 5) < 0)
+            break;
+        const bool must_stop = atomic_load(patience->must_stop);
+        if (is_aborted || !asking->link || (!must_stop && now < patience->until))
+            continue;
+        is_aborted = true;
+        asking->status =
+            must_stop ? rs_err_set(asking->err, RS_CANCELLED, "stopped")
+                      : rs_err_set(asking->err, RS_UNREACHABLE,
+                                   "no aggregator answers at %s in time", asking->address->text);
+        rs_link_abort(asking->link);
+    }
+}
+
+enum rs_status rs_client_ask_within(const struct rs_address *address, Rankscope__Ask *ask,
+                                    const struct rs_client_patience *patience,
+                                    bool (*on_reply)(void *self, const Rankscope__Reply *reply),
+                                    void *self, struct rs_err *err)
+{
+    struct rs_loop *loop = NULL;
+    struct rs_buf buf = {0};
+    struct asking asking = {
+        .on_reply = on_reply, .self = self, .err = err, .address = address, .status = RS_OK};
+    Rankscope__Version version;
+    rs_wire_own_version(&version);
+    ask->version = &version;
+    rs_wire_pack(&ask->base, &buf);
+    ask->version = NULL;
+    enum rs_status status =
+        buf.failed ? rs_err_set(err, RS_NOMEM, "out of memory") : rs_grpc_loop_new(&loop, err);
+    if (status == RS_OK)
+        status = rs_grpc_connect(loop, address, RS_WIRE_METHOD_ASK, &asking_user, &asking,
+                                 &asking.link, err);
+    if (status == RS_OK) {
+        if (rs_link_send(asking.link, rs_view_of(buf.data, buf.length), rs_view_of(NULL, 0)) < 0)
+            rs_link_abort(asking.link);
+        converse_within(loop, patience, &asking);
+        status = asking.status;
+    }
+    rs_grpc_loop_free(&loop);
+    rs_buf_fini(&buf);
+    return status;
+}

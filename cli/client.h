@@ -7,6 +7,7 @@
 
 #include "common/wire/link.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /* The address to ask: `given` (--connect, RANKSCOPE_CONNECT), else the default socket, the first that is there.
@@ -21,5 +22,16 @@ RS_MUST_CHECK enum rs_status rs_client_ask(const struct rs_address *address, Ran
                                            bool (*on_reply)(void *self,
                                                             const Rankscope__Reply *reply),
                                            void *self, struct rs_err *err);
+
+/* The same for a thread of a daemon: signals are not its own. */
+struct rs_client_patience {
+    rs_ns until;                  /* monotonic: RS_UNREACHABLE when there is no answer by then */
+    const atomic_bool *must_stop; /* RS_CANCELLED within a fifth of a second */
+};
+RS_MUST_CHECK enum rs_status
+rs_client_ask_within(const struct rs_address *address, Rankscope__Ask *ask,
+                     const struct rs_client_patience *patience,
+                     bool (*on_reply)(void *self, const Rankscope__Reply *reply), void *self,
+                     struct rs_err *err);
 
 #endif

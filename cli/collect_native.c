@@ -74,7 +74,8 @@ struct rs_collect_native {
     struct job *jobs;
 
     struct rs_mailbox inbox, outbox;
-    pthread_mutex_t lock; /* guards the table */
+    struct rs_mailbox news; /* of captures of a collector before us: kept until the link is up */
+    pthread_mutex_t lock;   /* guards the table */
     struct row *table;
     size_t table_count, table_capacity;
 
@@ -662,9 +663,12 @@ static void *work(void *self)
 
 /* ---- life -------------------------------------------------------------------------------------------------- */
 
-/* A collector before this one went in the middle of a capture: what it had is the end. */
-static void end_open_streams(struct rs_spool *spool)
+/* A collector before this one went in the middle of a capture: what it had is the end. The aggregator is to have the reason
+ * before the last chunk. */
+static void end_open_streams(struct rs_collect_native *native)
 {
+    static const char why[] = "the collector was started again";
+    struct rs_spool *spool = native->options.spool;
     struct rs_spool_entry entry;
     uint32_t after = 0;
     while (rs_spool_next_entry(spool, after, &entry) == RS_OK) {
@@ -672,9 +676,14 @@ static void end_open_streams(struct rs_spool *spool)
         after = entry.id;
         if (!entry.source.keeps_sequence || entry.is_ended)
             continue;
+        Rankscope__RankProgress rank = RANKSCOPE__RANK_PROGRESS__INIT;
+        rank.rank = entry.source.rank;
+        rank.state = entry.put_count ? RS_PROGRESS_SENDING : RS_PROGRESS_LOST;
+        rank.text = rs_letter_lend(why);
+        rs_mailbox_put_progress(&native->news, entry.source.capture, &rank);
         if (entry.put_count == 0)
             rs_spool_drop(spool, entry.id);
-        else if (rs_pack_cut_off(spool, entry.id, "the collector was started again", &err) < 0)
+        else if (rs_pack_cut_off(spool, entry.id, why, &err) < 0)
             rs_log_error("%s", err.text);
     }
 }
@@ -683,6 +692,7 @@ static void free_native(struct rs_collect_native *native)
 {
     rs_mailbox_fini(&native->inbox);
     rs_mailbox_fini(&native->outbox);
+    rs_mailbox_fini(&native->news);
     rs_native_close(&native->native);
     (void)pthread_mutex_destroy(&native->lock);
     rs_mem_free(native->run);
@@ -702,6 +712,7 @@ enum rs_status rs_collect_native_start(const struct rs_collect_native_options *o
     native->options = *options;
     rs_mailbox_init(&native->inbox);
     rs_mailbox_init(&native->outbox);
+    rs_mailbox_init(&native->news);
     (void)pthread_mutex_init(&native->lock, NULL);
     native->run = rs_mem_strdup(options->run);
     native->host = rs_mem_strdup(options->host);
@@ -709,7 +720,7 @@ enum rs_status rs_collect_native_start(const struct rs_collect_native_options *o
                                 ? rs_native_open(options->socket, &native->native, err)
                                 : rs_err_set(err, RS_NOMEM, "no memory for the native source");
     if (status == RS_OK)
-        end_open_streams(options->spool);
+        end_open_streams(native);
     if (status == RS_OK && pthread_create(&native->thread, NULL, work, native) != 0)
         status = rs_err_set(err, RS_IO, "cannot start a thread");
     if (status < 0) {
@@ -749,11 +760,11 @@ void rs_collect_native_cancel(struct rs_collect_native *native, const Rankscope_
     rs_mailbox_put(&native->inbox, &cancel->base);
 }
 
-void rs_collect_native_letters(struct rs_collect_native *native, struct rs_uplink *uplink)
+static void send_all(struct rs_mailbox *box, struct rs_uplink *uplink)
 {
-    Rankscope__Up *up = (Rankscope__Up *)rs_mailbox_take(&native->outbox);
+    Rankscope__Up *up = (Rankscope__Up *)rs_mailbox_take(box);
     while (up) {
-        Rankscope__Up *next = (Rankscope__Up *)rs_mailbox_take(&native->outbox);
+        Rankscope__Up *next = (Rankscope__Up *)rs_mailbox_take(box);
         if (next && rs_letter_join(up, next)) {
             protobuf_c_message_free_unpacked(&next->base, NULL);
             continue;
@@ -762,4 +773,11 @@ void rs_collect_native_letters(struct rs_collect_native *native, struct rs_uplin
         protobuf_c_message_free_unpacked(&up->base, NULL);
         up = next;
     }
+}
+
+void rs_collect_native_letters(struct rs_collect_native *native, struct rs_uplink *uplink)
+{
+    if (rs_uplink_stats(uplink).is_up)
+        send_all(&native->news, uplink);
+    send_all(&native->outbox, uplink);
 }

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/collect.h"
+#include "cli/config_watch.h"
 #include "cli/daemon.h"
 #include "cli/place.h"
 #include "cli/tracedir.h"
@@ -23,7 +24,7 @@
 
 struct settings {
     const char *connect, *spool, *watch, *socket, *run, *rank_map, *node;
-    const char *kineto_socket_dir, *trace_dir;
+    const char *kineto_socket_dir, *trace_dir, *profiler_config;
     struct rs_arg_list rank_from;
     int64_t settle_ns, spool_bytes, drain_ns;
     bool must_discard, is_verbose, is_quiet, has_no_native;
@@ -41,6 +42,7 @@ struct collector {
     struct rs_collect_native *native;
     struct rs_collect_kineto *kineto;
     struct rs_collect_watch *watch;
+    struct rs_config_watch *config_watch;
     Rankscope__RankState **states; /* of all ranks, for the uplink */
     size_t state_capacity;
 };
@@ -142,6 +144,14 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
          .environment = "RANKSCOPE_TRACE_DIR",
          .help = "where they write traces until they are packed: a local disk, below /tmp or their "
                  "KINETO_ONDEMAND_TRACE_DIR (default /tmp/rankscope-traces-UID)"},
+        {.name = "profiler-config",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->profiler_config,
+         .value = "DIR",
+         .environment = "RANKSCOPE_PROFILER_CONFIG",
+         .help =
+             "every edit of DIR/profiler_config.json starts the capture that it describes, on the ranks of "
+             "--run if it is given; the version that is there at start does not"},
         {.name = "drain",
          .kind = RS_ARG_DURATION,
          .target = &settings->drain_ns,
@@ -343,6 +353,12 @@ static enum rs_status start_sources(struct collector *collector, struct rs_err *
                                                          .must_discard = settings->must_discard};
         status = rs_collect_watch_start(&options, &collector->watch, err);
     }
+    if (status == RS_OK && settings->profiler_config) {
+        const struct rs_config_watch_options options = {.dir = settings->profiler_config,
+                                                        .run = settings->run ? settings->run : "",
+                                                        .address = &collector->address};
+        status = rs_config_watch_start(&options, &collector->config_watch, err);
+    }
     return status;
 }
 
@@ -356,13 +372,15 @@ static void serve(struct collector *collector, struct rs_daemon *daemon)
 {
     while (rs_daemon_stop_count(daemon) == 0)
         step(collector, RS_NS_PER_S);
+    rs_config_watch_stop(&collector->config_watch);
     /* Sources first, so that what they end with is in the spool; then drain it, with a deadline. */
     rs_collect_watch_stop(&collector->watch);
     rs_collect_kineto_stop(&collector->kineto, collector->uplink);
     rs_collect_native_stop(&collector->native, collector->uplink);
     const rs_ns deadline = rs_time_monotonic() + collector->settings->drain_ns;
     while (rs_time_monotonic() < deadline && rs_daemon_stop_count(daemon) == 1 &&
-           rs_spool_stats(collector->spool).waiting_chunks &&
+           (rs_spool_stats(collector->spool).waiting_chunks ||
+            rs_uplink_has_letters(collector->uplink)) &&
            rs_uplink_stats(collector->uplink).is_up)
         step(collector, RS_NS_PER_S / 20);
     const uint64_t left = rs_spool_stats(collector->spool).waiting_chunks;
@@ -407,6 +425,7 @@ static enum rs_status run(const struct settings *settings, struct rs_daemon *dae
         serve(&collector, daemon);
         rs_daemon_on_signal(daemon, NULL, NULL);
     }
+    rs_config_watch_stop(&collector.config_watch);
     rs_collect_watch_stop(&collector.watch);
     rs_collect_kineto_stop(&collector.kineto, collector.uplink);
     rs_collect_native_stop(&collector.native, collector.uplink);

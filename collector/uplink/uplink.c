@@ -611,6 +611,11 @@ void rs_uplink_close(struct rs_uplink *uplink)
     uplink->is_closing = true;
 }
 
+bool rs_uplink_has_letters(const struct rs_uplink *uplink)
+{
+    return uplink->outbox != NULL;
+}
+
 bool rs_uplink_is_closed(const struct rs_uplink *uplink)
 {
     return uplink->state == STATE_CLOSED;

@@ -69,6 +69,8 @@ void rs_uplink_beat(struct rs_uplink *uplink);
 
 /* Says goodbye and closes; steps go on until rs_uplink_is_closed(). Never connects again. */
 void rs_uplink_close(struct rs_uplink *uplink);
+bool rs_uplink_has_letters(
+    const struct rs_uplink *uplink); /* that wait for their turn on the link */
 bool rs_uplink_is_closed(const struct rs_uplink *uplink);
 
 struct rs_uplink_stats rs_uplink_stats(const struct rs_uplink *uplink);
