@@ -28,7 +28,12 @@ static void tell_missing(const struct rs_cluster_result *result)
 {
     for (size_t i = 0; i < result->rank_count; i++) {
         const struct rs_cluster_rank *rank = &result->ranks[i];
-        if (rank->state != RS_CLUSTER_WHOLE)
+        if (rank->state == RS_CLUSTER_WHOLE)
+            continue;
+        if (rank->rank < 0)
+            rs_cli_tell("cluster", "%s is %s: %s", rank->dir, rs_cluster_state_name(rank->state),
+                        rank->reason);
+        else
             rs_cli_tell("cluster", "rank %" PRId64 " is %s: %s", rank->rank,
                         rs_cluster_state_name(rank->state), rank->reason);
     }
@@ -36,12 +41,18 @@ static void tell_missing(const struct rs_cluster_result *result)
         rs_cli_tell("cluster", "%s", result->notes[i]);
 }
 
-static void print_text(const struct rs_cluster_result *result)
+static size_t count_read(const struct rs_cluster_result *result)
 {
     size_t read = 0;
     for (size_t i = 0; i < result->rank_count; i++)
         read += result->ranks[i].state == RS_CLUSTER_WHOLE ||
                 result->ranks[i].state == RS_CLUSTER_PARTIAL;
+    return read;
+}
+
+static void print_text(const struct rs_cluster_result *result)
+{
+    const size_t read = count_read(result);
     printf("%s: %zu ranks, %" PRIu64 " groups, %" PRIu64 " operations, %" PRIu64 " links\n",
            result->out_dir, read, result->group_count, result->op_count, result->link_count);
     for (size_t i = 0; i < result->file_count; i++)
@@ -99,8 +110,12 @@ static int run(const struct wishes *w, const char *const *paths, size_t count)
         print_json(&result, status);
     else if (status >= 0 && !w->is_quiet)
         print_text(&result);
-    if (status < 0)
+    if (status < 0) {
         code = rs_cli_fail("cluster", &err);
+    } else if (!count_read(&result)) { /* empty documents are no result */
+        rs_cli_tell("cluster", "no rank could be read");
+        code = RS_EXIT_BAD_REQUEST;
+    }
     rs_cluster_result_fini(&result);
     return code;
 }

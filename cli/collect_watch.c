@@ -456,8 +456,9 @@ static bool is_ready(struct rs_collect_watch *watch, struct pending *pending, st
     const enum rs_status status = rs_result_folder_state(pending->path, &state, &why);
     pending->due_at = rs_time_monotonic() + RS_NS_PER_S;
     if (status != RS_OK) {
-        if (!pending->was_told)
-            rs_log_info("%s is waited for: %s", pending->path, why);
+        if (!pending->was_told) /* raw data may wait for ever: nobody else would say so */
+            rs_log_write(status == RS_AGAIN ? RS_LOG_WARN : RS_LOG_INFO, RS_LOG_TAG,
+                         "%s is waited for: %s", pending->path, why);
         pending->was_told = true;
         return false;
     }

@@ -220,6 +220,13 @@ static enum rs_status join_all(struct job *job, struct rs_err *err)
     return status;
 }
 
+static enum rs_status tell_unread(struct job *job, const struct rs_input *input, struct rs_err *err)
+{
+    return deliver_file(&job->deliver, input->path,
+                        input->state == RS_INPUT_SKIPPED ? RS_OUTPUT_SKIPPED : RS_OUTPUT_FAILED,
+                        input->reason, err);
+}
+
 static enum rs_status settle_files(struct job *job, struct rs_err *err)
 {
     enum rs_status status = rs_inputs_resolve(&job->inputs, err);
@@ -230,10 +237,7 @@ static enum rs_status settle_files(struct job *job, struct rs_err *err)
         const bool is_read = input->state == RS_INPUT_WHOLE || input->state == RS_INPUT_PARTIAL;
         job->items[i].rank = is_read ? input->rank : -1;
         if (!is_read)
-            status = deliver_file(&job->deliver, input->path,
-                                  input->state == RS_INPUT_SKIPPED ? RS_OUTPUT_SKIPPED
-                                                                   : RS_OUTPUT_FAILED,
-                                  input->reason, err);
+            status = tell_unread(job, input, err);
     }
     return status;
 }
@@ -250,8 +254,10 @@ static enum rs_status load_files(struct job *job, struct rs_err *err)
     if (!job->items)
         return rs_err_set(err, RS_NOMEM, "out of memory");
     for (size_t i = 0; i < job->inputs.count && status == RS_OK; i++) {
-        if (job->inputs.items[i].state != RS_INPUT_CANDIDATE)
+        if (job->inputs.items[i].state != RS_INPUT_CANDIDATE) {
+            status = tell_unread(job, &job->inputs.items[i], err);
             continue;
+        }
         struct recording *own = &job->items[job->count++];
         *own = (struct recording){.input = &job->inputs.items[i], .rank = -1};
         status = summarise_file(own, err);

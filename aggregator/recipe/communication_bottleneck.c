@@ -437,7 +437,11 @@ static enum rs_status is_device_bound(struct run *run, const struct contest *con
     if (status != RS_OK)
         return status;
     status = frame_init(&waits, "ii");
-    if (status == RS_OK)
+    if (status == RS_OK && /* without these tables no launch is known */
+        db_requires(in.profiler,
+                    "CONNECTION_IDS.id CONNECTION_IDS.connectionId PYTORCH_API.connectionId "
+                    "PYTORCH_API.endNs ENUM_API_TYPE.name CANN_API.connectionId",
+                    NULL) == RS_OK)
         status = frame_load(&waits, in.profiler, &query, err);
     inputs_close(&in);
     for (size_t i = 0; i < waits.count && status == RS_OK; i++)

@@ -30,9 +30,25 @@ static size_t bare_length(const char *path)
     return length;
 }
 
+/* PROF_NUMBER_TIME_ID: what CANN records, alone or inside a rank's folder. */
+static bool is_raw_folder(const char *path, size_t length)
+{
+    const char *at = path + length;
+    while (at > path && at[-1] != '/')
+        at--;
+    if (strncmp(at, "PROF_", 5) != 0)
+        return false;
+    at += 5;
+    const size_t number = strspn(at, "0123456789");
+    const size_t time = at[number] == '_' ? strspn(at + number + 1, "0123456789") : 0;
+    return number && time && at[number + 1 + time] == '_';
+}
+
 bool rs_is_result_folder(const char *path)
 {
     const size_t length = bare_length(path);
+    if (is_raw_folder(path, length))
+        return true;
     if (ends_with(path, length, "_ascend_pt") || ends_with(path, length, "_ascend_ms") ||
         ends_with(path, length, output_name))
         return true;

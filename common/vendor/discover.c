@@ -301,6 +301,29 @@ static enum rs_status look_at_own(struct rs_vendor_rank *rank, const struct entr
     return status;
 }
 
+/* MindSpore's dynamic profiler puts a rank's directory into rankR_startA_stopB: the only place that says the rank of one
+ * without a device, whose profiler writes no profiler_info. */
+static void ask_parent(struct rs_vendor_rank *rank)
+{
+    const char *end = strrchr(rank->dir, '/');
+    const char *name = end;
+    while (name && name > rank->dir && name[-1] != '/')
+        name--;
+    if (!name || rank->framework != RS_VENDOR_MINDSPORE || !starts_with(name, "rank"))
+        return;
+    const char *number = name + strlen("rank");
+    const size_t length = strspn(number, "0123456789");
+    const char *start = number + length;
+    if (!starts_with(start, "_start"))
+        return;
+    const char *stop = start + strlen("_start");
+    stop += strspn(stop, "0123456789");
+    if (!starts_with(stop, "_stop") || digits(number, length) < 0)
+        return;
+    rank->rank = digits(number, length);
+    rank->source = "folder of the dynamic profiler";
+}
+
 /* Where the names say nothing: the database's own map, then distributed_args. */
 static void ask_inside(struct rs_vendor_rank *rank)
 {
@@ -351,6 +374,8 @@ static enum rs_status fill_rank(struct rs_vendor_rank *rank, const struct entrie
         status = read_info(rank, list);
     if (status != RS_OK)
         return status;
+    if (rank->rank == RS_VENDOR_NO_RANK)
+        ask_parent(rank);
     if (rank->rank == RS_VENDOR_NO_RANK)
         ask_inside(rank);
     rank->state = state_of(rank);
@@ -442,10 +467,29 @@ static enum rs_status look_at_entry(struct rs_vendor_list *list, const char *dir
     return status;
 }
 
+/* PROF_NUMBER_TIME_ID, which CANN records; inside a rank's folder nobody looks. */
+static bool is_raw_dir(const char *dir)
+{
+    const char *slash = strrchr(dir, '/');
+    const char *name = slash ? slash + 1 : dir;
+    if (!starts_with(name, "PROF_"))
+        return false;
+    const size_t number = strspn(name + 5, "0123456789");
+    const char *time = name + 5 + number;
+    const size_t digits_of_time = *time == '_' ? strspn(time + 1, "0123456789") : 0;
+    return number && digits_of_time && time[1 + digits_of_time] == '_';
+}
+
 static enum rs_status look_at(struct rs_vendor_list *list, const char *dir, int depth)
 {
     struct entries entries = {0};
     struct rs_err err = {0};
+    if (is_raw_dir(dir))
+        return note(
+            list, RS_VENDOR_NOTE_FAILED, dir,
+            "%s is raw data of CANN's own profiler, outside of a rank's folder: not parsed by "
+            "the vendor's tool yet",
+            strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir);
     enum rs_status status = entries_read(dir, &entries, &err);
     if (status != RS_OK)
         return status == RS_NOMEM ? status : note(list, RS_VENDOR_NOTE_FAILED, dir, "%s", err.text);

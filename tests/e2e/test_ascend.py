@@ -230,6 +230,39 @@ def broken_ranks_stop_nobody(work, tree):
         check([row[n] for n in FIGURES] == [whole[row["Rank"], row["Step"]][n] for n in FIGURES], row)
 
 
+RAW = "node1_71_20260102030405006_ascend_pt"
+
+
+def raw_folder(place, has_end):
+    """As torch_npu leaves it before anybody has parsed it."""
+    folder = os.path.join(place, RAW)
+    os.makedirs(os.path.join(folder, "FRAMEWORK"))
+    os.makedirs(os.path.join(folder, "PROF_000001_20260102030405006_ABC", "device_3", "data"))
+    with open(os.path.join(folder, "FRAMEWORK", "torch.op_range"), "wb") as file:
+        file.write(bytes(range(256)))
+    if has_end:
+        with open(os.path.join(folder, "profiler_info_7.json"), "w") as file:
+            json.dump({"rank_id": "7", "end_info": {"collectionTimeEnd": 1}}, file)
+
+
+def raw_data_is_named_by_every_verb(work):
+    alone = os.path.join(work, "alone")
+    os.makedirs(os.path.join(alone, "PROF_000001_20260102030405006_ABC", "host"))
+    raw, going = os.path.join(work, "raw"), os.path.join(work, "going")
+    raw_folder(raw, True)
+    raw_folder(going, False)
+    for place, name, sentence in ((raw, RAW, "not parsed by the vendor's tool yet"),
+                                  (going, RAW, "not finished"),
+                                  (alone, "PROF_000001_20260102030405006_ABC", "not parsed by the vendor's tool yet")):
+        for words in (["analyse", place, "-q"], ["cluster", place], ["recipe", "slow_rank", place],
+                      ["export", "ascend", place]):
+            done = subprocess.run([PROGRAM, *words, "-o", os.path.join(work, "raw-out")], capture_output=True, text=True)
+            check(done.returncode == 2 and sentence in done.stderr, words, done.returncode, done.stderr)
+            check(name in done.stderr or "rank 7" in done.stderr, words, done.stderr)
+        kept = [name for _, _, names in os.walk(place) for name in names]
+        check(place != raw or sorted(kept) == ["profiler_info_7.json", "torch.op_range"], kept)
+
+
 def truncated_trace_is_partial(work):
     broken = os.path.join(work, "cut-text")
     shutil.copytree(os.path.join(REAL, "level1-text"), broken)
@@ -366,6 +399,7 @@ def streamed_is_as_offline(work, form):
     os.makedirs(watched[1])
     sources = [os.path.join(REAL, "level1-" + form, "rank%d_ascend_pt" % rank) for rank in range(2)]
     subprocess.run(["cp", "-r", "--no-preserve=mode", sources[0], watched[0]], check=True)
+    raw_folder(watched[0], True)
     try:
         daemons.aggregator()
         for rank in range(2):
@@ -382,6 +416,11 @@ def streamed_is_as_offline(work, form):
         check(done.returncode == 0, done.returncode, done.stderr)
         done = subprocess.run([PROGRAM, "verify", captures[0]["directory"], "-q"], capture_output=True, text=True)
         check(done.returncode == 0, done.returncode, done.stdout, done.stderr)
+        with open(os.path.join(place, "collector0.log")) as log:  # one was there that nobody has parsed
+            check("%s is waited for: it holds raw data only, not parsed by the vendor's tool yet" % RAW in
+                  "".join(line.replace(watched[0] + "/", "") for line in log), "the raw folder was not told")
+        check(os.path.exists(os.path.join(watched[0], RAW, "FRAMEWORK", "torch.op_range")), "raw data is gone")
+        shutil.rmtree(os.path.join(watched[0], RAW))
         rows = cluster_output_is_as_offline(place, captures[0], watched)
         print("    cluster output, %s: %d files and %d rows of tables the same" % (form, len(CLUSTER), rows))
     finally:
@@ -412,6 +451,8 @@ def main():
         print("ok: text and databases in one job")
         broken_ranks_stop_nobody(work, tree)
         print("ok: broken, missing, unfinished, raw and double ranks")
+        raw_data_is_named_by_every_verb(work)
+        print("ok: raw and unfinished folders are named")
         truncated_trace_is_partial(work)
         print("ok: a truncated trace is partial")
         inputs_stay_as_they_are(work, tree)

@@ -161,6 +161,19 @@ static void unparsed_and_unfinished_are_told_apart(void **state)
     rs_vendor_list_fini(&list);
 }
 
+static void raw_data_outside_a_rank_is_named(void **state)
+{
+    (void)state;
+    make_dirs("alone/PROF_000001_20250615110640001_ABCDEF/device_0/data");
+    make_dirs("alone/PROF_notes/x"); /* somebody's own */
+    struct rs_vendor_list list;
+    find("alone", &list);
+    assert_int_equal(list.count, 0);
+    assert_int_equal(list.note_count, 1);
+    assert_true(has_note(&list, RS_VENDOR_NOTE_FAILED, "PROF_000001", "not parsed"));
+    rs_vendor_list_fini(&list);
+}
+
 static void links_are_not_followed_and_depth_is_bounded(void **state)
 {
     (void)state;
@@ -418,6 +431,7 @@ int main(void)
         cmocka_unit_test(rank_comes_from_info_then_database_then_map),
         cmocka_unit_test(newest_directory_of_a_rank_wins_and_the_other_is_told),
         cmocka_unit_test(unparsed_and_unfinished_are_told_apart),
+        cmocka_unit_test(raw_data_outside_a_rank_is_named),
         cmocka_unit_test(links_are_not_followed_and_depth_is_bounded),
         cmocka_unit_test(loose_databases_and_odd_names),
         cmocka_unit_test(broken_info_is_a_note_not_an_end),
