@@ -99,14 +99,23 @@ static rs_ns give_up_at(const struct rs_coord *coord, const struct rs_coord_capt
                                   : files_give_up_at(coord, capture, rank, seen, why_p);
 }
 
+/* A rank that has yet to find something out (its step) says so now and then: its time begins anew with each word. */
 rs_ns tick_arming(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
 {
-    const rs_ns deadline = capture->opened_at + coord->options.arm_timeout_ns;
-    if (capture->counts[RS_PROGRESS_WAITING] && now < deadline)
-        return deadline;
-    for (size_t i = 0; i < capture->rank_count && capture->counts[RS_PROGRESS_WAITING]; i++)
-        if (capture->ranks[i].state == RS_PROGRESS_WAITING)
-            lose(capture, &capture->ranks[i], "it did not answer in time", now);
+    rs_ns next = RS_NS_MAX;
+    for (size_t i = 0; i < capture->rank_count && capture->counts[RS_PROGRESS_WAITING]; i++) {
+        struct rs_coord_rank *rank = &capture->ranks[i];
+        if (rank->state != RS_PROGRESS_WAITING)
+            continue;
+        const rs_ns deadline =
+            later(capture->opened_at, rank->moved_at) + coord->options.arm_timeout_ns;
+        if (now >= deadline)
+            lose(capture, rank, "it did not answer in time", now);
+        else if (deadline < next)
+            next = deadline;
+    }
+    if (capture->counts[RS_PROGRESS_WAITING])
+        return next;
     if (capture->counts[RS_PROGRESS_ARMED] == 0)
         capture_close(coord, capture);
     else

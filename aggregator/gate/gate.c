@@ -198,6 +198,7 @@ static void send_commit(void *self, const void *link, const struct rs_coord_capt
     commit.request = request;
     commit.ranks = lend_ranks(ranks);
     commit.n_ranks = rank_count;
+    commit.armed = (uint32_t)capture->counts[RS_PROGRESS_ARMED];
     Rankscope__Down down = RANKSCOPE__DOWN__INIT;
     down.letter_case = RANKSCOPE__DOWN__LETTER_COMMIT;
     down.commit = &commit;
