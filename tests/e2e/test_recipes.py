@@ -37,9 +37,14 @@ ran = []
 
 
 def check(good, what):
+    """Cells of the golden part are counted, all else is told."""
     if not good:
         failures.append(what)
         print("  FAILED: " + what)
+    elif "golden" in ran[-1:]:
+        return
+    else:
+        print("  ok: " + what.replace("\n", " ")[:200])
 
 
 def recipe(name, paths, out, *more):
@@ -261,7 +266,7 @@ def slow_of(out):
 
 def slow_rank_cases(work):
     for n, slow in ((2, [1]), (3, [0]), (3, [2]), (4, [1, 2]), (5, [0, 4]), (8, [3, 6]), (16, [2, 9]),
-                    (128, []), (32, [])):
+                    (128, []), (32, []), (256, []), (256, [100])):
         late = [500_000 if r in slow else 0 for r in range(n)]
         where = work / ("mini%d-%s" % (n, "".join(map(str, slow))))
         mini_cluster(where / "in", late, 40)
@@ -340,7 +345,7 @@ def wait_case(work):
     for row in table(database(work / "o-pp2"), "CommunicationBottleneck"):
         if "receive" in row["communicationOp"] or "send" in row["communicationOp"]:
             ends = {row["slowRankId"], row["fastRankId"]}
-            check(ends == {0, 4} or ends == {None}, "communication_bottleneck: %s is between 0 and 4, not %s"
+            check(ends == {0, 4} or ends == {None}, "communication_bottleneck: %s is between 0 and 4: %s"
                   % (row["communicationOp"], ends))
     recipe("communication_bottleneck", data, work / "o-pp2-compat", "--rank-id", "0", *COMPAT)
     both = [r for r in table(database(work / "o-pp2-compat"), "CommunicationBottleneck") if "receive" in r["communicationOp"]]
@@ -440,8 +445,8 @@ def chip_case(work):
 
 
 def planted_part(work):
-    slow_rank_cases(work)
     ran.append("planted")
+    slow_rank_cases(work)
     if not GENERATOR.exists():
         print("skipped: planted cases of the generator (%s is not there)" % GENERATOR)
         return
