@@ -131,7 +131,7 @@ static enum rs_status check_steps(const struct mindspore_trigger *trigger,
                               " already: MindSpore takes no pair twice, the next start has to lie "
                               "behind it",
                               member->shown.rank, member->last.start, member->last.stop);
-        if (member->step > arm->start_step)
+        if (mindspore_step_at_least(trigger, member) > arm->start_step)
             return rs_err_set(err, RS_REFUSED,
                               "step %" PRId64 " is over: rank %d is in step %" PRId64 " or later",
                               arm->start_step, member->shown.rank,
@@ -301,7 +301,7 @@ static void look_around(struct mindspore_trigger *trigger, bool is_now)
     bool is_busy = false;
     for (size_t i = 0; i < trigger->site_count; i++)
         is_busy |= trigger->sites[i].phase != MINDSPORE_FREE;
-    if (is_now || now >= trigger->scanned_at + find_every_ns) {
+    if (now >= trigger->scanned_at + (is_now ? judge_busy_ns : find_every_ns)) {
         mindspore_find(trigger);
         trigger->scanned_at = now;
         trigger->judged_at = 0;
@@ -353,10 +353,10 @@ static enum rs_status mindspore_probe(struct rs_config_trigger *base,
 {
     (void)base;
     (void)target;
-    return rs_err_set(err, RS_REFUSED,
-                      "the step of a job of MindSpore cannot be seen from outside before a capture "
-                      "has told it: give --start-step N, a step beyond the one its training log "
-                      "prints");
+    return rs_err_set(
+        err, RS_REFUSED,
+        "a job of MindSpore does not tell it before a first capture has: its training "
+        "log may");
 }
 
 static enum rs_status mindspore_cancel(struct rs_config_trigger *base, const char *capture_id,
@@ -368,8 +368,9 @@ static enum rs_status mindspore_cancel(struct rs_config_trigger *base, const cha
         if (trigger->sites[i].phase == MINDSPORE_TOLD &&
             strcmp(trigger->sites[i].capture_id, capture_id) == 0)
             site = &trigger->sites[i];
+    (void)err;
     if (!site)
-        return rs_err_set(err, RS_NOTFOUND, "there is no capture %s in hand", capture_id);
+        return RS_OK;                   /* nothing was written for it */
     mindspore_tick_told(trigger, site); /* who has begun by now? */
     for (size_t i = 0; i < trigger->member_count; i++) {
         const struct mindspore_member *member = &trigger->members[i];
@@ -404,6 +405,10 @@ static void mindspore_release(struct rs_config_trigger *base, const struct rs_co
 static void mindspore_close(struct rs_config_trigger *base)
 {
     struct mindspore_trigger *trigger = of(base);
+    /* Who records goes on to his end; who does not, does not begin. */
+    for (size_t i = 0; i < trigger->site_count; i++)
+        if (trigger->sites[i].phase == MINDSPORE_TOLD)
+            mindspore_leave(trigger, &trigger->sites[i]);
     for (size_t i = 0; i < trigger->member_count; i++)
         rs_process_release(&trigger->members[i].hold);
     for (size_t i = 0; i < trigger->site_count; i++) {

@@ -24,6 +24,8 @@ enum {
     ERROR_SHORT_PERCENT = 25,
 };
 
+static const rs_dur poll_ns =
+    2 * (rs_dur)RS_NS_PER_S; /* the monitor's, unless its job says otherwise */
 static const rs_dur take_limit_ns = 30 * (rs_dur)RS_NS_PER_S;
 static const rs_dur way_wait_ns = 1500 * (rs_dur)RS_NS_PER_MS;
 static const rs_dur quiet_ns = 60 * (rs_dur)RS_NS_PER_S;
@@ -64,20 +66,24 @@ static struct pace pace_of(const struct mindspore_member *member)
     return (struct pace){.step_ns = member->measured_ns, .error_percent = ERROR_SHORT_PERCENT};
 }
 
-/* The counter is told as it is at most: a start behind it is made by every rank. */
+/* The counter as the pace has it. How wrong that may be grows with time: it is told as a longer interval of looking, so that a
+ * start is put behind it; and when that were too long, the counter is not known any more. */
 void mindspore_tell_step(const struct mindspore_trigger *trigger, struct mindspore_member *member)
 {
     const struct pace pace = pace_of(member);
+    const struct mindspore_site *site = mindspore_site_of(trigger, member);
     const rs_dur elapsed = trigger->realtime() - member->step_at;
+    const rs_dur wrong = elapsed / (100 - pace.error_percent) * pace.error_percent;
     member->shown.step = -1;
     member->shown.step_ns = 0;
-    if (pace.step_ns <= 0 || elapsed < 0 || elapsed / 100 * pace.error_percent > error_limit_ns)
+    member->shown.poll_period =
+        site && site->slowest_take_ns > poll_ns ? site->slowest_take_ns : poll_ns;
+    if (pace.step_ns <= 0 || elapsed < 0 || wrong > error_limit_ns)
         return;
     member->shown.step = member->step;
     member->shown.step_at = member->step_at;
-    member->shown.step_ns = pace.step_ns / 100 * (100 - pace.error_percent);
-    if (member->shown.step_ns <= 0)
-        member->shown.step_ns = 1;
+    member->shown.step_ns = pace.step_ns;
+    member->shown.poll_period += wrong;
 }
 
 /* As it is at least; -1 unknown. */
@@ -197,17 +203,17 @@ static void finish_member(struct mindspore_trigger *trigger, struct mindspore_si
     if (!is_way_settled(trigger, site, member))
         return;
     shown->started_step = mindspore_pair_first(&site->pair, site->way);
-    shown->stopped_step = shown->started_step + site->step_count - 1;
+    shown->stopped_step = shown->started_step + site->step_count;
     if (site->way == RS_MINDSPORE_WAY_UNKNOWN)
         add_note(member,
                  "steps %" PRId64 " to %" PRId64 " if the job uses the callback, each one later if "
                  "it calls dp.step(): the result does not tell, --mindspore-way does",
-                 first, shown->stopped_step);
+                 first, shown->stopped_step - 1);
     else if (shown->started_step != shown->start_step)
         add_note(member,
                  "recorded are steps %" PRId64 " to %" PRId64 ", not those asked for: only this "
                  "result told that the job's way is \"%s\"",
-                 shown->started_step, shown->stopped_step, rs_mindspore_way_text(site->way));
+                 shown->started_step, shown->stopped_step - 1, rs_mindspore_way_text(site->way));
     if (!member->result.has_output)
         add_note(member, site->parses ? "it was not parsed: raw data only"
                                       : "parsing was not asked for: raw data only");

@@ -192,8 +192,7 @@ static void add_member(struct mindspore_trigger *trigger, const struct rs_config
                   .step = -1,
                   .start_step = -1,
                   .started_step = -1,
-                  .stopped_step = -1,
-                  .poll_period = 2 * (rs_dur)RS_NS_PER_S},
+                  .stopped_step = -1},
         .block = block,
         .block_fd = at->fd,
         .inner_pid = process->pid,
@@ -526,7 +525,17 @@ static const char *folder_trouble(const struct mindspore_trigger *trigger,
         return text;
     }
     const struct mindspore_site *site = &trigger->sites[block->site];
-    if (member->own_dir[0] && strcmp(member->own_dir, site->dir) != 0) {
+    const bool is_elsewhere = member->own_dir[0] && strcmp(member->own_dir, site->dir) != 0;
+    if (is_elsewhere && block->is_orphan) {
+        (void)snprintf(
+            text, bytes,
+            "its monitor (process %d) belongs to an earlier job, whose rank was killed: it "
+            "reads %.120s, and never %.120s. End that process, remove /dev/shm/%s and "
+            "restart this job",
+            (int)block->monitor, site->dir, member->own_dir, block->name);
+        return text;
+    }
+    if (is_elsewhere) {
         (void)snprintf(text, bytes,
                        "%s serves two jobs: its monitor reads %.140s, and never this job's own "
                        "folder %.140s; start one of them in another hour or with a /dev/shm of "
@@ -595,8 +604,6 @@ static void judge_member(const struct mindspore_trigger *trigger, struct mindspo
                    why ? why : "");
     (void)snprintf(member->shown.config_dir, sizeof member->shown.config_dir, "%s",
                    site ? site->dir : member->own_dir);
-    if (site && site->slowest_take_ns > member->shown.poll_period)
-        member->shown.poll_period = site->slowest_take_ns;
 }
 
 void mindspore_judge(struct mindspore_trigger *trigger)
