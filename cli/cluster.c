@@ -50,6 +50,23 @@ static size_t count_read(const struct rs_cluster_result *result)
     return read;
 }
 
+/* Several results that name no rank stand under one number: their rows are everybody's. */
+static bool is_nameless(const struct rs_cluster_result *result)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < result->rank_count; i++)
+        count += result->ranks[i].rank < 0;
+    if (count < 2)
+        return false;
+    for (size_t i = 0; i < result->rank_count; i++)
+        if (result->ranks[i].rank < 0)
+            rs_cli_tell("cluster",
+                        "%s names no rank, and is not the only one: rows of rank -1 are "
+                        "of several",
+                        result->ranks[i].dir);
+    return true;
+}
+
 static void print_text(const struct rs_cluster_result *result)
 {
     const size_t read = count_read(result);
@@ -115,6 +132,8 @@ static int run(const struct wishes *w, const char *const *paths, size_t count)
     } else if (!count_read(&result)) { /* empty documents are no result */
         rs_cli_tell("cluster", "no rank could be read");
         code = RS_EXIT_BAD_REQUEST;
+    } else if (is_nameless(&result)) {
+        code = RS_EXIT_PARTIAL;
     }
     rs_cluster_result_fini(&result);
     return code;

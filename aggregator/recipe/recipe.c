@@ -127,12 +127,27 @@ static void tell_text_only(struct run *run, const struct rs_vendor_rank *rank)
     rs_mem_free(trace);
 }
 
+static size_t count_nameless(const struct run *run, enum rs_vendor_framework framework)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < run->list.count; i++)
+        count += run->list.ranks[i].framework == framework &&
+                 run->list.ranks[i].rank == RS_VENDOR_NO_RANK;
+    return count;
+}
+
 /* Ranks of the list that can be read: not raw, not another framework's. */
 static bool is_usable(struct run *run, const struct rs_vendor_rank *rank,
                       enum rs_vendor_framework framework)
 {
     if (rank->framework != framework)
         return false;
+    if (rank->rank == RS_VENDOR_NO_RANK && count_nameless(run, framework) > 1) {
+        run_tell(run, rank->rank, true,
+                 "%s names no rank, and is not the only one: nobody could tell them apart",
+                 rank->dir);
+        return false;
+    }
     if (rank->state == RS_VENDOR_UNPARSED) {
         run_tell(run, rank->rank, true, "%s is not parsed by the vendor's tool yet", rank->dir);
         return false;

@@ -180,6 +180,26 @@ static enum rs_status take_python(struct text_reader *reader, const struct kinet
     return status == RS_OK ? ascend_pour(a, &made, &at, err) : no_memory(reader, status, err);
 }
 
+/* Where there is no device, operators on the host are the work. */
+static enum rs_status take_cpu_op(struct text_reader *reader, const struct kineto_row *row,
+                                  rs_ns start, struct rs_err *err)
+{
+    struct ascend *a = &reader->a;
+    struct ascend_row made = {.kind = RS_KIND_CPU_OP,
+                              .start = start,
+                              .end = start + trace_length(row),
+                              .correlation = -1,
+                              .external_id = -1,
+                              .bytes = -1};
+    enum rs_status status = ascend_text_bytes(a, row->name.text, row->name.length, &made.name);
+    if (status == RS_OK)
+        status = ascend_text(a, "cpu_op", &made.category);
+    if (status == RS_OK)
+        status = ascend_host_lane(a, row->pid.value, row->tid.value, &made.lane);
+    size_t at;
+    return status == RS_OK ? ascend_pour(a, &made, &at, err) : no_memory(reader, status, err);
+}
+
 /* Collections of garbage stand in a process of their own; no figure is made of them. */
 static enum rs_status take_gc(struct text_reader *reader, const struct kineto_row *row,
                               struct rs_err *err)
@@ -250,6 +270,8 @@ static enum rs_status take_row(void *self, const struct kineto_row *row, struct 
     const int64_t device = process->device >= 0 ? process->device : 0;
     if (process->layer == LAYER_PYTHON)
         return take_python(reader, row, start, err);
+    if (process->layer == LAYER_CPU_OP)
+        return take_cpu_op(reader, row, start, err);
     if (process->layer == LAYER_CANN)
         return take_launch(reader, row, start, err);
     if (process->layer == LAYER_HARDWARE)

@@ -147,7 +147,8 @@ static enum trace_layer layer_of(const char *name)
                   {"Ascend Hardware", LAYER_HARDWARE},
                   {"HCCL", LAYER_HCCL},
                   {"Communication", LAYER_HCCL},
-                  {"Overlap Analysis", LAYER_OVERLAP}};
+                  {"Overlap Analysis", LAYER_OVERLAP},
+                  {"CPU OP", LAYER_CPU_OP}};
     for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++)
         if (strcasecmp(name, layers[i].name) == 0)
             return layers[i].layer;

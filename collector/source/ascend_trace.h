@@ -18,6 +18,7 @@ enum trace_layer {
     LAYER_HARDWARE,
     LAYER_HCCL,
     LAYER_OVERLAP,
+    LAYER_CPU_OP, /* MindSpore on a CPU: its operators, and nothing else */
 };
 
 struct trace_process {

@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { INFO_LIMIT_BYTES = 16 << 20, ENTRIES_MAX = 1 << 20, STAMP_DIGITS = 17 };
 
@@ -324,6 +325,25 @@ static void ask_parent(struct rs_vendor_rank *rank)
     rank->source = "folder of the dynamic profiler";
 }
 
+/* MindSpore on a CPU writes no profiler_info, but FRAMEWORK/cpu_framework_R.txt. */
+static void ask_framework(struct rs_vendor_rank *rank)
+{
+    static const char *const heads[][2] = {{"cpu_framework", ".txt"},
+                                           {"cpu_op_execute_timestamp", ".txt"}};
+    struct entries entries = {0};
+    char *raw = rs_file_join(rank->dir, "FRAMEWORK");
+    if (raw && access(raw, F_OK) == 0 && entries_read(raw, &entries, NULL) == RS_OK) {
+        for (size_t i = 0; i < entries.count && rank->rank == RS_VENDOR_NO_RANK; i++)
+            for (size_t k = 0; k < 2 && rank->rank == RS_VENDOR_NO_RANK; k++) {
+                const int64_t number = rank_in_name(entries.names[i], heads[k][0], heads[k][1]);
+                rank->rank = number >= 0 ? number : RS_VENDOR_NO_RANK;
+            }
+        rank->source = rank->rank >= 0 ? "a name in FRAMEWORK" : rank->source;
+    }
+    entries_fini(&entries);
+    rs_mem_free(raw);
+}
+
 /* Where the names say nothing: the database's own map, then distributed_args. */
 static void ask_inside(struct rs_vendor_rank *rank)
 {
@@ -378,6 +398,8 @@ static enum rs_status fill_rank(struct rs_vendor_rank *rank, const struct entrie
         ask_parent(rank);
     if (rank->rank == RS_VENDOR_NO_RANK)
         ask_inside(rank);
+    if (rank->rank == RS_VENDOR_NO_RANK && rank->framework == RS_VENDOR_MINDSPORE)
+        ask_framework(rank);
     rank->state = state_of(rank);
     return RS_OK;
 }
@@ -575,19 +597,45 @@ static int by_rank(const void *a, const void *b)
                   x->profiler_db ? x->profiler_db : x->dir);
 }
 
+/* HOST_PID of HOST_PID_STAMP_ascend_pt: how long it is. */
+static size_t process_length(const char *dir)
+{
+    const size_t length = strlen(dir);
+    const size_t tail = STAMP_DIGITS + sizeof "_ascend_pt" - 1;
+    return length > tail ? length - tail : length;
+}
+
+/* Of two results one is kept when they are of one rank; without a rank, when they are of one process: two processes
+ * that name none are not the same. */
+static bool is_same_rank(const struct rs_vendor_rank *a, const struct rs_vendor_rank *b)
+{
+    if (a->framework != b->framework || a->rank != b->rank)
+        return false;
+    const size_t length = process_length(a->dir);
+    return a->rank != RS_VENDOR_NO_RANK || a->framework == RS_VENDOR_MSMONITOR ||
+           (a->stamp >= 0 && b->stamp >= 0 && length == process_length(b->dir) &&
+            strncmp(a->dir, b->dir, length) == 0);
+}
+
 static enum rs_status drop_duplicates(struct rs_vendor_list *list)
 {
     enum rs_status status = RS_OK;
     size_t kept = 0;
     for (size_t i = 0; i < list->count; i++) {
         struct rs_vendor_rank *rank = &list->ranks[i];
-        const struct rs_vendor_rank *last = kept ? &list->ranks[kept - 1] : NULL;
-        const bool is_same = last && last->framework == rank->framework && last->rank == rank->rank;
-        if (!is_same) {
+        size_t at = kept;
+        while (at > 0 && list->ranks[at - 1].rank == rank->rank &&
+               !is_same_rank(&list->ranks[at - 1], rank))
+            at--;
+        const struct rs_vendor_rank *last = at ? &list->ranks[at - 1] : NULL;
+        if (!last || !is_same_rank(last, rank)) {
             list->ranks[kept++] = *rank;
             continue;
         }
-        if (status == RS_OK)
+        if (status == RS_OK && rank->rank == RS_VENDOR_NO_RANK)
+            status = note(list, RS_VENDOR_NOTE_DUPLICATE, rank->dir,
+                          "another result of one process; the newer one is kept: %s", last->dir);
+        else if (status == RS_OK)
             status = note(list, RS_VENDOR_NOTE_DUPLICATE,
                           rank->profiler_db ? rank->profiler_db : rank->dir,
                           "another result of rank %" PRId64 "; the newer one is kept: %s",

@@ -16,7 +16,8 @@
  * a note with the reason; nothing is dropped without one.
  *
  * The rank comes from profiler_info_R.json (name, then rank_id), the database's name, the
- * database's RANK_DEVICE_MAP, distributed_args, in this order. A rank is not a device.
+ * database's RANK_DEVICE_MAP, distributed_args, in this order; of MindSpore on a CPU, which writes none of these, from
+ * FRAMEWORK/cpu_framework_R.txt or rankR_startA_stopB/ above. A rank is not a device.
  *
  * Any thread; a list belongs to one thread at a time.
  */

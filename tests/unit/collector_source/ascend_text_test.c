@@ -365,6 +365,27 @@ static void without_a_trace_the_kernel_table_tells_computing_and_steps(void **st
     tmp_dir_remove(place.root);
 }
 
+/* MindSpore's profiler of a CPU: operators of the host, times and lengths as strings, no step. */
+static void operators_of_a_cpu_are_its_work(void **state)
+{
+    (void)state;
+    struct place place;
+    make_place(&place, 2);
+    put_file(place.output, "trace_view.json",
+             "[{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": 2, \"tid\": 0, \"args\": "
+             "{\"name\": \"CPU OP\"}}, {\"ph\": \"X\", \"name\": \"Default/BiasAdd-op0\", "
+             "\"pid\": 2, \"tid\": 7, \"ts\": \"1750000000000050.070\", \"dur\": \"24.516\", "
+             "\"cat\": \"\", \"args\": {\"type\": \"HostCpuOps\"}}]");
+    struct seen *seen = read_place(&place, 0);
+    assert_status(seen->status, RS_OK);
+    const struct seen_row *row = the_row(seen, RS_KIND_CPU_OP, "Default/BiasAdd-op0");
+    assert_int_equal(row->start, T(50) + 70);
+    assert_int_equal(row->end - row->start, 24516);
+    assert_int_equal(row->lane.thread, 7);
+    forget(seen);
+    tmp_dir_remove(place.root);
+}
+
 static void cut_files_give_what_is_whole(void **state)
 {
     (void)state;
@@ -471,6 +492,7 @@ int main(void)
         cmocka_unit_test(operators_are_those_of_the_table),
         cmocka_unit_test(without_a_trace_operations_remain_and_steps_are_partial),
         cmocka_unit_test(without_a_trace_the_kernel_table_tells_computing_and_steps),
+        cmocka_unit_test(operators_of_a_cpu_are_its_work),
         cmocka_unit_test(cut_files_give_what_is_whole),
         cmocka_unit_test(text_figures_follow_the_vendors_sums),
         cmocka_unit_test(tables_are_cut_up_as_written),

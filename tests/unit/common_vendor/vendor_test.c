@@ -161,6 +161,50 @@ static void unparsed_and_unfinished_are_told_apart(void **state)
     rs_vendor_list_fini(&list);
 }
 
+/* As MindSpore 2.10 writes them on a CPU: no profiler_info, no metadata. */
+static void mindspore_on_a_cpu_names_its_rank_in_framework(void **state)
+{
+    (void)state;
+    make_dirs("cpu/h_71_20250615110640001_ascend_ms/FRAMEWORK");
+    make_dirs("cpu/h_71_20250615110640001_ascend_ms/ASCEND_PROFILER_OUTPUT");
+    make_file("cpu/h_71_20250615110640001_ascend_ms/FRAMEWORK/cpu_op_type_info_9.csv", "x");
+    make_file("cpu/h_71_20250615110640001_ascend_ms/FRAMEWORK/cpu_framework_3.txt", "x");
+    make_file("cpu/h_71_20250615110640001_ascend_ms/ASCEND_PROFILER_OUTPUT/trace_view.json", "[]");
+    struct rs_vendor_list list;
+    find("cpu", &list);
+    assert_int_equal(list.count, 1);
+    assert_int_equal(list.note_count, 0);
+    assert_int_equal(list.ranks[0].rank, 3);
+    assert_string_equal(list.ranks[0].source, "a name in FRAMEWORK");
+    assert_int_equal(list.ranks[0].state, RS_VENDOR_FINISHED);
+    rs_vendor_list_fini(&list);
+}
+
+/* Two processes that name no rank are not one; two results of one process are. */
+static void without_a_rank_processes_are_told_apart(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"h_71_20250615110640001", "h_71_20250615110640002",
+                                        "h_72_20250615110640001"};
+    for (size_t i = 0; i < 3; i++) {
+        char name[160];
+        (void)snprintf(name, sizeof name, "nobody/%s_ascend_pt/ASCEND_PROFILER_OUTPUT", names[i]);
+        make_dirs(name);
+        (void)snprintf(name, sizeof name,
+                       "nobody/%s_ascend_pt/ASCEND_PROFILER_OUTPUT/step_trace_time.csv", names[i]);
+        make_file(name, "Step\n");
+    }
+    struct rs_vendor_list list;
+    find("nobody", &list);
+    assert_int_equal(list.count, 2);
+    assert_int_equal(list.ranks[0].rank, RS_VENDOR_NO_RANK);
+    assert_int_equal(list.ranks[1].rank, RS_VENDOR_NO_RANK);
+    assert_int_equal(list.ranks[0].stamp, 20250615110640002);
+    assert_true(has_note(&list, RS_VENDOR_NOTE_DUPLICATE, "h_71_20250615110640001", "process"));
+    assert_int_equal(list.note_count, 1);
+    rs_vendor_list_fini(&list);
+}
+
 static void raw_data_outside_a_rank_is_named(void **state)
 {
     (void)state;
@@ -431,6 +475,8 @@ int main(void)
         cmocka_unit_test(rank_comes_from_info_then_database_then_map),
         cmocka_unit_test(newest_directory_of_a_rank_wins_and_the_other_is_told),
         cmocka_unit_test(unparsed_and_unfinished_are_told_apart),
+        cmocka_unit_test(mindspore_on_a_cpu_names_its_rank_in_framework),
+        cmocka_unit_test(without_a_rank_processes_are_told_apart),
         cmocka_unit_test(raw_data_outside_a_rank_is_named),
         cmocka_unit_test(links_are_not_followed_and_depth_is_bounded),
         cmocka_unit_test(loose_databases_and_odd_names),
