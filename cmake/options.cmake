@@ -49,3 +49,17 @@ elseif(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo" OR CMAKE_BUILD_TYPE STREQUAL "
     target_compile_options(rs_flags INTERFACE -fstack-protector-strong)
     target_link_options(rs_flags INTERFACE -Wl,-z,relro,-z,now)
 endif()
+
+# What users run is optimised over the borders of files and rooms. Objects keep plain code beside it (fat), so that
+# only the program takes the time to link that way; tests and the small library link the plain code.
+if((CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo" OR CMAKE_BUILD_TYPE STREQUAL "Release") AND NOT RS_SANITIZE
+        AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    option(RS_LTO "Optimise the program as a whole (gcc)" ON)
+else()
+    set(RS_LTO OFF)
+endif()
+add_library(rs_lto INTERFACE)
+if(RS_LTO)
+    target_compile_options(rs_flags INTERFACE -flto=auto -ffat-lto-objects)
+    target_link_options(rs_lto INTERFACE -flto=auto -O2)
+endif()

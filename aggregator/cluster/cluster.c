@@ -183,27 +183,11 @@ static enum rs_status do_jobs(struct run *run, struct job *jobs, size_t count, s
     return status;
 }
 
-bool wants_db(const struct run *run)
-{
-    bool has_db = false;
-    for (size_t i = 0; i < run->rank_count; i++)
-        has_db |= run->ranks[i].is_db;
-    const enum rs_cluster_form form = run->options->form;
-    return form == RS_CLUSTER_DB || form == RS_CLUSTER_BOTH || (form == RS_CLUSTER_AUTO && has_db);
-}
-
-bool wants_text(const struct run *run)
-{
-    const enum rs_cluster_form form = run->options->form;
-    return form == RS_CLUSTER_TEXT || form == RS_CLUSTER_BOTH ||
-           (form == RS_CLUSTER_AUTO && !wants_db(run));
-}
-
 static enum rs_status write_all(struct run *run, struct rs_err *err)
 {
     struct job jobs[5];
     size_t count = 0;
-    const bool is_db = wants_db(run), is_text = wants_text(run);
+    const bool is_db = run->wants_db, is_text = run->wants_text;
     const enum rs_cluster_mode mode = run->options->mode;
     if (is_text && mode != RS_CLUSTER_COMMUNICATION_MATRIX)
         jobs[count++] =
@@ -285,6 +269,50 @@ static bool has_failed_note(const struct rs_vendor_list *list)
     return false;
 }
 
+/* Forms to be written: as asked for, else the database if there is one. */
+static void choose_forms(struct run *run, bool has_db)
+{
+    const enum rs_cluster_form form = run->options->form;
+    run->wants_db =
+        form == RS_CLUSTER_DB || form == RS_CLUSTER_BOTH || (form == RS_CLUSTER_AUTO && has_db);
+    run->wants_text =
+        form == RS_CLUSTER_TEXT || form == RS_CLUSTER_BOTH || (form == RS_CLUSTER_AUTO && !has_db);
+}
+
+static bool lists_db(const struct rs_vendor_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (list->ranks[i].analysis_db)
+            return true;
+    return false;
+}
+
+static bool was_db(const struct run *run)
+{
+    for (size_t i = 0; i < run->rank_count; i++)
+        if (run->ranks[i].is_db)
+            return true;
+    return false;
+}
+
+/* The ranks, and their rows in the database if one is wanted. When every database turns out unreadable and the
+ * form is ours to choose, text it is. */
+static enum rs_status load(struct run *run, const struct rs_vendor_list *list, struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    choose_forms(run, lists_db(list));
+    if (run->wants_db)
+        status = db_begin(run, run->result->out_dir, err);
+    if (status == RS_OK)
+        status = load_ranks(run, list, err);
+    if (status != RS_OK || !run->wants_db || run->options->form != RS_CLUSTER_AUTO || was_db(run))
+        return status;
+    db_drop(run);
+    unload_ranks(run);
+    choose_forms(run, false);
+    return load_ranks(run, list, err);
+}
+
 static enum rs_status run_on(struct run *run, const struct rs_vendor_list *list,
                              const char *first_path, struct rs_err *err)
 {
@@ -292,7 +320,7 @@ static enum rs_status run_on(struct run *run, const struct rs_vendor_list *list,
     if (status == RS_OK)
         status = make_out_dir(run, first_path, err);
     if (status == RS_OK)
-        status = load_ranks(run, list, err);
+        status = load(run, list, err);
     if (status == RS_OK) {
         status = join_ranks(run);
         if (status == RS_OK)
@@ -322,10 +350,9 @@ enum rs_status rs_cluster_run(const char *const *paths, size_t count,
     enum rs_status status = rs_vendor_discover(paths, count, &list, err);
     if (status == RS_OK)
         status = run_on(&run, &list, paths[0], err);
+    db_drop(&run);
     join_fini(&run);
-    for (size_t i = 0; i < run.rank_count; i++)
-        rank_data_fini(&run.ranks[i]);
-    rs_mem_free(run.ranks);
+    unload_ranks(&run);
     rs_vendor_list_fini(&list);
     return status;
 }

@@ -5,11 +5,13 @@
  *     load.c    a worker per rank: files --> comm, steps, metadata, totals
  *     join.c    one thread: groups over ranks, local -> global ranks, rows in the output's order
  *     stage.c   pipeline stages, parallel indexes
- *     text_*.c, db.c   writers, each of one file; they only read what join made
+ *     text_*.c  writers, each of one file; they only read what join made
+ *     db_rows.c, db.c   the database: operations go in while ranks are loaded, the rest after join
  */
 #ifndef RS_CLUSTER_CLUSTER_PRIV_H
 #define RS_CLUSTER_CLUSTER_PRIV_H
 
+#include "aggregator/cluster/bulk.h"
 #include "aggregator/cluster/cluster.h"
 #include "common/vendor/vendor_comm.h"
 #include "common/vendor/vendor_step.h"
@@ -28,6 +30,7 @@ enum { TOTAL_TIMES = 5 }; /* elapse, transit, wait, synchronization, idle */
 
 struct package_total {
     rs_str size;
+    struct rs_vendor_num number; /* the size as a number; NONE: it is none */
     struct sum count, duration;
     uint32_t next; /* index in packages, NO_INDEX: last */
 };
@@ -43,6 +46,7 @@ struct band_total {
 /* Sums of one rank's operations of one step in one group. */
 struct total {
     rs_str step, group;
+    bool has_op[2]; /* by enum side */
     struct sum times[TOTAL_TIMES];
     uint32_t first, last; /* bands */
 };
@@ -76,7 +80,8 @@ struct rank_data {
     bool has_meta;
     struct rs_vendor_place place;
     struct totals totals;
-    uint32_t reals; /* bits of enum real_column */
+    size_t op_count; /* read; comm has them only if a text document wants them */
+    uint32_t reals;  /* bits of enum real_column */
     unsigned read_parts, bad_parts;
     struct rs_buf reason; /* sentences; empty: whole */
     /* made by join: by this rank's string ids */
@@ -132,6 +137,8 @@ struct layout {
 struct run {
     const struct rs_cluster_options *options;
     struct rs_cluster_result *result;
+    bool wants_db, wants_text; /* the forms to be written */
+    struct db_file *db;        /* of wants_db */
     struct rank_data *ranks;
     size_t rank_count;
     struct rs_strtab steps, names, hashes;
@@ -149,20 +156,48 @@ struct run {
     uint32_t reals;
 };
 
+/* One rank's rows of the tables that grow with operations. */
+struct rank_rows {
+    struct bulk_rows times, bands;
+};
+
 /* load.c */
 RS_MUST_CHECK enum rs_status load_ranks(struct run *run, const struct rs_vendor_list *list,
                                         struct rs_err *err);
+/* Forgets the ranks. */
+void unload_ranks(struct run *run);
 void rank_data_fini(struct rank_data *rank);
 
 /* totals.c */
-RS_MUST_CHECK enum rs_status totals_make(struct rank_data *rank);
+/* Sums of the operations in `comm` (the rank's own, or a worker's), and their rows, if a database is written.
+ *
+ *     totals_begin -> operations, shown by the visitor or, with totals_add_all, those kept in comm -> totals_end
+ *
+ * totals_begin again forgets what was added and keeps the memory, for the next rank too. */
+struct adder {
+    struct rank_data *rank;
+    const struct rs_vendor_comm *comm;
+    struct rank_rows *rows;  /* NULL: no rows */
+    struct total *total;     /* of the operation at hand */
+    struct band_total *band; /* of the transport at hand; NULL: none */
+    bool has_package, is_row;
+    size_t op_count;
+    struct bulk_start op_start, band_start;
+    struct pair_term *terms;
+    size_t term_count, term_capacity;
+};
+void totals_begin(struct adder *adder, struct rank_data *rank, const struct rs_vendor_comm *comm,
+                  struct rank_rows *rows);
+struct rs_vendor_comm_visitor totals_visitor(struct adder *adder);
+RS_MUST_CHECK enum rs_status totals_add_all(struct adder *adder);
+RS_MUST_CHECK enum rs_status totals_end(struct adder *adder);
+void adder_fini(struct adder *adder);
+/* The rank's sums name things by ids of `comm`; now by those of the rank's own. */
+RS_MUST_CHECK enum rs_status totals_rename(struct rank_data *rank,
+                                           const struct rs_vendor_comm *comm);
 void totals_fini(struct totals *totals);
 void sum_add(struct sum *sum, const struct rs_vendor_num *num);
 struct rs_vendor_num sum_text(const struct sum *sum);
-
-/* cluster.c: which forms are written. */
-bool wants_db(const struct run *run);
-bool wants_text(const struct run *run);
 
 /* join.c */
 RS_MUST_CHECK enum rs_status join_ranks(struct run *run);
@@ -238,6 +273,46 @@ RS_MUST_CHECK enum rs_status write_matrix_json(const struct run *run, const char
                                                uint64_t *bytes_p, struct rs_err *err);
 RS_MUST_CHECK enum rs_status write_db(const struct run *run, const char *dir, uint64_t *bytes_p,
                                       struct rs_err *err);
+
+/* db.c: write_db() is the end of a file that these begin and fill.
+ *
+ *     db_begin -> db_take_rows .. db_give_rows (workers, any order of ranks) -> write_db -> db_drop
+ *
+ * Rows go into the file in the order of ranks, whoever brings them; a worker that is far ahead waits. */
+RS_MUST_CHECK enum rs_status db_begin(struct run *run, const char *dir, struct rs_err *err);
+struct rank_rows *db_take_rows(struct db_file *file); /* lends, empty */
+void db_give_rows(struct db_file *file, size_t rank_index, struct rank_rows *rows);
+void db_drop(struct run *run); /* removes what was not finished; nothing begun is fine */
+
+/* db_rows.c */
+struct row_text {
+    const char *text;
+    size_t length;
+};
+/* What stands in front in a row of one operation. */
+struct row_head {
+    int64_t rank;
+    struct row_text step, name, group;
+};
+void make_start(struct bulk_rows *rows, struct bulk_start *start, const struct row_head *head);
+void put_time_row(struct bulk_rows *rows, const struct bulk_start *start,
+                  const struct rs_vendor_num *times, const double *values);
+/* What stands in front in a row of one transport of it. */
+void make_band_start(struct bulk_rows *rows, struct bulk_start *band,
+                     const struct bulk_start *start, const struct row_text *transport,
+                     const struct rs_vendor_num *fields);
+void put_band_row(struct bulk_rows *rows, const struct bulk_start *band,
+                  const struct rs_vendor_num *size, const struct rs_vendor_num *count,
+                  const struct rs_vendor_num *duration);
+/* The sums' rows of all ranks. */
+void put_total_times(const struct run *run, struct bulk_table *table, struct bulk_rows *rows);
+void put_total_bands(const struct run *run, struct bulk_table *table, struct bulk_rows *rows);
+RS_MUST_CHECK enum rs_status put_links(const struct run *run, struct bulk_table *table,
+                                       struct bulk_rows *rows);
+/* "CREATE TABLE" of each. */
+void declare_times(const struct run *run, struct rs_buf *sql);
+void declare_bands(const struct run *run, struct rs_buf *sql);
+void declare_links(const struct run *run, struct rs_buf *sql);
 
 /* The maxima of a stage's ranks at one step. False: none of them has the step. */
 bool stage_row(const struct run *run, const struct rank_set *stage, const char *step,

@@ -2,11 +2,16 @@
 /*
  * cluster_analysis.db: the vendor's tables, columns, order and units.
  *
- * Its tables of communication are made from data frames, so a column is declared INTEGER when no
- * rank has a fraction in it and REAL otherwise; ours are declared by the same rule.
+ *     db_begin     a file with the large tables, empty
+ *     workers      a rank's operations as rows, put in by whoever holds the next rank
+ *     write_db     sums and links, then, by SQLite, the small tables and what the large ones are declared as
+ *                  (that is known only when every rank has been seen)
+ *
+ * So no operation is kept longer than it takes to write it.
  */
 #include "aggregator/cluster/bulk.h"
 #include "aggregator/cluster/cluster_priv.h"
+#include "common/base/check.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
 
@@ -14,23 +19,20 @@
 #include <sqlite3.h>
 
 #include <limits.h>
-#include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where rows go: a statement, or, for the three tables that grow with operations, pages. */
+/* A small table, by SQLite. */
 struct table {
     const struct run *run;
     sqlite3 *db;
     sqlite3_stmt *stmt;
-    struct bulk *bulk; /* NULL: the statement */
     struct rs_err *err;
     int next; /* column of the statement */
-    uint32_t
-        integers; /* bulk: columns declared INTEGER, by place; as SQLite, they keep whole numbers */
 };
 
 static enum rs_status failed(struct table *table)
@@ -67,43 +69,19 @@ static enum rs_status begin_table(struct table *table, const char *name, const c
     return status;
 }
 
-static void put_bytes(struct table *table, const char *text, size_t length)
-{
-    if (table->bulk)
-        bulk_text(table->bulk, text, length);
-    else
-        (void)sqlite3_bind_text(table->stmt, table->next++, text, (int)length, SQLITE_STATIC);
-}
-
 static void put_text(struct table *table, const char *text)
 {
-    if (text)
-        put_bytes(table, text, strlen(text));
-    else if (table->bulk)
-        bulk_null(table->bulk);
-    else
-        (void)sqlite3_bind_null(table->stmt, table->next++);
+    (void)sqlite3_bind_text(table->stmt, table->next++, text, -1, SQLITE_STATIC); /* NULL is NULL */
 }
 
 static void put_int(struct table *table, int64_t value)
 {
-    if (table->bulk)
-        bulk_int(table->bulk, value);
-    else
-        (void)sqlite3_bind_int64(table->stmt, table->next++, value);
+    (void)sqlite3_bind_int64(table->stmt, table->next++, value);
 }
 
-/* Every number column of the large tables is REAL or INTEGER, and in both SQLite itself keeps a
- * float without fraction as a short integer (a REAL column gives it back as a float). */
 static void put_real(struct table *table, double value)
 {
-    const bool is_whole = value == floor(value) && fabs(value) < 1e15 && !signbit(value);
-    if (!table->bulk)
-        (void)sqlite3_bind_double(table->stmt, table->next++, value);
-    else if (is_whole)
-        bulk_int(table->bulk, (int64_t)value);
-    else
-        bulk_real(table->bulk, value);
+    (void)sqlite3_bind_double(table->stmt, table->next++, value);
 }
 
 static void put_num(struct table *table, const struct rs_vendor_num *num)
@@ -119,10 +97,6 @@ static void put_num(struct table *table, const struct rs_vendor_num *num)
 
 static enum rs_status end_row(struct table *table)
 {
-    if (table->bulk) {
-        bulk_end_row(table->bulk);
-        return table->bulk->status;
-    }
     table->next = 1;
     const int code = sqlite3_step(table->stmt);
     (void)sqlite3_reset(table->stmt);
@@ -134,304 +108,6 @@ static enum rs_status end_table(struct table *table, enum rs_status status)
     (void)sqlite3_finalize(table->stmt);
     table->stmt = NULL;
     return status;
-}
-
-/* A column whose type depends on what is in it. */
-struct real_name {
-    const char *name;
-    unsigned bit; /* enum real_column */
-};
-
-static void put_id(struct table *table, const struct rank_data *rank, rs_str id)
-{
-    put_bytes(table, rs_strtab_text(&rank->comm.names, id),
-              rs_strtab_length(&rank->comm.names, id));
-}
-
-/* "column TYPE" for each. */
-static void declare(const struct run *run, const struct real_name *columns, size_t count,
-                    struct rs_buf *sql)
-{
-    for (size_t i = 0; i < count; i++) {
-        const bool is_real = run->reals & 1U << columns[i].bit;
-        rs_buf_printf(sql, ", %s %s", columns[i].name, is_real ? "REAL" : "INTEGER");
-    }
-}
-
-/* ---- ClusterCommunicationTime ------------------------------------------------------------------ */
-
-/* How often the vendor's tool counts a group: once per set of ranks that it holds for it. */
-static double weight_of(const struct run *run, const struct rank_data *rank, rs_str group_id)
-{
-    const struct group *group = &run->groups[rank->group_of[group_id]];
-    const struct rank_set *a = &group->by_ops[SIDE_COLLECTIVE], *b = &group->by_ops[SIDE_P2P];
-    if (!run->options->compat || group->named.count || !a->count || !b->count)
-        return 1;
-    return a->count == b->count && memcmp(a->ranks, b->ranks, a->count * sizeof *a->ranks) == 0 ? 1
-                                                                                                : 2;
-}
-
-static enum rs_status put_op_time(struct table *table, const struct rank_data *rank,
-                                  const struct rs_vendor_comm_op *op)
-{
-    struct rs_vendor_num times[RS_VENDOR_COMM_TIMES];
-    struct rs_vendor_comm_cursor cursor;
-    rs_vendor_comm_op_open(&rank->comm, op, &cursor, times);
-    put_id(table, rank, op->step);
-    put_int(table, rank->rank);
-    put_id(table, rank, op->name);
-    put_id(table, rank, op->group);
-    for (int i = 0; i <= RS_VENDOR_COMM_IDLE; i++)
-        put_num(table, &times[i]);
-    put_real(table, 0);
-    put_real(table, 0);
-    return end_row(table);
-}
-
-static enum rs_status put_total_time(struct table *table, const struct rank_data *rank,
-                                     const struct total *total)
-{
-    const double weight = weight_of(table->run, rank, total->group);
-    double times[TOTAL_TIMES];
-    put_id(table, rank, total->step);
-    put_int(table, rank->rank);
-    put_text(table, "Total Op Info");
-    put_id(table, rank, total->group);
-    put_real(table, 0);
-    for (int i = 0; i < TOTAL_TIMES; i++) {
-        times[i] = total->times[i].kahan * weight;
-        put_real(table, times[i]);
-    }
-    const double transit = times[1], wait = times[2], sync = times[3];
-    const struct rs_vendor_num sync_ratio = rs_vendor_num_ratio(sync, sync + transit);
-    const struct rs_vendor_num wait_ratio = rs_vendor_num_ratio(wait, wait + transit);
-    put_num(table, &sync_ratio);
-    put_num(table, &wait_ratio);
-    return end_row(table);
-}
-
-static void declare_times(const struct run *run, struct rs_buf *sql)
-{
-    static const struct real_name columns[] = {
-        {"start_timestamp", REAL_TIME},          {"elapsed_time", REAL_TIME + 1},
-        {"transit_time", REAL_TIME + 2},         {"wait_time", REAL_TIME + 3},
-        {"synchronization_time", REAL_TIME + 4}, {"idle_time", REAL_TIME + 5}};
-    rs_buf_string(sql, "step TEXT, rank_id INTEGER, hccl_op_name TEXT, group_name TEXT");
-    declare(run, columns, 6, sql);
-    rs_buf_string(sql, ", synchronization_time_ratio REAL, wait_time_ratio REAL");
-}
-
-static enum rs_status fill_times(struct table *table)
-{
-    const struct run *run = table->run;
-    enum rs_status status = RS_OK;
-    for (size_t r = 0; r < run->rank_count; r++)
-        for (size_t i = 0; i < run->ranks[r].comm.op_count && status == RS_OK; i++)
-            status = put_op_time(table, &run->ranks[r], &run->ranks[r].comm.ops[i]);
-    for (size_t r = 0; r < run->rank_count; r++)
-        for (size_t i = 0; i < run->ranks[r].totals.count && status == RS_OK; i++)
-            status = put_total_time(table, &run->ranks[r], &run->ranks[r].totals.rows[i]);
-    return status;
-}
-
-/* ---- ClusterCommunicationBandwidth ------------------------------------------------------------- */
-
-/* What stands before the package in a row of a transport. */
-struct band_row {
-    const struct rank_data *rank;
-    rs_str step, name, group, transport; /* name RS_STR_NONE: of the totals */
-    struct rs_vendor_num fields[RS_VENDOR_COMM_BAND_FIELDS];
-};
-
-/* A package size is text where it is a key; as a cell it is a number. */
-static void put_size(struct table *table, const struct rank_data *rank, rs_str size)
-{
-    struct rs_vendor_num num = {.kind = RS_VENDOR_NUM_INT};
-    if (size != RS_STR_NONE) {
-        const char *text = rs_strtab_text(&rank->comm.names, size);
-        const size_t length = rs_strtab_length(&rank->comm.names, size);
-        if (rs_vendor_num_scan(text, length) != length ||
-            rs_vendor_num_parse(text, length, &num) != RS_OK)
-            num = (struct rs_vendor_num){0};
-    }
-    put_num(table, &num);
-}
-
-static enum rs_status put_band_row(struct table *table, const struct band_row *row, rs_str size,
-                                   const struct rs_vendor_num *count,
-                                   const struct rs_vendor_num *duration)
-{
-    put_id(table, row->rank, row->step);
-    put_int(table, row->rank->rank);
-    if (row->name == RS_STR_NONE)
-        put_bytes(table, "Total Op Info", 13);
-    else
-        put_id(table, row->rank, row->name);
-    put_id(table, row->rank, row->group);
-    put_id(table, row->rank, row->transport);
-    for (int i = 0; i < RS_VENDOR_COMM_BAND_FIELDS; i++)
-        put_num(table, &row->fields[i]);
-    put_size(table, row->rank, size);
-    put_num(table, count);
-    put_num(table, duration);
-    return end_row(table);
-}
-
-/* Text names all five transports; the tables leave out those that carried nothing. */
-static bool is_idle(const struct rs_vendor_num *fields)
-{
-    double sum = 0;
-    for (int i = 0; i < RS_VENDOR_COMM_BAND_FIELDS; i++)
-        sum += rs_vendor_num_double(&fields[i]);
-    return sum == 0;
-}
-
-static enum rs_status put_op_bands(struct table *table, const struct rank_data *rank,
-                                   const struct rs_vendor_comm_op *op)
-{
-    const struct rs_vendor_num zero = {.kind = RS_VENDOR_NUM_INT};
-    struct rs_vendor_num count, duration;
-    struct rs_vendor_comm_cursor cursor;
-    struct band_row row = {.rank = rank, .step = op->step, .name = op->name, .group = op->group};
-    enum rs_status status = RS_OK;
-    rs_str size = 0;
-    rs_vendor_comm_bands_open(&rank->comm, op, &cursor);
-    while (status == RS_OK && rs_vendor_comm_band(&cursor, &row.transport, row.fields)) {
-        const bool is_left_out = is_idle(row.fields);
-        if (cursor.packages == 0 && !is_left_out)
-            status = put_band_row(table, &row, RS_STR_NONE, &zero, &zero);
-        while (rs_vendor_comm_package(&cursor, &size, &count, &duration))
-            if (!is_left_out && status == RS_OK)
-                status = put_band_row(table, &row, size, &count, &duration);
-    }
-    return status;
-}
-
-static struct rs_vendor_num table_sum(const struct sum *sum, double weight)
-{
-    return sum->is_float ? rs_vendor_num_of_double(sum->kahan * weight)
-                         : rs_vendor_num_of_int(sum->whole * (int64_t)weight);
-}
-
-static enum rs_status put_total_bands(struct table *table, const struct rank_data *rank,
-                                      const struct total *total)
-{
-    const struct rs_vendor_num zero = {.kind = RS_VENDOR_NUM_INT};
-    const double weight = weight_of(table->run, rank, total->group);
-    struct band_row row = {
-        .rank = rank, .step = total->step, .name = RS_STR_NONE, .group = total->group};
-    enum rs_status status = RS_OK;
-    for (uint32_t b = total->first; b != NO_INDEX && status == RS_OK;
-         b = rank->totals.bands[b].next) {
-        const struct band_total *band = &rank->totals.bands[b];
-        row.transport = band->transport;
-        row.fields[RS_VENDOR_COMM_SIZE] = rs_vendor_num_of_double(band->size_pairs);
-        row.fields[RS_VENDOR_COMM_TIME] = rs_vendor_num_of_double(band->time_pairs);
-        row.fields[RS_VENDOR_COMM_BANDWIDTH] =
-            rs_vendor_num_ratio(rs_vendor_num_double(&row.fields[RS_VENDOR_COMM_SIZE]),
-                                rs_vendor_num_double(&row.fields[RS_VENDOR_COMM_TIME]));
-        row.fields[RS_VENDOR_COMM_LARGE_RATIO] = zero;
-        if (is_idle(row.fields))
-            continue;
-        if (band->first == NO_INDEX)
-            status = put_band_row(table, &row, RS_STR_NONE, &zero, &zero);
-        for (uint32_t p = band->first; p != NO_INDEX && status == RS_OK;
-             p = rank->totals.packages[p].next) {
-            const struct package_total *package = &rank->totals.packages[p];
-            const struct rs_vendor_num count = table_sum(&package->count, weight);
-            const struct rs_vendor_num duration = table_sum(&package->duration, weight);
-            status = put_band_row(table, &row, package->size, &count, &duration);
-        }
-    }
-    return status;
-}
-
-static void declare_bands(const struct run *run, struct rs_buf *sql)
-{
-    static const struct real_name columns[] = {
-        {"transit_size", REAL_BAND},      {"transit_time", REAL_BAND + 1},
-        {"bandwidth", REAL_BAND + 2},     {"large_packet_ratio", REAL_BAND + 3},
-        {"package_size", REAL_PACKAGE},   {"count", REAL_COUNT},
-        {"total_duration", REAL_DURATION}};
-    rs_buf_string(sql,
-                  "step TEXT, rank_id INTEGER, hccl_op_name TEXT, group_name TEXT, band_type TEXT");
-    declare(run, columns, 7, sql);
-}
-
-static enum rs_status fill_bands(struct table *table)
-{
-    const struct run *run = table->run;
-    enum rs_status status = RS_OK;
-    for (size_t r = 0; r < run->rank_count; r++)
-        for (size_t i = 0; i < run->ranks[r].comm.op_count && status == RS_OK; i++)
-            status = put_op_bands(table, &run->ranks[r], &run->ranks[r].comm.ops[i]);
-    for (size_t r = 0; r < run->rank_count; r++)
-        for (size_t i = 0; i < run->ranks[r].totals.count && status == RS_OK; i++)
-            status = put_total_bands(table, &run->ranks[r], &run->ranks[r].totals.rows[i]);
-    return status;
-}
-
-/* ---- ClusterCommunicationMatrix ---------------------------------------------------------------- */
-
-static enum rs_status put_link(struct table *table, const struct link_row *row, const char *name)
-{
-    const struct run *run = table->run;
-    const double size = row->size.kahan, time = row->time.kahan;
-    put_text(table, rs_strtab_text(&run->steps, row->step));
-    put_text(table, name);
-    put_text(table, run->groups[row->group].hash);
-    put_real(table, (double)row->src);
-    put_real(table, (double)row->dst);
-    put_text(table, row->first_transport);
-    put_text(table, row->first_op);
-    put_real(table, size);
-    put_real(table, time);
-    put_real(table, fabs(time) < 1e-15 ? 0 : size / time);
-    return end_row(table);
-}
-
-static enum rs_status put_link_totals(struct table *table, struct link_totals *totals)
-{
-    enum rs_status status = RS_OK;
-    link_totals_fold(totals);
-    for (size_t i = 0; i < totals->count && status == RS_OK; i++)
-        status = put_link(table, &totals->rows[i], "Total Op Info");
-    totals->count = 0;
-    return status;
-}
-
-static enum rs_status fill_links(struct table *table)
-{
-    const struct run *run = table->run;
-    struct link_totals totals = {0};
-    struct link_row row, last = {0};
-    enum rs_status status = RS_OK;
-    size_t at = 0;
-    while (status == RS_OK && next_link(run, &at, &row)) {
-        const char *name = rs_strtab_text(&run->names, row.name);
-        if (totals.count && (row.key != last.key || row.step != last.step))
-            status = put_link_totals(table, &totals);
-        if (status == RS_OK)
-            status = put_link(table, &row, name);
-        if (status == RS_OK && counts_in_table(name) && link_totals_add(&totals, &row) != RS_OK)
-            status = rs_err_set(table->err, RS_NOMEM, "no memory for sums over links");
-        last = row;
-    }
-    if (status == RS_OK)
-        status = put_link_totals(table, &totals);
-    rs_mem_free(totals.rows);
-    return status;
-}
-
-static void declare_links(const struct run *run, struct rs_buf *sql)
-{
-    static const struct real_name columns[] = {{"transit_size", REAL_LINK},
-                                               {"transit_time", REAL_LINK + 1}};
-    rs_buf_string(sql,
-                  "step TEXT, hccl_op_name TEXT, group_name TEXT, src_rank REAL, dst_rank REAL, "
-                  "transport_type TEXT, op_name TEXT");
-    declare(run, columns, 2, sql);
-    rs_buf_string(sql, ", bandwidth REAL");
 }
 
 /* ---- the small tables -------------------------------------------------------------------------- */
@@ -688,15 +364,33 @@ struct large {
     const char *name;
     unsigned part; /* enum rs_vendor_comm_part */
     void (*declare)(const struct run *run, struct rs_buf *sql);
-    enum rs_status (*fill)(struct table *table);
-    uint32_t root;
 };
 
-enum { LARGE_TABLES = 3 };
+enum { TIMES, BANDS, LINKS, LARGE_TABLES };
 static const struct large large_tables[LARGE_TABLES] = {
-    {"ClusterCommunicationTime", RS_VENDOR_COMM_OPS, declare_times, fill_times, 0},
-    {"ClusterCommunicationBandwidth", RS_VENDOR_COMM_OPS, declare_bands, fill_bands, 0},
-    {"ClusterCommunicationMatrix", RS_VENDOR_COMM_LINKS, declare_links, fill_links, 0},
+    {"ClusterCommunicationTime", RS_VENDOR_COMM_OPS, declare_times},
+    {"ClusterCommunicationBandwidth", RS_VENDOR_COMM_OPS, declare_bands},
+    {"ClusterCommunicationMatrix", RS_VENDOR_COMM_LINKS, declare_links},
+};
+
+enum {
+    AHEAD_MAX = 8, /* ranks whose rows wait for an earlier one's */
+    HOLDERS_MAX = 64,
+    ROWS_COUNT = AHEAD_MAX + HOLDERS_MAX
+};
+
+struct db_file {
+    char *path, *temporary;
+    struct bulk bulk;
+    struct bulk_table tables[LARGE_TABLES]; /* belong to who `is_writing` */
+    pthread_mutex_t lock;                   /* of all that follows */
+    pthread_cond_t moved;
+    size_t next; /* the rank whose rows come next */
+    bool is_writing;
+    struct rank_rows *waiting[AHEAD_MAX]; /* by rank % AHEAD_MAX */
+    struct rank_rows *spare[ROWS_COUNT];
+    size_t spare_count;
+    struct rank_rows rows[ROWS_COUNT];
 };
 
 static bool is_wanted(const struct run *run, const struct large *large)
@@ -706,107 +400,225 @@ static bool is_wanted(const struct run *run, const struct large *large)
            (mode == RS_CLUSTER_COMMUNICATION_TIME) == (large->part == RS_VENDOR_COMM_OPS);
 }
 
-/* An empty table, for the bulk writer. */
-static enum rs_status create_large(struct table *table, struct large *large)
+/* ---- begin ---- */
+
+/* An empty table for the bulk writer, whose columns are declared when all ranks are known. */
+static enum rs_status create_large(struct table *table, const char *name, uint32_t *root_p)
 {
-    struct rs_buf sql = {0};
+    char sql[128];
     sqlite3_stmt *stmt = NULL;
-    rs_buf_printf(&sql, "CREATE TABLE %s (", large->name);
-    large->declare(table->run, &sql);
-    rs_buf_string(&sql, ")");
-    enum rs_status status =
-        sql.failed ? rs_err_set(table->err, RS_NOMEM, "no memory to write %s", large->name)
-                   : run_sql(table, rs_buf_text(&sql));
-    rs_buf_fini(&sql);
+    (void)snprintf(sql, sizeof sql, "CREATE TABLE %s (step TEXT)", name);
+    enum rs_status status = run_sql(table, sql);
     if (status != RS_OK)
         return status;
     if (sqlite3_prepare_v2(table->db, "SELECT rootpage FROM sqlite_master WHERE name = ?1", -1,
                            &stmt, NULL) != SQLITE_OK ||
-        sqlite3_bind_text(stmt, 1, large->name, -1, SQLITE_STATIC) != SQLITE_OK ||
+        sqlite3_bind_text(stmt, 1, name, -1, SQLITE_STATIC) != SQLITE_OK ||
         sqlite3_step(stmt) != SQLITE_ROW)
         status = failed(table);
     else
-        large->root = (uint32_t)sqlite3_column_int64(stmt, 0);
+        *root_p = (uint32_t)sqlite3_column_int64(stmt, 0);
     (void)sqlite3_finalize(stmt);
     return status;
 }
 
-static enum rs_status write_small(struct table *table, struct large *large)
+static enum rs_status open_file(struct table *table, const char *path)
 {
-    static enum rs_status (*const small[])(struct table *) = {
-        write_groups, write_steps, write_hosts, write_devices, write_base};
-    enum rs_status status = run_sql(table, "PRAGMA page_size=4096; PRAGMA journal_mode=OFF; "
-                                           "PRAGMA synchronous=OFF; BEGIN");
-    for (size_t i = 0; i < LARGE_TABLES && status == RS_OK; i++)
-        if (is_wanted(table->run, &large[i]))
-            status = create_large(table, &large[i]);
-    for (size_t i = 0; i < sizeof small / sizeof small[0] && status == RS_OK; i++)
-        status = small[i](table);
-    return status == RS_OK ? run_sql(table, "COMMIT") : status;
-}
-
-/* Schema and small tables with SQLite. */
-static enum rs_status make_file(struct table *table, const char *path, struct large *large)
-{
-    enum rs_status status = RS_OK;
-    (void)unlink(path);
     if (sqlite3_open_v2(path, &table->db,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
                         NULL) != SQLITE_OK)
-        status = failed(table);
+        return failed(table);
+    return run_sql(table, "PRAGMA page_size=4096; PRAGMA journal_mode=OFF; "
+                          "PRAGMA synchronous=OFF; BEGIN");
+}
+
+static enum rs_status close_file(struct table *table, enum rs_status status)
+{
     if (status == RS_OK)
-        status = write_small(table, large);
+        status = run_sql(table, "COMMIT");
     if (sqlite3_close(table->db) != SQLITE_OK && status == RS_OK)
         status = rs_err_set(table->err, RS_IO, "cannot close cluster_analysis.db");
     table->db = NULL;
     return status;
 }
 
-/* The large tables, into the closed file. */
-static enum rs_status fill_file(struct table *table, const char *path, const struct large *large)
+static enum rs_status make_file(const struct run *run, struct db_file *file, struct rs_err *err)
 {
-    struct bulk *bulk = rs_mem_calloc(1, sizeof *bulk);
-    if (!bulk)
-        return rs_err_set(table->err, RS_NOMEM, "no memory to write %s", path);
-    enum rs_status status = bulk_open(bulk, path);
-    table->bulk = bulk;
-    for (size_t i = 0; i < LARGE_TABLES && status == RS_OK; i++) {
-        if (!is_wanted(table->run, &large[i]))
-            continue;
-        bulk_begin(bulk, large[i].root);
-        status = large[i].fill(table);
-        bulk_end(bulk);
-    }
-    table->bulk = NULL;
-    const enum rs_status closed = bulk_close(bulk);
-    if (closed != RS_OK)
-        status = rs_err_set(table->err, closed, "%s", bulk->err.text);
-    rs_mem_free(bulk);
+    struct table table = {.run = run, .err = err};
+    uint32_t roots[LARGE_TABLES] = {0};
+    (void)unlink(file->temporary);
+    enum rs_status status = open_file(&table, file->temporary);
+    for (size_t i = 0; i < LARGE_TABLES && status == RS_OK; i++)
+        if (is_wanted(run, &large_tables[i]))
+            status = create_large(&table, large_tables[i].name, &roots[i]);
+    status = close_file(&table, status);
+    if (status == RS_OK && bulk_open(&file->bulk, file->temporary) != RS_OK)
+        status = rs_err_set(err, file->bulk.status, "%s", file->bulk.err.text);
+    for (size_t i = 0; i < LARGE_TABLES && status == RS_OK; i++)
+        if (roots[i])
+            bulk_begin(&file->tables[i], &file->bulk, roots[i]);
     return status;
+}
+
+enum rs_status db_begin(struct run *run, const char *dir, struct rs_err *err)
+{
+    struct db_file *file = rs_mem_calloc(1, sizeof *file);
+    if (!file)
+        return rs_err_set(err, RS_NOMEM, "no memory to write %s", dir);
+    file->bulk.fd = -1;
+    file->path = rs_file_join(dir, "cluster_analysis.db");
+    file->temporary = rs_file_join(dir, ".cluster_analysis.db.part");
+    (void)pthread_mutex_init(&file->lock, NULL);
+    (void)pthread_cond_init(&file->moved, NULL);
+    for (size_t i = 0; i < ROWS_COUNT; i++)
+        file->spare[file->spare_count++] = &file->rows[i];
+    run->db = file;
+    return file->path && file->temporary ? make_file(run, file, err)
+                                         : rs_err_set(err, RS_NOMEM, "no memory to write %s", dir);
+}
+
+void db_drop(struct run *run)
+{
+    struct db_file *file = run->db;
+    if (!file)
+        return;
+    file->bulk.status = RS_CANCELLED; /* no more pages */
+    for (size_t i = 0; i < LARGE_TABLES; i++)
+        bulk_end(&file->tables[i]);
+    const enum rs_status closed = bulk_close(&file->bulk);
+    RS_DCHECK(closed == RS_CANCELLED);
+    (void)closed;
+    for (size_t i = 0; i < ROWS_COUNT; i++) {
+        bulk_rows_fini(&file->rows[i].times);
+        bulk_rows_fini(&file->rows[i].bands);
+    }
+    if (file->temporary)
+        (void)unlink(file->temporary);
+    (void)pthread_mutex_destroy(&file->lock);
+    (void)pthread_cond_destroy(&file->moved);
+    rs_mem_free(file->path);
+    rs_mem_free(file->temporary);
+    rs_mem_free(file);
+    run->db = NULL;
+}
+
+/* ---- rows in the order of ranks ---- */
+
+/* There is one for everybody: who holds one is a worker, or waits. */
+struct rank_rows *db_take_rows(struct db_file *file)
+{
+    (void)pthread_mutex_lock(&file->lock);
+    RS_CHECK(file->spare_count > 0);
+    struct rank_rows *rows = file->spare[--file->spare_count];
+    (void)pthread_mutex_unlock(&file->lock);
+    return rows;
+}
+
+static void add_rows(struct db_file *file, struct rank_rows *rows)
+{
+    if (file->tables[TIMES].bulk) {
+        bulk_add(&file->tables[TIMES], &rows->times);
+        bulk_add(&file->tables[BANDS], &rows->bands);
+    }
+    bulk_rows_reset(&rows->times);
+    bulk_rows_reset(&rows->bands);
+}
+
+/* Who brings the next rank's rows puts them in, and those of the ranks after it that wait already. */
+void db_give_rows(struct db_file *file, size_t rank_index, struct rank_rows *rows)
+{
+    (void)pthread_mutex_lock(&file->lock);
+    while (rank_index >= file->next + AHEAD_MAX)
+        (void)pthread_cond_wait(&file->moved, &file->lock);
+    file->waiting[rank_index % AHEAD_MAX] = rows;
+    while (!file->is_writing && (rows = file->waiting[file->next % AHEAD_MAX])) {
+        file->waiting[file->next % AHEAD_MAX] = NULL;
+        file->is_writing = true;
+        (void)pthread_mutex_unlock(&file->lock);
+        add_rows(file, rows);
+        (void)pthread_mutex_lock(&file->lock);
+        file->is_writing = false;
+        file->next++;
+        file->spare[file->spare_count++] = rows;
+        (void)pthread_cond_broadcast(&file->moved);
+    }
+    (void)pthread_mutex_unlock(&file->lock);
+}
+
+/* ---- end ---- */
+
+static enum rs_status finish_large(const struct run *run, struct db_file *file, struct rs_err *err)
+{
+    struct bulk_rows rows = {0};
+    enum rs_status status = RS_OK;
+    if (file->tables[TIMES].bulk) {
+        put_total_times(run, &file->tables[TIMES], &rows);
+        put_total_bands(run, &file->tables[BANDS], &rows);
+    }
+    if (file->tables[LINKS].bulk)
+        status = put_links(run, &file->tables[LINKS], &rows);
+    bulk_rows_fini(&rows);
+    for (size_t i = 0; i < LARGE_TABLES; i++)
+        bulk_end(&file->tables[i]);
+    const enum rs_status closed = bulk_close(&file->bulk);
+    if (closed != RS_OK)
+        return rs_err_set(err, closed, "%s", file->bulk.err.text);
+    return status == RS_OK ? RS_OK : rs_err_set(err, status, "no memory for sums over links");
+}
+
+/* The large tables get their columns: the rows are there, in this order. */
+static enum rs_status declare_large(struct table *table, const struct large *large)
+{
+    struct rs_buf sql = {0};
+    sqlite3_stmt *stmt = NULL;
+    enum rs_status status = RS_OK;
+    rs_buf_printf(&sql, "CREATE TABLE %s (", large->name);
+    large->declare(table->run, &sql);
+    rs_buf_string(&sql, ")");
+    const char *text = rs_buf_text(&sql);
+    if (sql.failed)
+        status = rs_err_set(table->err, RS_NOMEM, "no memory to write %s", large->name);
+    else if (sqlite3_prepare_v2(table->db, "UPDATE sqlite_master SET sql = ?1 WHERE name = ?2", -1,
+                                &stmt, NULL) != SQLITE_OK ||
+             sqlite3_bind_text(stmt, 1, text, -1, SQLITE_STATIC) != SQLITE_OK ||
+             sqlite3_bind_text(stmt, 2, large->name, -1, SQLITE_STATIC) != SQLITE_OK ||
+             sqlite3_step(stmt) != SQLITE_DONE)
+        status = failed(table);
+    (void)sqlite3_finalize(stmt);
+    rs_buf_fini(&sql);
+    return status;
+}
+
+static enum rs_status finish_small(const struct run *run, const char *path, struct rs_err *err)
+{
+    static enum rs_status (*const small[])(struct table *) = {
+        write_groups, write_steps, write_hosts, write_devices, write_base};
+    struct table table = {.run = run, .err = err};
+    enum rs_status status = open_file(&table, path);
+    if (status == RS_OK)
+        status = run_sql(&table, "PRAGMA writable_schema=ON");
+    for (size_t i = 0; i < LARGE_TABLES && status == RS_OK; i++)
+        if (is_wanted(run, &large_tables[i]))
+            status = declare_large(&table, &large_tables[i]);
+    if (status == RS_OK)
+        status = run_sql(&table, "PRAGMA writable_schema=OFF");
+    for (size_t i = 0; i < sizeof small / sizeof small[0] && status == RS_OK; i++)
+        status = small[i](&table);
+    return close_file(&table, status);
 }
 
 enum rs_status write_db(const struct run *run, const char *dir, uint64_t *bytes_p,
                         struct rs_err *err)
 {
-    struct table table = {.run = run, .err = err};
-    struct large large[LARGE_TABLES];
+    struct db_file *file = run->db;
     struct stat st;
-    char *path = rs_file_join(dir, "cluster_analysis.db");
-    char *temporary = rs_file_join(dir, ".cluster_analysis.db.part");
-    enum rs_status status =
-        path && temporary ? RS_OK : rs_err_set(err, RS_NOMEM, "no memory to write %s", dir);
-    memcpy(large, large_tables, sizeof large);
+    (void)dir; /* db_begin() had it */
+    enum rs_status status = finish_large(run, file, err);
     if (status == RS_OK)
-        status = make_file(&table, temporary, large);
-    if (status == RS_OK)
-        status = fill_file(&table, temporary, large);
-    if (status == RS_OK && rename(temporary, path) != 0)
-        status = rs_err_errno(err, "cannot put %s in its place", path);
-    if (status != RS_OK && temporary)
-        (void)unlink(temporary);
-    if (status == RS_OK && stat(path, &st) == 0)
+        status = finish_small(run, file->temporary, err);
+    if (status == RS_OK && rename(file->temporary, file->path) != 0)
+        status = rs_err_errno(err, "cannot put %s in its place", file->path);
+    if (status == RS_OK && stat(file->path, &st) == 0)
         *bytes_p = (uint64_t)st.st_size;
-    rs_mem_free(path);
-    rs_mem_free(temporary);
     return status;
 }

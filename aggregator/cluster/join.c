@@ -143,18 +143,38 @@ static enum rs_status set_global(struct group *group, int64_t local, int64_t ran
     return RS_OK;
 }
 
+static enum rs_status note_op(struct run *run, const struct rank_data *rank, rs_str group_id,
+                              enum side side)
+{
+    struct group *group = &run->groups[rank->group_of[group_id]];
+    const enum rs_status status = rank_set_add(&group->by_ops[side], rank->rank);
+    return status == RS_OK ? rank_set_add(&group->by_any[side], rank->rank) : status;
+}
+
 static enum rs_status number_ops(struct run *run, struct rank_data *rank)
 {
     for (size_t i = 0; i < rank->comm.op_count; i++) {
         const struct rs_vendor_comm_op *op = &rank->comm.ops[i];
         enum rs_status status = number_all(run, rank, op->name, op->group, op->step);
+        if (status == RS_OK)
+            status = note_op(run, rank, op->group, op->is_p2p ? SIDE_P2P : SIDE_COLLECTIVE);
         if (status != RS_OK)
             return status;
-        struct group *group = &run->groups[rank->group_of[op->group]];
-        const enum side side = op->is_p2p ? SIDE_P2P : SIDE_COLLECTIVE;
-        status = rank_set_add(&group->by_ops[side], rank->rank);
+    }
+    return RS_OK;
+}
+
+/* Operations that are not kept have left their groups and steps, in the order in which they came. */
+static enum rs_status number_totals(struct run *run, struct rank_data *rank)
+{
+    for (size_t i = 0; i < rank->totals.count; i++) {
+        const struct total *total = &rank->totals.rows[i];
+        enum rs_status status = number_group(run, rank, total->group);
         if (status == RS_OK)
-            status = rank_set_add(&group->by_any[side], rank->rank);
+            status = number_of(&run->steps, &rank->comm.names, total->step, rank->step_of);
+        for (int side = 0; side < SIDES && status == RS_OK; side++)
+            if (total->has_op[side])
+                status = note_op(run, rank, total->group, (enum side)side);
         if (status != RS_OK)
             return status;
     }
@@ -192,7 +212,7 @@ static enum rs_status number_ranks(struct run *run)
         rank->name_of = new_numbers(names);
         if (!rank->group_of || !rank->step_of || !rank->name_of)
             return RS_NOMEM;
-        status = number_ops(run, rank);
+        status = run->wants_text ? number_ops(run, rank) : number_totals(run, rank);
         if (status == RS_OK)
             status = number_links(run, rank);
     }
@@ -333,10 +353,10 @@ static enum rs_status list_ops(struct run *run)
 {
     size_t count = 0;
     for (size_t i = 0; i < run->rank_count; i++)
-        count += run->ranks[i].comm.op_count;
+        count += run->ranks[i].op_count;
     run->result->op_count = count;
-    if (!wants_text(run))
-        return RS_OK; /* tables go rank by rank */
+    if (!run->wants_text)
+        return RS_OK; /* tables have them already */
     run->ops = count ? rs_mem_calloc(count, sizeof *run->ops) : NULL;
     if (count && !run->ops)
         return RS_NOMEM;

@@ -33,6 +33,9 @@ struct loader {
 struct scratch {
     struct rs_buf text;
     struct rs_vendor_rows_file file, places; /* analysis and profiler database */
+    struct rs_vendor_comm ops;               /* when no text document wants them */
+    struct rs_vendor_comm_memory memory;     /* for the rank's own */
+    struct adder adder;
 };
 
 void rank_data_fini(struct rank_data *rank)
@@ -55,8 +58,9 @@ static void complain(struct rank_data *rank, const char *text)
 }
 
 /* The json file of a part in ASCEND_PROFILER_OUTPUT. */
-static enum rs_status read_text_part(struct rank_data *rank, enum rs_vendor_comm_part part,
-                                     struct rs_buf *scratch, struct rs_err *err)
+static enum rs_status read_text_part(const struct rank_data *rank, struct rs_vendor_comm *comm,
+                                     enum rs_vendor_comm_part part, struct rs_buf *scratch,
+                                     struct rs_err *err)
 {
     const char *name =
         part == RS_VENDOR_COMM_OPS ? "communication.json" : "communication_matrix.json";
@@ -64,31 +68,58 @@ static enum rs_status read_text_part(struct rank_data *rank, enum rs_vendor_comm
     if (!path)
         return rs_err_set(err, rank->vendor->output ? RS_NOMEM : RS_NOTFOUND, "no %s", name);
     enum rs_status status = access(path, F_OK) == 0
-                                ? rs_vendor_comm_read_text(&rank->comm, part, path, scratch, err)
+                                ? rs_vendor_comm_read_text(comm, part, path, scratch, err)
                                 : rs_err_set(err, RS_NOTFOUND, "no %s", name);
     rs_mem_free(path);
     return status;
 }
 
-static void read_part(struct rank_data *rank, enum rs_vendor_comm_part part,
-                      struct rs_vendor_db *db, const struct rs_err *db_err, struct scratch *scratch)
+/* A part is in neither form; or it is, and something is wrong with it. */
+static void miss_part(struct rank_data *rank, enum rs_vendor_comm_part part,
+                      const struct rs_err *db_err, const struct rs_err *text_err)
 {
-    struct rs_err err = *db_err, text_err = {0};
-    enum rs_status status = db_err->status;
-    if (db)
-        status = rs_vendor_comm_read_db(&rank->comm, part, db, &scratch->file, &err);
-    if (status == RS_OK) {
-        rank->is_db = true;
-        return;
-    }
-    const enum rs_status text_status = read_text_part(rank, part, &scratch->text, &text_err);
-    if (text_status == RS_OK)
-        return;
-    const bool is_db_worse = status != RS_NOTFOUND;
-    if (!is_db_worse && text_status == RS_NOTFOUND)
+    const bool is_db_worse = db_err->status != RS_NOTFOUND;
+    if (!is_db_worse && text_err->status == RS_NOTFOUND)
         return; /* not there: bad only if other ranks have it */
     rank->bad_parts |= (unsigned)part;
-    complain(rank, is_db_worse ? err.text : text_err.text);
+    complain(rank, is_db_worse ? db_err->text : text_err->text);
+}
+
+/* Into sums and rows. Operations that are not to be kept do not even get into `comm`, which is the worker's then. */
+static enum rs_status read_ops(struct rank_data *rank, struct rs_vendor_comm *comm,
+                               struct rs_vendor_db *db, struct rs_err *db_err,
+                               struct scratch *scratch)
+{
+    struct adder *adder = &scratch->adder;
+    const struct rs_vendor_comm_visitor visitor = totals_visitor(adder);
+    struct rs_err text_err = {0};
+    const bool is_kept = comm == &rank->comm;
+    enum rs_status status = db_err->status;
+    if (db)
+        status = is_kept
+                     ? rs_vendor_comm_read_db(comm, RS_VENDOR_COMM_OPS, db, &scratch->file, db_err)
+                     : rs_vendor_comm_visit_db(comm, db, &scratch->file, &visitor, db_err);
+    rank->is_db |= status == RS_OK;
+    if (status != RS_OK) {
+        totals_begin(adder, rank, comm, adder->rows);
+        if (read_text_part(rank, comm, RS_VENDOR_COMM_OPS, &scratch->text, &text_err) != RS_OK)
+            miss_part(rank, RS_VENDOR_COMM_OPS, db_err, &text_err);
+    }
+    return totals_add_all(adder);
+}
+
+static void read_links(struct rank_data *rank, struct rs_vendor_db *db, struct rs_err *db_err,
+                       struct scratch *scratch)
+{
+    struct rs_err text_err = {0};
+    enum rs_status status = db_err->status;
+    if (db)
+        status =
+            rs_vendor_comm_read_db(&rank->comm, RS_VENDOR_COMM_LINKS, db, &scratch->file, db_err);
+    rank->is_db |= status == RS_OK;
+    if (status != RS_OK &&
+        read_text_part(rank, &rank->comm, RS_VENDOR_COMM_LINKS, &scratch->text, &text_err) != RS_OK)
+        miss_part(rank, RS_VENDOR_COMM_LINKS, db_err, &text_err);
 }
 
 static void read_steps(struct rank_data *rank, struct rs_vendor_db *db,
@@ -163,50 +194,86 @@ static bool is_readable(struct rank_data *rank)
     return false;
 }
 
-static void load_one(struct loader *loader, struct rank_data *rank, struct scratch *scratch)
+static void give_up(struct loader *loader, struct rank_data *rank, const char *why)
 {
-    static const enum rs_vendor_comm_part parts[] = {RS_VENDOR_COMM_OPS, RS_VENDOR_COMM_LINKS};
+    rank->bad_parts = loader->wanted;
+    complain(rank, why);
+}
+
+static enum rs_status read_rank(struct loader *loader, struct rank_data *rank,
+                                struct rs_vendor_comm *ops, struct scratch *scratch)
+{
     const struct rs_vendor_rank *vendor = rank->vendor;
     struct rs_vendor_db *db = NULL;
     struct rs_err err = {.status = RS_NOTFOUND};
-    if (rs_vendor_comm_init(&rank->comm) != RS_OK) {
-        rank->bad_parts = loader->wanted;
-        complain(rank, "no memory");
+    enum rs_status status = RS_OK;
+    if (vendor->analysis_db &&
+        rs_vendor_db_open_still(vendor->analysis_db, &scratch->file, true, &db, &err) != RS_OK)
+        db = NULL; /* `err` says why; the text may do */
+    if (db)
+        hold_still(db);
+    if (loader->wanted & RS_VENDOR_COMM_OPS) {
+        struct rs_err ops_err = err;
+        status = read_ops(rank, ops, db, &ops_err, scratch);
+    }
+    if (loader->wanted & RS_VENDOR_COMM_LINKS) {
+        struct rs_err links_err = err;
+        read_links(rank, db, &links_err, scratch);
+    }
+    read_steps(rank, db, &scratch->file);
+    rs_vendor_db_close(&db);
+    read_metadata(rank, &scratch->places);
+    const enum rs_status ended = totals_end(&scratch->adder);
+    return status == RS_OK ? ended : status;
+}
+
+/* `rows`: where the operations go, NULL: no database is written. Unless a text document wants them too, they
+ * are in the worker's memory only. */
+static void load_one(struct loader *loader, struct rank_data *rank, struct scratch *scratch,
+                     struct rank_rows *rows)
+{
+    const bool is_kept = loader->run->wants_text;
+    struct rs_vendor_comm *ops = is_kept ? &rank->comm : &scratch->ops;
+    if (rs_vendor_comm_init(&rank->comm) != RS_OK ||
+        (!ops->names.count && rs_vendor_comm_init(ops) != RS_OK)) {
+        give_up(loader, rank, "no memory");
         return;
     }
     if (!is_readable(rank)) {
         rank->bad_parts = loader->wanted;
         return;
     }
-    if (vendor->analysis_db &&
-        rs_vendor_db_open_still(vendor->analysis_db, &scratch->file, true, &db, &err) != RS_OK)
-        db = NULL; /* `err` says why; the text may do */
-    if (db)
-        hold_still(db);
-    for (size_t i = 0; i < 2; i++)
-        if (loader->wanted & (unsigned)parts[i])
-            read_part(rank, parts[i], db, &err, scratch);
-    read_steps(rank, db, &scratch->file);
-    rs_vendor_db_close(&db);
-    read_metadata(rank, &scratch->places);
-    rs_vendor_comm_trim(&rank->comm);
-    if (totals_make(rank) != RS_OK) {
-        rank->bad_parts = loader->wanted;
-        complain(rank, "no memory for its sums");
+    if (!is_kept)
+        rs_vendor_comm_reset(ops);
+    rs_vendor_comm_borrow(&rank->comm, &scratch->memory);
+    totals_begin(&scratch->adder, rank, ops, rows);
+    enum rs_status status = read_rank(loader, rank, ops, scratch);
+    if (status == RS_OK && !is_kept) {
+        rank->comm.parts |= ops->parts;
+        status = totals_rename(rank, ops);
     }
+    rs_vendor_comm_settle(&rank->comm, &scratch->memory);
+    if (status != RS_OK)
+        give_up(loader, rank, "no memory for its sums");
 }
 
 static void *work(void *argument)
 {
     struct loader *loader = argument;
+    struct run *run = loader->run;
     struct scratch scratch = {0};
     for (;;) {
         const size_t index = atomic_fetch_add(&loader->next, 1);
-        if (index >= loader->run->rank_count)
+        if (index >= run->rank_count)
             break;
-        rs_buf_reset(&scratch.file.bytes);
-        load_one(loader, &loader->run->ranks[index], &scratch);
+        struct rank_rows *rows = run->db ? db_take_rows(run->db) : NULL;
+        load_one(loader, &run->ranks[index], &scratch, rows);
+        if (rows)
+            db_give_rows(run->db, index, rows);
     }
+    rs_vendor_comm_fini(&scratch.ops);
+    rs_vendor_comm_memory_fini(&scratch.memory);
+    adder_fini(&scratch.adder);
     rs_buf_fini(&scratch.text);
     rs_vendor_rows_file_fini(&scratch.file);
     rs_vendor_rows_file_fini(&scratch.places);
@@ -244,6 +311,16 @@ static void find_gaps(struct run *run)
             complain(rank, "no step times (step_trace_time.csv, StepTraceTime)");
         run->reals |= rank->reals;
     }
+}
+
+void unload_ranks(struct run *run)
+{
+    for (size_t i = 0; i < run->rank_count; i++)
+        rank_data_fini(&run->ranks[i]);
+    rs_mem_free(run->ranks);
+    run->ranks = NULL;
+    run->rank_count = 0;
+    run->reals = 0;
 }
 
 enum rs_status load_ranks(struct run *run, const struct rs_vendor_list *list, struct rs_err *err)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * "Total Op Info" of one rank: sums over its operations per step and group, in the file's order.
+ * "Total Op Info" of one rank: sums over its operations per step and group, in the file's order. Every
+ * operation is unpacked once, here, and so becomes its rows of the database on the way.
  *
  * The text tools add floats one after another. The table tools group data frames, which
  * compensate (Kahan), and sum a transport's sizes and times as arrays, which add pairwise: eight running
@@ -21,18 +22,22 @@ void totals_fini(struct totals *totals)
     *totals = (struct totals){0};
 }
 
-void sum_add(struct sum *sum, const struct rs_vendor_num *num)
+static void add_value(struct sum *sum, double value, bool is_int)
 {
-    const double value = rs_vendor_num_double(num);
     const double next = value - sum->dirt, total = sum->kahan + next;
     sum->dirt = (total - sum->kahan) - next;
     sum->kahan = total;
     sum->plain += value;
-    if (!rs_vendor_num_is_int(num) || fabs(value) > 1e15 ||
+    if (!is_int || fabs(value) > 1e15 ||
         (sum->whole > 0 ? sum->whole : -sum->whole) > INT64_C(1) << 60)
         sum->is_float = true;
     else
         sum->whole += (int64_t)value;
+}
+
+void sum_add(struct sum *sum, const struct rs_vendor_num *num)
+{
+    add_value(sum, rs_vendor_num_double(num), rs_vendor_num_is_int(num));
 }
 
 struct rs_vendor_num sum_text(const struct sum *sum)
@@ -74,8 +79,20 @@ static struct band_total *find_band(struct totals *totals, struct total *total, 
     return &totals->bands[index];
 }
 
+/* A package size is text where it is a key; as a cell it is a number. */
+static struct rs_vendor_num number_of_size(const struct rs_strtab *names, rs_str size)
+{
+    struct rs_vendor_num num;
+    const char *text = rs_strtab_text(names, size);
+    const size_t length = rs_strtab_length(names, size);
+    if (rs_vendor_num_scan(text, length) != length ||
+        rs_vendor_num_parse(text, length, &num) != RS_OK)
+        num = (struct rs_vendor_num){0};
+    return num;
+}
+
 static struct package_total *find_package(struct totals *totals, struct band_total *band,
-                                          rs_str size)
+                                          const struct rs_strtab *names, rs_str size)
 {
     for (uint32_t i = band->first; i != NO_INDEX; i = totals->packages[i].next)
         if (totals->packages[i].size == size)
@@ -85,7 +102,8 @@ static struct package_total *find_package(struct totals *totals, struct band_tot
                     totals->package_count + 1, sizeof *totals->packages) != RS_OK)
         return NULL;
     const uint32_t index = (uint32_t)totals->package_count++;
-    totals->packages[index] = (struct package_total){.size = size, .next = NO_INDEX};
+    totals->packages[index] = (struct package_total){
+        .size = size, .number = number_of_size(names, size), .next = NO_INDEX};
     if (band->last == NO_INDEX)
         band->first = index;
     else
@@ -94,13 +112,14 @@ static struct package_total *find_package(struct totals *totals, struct band_tot
     return &totals->packages[index];
 }
 
-/* As SQLite's NUMERIC sees it: 0.0 is an integer too. */
-static void note_real(struct rank_data *rank, unsigned column, const struct rs_vendor_num *num)
+/* As SQLite's NUMERIC sees it: 0.0 is an integer too. `value` is the number's. */
+static void note_real(struct rank_data *rank, unsigned column, const struct rs_vendor_num *num,
+                      double value)
 {
     if (rank->reals & 1U << column || rs_vendor_num_is_int(num))
         return;
-    const double value = rs_vendor_num_double(num);
-    if (num->kind == RS_VENDOR_NUM_NONE || value != floor(value) || fabs(value) > 1e15)
+    const bool is_small = fabs(value) <= 1e15;
+    if (num->kind == RS_VENDOR_NUM_NONE || !is_small || value != (double)(int64_t)value)
         rank->reals |= 1U << column;
 }
 
@@ -109,29 +128,6 @@ struct pair_term {
     uint32_t band;
     double size, time;
 };
-
-struct pair_terms {
-    struct pair_term *items;
-    size_t count, capacity;
-};
-
-/* Operations that moved nothing are no rows of the tables, hence no terms. */
-static enum rs_status add_term(struct pair_terms *terms, uint32_t band,
-                               const struct rs_vendor_num *fields)
-{
-    double sum = 0;
-    for (unsigned i = 0; i < RS_VENDOR_COMM_BAND_FIELDS; i++)
-        sum += rs_vendor_num_double(&fields[i]);
-    if (sum == 0)
-        return RS_OK;
-    if (rs_mem_grow((void **)&terms->items, &terms->capacity, terms->count + 1,
-                    sizeof *terms->items) != RS_OK)
-        return RS_NOMEM;
-    terms->items[terms->count++] =
-        (struct pair_term){band, rs_vendor_num_double(&fields[RS_VENDOR_COMM_SIZE]),
-                           rs_vendor_num_double(&fields[RS_VENDOR_COMM_TIME])};
-    return RS_OK;
-}
 
 enum { LANES = 8, BLOCK = 128 };
 
@@ -157,96 +153,229 @@ static double pairwise(const double *terms, size_t count)
 }
 
 /* The terms band by band, in order, then each band's two sums. */
-static enum rs_status sum_pairs(struct totals *totals, const struct pair_terms *terms)
+static enum rs_status sum_pairs(const struct adder *adder)
 {
+    struct totals *totals = &adder->rank->totals;
+    const struct pair_term *terms = adder->terms;
+    const size_t count = adder->term_count;
     size_t *starts = rs_mem_calloc(totals->band_count + 1, sizeof *starts);
-    double *values = rs_mem_calloc(terms->count + 1, 2 * sizeof *values);
+    double *values = rs_mem_calloc(count + 1, 2 * sizeof *values);
     if (!starts || !values) {
         rs_mem_free(starts);
         rs_mem_free(values);
         return RS_NOMEM;
     }
-    for (size_t i = 0; i < terms->count; i++)
-        starts[terms->items[i].band + 1]++;
+    for (size_t i = 0; i < count; i++)
+        starts[terms[i].band + 1]++;
     for (size_t b = 0; b < totals->band_count; b++)
         starts[b + 1] += starts[b];
-    for (size_t i = 0; i < terms->count; i++) { /* starts[b] runs to where b + 1 starts */
-        const size_t at = starts[terms->items[i].band]++;
-        values[at] = terms->items[i].size;
-        values[terms->count + at] = terms->items[i].time;
+    for (size_t i = 0; i < count; i++) { /* starts[b] runs to where b + 1 starts */
+        const size_t at = starts[terms[i].band]++;
+        values[at] = terms[i].size;
+        values[count + at] = terms[i].time;
     }
     for (size_t b = 0; b < totals->band_count; b++) {
-        const size_t from = b ? starts[b - 1] : 0, count = starts[b] - from;
-        totals->bands[b].size_pairs = pairwise(values + from, count);
-        totals->bands[b].time_pairs = pairwise(values + terms->count + from, count);
+        const size_t from = b ? starts[b - 1] : 0, length = starts[b] - from;
+        totals->bands[b].size_pairs = pairwise(values + from, length);
+        totals->bands[b].time_pairs = pairwise(values + count + from, length);
     }
     rs_mem_free(starts);
     rs_mem_free(values);
     return RS_OK;
 }
 
-static enum rs_status add_bands(struct rank_data *rank, struct rs_vendor_comm_cursor *cursor,
-                                struct total *total, struct pair_terms *terms)
+/* ---- the operations of one rank on their way into sums and rows ----------------------------------- */
+
+static struct row_text text_of(const struct adder *adder, rs_str id)
+{
+    return (struct row_text){rs_strtab_text(&adder->comm->names, id),
+                             rs_strtab_length(&adder->comm->names, id)};
+}
+
+/* A transport without packages has one row all the same. */
+static void end_band(struct adder *adder)
+{
+    const struct rs_vendor_num zero = {.kind = RS_VENDOR_NUM_INT};
+    if (adder->band && adder->is_row && !adder->has_package)
+        put_band_row(&adder->rows->bands, &adder->band_start, &zero, &zero, &zero);
+    adder->band = NULL;
+}
+
+static enum rs_status add_op(void *context, const struct rs_vendor_comm_op *op,
+                             const struct rs_vendor_num *times)
+{
+    struct adder *adder = context;
+    struct rank_data *rank = adder->rank;
+    double values[RS_VENDOR_COMM_TIMES];
+    end_band(adder);
+    struct total *total = adder->total = find_total(&rank->totals, op->step, op->group);
+    if (!total)
+        return RS_NOMEM;
+    adder->op_count++;
+    total->has_op[op->is_p2p ? SIDE_P2P : SIDE_COLLECTIVE] = true;
+    for (unsigned t = 0; t <= RS_VENDOR_COMM_IDLE; t++) {
+        values[t] = rs_vendor_num_double(&times[t]);
+        note_real(rank, REAL_TIME + t, &times[t], values[t]);
+    }
+    for (unsigned t = 0; t < TOTAL_TIMES; t++)
+        add_value(&total->times[t], values[RS_VENDOR_COMM_ELAPSE + t],
+                  rs_vendor_num_is_int(&times[RS_VENDOR_COMM_ELAPSE + t]));
+    if (adder->rows) {
+        const struct row_head head = {rank->rank, text_of(adder, op->step),
+                                      text_of(adder, op->name), text_of(adder, op->group)};
+        make_start(&adder->rows->times, &adder->op_start, &head);
+        put_time_row(&adder->rows->times, &adder->op_start, times, values);
+    }
+    return RS_OK;
+}
+
+/* Transports that carried nothing: text names all five, the tables leave them out, as rows and as terms. */
+static enum rs_status add_band(void *context, rs_str transport, const struct rs_vendor_num *fields)
+{
+    struct adder *adder = context;
+    struct rank_data *rank = adder->rank;
+    double values[RS_VENDOR_COMM_BAND_FIELDS], sum = 0;
+    end_band(adder);
+    struct band_total *band = adder->band = find_band(&rank->totals, adder->total, transport);
+    if (!band)
+        return RS_NOMEM;
+    for (unsigned i = 0; i < RS_VENDOR_COMM_BAND_FIELDS; i++) {
+        sum += values[i] = rs_vendor_num_double(&fields[i]);
+        note_real(rank, REAL_BAND + i, &fields[i], values[i]);
+    }
+    const struct pair_term term = {(uint32_t)(band - rank->totals.bands),
+                                   values[RS_VENDOR_COMM_SIZE], values[RS_VENDOR_COMM_TIME]};
+    add_value(&band->size, term.size, rs_vendor_num_is_int(&fields[RS_VENDOR_COMM_SIZE]));
+    add_value(&band->time, term.time, rs_vendor_num_is_int(&fields[RS_VENDOR_COMM_TIME]));
+    adder->has_package = false;
+    adder->is_row = adder->rows && sum != 0;
+    if (adder->is_row) {
+        const struct row_text text = text_of(adder, transport);
+        make_band_start(&adder->rows->bands, &adder->band_start, &adder->op_start, &text, fields);
+    }
+    if (sum == 0)
+        return RS_OK;
+    if (rs_mem_grow((void **)&adder->terms, &adder->term_capacity, adder->term_count + 1,
+                    sizeof *adder->terms) != RS_OK)
+        return RS_NOMEM;
+    adder->terms[adder->term_count++] = term;
+    return RS_OK;
+}
+
+static enum rs_status add_package(void *context, rs_str size, const struct rs_vendor_num *count,
+                                  const struct rs_vendor_num *duration)
+{
+    struct adder *adder = context;
+    struct rank_data *rank = adder->rank;
+    const double times = rs_vendor_num_double(count), spent = rs_vendor_num_double(duration);
+    struct package_total *package =
+        find_package(&rank->totals, adder->band, &adder->comm->names, size);
+    if (!package)
+        return RS_NOMEM;
+    adder->has_package = true;
+    add_value(&package->count, times, rs_vendor_num_is_int(count));
+    add_value(&package->duration, spent, rs_vendor_num_is_int(duration));
+    note_real(rank, REAL_COUNT, count, times);
+    note_real(rank, REAL_DURATION, duration, spent);
+    rank->reals |= 1U << REAL_PACKAGE; /* sizes are text; whole ones are looked at nowhere */
+    if (adder->is_row)
+        put_band_row(&adder->rows->bands, &adder->band_start, &package->number, count, duration);
+    return RS_OK;
+}
+
+void totals_begin(struct adder *adder, struct rank_data *rank, const struct rs_vendor_comm *comm,
+                  struct rank_rows *rows)
+{
+    adder->rank = rank;
+    adder->comm = comm;
+    adder->rows = rows;
+    adder->total = NULL;
+    adder->band = NULL;
+    adder->op_count = adder->term_count = 0;
+    totals_fini(&rank->totals);
+    rank->reals = 0;
+    if (rows) {
+        bulk_rows_reset(&rows->times);
+        bulk_rows_reset(&rows->bands);
+    }
+}
+
+struct rs_vendor_comm_visitor totals_visitor(struct adder *adder)
+{
+    return (struct rs_vendor_comm_visitor){
+        .context = adder, .op = add_op, .band = add_band, .package = add_package};
+}
+
+static enum rs_status add_bands(struct adder *adder, struct rs_vendor_comm_cursor *cursor)
 {
     struct rs_vendor_num fields[RS_VENDOR_COMM_BAND_FIELDS], count, duration;
     rs_str transport = 0, size = 0;
     while (rs_vendor_comm_band(cursor, &transport, fields)) {
-        struct band_total *band = find_band(&rank->totals, total, transport);
-        if (!band)
+        if (add_band(adder, transport, fields) != RS_OK)
             return RS_NOMEM;
-        if (add_term(terms, (uint32_t)(band - rank->totals.bands), fields) != RS_OK)
-            return RS_NOMEM;
-        sum_add(&band->size, &fields[RS_VENDOR_COMM_SIZE]);
-        sum_add(&band->time, &fields[RS_VENDOR_COMM_TIME]);
-        for (unsigned i = 0; i < RS_VENDOR_COMM_BAND_FIELDS; i++)
-            note_real(rank, REAL_BAND + i, &fields[i]);
-        while (rs_vendor_comm_package(cursor, &size, &count, &duration)) {
-            struct package_total *package = find_package(&rank->totals, band, size);
-            if (!package)
+        while (rs_vendor_comm_package(cursor, &size, &count, &duration))
+            if (add_package(adder, size, &count, &duration) != RS_OK)
                 return RS_NOMEM;
-            sum_add(&package->count, &count);
-            sum_add(&package->duration, &duration);
-            note_real(rank, REAL_COUNT, &count);
-            note_real(rank, REAL_DURATION, &duration);
-            rank->reals |=
-                1U << REAL_PACKAGE; /* sizes are text; whole ones are looked at nowhere */
-        }
     }
     return RS_OK;
 }
 
-static enum rs_status add_ops(struct rank_data *rank, struct pair_terms *terms)
+enum rs_status totals_add_all(struct adder *adder)
 {
+    const struct rs_vendor_comm *comm = adder->comm;
     struct rs_vendor_num times[RS_VENDOR_COMM_TIMES];
-    for (size_t i = 0; i < rank->comm.op_count; i++) {
-        const struct rs_vendor_comm_op *op = &rank->comm.ops[i];
-        struct rs_vendor_comm_cursor cursor;
-        struct total *total = find_total(&rank->totals, op->step, op->group);
-        if (!total)
-            return RS_NOMEM;
-        rs_vendor_comm_op_open(&rank->comm, op, &cursor, times);
-        for (unsigned t = 0; t < TOTAL_TIMES; t++)
-            sum_add(&total->times[t], &times[RS_VENDOR_COMM_ELAPSE + t]);
-        for (unsigned t = 0; t <= RS_VENDOR_COMM_IDLE; t++)
-            note_real(rank, REAL_TIME + t, &times[t]);
-        if (add_bands(rank, &cursor, total, terms) != RS_OK)
-            return RS_NOMEM;
+    struct rs_vendor_comm_cursor cursor;
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < comm->op_count && status == RS_OK; i++) {
+        rs_vendor_comm_op_open(comm, &comm->ops[i], &cursor, times);
+        status = add_op(adder, &comm->ops[i], times);
+        if (status == RS_OK)
+            status = add_bands(adder, &cursor);
     }
-    return RS_OK;
+    return status;
 }
 
-enum rs_status totals_make(struct rank_data *rank)
+enum rs_status totals_end(struct adder *adder)
 {
+    struct rank_data *rank = adder->rank;
     struct rs_vendor_num fields[3];
-    struct pair_terms terms = {0};
-    enum rs_status status = add_ops(rank, &terms);
-    if (status == RS_OK)
-        status = sum_pairs(&rank->totals, &terms);
-    rs_mem_free(terms.items);
+    end_band(adder);
+    rank->op_count = adder->op_count;
     for (size_t i = 0; i < rank->comm.link_count; i++) {
         rs_vendor_comm_link_open(&rank->comm, &rank->comm.links[i], fields);
-        note_real(rank, REAL_LINK, &fields[0]);
-        note_real(rank, REAL_LINK + 1, &fields[1]);
+        note_real(rank, REAL_LINK, &fields[0], rs_vendor_num_double(&fields[0]));
+        note_real(rank, REAL_LINK + 1, &fields[1], rs_vendor_num_double(&fields[1]));
     }
+    return sum_pairs(adder);
+}
+
+void adder_fini(struct adder *adder)
+{
+    rs_buf_fini(&adder->op_start.body);
+    rs_buf_fini(&adder->band_start.body);
+    rs_mem_free(adder->terms);
+    *adder = (struct adder){0};
+}
+
+static enum rs_status rename_one(struct rank_data *rank, const struct rs_vendor_comm *comm,
+                                 rs_str *id)
+{
+    return rs_strtab_add(&rank->comm.names, rs_strtab_text(&comm->names, *id),
+                         rs_strtab_length(&comm->names, *id), id);
+}
+
+enum rs_status totals_rename(struct rank_data *rank, const struct rs_vendor_comm *comm)
+{
+    struct totals *totals = &rank->totals;
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < totals->count && status == RS_OK; i++) {
+        status = rename_one(rank, comm, &totals->rows[i].step);
+        if (status == RS_OK)
+            status = rename_one(rank, comm, &totals->rows[i].group);
+    }
+    for (size_t i = 0; i < totals->band_count && status == RS_OK; i++)
+        status = rename_one(rank, comm, &totals->bands[i].transport);
+    for (size_t i = 0; i < totals->package_count && status == RS_OK; i++)
+        status = rename_one(rank, comm, &totals->packages[i].size);
     return status;
 }

@@ -8,7 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { BLOCK_BYTES = 64 * 1024, FIRST_SLOTS = 1024 };
+enum { FIRST_BLOCK_BYTES = 4 * 1024, BLOCK_BYTES = 64 * 1024, FIRST_SLOTS = 1024 };
 
 struct rs_strtab_block {
     struct rs_strtab_block *next;
@@ -48,6 +48,23 @@ void rs_strtab_fini(struct rs_strtab *table)
     *table = (struct rs_strtab){0};
 }
 
+void rs_strtab_reset(struct rs_strtab *table)
+{
+    struct rs_strtab_block *block = table->blocks;
+    while (block && block->next) { /* the first one taken stays: it has the empty string in front */
+        struct rs_strtab_block *next = block->next;
+        rs_mem_free(block);
+        block = next;
+    }
+    RS_CHECK(block); /* an initialised table has one */
+    table->blocks = block;
+    block->used = table->entries[RS_STR_EMPTY].length + 1;
+    memset(table->slots, 0, table->slot_count * sizeof *table->slots);
+    table->slots[table->entries[RS_STR_EMPTY].hash & (table->slot_count - 1)] = RS_STR_EMPTY + 1;
+    table->count = 1;
+    table->bytes = 0;
+}
+
 /* The slot that holds these bytes, or the free one where they belong. */
 static size_t slot_of(const struct rs_strtab *table, const char *text, size_t length, uint32_t hash)
 {
@@ -85,7 +102,8 @@ static char *take_bytes(struct rs_strtab *table, size_t length)
 {
     struct rs_strtab_block *block = table->blocks;
     if (!block || block->size - block->used < length) {
-        const size_t size = length > BLOCK_BYTES ? length : BLOCK_BYTES;
+        const size_t usual = block ? BLOCK_BYTES : FIRST_BLOCK_BYTES; /* many tables are small */
+        const size_t size = length > usual ? length : usual;
         block = rs_mem_calloc(1, sizeof *block + size);
         if (!block)
             return NULL;

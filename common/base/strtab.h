@@ -39,6 +39,8 @@ struct rs_strtab {
 /* limit_bytes 0: 256 MiB. */
 RS_MUST_CHECK enum rs_status rs_strtab_init(struct rs_strtab *table, size_t limit_bytes);
 void rs_strtab_fini(struct rs_strtab *table);
+/* Only the empty string is left; keeps the memory of an average table for the next use. */
+void rs_strtab_reset(struct rs_strtab *table);
 
 /* The id of these bytes, added when new (copies them). RS_NOMEM, RS_LIMIT. */
 RS_MUST_CHECK enum rs_status rs_strtab_add(struct rs_strtab *table, const char *text, size_t length,

@@ -36,23 +36,63 @@ void rs_vendor_comm_fini(struct rs_vendor_comm *comm)
     rs_mem_free(comm->ops);
     rs_mem_free(comm->links);
     rs_buf_fini(&comm->bytes);
+    rs_vendor_bands_free(&comm->bands);
     *comm = (struct rs_vendor_comm){0};
 }
 
-static void trim(void **array, size_t *capacity, size_t count, size_t bytes)
+void rs_vendor_comm_reset(struct rs_vendor_comm *comm)
 {
-    void *less = count ? rs_mem_realloc(*array, count, bytes) : NULL;
-    if (!less)
+    rs_strtab_reset(&comm->names);
+    rs_buf_reset(&comm->bytes);
+    comm->op_count = comm->link_count = 0;
+    comm->parts = 0;
+}
+
+void rs_vendor_comm_borrow(struct rs_vendor_comm *comm, struct rs_vendor_comm_memory *memory)
+{
+    comm->ops = memory->ops;
+    comm->op_capacity = memory->op_capacity;
+    comm->links = memory->links;
+    comm->link_capacity = memory->link_capacity;
+    comm->bytes = memory->bytes;
+    comm->bands = memory->bands;
+    *memory = (struct rs_vendor_comm_memory){0};
+}
+
+/* The array moves into memory of its size, the large one is left in `spare`; without memory it stays. */
+static void settle(void **array, size_t *capacity, size_t count, size_t bytes, void **spare,
+                   size_t *spare_capacity)
+{
+    void *exact = count ? rs_mem_realloc(NULL, count, bytes) : NULL;
+    if (count && !exact)
         return;
-    *array = less;
+    if (count)
+        memcpy(exact, *array, count * bytes);
+    *spare = *array;
+    *spare_capacity = *capacity;
+    *array = exact;
     *capacity = count;
 }
 
-void rs_vendor_comm_trim(struct rs_vendor_comm *comm)
+void rs_vendor_comm_settle(struct rs_vendor_comm *comm, struct rs_vendor_comm_memory *memory)
 {
-    trim((void **)&comm->ops, &comm->op_capacity, comm->op_count, sizeof *comm->ops);
-    trim((void **)&comm->links, &comm->link_capacity, comm->link_count, sizeof *comm->links);
-    trim((void **)&comm->bytes.data, &comm->bytes.capacity, comm->bytes.length, 1);
+    settle((void **)&comm->ops, &comm->op_capacity, comm->op_count, sizeof *comm->ops,
+           (void **)&memory->ops, &memory->op_capacity);
+    settle((void **)&comm->links, &comm->link_capacity, comm->link_count, sizeof *comm->links,
+           (void **)&memory->links, &memory->link_capacity);
+    settle((void **)&comm->bytes.data, &comm->bytes.capacity, comm->bytes.length, 1,
+           (void **)&memory->bytes.data, &memory->bytes.capacity);
+    memory->bands = comm->bands;
+    comm->bands = NULL;
+}
+
+void rs_vendor_comm_memory_fini(struct rs_vendor_comm_memory *memory)
+{
+    rs_mem_free(memory->ops);
+    rs_mem_free(memory->links);
+    rs_buf_fini(&memory->bytes);
+    rs_vendor_bands_free(&memory->bands);
+    *memory = (struct rs_vendor_comm_memory){0};
 }
 
 /* ---- writing records --------------------------------------------------------------------- */

@@ -83,14 +83,31 @@ struct rs_vendor_comm {
     size_t op_count, op_capacity;
     struct rs_vendor_comm_link *links;
     size_t link_count, link_capacity;
-    struct rs_buf bytes; /* packed records; only what unpacks whole is in here */
-    unsigned parts;      /* enum rs_vendor_comm_part: what was there and is whole */
+    struct rs_buf bytes;           /* packed records; only what unpacks whole is in here */
+    unsigned parts;                /* enum rs_vendor_comm_part: what was there and is whole */
+    struct rs_vendor_bands *bands; /* of the reader of databases; NULL: none yet */
 };
+
+/* Grown arrays on their way from one rank to the next. Zeroed: none. */
+struct rs_vendor_comm_memory {
+    struct rs_vendor_comm_op *ops;
+    size_t op_capacity;
+    struct rs_vendor_comm_link *links;
+    size_t link_capacity;
+    struct rs_buf bytes;
+    struct rs_vendor_bands *bands;
+};
+/* An initialised, empty comm takes what is in `memory` to grow in. */
+void rs_vendor_comm_borrow(struct rs_vendor_comm *comm, struct rs_vendor_comm_memory *memory);
+/* Gives it back: what was read stays in memory of just its size. */
+void rs_vendor_comm_settle(struct rs_vendor_comm *comm, struct rs_vendor_comm_memory *memory);
+void rs_vendor_comm_memory_fini(struct rs_vendor_comm_memory *memory);
+void rs_vendor_bands_free(struct rs_vendor_bands **bands); /* vendor_comm_db.c's */
 
 RS_MUST_CHECK enum rs_status rs_vendor_comm_init(struct rs_vendor_comm *comm);
 void rs_vendor_comm_fini(struct rs_vendor_comm *comm);
-/* Gives back memory that was taken for growth: after the last read. */
-void rs_vendor_comm_trim(struct rs_vendor_comm *comm);
+/* Nothing is in it; keeps the memory for the next rank. */
+void rs_vendor_comm_reset(struct rs_vendor_comm *comm);
 
 /* Adds a part from its JSON file. On failure the part is left out and `comm` is as before.
  * RS_NOTFOUND: no file; RS_FORMAT, RS_IO, RS_LIMIT, RS_NOMEM. `scratch` holds the file's text (its
@@ -111,6 +128,25 @@ RS_MUST_CHECK enum rs_status rs_vendor_comm_read_db(struct rs_vendor_comm *comm,
                                                     struct rs_vendor_db *db,
                                                     struct rs_vendor_rows_file *file,
                                                     struct rs_err *err);
+
+/* Operations while they are read, for one who need not keep them: an operation, then each of its transports with
+ * its packages. A status other than RS_OK ends the reading and is passed on. Texts are ids of the comm's names. */
+struct rs_vendor_comm_visitor {
+    void *context;
+    enum rs_status (*op)(void *context, const struct rs_vendor_comm_op *op,
+                         const struct rs_vendor_num times[RS_VENDOR_COMM_TIMES]);
+    enum rs_status (*band)(void *context, rs_str transport,
+                           const struct rs_vendor_num fields[RS_VENDOR_COMM_BAND_FIELDS]);
+    enum rs_status (*package)(void *context, rs_str size, const struct rs_vendor_num *count,
+                              const struct rs_vendor_num *duration);
+};
+/* The operations of rs_vendor_comm_read_db(); only names and parts of `comm` are filled. On failure the visitor
+ * may have seen some. */
+RS_MUST_CHECK enum rs_status rs_vendor_comm_visit_db(struct rs_vendor_comm *comm,
+                                                     struct rs_vendor_db *db,
+                                                     struct rs_vendor_rows_file *file,
+                                                     const struct rs_vendor_comm_visitor *visitor,
+                                                     struct rs_err *err);
 
 /* One operation, unpacked step by step: times first, then each transport, then its packages. */
 struct rs_vendor_comm_cursor {

@@ -26,7 +26,7 @@ struct chain {
     size_t first, last; /* index + 1 */
 };
 
-struct bands {
+struct rs_vendor_bands {
     struct band_row *rows;
     size_t count, capacity;
     struct chain *chains;
@@ -51,14 +51,31 @@ struct db_reader {
     struct rs_vendor_db *db;
     struct rs_vendor_rows_file *file;
     struct rs_err *err;
+    const struct rs_vendor_comm_visitor *visitor; /* NULL: operations go into comm */
     struct memory memory;
 };
 
-static void bands_fini(struct bands *bands)
+void rs_vendor_bands_free(struct rs_vendor_bands **bands)
 {
-    rs_mem_free(bands->rows);
-    rs_mem_free(bands->chains);
-    rs_mem_free(bands->slots);
+    if (!*bands)
+        return;
+    rs_mem_free((*bands)->rows);
+    rs_mem_free((*bands)->chains);
+    rs_mem_free((*bands)->slots);
+    rs_mem_free(*bands);
+    *bands = NULL;
+}
+
+/* Empty, in the memory of the last time. */
+static struct rs_vendor_bands *new_bands(struct rs_vendor_comm *comm)
+{
+    struct rs_vendor_bands *bands = comm->bands;
+    if (!bands)
+        return comm->bands = rs_mem_calloc(1, sizeof *bands);
+    bands->count = bands->chain_count = bands->guess = 0;
+    if (bands->slot_count)
+        memset(bands->slots, 0, bands->slot_count * sizeof *bands->slots);
+    return bands;
 }
 
 /* `cells[column]` as a name. */
@@ -145,7 +162,8 @@ static bool is_chain(const struct chain *chain, rs_str name, rs_str group, rs_st
     return chain->name == name && chain->group == group && chain->step == step;
 }
 
-static struct chain *find_chain(struct bands *bands, rs_str name, rs_str group, rs_str step)
+static struct chain *find_chain(struct rs_vendor_bands *bands, rs_str name, rs_str group,
+                                rs_str step)
 {
     if (bands->guess < bands->chain_count &&
         is_chain(&bands->chains[bands->guess], name, group, step))
@@ -163,7 +181,7 @@ static struct chain *find_chain(struct bands *bands, rs_str name, rs_str group, 
     }
 }
 
-static void enter_slot(struct bands *bands, size_t index)
+static void enter_slot(struct rs_vendor_bands *bands, size_t index)
 {
     const struct chain *chain = &bands->chains[index];
     size_t i = hash_of(chain->name, chain->group, chain->step);
@@ -172,7 +190,7 @@ static void enter_slot(struct bands *bands, size_t index)
     bands->slots[i & (bands->slot_count - 1)] = (uint32_t)index + 1;
 }
 
-static enum rs_status grow_slots(struct bands *bands)
+static enum rs_status grow_slots(struct rs_vendor_bands *bands)
 {
     if ((bands->chain_count + 1) * 2 <= bands->slot_count)
         return RS_OK;
@@ -188,7 +206,7 @@ static enum rs_status grow_slots(struct bands *bands)
     return RS_OK;
 }
 
-static enum rs_status add_chain(struct bands *bands, const struct chain *chain,
+static enum rs_status add_chain(struct rs_vendor_bands *bands, const struct chain *chain,
                                 struct chain **chain_p)
 {
     if (grow_slots(bands) != RS_OK ||
@@ -201,7 +219,7 @@ static enum rs_status add_chain(struct bands *bands, const struct chain *chain,
     return RS_OK;
 }
 
-static enum rs_status append_row(struct bands *bands, const struct chain *key,
+static enum rs_status append_row(struct rs_vendor_bands *bands, const struct chain *key,
                                  const struct band_row *row)
 {
     struct chain *chain = bands->chain_count ? &bands->chains[bands->chain_count - 1] : NULL;
@@ -229,7 +247,7 @@ static bool is_zero(const struct rs_vendor_num *num)
 enum { B_NAME, B_GROUP, B_TRANSPORT, B_FIELDS, B_PACKAGE = 7, B_COUNT, B_DURATION, B_STEP };
 
 static enum rs_status read_band_row(struct db_reader *r, const struct rs_vendor_cell *cells,
-                                    struct bands *bands)
+                                    struct rs_vendor_bands *bands)
 {
     struct chain key = {0};
     struct band_row row = {.size = RS_STR_NONE};
@@ -258,7 +276,7 @@ static enum rs_status read_band_row(struct db_reader *r, const struct rs_vendor_
                                         rs_status_text(status));
 }
 
-static enum rs_status read_bands(struct db_reader *r, struct bands *bands)
+static enum rs_status read_bands(struct db_reader *r, struct rs_vendor_bands *bands)
 {
     static const char *const columns[] = {"hccl_op_name",       "group_name",   "transport_type",
                                           "transit_size",       "transit_time", "bandwidth",
@@ -277,7 +295,7 @@ static enum rs_status read_bands(struct db_reader *r, struct bands *bands)
 /* ---- operations --------------------------------------------------------------------------- */
 
 /* Rows of one transport stand together; each starts where the transport changes. */
-static void write_bands(struct rs_vendor_comm_writer *writer, const struct bands *bands,
+static void write_bands(struct rs_vendor_comm_writer *writer, const struct rs_vendor_bands *bands,
                         const struct chain *chain)
 {
     rs_str transport = RS_STR_NONE;
@@ -291,13 +309,43 @@ static void write_bands(struct rs_vendor_comm_writer *writer, const struct bands
     }
 }
 
+static enum rs_status write_op(struct db_reader *r, const struct rs_vendor_comm_op *op,
+                               const struct rs_vendor_num *times,
+                               const struct rs_vendor_bands *bands, const struct chain *chain)
+{
+    struct rs_vendor_comm_writer writer;
+    rs_vendor_comm_op_begin(&writer, r->comm, times);
+    write_bands(&writer, bands, chain);
+    const size_t at = writer.op.at;
+    writer.op = *op;
+    writer.op.at = at;
+    return rs_vendor_comm_op_end(&writer);
+}
+
+/* The same to a visitor. */
+static enum rs_status show_op(const struct rs_vendor_comm_visitor *visitor,
+                              const struct rs_vendor_comm_op *op, const struct rs_vendor_num *times,
+                              const struct rs_vendor_bands *bands, const struct chain *chain)
+{
+    rs_str transport = RS_STR_NONE;
+    enum rs_status status = visitor->op(visitor->context, op, times);
+    for (size_t i = chain ? chain->first : 0; i && status == RS_OK; i = bands->rows[i - 1].next) {
+        const struct band_row *row = &bands->rows[i - 1];
+        if (row->transport != transport)
+            status = visitor->band(visitor->context, row->transport, row->fields);
+        transport = row->transport;
+        if (row->size != RS_STR_NONE && status == RS_OK)
+            status = visitor->package(visitor->context, row->size, &row->count, &row->duration);
+    }
+    return status;
+}
+
 enum { T_NAME, T_GROUP, T_TIMES, T_STEP = 8, TIME_COLUMNS = 6 };
 
 static enum rs_status read_op_row(struct db_reader *r, const struct rs_vendor_cell *cells,
-                                  struct bands *bands)
+                                  struct rs_vendor_bands *bands)
 {
     struct rs_vendor_num times[RS_VENDOR_COMM_TIMES] = {0};
-    struct rs_vendor_comm_writer writer;
     struct rs_vendor_comm_op op = {0};
     enum rs_status status = add_text(r, cells, T_NAME, &op.name);
     if (status == RS_OK)
@@ -310,11 +358,9 @@ static enum rs_status read_op_row(struct db_reader *r, const struct rs_vendor_ce
         return RS_OK;
     for (int i = 0; i < TIME_COLUMNS; i++)
         times[i] = rs_vendor_cell_num(&cells[T_TIMES + i]);
-    rs_vendor_comm_op_begin(&writer, r->comm, times);
-    write_bands(&writer, bands, find_chain(bands, op.name, op.group, op.step));
-    op.at = writer.op.at;
-    writer.op = op;
-    status = rs_vendor_comm_op_end(&writer);
+    const struct chain *chain = find_chain(bands, op.name, op.group, op.step);
+    status = r->visitor ? show_op(r->visitor, &op, times, bands, chain)
+                        : write_op(r, &op, times, bands, chain);
     return status == RS_OK ? status
                            : rs_err_set(r->err, status, "%s: %s", rs_vendor_db_path(r->db),
                                         rs_status_text(status));
@@ -325,17 +371,18 @@ static enum rs_status read_ops(struct db_reader *r)
     static const char *const columns[] = {
         "hccl_op_name", "group_name",           "start_timestamp", "elapse_time", "transit_time",
         "wait_time",    "synchronization_time", "idle_time",       "step",        "type"};
-    struct bands bands = {0};
+    struct rs_vendor_bands *bands = new_bands(r->comm);
     struct rs_vendor_rows rows = {0};
-    enum rs_status status = read_bands(r, &bands);
-    bands.guess = 0;
+    if (!bands)
+        return RS_NOMEM;
+    enum rs_status status = read_bands(r, bands);
+    bands->guess = 0;
     if (status == RS_OK)
         status = rs_vendor_rows_open(&rows, r->db, r->file, "CommAnalyzerTime", columns,
                                      sizeof columns / sizeof columns[0], r->err);
     while (status == RS_OK && (status = rs_vendor_rows_next(&rows, r->err)) == RS_OK)
-        status = read_op_row(r, rows.cells, &bands);
+        status = read_op_row(r, rows.cells, bands);
     rs_vendor_rows_close(&rows);
-    bands_fini(&bands);
     return status == RS_END ? RS_OK : status;
 }
 
@@ -396,6 +443,26 @@ static enum rs_status read_links(struct db_reader *r)
     return status == RS_END ? RS_OK : status;
 }
 
+static enum rs_status failed_to_read(const struct db_reader *r, enum rs_status status)
+{
+    return status == RS_NOMEM
+               ? rs_err_set(r->err, RS_NOMEM, "no memory to read %s", rs_vendor_db_path(r->db))
+               : status;
+}
+
+enum rs_status rs_vendor_comm_visit_db(struct rs_vendor_comm *comm, struct rs_vendor_db *db,
+                                       struct rs_vendor_rows_file *file,
+                                       const struct rs_vendor_comm_visitor *visitor,
+                                       struct rs_err *err)
+{
+    struct db_reader r = {.comm = comm, .db = db, .file = file, .err = err, .visitor = visitor};
+    const enum rs_status status = read_ops(&r);
+    if (status != RS_OK)
+        return failed_to_read(&r, status);
+    comm->parts |= RS_VENDOR_COMM_OPS;
+    return RS_OK;
+}
+
 enum rs_status rs_vendor_comm_read_db(struct rs_vendor_comm *comm, enum rs_vendor_comm_part part,
                                       struct rs_vendor_db *db, struct rs_vendor_rows_file *file,
                                       struct rs_err *err)
@@ -409,9 +476,7 @@ enum rs_status rs_vendor_comm_read_db(struct rs_vendor_comm *comm, enum rs_vendo
         comm->link_count = links;
         comm->bytes.length = bytes;
         comm->bytes.failed = false;
-        return status == RS_NOMEM
-                   ? rs_err_set(err, RS_NOMEM, "no memory to read %s", rs_vendor_db_path(db))
-                   : status;
+        return failed_to_read(&r, status);
     }
     comm->parts |= (unsigned)part;
     return RS_OK;

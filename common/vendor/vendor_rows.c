@@ -281,7 +281,10 @@ static enum rs_status read_record(struct rs_vendor_rows *rows, const uint8_t *at
     const uint8_t *types = at + own, *types_end = at + head_length, *value = types_end;
     size_t stored = 0;
     for (; types < types_end && stored < rows->stored_end; stored++) {
-        const size_t used = get_varint(types, types_end, &type);
+        size_t used = 1;
+        type = *types;
+        if (type >= 0x80)
+            used = get_varint(types, types_end, &type);
         const size_t size = used ? size_of(type) : SIZE_MAX;
         if (size > (size_t)(end - value))
             return damaged(rows, err);

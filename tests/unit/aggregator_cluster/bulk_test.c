@@ -9,6 +9,7 @@
 #include <sqlite3.h>
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,20 +50,93 @@ static size_t text_length(uint64_t row)
     return row % 997 == 0 ? 20000 : row % 101 == 0 ? 4000 + row % 200 : row % 40;
 }
 
-static void fill(struct bulk *bulk, uint64_t rows)
+/* In portions of uneven size. */
+static void fill(struct bulk_table *table, uint64_t count)
 {
     static char text[20000];
+    struct bulk_rows rows = {0};
     memset(text, 'x', sizeof text);
-    for (uint64_t row = 0; row < rows; row++) {
-        bulk_int(bulk, integer_of(row));
+    for (uint64_t row = 0; row < count; row++) {
+        bulk_int(&rows, integer_of(row));
         if (row % 4)
-            bulk_real(bulk, (double)row / 7);
+            bulk_real(&rows, (double)row / 7);
         else
-            bulk_int(bulk, (int64_t)row);
-        bulk_text(bulk, text, text_length(row));
-        bulk_null(bulk);
-        bulk_end_row(bulk);
+            bulk_int(&rows, (int64_t)row);
+        bulk_text(&rows, text, text_length(row));
+        bulk_null(&rows);
+        bulk_end_row(&rows);
+        if (row % 700 == 300) {
+            bulk_add(table, &rows);
+            bulk_rows_reset(&rows);
+        }
     }
+    bulk_add(table, &rows);
+    bulk_rows_fini(&rows);
+}
+
+/* Heads longer than the room left for them, up to all columns. */
+static void heads_of_every_length_are_whole(void **state)
+{
+    (void)state;
+    for (unsigned columns = 1; columns <= BULK_COLUMNS_MAX; columns++) {
+        struct bulk bulk;
+        struct bulk_table table;
+        struct bulk_rows rows = {0};
+        sqlite3 *db = NULL;
+        sqlite3_stmt *stmt = NULL;
+        char sql[512] = "CREATE TABLE T (c0";
+        static char text[9000];
+        memset(text, 'y', sizeof text);
+        for (unsigned c = 1; c < columns; c++)
+            (void)snprintf(sql + strlen(sql), sizeof sql - strlen(sql), ",c%u", c);
+        (void)snprintf(sql + strlen(sql), sizeof sql - strlen(sql), ")");
+        (void)unlink(path);
+        assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+        assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+        assert_int_equal(sqlite3_close(db), SQLITE_OK);
+        assert_ok(bulk_open(&bulk, path));
+        bulk_begin(&table, &bulk, 2);
+        for (unsigned row = 0; row < 3; row++) {
+            for (unsigned c = 0; c < columns; c++)
+                bulk_text(&rows, text, row == 0 ? c : row == 1 ? 100 + c : 8500 + c);
+            bulk_end_row(&rows);
+        }
+        bulk_add(&table, &rows);
+        bulk_end(&table);
+        bulk_rows_fini(&rows);
+        assert_ok(bulk_close(&bulk));
+        assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+        assert_int_equal(sqlite3_prepare_v2(db, "SELECT * FROM T", -1, &stmt, NULL), SQLITE_OK);
+        for (unsigned row = 0; row < 3; row++) {
+            assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+            for (unsigned c = 0; c < columns; c++)
+                assert_int_equal(sqlite3_column_bytes(stmt, (int)c), row == 0   ? c
+                                                                     : row == 1 ? 100 + c
+                                                                                : 8500 + c);
+        }
+        assert_int_equal(sqlite3_step(stmt), SQLITE_DONE);
+        (void)sqlite3_finalize(stmt);
+        assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    }
+}
+
+/* One column too many is a failure of the file, not a crash. */
+static void too_many_columns_are_refused(void **state)
+{
+    struct bulk bulk;
+    struct bulk_table table;
+    struct bulk_rows rows = {0};
+    (void)state;
+    const uint32_t root = make_table();
+    assert_ok(bulk_open(&bulk, path));
+    bulk_begin(&table, &bulk, root);
+    for (unsigned c = 0; c <= BULK_COLUMNS_MAX; c++)
+        bulk_int(&rows, 5);
+    bulk_end_row(&rows);
+    bulk_add(&table, &rows);
+    bulk_end(&table);
+    bulk_rows_fini(&rows);
+    assert_status(bulk_close(&bulk), RS_LIMIT);
 }
 
 static void expect_rows(uint64_t rows)
@@ -103,15 +177,14 @@ static void tables_of_every_depth_are_whole(void **state)
     static const uint64_t sizes[] = {0, 1, 2, 100, 5000, 30000, 200000};
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        struct bulk *bulk = calloc(1, sizeof *bulk);
-        assert_non_null(bulk);
+        struct bulk bulk;
+        struct bulk_table table;
         const uint32_t root = make_table();
-        assert_ok(bulk_open(bulk, path));
-        bulk_begin(bulk, root);
-        fill(bulk, sizes[i]);
-        bulk_end(bulk);
-        assert_ok(bulk_close(bulk));
-        free(bulk);
+        assert_ok(bulk_open(&bulk, path));
+        bulk_begin(&table, &bulk, root);
+        fill(&table, sizes[i]);
+        bulk_end(&table);
+        assert_ok(bulk_close(&bulk));
         expect_rows(sizes[i]);
     }
 }
@@ -151,6 +224,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_of_every_depth_are_whole),
+        cmocka_unit_test(heads_of_every_length_are_whole),
+        cmocka_unit_test(too_many_columns_are_refused),
         cmocka_unit_test(other_files_are_refused),
     };
     return cmocka_run_group_tests(tests, make_name, remove_name);

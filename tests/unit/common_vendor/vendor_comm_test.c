@@ -195,6 +195,131 @@ static void a_database_says_the_same_as_text(void **state)
     (void)unlink(path);
 }
 
+/* Ranks after one another in one worker's memory. */
+static void memory_goes_from_rank_to_rank(void **state)
+{
+    struct rs_vendor_comm_memory memory = {0};
+    (void)state;
+    for (int rank = 0; rank < 4; rank++) {
+        struct rs_vendor_comm comm;
+        assert_ok(rs_vendor_comm_init(&comm));
+        rs_vendor_comm_borrow(&comm, &memory);
+        if (rank != 2) { /* nothing in one of them */
+            parse(&comm, RS_VENDOR_COMM_OPS, OPS);
+            parse(&comm, RS_VENDOR_COMM_LINKS, LINKS);
+        }
+        rs_vendor_comm_settle(&comm, &memory);
+        if (rank != 2)
+            expect_said(&comm);
+        assert_int_equal(comm.bytes.capacity, comm.bytes.length);
+        rs_vendor_comm_fini(&comm);
+    }
+    rs_vendor_comm_memory_fini(&memory);
+    struct rs_vendor_comm comm;
+    assert_ok(rs_vendor_comm_init(&comm));
+    for (int rank = 0; rank < 3; rank++) {
+        parse(&comm, RS_VENDOR_COMM_OPS, OPS);
+        parse(&comm, RS_VENDOR_COMM_LINKS, LINKS);
+        expect_said(&comm);
+        rs_vendor_comm_reset(&comm);
+        assert_int_equal(comm.op_count + comm.link_count + comm.bytes.length + comm.parts, 0);
+        assert_int_equal(comm.names.count, 1);
+    }
+    rs_vendor_comm_fini(&comm);
+}
+
+struct witness {
+    struct rs_vendor_comm comm; /* names; what is seen is written into `kept` */
+    struct rs_vendor_comm kept;
+    struct rs_vendor_comm_writer writer;
+    bool is_open;
+    int calls, fail_at;
+};
+
+static enum rs_status witness_call(struct witness *w)
+{
+    return ++w->calls == w->fail_at ? RS_LIMIT : RS_OK;
+}
+
+static enum rs_status see_op(void *context, const struct rs_vendor_comm_op *op,
+                             const struct rs_vendor_num *times)
+{
+    struct witness *w = context;
+    if (w->is_open)
+        assert_ok(rs_vendor_comm_op_end(&w->writer));
+    rs_vendor_comm_op_begin(&w->writer, &w->kept, times);
+    const size_t at = w->writer.op.at;
+    w->writer.op = *op;
+    w->writer.op.at = at;
+    w->is_open = true;
+    return witness_call(w);
+}
+
+static enum rs_status see_band(void *context, rs_str transport, const struct rs_vendor_num *fields)
+{
+    struct witness *w = context;
+    rs_vendor_comm_band_begin(&w->writer, transport, fields);
+    return witness_call(w);
+}
+
+static enum rs_status see_package(void *context, rs_str size, const struct rs_vendor_num *count,
+                                  const struct rs_vendor_num *duration)
+{
+    struct witness *w = context;
+    rs_vendor_comm_add_package(&w->writer, size, count, duration);
+    return witness_call(w);
+}
+
+/* The visitor is shown what would have been kept, and may end it at any call. */
+static void a_visitor_sees_what_would_be_kept(void **state)
+{
+    char path[] = "/tmp/rs-vendor-comm-XXXXXX";
+    struct rs_vendor_db *db = NULL;
+    struct rs_vendor_rows_file file = {0};
+    struct rs_buf encoded = {0}, expected = {0};
+    sqlite3 *handle = NULL;
+    (void)state;
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0 && close(fd) == 0);
+    assert_int_equal(sqlite3_open(path, &handle), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(handle, analysis_sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(handle), SQLITE_OK);
+    assert_ok(rs_vendor_db_open_still(path, &file, true, &db, NULL));
+    for (int fail_at = 0; fail_at <= 4; fail_at++) { /* an operation, two transports, a package */
+        struct witness w = {.fail_at = fail_at};
+        const struct rs_vendor_comm_visitor visitor = {&w, see_op, see_band, see_package};
+        assert_ok(rs_vendor_comm_init(&w.comm));
+        assert_ok(rs_vendor_comm_init(&w.kept));
+        assert_status(rs_vendor_comm_visit_db(&w.comm, db, &file, &visitor, NULL),
+                      fail_at ? RS_LIMIT : RS_OK);
+        assert_int_equal(w.comm.op_count, 0);
+        assert_int_equal(w.comm.parts, fail_at ? 0 : RS_VENDOR_COMM_OPS);
+        if (!fail_at) {
+            struct rs_vendor_comm whole;
+            assert_ok(rs_vendor_comm_op_end(&w.writer));
+            assert_ok(rs_vendor_comm_init(&whole));
+            assert_ok(rs_vendor_comm_read_db(&whole, RS_VENDOR_COMM_OPS, db, &file, NULL));
+            const struct rs_strtab own = w.kept.names;
+            w.kept.names = w.comm.names;
+            w.kept.parts = w.comm.parts;
+            assert_ok(rs_vendor_comm_encode(&w.kept, &encoded, NULL));
+            assert_ok(rs_vendor_comm_encode(&whole, &expected, NULL));
+            assert_int_equal(encoded.length, expected.length);
+            assert_memory_equal(encoded.data, expected.data, expected.length);
+            w.kept.names = own;
+            rs_vendor_comm_fini(&whole);
+        }
+        assert_int_equal(w.calls, fail_at ? fail_at : 4);
+        rs_vendor_comm_fini(&w.comm);
+        rs_vendor_comm_fini(&w.kept);
+    }
+    rs_buf_fini(&encoded);
+    rs_buf_fini(&expected);
+    rs_vendor_db_close(&db);
+    rs_vendor_rows_file_fini(&file);
+    (void)unlink(path);
+}
+
 static void blob(struct rs_buf *buf)
 {
     struct rs_vendor_comm comm;
@@ -287,6 +412,8 @@ int main(void)
         cmocka_unit_test(text_is_read_whatever_the_order_of_its_members),
         cmocka_unit_test(a_cut_document_leaves_the_comm_as_it_was),
         cmocka_unit_test(a_database_says_the_same_as_text),
+        cmocka_unit_test(memory_goes_from_rank_to_rank),
+        cmocka_unit_test(a_visitor_sees_what_would_be_kept),
         cmocka_unit_test(the_blob_gives_back_what_went_in),
         cmocka_unit_test(damaged_blobs_are_refused_or_stand_alone),
         cmocka_unit_test(steps_csv_by_name_with_tabs_and_either_line_end),
