@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Captures as people and programs read them. Unknown is null, or "-".
+ */
+#include "cli/capture.h"
+#include "cli/cli.h"
+#include "common/base/json_out.h"
+#include "common/base/time.h"
+#include "common/wire/request_letter.h"
+#include "common/wire/wire.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static void time_text(rs_ns ns, char *text, size_t bytes)
+{
+    const time_t seconds = (time_t)(ns / RS_NS_PER_S);
+    struct tm parts = {0};
+    if (!ns || !gmtime_r(&seconds, &parts) || !strftime(text, bytes, "%Y-%m-%dT%H:%M:%SZ", &parts))
+        (void)snprintf(text, bytes, "-");
+}
+
+static void key_int(struct rs_json_out *json, const char *key, int64_t value, bool is_known)
+{
+    rs_json_out_key(json, key);
+    if (is_known)
+        rs_json_out_int(json, value);
+    else
+        rs_json_out_null(json);
+}
+
+static void key_text(struct rs_json_out *json, const char *key, const char *text)
+{
+    rs_json_out_key(json, key);
+    rs_json_out_string(json, text);
+}
+
+/* "" is null. */
+static void key_text_or_null(struct rs_json_out *json, const char *key, const char *text)
+{
+    rs_json_out_key(json, key);
+    if (*text)
+        rs_json_out_string(json, text);
+    else
+        rs_json_out_null(json);
+}
+
+static void rank_json(struct rs_json_out *json, const Rankscope__CaptureRank *rank)
+{
+    rs_json_out_object(json);
+    key_int(json, "rank", rank->rank, true);
+    key_text(json, "incarnation", rank->incarnation);
+    key_text(json, "host", rank->host);
+    key_text(json, "state", rs_progress_state_text((enum rs_progress_state)rank->state));
+    key_int(json, "steps_done", rank->steps_done, true);
+    key_text_or_null(json, "reason", rank->text);
+    rs_json_out_end(json);
+}
+
+/* The document of docs/schema/capture_request.schema.json. */
+static void request_json(struct rs_json_out *json, const Rankscope__CaptureRequest *letter)
+{
+    struct rs_capture_request request = {0};
+    struct rs_buf document = {0};
+    rs_json_out_key(json, "request");
+    if (letter && rs_request_from_letter(letter, &request, NULL) == RS_OK) {
+        rs_request_to_json(&request, 0, &document);
+        rs_json_out_number(json, rs_buf_text(&document)); /* JSON as it is */
+    } else {
+        rs_json_out_null(json);
+    }
+    rs_buf_fini(&document);
+    rs_request_fini(&request);
+}
+
+void capture_info_json(struct rs_json_out *json, const Rankscope__CaptureInfo *info)
+{
+    rs_json_out_object(json);
+    key_text(json, "id", info->id);
+    key_text(json, "run", info->run);
+    key_text(json, "state", rs_capture_state_text((enum rs_capture_state)info->state));
+    key_text(json, "source", info->source);
+    key_text(json, "directory", info->directory);
+    key_int(json, "created_ns", info->created_ns, true);
+    key_int(json, "closed_ns", info->closed_ns, info->closed_ns != 0);
+    key_int(json, "start_step", info->start_step, info->start_step >= 0);
+    key_int(json, "steps", info->steps, info->steps != 0);
+    key_int(json, "duration_ns", info->duration_ns, info->duration_ns != 0);
+    key_int(json, "start_time_ns", info->start_time_ns, info->start_time_ns != 0);
+    key_int(json, "roundup", info->roundup, info->roundup != 0);
+    key_int(json, "world", info->world, info->world != 0);
+    key_text_or_null(json, "reason", info->reason);
+    rs_json_out_key(json, "ranks");
+    rs_json_out_array(json);
+    for (size_t i = 0; i < info->n_ranks; i++)
+        rank_json(json, info->ranks[i]);
+    rs_json_out_end(json);
+    request_json(json, info->request);
+    rs_json_out_end(json);
+}
+
+static void print_facts(const Rankscope__CaptureInfo *info)
+{
+    char created[32];
+    char closed[32];
+    time_text(info->created_ns, created, sizeof created);
+    time_text(info->closed_ns, closed, sizeof closed);
+    printf("capture    %s\n", info->id);
+    printf("run        %.200s\n", info->run);
+    printf("state      %s%s%.400s\n", rs_capture_state_text((enum rs_capture_state)info->state),
+           *info->reason ? ": " : "", info->reason);
+    printf("source     %.40s\n", info->source);
+    if (info->steps && info->start_step >= 0)
+        printf("steps      %u from step %" PRId64 "\n", info->steps, info->start_step);
+    else if (info->steps && info->roundup)
+        printf("steps      %u from a multiple of %u\n", info->steps, info->roundup);
+    else if (info->steps)
+        printf("steps      %u\n", info->steps);
+    if (info->duration_ns)
+        printf("duration   %" PRId64 ".%03" PRId64 " s\n", info->duration_ns / RS_NS_PER_S,
+               info->duration_ns % RS_NS_PER_S / RS_NS_PER_MS);
+    if (info->world)
+        printf("world      %u\n", info->world);
+    printf("created    %s\nclosed     %s\ndirectory  %s\n", created, closed, info->directory);
+    for (size_t i = 0; i < info->n_ranks; i++) {
+        const Rankscope__CaptureRank *rank = info->ranks[i];
+        printf("rank %-5u %-9s %-16.40s %.60s%s%.300s\n", rank->rank,
+               rs_progress_state_text((enum rs_progress_state)rank->state), rank->host,
+               rank->incarnation, *rank->text ? "  " : "", rank->text);
+    }
+}
+
+static void print_json(const Rankscope__CaptureInfo *info)
+{
+    struct rs_buf buf = {0};
+    struct rs_json_out json;
+    rs_json_out_init(&json, &buf, 2);
+    capture_info_json(&json, info);
+    printf("%s\n", rs_buf_text(&buf));
+    rs_buf_fini(&buf);
+}
+
+void capture_print_info(const Rankscope__CaptureInfo *info, bool as_json)
+{
+    if (as_json)
+        print_json(info);
+    else
+        print_facts(info);
+}
+
+void capture_tell_ranks(const Rankscope__CaptureInfo *info)
+{
+    for (size_t i = 0; i < info->n_ranks; i++) {
+        const Rankscope__CaptureRank *rank = info->ranks[i];
+        if (rank->state > RS_PROGRESS_DONE)
+            rs_cli_tell("capture", "rank %u is %s%s%s", rank->rank,
+                        rs_progress_state_text((enum rs_progress_state)rank->state),
+                        *rank->text ? ": " : "", rank->text);
+    }
+}
+
+void capture_progress_line(const Rankscope__CaptureInfo *info, char *line, size_t bytes)
+{
+    size_t counts[RS_PROGRESS_COUNT] = {0};
+    int64_t least = -1;
+    for (size_t i = 0; i < info->n_ranks; i++) {
+        const Rankscope__CaptureRank *rank = info->ranks[i];
+        if (rank->state < RS_PROGRESS_COUNT)
+            counts[rank->state]++;
+        if (!rs_progress_is_final((enum rs_progress_state)rank->state) &&
+            (least < 0 || rank->steps_done < least))
+            least = rank->steps_done;
+    }
+    size_t used = (size_t)snprintf(line, bytes, "%s %s", info->id,
+                                   rs_capture_state_text((enum rs_capture_state)info->state));
+    if (info->start_step >= 0 && used < bytes)
+        used +=
+            (size_t)snprintf(line + used, bytes - used, " from step %" PRId64, info->start_step);
+    for (size_t i = 0; i < RS_PROGRESS_COUNT && used < bytes; i++)
+        if (counts[i])
+            used += (size_t)snprintf(line + used, bytes - used, ", %zu %s", counts[i],
+                                     rs_progress_state_text((enum rs_progress_state)i));
+    const rs_dur until = info->start_time_ns - rs_time_realtime();
+    if (counts[RS_PROGRESS_ARMED] + counts[RS_PROGRESS_DELIVERED] && used < bytes) {
+        if (info->roundup && info->state == RS_CAPTURE_RECORDING)
+            used += (size_t)snprintf(line + used, bytes - used,
+                                     "; begins at a multiple of %u iterations", info->roundup);
+        else if (info->start_time_ns && until > 0)
+            used += (size_t)snprintf(line + used, bytes - used, "; begins in %" PRId64 " s",
+                                     until / RS_NS_PER_S + 1);
+    }
+    if (info->state == RS_CAPTURE_QUEUED && used < bytes)
+        (void)snprintf(line + used, bytes - used, "; %.120s", info->reason);
+    else if (info->steps && least > 0 && used < bytes)
+        (void)snprintf(line + used, bytes - used, " (slowest %" PRId64 " of %u steps)", least,
+                       info->steps);
+}
+
+static void print_table(const Rankscope__CaptureList *list)
+{
+    if (list->n_captures == 0) {
+        printf("no capture\n");
+        return;
+    }
+    printf("%-24s %-20s %-10s %-7s %5s %6s  %s\n", "ID", "RUN", "STATE", "SOURCE", "RANKS", "STEPS",
+           "CREATED");
+    for (size_t i = 0; i < list->n_captures; i++) {
+        const Rankscope__CaptureInfo *info = list->captures[i];
+        char created[32];
+        char steps[16] = "-";
+        time_text(info->created_ns, created, sizeof created);
+        if (info->steps)
+            (void)snprintf(steps, sizeof steps, "%u", info->steps);
+        printf("%-24s %-20.40s %-10s %-7.10s %5zu %6s  %s\n", info->id, info->run,
+               rs_capture_state_text((enum rs_capture_state)info->state), info->source,
+               info->n_ranks, steps, created);
+    }
+}
+
+static void print_list_json(const Rankscope__CaptureList *list)
+{
+    struct rs_buf buf = {0};
+    struct rs_json_out json;
+    rs_json_out_init(&json, &buf, 2);
+    rs_json_out_object(&json);
+    rs_json_out_key(&json, "schema_version");
+    rs_json_out_int(&json, 1);
+    rs_json_out_key(&json, "captures");
+    rs_json_out_array(&json);
+    for (size_t i = 0; i < list->n_captures; i++)
+        capture_info_json(&json, list->captures[i]);
+    rs_json_out_end(&json);
+    rs_json_out_end(&json);
+    printf("%s\n", rs_buf_text(&buf));
+    rs_buf_fini(&buf);
+}
+
+void capture_print_list(const Rankscope__CaptureList *list, bool as_json)
+{
+    if (as_json)
+        print_list_json(list);
+    else
+        print_table(list);
+}
+
+/* ---- answers ---------------------------------------------------------------------------------------------- */
+
+void capture_print_answer(const struct rs_request_answer *answer, bool as_json)
+{
+    struct rs_buf buf = {0};
+    if (as_json) {
+        rs_request_answer_to_json(answer, 2, &buf);
+        rs_buf_u8(&buf, '\n');
+    } else {
+        rs_request_answer_print(answer, &buf);
+    }
+    printf("%s", rs_buf_text(&buf));
+    rs_buf_fini(&buf);
+}
+
+/* Counts of what is left stay right: advice is neither refused nor ineffective. */
+static void drop_advice(struct rs_request_notes *notes)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < notes->count; i++)
+        if (notes->items[i].rule != RS_RULE_WARMUP_ZERO &&
+            notes->items[i].rule != RS_RULE_MS_NO_STEP)
+            notes->items[kept++] = notes->items[i];
+    notes->count = kept;
+}
+
+void capture_tell_answer(struct rs_request_answer *answer)
+{
+    struct rs_buf buf = {0};
+    bool is_plain = answer->verdict_count[RS_VERDICT_ACCEPTED] == answer->count;
+    drop_advice(&answer->notes);
+    for (size_t i = 0; i < answer->count; i++) {
+        drop_advice(&answer->ranks[i].notes);
+        is_plain = is_plain && answer->ranks[i].notes.count == 0;
+    }
+    if (is_plain && !answer->notes.count)
+        return;
+    rs_request_answer_print(answer, &buf);
+    fprintf(stderr, "%s", rs_buf_text(&buf));
+    rs_buf_fini(&buf);
+}
