@@ -289,18 +289,28 @@ static bool belongs(const struct mindspore_trigger *trigger, const struct mindsp
     return !member->shown.is_gone && &trigger->blocks[member->block] == block;
 }
 
-/* Field 3 and 22 of /proc/PID/stat. */
-static bool is_zombie(pid_t pid, uint64_t *start_ticks_p)
+struct life {
+    char state;
+    pid_t parent;
+    uint64_t start_ticks;
+};
+
+/* Fields 3, 4 and 22 of /proc/PID/stat, behind the last bracket of the command. */
+static bool read_life(pid_t pid, struct life *life)
 {
-    struct rs_process process;
-    if (rs_process_read(pid, &process, NULL) != RS_OK)
-        return false;
-    *start_ticks_p = process.start_ticks;
     struct rs_buf stat = {0};
+    int parent = 0;
+    unsigned long long ticks = 0;
     const char *behind = read_small(pid, "stat", &stat) ? strrchr(rs_buf_text(&stat), ')') : NULL;
-    const bool is = behind && behind[1] == ' ' && behind[2] == 'Z';
+    const bool is_read =
+        behind &&
+        sscanf(behind + 1, /* NOLINT(cert-err34-c): the kernel wrote these digits */
+               " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+               &life->state, &parent, &ticks) == 3;
     rs_buf_fini(&stat);
-    return is;
+    life->parent = parent;
+    life->start_ticks = ticks;
+    return is_read;
 }
 
 /* The oldest child of a rank that has ended and that nobody waited for. */
@@ -313,13 +323,14 @@ static void oldest_zombie(pid_t parent, pid_t *pid_p, uint64_t *ticks_p)
         const char *at = rs_buf_text(&buf);
         for (int i = 0; i < CHILDREN_MAX && *at; i++) {
             char *end = NULL;
-            uint64_t ticks = 0;
+            struct life life;
             const long pid = strtol(at, &end, 10);
             if (end == at)
                 break;
-            if (pid > 0 && is_zombie((pid_t)pid, &ticks) && (!*pid_p || ticks < *ticks_p)) {
+            if (pid > 0 && read_life((pid_t)pid, &life) && life.state == 'Z' &&
+                (!*pid_p || life.start_ticks < *ticks_p)) {
                 *pid_p = (pid_t)pid;
-                *ticks_p = ticks;
+                *ticks_p = life.start_ticks;
             }
             at = end + strspn(end, " \n");
         }
@@ -370,10 +381,8 @@ static void find_monitor(struct mindspore_trigger *trigger, struct mindspore_blo
     block->had_monitor |= first != NULL || zombie != 0;
     block->monitor = first ? first->pid : 0;
     block->monitor_ticks = first ? first->start_ticks : 0;
-    /* its parent as it was when it was found: an orphan gets another */
-    struct rs_process process;
-    const pid_t parent =
-        first && rs_process_read(first->pid, &process, NULL) == RS_OK ? process.parent : 0;
+    struct life life; /* an orphan gets another parent */
+    const pid_t parent = first && read_life(first->pid, &life) ? life.parent : 0;
     block->is_orphan = first && !is_rank_of(trigger, block, parent);
     if (first && block->asked_log_of != first->pid) {
         block->asked_log_of = first->pid;

@@ -4,6 +4,7 @@
 The block's name says the hour and not the job, so each case has its own /dev/shm: a process that holds a mount namespace, which jobs
 enter. That takes root (or a user namespace in which we are root); without, the test is skipped.
 """
+import atexit
 import json
 import os
 import queue
@@ -59,6 +60,7 @@ class Shm:
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         if self.holder.stdout.readline().strip() != "ready":
             skip("no /dev/shm of its own can be made here (it takes root)")
+        atexit.register(self.close)
 
     def enter(self, *words):
         return ["nsenter", "-t", str(self.holder.pid), "-m", f"--wd={os.getcwd()}", *words]
@@ -85,6 +87,7 @@ class Job:
         self.errors = open(os.path.join(folder, name + ".err"), "wb")
         self.process = subprocess.Popen(shm.enter(*command), stdout=out, stderr=self.errors, env=environment,
                                         start_new_session=True)
+        atexit.register(self.kill)
         if is_piped:
             self.sink = open(self.path, "wb")
             threading.Thread(target=self.drain, daemon=True).start()
