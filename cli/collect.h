@@ -50,9 +50,11 @@ struct rs_collect_kineto_options {
     struct rs_spool *spool;
     const char *socket_dir;  /* NULL: abstract sockets; copied, as all texts here */
     const char *socket_name; /* NULL: the one that real clients ask */
-    const char *trace_dir;   /* where ranks write; made when it is needed */
-    const char *spool_dir;   /* what is in hand is written down in its folder "kineto" */
-    const char *run;         /* for processes that name none; "": their host */
+    const char
+        *msmonitor_home;   /* answer msMonitor's clients at HOME/dynolog.sock, too; NULL: not */
+    const char *trace_dir; /* where ranks write; made when it is needed */
+    const char *spool_dir; /* what is in hand is written down in its folder "kineto" */
+    const char *run;       /* for processes that name none; "": their host */
     const char *host;
     void (*wake)(void *self); /* there is something to send; any thread */
     void *wake_self;

@@ -232,13 +232,16 @@ static void forget(struct rs_collect_kineto *kineto)
 static void *work(void *self)
 {
     struct rs_collect_kineto *kineto = self;
-    struct pollfd fds[] = {{.fd = rs_kineto_trigger_fd(kineto->trigger), .events = POLLIN},
-                           {.fd = kineto->wake, .events = POLLIN}};
+    int sockets[RS_KINETO_FDS_MAX];
+    struct pollfd fds[RS_KINETO_FDS_MAX + 1] = {{.fd = kineto->wake, .events = POLLIN}};
+    const size_t socket_count = rs_kineto_trigger_fds(kineto->trigger, sockets);
+    for (size_t i = 0; i < socket_count; i++)
+        fds[i + 1] = (struct pollfd){.fd = sockets[i], .events = POLLIN};
     bool is_busy = false;
     rs_ns ticked_at = 0;
     while (!atomic_load(&kineto->must_stop)) {
         uint64_t count = 0;
-        (void)poll(fds, 2, is_busy ? BUSY_WAIT_MS : IDLE_WAIT_MS);
+        (void)poll(fds, (nfds_t)(socket_count + 1), is_busy ? BUSY_WAIT_MS : IDLE_WAIT_MS);
         rs_kineto_trigger_serve(kineto->trigger);
         (void)!read(kineto->wake, &count, sizeof count);
         (void)kineto_watch_jobs(
@@ -329,6 +332,7 @@ enum rs_status rs_collect_kineto_start(const struct rs_collect_kineto_options *o
     kineto->ledger_dir = rs_file_join(options->spool_dir, "kineto");
     const struct rs_kineto_trigger_options trigger = {.socket_dir = options->socket_dir,
                                                       .socket_name = options->socket_name,
+                                                      .msmonitor_home = options->msmonitor_home,
                                                       .before_delivery = kineto_before_delivery,
                                                       .self = kineto};
     enum rs_status status = RS_OK;

@@ -186,9 +186,10 @@ static void finish_job(struct rs_collect_kineto *kineto, struct job *job)
         kineto_tell(job, RS_PROGRESS_LOST, text);
     } else {
         remember(kineto, job);
-        rs_log_info("rank %u: %" PRId64 " bytes of trace taken, from %" PRId64 " to %" PRId64,
+        rs_log_info("rank %u: %" PRId64 " bytes of trace taken, from %" PRId64 " to %" PRId64
+                    ", asked for %" PRId64 " ms",
                     job->facts.rank, job->task.bytes, job->task.window_start_ns,
-                    job->task.window_end_ns);
+                    job->task.window_end_ns, job->facts.start_time_ms);
     }
     kineto_remove_job(kineto, job);
 }

@@ -29,6 +29,7 @@ struct settings {
     int64_t settle_ns, spool_bytes, drain_ns;
     bool must_discard, is_verbose, is_quiet, has_no_native;
     bool must_kineto, has_no_kineto;
+    const char *msmonitor_home;
     char spool_default[RS_PLACE_BYTES], socket_default[RS_PLACE_BYTES], host[256];
     char trace_default[RS_TRACEDIR_BYTES];
 };
@@ -137,6 +138,13 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
          .environment = "KINETO_IPC_SOCKET_DIR",
          .help =
              "answer them on a socket file in DIR; their KINETO_IPC_SOCKET_DIR must be the same"},
+        {.name = "msmonitor-home",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->msmonitor_home,
+         .value = "DIR",
+         .help =
+             "answer msMonitor's clients (torch_npu, MindSpore) at DIR/dynolog.sock, where DIR is "
+             "the home of the training user; not beside a real msMonitor daemon (default: do not)"},
         {.name = "trace-dir",
          .kind = RS_ARG_TEXT,
          .target = &settings->trace_dir,
@@ -307,6 +315,7 @@ static enum rs_status start_kineto(struct collector *collector, struct rs_err *e
         .socket_dir = settings->kineto_socket_dir && *settings->kineto_socket_dir
                           ? settings->kineto_socket_dir
                           : NULL,
+        .msmonitor_home = settings->msmonitor_home,
         .trace_dir = settings->trace_dir,
         .spool_dir = settings->spool,
         .run = settings->run ? settings->run : "",
@@ -315,7 +324,7 @@ static enum rs_status start_kineto(struct collector *collector, struct rs_err *e
         .wake_self = collector->loop};
     struct rs_err failure = {0};
     const enum rs_status status = rs_collect_kineto_start(&options, &collector->kineto, &failure);
-    if (status == RS_EXISTS && settings->must_kineto)
+    if (status == RS_EXISTS && (settings->must_kineto || settings->msmonitor_home))
         return rs_err_set(err, RS_REFUSED, "%s", failure.text);
     if (status == RS_EXISTS) {
         rs_log_warn("PyTorch processes cannot be captured here: %s", failure.text);

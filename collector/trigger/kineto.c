@@ -2,6 +2,7 @@
 #include "collector/trigger/kineto.h"
 
 #include "collector/trigger/kineto_ipc.h"
+#include "collector/trigger/kineto_msmonitor.h"
 #include "collector/trigger/kineto_socket.h"
 #include "collector/trigger/process_life.h"
 #include "common/base/check.h"
@@ -11,6 +12,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +54,9 @@ struct slot {
 
 struct rs_kineto_trigger {
     int fd;
+    int msmonitor_fds[2]; /* HOME/dynolog.sock and dynolog_data.sock; -1 none */
+    char *msmonitor_home;
+    struct rs_msmonitor msmonitor;
     char *socket_dir;
     char *socket_name;
     rs_ns (*monotonic)(void);
@@ -94,13 +99,28 @@ static bool is_in_hand(enum rs_kineto_state state)
            state == RS_KINETO_RECORDING || state == RS_KINETO_WRITING;
 }
 
+static const char *const msmonitor_names[] = {"dynolog.sock", "dynolog_data.sock"};
+
+static enum rs_status open_msmonitor(struct rs_kineto_trigger *trigger, const char *home,
+                                     struct rs_err *err)
+{
+    trigger->msmonitor_home = rs_mem_strdup(home);
+    if (!trigger->msmonitor_home)
+        return rs_err_set(err, RS_NOMEM, "no memory for the kineto trigger");
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; status == RS_OK && i < 2; i++)
+        status = rs_kineto_socket_open_private(home, msmonitor_names[i], &trigger->msmonitor_fds[i],
+                                               err);
+    return status;
+}
+
 enum rs_status rs_kineto_trigger_open(const struct rs_kineto_trigger_options *options,
                                       struct rs_kineto_trigger **trigger_p, struct rs_err *err)
 {
     struct rs_kineto_trigger *trigger = rs_mem_calloc(1, sizeof *trigger);
     if (!trigger)
         return rs_err_set(err, RS_NOMEM, "no memory for the kineto trigger");
-    trigger->fd = -1;
+    trigger->fd = trigger->msmonitor_fds[0] = trigger->msmonitor_fds[1] = -1;
     trigger->monotonic = options->monotonic ? options->monotonic : rs_time_monotonic;
     trigger->before_delivery = options->before_delivery;
     trigger->self = options->self;
@@ -112,6 +132,8 @@ enum rs_status rs_kineto_trigger_open(const struct rs_kineto_trigger_options *op
     if (status == RS_OK)
         status =
             rs_kineto_socket_open(trigger->socket_dir, trigger->socket_name, &trigger->fd, err);
+    if (status == RS_OK && options->msmonitor_home)
+        status = open_msmonitor(trigger, options->msmonitor_home, err);
     if (status != RS_OK) {
         rs_kineto_trigger_close(&trigger);
         return status;
@@ -142,6 +164,17 @@ void rs_kineto_trigger_close(struct rs_kineto_trigger **trigger_p)
     }
     if (trigger->fd >= 0)
         rs_kineto_socket_close(trigger->fd, trigger->socket_dir, trigger->socket_name);
+    for (size_t i = 0; i < 2; i++)
+        if (trigger->msmonitor_fds[i] >= 0)
+            rs_kineto_socket_close(trigger->msmonitor_fds[i], trigger->msmonitor_home,
+                                   msmonitor_names[i]);
+    if (trigger->msmonitor.status_letters || trigger->msmonitor.data_letters)
+        rs_log_info("from msMonitor's clients: %" PRId64 " states and %" PRId64
+                    " letters of metrics (%" PRId64 " bytes), which nobody reads here",
+                    trigger->msmonitor.status_letters, trigger->msmonitor.data_letters,
+                    trigger->msmonitor.data_bytes);
+    rs_msmonitor_fini(&trigger->msmonitor);
+    rs_mem_free(trigger->msmonitor_home);
     rs_mem_free(trigger->slots);
     rs_mem_free(trigger->lent);
     rs_mem_free(trigger->socket_dir);
@@ -155,9 +188,24 @@ int rs_kineto_trigger_fd(const struct rs_kineto_trigger *trigger)
     return trigger->fd;
 }
 
+size_t rs_kineto_trigger_fds(const struct rs_kineto_trigger *trigger, int fds[RS_KINETO_FDS_MAX])
+{
+    size_t count = 0;
+    fds[count++] = trigger->fd;
+    for (size_t i = 0; i < 2; i++)
+        if (trigger->msmonitor_fds[i] >= 0)
+            fds[count++] = trigger->msmonitor_fds[i];
+    return count;
+}
+
 struct rs_kineto_counts rs_kineto_trigger_counts(const struct rs_kineto_trigger *trigger)
 {
-    return trigger->counts;
+    struct rs_kineto_counts counts = trigger->counts;
+    counts.msmonitor_clients = (int64_t)trigger->msmonitor.count;
+    counts.msmonitor_status_letters = trigger->msmonitor.status_letters;
+    counts.msmonitor_data_letters = trigger->msmonitor.data_letters;
+    counts.msmonitor_data_bytes = trigger->msmonitor.data_bytes;
+    return counts;
 }
 
 static struct slot *find_slot(struct rs_kineto_trigger *trigger, pid_t pid)
@@ -327,17 +375,11 @@ static void answer_poll(struct rs_kineto_trigger *trigger, const struct rs_kinet
     rs_buf_fini(&reply);
 }
 
-static void answer_register(struct rs_kineto_trigger *trigger,
-                            const struct rs_kineto_letter *letter,
-                            const struct rs_kineto_peer *peer)
+static void answer_register(struct rs_kineto_trigger *trigger, const struct rs_kineto_peer *peer)
 {
     struct rs_buf reply = {0};
     trigger->counts.registrations++;
     (void)register_peer(trigger, peer);
-    /* msMonitor's client registers with job 0 and never reads: an answer would then be taken for the
-     * configuration at its next poll. */
-    if (letter->job_id == 0)
-        return;
     int32_t instances = 0;
     for (size_t i = 0; i < trigger->count; i++)
         instances += trigger->slots[i].client.is_rank;
@@ -347,7 +389,31 @@ static void answer_register(struct rs_kineto_trigger *trigger,
     rs_buf_fini(&reply);
 }
 
-static void serve_one(struct rs_kineto_trigger *trigger, struct rs_view datagram,
+/* Only polls are answered, and never with a request: see kineto_msmonitor.h. */
+static void serve_msmonitor(struct rs_kineto_trigger *trigger, int fd,
+                            const struct rs_kineto_letter *letter,
+                            const struct rs_kineto_peer *peer, size_t bytes)
+{
+    struct rs_buf reply = {0};
+    rs_msmonitor_take(&trigger->msmonitor, peer, letter, bytes, trigger->monotonic());
+    if (letter->kind != RS_KINETO_POLL)
+        return;
+    rs_kineto_reply_config(&reply, "", 0);
+    if (reply.failed || rs_kineto_socket_put(fd, reply.data, reply.length, peer) != RS_OK)
+        trigger->counts.unanswerable++;
+    rs_buf_fini(&reply);
+}
+
+static bool is_msmonitor(const struct rs_kineto_trigger *trigger, int fd,
+                         const struct rs_kineto_letter *letter, const struct rs_kineto_peer *peer)
+{
+    return fd != trigger->fd || letter->kind == RS_KINETO_DATA ||
+           letter->kind == RS_KINETO_STATUS ||
+           (letter->kind == RS_KINETO_REGISTER && letter->job_id == 0) ||
+           rs_msmonitor_find(&trigger->msmonitor, peer);
+}
+
+static void serve_one(struct rs_kineto_trigger *trigger, int fd, struct rs_view datagram,
                       const struct rs_kineto_peer *peer)
 {
     struct rs_kineto_letter letter;
@@ -355,36 +421,39 @@ static void serve_one(struct rs_kineto_trigger *trigger, struct rs_view datagram
     if (rs_kineto_letter_parse(datagram, &letter, &err) != RS_OK) {
         trigger->counts.refused_datagrams++;
         rs_log_debug("process %d: %s", (int)peer->pid, err.text);
-        return;
-    }
-    switch (letter.kind) {
-    case RS_KINETO_POLL:
+    } else if (is_msmonitor(trigger, fd, &letter, peer)) {
+        serve_msmonitor(trigger, fd, &letter, peer, datagram.length - RS_KINETO_HEADER_BYTES);
+    } else if (letter.kind == RS_KINETO_POLL) {
         answer_poll(trigger, &letter, peer);
-        break;
-    case RS_KINETO_REGISTER:
-        answer_register(trigger, &letter, peer);
-        break;
-    case RS_KINETO_DATA:
-        break; /* nobody waits for an answer */
+    } else {
+        answer_register(trigger, peer);
     }
 }
 
-void rs_kineto_trigger_serve(struct rs_kineto_trigger *trigger)
+static void serve_socket(struct rs_kineto_trigger *trigger, int fd)
 {
     static _Thread_local unsigned char datagram[RS_KINETO_DATAGRAM_MAX];
     for (int i = 0; i < SERVE_MAX; i++) {
         size_t length;
         struct rs_kineto_peer peer;
         const enum rs_status status =
-            rs_kineto_socket_take(trigger->fd, datagram, sizeof datagram, &length, &peer);
+            rs_kineto_socket_take(fd, datagram, sizeof datagram, &length, &peer);
         if (status == RS_LIMIT) {
             trigger->counts.refused_datagrams++;
             continue;
         }
         if (status != RS_OK)
             return;
-        serve_one(trigger, rs_view_of(datagram, length), &peer);
+        serve_one(trigger, fd, rs_view_of(datagram, length), &peer);
     }
+}
+
+void rs_kineto_trigger_serve(struct rs_kineto_trigger *trigger)
+{
+    int fds[RS_KINETO_FDS_MAX];
+    const size_t count = rs_kineto_trigger_fds(trigger, fds);
+    for (size_t i = 0; i < count; i++)
+        serve_socket(trigger, fds[i]);
 }
 
 static void fail(struct slot *slot, const char *reason)
@@ -500,6 +569,7 @@ static void judge_capture(struct slot *slot, bool alive, rs_ns now)
 void rs_kineto_trigger_tick(struct rs_kineto_trigger *trigger)
 {
     const rs_ns now = trigger->monotonic();
+    rs_msmonitor_tick(&trigger->msmonitor, now);
     for (size_t i = trigger->count; i-- > 0;) {
         struct slot *slot = &trigger->slots[i];
         const bool alive = rs_process_life(&slot->hold) != RS_PROCESS_ENDED;

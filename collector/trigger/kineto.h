@@ -62,8 +62,10 @@ struct rs_kineto_client {
 };
 
 struct rs_kineto_trigger_options {
-    const char *socket_dir;   /* KINETO_IPC_SOCKET_DIR of the ranks; NULL: abstract sockets */
-    const char *socket_name;  /* NULL: "dynolog", the only name that real clients ask */
+    const char *socket_dir;  /* KINETO_IPC_SOCKET_DIR of the ranks; NULL: abstract sockets */
+    const char *socket_name; /* NULL: "dynolog", the only name that real clients ask */
+    const char *
+        msmonitor_home; /* NULL: none. Clients of msMonitor are answered at HOME/dynolog.sock, too */
     rs_ns (*monotonic)(void); /* NULL: the system's; a test brings its own */
     /* Called before a request is sent to a process, so that its owner can write down that it has it: once it is sent, it
      * cannot be called back. Must not wait: the process waits for 40 ms only. NULL: nobody asks. */
@@ -78,6 +80,9 @@ RS_MUST_CHECK enum rs_status rs_kineto_trigger_open(const struct rs_kineto_trigg
 void rs_kineto_trigger_close(struct rs_kineto_trigger **trigger_p);
 
 int rs_kineto_trigger_fd(const struct rs_kineto_trigger *trigger); /* readable: call _serve() */
+/* All of them: the one above, and those of msMonitor's clients; how many. */
+enum { RS_KINETO_FDS_MAX = 3 };
+size_t rs_kineto_trigger_fds(const struct rs_kineto_trigger *trigger, int fds[RS_KINETO_FDS_MAX]);
 
 /* Answers every datagram that waits. Never blocks. */
 void rs_kineto_trigger_serve(struct rs_kineto_trigger *trigger);
@@ -139,6 +144,8 @@ RS_MUST_CHECK enum rs_status rs_kineto_trigger_cancel(struct rs_kineto_trigger *
 /* Counts since open, for people and /metrics. */
 struct rs_kineto_counts {
     int64_t polls, registrations, refused_datagrams, unanswerable, configs_sent;
+    int64_t msmonitor_clients; /* now: see kineto_msmonitor.h */
+    int64_t msmonitor_status_letters, msmonitor_data_letters, msmonitor_data_bytes;
 };
 struct rs_kineto_counts rs_kineto_trigger_counts(const struct rs_kineto_trigger *trigger);
 

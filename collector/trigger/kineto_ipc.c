@@ -37,6 +37,28 @@ static enum rs_status parse_register(struct rs_view body, struct rs_kineto_lette
     return RS_OK;
 }
 
+static enum rs_status parse_status(struct rs_view body, struct rs_kineto_letter *letter,
+                                   struct rs_err *err)
+{
+    if (body.length != 32)
+        return rs_err_set(err, RS_FORMAT, "a status of %zu bytes, expected 32", body.length);
+    letter->kind = RS_KINETO_STATUS;
+    letter->status = (int32_t)rs_view_u32(&body);
+    letter->current_step = (int32_t)rs_view_u32(&body);
+    letter->start_step = (int32_t)rs_view_u32(&body);
+    letter->stop_step = (int32_t)rs_view_u32(&body);
+    letter->pids[0] = (int32_t)rs_view_u32(&body);
+    letter->pid_count = 1;
+    (void)rs_view_u32(&body);
+    letter->job_id = (int64_t)rs_view_u64(&body);
+    return RS_OK;
+}
+
+static bool is_status(const void *type)
+{
+    return memcmp(type, "npuTraceStatus", 15) == 0 || memcmp(type, "npuMonitorStatus", 17) == 0;
+}
+
 enum rs_status rs_kineto_letter_parse(struct rs_view datagram, struct rs_kineto_letter *letter_p,
                                       struct rs_err *err)
 {
@@ -57,6 +79,8 @@ enum rs_status rs_kineto_letter_parse(struct rs_view datagram, struct rs_kineto_
         status = parse_poll(datagram, &letter, err);
     } else if (memcmp(type.data, "ctxt", 5) == 0) {
         status = parse_register(datagram, &letter, err);
+    } else if (is_status(type.data)) {
+        status = parse_status(datagram, &letter, err);
     } else if (memcmp(type.data, "data", 5) == 0) {
         letter.kind = RS_KINETO_DATA;
         status = RS_OK;

@@ -10,7 +10,8 @@
  *
  *     "req"   poll      i32 mask, i32 n, i64 job, i32 pids[n]    own pid first, then its ancestors
  *     "ctxt"  register  i32 gpu, i32 pid, i64 job
- *     "data"  metrics of the msMonitor flavour; accepted, not answered
+ *     "npuTraceStatus", "npuMonitorStatus"   i32 status, step, start, stop, i32 pid, 4 bytes, i64 job
+ *     "data"  metrics                        both of the msMonitor flavour; accepted, not answered
  *
  * A poll is answered by a "req" whose payload is a configuration text, or nothing; a "ctxt" by an i32.
  * What clients say of themselves (pids, job) is a claim; the kernel's credentials are the identity.
@@ -36,6 +37,7 @@ enum rs_kineto_letter_kind {
     RS_KINETO_POLL,
     RS_KINETO_REGISTER,
     RS_KINETO_DATA,
+    RS_KINETO_STATUS,
 };
 
 /* The mask says what the client can take now: older builds idle with both bits, newer with one;
@@ -46,9 +48,10 @@ struct rs_kineto_letter {
     enum rs_kineto_letter_kind kind;
     int32_t mask;   /* POLL */
     int32_t gpu;    /* REGISTER */
-    int64_t job_id; /* POLL, REGISTER */
+    int64_t job_id; /* POLL, REGISTER, STATUS */
     int32_t pids[RS_KINETO_PIDS_MAX];
-    size_t pid_count; /* POLL: >= 1; REGISTER: 1 */
+    size_t pid_count;                                    /* POLL: >= 1; REGISTER, STATUS: 1 */
+    int32_t status, current_step, start_step, stop_step; /* STATUS */
 };
 
 /* RS_FORMAT with a sentence that names the field. Trusts nothing. */

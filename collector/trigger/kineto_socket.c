@@ -149,19 +149,37 @@ static enum rs_status bind_name(int fd, const char *dir, const char *name, struc
                           "collector in a network namespace of its own",
                           name, holder);
     }
-    /* Ranks of other users must be able to send, whatever our umask is. */
-    if (dir && chmod(address.sun_path, 0666) != 0)
-        return rs_err_errno(err, "cannot open %s to other users", address.sun_path);
     return RS_OK;
 }
 
-enum rs_status rs_kineto_socket_open(const char *dir, const char *name, int *fd_p,
-                                     struct rs_err *err)
+/* Who may send to a socket file; of an abstract name everybody may. */
+static enum rs_status set_rights(const char *dir, const char *name, bool is_private,
+                                 struct rs_err *err)
+{
+    struct sockaddr_un address;
+    socklen_t bytes;
+    struct stat home;
+    const enum rs_status status = make_address(dir, name, &address, &bytes, err);
+    if (status != RS_OK)
+        return status;
+    /* Ranks of other users must be able to send, whatever our umask is. */
+    if (chmod(address.sun_path, is_private ? 0600 : 0666) != 0)
+        return rs_err_errno(err, "cannot set the mode of %s", address.sun_path);
+    if (is_private && geteuid() == 0 && stat(dir, &home) == 0 &&
+        lchown(address.sun_path, home.st_uid, home.st_gid) != 0)
+        return rs_err_errno(err, "cannot give %s to its user", address.sun_path);
+    return RS_OK;
+}
+
+static enum rs_status open_socket(const char *dir, const char *name, bool is_private, int *fd_p,
+                                  struct rs_err *err)
 {
     const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return rs_err_errno(err, "cannot create the profiler socket");
     enum rs_status status = bind_name(fd, dir, name, err);
+    if (status == RS_OK && dir)
+        status = set_rights(dir, name, is_private, err);
     const int on = 1;
     if (status == RS_OK && setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
         status = rs_err_errno(err, "cannot ask for credentials on the profiler socket");
@@ -171,6 +189,18 @@ enum rs_status rs_kineto_socket_open(const char *dir, const char *name, int *fd_
     }
     *fd_p = fd;
     return RS_OK;
+}
+
+enum rs_status rs_kineto_socket_open(const char *dir, const char *name, int *fd_p,
+                                     struct rs_err *err)
+{
+    return open_socket(dir, name, false, fd_p, err);
+}
+
+enum rs_status rs_kineto_socket_open_private(const char *dir, const char *name, int *fd_p,
+                                             struct rs_err *err)
+{
+    return open_socket(dir, name, true, fd_p, err);
 }
 
 void rs_kineto_socket_close(int fd, const char *dir, const char *name)

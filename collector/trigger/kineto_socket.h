@@ -25,6 +25,10 @@ struct rs_kineto_peer {
  * one more NUL that belongs to it; else DIR/name with mode 0666. RS_EXISTS names the process that serves it. */
 RS_MUST_CHECK enum rs_status rs_kineto_socket_open(const char *dir, const char *name, int *fd_p,
                                                    struct rs_err *err);
+/* DIR/name for the processes of the folder's owner alone: mode 0600, and given to him when we are root. As msMonitor's
+ * daemon has it in the home of its user. */
+RS_MUST_CHECK enum rs_status rs_kineto_socket_open_private(const char *dir, const char *name,
+                                                           int *fd_p, struct rs_err *err);
 /* Who serves the name, in words, and its pid (0: may not be looked at). False: nobody. Binds nothing. */
 bool rs_kineto_socket_holder(const char *dir, const char *name, pid_t *pid_p, char *text,
                              size_t text_bytes);

@@ -18,5 +18,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     RS_CHECK(letter.kind == RS_KINETO_DATA || letter.pid_count >= 1);
     RS_CHECK(letter.pid_count <= RS_KINETO_PIDS_MAX);
+    RS_CHECK(letter.kind != RS_KINETO_STATUS || size == RS_KINETO_HEADER_BYTES + 32);
     return 0;
 }

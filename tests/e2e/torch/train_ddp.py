@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """An ordinary data-parallel training script: it knows nothing of Rankscope or of any profiler.
 
-torchrun --nproc-per-node 4 train_ddp.py [--steps N] [--sleep-rank R --sleep-ms MS]
+torchrun --nproc-per-node 4 train_ddp.py [--steps N] [--sleep-rank R --sleep-ms MS] [--pause-ms MS]
 
-The sleep stands for a slow data loader of one rank: trouble that really happens.
+The sleep stands for a slow data loader of one rank: trouble that really happens. The pause, of all ranks in each step, leaves
+cores free.
 """
 import argparse
 import time
@@ -26,6 +27,7 @@ def main():
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--sleep-rank", type=int, default=-1)
     parser.add_argument("--sleep-ms", type=float, default=0)
+    parser.add_argument("--pause-ms", type=float, default=0)
     args = parser.parse_args()
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
@@ -41,6 +43,8 @@ def main():
         loss = nn.functional.mse_loss(model(batch), batch)
         loss.backward()
         optimizer.step()
+        if args.pause_ms:
+            time.sleep(args.pause_ms / 1000)
     dist.destroy_process_group()
 
 

@@ -228,6 +228,38 @@ static void only_tmp_and_the_ranks_own_folder_are_allowed(void **state)
     assert_false(rs_kineto_path_is_allowed("/tmp/../etc/a.json", ""));
 }
 
+static void a_state_of_msmonitor_is_read_field_by_field(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"npuTraceStatus", "npuMonitorStatus"};
+    for (size_t i = 0; i < 2; i++) {
+        struct rs_buf buf = {0};
+        struct rs_kineto_letter letter;
+        char type[RS_KINETO_TYPE_BYTES] = {0};
+        (void)snprintf(type, sizeof type, "%s", types[i]);
+        rs_buf_u64(&buf, 32);
+        rs_buf_bytes(&buf, type, sizeof type);
+        rs_buf_u32(&buf, (uint32_t)-1);
+        rs_buf_u32(&buf, 120);
+        rs_buf_u32(&buf, 121);
+        rs_buf_u32(&buf, 130);
+        rs_buf_u32(&buf, 4711);
+        rs_buf_u32(&buf, 0);
+        rs_buf_u64(&buf, 0);
+        assert_ok(parse(&buf, &letter));
+        assert_int_equal(letter.kind, RS_KINETO_STATUS);
+        assert_int_equal(letter.status, -1);
+        assert_int_equal(letter.current_step, 120);
+        assert_int_equal(letter.start_step, 121);
+        assert_int_equal(letter.stop_step, 130);
+        assert_int_equal(letter.pids[0], 4711);
+        for (size_t length = 0; length < buf.length; length++)
+            assert_status(rs_kineto_letter_parse(rs_view_of(buf.data, length), &letter, NULL),
+                          RS_FORMAT);
+        rs_buf_fini(&buf);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +267,7 @@ int main(void)
         cmocka_unit_test(counts_that_do_not_fit_are_refused),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(a_size_that_is_not_the_datagrams_is_refused),
+        cmocka_unit_test(a_state_of_msmonitor_is_read_field_by_field),
         cmocka_unit_test(answers_are_exact),
         cmocka_unit_test(golden_datagrams_are_understood),
         cmocka_unit_test(a_duration_text_is_exact),
