@@ -102,6 +102,7 @@ void rs_export_ascend_free(struct rs_export_ascend **export_p)
     rs_mem_free(e->works.items);
     rs_mem_free(e->loose.items);
     rs_mem_free(e->host_ops.items);
+    rs_mem_free(e->memory.items);
     rs_mem_free(e->unfinished.items);
     rs_mem_free(e->bounds.items);
     rs_mem_free(e->devices.items);
@@ -132,7 +133,9 @@ static enum rs_status add_row(struct rs_export_ascend *e, const struct rs_batch 
     case RS_KIND_MARK:
         return host_mark(e, batch, at, err);
     case RS_KIND_MEMORY:
-        return host_memory(e, batch, at, err);
+        return memory_row(e, batch, at, err);
+    case RS_KIND_OVERHEAD:
+        return memory_gc(e, batch, at, err);
     case RS_KIND_KERNEL:
     case RS_KIND_MEMCPY:
     case RS_KIND_MEMSET:
@@ -141,7 +144,6 @@ static enum rs_status add_row(struct rs_export_ascend *e, const struct rs_batch 
     case RS_KIND_GPU_USER_ANNOTATION:
     case RS_KIND_SYNC:
     case RS_KIND_DEVICE_EVENT:
-    case RS_KIND_OVERHEAD:
     case RS_KIND_FLOW_START:
     case RS_KIND_FLOW_END:
     case RS_KIND_COUNTER:
@@ -174,8 +176,8 @@ enum rs_status rs_export_ascend_add(struct rs_export_ascend *e, const struct rs_
 static enum rs_status fill_tables(struct rs_export_ascend *e, struct rs_err *err)
 {
     static enum rs_status (*const stages[])(struct rs_export_ascend *, struct rs_err *) = {
-        device_host_work, comm_write,    device_settle, host_settle,   about_tables,
-        tables_strings,   trace_overlap, trace_view,    tables_settle,
+        device_host_work, comm_write,     device_settle, host_settle, memory_settle,
+        about_tables,     tables_strings, trace_overlap, trace_view,  tables_settle,
     };
     enum rs_status status = RS_OK;
     for (size_t i = 0; i < sizeof stages / sizeof stages[0] && status == RS_OK; i++)

@@ -7,7 +7,6 @@
  *   runtime and driver calls               -> CANN_API, connectionId = correlation; those that launched device work are
  *                                             "node" calls, as the window of a step asks for them
  *   native ranges and marks                -> MSTX_EVENTS
- *   allocator events of a device           -> MEMORY_RECORD
  */
 #include "aggregator/export/ascend_priv.h"
 #include "common/base/mem.h"
@@ -318,7 +317,7 @@ enum rs_status host_bound_api(struct rs_export_ascend *e, rs_ns instant, int64_t
     return status == RS_OK ? put_api(e, &api, connection, err) : status;
 }
 
-/* ---- marks, memory ---- */
+/* ---- marks ---- */
 
 enum rs_status host_mark(struct rs_export_ascend *e, const struct rs_batch *batch, size_t at,
                          struct rs_err *err)
@@ -343,29 +342,6 @@ enum rs_status host_mark(struct rs_export_ascend *e, const struct rs_batch *batc
     rs_row_int(&row, tid, true);
     rs_row_int(&row, domain, true);
     rs_row_int(&row, NO_STRING, true);
-    return rs_row_end(&e->rows, &row, err);
-}
-
-/* The framework's allocator; what the device's own memory held is not in such a recording. */
-enum rs_status host_memory(struct rs_export_ascend *e, const struct rs_batch *batch, size_t at,
-                           struct rs_err *err)
-{
-    int64_t allocated, reserved, device, component;
-    if (!extra_int(batch, at, "Total Allocated", &allocated) ||
-        !extra_int(batch, at, "Device Id", &device) || device < 0)
-        return RS_OK;
-    const bool has_reserved = extra_int(batch, at, "Total Reserved", &reserved);
-    const enum rs_status status = text_id(e, SPACE_MEMORY, "PTA", &component, err);
-    if (status != RS_OK)
-        return status;
-    struct rs_row row = rs_row_begin(&e->rows, T_MEMORY_RECORD);
-    rs_row_int(&row, component, true);
-    rs_row_int(&row, epoch_ns(e, batch->start[at]), true);
-    rs_row_int(&row, allocated, true);
-    rs_row_int(&row, has_reserved ? reserved : 0, has_reserved);
-    rs_row_int(&row, 0, false);
-    rs_row_int(&row, 0, false);
-    rs_row_int(&row, device, true);
     return rs_row_end(&e->rows, &row, err);
 }
 

@@ -4,7 +4,8 @@
  *
  *   ascend.c         life; which row goes where; the directory
  *   ascend_tables.c  the schema, the enums, strings by id
- *   ascend_host.c    PYTORCH_API, CONNECTION_IDS, CANN_API, MSTX_EVENTS, MEMORY_RECORD, STEP_TIME
+ *   ascend_host.c    PYTORCH_API, CONNECTION_IDS, CANN_API, MSTX_EVENTS, STEP_TIME
+ *   ascend_memory.c  MEMORY_RECORD, OP_MEMORY, GC_RECORD
  *   ascend_device.c  TASK, COMPUTE_TASK_INFO, MEMCPY_INFO; windows of steps
  *   ascend_comm.c    COMMUNICATION_OP, COMMUNICATION_TASK_INFO, groups
  *   ascend_trace.c   OVERLAP_ANALYSIS, trace_view.json
@@ -38,6 +39,8 @@ enum table {
     T_CONNECTION_IDS,
     T_MSTX,
     T_MEMORY_RECORD,
+    T_OP_MEMORY,
+    T_GC_RECORD,
     T_OVERLAP,
     T_API_TYPE,
     T_DATA_TYPE,
@@ -86,6 +89,13 @@ struct host_op {
     rs_str name;
 };
 
+/* An allocator event of a device: bytes < 0 gives back. */
+struct memory_event {
+    rs_ns at;                                    /* of the epoch */
+    int64_t address, bytes, allocated, reserved; /* reserved -1 unknown */
+    int64_t device, global_tid;
+};
+
 struct unfinished {
     int64_t task;
     rs_ns start;
@@ -117,6 +127,7 @@ struct rs_export_ascend {
     LIST(struct launch) works; /* device rows with a correlation: what it launched */
     LIST(struct loose_api) loose;
     LIST(struct host_op) host_ops; /* while no device row was seen */
+    LIST(struct memory_event) memory;
     LIST(struct unfinished) unfinished;
     LIST(struct step_bound) bounds;
     LIST(int32_t) devices;
@@ -178,14 +189,21 @@ RS_MUST_CHECK enum rs_status host_api(struct rs_export_ascend *e, const struct r
                                       size_t at, struct rs_err *err);
 RS_MUST_CHECK enum rs_status host_mark(struct rs_export_ascend *e, const struct rs_batch *batch,
                                        size_t at, struct rs_err *err);
-RS_MUST_CHECK enum rs_status host_memory(struct rs_export_ascend *e, const struct rs_batch *batch,
-                                         size_t at, struct rs_err *err);
 /* Steps, API rows without a connection, types and connections that are known only now. */
 RS_MUST_CHECK enum rs_status host_settle(struct rs_export_ascend *e, struct rs_err *err);
 int64_t global_tid(const struct rs_export_ascend *e, uint32_t lane);
 /* An API row that stands for nothing but a connection of a step (device_settle()). */
 RS_MUST_CHECK enum rs_status host_bound_api(struct rs_export_ascend *e, rs_ns instant,
                                             int64_t connection, struct rs_err *err);
+
+/* ---- ascend_memory.c ---- */
+
+RS_MUST_CHECK enum rs_status memory_row(struct rs_export_ascend *e, const struct rs_batch *batch,
+                                        size_t at, struct rs_err *err);
+RS_MUST_CHECK enum rs_status memory_gc(struct rs_export_ascend *e, const struct rs_batch *batch,
+                                       size_t at, struct rs_err *err);
+/* Allocations and their ends; after the host's rows. */
+RS_MUST_CHECK enum rs_status memory_settle(struct rs_export_ascend *e, struct rs_err *err);
 
 /* ---- ascend_device.c ---- */
 

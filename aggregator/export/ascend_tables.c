@@ -48,6 +48,12 @@ static const char schema[] =
     "connectionId INTEGER);"
     "CREATE TABLE MEMORY_RECORD (component INTEGER,timestamp INTEGER,totalAllocated INTEGER,"
     "totalReserved INTEGER,totalActive INTEGER,streamPtr INTEGER,deviceId INTEGER);"
+    "CREATE TABLE OP_MEMORY (name INTEGER,size INTEGER,allocationTime INTEGER,releaseTime INTEGER,"
+    "activeReleaseTime INTEGER,duration INTEGER,activeDuration INTEGER,"
+    "allocationTotalAllocated INTEGER,allocationTotalReserved INTEGER,"
+    "allocationTotalActive INTEGER,releaseTotalAllocated INTEGER,releaseTotalReserved INTEGER,"
+    "releaseTotalActive INTEGER,streamPtr INTEGER,deviceId INTEGER);"
+    "CREATE TABLE GC_RECORD (startNs INTEGER,endNs INTEGER,globalTid INTEGER);"
     "CREATE TABLE OVERLAP_ANALYSIS (id INTEGER PRIMARY KEY,deviceId INTEGER,startNs INTEGER,"
     "endNs INTEGER,type INTEGER);"
     /* clang-format off */
@@ -74,6 +80,8 @@ static const struct rs_rows_table tables[T_COUNT] = {
     [T_CONNECTION_IDS] = {"CONNECTION_IDS", 2},
     [T_MSTX] = {"MSTX_EVENTS", 10},
     [T_MEMORY_RECORD] = {"MEMORY_RECORD", 7},
+    [T_OP_MEMORY] = {"OP_MEMORY", 15},
+    [T_GC_RECORD] = {"GC_RECORD", 3},
     [T_OVERLAP] = {"OVERLAP_ANALYSIS", 5},
     [T_API_TYPE] = {"ENUM_API_TYPE", 2},
     [T_DATA_TYPE] = {"ENUM_HCCL_DATA_TYPE", 2},

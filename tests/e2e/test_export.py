@@ -241,6 +241,34 @@ class OwnTraces(Export):
         self.assertEqual((said[0]["operations"], said[0]["bytes"], said[0]["time_ns"]), (4, 16000, 17600000))
         self.assertAlmostEqual(said[0]["bus_bytes_per_s"], 1.5 * 16000 / 17600000 * 1e9)
 
+    def test_allocations_are_paired_and_named(self):
+        def memory(at, address, size, total):
+            return {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 7, "tid": 7, "ts": at,
+                    "args": {"Total Reserved": 4096, "Total Allocated": total, "Bytes": size, "Addr": address,
+                             "Device Id": 0, "Device Type": 1}}
+
+        def operator(name, at, length):
+            return {"ph": "X", "cat": "cpu_op", "name": name, "pid": 7, "tid": 7, "ts": at, "dur": length}
+
+        os.makedirs(self.traces)
+        with open(os.path.join(self.traces, "rank0.json"), "w", encoding="utf-8") as file:
+            json.dump({"baseTimeNanoseconds": 1700000000000000000, "traceEvents": [
+                operator("ProfilerStep#1", 0, 100), operator("aten::mm", 10, 20), operator("aten::empty", 12, 4),
+                memory(13, 111, 512, 512), memory(20, 222, 256, 768), memory(25, 111, -512, 256),
+                memory(40, 111, 64, 320), memory(5, 333, -8, 0)]}, file)
+        made = self.export(self.traces)
+        names = dict(query(profiler_db(made[0]), "SELECT * FROM STRING_IDS"))
+        base = 1700000000000000000
+        found = [(names.get(row[0]), row[1], row[2] - base, row[3] and row[3] - base, *row[4:]) for row in
+                 query(profiler_db(made[0]), "SELECT name, size, allocationTime, releaseTime, duration,"
+                       " allocationTotalAllocated, allocationTotalReserved, releaseTotalAllocated, streamPtr, deviceId"
+                       " FROM OP_MEMORY ORDER BY allocationTime")]
+        self.assertEqual(found, [
+            ("aten::empty", 512, 13000, 25000, 12000, 512, 4096, 256, None, 0),
+            ("aten::mm", 256, 20000, None, None, 768, 4096, None, None, 0),
+            ("ProfilerStep#1", 64, 40000, None, None, 320, 4096, None, None, 0)])
+        self.assertEqual(len(query(profiler_db(made[0]), "SELECT * FROM MEMORY_RECORD")), 5)
+
     def test_what_cannot_be_done_is_told(self):
         write_traces(self.traces, world=2)
         self.run_ok("export", "ascend", self.traces, codes=(2,))
@@ -299,6 +327,22 @@ class TheVendorsTool(Export):
 
 @unittest.skipUnless(has_shared("ascend/level1-text"), "../shared/data is not here")
 class TextRanks(Export):
+    def test_collections_of_garbage_have_their_table(self):
+        copy = os.path.join(self.folder, "rank0_ascend_pt")
+        shutil.copytree(f"{SHARED}/ascend/level1-text/rank0_ascend_pt", copy, copy_function=shutil.copyfile)
+        subprocess.run(["chmod", "-R", "u+w", copy], check=True)
+        path = os.path.join(copy, "ASCEND_PROFILER_OUTPUT", "trace_view.json")
+        with open(path, encoding="utf-8") as file:
+            trace = json.load(file)
+        at = next(row["ts"] for row in trace if row.get("ph") == "X")
+        trace += [{"ph": "M", "name": "process_name", "pid": 99, "tid": 0, "args": {"name": "Python GC"}},
+                  {"ph": "X", "name": "GC", "cat": "GC", "pid": 99, "tid": 4711, "ts": at, "dur": 1500.25}]
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(trace, file)
+        made = self.export(copy)
+        (start, end, tid), = query(profiler_db(made[0]), "SELECT * FROM GC_RECORD")
+        self.assertEqual((start, end - start, tid), (int(at.replace(".", "")), 1500250, 99 << 32 | 4711))
+
     def test_recipes_say_how_text_becomes_databases_and_it_does(self):
         text = f"{SHARED}/ascend/level1-text"
         done = self.run_ok("recipe", "slow_rank", text, "-o", self.folder, codes=(2,))
