@@ -176,9 +176,15 @@ static void converse_within(struct rs_loop *loop, const struct rs_client_patienc
         if (rs_loop_run(loop, now + RS_NS_PER_S / 5) < 0)
             break;
         const bool must_stop = atomic_load(patience->must_stop);
-        if (is_aborted || !asking->link || (!must_stop && now < patience->until))
+        if (is_aborted || !asking->link ||
+            (!asking->is_answered && !must_stop && now < patience->until))
             continue;
+        /* Once answered, nothing is left to be said: the other side may have more, of a capture that goes on. */
         is_aborted = true;
+        if (asking->is_answered) {
+            rs_link_abort(asking->link);
+            continue;
+        }
         asking->status =
             must_stop ? rs_err_set(asking->err, RS_CANCELLED, "stopped")
                       : rs_err_set(asking->err, RS_UNREACHABLE,

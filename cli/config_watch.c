@@ -8,6 +8,7 @@
 #include "common/base/json_out.h"
 #include "common/base/mem.h"
 #include "common/request/request.h"
+#include "common/wire/answer_letter.h"
 #include "common/wire/request_letter.h"
 
 #define RS_LOG_TAG "config"
@@ -36,6 +37,8 @@ static const rs_dur settle_ns = 200 * (rs_dur)RS_NS_PER_MS;
 static const rs_dur torn_patience_ns = 2 * (rs_dur)RS_NS_PER_S;
 static const rs_dur ask_timeout_ns = 10 * (rs_dur)RS_NS_PER_S;
 static const rs_dur ask_again_ns = 2 * (rs_dur)RS_NS_PER_S;
+static const rs_dur settle_in_ns =
+    12 * (rs_dur)RS_NS_PER_S; /* longer than a collector waits to connect */
 
 /* What stat() tells of the file. */
 struct face {
@@ -62,7 +65,7 @@ struct rs_config_watch {
 
     struct rs_capture_request request; /* still to be asked for: nobody answered */
     bool is_asking, was_unreachable;
-    rs_ns ask_at;
+    rs_ns ask_at; /* monotonic */
 };
 
 /* ---- looking ----------------------------------------------------------------------------------------------- */
@@ -119,6 +122,7 @@ static void drain_events(struct rs_config_watch *watch)
 /* ---- asking ------------------------------------------------------------------------------------------------- */
 
 struct asked {
+    struct rs_buf ranks; /* the answer by ranks, as --dry-run prints it */
     char capture[RS_REQUEST_ID_BYTES];
     char why[512];
     enum rs_status status; /* the answer's */
@@ -131,6 +135,11 @@ static bool on_reply(void *self, const Rankscope__Reply *reply)
     struct asked *asked = self;
     if (reply->letter_case == RANKSCOPE__REPLY__LETTER_ANSWER) {
         const Rankscope__CaptureAnswer *answer = reply->answer;
+        struct rs_request_answer by_rank = {0};
+        rs_buf_reset(&asked->ranks);
+        if (rs_answer_from_letter(answer, &by_rank, NULL) == RS_OK)
+            rs_request_answer_print(&by_rank, &asked->ranks);
+        rs_request_answer_fini(&by_rank);
         asked->status = (enum rs_status)answer->status;
         (void)snprintf(asked->why, sizeof asked->why, "%.500s", answer->text);
         (void)snprintf(asked->capture, sizeof asked->capture, "%.63s", answer->capture);
@@ -144,8 +153,19 @@ static bool on_reply(void *self, const Rankscope__Reply *reply)
     return false;
 }
 
-static void tell_asked(const struct rs_config_watch *watch, const struct asked *asked)
+static void tell_ranks(const struct rs_config_watch *watch, const char *lines)
 {
+    for (const char *line = lines; *line;) {
+        const size_t length = strcspn(line, "\n");
+        rs_log_warn("%s: %.*s", watch->path, (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+}
+
+static void tell_asked(const struct rs_config_watch *watch, struct asked *asked)
+{
+    if (asked->status < 0 || asked->status == RS_PARTIAL)
+        tell_ranks(watch, rs_buf_text(&asked->ranks));
     if (asked->has_capture)
         rs_log_info("%s: capture %s is %s%s%s", watch->path, asked->capture,
                     rs_capture_state_text((enum rs_capture_state)asked->state),
@@ -154,6 +174,30 @@ static void tell_asked(const struct rs_config_watch *watch, const struct asked *
         rs_log_warn("%s: nothing is started: %s", watch->path, asked->why);
     else
         rs_log_info("%s: %s", watch->path, *asked->why ? asked->why : "nothing is to be started");
+}
+
+static bool on_ranks(void *self, const Rankscope__Reply *reply)
+{
+    (void)self;
+    (void)reply;
+    return false;
+}
+
+/* Nobody answered the last time. When somebody does again, collectors are given the time to come back to it, or the capture
+ * would be of the ranks of those that came first. */
+static void reach(struct rs_config_watch *watch)
+{
+    Rankscope__AskRanks ranks = RANKSCOPE__ASK_RANKS__INIT;
+    Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
+    ask.letter_case = RANKSCOPE__ASK__LETTER_RANKS;
+    ask.ranks = &ranks;
+    const rs_ns now = rs_time_monotonic();
+    const struct rs_client_patience patience = {.until = now + ask_timeout_ns,
+                                                .must_stop = &watch->must_stop};
+    const enum rs_status status =
+        rs_client_ask_within(&watch->address, &ask, &patience, on_ranks, NULL, NULL);
+    watch->was_unreachable = status < 0;
+    watch->ask_at = now + (status < 0 ? ask_again_ns : settle_in_ns);
 }
 
 static void end_asking(struct rs_config_watch *watch)
@@ -181,17 +225,20 @@ static void ask(struct rs_config_watch *watch)
     }
     rs_request_letter_free(&letter);
     if (status == RS_UNREACHABLE || status == RS_CANCELLED) {
-        if (!watch->was_unreachable && status == RS_UNREACHABLE)
+        if (status == RS_UNREACHABLE)
             rs_log_warn("%s: %s; trying again until it is edited once more", watch->path, err.text);
         watch->was_unreachable = true;
         watch->ask_at = rs_time_monotonic() + ask_again_ns;
+        rs_buf_fini(&asked.ranks);
         return;
     }
-    watch->was_unreachable = false;
-    if (status < 0)
+    if (status == RS_EXISTS || asked.status == RS_EXISTS)
+        rs_log_info("%s: capture %s was asked for already", watch->path, watch->request.capture_id);
+    else if (status < 0)
         rs_log_warn("%s: nothing is started: %s", watch->path, err.text);
     else
         tell_asked(watch, &asked);
+    rs_buf_fini(&asked.ranks);
     end_asking(watch);
 }
 
@@ -378,7 +425,11 @@ static void *work(void *self)
         if (atomic_load(&watch->must_stop))
             break;
         look_again(watch);
-        if (watch->is_asking && rs_time_monotonic() >= watch->ask_at)
+        if (!watch->is_asking || rs_time_monotonic() < watch->ask_at)
+            continue;
+        if (watch->was_unreachable)
+            reach(watch);
+        else
             ask(watch);
     }
     return NULL;

@@ -78,9 +78,9 @@ class Capture:
 
 
 class Rig:
-    def __init__(self, world, nodes, step_ms, run="thousand", collector_words=("--no-kineto",), ring_bytes=65536):
+    def __init__(self, world, nodes, step_ms, run="thousand", collector_words=("--no-kineto",), aggregator_words=()):
         self.world, self.nodes, self.step_ms, self.run = world, nodes, step_ms, run
-        self.collector_words, self.ring_bytes = list(collector_words), ring_bytes
+        self.collector_words, self.aggregator_words = list(collector_words), list(aggregator_words)
         self.folder = tempfile.mkdtemp(prefix="rs-native-")
         self.address = "unix:" + os.path.join(self.folder, "a.sock")
         self.aggregator, self.collectors, self.job = None, [], None
@@ -118,7 +118,7 @@ class Rig:
                     process.wait()
         if self.aggregator:
             self.aggregator.stdout.close()
-        if kind is None:
+        if kind is None and not os.environ.get("RIG_KEEP"):
             shutil.rmtree(self.folder)
         else:
             print("kept:", self.folder, file=sys.stderr)
@@ -131,10 +131,10 @@ class Rig:
         with open(os.path.join(self.folder, name + ".log"), encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def start_aggregator(self, *words):
+    def start_aggregator(self):
         self.aggregator = self._spawn(
             "aggregator", [PROGRAM, "aggregator", "--listen", self.address, "--data",
-                           os.path.join(self.folder, "data"), "-v", *words], stdout=subprocess.PIPE)
+                           os.path.join(self.folder, "data"), "-v", *self.aggregator_words], stdout=subprocess.PIPE)
         if b"listening" not in self.aggregator.stdout.readline():
             raise SystemExit("the aggregator did not start: " + self.folder)
 
@@ -148,8 +148,7 @@ class Rig:
     def start_ranks(self):
         self.job = self._spawn(
             "ranks", [RANKS, "--socket", os.path.join(self.folder, "c"), "--sockets", str(self.nodes), "--world",
-                      str(self.world), "--step-ms", str(self.step_ms), "--run", self.run, "--ring-bytes",
-                      str(self.ring_bytes)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                      str(self.world), "--step-ms", str(self.step_ms), "--run", self.run], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.pids = json.loads(self.job.stdout.readline())["pids"]
 
     # ---- asking
@@ -192,7 +191,8 @@ class Rig:
             if len(closed) >= count:
                 return sorted(closed, key=lambda c: c["created_ns"])
             time.sleep(0.1)
-        raise AssertionError(f"captures: {self.captures()}; see {self.folder}")
+        known = [(c["id"], c["state"], c["reason"]) for c in self.captures()]
+        raise AssertionError(f"captures: {known}; see {self.folder}")
 
     def usage(self):
         """CPU seconds so far, and resident MiB, of the aggregator and of all collectors."""
