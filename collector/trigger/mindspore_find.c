@@ -567,11 +567,14 @@ static const char *monitor_trouble(const struct mindspore_member *member,
                                    const struct mindspore_block *block, char *text, size_t bytes)
 {
     if (block->dead_monitor) {
-        (void)snprintf(text, bytes,
-                       "the monitor of its job (process %d) has ended: an empty, torn or invalid "
-                       "profiler_config.json ends it for good; only a restart of the job brings "
-                       "it back",
-                       (int)block->dead_monitor);
+        (void)snprintf(
+            text, bytes,
+            "the monitor of its job (process %d) has ended: an empty, torn or invalid "
+            "profiler_config.json ends it for good, also the template that rank 0 writes "
+            "at the start when it is caught half-written. Only a restart of the job brings "
+            "it back; put a whole file there before (rankscope config init --framework "
+            "mindspore)",
+            (int)block->dead_monitor);
     } else if (block->monitor) {
         return NULL;
     } else if (block->had_monitor) {
