@@ -13,6 +13,8 @@
 #include "cli/daemon.h"
 #include "cli/place.h"
 #include "cli/probe.h"
+#include "common/base/file.h"
+#include "common/request/roles.h"
 #include "common/wire/link.h"
 
 #define RS_LOG_TAG "aggregator"
@@ -25,6 +27,7 @@ struct settings {
     const char *listen;
     const char *data;
     const char *profiler_config;
+    const char *roles;
     int64_t credit_bytes;
     int64_t segment_bytes;
     int64_t drain_ns;
@@ -68,6 +71,14 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
          .help =
              "every edit of DIR/profiler_config.json starts the capture that it describes; the version that "
              "is there at start does not"},
+        {.name = "roles",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->roles,
+         .value = "FILE",
+         .environment = "RANKSCOPE_ROLES",
+         .help =
+             "JSON that says which tp, pp, dp, ep index a rank has: {\"0\": {\"tp\": 0}, ...}, or sizes: "
+             "{\"tp\": 2, \"pp\": 2}"},
         {.name = "drain",
          .kind = RS_ARG_DURATION,
          .target = &settings->drain_ns,
@@ -117,6 +128,19 @@ static enum rs_status fill_defaults(struct settings *settings, struct rs_err *er
         settings->data = settings->data_default;
     }
     return status;
+}
+
+/* A file that is wrong is refused at start, not when the first capture needs it. */
+static enum rs_status read_roles(const char *path, struct rs_buf *text, struct rs_err *err)
+{
+    struct rs_roles roles = {0};
+    struct rs_err why = {0};
+    enum rs_status status = path ? rs_file_read(path, RS_ROLES_MAX_BYTES, text, err) : RS_OK;
+    if (!path || status < 0)
+        return status;
+    status = rs_roles_from_json(rs_buf_text(text), text->length, RS_ROLES_WORLD_OPEN, &roles, &why);
+    rs_roles_fini(&roles);
+    return status < 0 ? rs_err_set(err, status, "%s: %.600s", path, why.text) : RS_OK;
 }
 
 static void wake_loop(void *self)
@@ -170,16 +194,22 @@ static enum rs_status run(const struct settings *settings, struct rs_daemon *dae
     struct rs_loop *loop = NULL;
     struct rs_gate *gate = NULL;
     struct rs_grpc_server *server = NULL;
+    struct rs_buf roles = {0};
     enum rs_status status = rs_address_parse(settings->listen, &address, err);
+    if (status == RS_OK)
+        status = read_roles(settings->roles, &roles, err);
     if (status == RS_OK)
         status = rs_store_open(settings->data, (uint64_t)settings->segment_bytes, &store, err);
     if (status == RS_OK)
         status = rs_grpc_loop_new(&loop, err);
     if (status == RS_OK) {
         const struct rs_gate_book book = rs_book_of(store);
+        const struct rs_coord_options coord = {.roles =
+                                                   settings->roles ? rs_buf_text(&roles) : NULL};
         const struct rs_gate_options options = {.loop = loop,
                                                 .store = store,
                                                 .book = &book,
+                                                .coord = &coord,
                                                 .credit_bytes = (uint64_t)settings->credit_bytes};
         status = rs_gate_new(&options, &gate, err);
     }
@@ -198,6 +228,7 @@ static enum rs_status run(const struct settings *settings, struct rs_daemon *dae
     rs_gate_free(&gate);
     rs_grpc_loop_free(&loop);
     rs_store_close(&store);
+    rs_buf_fini(&roles);
     return status;
 }
 

@@ -250,8 +250,8 @@ static enum rs_status read_roles(const char *path, struct capture_question *ques
     enum rs_status status = rs_file_read(path, ROLES_SENT_MAX_BYTES, &question->roles, err);
     if (status == RS_OK) {
         struct rs_err why = {0};
-        status = rs_roles_from_json(rs_buf_text(&question->roles), question->roles.length, 0,
-                                    &roles, &why);
+        status = rs_roles_from_json(rs_buf_text(&question->roles), question->roles.length,
+                                    RS_ROLES_WORLD_OPEN, &roles, &why);
         if (status < 0)
             status = rs_err_set(err, status, "%s: %.600s", path, why.text);
     }

@@ -5,7 +5,10 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/client.h"
+#include "common/base/file.h"
 #include "common/base/json_out.h"
+#include "common/base/mem.h"
+#include "common/request/roles.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,6 +22,16 @@ struct ranks {
     int64_t min_step; /* ranks below this step do not count as ready */
     size_t count;
     size_t ready_count;
+    const struct rs_rank_expr *expr; /* NULL: all */
+    struct rs_buf roles;             /* text of --roles; empty: none */
+    bool is_partial;                 /* something the expression names is not there */
+    struct rs_err err;               /* of a reply that could not be worked on */
+};
+
+/* The rows that are shown: pointers into the reply. */
+struct shown {
+    Rankscope__RankState **items;
+    size_t count;
 };
 
 static int by_rank(const void *left, const void *right)
@@ -33,7 +46,103 @@ static int by_rank(const void *left, const void *right)
     return strcmp(a->incarnation, b->incarnation);
 }
 
-static void print_json(const Rankscope__RankTable *table)
+/* ---- --ranks --------------------------------------------------------------------------------------------- */
+
+static struct rs_rank_row row_of(const Rankscope__RankState *state, const struct rs_roles *roles)
+{
+    struct rs_rank_row row = {
+        .rank = state->rank, .node = state->host, .step_time_ns = state->step_duration_ns};
+    for (size_t i = 0; i < RS_ROLE_COUNT; i++)
+        row.role[i] = i < state->n_role ? state->role[i] : -1;
+    rs_roles_apply(roles, &row);
+    return row;
+}
+
+static void tell_unknown(const char *run, const struct rs_rank_set *set)
+{
+    for (size_t i = 0; i < set->unknown_count; i++) {
+        const struct rs_rank_range *range = &set->unknown[i];
+        if (range->first == range->last)
+            rs_cli_tell("ranks", "run %.60s has no rank %u", run, range->first);
+        else
+            rs_cli_tell("ranks", "run %.60s has no ranks %u-%u", run, range->first, range->last);
+    }
+    for (size_t i = 0; i < set->remark_count; i++)
+        rs_cli_tell("ranks", "run %.60s: %s", run, set->remarks[i]);
+}
+
+/* One run's rows, sorted by rank: those the expression chooses go to the front of `shown`. */
+static enum rs_status choose(struct ranks *ranks, Rankscope__RankState **states, size_t count,
+                             struct shown *shown)
+{
+    struct rs_rank_set set = {0};
+    struct rs_roles roles = {0};
+    struct rs_rank_row *rows = rs_mem_calloc(count, sizeof *rows);
+    enum rs_status status =
+        rows ? RS_OK : rs_err_set(&ranks->err, RS_NOMEM, "no memory for %zu ranks", count);
+    if (status == RS_OK && ranks->roles.length)
+        status = rs_roles_from_json(rs_buf_text(&ranks->roles), ranks->roles.length,
+                                    states[0]->world, &roles, &ranks->err);
+    size_t row_count = 0;
+    for (size_t i = 0; i < count && status == RS_OK; i++)
+        if (!row_count || rows[row_count - 1].rank != states[i]->rank)
+            rows[row_count++] = row_of(states[i], &roles);
+    if (status == RS_OK)
+        status = rs_rank_expr_eval(ranks->expr, rows, row_count, 0, &set, &ranks->err);
+    if (status == RS_PARTIAL && !ranks->is_waiting) {
+        ranks->is_partial = true;
+        tell_unknown(states[0]->run, &set);
+    }
+    for (size_t i = 0; i < count && status >= 0; i++)
+        if (rs_rank_set_has(&set, states[i]->rank))
+            shown->items[shown->count++] = states[i];
+    rs_rank_set_fini(&set);
+    rs_roles_fini(&roles);
+    rs_mem_free(rows);
+    return status < 0 ? status : RS_OK;
+}
+
+/* `table` is sorted by run and rank. shown->items: rs_mem_free(). */
+static enum rs_status filter(struct ranks *ranks, const Rankscope__RankTable *table,
+                             struct shown *shown)
+{
+    enum rs_status status = RS_OK;
+    shown->items = rs_mem_calloc(table->n_ranks + 1, sizeof(Rankscope__RankState *));
+    if (!shown->items)
+        return rs_err_set(&ranks->err, RS_NOMEM, "no memory for %zu ranks", table->n_ranks);
+    for (size_t i = 0; i < table->n_ranks && status == RS_OK;) {
+        size_t end = i + 1;
+        while (end < table->n_ranks && strcmp(table->ranks[end]->run, table->ranks[i]->run) == 0)
+            end++;
+        if (ranks->expr)
+            status = choose(ranks, table->ranks + i, end - i, shown);
+        for (size_t k = i; !ranks->expr && k < end; k++)
+            shown->items[shown->count++] = table->ranks[k];
+        i = end;
+    }
+    return status;
+}
+
+/* ---- printing -------------------------------------------------------------------------------------------- */
+
+static void json_roles(struct rs_json_out *json, const Rankscope__RankState *rank)
+{
+    rs_json_out_key(json, "roles");
+    if (!rank->n_role) {
+        rs_json_out_null(json);
+        return;
+    }
+    rs_json_out_object(json);
+    for (size_t i = 0; i < rank->n_role && i < RS_ROLE_COUNT; i++) {
+        if (rank->role[i] < 0)
+            continue;
+        rs_json_out_key(json, rs_rank_role_name((enum rs_rank_role_kind)i));
+        rs_json_out_int(json, rank->role[i]);
+    }
+    rs_json_out_end(json);
+}
+
+static void print_json(const struct shown *table)
 {
     struct rs_buf buf = {0};
     struct rs_json_out json;
@@ -43,8 +152,8 @@ static void print_json(const Rankscope__RankTable *table)
     rs_json_out_int(&json, 1);
     rs_json_out_key(&json, "ranks");
     rs_json_out_array(&json);
-    for (size_t i = 0; i < table->n_ranks; i++) {
-        const Rankscope__RankState *rank = table->ranks[i];
+    for (size_t i = 0; i < table->count; i++) {
+        const Rankscope__RankState *rank = table->items[i];
         rs_json_out_object(&json);
         rs_json_out_key(&json, "run");
         rs_json_out_string(&json, rank->run);
@@ -84,6 +193,12 @@ static void print_json(const Rankscope__RankTable *table)
             rs_json_out_null(&json);
         rs_json_out_key(&json, "can_capture");
         rs_json_out_bool(&json, rank->can_capture);
+        rs_json_out_key(&json, "free_disk_bytes");
+        if (rank->free_disk_bytes > 0)
+            rs_json_out_int(&json, rank->free_disk_bytes);
+        else
+            rs_json_out_null(&json);
+        json_roles(&json, rank);
         rs_json_out_key(&json, "events_dropped");
         rs_json_out_uint(&json, rank->events_dropped);
         rs_json_out_key(&json, "seen_ns");
@@ -96,35 +211,54 @@ static void print_json(const Rankscope__RankTable *table)
     rs_buf_fini(&buf);
 }
 
-static void print_table(const Rankscope__RankTable *table)
+/* "tp=0 pp=1"; "" when nothing is known. */
+static void roles_text(const Rankscope__RankState *rank, char *text, size_t bytes)
 {
-    if (table->n_ranks == 0) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < rank->n_role && i < RS_ROLE_COUNT && used < bytes; i++)
+        if (rank->role[i] >= 0)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%s=%d", used ? " " : "",
+                                     rs_rank_role_name((enum rs_rank_role_kind)i), rank->role[i]);
+}
+
+static void print_row(const Rankscope__RankState *rank, bool has_roles)
+{
+    const rs_dur ago = rs_time_realtime() - rank->seen_ns;
+    char step[24] = "-";
+    char duration[24] = "-";
+    char world[16] = "?";
+    char roles[80];
+    if (rank->step >= 0)
+        (void)snprintf(step, sizeof step, "%" PRId64, rank->step);
+    if (rank->step_duration_ns > 0)
+        (void)snprintf(duration, sizeof duration, "%" PRId64 ".%03" PRId64,
+                       rank->step_duration_ns / RS_NS_PER_MS,
+                       rank->step_duration_ns % RS_NS_PER_MS / RS_NS_PER_US);
+    if (rank->world)
+        (void)snprintf(world, sizeof world, "%u", rank->world);
+    roles_text(rank, roles, sizeof roles);
+    printf("%-20.40s %5u %5s  %-16.40s %8u  %-9s %-9s %8s %10s  %s%s%" PRId64 " s ago\n", rank->run,
+           rank->rank, world, rank->host, rank->pid,
+           rs_rank_kind_text((enum rs_rank_kind)rank->kind),
+           rs_rank_state_text((enum rs_rank_state)rank->state), step, duration,
+           has_roles ? (*roles ? roles : "-") : "", has_roles ? "  " : "",
+           ago > 0 ? ago / RS_NS_PER_S : 0);
+}
+
+static void print_table(const struct shown *table)
+{
+    bool has_roles = false;
+    if (table->count == 0) {
         printf("no rank is known\n");
         return;
     }
-    printf("%-20s %5s %5s  %-16s %8s  %-6s %-9s %8s %10s  %s\n", "RUN", "RANK", "WORLD", "HOST",
-           "PID", "KIND", "STATE", "STEP", "STEP ms", "SEEN");
-    const rs_ns now = rs_time_realtime();
-    for (size_t i = 0; i < table->n_ranks; i++) {
-        const Rankscope__RankState *rank = table->ranks[i];
-        char step[24] = "-";
-        char duration[24] = "-";
-        char world[16] = "?";
-        if (rank->step >= 0)
-            (void)snprintf(step, sizeof step, "%" PRId64, rank->step);
-        if (rank->step_duration_ns > 0)
-            (void)snprintf(duration, sizeof duration, "%" PRId64 ".%03" PRId64,
-                           rank->step_duration_ns / RS_NS_PER_MS,
-                           rank->step_duration_ns % RS_NS_PER_MS / RS_NS_PER_US);
-        if (rank->world)
-            (void)snprintf(world, sizeof world, "%u", rank->world);
-        const rs_dur ago = now - rank->seen_ns;
-        printf("%-20.40s %5u %5s  %-16.40s %8u  %-6s %-9s %8s %10s  %" PRId64 " s ago\n", rank->run,
-               rank->rank, world, rank->host, rank->pid,
-               rs_rank_kind_text((enum rs_rank_kind)rank->kind),
-               rs_rank_state_text((enum rs_rank_state)rank->state), step, duration,
-               ago > 0 ? ago / RS_NS_PER_S : 0);
-    }
+    for (size_t i = 0; i < table->count; i++)
+        has_roles = has_roles || table->items[i]->n_role;
+    printf("%-20s %5s %5s  %-16s %8s  %-9s %-9s %8s %10s  %s%s\n", "RUN", "RANK", "WORLD", "HOST",
+           "PID", "KIND", "STATE", "STEP", "STEP ms", has_roles ? "ROLES  " : "", "SEEN");
+    for (size_t i = 0; i < table->count; i++)
+        print_row(table->items[i], has_roles);
 }
 
 static bool on_reply(void *self, const Rankscope__Reply *reply)
@@ -132,21 +266,24 @@ static bool on_reply(void *self, const Rankscope__Reply *reply)
     struct ranks *ranks = self;
     if (reply->letter_case != RANKSCOPE__REPLY__LETTER_RANKS)
         return false;
-    const Rankscope__RankTable *table = reply->ranks;
-    ranks->count = table->n_ranks;
-    ranks->ready_count = 0;
-    for (size_t i = 0; i < table->n_ranks; i++)
-        ranks->ready_count += table->ranks[i]->kind == RS_RANK_KINETO
-                                  ? ranks->min_step == 0 && table->ranks[i]->state != RS_RANK_GONE
-                                  : table->ranks[i]->step >= ranks->min_step;
-    if (ranks->is_waiting)
-        return false;
+    Rankscope__RankTable *table = reply->ranks;
+    struct shown shown = {0};
     if (table->n_ranks)
         qsort(table->ranks, table->n_ranks, sizeof(Rankscope__RankState *), by_rank);
-    if (ranks->as_json)
-        print_json(table);
-    else if (!ranks->is_quiet)
-        print_table(table);
+    ranks->ready_count = ranks->count = 0;
+    if (filter(ranks, table, &shown) == RS_OK) {
+        ranks->count = shown.count;
+        for (size_t i = 0; i < shown.count; i++)
+            ranks->ready_count +=
+                shown.items[i]->kind == RS_RANK_KINETO
+                    ? ranks->min_step == 0 && shown.items[i]->state != RS_RANK_GONE
+                    : shown.items[i]->step >= ranks->min_step;
+        if (!ranks->is_waiting && ranks->as_json)
+            print_json(&shown);
+        else if (!ranks->is_waiting && !ranks->is_quiet)
+            print_table(&shown);
+    }
+    rs_mem_free(shown.items);
     return false;
 }
 
@@ -162,7 +299,10 @@ static enum rs_status ask_once(const struct rs_address *address, const char *run
     Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
     ask.letter_case = RANKSCOPE__ASK__LETTER_RANKS;
     ask.ranks = &ask_ranks;
-    return rs_client_ask(address, &ask, on_reply, ranks, err);
+    const enum rs_status status = rs_client_ask(address, &ask, on_reply, ranks, err);
+    if (status >= 0 && ranks->err.status < 0)
+        return rs_err_set(err, ranks->err.status, "%s", ranks->err.text);
+    return status;
 }
 
 /* Until so many ranks are at min_step or beyond. An aggregator that is not there yet is waited for too. */
@@ -193,89 +333,128 @@ static enum rs_status wait_for(const struct rs_address *address, const char *run
     return status;
 }
 
+static struct options {
+    const char *connect, *run, *expression, *roles;
+    int64_t wanted;
+    rs_dur timeout;
+    struct ranks ranks;
+} options = {.timeout = 60 * (rs_dur)RS_NS_PER_S};
+
+static const struct rs_arg items[] = {
+    {.name = "connect",
+     .letter = 'c',
+     .kind = RS_ARG_TEXT,
+     .target = &options.connect,
+     .value = "ADDR",
+     .environment = "RANKSCOPE_CONNECT",
+     .help = "the aggregator: unix:PATH or HOST:PORT (default: its default socket)"},
+    {.name = "run",
+     .kind = RS_ARG_TEXT,
+     .target = &options.run,
+     .value = "NAME",
+     .help = "only ranks of this run"},
+    {.name = "ranks",
+     .letter = 'r',
+     .kind = RS_ARG_TEXT,
+     .target = &options.expression,
+     .value = "EXPR",
+     .help = "only these: all (default), 0,3-7, node=n12, tp=0 & pp=last, one-per-node, every=8, "
+             "slowest=8, !EXPR, (EXPR)"},
+    {.name = "roles",
+     .kind = RS_ARG_TEXT,
+     .target = &options.roles,
+     .value = "FILE",
+     .help =
+         "JSON that says which tp, pp, dp, ep index a rank has, over what the aggregator knows"},
+    {.name = "json",
+     .kind = RS_ARG_FLAG,
+     .target = &options.ranks.as_json,
+     .help = "print JSON; unknown is null"},
+    {.name = "quiet",
+     .letter = 'q',
+     .kind = RS_ARG_FLAG,
+     .target = &options.ranks.is_quiet,
+     .help = "print nothing: exit 0 when there is a rank, 1 when there is none"},
+    {.name = "wait",
+     .kind = RS_ARG_INT,
+     .target = &options.wanted,
+     .value = "N",
+     .min = 1,
+     .max = INT32_MAX,
+     .help =
+         "first wait until N ranks step; of PyTorch ranks, which do not tell their step, until they are "
+         "there"},
+    {.name = "min-step",
+     .kind = RS_ARG_INT,
+     .target = &options.ranks.min_step,
+     .value = "K",
+     .min = 0,
+     .max = INT64_MAX,
+     .help = "with --wait, a rank counts from this step on (default 0)"},
+    {.name = "timeout",
+     .kind = RS_ARG_DURATION,
+     .target = &options.timeout,
+     .value = "D",
+     .help = "with --wait, give up after this time (default 60s): exit 1"},
+};
+static const struct rs_args args = {
+    .verb = "ranks",
+    .operands = "",
+    .summary = "Lists the ranks that collectors know: run, rank, host, process, the step each is "
+               "in and how long its steps take.",
+    .items = items,
+    .count = sizeof items / sizeof items[0],
+    .epilogue =
+        "  rankscope ranks\n"
+        "  rankscope ranks --run r1 --json\n"
+        "  rankscope ranks --ranks slowest=3\n"
+        "  rankscope ranks --wait 8 --min-step 10   # a job that starts up\n"
+        "\n"
+        "Exit: 0 there are ranks, 1 there are none, or not all that were named, 2 bad request, 4 no aggregator answers.\n"};
+static enum rs_status take_expression(struct rs_rank_expr **expr_p, struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    if (options.roles)
+        status = rs_file_read(options.roles, RS_ROLES_MAX_BYTES, &options.ranks.roles, err);
+    if (status == RS_OK && options.expression)
+        status = rs_rank_expr_parse(options.expression, strlen(options.expression), expr_p, err);
+    options.ranks.expr = *expr_p;
+    return status;
+}
+
+static enum rs_status ask_for_table(struct rs_err *err)
+{
+    struct rs_address address;
+    enum rs_status status = rs_client_address(options.connect, &address, err);
+    if (status == RS_OK && options.wanted)
+        status =
+            wait_for(&address, options.run, options.wanted, options.timeout, &options.ranks, err);
+    if (status >= 0)
+        status = ask_once(&address, options.run, &options.ranks, err);
+    return status;
+}
+
 int rs_cmd_ranks(int argc, char **argv)
 {
-    const char *connect = NULL;
-    const char *run = NULL;
-    int64_t wanted = 0;
-    rs_dur timeout = 60 * (rs_dur)RS_NS_PER_S;
-    struct ranks ranks = {0};
-    const struct rs_arg items[] = {
-        {.name = "connect",
-         .letter = 'c',
-         .kind = RS_ARG_TEXT,
-         .target = &connect,
-         .value = "ADDR",
-         .environment = "RANKSCOPE_CONNECT",
-         .help = "the aggregator: unix:PATH or HOST:PORT (default: its default socket)"},
-        {.name = "run",
-         .kind = RS_ARG_TEXT,
-         .target = &run,
-         .value = "NAME",
-         .help = "only ranks of this run"},
-        {.name = "json",
-         .kind = RS_ARG_FLAG,
-         .target = &ranks.as_json,
-         .help = "print JSON; unknown is null"},
-        {.name = "quiet",
-         .letter = 'q',
-         .kind = RS_ARG_FLAG,
-         .target = &ranks.is_quiet,
-         .help = "print nothing: exit 0 when there is a rank, 1 when there is none"},
-        {.name = "wait",
-         .kind = RS_ARG_INT,
-         .target = &wanted,
-         .value = "N",
-         .min = 1,
-         .max = INT32_MAX,
-         .help =
-             "first wait until N ranks step; of PyTorch ranks, which do not tell their step, until they are "
-             "there"},
-        {.name = "min-step",
-         .kind = RS_ARG_INT,
-         .target = &ranks.min_step,
-         .value = "K",
-         .min = 0,
-         .max = INT64_MAX,
-         .help = "with --wait, a rank counts from this step on (default 0)"},
-        {.name = "timeout",
-         .kind = RS_ARG_DURATION,
-         .target = &timeout,
-         .value = "D",
-         .help = "with --wait, give up after this time (default 60s): exit 1"},
-    };
-    const struct rs_args args = {
-        .verb = "ranks",
-        .operands = "",
-        .summary =
-            "Lists the ranks that collectors know: run, rank, host, process, the step each is "
-            "in and how long its steps take.",
-        .items = items,
-        .count = sizeof items / sizeof items[0],
-        .epilogue = "  rankscope ranks\n"
-                    "  rankscope ranks --run r1 --json\n"
-                    "  rankscope ranks --wait 8 --min-step 10   # a job that starts up\n"
-                    "\n"
-                    "Exit: 0 there are ranks, 1 there are none, 4 no aggregator answers.\n"};
     struct rs_err err = {0};
+    struct rs_rank_expr *expr = NULL;
     int first = 0;
     enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
     if (status == RS_END)
         return RS_EXIT_COMPLETE;
     if (status == RS_OK && first < argc)
         status = rs_err_set(&err, RS_INVALID, "\"%s\" is not expected here", argv[first]);
-    struct rs_address address;
     if (status == RS_OK)
-        status = rs_client_address(connect, &address, &err);
-    if (status == RS_OK && wanted)
-        status = wait_for(&address, run, wanted, timeout, &ranks, &err);
-    if (status >= 0)
-        status = ask_once(&address, run, &ranks, &err);
+        status = take_expression(&expr, &err);
+    if (status == RS_OK)
+        status = ask_for_table(&err);
+    rs_rank_expr_free(&expr);
+    rs_buf_fini(&options.ranks.roles);
     if (status == RS_TIMEOUT) {
         (void)rs_cli_fail("ranks", &err);
         return RS_EXIT_PARTIAL;
     }
     if (status < 0)
         return rs_cli_fail("ranks", &err);
-    return ranks.count ? RS_EXIT_COMPLETE : RS_EXIT_PARTIAL;
+    return options.ranks.count && !options.ranks.is_partial ? RS_EXIT_COMPLETE : RS_EXIT_PARTIAL;
 }

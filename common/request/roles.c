@@ -221,7 +221,10 @@ static enum rs_status read_sizes(json_t *object, bool is_strict, uint32_t world,
         if (status < 0)
             return status;
     }
-    if (!sizes.world)
+    /* What is left to the world cannot be completed before it is known. */
+    if (world == RS_ROLES_WORLD_OPEN && !sizes.world && !sizes.size[RS_ROLE_DP])
+        return RS_OK;
+    if (!sizes.world && world != RS_ROLES_WORLD_OPEN)
         sizes.world = world;
     const enum rs_status status = rs_role_sizes_complete(&sizes, err);
     if (status == RS_OK) {

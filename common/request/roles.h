@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 enum { RS_ROLES_MAX_BYTES = 64 << 20, RS_ROLES_ORDER_MAX_BYTES = 24 };
+#define RS_ROLES_WORLD_OPEN UINT32_MAX
 
 /* Sizes of the parallel groups, and who is faster than whom. */
 struct rs_role_sizes {
@@ -61,8 +62,8 @@ RS_MUST_CHECK enum rs_status rs_role_sizes_complete(struct rs_role_sizes *sizes,
 RS_MUST_CHECK enum rs_status rs_roles_derive(const struct rs_role_sizes *sizes, uint32_t rank,
                                              int32_t role[RS_ROLE_COUNT]);
 
-/* Reads a --roles file, or the value of `distributed_args`. `world` 0: not known. RS_INVALID with
- * line and column, or the rule. On RS_OK the caller owns what is in `roles` (overwritten). */
+/* Reads a --roles file, or the value of `distributed_args`. `world` 0: not known. RS_ROLES_WORLD_OPEN: only a check, before the
+ * run is known; sizes that leave dp to the world then give no roles yet. RS_INVALID with line and column, or the rule. On RS_OK the caller owns what is in `roles` (overwritten). */
 RS_MUST_CHECK enum rs_status rs_roles_from_json(const char *text, size_t length, uint32_t world,
                                                 struct rs_roles *roles, struct rs_err *err);
 

@@ -196,6 +196,21 @@ static void coordinates_are_a_bijection(void **state)
     }
 }
 
+static void sizes_may_wait_for_the_world(void **state)
+{
+    (void)state;
+    static const char good[] = "{\"tp\":2,\"pp\":2}";
+    static const char bad[] = "{\"tp\":2,\"pq\":2}";
+    struct rs_roles roles = read_roles(good, RS_ROLES_WORLD_OPEN);
+    assert_int_equal(role_of(&roles, 1, RS_ROLE_TP), -1);
+    rs_roles_fini(&roles);
+    roles = read_roles(good, 8);
+    assert_int_equal(role_of(&roles, 7, RS_ROLE_PP), 1);
+    rs_roles_fini(&roles);
+    assert_status(rs_roles_from_json(bad, strlen(bad), RS_ROLES_WORLD_OPEN, &roles, NULL),
+                  RS_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +223,7 @@ int main(void)
         cmocka_unit_test(a_map_says_it_rank_by_rank),
         cmocka_unit_test(what_does_not_fit_is_refused_with_a_sentence),
         cmocka_unit_test(coordinates_are_a_bijection),
+        cmocka_unit_test(sizes_may_wait_for_the_world),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
