@@ -4,6 +4,7 @@
  *
  *   rs-src-native   librankscope's processes: table, captures on request   (collect_native.c)
  *   rs-kineto       unmodified PyTorch processes: the same                 (collect_kineto.c, collect_trace.c)
+ *   rs-ascend, ...  torch_npu and MindSpore processes      (collect_config.h)
  *   rs-src-watch    files that appear in a folder                          (collect_watch.c)
  *   rs-main         the uplink's loop; asks the first two for their tables and their letters
  */

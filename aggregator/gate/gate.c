@@ -190,7 +190,7 @@ static void send_commit(void *self, const void *link, const struct rs_coord_capt
     commit.run = lend(capture->run);
     commit.kind = kind;
     commit.start_step = rs_coord_start_step(capture, kind);
-    commit.steps = kind == RS_RANK_NATIVE ? capture->native_steps : capture->steps;
+    commit.steps = kind == RS_RANK_KINETO ? capture->steps : capture->native_steps;
     commit.duration_ns = capture->duration_ns;
     commit.start_time_ns = capture->start_time_ns;
     commit.deliver_from_ns = capture->deliver_from_ns;

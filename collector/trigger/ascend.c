@@ -43,25 +43,6 @@ static int by_rank(const void *left, const void *right)
     return (a->process.pid > b->process.pid) - (a->process.pid < b->process.pid);
 }
 
-/* Ranks of one job count alike: what one of them told holds for all. */
-static void share_step(const struct trigger *trigger, const struct member *member,
-                       struct rs_config_rank *shown)
-{
-    rs_dur step_ns = 0;
-    const int64_t step = npu_step_now(trigger, member->place, &step_ns);
-    if (step < 0)
-        return;
-    for (size_t i = 0; i < trigger->member_count; i++) {
-        const struct rs_config_rank *mate = &trigger->members[i]->shown;
-        if (trigger->members[i]->place == member->place && mate->step >= 0 &&
-            (shown->step < 0 || mate->step_at > shown->step_at)) {
-            shown->step = mate->step;
-            shown->step_at = mate->step_at;
-        }
-    }
-    shown->step_ns = step_ns;
-}
-
 static void refresh(struct trigger *trigger)
 {
     trigger->shown_count = 0;
@@ -74,7 +55,9 @@ static void refresh(struct trigger *trigger)
         *shown = member->shown;
         shown->poll_period = member->place->poll;
         shown->is_busy = member->is_profiling && member->phase != MEMBER_BEGAN;
-        share_step(trigger, member, shown);
+        shown->step = member->place->step;
+        shown->step_at = member->place->step_at;
+        shown->step_ns = member->place->step_ns;
     }
     if (trigger->shown_count)
         qsort(trigger->shown, trigger->shown_count, sizeof *trigger->shown, by_rank);

@@ -47,7 +47,7 @@ static struct place *take_place(struct trigger *trigger, pid_t pid, const char *
     (void)snprintf(place->local, sizeof place->local, "%s", local);
     place->device = info.st_dev;
     place->inode = info.st_ino;
-    place->anchor_step = -1;
+    place->anchor_step = place->step = -1;
     place->poll = DEFAULT_POLL_S * (rs_dur)RS_NS_PER_S;
     trigger->places[trigger->place_count++] = place;
     return place;
@@ -148,7 +148,7 @@ static void add_monitor(struct trigger *trigger, const struct rs_process *proces
     trigger->monitors[trigger->monitor_count++] = monitor;
 }
 
-static void forget_monitors(struct trigger *trigger)
+void npu_forget_monitors(struct trigger *trigger)
 {
     size_t kept = 0;
     for (size_t i = 0; i < trigger->monitor_count; i++) {
@@ -314,7 +314,7 @@ void npu_find(struct trigger *trigger)
     if (trigger->scanned_at && now < trigger->scanned_at + scan_every_ns)
         return;
     trigger->scanned_at = now;
-    forget_monitors(trigger);
+    npu_forget_monitors(trigger);
     (void)rs_config_scan_run(trigger->scan, now, on_process, trigger);
     look_at_named(trigger);
     number_the_nameless(trigger);
@@ -345,6 +345,7 @@ void npu_listen(struct trigger *trigger)
         struct member *member = trigger->members[i];
         if (!member->shown.is_gone && rs_process_life(&member->hold) == RS_PROCESS_ENDED) {
             member->shown.is_gone = true;
+            trigger->judged_at = 0; /* it may have been the one that served the others */
             number_the_nameless(trigger);
         }
         npu_listen_to(trigger, member);

@@ -28,6 +28,13 @@ struct place {
     rs_dur poll;         /* of its monitor; the profiler's default until it said another */
     int64_t anchor_step; /* the counter of one of its ranks at anchor_at; -1 none */
     rs_ns anchor_at;
+    /* What its ranks told last, and it stays when they end: ranks of one job count alike. */
+    int64_t step; /* -1 unknown */
+    rs_ns step_at;
+    rs_dur step_ns;     /* 0 unknown */
+    bool is_rate_clean; /* step_ns comes from steps without a profiler: these */
+    int64_t rate_steps;
+    rs_dur rate_ns;
 };
 
 enum tell_kind { TELL_CAPTURE, TELL_PROBE, TELL_CANCEL };
@@ -71,7 +78,6 @@ struct member {
     rs_ns began_at;
     int64_t anchor_step; /* its counter at anchor_at, with nothing recorded since; -1 none */
     rs_ns anchor_at;
-    bool is_rate_clean; /* step_ns comes from steps without a profiler */
 
     /* the file it was told; phase is FREE when tell is NULL */
     struct tell *tell;
@@ -115,14 +121,14 @@ struct trigger {
     size_t shown_count, shown_capacity;
 };
 
-/* The counter of its job now, from what any rank of its place told last; -1 unknown. *step_ns_p (may be NULL): how long a
- * step is, 0 unknown. */
-int64_t npu_step_now(const struct trigger *trigger, const struct place *place, rs_dur *step_ns_p);
+/* The counter of a place's job now; -1 unknown. */
+int64_t npu_step_now(const struct trigger *trigger, const struct place *place);
 
 /* ---- ascend_find.c ---- */
 void npu_find(struct trigger *trigger);   /* new processes, at its own pace */
 void npu_listen(struct trigger *trigger); /* new lines of all logs; ends of processes */
 void npu_listen_to(struct trigger *trigger, struct member *member);
+void npu_forget_monitors(struct trigger *trigger); /* those that ended */
 void npu_member_free(struct member *member);
 
 /* ---- ascend_health.c ---- */
@@ -170,6 +176,5 @@ bool npu_result_find(const struct member *member, const char *result,
 bool npu_result_is_complete(const char *path);
 /* Whose it is: 1 ours, 0 somebody else's, -1 it does not say. */
 int npu_result_owner(const char *path, const char *id);
-void npu_result_remove(const char *path);
 
 #endif

@@ -7,13 +7,11 @@
 #include "common/base/file.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { DOCUMENT_LIMIT_BYTES = 1024 * 1024, REMOVE_DEPTH = 8 };
+enum { DOCUMENT_LIMIT_BYTES = 1024 * 1024 };
 
 /* "..._PID_STAMP_ascend_pt" */
 static bool is_of(const char *name, int64_t pid)
@@ -82,30 +80,4 @@ int npu_result_owner(const char *path, const char *id)
         return -1;
     (void)snprintf(quoted, sizeof quoted, "\"%s\"", id);
     return document_holds(path, "profiler_metadata", quoted);
-}
-
-/* The folder belongs to the rank's user, who may put links there while we look: names are only followed downwards. */
-static void remove_below(int parent, const char *name, unsigned depth)
-{
-    const int fd = depth < REMOVE_DEPTH
-                       ? openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-                       : -1;
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    const struct dirent *entry;
-    if (fd >= 0 && !dir)
-        (void)close(fd);
-    while (dir && (entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        if (unlinkat(dirfd(dir), entry->d_name, 0) != 0)
-            remove_below(dirfd(dir), entry->d_name, depth + 1);
-    }
-    if (dir)
-        (void)closedir(dir);
-    (void)unlinkat(parent, name, AT_REMOVEDIR);
-}
-
-void npu_result_remove(const char *path)
-{
-    remove_below(AT_FDCWD, path, 0);
 }

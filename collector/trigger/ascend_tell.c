@@ -20,7 +20,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { REWRITES_MAX = 6, MARGIN_STEPS = 3, POLL_STEP = 11, POLL_MIN_S = 1, POLL_MAX_S = 50 };
+enum {
+    REWRITES_MAX = 6,
+    MARGIN_STEPS = 3,
+    POLL_STEP = 11,
+    POLL_MIN_S = 1,
+    POLL_MAX_S = 50,
+    RATE_STEPS = 1000
+};
 
 static const rs_dur lag_ns =
     1500 * (rs_dur)RS_NS_PER_MS; /* file system, whole seconds, our own pace */
@@ -115,60 +122,66 @@ static void member_fail(struct member *member, const char *format, ...)
 
 /* ---- what is known of the counter ------------------------------------------------------------------------------ */
 
-int64_t npu_step_now(const struct trigger *trigger, const struct place *place, rs_dur *step_ns_p)
+int64_t npu_step_now(const struct trigger *trigger, const struct place *place)
 {
-    const struct rs_config_rank *best = NULL;
-    rs_dur step_ns = 0;
-    for (size_t i = 0; i < trigger->member_count; i++) {
-        const struct member *member = trigger->members[i];
-        if (member->place != place || member->shown.step < 0)
-            continue;
-        if (!best || member->shown.step_at > best->step_at)
-            best = &member->shown;
-        if (member->shown.step_ns > 0 && (step_ns == 0 || member->is_rate_clean))
-            step_ns = member->shown.step_ns;
-    }
-    if (step_ns_p)
-        *step_ns_p = step_ns;
-    if (!best)
-        return -1;
     const rs_ns now = trigger->realtime();
-    return step_ns > 0 && now > best->step_at ? best->step + (now - best->step_at) / step_ns
-                                              : best->step;
+    if (place->step < 0 || place->step_ns <= 0 || now <= place->step_at)
+        return place->step;
+    return place->step + (now - place->step_at) / place->step_ns;
+}
+
+/* Ranks tell one after another: an older word does not take back a newer one. */
+static void learn_step(struct place *place, int64_t step, rs_ns at)
+{
+    if (place->step >= 0 && at < place->step_at)
+        return;
+    place->step = step;
+    place->step_at = at;
+}
+
+/* A pause (a checkpoint, a busy host) in a short stretch must not become the pace: older stretches count on, those of long
+ * ago less. */
+static void learn_rate(struct place *place, int64_t steps, rs_dur length)
+{
+    if (place->rate_steps > RATE_STEPS) {
+        place->rate_steps /= 2;
+        place->rate_ns /= 2;
+    }
+    place->rate_steps += steps;
+    place->rate_ns += length;
+    place->step_ns = place->rate_ns / place->rate_steps;
+    place->is_rate_clean = true;
 }
 
 static void learn_start(struct member *member, int64_t step, rs_ns at)
 {
-    struct rs_config_rank *shown = &member->shown;
+    struct place *place = member->place;
     int64_t from = member->anchor_step;
     rs_ns since = member->anchor_at;
     if (from < 0) {
-        from = member->place->anchor_step;
-        since = member->place->anchor_at;
+        from = place->anchor_step;
+        since = place->anchor_at;
     }
     if (from >= 0 && step > from + 1 && at > since) {
-        shown->step_ns = (at - since) / (step - from);
-        member->is_rate_clean = true;
+        learn_rate(place, step - from, at - since);
     }
     member->is_profiling = true;
     member->began_step = step;
     member->began_at = at;
     member->anchor_step = -1;
-    shown->step = step;
-    shown->step_at = at;
+    learn_step(place, step, at);
 }
 
 static void learn_stop(struct member *member, int64_t step, rs_ns at)
 {
-    struct rs_config_rank *shown = &member->shown;
+    struct place *place = member->place;
     if (member->is_profiling && step > member->began_step && at > member->began_at &&
-        !member->is_rate_clean) /* an upper bound: these steps carry the profiler */
-        shown->step_ns = (at - member->began_at) / (step - member->began_step);
+        !place->is_rate_clean) /* an upper bound: these steps carry the profiler */
+        place->step_ns = (at - member->began_at) / (step - member->began_step);
     member->is_profiling = false;
     member->anchor_step = step;
     member->anchor_at = at;
-    shown->step = step;
-    shown->step_at = at;
+    learn_step(place, step, at);
 }
 
 static void learn_poll(struct member *member, int64_t seconds, rs_ns at)
@@ -332,8 +345,8 @@ static void give_up(struct trigger *trigger, struct tell *tell, const char *why)
 /* The first step that everybody can surely make when the file is written now; -1: the counter is not known. */
 static int64_t next_start(const struct trigger *trigger, const struct tell *tell)
 {
-    rs_dur step_ns = 0;
-    int64_t now = npu_step_now(trigger, tell->place, &step_ns);
+    rs_dur step_ns = tell->place->step_ns;
+    int64_t now = npu_step_now(trigger, tell->place);
     if (now < 0)
         return -1;
     if (tell->missed_at >= now)
@@ -384,10 +397,9 @@ static bool write_again(struct trigger *trigger, struct tell *tell, const char *
 
 /* ---- a rank that was told ------------------------------------------------------------------------------------------ */
 
-static rs_dur take_timeout(const struct trigger *trigger, const struct tell *tell)
+static rs_dur take_timeout(const struct tell *tell)
 {
-    rs_dur step_ns = 0;
-    (void)npu_step_now(trigger, tell->place, &step_ns);
+    rs_dur step_ns = tell->place->step_ns;
     if (step_ns <= 0)
         step_ns = unknown_step_ns;
     return tell->place->poll + 2 * step_ns + slack_ns;
@@ -416,7 +428,7 @@ static void not_taken(struct trigger *trigger, struct tell *tell, struct member 
 static void watch_told(struct trigger *trigger, struct tell *tell, struct member *member)
 {
     const rs_ns now = trigger->monotonic();
-    const bool is_overdue = now > tell->written_at + take_timeout(trigger, tell);
+    const bool is_overdue = now > tell->written_at + take_timeout(tell);
     if (tell->kind == TELL_CANCEL) {
         if (now > tell->deadline)
             npu_tell_leave(member);
@@ -439,8 +451,8 @@ static void watch_told(struct trigger *trigger, struct tell *tell, struct member
 static bool is_late(const struct trigger *trigger, const struct tell *tell,
                     const struct member *member)
 {
-    rs_dur step_ns = 0;
-    const int64_t now = npu_step_now(trigger, tell->place, &step_ns);
+    const rs_dur step_ns = tell->place->step_ns;
+    const int64_t now = npu_step_now(trigger, tell->place);
     const rs_dur waited = trigger->monotonic() - member->taken_at;
     if (tell->first_start)
         return trigger->monotonic() >
@@ -485,10 +497,10 @@ static void finish_probe(struct trigger *trigger, struct member *member)
     char path[RS_CONFIG_PATH_BYTES];
     const struct tell *tell = member->tell;
     if (npu_result_find(member, tell->result, path))
-        npu_result_remove(path);
-    npu_result_remove(tell->result);
+        rs_config_result_remove(path);
+    rs_config_result_remove(tell->result);
     npu_tell_leave(member);
-    if (!member->is_rate_clean && member->probes_left > 0 && !member->shown.is_gone) {
+    if (!member->place->is_rate_clean && member->probes_left > 0 && !member->shown.is_gone) {
         member->probes_left--;
         if (npu_ask_step(trigger, member, &err) == RS_OK)
             return;

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ENVIRON_LIMIT_BYTES = 1024 * 1024, PIDS_MAX = 1 << 20 };
+enum { ENVIRON_LIMIT_BYTES = 1024 * 1024, PIDS_MAX = 1 << 20, REMOVE_DEPTH = 8 };
 
 static const rs_dur young_ns = 30 * (rs_dur)RS_NS_PER_S;
 static const rs_dur again_ns = 10 * (rs_dur)RS_NS_PER_S;
@@ -308,6 +308,34 @@ enum rs_status rs_config_result_folder(const char *root, const char *capture_id,
                           root);
     (void)snprintf(path_p, RS_CONFIG_PATH_BYTES, "%s", path);
     return RS_OK;
+}
+
+/* ---- removing results ---------------------------------------------------------------------------------------- */
+
+/* The folder belongs to the rank's user, who may put links there while we look: names are only followed downwards. */
+static void remove_below(int parent, const char *name, unsigned depth)
+{
+    const int fd = depth < REMOVE_DEPTH
+                       ? openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                       : -1;
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    const struct dirent *entry;
+    if (fd >= 0 && !dir)
+        (void)close(fd);
+    while (dir && (entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        if (unlinkat(dirfd(dir), entry->d_name, 0) != 0)
+            remove_below(dirfd(dir), entry->d_name, depth + 1);
+    }
+    if (dir)
+        (void)closedir(dir);
+    (void)unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+void rs_config_result_remove(const char *path)
+{
+    remove_below(AT_FDCWD, path, 0);
 }
 
 /* ---- writing the file --------------------------------------------------------------------------------------- */

@@ -163,6 +163,9 @@ RS_MUST_CHECK enum rs_status rs_config_trigger_cancel(struct rs_config_trigger *
 void rs_config_trigger_release(struct rs_config_trigger *trigger,
                                const struct rs_config_target *target);
 
+/* Removes a result folder with all that is in it, following no links. */
+void rs_config_result_remove(const char *path);
+
 /* ---- for the kinds ------------------------------------------------------------------------------------------ */
 
 /* Which processes may be ranks: every one whose environment can be read is shown to `visit` when it is new, again while it

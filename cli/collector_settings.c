@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/collector_settings.h"
+
+#include "common/base/time.h"
+#include "common/wire/wire.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OPTIONS_MAX = 64 };
+
+/* The options of one kind, behind those that are there. */
+struct options {
+    struct rs_arg items[OPTIONS_MAX];
+    size_t count;
+};
+
+static void add(struct options *options, const struct rs_arg *items, size_t count)
+{
+    for (size_t i = 0; i < count && options->count < OPTIONS_MAX; i++)
+        options->items[options->count++] = items[i];
+}
+
+/* The daemon itself */
+static void add_general(struct options *options, struct collector_settings *settings)
+{
+    const struct rs_arg items[] = {
+        {.name = "connect",
+         .letter = 'c',
+         .kind = RS_ARG_TEXT,
+         .target = &settings->connect,
+         .value = "ADDR",
+         .environment = "RANKSCOPE_CONNECT",
+         .help =
+             "the aggregator: unix:PATH or HOST:PORT on this machine (default: its default socket)"},
+        {.name = "spool",
+         .letter = 's',
+         .kind = RS_ARG_TEXT,
+         .target = &settings->spool,
+         .value = "DIR",
+         .environment = "RANKSCOPE_SPOOL",
+         .help =
+             "where chunks wait until they are acknowledged (default: spool in the data folder)"},
+        {.name = "spool-bytes",
+         .kind = RS_ARG_SIZE,
+         .target = &settings->spool_bytes,
+         .value = "SIZE",
+         .help = "its budget on disk (default 1GiB)"},
+        {.name = "run",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->run,
+         .value = "NAME",
+         .environment = "RANKSCOPE_RUN",
+         .help = "name of the run of files (default: their folder's name), and of processes that "
+                 "name none"},
+        {.name = "node",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->node,
+         .value = "NAME",
+         .help = "name of this node (default: its host name)"},
+        {.name = "drain",
+         .kind = RS_ARG_DURATION,
+         .target = &settings->drain_ns,
+         .value = "TIME",
+         .help = "how long SIGTERM goes on sending what is in the spool (default 2s); what is left "
+                 "waits for the next start"},
+        {.name = "verbose",
+         .letter = 'v',
+         .kind = RS_ARG_FLAG,
+         .target = &settings->is_verbose,
+         .help = "log files and captures coming and going"},
+        {.name = "quiet",
+         .letter = 'q',
+         .kind = RS_ARG_FLAG,
+         .target = &settings->is_quiet,
+         .help = "log errors only"},
+    };
+    add(options, items, sizeof items / sizeof items[0]);
+}
+
+/* Files, and where results wait */
+static void add_files(struct options *options, struct collector_settings *settings)
+{
+    const struct rs_arg items[] = {
+        {.name = "watch",
+         .letter = 'w',
+         .kind = RS_ARG_TEXT,
+         .target = &settings->watch,
+         .value = "DIR",
+         .help =
+             "take the Kineto traces and Ascend results in DIR, those there and those that appear"},
+        {.name = "settle",
+         .kind = RS_ARG_DURATION,
+         .target = &settings->settle_ns,
+         .value = "TIME",
+         .help = "--watch: a capture is over when nothing came for so long (default 5s)"},
+        {.name = "rank-map",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->rank_map,
+         .value = "FILE",
+         .help = "--watch: JSON object, file name -> rank, or null for a file that is no rank"},
+        {.name = "rank-from",
+         .kind = RS_ARG_LIST,
+         .target = &settings->rank_from,
+         .value = "PATTERN",
+         .help =
+             "--watch: text before the rank in a file name; a '*' says where the number stands"},
+        {.name = "discard-raw",
+         .kind = RS_ARG_FLAG,
+         .target = &settings->must_discard,
+         .help = "--watch: remove a trace file once all its chunks are stored (default: keep it)"},
+        {.name = "trace-dir",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->trace_dir,
+         .value = "DIR",
+         .environment = "RANKSCOPE_TRACE_DIR",
+         .help = "where they write traces until they are packed: a local disk, below /tmp or their "
+                 "KINETO_ONDEMAND_TRACE_DIR (default /tmp/rankscope-traces-UID)"},
+    };
+    add(options, items, sizeof items / sizeof items[0]);
+}
+
+/* Processes that can be told */
+static void add_live(struct options *options, struct collector_settings *settings)
+{
+    const struct rs_arg items[] = {
+        {.name = "socket",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->socket,
+         .value = "PATH",
+         .help = "where librankscope's processes come (default: collector.sock in the runtime "
+                 "directory)"},
+        {.name = "no-native",
+         .kind = RS_ARG_FLAG,
+         .target = &settings->has_no_native,
+         .help = "do not listen for librankscope's processes"},
+        {.name = "kineto",
+         .kind = RS_ARG_FLAG,
+         .target = &settings->must_kineto,
+         .help =
+             "stop (exit 3) when PyTorch's profiler socket is served by another daemon (default: "
+             "warn and go on without)"},
+        {.name = "no-kineto",
+         .kind = RS_ARG_FLAG,
+         .target = &settings->has_no_kineto,
+         .help = "do not answer PyTorch processes"},
+        {.name = "kineto-socket-dir",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->kineto_socket_dir,
+         .value = "DIR",
+         .environment = "KINETO_IPC_SOCKET_DIR",
+         .help =
+             "answer them on a socket file in DIR; their KINETO_IPC_SOCKET_DIR must be the same"},
+        {.name = "msmonitor-home",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->msmonitor_home,
+         .value = "DIR",
+         .help =
+             "answer msMonitor's clients (torch_npu, MindSpore) at DIR/dynolog.sock, where DIR is "
+             "the home of the training user; not beside a real msMonitor daemon (default: do not)"},
+        {.name = "profiler-config",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->profiler_config,
+         .value = "DIR",
+         .environment = "RANKSCOPE_PROFILER_CONFIG",
+         .help =
+             "every edit of DIR/profiler_config.json starts the capture that it describes, on the ranks of "
+             "--run if it is given; the version that is there at start does not"},
+    };
+    add(options, items, sizeof items / sizeof items[0]);
+}
+
+/* Processes that are told by a file */
+static void add_vendor(struct options *options, struct collector_settings *settings)
+{
+    const struct rs_arg items[] = {
+        {.name = "no-ascend",
+         .kind = RS_ARG_FLAG,
+         .target = &settings->has_no_ascend,
+         .help = "do not look for torch_npu jobs"},
+        {.name = "ascend-config",
+         .kind = RS_ARG_LIST,
+         .target = &settings->ascend_dirs,
+         .value = "DIR",
+         .help =
+             "the folder of profiler_config.json of a torch_npu job; needed only where it is not "
+             "found by its open logs (default: jobs started with PROF_CONFIG_PATH or dp.init())"},
+        {.name = "ascend-no-probe",
+         .kind = RS_ARG_FLAG,
+         .target = &settings->has_no_ascend_probe,
+         .help =
+             "do not find out the step of a torch_npu job by a profile of one step on one rank: "
+             "captures then need --start-step until one was made"},
+        {.name = "no-mindspore",
+         .kind = RS_ARG_FLAG,
+         .target = &settings->has_no_mindspore,
+         .help = "do not look for MindSpore jobs"},
+        {.name = "mindspore-config",
+         .kind = RS_ARG_LIST,
+         .target = &settings->mindspore_dirs,
+         .value = "DIR",
+         .help =
+             "cfg_path of a MindSpore job's DynamicProfilerMonitor; needed where its ranks do not "
+             "print to a file"},
+        {.name = "mindspore-way",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->mindspore_way_text,
+         .value = "WAY",
+         .help = "how the job uses its monitor, step (it calls step()) or callback: the two count "
+                 "from different steps (default: learned from its first result)"},
+        {.name = "parse-wait",
+         .kind = RS_ARG_DURATION,
+         .target = &settings->parse_wait_ns,
+         .value = "TIME",
+         .help =
+             "how long the vendor's parser may be silent over a result of torch_npu or MindSpore "
+             "before it is left as raw data (default 60s)"},
+    };
+    add(options, items, sizeof items / sizeof items[0]);
+}
+
+static enum rs_status parse(struct collector_settings *settings, int argc, char **argv,
+                            struct rs_err *err)
+{
+    struct options options = {.count = 0};
+    add_general(&options, settings);
+    add_files(&options, settings);
+    add_live(&options, settings);
+    add_vendor(&options, settings);
+    const struct rs_args args = {
+        .verb = "collector",
+        .operands = "",
+        .summary =
+            "Collects the profiles of this node's ranks and sends them to the aggregator: "
+            "processes that carry librankscope, unmodified PyTorch processes started with "
+            "`rankscope run`, and trace files that appear. What is not "
+            "acknowledged survives a crash of either side; the training process never waits.",
+        .items = options.items,
+        .count = options.count,
+        .epilogue =
+            "  rankscope collector --connect 127.0.0.1:7070 --spool /var/spool/rankscope\n"
+            "  rankscope collector --watch ./traces --rank-map ranks.json --run r1\n"
+            "\n"
+            "Without TLS, which does not exist yet, the aggregator must be on this machine.\n"};
+    int first = 0;
+    enum rs_status status = rs_args_parse(&args, argc, argv, &first, err);
+    if (status == RS_OK && first < argc)
+        status = rs_err_set(err, RS_INVALID, "\"%s\" is not expected here", argv[first]);
+    return status;
+}
+
+static enum rs_status check(struct collector_settings *settings, struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    if (status == RS_OK && settings->must_kineto && settings->has_no_kineto)
+        status = rs_err_set(err, RS_INVALID, "--kineto and --no-kineto exclude each other");
+    if (status == RS_OK && settings->settle_ns <= 0)
+        status = rs_err_set(err, RS_INVALID, "--settle must be longer than nothing");
+    if (status == RS_OK && settings->watch &&
+        rs_wire_check_text(settings->run ? settings->run : "", RS_WIRE_TEXT_MAX_BYTES, "--run",
+                           err) < 0)
+        status = RS_INVALID;
+    if (status == RS_OK && settings->parse_wait_ns < 0)
+        status = rs_err_set(err, RS_INVALID, "--parse-wait must not be negative");
+    if (status == RS_OK && settings->mindspore_way_text &&
+        !rs_mindspore_way_from_text(settings->mindspore_way_text, &settings->mindspore_way))
+        status = rs_err_set(err, RS_INVALID, "--mindspore-way is step or callback, not \"%s\"",
+                            settings->mindspore_way_text);
+    return status;
+}
+
+static enum rs_status fill_defaults(struct collector_settings *settings, struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    if (gethostname(settings->host, sizeof settings->host - 1) < 0)
+        (void)snprintf(settings->host, sizeof settings->host, "localhost");
+    if (!settings->node)
+        settings->node = settings->host;
+    if (!settings->trace_dir) {
+        rs_tracedir_default(settings->trace_default);
+        settings->trace_dir = settings->trace_default;
+    }
+    if (!settings->spool) {
+        char data[RS_PLACE_BYTES];
+        status = rs_place_data(data, err);
+        (void)snprintf(settings->spool_default, sizeof settings->spool_default, "%.4000s/spool",
+                       data);
+        settings->spool = settings->spool_default;
+    }
+    if (status == RS_OK && !settings->socket && !settings->has_no_native) {
+        status = rs_place_collector(settings->socket_default, true, err);
+        settings->socket = settings->socket_default;
+    }
+    return status;
+}
+
+enum rs_status collector_settings_read(struct collector_settings *settings, int argc, char **argv,
+                                       struct rs_err *err)
+{
+    *settings = (struct collector_settings){.settle_ns = 5 * (int64_t)RS_NS_PER_S,
+                                            .drain_ns = 2 * (int64_t)RS_NS_PER_S,
+                                            .parse_wait_ns = 60 * (int64_t)RS_NS_PER_S};
+    enum rs_status status = parse(settings, argc, argv, err);
+    if (status == RS_OK)
+        status = check(settings, err);
+    return status == RS_OK ? fill_defaults(settings, err) : status;
+}

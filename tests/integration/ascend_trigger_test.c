@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The torch_npu trigger against light ranks (tests/e2e/light_npu.c): real processes, a real shared block, a real monitor, real
+ * files; quick steps and a quick poll, so that hundreds of files fit into a test.
+ */
+#include "collector/trigger/ascend.h"
+#include "tests/support/rs_test.h"
+#include "tests/support/tmp_dir.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RANKS_MAX = 16, PATH_BYTES = 512 };
+
+struct job {
+    char root[64], cfg[128], results[128], block[64];
+    pid_t launcher, pids[RANKS_MAX];
+    int ranks;
+    int input;    /* of the launcher: closing it ends the ranks */
+    FILE *output; /* of the launcher */
+    struct rs_config_trigger *trigger;
+};
+
+static void pause_ms(long ms)
+{
+    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    (void)nanosleep(&time, NULL);
+}
+
+/* Beside this program. */
+static void client_path(char path[PATH_BYTES])
+{
+    const ssize_t length = readlink("/proc/self/exe", path, PATH_BYTES - 16);
+    assert_true(length > 0);
+    path[length] = '\0';
+    char *slash = strrchr(path, '/');
+    (void)snprintf(slash, 16, "/light_npu");
+    if (access(path, X_OK) != 0)
+        fail_msg("%s is not built", path);
+}
+
+struct shape {
+    int ranks;
+    const char *step_us, *log_bytes, *block;
+    bool by_environment;
+};
+
+static void launch(struct job *job, const struct shape *shape)
+{
+    char client[PATH_BYTES], ranks[16];
+    int in[2], out[2];
+    client_path(client);
+    (void)snprintf(ranks, sizeof ranks, "%d", shape->ranks);
+    assert_int_equal(pipe(in), 0);
+    assert_int_equal(pipe(out), 0);
+    job->ranks = shape->ranks;
+    job->launcher = fork();
+    if (job->launcher == 0) {
+        (void)dup2(in[0], 0);
+        (void)dup2(out[1], 1);
+        for (int i = 3; i < 64; i++)
+            (void)close(i);
+        (void)execl(client, client, "--cfg", job->cfg, "--ranks", ranks, "--poll-ms", "10",
+                    "--step-us", shape->step_us, "--log-bytes", shape->log_bytes, "--block",
+                    job->block, shape->by_environment ? "--env" : (char *)NULL, (char *)NULL);
+        _exit(127);
+    }
+    (void)close(in[0]);
+    (void)close(out[1]);
+    job->input = in[1];
+    job->output = fdopen(out[0], "r");
+    for (int i = 0; i < shape->ranks; i++) {
+        int rank = -1, pid = 0;
+        assert_int_equal(fscanf(job->output, " rank=%d pid=%d", &rank, &pid), 2);
+        job->pids[rank] = pid;
+    }
+}
+
+static void open_trigger(struct job *job)
+{
+    const struct rs_config_trigger_options options = {.result_root = job->results};
+    struct rs_err err = {0};
+    assert_ok(rs_ascend_trigger_open(&options, &job->trigger, &err));
+}
+
+static void start(struct job *job, const struct shape *shape)
+{
+    *job = (struct job){0};
+    tmp_dir_make(job->root);
+    (void)snprintf(job->cfg, sizeof job->cfg, "%s/cfg", job->root);
+    (void)snprintf(job->results, sizeof job->results, "%s/results", job->root);
+    if (shape->block)
+        (void)snprintf(job->block, sizeof job->block, "%s", shape->block);
+    else
+        (void)snprintf(job->block, sizeof job->block, "DynamicProfileNpuShm-t%d-%ld", (int)getpid(),
+                       (long)(rs_time_monotonic() % 1000000));
+    assert_int_equal(mkdir(job->cfg, 0750), 0);
+    assert_int_equal(mkdir(job->results, 0755), 0);
+    launch(job, shape);
+    open_trigger(job);
+}
+
+struct sums {
+    int64_t seen_least, seen_most, torn, invalid, dropped, profiles[RANKS_MAX];
+    int told; /* ranks that came to their end */
+};
+
+/* Monitors of killed ranks live on. */
+static void end_orphans(const struct job *job)
+{
+    char folder[PATH_BYTES];
+    (void)snprintf(folder, sizeof folder, "%s/log", job->cfg);
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        const char *tail = strstr(entry->d_name, "_rank_");
+        if (strncmp(entry->d_name, "monitor_dp_", 11) != 0 || !tail)
+            continue;
+        while (tail > entry->d_name && tail[-1] != '_')
+            tail--;
+        const pid_t pid = (pid_t)strtol(tail, NULL, 10);
+        if (pid > 1)
+            (void)kill(pid, SIGKILL);
+    }
+    if (dir)
+        (void)closedir(dir);
+}
+
+static struct sums stop(struct job *job)
+{
+    struct sums sums = {.seen_least = INT64_MAX};
+    int rank;
+    int64_t steps, seen, torn, invalid, dropped, profiles;
+    char path[128];
+    (void)close(job->input);
+    while (fscanf(job->output,
+                  " rank=%d steps=%" SCNd64 " seen=%" SCNd64 " torn=%" SCNd64 " invalid=%" SCNd64
+                  " dropped=%" SCNd64 " profiles=%" SCNd64,
+                  &rank, &steps, &seen, &torn, &invalid, &dropped, &profiles) == 7) {
+        sums.told++;
+        sums.seen_least = seen < sums.seen_least ? seen : sums.seen_least;
+        sums.seen_most = seen > sums.seen_most ? seen : sums.seen_most;
+        sums.torn += torn;
+        sums.invalid += invalid;
+        sums.dropped += dropped;
+        sums.profiles[rank] = profiles;
+    }
+    (void)fclose(job->output);
+    (void)waitpid(job->launcher, NULL, 0);
+    end_orphans(job);
+    rs_config_trigger_close(&job->trigger);
+    (void)snprintf(path, sizeof path, "/dev/shm/%s", job->block);
+    (void)unlink(path);
+    tmp_dir_remove(job->root);
+    return sums;
+}
+
+/* ---- asking --------------------------------------------------------------------------------------------------- */
+
+static const struct rs_config_rank *rank_of(const struct job *job, int rank)
+{
+    size_t count = 0;
+    const struct rs_config_rank *ranks = rs_config_trigger_ranks(job->trigger, &count);
+    for (size_t i = 0; i < count; i++)
+        if (ranks[i].process.pid == job->pids[rank])
+            return &ranks[i];
+    return NULL;
+}
+
+static struct rs_config_target target_of(const struct job *job, int rank)
+{
+    const struct rs_config_rank *found = rank_of(job, rank);
+    if (!found)
+        fail_msg("rank %d is not seen", rank);
+    return (struct rs_config_target){found->process.pid, found->process.start_ticks};
+}
+
+typedef bool condition_fn(const struct job *job, int rank);
+
+static bool is_seen(const struct job *job, int rank)
+{
+    return rank_of(job, rank) && rank_of(job, rank)->init_ns;
+}
+static bool is_counted(const struct job *job, int rank)
+{
+    return rank_of(job, rank)->step >= 0 && !rank_of(job, rank)->is_probing;
+}
+static bool is_over(const struct job *job, int rank)
+{
+    return rank_of(job, rank)->state == RS_CONFIG_STATE_WRITTEN ||
+           rank_of(job, rank)->state == RS_CONFIG_STATE_FAILED;
+}
+static bool has_accepted(const struct job *job, int rank)
+{
+    return rank_of(job, rank)->state == RS_CONFIG_STATE_ACCEPTED;
+}
+static bool is_recording(const struct job *job, int rank)
+{
+    return rank_of(job, rank)->state == RS_CONFIG_STATE_RECORDING;
+}
+static bool is_deaf(const struct job *job, int rank)
+{
+    return rank_of(job, rank) && rank_of(job, rank)->is_deaf;
+}
+
+/* Ticks until it holds for all ranks of the set; fails after `seconds`. */
+static void wait_for(const struct job *job, unsigned set, condition_fn *holds, const char *what,
+                     int seconds)
+{
+    const rs_ns until = rs_time_monotonic() + seconds * (rs_dur)RS_NS_PER_S;
+    for (;;) {
+        bool is_all = true;
+        rs_config_trigger_tick(job->trigger);
+        for (int i = 0; i < job->ranks; i++)
+            is_all = is_all && (!(set & 1u << i) || holds(job, i));
+        if (is_all)
+            return;
+        if (rs_time_monotonic() > until)
+            fail_msg("not in %d s: %s", seconds, what);
+        pause_ms(5);
+    }
+}
+
+static unsigned all_of(const struct job *job)
+{
+    return (1u << job->ranks) - 1;
+}
+
+static void find_step(const struct job *job)
+{
+    struct rs_err err = {0};
+    const struct rs_config_target target = target_of(job, 0);
+    pause_ms(300); /* beyond step 11, whose line makes one profile enough */
+    assert_ok(rs_config_trigger_probe(job->trigger, &target, &err));
+    wait_for(job, 1, is_counted, "the step of rank 0", 20);
+    assert_true(rank_of(job, 0)->step_ns > 0);
+}
+
+static enum rs_status arm_at(const struct job *job, const char *id, unsigned set, int64_t step,
+                             bool may_move, struct rs_err *err)
+{
+    struct rs_capture_request request;
+    struct rs_config_target targets[RANKS_MAX];
+    size_t count = 0;
+    assert_ok(rs_request_init(&request, RS_DIALECT_ASCEND, RS_ORIGIN_CLI));
+    request.schedule.active = 2;
+    for (int i = 0; i < job->ranks; i++)
+        if (set & 1u << i)
+            targets[count++] = target_of(job, i);
+    const struct rs_config_arm arm = {.capture_id = id,
+                                      .request = &request,
+                                      .start_step = step,
+                                      .may_move = may_move,
+                                      .targets = targets,
+                                      .target_count = count,
+                                      .deadline = 30 * (rs_dur)RS_NS_PER_S};
+    const enum rs_status status = rs_config_trigger_arm(job->trigger, &arm, err);
+    rs_request_fini(&request);
+    return status;
+}
+
+/* So many steps from now. */
+static int64_t arm(const struct job *job, const char *id, unsigned set, int64_t ahead)
+{
+    struct rs_err err = {0};
+    const int64_t step = rs_config_rank_step_at(rank_of(job, 0), rs_time_realtime()) + ahead;
+    if (arm_at(job, id, set, step, true, &err) != RS_OK)
+        fail_msg("%s: %s", id, err.text);
+    return step;
+}
+
+static void release(const struct job *job, unsigned set)
+{
+    for (int i = 0; i < job->ranks; i++) {
+        if (!(set & 1u << i))
+            continue;
+        const struct rs_config_target target = target_of(job, i);
+        rs_config_trigger_release(job->trigger, &target);
+    }
+}
+
+static void assert_says(const char *text, const char *wanted)
+{
+    if (!strstr(text, wanted))
+        fail_msg("\"%s\" does not say \"%s\"", text, wanted);
+}
+
+static void assert_written(const struct job *job, int rank)
+{
+    if (rank_of(job, rank)->state != RS_CONFIG_STATE_WRITTEN)
+        fail_msg("rank %d is %s: %s", rank, rs_config_state_text(rank_of(job, rank)->state),
+                 rank_of(job, rank)->why);
+}
+
+static const struct shape quick = {.ranks = 8, .step_us = "3000", .log_bytes = "4096"};
+static const struct shape few = {
+    .ranks = 4, .step_us = "5000", .log_bytes = "200000", .by_environment = true};
+
+/* ---- the tests --------------------------------------------------------------------------------------------------- */
+
+/* All of them begin at the same step; those that were not chosen do not begin; logs roll over in between. */
+static void two_hundred_files_none_torn_or_missed(void **state)
+{
+    (void)state;
+    enum { FILES = 200 };
+    struct job job;
+    int64_t expected[RANKS_MAX] = {0};
+    int64_t rewrites = 0;
+    start(&job, &quick);
+    wait_for(&job, all_of(&job), is_seen, "eight ranks", 20);
+    find_step(&job);
+    expected[0] = 1; /* the probe: the line of step 11 and one profile are enough */
+    for (int i = 0; i < FILES; i++) {
+        char id[32];
+        const unsigned set = i % 3 == 0 ? all_of(&job) : ((unsigned)i * 37u % 255u + 1u);
+        (void)snprintf(id, sizeof id, "capture-%d", i);
+        const int64_t asked = arm(&job, id, set, 60);
+        wait_for(&job, set, is_over, id, 40);
+        int64_t first = -1;
+        for (int r = 0; r < job.ranks; r++) {
+            const struct rs_config_rank *rank = rank_of(&job, r);
+            if (!(set & 1u << r))
+                continue;
+            if (rank->state != RS_CONFIG_STATE_WRITTEN)
+                fail_msg("file %d, rank %d: %s", i, r, rank->why);
+            first = first < 0 ? rank->started_step : first;
+            assert_int_equal(rank->started_step, first);
+            assert_int_equal(rank->stopped_step, first + 2);
+            assert_true(first == asked || rank->rewrite_count > 0);
+            rewrites += rank->rewrite_count && first != asked && r == __builtin_ctz(set);
+            expected[r]++;
+        }
+        release(&job, set);
+    }
+    const struct sums sums = stop(&job);
+    print_message("%d files: every rank saw %" PRId64 ", torn %" PRId64 ", invalid %" PRId64
+                  "; %" PRId64 " were told once more because their step was over\n",
+                  FILES, sums.seen_least, sums.torn, sums.invalid, rewrites);
+    assert_int_equal(sums.told, 8);
+    assert_int_equal(sums.seen_least, sums.seen_most);
+    assert_true(sums.seen_least >= FILES + 1);
+    assert_int_equal(sums.torn + sums.invalid, 0);
+    for (int r = 0; r < 8; r++)
+        assert_int_equal(sums.profiles[r], expected[r]);
+}
+
+static void a_cancelled_file_starts_nothing(void **state)
+{
+    (void)state;
+    struct job job;
+    struct rs_err err = {0};
+    start(&job, &few);
+    wait_for(&job, all_of(&job), is_seen, "four ranks", 20);
+    find_step(&job);
+    (void)arm(&job, "far", all_of(&job), 400);
+    wait_for(&job, all_of(&job), has_accepted, "the far file", 20);
+    assert_ok(rs_config_trigger_cancel(job.trigger, "far", &err));
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(rank_of(&job, i)->state, RS_CONFIG_STATE_IDLE);
+    /* Nothing else is written until that was taken. */
+    assert_status(arm_at(&job, "next", 1, 1 << 20, false, &err), RS_EXISTS);
+    for (int i = 0; i < 40; i++) {
+        rs_config_trigger_tick(job.trigger);
+        pause_ms(10);
+    }
+    (void)arm(&job, "next", 0xA, 60);
+    wait_for(&job, 0xA, is_over, "the next file", 20);
+    assert_written(&job, 1);
+    for (int i = 0; i < 200; i++) { /* beyond the step of the far one */
+        rs_config_trigger_tick(job.trigger);
+        pause_ms(10);
+    }
+    const struct sums sums = stop(&job);
+    assert_int_equal(sums.profiles[0], 1); /* the probe */
+    assert_int_equal(sums.profiles[1], 1);
+    assert_int_equal(sums.profiles[2], 0);
+    assert_int_equal(sums.profiles[3], 1);
+}
+
+static void a_step_that_is_over_is_moved_or_named(void **state)
+{
+    (void)state;
+    struct job job;
+    struct rs_err err = {0};
+    start(&job, &few);
+    wait_for(&job, all_of(&job), is_seen, "four ranks", 20);
+    find_step(&job);
+    assert_ok(arm_at(&job, "moved", all_of(&job), 5, true, &err));
+    wait_for(&job, all_of(&job), is_over, "a moved start", 40);
+    for (int i = 0; i < 4; i++) {
+        assert_written(&job, i);
+        assert_true(rank_of(&job, i)->rewrite_count > 0);
+        assert_int_equal(rank_of(&job, i)->started_step, rank_of(&job, 0)->started_step);
+    }
+    release(&job, all_of(&job));
+    assert_ok(arm_at(&job, "named", all_of(&job), 6, false, &err));
+    wait_for(&job, all_of(&job), is_over, "a start that is over", 40);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(rank_of(&job, i)->state, RS_CONFIG_STATE_FAILED);
+        assert_says(rank_of(&job, i)->why, "did not begin at step 6");
+    }
+    (void)stop(&job);
+}
+
+static void a_killed_rank_is_named_and_the_others_go_on(void **state)
+{
+    (void)state;
+    struct job job;
+    start(&job, &few);
+    wait_for(&job, all_of(&job), is_seen, "four ranks", 20);
+    find_step(&job);
+    (void)arm(&job, "killed", all_of(&job), 150);
+    wait_for(&job, all_of(&job), has_accepted, "the file", 20);
+    assert_int_equal(kill(job.pids[2], SIGKILL), 0);
+    wait_for(&job, all_of(&job), is_over, "the capture", 30);
+    assert_int_equal(rank_of(&job, 2)->state, RS_CONFIG_STATE_FAILED);
+    assert_says(rank_of(&job, 2)->why, "its process ended before step");
+    for (int i = 0; i < 4; i++)
+        if (i != 2)
+            assert_written(&job, i);
+    (void)stop(&job);
+}
+
+/* The monitor of a killed rank serves the others; of one that ended normally nobody is served any more. */
+static void the_creator_may_be_killed_but_not_end(void **state)
+{
+    (void)state;
+    for (int is_kill = 1; is_kill >= 0; is_kill--) {
+        struct job job;
+        struct rs_err err = {0};
+        char log[PATH_BYTES], line[256] = "";
+        int creator = -1;
+        start(&job, &few);
+        wait_for(&job, all_of(&job), is_seen, "four ranks", 20);
+        find_step(&job);
+        for (int i = 0; i < 4; i++) {
+            char host[128];
+            (void)gethostname(host, sizeof host);
+            (void)snprintf(log, sizeof log, "%s/log/dp_%s_%d_rank_%d.log", job.cfg, host,
+                           (int)job.pids[i], i);
+            FILE *file = fopen(log, "r");
+            assert_non_null(file);
+            if (fgets(line, sizeof line, file) && strstr(line, "created"))
+                creator = i;
+            (void)fclose(file);
+        }
+        assert_true(creator >= 0);
+        assert_int_equal(kill(job.pids[creator], is_kill ? SIGKILL : SIGUSR1), 0);
+        pause_ms(300);
+        for (int i = 0; i < 10; i++) {
+            rs_config_trigger_tick(job.trigger);
+            pause_ms(20);
+        }
+        const unsigned others = all_of(&job) & ~(1u << creator);
+        const int witness = creator == 0 ? 1 : 0;
+        assert_true(rank_of(&job, witness)->step > 0); /* also when the one that told it is gone */
+        const int64_t step =
+            rs_config_rank_step_at(rank_of(&job, witness), rs_time_realtime()) + 100;
+        if (is_kill) {
+            char monitor[PATH_BYTES];
+            if (arm_at(&job, "orphan", others, step, true, &err) != RS_OK)
+                fail_msg("%s", err.text);
+            assert_says(rank_of(&job, witness)->note,
+                        "the rank that started the monitor was killed");
+            wait_for(&job, others, is_over, "a capture by an orphan", 30);
+            assert_written(&job, witness);
+            /* It would stay for ever, as the vendor's does. */
+            const char *at = strstr(rank_of(&job, witness)->note, "process ");
+            (void)snprintf(monitor, sizeof monitor, "%s", at + strlen("process "));
+            assert_int_equal(kill((pid_t)strtol(monitor, NULL, 10), SIGKILL), 0);
+        } else {
+            wait_for(&job, 1u << witness, is_deaf, "nobody serves the job", 30);
+            assert_status(arm_at(&job, "nobody", others, step, true, &err), RS_REFUSED);
+            assert_says(err.text, "has ended, and its monitor with it");
+        }
+        (void)stop(&job);
+    }
+}
+
+static void a_left_block_is_explained(void **state)
+{
+    (void)state;
+    struct job first, second;
+    struct rs_err err = {0};
+    start(&first, &few);
+    wait_for(&first, all_of(&first), is_seen, "four ranks", 20);
+    /* Another job of the same hour: the same block. */
+    struct shape same = few;
+    same.block = first.block;
+    start(&second, &same);
+    wait_for(&second, all_of(&second), is_deaf, "the second job is deaf", 30);
+    assert_says(rank_of(&second, 0)->deaf_because, "another job of this user");
+    assert_says(rank_of(&second, 0)->deaf_because, first.cfg);
+    /* Its first job is killed with everything that belongs to it, but for the block. */
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(kill(first.pids[i], SIGKILL), 0);
+    pause_ms(200);
+    for (int i = 0; i < 300 && !strstr(rank_of(&second, 0)->deaf_because, "still serves"); i++) {
+        rs_config_trigger_tick(second.trigger);
+        pause_ms(50);
+    }
+    assert_says(rank_of(&second, 0)->deaf_because, "of a job that was killed");
+    const char *at = strstr(rank_of(&second, 0)->deaf_because, "(process ");
+    assert_non_null(at);
+    assert_int_equal(kill((pid_t)strtol(at + strlen("(process "), NULL, 10), SIGKILL), 0);
+    pause_ms(200);
+    for (int i = 0; i < 300 && !strstr(rank_of(&second, 0)->deaf_because, "no process reads");
+         i++) {
+        rs_config_trigger_tick(second.trigger);
+        pause_ms(50);
+    }
+    assert_says(rank_of(&second, 0)->deaf_because, "remove the block");
+    assert_status(arm_at(&second, "deaf", all_of(&second), 1 << 20, false, &err), RS_REFUSED);
+    assert_says(err.text, "left by a job that was killed");
+    (void)stop(&second);
+    (void)stop(&first);
+}
+
+static void another_program_that_writes_is_noticed(void **state)
+{
+    (void)state;
+    struct job job;
+    char path[PATH_BYTES];
+    static const char theirs[] = "{\"start_step\": 99999999, \"active\": 1}";
+    start(&job, &few);
+    wait_for(&job, all_of(&job), is_seen, "four ranks", 20);
+    find_step(&job);
+    (void)arm(&job, "mine", all_of(&job), 600);
+    wait_for(&job, all_of(&job), has_accepted, "the file", 20);
+    (void)snprintf(path, sizeof path, "%s/profiler_config.json", job.cfg);
+    const struct timespec when = {.tv_sec = time(NULL) + 5};
+    struct rs_err err = {0};
+    assert_ok(rs_config_write(path, theirs, sizeof theirs - 1, &when, getuid(), &err));
+    wait_for(&job, all_of(&job), is_over, "the end", 20);
+    assert_int_equal(rank_of(&job, 3)->state, RS_CONFIG_STATE_FAILED);
+    assert_says(rank_of(&job, 3)->why, "another program's profiler_config.json");
+    (void)stop(&job);
+}
+
+static void a_rank_that_dies_recording_is_told_apart(void **state)
+{
+    (void)state;
+    struct job job;
+    struct rs_err err = {0};
+    struct rs_capture_request request;
+    start(&job, &few);
+    wait_for(&job, all_of(&job), is_seen, "four ranks", 20);
+    find_step(&job);
+    assert_ok(rs_request_init(&request, RS_DIALECT_ASCEND, RS_ORIGIN_CLI));
+    request.schedule.active = 300;
+    const struct rs_config_target targets[] = {target_of(&job, 1), target_of(&job, 2)};
+    const struct rs_config_arm arm = {
+        .capture_id = "long",
+        .request = &request,
+        .start_step = rs_config_rank_step_at(rank_of(&job, 1), rs_time_realtime()) + 60,
+        .may_move = true,
+        .targets = targets,
+        .target_count = 2,
+        .deadline = 30 * (rs_dur)RS_NS_PER_S};
+    assert_ok(rs_config_trigger_arm(job.trigger, &arm, &err));
+    rs_request_fini(&request);
+    wait_for(&job, 6, is_recording, "recording", 20);
+    assert_int_equal(kill(job.pids[1], SIGKILL), 0);
+    assert_int_equal(kill(job.pids[2], SIGUSR1),
+                     0); /* as at a normal end: the profiler closes its result */
+    wait_for(&job, 6, is_over, "the end", 20);
+    assert_int_equal(rank_of(&job, 1)->state, RS_CONFIG_STATE_FAILED);
+    assert_says(rank_of(&job, 1)->why, "ended while it recorded");
+    assert_written(&job, 2);
+    assert_says(rank_of(&job, 2)->note, "before the last step");
+    (void)stop(&job);
+}
+
+int main(void)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_cancelled_file_starts_nothing),
+        cmocka_unit_test(a_step_that_is_over_is_moved_or_named),
+        cmocka_unit_test(a_killed_rank_is_named_and_the_others_go_on),
+        cmocka_unit_test(the_creator_may_be_killed_but_not_end),
+        cmocka_unit_test(a_left_block_is_explained),
+        cmocka_unit_test(another_program_that_writes_is_noticed),
+        cmocka_unit_test(a_rank_that_dies_recording_is_told_apart),
+        cmocka_unit_test(two_hundred_files_none_torn_or_missed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
