@@ -90,6 +90,9 @@ RS_MUST_CHECK enum rs_status db_read_marks(struct db_reader *reader, struct rs_e
 RS_MUST_CHECK enum rs_status db_read_operators(struct db_reader *reader, struct rs_err *err);
 RS_MUST_CHECK enum rs_status db_read_rest(struct db_reader *reader, struct rs_err *err);
 
+/* ascend_db_tables.c: what no other file reads. */
+RS_MUST_CHECK enum rs_status db_read_tables(struct db_reader *reader, struct rs_err *err);
+
 /* ascend_db_comm.c: COMMUNICATION_OP into ops; the transfers; the operations themselves, when their devices
  * are known. */
 RS_MUST_CHECK enum rs_status db_load_ops(struct db_reader *reader, struct rs_err *err);

@@ -4,7 +4,8 @@
  *
  *   MSTX_EVENTS   RANGE, MARK
  *   PYTORCH_API   CPU_OP, PYTHON (lossless; counted as read in any case)
- *   GC_RECORD, MEMORY_RECORD, NPU_MEM, NIC, ROCE, HCCS, PCIE, AICORE_FREQ   OVERHEAD, COUNTER (lossless)
+ *   GC_RECORD     OVERHEAD (lossless)
+ *   all else      ascend_db_tables.c (lossless)
  */
 #include "collector/source/ascend_db_priv.h"
 
@@ -97,57 +98,7 @@ enum rs_status db_read_operators(struct db_reader *reader, struct rs_err *err)
     return status;
 }
 
-/* ---- counters and collections of garbage: for the timeline only ---- */
-
-static const struct counter {
-    const char *table, *time, *value, *name;
-} counters[] = {
-    {"MEMORY_RECORD", "timestamp", "totalAllocated", "memory allocated"},
-    {"MEMORY_RECORD", "timestamp", "totalReserved", "memory reserved"},
-    {"NPU_MEM", "timestampNs", "hbm", "NPU memory"},
-    {"NIC", "timestampNs", "rxByteRate", "NIC receive B/s"},
-    {"NIC", "timestampNs", "txByteRate", "NIC transmit B/s"},
-    {"ROCE", "timestampNs", "rxByteRate", "RoCE receive B/s"},
-    {"ROCE", "timestampNs", "txByteRate", "RoCE transmit B/s"},
-    {"HCCS", "timestampNs", "rxThroughput", "HCCS receive B/s"},
-    {"HCCS", "timestampNs", "txThroughput", "HCCS transmit B/s"},
-    {"PCIE", "timestampNs", "txPostAvg", "PCIe transmit B/s"},
-    {"PCIE", "timestampNs", "rxPostAvg", "PCIe receive B/s"},
-    {"AICORE_FREQ", "timestampNs", "freq", "AI core MHz"},
-};
-
-static enum rs_status pour_counter(struct db_reader *reader, const struct counter *counter,
-                                   struct rs_err *err)
-{
-    struct ascend *a = &reader->a;
-    struct sqlite3_stmt *rows = NULL;
-    struct rs_buf sql = {0};
-    if (!rs_vendor_db_has_column(reader->db, counter->table, counter->time) ||
-        !rs_vendor_db_has_column(reader->db, counter->table, counter->value))
-        return RS_OK;
-    rs_buf_printf(&sql, "SELECT t.%s,t.%s", counter->time, counter->value);
-    db_put_column(reader, &sql, counter->table, "t", "deviceId");
-    rs_buf_printf(&sql, " FROM %s t", counter->table);
-    enum rs_status status = db_prepare(reader, &sql, &rows, err);
-    while (status == RS_OK && (status = rs_vendor_db_step(reader->db, rows, err)) == RS_OK) {
-        struct ascend_row row = {.kind = RS_KIND_COUNTER,
-                                 .flags = RS_EVENT_NO_END,
-                                 .category = RS_STR_NONE,
-                                 .correlation = -1,
-                                 .external_id = -1,
-                                 .bytes = db_int(rows, 1, -1)};
-        size_t at;
-        if (!rs_vendor_column_int(rows, 0, &row.start) || row.bytes < 0)
-            continue;
-        row.end = row.start;
-        status = ascend_text(a, counter->name, &row.name);
-        if (status == RS_OK)
-            status = ascend_device_lane(a, db_int(rows, 2, 0), 0, NULL, &row.lane);
-        status = status == RS_OK ? ascend_pour(a, &row, &at, err) : db_status(reader, status, err);
-    }
-    rs_vendor_db_finish(&rows);
-    return status == RS_END ? RS_OK : status;
-}
+/* ---- collections of garbage, and all other tables: for the timeline only ---- */
 
 static enum rs_status pour_gc(struct db_reader *reader, struct sqlite3_stmt *rows,
                               struct rs_err *err)
@@ -178,8 +129,8 @@ enum rs_status db_read_rest(struct db_reader *reader, struct rs_err *err)
         return RS_OK;
     reader->a.is_counted = true;
     enum rs_status status = db_pour_table(reader, "GC_RECORD", gc, pour_gc, err);
-    for (size_t i = 0; i < sizeof counters / sizeof counters[0] && status == RS_OK; i++)
-        status = pour_counter(reader, &counters[i], err);
+    if (status == RS_OK)
+        status = db_read_tables(reader, err);
     reader->a.is_counted = false;
     reader->a.rows_bad = bad;
     return status;

@@ -6,6 +6,7 @@
  *   ascend_db.c       the database's host rows, steps and tasks
  *   ascend_db_comm.c  its communication operations and their transfers
  *   ascend_db_rest.c  what only a timeline shows
+ *   ascend_db_tables.c  tables that no figure is made of
  *   ascend_hops.c     the tasks of one operation -> transfers between global ranks
  *   ascend_text.c     the text form: which files there are, and what becomes of their rows
  *   ascend_text_work.c  operators of tables; what is known without a trace

@@ -238,15 +238,59 @@ static void counters_and_collections_are_for_the_lossless_reading(void **state)
             "CREATE TABLE GC_RECORD (startNs, endNs, globalTid);"
             "INSERT INTO GC_RECORD VALUES (" S "0001000," S "0003000,42949672971);"
             "CREATE TABLE NIC (deviceId, timestampNs, rxByteRate, txByteRate);"
-            "INSERT INTO NIC VALUES (4," S "0002000,500,600),(4," S "0004000,NULL,'x');");
+            "INSERT INTO NIC VALUES (4," S "0002000,500,600),(4," S "0004000,NULL,'x');"
+            "CREATE TABLE CPU_USAGE (timestampNs, cpuId, usage);"
+            "INSERT INTO CPU_USAGE VALUES (" S "0002000,3,12.5);"
+            "CREATE TABLE OSRT_API (name, globalTid, startNs, endNs);"
+            "INSERT INTO OSRT_API VALUES (1,42949672971," S "0002000," S "0004000);"
+            "CREATE TABLE TABLE_OF_TOMORROW (a, b);"
+            "INSERT INTO TABLE_OF_TOMORROW VALUES (1, 'two');"
+            "CREATE TABLE status_info (key, value);"
+            "INSERT INTO status_info VALUES ('viewer', '1');");
     struct seen *plain = read_place(&place, 0);
     struct seen *whole = read_place(&place, RS_SOURCE_LOSSLESS);
     assert_int_equal(count_kind(plain, RS_KIND_COUNTER) + count_kind(plain, RS_KIND_OVERHEAD), 0);
     assert_int_equal(the_row(whole, RS_KIND_COUNTER, "NIC receive B/s")->bytes, 500);
     assert_int_equal(the_row(whole, RS_KIND_COUNTER, "NIC transmit B/s")->start, T(2));
     assert_int_equal(the_row(whole, RS_KIND_OVERHEAD, "GC")->end, T(3));
+    /* all cells travel, under the table's name; ids of strings are what they mean */
+    const struct seen_row *nic = the_row(whole, RS_KIND_COUNTER, "NIC receive B/s");
+    assert_string_equal(nic->category, "NIC");
+    assert_non_null(strstr(nic->extra, "\"txByteRate\":600"));
+    assert_non_null(strstr(the_row(whole, RS_KIND_COUNTER, "NIC")->extra, "\"txByteRate\":\"x\""));
+    const struct seen_row *cpu = the_row(whole, RS_KIND_COUNTER, "CPU_USAGE");
+    assert_int_equal(cpu->start, T(2));
+    assert_int_equal(cpu->lane.kind, RS_LANE_HOST);
+    assert_non_null(strstr(cpu->extra, "\"usage\":12.5"));
+    const struct seen_row *call = the_row(whole, RS_KIND_COUNTER, "OSRT_API");
+    assert_int_equal(call->end, T(4));
+    assert_true(the_row(whole, RS_KIND_COUNTER, "TABLE_OF_TOMORROW")->flags & RS_EVENT_NO_TIME);
     assert_int_equal(plain->stream.info.events_read, whole->stream.info.events_read);
     forget(plain);
+    forget(whole);
+    tmp_dir_remove(place.root);
+}
+
+/* What the vendor says of a task is kept with its time, and is in no figure. */
+static void what_is_said_of_tasks_travels(void **state)
+{
+    (void)state;
+    struct place place;
+    make_place(&place, 2);
+    run_sql(&place, 2, NEW_SCHEMA);
+    run_sql(&place, 2,
+            "CREATE TABLE COMMUNICATION_TASK_INFO (name, globalTaskId, notifyId, isMaster,"
+            " bandwidth NUMERIC, opId);"
+            "INSERT INTO COMMUNICATION_TASK_INFO VALUES (4,4,NULL,1,12.25,0);");
+    struct seen *whole = read_place(&place, RS_SOURCE_LOSSLESS);
+    const struct seen_row *row = the_row(whole, RS_KIND_COUNTER, "COMMUNICATION_TASK_INFO");
+    assert_int_equal(row->start, T(100));
+    assert_int_equal(row->end, T(118));
+    assert_int_equal(row->lane.device, 4);
+    assert_string_equal(row->extra, "\"name\":\"hcom_allReduce__606_0_1\",\"globalTaskId\":4,"
+                                    "\"isMaster\":1,\"bandwidth\":12.25,\"opId\":0,"
+                                    "\"startNs\":1750000000000100000,\"endNs\":1750000000000118000,"
+                                    "\"deviceId\":4");
     forget(whole);
     tmp_dir_remove(place.root);
 }
@@ -365,6 +409,7 @@ int main(void)
         cmocka_unit_test(payloads_are_one_transfer_with_what_closes_them),
         cmocka_unit_test(steps_come_from_operators_where_nothing_else_tells),
         cmocka_unit_test(counters_and_collections_are_for_the_lossless_reading),
+        cmocka_unit_test(what_is_said_of_tasks_travels),
         cmocka_unit_test(reading_leaves_the_database_alone),
         cmocka_unit_test(wild_cells_are_counted_not_believed),
         cmocka_unit_test(mindspore_takes_the_form_that_knows_the_steps),
