@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `rankscope doctor`: for each PyTorch process on this node: which rank it is, and whether it can be captured; if not,
- * why not, in words that mend it. And what a capture rests on: the socket, the trace folder, the clock.
+ * `rankscope doctor`: for each PyTorch, torch_npu and MindSpore process on this node: which rank it is, and whether it can
+ * be captured; if not, why not, in words that mend it. And what a capture rests on: the socket, the trace folder, the clock.
+ *
+ * PyTorch ranks are judged here (Kineto's way); torch_npu and MindSpore ranks, which are told by a file, by their triggers,
+ * which look at the file's folder, the shared block and the monitor behind it.
  *
  * It only looks: nothing is bound, signalled or written. What may not be looked at (another user's processes) is said to
  * be so.
  */
 #include "cli/args.h"
 #include "cli/cli.h"
-#include "cli/tracedir.h"
+#include "cli/doctor_priv.h"
+#include "collector/trigger/ascend.h"
 #include "collector/trigger/kineto_config.h"
 #include "collector/trigger/kineto_socket.h"
-#include "collector/trigger/process.h"
-#include "collector/trigger/torch.h"
-#include "common/base/json_out.h"
+#include "collector/trigger/mindspore.h"
+#include "common/base/buf.h"
+#include "common/base/file.h"
 #include "common/base/mem.h"
 
 #include <dirent.h>
@@ -25,48 +29,19 @@
 #include <sys/timex.h>
 #include <unistd.h>
 
-enum { SENTENCES_MAX = 8, SENTENCE_BYTES = 320 };
-
-struct patient {
-    struct rs_process process;
-    struct rs_torch torch;
-    bool is_rank; /* else why_no_rank */
-    const char *why_no_rank;
-    char reasons[SENTENCES_MAX][SENTENCE_BYTES]; /* why it cannot be attached to; none: it can */
-    size_t reason_count;
-    char notes[SENTENCES_MAX][SENTENCE_BYTES];
-    size_t note_count;
-};
-
-/* Who answers on a socket of the profiler's. */
-struct server {
-    bool is_there, is_ours;
-    pid_t pid; /* 0 unknown */
-    char text[128];
-};
-
-struct doctor {
-    bool as_json, is_quiet;
-    const char *trace_dir, *socket_dir;
-    char trace_default[RS_TRACEDIR_BYTES];
-    struct server server; /* of the collector's address */
-    struct patient *patients;
-    size_t count, capacity;
-    size_t hidden_count; /* processes whose maps may not be read */
-};
-
 /* ---- looking ------------------------------------------------------------------------------------------------ */
 
-static void add(char (*list)[SENTENCE_BYTES], size_t *count, const char *format, va_list arguments)
+static void add(char (*list)[DOCTOR_SENTENCE_BYTES], size_t *count, const char *format,
+                va_list arguments)
 {
-    if (*count < SENTENCES_MAX)
-        (void)vsnprintf(list[(*count)++], SENTENCE_BYTES, format, arguments);
+    if (*count < DOCTOR_SENTENCES_MAX)
+        (void)vsnprintf(list[(*count)++], DOCTOR_SENTENCE_BYTES, format, arguments);
 }
 
-static void reason(struct patient *patient, const char *format, ...) RS_PRINTF(2, 3);
-static void note(struct patient *patient, const char *format, ...) RS_PRINTF(2, 3);
+static void reason(struct doctor_patient *patient, const char *format, ...) RS_PRINTF(2, 3);
+static void note(struct doctor_patient *patient, const char *format, ...) RS_PRINTF(2, 3);
 
-static void reason(struct patient *patient, const char *format, ...)
+static void reason(struct doctor_patient *patient, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -74,7 +49,7 @@ static void reason(struct patient *patient, const char *format, ...)
     va_end(arguments);
 }
 
-static void note(struct patient *patient, const char *format, ...)
+static void note(struct doctor_patient *patient, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -101,9 +76,9 @@ static bool is_elsewhere(const struct doctor *doctor, pid_t pid, const char *kin
     return *own && *theirs && strcmp(own, theirs) != 0;
 }
 
-static struct server find_server(const char *dir)
+static struct doctor_server find_server(const char *dir)
 {
-    struct server server = {0};
+    struct doctor_server server = {0};
     char path[64];
     char own[RS_TRACEDIR_BYTES] = "";
     char theirs[RS_TRACEDIR_BYTES] = "";
@@ -120,7 +95,7 @@ static struct server find_server(const char *dir)
 }
 
 /* It asks where its own environment says: is that where a collector answers? */
-static void look_at_socket(const struct doctor *doctor, struct patient *patient)
+static void look_at_socket(const struct doctor *doctor, struct doctor_patient *patient)
 {
     const char *dir = patient->process.socket_dir;
     if (!*dir && is_elsewhere(doctor, patient->process.pid, "net")) {
@@ -131,7 +106,7 @@ static void look_at_socket(const struct doctor *doctor, struct patient *patient)
             "give it the host's network");
         return;
     }
-    const struct server server = find_server(*dir ? dir : NULL);
+    const struct doctor_server server = find_server(*dir ? dir : NULL);
     if (!server.is_there)
         reason(
             patient,
@@ -150,7 +125,7 @@ static bool has_path_rule(const struct rs_torch *torch)
     return torch->major < 0 || torch->major > 2 || (torch->major == 2 && torch->minor >= 14);
 }
 
-static void look_at_folder(const struct doctor *doctor, struct patient *patient)
+static void look_at_folder(const struct doctor *doctor, struct doctor_patient *patient)
 {
     const struct rs_process *process = &patient->process;
     char path[RS_TRACEDIR_BYTES + 8];
@@ -172,10 +147,32 @@ static void look_at_folder(const struct doctor *doctor, struct patient *patient)
                (unsigned)process->uid, (unsigned)geteuid());
 }
 
-static void examine(const struct doctor *doctor, struct patient *patient)
+/* A job on NPUs: its device is recorded by torch_npu's own profiler only. */
+static void examine_npu(struct doctor_patient *patient)
+{
+    if (!*patient->config_dir)
+        reason(
+            patient,
+            "it trains on NPUs (torch_npu) and was started without PROF_CONFIG_PATH: start it with "
+            "PROF_CONFIG_PATH=DIR (a folder that it may write), or let it call dp.init(DIR)");
+}
+
+static void examine(const struct doctor *doctor, struct doctor_patient *patient)
 {
     const struct rs_process *process = &patient->process;
     const char *sentence = NULL;
+    if (strcmp(patient->framework, "torch_npu") == 0) {
+        examine_npu(patient);
+        return;
+    }
+    if (strcmp(patient->framework, "mindspore") == 0) {
+        if (!*patient->config_dir)
+            reason(
+                patient,
+                "it made no DynamicProfilerMonitor that can be seen: the training script makes one "
+                "(cfg_path names a folder), and calls its step() or hands it to Model.train()");
+        return;
+    }
     if (!process->has_environ) {
         reason(
             patient,
@@ -207,6 +204,42 @@ static bool is_patient(void *self, pid_t pid, uint64_t start_ticks)
     return false;
 }
 
+/* Has it a file of such a name mapped? */
+static bool maps_hold(pid_t pid, const char *name)
+{
+    struct rs_buf buf = {0};
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    const bool holds = rs_file_read(path, (size_t)32 << 20, &buf, NULL) == RS_OK &&
+                       strstr(rs_buf_text(&buf), name);
+    rs_buf_fini(&buf);
+    return holds;
+}
+
+static struct doctor_patient *add_patient(struct doctor *doctor, const struct doctor_patient *fresh)
+{
+    if (rs_mem_grow((void **)&doctor->patients, &doctor->capacity, doctor->count + 1,
+                    sizeof *doctor->patients) != RS_OK)
+        return NULL;
+    doctor->patients[doctor->count] = *fresh;
+    return &doctor->patients[doctor->count++];
+}
+
+/* false: it is no process that this is about. */
+static bool look_at_process(struct doctor *doctor, pid_t pid, struct doctor_patient *patient)
+{
+    *patient = (struct doctor_patient){.framework = "torch", .step = -1};
+    const enum rs_status seen = rs_torch_find(pid, &patient->torch, NULL);
+    doctor->hidden_count += seen == RS_REFUSED;
+    if (seen == RS_NOTFOUND && maps_hold(pid, "libmindspore"))
+        patient->framework = "mindspore";
+    else if (seen != RS_OK)
+        return false;
+    else if (maps_hold(pid, "libtorch_npu"))
+        patient->framework = "torch_npu";
+    return rs_process_read(pid, &patient->process, NULL) == RS_OK;
+}
+
 static enum rs_status find_patients(struct doctor *doctor, struct rs_err *err)
 {
     DIR *proc = opendir("/proc");
@@ -217,42 +250,100 @@ static enum rs_status find_patients(struct doctor *doctor, struct rs_err *err)
     while (status == RS_OK &&
            (entry = readdir(proc))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
         const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        struct patient patient = {0};
-        if (pid <= 0)
-            continue;
-        const enum rs_status seen = rs_torch_find(pid, &patient.torch, NULL);
-        doctor->hidden_count += seen == RS_REFUSED;
-        if (seen != RS_OK || rs_process_read(pid, &patient.process, NULL) != RS_OK)
-            continue;
-        status = rs_mem_grow((void **)&doctor->patients, &doctor->capacity, doctor->count + 1,
-                             sizeof *doctor->patients);
-        if (status == RS_OK)
-            doctor->patients[doctor->count++] = patient;
-        else
+        struct doctor_patient patient;
+        if (pid > 0 && look_at_process(doctor, pid, &patient) && !add_patient(doctor, &patient))
             status = rs_err_set(err, RS_NOMEM, "no memory for a list of processes");
     }
     (void)closedir(proc);
     return status;
 }
 
+/* ---- ranks that are told by a file -------------------------------------------------------------------------------- */
+
+static struct doctor_patient *find_patient(struct doctor *doctor, pid_t pid)
+{
+    for (size_t i = 0; i < doctor->count; i++)
+        if (doctor->patients[i].process.pid == pid)
+            return &doctor->patients[i];
+    return NULL;
+}
+
+static void take_rank(struct doctor *doctor, const struct rs_config_rank *rank,
+                      const char *framework)
+{
+    struct doctor_patient fresh = {.process = rank->process, .torch = {.major = -1, .minor = -1}};
+    struct doctor_patient *patient = find_patient(doctor, rank->process.pid);
+    if (!patient)
+        patient = add_patient(doctor, &fresh);
+    if (!patient)
+        return;
+    patient->framework = framework;
+    patient->step = rank->step;
+    patient->is_rank = true;
+    if (patient->process.rank < 0)
+        patient->process.rank = rank->rank;
+    if (patient->process.world_size < 0)
+        patient->process.world_size = rank->world;
+    if (!patient->process.run[0])
+        (void)snprintf(patient->process.run, sizeof patient->process.run, "%s", rank->run);
+    (void)snprintf(patient->config_dir, sizeof patient->config_dir, "%s", rank->config_dir);
+    if (rank->is_deaf)
+        reason(patient, "%s", rank->deaf_because);
+    if (rank->is_busy)
+        note(patient, "it profiles for somebody else now");
+    if (*rank->note)
+        note(patient, "%s", rank->note);
+}
+
+/* One look of a trigger that has nothing in hand: it reads, and changes nothing. */
+static void take_ranks(struct doctor *doctor, struct rs_config_trigger *trigger,
+                       const char *framework)
+{
+    size_t count = 0;
+    rs_config_trigger_tick(trigger);
+    const struct rs_config_rank *ranks = rs_config_trigger_ranks(trigger, &count);
+    for (size_t i = 0; i < count; i++)
+        if (!ranks[i].is_gone)
+            take_rank(doctor, &ranks[i], framework);
+    rs_config_trigger_close(&trigger);
+}
+
+static enum rs_status find_config_ranks(struct doctor *doctor, struct rs_err *err)
+{
+    const struct rs_config_trigger_options options = {.result_root = doctor->trace_dir};
+    struct rs_config_trigger *trigger = NULL;
+    enum rs_status status = rs_ascend_trigger_open(&options, &trigger, err);
+    if (status == RS_OK)
+        take_ranks(doctor, trigger, "torch_npu");
+    if (status == RS_OK)
+        status = rs_mindspore_trigger_open(&options, RS_MINDSPORE_WAY_UNKNOWN, &trigger, err);
+    if (status == RS_OK)
+        take_ranks(doctor, trigger, "mindspore");
+    return status;
+}
+
 static int by_rank(const void *left, const void *right)
 {
-    const struct rs_process *a = &((const struct patient *)left)->process;
-    const struct rs_process *b = &((const struct patient *)right)->process;
+    const struct rs_process *a = &((const struct doctor_patient *)left)->process;
+    const struct rs_process *b = &((const struct doctor_patient *)right)->process;
     const int order = strcmp(a->run, b->run);
     if (order)
         return order;
-    if (a->rank != b->rank)
-        return a->rank < b->rank ? -1 : 1;
+    if (a->rank != b->rank) /* those without one last */
+        return (uint32_t)a->rank < (uint32_t)b->rank ? -1 : 1;
     return (a->pid > b->pid) - (a->pid < b->pid);
 }
 
 static void judge_all(struct doctor *doctor)
 {
     for (size_t i = 0; i < doctor->count; i++) {
-        struct patient *patient = &doctor->patients[i];
-        if (patient->process.has_environ && patient->process.rank < 0)
-            patient->why_no_rank = "a launcher, or a single process: it has no rank variable";
+        struct doctor_patient *patient = &doctor->patients[i];
+        if (*patient->config_dir)
+            patient->is_rank = true; /* its trigger says so */
+        else if (patient->process.has_environ && patient->process.rank < 0)
+            patient->why_no_rank =
+                "a launcher, or a single process: it has no rank variable (a single one that "
+                "is to be captured is started with RANK=0 WORLD_SIZE=1)";
         else if (patient->process.has_environ &&
                  rs_process_rank_holder(&patient->process, is_patient, doctor))
             patient->why_no_rank = "a data loader or helper: it inherited its parent's rank";
@@ -267,171 +358,14 @@ static void judge_all(struct doctor *doctor)
 
 /* ---- the clock ------------------------------------------------------------------------------------------------ */
 
-struct clock_state {
-    bool is_known, is_synchronised;
-    int64_t max_error_us;
-};
-
-static struct clock_state look_at_clock(void)
+static struct doctor_clock look_at_clock(void)
 {
     struct timex state = {0};
     const int result = adjtimex(&state);
-    return (struct clock_state){.is_known = result >= 0,
-                                .is_synchronised = result >= 0 && result != TIME_ERROR &&
-                                                   !(state.status & STA_UNSYNC),
-                                .max_error_us = state.maxerror};
-}
-
-/* ---- saying --------------------------------------------------------------------------------------------------- */
-
-static void json_text(struct rs_json_out *json, const char *key, const char *text)
-{
-    rs_json_out_key(json, key);
-    if (text && *text)
-        rs_json_out_string(json, text);
-    else
-        rs_json_out_null(json);
-}
-
-static void json_number(struct rs_json_out *json, const char *key, int64_t value)
-{
-    rs_json_out_key(json, key);
-    if (value >= 0)
-        rs_json_out_int(json, value);
-    else
-        rs_json_out_null(json);
-}
-
-static void json_list(struct rs_json_out *json, const char *key, char (*list)[SENTENCE_BYTES],
-                      size_t count)
-{
-    rs_json_out_key(json, key);
-    rs_json_out_array(json);
-    for (size_t i = 0; i < count; i++)
-        rs_json_out_string(json, list[i]);
-    rs_json_out_end(json);
-}
-
-static void json_patient(struct rs_json_out *json, struct patient *patient)
-{
-    const struct rs_process *process = &patient->process;
-    rs_json_out_object(json);
-    rs_json_out_key(json, "pid");
-    rs_json_out_int(json, process->pid);
-    json_text(json, "command", process->command);
-    rs_json_out_key(json, "uid");
-    rs_json_out_int(json, process->uid);
-    json_text(json, "framework", "torch");
-    json_text(json, "version", patient->torch.version);
-    json_text(json, "run", process->run);
-    json_number(json, "rank", process->rank);
-    json_number(json, "world", process->world_size);
-    rs_json_out_key(json, "is_rank");
-    rs_json_out_bool(json, patient->is_rank);
-    json_text(json, "why_no_rank", patient->why_no_rank);
-    rs_json_out_key(json, "attachable");
-    rs_json_out_bool(json, patient->is_rank && patient->reason_count == 0);
-    json_list(json, "reasons", patient->reasons, patient->reason_count);
-    json_list(json, "notes", patient->notes, patient->note_count);
-    rs_json_out_end(json);
-}
-
-static void print_json(struct doctor *doctor, const struct rs_tracedir_facts *facts,
-                       const struct clock_state *clock)
-{
-    struct rs_buf buf = {0};
-    struct rs_json_out json;
-    rs_json_out_init(&json, &buf, 2);
-    rs_json_out_object(&json);
-    rs_json_out_key(&json, "schema_version");
-    rs_json_out_int(&json, 1);
-    rs_json_out_key(&json, "socket");
-    rs_json_out_object(&json);
-    json_text(&json, "directory", doctor->socket_dir);
-    rs_json_out_key(&json, "served");
-    rs_json_out_bool(&json, doctor->server.is_there);
-    json_text(&json, "served_by", doctor->server.is_there ? doctor->server.text : NULL);
-    rs_json_out_key(&json, "is_collector");
-    rs_json_out_bool(&json, doctor->server.is_there && doctor->server.is_ours);
-    rs_json_out_end(&json);
-    rs_json_out_key(&json, "trace_folder");
-    rs_json_out_object(&json);
-    json_text(&json, "path", doctor->trace_dir);
-    json_number(&json, "free_bytes", facts->free_bytes);
-    json_text(&json, "network_file_system", facts->network);
-    rs_json_out_end(&json);
-    rs_json_out_key(&json, "clock");
-    rs_json_out_object(&json);
-    rs_json_out_key(&json, "synchronised");
-    if (clock->is_known)
-        rs_json_out_bool(&json, clock->is_synchronised);
-    else
-        rs_json_out_null(&json);
-    json_number(&json, "max_error_us", clock->is_known ? clock->max_error_us : -1);
-    rs_json_out_end(&json);
-    rs_json_out_key(&json, "processes");
-    rs_json_out_array(&json);
-    for (size_t i = 0; i < doctor->count; i++)
-        json_patient(&json, &doctor->patients[i]);
-    rs_json_out_end(&json);
-    rs_json_out_key(&json, "hidden_processes");
-    rs_json_out_uint(&json, doctor->hidden_count);
-    rs_json_out_end(&json);
-    printf("%s\n", rs_buf_text(&buf));
-    rs_buf_fini(&buf);
-}
-
-static void print_patient(const struct patient *patient)
-{
-    const struct rs_process *process = &patient->process;
-    char who[64] = "not a rank";
-    if (patient->is_rank && process->rank >= 0 && process->world_size > 0)
-        (void)snprintf(who, sizeof who, "rank %d of %d", process->rank, process->world_size);
-    else if (patient->is_rank && process->rank >= 0)
-        (void)snprintf(who, sizeof who, "rank %d", process->rank);
-    else if (patient->is_rank)
-        (void)snprintf(who, sizeof who, "rank unknown");
-    printf("process %-8d %-14s torch %-10s %s\n", (int)process->pid, who,
-           *patient->torch.version ? patient->torch.version : "?",
-           !patient->is_rank            ? patient->why_no_rank
-           : patient->reason_count == 0 ? "can be captured"
-                                        : "cannot be captured:");
-    for (size_t i = 0; i < patient->reason_count; i++)
-        printf("    - %s\n", patient->reasons[i]);
-    for (size_t i = 0; i < patient->note_count; i++)
-        printf("    note: %s\n", patient->notes[i]);
-}
-
-static void print_text(const struct doctor *doctor, const struct rs_tracedir_facts *facts,
-                       const struct clock_state *clock)
-{
-    const char *run = NULL;
-    printf("socket        %s%s: %s\n", doctor->socket_dir ? doctor->socket_dir : "abstract",
-           doctor->socket_dir ? "/dynolog" : " \"dynolog\"",
-           !doctor->server.is_there ? "nobody answers; start `rankscope collector`"
-                                    : doctor->server.text);
-    printf("trace folder  %s: %" PRId64 " MiB free%s%s\n", doctor->trace_dir,
-           facts->free_bytes / (1024 * 1024), facts->network ? "; refused, it is on " : "",
-           facts->network ? facts->network : "");
-    if (!clock->is_known)
-        printf("clock         its state may not be read\n");
-    else if (clock->is_synchronised)
-        printf("clock         synchronised, within %" PRId64 " us\n", clock->max_error_us);
-    else
-        printf(
-            "clock         not synchronised: duration captures over several hosts may begin apart\n");
-    for (size_t i = 0; i < doctor->count; i++) {
-        const char *own = doctor->patients[i].process.run;
-        if (!run || strcmp(run, own) != 0)
-            printf("\nrun %s\n", *own ? own : "(none named)");
-        run = own;
-        print_patient(&doctor->patients[i]);
-    }
-    if (doctor->count == 0)
-        printf("\nno PyTorch process is seen\n");
-    if (doctor->hidden_count)
-        printf("\n%zu processes may not be looked at; as root more is seen\n",
-               doctor->hidden_count);
+    return (struct doctor_clock){.is_known = result >= 0,
+                                 .is_synchronised = result >= 0 && result != TIME_ERROR &&
+                                                    !(state.status & STA_UNSYNC),
+                                 .max_error_us = state.maxerror};
 }
 
 /* ---- the verb ------------------------------------------------------------------------------------------------- */
@@ -439,21 +373,22 @@ static void print_text(const struct doctor *doctor, const struct rs_tracedir_fac
 static int visit(struct doctor *doctor)
 {
     struct rs_err err = {0};
-    struct rs_tracedir_facts facts = {0};
     doctor->server = find_server(doctor->socket_dir);
     enum rs_status status = find_patients(doctor, &err);
     if (status == RS_OK)
-        status = rs_tracedir_look(doctor->trace_dir, &facts, &err);
+        status = find_config_ranks(doctor, &err);
+    if (status == RS_OK)
+        status = rs_tracedir_look(doctor->trace_dir, &doctor->folder, &err);
     if (status < 0) {
         rs_mem_free(doctor->patients);
         return rs_cli_fail("doctor", &err);
     }
     judge_all(doctor);
-    const struct clock_state clock = look_at_clock();
+    doctor->clock = look_at_clock();
     if (doctor->as_json)
-        print_json(doctor, &facts, &clock);
+        doctor_print_json(doctor);
     else if (!doctor->is_quiet)
-        print_text(doctor, &facts, &clock);
+        doctor_print_text(doctor);
     size_t ranks = 0;
     size_t good = 0;
     for (size_t i = 0; i < doctor->count; i++) {
@@ -461,7 +396,7 @@ static int visit(struct doctor *doctor)
         good += doctor->patients[i].is_rank && doctor->patients[i].reason_count == 0;
     }
     rs_mem_free(doctor->patients);
-    return ranks && good == ranks && !facts.network ? RS_EXIT_COMPLETE : RS_EXIT_PARTIAL;
+    return ranks && good == ranks && !doctor->folder.network ? RS_EXIT_COMPLETE : RS_EXIT_PARTIAL;
 }
 
 int rs_cmd_doctor(int argc, char **argv)
@@ -494,8 +429,9 @@ int rs_cmd_doctor(int argc, char **argv)
         .verb = "doctor",
         .operands = "",
         .summary =
-            "Says for each PyTorch process on this node which rank it is and whether it can be captured, and "
-            "if not, why not; and looks at the trace folder and the clock. Changes nothing.",
+            "Says for each PyTorch, torch_npu and MindSpore process on this node which rank it is and whether "
+            "it can be captured, and if not, why not; and looks at the socket, the trace folder and the clock. "
+            "Changes nothing.",
         .items = items,
         .count = sizeof items / sizeof items[0],
         .epilogue = "  rankscope doctor\n"

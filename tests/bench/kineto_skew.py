@@ -5,7 +5,7 @@
     RANKSCOPE=build/rankscope tests/bench/kineto_skew.py [--captures 12] [--job busy|light|waiting] [--json]
 
 busy: four ranks train as fast as they can (tests/e2e/torch/train_ddp.py); light: the same with a pause in each step, so that
-cores are free; waiting: processes that only import PyTorch. Compared is the start of the profiler's own row in each rank's
+cores are free; waiting: processes that multiply four numbers every 10 ms. Compared is the start of the profiler's own row in each rank's
 trace ("PyTorch Profiler (0)"), which is when its thread woke up and began, with the other ranks' and with the
 instant they were asked for. Wants: below 5 ms. The figures are printed as they are; the exit code is 1 when the median is not.
 """
@@ -22,7 +22,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "e2e", "torch"))
 import test_torch  # noqa: E402
 
 LIMIT_MS = 5.0
-WAITING = "import time\nimport torch\nwhile True:\n    time.sleep(60)\n"
+WAITING = "import time\nimport torch\nx = torch.ones(4)\nwhile True:\n    x = x * 1\n    time.sleep(0.01)\n"
 
 
 class SkewRig(test_torch.Rig):

@@ -11,6 +11,7 @@ iterations is ahead by half a round-up), --pad BYTES (a large trace), --late SEC
 end of the recording, on all ranks at one instant).
 """
 import argparse
+import ctypes
 import json
 import mmap
 import os
@@ -28,7 +29,8 @@ def parse():
     parser = argparse.ArgumentParser()
     parser.add_argument("--period", type=float, default=0.5)
     parser.add_argument("--step", type=float, default=0.01)
-    parser.add_argument("--torch", help="a folder with torch/lib/libtorch_cpu.so: maps it, and sleeps")
+    parser.add_argument("--torch", help="a folder with torch/lib/*.so: maps them, and sleeps")
+    parser.add_argument("--loader", action="store_true", help="with --torch: has a child, as a data loader is")
     parser.add_argument("--pad", type=int, default=0)
     parser.add_argument("--late", type=float, default=0)
     parser.add_argument("--msmonitor", action="store_true", help="holds a client of msMonitor's, too")
@@ -158,17 +160,21 @@ class Client:
             time.sleep(max(0.0, min(until, 3600)))
 
 
-def only_look_like(folder):
-    with open(os.path.join(folder, "torch/lib/libtorch_cpu.so"), "rb") as file:
-        kept = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        time.sleep(3600)
-        kept.close()
+def only_look_like(folder, has_child):
+    libraries = os.path.join(folder, "torch/lib")
+    kept = []
+    for name in os.listdir(libraries):
+        with open(os.path.join(libraries, name), "rb") as file:
+            kept.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    if has_child and os.fork() == 0:
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: it does not outlive its parent
+    time.sleep(3600)
 
 
 if __name__ == "__main__":
     try:
         if parse().torch:
-            only_look_like(parse().torch)
+            only_look_like(parse().torch, parse().loader)
         Client(parse()).run()
     except KeyboardInterrupt:
         sys.exit(0)

@@ -4,8 +4,8 @@
 
 Good ranks record together, by steps and by the clock, all and two of them; a launcher and a helper that inherited a rank
 are no ranks; a rank that dies, is deaf, busy, or comes to another multiple of the round-up is named with the reason, the
-others finish, and the exit code is 1; captures can follow one another at once; another daemon on the socket is named;
-doctor says what is wrong with each process. A collector killed in the middle: test_kineto_restart.py.
+others finish, and the exit code is 1; captures can follow one another at once; another daemon on the socket is named.
+A collector killed in the middle: test_kineto_restart.py; doctor: test_doctor.py.
 """
 import json
 import os
@@ -135,53 +135,6 @@ def other_daemon(rig):
     check(f"process {rig.collector.pid} (rankscope)" in done.stderr, done.stderr)
 
 
-def fake_torch(rig, version):
-    folder = os.path.join(rig.folder, "site-" + version)
-    if not os.path.isdir(folder):
-        os.makedirs(os.path.join(folder, "torch/lib"))
-        os.mkdir(os.path.join(folder, f"torch-{version}.dist-info"))
-        with open(os.path.join(folder, "torch/lib/libtorch_cpu.so"), "wb") as file:
-            file.write(b"x" * 4096)
-    return folder
-
-
-def doctor(rig):
-    """Processes that look like PyTorch: a good one, one without the variable, an old one, one in another network."""
-    common = dict(rig.environment, RANKSCOPE_RUN="doctor", WORLD_SIZE="5")
-    attachable = dict(common, KINETO_USE_DAEMON="1", KINETO_IPC_SOCKET_DIR=rig.sockets)
-    elsewhere = dict(common, KINETO_USE_DAEMON="1", RANK="3")
-    rows = [(dict(attachable, RANK="0"), "2.15.0", []), (dict(common, RANK="1", KINETO_IPC_SOCKET_DIR=rig.sockets), "2.15.0", []),
-            (dict(attachable, RANK="2"), "1.13.1", []), (attachable, "2.15.0", [])]
-    can_unshare = subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode == 0
-    if can_unshare:
-        rows.append((elsewhere, "2.15.0", ["unshare", "-n"]))
-    else:
-        print("doctor: no second network namespace here, that case is left out")
-    for environment, version, prefix in rows:
-        rig.clients.append(subprocess.Popen(prefix + [sys.executable, CLIENT, "--torch", fake_torch(rig, version)],
-                                            env=environment))
-    words = [PROGRAM, "doctor", "--kineto-socket-dir", rig.sockets, "--trace-dir", rig.traces]
-    until = time.monotonic() + 10
-    mine = []
-    while len(mine) < len(rows) and time.monotonic() < until:
-        time.sleep(0.2)
-        done = subprocess.run([*words, "--json"], capture_output=True, text=True, check=False, env=rig.environment)
-        report = json.loads(done.stdout)
-        mine = [p for p in report["processes"] if p["run"] == "doctor"]
-    print(subprocess.run(words, capture_output=True, text=True, check=False, env=rig.environment).stdout)
-    by_rank = {p["rank"]: p for p in mine}
-    check(done.returncode == 1, f"exit {done.returncode}")
-    check(by_rank[0]["attachable"] and by_rank[0]["reasons"] == [], f"{by_rank[0]}")
-    for rank, word in ((1, "KINETO_USE_DAEMON is not set"), (2, "too old"), (3, "another network namespace")):
-        if rank == 3 and not can_unshare:
-            continue
-        check(not by_rank[rank]["attachable"] and len(by_rank[rank]["reasons"]) == 1
-              and word in by_rank[rank]["reasons"][0], f"{by_rank[rank]}")
-    check(by_rank[None]["why_no_rank"] is not None and not by_rank[None]["is_rank"], f"{by_rank[None]}")
-    check(report["trace_folder"]["free_bytes"] > 0 and report["socket"]["is_collector"], f"{report}")
-    rig.end_clients()
-
-
 def refusals(rig):
     rig.start_client("no", 0, 1)
     rig.ask("ranks", "--run", "no", "--wait", "1", "-q")
@@ -197,7 +150,7 @@ def main():
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="rs-kineto-") as folder:
         rig = Rig(folder)
         try:
-            for part in (good_ranks, bad_ranks, other_daemon, doctor, refusals):
+            for part in (good_ranks, bad_ranks, other_daemon, refusals):
                 begin = time.monotonic()
                 part(rig)
                 print(f"{part.__name__}: {time.monotonic() - begin:.1f} s")

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/doctor_priv.h"
+#include "common/base/buf.h"
+#include "common/base/json_out.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- for programs --------------------------------------------------------------------------------------------- */
+
+static void json_text(struct rs_json_out *json, const char *key, const char *text)
+{
+    rs_json_out_key(json, key);
+    if (text && *text)
+        rs_json_out_string(json, text);
+    else
+        rs_json_out_null(json);
+}
+
+static void json_number(struct rs_json_out *json, const char *key, int64_t value)
+{
+    rs_json_out_key(json, key);
+    if (value >= 0)
+        rs_json_out_int(json, value);
+    else
+        rs_json_out_null(json);
+}
+
+static void json_flag(struct rs_json_out *json, const char *key, bool value)
+{
+    rs_json_out_key(json, key);
+    rs_json_out_bool(json, value);
+}
+
+static void json_list(struct rs_json_out *json, const char *key,
+                      char (*list)[DOCTOR_SENTENCE_BYTES], size_t count)
+{
+    rs_json_out_key(json, key);
+    rs_json_out_array(json);
+    for (size_t i = 0; i < count; i++)
+        rs_json_out_string(json, list[i]);
+    rs_json_out_end(json);
+}
+
+static void json_patient(struct rs_json_out *json, struct doctor_patient *patient)
+{
+    const struct rs_process *process = &patient->process;
+    rs_json_out_object(json);
+    json_number(json, "pid", process->pid);
+    json_text(json, "command", process->command);
+    json_number(json, "uid", process->uid);
+    json_text(json, "framework", patient->framework);
+    json_text(json, "version", patient->torch.version);
+    json_text(json, "run", process->run);
+    json_number(json, "rank", process->rank);
+    json_number(json, "world", process->world_size);
+    json_number(json, "step", patient->step);
+    json_text(json, "config_dir", patient->config_dir);
+    json_flag(json, "is_rank", patient->is_rank);
+    json_text(json, "why_no_rank", patient->why_no_rank);
+    json_flag(json, "attachable", patient->is_rank && patient->reason_count == 0);
+    json_list(json, "reasons", patient->reasons, patient->reason_count);
+    json_list(json, "notes", patient->notes, patient->note_count);
+    rs_json_out_end(json);
+}
+
+static void json_place(struct rs_json_out *json, const struct doctor *doctor)
+{
+    const struct doctor_server *server = &doctor->server;
+    rs_json_out_key(json, "socket");
+    rs_json_out_object(json);
+    json_text(json, "directory", doctor->socket_dir);
+    json_flag(json, "served", server->is_there);
+    json_text(json, "served_by", server->is_there ? server->text : NULL);
+    json_flag(json, "is_collector", server->is_there && server->is_ours);
+    rs_json_out_end(json);
+    rs_json_out_key(json, "trace_folder");
+    rs_json_out_object(json);
+    json_text(json, "path", doctor->trace_dir);
+    json_number(json, "free_bytes", doctor->folder.free_bytes);
+    json_text(json, "network_file_system", doctor->folder.network);
+    rs_json_out_end(json);
+    rs_json_out_key(json, "clock");
+    rs_json_out_object(json);
+    rs_json_out_key(json, "synchronised");
+    if (doctor->clock.is_known)
+        rs_json_out_bool(json, doctor->clock.is_synchronised);
+    else
+        rs_json_out_null(json);
+    json_number(json, "max_error_us", doctor->clock.is_known ? doctor->clock.max_error_us : -1);
+    rs_json_out_end(json);
+}
+
+void doctor_print_json(struct doctor *doctor)
+{
+    struct rs_buf buf = {0};
+    struct rs_json_out json;
+    rs_json_out_init(&json, &buf, 2);
+    rs_json_out_object(&json);
+    json_number(&json, "schema_version", 1);
+    json_place(&json, doctor);
+    rs_json_out_key(&json, "processes");
+    rs_json_out_array(&json);
+    for (size_t i = 0; i < doctor->count; i++)
+        json_patient(&json, &doctor->patients[i]);
+    rs_json_out_end(&json);
+    rs_json_out_key(&json, "hidden_processes");
+    rs_json_out_uint(&json, doctor->hidden_count);
+    rs_json_out_end(&json);
+    printf("%s\n", rs_buf_text(&buf));
+    rs_buf_fini(&buf);
+}
+
+/* ---- for people ------------------------------------------------------------------------------------------------ */
+
+enum { LINE_COLUMNS = 100, INDENT_COLUMNS = 12 };
+
+/* A sentence in lines of LINE_COLUMNS, under its rank. */
+static void print_sentence(const char *before, const char *text)
+{
+    int column = printf("%*s%s", INDENT_COLUMNS, "", before);
+    const int first = column;
+    while (*text) {
+        const int length = (int)strcspn(text, " ");
+        if (column > first && column + 1 + length > LINE_COLUMNS)
+            column = printf("\n%*s", first, "") - 1;
+        else if (column > first)
+            column += printf(" ");
+        column += printf("%.*s", length, text);
+        text += length;
+        text += strspn(text, " ");
+    }
+    printf("\n");
+}
+
+static void print_patient(const struct doctor_patient *patient)
+{
+    char who[32] = "no rank";
+    char what[96];
+    if (patient->is_rank && patient->process.rank >= 0)
+        (void)snprintf(who, sizeof who, "rank %d", patient->process.rank);
+    else if (patient->is_rank)
+        (void)snprintf(who, sizeof who, "rank ?");
+    (void)snprintf(what, sizeof what, "%s %s", patient->framework, patient->torch.version);
+    printf("  %-8s  process %-8d  %-18s  %s\n", who, (int)patient->process.pid, what,
+           !patient->is_rank            ? "is not captured"
+           : patient->reason_count == 0 ? "can be captured"
+                                        : "cannot be captured");
+    if (!patient->is_rank)
+        print_sentence("", patient->why_no_rank);
+    for (size_t i = 0; i < patient->reason_count; i++)
+        print_sentence("- ", patient->reasons[i]);
+    for (size_t i = 0; i < patient->note_count; i++)
+        print_sentence("note: ", patient->notes[i]);
+}
+
+static void print_run(const struct doctor *doctor, size_t first)
+{
+    const char *run = doctor->patients[first].process.run;
+    size_t ranks = 0;
+    size_t good = 0;
+    size_t end = first;
+    for (; end < doctor->count && strcmp(doctor->patients[end].process.run, run) == 0; end++) {
+        ranks += doctor->patients[end].is_rank;
+        good += doctor->patients[end].is_rank && doctor->patients[end].reason_count == 0;
+    }
+    const int32_t world = doctor->patients[end - 1].process.world_size;
+    printf("\nrun %s: ", *run ? run : "(none named)");
+    if (world > 0)
+        printf("%zu of its %d ranks are on this node, ", ranks, world);
+    printf("%zu of %zu can be captured\n", good, ranks);
+    for (size_t i = first; i < end; i++)
+        print_patient(&doctor->patients[i]);
+}
+
+static void print_socket(const struct doctor *doctor)
+{
+    const struct doctor_server *server = &doctor->server;
+    printf("socket        %s%s: ", doctor->socket_dir ? doctor->socket_dir : "abstract",
+           doctor->socket_dir ? "/dynolog" : " \"dynolog\"");
+    if (!server->is_there)
+        printf("nobody answers; start `rankscope collector%s%s`\n",
+               doctor->socket_dir ? " --kineto-socket-dir " : "",
+               doctor->socket_dir ? doctor->socket_dir : "");
+    else if (server->is_ours)
+        printf("a collector answers, %s\n", server->text);
+    else
+        printf(
+            "another daemon answers, %s; PyTorch ranks that ask here cannot be captured until it is "
+            "stopped\n",
+            server->text);
+}
+
+static void print_place(const struct doctor *doctor)
+{
+    const struct rs_tracedir_facts *folder = &doctor->folder;
+    const struct doctor_clock *clock = &doctor->clock;
+    print_socket(doctor);
+    printf("trace folder  %s: %" PRId64 " MiB free%s\n", doctor->trace_dir,
+           folder->free_bytes / (1024 * 1024),
+           folder->free_bytes < DOCTOR_LITTLE_SPACE_BYTES
+               ? "; captures of some busy ranks will be refused for want of room"
+               : "");
+    if (folder->network)
+        printf(
+            "              it is on %s, which ranks should not wait for: captures are refused; name a "
+            "local one (collector --trace-dir)\n",
+            folder->network);
+    if (!clock->is_known)
+        printf("clock         its state may not be read\n");
+    else if (clock->is_synchronised)
+        printf("clock         synchronised, within %" PRId64 " us\n", clock->max_error_us);
+    else
+        printf(
+            "clock         not synchronised (no NTP or PTP): captures by the clock over several hosts "
+            "may begin apart\n");
+}
+
+void doctor_print_text(const struct doctor *doctor)
+{
+    print_place(doctor);
+    for (size_t i = 0; i < doctor->count; i++)
+        if (i == 0 ||
+            strcmp(doctor->patients[i - 1].process.run, doctor->patients[i].process.run) != 0)
+            print_run(doctor, i);
+    if (doctor->count == 0)
+        printf("\nno PyTorch or MindSpore process is seen\n");
+    if (doctor->hidden_count)
+        printf("\n%zu processes may not be looked at; as root more is seen\n",
+               doctor->hidden_count);
+}
