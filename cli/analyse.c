@@ -302,6 +302,7 @@ struct request {
     const char *rank_map;
     struct rs_arg_list rank_from;
     int64_t jobs;
+    bool is_cluster; /* the official cluster output, too */
 };
 
 static enum rs_status run(const struct request *request, struct pool *pool, struct deliver *deliver,
@@ -345,6 +346,20 @@ static int analyse(const struct request *request, const char *const *paths, size
     return code;
 }
 
+/* The graver of the two outcomes; a crossed threshold stays one. */
+static int analyse_with_cluster(const struct request *request, const char *const *paths,
+                                size_t path_count)
+{
+    int code = analyse(request, paths, path_count);
+    if (!request->is_cluster ||
+        (code != RS_EXIT_COMPLETE && code != RS_EXIT_PARTIAL && code != RS_EXIT_THRESHOLD))
+        return code;
+    const int cluster =
+        rs_cli_cluster(paths, path_count, request->deliver.out_dir, (unsigned)request->jobs,
+                       request->deliver.is_quiet || request->deliver.as_json);
+    return cluster > code ? cluster : code;
+}
+
 static int64_t default_jobs(void)
 {
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
@@ -362,6 +377,11 @@ int rs_cmd_analyse(int argc, char **argv)
          .value = "DIR",
          .help =
              "write the deliverables into DIR, which is created; without it only the report is printed"},
+        {.name = "cluster",
+         .kind = RS_ARG_FLAG,
+         .target = &request.is_cluster,
+         .help =
+             "of Ascend results, also write the official DIR/cluster_analysis_output (see rankscope cluster)"},
         {.name = "rank-map",
          .kind = RS_ARG_TEXT,
          .target = &request.rank_map,
@@ -425,7 +445,12 @@ int rs_cmd_analyse(int argc, char **argv)
         (void)rs_err_set(&err, RS_INVALID, "give a file or a folder; see rankscope analyse --help");
         return rs_cli_fail(verb, &err);
     }
+    if (request.is_cluster && !request.deliver.out_dir) {
+        (void)rs_err_set(&err, RS_INVALID, "say with --out where the cluster output goes");
+        return rs_cli_fail(verb, &err);
+    }
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
     (void)sigaction(SIGINT, &action, NULL);
-    return analyse(&request, (const char *const *)argv + first, (size_t)(argc - first));
+    return analyse_with_cluster(&request, (const char *const *)argv + first,
+                                (size_t)(argc - first));
 }

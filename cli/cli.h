@@ -51,6 +51,9 @@ int rs_cmd_capture(int argc, char **argv);
 int rs_cmd_verify(int argc, char **argv);
 int rs_cmd_recipe(int argc, char **argv);
 int rs_cmd_cluster(int argc, char **argv);
+/* The same on the way of another verb: all of it into OUT/cluster_analysis_output; the exit code. */
+int rs_cli_cluster(const char *const *paths, size_t count, const char *out, unsigned jobs,
+                   bool is_quiet);
 int rs_cmd_export(int argc, char **argv);
 int rs_cmd_run(int argc, char **argv);
 int rs_cmd_doctor(int argc, char **argv);

@@ -139,6 +139,15 @@ static int run(const struct wishes *w, const char *const *paths, size_t count)
     return code;
 }
 
+int rs_cli_cluster(const char *const *paths, size_t count, const char *out, unsigned jobs,
+                   bool is_quiet)
+{
+    const struct wishes w = {
+        .options = {.out = out, .mode = RS_CLUSTER_ALL, .form = RS_CLUSTER_AUTO, .jobs = jobs},
+        .is_quiet = is_quiet};
+    return run(&w, paths, count);
+}
+
 /* A capture's ranks become folders below OUT/ranks, which stay: RankDeviceMap names them, and viewers open them. */
 static int run_capture(struct wishes *w, const char *capture)
 {

@@ -538,6 +538,17 @@ def requests(temp):
         code, _, told = cluster(os.path.join(temp, "text"), out, "-m", mode)
         names = os.listdir(os.path.join(out, OUTPUT))
         check("-m %s writes its own documents" % mode, code == 0 and there in names and gone not in names, (names, told))
+    beside = os.path.join(temp, "beside")
+    words = ["analyse", "--cluster", "--quiet", os.path.join(temp, "text")]
+    done = subprocess.run([PROGRAM, *words, "-o", beside], capture_output=True, text=True)
+    cluster(os.path.join(temp, "text"), os.path.join(temp, "alone"))
+    check("analyse --cluster writes the same documents beside its own",
+          done.returncode <= 1 and os.path.exists(os.path.join(beside, "report.json")) and
+          all(open(os.path.join(beside, OUTPUT, name), "rb").read() ==
+              open(os.path.join(temp, "alone", OUTPUT, name), "rb").read()
+              for name in DOCUMENTS + ("cluster_step_trace_time.csv",)), done)
+    done = subprocess.run([PROGRAM, *words], capture_output=True, text=True)
+    check("analyse --cluster without --out: exit 2 and why", done.returncode == 2 and "--out" in done.stderr, done)
     one, many = os.path.join(temp, "jobs1"), os.path.join(temp, "jobs4")
     cluster(os.path.join(temp, "text"), one, "--form", "text", "--jobs", "1")
     cluster(os.path.join(temp, "text"), many, "--form", "text", "--jobs", "4")

@@ -57,15 +57,21 @@ static void make_rank(int rank, const char *wait)
     write_text(output, "step_trace_time.csv", "Step,Computing,Communication\n1,10,1.5\n");
 }
 
-static enum rs_status run_all(bool compat, struct rs_cluster_result *result)
+static enum rs_status run_form(enum rs_cluster_form form, bool compat,
+                               struct rs_cluster_result *result)
 {
     char job[128], out[128];
     const char *paths[] = {job};
     (void)snprintf(job, sizeof job, "%s/job", root);
     (void)snprintf(out, sizeof out, "%s/out", root);
     const struct rs_cluster_options options = {
-        .out = out, .form = RS_CLUSTER_TEXT, .compat = compat, .jobs = 2};
+        .out = out, .form = form, .compat = compat, .jobs = 2};
     return rs_cluster_run(paths, 1, &options, result, NULL);
+}
+
+static enum rs_status run_all(bool compat, struct rs_cluster_result *result)
+{
+    return run_form(RS_CLUSTER_TEXT, compat, result);
 }
 
 static char *read_out(const char *name)
@@ -143,6 +149,38 @@ static void a_broken_rank_is_named_and_the_other_one_complete(void **state)
     rs_cluster_result_fini(&result);
 }
 
+static bool is_there(const char *name)
+{
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s/out/cluster_analysis_output/%s", root, name);
+    return access(path, F_OK) == 0;
+}
+
+/* The form follows the input; when databases turn out to be none, text is written after all, complete. */
+static void unreadable_databases_leave_the_text_form(void **state)
+{
+    struct rs_cluster_result result;
+    char path[512];
+    (void)state;
+    for (int rank = 0; rank < 2; rank++) {
+        make_rank(rank, "0.25");
+        (void)snprintf(path, sizeof path,
+                       "job/node_%d_2025061511064000%d_ascend_pt/ASCEND_PROFILER_OUTPUT",
+                       100 + rank, rank);
+        write_text(path, "analysis.db", "SQLite format 3, it says");
+    }
+    (void)snprintf(path, sizeof path, "%s/out/cluster_analysis_output/cluster_communication.json",
+                   root);
+    (void)unlink(path);
+    assert_status(run_form(RS_CLUSTER_AUTO, false, &result), RS_OK);
+    assert_int_equal(result.op_count, 2);
+    assert_int_equal(result.link_count, 2);
+    assert_true(is_there("cluster_communication.json"));
+    assert_false(is_there("cluster_analysis.db"));
+    assert_false(is_there(".cluster_analysis.db.part"));
+    rs_cluster_result_fini(&result);
+}
+
 /* ---- stages and places ---------------------------------------------------------------------- */
 
 static void add_group(struct run *run, enum side side, const char *name, int64_t first,
@@ -217,6 +255,7 @@ int main(void)
         cmocka_unit_test(documents_hold_every_rank_and_its_sums),
         cmocka_unit_test(links_without_self_links_come_by_the_metadata),
         cmocka_unit_test(a_broken_rank_is_named_and_the_other_one_complete),
+        cmocka_unit_test(unreadable_databases_leave_the_text_form),
         cmocka_unit_test(stages_are_what_pipelines_do_not_cross),
         cmocka_unit_test(places_count_context_parallelism),
     };
