@@ -147,6 +147,7 @@ static enum rs_status hand_over(const struct deliver *deliver, const struct rs_a
                                           .file_count = deliver->file_count,
                                           .run = options->run,
                                           .capture = options->capture,
+                                          .request = options->request,
                                           .notes = (const char *const *)deliver->notes,
                                           .note_count = deliver->note_count};
     enum rs_status status = RS_OK;
@@ -192,7 +193,8 @@ int deliver_finish(struct deliver *deliver, const struct deliver_options *option
     if (deliver->skipped_count > SKIPPED_TOLD)
         rs_cli_tell(deliver->verb, "no rank: %zu more, listed in manifest.json",
                     deliver->skipped_count - SKIPPED_TOLD);
-    const struct rs_analysis_options how = {.assume_common_clock = options->assume_common_clock};
+    const struct rs_analysis_options how = {.assume_common_clock = options->assume_common_clock,
+                                            .is_triggered = options->is_triggered};
     enum rs_status status = rs_analysis_new(lent, deliver->summary_count, &how, &analysis, &err);
     if (status == RS_OK)
         status = hand_over(deliver, analysis, options, &err);

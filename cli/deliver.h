@@ -30,6 +30,8 @@ struct deliver_options {
     const char *out_dir; /* NULL: no deliverables */
     const char *run;     /* NULL unknown */
     const char *capture; /* NULL offline */
+    const char *request; /* what it was asked for, a JSON document; NULL not known */
+    bool is_triggered;   /* profilers were switched on and off inside running programs */
     bool as_json;
     bool is_quiet;
     bool assume_common_clock;

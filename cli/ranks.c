@@ -261,6 +261,16 @@ static void print_table(const struct shown *table)
         print_row(table->items[i], has_roles);
 }
 
+/* Ranks whose profilers do not tell a step are ready when they are there. */
+static bool is_ready(const struct ranks *ranks, const Rankscope__RankState *rank)
+{
+    const bool may_not_tell =
+        rank->kind == RS_RANK_KINETO ||
+        ((rank->kind == RS_RANK_ASCEND || rank->kind == RS_RANK_MINDSPORE) && rank->step < 0);
+    return may_not_tell ? ranks->min_step == 0 && rank->state != RS_RANK_GONE
+                        : rank->step >= ranks->min_step;
+}
+
 static bool on_reply(void *self, const Rankscope__Reply *reply)
 {
     struct ranks *ranks = self;
@@ -274,10 +284,7 @@ static bool on_reply(void *self, const Rankscope__Reply *reply)
     if (filter(ranks, table, &shown) == RS_OK) {
         ranks->count = shown.count;
         for (size_t i = 0; i < shown.count; i++)
-            ranks->ready_count +=
-                shown.items[i]->kind == RS_RANK_KINETO
-                    ? ranks->min_step == 0 && shown.items[i]->state != RS_RANK_GONE
-                    : shown.items[i]->step >= ranks->min_step;
+            ranks->ready_count += is_ready(ranks, shown.items[i]);
         if (!ranks->is_waiting && ranks->as_json)
             print_json(&shown);
         else if (!ranks->is_waiting && !ranks->is_quiet)

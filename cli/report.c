@@ -16,6 +16,7 @@
 #include "common/base/mem.h"
 #include "common/chunk/chunk.h"
 #include "common/reduce/reduce.h"
+#include "common/request/request.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -247,6 +248,28 @@ static enum rs_status tell_damage(const struct rs_stored *stored, struct deliver
                                                 : rs_err_set(err, RS_NOMEM, "out of memory");
 }
 
+/* The request of the capture as one line of JSON, appended; nothing when there is none that can be read. */
+static void read_request(const char *capture_dir, struct rs_buf *json)
+{
+    struct rs_capture_request request = {0};
+    struct rs_request_notes notes = {0};
+    struct rs_buf text = {0};
+    char *path = rs_file_join(capture_dir, "request.json");
+    if (path && rs_file_read(path, RS_REQUEST_TEXT_MAX_BYTES, &text, NULL) == RS_OK &&
+        rs_request_from_json(rs_buf_text(&text), text.length, &request, &notes, NULL) == RS_OK)
+        rs_request_to_json(&request, 0, json);
+    rs_request_fini(&request);
+    rs_request_notes_fini(&notes);
+    rs_buf_fini(&text);
+    rs_mem_free(path);
+}
+
+/* Profilers that live in the program are switched on and off within a step of it; librankscope's rings are always there. */
+static bool is_triggered(const struct rs_capture_facts *facts)
+{
+    return facts && strcmp(facts->source, "files") != 0 && strcmp(facts->source, "native") != 0;
+}
+
 int rs_report_capture(const char *capture_dir, const char *out_dir,
                       const struct rs_report_options *options)
 {
@@ -264,7 +287,11 @@ int rs_report_capture(const char *capture_dir, const char *out_dir,
     const struct rs_capture_facts *facts = rs_stored_facts(stored);
     deliver.is_choice = facts && facts->is_closed && strcmp(facts->source, "files") != 0 &&
                         strcmp(facts->state, "complete") == 0;
+    struct rs_buf request = {0};
+    read_request(capture_dir, &request);
     const struct deliver_options how = {.out_dir = out_dir,
+                                        .request = request.length ? rs_buf_text(&request) : NULL,
+                                        .is_triggered = is_triggered(facts),
                                         .run = facts && *facts->run ? facts->run : NULL,
                                         .capture = facts && *facts->id ? facts->id : NULL,
                                         .as_json = options->as_json,
@@ -274,6 +301,7 @@ int rs_report_capture(const char *capture_dir, const char *out_dir,
     const int code = status == RS_OK ? deliver_finish(&deliver, &how) : rs_cli_fail(verb, &err);
     deliver_fini(&deliver);
     rs_stored_close(&stored);
+    rs_buf_fini(&request);
     return code;
 }
 

@@ -200,46 +200,6 @@ static enum rs_status count_world(struct rs_analysis *out)
     return RS_OK;
 }
 
-/* Mean length of complete steps, and how many numbers are complete on all ranks that take part. */
-static enum rs_status count_steps(struct rs_analysis *out)
-{
-    int64_t total = 0, count = 0;
-    size_t shortest = SIZE_MAX;
-    for (size_t s = 0; s < out->summary_count; s++) {
-        const struct rs_summary *summary = out->summaries[s];
-        for (size_t i = 0; i < summary->step_count; i++) {
-            if (!summary->steps[i].is_partial) {
-                total =
-                    join_sum(total, summary->steps[i].window_end - summary->steps[i].window_start);
-                count++;
-            }
-        }
-        if (shortest == SIZE_MAX || summary->step_count < out->summaries[shortest]->step_count) {
-            shortest = s;
-        }
-    }
-    out->mean_step_ns = count > 0 ? total / count : 0;
-    if (shortest == SIZE_MAX) {
-        return RS_OK;
-    }
-    const struct rs_summary *least = out->summaries[shortest];
-    int64_t last = INT64_MIN;
-    for (size_t i = 0; i < least->step_count; i++) {
-        bool is_complete = !least->steps[i].is_partial && least->steps[i].step != last;
-        for (size_t s = 0; s < out->summary_count && is_complete; s++) {
-            bool found = false;
-            for (size_t k = 0; k < out->summaries[s]->step_count && !found; k++) {
-                const struct rs_step_row *row = &out->summaries[s]->steps[k];
-                found = row->step == least->steps[i].step && !row->is_partial;
-            }
-            is_complete = found;
-        }
-        out->complete_steps += is_complete;
-        last = least->steps[i].step;
-    }
-    return RS_OK;
-}
-
 /* ---- rounds -------------------------------------------------------------------------- */
 
 static void drop_groups(struct join *join)
@@ -478,7 +438,7 @@ static enum rs_status run(struct join *join)
 {
     enum rs_status (*const stages[])(struct join *) = {
         take_tables, rounds,      match_leftovers, group_texts, order_ops,
-        wait_all,    note_clocks, note_groups,     note_rows,
+        wait_all,    note_clocks, note_groups,     note_rows,   note_edges,
     };
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
         if (stages[i] == note_clocks) {
@@ -514,7 +474,7 @@ enum rs_status rs_analysis_new(const struct rs_summary *const *summaries, size_t
         status = count_world(out);
     }
     if (status == RS_OK) {
-        status = count_steps(out);
+        count_steps(out, options->is_triggered);
     }
     if (status == RS_OK) {
         status = run(&join);

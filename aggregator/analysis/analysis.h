@@ -112,11 +112,15 @@ struct rs_job_rank {
     rs_dur own_wait;    /* sum of its Wait over all rows */
     rs_dur p2p_wait;    /* of these, point-to-point and batches: per step in step_p2p_wait */
     bool takes_part;    /* false: lost its time base; not matched */
-    size_t step_base;   /* its first entry in step_p2p_wait */
+    bool has_edges;     /* its first and last step are inflated: the next two are meant */
+    int64_t edge_first, edge_last;
+    bool has_clean_steps; /* there is a complete step between them */
+    size_t step_base;     /* its first entry in step_p2p_wait */
 };
 
 struct rs_analysis_options {
     bool assume_common_clock; /* --assume-common-clock */
+    bool is_triggered;        /* profilers were switched on and off inside running programs */
 };
 
 struct rs_analysis {
@@ -140,7 +144,7 @@ struct rs_analysis {
 
     bool one_clock;              /* all ranks that take part share a clock domain */
     bool clock_was_assumed;      /* only by the option, or by files without host that fit */
-    rs_dur mean_step_ns;         /* over complete steps of all ranks; 0 unknown */
+    rs_dur mean_step_ns;         /* over the steps that are in means, of all ranks; 0 unknown */
     int64_t complete_steps;      /* distinct complete steps on all ranks */
     struct rs_finding *findings; /* by cost, descending */
     size_t finding_count;
@@ -170,6 +174,13 @@ typedef enum rs_status rs_analysis_message_fn(void *self, const struct rs_job_me
 RS_MUST_CHECK enum rs_status rs_analysis_messages(const struct rs_analysis *analysis,
                                                   size_t op_index, rs_analysis_message_fn *visit,
                                                   void *self);
+
+/* The step is the first or the last that was recorded of a triggered rank: switching the profiler is in it. */
+bool rs_analysis_is_inflated(const struct rs_analysis *analysis, size_t summary_index,
+                             size_t step_index);
+/* It is complete, and not inflated unless the rank has no other. */
+bool rs_analysis_is_in_means(const struct rs_analysis *analysis, size_t summary_index,
+                             size_t step_index);
 
 /* Sum of Wait of point-to-point rows and batches that belong to step row `step_index` of a summary. */
 rs_dur rs_analysis_p2p_wait(const struct rs_analysis *analysis, size_t summary_index,

@@ -89,6 +89,10 @@ static inline rs_dur join_sum(rs_dur a, rs_dur b)
 /* analysis.c */
 RS_MUST_CHECK enum rs_status join_pool(struct join *join, size_t count, uint32_t **pool_p);
 RS_MUST_CHECK enum rs_status join_note(struct join *join, const char *format, ...) RS_PRINTF(2, 3);
+
+/* steps.c: edges, mean_step_ns and complete_steps; what is to be said of edges. */
+void count_steps(struct rs_analysis *out, bool is_triggered);
+RS_MUST_CHECK enum rs_status note_edges(struct join *join);
 /* A new operation; its rows follow by join_row(), in order of rank, before the next one. */
 RS_MUST_CHECK enum rs_status join_new_op(struct join *join, struct rs_job_op **op_p);
 RS_MUST_CHECK enum rs_status join_row(struct join *join, size_t summary, uint32_t op_index);

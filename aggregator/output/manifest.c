@@ -245,6 +245,11 @@ static enum rs_status put_document(struct rs_json_out *json, const struct rs_out
     put_text(json, "program", "rankscope " RS_PROGRAM_VERSION);
     put_text(json, "run", input->run);
     put_text(json, "capture", input->capture);
+    rs_json_out_key(json, "request");
+    if (input->request)
+        rs_json_out_number(json, input->request); /* JSON as it is */
+    else
+        rs_json_out_null(json);
     rs_json_out_key(json, "inputs");
     rs_json_out_array(json);
     for (size_t i = 0; i < input->file_count; i++)

@@ -58,6 +58,7 @@ struct rs_output_input {
     size_t file_count;
     const char *run;          /* NULL unknown */
     const char *capture;      /* its id; NULL offline */
+    const char *request;      /* what it was asked for, a JSON document; NULL not known */
     const char *const *notes; /* sentences for the manifest beside the analysis' own */
     size_t note_count;
 };

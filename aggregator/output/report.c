@@ -84,7 +84,7 @@ static enum rs_status add_means(struct report *report)
         const struct rs_summary *summary = analysis->summaries[i];
         const size_t first = report->mean_count;
         for (size_t k = 0; k < summary->step_count; k++) {
-            if (summary->steps[k].is_partial)
+            if (!rs_analysis_is_in_means(analysis, i, k))
                 continue;
             if (rs_mem_grow((void **)&report->means, &capacity, report->mean_count + 1,
                             sizeof *report->means) != RS_OK)

@@ -52,6 +52,25 @@ static void put_partial(struct rs_json_out *json, const struct rs_analysis *anal
     rs_json_out_end(json);
 }
 
+static void put_inflated(struct rs_json_out *json, const struct rs_analysis *analysis)
+{
+    rs_json_out_key(json, "inflated_steps");
+    rs_json_out_array(json);
+    for (size_t i = 0; i < analysis->summary_count; i++) {
+        const struct rs_job_rank *rank = &analysis->ranks[i];
+        if (!rank->has_edges)
+            continue;
+        rs_json_out_object(json);
+        put_int(json, "rank", rank->rank, true);
+        put_int(json, "first", rank->edge_first, true);
+        put_int(json, "last", rank->edge_last, true);
+        rs_json_out_key(json, "in_means");
+        rs_json_out_bool(json, !rank->has_clean_steps);
+        rs_json_out_end(json);
+    }
+    rs_json_out_end(json);
+}
+
 static void put_coverage(struct rs_json_out *json, const struct report *report)
 {
     const struct rs_analysis *analysis = report->analysis;
@@ -74,6 +93,7 @@ static void put_coverage(struct rs_json_out *json, const struct report *report)
         put_int(json, report->drops[i].reason, report->drops[i].count, true);
     rs_json_out_end(json);
     put_partial(json, analysis);
+    put_inflated(json, analysis);
     rs_json_out_key(json, "operations");
     rs_json_out_object(json);
     put_int(json, "matched", report->ops_matched, true);

@@ -18,7 +18,8 @@ struct job {
 /* Polls at now + at[i] ms, every 5 s. */
 static void make(struct job *job, const int64_t *at, rs_dur step)
 {
-    *job = (struct job){.capture = {.kinds = 1u << RS_RANK_KINETO, .steps = 2, .rank_count = RANKS}};
+    *job =
+        (struct job){.capture = {.kinds = 1u << RS_RANK_KINETO, .steps = 2, .rank_count = RANKS}};
     job->capture.ranks = job->ranks;
     for (uint32_t i = 0; i < RANKS; i++)
         job->ranks[i] = (struct rs_coord_rank){.rank = i,
