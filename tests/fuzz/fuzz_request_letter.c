@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests and answers from strangers: whatever a letter becomes, it survives the way back, can be judged for ranks, printed
+ * and read again. The first byte chooses which of the two it is.
+ */
+#include "common/base/check.h"
+#include "common/wire/answer_letter.h"
+#include "common/wire/request_letter.h"
+#include "common/wire/wire.h"
+
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void judge(const struct rs_capture_request *request)
+{
+    struct rs_request_answer answer = {0};
+    struct rs_buf buf = {0};
+    struct rs_request_rank ranks[RS_PROFILER_IN_PROCESS + 1];
+    for (uint32_t i = 0; i <= RS_PROFILER_IN_PROCESS; i++)
+        ranks[i] = (struct rs_request_rank){.row = {.rank = i, .role = {-1, -1, -1, -1, -1}},
+                                            .profiler = (enum rs_profiler)i,
+                                            .can_capture = true,
+                                            .is_step_known = true,
+                                            .step = 7};
+    const enum rs_status status =
+        rs_request_validate(request, ranks, sizeof ranks / sizeof ranks[0], NULL, &answer, NULL);
+    RS_CHECK(status != RS_INVALID);
+    if (status != RS_NOMEM) {
+        Rankscope__CaptureAnswer *letter = NULL;
+        struct rs_request_answer back;
+        rs_request_answer_print(&answer, &buf);
+        RS_CHECK(rs_answer_to_letter(&answer, &letter, NULL) == RS_OK);
+        RS_CHECK(rs_answer_from_letter(letter, &back, NULL) == RS_OK);
+        RS_CHECK(back.count == answer.count && back.notes.count == answer.notes.count);
+        rs_request_answer_fini(&back);
+        rs_answer_letter_free(&letter);
+    }
+    rs_buf_fini(&buf);
+    rs_request_answer_fini(&answer);
+}
+
+static void try_request(const Rankscope__CaptureRequest *letter)
+{
+    struct rs_capture_request request;
+    struct rs_capture_request back;
+    Rankscope__CaptureRequest *again = NULL;
+    struct rs_buf json = {0};
+    if (rs_request_from_letter(letter, &request, NULL) != RS_OK)
+        return;
+    RS_CHECK(rs_request_to_letter(&request, &again, NULL) == RS_OK);
+    RS_CHECK(rs_request_from_letter(again, &back, NULL) == RS_OK);
+    RS_CHECK(rs_request_equal(&request, &back));
+    rs_request_letter_free(&again);
+    rs_request_fini(&back);
+    rs_request_to_json(&request, 1, &json);
+    judge(&request);
+    rs_buf_fini(&json);
+    rs_request_fini(&request);
+}
+
+static void try_answer(const Rankscope__CaptureAnswer *letter)
+{
+    struct rs_request_answer answer;
+    struct rs_buf json = {0};
+    if (rs_answer_from_letter(letter, &answer, NULL) != RS_OK)
+        return;
+    if (answer.count < 4096) {
+        rs_request_answer_to_json(&answer, 0, &json);
+        rs_request_answer_print(&answer, &json);
+    }
+    rs_buf_fini(&json);
+    rs_request_answer_fini(&answer);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct rs_letter letter;
+    if (!size)
+        return 0;
+    const bool is_answer = data[0] & 1;
+    struct rs_frame *frame = rs_frame_of(data + 1, size - 1);
+    if (!frame)
+        return 0;
+    if (rs_letter_unpack(&letter,
+                         is_answer ? &rankscope__capture_answer__descriptor
+                                   : &rankscope__capture_request__descriptor,
+                         frame, NULL) == RS_OK) {
+        if (is_answer)
+            try_answer((const Rankscope__CaptureAnswer *)letter.message);
+        else
+            try_request((const Rankscope__CaptureRequest *)letter.message);
+    }
+    rs_letter_fini(&letter);
+    rs_frame_free(&frame);
+    return 0;
+}
