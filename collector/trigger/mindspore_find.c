@@ -577,16 +577,16 @@ static const char *monitor_trouble(const struct mindspore_member *member,
             (int)block->dead_monitor);
     } else if (block->monitor) {
         return NULL;
-    } else if (block->had_monitor) {
-        (void)snprintf(text, bytes,
-                       "the monitor of its job has ended, with the rank that had made it or by a "
-                       "signal: this job takes no captures any more; restart it");
     } else if (member->began_ns && block->made_ns + left_block_ns < member->began_ns) {
         const int64_t age_s = (member->began_ns - block->made_ns) / RS_NS_PER_S;
         (void)snprintf(text, bytes,
                        "no monitor: /dev/shm/%s was there %" PRId64 " s before this rank began, "
                        "left by a killed job; end this job, remove that file and start again",
                        block->name, age_s);
+    } else if (block->had_monitor) {
+        (void)snprintf(text, bytes,
+                       "the monitor of its job has ended, with the rank that had made it or by a "
+                       "signal: this job takes no captures any more; restart it");
     } else {
         (void)snprintf(text, bytes,
                        "no monitor process serves /dev/shm/%s: its rank has ended, or the file was "
