@@ -212,6 +212,12 @@ class OwnTraces(Export):
         for rank, folder in offline.items():
             self.assertEqual(dump(profiler_db(folder)), dump(profiler_db(stored[rank])))
             self.assertEqual(dump(analysis_db(folder)), dump(analysis_db(stored[rank])))
+        # no profiler of Ascend's left documents in it; who asks for theirs is told the way
+        for words in (["cluster"], ["recipe", "slow_rank"]):
+            told = self.run_ok(*words, done.stdout.strip(), "-o", self.out + "-none", codes=(2,))
+            self.assertIn("export", told.stderr)
+        told = self.run_ok("cluster", done.stdout.strip(), codes=(2,))
+        self.assertIn("-o", told.stderr)
 
     def test_recipes_and_cluster_read_it(self):
         write_traces(self.traces)
