@@ -129,6 +129,9 @@ static int run(const struct wishes *w, const char *const *paths, size_t count)
         print_text(&result);
     if (status < 0) {
         code = rs_cli_fail("cluster", &err);
+        if (status == RS_NOTFOUND)
+            rs_cli_tell("cluster", "ranks of other profilers become such directories by "
+                                   "`rankscope export ascend PATH... -o DIR`");
     } else if (!count_read(&result)) { /* empty documents are no result */
         rs_cli_tell("cluster", "no rank could be read");
         code = RS_EXIT_BAD_REQUEST;
