@@ -107,7 +107,7 @@ static void watch_told(struct rs_collect_config *config, struct config_job *job)
 
 static void watch_parsing(struct rs_collect_config *config, struct config_job *job)
 {
-    char text[RS_CONFIG_PATH_BYTES + 400];
+    char text[RS_CONFIG_PATH_BYTES + RS_CONFIG_WHY_BYTES + 300];
     const enum rs_status status = config_look_at_result(job, rs_time_monotonic());
     if (status == RS_AGAIN)
         return;
@@ -121,7 +121,7 @@ static void watch_parsing(struct rs_collect_config *config, struct config_job *j
     (void)snprintf(text, sizeof text,
                    "recorded, but not parsed by the vendor's tool yet%s: its raw result stays at "
                    "%.*s; parse it there (torch_npu.profiler.profiler.analyse), then give it to "
-                   "`rankscope analyse`%s%.200s",
+                   "`rankscope analyse`%s%s",
                    job->parses ? "" : " (the request did not ask for it)",
                    (int)sizeof job->path - 1, job->path, *job->note ? "; " : "", job->note);
     rs_log_warn("rank %u: %s", job->rank, text);

@@ -19,6 +19,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     REWRITES_MAX = 6,
@@ -494,11 +495,13 @@ static void watch_taken(struct trigger *trigger, struct tell *tell, struct membe
 static void finish_probe(struct trigger *trigger, struct member *member)
 {
     struct rs_err err = {0};
-    char path[RS_CONFIG_PATH_BYTES];
-    const struct tell *tell = member->tell;
-    if (npu_result_find(member, tell->result, path))
-        rs_config_result_remove(path);
-    rs_config_result_remove(tell->result);
+    struct tell *tell = member->tell;
+    rs_config_result_remove(tell->result); /* ROOT/step-.../uUID */
+    char *slash = strrchr(tell->result, '/');
+    if (slash) {
+        *slash = '\0';
+        (void)rmdir(tell->result);
+    }
     npu_tell_leave(member);
     if (!member->place->is_rate_clean && member->probes_left > 0 && !member->shown.is_gone) {
         member->probes_left--;
