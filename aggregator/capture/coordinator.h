@@ -49,6 +49,7 @@
 #include "common/base/err.h"
 #include "common/base/time.h"
 #include "common/request/request.h"
+#include "common/request/roles.h"
 #include "common/wire/wire.h"
 
 #include <stdbool.h>
@@ -137,6 +138,7 @@ struct rs_coord_capture {
         [RS_COORD_REASON_BYTES]; /* goes before the reason when it is closed: stopped, replaced, ... */
     rs_ns opened_at, moved_at, committed_at;
     rs_ns recording_at; /* the first rank began; 0 not yet */
+    rs_ns free_at;      /* it waits: since when no other capture needs its ranks; 0 one does */
     bool is_stopped;    /* its ranks were called back */
     bool is_closing;    /* the book was asked to close it */
     bool is_changed;
@@ -163,6 +165,9 @@ struct rs_coord_ops {
     void (*save)(void *self, struct rs_coord_capture *capture);
     /* Makes it closed; rs_coord_closed() when that is durable. */
     void (*close)(void *self, struct rs_coord_capture *capture);
+    /* What earlier captures of the run told of its ranks' roles; NULL: there is nobody to ask. On true `roles_p` is the
+     * caller's: rs_roles_fini(). */
+    bool (*earlier_roles)(void *self, const char *run, struct rs_roles *roles_p);
 };
 
 struct rs_coord_options {
@@ -193,6 +198,8 @@ void rs_coord_link_gone(struct rs_coord *coord, const void *link, rs_ns now);
 size_t rs_coord_seen_count(const struct rs_coord *coord);
 const struct rs_coord_seen *rs_coord_seen(const struct rs_coord *coord, size_t index);
 
+/* Asks what earlier captures told of the run's ranks; it stands with them from then on, where nothing else is known. */
+void rs_coord_learn_roles(struct rs_coord *coord, const char *run);
 /* Writes into `role` what the coordinator's file of roles says of a rank; the rest stays. */
 void rs_coord_add_roles(struct rs_coord *coord, const struct rs_coord_seen *seen,
                         int32_t role[RS_ROLE_COUNT]);

@@ -12,6 +12,7 @@
 static const rs_dur files_grace_ns = 30 * (rs_dur)RS_NS_PER_S;
 static const rs_dur files_patience_ns = 600 * (rs_dur)RS_NS_PER_S; /* deadline not known */
 static const rs_dur queue_poll_ns = RS_NS_PER_S / 4;
+static const rs_dur put_away_ns = 5 * (rs_dur)RS_NS_PER_S;
 
 static void lose(struct rs_coord_capture *capture, struct rs_coord_rank *rank, const char *text,
                  rs_ns now)
@@ -196,6 +197,7 @@ static rs_ns tick_queued(struct rs_coord *coord, struct rs_coord_capture *captur
 {
     const rs_ns patience = capture->opened_at + coord->options.gone_ns;
     bool is_missing = false;
+    bool is_held = false;
     if (!capture->request) {
         queue_drop(coord, capture,
                    "what it asked for was lost when the aggregator was started again", now);
@@ -205,10 +207,19 @@ static rs_ns tick_queued(struct rs_coord *coord, struct rs_coord_capture *captur
         const struct rs_coord_rank *rank = &capture->ranks[i];
         if (rank->state != RS_PROGRESS_WAITING)
             continue;
-        if (rank_is_busy(coord, capture->run, rank->rank, capture))
+        if (rank_is_busy(coord, capture->run, rank->rank, capture)) {
+            capture->free_at = 0;
             return now + queue_poll_ns;
-        is_missing = is_missing || !seen_find_live(coord, capture->run, rank->rank);
+        }
+        const struct rs_coord_seen *seen = seen_find_live(coord, capture->run, rank->rank);
+        is_missing = is_missing || !seen;
+        is_held = is_held || (seen && *seen->capture);
     }
+    if (!capture->free_at)
+        capture->free_at = now;
+    /* All that it sent is stored; its collector puts the rest of it away, and says so with its next heartbeat. */
+    if (is_held && now < capture->free_at + put_away_ns)
+        return now + queue_poll_ns;
     if (is_missing && now < patience)
         return now + queue_poll_ns;
     queue_start(coord, capture, now);
