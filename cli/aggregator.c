@@ -194,6 +194,8 @@ static enum rs_status run(const struct settings *settings, struct rs_daemon *dae
     struct rs_loop *loop = NULL;
     struct rs_gate *gate = NULL;
     struct rs_grpc_server *server = NULL;
+    struct rs_learn *learn = NULL;
+    struct rs_book own = {.store = NULL};
     struct rs_buf roles = {0};
     enum rs_status status = rs_address_parse(settings->listen, &address, err);
     if (status == RS_OK)
@@ -202,8 +204,12 @@ static enum rs_status run(const struct settings *settings, struct rs_daemon *dae
         status = rs_store_open(settings->data, (uint64_t)settings->segment_bytes, &store, err);
     if (status == RS_OK)
         status = rs_grpc_loop_new(&loop, err);
+    if (status == RS_OK)
+        status = rs_learn_start(&learn, err);
     if (status == RS_OK) {
-        const struct rs_gate_book book = rs_book_of(store);
+        own.store = store;
+        own.learn = learn;
+        const struct rs_gate_book book = rs_book_of(&own);
         const struct rs_coord_options coord = {.roles =
                                                    settings->roles ? rs_buf_text(&roles) : NULL};
         const struct rs_gate_options options = {.loop = loop,
@@ -213,6 +219,8 @@ static enum rs_status run(const struct settings *settings, struct rs_daemon *dae
                                                 .credit_bytes = (uint64_t)settings->credit_bytes};
         status = rs_gate_new(&options, &gate, err);
     }
+    if (status == RS_OK)
+        status = rs_book_learn(&own, err);
     if (status == RS_OK)
         status = rs_grpc_server_new(loop, &address, rs_gate_accept, gate, &server, err);
     if (status == RS_OK) {
@@ -227,6 +235,7 @@ static enum rs_status run(const struct settings *settings, struct rs_daemon *dae
     rs_grpc_server_free(&server);
     rs_gate_free(&gate);
     rs_grpc_loop_free(&loop);
+    rs_learn_stop(&learn);
     rs_store_close(&store);
     rs_buf_fini(&roles);
     return status;

@@ -117,7 +117,7 @@ static void take_plan(struct rs_coord_capture *capture)
 
 static enum rs_status create(void *self, struct rs_coord_capture *capture, struct rs_err *err)
 {
-    struct rs_store *store = self;
+    struct rs_store *store = ((struct rs_book *)self)->store;
     struct rs_capture_facts *facts = rs_mem_calloc(1, sizeof *facts);
     if (!facts)
         return rs_err_set(err, RS_NOMEM, "no memory for a capture");
@@ -169,7 +169,7 @@ static enum rs_status save_ranks(struct rs_store *store, const struct rs_coord_c
 
 static enum rs_status save(void *self, const struct rs_coord_capture *capture, struct rs_err *err)
 {
-    struct rs_store *store = self;
+    struct rs_store *store = ((struct rs_book *)self)->store;
     struct rs_capture_facts *facts = rs_mem_calloc(1, sizeof *facts);
     if (!facts)
         return rs_err_set(err, RS_NOMEM, "no memory for a capture");
@@ -226,7 +226,7 @@ static enum rs_status find_one(struct rs_store *store, const char *id, bool is_a
 static enum rs_status find(void *self, const char *id, struct rs_coord_capture *capture_p,
                            struct rs_err *err)
 {
-    return find_one(self, id, true, capture_p, err);
+    return find_one(((struct rs_book *)self)->store, id, true, capture_p, err);
 }
 
 /* Ids first, rows after: a visitor may write, and the listing must not be open meanwhile. */
@@ -252,7 +252,7 @@ static enum rs_status list(void *self,
                            bool (*visit)(void *visitor, const struct rs_coord_capture *capture),
                            void *visitor, struct rs_err *err)
 {
-    struct rs_store *store = self;
+    struct rs_store *store = ((struct rs_book *)self)->store;
     struct id_list ids = {0};
     struct rs_coord_capture *capture = rs_mem_calloc(1, sizeof *capture);
     enum rs_status status = rs_store_list_captures(store, add_id, &ids, err);
@@ -271,12 +271,61 @@ static enum rs_status list(void *self,
     return status;
 }
 
-struct rs_gate_book rs_book_of(struct rs_store *store)
+static bool earlier_roles(void *self, const char *run, struct rs_roles *roles_p)
+{
+    struct rs_book *book = self;
+    return book->learn && rs_learn_roles(book->learn, run, roles_p);
+}
+
+static void learn_closed(void *self, const struct rs_capture_facts *facts)
+{
+    const struct rs_book *book = self;
+    char *dir = book->learn ? rs_store_capture_dir(book->store, facts->id) : NULL;
+    if (dir && strcmp(facts->state, rs_capture_state_text(RS_CAPTURE_FAILED)) != 0)
+        rs_learn_capture(book->learn, facts->run, dir);
+    rs_mem_free(dir);
+}
+
+struct rs_gate_book rs_book_of(struct rs_book *book)
 {
     return (struct rs_gate_book){.create = create,
                                  .save = save,
                                  .facts = facts_of,
                                  .find = find,
                                  .list = list,
-                                 .self = store};
+                                 .closed = learn_closed,
+                                 .earlier_roles = earlier_roles,
+                                 .self = book};
+}
+
+enum { LEARN_MAX = 16 }; /* captures read at start: the newest */
+
+struct learning {
+    struct rs_book *book;
+    size_t closed, skipped;
+};
+
+static bool count_closed(void *self, const struct rs_capture_facts *facts)
+{
+    struct learning *learning = self;
+    learning->closed += facts->is_closed;
+    return true;
+}
+
+static bool learn_one(void *self, const struct rs_capture_facts *facts)
+{
+    struct learning *learning = self;
+    if (facts->is_closed && learning->skipped + LEARN_MAX < learning->closed)
+        learning->skipped++;
+    else if (facts->is_closed)
+        learn_closed(learning->book, facts);
+    return true;
+}
+
+enum rs_status rs_book_learn(struct rs_book *book, struct rs_err *err)
+{
+    struct learning learning = {.book = book};
+    const enum rs_status status = rs_store_list_captures(book->store, count_closed, &learning, err);
+    return status == RS_OK ? rs_store_list_captures(book->store, learn_one, &learning, err)
+                           : status;
 }

@@ -208,6 +208,26 @@ const struct rs_roles *seen_roles(struct rs_coord *coord, uint32_t world)
     return coord->is_parsed ? &coord->parsed : NULL;
 }
 
+void rs_coord_learn_roles(struct rs_coord *coord, const char *run)
+{
+    struct rs_roles roles = {0};
+    const struct rs_coord_ops *ops = coord->options.ops;
+    if (!ops->earlier_roles || !ops->earlier_roles(coord->options.self, run, &roles))
+        return;
+    for (size_t i = 0; i < coord->seen.count; i++) {
+        struct rs_coord_seen *seen = &coord->seen.items[i];
+        struct rs_rank_row row = {.rank = seen->rank};
+        if (strcmp(seen->run, run) != 0)
+            continue;
+        memset(row.role, -1, sizeof row.role);
+        rs_roles_apply(&roles, &row);
+        for (size_t k = 0; k < RS_ROLE_COUNT; k++)
+            if (seen->role[k] < 0)
+                seen->role[k] = row.role[k];
+    }
+    rs_roles_fini(&roles);
+}
+
 void rs_coord_add_roles(struct rs_coord *coord, const struct rs_coord_seen *seen,
                         int32_t role[RS_ROLE_COUNT])
 {

@@ -122,7 +122,8 @@ static size_t table_find(const struct table *table, uint32_t rank)
     return low < table->count && table->ranks[low].row.rank == rank ? low : table->count;
 }
 
-/* What the ask, then its metadata, then the aggregator's file say; the first that knows a role counts. */
+/* What the ask, then its metadata, then the aggregator's file say, then its collector, then earlier captures; the first
+ * that knows a role counts. */
 static enum rs_status table_add_roles(struct rs_coord *coord, const struct rs_coord_ask *ask,
                                       struct table *table, struct rs_err *err)
 {
@@ -465,6 +466,7 @@ static enum rs_status start_in_run(struct rs_coord *coord, const struct rs_coord
                                    struct rs_request_answer *answer,
                                    struct rs_coord_capture **capture_p, struct rs_err *err)
 {
+    rs_coord_learn_roles(coord, run);
     enum rs_status status = table_fill(coord, run, NULL, table);
     if (status == RS_OK)
         status = table_add_roles(coord, ask, table, err);

@@ -52,6 +52,8 @@ static void close_done(struct rs_gate *gate, struct chunk_job *job)
     gate->gate_job_count--;
     if (job->base.status < 0)
         rs_log_error("capture %s cannot be closed: %s", job->facts->id, job->base.err.text);
+    else if (gate->book.closed)
+        gate->book.closed(gate->book.self, job->facts);
     rs_coord_closed(gate->coord, job->facts->id);
     ask_capture_changed(gate, job->facts->id, true);
     rs_mem_free(job->facts);
@@ -259,7 +261,14 @@ static void close_capture(void *self, struct rs_coord_capture *capture)
     gate_job_put(gate, job);
 }
 
-static const struct rs_coord_ops coord_ops = {.prepare = send_prepare,
+static bool earlier_roles(void *self, const char *run, struct rs_roles *roles_p)
+{
+    const struct rs_gate *gate = self;
+    return gate->book.earlier_roles && gate->book.earlier_roles(gate->book.self, run, roles_p);
+}
+
+static const struct rs_coord_ops coord_ops = {.earlier_roles = earlier_roles,
+                                              .prepare = send_prepare,
                                               .commit = send_commit,
                                               .cancel = send_cancel,
                                               .create = create_capture,

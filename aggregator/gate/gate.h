@@ -37,6 +37,10 @@ struct rs_gate_book {
     enum rs_status (*list)(void *self,
                            bool (*visit)(void *visitor, const struct rs_coord_capture *capture),
                            void *visitor, struct rs_err *err);
+    /* A capture is closed, and all of it on disk. May be NULL. */
+    void (*closed)(void *self, const struct rs_capture_facts *facts);
+    /* As struct rs_coord_ops; NULL: nothing is known. */
+    bool (*earlier_roles)(void *self, const char *run, struct rs_roles *roles_p);
     void *self;
 };
 

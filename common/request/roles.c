@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const enum rs_rank_role_kind megatron[RS_ROLE_COUNT] = {RS_ROLE_TP, RS_ROLE_CP, RS_ROLE_EP,
                                                                RS_ROLE_DP, RS_ROLE_PP};
@@ -370,4 +371,49 @@ void rs_roles_apply(const struct rs_roles *roles, struct rs_rank_row *row)
     for (int i = 0; i < RS_ROLE_COUNT; i++)
         if (role[i] >= 0)
             row->role[i] = role[i];
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------- */
+
+static bool is_end_of_name(const char *text)
+{
+    if (*text == '_' || *text == '-' || *text == ':')
+        text++;
+    while (*text >= '0' && *text <= '9')
+        text++;
+    return *text == '\0';
+}
+
+/* "tensor_parallel", "TENSOR_MODEL_PARALLEL_GROUP", ... */
+static bool matches_long(const char *name, const char *first)
+{
+    static const char *const ends[] = {"_parallel", "_parallel_group", "_model_parallel",
+                                       "_model_parallel_group"};
+    const size_t length = strlen(first);
+    if (strncasecmp(name, first, length) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (strcasecmp(name + length, ends[i]) == 0)
+            return true;
+    return false;
+}
+
+enum rs_rank_role_kind rs_role_of_group(const char *name)
+{
+    static const char *const longs[RS_ROLE_COUNT] = {[RS_ROLE_DP] = "data",
+                                                     [RS_ROLE_TP] = "tensor",
+                                                     [RS_ROLE_PP] = "pipeline",
+                                                     [RS_ROLE_EP] = "expert",
+                                                     [RS_ROLE_CP] = "context"};
+    if (strncasecmp(name, "mesh_", 5) == 0)
+        name += 5;
+    for (int i = 0; i < RS_ROLE_COUNT; i++) {
+        const enum rs_rank_role_kind role = (enum rs_rank_role_kind)i;
+        const char *word = rs_rank_role_name(role);
+        if (strncasecmp(name, word, strlen(word)) == 0 && is_end_of_name(name + strlen(word)))
+            return role;
+        if (matches_long(name, longs[i]))
+            return role;
+    }
+    return RS_ROLE_COUNT;
 }

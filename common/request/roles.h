@@ -67,6 +67,10 @@ RS_MUST_CHECK enum rs_status rs_roles_derive(const struct rs_role_sizes *sizes, 
 RS_MUST_CHECK enum rs_status rs_roles_from_json(const char *text, size_t length, uint32_t world,
                                                 struct rs_roles *roles, struct rs_err *err);
 
+/* The role that a process group of this name or description stands for: "tp", "mesh_dp", "pp_3", "dp0",
+ * "TENSOR_MODEL_PARALLEL_GROUP", "expert_parallel". RS_ROLE_COUNT: none. A rank's index is its place among the group's ranks. */
+enum rs_rank_role_kind rs_role_of_group(const char *name);
+
 /* Writes what is known of row->rank into row->role; what is not known stays as it was. */
 void rs_roles_apply(const struct rs_roles *roles, struct rs_rank_row *row);
 

@@ -80,9 +80,10 @@ class WithARun(unittest.TestCase):
             process.wait(30)
         self.folder.cleanup()
 
-    def start_aggregator(self):
-        self.aggregator = subprocess.Popen([RANKSCOPE, "aggregator", "--data", os.path.join(self.folder.name, "data"),
-                                            "--roles", self.roles], env=self.environment, stdout=subprocess.PIPE, text=True)
+    def start_aggregator(self, roles=True):
+        words = ["--roles", self.roles] if roles else []
+        self.aggregator = subprocess.Popen([RANKSCOPE, "aggregator", "--data", os.path.join(self.folder.name, "data"), *words],
+                                           env=self.environment, stdout=subprocess.PIPE, text=True)
         self.assertIn("listening", self.aggregator.stdout.readline())
 
     def until(self, holds, what, seconds=30):
@@ -92,6 +93,9 @@ class WithARun(unittest.TestCase):
             time.sleep(0.05)
 
     def rankscope(self, *words, code=None):
+        # Other jobs of this machine may be seen by our collector, too.
+        if words[0] == "ranks" or (words[0] == "capture" and words[1] not in ("show", "stop", "wait")):
+            words = (*words, "--run", "minitrain")
         done = subprocess.run([RANKSCOPE, *words], capture_output=True, text=True, check=False, timeout=120, env=self.environment)
         if code is not None:
             self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}{done.stderr}")
@@ -103,7 +107,7 @@ class WithARun(unittest.TestCase):
 
     def start(self, *words):
         """In the background; its id as soon as it is told."""
-        process = subprocess.Popen([RANKSCOPE, "capture", "--no-report", "--json", *words], stdout=subprocess.PIPE,
+        process = subprocess.Popen([RANKSCOPE, "capture", "--run", "minitrain", "--no-report", "--json", *words], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, env=self.environment)
         self.asking.append(process)
         self.addCleanup(process.stdout.close)
@@ -143,6 +147,18 @@ class WithARun(unittest.TestCase):
         facts = json.loads(self.rankscope("capture", "--steps", "2", "--ranks", "0,9", "--no-report", "--json", code=1).stdout)
         self.assertEqual([(rank["rank"], rank["state"]) for rank in facts["ranks"]], [(0, "done"), (9, "refused")])
         self.assertIn("no such live rank", facts["ranks"][1]["reason"])
+
+    def test_an_earlier_capture_tells_roles(self):
+        self.aggregator.send_signal(signal.SIGTERM)
+        self.aggregator.wait(30)
+        self.aggregator.stdout.close()
+        self.start_aggregator(roles=False)
+        self.assertEqual(self.rankscope("ranks", "--wait", "4", "-q").returncode, 0)
+        self.assertIn("the pp of no rank is known", self.rankscope("ranks", "--ranks", "pp=1", code=1).stderr)
+        self.rankscope("capture", "--steps", "2", "-q", "--no-report", code=0)
+        self.until(lambda: self.rankscope("ranks", "--ranks", "pp=1 & dp=0").returncode == 0, "roles of the capture")
+        table = json.loads(self.rankscope("ranks", "--ranks", "pp=1 & dp=0", "--json", code=0).stdout)["ranks"]
+        self.assertEqual([(rank["rank"], rank["roles"]) for rank in table], [(2, {"dp": 0, "pp": 1})])
 
     def test_the_request_is_kept_and_can_be_asked_again(self):
         config = os.path.join(self.folder.name, "profiler_config.json")

@@ -211,6 +211,31 @@ static void sizes_may_wait_for_the_world(void **state)
                   RS_INVALID);
 }
 
+static void groups_are_known_by_their_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum rs_rank_role_kind role;
+    } names[] = {{"tp", RS_ROLE_TP},
+                 {"mesh_dp", RS_ROLE_DP},
+                 {"pp_3", RS_ROLE_PP},
+                 {"dp0", RS_ROLE_DP},
+                 {"TENSOR_MODEL_PARALLEL_GROUP", RS_ROLE_TP},
+                 {"DATA_PARALLEL_GROUP", RS_ROLE_DP},
+                 {"expert_parallel", RS_ROLE_EP},
+                 {"context_parallel_group", RS_ROLE_CP},
+                 {"default_pg", RS_ROLE_COUNT},
+                 {"dp_cp", RS_ROLE_COUNT},
+                 {"DATA_PARALLEL_GROUP_WITH_CP", RS_ROLE_COUNT},
+                 {"tps", RS_ROLE_COUNT},
+                 {"undefined", RS_ROLE_COUNT},
+                 {"", RS_ROLE_COUNT}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (rs_role_of_group(names[i].name) != names[i].role)
+            fail_msg("%s", names[i].name);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +249,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_is_refused_with_a_sentence),
         cmocka_unit_test(coordinates_are_a_bijection),
         cmocka_unit_test(sizes_may_wait_for_the_world),
+        cmocka_unit_test(groups_are_known_by_their_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
