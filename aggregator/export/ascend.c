@@ -123,6 +123,7 @@ static enum rs_status add_row(struct rs_export_ascend *e, const struct rs_batch 
     case RS_KIND_OP:
         return host_operator(e, batch, at, TYPE_OP, err);
     case RS_KIND_PYTHON:
+        e->has_frames = true;
         return host_operator(e, batch, at, TYPE_TRACE, err);
     case RS_KIND_STEP:
         return host_step(e, batch, at, err);
@@ -176,7 +177,7 @@ enum rs_status rs_export_ascend_add(struct rs_export_ascend *e, const struct rs_
 static enum rs_status fill_tables(struct rs_export_ascend *e, struct rs_err *err)
 {
     static enum rs_status (*const stages[])(struct rs_export_ascend *, struct rs_err *) = {
-        device_host_work, comm_write,     device_settle, host_settle, memory_settle,
+        device_host_work, comm_write,     device_settle, host_settle, memory_settle, chains_settle,
         about_tables,     tables_strings, trace_overlap, trace_view,  tables_settle,
     };
     enum rs_status status = RS_OK;

@@ -5,6 +5,7 @@
  *   ascend.c         life; which row goes where; the directory
  *   ascend_tables.c  the schema, the enums, strings by id
  *   ascend_host.c    PYTORCH_API, CONNECTION_IDS, CANN_API, MSTX_EVENTS, STEP_TIME
+ *   ascend_chains.c  PYTORCH_CALLCHAINS
  *   ascend_memory.c  MEMORY_RECORD, OP_MEMORY, GC_RECORD
  *   ascend_device.c  TASK, COMPUTE_TASK_INFO, MEMCPY_INFO; windows of steps
  *   ascend_comm.c    COMMUNICATION_OP, COMMUNICATION_TASK_INFO, groups
@@ -36,6 +37,7 @@ enum table {
     T_COMM_TASK,
     T_CANN_API,
     T_PYTORCH_API,
+    T_CALLCHAINS,
     T_CONNECTION_IDS,
     T_MSTX,
     T_MEMORY_RECORD,
@@ -132,6 +134,7 @@ struct rs_export_ascend {
     LIST(struct step_bound) bounds;
     LIST(int32_t) devices;
     bool has_device_work;
+    bool has_frames;      /* of Python */
     int64_t main_process; /* of the first host row; -1 */
     int64_t next_task, next_connection;
     const struct rs_trace_info *info; /* from finish on */
@@ -195,6 +198,11 @@ int64_t global_tid(const struct rs_export_ascend *e, uint32_t lane);
 /* An API row that stands for nothing but a connection of a step (device_settle()). */
 RS_MUST_CHECK enum rs_status host_bound_api(struct rs_export_ascend *e, rs_ns instant,
                                             int64_t connection, struct rs_err *err);
+
+/* ---- ascend_chains.c ---- */
+
+/* Call chains of operators; after the host's rows. */
+RS_MUST_CHECK enum rs_status chains_settle(struct rs_export_ascend *e, struct rs_err *err);
 
 /* ---- ascend_memory.c ---- */
 

@@ -42,6 +42,7 @@ static const char schema[] =
     "CREATE TABLE PYTORCH_API (startNs TEXT,endNs TEXT,globalTid INTEGER,connectionId INTEGER,"
     "name INTEGER,sequenceNumber INTEGER,fwdThreadId INTEGER,inputDtypes INTEGER,"
     "inputShapes INTEGER,callchainId INTEGER,type INTEGER);"
+    "CREATE TABLE PYTORCH_CALLCHAINS (id INTEGER,stack INTEGER,stackDepth INTEGER);"
     "CREATE TABLE CONNECTION_IDS (id INTEGER,connectionId INTEGER);"
     "CREATE TABLE MSTX_EVENTS (startNs INTEGER,endNs INTEGER,eventType INTEGER,rangeId INTEGER,"
     "category INTEGER,message INTEGER,globalTid INTEGER,endGlobalTid INTEGER,domainId INTEGER,"
@@ -77,6 +78,7 @@ static const struct rs_rows_table tables[T_COUNT] = {
     [T_COMM_TASK] = {"COMMUNICATION_TASK_INFO", 16},
     [T_CANN_API] = {"CANN_API", 6},
     [T_PYTORCH_API] = {"PYTORCH_API", 11},
+    [T_CALLCHAINS] = {"PYTORCH_CALLCHAINS", 3},
     [T_CONNECTION_IDS] = {"CONNECTION_IDS", 2},
     [T_MSTX] = {"MSTX_EVENTS", 10},
     [T_MEMORY_RECORD] = {"MEMORY_RECORD", 7},

@@ -275,6 +275,28 @@ class OwnTraces(Export):
             ("ProfilerStep#1", 64, 40000, None, None, 320, 4096, None, None, 0)])
         self.assertEqual(len(query(profiler_db(made[0]), "SELECT * FROM MEMORY_RECORD")), 5)
 
+    def test_operators_have_the_frames_around_them(self):
+        def row(category, name, at, length, tid=7):
+            return {"ph": "X", "cat": category, "name": name, "pid": 7, "tid": tid, "ts": at, "dur": length}
+
+        os.makedirs(self.traces)
+        with open(os.path.join(self.traces, "rank0.json"), "w", encoding="utf-8") as file:
+            json.dump({"baseTimeNanoseconds": 1700000000000000000, "traceEvents": [
+                row("cpu_op", "aten::mm", 12, 5), row("cpu_op", "aten::add", 20, 5), row("cpu_op", "aten::sub", 60, 5),
+                row("cpu_op", "aten::other", 12, 5, tid=8), row("cpu_op", "aten::late", 95, 5),
+                row("python_function", "main.py(1): main", 0, 90), row("python_function", "main.py(9): step", 10, 30),
+                row("python_function", "main.py(9): step", 50, 20)]}, file)
+        path = profiler_db(self.export(self.traces)[0])
+        found = {}
+        for name, depth, frame in query(path, "SELECT n.value, c.stackDepth, s.value FROM PYTORCH_API p"
+                                        " JOIN STRING_IDS n ON n.id = p.name JOIN PYTORCH_CALLCHAINS c ON c.id = p.callchainId"
+                                        " JOIN STRING_IDS s ON s.id = c.stack ORDER BY 1, 2"):
+            found.setdefault(name, []).append(frame)
+            self.assertEqual(depth, len(found[name]) - 1)
+        inner = ["main.py(9): step", "main.py(1): main"]
+        self.assertEqual(found, {"aten::mm": inner, "aten::add": inner, "aten::sub": inner})
+        self.assertEqual(query(path, "SELECT count(DISTINCT id), count(*) FROM PYTORCH_CALLCHAINS"), [(1, 2)])
+
     def test_what_cannot_be_done_is_told(self):
         write_traces(self.traces, world=2)
         self.run_ok("export", "ascend", self.traces, codes=(2,))
