@@ -150,6 +150,27 @@ void capture_print_info(const Rankscope__CaptureInfo *info, bool as_json)
         print_facts(info);
 }
 
+/* What is to be known of ranks that are done: once, however many say it. */
+static void tell_done(const Rankscope__CaptureInfo *info, size_t index)
+{
+    const Rankscope__CaptureRank *rank = info->ranks[index];
+    size_t more = 0;
+    if (!*rank->text)
+        return;
+    for (size_t i = 0; i < info->n_ranks; i++) {
+        const Rankscope__CaptureRank *other = info->ranks[i];
+        if (i == index || other->state != RS_PROGRESS_DONE || strcmp(other->text, rank->text) != 0)
+            continue;
+        if (i < index)
+            return;
+        more++;
+    }
+    if (more)
+        rs_cli_tell("capture", "rank %u and %zu more: %s", rank->rank, more, rank->text);
+    else
+        rs_cli_tell("capture", "rank %u: %s", rank->rank, rank->text);
+}
+
 void capture_tell_ranks(const Rankscope__CaptureInfo *info)
 {
     for (size_t i = 0; i < info->n_ranks; i++) {
@@ -158,6 +179,8 @@ void capture_tell_ranks(const Rankscope__CaptureInfo *info)
             rs_cli_tell("capture", "rank %u is %s%s%s", rank->rank,
                         rs_progress_state_text((enum rs_progress_state)rank->state),
                         *rank->text ? ": " : "", rank->text);
+        else if (rank->state == RS_PROGRESS_DONE)
+            tell_done(info, i);
     }
 }
 

@@ -95,7 +95,7 @@ class Rig:
 
 def told(process):
     """The lines of a capture that say why, without the report."""
-    lines = [line for line in process.text.splitlines() if not re.match(r"\d{8}-", line) and re.search(r"refused|give |error: |lost|: written|recorded", line)]
+    lines = [line for line in process.text.splitlines() if not re.match(r"\d{8}-", line) and re.search(r"refused|give |error: |is lost|not those", line)]
     return "\n".join("    " + line for line in lines)[:1500]
 
 
@@ -121,6 +121,7 @@ def all_of(rig, way):
         since, start = time.time(), job.step() + 40
         process = rig.capture(job, "--steps", "3", "--start-step", str(start))
         shift = 1 if way == "step" else 0
+        check(("not those asked for" in process.text) == bool(shift), process.text)
         look(rig, job, since, [start + shift + i for i in range(3)])
         print(f"== {way}: --start-step {start}: steps {start + shift} to {start + shift + 2} on {RANKS} ranks\n{told(process)}")
         check(pair_of(job.config) == (-1, -1), pair_of(job.config))
