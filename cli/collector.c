@@ -11,6 +11,7 @@
 #include "cli/collector_settings.h"
 #include "cli/config_watch.h"
 #include "cli/daemon.h"
+#include "cli/tracedir.h"
 #include "collector/trigger/ascend.h"
 #include "collector/trigger/mindspore.h"
 #include "common/base/mem.h"
@@ -41,6 +42,9 @@ struct collector {
     struct rs_config_watch *config_watch;
     Rankscope__RankState **states; /* of all ranks, for the uplink */
     size_t state_capacity;
+    int64_t spool_free,
+        trace_free;  /* bytes where native ranks, and all others, end up here; 0 unknown */
+    rs_ns looked_at; /* monotonic; for the two above */
 };
 
 /* ---- what the uplink asks --------------------------------------------------------------------------------- */
@@ -65,6 +69,27 @@ static size_t add_ranks(struct collector *collector, size_t count, Rankscope__Ra
     return count + more;
 }
 
+static int64_t free_bytes(const char *dir)
+{
+    struct rs_tracedir_facts facts;
+    return dir && *dir && rs_tracedir_look(dir, &facts, NULL) == RS_OK ? facts.free_bytes : 0;
+}
+
+/* What a rank could write, for the judge of requests: looked at now and then. */
+static void tell_space(struct collector *collector, size_t count)
+{
+    const rs_ns now = rs_time_monotonic();
+    if (!collector->looked_at || now - collector->looked_at > 5 * RS_NS_PER_S) {
+        collector->looked_at = now;
+        collector->spool_free = free_bytes(collector->settings->spool);
+        collector->trace_free = free_bytes(collector->settings->trace_dir);
+    }
+    for (size_t i = 0; i < count; i++)
+        collector->states[i]->free_disk_bytes = collector->states[i]->kind == RS_RANK_NATIVE
+                                                    ? collector->spool_free
+                                                    : collector->trace_free;
+}
+
 static size_t give_ranks(void *self, Rankscope__RankState ***states_p)
 {
     struct collector *collector = self;
@@ -80,6 +105,7 @@ static size_t give_ranks(void *self, Rankscope__RankState ***states_p)
         more = rs_collect_config_ranks(collector->file_told[i], &states);
         count = add_ranks(collector, count, states, more);
     }
+    tell_space(collector, count);
     *states_p = collector->states;
     return count;
 }
