@@ -124,7 +124,7 @@ static void number_the_nameless(struct trigger *trigger)
 
 static void add_monitor(struct trigger *trigger, const struct rs_process *process, const char *dir)
 {
-    struct monitor monitor = {.parent = process->parent};
+    struct monitor monitor = {.block_inode = 0};
     struct block block;
     struct stat info;
     char local[RS_CONFIG_PATH_BYTES];

@@ -80,7 +80,7 @@ static const struct monitor *monitor_of_block(const struct trigger *trigger,
     return NULL;
 }
 
-/* Its parent went: init, or a subreaper, has it now. No rank that we know has made it. */
+/* Its parent, the rank that made it, has ended: init or a subreaper has it now. */
 static bool is_orphan(const struct trigger *trigger, const struct monitor *monitor)
 {
     struct rs_process process;
@@ -90,7 +90,7 @@ static bool is_orphan(const struct trigger *trigger, const struct monitor *monit
         if (trigger->members[i]->shown.process.pid == process.parent &&
             !trigger->members[i]->shown.is_gone)
             return false;
-    return process.parent <= 1 || process.parent != monitor->parent;
+    return true;
 }
 
 static void deafen(struct member *member, const char *format, ...) RS_PRINTF(2, 3);

@@ -92,7 +92,6 @@ struct member {
 /* A process that serves a block. */
 struct monitor {
     struct rs_process_hold hold;
-    pid_t parent;
     char dir[RS_CONFIG_PATH_BYTES]; /* whose file it reads, as it sees it */
     dev_t device;
     ino_t inode; /* of that folder; 0 not there any more */

@@ -2,7 +2,7 @@
 /*
  * Ranks that follow torch_npu's dynamic_profile rules, without torch: small, quick, and exact about what went wrong.
  *
- *     light_npu --cfg DIR --ranks 8 [--steps N] [--step-us US] [--poll-ms MS] [--block NAME] [--env] [--log-bytes B]
+ *     light_npu --cfg DIR --ranks 8 [--steps N] [--step-us US] [--poll-ms MS] [--block NAME] [--env] [--no-parser] [--log-bytes B]
  *
  * The launcher starts one process per rank, prints "rank=R pid=P", and ends them when its standard input closes. As
  * in the vendor's code (2.14.0):
@@ -45,7 +45,7 @@ struct settings {
     char block[64];
     int ranks, rank;
     int64_t steps, step_us, poll_ms, log_bytes, t0_ns;
-    bool by_environment;
+    bool by_environment, has_no_parser;
 };
 
 struct profile { /* what a rank took */
@@ -364,7 +364,7 @@ static void end_result(struct rank *rank)
 {
     char name[64], text[512];
     const int64_t now = now_ns(CLOCK_REALTIME);
-    const bool is_parsed = asks(&rank->running, "analyse") &&
+    const bool is_parsed = !rank->settings.has_no_parser && asks(&rank->running, "analyse") &&
                            (!asks(&rank->running, "is_rank") || asks(&rank->running, "async_mode"));
     char raw[TEXT_BYTES + 16];
     (void)snprintf(raw, sizeof raw, "%s/FRAMEWORK", rank->result);
@@ -562,8 +562,9 @@ static bool take_options(struct settings *settings, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--env") == 0) {
-            settings->by_environment = true;
+        if (strcmp(argv[i], "--env") == 0 || strcmp(argv[i], "--no-parser") == 0) {
+            settings->by_environment |= argv[i][2] == 'e';
+            settings->has_no_parser |= argv[i][2] == 'n';
             continue;
         }
         i++;
