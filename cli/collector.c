@@ -79,7 +79,7 @@ static int64_t free_bytes(const char *dir)
 static void tell_space(struct collector *collector, size_t count)
 {
     const rs_ns now = rs_time_monotonic();
-    if (!collector->looked_at || now - collector->looked_at > 5 * RS_NS_PER_S) {
+    if (!collector->looked_at || now - collector->looked_at > 5 * (rs_dur)RS_NS_PER_S) {
         collector->looked_at = now;
         collector->spool_free = free_bytes(collector->settings->spool);
         collector->trace_free = free_bytes(collector->settings->trace_dir);
