@@ -77,8 +77,11 @@ class Capture:
         return "\n".join(line for _, line in self.lines)
 
 
+NATIVE_ONLY = ("--no-kineto", "--no-ascend", "--no-mindspore")
+
+
 class Rig:
-    def __init__(self, world, nodes, step_ms, run="thousand", collector_words=("--no-kineto",), aggregator_words=()):
+    def __init__(self, world, nodes, step_ms, run="thousand", collector_words=NATIVE_ONLY, aggregator_words=()):
         self.world, self.nodes, self.step_ms, self.run = world, nodes, step_ms, run
         self.collector_words, self.aggregator_words = list(collector_words), list(aggregator_words)
         self.folder = tempfile.mkdtemp(prefix="rs-native-")
@@ -148,7 +151,8 @@ class Rig:
     def start_ranks(self):
         self.job = self._spawn(
             "ranks", [RANKS, "--socket", os.path.join(self.folder, "c"), "--sockets", str(self.nodes), "--world",
-                      str(self.world), "--step-ms", str(self.step_ms), "--run", self.run], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                      str(self.world), "--step-ms", str(self.step_ms), "--run", self.run],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.pids = json.loads(self.job.stdout.readline())["pids"]
 
     # ---- asking

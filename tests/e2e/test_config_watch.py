@@ -12,7 +12,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from rig_native import PROGRAM, Rig  # pylint: disable=wrong-import-position
+from rig_native import NATIVE_ONLY, PROGRAM, Rig  # pylint: disable=wrong-import-position
 
 CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kineto_client.py")
 WORLD = 8
@@ -53,7 +53,7 @@ class Watch(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = Folder()
         watch = ("--profiler-config", cls.folder.folder)
-        cls.rig = Rig(world=WORLD, nodes=2, step_ms=100, run="config", collector_words=("--no-kineto", *watch),
+        cls.rig = Rig(world=WORLD, nodes=2, step_ms=100, run="config", collector_words=(*NATIVE_ONLY, *watch),
                       aggregator_words=watch).__enter__()
         cls.rig.wait_ranks(WORLD)
 
@@ -229,8 +229,8 @@ class Kineto(unittest.TestCase):
         folder = Folder()
         sockets = tempfile.mkdtemp(prefix="rs-k-")
         rig = Rig(world=0, nodes=1, step_ms=0, run="kineto", collector_words=(
-            "--no-native", "--kineto", "--kineto-socket-dir", sockets, "--trace-dir", os.path.join(sockets, "traces"),
-            "--profiler-config", folder.folder))
+            "--no-native", "--no-ascend", "--no-mindspore", "--kineto", "--kineto-socket-dir", sockets,
+            "--trace-dir", os.path.join(sockets, "traces"), "--profiler-config", folder.folder))
         clients = []
         with rig:
             try:
