@@ -13,6 +13,7 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/deliver.h"
+#include "cli/documents.h"
 #include "collector/source/discover.h"
 #include "common/base/json_out.h"
 #include "common/base/mem.h"
@@ -22,7 +23,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static const char verb[] = "export";
 
@@ -40,7 +40,7 @@ struct recording {
 struct job {
     const char *const *paths;
     size_t path_count;
-    const char *out_dir, *rank_map;
+    const char *out_dir, *rank_map, *data;
     struct rs_arg_list rank_from, ranks;
     bool as_json, is_quiet, assume_common_clock;
 
@@ -448,20 +448,12 @@ static enum rs_status export_all(struct job *job, struct rs_err *err)
 
 /* ---- the verb ---- */
 
-static bool is_capture(const char *path)
-{
-    char text[4096];
-    struct stat info;
-    const int length = snprintf(text, sizeof text, "%s/segments", path);
-    return length > 0 && (size_t)length < sizeof text && stat(text, &info) == 0 &&
-           S_ISDIR(info.st_mode);
-}
-
 static enum rs_status run(struct job *job, struct rs_err *err)
 {
     enum rs_status status = RS_OK;
-    if (job->path_count == 1 && is_capture(job->paths[0]))
-        status = rs_store_open_capture(job->paths[0], &job->stored, err);
+    char capture[RS_DOCUMENTS_PATH_BYTES];
+    if (job->path_count == 1 && rs_documents_capture(job->paths[0], job->data, capture))
+        status = rs_store_open_capture(capture, &job->stored, err);
     if (status == RS_OK)
         status = job->stored ? load_capture(job, err) : load_files(job, err);
     if (status == RS_OK)
@@ -521,6 +513,13 @@ int rs_cmd_export(int argc, char **argv)
          .target = &job.rank_from,
          .value = "PATTERN",
          .help = "text before the rank in a file name; a '*' says where the number stands"},
+        {.name = "data",
+         .letter = 'd',
+         .kind = RS_ARG_TEXT,
+         .target = &job.data,
+         .value = "DIR",
+         .environment = "RANKSCOPE_DATA",
+         .help = "the aggregator's data, where a capture's ID is looked for"},
         {.name = "assume-common-clock",
          .kind = RS_ARG_FLAG,
          .target = &job.assume_common_clock,
@@ -530,6 +529,7 @@ int rs_cmd_export(int argc, char **argv)
          .target = &job.as_json,
          .help = "print what was written as JSON"},
         {.name = "quiet",
+         .letter = 'q',
          .kind = RS_ARG_FLAG,
          .target = &job.is_quiet,
          .help = "print nothing on stdout"},
@@ -542,7 +542,8 @@ int rs_cmd_export(int argc, char **argv)
             "ranks are read, so that waiting is known; those asked for are written.",
         .items = items,
         .count = sizeof items / sizeof items[0],
-        .epilogue = "  rankscope export ascend traces/ --rank 3 -o /tmp/insight\n"};
+        .epilogue = "  rankscope export ascend traces/ --rank 3 -o /tmp/insight\n"
+                    "  rankscope export ascend 20260102-030405-a1b2c3 -o /tmp/insight\n"};
     struct rs_err err = {0};
     int first = 0;
     enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);

@@ -212,6 +212,9 @@ class OwnTraces(Export):
         for rank, folder in offline.items():
             self.assertEqual(dump(profiler_db(folder)), dump(profiler_db(stored[rank])))
             self.assertEqual(dump(analysis_db(folder)), dump(analysis_db(stored[rank])))
+        by_name = self.export(os.path.basename(done.stdout.strip()), "--data", os.path.join(self.folder, "data"),
+                              out=os.path.join(self.folder, "named"))
+        self.assertEqual(sorted(by_name), sorted(stored))
         # no profiler of Ascend's left documents in it; who asks for theirs is told the way
         for words in (["cluster"], ["recipe", "slow_rank"]):
             told = self.run_ok(*words, done.stdout.strip(), "-o", self.out + "-none", codes=(2,))
