@@ -22,17 +22,28 @@ sys.path.insert(0, os.path.join(HERE, "..", "e2e", "torch"))
 import test_torch  # noqa: E402
 
 LIMIT_MS = 5.0
-WAITING = "import time\nimport torch\nx = torch.ones(4)\nwhile True:\n    x = x * 1\n    time.sleep(0.01)\n"
+WAITING = """import time
+import torch
+x = torch.ones(4)
+print("step 10 of none", flush=True)
+while True:
+    x = x * 1
+    time.sleep(0.01)
+"""
 
 
 class SkewRig(test_torch.Rig):
     def capture_once(self):
         """(spread in ms, how long after the instant asked for each began, in ms)"""
         self.ask("capture", "--run", self.run, "--duration", "200ms", "--no-report")
-        found = re.findall(r"bytes of trace taken, from (\d+) to \d+, asked for (\d+) ms", self.log_reader.read())
+        log = self.log_reader.read()
+        found = re.findall(r"bytes of trace taken, from (\d+) to \d+, asked for (\d+) ms", log)
         starts = sorted(int(start) for start, _ in found)
         if len(starts) != test_torch.WORLD:
             raise SystemExit(f"{len(starts)} windows of {test_torch.WORLD} ranks")
+        if starts[0] == 0:
+            print(f"(left out: nothing was recorded in the window)\n{log}")
+            return None
         return (starts[-1] - starts[0]) / 1e6, [round(start / 1e6 - int(found[0][1]), 3) for start in starts]
 
 
@@ -59,7 +70,10 @@ def main():
         try:
             start_job(rig, args.job, folder)
             for k in range(args.captures):
-                skew, late = rig.capture_once()
+                once = rig.capture_once()
+                if once is None:
+                    continue
+                skew, late = once
                 skews.append(skew)
                 if not args.json:
                     print(f"capture {k + 1}: {skew:.3f} ms apart; after the instant asked for: {late} ms", flush=True)

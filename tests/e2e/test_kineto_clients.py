@@ -88,7 +88,7 @@ class Rig:
 
 def good_ranks(rig):
     for rank in range(4):
-        rig.start_client("good", rank, 4)
+        rig.start_client("good", rank, 4, *(("--helper",) if rank == 0 else ()))
     rig.start_client("good", None, 0)  # a launcher
     rig.ask("ranks", "--run", "good", "--wait", "4", "-q")
     time.sleep(1)

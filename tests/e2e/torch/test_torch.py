@@ -91,8 +91,12 @@ class Rig:
             stdout=subprocess.PIPE, env=self.environment)
         if b"listening" not in self.aggregator.stdout.readline():
             raise SystemExit("the aggregator did not start")
-        self.log = open(os.path.join(folder, "collector.log"), "wb")
+        self.log = open(os.path.join(folder, "collector.log"), "ab")
         self.log_reader = open(os.path.join(folder, "collector.log"), encoding="utf-8")
+        self.start_collector()
+
+    def start_collector(self):
+        folder = self.folder
         self.collector = subprocess.Popen(
             [PROGRAM, "collector", "--connect", self.address, "--spool", os.path.join(folder, "spool"),
              "--kineto", "--kineto-socket-dir", self.sockets, "--trace-dir", self.traces, "--no-native", "--verbose"],
@@ -107,7 +111,15 @@ class Rig:
             stdout=self.job_log, stderr=self.job_log, env=self.environment)
         self.run = f"127.0.0.1:{self.port}"
         self.ask("ranks", "--run", self.run, "--wait", str(WORLD), "--timeout", "120s", "-q")
-        time.sleep(8)  # a process that has not made a step yet cannot be asked for steps
+        # A process that has not made a step yet cannot be asked for steps; starting takes long on a busy machine.
+        until = time.monotonic() + 120
+        while not self.has_stepped() and time.monotonic() < until:
+            time.sleep(0.2)
+        check(self.has_stepped(), "the job makes no steps")
+
+    def has_stepped(self):
+        with open(self.job_log.name, encoding="utf-8") as file:
+            return "step 10 " in file.read()
 
     def end_job(self):
         if self.job is None:
@@ -219,6 +231,34 @@ def clean_job(rig, script):
     return skew
 
 
+def killed_collector(rig, script):
+    """Killed (-9) when all ranks have their request, and started again: the capture is whole, nothing is left."""
+    rig.start_job(script)
+    out = os.path.join(rig.folder, "out-killed")
+    words = [PROGRAM, "capture", "--connect", rig.address, "--run", rig.run, "--steps", str(STEPS), "--roundup", str(ROUNDUP),
+             "-o", out]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=rig.environment)
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        told = re.findall(r", (\d+) (?:delivered|recording)", line)
+        if sum(int(count) for count in told) == WORLD:
+            break
+    rig.collector.kill()
+    rig.collector.wait()
+    os.unlink(os.path.join(rig.sockets, "dynolog"))
+    time.sleep(1)
+    rig.start_collector()
+    text, rest = process.communicate(timeout=300)
+    lines.append(rest)
+    check(process.returncode == 0, f"exit {process.returncode}: {''.join(lines)}")
+    with open(os.path.join(out, "report.json"), encoding="utf-8") as file:
+        check_steps(json.load(file), [0, 1, 2, 3])
+    check(len(os.listdir(rig.traces)) == 0, "a trace was left behind")
+    print(f"\n==== {script}: the collector was killed when all had their request\n{lines[0]}{''.join(lines[-2:])}{text}")
+    rig.end_job()
+
+
 def slow_job(rig, script, sleep_ms):
     rig.start_job(script, "--sleep-rank", "2", "--sleep-ms", str(sleep_ms))
     report = rig.capture(script + "-slow", "--steps", str(STEPS), "--roundup", str(ROUNDUP))
@@ -234,6 +274,7 @@ def main():
         try:
             skews = [clean_job(rig, "train_ddp.py")]
             slow_job(rig, "train_ddp.py", 60)
+            killed_collector(rig, "train_ddp.py")
             skews.append(clean_job(rig, "train_fsdp2.py"))
             slow_job(rig, "train_fsdp2.py", 120)
             # Four busy ranks on few cores wake up late by some milliseconds; seconds would be another start.

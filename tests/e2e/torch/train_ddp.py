@@ -37,12 +37,14 @@ def main():
     model = DistributedDataParallel(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     data = batches(torch.Generator().manual_seed(rank), rank, args)
-    for _ in range(args.steps):
+    for step in range(args.steps):
         batch = next(data)
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(batch), batch)
         loss.backward()
         optimizer.step()
+        if rank == 0 and step % 10 == 0:
+            print(f"step {step} loss {loss.item():.4f}", flush=True)
         if args.pause_ms:
             time.sleep(args.pause_ms / 1000)
     dist.destroy_process_group()

@@ -40,7 +40,7 @@ def main():
     fully_shard(model, mesh=mesh)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     generator = torch.Generator().manual_seed(rank)
-    for _ in range(args.steps):
+    for step in range(args.steps):
         if rank == args.sleep_rank:
             time.sleep(args.sleep_ms / 1000)
         batch = torch.randn(32, 128, generator=generator)
@@ -48,6 +48,8 @@ def main():
         loss = nn.functional.mse_loss(model(batch), batch)
         loss.backward()
         optimizer.step()
+        if rank == 0 and step % 10 == 0:
+            print(f"step {step} loss {loss.item():.4f}", flush=True)
     dist.destroy_process_group()
 
 

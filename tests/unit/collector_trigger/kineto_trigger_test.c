@@ -449,6 +449,36 @@ static void silence_past_the_deadline_is_named(void **state)
     rs_kineto_trigger_close(&trigger);
 }
 
+static void a_trace_that_stops_growing_is_named(void **state)
+{
+    (void)state;
+    struct rs_kineto_trigger *trigger;
+    assert_ok(
+        rs_kineto_trigger_open(&(struct rs_kineto_trigger_options){.socket_name = socket_name,
+                                                                   .monotonic = fake_monotonic},
+                               &trigger, NULL));
+    const struct child child = start_client("1");
+    const struct rs_kineto_arm request = {.pid = child.pid,
+                                          .capture_id = "stuck",
+                                          .trace_root = trace_root,
+                                          .config = {.duration_ms = 200, .start_iteration = -1},
+                                          .deadline = (rs_dur)3600 * RS_NS_PER_S};
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    assert_ok(rs_kineto_trigger_arm(trigger, &request, NULL));
+    assert_int_equal(command(trigger, &child, 'p'), 'c');
+    command(trigger, &child, '1');
+    rs_kineto_trigger_tick(trigger);
+    fake_now += 59 * (rs_ns)RS_NS_PER_S;
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_WRITING);
+    fake_now += 2 * (rs_ns)RS_NS_PER_S;
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_FAILED);
+    assert_non_null(strstr(client_of(trigger, child.pid)->failure, "stuck in writing"));
+    stop_client(&child);
+    rs_kineto_trigger_close(&trigger);
+}
+
 static void a_second_daemon_is_told_who_serves(void **state)
 {
     (void)state;
@@ -506,6 +536,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_request_is_not_delivered_after_its_time),
         cmocka_unit_test(how_a_process_ended_is_told),
         cmocka_unit_test(silence_past_the_deadline_is_named),
+        cmocka_unit_test(a_trace_that_stops_growing_is_named),
         cmocka_unit_test(a_second_daemon_is_told_who_serves),
         cmocka_unit_test(a_strangers_bytes_cost_nothing),
     };
