@@ -2,7 +2,8 @@
 /*
  * `rankscope capture`: starts one and waits for it, or lists, shows, stops, waits.
  *
- * Progress goes to stderr, one line per change of a rank (redrawn in place on a terminal); the
+ * Progress goes to stderr: how many ranks are in which state, redrawn in place on a terminal, else a line when the
+ * capture moves on and at most one a second beside. Ranks are named when there is something to say of them. The
  * report and facts go to stdout. Ctrl-C leaves the capture running and says how to come back; with
  * --cancel-on-interrupt it ends it.
  */
@@ -16,18 +17,24 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+
+enum { WARNINGS_MAX = 64, LINE_MAX_BYTES = 256 };
 
 /* What is remembered of the answers, the newest one whole. */
 struct watch {
     const struct capture_words *words;
-    Rankscope__CaptureInfo *info; /* owned */
-    char id[64];                  /* of the capture, as soon as it is known */
-    enum rs_status status;        /* of the answer to a start */
-    struct rs_err err;            /* when that is a failure */
-    bool is_start, is_answered;   /* a start's answer is due; it came */
-    char shown[256];              /* the progress line on the terminal now */
-    char warned[512];             /* the last warning of a rank that was told */
+    Rankscope__CaptureInfo *info;  /* owned */
+    char id[64];                   /* of the capture, as soon as it is known */
+    enum rs_status status;         /* of the answer to a start */
+    struct rs_err err;             /* when that is a failure */
+    bool is_start, is_answered;    /* a start's answer is due; it came */
+    char shown[LINE_MAX_BYTES];    /* the last progress line */
+    uint32_t warned[WARNINGS_MAX]; /* what was told of ranks: digests of rank and text */
+    size_t warned_count;
+    uint32_t shown_state; /* of the capture */
+    rs_ns shown_at;       /* monotonic */
     bool is_terminal;
     bool has_failed;
 };
@@ -43,30 +50,67 @@ static char *lend(const char *text)
 
 /* ---- progress -------------------------------------------------------------------------------------------- */
 
-/* What a rank wants to be known before it begins: it is armed, with a text. */
+/* Whether it was told before; else remembers it. Very many are not told one by one. */
+static bool was_told(struct watch *watch, const Rankscope__CaptureRank *rank)
+{
+    uint32_t digest = 2166136261u ^ rank->rank; /* FNV-1a */
+    for (const char *at = rank->text; *at; at++)
+        digest = (digest ^ (unsigned char)*at) * 16777619u;
+    for (size_t i = 0; i < watch->warned_count; i++)
+        if (watch->warned[i] == digest)
+            return true;
+    if (watch->warned_count == WARNINGS_MAX)
+        return true;
+    watch->warned[watch->warned_count++] = digest;
+    return false;
+}
+
+/* What should be known of a rank before its end: advice, or that it does not move. */
 static void tell_warnings(struct watch *watch, const Rankscope__CaptureInfo *info)
 {
     for (size_t i = 0; i < info->n_ranks; i++) {
         const Rankscope__CaptureRank *rank = info->ranks[i];
-        if (rank->state != RS_PROGRESS_ARMED || !*rank->text ||
-            strcmp(rank->text, watch->warned) == 0)
+        const bool is_due =
+            rank->state == RS_PROGRESS_ARMED || rank->state == RS_PROGRESS_RECORDING;
+        if (!is_due || !*rank->text || was_told(watch, rank))
             continue;
-        (void)snprintf(watch->warned, sizeof watch->warned, "%s", rank->text);
-        rs_cli_tell("capture", "on %s: %s", rank->host, rank->text);
+        if (watch->is_terminal && *watch->shown) {
+            fprintf(stderr, "\r\033[K");
+            watch->shown[0] = '\0';
+        }
+        rs_cli_tell("capture", "rank %u on %s: %s", rank->rank, rank->host, rank->text);
     }
+}
+
+/* A line that wraps cannot be drawn over. */
+static void fit_terminal(char *line)
+{
+    struct winsize size = {0};
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col < 20)
+        return;
+    if (strlen(line) >= size.ws_col)
+        (void)snprintf(line + size.ws_col - 4, 4, "...");
 }
 
 static void show_progress(struct watch *watch, const Rankscope__CaptureInfo *info)
 {
-    char line[sizeof watch->shown];
+    char line[LINE_MAX_BYTES];
+    const rs_ns now = rs_time_monotonic();
     tell_warnings(watch, info);
     capture_progress_line(info, line, sizeof line);
+    if (watch->is_terminal)
+        fit_terminal(line);
     if (watch->words->is_quiet || strcmp(line, watch->shown) == 0)
+        return;
+    const bool is_news = info->state != watch->shown_state || !*watch->shown;
+    if (!watch->is_terminal && !is_news && now < watch->shown_at + RS_NS_PER_S)
         return;
     if (watch->is_terminal)
         fprintf(stderr, "\r\033[K%s", line);
     else
         fprintf(stderr, "%s\n", line);
+    watch->shown_state = info->state;
+    watch->shown_at = now;
     (void)snprintf(watch->shown, sizeof watch->shown, "%s", line);
 }
 

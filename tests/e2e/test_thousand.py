@@ -152,7 +152,8 @@ class Thousand(unittest.TestCase):
         states = self.states(found["id"])
         self.assertEqual(set(states.values()), {("lost", "stopped by request")})
         # Nobody is held by it.
-        again = self.rig.capture("--ranks", "100-199", "--steps", "1", "--no-report")
+        start = self.rig.foremost_step() + 8
+        again = self.rig.capture("--ranks", "100-199", "--steps", "1", "--start-step", str(start), "--no-report")
         self.assertEqual(again.end()[0], 0, again.text())
 
 
