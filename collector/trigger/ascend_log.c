@@ -10,7 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 64 * 1024, LINE_MAX_BYTES = 4096, QUARTER_S = 900 };
+enum { READ_BYTES = 64 * 1024, LINE_MAX_BYTES = 4096, QUARTER_S = 900, YEAR_MAX = 2200 };
+
+/* A counter: what a double of the profiler's own documents can hold. */
+static const int64_t number_max = INT64_C(1) << 53;
 
 /* ---- a line ------------------------------------------------------------------------------------------------- */
 
@@ -45,8 +48,8 @@ static bool parse_time(const char *text, size_t length, rs_ns *at)
     const int64_t year = digits(text, 4), month = digits(text + 5, 2), day = digits(text + 8, 2);
     const int64_t hour = digits(text + 11, 2), minute = digits(text + 14, 2);
     const int64_t second = digits(text + 17, 2), ms = digits(text + 20, 3);
-    if (year < 1970 || month < 1 || month > 12 || day < 1 || hour < 0 || minute < 0 || second < 0 ||
-        ms < 0)
+    if (year < 1970 || year > YEAR_MAX || month < 1 || month > 12 || day < 1 || hour < 0 ||
+        minute < 0 || second < 0 || ms < 0)
         return false;
     *at = (((days_of(year, month, day) * 24 + hour) * 60 + minute) * 60 + second) *
               (int64_t)RS_NS_PER_S +
@@ -84,7 +87,8 @@ static bool is_sentence(const char *text, const char *before, const char *after,
         return false;
     errno = 0;
     const long long value = strtoll(at, &end, 10);
-    if (errno != 0 || strncmp(end, after, strlen(after)) != 0)
+    if (errno != 0 || value > number_max || value < -number_max ||
+        strncmp(end, after, strlen(after)) != 0)
         return false;
     *number = value;
     return true;

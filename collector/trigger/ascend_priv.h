@@ -83,9 +83,10 @@ struct member {
     struct tell *tell;
     enum member_phase phase;
     bool was_unlisted, was_torn;
-    int64_t taken_other; /* it took another file with this start step meanwhile; -1 no */
-    rs_ns taken_at;      /* monotonic */
-    rs_ns stopped_at;    /* monotonic; 0 not yet */
+    bool has_taken_twice; /* the last file it took says the same as the one it had */
+    int64_t taken_other;  /* it took another file with this start step meanwhile; -1 no */
+    rs_ns taken_at;       /* monotonic */
+    rs_ns stopped_at;     /* monotonic; 0 not yet */
     int probes_left;
 };
 

@@ -74,7 +74,7 @@ void npu_tell_add(struct tell *tell, struct member *member)
 {
     member->tell = tell;
     member->phase = MEMBER_TOLD;
-    member->was_unlisted = member->was_torn = false;
+    member->was_unlisted = member->was_torn = member->has_taken_twice = false;
     member->taken_other = -1;
     member->taken_at = member->stopped_at = 0;
     if (tell->kind != TELL_CAPTURE)
@@ -207,6 +207,7 @@ static void on_accepted(struct trigger *trigger, struct member *member, int64_t 
         member->taken_other = step;
         return;
     }
+    member->has_taken_twice = member->phase == MEMBER_TAKEN;
     member->phase = MEMBER_TAKEN;
     member->was_unlisted = false;
     member->taken_other = -1;
@@ -222,6 +223,8 @@ static void on_not_listed(struct member *member)
         return;
     if (member->taken_other >= 0) {
         member->taken_other = -1;
+    } else if (member->has_taken_twice) {
+        member->has_taken_twice = false;
     } else if (member->phase == MEMBER_TAKEN) {
         member->phase = MEMBER_TOLD;
         member->was_unlisted = true;

@@ -4,6 +4,7 @@
  * files; quick steps and a quick poll, so that hundreds of files fit into a test.
  */
 #include "collector/trigger/ascend.h"
+#include "common/base/file.h"
 #include "tests/support/rs_test.h"
 #include "tests/support/tmp_dir.h"
 
@@ -545,6 +546,64 @@ static void another_program_that_writes_is_noticed(void **state)
     (void)stop(&job);
 }
 
+static void read_config(const struct job *job, struct rs_buf *text)
+{
+    char path[PATH_BYTES];
+    struct rs_err err = {0};
+    (void)snprintf(path, sizeof path, "%s/profiler_config.json", job->cfg);
+    rs_buf_reset(text);
+    assert_ok(rs_file_read(path, 1 << 20, text, &err));
+}
+
+/* Several hosts, one folder: another collector writes the file of the same capture for its own ranks. */
+static void a_shared_file_comes_to_name_everybody(void **state)
+{
+    (void)state;
+    struct job job;
+    struct rs_buf text = {0}, theirs = {0};
+    struct rs_err err = {0};
+    char path[PATH_BYTES];
+    static const char own_list[] = "\"rank_list\": [0,1,2,3]";
+    start(&job, &few);
+    wait_for(&job, all_of(&job), is_seen, "four ranks", 20);
+    find_step(&job);
+    const int64_t step = arm(&job, "shared", all_of(&job), 600);
+    read_config(&job, &text);
+    const char *list = strstr(rs_buf_text(&text), own_list);
+    assert_non_null(list);
+    /* the other's version, without our ranks, comes after ours was taken: these keep what they have */
+    wait_for(&job, all_of(&job), has_accepted, "the file", 20);
+    rs_buf_bytes(&theirs, text.data, (size_t)(list - rs_buf_text(&text)));
+    rs_buf_string(&theirs, "\"rank_list\": [17]");
+    rs_buf_string(&theirs, list + sizeof own_list - 1);
+    (void)snprintf(path, sizeof path, "%s/profiler_config.json", job.cfg);
+    const struct timespec when = {.tv_sec = time(NULL) + 5};
+    assert_ok(rs_config_write(path, rs_buf_text(&theirs), theirs.length, &when, getuid(), &err));
+    for (int i = 0; i < 20; i++) {
+        rs_config_trigger_tick(job.trigger);
+        pause_ms(10);
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(rank_of(&job, i)->state, RS_CONFIG_STATE_ACCEPTED);
+        assert_int_equal(rank_of(&job, i)->rewrite_count, 0);
+    }
+    assert_ok(rs_config_trigger_cancel(job.trigger, "shared", &err));
+    for (int i = 0; i < 40; i++) {
+        rs_config_trigger_tick(job.trigger);
+        pause_ms(10);
+    }
+    /* it is there before ours: both lists stand in what we write */
+    const struct timespec later = {.tv_sec = time(NULL) + 20};
+    assert_ok(rs_config_write(path, rs_buf_text(&theirs), theirs.length, &later, getuid(), &err));
+    pause_ms(300);
+    assert_ok(arm_at(&job, "shared", 0xA, step, false, &err));
+    read_config(&job, &text);
+    assert_says(rs_buf_text(&text), "\"rank_list\": [1,3,17]");
+    rs_buf_fini(&text);
+    rs_buf_fini(&theirs);
+    (void)stop(&job);
+}
+
 static void a_rank_that_dies_recording_is_told_apart(void **state)
 {
     (void)state;
@@ -589,6 +648,7 @@ int main(void)
         cmocka_unit_test(the_creator_may_be_killed_but_not_end),
         cmocka_unit_test(a_left_block_is_explained),
         cmocka_unit_test(another_program_that_writes_is_noticed),
+        cmocka_unit_test(a_shared_file_comes_to_name_everybody),
         cmocka_unit_test(a_rank_that_dies_recording_is_told_apart),
         cmocka_unit_test(two_hundred_files_none_torn_or_missed),
     };
