@@ -85,7 +85,11 @@ enum rs_status rs_result_folder_state(const char *path, struct rs_result_state *
     if (status != RS_OK)
         return status == RS_NOMEM ? status : RS_NOTFOUND;
     const struct rs_vendor_rank *rank = list.count == 1 ? &list.ranks[0] : NULL;
-    if (!rank) {
+    if (!rank && is_raw_folder(path, bare_length(path))) {
+        status = RS_AGAIN;
+        if (why)
+            *why = "it is raw data of CANN's own profiler, not parsed by the vendor's tool yet";
+    } else if (!rank) {
         status = RS_NOTFOUND;
     } else if (rank->state == RS_VENDOR_FINISHED) {
         add_files(rank->dir, &state);

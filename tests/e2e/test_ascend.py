@@ -403,6 +403,7 @@ def streamed_is_as_offline(work, form):
     sources = [os.path.join(REAL, "level1-" + form, "rank%d_ascend_pt" % rank) for rank in range(2)]
     subprocess.run(["cp", "-r", "--no-preserve=mode", sources[0], watched[0]], check=True)
     raw_folder(watched[0], True)
+    os.makedirs(os.path.join(watched[1], "PROF_000001_20260102030405006_ABC", "host"))
     try:
         daemons.aggregator()
         for rank in range(2):
@@ -423,7 +424,10 @@ def streamed_is_as_offline(work, form):
             check("%s is waited for: it holds raw data only, not parsed by the vendor's tool yet" % RAW in
                   "".join(line.replace(watched[0] + "/", "") for line in log), "the raw folder was not told")
         check(os.path.exists(os.path.join(watched[0], RAW, "FRAMEWORK", "torch.op_range")), "raw data is gone")
+        with open(os.path.join(place, "collector1.log")) as log:
+            check("it is raw data of CANN's own profiler" in log.read(), "the PROF_ folder was not told")
         shutil.rmtree(os.path.join(watched[0], RAW))
+        shutil.rmtree(os.path.join(watched[1], "PROF_000001_20260102030405006_ABC"))
         rows = cluster_output_is_as_offline(place, captures[0], watched)
         print("    cluster output, %s: %d files and %d rows of tables the same" % (form, len(CLUSTER), rows))
     finally:
