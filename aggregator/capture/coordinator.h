@@ -200,6 +200,8 @@ const struct rs_coord_seen *rs_coord_seen(const struct rs_coord *coord, size_t i
 
 /* Asks what earlier captures told of the run's ranks; it stands with them from then on, where nothing else is known. */
 void rs_coord_learn_roles(struct rs_coord *coord, const char *run);
+/* Of every run with live ranks (of the first 64). */
+void rs_coord_learn_all_roles(struct rs_coord *coord);
 /* Writes into `role` what the coordinator's file of roles says of a rank; the rest stays. */
 void rs_coord_add_roles(struct rs_coord *coord, const struct rs_coord_seen *seen,
                         int32_t role[RS_ROLE_COUNT]);

@@ -172,25 +172,31 @@ void seen_sweep(struct rs_coord *coord, rs_ns now)
     refill(table);
 }
 
-size_t seen_name_runs(const struct rs_coord *coord, char *text, size_t bytes)
+enum { RUNS_NAMED_MAX = 64 };
+
+/* Runs with live ranks: lends their names. */
+static size_t list_runs(const struct rs_coord *coord, const char *runs[RUNS_NAMED_MAX])
 {
-    enum { NAMED_MAX = 64 };
-    const char *runs[NAMED_MAX];
     size_t count = 0;
-    size_t used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < coord->seen.count && count < NAMED_MAX; i++) {
+    for (size_t i = 0; i < coord->seen.count && count < RUNS_NAMED_MAX; i++) {
         const struct rs_coord_seen *seen = &coord->seen.items[i];
         size_t j = 0;
         while (j < count && strcmp(runs[j], seen->run) != 0)
             j++;
-        if (j < count || !seen_is_live(seen))
-            continue;
-        runs[count++] = seen->run;
-        if (used + 80 < bytes)
-            used +=
-                (size_t)snprintf(text + used, bytes - used, "%s%.60s", used ? ", " : "", seen->run);
+        if (j == count && seen_is_live(seen))
+            runs[count++] = seen->run;
     }
+    return count;
+}
+
+size_t seen_name_runs(const struct rs_coord *coord, char *text, size_t bytes)
+{
+    const char *runs[RUNS_NAMED_MAX];
+    const size_t count = list_runs(coord, runs);
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < count && used + 80 < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%.60s", used ? ", " : "", runs[i]);
     return count;
 }
 
@@ -226,6 +232,14 @@ void rs_coord_learn_roles(struct rs_coord *coord, const char *run)
                 seen->role[k] = row.role[k];
     }
     rs_roles_fini(&roles);
+}
+
+void rs_coord_learn_all_roles(struct rs_coord *coord)
+{
+    const char *runs[RUNS_NAMED_MAX];
+    const size_t count = list_runs(coord, runs);
+    for (size_t i = 0; i < count; i++)
+        rs_coord_learn_roles(coord, runs[i]);
 }
 
 void rs_coord_add_roles(struct rs_coord *coord, const struct rs_coord_seen *seen,

@@ -476,7 +476,8 @@ static enum rs_status start_in_run(struct rs_coord *coord, const struct rs_coord
     status = rs_request_validate(ask->request, table->ranks, table->count, NULL, answer, err);
     if (status != RS_NOMEM)
         status = sum_up(coord, ask, table, run, answer, status, err);
-    if (!ask->is_dry && has_rule(&answer->notes, RS_RULE_START_NEVER))
+    if (!ask->is_dry && (has_rule(&answer->notes, RS_RULE_START_NEVER) ||
+                         has_rule(&answer->notes, RS_RULE_RANK_LIST_EMPTY)))
         replace_waiting(coord, queue_find(coord, run), ask, NULL, now);
     if (status < 0 || ask->is_dry)
         return status;

@@ -204,13 +204,9 @@ static void ask_ranks(struct session *session, const Rankscope__AskRanks *ask)
     int32_t *roles = rs_mem_calloc(count, RS_ROLE_COUNT * sizeof *roles);
     Rankscope__RankTable table = RANKSCOPE__RANK_TABLE__INIT;
     const rs_ns now = rs_time_monotonic();
-    const char *learned =
-        NULL; /* the run asked about last: ranks of one run stand together, mostly */
+    rs_coord_learn_all_roles(coord);
     for (size_t i = 0; states && pointers && roles && i < count; i++) {
         const struct rs_coord_seen *seen = rs_coord_seen(coord, i);
-        if (!learned || strcmp(learned, seen->run) != 0)
-            rs_coord_learn_roles(coord, seen->run);
-        learned = seen->run;
         if (*ask->run && strcmp(ask->run, seen->run) != 0)
             continue;
         Rankscope__RankState *state = &states[table.n_ranks];

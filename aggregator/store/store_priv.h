@@ -7,8 +7,38 @@
 
 #include "aggregator/store/store.h"
 #include "common/base/buf.h"
+#include "common/base/reclog.h"
+
+#include <pthread.h>
 
 enum { RECORD_STREAM = 1, RECORD_CHUNK = 2, SEGMENT_NAME_BYTES = 12 };
+
+struct catalogue;
+struct capture_log;
+
+struct rs_store {
+    char *data_dir;
+    int lock_fd;
+    uint64_t segment_bytes;
+
+    struct rs_store_stream **streams; /* hash table by (run, rank, incarnation) */
+    size_t stream_count, slot_count;
+    struct capture_log **logs;
+    size_t log_count, log_capacity;
+    struct rs_store_stream **dirty; /* appended to since the last sync or flush began */
+    size_t dirty_count, dirty_capacity;
+    bool is_flushing;
+    struct rs_reclog *retired; /* a flush under way may still sync them: closed when it ends */
+    size_t retired_count, retired_capacity;
+
+    pthread_mutex_t lock; /* guards the catalogue */
+    struct catalogue *catalogue;
+};
+
+/* captures.c: an id is a folder's name; a row that survives a power cut. */
+bool store_is_id(const char *id);
+RS_MUST_CHECK enum rs_status
+store_put_durably(struct rs_store *store, const struct rs_capture_facts *facts, struct rs_err *err);
 
 /* Payload of a STREAM record; its tag is the number that CHUNK records of this capture use. */
 void stream_record_encode(struct rs_buf *buf, const struct rs_store_stream *stream,
@@ -29,8 +59,6 @@ RS_MUST_CHECK enum rs_status list_segments(const char *dir, uint32_t **numbers_p
 char *segment_path(const char *dir, uint32_t number);
 
 /* ---- the catalogue: every statement is here ------------------------------------------------------- */
-
-struct catalogue;
 
 RS_MUST_CHECK enum rs_status catalogue_open(const char *path, struct catalogue **catalogue_p,
                                             struct rs_err *err);

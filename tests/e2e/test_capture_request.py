@@ -173,6 +173,10 @@ class WithARun(unittest.TestCase):
         self.assertEqual(shown["request"]["origin"], "config_file")
         self.assertEqual(shown["request"]["schedule"], {"wait": 0, "warmup": 3, "active": 2, "repeat": 1, "skip_first": 0})
         self.assertEqual(shown["request"]["metadata"], {"lr": 0.5})
+        out = os.path.join(self.folder.name, "out")
+        self.rankscope("report", facts["directory"], "-o", out, "-q", code=0)
+        with open(os.path.join(out, "manifest.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["request"], facts["request"])
         document = os.path.join(self.folder.name, "request.json")
         with open(document, "w", encoding="utf-8") as file:
             json.dump(shown["request"], file)

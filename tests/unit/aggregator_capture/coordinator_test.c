@@ -492,6 +492,10 @@ static void the_last_edit_of_a_file_runs_next(void **state)
     assert_non_null(strstr(first.capture->reason, "a later edit of /jobs/profiler_config.json is "
                                                   "capture c"));
     /* an edit that asks for nothing takes back what waits */
+    const struct asked nobody =
+        ask_from(coord, "origin=config_file;start_step=-1;is_rank=true", "/other.json", 0);
+    assert_status(nobody.status, RS_REFUSED);
+    assert_int_equal(newer.capture->state, RS_CAPTURE_QUEUED); /* of another file */
     const struct asked none = ask_from(coord, "origin=config_file;start_step=0", file, 0);
     assert_status(none.status, RS_REFUSED);
     assert_null(none.capture);

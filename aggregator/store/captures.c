@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Captures and their ranks as rows: asked and changed from any thread, one lock around the catalogue.
+ */
+#include "aggregator/store/store_priv.h"
+#include "common/base/file.h"
+#include "common/base/mem.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+char *rs_store_capture_dir(const struct rs_store *store, const char *id)
+{
+    char name[RS_STORE_ID_BYTES + 16];
+    (void)snprintf(name, sizeof name, "captures/%.63s", id);
+    return rs_file_join(store->data_dir, name);
+}
+
+/* An id is a folder's name: letters, digits, '-', '_' and '.', not first. */
+bool store_is_id(const char *id)
+{
+    const size_t length = strnlen(id, RS_STORE_ID_BYTES);
+    if (length == 0 || length >= RS_STORE_ID_BYTES || id[0] == '.')
+        return false;
+    return strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") ==
+           length;
+}
+
+static enum rs_status make_id(char id[RS_STORE_ID_BYTES], rs_ns now, struct rs_err *err)
+{
+    uint8_t bytes[3];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return rs_err_errno(err, "cannot get random bytes");
+    const time_t seconds = (time_t)(now / RS_NS_PER_S);
+    struct tm parts = {0};
+    (void)gmtime_r(&seconds, &parts);
+    (void)snprintf(id, RS_STORE_ID_BYTES, "%04d%02d%02d-%02d%02d%02d-%02x%02x%02x",
+                   parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour,
+                   parts.tm_min, parts.tm_sec, bytes[0], bytes[1], bytes[2]);
+    return RS_OK;
+}
+
+enum rs_status store_put_durably(struct rs_store *store, const struct rs_capture_facts *facts,
+                                 struct rs_err *err)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    const enum rs_status status = catalogue_put_durably(store->catalogue, facts, err);
+    (void)pthread_mutex_unlock(&store->lock);
+    return status;
+}
+
+static bool is_there(struct rs_store *store, const char *id)
+{
+    struct rs_capture_facts *facts = rs_mem_calloc(1, sizeof *facts);
+    const bool is_found = facts && rs_store_find_capture(store, id, facts, NULL) == RS_OK;
+    rs_mem_free(facts);
+    return is_found;
+}
+
+enum rs_status rs_store_create_capture(struct rs_store *store, struct rs_capture_facts *facts,
+                                       struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    if (!facts->created_ns)
+        facts->created_ns = rs_time_realtime();
+    if (!facts->id[0])
+        status = make_id(facts->id, facts->created_ns, err);
+    if (status < 0)
+        return status;
+    if (!store_is_id(facts->id))
+        return rs_err_set(err, RS_INVALID, "\"%.63s\" is no capture id", facts->id);
+    if (is_there(store, facts->id))
+        return rs_err_set(err, RS_EXISTS, "there is a capture %.63s already", facts->id);
+    char *dir = rs_store_capture_dir(store, facts->id);
+    char *segments = dir ? rs_file_join(dir, "segments") : NULL;
+    if (segments)
+        status = rs_file_make_dirs(segments, 0750, err);
+    else
+        status = rs_err_set(err, RS_NOMEM, "no memory for a capture");
+    if (status == RS_OK)
+        status = rs_file_sync_dir(dir, err);
+    if (status == RS_OK)
+        status = store_put_durably(store, facts, err);
+    rs_mem_free(segments);
+    rs_mem_free(dir);
+    return status;
+}
+
+enum rs_status rs_store_update_capture(struct rs_store *store, const struct rs_capture_facts *facts,
+                                       struct rs_err *err)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    const enum rs_status status = catalogue_put(store->catalogue, facts, err);
+    (void)pthread_mutex_unlock(&store->lock);
+    return status;
+}
+
+enum rs_status rs_store_find_capture(struct rs_store *store, const char *id,
+                                     struct rs_capture_facts *facts_p, struct rs_err *err)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    const enum rs_status status = catalogue_find(store->catalogue, id, facts_p, err);
+    (void)pthread_mutex_unlock(&store->lock);
+    return status;
+}
+
+enum rs_status rs_store_list_captures(struct rs_store *store,
+                                      bool (*visit)(void *self,
+                                                    const struct rs_capture_facts *facts),
+                                      void *self, struct rs_err *err)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    const enum rs_status status = catalogue_list(store->catalogue, visit, self, err);
+    (void)pthread_mutex_unlock(&store->lock);
+    return status;
+}
+
+enum rs_status rs_store_put_rank(struct rs_store *store, const char *id,
+                                 const struct rs_capture_rank *rank, struct rs_err *err)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    const enum rs_status status = catalogue_put_rank(store->catalogue, id, rank, err);
+    (void)pthread_mutex_unlock(&store->lock);
+    return status;
+}
+
+enum rs_status rs_store_put_ranks(struct rs_store *store, const char *id,
+                                  const struct rs_capture_rank *ranks, size_t count,
+                                  struct rs_err *err)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    enum rs_status status = catalogue_begin(store->catalogue, err);
+    for (size_t i = 0; i < count && status == RS_OK; i++)
+        status = catalogue_put_rank(store->catalogue, id, &ranks[i], err);
+    if (status == RS_OK)
+        status = catalogue_commit(store->catalogue, err);
+    if (status < 0)
+        catalogue_rollback(store->catalogue);
+    (void)pthread_mutex_unlock(&store->lock);
+    return status;
+}
+
+enum rs_status rs_store_list_ranks(struct rs_store *store, const char *id,
+                                   bool (*visit)(void *self, const struct rs_capture_rank *rank),
+                                   void *self, struct rs_err *err)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    const enum rs_status status = catalogue_list_ranks(store->catalogue, id, visit, self, err);
+    (void)pthread_mutex_unlock(&store->lock);
+    return status;
+}
