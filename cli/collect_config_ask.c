@@ -57,7 +57,7 @@ static void answer_armed(struct config_job *job, const struct rs_config_rank *ra
     armed.lead_ns = lead_ns;
     armed.warning = job->warning;
     rs_mailbox_put_armed(&job->config->outbox, job->capture, &armed);
-    job->phase = CONFIG_PREPARED;
+    config_set_phase(job, CONFIG_PREPARED);
     job->prepared_at = rs_time_monotonic();
     config_wake_uplink(job->config);
 }
@@ -151,11 +151,10 @@ static bool is_fresh(const struct rs_config_rank *rank)
 }
 
 /* The one of this job's folder that makes a profile to find the step out. */
-static struct config_job *prober_of(const struct rs_collect_config *config,
-                                    const struct config_job *job)
+static struct config_job *prober_of(struct rs_collect_config *config, const struct config_job *job)
 {
     for (struct config_job *mate = config->jobs; mate; mate = mate->next)
-        if (mate->is_prober && mate->phase == CONFIG_ASKING &&
+        if (mate->is_prober && config_phase_of(config, mate) == CONFIG_ASKING &&
             strcmp(mate->config_dir, job->config_dir) == 0)
             return mate;
     return NULL;
@@ -229,7 +228,7 @@ void config_ask_steps(struct rs_collect_config *config)
 {
     for (struct config_job *job = config->jobs; job;) {
         struct config_job *next = job->next;
-        if (job->phase == CONFIG_ASKING)
+        if (config_phase_of(config, job) == CONFIG_ASKING)
             ask_step(config, job);
         job = next;
     }
@@ -320,7 +319,7 @@ static void on_commit(struct rs_collect_config *config, const Rankscope__Commit 
     for (size_t i = 0; i < commit->n_ranks; i++) {
         struct rs_err err = {0};
         struct config_job *job = find_job(config, commit->capture, commit->ranks[i]);
-        if (!job || job->phase != CONFIG_PREPARED)
+        if (!job || config_phase_of(config, job) != CONFIG_PREPARED)
             continue;
         struct config_turn *turn = turn_for(config, job->capture, job->config_dir);
         if (!turn)
@@ -332,7 +331,7 @@ static void on_commit(struct rs_collect_config *config, const Rankscope__Commit 
         }
         job->turn = turn;
         job->start_step = turn->start_step;
-        job->phase = CONFIG_TURN;
+        config_set_phase(job, CONFIG_TURN);
     }
 }
 
@@ -382,7 +381,7 @@ static void end_turn(struct rs_collect_config *config, struct config_turn *turn,
     for (struct config_job *job = config->jobs; job;) {
         struct config_job *next = job->next;
         if (job->turn == turn && !why) {
-            job->phase = CONFIG_TOLD;
+            config_set_phase(job, CONFIG_TOLD);
             job->shown = RS_CONFIG_STATE_TOLD;
             job->start_step = arm->start_step;
         } else if (job->turn == turn) {
@@ -440,9 +439,10 @@ static void on_cancel(struct rs_collect_config *config, const Rankscope__Cancel 
     for (struct config_job *job = config->jobs; job;) {
         struct config_job *next = job->next;
         const struct rs_config_rank *rank = rs_config_trigger_find(config->trigger, &job->target);
+        const enum config_phase phase = config_phase_of(config, job);
         const bool is_back =
-            job->phase < CONFIG_TOLD ||
-            (job->phase == CONFIG_TOLD && (!rank || rank->state == RS_CONFIG_STATE_IDLE));
+            phase < CONFIG_TOLD ||
+            (phase == CONFIG_TOLD && (!rank || rank->state == RS_CONFIG_STATE_IDLE));
         if (strcmp(job->capture, cancel->capture) == 0 && is_back) {
             config_tell(job, RS_PROGRESS_LOST, cancel->reason);
             config_remove_job(config, job);

@@ -21,6 +21,15 @@ enum config_phase config_phase_of(struct rs_collect_config *config, const struct
     return phase;
 }
 
+void config_set_phase(struct config_job *job, enum config_phase phase)
+{
+    (void)pthread_mutex_lock(&job->config->lock);
+    job->phase = phase;
+    if (phase == CONFIG_QUEUED)
+        (void)pthread_cond_signal(&job->config->queue_filled);
+    (void)pthread_mutex_unlock(&job->config->lock);
+}
+
 struct config_job *config_job_of(const struct rs_collect_config *config, pid_t pid)
 {
     for (struct config_job *job = config->jobs; job; job = job->next)
@@ -67,9 +76,7 @@ static void on_written(struct config_job *job, const struct rs_config_rank *rank
     job->parses = rank->parses;
     job->changed_at = rs_time_monotonic();
     config_tell(job, RS_PROGRESS_WRITTEN, job->parses ? "the vendor's tool parses its result" : "");
-    (void)pthread_mutex_lock(&job->config->lock);
-    job->phase = CONFIG_PARSING;
-    (void)pthread_mutex_unlock(&job->config->lock);
+    config_set_phase(job, CONFIG_PARSING);
 }
 
 static void watch_told(struct rs_collect_config *config, struct config_job *job)
@@ -112,10 +119,7 @@ static void watch_parsing(struct rs_collect_config *config, struct config_job *j
     if (status == RS_AGAIN)
         return;
     if (status == RS_OK) {
-        (void)pthread_mutex_lock(&config->lock);
-        job->phase = CONFIG_QUEUED;
-        (void)pthread_cond_signal(&config->queue_filled);
-        (void)pthread_mutex_unlock(&config->lock);
+        config_set_phase(job, CONFIG_QUEUED);
         return;
     }
     (void)snprintf(text, sizeof text,

@@ -46,7 +46,7 @@ struct config_job {
     uint32_t rank;
     int32_t world;
     struct rs_config_target target;
-    enum config_phase phase; /* from QUEUED on under the lock */
+    enum config_phase phase; /* under the lock: the reader looks at all of them */
     rs_ns prepared_at, said_at;
     bool is_prober;
     char warning[512];
@@ -117,6 +117,7 @@ void config_take_turns(struct rs_collect_config *config);
 
 /* ---- jobs (collect_config_job.c) ---- */
 enum config_phase config_phase_of(struct rs_collect_config *config, const struct config_job *job);
+void config_set_phase(struct config_job *job, enum config_phase phase);
 struct config_job *config_job_of(const struct rs_collect_config *config, pid_t pid);
 void config_remove_job(struct rs_collect_config *config, struct config_job *job);
 bool config_watch_jobs(struct rs_collect_config *config); /* true: something is in hand */

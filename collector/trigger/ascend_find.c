@@ -77,6 +77,7 @@ static void add_member(struct trigger *trigger, const struct rs_process *process
                        const char *log_path)
 {
     char path[RS_CONFIG_PATH_BYTES + 300];
+    char local[RS_CONFIG_PATH_BYTES];
     const char *base = strrchr(log_path, '/');
     struct member *member = rs_mem_calloc(1, sizeof *member);
     if (!member || rs_mem_grow((void **)&trigger->members, &trigger->member_capacity,
@@ -84,7 +85,10 @@ static void add_member(struct trigger *trigger, const struct rs_process *process
         rs_mem_free(member);
         return;
     }
-    (void)snprintf(path, sizeof path, "%s/log/%.255s", place->local, base ? base + 1 : log_path);
+    /* By its own root where it has one: another rank's goes with that rank. */
+    if (rs_config_path_of(process->pid, place->dir, local, NULL) < 0)
+        (void)snprintf(local, sizeof local, "%s", place->local);
+    (void)snprintf(path, sizeof path, "%s/log/%.255s", local, base ? base + 1 : log_path);
     struct rs_config_rank *shown = &member->shown;
     shown->process = *process;
     shown->rank = (int32_t)name->rank;
@@ -339,6 +343,23 @@ void npu_listen_to(struct trigger *trigger, struct member *member)
     member->has_log = npu_tail_read(&member->tail, hear, &ear);
 }
 
+/* A folder that was reached through the root of a rank that ended is reached through another's. */
+static void find_again(struct trigger *trigger, struct place *place)
+{
+    char local[RS_CONFIG_PATH_BYTES];
+    struct stat info;
+    if (stat(place->local, &info) == 0)
+        return;
+    for (size_t i = 0; i < trigger->member_count; i++) {
+        const struct member *member = trigger->members[i];
+        if (member->place != place || member->shown.is_gone ||
+            rs_config_path_of(member->shown.process.pid, place->dir, local, NULL) < 0)
+            continue;
+        (void)snprintf(place->local, sizeof place->local, "%s", local);
+        return;
+    }
+}
+
 void npu_listen(struct trigger *trigger)
 {
     for (size_t i = 0; i < trigger->member_count; i++) {
@@ -347,6 +368,7 @@ void npu_listen(struct trigger *trigger)
             member->shown.is_gone = true;
             trigger->judged_at = 0; /* it may have been the one that served the others */
             number_the_nameless(trigger);
+            find_again(trigger, member->place);
         }
         npu_listen_to(trigger, member);
     }

@@ -73,6 +73,7 @@ struct member {
 
     /* what its log said */
     bool is_up, is_creator, is_not_shared, is_denied;
+    bool says_taken; /* its version logs when it takes a file */
     bool is_profiling;
     int64_t began_step; /* of the last profile */
     rs_ns began_at;

@@ -237,8 +237,7 @@ static void on_started(struct trigger *trigger, struct member *member, int64_t s
 {
     struct tell *tell = member->tell;
     if (!tell || (member->phase != MEMBER_TAKEN && member->phase != MEMBER_TOLD) ||
-        tell->kind == TELL_CANCEL || (tell->kind == TELL_CAPTURE && step != tell->start_step) ||
-        (tell->kind == TELL_PROBE && member->phase != MEMBER_TAKEN))
+        tell->kind == TELL_CANCEL || (tell->kind == TELL_CAPTURE && step != tell->start_step))
         return;
     member->phase = MEMBER_BEGAN;
     if (!tell->first_start)
@@ -268,6 +267,7 @@ void npu_heard(struct trigger *trigger, struct member *member, const struct asce
         learn_poll(member, line->number, line->at);
         break;
     case ASCEND_SAID_ACCEPTED:
+        member->says_taken = true;
         on_accepted(trigger, member, line->number);
         break;
     case ASCEND_SAID_NOT_LISTED:
@@ -409,10 +409,25 @@ static rs_dur take_timeout(const struct tell *tell)
     return tell->place->poll + 2 * step_ns + slack_ns;
 }
 
+/* Older versions of torch_npu say nothing when they take a file: the start is their first word. */
+static bool may_have_taken(const struct trigger *trigger, const struct tell *tell,
+                           const struct member *member)
+{
+    const int64_t step = npu_step_now(trigger, tell->place);
+    return tell->kind == TELL_CAPTURE && !member->says_taken && !member->was_torn &&
+           (step < 0 || step <= tell->start_step);
+}
+
 static void not_taken(struct trigger *trigger, struct tell *tell, struct member *member)
 {
     npu_judge(trigger, true);
     const enum file_is is = npu_file_is(trigger, tell);
+    if (!member->shown.is_deaf && is != FILE_IS_FOREIGN && may_have_taken(trigger, tell, member)) {
+        member->phase = MEMBER_TAKEN;
+        member->taken_at = trigger->monotonic();
+        member->shown.state = RS_CONFIG_STATE_ACCEPTED;
+        return;
+    }
     if (member->shown.is_deaf)
         member_fail(member, "%s", member->shown.deaf_because);
     else if (is == FILE_IS_FOREIGN)
@@ -486,10 +501,11 @@ static void watch_taken(struct trigger *trigger, struct tell *tell, struct membe
             return;
     }
     char why[RS_CONFIG_WHY_BYTES];
-    (void)snprintf(why, sizeof why,
-                   "it did not begin at step %" PRId64 ": its counter was past it when it took "
-                   "profiler_config.json%s",
-                   tell->start_step, tell->first_start ? ", other ranks began there" : "");
+    (void)snprintf(why, sizeof why, "it did not begin at step %" PRId64 ": %s%s", tell->start_step,
+                   member->says_taken
+                       ? "its counter was past it when it took profiler_config.json"
+                       : "it did not take profiler_config.json, or its counter was past it",
+                   tell->first_start ? ", other ranks began there" : "");
     give_up(trigger, tell, why);
 }
 

@@ -2,7 +2,7 @@
 /*
  * Ranks that follow torch_npu's dynamic_profile rules, without torch: small, quick, and exact about what went wrong.
  *
- *     light_npu --cfg DIR --ranks 8 [--steps N] [--step-us US] [--poll-ms MS] [--block NAME] [--env] [--no-parser] [--log-bytes B]
+ *     light_npu --cfg DIR --ranks 8 [--steps N] [--step-us US] [--poll-ms MS] [--block NAME] [--env] [--no-parser] [--old] [--log-bytes B]
  *
  * The launcher starts one process per rank, prints "rank=R pid=P", and ends them when its standard input closes. As
  * in the vendor's code (2.14.0):
@@ -17,7 +17,7 @@
  * Steps begin at multiples of the step time since the launch, so ranks count alike as in a job with collectives. What the vendor's
  * parser would write is a small trace of the recorded steps, if parsing was asked for and not switched off by a rank list.
  *
- * At its end each rank prints: rank=R steps=S seen=N torn=T invalid=I dropped=D profiles=P
+ * --old: as versions that say nothing when they take a file. At its end each rank prints: rank=R steps=S seen=N torn=T invalid=I dropped=D profiles=P
  */
 #include <jansson.h>
 
@@ -45,7 +45,7 @@ struct settings {
     char block[64];
     int ranks, rank;
     int64_t steps, step_us, poll_ms, log_bytes, t0_ns;
-    bool by_environment, has_no_parser;
+    bool by_environment, has_no_parser, is_old;
 };
 
 struct profile { /* what a rank took */
@@ -430,7 +430,8 @@ static void look(struct rank *rank)
         return;
     }
     const int64_t start = number_of(config, "start_step", -1, 0);
-    say(rank, "Start step will be set to %" PRId64 ".", start);
+    if (!rank->settings.is_old)
+        say(rank, "Start step will be set to %" PRId64 ".", start);
     if (!json_is_true(json_object_get(config, "is_valid"))) {
         rank->invalid++;
         json_decref(config);
@@ -504,6 +505,8 @@ static int run_rank(const struct settings *settings)
     }
     if (rank.running.config)
         end_result(&rank); /* as at exit: no line says so */
+    drop(&rank.running);
+    drop(&rank.pending);
     stop_listening(&rank);
     (void)printf("rank=%d steps=%" PRId64 " seen=%" PRId64 " torn=%" PRId64 " invalid=%" PRId64
                  " dropped=%" PRId64 " profiles=%" PRId64 "\n",
@@ -562,9 +565,11 @@ static bool take_options(struct settings *settings, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--env") == 0 || strcmp(argv[i], "--no-parser") == 0) {
+        if (strcmp(argv[i], "--env") == 0 || strcmp(argv[i], "--no-parser") == 0 ||
+            strcmp(argv[i], "--old") == 0) {
             settings->by_environment |= argv[i][2] == 'e';
             settings->has_no_parser |= argv[i][2] == 'n';
+            settings->is_old |= argv[i][2] == 'o';
             continue;
         }
         i++;

@@ -51,7 +51,7 @@ static void client_path(char path[PATH_BYTES])
 struct shape {
     int ranks;
     const char *step_us, *log_bytes, *block;
-    bool by_environment;
+    bool by_environment, is_old;
 };
 
 static void launch(struct job *job, const struct shape *shape)
@@ -71,7 +71,11 @@ static void launch(struct job *job, const struct shape *shape)
             (void)close(i);
         (void)execl(client, client, "--cfg", job->cfg, "--ranks", ranks, "--poll-ms", "10",
                     "--step-us", shape->step_us, "--log-bytes", shape->log_bytes, "--block",
-                    job->block, shape->by_environment ? "--env" : (char *)NULL, (char *)NULL);
+                    job->block,
+                    shape->is_old           ? "--old"
+                    : shape->by_environment ? "--env"
+                                            : (char *)NULL,
+                    (char *)NULL);
         _exit(127);
     }
     (void)close(in[0]);
@@ -455,10 +459,9 @@ static void the_creator_may_be_killed_but_not_end(void **state)
         }
         assert_true(creator >= 0);
         assert_int_equal(kill(job.pids[creator], is_kill ? SIGKILL : SIGUSR1), 0);
-        pause_ms(300);
-        for (int i = 0; i < 10; i++) {
+        for (int i = 0; i < 60; i++) { /* the monitor is seen with the next look at processes */
             rs_config_trigger_tick(job.trigger);
-            pause_ms(20);
+            pause_ms(50);
         }
         const unsigned others = all_of(&job) & ~(1u << creator);
         const int witness = creator == 0 ? 1 : 0;
@@ -523,6 +526,26 @@ static void a_left_block_is_explained(void **state)
     assert_says(err.text, "left by a job that was killed");
     (void)stop(&second);
     (void)stop(&first);
+}
+
+/* Their start is the first word of them, of a probe and of a capture. */
+static void versions_that_say_nothing_are_captured_too(void **state)
+{
+    (void)state;
+    struct job job;
+    static const struct shape old = {
+        .ranks = 4, .step_us = "20000", .log_bytes = "200000", .is_old = true};
+    start(&job, &old);
+    wait_for(&job, all_of(&job), is_seen, "four ranks", 20);
+    find_step(&job);
+    const int64_t step = arm(&job, "silent", 0xA, 500); /* longer than a word is waited for */
+    wait_for(&job, 0xA, has_accepted, "that it is taken to have taken it", 30);
+    wait_for(&job, 0xA, is_over, "the capture", 40);
+    assert_written(&job, 1);
+    assert_written(&job, 3);
+    assert_int_equal(rank_of(&job, 1)->started_step, step);
+    assert_int_equal(rank_of(&job, 3)->started_step, step);
+    (void)stop(&job);
 }
 
 static void another_program_that_writes_is_noticed(void **state)
@@ -647,6 +670,7 @@ int main(void)
         cmocka_unit_test(a_killed_rank_is_named_and_the_others_go_on),
         cmocka_unit_test(the_creator_may_be_killed_but_not_end),
         cmocka_unit_test(a_left_block_is_explained),
+        cmocka_unit_test(versions_that_say_nothing_are_captured_too),
         cmocka_unit_test(another_program_that_writes_is_noticed),
         cmocka_unit_test(a_shared_file_comes_to_name_everybody),
         cmocka_unit_test(a_rank_that_dies_recording_is_told_apart),
