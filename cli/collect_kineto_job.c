@@ -41,8 +41,9 @@ void kineto_remove_job(struct rs_collect_kineto *kineto, struct job *job)
     for (const struct job *other = kineto->jobs; other; other = other->next)
         is_last = is_last && strcmp(other->facts.capture, job->facts.capture) != 0;
     /* A process that is still to write needs its folder. */
-    if (is_last && !job->is_left)
-        rs_tracedir_clean(kineto->trace_dir, job->facts.capture);
+    if (is_last && !job->is_left) /* one that was taken over may have another root */
+        rs_tracedir_clean(*job->facts.trace_root ? job->facts.trace_root : kineto->trace_dir,
+                          job->facts.capture);
     if (job->is_written_down && !job->is_left)
         rs_kineto_ledger_remove(kineto->ledger_dir, &job->facts);
     rs_mem_free(job);

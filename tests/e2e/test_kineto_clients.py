@@ -103,6 +103,10 @@ def good_ranks(rig):
         check(coverage["ranks_seen"] == wanted, f"{words}: {coverage}")
         if words[0] == "--steps":
             check(coverage["steps"] == int(words[1]), f"{words}: {coverage}")
+        # The profiler is switched on in the first step and off in the last: they are marked, and out of the means of a
+        # rank that has others.
+        edges = coverage["inflated_steps"]
+        check(len(edges) == wanted and all(rank["in_means"] == (words[1] == "2") for rank in edges), f"{words}: {edges}")
     check(os.listdir(rig.traces) == [], f"traces are left: {os.listdir(rig.traces)}")
     rig.end_clients()
 

@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 PROGRAM = os.path.abspath(os.environ["RANKSCOPE"])
@@ -72,6 +73,30 @@ def cpu_s(pid):
 def rss_mib(pid):
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
         return int(re.search(r"VmRSS:\s+(\d+)", file.read()).group(1)) / 1024
+
+
+class TraceFiles(threading.Thread):
+    """When the last trace became complete: its final name appears, and goes when it is packed."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder, self.last, self.is_over = folder, 0.0, False
+
+    def run(self):
+        while not self.is_over:
+            for path, _, names in os.walk(self.folder):
+                for name in names:
+                    try:
+                        if name.endswith(".json"):
+                            self.last = max(self.last, os.stat(os.path.join(path, name)).st_ctime)
+                    except FileNotFoundError:
+                        pass
+            time.sleep(0.005)
+
+    def stop(self):
+        self.is_over = True
+        self.join()
+        return self.last
 
 
 class Rig:
@@ -145,18 +170,13 @@ class Rig:
         begin = time.monotonic()
         process = subprocess.Popen([PROGRAM, "capture", "--connect", self.address, "--run", self.run, *words, "-o", out],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment)
-        written = begin
-        lines = []
-        for line in process.stderr:  # one line per change
-            lines.append(line)
-            if re.search(r", \d+ (recording|delivered|armed)", line):
-                written = None
-            elif written is None:
-                written = time.monotonic()  # the last trace is complete
+        files = TraceFiles(self.traces)
+        files.start()
+        lines = list(process.stderr)
         text = process.stdout.read()
         check(process.wait(300) == 0, f"rankscope capture {' '.join(words)}: exit {process.returncode}\n{''.join(lines)}")
         took = time.monotonic() - begin
-        after = time.monotonic() - (written or begin)
+        after = time.time() - files.stop()
         chosen = re.search(r"multiple of \d+ iterations", "".join(lines))
         with open(os.path.join(out, "report.json"), encoding="utf-8") as file:
             report = json.load(file)
@@ -238,12 +258,15 @@ def killed_collector(rig, script):
     words = [PROGRAM, "capture", "--connect", rig.address, "--run", rig.run, "--steps", str(STEPS), "--roundup", str(ROUNDUP),
              "-o", out]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=rig.environment)
-    lines = []
-    for line in process.stderr:
-        lines.append(line)
-        told = re.findall(r", (\d+) (?:delivered|recording)", line)
-        if sum(int(count) for count in told) == WORLD:
-            break
+    lines = [process.stderr.readline()]
+    name = lines[0].split()[0]
+    until = time.monotonic() + 60
+    told = []
+    while len(told) < WORLD and time.monotonic() < until:
+        time.sleep(0.05)
+        ranks = json.loads(rig.ask("capture", "show", name, "--json").stdout)["ranks"]
+        told = [rank for rank in ranks if rank["state"] in ("delivered", "recording")]
+    check(len(told) == WORLD, f"not all have their request at once: {ranks}")
     rig.collector.kill()
     rig.collector.wait()
     os.unlink(os.path.join(rig.sockets, "dynolog"))
