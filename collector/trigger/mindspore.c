@@ -261,6 +261,7 @@ static enum rs_status arm_checked(struct mindspore_trigger *trigger, struct mind
     site->may_move = arm->may_move;
     site->told_ns = trigger->realtime();
     site->told_at = trigger->monotonic();
+    site->is_taken = false;
     site->deadline_at = site->told_at + arm->deadline;
     for (size_t i = 0; i < arm->target_count; i++)
         begin_member(find_member(trigger, &arm->targets[i]), site, arm->start_step);

@@ -115,6 +115,7 @@ struct mindspore_site {
     struct rs_buf written;      /* what we wrote last; empty: nothing that stands */
     struct mindspore_file seen;
     bool is_foreign; /* somebody else has replaced what we wrote */
+    bool is_taken;   /* by the monitor: seen once */
     rs_dur slowest_take_ns;
 };
 
