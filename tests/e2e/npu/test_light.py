@@ -17,7 +17,8 @@ import time
 PROGRAM = os.path.abspath(os.environ["RANKSCOPE"])
 LIGHT = os.path.join(os.environ["RANKSCOPE_BUILD"], "light_npu")
 IDLE_S = 10
-IDLE_LIMIT = 0.005  # of one core; a quiet machine shows a fifth of it
+# Of one core. A quiet machine shows 0.001; whatever starts processes beside this test makes the collector look at them.
+IDLE_LIMIT = 0.02
 
 
 def check(condition, *what):
