@@ -255,7 +255,7 @@ def killed_collector(rig, script):
     """Killed (-9) when all ranks have their request, and started again: the capture is whole, nothing is left."""
     rig.start_job(script)
     out = os.path.join(rig.folder, "out-killed")
-    words = [PROGRAM, "capture", "--connect", rig.address, "--run", rig.run, "--steps", str(STEPS), "--roundup", str(ROUNDUP),
+    words = [PROGRAM, "capture", "--connect", rig.address, "--run", rig.run, "--steps", str(STEPS), "--roundup", str(4 * ROUNDUP),
              "-o", out]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=rig.environment)
     lines = [process.stderr.readline()]
