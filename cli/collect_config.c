@@ -33,7 +33,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { IDLE_WAIT_MS = 2000, BUSY_WAIT_MS = 50 };
+enum { EMPTY_WAIT_MS = 5000, IDLE_WAIT_MS = 2000, BUSY_WAIT_MS = 50 };
 
 /* ---- who ----------------------------------------------------------------------------------------------------- */
 
@@ -183,7 +183,8 @@ static void *work(void *self)
     bool is_busy = false;
     while (!atomic_load(&config->must_stop)) {
         uint64_t count = 0;
-        (void)poll(&fd, 1, is_busy ? BUSY_WAIT_MS : IDLE_WAIT_MS);
+        const int idle_ms = config->table_count ? IDLE_WAIT_MS : EMPTY_WAIT_MS;
+        (void)poll(&fd, 1, is_busy ? BUSY_WAIT_MS : idle_ms);
         (void)!read(config->wake, &count, sizeof count);
         rs_config_trigger_tick(config->trigger);
         (void)config_watch_jobs(

@@ -19,7 +19,7 @@
 
 enum { STATUS_LIMIT_BYTES = 64 * 1024, FDS_MAX = 65536, DEFAULT_POLL_S = 2 };
 
-static const rs_dur scan_every_ns = 2 * (rs_dur)RS_NS_PER_S;
+static const rs_dur scan_every_ns = 5 * (rs_dur)RS_NS_PER_S; /* all of /proc: it costs */
 
 /* ---- places ------------------------------------------------------------------------------------------------- */
 

@@ -169,7 +169,7 @@ void rs_config_result_remove(const char *path);
 /* ---- for the kinds ------------------------------------------------------------------------------------------ */
 
 /* Which processes may be ranks: every one whose environment can be read is shown to `visit` when it is new, again while it
- * is young (exec brings another environment), and every 10 s for which `visit` returned true. Cheap when nothing is new: one
+ * is young (exec brings another environment; after twice the time each), and every 10 s for which `visit` returned true. Cheap when nothing is new: one
  * reading of /proc. */
 struct rs_config_scan;
 struct rs_config_visit {

@@ -270,8 +270,13 @@ static void processes_are_shown_while_they_are_young(void **state)
     assert_int_equal(count, 1);
     (void)rs_config_scan_run(scan, now + 2 * (rs_dur)RS_NS_PER_S, count_self, &count);
     assert_int_equal(count, 2);
-    (void)rs_config_scan_run(scan, now + 60 * (rs_dur)RS_NS_PER_S, count_self, &count);
+    /* Looks at the same one lie ever further apart. */
+    (void)rs_config_scan_run(scan, now + 3 * (rs_dur)RS_NS_PER_S, count_self, &count);
     assert_int_equal(count, 2);
+    (void)rs_config_scan_run(scan, now + 4 * (rs_dur)RS_NS_PER_S, count_self, &count);
+    assert_int_equal(count, 3);
+    (void)rs_config_scan_run(scan, now + 60 * (rs_dur)RS_NS_PER_S, count_self, &count);
+    assert_int_equal(count, 3);
     rs_config_scan_free(&scan);
 }
 
