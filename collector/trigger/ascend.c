@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collector/trigger/ascend_priv.h"
+#include "common/base/check.h"
 #include "common/base/mem.h"
 
 #include <stdio.h>
@@ -123,6 +124,7 @@ static enum rs_status fill_tell(struct trigger *trigger, struct tell *tell,
     npu_place_note(trigger, tell->place, note, sizeof note);
     for (size_t i = 0; i < arm->target_count; i++) {
         struct member *member = find_member(trigger, &arm->targets[i]);
+        RS_CHECK(member); /* check_targets() has seen it, and nothing was forgotten since */
         tell->uid = member->shown.process.uid;
         tell->is_everybody |= member->has_no_rank;
         /* The file has one folder for all: that of the user they share. */
@@ -171,8 +173,9 @@ static enum rs_status ascend_arm(struct rs_config_trigger *base, const struct rs
     enum rs_status status = check_targets(trigger, arm, err);
     if (status < 0)
         return status;
-    struct tell *tell = npu_tell_new(trigger, TELL_CAPTURE, arm->capture_id,
-                                     find_member(trigger, &arm->targets[0])->place);
+    const struct member *first = find_member(trigger, &arm->targets[0]);
+    RS_CHECK(first);
+    struct tell *tell = npu_tell_new(trigger, TELL_CAPTURE, arm->capture_id, first->place);
     if (!tell)
         return rs_err_set(err, RS_NOMEM, "no memory for a capture");
     tell->start_step = arm->start_step;
@@ -180,8 +183,11 @@ static enum rs_status ascend_arm(struct rs_config_trigger *base, const struct rs
     tell->deadline = trigger->monotonic() + arm->deadline;
     status = fill_tell(trigger, tell, arm, err);
     if (status < 0) {
-        for (size_t i = 0; i < arm->target_count; i++)
-            find_member(trigger, &arm->targets[i])->shown.state = RS_CONFIG_STATE_IDLE;
+        for (size_t i = 0; i < arm->target_count; i++) {
+            struct member *member = find_member(trigger, &arm->targets[i]);
+            RS_CHECK(member);
+            member->shown.state = RS_CONFIG_STATE_IDLE;
+        }
         npu_tell_free(trigger, tell);
     }
     refresh(trigger);

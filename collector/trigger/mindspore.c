@@ -13,6 +13,7 @@
  * A file that somebody else replaced is his: what we wrote is given up, and told; nothing is written over it.
  */
 #include "collector/trigger/mindspore_priv.h"
+#include "common/base/check.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
 
@@ -62,6 +63,8 @@ static enum rs_status check_targets(const struct mindspore_trigger *trigger,
                               site->path, its->path);
         site = its;
     }
+    if (!site)
+        return rs_err_set(err, RS_INVALID, "a capture of no rank");
     if (site->phase == MINDSPORE_TOLD)
         return rs_err_set(err, RS_EXISTS,
                           "capture %s is in hand at %s: a second pair of steps would cut it short",
@@ -125,6 +128,7 @@ static enum rs_status check_steps(const struct mindspore_trigger *trigger,
                           arm->start_step);
     for (size_t i = 0; i < arm->target_count; i++) {
         const struct mindspore_member *member = find_member(trigger, &arm->targets[i]);
+        RS_CHECK(member); /* looked at before, and nothing was forgotten since */
         if (pair->start <= member->last.stop)
             return rs_err_set(err, RS_REFUSED,
                               "rank %d was told to record from %" PRId64 " to %" PRId64
@@ -263,8 +267,11 @@ static enum rs_status arm_checked(struct mindspore_trigger *trigger, struct mind
     site->told_at = trigger->monotonic();
     site->is_taken = false;
     site->deadline_at = site->told_at + arm->deadline;
-    for (size_t i = 0; i < arm->target_count; i++)
-        begin_member(find_member(trigger, &arm->targets[i]), site, arm->start_step);
+    for (size_t i = 0; i < arm->target_count; i++) {
+        struct mindspore_member *member = find_member(trigger, &arm->targets[i]);
+        RS_CHECK(member);
+        begin_member(member, site, arm->start_step);
+    }
     return RS_OK;
 }
 
