@@ -65,6 +65,42 @@ enum rs_status deliver_file(struct deliver *deliver, const char *path, enum rs_o
     return RS_OK;
 }
 
+/* The first partial file with this file's reason: itself, when nobody had it before. */
+static const struct rs_output_file *first_of_reason(const struct deliver *deliver,
+                                                    const struct rs_output_file *file)
+{
+    for (const struct rs_output_file *at = deliver->files; at < file; at++)
+        if (at->state == RS_OUTPUT_PARTIAL && at->reason && file->reason &&
+            strcmp(at->reason, file->reason) == 0)
+            return at;
+    return file;
+}
+
+/* What a thousand ranks have in common is said once, when it is met; then how many they are. */
+static void tell_partial(const struct deliver *deliver, const struct rs_output_file *file)
+{
+    if (first_of_reason(deliver, file) == file)
+        rs_cli_tell(deliver->verb, "partial: %s: %s", file->path,
+                    file->reason ? file->reason : "cut");
+}
+
+static enum rs_status tell_partial_counts(const struct deliver *deliver)
+{
+    size_t *counts = rs_mem_calloc(deliver->file_count + 1, sizeof *counts);
+    if (!counts)
+        return RS_NOMEM;
+    for (size_t i = 0; i < deliver->file_count; i++)
+        if (deliver->files[i].state == RS_OUTPUT_PARTIAL)
+            counts[first_of_reason(deliver, &deliver->files[i]) - deliver->files]++;
+    for (size_t i = 0; i < deliver->file_count; i++)
+        if (counts[i] > 1)
+            rs_cli_tell(deliver->verb,
+                        "partial: %zu more for the same reason as %s; manifest.json lists them",
+                        counts[i] - 1, deliver->files[i].path);
+    rs_mem_free(counts);
+    return RS_OK;
+}
+
 /* Adds the summary to the rank's, or as a rank of its own. */
 static enum rs_status join(struct deliver *deliver, struct rs_summary *summary, struct rs_err *err)
 {
@@ -96,7 +132,7 @@ enum rs_status deliver_add(struct deliver *deliver, const char *path, struct rs_
     struct rs_output_file *file = &deliver->files[deliver->file_count++];
     if (file->state == RS_OUTPUT_PARTIAL) {
         deliver->is_partial = true;
-        rs_cli_tell(deliver->verb, "partial: %s: %s", path, file->reason ? file->reason : "cut");
+        tell_partial(deliver, file);
     }
     const enum rs_status status = join(deliver, summary, &why);
     if (status == RS_OK)
@@ -195,6 +231,11 @@ int deliver_finish(struct deliver *deliver, const struct deliver_options *option
                     deliver->skipped_count - SKIPPED_TOLD);
     const struct rs_analysis_options how = {.assume_common_clock = options->assume_common_clock,
                                             .is_triggered = options->is_triggered};
+    if (tell_partial_counts(deliver) != RS_OK) {
+        rs_mem_free(lent);
+        (void)no_memory(&err);
+        return rs_cli_fail(deliver->verb, &err);
+    }
     enum rs_status status = rs_analysis_new(lent, deliver->summary_count, &how, &analysis, &err);
     if (status == RS_OK)
         status = hand_over(deliver, analysis, options, &err);
