@@ -49,11 +49,19 @@ size_t seen_name_runs(const struct rs_coord *coord, char *text, size_t bytes);
 /* The coordinator's file of roles for a world of that size; NULL: there is none. */
 const struct rs_roles *seen_roles(struct rs_coord *coord, uint32_t world);
 void seen_fini(struct seen_table *table);
+/* Numbers of a collector's letter, brought to where sums and products of them fit: a step (-1 unknown), a length of up
+ * to an hour, an instant of up to `latest`. */
+int64_t told_step(int64_t step);
+rs_dur told_length(rs_dur length);
+rs_ns told_instant(rs_ns instant, rs_ns latest);
 
 /* ---- members.c ----------------------------------------------------------------------------------------- */
 
 struct rs_coord_rank *member_find(const struct rs_coord_capture *capture, uint32_t rank,
                                   const char *incarnation);
+/* The incarnation of a rank that is not done; NULL: there is none. A rank whose process was started again while the
+ * capture waited is in it twice. */
+struct rs_coord_rank *member_find_open(const struct rs_coord_capture *capture, uint32_t rank);
 RS_MUST_CHECK enum rs_status member_add(struct rs_coord_capture *capture,
                                         const struct rs_coord_rank *rank, rs_ns now,
                                         struct rs_coord_rank **rank_p);

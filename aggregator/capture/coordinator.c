@@ -101,11 +101,12 @@ void rs_coord_armed(struct rs_coord *coord, const char *id, const struct rs_coor
         capture ? member_find(capture, armed->rank, armed->incarnation) : NULL;
     if (!rank || rank->state != RS_PROGRESS_WAITING || capture->state != RS_CAPTURE_ARMING)
         return;
-    rank->step = armed->step;
-    rank->step_duration_ns = armed->step_duration_ns;
-    rank->next_poll_ns = armed->next_poll_ns;
-    rank->poll_period_ns = armed->poll_period_ns > 0 ? armed->poll_period_ns : 0;
-    rank->lead_ns = armed->lead_ns > 0 ? armed->lead_ns : 0;
+    rank->step = told_step(armed->step);
+    rank->step_duration_ns = told_length(armed->step_duration_ns);
+    rank->next_poll_ns =
+        told_instant(armed->next_poll_ns, coord->options.realtime() + 3600 * (rs_dur)RS_NS_PER_S);
+    rank->poll_period_ns = told_length(armed->poll_period_ns);
+    rank->lead_ns = told_length(armed->lead_ns);
     if (*armed->refused)
         member_move(capture, rank, RS_PROGRESS_REFUSED, armed->refused, now);
     else
@@ -117,13 +118,13 @@ void rs_coord_progress(struct rs_coord *coord, const char *id, const struct rs_c
                        rs_ns now)
 {
     struct rs_coord_capture *capture = rs_coord_find(coord, id);
-    struct rs_coord_rank *rank = capture ? member_find(capture, told->rank, NULL) : NULL;
+    struct rs_coord_rank *rank = capture ? member_find_open(capture, told->rank) : NULL;
     enum rs_progress_state state = told->state;
-    if (!rank || rs_progress_is_final(rank->state) || capture->state == RS_CAPTURE_QUEUED)
+    if (!rank || capture->state == RS_CAPTURE_QUEUED)
         return;
     if (rank->steps_done < told->steps_done)
         rank->steps_done = told->steps_done;
-    if (told->window_end_ns > told->window_start_ns) {
+    if (told->window_end_ns > told->window_start_ns && told->window_start_ns >= 0) {
         rank->window_start_ns = told->window_start_ns;
         rank->window_end_ns = told->window_end_ns;
     }
@@ -148,8 +149,10 @@ enum rs_status rs_coord_stop(struct rs_coord *coord, const char *id, rs_ns now, 
         queue_drop(coord, capture, "stopped by request before it began", now);
         return RS_OK;
     }
-    const enum rs_progress_state last =
-        capture->is_files ? RS_PROGRESS_SENDING : RS_PROGRESS_WAITING;
+    /* Who is armed already must not be told to begin, either: there is no COMMIT behind a CANCEL. */
+    const enum rs_progress_state last = capture->is_files                     ? RS_PROGRESS_SENDING
+                                        : capture->state == RS_CAPTURE_ARMING ? RS_PROGRESS_ARMED
+                                                                              : RS_PROGRESS_WAITING;
     if (!capture->is_files) {
         capture->is_stopped = true;
         letters_cancel(coord, capture, UINT32_MAX, stopped_text);
@@ -317,9 +320,9 @@ enum rs_status rs_coord_load(struct rs_coord *coord, const struct rs_coord_captu
     enum rs_status status = copy_open(from, now, capture);
     if (capture->is_files)
         capture->state = RS_CAPTURE_COLLECTING;
-    else if (rs_capture_state_is_closed(from->state) ||
-             (from->state != RS_CAPTURE_QUEUED && from->start_step >= 0))
+    else if (rs_capture_state_is_closed(from->state))
         capture->state = RS_CAPTURE_RECORDING;
+    capture->is_orphan = capture->state == RS_CAPTURE_ARMING;
     if (status == RS_OK)
         status = capture_add(coord, capture);
     if (status < 0) {

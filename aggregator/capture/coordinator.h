@@ -140,6 +140,7 @@ struct rs_coord_capture {
     rs_ns recording_at; /* the first rank began; 0 not yet */
     rs_ns free_at;      /* it waits: since when no other capture needs its ranks; 0 one does */
     bool is_stopped;    /* its ranks were called back */
+    bool is_orphan;     /* this process was started again between PREPARE and COMMIT */
     bool is_closing;    /* the book was asked to close it */
     bool is_changed;
 };
@@ -190,7 +191,7 @@ void rs_coord_free(struct rs_coord **coord_p);
 
 /* ---- ranks ----------------------------------------------------------------------------------------- */
 
-/* A collector told of a rank: copies it. */
+/* A collector told of a rank: copies it. RS_INVALID: no rank has that number; RS_LIMIT: there are too many; RS_NOMEM. */
 RS_MUST_CHECK enum rs_status rs_coord_see(struct rs_coord *coord, const struct rs_coord_seen *seen,
                                           rs_ns now);
 /* A collector's link closed: its ranks are kept for a while, without a link. */

@@ -13,6 +13,8 @@ static const rs_dur files_grace_ns = 30 * (rs_dur)RS_NS_PER_S;
 static const rs_dur files_patience_ns = 600 * (rs_dur)RS_NS_PER_S; /* deadline not known */
 static const rs_dur queue_poll_ns = RS_NS_PER_S / 4;
 static const rs_dur put_away_ns = 5 * (rs_dur)RS_NS_PER_S;
+/* However often a rank says that it has yet to find its step out. */
+static const rs_dur arming_max_ns = 240 * (rs_dur)RS_NS_PER_S;
 
 static void lose(struct rs_coord_capture *capture, struct rs_coord_rank *rank, const char *text,
                  rs_ns now)
@@ -34,6 +36,16 @@ static rs_ns later(rs_ns a, rs_ns b)
     return a > b ? a : b;
 }
 
+/* From the step it is in to the start: as long as its steps are, a month at most. */
+static rs_dur way_to_start(const struct rs_coord_capture *capture, const struct rs_coord_seen *seen)
+{
+    const rs_dur month = 30 * 86400 * (rs_dur)RS_NS_PER_S;
+    const int64_t steps = seen ? capture->start_step - seen->step : 0;
+    if (steps <= 0 || seen->step_duration_ns <= 0)
+        return 0;
+    return steps < month / seen->step_duration_ns ? steps * seen->step_duration_ns : month;
+}
+
 /* Ranks whose profiler writes files. */
 static rs_ns files_give_up_at(const struct rs_coord *coord, const struct rs_coord_capture *capture,
                               const struct rs_coord_rank *rank, const struct rs_coord_seen *seen,
@@ -49,8 +61,8 @@ static rs_ns files_give_up_at(const struct rs_coord *coord, const struct rs_coor
     *why_p = "nothing came from it in time";
     rs_dur timeout = capture->profile.timeout_ns ? capture->profile.timeout_ns : files_patience_ns;
     /* It may have far to go to its start. */
-    if (seen && seen->step >= 0 && seen->step < capture->start_step && seen->step_duration_ns > 0)
-        timeout += 2 * seen->step_duration_ns * (capture->start_step - seen->step);
+    if (seen && seen->step >= 0)
+        timeout += 2 * way_to_start(capture, seen);
     return later(moved, capture->committed_at + timeout) + files_grace_ns;
 }
 
@@ -73,8 +85,7 @@ static rs_ns native_give_up_at(const struct rs_coord *coord, const struct rs_coo
     *why_p = "it stayed silent";
     /* An armed rank may have far to go to the start step. */
     rs_dur patience = coord->options.silence_ns;
-    if (seen && seen->step_duration_ns > 0 && seen->step < capture->start_step)
-        patience += 4 * seen->step_duration_ns * (capture->start_step - seen->step);
+    patience += 4 * way_to_start(capture, seen);
     if (rank->step_duration_ns > 0)
         patience += 20 * rank->step_duration_ns;
     return moved + patience;
@@ -100,18 +111,46 @@ static rs_ns give_up_at(const struct rs_coord *coord, const struct rs_coord_capt
                                   : files_give_up_at(coord, capture, rank, seen, why_p);
 }
 
+static const char orphan_text[] = "the aggregator was started again before it began: ask again";
+
+/* What the ranks had answered is gone with the process that asked. They are called back when their collectors are there again, so that
+ * the next capture finds them free. */
+static rs_ns tick_orphan(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
+{
+    const bool is_patient = now < capture->opened_at + coord->options.gone_ns;
+    for (size_t i = 0; i < capture->rank_count && is_patient; i++) {
+        const struct rs_coord_rank *rank = &capture->ranks[i];
+        const struct rs_coord_seen *seen =
+            rs_progress_is_final(rank->state)
+                ? NULL
+                : seen_find(coord, capture->run, rank->rank, rank->incarnation);
+        if (!rs_progress_is_final(rank->state) && (!seen || !seen->link))
+            return now + queue_poll_ns;
+    }
+    letters_cancel(coord, capture, UINT32_MAX, orphan_text);
+    (void)snprintf(capture->remark, sizeof capture->remark, "%s", orphan_text);
+    for (size_t i = 0; i < capture->rank_count; i++)
+        if (!rs_progress_is_final(capture->ranks[i].state))
+            lose(capture, &capture->ranks[i], orphan_text, now);
+    capture_close(coord, capture);
+    return now;
+}
+
 /* A rank that has yet to find something out (its step) says so now and then: its time begins anew with each word. */
 rs_ns tick_arming(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
 {
     rs_ns next = RS_NS_MAX;
+    if (capture->is_orphan)
+        return tick_orphan(coord, capture, now);
     for (size_t i = 0; i < capture->rank_count && capture->counts[RS_PROGRESS_WAITING]; i++) {
         struct rs_coord_rank *rank = &capture->ranks[i];
         if (rank->state != RS_PROGRESS_WAITING)
             continue;
-        const rs_ns deadline =
-            later(capture->opened_at, rank->moved_at) + coord->options.arm_timeout_ns;
+        rs_ns deadline = later(capture->opened_at, rank->moved_at) + coord->options.arm_timeout_ns;
+        if (deadline > capture->opened_at + arming_max_ns)
+            deadline = capture->opened_at + arming_max_ns;
         if (now >= deadline)
-            lose(capture, rank, "it did not answer in time", now);
+            lose_silent(capture, rank, "it did not answer in time", now);
         else if (deadline < next)
             next = deadline;
     }

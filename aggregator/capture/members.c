@@ -78,6 +78,18 @@ struct rs_coord_rank *member_find(const struct rs_coord_capture *capture, uint32
     return NULL;
 }
 
+struct rs_coord_rank *member_find_open(const struct rs_coord_capture *capture, uint32_t rank)
+{
+    for (size_t at = lower_bound(capture, rank); at < capture->rank_count; at++) {
+        struct rs_coord_rank *item = &capture->ranks[capture->order[at]];
+        if (item->rank != rank)
+            return NULL;
+        if (!rs_progress_is_final(item->state))
+            return item;
+    }
+    return NULL;
+}
+
 enum rs_status member_add(struct rs_coord_capture *capture, const struct rs_coord_rank *rank,
                           rs_ns now, struct rs_coord_rank **rank_p)
 {

@@ -9,6 +9,25 @@
 #include <stdio.h>
 #include <string.h>
 
+/* All that collectors may tell of at once: a table of some 400 MB. */
+enum { SEEN_MAX = 4 * RS_COORD_RANKS_MAX };
+
+int64_t told_step(int64_t step)
+{
+    return step < 0 || step > INT64_C(1) << 53 ? -1 : step;
+}
+
+rs_dur told_length(rs_dur length)
+{
+    const rs_dur longest = 3600 * (rs_dur)RS_NS_PER_S;
+    return length < 0 ? 0 : length < longest ? length : longest;
+}
+
+rs_ns told_instant(rs_ns instant, rs_ns latest)
+{
+    return instant < 0 ? 0 : instant < latest ? instant : latest;
+}
+
 static size_t hash_of(const char *run, uint32_t rank)
 {
     uint64_t hash = UINT64_C(1469598103934665603);
@@ -99,12 +118,19 @@ struct rs_coord_seen *seen_find_live(const struct rs_coord *coord, const char *r
     return found;
 }
 
+static void fit(struct rs_coord_seen *seen, rs_ns now)
+{
+    seen->heard_at = now;
+    seen->step = told_step(seen->step);
+    seen->step_duration_ns = told_length(seen->step_duration_ns);
+}
+
 /* What its collector does not tell stays as it was known. */
 static void renew(struct rs_coord_seen *known, const struct rs_coord_seen *seen, rs_ns now)
 {
     const struct rs_coord_seen before = *known;
     *known = *seen;
-    known->heard_at = now;
+    fit(known, now);
     known->last_start = before.last_start;
     known->last_stop = before.last_stop;
     for (size_t i = 0; i < RS_ROLE_COUNT; i++)
@@ -115,15 +141,19 @@ static void renew(struct rs_coord_seen *known, const struct rs_coord_seen *seen,
 enum rs_status rs_coord_see(struct rs_coord *coord, const struct rs_coord_seen *seen, rs_ns now)
 {
     struct seen_table *table = &coord->seen;
+    if (seen->rank > RS_RANK_MAX)
+        return RS_INVALID;
     struct rs_coord_seen *known = seen_find(coord, seen->run, seen->rank, seen->incarnation);
     if (known) {
         renew(known, seen, now);
         return RS_OK;
     }
+    if (table->count >= SEEN_MAX)
+        return RS_LIMIT;
     if (make_room(table) < 0)
         return RS_NOMEM;
     table->items[table->count] = *seen;
-    table->items[table->count].heard_at = now;
+    fit(&table->items[table->count], now);
     table->items[table->count].last_start = table->items[table->count].last_stop = 0;
     put_slot(table, table->count++);
     return RS_OK;

@@ -164,9 +164,7 @@ bool rank_is_busy(const struct rs_coord *coord, const char *run, uint32_t rank,
 {
     for (size_t i = 0; i < coord->capture_count; i++) {
         const struct rs_coord_capture *capture = coord->captures[i];
-        const struct rs_coord_rank *member =
-            capture != but && is_under_way(capture, run) ? member_find(capture, rank, NULL) : NULL;
-        if (member && !rs_progress_is_final(member->state))
+        if (capture != but && is_under_way(capture, run) && member_find_open(capture, rank))
             return true;
     }
     return false;
@@ -419,11 +417,9 @@ static const char *busy_with(const struct rs_coord *coord, const struct rs_coord
         const struct rs_coord_capture *capture = coord->captures[i];
         if (capture == waiting || !is_under_way(capture, waiting->run))
             continue;
-        for (size_t k = 0; k < waiting->rank_count; k++) {
-            const struct rs_coord_rank *member = member_find(capture, waiting->ranks[k].rank, NULL);
-            if (member && !rs_progress_is_final(member->state))
+        for (size_t k = 0; k < waiting->rank_count; k++)
+            if (member_find_open(capture, waiting->ranks[k].rank))
                 return capture->id;
-        }
     }
     return "another";
 }

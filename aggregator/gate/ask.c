@@ -253,6 +253,10 @@ static enum rs_status request_of_old(const Rankscope__AskStart *ask,
         status = rs_wire_check_text(ask->ranks, RS_RANK_EXPR_MAX_BYTES, "ranks", err);
     if (status == RS_OK && !ask->steps && ask->duration_ns < RS_NS_PER_MS)
         status = rs_err_set(err, RS_INVALID, "neither a number of steps nor a duration is given");
+    const rs_dur day = 86400 * (rs_dur)RS_NS_PER_S;
+    if (status == RS_OK &&
+        (ask->duration_ns > day || options->timeout_ns > day || options->timeout_ns < 0))
+        status = rs_err_set(err, RS_INVALID, "a duration or timeout is not between 0 and a day");
     if (status == RS_OK && rs_request_init(request, RS_DIALECT_ASCEND, RS_ORIGIN_CLI) < 0)
         status = rs_err_set(err, RS_NOMEM, "no memory for a request");
     if (status < 0)

@@ -403,8 +403,13 @@ static void see_rank(struct session *session, const Rankscope__RankState *state)
     (void)snprintf(seen.host, sizeof seen.host, "%s", state->host);
     (void)snprintf(seen.capture, sizeof seen.capture, "%s", state->capture);
     (void)snprintf(seen.node, sizeof seen.node, "%s", session->node);
-    if (rs_coord_see(session->gate->coord, &seen, rs_time_monotonic()) < 0)
-        rs_log_warn("no memory to see rank %u", seen.rank);
+    const enum rs_status status = rs_coord_see(session->gate->coord, &seen, rs_time_monotonic());
+    if (status < 0 && !session->has_warned) /* it comes again with every heartbeat */
+        rs_log_warn("rank %u of the collector on %.100s is left out: %s", seen.rank, session->node,
+                    status == RS_INVALID ? "no rank has that number"
+                    : status == RS_LIMIT ? "there are too many ranks"
+                                         : "no memory");
+    session->has_warned = session->has_warned || status < 0;
 }
 
 static void on_hello(struct session *session, const Rankscope__Hello *hello)

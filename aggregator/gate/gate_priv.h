@@ -46,6 +46,7 @@ struct session {
     struct stream **streams; /* by handle, ascending */
     size_t stream_count, stream_capacity;
     size_t ack_due_count;
+    bool has_warned;             /* of a rank that is left out */
     Rankscope__Welcome *welcome; /* waits until every Open of the Hello is answered */
     size_t welcome_pending;
     rs_ns peer_sent_ns, peer_received_ns; /* of its last heartbeat */

@@ -19,7 +19,7 @@ static bool is_word_char(char c)
 static void check_id(const struct rs_capture_request *r, struct rs_request_notes *notes)
 {
     for (const char *p = r->capture_id; *p; p++)
-        if (!is_word_char(*p) && *p != '.' && *p != '-') {
+        if (!is_word_char(*p) && (*p != '.' || p == r->capture_id) && *p != '-') {
             note_add(notes, RS_RULE_CAPTURE_ID, FIELD_COUNT, "\"%.40s\"", r->capture_id);
             return;
         }

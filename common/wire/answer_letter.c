@@ -221,10 +221,11 @@ static bool is_range(const Rankscope__RankRange *range)
     return range->first <= range->last && range->last <= RS_RANK_MAX;
 }
 
-enum { ANSWER_RANKS_MAX = 1 << 20 };
+enum { ANSWER_RANKS_MAX = 1 << 20, ANSWER_NOTES_MAX = 1 << 20 };
 
+/* A few bytes may say "a million ranks, each with these notes": what all of them come to has a limit. */
 static enum rs_status take_group(const Rankscope__AnswerGroup *group,
-                                 struct rs_request_answer *answer)
+                                 struct rs_request_answer *answer, size_t *note_count)
 {
     enum rs_status status = RS_OK;
     if (group->verdict > RS_VERDICT_REFUSED)
@@ -234,6 +235,10 @@ static enum rs_status take_group(const Rankscope__AnswerGroup *group,
         if (!is_range(range) || range->last - range->first >= ANSWER_RANKS_MAX - answer->count)
             return RS_FORMAT;
         const size_t count = range->last - range->first + 1;
+        if (group->n_notes > RS_REQUEST_NOTES_MAX ||
+            group->n_notes * count > ANSWER_NOTES_MAX - *note_count)
+            return RS_FORMAT;
+        *note_count += group->n_notes * count;
         status = rs_mem_grow((void **)&answer->ranks, &answer->capacity, answer->count + count,
                              sizeof *answer->ranks);
         for (size_t k = 0; k < count && status == RS_OK; k++) {
@@ -274,8 +279,9 @@ enum rs_status rs_answer_from_letter(const Rankscope__CaptureAnswer *letter,
 {
     *answer = (struct rs_request_answer){0};
     enum rs_status status = take_notes(letter->notes, letter->n_notes, &answer->notes);
+    size_t note_count = 0;
     for (size_t i = 0; i < letter->n_groups && status == RS_OK; i++)
-        status = take_group(letter->groups[i], answer);
+        status = take_group(letter->groups[i], answer, &note_count);
     if (status == RS_OK)
         status = take_unknown(letter, &answer->chosen);
     if (status < 0) {

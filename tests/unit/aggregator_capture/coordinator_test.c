@@ -579,6 +579,141 @@ static void what_waited_over_a_restart_and_is_not_known_is_told_as_lost(void **s
     rs_coord_free(&coord);
 }
 
+static void a_capture_stopped_before_all_answered_is_not_begun(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    see(coord, "r", 0, link_a, 1, 0);
+    see(coord, "r", 1, link_b, 1, 0);
+    struct rs_coord_capture *capture = start(coord, "0-1");
+    arm(coord, 0, 1, 0, "");
+    assert_ok(rs_coord_stop(coord, "c1", second, NULL));
+    assert_null(strstr(said, "commit"));
+    assert_non_null(strstr(said, "cancel A; cancel B; "));
+    assert_int_equal(capture->state, RS_CAPTURE_FAILED);
+    assert_int_equal(capture->counts[RS_PROGRESS_LOST], 2);
+    assert_string_equal(capture->ranks[0].text, "stopped by request");
+    rs_coord_free(&coord);
+}
+
+/* Rank 0 as process "j0", started after "i0" ended. */
+static void see_again(struct rs_coord *coord)
+{
+    struct rs_coord_seen seen = {
+        .world = 4, .step = 1, .state = RS_RANK_GONE, .role = {-1, -1, -1, -1, -1}, .link = link_a};
+    (void)snprintf(seen.run, sizeof seen.run, "r");
+    (void)snprintf(seen.incarnation, sizeof seen.incarnation, "i0");
+    assert_ok(rs_coord_see(coord, &seen, 0));
+    (void)snprintf(seen.incarnation, sizeof seen.incarnation, "j0");
+    seen.state = RS_RANK_IDLE;
+    seen.can_capture = true;
+    assert_ok(rs_coord_see(coord, &seen, 0));
+}
+
+static void a_process_started_again_while_its_capture_waited_is_heard_and_busy(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    see(coord, "r", 0, link_a, 1, 0);
+    (void)start(coord, "0");
+    const struct asked waits = ask(coord, "ranks=0");
+    arm(coord, 0, 1, 0, "");
+    see_again(coord);
+    end(coord, 0, false);
+    (void)rs_coord_tick(coord, 3 * second);
+    assert_int_equal(waits.capture->state, RS_CAPTURE_ARMING);
+    assert_int_equal(waits.capture->rank_count, 2);
+    assert_int_equal(waits.capture->ranks[0].state, RS_PROGRESS_LOST);
+    assert_int_equal(waits.capture->ranks[1].state, RS_PROGRESS_WAITING);
+    assert_status(ask(coord, "ranks=0;on_busy=refuse").status, RS_REFUSED);
+    /* what waits behind it must not begin beside it */
+    const struct asked next = ask(coord, "ranks=0");
+    (void)rs_coord_tick(coord, 4 * second);
+    assert_int_equal(next.capture->state, RS_CAPTURE_QUEUED);
+    const struct rs_coord_told told = {.state = RS_PROGRESS_LOST, .text = "it fell over"};
+    rs_coord_progress(coord, waits.capture->id, &told, 4 * second);
+    assert_int_equal(waits.capture->state, RS_CAPTURE_FAILED);
+    assert_string_equal(waits.capture->ranks[1].text, "it fell over");
+    rs_coord_free(&coord);
+}
+
+static void what_was_asked_over_a_restart_is_called_back_and_told(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    struct rs_coord *after = NULL;
+    const struct rs_coord_options options = {.ops = &ops};
+    see(coord, "r", 0, link_a, 1, 0);
+    const struct asked asked = ask(coord, "ranks=0;start_step=500");
+    assert_int_equal(asked.capture->state, RS_CAPTURE_ARMING);
+    assert_ok(rs_coord_new(&options, &after, NULL));
+    assert_ok(rs_coord_load(after, asked.capture, 0, NULL));
+    struct rs_coord_capture *loaded = rs_coord_find(after, "c1");
+    rs_coord_free(&coord);
+    said[0] = '\0';
+    (void)rs_coord_tick(after, second); /* its collector is not back yet */
+    assert_int_equal(loaded->state, RS_CAPTURE_ARMING);
+    see(after, "r", 0, link_a, 1, 0);
+    (void)rs_coord_tick(after, 2 * second);
+    assert_memory_equal(said, "cancel A; ", 10);
+    assert_non_null(strstr(said, "close; "));
+    assert_null(strstr(said, "commit"));
+    assert_int_equal(loaded->state, RS_CAPTURE_FAILED);
+    assert_non_null(strstr(loaded->reason, "the aggregator was started again before it began"));
+    rs_coord_free(&after);
+}
+
+static void a_step_that_is_never_found_out_does_not_hold_a_capture_for_ever(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    see(coord, "r", 0, link_a, 1, 0);
+    struct rs_coord_capture *capture = start(coord, "0");
+    const struct rs_coord_told told = {.state = RS_PROGRESS_WAITING, .text = "it is found out"};
+    for (int at = 1; at < 400 && capture->state == RS_CAPTURE_ARMING; at++) {
+        rs_coord_progress(coord, "c1", &told, at * second);
+        (void)rs_coord_tick(coord, at * second);
+        assert_true(at >= 200 || capture->state == RS_CAPTURE_ARMING);
+    }
+    assert_int_equal(capture->state, RS_CAPTURE_FAILED);
+    assert_string_equal(capture->ranks[0].text, "it did not answer in time: it is found out");
+    rs_coord_free(&coord);
+}
+
+/* Nothing overflows (the sanitizers look), and the plan is one. */
+static void numbers_beyond_reason_are_brought_to_reason(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    struct rs_coord_seen seen = {.rank = RS_RANK_MAX + 1u, .can_capture = true, .link = link_a};
+    (void)snprintf(seen.run, sizeof seen.run, "r");
+    assert_status(rs_coord_see(coord, &seen, 0), RS_INVALID);
+    see(coord, "r", 0, link_a, INT64_MAX, INT64_MAX);
+    see(coord, "r", 1, link_b, 7, INT64_MIN);
+    struct rs_coord_capture *capture = start(coord, "0-1");
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        const struct rs_coord_armed armed = {.rank = rank,
+                                             .incarnation = rank ? "i1" : "i0",
+                                             .step = rank ? 7 : INT64_MAX,
+                                             .step_duration_ns = rank ? INT64_MIN : INT64_MAX,
+                                             .refused = "",
+                                             .next_poll_ns = rank ? INT64_MIN : INT64_MAX,
+                                             .poll_period_ns = INT64_MAX,
+                                             .lead_ns = INT64_MAX};
+        rs_coord_armed(coord, "c1", &armed, second);
+    }
+    assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    assert_true(capture->start_step > 7 && capture->start_step < 200000);
+    const struct rs_coord_told told = {.state = RS_PROGRESS_RECORDING,
+                                       .text = "",
+                                       .window_start_ns = INT64_MIN,
+                                       .window_end_ns = INT64_MAX};
+    rs_coord_progress(coord, "c1", &told, 2 * second);
+    (void)rs_coord_tick(coord, 3 * second);
+    assert_int_equal(capture->ranks[0].window_start_ns, 0);
+    rs_coord_free(&coord);
+}
+
 /* ---- kinds ------------------------------------------------------------------------------------------------- */
 
 static void see_kind(struct rs_coord *coord, uint32_t rank, enum rs_rank_kind kind, int64_t step)
@@ -822,6 +957,11 @@ int main(void)
         cmocka_unit_test(who_ends_while_it_waits_is_named_and_the_others_record),
         cmocka_unit_test(what_waited_over_a_restart_begins_when_its_ranks_are_back),
         cmocka_unit_test(what_waited_over_a_restart_and_is_not_known_is_told_as_lost),
+        cmocka_unit_test(a_capture_stopped_before_all_answered_is_not_begun),
+        cmocka_unit_test(a_process_started_again_while_its_capture_waited_is_heard_and_busy),
+        cmocka_unit_test(what_was_asked_over_a_restart_is_called_back_and_told),
+        cmocka_unit_test(a_step_that_is_never_found_out_does_not_hold_a_capture_for_ever),
+        cmocka_unit_test(numbers_beyond_reason_are_brought_to_reason),
         cmocka_unit_test(all_kinds_that_count_begin_at_one_step),
         cmocka_unit_test(a_poller_whose_step_nobody_knows_is_refused_unless_one_is_named),
         cmocka_unit_test(mindspore_records_all_of_a_job_or_nothing),

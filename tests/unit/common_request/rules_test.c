@@ -248,6 +248,8 @@ static void strict(struct rs_request_policy *p)
 static const struct violation violations[] = {
     CASE(OUT_OF_RANGE, A, CLI, "", "", .request = active_beyond),
     CASE(CAPTURE_ID, A, CLI, "capture_id=a b", "capture_id=a.b-c_9", .request = NULL),
+    CASE(CAPTURE_ID, A, CLI, "capture_id=..", "capture_id=a..", .request = NULL),
+    CASE(CAPTURE_ID, A, CLI, "capture_id=../x", "capture_id=x", .request = NULL),
     CASE(START_NEVER, A, FILE_, "start_step=0", "start_step=-1", .request = NULL),
     CASE(START_BELOW, A, CLI, "start_step=-2", "start_step=-1", .request = NULL),
     CASE(START_AND_TIME, A, CLI, "start_step=100;start_time_ns=5", "start_step=0;start_time_ns=5", .profiler = RS_PROFILER_KINETO),

@@ -111,12 +111,38 @@ static void a_rule_of_a_later_program_is_still_told(void **state)
     rs_request_answer_fini(&back);
 }
 
+static void a_few_bytes_do_not_become_gigabytes(void **state)
+{
+    (void)state;
+    enum { NOTES = 200 };
+    struct rs_request_answer back = {0};
+    Rankscope__AnswerNote note = RANKSCOPE__ANSWER_NOTE__INIT, *notes[NOTES];
+    Rankscope__RankRange range = RANKSCOPE__RANK_RANGE__INIT, *ranges[] = {&range};
+    Rankscope__AnswerGroup group = RANKSCOPE__ANSWER_GROUP__INIT, *groups[] = {&group};
+    Rankscope__CaptureAnswer letter = RANKSCOPE__CAPTURE_ANSWER__INIT;
+    for (size_t i = 0; i < NOTES; i++)
+        notes[i] = &note;
+    group.notes = notes;
+    group.n_notes = NOTES;
+    group.ranks = ranges;
+    group.n_ranks = 1;
+    letter.groups = groups;
+    letter.n_groups = 1;
+    range.last = 99;
+    assert_ok(rs_answer_from_letter(&letter, &back, NULL));
+    assert_int_equal(back.count, 100);
+    rs_request_answer_fini(&back);
+    range.last = 9999; /* 700 MB */
+    assert_status(rs_answer_from_letter(&letter, &back, NULL), RS_FORMAT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_reads_the_same_on_both_sides),
         cmocka_unit_test(what_is_no_answer_is_refused),
         cmocka_unit_test(a_rule_of_a_later_program_is_still_told),
+        cmocka_unit_test(a_few_bytes_do_not_become_gigabytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
