@@ -108,7 +108,10 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
             "  rankscope aggregator --listen 127.0.0.1:7070 --data ./data\n"
             "\n"
             "Without TLS, which does not exist yet, only loopback addresses and unix sockets\n"
-            "are allowed; any other is refused (exit 3). Stop it with SIGTERM.\n"};
+            "are allowed; any other is refused. Stop it with SIGTERM.\n"
+            "\n"
+            "Exit: 0 stopped by SIGTERM or SIGINT, 2 bad request, 3 refused: address, folder, or another\n"
+            "aggregator is there.\n"};
     int first = 0;
     const enum rs_status status = rs_args_parse(&args, argc, argv, &first, err);
     if (status == RS_OK && first < argc)

@@ -434,7 +434,8 @@ int rs_cmd_analyse(int argc, char **argv)
         .items = options,
         .count = sizeof options / sizeof options[0],
         .epilogue =
-            "exit codes: 0 complete, 1 partial, 2 bad request or input, 3 refused, 5 threshold crossed\n"
+            "Exit: 0 complete, 1 partial (what is missing is named), 2 bad request or input, 3 refused,\n"
+            "5 --fail-above.\n"
             "\nexample:\n  rankscope analyse traces/ -o out\n"};
     struct rs_err err = {0};
     int first = argc;

@@ -193,6 +193,36 @@ static enum rs_status from_environment(const struct rs_args *args, const bool *w
     return RS_OK;
 }
 
+/* getopt gave `word` up: what is wrong with it. `code` is its optopt: the letter, or an option that takes no value. */
+static enum rs_status not_understood(const struct rs_args *args, const char *word, int code,
+                                     struct rs_err *err)
+{
+    const char *name = strncmp(word, "--", 2) == 0 ? word + 2 : "";
+    const size_t length = strcspn(name, "=");
+    const struct rs_arg *first = NULL;
+    const struct rs_arg *second = NULL;
+    const struct rs_arg *plain = code >= LONG_CODE ? item_of(args, code) : NULL;
+    if (plain || code == HELP_CODE)
+        return rs_err_set(err, RS_INVALID, "--%s takes no value: %.80s",
+                          plain ? plain->name : "help", word);
+    if (code)
+        return rs_err_set(err, RS_INVALID, "there is no option -%c; see rankscope %s --help", code,
+                          args->verb);
+    for (size_t i = 0; i < args->count && length; i++) {
+        if (strncmp(args->items[i].name, name, length) != 0)
+            continue;
+        if (!first)
+            first = &args->items[i];
+        else if (!second)
+            second = &args->items[i];
+    }
+    if (second)
+        return rs_err_set(err, RS_INVALID, "%.80s may be --%s or --%s; see rankscope %s --help",
+                          word, first->name, second->name, args->verb);
+    return rs_err_set(err, RS_INVALID, "there is no option %.80s; see rankscope %s --help", word,
+                      args->verb);
+}
+
 enum rs_status rs_args_parse(const struct rs_args *args, int argc, char **argv, int *first_p,
                              struct rs_err *err)
 {
@@ -218,8 +248,7 @@ enum rs_status rs_args_parse(const struct rs_args *args, int argc, char **argv, 
                               args->verb);
         const struct rs_arg *item = code == '?' ? NULL : item_of(args, code);
         if (!item)
-            return rs_err_set(err, RS_INVALID, "there is no option %s; see rankscope %s --help",
-                              word, args->verb);
+            return not_understood(args, word, optopt, err);
         char said_by[64];
         (void)snprintf(said_by, sizeof said_by, "--%s", item->name);
         const enum rs_status status = store(item, optarg, said_by, err);

@@ -449,7 +449,7 @@ static const struct rs_arg items[] = {
     {.name = "no-record-shapes",
      .kind = RS_ARG_FLAG,
      .target = &words.has_no_shapes,
-     .help = "do not"},
+     .help = "do not record shapes"},
     {.name = "with-stack",
      .kind = RS_ARG_FLAG,
      .target = &words.with_stack,
@@ -543,8 +543,8 @@ static const struct rs_arg items[] = {
     {.name = "fail-above",
      .kind = RS_ARG_PERCENT,
      .target = &words.fail_above,
-     .value = "SHARE",
-     .help = "exit 5 when a finding costs more than this share of a step"},
+     .value = "X%",
+     .help = "exit 5 when a finding costs more than X % of a step"},
     {.name = "no-report",
      .kind = RS_ARG_FLAG,
      .target = &words.has_no_report,
@@ -561,10 +561,11 @@ static const struct rs_arg items[] = {
 };
 static const struct rs_args args = {
     .verb = "capture",
-    .operands = "[list | show ID | stop ID | wait ID]",
+    .operands = "[list | show ID | wait ID | stop ID]",
     .summary =
         "Records N steps, or for a time, on the chosen ranks of a running job: every rank begins at "
-        "the same step, or instant. Waits with progress, then prints the report.",
+        "the same step, or instant. Waits with progress, then prints the report. With a word: list names the captures, show prints one's "
+        "facts, wait comes back to one, stop ends one.",
     .items = items,
     .count = sizeof items / sizeof items[0],
     .epilogue =
@@ -578,8 +579,10 @@ static const struct rs_args args = {
         "\n"
         "A request for ranks that record already waits, one per run: list shows it, stop drops it.\n"
         "Ctrl-C leaves the capture running. stop ends it at the next step boundary; what is\n"
-        "recorded stays; a PyTorch process that took the request already cannot be called back. Exit: 0 complete, 1 partial (ranks missing are named), 2 bad\n"
-        "request, 3 refused, 4 no aggregator answers, 5 --fail-above, 130 interrupted.\n"};
+        "recorded stays; a PyTorch process that took the request already cannot be called back.\n"
+        "\n"
+        "Exit: 0 complete, 1 partial (ranks missing are named), 2 bad request, 3 refused, 4 no\n"
+        "aggregator answers, 5 --fail-above, 130 interrupted.\n"};
 
 int rs_cmd_capture(int argc, char **argv)
 {

@@ -110,7 +110,8 @@ static enum rs_status check_words(const struct capture_words *words, struct rs_e
                           "--record-shapes and --no-record-shapes exclude each other");
     if (!has_length || (words->steps && words->duration_ns))
         return rs_err_set(err, RS_INVALID,
-                          "give how many steps to record (--steps N), or how long (--duration D)");
+                          "give how many steps to record (--steps N), or how long (--duration D)%s",
+                          has_length ? ", not both" : "");
     if (words->duration_ns && words->duration_ns < RS_NS_PER_MS)
         return rs_err_set(err, RS_INVALID, "--duration is shorter than a millisecond");
     if (words->duration_ns > LENGTH_MAX_S * (rs_dur)RS_NS_PER_S ||

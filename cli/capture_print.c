@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static void time_text(rs_ns ns, char *text, size_t bytes)
 {
@@ -101,6 +102,16 @@ void capture_info_json(struct rs_json_out *json, const Rankscope__CaptureInfo *i
     rs_json_out_end(json);
 }
 
+/* The reason of a partial capture begins with its state. */
+static void print_state(const Rankscope__CaptureInfo *info)
+{
+    const char *state = rs_capture_state_text((enum rs_capture_state)info->state);
+    if (strncmp(info->reason, state, strlen(state)) == 0)
+        printf("state      %.400s\n", info->reason);
+    else
+        printf("state      %s%s%.400s\n", state, *info->reason ? ": " : "", info->reason);
+}
+
 static void print_facts(const Rankscope__CaptureInfo *info)
 {
     char created[32];
@@ -109,8 +120,7 @@ static void print_facts(const Rankscope__CaptureInfo *info)
     time_text(info->closed_ns, closed, sizeof closed);
     printf("capture    %s\n", info->id);
     printf("run        %.200s\n", info->run);
-    printf("state      %s%s%.400s\n", rs_capture_state_text((enum rs_capture_state)info->state),
-           *info->reason ? ": " : "", info->reason);
+    print_state(info);
     printf("source     %.40s\n", info->source);
     if (info->steps && info->start_step >= 0)
         printf("steps      %u from step %" PRId64 "\n", info->steps, info->start_step);
@@ -126,9 +136,13 @@ static void print_facts(const Rankscope__CaptureInfo *info)
     printf("created    %s\nclosed     %s\ndirectory  %s\n", created, closed, info->directory);
     for (size_t i = 0; i < info->n_ranks; i++) {
         const Rankscope__CaptureRank *rank = info->ranks[i];
-        printf("rank %-5u %-9s %-16.40s %.60s%s%.300s\n", rank->rank,
-               rs_progress_state_text((enum rs_progress_state)rank->state), rank->host,
-               rank->incarnation, *rank->text ? "  " : "", rank->text);
+        const size_t length = strlen(rank->host);
+        const bool has_host =
+            strncmp(rank->incarnation, rank->host, length) == 0 && rank->incarnation[length] == ':';
+        printf("rank %-5u %-9s %.40s%s%.60s%s%.300s\n", rank->rank,
+               rs_progress_state_text((enum rs_progress_state)rank->state),
+               has_host ? "" : rank->host, has_host ? "" : "  ", rank->incarnation,
+               *rank->text ? "  " : "", rank->text);
     }
 }
 
@@ -171,10 +185,49 @@ static void tell_done(const Rankscope__CaptureInfo *info, size_t index)
         rs_cli_tell("capture", "rank %u: %s", rank->rank, rank->text);
 }
 
+static bool is_same_end(const Rankscope__CaptureRank *a, const Rankscope__CaptureRank *b)
+{
+    return a->state == b->state && strcmp(a->text, b->text) == 0;
+}
+
+/* One line for the ranks that ended as info->ranks[index] did, when they are more than a few: "0-3,9". True: they are
+ * told, now or at the first of them. The reply lists ranks in ascending order. */
+static bool tell_many(const Rankscope__CaptureInfo *info, size_t index)
+{
+    enum { FEW = 4 };
+    const Rankscope__CaptureRank *rank = info->ranks[index];
+    struct rs_buf list = {0};
+    size_t count = 0;
+    size_t first = info->n_ranks;
+    for (size_t i = 0; i < info->n_ranks; i++) {
+        if (!is_same_end(info->ranks[i], rank))
+            continue;
+        count++;
+        first = i < first ? i : first;
+        size_t last = i;
+        while (last + 1 < info->n_ranks && is_same_end(info->ranks[last + 1], rank) &&
+               info->ranks[last + 1]->rank == info->ranks[last]->rank + 1)
+            last++;
+        count += last - i;
+        rs_buf_printf(&list, last > i ? "%s%u-%u" : "%s%u", list.length ? "," : "",
+                      info->ranks[i]->rank, info->ranks[last]->rank);
+        i = last;
+    }
+    if (count > FEW && first == index)
+        rs_cli_tell("capture", "ranks %.400s%s are %s%s%s", rs_buf_text(&list),
+                    list.length > 400 ? "..." : "",
+                    rs_progress_state_text((enum rs_progress_state)rank->state),
+                    *rank->text ? ": " : "", rank->text);
+    rs_buf_fini(&list);
+    return count > FEW;
+}
+
 void capture_tell_ranks(const Rankscope__CaptureInfo *info)
 {
     for (size_t i = 0; i < info->n_ranks; i++) {
         const Rankscope__CaptureRank *rank = info->ranks[i];
+        if (rank->state > RS_PROGRESS_DONE && tell_many(info, i))
+            continue;
         if (rank->state > RS_PROGRESS_DONE)
             rs_cli_tell("capture", "rank %u is %s%s%s", rank->rank,
                         rs_progress_state_text((enum rs_progress_state)rank->state),
@@ -227,8 +280,14 @@ static void print_table(const Rankscope__CaptureList *list)
         printf("no capture\n");
         return;
     }
-    printf("%-24s %-20s %-10s %-7s %5s %6s  %s\n", "ID", "RUN", "STATE", "SOURCE", "RANKS", "STEPS",
-           "CREATED");
+    size_t width = 3;
+    for (size_t i = 0; i < list->n_captures; i++) {
+        const size_t length = strnlen(list->captures[i]->run, 40);
+        width = length > width ? length : width;
+    }
+    const int run = (int)width;
+    printf("%-22s %-*s %-9s %-6s %5s %5s  %s\n", "ID", run, "RUN", "STATE", "SOURCE", "RANKS",
+           "STEPS", "CREATED");
     for (size_t i = 0; i < list->n_captures; i++) {
         const Rankscope__CaptureInfo *info = list->captures[i];
         char created[32];
@@ -236,7 +295,7 @@ static void print_table(const Rankscope__CaptureList *list)
         time_text(info->created_ns, created, sizeof created);
         if (info->steps)
             (void)snprintf(steps, sizeof steps, "%u", info->steps);
-        printf("%-24s %-20.40s %-10s %-7.10s %5zu %6s  %s\n", info->id, info->run,
+        printf("%-22s %-*.40s %-9s %-6.10s %5zu %5s  %s\n", info->id, run, info->run,
                rs_capture_state_text((enum rs_capture_state)info->state), info->source,
                info->n_ranks, steps, created);
     }
@@ -270,6 +329,31 @@ void capture_print_list(const Rankscope__CaptureList *list, bool as_json)
 
 /* ---- answers ---------------------------------------------------------------------------------------------- */
 
+/* On a terminal, lines are broken between words, the rest further in. */
+static void print_lines(FILE *to, const char *text)
+{
+    const size_t width = isatty(fileno(to)) ? rs_cli_width(to) : SIZE_MAX;
+    while (*text) {
+        size_t left = strcspn(text, "\n");
+        const size_t indent = strspn(text, " ") + 4;
+        size_t room = width;
+        while (left > room) {
+            size_t cut = room;
+            while (cut > indent && text[cut] != ' ')
+                cut--;
+            if (text[cut] != ' ')
+                break; /* one long word */
+            fprintf(to, "%.*s\n%*s", (int)cut, text, (int)indent, "");
+            text += cut + 1;
+            left -= cut + 1;
+            room = width - indent;
+        }
+        fprintf(to, "%.*s\n", (int)left, text);
+        text += left;
+        text += *text == '\n';
+    }
+}
+
 void capture_print_answer(const struct rs_request_answer *answer, bool as_json)
 {
     struct rs_buf buf = {0};
@@ -279,7 +363,10 @@ void capture_print_answer(const struct rs_request_answer *answer, bool as_json)
     } else {
         rs_request_answer_print(answer, &buf);
     }
-    printf("%s", rs_buf_text(&buf));
+    if (as_json)
+        printf("%s", rs_buf_text(&buf));
+    else
+        print_lines(stdout, rs_buf_text(&buf));
     rs_buf_fini(&buf);
 }
 
@@ -306,6 +393,6 @@ void capture_tell_answer(struct rs_request_answer *answer)
     if (is_plain && !answer->notes.count)
         return;
     rs_request_answer_print(answer, &buf);
-    fprintf(stderr, "%s", rs_buf_text(&buf));
+    print_lines(stderr, rs_buf_text(&buf));
     rs_buf_fini(&buf);
 }

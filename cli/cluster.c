@@ -70,8 +70,10 @@ static bool is_nameless(const struct rs_cluster_result *result)
 static void print_text(const struct rs_cluster_result *result)
 {
     const size_t read = count_read(result);
-    printf("%s: %zu ranks, %" PRIu64 " groups, %" PRIu64 " operations, %" PRIu64 " links\n",
-           result->out_dir, read, result->group_count, result->op_count, result->link_count);
+    printf("%s: %zu rank%s, %" PRIu64 " group%s, %" PRIu64 " operation%s, %" PRIu64 " link%s\n",
+           result->out_dir, read, read == 1 ? "" : "s", result->group_count,
+           result->group_count == 1 ? "" : "s", result->op_count, result->op_count == 1 ? "" : "s",
+           result->link_count, result->link_count == 1 ? "" : "s");
     for (size_t i = 0; i < result->file_count; i++)
         printf("  %-44s %12" PRIu64 " bytes\n", strrchr(result->files[i].path, '/') + 1,
                result->files[i].bytes);
@@ -94,8 +96,8 @@ static enum rs_status read_word(const char *option, const char *word, const char
             *index_p = (int)i;
             return RS_OK;
         }
-    return rs_err_set(err, RS_INVALID, "%s does not know \"%.40s\"; --help names the words", option,
-                      word);
+    return rs_err_set(err, RS_INVALID, "%s does not know \"%.40s\"; see rankscope cluster --help",
+                      option, word);
 }
 
 static enum rs_status read_words(struct wishes *w, struct rs_err *err)
@@ -199,7 +201,7 @@ int rs_cmd_cluster(int argc, char **argv)
          .kind = RS_ARG_TEXT,
          .target = &w.form,
          .value = "FORM",
-         .help = "text, db or both (default: db when some rank has a database, else text)"},
+         .help = "text, db, both, or auto (default): db when some rank has a database, else text"},
         {.name = "compat",
          .kind = RS_ARG_TEXT,
          .target = &w.compat,
@@ -237,9 +239,14 @@ int rs_cmd_cluster(int argc, char **argv)
                    "back below OUT/ranks.",
         .items = items,
         .count = sizeof items / sizeof items[0],
-        .epilogue = "  rankscope cluster /data/run7\n"
-                    "  rankscope cluster /data/run7 -o /tmp/result --form both\n"
-                    "  rankscope cluster 20260102-030405-a1b2c3 -o /tmp/result\n"};
+        .epilogue =
+            "  rankscope cluster /data/run7\n"
+            "  rankscope cluster /data/run7 -o /tmp/result --form both\n"
+            "  rankscope cluster 20260102-030405-a1b2c3 -o /tmp/result\n"
+            "\n"
+            "rankscope_manifest.json beside the tables says what every rank gave. Exit: 0 complete,\n"
+            "1 partial (what is missing is named), 2 bad request or no rank could be read, 3 cannot\n"
+            "write.\n"};
     struct rs_err err = {0};
     int first = 0;
     enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);

@@ -242,7 +242,12 @@ static enum rs_status parse(struct collector_settings *settings, int argc, char 
             "  rankscope collector --connect 127.0.0.1:7070 --spool /var/spool/rankscope\n"
             "  rankscope collector --watch ./traces --rank-map ranks.json --run r1\n"
             "\n"
-            "Without TLS, which does not exist yet, the aggregator must be on this machine.\n"};
+            "Without TLS, which does not exist yet, the aggregator must be on this machine. It may come\n"
+            "later, and go: what is collected waits in the spool. Stop the collector with SIGTERM; a capture\n"
+            "that runs meanwhile goes on when it is back.\n"
+            "\n"
+            "Exit: 0 stopped by SIGTERM or SIGINT, 2 bad request, 3 refused: address, folder, or another\n"
+            "collector or daemon is there.\n"};
     int first = 0;
     enum rs_status status = rs_args_parse(&args, argc, argv, &first, err);
     if (status == RS_OK && first < argc)

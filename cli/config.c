@@ -427,6 +427,10 @@ int rs_cmd_config(int argc, char **argv)
             "  init      a template with every documented key\n"
             "  validate  every error with its line and column\n"
             "  set       change keys; checked first, replaced as a whole\n\n"
+            "  rankscope config init -o /srv/job                # a folder: profiler_config.json in it\n"
+            "  rankscope config set /srv/job start_step=120 active=2\n"
+            "  rankscope config validate /srv/job/profiler_config.json\n\n"
+            "Exit: 0 right, or done; 2 there are errors; 3 the file cannot be written.\n"
             "rankscope config WORD --help says more.\n");
         return RS_EXIT_COMPLETE;
     }

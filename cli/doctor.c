@@ -431,13 +431,13 @@ int rs_cmd_doctor(int argc, char **argv)
         .summary =
             "Says for each PyTorch, torch_npu and MindSpore process on this node which rank it is and whether "
             "it can be captured, and if not, why not; and looks at the socket, the trace folder and the clock. "
-            "Changes nothing.",
+            "Changes nothing. Programs that carry librankscope need no doctor: rankscope ranks lists them.",
         .items = items,
         .count = sizeof items / sizeof items[0],
         .epilogue = "  rankscope doctor\n"
                     "  rankscope doctor --json\n"
                     "\n"
-                    "Exit: 0 every rank can be captured, 1 some cannot, or there is none.\n"};
+                    "Exit: 0 every rank can be captured, 1 some cannot, or there is none; 2 bad request.\n"};
     struct rs_err err = {0};
     int first = 0;
     enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- for programs --------------------------------------------------------------------------------------------- */
 
@@ -225,8 +226,9 @@ void doctor_print_text(const struct doctor *doctor)
             strcmp(doctor->patients[i - 1].process.run, doctor->patients[i].process.run) != 0)
             print_run(doctor, i);
     if (doctor->count == 0)
-        printf("\nno PyTorch or MindSpore process is seen\n");
+        printf("\nno PyTorch, torch_npu or MindSpore process is seen\n");
     if (doctor->hidden_count)
-        printf("\n%zu processes may not be looked at; as root more is seen\n",
-               doctor->hidden_count);
+        printf("\n%zu process%s may not be looked at%s\n", doctor->hidden_count,
+               doctor->hidden_count == 1 ? "" : "es",
+               geteuid() ? "; as root more is seen" : ", even as root");
 }

@@ -222,7 +222,35 @@ static void roles_text(const Rankscope__RankState *rank, char *text, size_t byte
                                      rs_rank_role_name((enum rs_rank_role_kind)i), rank->role[i]);
 }
 
-static void print_row(const Rankscope__RankState *rank, bool has_roles)
+/* Widths of the columns whose texts have no usual length. */
+struct widths {
+    int run, host, kind, state, roles; /* roles 0: nobody has one */
+};
+
+static int wider(int width, const char *text, int most)
+{
+    const int length = (int)strnlen(text, (size_t)most);
+    return length > width ? length : width;
+}
+
+static struct widths widths_of(const struct shown *table)
+{
+    struct widths w = {.run = 3, .host = 4, .kind = 4, .state = 5};
+    char roles[80];
+    for (size_t i = 0; i < table->count; i++) {
+        const Rankscope__RankState *rank = table->items[i];
+        w.run = wider(w.run, rank->run, 40);
+        w.host = wider(w.host, rank->host, 40);
+        w.kind = wider(w.kind, rs_rank_kind_text((enum rs_rank_kind)rank->kind), 20);
+        w.state = wider(w.state, rs_rank_state_text((enum rs_rank_state)rank->state), 20);
+        roles_text(rank, roles, sizeof roles);
+        if (*roles)
+            w.roles = wider(w.roles ? w.roles : 5, roles, 60);
+    }
+    return w;
+}
+
+static void print_row(const Rankscope__RankState *rank, const struct widths *w)
 {
     const rs_dur ago = rs_time_realtime() - rank->seen_ns;
     char step[24] = "-";
@@ -238,27 +266,29 @@ static void print_row(const Rankscope__RankState *rank, bool has_roles)
     if (rank->world)
         (void)snprintf(world, sizeof world, "%u", rank->world);
     roles_text(rank, roles, sizeof roles);
-    printf("%-20.40s %5u %5s  %-16.40s %8u  %-9s %-9s %8s %10s  %s%s%" PRId64 " s ago\n", rank->run,
-           rank->rank, world, rank->host, rank->pid,
-           rs_rank_kind_text((enum rs_rank_kind)rank->kind),
-           rs_rank_state_text((enum rs_rank_state)rank->state), step, duration,
-           has_roles ? (*roles ? roles : "-") : "", has_roles ? "  " : "",
-           ago > 0 ? ago / RS_NS_PER_S : 0);
+    printf("%-*.40s %5u %5s  %-*.40s %7u  %-*s  %-*s %7s %9s  ", w->run, rank->run, rank->rank,
+           world, w->host, rank->host, rank->pid, w->kind,
+           rs_rank_kind_text((enum rs_rank_kind)rank->kind), w->state,
+           rs_rank_state_text((enum rs_rank_state)rank->state), step, duration);
+    if (w->roles)
+        printf("%-*.60s  ", w->roles, *roles ? roles : "-");
+    printf("%" PRId64 " s ago\n", ago > 0 ? ago / RS_NS_PER_S : 0);
 }
 
 static void print_table(const struct shown *table)
 {
-    bool has_roles = false;
     if (table->count == 0) {
         printf("no rank is known\n");
         return;
     }
+    const struct widths w = widths_of(table);
+    printf("%-*s %5s %5s  %-*s %7s  %-*s  %-*s %7s %9s  ", w.run, "RUN", "RANK", "WORLD", w.host,
+           "HOST", "PID", w.kind, "KIND", w.state, "STATE", "STEP", "STEP ms");
+    if (w.roles)
+        printf("%-*s  ", w.roles, "ROLES");
+    printf("SEEN\n");
     for (size_t i = 0; i < table->count; i++)
-        has_roles = has_roles || table->items[i]->n_role;
-    printf("%-20s %5s %5s  %-16s %8s  %-9s %-9s %8s %10s  %s%s\n", "RUN", "RANK", "WORLD", "HOST",
-           "PID", "KIND", "STATE", "STEP", "STEP ms", has_roles ? "ROLES  " : "", "SEEN");
-    for (size_t i = 0; i < table->count; i++)
-        print_row(table->items[i], has_roles);
+        print_row(table->items[i], &w);
 }
 
 /* Ranks whose profilers do not tell a step are ready when they are there. */
@@ -366,7 +396,7 @@ static const struct rs_arg items[] = {
      .target = &options.expression,
      .value = "EXPR",
      .help = "only these: all (default), 0,3-7, node=n12, tp=0 & pp=last, one-per-node, every=8, "
-             "slowest=8, !EXPR, (EXPR)"},
+             "sample=1%, slowest=8, !EXPR, (EXPR)"},
     {.name = "roles",
      .kind = RS_ARG_TEXT,
      .target = &options.roles,
@@ -417,7 +447,8 @@ static const struct rs_args args = {
         "  rankscope ranks --ranks slowest=3\n"
         "  rankscope ranks --wait 8 --min-step 10   # a job that starts up\n"
         "\n"
-        "Exit: 0 there are ranks, 1 there are none, or not all that were named, 2 bad request, 4 no aggregator answers.\n"};
+        "Exit: 0 there are ranks, 1 there are none, or not all that were named, 2 bad request, 4 no\n"
+        "aggregator answers.\n"};
 static enum rs_status take_expression(struct rs_rank_expr **expr_p, struct rs_err *err)
 {
     enum rs_status status = RS_OK;

@@ -35,10 +35,38 @@ enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
 
 static void print_verbs(FILE *to)
 {
-    fprintf(to, "usage: rankscope VERB [...]\n\nverbs:\n");
+    fprintf(to,
+            "usage: rankscope VERB [OPTION...] [OPERAND...]\n\n"
+            "Profiles all ranks of a training job at once, and says who makes the others wait.\n\n"
+            "verbs:\n");
     for (size_t i = 0; i < VERB_COUNT; i++)
         fprintf(to, "  %-12s %s\n", verbs[i].name, verbs[i].sentence);
     fprintf(to, "\nrankscope VERB --help says more; rankscope --version says which this is.\n");
+}
+
+static void print_help(void)
+{
+    print_verbs(stdout);
+    printf(
+        "\nresults go to stdout, what is missing or wrong to stderr.\n"
+        "\nexit codes:\n"
+        "  0    complete\n"
+        "  1    a result, but partial: what is missing is said\n"
+        "  2    bad request or bad input\n"
+        "  3    refused: policy, permission, room; nothing was started\n"
+        "  4    no aggregator answers\n"
+        "  5    a threshold that was asked for is crossed (--fail-above)\n"
+        "  130  interrupted\n"
+        "\nenvironment (an option counts over it; --help of a verb names those it reads):\n"
+        "  RANKSCOPE_CONNECT      address of the aggregator: unix:PATH or HOST:PORT\n"
+        "  RANKSCOPE_RUNTIME_DIR  where the sockets are (default: /run/rankscope for root, else\n"
+        "                         $XDG_RUNTIME_DIR/rankscope, else /tmp/rankscope-UID)\n"
+        "  RANKSCOPE_DATA         the aggregator's data\n"
+        "  NO_COLOR               no colours on a terminal\n"
+        "\nexamples:\n"
+        "  rankscope analyse traces/ -o out      # traces that are there already\n"
+        "  rankscope doctor                      # can this node's processes be captured\n"
+        "  rankscope capture --steps 5 -o out    # five steps of a running job, then the report\n");
 }
 
 static size_t min3(size_t a, size_t b, size_t c)
@@ -78,6 +106,13 @@ static int no_such_verb(const char *word)
             nearest = &verbs[i];
         }
     }
+    if (*word == '-') {
+        fprintf(
+            stderr,
+            "rankscope: there is no option %.40s; options stand behind a verb, see rankscope --help\n",
+            word);
+        return RS_EXIT_BAD_REQUEST;
+    }
     fprintf(stderr, "rankscope: there is no verb \"%.40s\"%s%s%s\n", word,
             nearest ? "; did you mean \"" : "", nearest ? nearest->name : "", nearest ? "\"?" : "");
     fprintf(stderr, "verbs:");
@@ -85,6 +120,23 @@ static int no_such_verb(const char *word)
         fprintf(stderr, " %s", verbs[i].name);
     fprintf(stderr, "\n");
     return RS_EXIT_BAD_REQUEST;
+}
+
+static const struct verb *find_verb(const char *word)
+{
+    for (size_t i = 0; i < VERB_COUNT; i++)
+        if (strcmp(word, verbs[i].name) == 0)
+            return &verbs[i];
+    return NULL;
+}
+
+/* `rankscope help VERB`. */
+static int help_of(char *word)
+{
+    char help[] = "--help";
+    char *words[] = {word, help, NULL};
+    const struct verb *verb = find_verb(word);
+    return verb ? verb->run(2, words) : no_such_verb(word);
 }
 
 int main(int argc, char **argv)
@@ -99,11 +151,11 @@ int main(int argc, char **argv)
         return RS_EXIT_COMPLETE;
     }
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
-        print_verbs(stdout);
+        if (*word == 'h' && argc > 2)
+            return help_of(argv[2]);
+        print_help();
         return RS_EXIT_COMPLETE;
     }
-    for (size_t i = 0; i < VERB_COUNT; i++)
-        if (strcmp(word, verbs[i].name) == 0)
-            return verbs[i].run(argc - 1, argv + 1);
-    return no_such_verb(word);
+    const struct verb *verb = find_verb(word);
+    return verb ? verb->run(argc - 1, argv + 1) : no_such_verb(word);
 }

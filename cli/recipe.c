@@ -61,7 +61,7 @@ static void tell_troubles(const struct rs_recipe_result *result)
 
 static void print_text(const struct rs_recipe_result *result)
 {
-    printf("%s: %zu ranks\n", result->out, result->rank_count);
+    printf("%s: %zu rank%s\n", result->out, result->rank_count, result->rank_count == 1 ? "" : "s");
     for (size_t i = 0; i < result->written_count; i++)
         printf("  %-36s %10" PRIu64 " rows\n", result->written[i].name, result->written[i].rows);
     if (!result->written_count)
@@ -277,7 +277,10 @@ int rs_cmd_recipe(int argc, char **argv)
             "\n"
             "Recipes read databases, as the vendor's do. Ranks in text form, and captures that\n"
             "collectors streamed, become databases by\n"
-            "  rankscope export ascend /data/run7 -o /tmp/ranks\n"};
+            "  rankscope export ascend /data/run7 -o /tmp/ranks\n"
+            "\n"
+            "Inputs are opened read-only. Exit: 0 complete, 1 partial (what is missing is named), 2 bad\n"
+            "request or no rank could be read, 3 cannot write.\n"};
     struct rs_err err = {0};
     int first = 0;
     const enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);

@@ -462,7 +462,11 @@ int rs_cmd_report(int argc, char **argv)
         .items = options,
         .count = sizeof options / sizeof options[0],
         .epilogue =
-            "exit codes: 0 complete, 1 partial, 2 bad request or input, 3 refused, 5 threshold crossed\n"};
+            "  rankscope report 20260102-030405-a1b2c3 -o out\n"
+            "  rankscope report /srv/rankscope/captures/20260102-030405-a1b2c3 --json\n"
+            "\n"
+            "Exit: 0 complete, 1 partial (what is missing is named), 2 no such capture, 3 refused,\n"
+            "4 no aggregator answers, 5 --fail-above.\n"};
     struct rs_err err = {0};
     int first = argc;
     const enum rs_status parsed = rs_args_parse(&args, argc, argv, &first, &err);

@@ -133,7 +133,8 @@ int rs_cmd_run(int argc, char **argv)
          .target = &request.socket_dir,
          .value = "DIR",
          .help =
-             "share the profiler's socket as a file in DIR; the collector needs the same option"},
+             "share the profiler's socket as a file in DIR, the collector's --kineto-socket-dir; "
+             "needed where job and collector are in different network namespaces"},
         {.name = "trace-dir",
          .kind = RS_ARG_TEXT,
          .target = &request.trace_dir,
@@ -151,7 +152,14 @@ int rs_cmd_run(int argc, char **argv)
         .epilogue =
             "examples:\n"
             "  rankscope run -- torchrun --nproc-per-node 8 train.py\n"
-            "  eval \"$(rankscope run --print-env)\"   # for a launcher that is started otherwise\n",
+            "  eval \"$(rankscope run --print-env)\"   # for a launcher that is started otherwise\n"
+            "  rankscope run --run big -- mpirun -n 16 python train.py\n"
+            "\n"
+            "mpirun and srun start processes on other nodes, too: pass the variables on as your launcher\n"
+            "does (mpirun -x NAME; srun takes them all). torch_npu and MindSpore jobs need PROF_CONFIG_PATH,\n"
+            "or cfg_path of their monitor, instead: see README.md.\n"
+            "\n"
+            "Exit: the command's own; 2 bad request, 126 or 127 the command cannot be started.\n",
     };
     const int own = count_own_words(argc, argv);
     struct rs_err err = {0};

@@ -217,7 +217,7 @@ static void json_stream(struct rs_json_out *json, const struct finding *finding)
 static void print_stream(const struct finding *finding)
 {
     const struct rs_stored_stream *stream = finding->stream;
-    printf("rank %-5u %-40.60s chunks %" PRIu64 "-%" PRIu64 ", %" PRIu64 " rows, %" PRIu64
+    printf("rank %-5u %-30.60s chunks %" PRIu64 "-%" PRIu64 ", %" PRIu64 " rows, %" PRIu64
            " bytes%s%s%s\n",
            stream->rank, stream->incarnation, stream->first_seq, stream->last_seq, finding->rows,
            finding->bytes, finding->is_summary_equal ? ", summary equal" : "",
