@@ -434,10 +434,11 @@ int rs_cmd_doctor(int argc, char **argv)
             "Changes nothing. Programs that carry librankscope need no doctor: rankscope ranks lists them.",
         .items = items,
         .count = sizeof items / sizeof items[0],
-        .epilogue = "  rankscope doctor\n"
-                    "  rankscope doctor --json\n"
-                    "\n"
-                    "Exit: 0 every rank can be captured, 1 some cannot, or there is none; 2 bad request.\n"};
+        .epilogue =
+            "  rankscope doctor\n"
+            "  rankscope doctor --json\n"
+            "\n"
+            "Exit: 0 every rank can be captured, 1 some cannot, or there is none; 2 bad request.\n"};
     struct rs_err err = {0};
     int first = 0;
     enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);

@@ -542,11 +542,12 @@ int rs_cmd_export(int argc, char **argv)
             "ranks are read, so that waiting is known; those asked for are written.",
         .items = items,
         .count = sizeof items / sizeof items[0],
-        .epilogue = "  rankscope export ascend traces/ --rank 3 -o /tmp/insight\n"
-                    "  rankscope export ascend 20260102-030405-a1b2c3 -o /tmp/insight\n"
-                    "\n"
-                    "Exit: 0 complete, 1 partial (what is missing is named), 2 bad request or input, 3 cannot\n"
-                    "write, 4 no aggregator answers.\n"};
+        .epilogue =
+            "  rankscope export ascend traces/ --rank 3 -o /tmp/insight\n"
+            "  rankscope export ascend 20260102-030405-a1b2c3 -o /tmp/insight\n"
+            "\n"
+            "Exit: 0 complete, 1 partial (what is missing is named), 2 bad request or input, 3 cannot\n"
+            "write, 4 no aggregator answers.\n"};
     struct rs_err err = {0};
     int first = 0;
     enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);

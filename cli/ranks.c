@@ -260,19 +260,19 @@ static void print_row(const Rankscope__RankState *rank, const struct widths *w)
     if (rank->step >= 0)
         (void)snprintf(step, sizeof step, "%" PRId64, rank->step);
     if (rank->step_duration_ns > 0)
-        (void)snprintf(duration, sizeof duration, "%" PRId64 ".%03" PRId64,
-                       rank->step_duration_ns / RS_NS_PER_MS,
-                       rank->step_duration_ns % RS_NS_PER_MS / RS_NS_PER_US);
+        (void)snprintf(duration, sizeof duration, "%.*f",
+                       rank->step_duration_ns < RS_NS_PER_S / 10 ? 3 : 1,
+                       (double)rank->step_duration_ns / RS_NS_PER_MS);
     if (rank->world)
         (void)snprintf(world, sizeof world, "%u", rank->world);
     roles_text(rank, roles, sizeof roles);
-    printf("%-*.40s %5u %5s  %-*.40s %7u  %-*s  %-*s %7s %9s  ", w->run, rank->run, rank->rank,
+    printf("%-*.40s %5u %5s  %-*.40s %7u  %-*s  %-*s %7s %8s  ", w->run, rank->run, rank->rank,
            world, w->host, rank->host, rank->pid, w->kind,
            rs_rank_kind_text((enum rs_rank_kind)rank->kind), w->state,
            rs_rank_state_text((enum rs_rank_state)rank->state), step, duration);
     if (w->roles)
         printf("%-*.60s  ", w->roles, *roles ? roles : "-");
-    printf("%" PRId64 " s ago\n", ago > 0 ? ago / RS_NS_PER_S : 0);
+    printf("%" PRId64 " s\n", ago > 0 ? ago / RS_NS_PER_S : 0);
 }
 
 static void print_table(const struct shown *table)
@@ -282,11 +282,11 @@ static void print_table(const struct shown *table)
         return;
     }
     const struct widths w = widths_of(table);
-    printf("%-*s %5s %5s  %-*s %7s  %-*s  %-*s %7s %9s  ", w.run, "RUN", "RANK", "WORLD", w.host,
+    printf("%-*s %5s %5s  %-*s %7s  %-*s  %-*s %7s %8s  ", w.run, "RUN", "RANK", "WORLD", w.host,
            "HOST", "PID", w.kind, "KIND", w.state, "STATE", "STEP", "STEP ms");
     if (w.roles)
         printf("%-*s  ", w.roles, "ROLES");
-    printf("SEEN\n");
+    printf("AGO\n");
     for (size_t i = 0; i < table->count; i++)
         print_row(table->items[i], &w);
 }
