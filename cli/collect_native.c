@@ -8,7 +8,7 @@
  * One job per (capture, rank):
  *
  *   PREPARE --> PREPARED --COMMIT: arm, declare in the spool--> RUNNING --drain says end--> finished, removed
- *                  |  cancel, or nothing for a minute                |  cancel: ends at the next boundary, at once when it
+ *                  |  cancel, or nothing for 5 minutes               |  cancel: ends at the next boundary, at once when it
  *                  |                                                 |          has not begun or was cancelled before
  *                  +--> removed                                      |  missed: refused, nothing stored
  *                                                                    +  died before it began: lost, nothing stored
@@ -34,7 +34,8 @@
 /* Nobody there: connections wake the poll, and letters can mean nobody. */
 enum { LONELY_POLL_MS = 1000, IDLE_POLL_MS = 50, ARMED_POLL_MS = 10, BUSY_POLL_MS = 2 };
 
-static const rs_dur prepared_timeout_ns = 60 * (rs_dur)RS_NS_PER_S;
+/* Others of the capture may have to find out their step first. */
+static const rs_dur prepared_timeout_ns = 300 * (rs_dur)RS_NS_PER_S;
 static const rs_dur flush_every_ns = 250 * (rs_dur)RS_NS_PER_MS;
 static const rs_dur tell_every_ns = 100 * (rs_dur)RS_NS_PER_MS;
 /* Without a step boundary for so long, and for so many of its mean steps, a rank is stuck. */
@@ -363,11 +364,24 @@ static void commit_job(struct rs_collect_native *native, struct job *job,
     job->flushed_at = rs_time_monotonic();
 }
 
+/* It was prepared too long ago, or by a collector before this one: nobody would tell of it any more. */
+static void refuse_unknown(struct rs_collect_native *native, const char *capture, uint32_t number)
+{
+    Rankscope__RankProgress rank = RANKSCOPE__RANK_PROGRESS__INIT;
+    rank.rank = number;
+    rank.state = RS_PROGRESS_REFUSED;
+    rank.text = rs_letter_lend("its collector does not know of this capture any more");
+    rs_mailbox_put_progress(&native->outbox, capture, &rank);
+    native->options.wake(native->options.wake_self);
+}
+
 static void on_commit(struct rs_collect_native *native, const Rankscope__Commit *commit)
 {
     for (size_t i = 0; i < commit->n_ranks; i++) {
         struct job *job = find_job(native, commit->capture, commit->ranks[i]);
-        if (job && !job->is_running)
+        if (!job)
+            refuse_unknown(native, commit->capture, commit->ranks[i]);
+        else if (!job->is_running)
             commit_job(native, job, commit);
     }
 }
@@ -527,8 +541,9 @@ static void look_at(struct job *job, const struct rs_native_rank *rank, rs_ns no
     if (now < job->looked_at + RS_NS_PER_S)
         return;
     job->looked_at = now;
-    const rs_dur since = rank->heartbeat_ns ? rs_time_realtime() - rank->heartbeat_ns : 0;
-    if (since < stuck_after_ns || since < STUCK_AFTER_STEPS * rank->mean_step_ns)
+    /* Both are the process's own words: any number. */
+    const rs_dur since = rank->heartbeat_ns > 0 ? rs_time_realtime() - rank->heartbeat_ns : 0;
+    if (since < stuck_after_ns || since / STUCK_AFTER_STEPS < rank->mean_step_ns)
         job->stuck = STUCK_NOT;
     else
         job->stuck = is_stopped(rank->pid) ? STUCK_STOPPED : STUCK_SLOW;

@@ -226,6 +226,14 @@ enum rs_status rs_wire_check_text(const char *text, size_t max_bytes, const char
     return RS_OK;
 }
 
+bool rs_wire_is_capture_id(const char *id)
+{
+    const size_t length = strnlen(id, 64);
+    return length > 0 && length < 64 && id[0] != '.' &&
+           strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") ==
+               length;
+}
+
 /* ---- chunks ----------------------------------------------------------------------------------- */
 
 static size_t varint_bytes(uint64_t value)

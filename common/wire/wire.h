@@ -163,5 +163,7 @@ RS_MUST_CHECK enum rs_status rs_wire_chunk_parse(const struct rs_frame *frame,
 /* A text a peer sent: length and no control bytes. RS_INVALID names `what`. */
 RS_MUST_CHECK enum rs_status rs_wire_check_text(const char *text, size_t max_bytes,
                                                 const char *what, struct rs_err *err);
+/* A capture's name, which becomes a folder's on every node: letters, digits, ".", "_" and "-", at most 63, "." not first. */
+bool rs_wire_is_capture_id(const char *id);
 
 #endif

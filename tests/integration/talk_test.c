@@ -25,6 +25,7 @@ struct talk {
     struct rs_spool *spool;
     struct rs_uplink *uplink;
     unsigned prepares;
+    bool has_bad_names; /* the aggregator calls its captures what no capture may be called */
 };
 
 /* ---- a book with one page ------------------------------------------------------------------------------- */
@@ -37,7 +38,8 @@ static enum rs_status book_create(void *self, struct rs_coord_capture *capture, 
     (void)snprintf(facts.state, sizeof facts.state, "collecting");
     (void)snprintf(facts.source, sizeof facts.source, "files");
     const enum rs_status status = rs_store_create_capture(talk->store, &facts, err);
-    (void)snprintf(capture->id, sizeof capture->id, "%s", facts.id);
+    (void)snprintf(capture->id, sizeof capture->id, "%s%.40s", talk->has_bad_names ? "../" : "",
+                   facts.id);
     return status;
 }
 
@@ -438,9 +440,13 @@ static void ask_for_capture(struct talk *talk)
                                       rs_gate_accept, talk->gate);
     assert_ok(rs_link_send(asker.link, rs_view_of(buf.data, buf.length), rs_view_of(NULL, 0)));
     const rs_ns deadline = rs_time_monotonic() + 10 * (rs_dur)RS_NS_PER_S;
-    while ((!talk->prepares || !asker.has_answer) && rs_time_monotonic() < deadline)
+    const unsigned expected = talk->has_bad_names ? 0 : 1;
+    while ((talk->prepares < expected || !asker.has_answer) && rs_time_monotonic() < deadline)
         step(talk);
-    assert_int_equal(talk->prepares, 1);
+    const rs_ns settled = rs_time_monotonic() + RS_NS_PER_S / 5;
+    while (rs_time_monotonic() < settled)
+        step(talk);
+    assert_int_equal(talk->prepares, expected);
     assert_true(asker.has_answer);
     rs_link_abort(asker.link);
     while (!asker.is_closed && rs_time_monotonic() < deadline)
@@ -462,6 +468,18 @@ static void a_heartbeat_brings_the_ranks_and_a_capture_reaches_them(bool is_grpc
     assert_true(stats.clock_offset_ns <= stats.round_trip_ns &&
                 stats.clock_offset_ns >= -stats.round_trip_ns);
     ask_for_capture(talk);
+    finish(talk);
+}
+
+static void a_collector_does_not_follow_a_name_out_of_its_folder(bool is_grpc)
+{
+    struct talk *talk = begin(is_grpc);
+    const rs_ns deadline = rs_time_monotonic() + 20 * (rs_dur)RS_NS_PER_S;
+    talk->has_bad_names = true;
+    while (!rs_uplink_stats(talk->uplink).round_trip_ns && rs_time_monotonic() < deadline)
+        step(talk);
+    ask_for_capture(talk);
+    assert_true(rs_uplink_stats(talk->uplink).is_up);
     finish(talk);
 }
 
@@ -545,6 +563,7 @@ static void another_major_version_is_turned_away(bool is_grpc)
 BOTH(what_is_put_is_stored_acknowledged_and_closed)
 BOTH(a_crash_of_the_aggregator_loses_and_doubles_nothing)
 BOTH(a_heartbeat_brings_the_ranks_and_a_capture_reaches_them)
+BOTH(a_collector_does_not_follow_a_name_out_of_its_folder)
 BOTH(a_lie_closes_the_liars_link_and_no_other)
 BOTH(another_major_version_is_turned_away)
 
@@ -595,6 +614,8 @@ int main(void)
         cmocka_unit_test(a_crash_of_the_aggregator_loses_and_doubles_nothing_over_grpc),
         cmocka_unit_test(a_heartbeat_brings_the_ranks_and_a_capture_reaches_them_in_memory),
         cmocka_unit_test(a_heartbeat_brings_the_ranks_and_a_capture_reaches_them_over_grpc),
+        cmocka_unit_test(a_collector_does_not_follow_a_name_out_of_its_folder_in_memory),
+        cmocka_unit_test(a_collector_does_not_follow_a_name_out_of_its_folder_over_grpc),
         cmocka_unit_test(a_lie_closes_the_liars_link_and_no_other_in_memory),
         cmocka_unit_test(a_lie_closes_the_liars_link_and_no_other_over_grpc),
         cmocka_unit_test(another_major_version_is_turned_away_in_memory),

@@ -145,6 +145,24 @@ static void only_this_machine_may_be_addressed(void **state)
         assert_status(rs_address_parse(wrong[i], &address, NULL), RS_INVALID);
 }
 
+static void a_name_that_would_leave_its_folder_is_no_captures(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"20260102-030405-a1b2c3", "x", "a.b-c_9", "-", "a.."};
+    static const char *const bad[] = {"",     ".",   "..", "../x",     "a/b",  "/",
+                                      "a\nb", "a b", ".x", "\xc3\xa9", "a\\b", "a:b"};
+    char text[65];
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        assert_true(rs_wire_is_capture_id(good[i]));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_false(rs_wire_is_capture_id(bad[i]));
+    memset(text, 'a', 64);
+    text[64] = '\0';
+    assert_false(rs_wire_is_capture_id(text));
+    text[63] = '\0';
+    assert_true(rs_wire_is_capture_id(text));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +172,7 @@ int main(void)
         cmocka_unit_test(a_letter_that_would_eat_memory_is_refused),
         cmocka_unit_test(versions_may_differ_by_one_minor_step),
         cmocka_unit_test(only_this_machine_may_be_addressed),
+        cmocka_unit_test(a_name_that_would_leave_its_folder_is_no_captures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
