@@ -64,19 +64,31 @@ static void capture_of(const struct rs_store *store, const struct rs_capture_fac
 
 static const char request_name[] = "request.json";
 
-static enum rs_status write_request(const struct rs_coord_capture *capture, struct rs_err *err)
+/* What is written must be read again after a restart: a request whose document is too long for that is not begun. */
+static enum rs_status print_request(const struct rs_capture_request *request, struct rs_buf *buf,
+                                    struct rs_err *err)
 {
-    struct rs_buf buf = {0};
+    rs_request_to_json(request, 2, buf);
+    rs_buf_u8(buf, '\n');
+    if (buf->length > RS_REQUEST_TEXT_MAX_BYTES) {
+        rs_buf_reset(buf);
+        rs_request_to_json(request, 0, buf);
+    }
+    if (buf->failed)
+        return rs_err_set(err, RS_NOMEM, "no memory for a request");
+    if (buf->length > RS_REQUEST_TEXT_MAX_BYTES)
+        return rs_err_set(err, RS_LIMIT, "the request is a document of %zu bytes: at most %d",
+                          buf->length, RS_REQUEST_TEXT_MAX_BYTES);
+    return RS_OK;
+}
+
+static enum rs_status write_request(const struct rs_coord_capture *capture,
+                                    const struct rs_buf *document, struct rs_err *err)
+{
     char *path = rs_file_join(capture->directory, request_name);
-    enum rs_status status = RS_NOMEM;
-    rs_request_to_json(capture->request, 2, &buf);
-    rs_buf_u8(&buf, '\n');
-    if (path && !buf.failed)
-        status = rs_file_create(path, buf.data, buf.length, err);
-    else
-        status = rs_err_set(err, RS_NOMEM, "no memory for a request");
+    const enum rs_status status = path ? rs_file_create(path, document->data, document->length, err)
+                                       : rs_err_set(err, RS_NOMEM, "no memory for a request");
     rs_mem_free(path);
-    rs_buf_fini(&buf);
     return status;
 }
 
@@ -115,14 +127,31 @@ static void take_plan(struct rs_coord_capture *capture)
     capture->duration_ns = (rs_dur)request->duration_ms * RS_NS_PER_MS;
 }
 
+/* Its row is there, and nothing will ever come of it: it must not look as if it went on. */
+static void give_up(struct rs_store *store, struct rs_capture_facts *facts, const char *why)
+{
+    struct rs_err ignored = {0};
+    facts->is_closed = true;
+    facts->closed_ns = rs_time_realtime();
+    (void)snprintf(facts->state, sizeof facts->state, "%s",
+                   rs_capture_state_text(RS_CAPTURE_FAILED));
+    (void)snprintf(facts->reason, sizeof facts->reason, "%.500s", why);
+    if (rs_store_update_capture(store, facts, &ignored) < 0)
+        rs_log_error("capture %s cannot be written down: %s", facts->id, ignored.text);
+}
+
 static enum rs_status create(void *self, struct rs_coord_capture *capture, struct rs_err *err)
 {
     struct rs_store *store = ((struct rs_book *)self)->store;
     struct rs_capture_facts *facts = rs_mem_calloc(1, sizeof *facts);
+    struct rs_buf document = {0};
     if (!facts)
         return rs_err_set(err, RS_NOMEM, "no memory for a capture");
     facts_of(self, capture, facts);
-    enum rs_status status = rs_store_create_capture(store, facts, err);
+    enum rs_status status =
+        capture->request ? print_request(capture->request, &document, err) : RS_OK;
+    if (status == RS_OK)
+        status = rs_store_create_capture(store, facts, err);
     if (status == RS_OK) {
         (void)snprintf(capture->id, sizeof capture->id, "%s", facts->id);
         capture->created_ns = facts->created_ns;
@@ -130,8 +159,11 @@ static enum rs_status create(void *self, struct rs_coord_capture *capture, struc
         (void)snprintf(capture->directory, sizeof capture->directory, "%s", dir ? dir : "");
         rs_mem_free(dir);
         if (capture->request)
-            status = write_request(capture, err);
+            status = write_request(capture, &document, err);
+        if (status < 0)
+            give_up(store, facts, err ? err->text : "its request cannot be written down");
     }
+    rs_buf_fini(&document);
     rs_mem_free(facts);
     return status;
 }

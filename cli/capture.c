@@ -16,6 +16,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -373,18 +374,63 @@ static int capture_stop(const struct capture_words *words, const char *id)
     return code == RS_EXIT_PARTIAL ? RS_EXIT_COMPLETE : code;
 }
 
+/* A long list comes in several letters. */
+struct listing {
+    Rankscope__CaptureList *whole; /* protobuf-c's memory; NULL: nothing came */
+    bool has_failed;
+};
+
+static Rankscope__CaptureList *copy_list(const Rankscope__CaptureList *list)
+{
+    const size_t bytes = rankscope__capture_list__get_packed_size(list);
+    uint8_t *packed = rs_mem_calloc(bytes + 1, 1);
+    Rankscope__CaptureList *copy = NULL;
+    if (packed) {
+        (void)rankscope__capture_list__pack(list, packed);
+        copy = rankscope__capture_list__unpack(NULL, bytes, packed);
+    }
+    rs_mem_free(packed);
+    return copy;
+}
+
+/* Moves what is in `more` behind the whole; false: no memory. */
+static bool join_lists(Rankscope__CaptureList *whole, Rankscope__CaptureList *more)
+{
+    const size_t count = whole->n_captures + more->n_captures;
+    Rankscope__CaptureInfo **items =
+        realloc(whole->captures, (count + 1) * sizeof(Rankscope__CaptureInfo *));
+    if (!items)
+        return false;
+    for (size_t i = 0; i < more->n_captures; i++)
+        items[whole->n_captures + i] = more->captures[i];
+    whole->captures = items;
+    whole->n_captures = count;
+    more->n_captures = 0;
+    return true;
+}
+
 static bool on_list(void *self, const Rankscope__Reply *reply)
 {
-    const struct capture_words *words = self;
-    if (reply->letter_case == RANKSCOPE__REPLY__LETTER_LIST && (words->as_json || !words->is_quiet))
-        capture_print_list(reply->list, words->as_json);
-    return false;
+    struct listing *listing = self;
+    if (reply->letter_case != RANKSCOPE__REPLY__LETTER_LIST)
+        return false;
+    Rankscope__CaptureList *copy = copy_list(reply->list);
+    if (!copy) {
+        listing->has_failed = true;
+    } else if (!listing->whole) {
+        listing->whole = copy;
+    } else {
+        listing->has_failed = !join_lists(listing->whole, copy);
+        rankscope__capture_list__free_unpacked(copy, NULL);
+    }
+    return !listing->has_failed;
 }
 
 static int capture_list(struct capture_words *words)
 {
     struct rs_err err = {0};
     struct rs_address address;
+    struct listing listing = {.whole = NULL};
     Rankscope__AskList ask_list = RANKSCOPE__ASK_LIST__INIT;
     ask_list.run = lend(words->run);
     Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
@@ -392,7 +438,13 @@ static int capture_list(struct capture_words *words)
     ask.list = &ask_list;
     enum rs_status status = rs_client_address(words->connect, &address, &err);
     if (status == RS_OK)
-        status = rs_client_ask(&address, &ask, on_list, words, &err);
+        status = rs_client_ask(&address, &ask, on_list, &listing, &err);
+    if (status >= 0 && listing.has_failed)
+        status = rs_err_set(&err, RS_NOMEM, "no memory for the list of captures");
+    if (status >= 0 && listing.whole && (words->as_json || !words->is_quiet))
+        capture_print_list(listing.whole, words->as_json);
+    if (listing.whole)
+        rankscope__capture_list__free_unpacked(listing.whole, NULL);
     return status < 0 ? rs_cli_fail("capture", &err) : RS_EXIT_COMPLETE;
 }
 

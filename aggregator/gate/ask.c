@@ -347,15 +347,39 @@ static void ask_start(struct session *session, const Rankscope__AskStart *ask)
     rs_request_fini(&request);
 }
 
+/* What one letter of a list holds at most, unless one capture alone is more: both ends' limits are well above. */
+enum { LIST_MAX_BYTES = 2 << 20, LIST_MAX_RANKS = 16384 };
+
 struct listing {
     struct session *session;
     const char *run;
-    Rankscope__CaptureInfo **items;
-    size_t count, capacity;
+    Rankscope__CaptureInfo **items; /* of the next letter */
+    size_t count, capacity, bytes, rank_count;
     bool has_failed;
 };
 
-/* A list tells of ranks by number only; `show` has the rest. Packing happens after the visit, so copies are made. */
+static void drop_items(struct listing *listing)
+{
+    for (size_t i = 0; i < listing->count; i++)
+        rankscope__capture_info__free_unpacked(listing->items[i], NULL);
+    listing->count = listing->bytes = listing->rank_count = 0;
+}
+
+static void send_items(struct listing *listing, bool is_last)
+{
+    Rankscope__CaptureList list = RANKSCOPE__CAPTURE_LIST__INIT;
+    list.n_captures = listing->count;
+    list.captures = listing->items;
+    Rankscope__Reply reply = RANKSCOPE__REPLY__INIT;
+    reply.last = is_last;
+    reply.letter_case = RANKSCOPE__REPLY__LETTER_LIST;
+    reply.list = &list;
+    listing->session->is_ended = is_last;
+    session_post(listing->session, &reply.base);
+    drop_items(listing);
+}
+
+/* Packing happens after the visit, so copies are made. */
 static bool list_one(void *self, const struct rs_coord_capture *capture)
 {
     struct listing *listing = self;
@@ -364,8 +388,9 @@ static bool list_one(void *self, const struct rs_coord_capture *capture)
     const struct rs_coord_capture *open = rs_coord_find(listing->session->gate->coord, capture->id);
     struct info_letter letter;
     Rankscope__CaptureInfo *copy = NULL;
+    size_t bytes = 0;
     if (fill_info(open ? open : capture, &letter)) {
-        const size_t bytes = rankscope__capture_info__get_packed_size(&letter.info);
+        bytes = rankscope__capture_info__get_packed_size(&letter.info);
         uint8_t *packed = rs_mem_calloc(bytes ? bytes : 1, 1);
         if (packed) {
             (void)rankscope__capture_info__pack(&letter.info, packed);
@@ -381,7 +406,12 @@ static bool list_one(void *self, const struct rs_coord_capture *capture)
         listing->has_failed = true;
         return false;
     }
+    if (listing->count && (listing->bytes + bytes > LIST_MAX_BYTES ||
+                           listing->rank_count + copy->n_ranks > LIST_MAX_RANKS))
+        send_items(listing, false);
     listing->items[listing->count++] = copy;
+    listing->bytes += bytes;
+    listing->rank_count += copy->n_ranks;
     return true;
 }
 
@@ -393,21 +423,11 @@ static void ask_list(struct session *session, const Rankscope__AskList *ask)
     enum rs_status status = gate->book.list(gate->book.self, list_one, &listing, &err);
     if (listing.has_failed)
         status = rs_err_set(&err, RS_NOMEM, "out of memory");
-    if (status == RS_OK) {
-        Rankscope__CaptureList list = RANKSCOPE__CAPTURE_LIST__INIT;
-        list.n_captures = listing.count;
-        list.captures = listing.items;
-        Rankscope__Reply reply = RANKSCOPE__REPLY__INIT;
-        reply.last = true;
-        reply.letter_case = RANKSCOPE__REPLY__LETTER_LIST;
-        reply.list = &list;
-        session->is_ended = true;
-        session_post(session, &reply.base);
-    } else {
+    if (status == RS_OK)
+        send_items(&listing, true);
+    else
         reply_refusal(session, &err);
-    }
-    for (size_t i = 0; i < listing.count; i++)
-        rankscope__capture_info__free_unpacked(listing.items[i], NULL);
+    drop_items(&listing);
     rs_mem_free(listing.items);
 }
 

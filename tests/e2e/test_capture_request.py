@@ -132,6 +132,24 @@ class WithARun(unittest.TestCase):
         self.assertIn("nothing will be captured", done.stderr)
         self.assertEqual(self.captures(), {})
 
+    def test_a_name_is_used_once_and_a_long_request_is_kept_or_refused(self):
+        path = os.path.join(self.folder.name, "request.json")
+
+        def write(name, count):
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump({"capture_id": name, "start_step": -1, "is_rank": True, "rank_list": list(range(count))}, file,
+                          separators=(",", ":"))
+
+        write("long-1", 130000)  # 0.8 MB as it stands, nearly two when every rank has a line of its own
+        self.rankscope("capture", "--request", path, "--no-report", "-q", code=1)
+        shown = json.loads(self.rankscope("capture", "show", "long-1", "--json", code=1).stdout)
+        self.assertEqual(len(shown["request"]["rank_list"]), 130000)
+        done = self.rankscope("capture", "--steps", "1", "--set", "capture_id=long-1", code=2)
+        self.assertIn("there is a capture long-1 already", done.stderr)
+        write("..", 4)
+        self.assertIn("capture-id", self.rankscope("capture", "--request", path, code=2).stderr)
+        self.assertEqual(list(self.captures()), ["long-1"])
+
     def test_expressions_choose_and_what_is_not_there_is_listed(self):
         for expression, ranks in (("tp=1 & pp=0", [1]), ("pp=last", [2, 3]), ("one-per-node", [0]), ("!0-2", [3])):
             table = json.loads(self.rankscope("ranks", "--ranks", expression, "--json", code=0).stdout)["ranks"]

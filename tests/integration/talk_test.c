@@ -25,6 +25,7 @@ struct talk {
     struct rs_spool *spool;
     struct rs_uplink *uplink;
     unsigned prepares;
+    bool has_long_list; /* of captures with many ranks */
     bool has_bad_names; /* the aggregator calls its captures what no capture may be called */
 };
 
@@ -90,12 +91,40 @@ static bool list_one(void *self, const struct rs_capture_facts *facts)
     return load->visit(load->visitor, &capture);
 }
 
+enum { LONG_LIST = 60, LONG_LIST_RANKS = 1500 };
+
+static enum rs_status
+list_long(bool (*visit)(void *visitor, const struct rs_coord_capture *capture), void *visitor)
+{
+    struct rs_coord_rank *ranks = rs_mem_calloc(LONG_LIST_RANKS, sizeof *ranks);
+    assert_non_null(ranks);
+    for (uint32_t i = 0; i < LONG_LIST_RANKS; i++) {
+        ranks[i].rank = i;
+        (void)snprintf(ranks[i].incarnation, sizeof ranks[i].incarnation, "node-%04u:12345:67890",
+                       i / 8);
+        (void)snprintf(ranks[i].text, sizeof ranks[i].text, "its process ended before it began");
+    }
+    for (int i = 0; i < LONG_LIST; i++) {
+        struct rs_coord_capture capture = {.state = RS_CAPTURE_COMPLETE,
+                                           .closed_ns = 1,
+                                           .ranks = ranks,
+                                           .rank_count = LONG_LIST_RANKS};
+        (void)snprintf(capture.id, sizeof capture.id, "c%d", i);
+        if (!visit(visitor, &capture))
+            break;
+    }
+    rs_mem_free(ranks);
+    return RS_OK;
+}
+
 static enum rs_status
 book_list(void *self, bool (*visit)(void *visitor, const struct rs_coord_capture *capture),
           void *visitor, struct rs_err *err)
 {
     struct talk *talk = self;
     struct load load = {.visit = visit, .visitor = visitor};
+    if (talk->has_long_list)
+        return list_long(visit, visitor);
     return rs_store_list_captures(talk->store, list_one, &load, err);
 }
 
@@ -483,6 +512,89 @@ static void a_collector_does_not_follow_a_name_out_of_its_folder(bool is_grpc)
     finish(talk);
 }
 
+struct reader {
+    struct rs_link *link;
+    size_t letters, captures;
+    bool is_closed, has_last;
+};
+
+static bool read_list(void *self, struct rs_link *link, struct rs_frame *frame)
+{
+    struct reader *reader = self;
+    struct rs_letter letter;
+    (void)link;
+    assert_ok(rs_letter_unpack(&letter, &rankscope__reply__descriptor, frame, NULL));
+    const Rankscope__Reply *reply = (const Rankscope__Reply *)letter.message;
+    assert_int_equal(reply->letter_case, RANKSCOPE__REPLY__LETTER_LIST);
+    assert_false(reader->has_last);
+    for (size_t i = 0; i < reply->list->n_captures; i++) {
+        char id[16];
+        (void)snprintf(id, sizeof id, "c%zu", reader->captures++);
+        assert_string_equal(reply->list->captures[i]->id, id);
+        assert_int_equal(reply->list->captures[i]->n_ranks, LONG_LIST_RANKS);
+    }
+    reader->letters++;
+    reader->has_last = reply->last;
+    rs_letter_fini(&letter);
+    rs_frame_free(&frame);
+    return true;
+}
+
+static void reader_writable(void *self, struct rs_link *link)
+{
+    (void)self;
+    (void)link;
+}
+
+static void reader_closed(void *self, struct rs_link *link, enum rs_status status,
+                          const char *reason)
+{
+    (void)link;
+    (void)status;
+    (void)reason;
+    ((struct reader *)self)->is_closed = true;
+}
+
+static const struct rs_link_user reader_user = {
+    .on_message = read_list, .on_writable = reader_writable, .on_closed = reader_closed};
+
+/* 90,000 ranks in one letter would be more than any letter may be. */
+static void a_long_list_comes_in_letters_that_may_be_read(bool is_grpc)
+{
+    struct talk *talk = begin(is_grpc);
+    struct reader reader = {.letters = 0};
+    struct rs_buf buf = {0};
+    Rankscope__Version version;
+    rs_wire_own_version(&version);
+    Rankscope__AskList list = RANKSCOPE__ASK_LIST__INIT;
+    Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
+    ask.version = &version;
+    ask.letter_case = RANKSCOPE__ASK__LETTER_LIST;
+    ask.list = &list;
+    rs_wire_pack(&ask.base, &buf);
+    talk->has_long_list = true;
+    if (is_grpc)
+        assert_ok(rs_grpc_connect(talk->loop, &talk->address, RS_WIRE_METHOD_ASK, &reader_user,
+                                  &reader, &reader.link, NULL));
+    else
+        reader.link = link_mem_connect(talk->loop, &reader_user, &reader, RS_WIRE_METHOD_ASK,
+                                       rs_gate_accept, talk->gate);
+    assert_ok(rs_link_send(reader.link, rs_view_of(buf.data, buf.length), rs_view_of(NULL, 0)));
+    const rs_ns deadline = rs_time_monotonic() + 30 * (rs_dur)RS_NS_PER_S;
+    while (!reader.has_last && !reader.is_closed && rs_time_monotonic() < deadline)
+        step(talk);
+    assert_true(reader.has_last);
+    assert_int_equal(reader.captures, LONG_LIST);
+    assert_true(reader.letters >= 6);
+    if (!reader.is_closed)
+        rs_link_abort(reader.link);
+    while (!reader.is_closed && rs_time_monotonic() < deadline)
+        step(talk);
+    talk->has_long_list = false;
+    rs_buf_fini(&buf);
+    finish(talk);
+}
+
 static void send_and_wait(struct talk *talk, struct liar *liar, const struct rs_buf *buf)
 {
     const rs_ns deadline = rs_time_monotonic() + 10 * (rs_dur)RS_NS_PER_S;
@@ -564,6 +676,7 @@ BOTH(what_is_put_is_stored_acknowledged_and_closed)
 BOTH(a_crash_of_the_aggregator_loses_and_doubles_nothing)
 BOTH(a_heartbeat_brings_the_ranks_and_a_capture_reaches_them)
 BOTH(a_collector_does_not_follow_a_name_out_of_its_folder)
+BOTH(a_long_list_comes_in_letters_that_may_be_read)
 BOTH(a_lie_closes_the_liars_link_and_no_other)
 BOTH(another_major_version_is_turned_away)
 
@@ -616,6 +729,8 @@ int main(void)
         cmocka_unit_test(a_heartbeat_brings_the_ranks_and_a_capture_reaches_them_over_grpc),
         cmocka_unit_test(a_collector_does_not_follow_a_name_out_of_its_folder_in_memory),
         cmocka_unit_test(a_collector_does_not_follow_a_name_out_of_its_folder_over_grpc),
+        cmocka_unit_test(a_long_list_comes_in_letters_that_may_be_read_in_memory),
+        cmocka_unit_test(a_long_list_comes_in_letters_that_may_be_read_over_grpc),
         cmocka_unit_test(a_lie_closes_the_liars_link_and_no_other_in_memory),
         cmocka_unit_test(a_lie_closes_the_liars_link_and_no_other_over_grpc),
         cmocka_unit_test(another_major_version_is_turned_away_in_memory),
