@@ -115,22 +115,31 @@ enum rs_status member_add(struct rs_coord_capture *capture, const struct rs_coor
     return RS_OK;
 }
 
+/* A collector's words end on somebody's terminal: they must not steer it. */
+static void set_text(struct rs_coord_rank *rank, const char *text)
+{
+    (void)snprintf(rank->text, sizeof rank->text, "%s", text);
+    for (char *p = rank->text; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = '?';
+}
+
 void member_move(struct rs_coord_capture *capture, struct rs_coord_rank *rank,
                  enum rs_progress_state state, const char *text, rs_ns now)
 {
-    if (*capture->id && rank->state != state && rs_progress_is_final(state) &&
-        state != RS_PROGRESS_DONE)
-        rs_log_info("capture %s: rank %u is %s%s%s", capture->id, rank->rank,
-                    rs_progress_state_text(state), *text ? ": " : "", text);
+    const bool is_new = rank->state != state;
     capture->counts[rank->state]--;
     capture->counts[state]++;
     rank->state = state;
     if (text != rank->text)
-        (void)snprintf(rank->text, sizeof rank->text, "%s", text);
+        set_text(rank, text);
     rank->moved_at = now;
     rank->is_changed = true;
     capture->moved_at = now;
     capture->is_changed = true;
+    if (*capture->id && is_new && rs_progress_is_final(state) && state != RS_PROGRESS_DONE)
+        rs_log_info("capture %s: rank %u is %s%s%s", capture->id, rank->rank,
+                    rs_progress_state_text(state), *rank->text ? ": " : "", rank->text);
 }
 
 size_t members_final(const struct rs_coord_capture *capture)

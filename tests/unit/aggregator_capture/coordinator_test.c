@@ -630,10 +630,10 @@ static void a_process_started_again_while_its_capture_waited_is_heard_and_busy(v
     const struct asked next = ask(coord, "ranks=0");
     (void)rs_coord_tick(coord, 4 * second);
     assert_int_equal(next.capture->state, RS_CAPTURE_QUEUED);
-    const struct rs_coord_told told = {.state = RS_PROGRESS_LOST, .text = "it fell over"};
+    const struct rs_coord_told told = {.state = RS_PROGRESS_LOST, .text = "it \033[2J fell\nover"};
     rs_coord_progress(coord, waits.capture->id, &told, 4 * second);
     assert_int_equal(waits.capture->state, RS_CAPTURE_FAILED);
-    assert_string_equal(waits.capture->ranks[1].text, "it fell over");
+    assert_string_equal(waits.capture->ranks[1].text, "it ?[2J fell?over");
     rs_coord_free(&coord);
 }
 
