@@ -76,9 +76,9 @@ static void request_json(struct rs_json_out *json, const Rankscope__CaptureReque
     rs_request_fini(&request);
 }
 
-void capture_info_json(struct rs_json_out *json, const Rankscope__CaptureInfo *info)
+/* The members of an object that is begun and ended by the caller. */
+static void info_members(struct rs_json_out *json, const Rankscope__CaptureInfo *info)
 {
-    rs_json_out_object(json);
     key_text(json, "id", info->id);
     key_text(json, "run", info->run);
     key_text(json, "state", rs_capture_state_text((enum rs_capture_state)info->state));
@@ -99,6 +99,12 @@ void capture_info_json(struct rs_json_out *json, const Rankscope__CaptureInfo *i
         rank_json(json, info->ranks[i]);
     rs_json_out_end(json);
     request_json(json, info->request);
+}
+
+void capture_info_json(struct rs_json_out *json, const Rankscope__CaptureInfo *info)
+{
+    rs_json_out_object(json);
+    info_members(json, info);
     rs_json_out_end(json);
 }
 
@@ -151,7 +157,10 @@ static void print_json(const Rankscope__CaptureInfo *info)
     struct rs_buf buf = {0};
     struct rs_json_out json;
     rs_json_out_init(&json, &buf, 2);
-    capture_info_json(&json, info);
+    rs_json_out_object(&json);
+    key_int(&json, "schema_version", 1, true);
+    info_members(&json, info);
+    rs_json_out_end(&json);
     printf("%s\n", rs_buf_text(&buf));
     rs_buf_fini(&buf);
 }

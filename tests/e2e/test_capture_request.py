@@ -132,6 +132,28 @@ class WithARun(unittest.TestCase):
         self.assertIn("nothing will be captured", done.stderr)
         self.assertEqual(self.captures(), {})
 
+    def test_what_programs_read_is_what_the_schemas_say(self):
+        try:
+            import jsonschema  # pylint: disable=import-outside-toplevel
+        except ImportError:
+            self.skipTest("jsonschema is not installed")
+
+        def check(name, *words, code=0):
+            printed = json.loads(self.rankscope(*words, "--json", code=code).stdout)
+            with open(f"docs/schema/{name}.schema.json", encoding="utf-8") as file:
+                schema = json.load(file)
+            jsonschema.Draft202012Validator.check_schema(schema)
+            jsonschema.validate(printed, schema)
+            return printed
+
+        self.assertEqual(len(check("ranks", "ranks")["ranks"]), 4)
+        answer = check("capture_answer", "capture", "--steps", "2", "--ranks", "1,7-8", "--with-stack", "--dry-run", code=1)
+        self.assertTrue(answer["notes"] and answer["ranks"][0]["notes"])
+        one = check("capture", "capture", "--steps", "2", "--ranks", "1,7", "--no-report", code=1)
+        shown = check("capture", "capture", "show", one["id"], code=1)
+        self.assertEqual((shown["schema_version"], shown["id"]), (1, one["id"]))
+        self.assertEqual(len(check("capture_list", "capture", "list")["captures"]), 1)
+
     def test_a_name_is_used_once_and_a_long_request_is_kept_or_refused(self):
         path = os.path.join(self.folder.name, "request.json")
 
