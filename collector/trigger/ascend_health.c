@@ -211,6 +211,10 @@ void npu_judge(struct trigger *trigger, bool must)
     if (!must && trigger->judged_at && now < trigger->judged_at + judge_every_ns)
         return;
     trigger->judged_at = now;
+    if (must) { /* who is deaf is judged by who lives now: a monitor may be new */
+        trigger->scanned_at = 0;
+        npu_find(trigger);
+    }
     npu_forget_monitors(trigger);
     for (size_t i = 0; i < trigger->member_count; i++)
         judge_member(trigger, trigger->members[i]);
