@@ -8,8 +8,10 @@
 #define RS_LOG_TAG "kineto"
 #include "common/base/log.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char step_prefix[] = "Optimizer.step#";
@@ -113,6 +115,25 @@ static void judge(const struct rs_trace_task *task, const struct rs_trace_info *
             task->wanted_steps);
 }
 
+/* Its folder is the rank's user's, who may put a link there after we have looked: what is held is what is read, and it is no
+ * link, pipe or device. `held` is its name as long as the descriptor is open; -1: it cannot be had. */
+static int hold_trace(const char *path, char held[64], struct rs_err *err)
+{
+    struct stat info;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) {
+        (void)rs_err_errno(err, "cannot open %s", path);
+        return -1;
+    }
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        (void)rs_err_set(err, RS_REFUSED, "%s is not a regular file", path);
+        (void)close(fd);
+        return -1;
+    }
+    (void)snprintf(held, 64, "/proc/self/fd/%d", fd);
+    return fd;
+}
+
 static enum rs_status pour(struct rs_trace_task *task, struct rs_source_stream *stream,
                            struct rs_pack *pack, struct rs_err *err)
 {
@@ -123,8 +144,12 @@ static enum rs_status pour(struct rs_trace_task *task, struct rs_source_stream *
                               .first = RS_NS_MAX,
                               .last = RS_NS_MIN};
     const struct rs_sink sink = {.batch = on_batch, .self = &measure};
+    char held[64];
+    const int fd = hold_trace(task->path, held, &failure);
     const enum rs_status read_status =
-        rs_kineto_read(task->path, RS_SOURCE_LOSSLESS, stream, sink, &failure);
+        fd < 0 ? failure.status : rs_kineto_read(held, RS_SOURCE_LOSSLESS, stream, sink, &failure);
+    if (fd >= 0)
+        (void)close(fd);
     if (read_status < 0 && read_status != RS_PARTIAL)
         return rs_err_set(err, read_status, "%s",
                           failure.text[0] ? failure.text : "its trace cannot be read");

@@ -3,6 +3,7 @@
 
 #include "cli/client.h"
 #include "collector/trigger/ascend.h"
+#include "collector/trigger/mindspore.h"
 #include "common/base/digest.h"
 #include "common/base/file.h"
 #include "common/base/json_out.h"
@@ -277,7 +278,7 @@ static void tell_notes(const struct rs_config_watch *watch, const struct rs_requ
         rs_log_warn("%s: and %zu more", watch->path, notes->left_off_count);
 }
 
-/* The capture that the ascend trigger wrote this file for; NULL: it is somebody's edit. */
+/* The capture that an ascend trigger, of whatever host, wrote this file for; NULL: it is somebody's edit. */
 static const char *written_for(const struct rs_capture_request *request)
 {
     for (size_t i = 0; i < request->metadata.count; i++)
@@ -309,12 +310,19 @@ static enum rs_status add_metadata(struct rs_capture_request *request, const cha
     return RS_OK;
 }
 
+/* A collector of another host left MindSpore's file with a pair that is never reached. */
+static bool is_parked(const struct rs_capture_request *request)
+{
+    return request->dialect == RS_DIALECT_MINDSPORE && request->start_step == RS_MINDSPORE_PARKED;
+}
+
 /* A valid version: takes the place of one that was not asked for yet. Owns `request`. */
 static void apply(struct rs_config_watch *watch, struct rs_capture_request *request)
 {
     const char *own = written_for(request);
-    if (own) {
-        rs_log_info("%s was written for capture %s: no edit", watch->path, own);
+    if (own || is_parked(request)) {
+        rs_log_info("%s was written %s%s: no edit", watch->path,
+                    own ? "for capture " : "by a collector of another host", own ? own : "");
         rs_request_fini(request);
         return;
     }
@@ -350,7 +358,7 @@ static bool take(struct rs_config_watch *watch, rs_ns now)
     const bool is_patient = now < watch->seen_at + torn_patience_ns;
     enum rs_status status =
         watch->seen.is_regular
-            ? rs_file_read(watch->path, RS_REQUEST_TEXT_MAX_BYTES + 1, &text, &err)
+            ? rs_file_read_regular(watch->path, RS_REQUEST_TEXT_MAX_BYTES + 1, &text, &err)
             : rs_err_set(&err, RS_INVALID, "%s is no file", watch->path);
     const struct face after = look(watch->path);
     const bool is_torn = !is_same_face(&after, &watch->seen);
@@ -358,8 +366,11 @@ static bool take(struct rs_config_watch *watch, rs_ns now)
         status = RS_OK; /* the reader says it, as a rule */
     if (status == RS_OK)
         status = rs_sha256_hex(text.data, text.length, sha);
-    const bool is_old = status == RS_OK && strcmp(sha, watch->sha) == 0 &&
-                        watch->seen.mtime_ns == watch->face.mtime_ns;
+    /* Before anything is found in it: what a trigger writes need not be what a person may. */
+    const bool is_own =
+        status == RS_OK && rs_config_was_written(sha, watch->seen.mtime_ns / RS_NS_PER_S);
+    const bool is_old = is_own || (status == RS_OK && strcmp(sha, watch->sha) == 0 &&
+                                   watch->seen.mtime_ns == watch->face.mtime_ns);
     if (status == RS_OK && !is_torn && !is_old)
         status = rs_request_from_config((const char *)text.data, text.length, &framework, &request,
                                         &notes, &err);
@@ -371,6 +382,8 @@ static bool take(struct rs_config_watch *watch, rs_ns now)
     }
     watch->face = watch->seen;
     memcpy(watch->sha, sha, sizeof watch->sha);
+    if (is_own)
+        rs_log_info("%s was written by a trigger of this collector: no edit", watch->path);
     if (!is_old)
         tell_notes(watch, &notes);
     if (status < 0)
@@ -454,7 +467,7 @@ static void remember(struct rs_config_watch *watch)
     struct rs_buf text = {0};
     watch->face = look(watch->path);
     if (watch->face.is_there && watch->face.is_regular &&
-        rs_file_read(watch->path, RS_REQUEST_TEXT_MAX_BYTES, &text, NULL) == RS_OK)
+        rs_file_read_regular(watch->path, RS_REQUEST_TEXT_MAX_BYTES, &text, NULL) == RS_OK)
         (void)!rs_sha256_hex(text.data, text.length, watch->sha);
     rs_buf_fini(&text);
 }

@@ -125,7 +125,8 @@ static enum rs_status fill_tell(struct trigger *trigger, struct tell *tell,
     for (size_t i = 0; i < arm->target_count; i++) {
         struct member *member = find_member(trigger, &arm->targets[i]);
         RS_CHECK(member); /* check_targets() has seen it, and nothing was forgotten since */
-        tell->uid = member->shown.process.uid;
+        if (i == 0)
+            rs_config_owner_of(&member->shown.process, &tell->owner);
         tell->is_everybody |= member->has_no_rank;
         /* The file has one folder for all: that of the user they share. */
         const enum rs_status status = rs_config_result_folder(

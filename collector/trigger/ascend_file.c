@@ -101,7 +101,7 @@ static void read_present(const struct tell *tell, struct present *present)
     path_of(tell->place, path);
     (void)snprintf(id, sizeof id, "\"%s\"", tell->id);
     (void)snprintf(number, sizeof number, "%" PRId64, tell->start_step);
-    if (rs_file_read(path, RS_REQUEST_TEXT_MAX_BYTES, &present->text, NULL) != RS_OK)
+    if (rs_file_read_regular(path, RS_REQUEST_TEXT_MAX_BYTES, &present->text, NULL) != RS_OK)
         return;
     const char *text = rs_buf_text(&present->text);
     const char *list = strstr(text, list_key);
@@ -218,7 +218,7 @@ enum rs_status npu_write(struct trigger *trigger, struct tell *tell, struct rs_e
         status = set_key(&text, "rank_list", tell->is_everybody ? "[]" : rs_buf_text(&list), err);
     if (status == RS_OK) {
         const struct timespec when = {.tv_sec = choose_second(trigger, tell->place)};
-        status = rs_config_write(path, text.data, text.length, &when, tell->uid, err);
+        status = rs_config_write(path, text.data, text.length, &when, &tell->owner, err);
         if (status == RS_OK)
             tell->place->last_second = when.tv_sec;
     }

@@ -72,6 +72,18 @@ static bool is_known(const struct trigger *trigger, pid_t pid, uint64_t start_ti
     return false;
 }
 
+/* The counter of a job that is over is not the next one's, which begins anew in the same folder; its pace mostly is. */
+static void forget_job(const struct trigger *trigger, struct place *place)
+{
+    for (size_t i = 0; i < trigger->member_count; i++)
+        if (trigger->members[i]->place == place &&
+            rs_process_life(&trigger->members[i]->hold) != RS_PROCESS_ENDED)
+            return;
+    place->step = place->anchor_step = -1;
+    place->step_at = place->anchor_at = 0;
+    place->poll = DEFAULT_POLL_S * (rs_dur)RS_NS_PER_S;
+}
+
 static void add_member(struct trigger *trigger, const struct rs_process *process,
                        struct place *place, const struct ascend_log_name *name,
                        const char *log_path)
@@ -103,6 +115,7 @@ static void add_member(struct trigger *trigger, const struct rs_process *process
     member->anchor_step = member->began_step = member->taken_other = -1;
     member->found_at = trigger->monotonic();
     rs_process_hold(&member->hold, process->pid, process->start_ticks);
+    forget_job(trigger, place); /* before its own log tells */
     npu_tail_init(&member->tail, path);
     trigger->members[trigger->member_count++] = member;
     npu_listen_to(trigger, member);

@@ -10,7 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 64 * 1024, LINE_MAX_BYTES = 4096, QUARTER_S = 900, YEAR_MAX = 2200 };
+enum {
+    READ_BYTES = 64 * 1024,
+    LINE_MAX_BYTES = 4096,
+    QUARTER_S = 900,
+    YEAR_MAX = 2200,
+    NEWS_MAX_BYTES = 4 * 1024 * 1024, /* a log is 200 KiB long at most: more at once is none */
+};
 
 /* A counter: what a double of the profiler's own documents can hold. */
 static const int64_t number_max = INT64_C(1) << 53;
@@ -180,7 +186,12 @@ static void give_lines(struct ascend_tail *tail, ascend_said_fn *said, void *sel
 
 static void read_rest(struct ascend_tail *tail, ascend_said_fn *said, void *self)
 {
-    for (;;) {
+    struct stat info;
+    if (fstat(tail->fd, &info) == 0 && info.st_size - tail->offset > NEWS_MAX_BYTES) {
+        tail->offset = info.st_size - NEWS_MAX_BYTES;
+        rs_buf_reset(&tail->rest);
+    }
+    for (int done = 0; done < NEWS_MAX_BYTES; done += READ_BYTES) {
         uint8_t *room = rs_buf_reserve(&tail->rest, READ_BYTES);
         const ssize_t got = room ? pread(tail->fd, room, READ_BYTES, tail->offset) : -1;
         if (got <= 0)

@@ -59,7 +59,7 @@ static int document_holds(const char *path, const char *head, const char *text)
             continue;
         (void)snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
         rs_buf_reset(&buf);
-        if (rs_file_read(file, DOCUMENT_LIMIT_BYTES, &buf, NULL) == RS_OK)
+        if (rs_file_read_regular(file, DOCUMENT_LIMIT_BYTES, &buf, NULL) == RS_OK)
             holds = strstr(rs_buf_text(&buf), text) != NULL;
     }
     if (dir)

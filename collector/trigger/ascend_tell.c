@@ -316,7 +316,7 @@ void npu_call_back(struct trigger *trigger, struct tell *tell)
     }
     if (!cancel)
         return;
-    cancel->uid = tell->uid;
+    cancel->owner = tell->owner;
     cancel->is_everybody = tell->is_everybody;
     cancel->deadline = trigger->monotonic() + cancel_timeout_ns;
     rs_buf_bytes(&cancel->text, tell->text.data, tell->text.length);
@@ -664,7 +664,7 @@ enum rs_status npu_ask_step(struct trigger *trigger, struct member *member, stru
     rs_request_fini(&request);
     if (status == RS_OK) {
         tell->start_step = -1;
-        tell->uid = member->shown.process.uid;
+        rs_config_owner_of(&member->shown.process, &tell->owner);
         tell->is_everybody = member->has_no_rank;
         tell->deadline = trigger->monotonic() + probe_timeout_ns;
         npu_tell_add(tell, member);

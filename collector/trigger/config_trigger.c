@@ -87,7 +87,7 @@ enum rs_status rs_config_trigger_arm(struct rs_config_trigger *trigger,
         return rs_err_set(err, RS_INVALID, "the name of the capture is empty or too long");
     for (size_t i = 0; i < length; i++)
         if (!isalnum((unsigned char)arm->capture_id[i]) && arm->capture_id[i] != '-' &&
-            arm->capture_id[i] != '_')
+            arm->capture_id[i] != '_' && (arm->capture_id[i] != '.' || i == 0))
             return rs_err_set(err, RS_INVALID, "\"%s\" is no name of a capture", arm->capture_id);
     if (arm->target_count == 0 || arm->start_step <= 0)
         return rs_err_set(err, RS_INVALID, "a capture needs ranks and a start step above 0");
@@ -289,7 +289,6 @@ enum rs_status rs_config_result_folder(const char *root, const char *capture_id,
 {
     char path[RS_CONFIG_PATH_BYTES];
     char theirs[RS_CONFIG_PATH_BYTES];
-    struct stat info;
     if (snprintf(path, sizeof path, "%s/%s/u%u", root, capture_id, (unsigned)process->uid) >=
         (int)sizeof path)
         return rs_err_set(err, RS_LIMIT, "the path of the result folder below %.200s is too long",
@@ -297,13 +296,9 @@ enum rs_status rs_config_result_folder(const char *root, const char *capture_id,
     const enum rs_status status = rs_file_make_dirs(path, 0755, err);
     if (status < 0)
         return status;
-    if (lstat(path, &info) != 0 || !S_ISDIR(info.st_mode))
-        return rs_err_set(err, RS_REFUSED, "%s is not a folder of its own", path);
-    if (info.st_uid != process->uid && chown(path, process->uid, (gid_t)-1) != 0)
-        return rs_err_errno(err, "cannot give the folder %s to user %u", path,
-                            (unsigned)process->uid);
-    if (chmod(path, 0700) != 0)
-        return rs_err_errno(err, "cannot set the mode of %s", path);
+    const enum rs_status given = rs_process_give_folder(path, process, err);
+    if (given < 0)
+        return given;
     if (rs_config_path_of(process->pid, path, theirs, NULL) < 0 || strcmp(theirs, path) != 0)
         return rs_err_set(err, RS_REFUSED,
                           "its process does not see the folder %s (another mount namespace): give "
@@ -339,62 +334,4 @@ static void remove_below(int parent, const char *name, unsigned depth)
 void rs_config_result_remove(const char *path)
 {
     remove_below(AT_FDCWD, path, 0);
-}
-
-/* ---- writing the file --------------------------------------------------------------------------------------- */
-
-static enum rs_status dress(int fd, const char *path, const struct timespec *when, uid_t uid,
-                            struct rs_err *err)
-{
-    const struct timespec times[2] = {*when, *when};
-    struct stat old;
-    const bool is_there = stat(path, &old) == 0;
-    const uid_t owner = is_there ? old.st_uid : uid;
-    if (owner != geteuid() && fchown(fd, owner, is_there ? old.st_gid : (gid_t)-1) != 0 &&
-        geteuid() == 0)
-        return rs_err_errno(err, "cannot give %s to its owner", path);
-    if (fchmod(fd, is_there ? old.st_mode & 07777 : 0640) != 0)
-        return rs_err_errno(err, "cannot set the mode of %s", path);
-    if (fsync(fd) != 0)
-        return rs_err_errno(err, "cannot sync %s", path);
-    /* last: a write after it would set another time */
-    if (futimens(fd, times) != 0)
-        return rs_err_errno(err, "cannot set the time of %s", path);
-    return RS_OK;
-}
-
-enum rs_status rs_config_write(const char *path, const void *data, size_t length,
-                               const struct timespec *when, uid_t uid, struct rs_err *err)
-{
-    char name[RS_CONFIG_PATH_BYTES + 16];
-    char real[RS_CONFIG_PATH_BYTES];
-    struct stat info;
-    char *resolved = NULL;
-    if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode)) /* replace what it names, not the link */
-        resolved = realpath(path, NULL);
-    const bool is_long = strlen(resolved ? resolved : path) >= sizeof real;
-    (void)snprintf(real, sizeof real, "%.*s", (int)sizeof real - 1, resolved ? resolved : path);
-    free(resolved);
-    if (is_long)
-        return rs_err_set(err, RS_LIMIT, "%.100s... is too long a path", real);
-    if (stat(real, &info) == 0 && !S_ISREG(info.st_mode))
-        return rs_err_set(err, RS_REFUSED, "%s is not a regular file", real);
-    (void)snprintf(name, sizeof name, "%s.tmp-XXXXXX", real);
-    const int fd = mkostemp(name, O_CLOEXEC);
-    if (fd < 0)
-        return rs_err_errno(err, "cannot create a file beside %s", real);
-    enum rs_status status = rs_file_write_all(fd, data, length, name, err);
-    if (status == RS_OK)
-        status = dress(fd, real, when, uid, err);
-    (void)close(fd);
-    if (status == RS_OK && rename(name, real) != 0)
-        status = rs_err_errno(err, "cannot rename %s to %s", name, real);
-    if (status < 0) {
-        (void)unlink(name);
-        return status;
-    }
-    char *slash = strrchr(real, '/');
-    if (slash && slash != real)
-        *slash = '\0';
-    return slash ? rs_file_sync_dir(slash == real ? "/" : real, err) : RS_OK;
 }

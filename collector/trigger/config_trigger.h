@@ -169,7 +169,7 @@ void rs_config_result_remove(const char *path);
 /* ---- for the kinds ------------------------------------------------------------------------------------------ */
 
 /* Which processes may be ranks: every one whose environment can be read is shown to `visit` when it is new, again while it
- * is young (exec brings another environment; after twice the time each), and every 10 s for which `visit` returned true. Cheap when nothing is new: one
+ * is young (exec brings another environment), and every 10 s for which `visit` returned true. Cheap when nothing is new: one
  * reading of /proc. */
 struct rs_config_scan;
 struct rs_config_visit {
@@ -198,10 +198,27 @@ RS_MUST_CHECK enum rs_status rs_config_result_folder(const char *root, const cha
                                                      char path_p[RS_CONFIG_PATH_BYTES],
                                                      struct rs_err *err);
 
+/* ---- the file (config_write.c); any thread ------------------------------------------------------------------- */
+
+/* Whose rights a file is written with: those of the ranks that read it. */
+enum { RS_CONFIG_GROUPS_MAX = 64 };
+struct rs_config_owner {
+    uid_t uid;
+    gid_t gid; /* -1 not known */
+    size_t group_count;
+    gid_t groups[RS_CONFIG_GROUPS_MAX];
+};
+void rs_config_owner_of(const struct rs_process *process, struct rs_config_owner *owner_p);
+
 /* Replaces DIR/profiler_config.json by way of a temporary file, fsync, utimensat and rename. Its time is `when` (Unix). The old
- * file's mode and owner are kept; without one it is `uid`'s. A link is followed once. */
+ * file's mode is kept, and its owner where the writer may; without one it is `owner`'s. A link is followed. A collector of root
+ * does all this with the rights of `owner`. */
 RS_MUST_CHECK enum rs_status rs_config_write(const char *path, const void *data, size_t length,
-                                             const struct timespec *when, uid_t uid,
+                                             const struct timespec *when,
+                                             const struct rs_config_owner *owner,
                                              struct rs_err *err);
+
+/* Whether this process has written these bytes (SHA-256 in hex) with a time in this second, lately: then it is nobody's edit. */
+bool rs_config_was_written(const char *sha, int64_t second);
 
 #endif

@@ -619,23 +619,12 @@ int64_t rs_kineto_trigger_earliest_ms(const struct rs_kineto_trigger *trigger,
            1;
 }
 
-/* Creates ROOT/CAPTURE/u<uid> for the rank's user alone. The path is the one the rank sees; in its own mount
- * namespace the folder is reached through /proc/PID/root. */
+/* Creates ROOT/CAPTURE/u<uid> for the rank's user alone. The path is the one the rank sees. */
 static enum rs_status prepare_dir(const struct rs_process *process, const char *dir,
                                   struct rs_err *err)
 {
     const enum rs_status status = rs_file_make_dirs(dir, 0755, err);
-    if (status != RS_OK)
-        return status;
-    struct stat info;
-    if (lstat(dir, &info) != 0 || !S_ISDIR(info.st_mode))
-        return rs_err_set(err, RS_REFUSED, "%s is not a folder of its own", dir);
-    if (info.st_uid != process->uid && chown(dir, process->uid, (gid_t)-1) != 0)
-        return rs_err_errno(err, "cannot give the folder %s to user %u", dir,
-                            (unsigned)process->uid);
-    if (chmod(dir, 0700) != 0)
-        return rs_err_errno(err, "cannot set the mode of %s", dir);
-    return RS_OK;
+    return status == RS_OK ? rs_process_give_folder(dir, process, err) : status;
 }
 
 /* Where its trace will be: the folder and the stem of the name. */

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -158,17 +159,25 @@ static enum rs_status set_rights(const char *dir, const char *name, bool is_priv
 {
     struct sockaddr_un address;
     socklen_t bytes;
-    struct stat home;
-    const enum rs_status status = make_address(dir, name, &address, &bytes, err);
+    struct stat home, info;
+    char own[64];
+    enum rs_status status = make_address(dir, name, &address, &bytes, err);
     if (status != RS_OK)
         return status;
+    /* The folder may be a user's, who may put a link in the place of the socket: what is held is what is changed. */
+    const int fd = open(address.sun_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    (void)snprintf(own, sizeof own, "/proc/self/fd/%d", fd);
     /* Ranks of other users must be able to send, whatever our umask is. */
-    if (chmod(address.sun_path, is_private ? 0600 : 0666) != 0)
-        return rs_err_errno(err, "cannot set the mode of %s", address.sun_path);
-    if (is_private && geteuid() == 0 && stat(dir, &home) == 0 &&
-        lchown(address.sun_path, home.st_uid, home.st_gid) != 0)
-        return rs_err_errno(err, "cannot give %s to its user", address.sun_path);
-    return RS_OK;
+    if (fd < 0 || fstat(fd, &info) != 0 || !S_ISSOCK(info.st_mode))
+        status = rs_err_set(err, RS_IO, "%s is no socket any more", address.sun_path);
+    else if (chmod(own, is_private ? 0600 : 0666) != 0)
+        status = rs_err_errno(err, "cannot set the mode of %s", address.sun_path);
+    else if (is_private && geteuid() == 0 && stat(dir, &home) == 0 &&
+             fchownat(fd, "", home.st_uid, home.st_gid, AT_EMPTY_PATH) != 0)
+        status = rs_err_errno(err, "cannot give %s to its user", address.sun_path);
+    if (fd >= 0)
+        (void)close(fd);
+    return status;
 }
 
 static enum rs_status open_socket(const char *dir, const char *name, bool is_private, int *fd_p,

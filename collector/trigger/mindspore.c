@@ -153,7 +153,7 @@ static enum rs_status check_file(const struct mindspore_trigger *trigger,
     int64_t reached = -1;
     rs_buf_reset(&site->original);
     const enum rs_status status =
-        rs_file_read(site->path, MINDSPORE_FILE_LIMIT_BYTES, &site->original, err);
+        rs_file_read_regular(site->path, MINDSPORE_FILE_LIMIT_BYTES, &site->original, err);
     if (status == RS_NOTFOUND || status == RS_LIMIT) {
         rs_buf_reset(&site->original);
         return RS_OK;

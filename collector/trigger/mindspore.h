@@ -28,6 +28,10 @@
 
 #include "collector/trigger/config_trigger.h"
 
+/* What both steps of a file say that is left behind where somebody may still look at it: beyond any training, and a number that
+ * everybody can read. */
+enum { RS_MINDSPORE_PARKED = 1000000000 };
+
 enum rs_mindspore_way {
     RS_MINDSPORE_WAY_UNKNOWN,  /* learned from a result where that is possible */
     RS_MINDSPORE_WAY_STEP,     /* the training calls dp.step() */

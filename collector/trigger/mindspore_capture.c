@@ -345,7 +345,7 @@ static void notice_replaced(struct mindspore_trigger *trigger, struct mindspore_
     if (site->is_foreign || !mindspore_was_replaced(site))
         return;
     site->is_foreign = true;
-    if (rs_file_read(site->path, MINDSPORE_FILE_LIMIT_BYTES, &text, NULL) == RS_OK)
+    if (rs_file_read_regular(site->path, MINDSPORE_FILE_LIMIT_BYTES, &text, NULL) == RS_OK)
         (void)mindspore_pair_read(rs_buf_text(&text), &pair);
     rs_buf_fini(&text);
     rs_log_warn("%s was replaced by somebody else: it asks for steps %" PRId64 " to %" PRId64

@@ -15,8 +15,8 @@
 #include <string.h>
 #include <sys/vfs.h>
 
-/* Beyond any training, and a number that everybody can read. */
-const struct mindspore_pair mindspore_parking = {.start = 1000000000, .stop = 1000000000};
+const struct mindspore_pair mindspore_parking = {.start = RS_MINDSPORE_PARKED,
+                                                 .stop = RS_MINDSPORE_PARKED};
 
 static bool look_at_file(const struct mindspore_site *site, struct mindspore_file *file)
 {
@@ -55,7 +55,7 @@ enum rs_status mindspore_write(struct mindspore_trigger *trigger, struct mindspo
     if (text->failed)
         return rs_err_set(err, RS_NOMEM, "no memory for a configuration");
     const enum rs_status status =
-        rs_config_write(site->path, text->data, text->length, &when, site->uid, err);
+        rs_config_write(site->path, text->data, text->length, &when, &site->owner, err);
     if (status < 0)
         return status;
     rs_buf_reset(&site->written);
@@ -74,7 +74,7 @@ bool mindspore_was_replaced(struct mindspore_site *site)
     if (!look_at_file(site, &file) || is_same_file(&file, &site->seen))
         return false; /* one that is gone changes nothing: the block keeps what it has */
     const bool is_ours =
-        rs_file_read(site->path, MINDSPORE_FILE_LIMIT_BYTES, &buf, NULL) == RS_OK &&
+        rs_file_read_regular(site->path, MINDSPORE_FILE_LIMIT_BYTES, &buf, NULL) == RS_OK &&
         buf.length == site->written.length && memcmp(buf.data, site->written.data, buf.length) == 0;
     rs_buf_fini(&buf);
     if (is_ours)

@@ -402,7 +402,8 @@ bool mindspore_block_read(const struct mindspore_trigger *trigger,
             continue;
         (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)member->hold.pid,
                        member->block_fd);
-        const int fd = open(path, O_RDONLY | O_CLOEXEC);
+        /* It may have been closed, and the number be a pipe's by now. */
+        const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (fd < 0)
             continue;
         struct stat info;
@@ -453,8 +454,8 @@ static ptrdiff_t find_site(struct mindspore_trigger *trigger, const struct minds
     struct mindspore_site *site = &trigger->sites[index];
     rs_buf_fini(&site->original);
     rs_buf_fini(&site->written);
-    *site = (struct mindspore_site){
-        .uid = member->shown.process.uid, .way = trigger->way, .phase = MINDSPORE_FREE};
+    *site = (struct mindspore_site){.way = trigger->way, .phase = MINDSPORE_FREE};
+    rs_config_owner_of(&member->shown.process, &site->owner);
     (void)snprintf(site->dir, sizeof site->dir, "%s", dir);
     (void)snprintf(site->path, sizeof site->path, "%s", path);
     return index;

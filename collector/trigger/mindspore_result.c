@@ -119,7 +119,7 @@ static void read_log(const char *path, struct mindspore_result *result)
     struct rs_buf buf = {0};
     struct stat info;
     if (stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
-        rs_file_read(path, LOG_LIMIT_BYTES, &buf, NULL) == RS_OK) {
+        rs_file_read_regular(path, LOG_LIMIT_BYTES, &buf, NULL) == RS_OK) {
         const char *text = rs_buf_text(&buf);
         const size_t flows = count_of(text, "TaskManager run flow [");
         /* collected_ns is set from files where they tell it better */
@@ -149,7 +149,7 @@ static void read_info(const char *path, struct mindspore_result *result)
     struct rs_buf buf = {0};
     struct stat info;
     if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) ||
-        rs_file_read(path, INFO_LIMIT_BYTES, &buf, NULL) != RS_OK) {
+        rs_file_read_regular(path, INFO_LIMIT_BYTES, &buf, NULL) != RS_OK) {
         rs_buf_fini(&buf);
         return;
     }

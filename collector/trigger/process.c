@@ -5,11 +5,13 @@
 #include "common/base/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { ENVIRON_LIMIT_BYTES = 1024 * 1024, STAT_LIMIT_BYTES = 4096, ANCESTORS_MAX = 32 };
 
@@ -186,6 +188,26 @@ pid_t rs_process_rank_holder(const struct rs_process *process,
         parent = above.parent;
     }
     return 0;
+}
+
+enum rs_status rs_process_give_folder(const char *path, const struct rs_process *process,
+                                      struct rs_err *err)
+{
+    struct stat info;
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &info) != 0) {
+        if (fd >= 0)
+            (void)close(fd);
+        return rs_err_set(err, RS_REFUSED, "%s is not a folder of its own", path);
+    }
+    enum rs_status status = RS_OK;
+    if (info.st_uid != process->uid && fchown(fd, process->uid, (gid_t)-1) != 0)
+        status =
+            rs_err_errno(err, "cannot give the folder %s to user %u", path, (unsigned)process->uid);
+    else if (fchmod(fd, 0700) != 0)
+        status = rs_err_errno(err, "cannot set the mode of %s", path);
+    (void)close(fd);
+    return status;
 }
 
 /* Reads /proc/PID/stat. RS_NOTFOUND only on the kernel's word that there is no such process. */

@@ -53,6 +53,11 @@ typedef bool rs_process_candidate_fn(void *self, pid_t pid, uint64_t start_ticks
 pid_t rs_process_rank_holder(const struct rs_process *process,
                              rs_process_candidate_fn *is_candidate, void *self);
 
+/* Gives a folder to its user, alone (0700): the folder itself, whatever a link in its place would lead to. RS_REFUSED: it is
+ * none; RS_IO. */
+RS_MUST_CHECK enum rs_status
+rs_process_give_folder(const char *path, const struct rs_process *process, struct rs_err *err);
+
 /* RS_OK: the same process (it started when it did), and it lives. RS_NOTFOUND: it has ended (a zombie has, too), on
  * the kernel's word. Else it cannot be seen for the moment, which says nothing of it. */
 RS_MUST_CHECK enum rs_status rs_process_look(pid_t pid, uint64_t start_ticks);

@@ -34,10 +34,11 @@ static enum rs_status read_all(int fd, const char *path, size_t limit_bytes, str
     }
 }
 
-enum rs_status rs_file_read(const char *path, size_t limit_bytes, struct rs_buf *buf,
-                            struct rs_err *err)
+static enum rs_status read_file(const char *path, bool is_regular, size_t limit_bytes,
+                                struct rs_buf *buf, struct rs_err *err)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat info;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | (is_regular ? O_NONBLOCK | O_NOCTTY : 0));
     if (fd < 0) {
         const bool missing = errno == ENOENT;
         const enum rs_status status = rs_err_errno(err, "cannot open %s", path);
@@ -46,11 +47,27 @@ enum rs_status rs_file_read(const char *path, size_t limit_bytes, struct rs_buf 
         return missing ? RS_NOTFOUND : status;
     }
     const size_t before = buf->length;
-    const enum rs_status status = read_all(fd, path, limit_bytes, buf, err);
+    enum rs_status status = RS_OK;
+    if (is_regular && (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)))
+        status = rs_err_set(err, RS_REFUSED, "%s is not a regular file", path);
+    if (status == RS_OK)
+        status = read_all(fd, path, limit_bytes, buf, err);
     if (status != RS_OK)
         buf->length = before; /* what was read in vain */
     (void)close(fd);
     return status;
+}
+
+enum rs_status rs_file_read(const char *path, size_t limit_bytes, struct rs_buf *buf,
+                            struct rs_err *err)
+{
+    return read_file(path, false, limit_bytes, buf, err);
+}
+
+enum rs_status rs_file_read_regular(const char *path, size_t limit_bytes, struct rs_buf *buf,
+                                    struct rs_err *err)
+{
+    return read_file(path, true, limit_bytes, buf, err);
 }
 
 enum rs_status rs_file_write_all(int fd, const void *data, size_t length, const char *path,

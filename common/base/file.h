@@ -15,6 +15,11 @@
 RS_MUST_CHECK enum rs_status rs_file_read(const char *path, size_t limit_bytes, struct rs_buf *buf,
                                           struct rs_err *err);
 
+/* The same of a regular file only, for names in folders of others: a pipe or a device there is RS_REFUSED, and never waited
+ * for. */
+RS_MUST_CHECK enum rs_status rs_file_read_regular(const char *path, size_t limit_bytes,
+                                                  struct rs_buf *buf, struct rs_err *err);
+
 /* All of it, over short writes and EINTR. */
 RS_MUST_CHECK enum rs_status rs_file_write_all(int fd, const void *data, size_t length,
                                                const char *path, struct rs_err *err);

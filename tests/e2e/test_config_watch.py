@@ -210,6 +210,12 @@ class Watch(unittest.TestCase):
         self.nothing()
         self.assertIn("was written for capture", self.logs())
 
+    def test_09_when_a_collector_leaves_mindspores_file_it_is_no_edit(self):
+        with open(self.folder.path, "w", encoding="utf-8") as file:
+            file.write('{"start_step": 1000000000, "stop_step": 1000000000, "analyse_mode": -1}\n')
+        self.nothing()
+        self.assertIn("was written by a collector", self.logs())
+
     def test_10_no_aggregator_for_a_while(self):
         self.rig.aggregator.terminate()
         self.rig.aggregator.wait()

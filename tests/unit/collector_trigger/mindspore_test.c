@@ -236,7 +236,7 @@ static void a_device_tells_the_way_and_its_end_in_profiler_info(void **state)
 
 static struct mindspore_site site_at(const struct place *place)
 {
-    struct mindspore_site site = {.uid = geteuid()};
+    struct mindspore_site site = {.owner = {.uid = geteuid(), .gid = getegid()}};
     (void)snprintf(site.path, sizeof site.path, "%s/profiler_config.json", place->root);
     return site;
 }
