@@ -33,7 +33,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { EMPTY_WAIT_MS = 5000, IDLE_WAIT_MS = 2000, BUSY_WAIT_MS = 50 };
+enum { EMPTY_WAIT_MS = 5000, IDLE_WAIT_MS = 2000, BUSY_WAIT_MS = 50, GONE_TOLD_S = 15 };
 
 /* ---- who ----------------------------------------------------------------------------------------------------- */
 
@@ -101,14 +101,36 @@ static void fill_row(struct rs_collect_config *config, const struct rs_config_ra
     row->state.can_capture = !rank->is_gone; /* a deaf one says why when it is asked */
 }
 
+/* The trigger forgets a process that ended at once, and an aggregator that hears no more of a rank takes it for idle: its
+ * row says "gone" for some heartbeats. */
+static void keep_ended(struct rs_collect_config *config, const struct rs_config_rank *ranks,
+                       size_t count)
+{
+    const rs_ns now = rs_time_realtime();
+    size_t kept = 0;
+    for (size_t i = 0; i < config->table_count; i++) {
+        struct config_row *row = &config->table[i];
+        bool is_listed = false;
+        for (size_t k = 0; k < count && !is_listed; k++)
+            is_listed = (uint32_t)ranks[k].process.pid == row->state.pid;
+        if (is_listed || now - row->state.seen_ns > GONE_TOLD_S * (rs_dur)RS_NS_PER_S)
+            continue;
+        row->state.state = RS_RANK_GONE;
+        row->state.can_capture = false;
+        row->capture[0] = '\0';
+        config->table[kept++] = *row;
+    }
+    config->table_count = kept;
+}
+
 static void refresh_table(struct rs_collect_config *config)
 {
     size_t count = 0;
     const struct rs_config_rank *ranks = rs_config_trigger_ranks(config->trigger, &count);
     (void)pthread_mutex_lock(&config->lock);
-    config->table_count = 0;
-    if (rs_mem_grow((void **)&config->table, &config->table_capacity, count + 1,
-                    sizeof *config->table) == RS_OK)
+    keep_ended(config, ranks, count);
+    if (rs_mem_grow((void **)&config->table, &config->table_capacity,
+                    config->table_count + count + 1, sizeof *config->table) == RS_OK)
         for (size_t i = 0; i < count; i++)
             if (ranks[i].rank >= 0)
                 fill_row(config, &ranks[i], &config->table[config->table_count++]);

@@ -275,10 +275,10 @@ static void print_row(const Rankscope__RankState *rank, const struct widths *w)
     printf("%" PRId64 " s\n", ago > 0 ? ago / RS_NS_PER_S : 0);
 }
 
-static void print_table(const struct shown *table)
+static void print_table(const struct shown *table, bool is_chosen)
 {
     if (table->count == 0) {
-        printf("no rank is known\n");
+        printf(is_chosen ? "no rank is meant by that\n" : "no rank is known\n");
         return;
     }
     const struct widths w = widths_of(table);
@@ -318,7 +318,7 @@ static bool on_reply(void *self, const Rankscope__Reply *reply)
         if (!ranks->is_waiting && ranks->as_json)
             print_json(&shown);
         else if (!ranks->is_waiting && !ranks->is_quiet)
-            print_table(&shown);
+            print_table(&shown, ranks->expr != NULL);
     }
     rs_mem_free(shown.items);
     return false;

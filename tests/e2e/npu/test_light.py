@@ -82,6 +82,10 @@ class Rig:
             return 0
         return sum(1 for rank in json.loads(done.stdout)["ranks"] if rank["run"] == run)
 
+    def states(self, run):
+        done = self.ask("ranks", "--run", run, "--json")
+        return {rank["state"] for rank in json.loads(done.stdout)["ranks"]}
+
     def folders(self):
         return [name for top in os.walk(self.traces) for name in top[1] if name.endswith("_ascend_pt")]
 
@@ -122,6 +126,13 @@ def captures_are_reported(rig):
     check(sum(f["torn"] + f["invalid"] for f in facts.values()) == 0, facts)
     # 4 + 2, and one or two short ones on one rank that found the step out
     check(sum(f["profiles"] for f in facts.values()) in (7, 8), facts)
+    # no longer asked to record, and not shown as if they were there
+    deadline = time.time() + 20
+    while rig.states(job.name) != {"gone"}:
+        check(time.time() < deadline, "processes that ended are", rig.states(job.name))
+        time.sleep(0.3)
+    done = rig.capture(job, "all", "--steps", "1")
+    check(done.returncode == 2 and "there is no run" in done.stderr, done.returncode, done.stderr)
     print("light: all and some are recorded and reported, a step that is over is refused")
 
 
