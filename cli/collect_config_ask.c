@@ -314,11 +314,24 @@ static struct config_job *find_job(const struct rs_collect_config *config, const
     return NULL;
 }
 
+/* It was prepared too long ago, or by a collector before this one: nobody would tell of it any more. */
+static void refuse_unknown(struct rs_collect_config *config, const char *capture, uint32_t number)
+{
+    Rankscope__RankProgress rank = RANKSCOPE__RANK_PROGRESS__INIT;
+    rank.rank = number;
+    rank.state = RS_PROGRESS_REFUSED;
+    rank.text = rs_letter_lend("its collector does not know of this capture any more");
+    rs_mailbox_put_progress(&config->outbox, capture, &rank);
+    config_wake_uplink(config);
+}
+
 static void on_commit(struct rs_collect_config *config, const Rankscope__Commit *commit)
 {
     for (size_t i = 0; i < commit->n_ranks; i++) {
         struct rs_err err = {0};
         struct config_job *job = find_job(config, commit->capture, commit->ranks[i]);
+        if (!job)
+            refuse_unknown(config, commit->capture, commit->ranks[i]);
         if (!job || config_phase_of(config, job) != CONFIG_PREPARED)
             continue;
         struct config_turn *turn = turn_for(config, job->capture, job->config_dir);
