@@ -144,7 +144,8 @@ enum rs_status rs_coord_stop(struct rs_coord *coord, const char *id, rs_ns now, 
 {
     struct rs_coord_capture *capture = rs_coord_find(coord, id);
     if (!capture || capture->is_closing)
-        return rs_err_set(err, RS_NOTFOUND, "capture %.63s is not open", id);
+        return rs_err_set(err, RS_NOTFOUND,
+                          "capture %.63s is not running: there is none such, or it has ended", id);
     if (capture->state == RS_CAPTURE_QUEUED) {
         queue_drop(coord, capture, "stopped by request before it began", now);
         return RS_OK;

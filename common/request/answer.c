@@ -104,6 +104,8 @@ void rs_request_answer_print(const struct rs_request_answer *answer, struct rs_b
         buf, "%zu ranks: %zu accepted, %zu queued, %zu ineffective, %zu refused\n", answer->count,
         answer->verdict_count[RS_VERDICT_ACCEPTED], answer->verdict_count[RS_VERDICT_QUEUED],
         answer->verdict_count[RS_VERDICT_INEFFECTIVE], answer->verdict_count[RS_VERDICT_REFUSED]);
+    if (answer->verdict_count[RS_VERDICT_INEFFECTIVE])
+        rs_buf_string(buf, "ineffective: accepted, but what is named will not happen\n");
 }
 
 void rs_request_notes_to_json(const struct rs_request_notes *notes, struct rs_json_out *json)
