@@ -247,9 +247,10 @@ static enum rs_status open_folder(const char *real, struct target *target, struc
     (void)snprintf(dir, sizeof dir, "%.*s", (int)sizeof dir - 1, real);
     char *slash = strrchr(dir, '/');
     const char *name = slash ? real + (slash - dir) + 1 : real;
-    if (!*name || strlen(name) >= sizeof target->name)
+    const size_t length = strlen(name);
+    if (!length || length >= sizeof target->name)
         return rs_err_set(err, RS_INVALID, "%.200s is no name of a file", real);
-    (void)snprintf(target->name, sizeof target->name, "%s", name);
+    memcpy(target->name, name, length + 1);
     if (slash)
         slash[slash == dir] = '\0';
     target->dir = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
