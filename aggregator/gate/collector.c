@@ -185,6 +185,24 @@ static void send_welcome(struct session *session)
     session_post(session, &down.base);
     rankscope__welcome__free_unpacked(session->welcome, NULL);
     session->welcome = NULL;
+    const struct rs_coord_capture *stopped =
+        *session->call_back ? rs_coord_find(session->gate->coord, session->call_back) : NULL;
+    if (!stopped)
+        return;
+    rs_log_info("collector on %s came back with capture %s, which was stopped meanwhile",
+                session->node, stopped->id);
+    session_cancel(session, stopped, "stopped while its collector was away");
+}
+
+/* A collector that was away when its capture was stopped would go on with it. */
+static void note_stopped(struct session *session, const Rankscope__RankState *state)
+{
+    if (!*state->capture ||
+        rs_wire_check_text(state->capture, RS_COORD_ID_BYTES - 1, "capture", NULL) < 0)
+        return;
+    const struct rs_coord_capture *capture = rs_coord_find(session->gate->coord, state->capture);
+    if (capture && capture->is_stopped && !capture->is_closing)
+        (void)snprintf(session->call_back, sizeof session->call_back, "%s", capture->id);
 }
 
 /* Adds one answer to a Welcome that waits. The memory is protobuf-c's own, freed with the letter. */
@@ -457,8 +475,10 @@ static void on_hello(struct session *session, const Rankscope__Hello *hello)
     welcome->sent_ns = rs_time_realtime();
     session->welcome = welcome;
     session->welcome_pending = hello->n_opens;
-    for (size_t i = 0; i < hello->n_ranks; i++)
+    for (size_t i = 0; i < hello->n_ranks; i++) {
         see_rank(session, hello->ranks[i]);
+        note_stopped(session, hello->ranks[i]);
+    }
     for (size_t i = 0; i < hello->n_opens && !session->is_failed; i++)
         on_open(session, hello->opens[i], true);
     if (hello->n_opens == 0)

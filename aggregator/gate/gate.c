@@ -208,12 +208,9 @@ static void send_commit(void *self, const void *link, const struct rs_coord_capt
     rs_request_letter_free(&request);
 }
 
-static void send_cancel(void *self, const void *link, const struct rs_coord_capture *capture,
-                        const char *reason)
+void session_cancel(struct session *session, const struct rs_coord_capture *capture,
+                    const char *reason)
 {
-    struct session *session = find_session(self, link);
-    if (!session)
-        return;
     Rankscope__Cancel cancel = RANKSCOPE__CANCEL__INIT;
     cancel.capture = lend(capture->id);
     cancel.run = lend(capture->run);
@@ -222,6 +219,14 @@ static void send_cancel(void *self, const void *link, const struct rs_coord_capt
     down.letter_case = RANKSCOPE__DOWN__LETTER_CANCEL;
     down.cancel = &cancel;
     session_post(session, &down.base);
+}
+
+static void send_cancel(void *self, const void *link, const struct rs_coord_capture *capture,
+                        const char *reason)
+{
+    struct session *session = find_session(self, link);
+    if (session)
+        session_cancel(session, capture, reason);
 }
 
 static enum rs_status create_capture(void *self, struct rs_coord_capture *capture,

@@ -49,6 +49,8 @@ struct session {
     bool has_warned;             /* of a rank that is left out */
     Rankscope__Welcome *welcome; /* waits until every Open of the Hello is answered */
     size_t welcome_pending;
+    char call_back
+        [RS_COORD_ID_BYTES]; /* capture that it came back with, and that was stopped meanwhile */
     rs_ns peer_sent_ns, peer_received_ns; /* of its last heartbeat */
 
     /* command line */
@@ -83,6 +85,8 @@ struct rs_gate {
 
 /* session.c */
 void session_post(struct session *session, const ProtobufCMessage *message);
+void session_cancel(struct session *session, const struct rs_coord_capture *capture,
+                    const char *reason);
 void session_pump(struct session *session);
 void session_fail(struct session *session, enum rs_status status, const char *reason);
 /* Frees it when its link and its jobs are gone; true: it is gone. */

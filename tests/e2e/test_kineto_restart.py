@@ -194,9 +194,29 @@ def away_too_long(rig):
     rig.end_clients()
 
 
+def stopped_meanwhile(rig):
+    """`capture stop` while the collector is away: it comes back with ranks armed, and nobody is told to record."""
+    start_ranks(rig, "meanwhile", 2, "--period", "6")
+    capture = Capture(rig, "meanwhile", "--steps", "2", "--roundup", "1000", codes=(1,))
+    capture.wait_for(2, "armed")
+    time.sleep(0.2)
+    rig.collector.kill()
+    rig.collector.wait()
+    os.unlink(os.path.join(rig.sockets, "dynolog"))
+    check(any("phase armed" in open(os.path.join(ledger_of(rig), name), encoding="ascii").read()
+              for name in os.listdir(ledger_of(rig))), "killed too late for this test")
+    rig.ask("capture", "stop", capture.lines[0].split()[0])
+    rig.start_collector()
+    ranks, facts = capture.end()
+    check(all(rank["state"] == "lost" and "stopped" in rank["reason"] for rank in ranks.values()), f"{ranks}")
+    print("stopped while its collector was away:", facts["reason"])
+    check_clean(rig)
+    rig.end_clients()
+
+
 def main():
     parts = (before_delivery, while_recording, stopped_while_recording, by_the_clock, while_written, while_read,
-             rank_dies_meanwhile, away_too_long)
+             rank_dies_meanwhile, away_too_long, stopped_meanwhile)
     chosen = sys.argv[1:]
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="rs-kineto-") as folder:
         rig = Rig(folder)
