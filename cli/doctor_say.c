@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cli.h"
 #include "cli/doctor_priv.h"
 #include "common/base/buf.h"
 #include "common/base/json_out.h"
 
 #include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -115,16 +118,15 @@ void doctor_print_json(struct doctor *doctor)
 
 /* ---- for people ------------------------------------------------------------------------------------------------ */
 
-enum { LINE_COLUMNS = 100, INDENT_COLUMNS = 12 };
+enum { INDENT_COLUMNS = 12, PLACE_COLUMNS = 14 };
 
-/* A sentence in lines of LINE_COLUMNS, under its rank. */
-static void print_sentence(const char *before, const char *text)
+/* A sentence in lines that fit, behind what stands in the line already. */
+static void print_words(int column, int width, const char *text)
 {
-    int column = printf("%*s%s", INDENT_COLUMNS, "", before);
     const int first = column;
     while (*text) {
         const int length = (int)strcspn(text, " ");
-        if (column > first && column + 1 + length > LINE_COLUMNS)
+        if (column > first && column + 1 + length > width)
             column = printf("\n%*s", first, "") - 1;
         else if (column > first)
             column += printf(" ");
@@ -133,6 +135,11 @@ static void print_sentence(const char *before, const char *text)
         text += strspn(text, " ");
     }
     printf("\n");
+}
+
+static void print_sentence(const char *before, const char *text)
+{
+    print_words(printf("%*s%s", INDENT_COLUMNS, "", before), (int)rs_cli_width(stdout), text);
 }
 
 static void print_patient(const struct doctor_patient *patient)
@@ -175,22 +182,36 @@ static void print_run(const struct doctor *doctor, size_t first)
         print_patient(&doctor->patients[i]);
 }
 
+/* "socket        SENTENCE", "trace folder  SENTENCE". */
+static void print_fact(const char *name, const char *format, ...) RS_PRINTF(2, 3);
+
+static void print_fact(const char *name, const char *format, ...)
+{
+    char text[2 * DOCTOR_SENTENCE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    /* one line where a program reads it */
+    const int width = isatty(STDOUT_FILENO) ? (int)rs_cli_width(stdout) : INT_MAX;
+    print_words(printf("%-*s", PLACE_COLUMNS, name), width, text);
+}
+
 static void print_socket(const struct doctor *doctor)
 {
     const struct doctor_server *server = &doctor->server;
-    printf("socket        %s%s: ", doctor->socket_dir ? doctor->socket_dir : "abstract",
-           doctor->socket_dir ? "/dynolog" : " \"dynolog\"");
+    const char *dir = doctor->socket_dir ? doctor->socket_dir : "";
+    const char *name = doctor->socket_dir ? "/dynolog" : "abstract \"dynolog\"";
     if (!server->is_there)
-        printf("nobody answers; start `rankscope collector%s%s`\n",
-               doctor->socket_dir ? " --kineto-socket-dir " : "",
-               doctor->socket_dir ? doctor->socket_dir : "");
+        print_fact("socket", "%s%s: nobody answers; start `rankscope collector%s%s`", dir, name,
+                   *dir ? " --kineto-socket-dir " : "", dir);
     else if (server->is_ours)
-        printf("a collector answers, %s\n", server->text);
+        print_fact("socket", "%s%s: a collector answers, %s", dir, name, server->text);
     else
-        printf(
-            "another daemon answers, %s; PyTorch ranks that ask here cannot be captured until it is "
-            "stopped\n",
-            server->text);
+        print_fact("socket",
+                   "%s%s: another daemon answers, %s; PyTorch ranks that ask here cannot be "
+                   "captured until it is stopped",
+                   dir, name, server->text);
 }
 
 static void print_place(const struct doctor *doctor)
@@ -198,24 +219,23 @@ static void print_place(const struct doctor *doctor)
     const struct rs_tracedir_facts *folder = &doctor->folder;
     const struct doctor_clock *clock = &doctor->clock;
     print_socket(doctor);
-    printf("trace folder  %s: %" PRId64 " MiB free%s\n", doctor->trace_dir,
-           folder->free_bytes / (1024 * 1024),
-           folder->free_bytes < DOCTOR_LITTLE_SPACE_BYTES
-               ? "; captures of some busy ranks will be refused for want of room"
-               : "");
+    print_fact("trace folder", "%s: %" PRId64 " MiB free%s", doctor->trace_dir,
+               folder->free_bytes / (1024 * 1024),
+               folder->free_bytes < DOCTOR_LITTLE_SPACE_BYTES
+                   ? "; captures of some busy ranks will be refused for want of room"
+                   : "");
     if (folder->network)
-        printf(
-            "              it is on %s, which ranks should not wait for: captures are refused; name a "
-            "local one (collector --trace-dir)\n",
-            folder->network);
+        print_fact("",
+                   "it is on %s, which ranks should not wait for: captures are refused; name a "
+                   "local one (collector --trace-dir)",
+                   folder->network);
     if (!clock->is_known)
-        printf("clock         its state may not be read\n");
+        print_fact("clock", "its state may not be read");
     else if (clock->is_synchronised)
-        printf("clock         synchronised, within %" PRId64 " us\n", clock->max_error_us);
+        print_fact("clock", "synchronised, within %" PRId64 " us", clock->max_error_us);
     else
-        printf(
-            "clock         not synchronised (no NTP or PTP): captures by the clock over several hosts "
-            "may begin apart\n");
+        print_fact("clock", "not synchronised (no NTP or PTP): captures by the clock over several "
+                            "hosts may begin apart");
 }
 
 void doctor_print_text(const struct doctor *doctor)
