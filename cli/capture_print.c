@@ -145,10 +145,11 @@ static void print_facts(const Rankscope__CaptureInfo *info)
         const size_t length = strlen(rank->host);
         const bool has_host =
             strncmp(rank->incarnation, rank->host, length) == 0 && rank->incarnation[length] == ':';
-        printf("rank %-5u %-9s %.40s%s%.60s%s%.300s\n", rank->rank,
+        printf("rank %-5u %-9s%s%.40s%s%.60s%s%.300s\n", rank->rank,
                rs_progress_state_text((enum rs_progress_state)rank->state),
-               has_host ? "" : rank->host, has_host ? "" : "  ", rank->incarnation,
-               *rank->text ? "  " : "", rank->text);
+               has_host || !length ? "" : " ", has_host ? "" : rank->host,
+               *rank->incarnation ? " " : "", rank->incarnation, *rank->text ? "  " : "",
+               rank->text);
     }
 }
 

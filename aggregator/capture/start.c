@@ -350,7 +350,7 @@ static enum rs_status add_unknown(const struct rs_coord *coord, struct rs_coord_
             listed++;
             member_move(capture, member, RS_PROGRESS_REFUSED,
                         !seen ? "there is no such live rank in this run"
-                        : !seen->can_capture
+                        : !seen->can_capture && seen->state != RS_RANK_GONE
                             ? "there is no such live rank in this run: it is known from files only"
                             : "there is no such live rank in this run: it has ended",
                         now);
