@@ -313,6 +313,15 @@ enum rs_status rs_collect_config_start(const struct rs_collect_config_options *o
     return RS_OK;
 }
 
+static void send_letters(struct rs_collect_config *config, struct rs_uplink *uplink)
+{
+    for (ProtobufCMessage *letter = rs_mailbox_take(&config->outbox); letter;
+         letter = rs_mailbox_take(&config->outbox)) {
+        rs_uplink_send(uplink, (const Rankscope__Up *)letter);
+        protobuf_c_message_free_unpacked(letter, NULL);
+    }
+}
+
 void rs_collect_config_stop(struct rs_collect_config **config_p, struct rs_uplink *uplink)
 {
     struct rs_collect_config *config = *config_p;
@@ -333,7 +342,7 @@ void rs_collect_config_stop(struct rs_collect_config **config_p, struct rs_uplin
             config_tell(job, RS_PROGRESS_LOST, text);
         config_remove_job(config, job);
     }
-    rs_collect_config_letters(config, uplink);
+    send_letters(config, uplink);
     free_config(config);
 }
 
@@ -359,11 +368,9 @@ void rs_collect_config_cancel(struct rs_collect_config *config, const Rankscope_
     put(config, &cancel->base);
 }
 
+/* While the link is down they wait: what became of a capture in the meantime must not be lost. */
 void rs_collect_config_letters(struct rs_collect_config *config, struct rs_uplink *uplink)
 {
-    for (ProtobufCMessage *letter = rs_mailbox_take(&config->outbox); letter;
-         letter = rs_mailbox_take(&config->outbox)) {
-        rs_uplink_send(uplink, (const Rankscope__Up *)letter);
-        protobuf_c_message_free_unpacked(letter, NULL);
-    }
+    if (rs_uplink_stats(uplink).is_up)
+        send_letters(config, uplink);
 }

@@ -18,6 +18,7 @@
 static const rs_dur fresh_ns = 900 * (rs_dur)RS_NS_PER_S; /* what an earlier profile told */
 static const rs_dur say_every_ns = RS_NS_PER_S;
 static const rs_dur default_timeout_ns = 600 * (rs_dur)RS_NS_PER_S;
+static const rs_dur timeout_max_ns = 366 * 86400 * (rs_dur)RS_NS_PER_S;
 /* From the file to a rank's first chance, beside its side's interval of looking: whole seconds, a slow file system. */
 static const rs_dur lead_ns = 1500 * (rs_dur)RS_NS_PER_MS;
 
@@ -276,6 +277,8 @@ static rs_dur timeout_of(const Rankscope__Commit *commit, const struct rs_config
     rs_dur timeout = commit->options && commit->options->timeout_ns > 0
                          ? commit->options->timeout_ns
                          : default_timeout_ns;
+    if (timeout > timeout_max_ns)
+        timeout = timeout_max_ns;
     const int64_t step = rank ? rs_config_rank_step_at(rank, rs_time_realtime()) : -1;
     if (step >= 0 && rank->step_ns > 0 && commit->start_step > step &&
         commit->start_step - step < INT64_MAX / 4 / rank->step_ns)

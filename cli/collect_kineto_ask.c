@@ -15,6 +15,7 @@ enum {
 };
 
 static const rs_dur default_timeout_ns = 600 * (rs_dur)RS_NS_PER_S;
+static const rs_dur timeout_max_ns = 366 * 86400 * (rs_dur)RS_NS_PER_S;
 static const rs_dur unknown_step_ns = RS_NS_PER_S; /* for the estimate only */
 
 static void refuse(struct rs_collect_kineto *kineto, const char *capture, uint32_t rank,
@@ -161,13 +162,14 @@ static void fill_facts(struct job *job, const struct rs_kineto_client *client,
 {
     const Rankscope__ProfilerOptions none = RANKSCOPE__PROFILER_OPTIONS__INIT;
     const Rankscope__ProfilerOptions *options = commit->options ? commit->options : &none;
-    const rs_dur timeout = options->timeout_ns > 0 ? options->timeout_ns : default_timeout_ns;
+    const rs_dur asked = options->timeout_ns > 0 ? options->timeout_ns : default_timeout_ns;
+    const rs_dur timeout = asked < timeout_max_ns ? asked : timeout_max_ns;
     const rs_ns now = rs_time_realtime();
     struct rs_kineto_job *facts = &job->facts;
     facts->steps = commit->steps;
     facts->uid = client->process.uid;
     facts->deadline = now + timeout;
-    facts->deliver_from = commit->deliver_from_ns;
+    facts->deliver_from = commit->deliver_from_ns > 0 ? commit->deliver_from_ns : 0;
     facts->last_poll = now - (rs_time_monotonic() - client->last_poll);
     facts->poll_period = client->poll_period;
     facts->start_time_ms = commit->start_time_ns / RS_NS_PER_MS;

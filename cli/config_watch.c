@@ -81,8 +81,7 @@ static struct face look(const char *path)
                          .device = stat_.st_dev,
                          .inode = stat_.st_ino,
                          .bytes = stat_.st_size,
-                         .mtime_ns =
-                             (rs_ns)stat_.st_mtim.tv_sec * RS_NS_PER_S + stat_.st_mtim.tv_nsec};
+                         .mtime_ns = rs_time_of(&stat_.st_mtim)};
 }
 
 static bool is_same_face(const struct face *a, const struct face *b)

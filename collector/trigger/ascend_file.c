@@ -186,7 +186,9 @@ static int64_t choose_second(const struct trigger *trigger, const struct place *
     struct stat info;
     int64_t second = trigger->realtime() / RS_NS_PER_S;
     path_of(place, path);
-    if (stat(path, &info) == 0 && info.st_mtim.tv_sec >= second)
+    /* Beyond what the block can say no later one could be told: such a time is nobody's. */
+    if (stat(path, &info) == 0 && info.st_mtim.tv_sec >= second &&
+        info.st_mtim.tv_sec < (int64_t)UINT32_MAX)
         second = info.st_mtim.tv_sec + 1;
     if (place->last_second >= second)
         second = place->last_second + 1;

@@ -301,7 +301,7 @@ static void look_at_log(struct trigger *trigger, const char *folder, const char 
         rs_process_read((pid_t)name.pid, &process, NULL) != RS_OK ||
         is_known(trigger, process.pid, process.start_ticks))
         return;
-    const rs_ns written = (rs_ns)info.st_mtim.tv_sec * RS_NS_PER_S + info.st_mtim.tv_nsec;
+    const rs_ns written = rs_time_of(&info.st_mtim);
     if (written + RS_NS_PER_S < started_at(trigger, process.start_ticks))
         return;
     struct place *place = take_place(trigger, process.pid, folder);

@@ -38,6 +38,9 @@ static const rs_dur unknown_step_ns =
 static const rs_dur check_every_ns = RS_NS_PER_S;
 static const rs_dur cancel_timeout_ns = 120 * (rs_dur)RS_NS_PER_S;
 static const rs_dur result_timeout_ns = 60 * (rs_dur)RS_NS_PER_S;
+/* Logs say what their user lets them say: no step takes so long, and no stretch of them counts for longer. */
+static const rs_dur step_max_ns = 24 * 3600 * (rs_dur)RS_NS_PER_S;
+static const rs_dur stretch_max_ns = 30 * 24 * 3600 * (rs_dur)RS_NS_PER_S;
 static const rs_dur probe_timeout_ns = 180 * (rs_dur)RS_NS_PER_S;
 
 /* ---- tells and their ranks ------------------------------------------------------------------------------------ */
@@ -131,6 +134,11 @@ int64_t npu_step_now(const struct trigger *trigger, const struct place *place)
     return place->step + (now - place->step_at) / place->step_ns;
 }
 
+static rs_dur shorter(rs_dur a, rs_dur b)
+{
+    return a < b ? a : b;
+}
+
 /* Ranks tell one after another: an older word does not take back a newer one. */
 static void learn_step(struct place *place, int64_t step, rs_ns at)
 {
@@ -144,7 +152,12 @@ static void learn_step(struct place *place, int64_t step, rs_ns at)
  * ago less. */
 static void learn_rate(struct place *place, int64_t steps, rs_dur length)
 {
-    if (place->rate_steps > RATE_STEPS) {
+    const int64_t parts = length / stretch_max_ns + 1;
+    length /= parts;
+    steps /= parts;
+    if (steps <= 0 || length / steps > step_max_ns)
+        return; /* no pace: its clock was set, or nobody made a step */
+    if (place->rate_steps > RATE_STEPS || place->rate_ns > stretch_max_ns) {
         place->rate_steps /= 2;
         place->rate_ns /= 2;
     }
@@ -178,7 +191,8 @@ static void learn_stop(struct member *member, int64_t step, rs_ns at)
     struct place *place = member->place;
     if (member->is_profiling && step > member->began_step && at > member->began_at &&
         !place->is_rate_clean) /* an upper bound: these steps carry the profiler */
-        place->step_ns = (at - member->began_at) / (step - member->began_step);
+        place->step_ns =
+            shorter((at - member->began_at) / (step - member->began_step), step_max_ns);
     member->is_profiling = false;
     member->anchor_step = step;
     member->anchor_at = at;
@@ -480,7 +494,7 @@ static bool is_late(const struct trigger *trigger, const struct tell *tell,
         return false;
     const int64_t beyond = now - tell->start_step;
     return beyond > 3 && beyond > (waited / step_ns) / 5 && waited > slack_ns &&
-           beyond * step_ns > slack_ns;
+           beyond > slack_ns / step_ns;
 }
 
 static void watch_taken(struct trigger *trigger, struct tell *tell, struct member *member)

@@ -170,7 +170,7 @@ static enum rs_status check_file(const struct mindspore_trigger *trigger,
         if (i == 0 || step < reached)
             reached = step;
     }
-    if (arm->request->force || reached > pair.stop + 1)
+    if (arm->request->force || reached - 1 > pair.stop)
         return RS_OK;
     return rs_err_set(
         err, RS_REFUSED,

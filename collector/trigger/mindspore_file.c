@@ -41,7 +41,7 @@ static struct timespec next_time(const struct mindspore_trigger *trigger,
     struct mindspore_file file;
     rs_ns now = trigger->realtime();
     if (look_at_file(site, &file)) {
-        const rs_ns old = (rs_ns)file.mtime.tv_sec * RS_NS_PER_S + file.mtime.tv_nsec;
+        const rs_ns old = rs_time_of(&file.mtime);
         if (now > old - RS_NS_PER_MS && now < old + RS_NS_PER_MS)
             now = old + RS_NS_PER_MS;
     }

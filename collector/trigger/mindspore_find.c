@@ -134,7 +134,7 @@ static ptrdiff_t block_of(struct mindspore_trigger *trigger, const struct attach
     *block = (struct mindspore_block){
         .device = at->info.st_dev,
         .inode = at->info.st_ino,
-        .made_ns = (rs_ns)at->info.st_ctim.tv_sec * RS_NS_PER_S + (rs_ns)at->info.st_ctim.tv_nsec,
+        .made_ns = rs_time_of(&at->info.st_ctim),
         .site = MINDSPORE_NONE,
         .pair = {.start = -1, .stop = -1},
     };

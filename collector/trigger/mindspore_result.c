@@ -30,11 +30,6 @@ enum {
     CHUNK_BYTES = 64 * 1024,
 };
 
-static rs_ns ns_of(const struct timespec *time)
-{
-    return (rs_ns)time->tv_sec * RS_NS_PER_S + time->tv_nsec;
-}
-
 static bool starts_with(const char *text, const char *prefix)
 {
     return strncmp(text, prefix, strlen(prefix)) == 0;
@@ -124,11 +119,11 @@ static void read_log(const char *path, struct mindspore_result *result)
         const size_t flows = count_of(text, "TaskManager run flow [");
         /* collected_ns is set from files where they tell it better */
         if (strstr(text, "Profiler finalize.") && !result->collected_ns)
-            result->collected_ns = ns_of(&info.st_mtim);
+            result->collected_ns = rs_time_of(&info.st_mtim);
         result->parsing_began |= strstr(text, "Profiler analyse.") != NULL;
         result->is_parsed |= flows > 0 && count_of(text, "] join") >= flows;
         if (result->is_parsed && !result->parsed_ns)
-            result->parsed_ns = ns_of(&info.st_mtim);
+            result->parsed_ns = rs_time_of(&info.st_mtim);
     }
     rs_buf_fini(&buf);
 }
@@ -158,7 +153,7 @@ static void read_info(const char *path, struct mindspore_result *result)
     /* written in place: whole when its last brace is there */
     const char *end = strrchr(text, '}');
     if (end && end[1 + strspn(end + 1, " \r\n")] == '\0' && strstr(text, "\"ms_version\""))
-        result->collected_ns = ns_of(&info.st_mtim);
+        result->collected_ns = rs_time_of(&info.st_mtim);
     if (at) {
         at += sizeof key - 1;
         at += strspn(at, " \t\r\n:");
@@ -195,8 +190,8 @@ static bool see_framework(void *self, const char *folder, const char *name)
     struct stat info;
     if (snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path &&
         stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
-        ns_of(&info.st_mtim) > *end)
-        *end = ns_of(&info.st_mtim);
+        rs_time_of(&info.st_mtim) > *end)
+        *end = rs_time_of(&info.st_mtim);
     return true;
 }
 
@@ -243,8 +238,8 @@ static bool see_age(void *self, const char *folder, const char *name)
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path ||
         lstat(path, &info) != 0)
         return true;
-    if (ns_of(&info.st_mtim) > aging->newest_ns)
-        aging->newest_ns = ns_of(&info.st_mtim);
+    if (rs_time_of(&info.st_mtim) > aging->newest_ns)
+        aging->newest_ns = rs_time_of(&info.st_mtim);
     if (S_ISDIR(info.st_mode) && aging->depth < DEPTH_MAX) {
         aging->depth++;
         each_entry(path, see_age, aging); /* NOLINT(misc-no-recursion): DEPTH_MAX deep */

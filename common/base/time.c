@@ -19,3 +19,13 @@ rs_ns rs_time_monotonic(void)
 {
     return read_clock(CLOCK_MONOTONIC);
 }
+
+rs_ns rs_time_of(const struct timespec *time)
+{
+    const int64_t most_s = INT64_C(8000000000);
+    if (time->tv_sec > most_s)
+        return most_s * RS_NS_PER_S;
+    if (time->tv_sec < -most_s)
+        return -most_s * RS_NS_PER_S;
+    return (rs_ns)time->tv_sec * RS_NS_PER_S + time->tv_nsec;
+}

@@ -9,6 +9,7 @@
 #define RS_BASE_TIME_H
 
 #include <stdint.h>
+#include <time.h>
 
 typedef int64_t rs_ns;  /* instant */
 typedef int64_t rs_dur; /* length */
@@ -20,5 +21,9 @@ enum { RS_NS_PER_US = 1000, RS_NS_PER_MS = 1000000, RS_NS_PER_S = 1000000000 };
 
 rs_ns rs_time_realtime(void);  /* CLOCK_REALTIME */
 rs_ns rs_time_monotonic(void); /* CLOCK_MONOTONIC: not since the epoch, only for lengths */
+
+/* Of a file, say: a time that its owner set to the end of days becomes one that can be reckoned with (some 250 years from the
+ * epoch at most). */
+rs_ns rs_time_of(const struct timespec *time);
 
 #endif

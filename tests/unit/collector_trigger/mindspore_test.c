@@ -264,6 +264,19 @@ static void between_captures_the_file_says_what_it_said(void **state)
     rs_buf_fini(&site.original);
 }
 
+/* Its user may set any time: nothing is reckoned wrong by it. */
+static void a_time_at_the_end_of_days_is_borne(void **state)
+{
+    (void)state;
+    const struct timespec end = {.tv_sec = (time_t)INT64_MAX, .tv_nsec = 999999999};
+    const struct timespec begin = {.tv_sec = (time_t)INT64_MIN};
+    const struct timespec now = {.tv_sec = 1790857026, .tv_nsec = 5};
+    assert_true(rs_time_of(&end) > INT64_C(7000000000000000000));
+    assert_true(rs_time_of(&end) < RS_NS_MAX / 10 * 9);
+    assert_true(rs_time_of(&begin) < 0);
+    assert_true(rs_time_of(&now) == INT64_C(1790857026000000005));
+}
+
 static void a_file_that_another_replaced_is_noticed(void **state)
 {
     struct mindspore_site site = site_at(*state);
@@ -305,6 +318,7 @@ int main(void)
                                         make_place, remove_place),
         cmocka_unit_test_setup_teardown(between_captures_the_file_says_what_it_said, make_place,
                                         remove_place),
+        cmocka_unit_test(a_time_at_the_end_of_days_is_borne),
         cmocka_unit_test_setup_teardown(a_file_that_another_replaced_is_noticed, make_place,
                                         remove_place),
     };
