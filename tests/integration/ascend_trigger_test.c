@@ -630,6 +630,28 @@ static void a_shared_file_comes_to_name_everybody(void **state)
     (void)stop(&job);
 }
 
+/* A job that is started again in its folder counts from its own beginning. */
+static void the_step_of_the_job_before_is_not_believed(void **state)
+{
+    (void)state;
+    struct job job;
+    char path[128];
+    start(&job, &few);
+    wait_for(&job, all_of(&job), is_seen, "four ranks", 20);
+    find_step(&job);
+    (void)close(job.input);
+    (void)fclose(job.output);
+    (void)waitpid(job.launcher, NULL, 0);
+    end_orphans(&job);
+    (void)snprintf(path, sizeof path, "/dev/shm/%s", job.block);
+    (void)unlink(path);
+    launch(&job, &few);
+    wait_for(&job, all_of(&job), is_seen, "four ranks, again", 20);
+    assert_int_equal(rank_of(&job, 0)->step, -1);
+    find_step(&job);
+    (void)stop(&job);
+}
+
 static void a_rank_that_dies_recording_is_told_apart(void **state)
 {
     (void)state;
@@ -676,6 +698,7 @@ int main(void)
         cmocka_unit_test(versions_that_say_nothing_are_captured_too),
         cmocka_unit_test(another_program_that_writes_is_noticed),
         cmocka_unit_test(a_shared_file_comes_to_name_everybody),
+        cmocka_unit_test(the_step_of_the_job_before_is_not_believed),
         cmocka_unit_test(a_rank_that_dies_recording_is_told_apart),
         cmocka_unit_test(two_hundred_files_none_torn_or_missed),
     };
