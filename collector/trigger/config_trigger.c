@@ -201,11 +201,8 @@ static enum rs_status list_pids(struct rs_config_scan *scan, rs_ns now)
 
 static bool is_due(const struct seen *seen, rs_ns now)
 {
-    if (seen->shown < 0)
+    if (seen->shown < 0 || now < seen->first + young_ns)
         return true;
-    /* Young ones change: a fork becomes a program, a program becomes a rank. Each look costs, so they lie ever further apart. */
-    if (now < seen->first + young_ns)
-        return now - seen->shown >= seen->shown - seen->first;
     return seen->wants_again && now >= seen->shown + again_ns;
 }
 
