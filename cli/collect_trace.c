@@ -158,6 +158,11 @@ static enum rs_status pour(struct rs_trace_task *task, struct rs_source_stream *
     stream->info.rank_source = RS_RANK_PROCESS;
     if (stream->info.world_size < 0)
         stream->info.world_size = task->world;
+    /* Hosts are clock domains, and Kineto's files name none: the collector stands on it. */
+    if (stream->info.host == RS_STR_NONE && task->source.host &&
+        rs_strtab_add(&stream->strings, task->source.host, strlen(task->source.host),
+                      &stream->info.host) < 0)
+        return rs_err_set(err, RS_NOMEM, "no memory to read %s", task->path);
     judge(task, &stream->info, &stream->strings, text, sizeof text);
     task->before_end(task->self, text);
     const enum rs_status status = rs_pack_finish(pack, &stream->info, *text != '\0', err);

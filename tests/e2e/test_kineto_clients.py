@@ -101,6 +101,9 @@ def good_ranks(rig):
         with open(os.path.join(out, "report.json"), encoding="utf-8") as file:
             coverage = json.load(file)["coverage"]
         check(coverage["ranks_seen"] == wanted, f"{words}: {coverage}")
+        with open(os.path.join(out, "manifest.json"), encoding="utf-8") as file:
+            hosts = {row["host"] for row in json.load(file)["inputs"]}
+        check(hosts == {table[0]["host"]}, f"{words}: recorded on {hosts}")  # hosts are clock domains
         if words[0] == "--steps":
             check(coverage["steps"] == int(words[1]), f"{words}: {coverage}")
         # The profiler is switched on in the first step and off in the last: they are marked, and out of the means of a
