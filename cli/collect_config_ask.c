@@ -428,7 +428,15 @@ static void take_turn(struct rs_collect_config *config, struct config_turn *turn
     } else if (left <= 0) {
         end_turn(config, turn, &arm, "another profiler_config.json was not taken in time");
     } else {
-        const enum rs_status status = rs_config_trigger_arm(config->trigger, &arm, &err);
+        enum rs_status status = rs_config_trigger_arm(config->trigger, &arm, &err);
+        /* One that died since the last look must not take the others with it: now it is known to be gone. */
+        const size_t count_before = arm.target_count;
+        if (status == RS_NOTFOUND)
+            arm.target_count = gather(config, turn, targets, TARGETS_MAX);
+        if (status == RS_NOTFOUND && arm.target_count && arm.target_count < count_before) {
+            err = (struct rs_err){0};
+            status = rs_config_trigger_arm(config->trigger, &arm, &err);
+        }
         if (status != RS_EXISTS)
             end_turn(config, turn, &arm, status < 0 ? err.text : NULL);
     }

@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const rs_dur find_every_ns = 5 * (rs_dur)RS_NS_PER_S; /* all of /proc: it costs */
+static const rs_dur find_every_ns = 3 * (rs_dur)RS_NS_PER_S;
 static const rs_dur judge_busy_ns = 500 * (rs_dur)RS_NS_PER_MS;
 
 static struct mindspore_trigger *of(struct rs_config_trigger *trigger)
