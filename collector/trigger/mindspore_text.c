@@ -101,13 +101,16 @@ int64_t mindspore_pair_first(const struct mindspore_pair *pair, enum rs_mindspor
 
 /* ---- lines -------------------------------------------------------------------------------------------------- */
 
+/* Ranks that print to one file write a line and its end apart: another rank's line may stand right behind. */
 static bool parse_init(const char *at, struct mindspore_line *line)
 {
     static const char tail[] = "/profiler_config.json";
-    const size_t length = strlen(at);
+    static const char next[] = "[Dynamic Profiler] ";
+    const char *other = strstr(at, next);
+    const size_t length = other ? (size_t)(other - at) : strlen(at);
     const size_t tail_length = sizeof tail - 1;
     if (*at != '/' || length <= tail_length || length - tail_length >= sizeof line->dir ||
-        strcmp(at + length - tail_length, tail) != 0)
+        memcmp(at + length - tail_length, tail, tail_length) != 0)
         return false;
     line->kind = MINDSPORE_LINE_INIT;
     (void)snprintf(line->dir, sizeof line->dir, "%.*s", (int)(length - tail_length), at);

@@ -27,6 +27,11 @@ static void three_lines_are_known_and_no_others(void **state)
         parse("[Dynamic Profiler] Init config json file: /a b/c/profiler_config.json", &line));
     assert_int_equal(line.kind, MINDSPORE_LINE_INIT);
     assert_string_equal(line.dir, "/a b/c");
+    /* another rank's line right behind, before either had written its end */
+    assert_true(parse("[Dynamic Profiler] Init config json file: /a b/c/profiler_config.json"
+                      "[Dynamic Profiler] Init config json file: /d/profiler_config.json",
+                      &line));
+    assert_string_equal(line.dir, "/a b/c");
     assert_true(
         parse("[1,3]<stdout>: [Dynamic Profiler] Rank 3 Dynamic profiler start at step 20, will "
               "stop at step 22\r",
