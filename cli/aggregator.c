@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `rankscope aggregator`: the one place where chunks become durable.
- *
- * This file puts the rooms together: store, gate (with ingest and the coordinator in it), the gRPC server, and
- * the signals. The main thread is the gate's.
+ * `rankscope aggregator`: its options. The daemon itself is aggregator/server.
  */
-#include "aggregator/gate/gate.h"
-#include "cli/args.h"
-#include "cli/book.h"
+#include "aggregator/server/aggregator.h"
+
 #include "cli/cli.h"
-#include "cli/config_watch.h"
-#include "cli/daemon.h"
-#include "cli/place.h"
-#include "cli/probe.h"
-#include "common/base/file.h"
-#include "common/request/roles.h"
-#include "common/wire/link.h"
+#include "cli/options/args.h"
+#include "common/base/paths.h"
 
 #define RS_LOG_TAG "aggregator"
 #include "common/base/log.h"
@@ -24,15 +15,11 @@
 #include <string.h>
 
 struct settings {
-    const char *listen;
-    const char *data;
-    const char *profiler_config;
-    const char *roles;
-    int64_t credit_bytes;
-    int64_t segment_bytes;
-    int64_t drain_ns;
+    struct rs_aggregator_options daemon; /* lends from here */
     bool is_verbose, is_quiet;
-    char listen_default[RS_PLACE_BYTES], data_default[RS_PLACE_BYTES];
+    const char *log_format;
+    char listen_default[RS_PATHS_BYTES], data_default[RS_PATHS_BYTES];
+    char runtime_dir[RS_PATHS_BYTES];
 };
 
 static enum rs_status parse(struct settings *settings, int argc, char **argv, struct rs_err *err)
@@ -41,7 +28,7 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
         {.name = "listen",
          .letter = 'l',
          .kind = RS_ARG_TEXT,
-         .target = &settings->listen,
+         .target = &settings->daemon.listen,
          .value = "ADDR",
          .environment = "RANKSCOPE_LISTEN",
          .help = "unix:PATH or HOST:PORT on this machine; HOST:0 takes a free port (default: "
@@ -49,23 +36,30 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
         {.name = "data",
          .letter = 'd',
          .kind = RS_ARG_TEXT,
-         .target = &settings->data,
+         .target = &settings->daemon.data,
          .value = "DIR",
          .environment = "RANKSCOPE_DATA",
          .help = "captures and catalogue (default: /var/lib/rankscope for root)"},
+        {.name = "group",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->daemon.group,
+         .value = "NAME",
+         .environment = "RANKSCOPE_GROUP",
+         .help =
+             "who may ask over the unix socket, which is 0660 (default: the group of this process)"},
         {.name = "credit",
          .kind = RS_ARG_SIZE,
-         .target = &settings->credit_bytes,
+         .target = &settings->daemon.credit_bytes,
          .value = "SIZE",
          .help = "bytes a collector may have under way without an acknowledgement (default 16MiB)"},
         {.name = "segment-bytes",
          .kind = RS_ARG_SIZE,
-         .target = &settings->segment_bytes,
+         .target = &settings->daemon.segment_bytes,
          .value = "SIZE",
          .help = "size at which a capture's next segment is begun (default 256MiB)"},
         {.name = "profiler-config",
          .kind = RS_ARG_TEXT,
-         .target = &settings->profiler_config,
+         .target = &settings->daemon.profiler_config,
          .value = "DIR",
          .environment = "RANKSCOPE_PROFILER_CONFIG",
          .help =
@@ -73,15 +67,46 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
              "is there at start does not"},
         {.name = "roles",
          .kind = RS_ARG_TEXT,
-         .target = &settings->roles,
+         .target = &settings->daemon.roles,
          .value = "FILE",
          .environment = "RANKSCOPE_ROLES",
          .help =
              "JSON that says which tp, pp, dp, ep index a rank has: {\"0\": {\"tp\": 0}, ...}, or sizes: "
              "{\"tp\": 2, \"pp\": 2}"},
+        {.name = "hang-watch",
+         .kind = RS_ARG_FLAG,
+         .target = &settings->daemon.hang.is_on,
+         .help =
+             "watch all runs: when no rank makes a step any more, or ranks write flight recorder dumps, ask all ranks "
+             "and keep a capture, as rankscope hang does"},
+        {.name = "hang-steps",
+         .kind = RS_ARG_INT,
+         .min = 2,
+         .max = 1000000,
+         .target = &settings->daemon.hang.steps,
+         .value = "N",
+         .help = "with --hang-watch: no step for so many times the median step (default 10)"},
+        {.name = "hang-min-wait",
+         .kind = RS_ARG_DURATION,
+         .target = &settings->daemon.hang.min_wait_ns,
+         .value = "TIME",
+         .help = "with --hang-watch: and at least so long (default 10s)"},
+        {.name = "hang-cool-down",
+         .kind = RS_ARG_DURATION,
+         .target = &settings->daemon.hang.cool_down_ns,
+         .value = "TIME",
+         .help =
+             "with --hang-watch: after a capture, the next one of the same run not before (default 10m)"},
+        {.name = "hang-per-day",
+         .kind = RS_ARG_INT,
+         .min = 1,
+         .max = 1000,
+         .target = &settings->daemon.hang.per_day,
+         .value = "N",
+         .help = "with --hang-watch: captures in 24 hours, of all runs (default 20)"},
         {.name = "drain",
          .kind = RS_ARG_DURATION,
-         .target = &settings->drain_ns,
+         .target = &settings->daemon.drain_ns,
          .value = "TIME",
          .help = "how long SIGTERM waits for collectors to finish what is under way (default 5s)"},
         {.name = "verbose",
@@ -94,6 +119,14 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
          .kind = RS_ARG_FLAG,
          .target = &settings->is_quiet,
          .help = "log errors only, and do not print the address"},
+        {.name = "log-format",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->log_format,
+         .value = "FORM",
+         .environment = "RANKSCOPE_LOG_FORMAT",
+         .help =
+             "text, json (an object a line) or journal (levels as systemd reads them); default: journal when "
+             "stderr is the journal's, else text"},
     };
     const struct rs_args args = {
         .verb = "aggregator",
@@ -106,6 +139,7 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
         .epilogue =
             "  rankscope aggregator --data /srv/rankscope\n"
             "  rankscope aggregator --listen 127.0.0.1:7070 --data ./data\n"
+            "  rankscope aggregator --data /srv/rankscope --group profilers\n"
             "\n"
             "Without TLS, which does not exist yet, only loopback addresses and unix sockets\n"
             "are allowed; any other is refused. Stop it with SIGTERM.\n"
@@ -122,150 +156,44 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
 static enum rs_status fill_defaults(struct settings *settings, struct rs_err *err)
 {
     enum rs_status status = RS_OK;
-    if (!settings->listen) {
-        status = rs_place_aggregator(settings->listen_default, true, err);
-        settings->listen = settings->listen_default;
-    }
-    if (status == RS_OK && !settings->data) {
-        status = rs_place_data(settings->data_default, err);
-        settings->data = settings->data_default;
-    }
-    return status;
-}
-
-/* A file that is wrong is refused at start, not when the first capture needs it. */
-static enum rs_status read_roles(const char *path, struct rs_buf *text, struct rs_err *err)
-{
-    struct rs_roles roles = {0};
-    struct rs_err why = {0};
-    enum rs_status status = path ? rs_file_read(path, RS_ROLES_MAX_BYTES, text, err) : RS_OK;
-    if (!path || status < 0)
-        return status;
-    status = rs_roles_from_json(rs_buf_text(text), text->length, RS_ROLES_WORLD_OPEN, &roles, &why);
-    rs_roles_fini(&roles);
-    return status < 0 ? rs_err_set(err, status, "%s: %.600s", path, why.text) : RS_OK;
-}
-
-static void wake_loop(void *self)
-{
-    rs_loop_wake(self);
-}
-
-/* Serves until SIGTERM, then lets what is under way finish. */
-static enum rs_status serve(struct rs_gate *gate, struct rs_grpc_server *server,
-                            const struct rs_address *address, struct rs_daemon *daemon,
-                            const struct settings *settings, struct rs_err *err)
-{
-    enum rs_status status = RS_OK;
-    struct rs_config_watch *config_watch = NULL;
-    const struct rs_config_watch_options watch_options = {
-        .dir = settings->profiler_config, .run = "", .address = address};
-    if (settings->profiler_config)
-        status = rs_config_watch_start(&watch_options, &config_watch, err);
-    struct rs_probe probe;
-    rs_probe_init(&probe, address, rs_time_monotonic());
-    while (status == RS_OK && rs_daemon_stop_count(daemon) == 0) {
-        status = rs_gate_step(gate, rs_time_monotonic() + RS_NS_PER_S, err);
+    if (!settings->daemon.listen) {
+        status = rs_paths_aggregator(settings->listen_default, true, err);
+        settings->daemon.listen = settings->listen_default;
         if (status == RS_OK)
-            status = rs_probe_step(&probe, rs_time_monotonic(), err);
+            status = rs_paths_runtime_dir(settings->runtime_dir, false, err);
+        settings->daemon.runtime_dir = settings->runtime_dir;
     }
-    rs_probe_fini(&probe);
-    rs_config_watch_stop(&config_watch);
-    rs_gate_drain(gate);
-    rs_grpc_server_stop(server);
-    const rs_ns deadline = rs_time_monotonic() + settings->drain_ns;
-    bool is_cancelled = false;
-    while (rs_gate_session_count(gate) || !rs_grpc_server_is_stopped(server)) {
-        const bool must_hurry =
-            rs_time_monotonic() >= deadline || status < 0 || rs_daemon_stop_count(daemon) > 1;
-        if (must_hurry && !is_cancelled) {
-            rs_grpc_server_cancel(server);
-            is_cancelled = true;
-        }
-        /* The first failure is the one to tell. */
-        if (rs_gate_step(gate, rs_time_monotonic() + RS_NS_PER_S / 20, NULL) < 0 && status == RS_OK)
-            status = rs_err_set(err, RS_IO, "the disk refused to make data durable");
+    if (status == RS_OK && !settings->daemon.data) {
+        status = rs_paths_data_dir(settings->data_default, err);
+        settings->daemon.data = settings->data_default;
     }
     return status;
 }
 
-static enum rs_status run(const struct settings *settings, struct rs_daemon *daemon,
-                          struct rs_err *err)
+static void print_address(void *self, const char *address)
 {
-    struct rs_address address;
-    struct rs_store *store = NULL;
-    struct rs_loop *loop = NULL;
-    struct rs_gate *gate = NULL;
-    struct rs_grpc_server *server = NULL;
-    struct rs_learn *learn = NULL;
-    struct rs_book own = {.store = NULL};
-    struct rs_buf roles = {0};
-    enum rs_status status = rs_address_parse(settings->listen, &address, err);
-    if (status == RS_OK)
-        status = read_roles(settings->roles, &roles, err);
-    if (status == RS_OK)
-        status = rs_store_open(settings->data, (uint64_t)settings->segment_bytes, &store, err);
-    if (status == RS_OK)
-        status = rs_grpc_loop_new(&loop, err);
-    if (status == RS_OK)
-        status = rs_learn_start(&learn, err);
-    if (status == RS_OK) {
-        own.store = store;
-        own.learn = learn;
-        const struct rs_gate_book book = rs_book_of(&own);
-        const struct rs_coord_options coord = {.roles =
-                                                   settings->roles ? rs_buf_text(&roles) : NULL};
-        const struct rs_gate_options options = {.loop = loop,
-                                                .store = store,
-                                                .book = &book,
-                                                .coord = &coord,
-                                                .credit_bytes = (uint64_t)settings->credit_bytes};
-        status = rs_gate_new(&options, &gate, err);
-    }
-    if (status == RS_OK)
-        status = rs_book_learn(&own, err);
-    if (status == RS_OK)
-        status = rs_grpc_server_new(loop, &address, rs_gate_accept, gate, &server, err);
-    if (status == RS_OK) {
-        rs_daemon_on_signal(daemon, wake_loop, loop);
-        if (!settings->is_quiet) {
-            printf("listening on %s\n", address.text);
-            (void)fflush(stdout);
-        }
-        status = serve(gate, server, &address, daemon, settings, err);
-        rs_daemon_on_signal(daemon, NULL, NULL);
-    }
-    rs_grpc_server_free(&server);
-    rs_gate_free(&gate);
-    rs_grpc_loop_free(&loop);
-    rs_learn_stop(&learn);
-    rs_store_close(&store);
-    rs_buf_fini(&roles);
-    return status;
+    (void)self;
+    printf("listening on %s\n", address);
+    (void)fflush(stdout);
 }
 
 int rs_cmd_aggregator(int argc, char **argv)
 {
-    struct settings settings = {.drain_ns = 5 * (int64_t)RS_NS_PER_S};
+    struct settings settings = {.daemon = {.drain_ns = 5 * (rs_dur)RS_NS_PER_S}};
     struct rs_err err = {0};
-    struct rs_daemon *daemon = NULL;
     enum rs_status status = parse(&settings, argc, argv, &err);
     if (status == RS_END)
         return RS_EXIT_COMPLETE;
     if (status == RS_OK)
         status = fill_defaults(&settings, &err);
+    if (status == RS_OK && settings.log_format)
+        status = rs_log_set_format(settings.log_format, &err);
     if (settings.is_verbose)
         rs_log_set_level(RS_LOG_INFO);
     if (settings.is_quiet)
         rs_log_set_level(RS_LOG_ERROR);
-    if (status == RS_OK) {
-        (void)rs_grpc_raise_file_limit();
-        status = rs_daemon_start(&daemon, &err);
-    }
+    settings.daemon.on_listening = settings.is_quiet ? NULL : print_address;
     if (status == RS_OK)
-        status = run(&settings, daemon, &err);
-    rs_daemon_end(&daemon);
-    if (status < 0)
-        return rs_cli_fail("aggregator", &err);
-    return RS_EXIT_COMPLETE;
+        status = rs_aggregator_run(&settings.daemon, &err);
+    return status < 0 ? rs_cli_fail("aggregator", &err) : RS_EXIT_COMPLETE;
 }

@@ -4,15 +4,17 @@
  *
  * Progress goes to stderr: how many ranks are in which state, redrawn in place on a terminal, else a line when the
  * capture moves on and at most one a second beside. Ranks are named when there is something to say of them. The
- * report and facts go to stdout. Ctrl-C leaves the capture running and says how to come back; with
+ * report and facts go to stdout, as soon as every rank's summary is joined: raw data goes on in the background, unless --wait raw
+ * says to wait for it, too. Ctrl-C leaves the capture running and says how to come back; with
  * --cancel-on-interrupt it ends it.
  */
 #include "cli/capture.h"
 
 #include "cli/cli.h"
-#include "cli/client.h"
+#include "cli/present.h"
 #include "common/base/mem.h"
-#include "common/wire/answer_letter.h"
+#include "common/client/client.h"
+#include "common/wire/answer_message.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,6 +40,7 @@ struct watch {
     rs_ns shown_at;       /* monotonic */
     bool is_terminal;
     bool has_failed;
+    bool must_wait_summary; /* not for raw data */
 };
 
 static char *lend(const char *text)
@@ -52,7 +55,7 @@ static char *lend(const char *text)
 /* ---- progress -------------------------------------------------------------------------------------------- */
 
 /* Whether it was told before; else remembers it. Very many are not told one by one. */
-static bool was_told(struct watch *watch, const Rankscope__CaptureRank *rank)
+static bool was_reported(struct watch *watch, const Rankscope__CaptureRank *rank)
 {
     uint32_t digest = 2166136261u ^ rank->rank; /* FNV-1a */
     for (const char *at = rank->text; *at; at++)
@@ -67,19 +70,19 @@ static bool was_told(struct watch *watch, const Rankscope__CaptureRank *rank)
 }
 
 /* What should be known of a rank before its end: advice, or that it does not move. */
-static void tell_warnings(struct watch *watch, const Rankscope__CaptureInfo *info)
+static void report_warnings(struct watch *watch, const Rankscope__CaptureInfo *info)
 {
     for (size_t i = 0; i < info->n_ranks; i++) {
         const Rankscope__CaptureRank *rank = info->ranks[i];
         const bool is_due =
             rank->state == RS_PROGRESS_ARMED || rank->state == RS_PROGRESS_RECORDING;
-        if (!is_due || !*rank->text || was_told(watch, rank))
+        if (!is_due || !*rank->text || was_reported(watch, rank))
             continue;
         if (watch->is_terminal && *watch->shown) {
             fprintf(stderr, "\r\033[K");
             watch->shown[0] = '\0';
         }
-        rs_cli_tell("capture", "rank %u on %s: %s", rank->rank, rank->host, rank->text);
+        rs_cli_note("capture", "rank %u on %s: %s", rank->rank, rank->host, rank->text);
     }
 }
 
@@ -97,7 +100,7 @@ static void show_progress(struct watch *watch, const Rankscope__CaptureInfo *inf
 {
     char line[LINE_MAX_BYTES];
     const rs_ns now = rs_time_monotonic();
-    tell_warnings(watch, info);
+    report_warnings(watch, info);
     capture_progress_line(info, line, sizeof line);
     if (watch->is_terminal)
         fit_terminal(line);
@@ -122,17 +125,10 @@ static void end_progress(struct watch *watch)
     watch->shown[0] = '\0';
 }
 
-/* Keeps a copy: the letter is gone when the answer was handled. */
+/* Keeps a copy: the message is gone when the answer was handled. */
 static bool keep_info(struct watch *watch, const Rankscope__CaptureInfo *info)
 {
-    const size_t bytes = rankscope__capture_info__get_packed_size(info);
-    uint8_t *packed = rs_mem_calloc(bytes + 1, 1);
-    Rankscope__CaptureInfo *copy = NULL;
-    if (packed) {
-        (void)rankscope__capture_info__pack(info, packed);
-        copy = rankscope__capture_info__unpack(NULL, bytes, packed);
-    }
-    rs_mem_free(packed);
+    Rankscope__CaptureInfo *copy = capture_info_copy(info);
     if (watch->info)
         rankscope__capture_info__free_unpacked(watch->info, NULL);
     watch->info = copy;
@@ -140,53 +136,64 @@ static bool keep_info(struct watch *watch, const Rankscope__CaptureInfo *info)
     return copy != NULL;
 }
 
-/* What every rank is told; then its progress. */
-static bool on_answer(struct watch *watch, const Rankscope__CaptureAnswer *letter)
+/* What every rank is reported; then its progress. */
+static bool on_answer(struct watch *watch, const Rankscope__CaptureAnswer *message)
 {
     struct rs_request_answer answer;
     watch->is_answered = true;
-    if (rs_answer_from_letter(letter, &answer, &watch->err) < 0) {
+    if (rs_answer_from_message(message, &answer, &watch->err) < 0) {
         watch->status = watch->err.status;
         return false;
     }
     if (watch->words->is_dry)
         capture_print_answer(&answer, watch->words->as_json);
     else if (!watch->words->is_quiet)
-        capture_tell_answer(&answer);
+        capture_report_answer(&answer);
     rs_request_answer_fini(&answer);
-    watch->status = (enum rs_status)letter->status;
+    watch->status = (enum rs_status)message->status;
     if (watch->status < 0)
-        (void)rs_err_set(&watch->err, watch->status, "%.700s", letter->text);
-    (void)snprintf(watch->id, sizeof watch->id, "%.63s", letter->capture);
+        (void)rs_err_set(&watch->err, watch->status, "%.700s", message->text);
+    (void)snprintf(watch->id, sizeof watch->id, "%.63s", message->capture);
     return watch->status >= 0 && *watch->id;
 }
 
 static bool on_progress(void *self, const Rankscope__Reply *reply)
 {
     struct watch *watch = self;
-    if (reply->letter_case == RANKSCOPE__REPLY__LETTER_ANSWER)
+    if (reply->message_case == RANKSCOPE__REPLY__MESSAGE_ANSWER)
         return on_answer(watch, reply->answer);
-    if (reply->letter_case != RANKSCOPE__REPLY__LETTER_CAPTURE || !keep_info(watch, reply->capture))
+    if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_CAPTURE ||
+        !keep_info(watch, reply->capture))
         return false;
     if (watch->is_start && !watch->is_answered) {
-        rs_cli_tell("capture", "the aggregator is of the previous version: it read ranks, steps, "
+        rs_cli_note("capture", "the aggregator is of the previous version: it read ranks, steps, "
                                "duration, start step and the profilers' switches, nothing else");
         watch->is_answered = true;
     }
     (void)snprintf(watch->id, sizeof watch->id, "%.63s", reply->capture->id);
     show_progress(watch, reply->capture);
-    return true;
+    /* Raw data that is on its way changes nothing of the findings. */
+    return !(watch->must_wait_summary && reply->capture->state == RS_CAPTURE_SUMMARISED);
 }
 
 static bool on_info(void *self, const Rankscope__Reply *reply)
 {
     struct watch *watch = self;
-    if (reply->letter_case == RANKSCOPE__REPLY__LETTER_CAPTURE)
+    if (reply->message_case == RANKSCOPE__REPLY__MESSAGE_CAPTURE)
         (void)keep_info(watch, reply->capture);
     return false;
 }
 
 /* ---- the end of a capture ------------------------------------------------------------------------------- */
+
+/* Whether every rank has recorded; what is summarised may have raw data on its way. */
+static int exit_of_ranks(const Rankscope__CaptureInfo *info)
+{
+    for (size_t i = 0; i < info->n_ranks; i++)
+        if (info->ranks[i]->state > RS_PROGRESS_DONE)
+            return RS_EXIT_PARTIAL;
+    return RS_EXIT_COMPLETE;
+}
 
 static int exit_of_info(const Rankscope__CaptureInfo *info)
 {
@@ -197,7 +204,10 @@ static int exit_of_info(const Rankscope__CaptureInfo *info)
     case RS_CAPTURE_COLLECTING:
     case RS_CAPTURE_QUEUED:
         return RS_EXIT_COMPLETE;
+    case RS_CAPTURE_SUMMARISED:
+        return exit_of_ranks(info);
     case RS_CAPTURE_PARTIAL:
+    case RS_CAPTURE_STOPPED:
     case RS_CAPTURE_FAILED:
     case RS_CAPTURE_STATE_COUNT:
         return RS_EXIT_PARTIAL;
@@ -205,12 +215,30 @@ static int exit_of_info(const Rankscope__CaptureInfo *info)
     return RS_EXIT_PARTIAL;
 }
 
+/* Said before the report, and not asked to be quiet. */
+static void report_background(const struct capture_words *words, const Rankscope__CaptureInfo *info)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < info->n_ranks; i++)
+        count += info->ranks[i]->state < RS_PROGRESS_DONE;
+    if (info->state == RS_CAPTURE_SUMMARISED && count && !words->is_quiet)
+        rs_cli_note("capture",
+                    "raw data of %zu rank%s goes on in the background: rankscope capture wait %s",
+                    count, count == 1 ? "" : "s", info->id);
+}
+
 static int finish(const struct capture_words *words, const Rankscope__CaptureInfo *info)
 {
     const int own = exit_of_info(info);
-    capture_tell_ranks(info);
+    capture_report_ranks(info);
+    report_background(words, info);
+    if (info->state == RS_CAPTURE_STOPPED)
+        rs_cli_note("capture", "capture %s was stopped%s%s", info->id, *info->reason ? ": " : "",
+                    info->reason);
+    if (info->state == RS_CAPTURE_PARTIAL && *info->reason)
+        rs_cli_note("capture", "capture %s is partial: %s", info->id, info->reason);
     if (info->state == RS_CAPTURE_FAILED) {
-        rs_cli_tell("capture", "capture %s failed: nothing was recorded%s%s", info->id,
+        rs_cli_note("capture", "capture %s failed: nothing was recorded%s%s", info->id,
                     *info->reason ? ": " : "", info->reason);
         if (words->as_json)
             capture_print_info(info, true);
@@ -225,7 +253,11 @@ static int finish(const struct capture_words *words, const Rankscope__CaptureInf
                                               .is_quiet = words->is_quiet,
                                               .assume_common_clock = words->assume_common_clock,
                                               .fail_above = words->fail_above};
-    const int code = rs_report_capture(info->directory, words->out_dir, &options);
+    struct rs_err err = {0};
+    struct rs_address address;
+    if (rs_client_address(words->connect, &address, &err) < 0)
+        return rs_cli_fail("capture", &err);
+    const int code = rs_cli_report_remote("capture", &address, info->id, words->out_dir, &options);
     return code == RS_EXIT_COMPLETE ? own : code;
 }
 
@@ -237,28 +269,28 @@ static bool on_nothing(void *self, const Rankscope__Reply *reply)
 }
 
 /* Ctrl-C: it goes on, or it is ended, as was said. */
-static void tell_interrupted(const struct watch *watch, const struct rs_address *address)
+static void report_interrupted(const struct watch *watch, const struct rs_address *address)
 {
     struct rs_err err = {0};
     if (!*watch->id) {
-        rs_cli_tell("capture", "interrupted before the aggregator had answered: `rankscope capture "
+        rs_cli_note("capture", "interrupted before the aggregator had answered: `rankscope capture "
                                "list` says whether one was started");
         return;
     }
     if (!watch->words->must_cancel) {
-        rs_cli_tell("capture", "capture %s goes on; come back with: rankscope capture wait %s",
+        rs_cli_note("capture", "capture %s goes on; come back with: rankscope capture wait %s",
                     watch->id, watch->id);
         return;
     }
     Rankscope__AskStop ask_stop = RANKSCOPE__ASK_STOP__INIT;
     ask_stop.id = lend(watch->id);
     Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
-    ask.letter_case = RANKSCOPE__ASK__LETTER_STOP;
+    ask.message_case = RANKSCOPE__ASK__MESSAGE_STOP;
     ask.stop = &ask_stop;
     if (rs_client_ask(address, &ask, on_nothing, NULL, &err) < 0)
-        rs_cli_tell("capture", "capture %s could not be ended: %s", watch->id, err.text);
+        rs_cli_note("capture", "capture %s could not be ended: %s", watch->id, err.text);
     else
-        rs_cli_tell("capture",
+        rs_cli_note("capture",
                     "capture %s is being ended; what is recorded stays: rankscope capture show %s",
                     watch->id, watch->id);
 }
@@ -267,29 +299,37 @@ static int exit_of_watch(struct watch *watch, enum rs_status status,
                          const struct rs_address *address, struct rs_err *err)
 {
     if (status == RS_CANCELLED) {
-        tell_interrupted(watch, address);
+        report_interrupted(watch, address);
         return RS_EXIT_INTERRUPTED;
     }
     if (status >= 0 && watch->status < 0)
         return rs_cli_fail("capture", &watch->err);
     if (status >= 0 && watch->words->is_dry && watch->is_answered)
-        return rs_exit_of(watch->status);
+        return (int)rs_exit_of(watch->status);
     if (status >= 0 && watch->info)
         return finish(watch->words, watch->info);
     if (status >= 0)
         (void)rs_err_set(err, RS_UNREACHABLE, "the aggregator did not tell of the capture");
     const int code = rs_cli_fail("capture", err);
     if (*watch->id && err->status == RS_UNREACHABLE)
-        rs_cli_tell("capture", "capture %s is not forgotten: rankscope capture wait %s", watch->id,
+        rs_cli_note("capture", "capture %s is not forgotten: rankscope capture wait %s", watch->id,
                     watch->id);
     return code;
+}
+
+/* A capture that is started is awaited until its findings are final, one that is come back to until its end. */
+static bool waits_for_raw(const struct capture_words *words, bool is_start)
+{
+    return words->wait ? strcmp(words->wait, "summary") != 0 : !is_start;
 }
 
 /* Waits with progress; what then. */
 static int converse(const struct capture_words *words, Rankscope__Ask *ask)
 {
+    const bool is_start = ask->message_case == RANKSCOPE__ASK__MESSAGE_START;
     struct watch watch = {.words = words,
-                          .is_start = ask->letter_case == RANKSCOPE__ASK__LETTER_START,
+                          .is_start = is_start,
+                          .must_wait_summary = !waits_for_raw(words, is_start),
                           .is_terminal = isatty(STDERR_FILENO) != 0};
     struct rs_err err = {0};
     struct rs_address address;
@@ -314,7 +354,7 @@ static int capture_start(const struct capture_words *words)
         code = rs_cli_fail("capture", &err);
     } else {
         Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
-        ask.letter_case = RANKSCOPE__ASK__LETTER_START;
+        ask.message_case = RANKSCOPE__ASK__MESSAGE_START;
         ask.start = &question.start;
         code = converse(words, &ask);
     }
@@ -347,7 +387,7 @@ static int capture_wait(const struct capture_words *words, const char *id)
     ask_capture.id = lend(id);
     ask_capture.follow = true;
     Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
-    ask.letter_case = RANKSCOPE__ASK__LETTER_CAPTURE;
+    ask.message_case = RANKSCOPE__ASK__MESSAGE_CAPTURE;
     ask.capture = &ask_capture;
     return converse(words, &ask);
 }
@@ -357,7 +397,7 @@ static int capture_show(const struct capture_words *words, const char *id)
     Rankscope__AskCapture ask_capture = RANKSCOPE__ASK_CAPTURE__INIT;
     ask_capture.id = lend(id);
     Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
-    ask.letter_case = RANKSCOPE__ASK__LETTER_CAPTURE;
+    ask.message_case = RANKSCOPE__ASK__MESSAGE_CAPTURE;
     ask.capture = &ask_capture;
     return ask_once(words, &ask);
 }
@@ -367,14 +407,14 @@ static int capture_stop(const struct capture_words *words, const char *id)
     Rankscope__AskStop ask_stop = RANKSCOPE__ASK_STOP__INIT;
     ask_stop.id = lend(id);
     Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
-    ask.letter_case = RANKSCOPE__ASK__LETTER_STOP;
+    ask.message_case = RANKSCOPE__ASK__MESSAGE_STOP;
     ask.stop = &ask_stop;
     const int code = ask_once(words, &ask);
     /* It is what was asked for, even if nothing of it was recorded. */
     return code == RS_EXIT_PARTIAL ? RS_EXIT_COMPLETE : code;
 }
 
-/* A long list comes in several letters. */
+/* A long list comes in several messages. */
 struct listing {
     Rankscope__CaptureList *whole; /* protobuf-c's memory; NULL: nothing came */
     bool has_failed;
@@ -412,7 +452,7 @@ static bool join_lists(Rankscope__CaptureList *whole, Rankscope__CaptureList *mo
 static bool on_list(void *self, const Rankscope__Reply *reply)
 {
     struct listing *listing = self;
-    if (reply->letter_case != RANKSCOPE__REPLY__LETTER_LIST)
+    if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_LIST)
         return false;
     Rankscope__CaptureList *copy = copy_list(reply->list);
     if (!copy) {
@@ -434,7 +474,7 @@ static int capture_list(struct capture_words *words)
     Rankscope__AskList ask_list = RANKSCOPE__ASK_LIST__INIT;
     ask_list.run = lend(words->run);
     Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
-    ask.letter_case = RANKSCOPE__ASK__LETTER_LIST;
+    ask.message_case = RANKSCOPE__ASK__MESSAGE_LIST;
     ask.list = &ask_list;
     enum rs_status status = rs_client_address(words->connect, &address, &err);
     if (status == RS_OK)
@@ -448,11 +488,22 @@ static int capture_list(struct capture_words *words)
     return status < 0 ? rs_cli_fail("capture", &err) : RS_EXIT_COMPLETE;
 }
 
+static bool is_wait(const char *word)
+{
+    return !word || strcmp(word, "raw") == 0 || strcmp(word, "all") == 0 ||
+           strcmp(word, "summary") == 0;
+}
+
 static int run_word(struct capture_words *words, int count, char **operands, struct rs_err *err)
 {
     static const char *const one[] = {"show", "stop", "wait"};
     static int (*const verbs[])(const struct capture_words *words,
                                 const char *id) = {capture_show, capture_stop, capture_wait};
+    if (!is_wait(words->wait)) {
+        (void)rs_err_set(err, RS_INVALID, "--wait takes summary, raw or all, not %.60s",
+                         words->wait);
+        return rs_cli_fail("capture", err);
+    }
     if (count == 0)
         return capture_start(words);
     if (strcmp(operands[0], "list") == 0 && count == 1)
@@ -566,6 +617,21 @@ static const struct rs_arg items[] = {
      .target = &words.on_busy,
      .value = "WHAT",
      .help = "when a rank records already: queue (default: this request is next) or refuse"},
+    {.name = "raw",
+     .kind = RS_ARG_TEXT,
+     .target = &words.raw,
+     .value = "WHOSE",
+     .help =
+         "raw data that is sent: all (default), none, or of ranks EXPR; findings do not need it, and `rankscope fetch` "
+         "gets the rest later"},
+    {.name = "wait",
+     .kind = RS_ARG_TEXT,
+     .target = &words.wait,
+     .value = "WHAT",
+     .environment = "RANKSCOPE_WAIT",
+     .help =
+         "until what: summary (findings are final; default of a new capture) or raw, the same as all "
+         "(all that was asked for is stored; default of `capture wait`)"},
     {.name = "cancel-on-interrupt",
      .kind = RS_ARG_FLAG,
      .target = &words.must_cancel,
@@ -616,7 +682,8 @@ static const struct rs_args args = {
     .operands = "[list | show ID | wait ID | stop ID]",
     .summary =
         "Records N steps, or for a time, on the chosen ranks of a running job: every rank begins at "
-        "the same step, or instant. Waits with progress, then prints the report. With a word: list names the captures, show prints one's "
+        "the same step, or instant. Waits with progress until the findings are final, then prints the report; raw data may "
+        "go on in the background. With a word: list names the captures, show prints one's "
         "facts, wait comes back to one, stop ends one.",
     .items = items,
     .count = sizeof items / sizeof items[0],
@@ -626,6 +693,7 @@ static const struct rs_args args = {
         "  rankscope capture --ranks 1,3 --duration 500ms\n"
         "  rankscope capture --ranks 'tp=0 & pp=last' --roles roles.json --steps 3 --dry-run\n"
         "  rankscope capture --config profiler_config.json --set schedule.warmup=1\n"
+        "  rankscope capture --steps 10 --raw none\n"
         "  rankscope capture list\n"
         "  rankscope capture wait 20260102-030405-a1b2c3 -o out\n"
         "\n"
@@ -645,5 +713,10 @@ int rs_cmd_capture(int argc, char **argv)
         return RS_EXIT_COMPLETE;
     if (status < 0)
         return rs_cli_fail("capture", &err);
+    if (words.has_no_report && words.out_dir) {
+        (void)rs_err_set(&err, RS_INVALID,
+                         "--no-report prints no report and writes none: leave it or --out out");
+        return rs_cli_fail("capture", &err);
+    }
     return run_word(&words, argc - first, argv + first, &err);
 }

@@ -6,7 +6,7 @@
 #ifndef RS_CLI_CAPTURE_H
 #define RS_CLI_CAPTURE_H
 
-#include "cli/args.h"
+#include "cli/options/args.h"
 #include "common/request/request.h"
 #include "proto/rankscope.pb-c.h"
 
@@ -14,7 +14,7 @@
 
 /* What was said on the command line. */
 struct capture_words {
-    const char *connect, *run, *ranks, *start_step, *out_dir, *roles, *on_busy;
+    const char *connect, *run, *ranks, *start_step, *out_dir, *roles, *on_busy, *raw, *wait;
     const char *config, *document; /* --config, --request */
     struct rs_arg_list sets;       /* --set */
     int64_t steps, duration_ns, roundup, timeout_ns;
@@ -30,7 +30,7 @@ struct capture_words {
 struct capture_question {
     Rankscope__AskStart start;
     Rankscope__ProfilerOptions options;
-    Rankscope__CaptureRequest *letter;
+    Rankscope__CaptureRequest *message;
     struct rs_capture_request request;
     struct rs_buf roles;
     char *origin_file;
@@ -46,16 +46,18 @@ void capture_question_fini(struct capture_question *question);
 /* ---- capture_print.c ----------------------------------------------------------------------------------------- */
 
 struct rs_json_out;
+/* Freed by protobuf-c; NULL: no memory. */
+Rankscope__CaptureInfo *capture_info_copy(const Rankscope__CaptureInfo *info);
 void capture_info_json(struct rs_json_out *json, const Rankscope__CaptureInfo *info);
 void capture_print_info(const Rankscope__CaptureInfo *info, bool as_json);
 void capture_print_list(const Rankscope__CaptureList *list, bool as_json);
 /* Ranks that did not make it, on stderr. */
-void capture_tell_ranks(const Rankscope__CaptureInfo *info);
+void capture_report_ranks(const Rankscope__CaptureInfo *info);
 /* "ID recording from step 12, 3 armed, ..." */
 void capture_progress_line(const Rankscope__CaptureInfo *info, char *line, size_t bytes);
 /* The whole answer on stdout. */
 void capture_print_answer(const struct rs_request_answer *answer, bool as_json);
 /* On stderr, what is not simply accepted: advice that changes nothing is left out. */
-void capture_tell_answer(struct rs_request_answer *answer);
+void capture_report_answer(struct rs_request_answer *answer);
 
 #endif

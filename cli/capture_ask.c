@@ -13,7 +13,7 @@
 #include "common/base/mem.h"
 #include "common/base/time.h"
 #include "common/request/roles.h"
-#include "common/wire/request_letter.h"
+#include "common/wire/request_message.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -21,12 +21,12 @@
 #include <string.h>
 
 enum {
-    ROLES_SENT_MAX_BYTES = 3 << 20, /* a letter holds 4 MiB */
+    ROLES_SENT_MAX_BYTES = 3 << 20, /* a message holds 4 MiB */
     LENGTH_MAX_S = 86400,
 };
 
 /* "FILE:LINE:COLUMN: error: ..." of everything that is refused. */
-static void tell_notes(const char *path, const struct rs_request_notes *notes)
+static void report_notes(const char *path, const struct rs_request_notes *notes)
 {
     struct rs_buf buf = {0};
     for (size_t i = 0; i < notes->count; i++) {
@@ -61,7 +61,7 @@ static enum rs_status read_file(const struct capture_words *words,
         status =
             rs_request_from_json(rs_buf_text(&text), text.length, &question->request, &notes, err);
     if (status == RS_INVALID) {
-        tell_notes(path, &notes);
+        report_notes(path, &notes);
         status = rs_err_set(err, RS_INVALID, "%s: %zu %s", path, notes.refusal_count,
                             notes.refusal_count == 1 ? "error" : "errors");
     }
@@ -201,7 +201,7 @@ static enum rs_status take_sets(const struct capture_words *words, struct rs_cap
             status = rs_err_set(err, RS_NOMEM, "no memory for a request");
     }
     if (status == RS_OK && notes.refusal_count) {
-        tell_notes("--set", &notes);
+        report_notes("--set", &notes);
         status = rs_err_set(err, RS_INVALID, "%zu %s in --set", notes.refusal_count,
                             notes.refusal_count == 1 ? "error" : "errors");
     }
@@ -222,7 +222,7 @@ static enum rs_status check_request(const struct rs_capture_request *request, st
     struct rs_request_notes notes = {0};
     enum rs_status status = rs_request_check(request, NULL, &notes);
     if (status == RS_INVALID) {
-        tell_notes("request", &notes);
+        report_notes("request", &notes);
         status = rs_err_set(err, rs_request_notes_status(&notes),
                             "the request breaks %zu %s; nothing was started", notes.refusal_count,
                             notes.refusal_count == 1 ? "rule" : "rules");
@@ -233,7 +233,7 @@ static enum rs_status check_request(const struct rs_capture_request *request, st
     return status;
 }
 
-/* ---- the letter ---------------------------------------------------------------------------------------------- */
+/* ---- the message ---------------------------------------------------------------------------------------------- */
 
 static char *lend(const char *text)
 {
@@ -302,14 +302,15 @@ enum rs_status capture_question_make(const struct capture_words *words,
     if (status == RS_OK && words->roles)
         status = read_roles(words->roles, question, err);
     if (status == RS_OK)
-        status = rs_request_to_letter(request, &question->letter, err);
+        status = rs_request_to_message(request, &question->message, err);
     if (status < 0)
         return status;
     rankscope__ask_start__init(&question->start);
-    question->start.request = question->letter;
+    question->start.request = question->message;
     question->start.dry_run = words->is_dry;
     question->start.shapes_by_default = !is_from_file && !words->must_shapes &&
                                         !words->has_no_shapes && !sets(words, "record_shapes");
+    question->start.raw = lend(words->raw ? words->raw : "");
     question->start.roles = lend(words->roles ? rs_buf_text(&question->roles) : "");
     question->start.origin_file = lend(question->origin_file ? question->origin_file : "");
     fill_old(question, words->is_dry);
@@ -318,7 +319,7 @@ enum rs_status capture_question_make(const struct capture_words *words,
 
 void capture_question_fini(struct capture_question *question)
 {
-    rs_request_letter_free(&question->letter);
+    rs_request_message_free(&question->message);
     rs_request_fini(&question->request);
     rs_buf_fini(&question->roles);
     rs_mem_free(question->origin_file);

@@ -5,8 +5,9 @@
 #include "cli/capture.h"
 #include "cli/cli.h"
 #include "common/base/json_out.h"
+#include "common/base/mem.h"
 #include "common/base/time.h"
-#include "common/wire/request_letter.h"
+#include "common/wire/request_message.h"
 #include "common/wire/wire.h"
 
 #include <inttypes.h>
@@ -61,12 +62,12 @@ static void rank_json(struct rs_json_out *json, const Rankscope__CaptureRank *ra
 }
 
 /* The document of docs/schema/capture_request.schema.json. */
-static void request_json(struct rs_json_out *json, const Rankscope__CaptureRequest *letter)
+static void request_json(struct rs_json_out *json, const Rankscope__CaptureRequest *message)
 {
     struct rs_capture_request request = {0};
     struct rs_buf document = {0};
     rs_json_out_key(json, "request");
-    if (letter && rs_request_from_letter(letter, &request, NULL) == RS_OK) {
+    if (message && rs_request_from_message(message, &request, NULL) == RS_OK) {
         rs_request_to_json(&request, 0, &document);
         rs_json_out_number(json, rs_buf_text(&document)); /* JSON as it is */
     } else {
@@ -74,6 +75,38 @@ static void request_json(struct rs_json_out *json, const Rankscope__CaptureReque
     }
     rs_buf_fini(&document);
     rs_request_fini(&request);
+}
+
+Rankscope__CaptureInfo *capture_info_copy(const Rankscope__CaptureInfo *info)
+{
+    const size_t bytes = rankscope__capture_info__get_packed_size(info);
+    uint8_t *packed = rs_mem_calloc(bytes + 1, 1);
+    Rankscope__CaptureInfo *copy = NULL;
+    if (packed) {
+        (void)rankscope__capture_info__pack(info, packed);
+        copy = rankscope__capture_info__unpack(NULL, bytes, packed);
+    }
+    rs_mem_free(packed);
+    return copy;
+}
+
+static void findings_json(struct rs_json_out *json, const Rankscope__CaptureFindings *findings)
+{
+    rs_json_out_key(json, "findings");
+    if (!findings) {
+        rs_json_out_null(json);
+        return;
+    }
+    rs_json_out_object(json);
+    rs_json_out_key(json, "is_provisional");
+    rs_json_out_bool(json, findings->is_provisional);
+    key_int(json, "ranks", findings->ranks, true);
+    key_int(json, "recording", findings->recording, true);
+    key_int(json, "last_step", findings->last_step, findings->last_step != INT64_MIN);
+    key_int(json, "count", findings->findings, true);
+    key_text_or_null(json, "first", findings->headline);
+    key_int(json, "joined_ns", findings->joined_ns, true);
+    rs_json_out_end(json);
 }
 
 /* The members of an object that is begun and ended by the caller. */
@@ -93,11 +126,13 @@ static void info_members(struct rs_json_out *json, const Rankscope__CaptureInfo 
     key_int(json, "roundup", info->roundup, info->roundup != 0);
     key_int(json, "world", info->world, info->world != 0);
     key_text_or_null(json, "reason", info->reason);
+    key_text(json, "raw", *info->raw ? info->raw : "all");
     rs_json_out_key(json, "ranks");
     rs_json_out_array(json);
     for (size_t i = 0; i < info->n_ranks; i++)
         rank_json(json, info->ranks[i]);
     rs_json_out_end(json);
+    findings_json(json, info->findings);
     request_json(json, info->request);
 }
 
@@ -118,6 +153,25 @@ static void print_state(const Rankscope__CaptureInfo *info)
         printf("state      %s%s%.400s\n", state, *info->reason ? ": " : "", info->reason);
 }
 
+/* "provisional: 4 of 5 ranks, 4 still recording, up to step 117: Rank 3 is slow: ..." */
+static void print_findings(const Rankscope__CaptureInfo *info)
+{
+    const Rankscope__CaptureFindings *findings = info->findings;
+    if (!findings)
+        return;
+    printf("findings   %s%u of %zu ranks", findings->is_provisional ? "provisional: " : "",
+           findings->ranks, info->n_ranks);
+    if (findings->recording)
+        printf(", %u still recording", findings->recording);
+    if (findings->last_step != INT64_MIN)
+        printf(", up to step %" PRId64, findings->last_step);
+    if (findings->findings)
+        printf(": %.400s%s\n", findings->headline,
+               findings->findings > 1 ? "; more in the report" : "");
+    else
+        printf(": nobody is named\n");
+}
+
 static void print_facts(const Rankscope__CaptureInfo *info)
 {
     char created[32];
@@ -128,6 +182,9 @@ static void print_facts(const Rankscope__CaptureInfo *info)
     printf("run        %.200s\n", info->run);
     print_state(info);
     printf("source     %.40s\n", info->source);
+    if (*info->raw && strcmp(info->raw, "all") != 0)
+        printf("raw data   of %s%.200s; the rest: rankscope fetch %s\n",
+               strcmp(info->raw, "none") == 0 ? "" : "ranks ", info->raw, info->id);
     if (info->steps && info->start_step >= 0)
         printf("steps      %u from step %" PRId64 "\n", info->steps, info->start_step);
     else if (info->steps && info->roundup)
@@ -139,6 +196,7 @@ static void print_facts(const Rankscope__CaptureInfo *info)
                info->duration_ns % RS_NS_PER_S / RS_NS_PER_MS);
     if (info->world)
         printf("world      %u\n", info->world);
+    print_findings(info);
     printf("created    %s\nclosed     %s\ndirectory  %s\n", created, closed, info->directory);
     for (size_t i = 0; i < info->n_ranks; i++) {
         const Rankscope__CaptureRank *rank = info->ranks[i];
@@ -175,7 +233,7 @@ void capture_print_info(const Rankscope__CaptureInfo *info, bool as_json)
 }
 
 /* What is to be known of ranks that are done: once, however many say it. */
-static void tell_done(const Rankscope__CaptureInfo *info, size_t index)
+static void report_done(const Rankscope__CaptureInfo *info, size_t index)
 {
     const Rankscope__CaptureRank *rank = info->ranks[index];
     size_t more = 0;
@@ -190,9 +248,9 @@ static void tell_done(const Rankscope__CaptureInfo *info, size_t index)
         more++;
     }
     if (more)
-        rs_cli_tell("capture", "rank %u and %zu more: %s", rank->rank, more, rank->text);
+        rs_cli_note("capture", "rank %u and %zu more: %s", rank->rank, more, rank->text);
     else
-        rs_cli_tell("capture", "rank %u: %s", rank->rank, rank->text);
+        rs_cli_note("capture", "rank %u: %s", rank->rank, rank->text);
 }
 
 static bool is_same_end(const Rankscope__CaptureRank *a, const Rankscope__CaptureRank *b)
@@ -201,8 +259,8 @@ static bool is_same_end(const Rankscope__CaptureRank *a, const Rankscope__Captur
 }
 
 /* One line for the ranks that ended as info->ranks[index] did, when they are more than a few: "0-3,9". True: they are
- * told, now or at the first of them. The reply lists ranks in ascending order. */
-static bool tell_many(const Rankscope__CaptureInfo *info, size_t index)
+ * reported, now or at the first of them. The reply lists ranks in ascending order. */
+static bool report_many(const Rankscope__CaptureInfo *info, size_t index)
 {
     enum { FEW = 4 };
     const Rankscope__CaptureRank *rank = info->ranks[index];
@@ -224,7 +282,7 @@ static bool tell_many(const Rankscope__CaptureInfo *info, size_t index)
         i = last;
     }
     if (count > FEW && first == index)
-        rs_cli_tell("capture", "ranks %.400s%s are %s%s%s", rs_buf_text(&list),
+        rs_cli_note("capture", "ranks %.400s%s are %s%s%s", rs_buf_text(&list),
                     list.length > 400 ? "..." : "",
                     rs_progress_state_text((enum rs_progress_state)rank->state),
                     *rank->text ? ": " : "", rank->text);
@@ -232,29 +290,45 @@ static bool tell_many(const Rankscope__CaptureInfo *info, size_t index)
     return count > FEW;
 }
 
-void capture_tell_ranks(const Rankscope__CaptureInfo *info)
+void capture_report_ranks(const Rankscope__CaptureInfo *info)
 {
     for (size_t i = 0; i < info->n_ranks; i++) {
         const Rankscope__CaptureRank *rank = info->ranks[i];
-        if (rank->state > RS_PROGRESS_DONE && tell_many(info, i))
+        if (rank->state > RS_PROGRESS_DONE && report_many(info, i))
             continue;
         if (rank->state > RS_PROGRESS_DONE)
-            rs_cli_tell("capture", "rank %u is %s%s%s", rank->rank,
+            rs_cli_note("capture", "rank %u is %s%s%s", rank->rank,
                         rs_progress_state_text((enum rs_progress_state)rank->state),
                         *rank->text ? ": " : "", rank->text);
         else if (rank->state == RS_PROGRESS_DONE)
-            tell_done(info, i);
+            report_done(info, i);
     }
+}
+
+/* When iterations from a multiple begin, and what that rests on. */
+static size_t begin_text(const Rankscope__CaptureInfo *info, char *text, size_t bytes)
+{
+    const rs_dur until = info->begin_by_ns - rs_time_realtime();
+    size_t used =
+        (size_t)snprintf(text, bytes, "; begins at a multiple of %u iterations", info->roundup);
+    if (info->step_ns > 0 && until > 0 && used < bytes)
+        used += (size_t)snprintf(
+            text + used, bytes - used, ", within %" PRId64 " s (a step was measured: %.4g s)",
+            until / RS_NS_PER_S + 1, (double)info->step_ns / (double)RS_NS_PER_S);
+    return used;
 }
 
 void capture_progress_line(const Rankscope__CaptureInfo *info, char *line, size_t bytes)
 {
+    const char *waiting = "";
     size_t counts[RS_PROGRESS_COUNT] = {0};
     int64_t least = -1;
     for (size_t i = 0; i < info->n_ranks; i++) {
         const Rankscope__CaptureRank *rank = info->ranks[i];
         if (rank->state < RS_PROGRESS_COUNT)
             counts[rank->state]++;
+        if (rank->state == RS_PROGRESS_WAITING && *rank->text)
+            waiting = rank->text;
         if (!rs_progress_is_final((enum rs_progress_state)rank->state) &&
             (least < 0 || rank->steps_done < least))
             least = rank->steps_done;
@@ -271,12 +345,13 @@ void capture_progress_line(const Rankscope__CaptureInfo *info, char *line, size_
     const rs_dur until = info->start_time_ns - rs_time_realtime();
     if (counts[RS_PROGRESS_ARMED] + counts[RS_PROGRESS_DELIVERED] && used < bytes) {
         if (info->roundup && info->state == RS_CAPTURE_RECORDING)
-            used += (size_t)snprintf(line + used, bytes - used,
-                                     "; begins at a multiple of %u iterations", info->roundup);
+            used += begin_text(info, line + used, bytes - used);
         else if (info->start_time_ns && until > 0)
             used += (size_t)snprintf(line + used, bytes - used, "; begins in %" PRId64 " s",
                                      until / RS_NS_PER_S + 1);
     }
+    if (info->state == RS_CAPTURE_ARMING && *waiting && used < bytes)
+        used += (size_t)snprintf(line + used, bytes - used, "; %.160s", waiting);
     if (info->state == RS_CAPTURE_QUEUED && used < bytes)
         (void)snprintf(line + used, bytes - used, "; %.120s", info->reason);
     else if (info->steps && least > 0 && used < bytes)
@@ -391,10 +466,10 @@ static void drop_advice(struct rs_request_notes *notes)
     notes->count = kept;
 }
 
-void capture_tell_answer(struct rs_request_answer *answer)
+void capture_report_answer(struct rs_request_answer *answer)
 {
     struct rs_buf buf = {0};
-    bool is_plain = answer->verdict_count[RS_VERDICT_ACCEPTED] == answer->count;
+    bool is_plain = answer->decision_count[RS_DECISION_ACCEPTED] == answer->count;
     drop_advice(&answer->notes);
     for (size_t i = 0; i < answer->count; i++) {
         drop_advice(&answer->ranks[i].notes);

@@ -4,10 +4,14 @@
  */
 #include "cli/cli.h"
 
+#include "common/base/utf8.h"
+
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum rs_exit rs_exit_of(enum rs_status status)
@@ -46,17 +50,31 @@ int rs_cli_fail(const char *verb, const struct rs_err *err)
     return (int)rs_exit_of(err->status);
 }
 
-void rs_cli_tell(const char *verb, const char *format, ...)
+void rs_cli_note(const char *verb, const char *format, ...)
 {
     char text[1024];
     va_list args;
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    for (char *p = text; *p; p++) /* file names must not steer the terminal */
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            *p = '?';
+    rs_utf8_plain(text); /* file names must not steer the terminal */
     fprintf(stderr, "rankscope %s: %s\n", verb, text);
+}
+
+void rs_cli_tell_of_link(const char *verb, const char *dir)
+{
+    char name[PATH_MAX];
+    struct stat about;
+    const int length = dir ? snprintf(name, sizeof name, "%s", dir) : 0;
+    if (length <= 0 || (size_t)length >= sizeof name)
+        return;
+    for (size_t i = (size_t)length; i > 1 && name[i - 1] == '/'; i--)
+        name[i - 1] = '\0'; /* a link with a slash behind it is looked through */
+    if (lstat(name, &about) != 0 || !S_ISLNK(about.st_mode))
+        return;
+    char *real = realpath(name, NULL);
+    rs_cli_note(verb, "%s is a symbolic link: the files are in %s", name, real ? real : "?");
+    free(real); /* the C library's */
 }
 
 bool rs_cli_wants_colour(FILE *stream)

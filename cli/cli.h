@@ -32,7 +32,9 @@ enum rs_exit rs_exit_of(enum rs_status status);
 /* Prints "rankscope VERB: sentence" on stderr and returns the exit code of err->status. */
 int rs_cli_fail(const char *verb, const struct rs_err *err);
 /* A line on stderr in the same form, for what is told but stops nothing. */
-void rs_cli_tell(const char *verb, const char *format, ...) RS_PRINTF(2, 3);
+void rs_cli_note(const char *verb, const char *format, ...) RS_PRINTF(2, 3);
+/* Says where the files are when the folder that was named for them is a link. NULL: none was. */
+void rs_cli_tell_of_link(const char *verb, const char *dir);
 
 /* Colours and animation are for people: a terminal, NO_COLOR not set, TERM not "dumb". */
 bool rs_cli_wants_colour(FILE *stream);
@@ -44,20 +46,27 @@ unsigned rs_cli_width(FILE *stream);
 /* The verbs. */
 int rs_cmd_analyse(int argc, char **argv);
 int rs_cmd_report(int argc, char **argv);
+int rs_cmd_table(int argc, char **argv);
 int rs_cmd_aggregator(int argc, char **argv);
 int rs_cmd_collector(int argc, char **argv);
 int rs_cmd_ranks(int argc, char **argv);
 int rs_cmd_capture(int argc, char **argv);
+int rs_cmd_counters(int argc, char **argv);
+int rs_cmd_fetch(int argc, char **argv);
 int rs_cmd_verify(int argc, char **argv);
-int rs_cmd_recipe(int argc, char **argv);
-int rs_cmd_cluster(int argc, char **argv);
-/* The same on the way of another verb: all of it into OUT/cluster_analysis_output; the exit code. */
-int rs_cli_cluster(const char *const *paths, size_t count, const char *out, unsigned jobs,
-                   bool is_quiet);
-int rs_cmd_export(int argc, char **argv);
+int rs_cmd_rebuild(int argc, char **argv);
+/* `analyse --cluster`: all of the official cluster output into OUT/cluster_analysis_output; the exit code. A wing brings it. */
+typedef int rs_cli_cluster_fn(const char *const *paths, size_t count, const char *out,
+                              unsigned jobs, bool is_quiet);
+void rs_cli_set_cluster(rs_cli_cluster_fn *cluster);
 int rs_cmd_run(int argc, char **argv);
 int rs_cmd_doctor(int argc, char **argv);
+int rs_cmd_hang(int argc, char **argv);
+int rs_cmd_whatif(int argc, char **argv);
 int rs_cmd_config(int argc, char **argv);
+/* `config show`: every option of a verb, its value and where that comes from. */
+int rs_cmd_config_show(int argc, char **argv);
+int rs_cmd_completion(int argc, char **argv);
 
 struct rs_report_options {
     bool as_json;             /* report.json on stdout instead of the text */
@@ -65,10 +74,5 @@ struct rs_report_options {
     bool assume_common_clock; /* --assume-common-clock */
     double fail_above; /* share (fraction) of a finding that makes the exit code 5; < 0: none */
 };
-
-/* Reads a capture directory of the aggregator's store, prints its report on stdout and, unless
- * `out_dir` is NULL, writes the deliverables there. Returns an exit code; failures were told on stderr. */
-int rs_report_capture(const char *capture_dir, const char *out_dir,
-                      const struct rs_report_options *options);
 
 #endif

@@ -1,380 +1,370 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `rankscope collector`: one per node. Sources pour into the spool, the uplink drains it.
- *
- * This file puts the rooms together. The main thread is the uplink's; collect.h says who else is there.
+ * `rankscope collector`: the options of the daemon, one per node. The daemon itself is collector/agent.
  */
 #include "cli/cli.h"
-#include "cli/client.h"
-#include "cli/collect.h"
-#include "cli/collect_config.h"
-#include "cli/collector_settings.h"
-#include "cli/config_watch.h"
-#include "cli/daemon.h"
-#include "cli/tracedir.h"
-#include "collector/trigger/ascend.h"
-#include "collector/trigger/mindspore.h"
-#include "common/base/mem.h"
+#include "cli/options/args.h"
+#include "collector/agent/agent.h"
+#include "collector/agent/tracedir.h"
+#include "common/base/paths.h"
+#include "common/wire/wire.h"
 
 #define RS_LOG_TAG "collector"
 #include "common/base/log.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILE_TOLD_ASCEND, FILE_TOLD_MINDSPORE, FILE_TOLD_COUNT };
+enum { OPTIONS_MAX = 64 };
 
-static const enum rs_rank_kind file_told_kinds[FILE_TOLD_COUNT] = {
-    [FILE_TOLD_ASCEND] = RS_RANK_ASCEND, [FILE_TOLD_MINDSPORE] = RS_RANK_MINDSPORE};
-
-struct collector {
-    const struct collector_settings *settings;
-    struct rs_address address;
-    struct rs_loop *loop;
-    struct rs_spool *spool;
-    struct rs_uplink *uplink;
-    struct rs_collect_native *native;
-    struct rs_collect_kineto *kineto;
-    struct rs_collect_config *file_told[FILE_TOLD_COUNT]; /* NULL: not asked for */
-    struct rs_collect_watch *watch;
-    struct rs_config_watch *config_watch;
-    Rankscope__RankState **states; /* of all ranks, for the uplink */
-    size_t state_capacity;
-    int64_t spool_free,
-        trace_free;  /* bytes where native ranks, and all others, end up here; 0 unknown */
-    rs_ns looked_at; /* monotonic; for the two above */
+/* What the command line says; the daemon's options lend from here, so it stays where it is. */
+struct collector_settings {
+    struct rs_agent_options agent;
+    struct rs_arg_list rank_from, ascend_dirs, mindspore_dirs;
+    bool is_verbose, is_quiet;
+    const char *log_format;
+    char spool_default[RS_PATHS_BYTES], socket_default[RS_PATHS_BYTES], host[256];
+    char trace_default[RS_TRACEDIR_BYTES];
 };
 
-/* ---- what the uplink asks --------------------------------------------------------------------------------- */
+/* The options of one kind, behind those that are there. */
+struct options {
+    struct rs_arg items[OPTIONS_MAX];
+    size_t count;
+};
 
-static enum rs_status connect_link(void *self, const struct rs_link_user *user, void *user_self,
-                                   struct rs_link **link_p, struct rs_err *err)
+static void add(struct options *options, const struct rs_arg *items, size_t count)
 {
-    const struct collector *collector = self;
-    return rs_grpc_connect(collector->loop, &collector->address, RS_WIRE_METHOD_STREAM, user,
-                           user_self, link_p, err);
+    for (size_t i = 0; i < count && options->count < OPTIONS_MAX; i++)
+        options->items[options->count++] = items[i];
 }
 
-/* Behind the `count` that are there; how many then. */
-static size_t add_ranks(struct collector *collector, size_t count, Rankscope__RankState **states,
-                        size_t more)
+/* The daemon itself */
+static void add_general(struct options *options, struct collector_settings *settings)
 {
-    if (rs_mem_grow((void **)&collector->states, &collector->state_capacity, count + more + 1,
-                    sizeof(Rankscope__RankState *)) < 0)
-        return count;
-    for (size_t i = 0; i < more; i++)
-        collector->states[count + i] = states[i];
-    return count + more;
+    const struct rs_arg items[] = {
+        {.name = "connect",
+         .letter = 'c',
+         .kind = RS_ARG_TEXT,
+         .target = &settings->agent.connect,
+         .value = "ADDR",
+         .environment = "RANKSCOPE_CONNECT",
+         .help =
+             "the aggregator: unix:PATH or HOST:PORT on this machine (default: its default socket)"},
+        {.name = "spool",
+         .letter = 's',
+         .kind = RS_ARG_TEXT,
+         .target = &settings->agent.spool,
+         .value = "DIR",
+         .environment = "RANKSCOPE_SPOOL",
+         .help =
+             "where chunks wait until they are acknowledged (default: spool in the data folder)"},
+        {.name = "spool-bytes",
+         .kind = RS_ARG_SIZE,
+         .target = &settings->agent.spool_bytes,
+         .value = "SIZE",
+         .help = "its budget on disk (default 1GiB)"},
+        {.name = "run",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->agent.run,
+         .value = "NAME",
+         .environment = "RANKSCOPE_RUN",
+         .help = "name of the run of files (default: their folder's name), and of processes that "
+                 "name none"},
+        {.name = "node",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->agent.node,
+         .value = "NAME",
+         .help = "name of this node (default: its host name)"},
+        {.name = "raw-keep",
+         .kind = RS_ARG_DURATION,
+         .target = &settings->agent.raw_keep_ns,
+         .value = "TIME",
+         .help =
+             "how long raw data stays that no capture asked for yet (default 24h); the oldest goes "
+             "sooner when its room is needed"},
+        {.name = "drain",
+         .kind = RS_ARG_DURATION,
+         .target = &settings->agent.drain_ns,
+         .value = "TIME",
+         .help = "how long SIGTERM goes on sending what is in the spool (default 2s); what is left "
+                 "waits for the next start"},
+        {.name = "verbose",
+         .letter = 'v',
+         .kind = RS_ARG_FLAG,
+         .target = &settings->is_verbose,
+         .help = "log files and captures coming and going"},
+        {.name = "quiet",
+         .letter = 'q',
+         .kind = RS_ARG_FLAG,
+         .target = &settings->is_quiet,
+         .help = "log errors only"},
+        {.name = "log-format",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->log_format,
+         .value = "FORM",
+         .environment = "RANKSCOPE_LOG_FORMAT",
+         .help =
+             "text, json (an object a line) or journal (levels as systemd reads them); default: journal when "
+             "stderr is the journal's, else text"},
+    };
+    add(options, items, sizeof items / sizeof items[0]);
 }
 
-static int64_t free_bytes(const char *dir)
+/* Files, and where results wait */
+static void add_files(struct options *options, struct collector_settings *settings)
 {
-    struct rs_tracedir_facts facts;
-    return dir && *dir && rs_tracedir_look(dir, &facts, NULL) == RS_OK ? facts.free_bytes : 0;
+    const struct rs_arg items[] = {
+        {.name = "watch",
+         .letter = 'w',
+         .kind = RS_ARG_TEXT,
+         .target = &settings->agent.watch,
+         .value = "DIR",
+         .help =
+             "take the Kineto traces and Ascend results in DIR, those there and those that appear"},
+        {.name = "settle",
+         .kind = RS_ARG_DURATION,
+         .target = &settings->agent.settle_ns,
+         .value = "TIME",
+         .help = "--watch: a capture is over when nothing came for so long (default 5s)"},
+        {.name = "rank-map",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->agent.rank_map,
+         .value = "FILE",
+         .help = "--watch: JSON object, file name -> rank, or null for a file that is no rank"},
+        {.name = "rank-from",
+         .kind = RS_ARG_LIST,
+         .target = &settings->rank_from,
+         .value = "PATTERN",
+         .help =
+             "--watch: text before the rank in a file name; a '*' says where the number stands"},
+        {.name = "discard-raw",
+         .kind = RS_ARG_FLAG,
+         .target = &settings->agent.must_discard,
+         .help = "--watch: remove a trace file once all its chunks are stored (default: keep it)"},
+        {.name = "trace-dir",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->agent.trace_dir,
+         .value = "DIR",
+         .environment = "RANKSCOPE_TRACE_DIR",
+         .help = "where they write traces until they are packed: a local disk, below /tmp or their "
+                 "KINETO_ONDEMAND_TRACE_DIR (default /tmp/rankscope-traces-UID)"},
+    };
+    add(options, items, sizeof items / sizeof items[0]);
 }
 
-/* What a rank could write, for the judge of requests: looked at now and then. */
-static void tell_space(struct collector *collector, size_t count)
+/* Processes that can be told */
+static void add_live(struct options *options, struct collector_settings *settings)
 {
-    const rs_ns now = rs_time_monotonic();
-    if (!collector->looked_at || now - collector->looked_at > 5 * (rs_dur)RS_NS_PER_S) {
-        collector->looked_at = now;
-        collector->spool_free = free_bytes(collector->settings->spool);
-        collector->trace_free = free_bytes(collector->settings->trace_dir);
-    }
-    for (size_t i = 0; i < count; i++)
-        collector->states[i]->free_disk_bytes = collector->states[i]->kind == RS_RANK_NATIVE
-                                                    ? collector->spool_free
-                                                    : collector->trace_free;
+    const struct rs_arg items[] = {
+        {.name = "socket",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->agent.socket,
+         .value = "PATH",
+         .help = "where librankscope's processes come (default: collector.sock in the runtime "
+                 "directory)"},
+        {.name = "no-native",
+         .kind = RS_ARG_FLAG,
+         .target = &settings->agent.has_no_native,
+         .help = "do not listen for librankscope's processes"},
+        {.name = "kineto",
+         .kind = RS_ARG_FLAG,
+         .target = &settings->agent.must_kineto,
+         .help =
+             "stop (exit 3) when PyTorch's profiler socket is served by another daemon (default: "
+             "warn and go on without)"},
+        {.name = "no-kineto",
+         .kind = RS_ARG_FLAG,
+         .target = &settings->agent.has_no_kineto,
+         .help = "do not answer PyTorch processes"},
+        {.name = "kineto-socket-dir",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->agent.kineto_socket_dir,
+         .value = "DIR",
+         .environment = "KINETO_IPC_SOCKET_DIR",
+         .help =
+             "answer them on a socket file in DIR; their KINETO_IPC_SOCKET_DIR must be the same"},
+        {.name = "msmonitor-home",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->agent.msmonitor_home,
+         .value = "DIR",
+         .help =
+             "answer msMonitor's clients (torch_npu, MindSpore) at DIR/dynolog.sock, where DIR is "
+             "the home of the training user; not beside a real msMonitor daemon (default: do not)"},
+        {.name = "profiler-config",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->agent.profiler_config,
+         .value = "DIR",
+         .environment = "RANKSCOPE_PROFILER_CONFIG",
+         .help =
+             "every edit of DIR/profiler_config.json starts the capture that it describes, on the ranks of "
+             "--run if it is given; the version that is there at start does not"},
+    };
+    add(options, items, sizeof items / sizeof items[0]);
 }
 
-static size_t give_ranks(void *self, Rankscope__RankState ***states_p)
+/* Processes that are told by a file */
+static void add_vendor(struct options *options, struct collector_settings *settings)
 {
-    struct collector *collector = self;
-    Rankscope__RankState **states = NULL;
-    size_t count = 0;
-    size_t more = collector->native ? rs_collect_native_ranks(collector->native, &states) : 0;
-    count = add_ranks(collector, count, states, more);
-    more = collector->kineto ? rs_collect_kineto_ranks(collector->kineto, &states) : 0;
-    count = add_ranks(collector, count, states, more);
-    for (int i = 0; i < FILE_TOLD_COUNT; i++) {
-        if (!collector->file_told[i])
-            continue;
-        more = rs_collect_config_ranks(collector->file_told[i], &states);
-        count = add_ranks(collector, count, states, more);
-    }
-    tell_space(collector, count);
-    *states_p = collector->states;
-    return count;
+    const struct rs_arg items[] = {
+        {.name = "no-ascend",
+         .kind = RS_ARG_FLAG,
+         .target = &settings->agent.has_no_ascend,
+         .help = "do not look for torch_npu jobs"},
+        {.name = "ascend-config",
+         .kind = RS_ARG_LIST,
+         .target = &settings->ascend_dirs,
+         .value = "DIR",
+         .help =
+             "the folder of profiler_config.json of a torch_npu job; needed only where it is not "
+             "found by its open logs (default: jobs started with PROF_CONFIG_PATH or dp.init())"},
+        {.name = "ascend-no-probe",
+         .kind = RS_ARG_FLAG,
+         .target = &settings->agent.has_no_ascend_probe,
+         .help =
+             "do not find out the step of a torch_npu job by a profile of one step on one rank: "
+             "captures then need --start-step until one was made"},
+        {.name = "no-mindspore",
+         .kind = RS_ARG_FLAG,
+         .target = &settings->agent.has_no_mindspore,
+         .help = "do not look for MindSpore jobs"},
+        {.name = "mindspore-config",
+         .kind = RS_ARG_LIST,
+         .target = &settings->mindspore_dirs,
+         .value = "DIR",
+         .help =
+             "cfg_path of a MindSpore job's DynamicProfilerMonitor; needed where its ranks do not "
+             "print to a file"},
+        {.name = "mindspore-way",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->agent.mindspore_way,
+         .value = "WAY",
+         .help = "how the job uses its monitor, step (it calls step()) or callback: the two count "
+                 "from different steps (default: learned from its first result)"},
+        {.name = "parse-wait",
+         .kind = RS_ARG_DURATION,
+         .target = &settings->agent.parse_wait_ns,
+         .value = "TIME",
+         .help =
+             "how long the vendor's parser may be silent over a result of torch_npu or MindSpore "
+             "before it is left as raw data (default 60s)"},
+    };
+    add(options, items, sizeof items / sizeof items[0]);
 }
 
-static void on_prepare(void *self, const Rankscope__Prepare *prepare)
+static enum rs_status parse(struct collector_settings *settings, int argc, char **argv,
+                            struct rs_err *err)
 {
-    struct collector *collector = self;
-    if (prepare->kind == RS_RANK_KINETO && collector->kineto)
-        rs_collect_kineto_prepare(collector->kineto, prepare);
-    else if (prepare->kind == RS_RANK_NATIVE && collector->native)
-        rs_collect_native_prepare(collector->native, prepare);
-    for (int i = 0; i < FILE_TOLD_COUNT; i++)
-        if (prepare->kind == file_told_kinds[i] && collector->file_told[i])
-            rs_collect_config_prepare(collector->file_told[i], prepare);
+    struct options options = {.count = 0};
+    add_general(&options, settings);
+    add_files(&options, settings);
+    add_live(&options, settings);
+    add_vendor(&options, settings);
+    const struct rs_args args = {
+        .verb = "collector",
+        .operands = "",
+        .summary =
+            "Collects the profiles of this node's ranks and sends them to the aggregator: "
+            "processes that carry librankscope, unmodified PyTorch processes started with "
+            "`rankscope run`, and trace files that appear. What is not "
+            "acknowledged survives a crash of either side; the training process never waits.",
+        .items = options.items,
+        .count = options.count,
+        .epilogue =
+            "  rankscope collector --connect 127.0.0.1:7070 --spool /var/spool/rankscope\n"
+            "  rankscope collector --watch ./traces --rank-map ranks.json --run r1\n"
+            "\n"
+            "Without TLS, which does not exist yet, the aggregator must be on this machine. It may come\n"
+            "later, and go: what is collected waits in the spool. Stop the collector with SIGTERM; a capture\n"
+            "that runs meanwhile goes on when it is back.\n"
+            "\n"
+            "Exit: 0 stopped by SIGTERM or SIGINT, 2 bad request, 3 refused: address, folder, or another\n"
+            "collector or daemon is there.\n"};
+    int first = 0;
+    enum rs_status status = rs_args_parse(&args, argc, argv, &first, err);
+    if (status == RS_OK && first < argc)
+        status = rs_err_set(err, RS_INVALID, "\"%s\" is not expected here", argv[first]);
+    return status;
 }
 
-static void on_commit(void *self, const Rankscope__Commit *commit)
+static enum rs_status check(struct collector_settings *settings, struct rs_err *err)
 {
-    struct collector *collector = self;
-    if (commit->kind == RS_RANK_KINETO && collector->kineto)
-        rs_collect_kineto_commit(collector->kineto, commit);
-    else if (commit->kind == RS_RANK_NATIVE && collector->native)
-        rs_collect_native_commit(collector->native, commit);
-    for (int i = 0; i < FILE_TOLD_COUNT; i++)
-        if (commit->kind == file_told_kinds[i] && collector->file_told[i])
-            rs_collect_config_commit(collector->file_told[i], commit);
-}
-
-static void on_cancel(void *self, const Rankscope__Cancel *cancel)
-{
-    struct collector *collector = self;
-    if (collector->native)
-        rs_collect_native_cancel(collector->native, cancel);
-    if (collector->kineto)
-        rs_collect_kineto_cancel(collector->kineto, cancel);
-    for (int i = 0; i < FILE_TOLD_COUNT; i++)
-        if (collector->file_told[i])
-            rs_collect_config_cancel(collector->file_told[i], cancel);
-}
-
-static void before_chunk(void *self)
-{
-    struct collector *collector = self;
-    if (collector->native)
-        rs_collect_native_letters(collector->native, collector->uplink);
-    if (collector->kineto)
-        rs_collect_kineto_letters(collector->kineto, collector->uplink);
-    for (int i = 0; i < FILE_TOLD_COUNT; i++)
-        if (collector->file_told[i])
-            rs_collect_config_letters(collector->file_told[i], collector->uplink);
-}
-
-static void wake_loop(void *self)
-{
-    rs_loop_wake(self);
-}
-
-/* ---- life --------------------------------------------------------------------------------------------------- */
-
-/* Another daemon on the profiler's socket stops us only when its place was asked for. */
-static enum rs_status start_kineto(struct collector *collector, struct rs_err *err)
-{
-    const struct collector_settings *settings = collector->settings;
-    const struct rs_collect_kineto_options options = {
-        .spool = collector->spool,
-        .socket_dir = settings->kineto_socket_dir && *settings->kineto_socket_dir
-                          ? settings->kineto_socket_dir
-                          : NULL,
-        .msmonitor_home = settings->msmonitor_home,
-        .trace_dir = settings->trace_dir,
-        .spool_dir = settings->spool,
-        .run = settings->run ? settings->run : "",
-        .host = settings->host,
-        .wake = wake_loop,
-        .wake_self = collector->loop};
-    struct rs_err failure = {0};
-    const enum rs_status status = rs_collect_kineto_start(&options, &collector->kineto, &failure);
-    if (status == RS_EXISTS && (settings->must_kineto || settings->msmonitor_home))
-        return rs_err_set(err, RS_REFUSED, "%s", failure.text);
-    if (status == RS_EXISTS) {
-        rs_log_warn("PyTorch processes cannot be captured here: %s", failure.text);
-        return RS_OK;
-    }
-    return status < 0 ? rs_err_set(err, status, "%s", failure.text) : RS_OK;
-}
-
-static enum rs_status open_trigger(const struct collector_settings *settings, int which,
-                                   struct rs_config_trigger **trigger_p, struct rs_err *err)
-{
-    const struct rs_arg_list *dirs =
-        which == FILE_TOLD_ASCEND ? &settings->ascend_dirs : &settings->mindspore_dirs;
-    const struct rs_config_trigger_options options = {
-        .dirs = dirs->items, .dir_count = dirs->count, .result_root = settings->trace_dir};
-    return which == FILE_TOLD_ASCEND
-               ? rs_ascend_trigger_open(&options, trigger_p, err)
-               : rs_mindspore_trigger_open(&options, settings->mindspore_way, trigger_p, err);
-}
-
-/* Profilers that are told by a profiler_config.json. */
-static enum rs_status start_file_told(struct collector *collector, int which, struct rs_err *err)
-{
-    const struct collector_settings *settings = collector->settings;
-    const struct rs_collect_config_options options = {.spool = collector->spool,
-                                                      .kind = file_told_kinds[which],
-                                                      .trace_dir = settings->trace_dir,
-                                                      .run = settings->run ? settings->run : "",
-                                                      .host = settings->host,
-                                                      .has_no_probe = which == FILE_TOLD_ASCEND &&
-                                                                      settings->has_no_ascend_probe,
-                                                      .must_discard = settings->must_discard,
-                                                      .parse_wait_ns = settings->parse_wait_ns,
-                                                      .wake = wake_loop,
-                                                      .wake_self = collector->loop};
-    struct rs_config_trigger *trigger = NULL;
-    if (which == FILE_TOLD_ASCEND ? settings->has_no_ascend : settings->has_no_mindspore)
-        return RS_OK;
-    const enum rs_status status = open_trigger(settings, which, &trigger, err);
-    return status == RS_OK
-               ? rs_collect_config_start(&options, trigger, &collector->file_told[which], err)
-               : status;
-}
-
-static enum rs_status start_sources(struct collector *collector, struct rs_err *err)
-{
-    const struct collector_settings *settings = collector->settings;
     enum rs_status status = RS_OK;
-    if (!settings->has_no_native) {
-        const struct rs_collect_native_options options = {.spool = collector->spool,
-                                                          .socket = settings->socket,
-                                                          .run = settings->run ? settings->run : "",
-                                                          .host = settings->host,
-                                                          .wake = wake_loop,
-                                                          .wake_self = collector->loop};
-        status = rs_collect_native_start(&options, &collector->native, err);
+    if (status == RS_OK && settings->agent.must_kineto && settings->agent.has_no_kineto)
+        status = rs_err_set(err, RS_INVALID, "--kineto and --no-kineto exclude each other");
+    if (status == RS_OK && settings->agent.settle_ns <= 0)
+        status = rs_err_set(err, RS_INVALID, "--settle must be longer than nothing");
+    if (status == RS_OK && settings->agent.watch &&
+        rs_wire_check_text(settings->agent.run ? settings->agent.run : "", RS_WIRE_TEXT_MAX_BYTES,
+                           "--run", err) < 0)
+        status = RS_INVALID;
+    if (status == RS_OK && settings->agent.parse_wait_ns < 0)
+        status = rs_err_set(err, RS_INVALID, "--parse-wait must not be negative");
+    return status;
+}
+
+static enum rs_status fill_defaults(struct collector_settings *settings, struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    if (gethostname(settings->host, sizeof settings->host - 1) < 0)
+        (void)snprintf(settings->host, sizeof settings->host, "localhost");
+    settings->agent.host = settings->host;
+    if (!settings->agent.node)
+        settings->agent.node = settings->agent.host;
+    if (!settings->agent.trace_dir) {
+        rs_tracedir_default(settings->trace_default);
+        settings->agent.trace_dir = settings->trace_default;
     }
-    if (status == RS_OK && !settings->has_no_kineto)
-        status = start_kineto(collector, err);
-    for (int i = 0; i < FILE_TOLD_COUNT && status == RS_OK; i++)
-        status = start_file_told(collector, i, err);
-    if (status == RS_OK && settings->watch) {
-        const struct rs_collect_watch_options options = {.spool = collector->spool,
-                                                         .spool_dir = settings->spool,
-                                                         .dir = settings->watch,
-                                                         .run = settings->run ? settings->run : "",
-                                                         .host = settings->host,
-                                                         .rank_map = settings->rank_map,
-                                                         .rank_from = settings->rank_from.items,
-                                                         .rank_from_count =
-                                                             settings->rank_from.count,
-                                                         .settle_ns = settings->settle_ns,
-                                                         .must_discard = settings->must_discard};
-        status = rs_collect_watch_start(&options, &collector->watch, err);
+    if (!settings->agent.spool) {
+        char data[RS_PATHS_BYTES];
+        status = rs_paths_data_dir(data, err);
+        (void)snprintf(settings->spool_default, sizeof settings->spool_default, "%.4000s/spool",
+                       data);
+        settings->agent.spool = settings->spool_default;
     }
-    if (status == RS_OK && settings->profiler_config) {
-        const struct rs_config_watch_options options = {.dir = settings->profiler_config,
-                                                        .run = settings->run ? settings->run : "",
-                                                        .address = &collector->address};
-        status = rs_config_watch_start(&options, &collector->config_watch, err);
+    if (status == RS_OK && !settings->agent.socket && !settings->agent.has_no_native) {
+        status = rs_paths_collector(settings->socket_default, true, err);
+        settings->agent.socket = settings->socket_default;
     }
     return status;
 }
 
-static void stop_file_told(struct collector *collector)
+/* Options, then defaults for what was not said. RS_END: --help was asked for and printed. */
+static enum rs_status read_settings(struct collector_settings *settings, int argc, char **argv,
+                                    struct rs_err *err)
 {
-    for (int i = 0; i < FILE_TOLD_COUNT; i++)
-        rs_collect_config_stop(&collector->file_told[i], collector->uplink);
-}
-
-static void step(struct collector *collector, rs_dur wait)
-{
-    before_chunk(collector);
-    rs_uplink_step(collector->uplink, rs_time_monotonic() + wait);
-}
-
-static void serve(struct collector *collector, struct rs_daemon *daemon)
-{
-    while (rs_daemon_stop_count(daemon) == 0)
-        step(collector, RS_NS_PER_S);
-    rs_config_watch_stop(&collector->config_watch);
-    /* Sources first, so that what they end with is in the spool; then drain it, with a deadline. */
-    rs_collect_watch_stop(&collector->watch);
-    stop_file_told(collector);
-    rs_collect_kineto_stop(&collector->kineto, collector->uplink);
-    rs_collect_native_stop(&collector->native, collector->uplink);
-    const rs_ns deadline = rs_time_monotonic() + collector->settings->drain_ns;
-    while (rs_time_monotonic() < deadline && rs_daemon_stop_count(daemon) == 1 &&
-           (rs_spool_stats(collector->spool).waiting_chunks ||
-            rs_uplink_has_letters(collector->uplink)) &&
-           rs_uplink_stats(collector->uplink).is_up)
-        step(collector, RS_NS_PER_S / 20);
-    const uint64_t left = rs_spool_stats(collector->spool).waiting_chunks;
-    if (left)
-        rs_log_warn("%llu chunks stay in the spool for the next start", (unsigned long long)left);
-    rs_uplink_close(collector->uplink);
-    const rs_ns hard = rs_time_monotonic() + 5 * (rs_dur)RS_NS_PER_S;
-    while (!rs_uplink_is_closed(collector->uplink) && rs_time_monotonic() < hard)
-        step(collector, RS_NS_PER_S / 20);
-}
-
-static enum rs_status run(const struct collector_settings *settings, struct rs_daemon *daemon,
-                          struct rs_err *err)
-{
-    struct collector collector = {.settings = settings};
-    const struct rs_spool_options spool_options = {.budget_bytes = (uint64_t)settings->spool_bytes};
-    enum rs_status status = rs_client_address(settings->connect, &collector.address, err);
+    *settings = (struct collector_settings){.agent = {.settle_ns = 5 * (rs_dur)RS_NS_PER_S,
+                                                      .drain_ns = 2 * (rs_dur)RS_NS_PER_S,
+                                                      .parse_wait_ns = 60 * (rs_dur)RS_NS_PER_S}};
+    enum rs_status status = parse(settings, argc, argv, err);
     if (status == RS_OK)
-        status = rs_spool_open(settings->spool, &spool_options, &collector.spool, err);
-    if (status == RS_OK)
-        status = rs_grpc_loop_new(&collector.loop, err);
-    if (status == RS_OK) {
-        const struct rs_uplink_options options = {.spool = collector.spool,
-                                                  .loop = collector.loop,
-                                                  .connect = connect_link,
-                                                  .connect_self = &collector,
-                                                  .node = settings->node,
-                                                  .ranks = give_ranks,
-                                                  .before_chunk = before_chunk,
-                                                  .on_prepare = on_prepare,
-                                                  .on_commit = on_commit,
-                                                  .on_cancel = on_cancel,
-                                                  .self = &collector};
-        status = rs_uplink_new(&options, &collector.uplink, err);
-    }
-    if (status == RS_OK) {
-        rs_spool_on_put(collector.spool, rs_uplink_wake, collector.uplink);
-        status = start_sources(&collector, err);
-    }
-    if (status == RS_OK) {
-        rs_daemon_on_signal(daemon, wake_loop, collector.loop);
-        serve(&collector, daemon);
-        rs_daemon_on_signal(daemon, NULL, NULL);
-    }
-    rs_config_watch_stop(&collector.config_watch);
-    rs_collect_watch_stop(&collector.watch);
-    stop_file_told(&collector);
-    rs_collect_kineto_stop(&collector.kineto, collector.uplink);
-    rs_collect_native_stop(&collector.native, collector.uplink);
-    if (collector.uplink && !rs_uplink_is_closed(collector.uplink)) {
-        rs_uplink_close(collector.uplink);
-        while (!rs_uplink_is_closed(collector.uplink))
-            rs_uplink_step(collector.uplink, rs_time_monotonic() + RS_NS_PER_S / 20);
-    }
-    rs_uplink_free(&collector.uplink);
-    rs_grpc_loop_free(&collector.loop);
-    rs_spool_close(&collector.spool);
-    rs_mem_free(collector.states);
-    return status;
+        status = check(settings, err);
+    return status == RS_OK ? fill_defaults(settings, err) : status;
+}
+
+static struct rs_agent_list list_of(const struct rs_arg_list *list)
+{
+    return (struct rs_agent_list){.items = list->items, .count = list->count};
 }
 
 int rs_cmd_collector(int argc, char **argv)
 {
     struct collector_settings settings;
     struct rs_err err = {0};
-    struct rs_daemon *daemon = NULL;
-    enum rs_status status = collector_settings_read(&settings, argc, argv, &err);
+    enum rs_status status = read_settings(&settings, argc, argv, &err);
     if (status == RS_END)
         return RS_EXIT_COMPLETE;
+    if (status == RS_OK && settings.log_format)
+        status = rs_log_set_format(settings.log_format, &err);
     if (settings.is_verbose)
         rs_log_set_level(RS_LOG_INFO);
     if (settings.is_quiet)
         rs_log_set_level(RS_LOG_ERROR);
-    if (status == RS_OK) {
-        (void)rs_grpc_raise_file_limit();
-        status = rs_daemon_start(&daemon, &err);
-    }
+    settings.agent.rank_from = list_of(&settings.rank_from);
+    settings.agent.ascend_dirs = list_of(&settings.ascend_dirs);
+    settings.agent.mindspore_dirs = list_of(&settings.mindspore_dirs);
     if (status == RS_OK)
-        status = run(&settings, daemon, &err);
-    rs_daemon_end(&daemon);
-    if (status < 0)
-        return rs_cli_fail("collector", &err);
-    return RS_EXIT_COMPLETE;
+        status = rs_agent_run(&settings.agent, &err);
+    return status < 0 ? rs_cli_fail("collector", &err) : RS_EXIT_COMPLETE;
 }

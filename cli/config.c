@@ -6,8 +6,8 @@
  * second (the watchers compare seconds), and was judged by the same rules as any capture request before it is
  * there; what does not pass is not written.
  */
-#include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/options/args.h"
 #include "common/base/file.h"
 #include "common/base/json_out.h"
 #include "common/base/mem.h"
@@ -195,8 +195,8 @@ static void print_document(const char *path, enum rs_config_framework framework,
     rs_buf_fini(&buf);
 }
 
-static void print_verdict(const char *path, enum rs_config_framework framework,
-                          const struct rs_request_notes *notes, bool is_valid)
+static void print_decision(const char *path, enum rs_config_framework framework,
+                           const struct rs_request_notes *notes, bool is_valid)
 {
     if (is_valid)
         printf("%s: a valid %s configuration\n", path, rs_config_framework_name(framework));
@@ -222,7 +222,7 @@ static enum rs_status validate_file(const char *path, const struct options *opti
             print_document(path, framework, &notes, status == RS_OK ? &request : NULL);
         } else if (!options->is_quiet) {
             print_notes(path, &notes, stdout);
-            print_verdict(path, framework, &notes, status == RS_OK);
+            print_decision(path, framework, &notes, status == RS_OK);
         }
     }
     rs_request_fini(&request);
@@ -248,7 +248,7 @@ static int config_validate(int argc, char **argv)
          .letter = 'q',
          .kind = RS_ARG_FLAG,
          .target = &options.is_quiet,
-         .help = "say nothing; the exit code tells"},
+         .help = "say nothing; the exit code says it"},
     };
     const struct rs_args args = {
         .verb = "config validate",
@@ -318,7 +318,7 @@ static enum rs_config_framework framework_of(const struct rs_buf *text,
 }
 
 /* Judges the text as it would be. What is wrong is told on stderr, all of it. */
-static enum rs_status judge_text(const char *path, const struct rs_buf *text,
+static enum rs_status check_text(const char *path, const struct rs_buf *text,
                                  enum rs_config_framework framework, const struct options *options,
                                  struct rs_err *err)
 {
@@ -349,7 +349,7 @@ static enum rs_status set_file(const char *path, char *const *settings, int coun
         if (status == RS_OK)
             status = edit_all(&text, framework, settings, count, err);
         if (status == RS_OK)
-            status = judge_text(path, &text, framework, options, err);
+            status = check_text(path, &text, framework, options, err);
     }
     if (status == RS_OK)
         status = rs_file_replace_newer(path, text.data, text.length, &mtime, err);
@@ -358,7 +358,7 @@ static enum rs_status set_file(const char *path, char *const *settings, int coun
         return status;
     const rs_ns ahead = mtime - rs_time_realtime();
     if (ahead > 2 * (rs_ns)RS_NS_PER_S)
-        rs_cli_tell("config set",
+        rs_cli_note("config set",
                     "%s: the time of the last version was ahead of the clock; this one is %" PRId64
                     " s ahead, and versions written by others are ignored until then",
                     path, ahead / RS_NS_PER_S);
@@ -380,7 +380,7 @@ static int config_set(int argc, char **argv)
          .letter = 'q',
          .kind = RS_ARG_FLAG,
          .target = &options.is_quiet,
-         .help = "tell errors only"},
+         .help = "print errors only"},
     };
     const struct rs_args args = {
         .verb = "config set",
@@ -418,15 +418,20 @@ int rs_cmd_config(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } verbs[] = {{"init", config_init}, {"validate", config_validate}, {"set", config_set}};
+    } verbs[] = {{"init", config_init},
+                 {"validate", config_validate},
+                 {"set", config_set},
+                 {"show", rs_cmd_config_show}};
     struct rs_err err = {0};
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         printf(
-            "usage: rankscope config init|validate|set [...]\n\n"
+            "usage: rankscope config init|validate|set|show [...]\n\n"
             "The profiler_config.json that torch_npu's and MindSpore's dynamic profilers watch:\n"
             "  init      a template with every documented key\n"
             "  validate  every error with its line and column\n"
-            "  set       change keys; checked first, replaced as a whole\n\n"
+            "  set       change keys; checked first, replaced as a whole\n"
+            "And Rankscope's own settings (/etc/rankscope/*.conf, ~/.config/rankscope/*.conf):\n"
+            "  show      every option, its value and where that comes from\n\n"
             "  rankscope config init -o /srv/job                # a folder: profiler_config.json in it\n"
             "  rankscope config set /srv/job start_step=120 active=2\n"
             "  rankscope config validate /srv/job/profiler_config.json\n\n"
@@ -437,7 +442,7 @@ int rs_cmd_config(int argc, char **argv)
     for (size_t i = 0; argc > 1 && i < sizeof verbs / sizeof verbs[0]; i++)
         if (strcmp(argv[1], verbs[i].name) == 0)
             return verbs[i].run(argc - 1, argv + 1);
-    (void)rs_err_set(&err, RS_INVALID, "init, validate or set is expected%s%.40s%s",
+    (void)rs_err_set(&err, RS_INVALID, "init, validate, set or show is expected%s%.40s%s",
                      argc > 1 ? ", not \"" : "", argc > 1 ? argv[1] : "", argc > 1 ? "\"" : "");
     return rs_cli_fail("config", &err);
 }

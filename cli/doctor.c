@@ -1,393 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * `rankscope doctor`: for each PyTorch, torch_npu and MindSpore process on this node: which rank it is, and whether it can
- * be captured; if not, why not, in words that mend it. And what a capture rests on: the socket, the trace folder, the clock.
- *
- * PyTorch ranks are judged here (Kineto's way); torch_npu and MindSpore ranks, which are told by a file, by their triggers,
- * which look at the file's folder, the shared block and the monitor behind it.
- *
- * It only looks: nothing is bound, signalled or written. What may not be looked at (another user's processes) is said to
- * be so.
- */
-#include "cli/args.h"
+/* `rankscope doctor`: what collector/agent/doctor.h sees; doctor_say.c tells it. */
 #include "cli/cli.h"
 #include "cli/doctor_priv.h"
-#include "collector/trigger/ascend.h"
-#include "collector/trigger/kineto_config.h"
-#include "collector/trigger/kineto_socket.h"
-#include "collector/trigger/mindspore.h"
-#include "common/base/buf.h"
-#include "common/base/file.h"
-#include "common/base/mem.h"
+#include "cli/options/args.h"
 
-#include <dirent.h>
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/timex.h>
-#include <unistd.h>
-
-/* ---- looking ------------------------------------------------------------------------------------------------ */
-
-static void add(char (*list)[DOCTOR_SENTENCE_BYTES], size_t *count, const char *format,
-                va_list arguments)
-{
-    if (*count < DOCTOR_SENTENCES_MAX)
-        (void)vsnprintf(list[(*count)++], DOCTOR_SENTENCE_BYTES, format, arguments);
-}
-
-static void reason(struct doctor_patient *patient, const char *format, ...) RS_PRINTF(2, 3);
-static void note(struct doctor_patient *patient, const char *format, ...) RS_PRINTF(2, 3);
-
-static void reason(struct doctor_patient *patient, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    add(patient->reasons, &patient->reason_count, format, arguments);
-    va_end(arguments);
-}
-
-static void note(struct doctor_patient *patient, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    add(patient->notes, &patient->note_count, format, arguments);
-    va_end(arguments);
-}
-
-/* "net:[4026531840]"; "" when it may not be read. */
-static void namespace_of(pid_t pid, const char *kind, char *text, size_t bytes)
-{
-    char path[64];
-    (void)snprintf(path, sizeof path, "/proc/%d/ns/%s", (int)pid, kind);
-    const ssize_t length = readlink(path, text, bytes - 1);
-    text[length > 0 ? length : 0] = '\0';
-}
-
-/* Does it live in another namespace than the collector (or, without one, than we)? */
-static bool is_elsewhere(const struct doctor *doctor, pid_t pid, const char *kind)
-{
-    char own[64];
-    char theirs[64];
-    namespace_of(doctor->server.pid ? doctor->server.pid : getpid(), kind, own, sizeof own);
-    namespace_of(pid, kind, theirs, sizeof theirs);
-    return *own && *theirs && strcmp(own, theirs) != 0;
-}
-
-static struct doctor_server find_server(const char *dir)
-{
-    struct doctor_server server = {0};
-    char path[64];
-    char own[RS_TRACEDIR_BYTES] = "";
-    char theirs[RS_TRACEDIR_BYTES] = "";
-    server.is_there =
-        rs_kineto_socket_holder(dir, "dynolog", &server.pid, server.text, sizeof server.text);
-    (void)snprintf(path, sizeof path, "/proc/%d/exe", (int)server.pid);
-    server.is_ours = server.is_there; /* it may not be looked at: no accusation */
-    if (server.pid && readlink(path, theirs, sizeof theirs - 1) > 0 &&
-        readlink("/proc/self/exe", own, sizeof own - 1) > 0) {
-        const char *name = strrchr(theirs, '/');
-        server.is_ours = strcmp(own, theirs) == 0 || (name && strncmp(name, "/rankscope", 10) == 0);
-    }
-    return server;
-}
-
-/* It asks where its own environment says: is that where a collector answers? */
-static void look_at_socket(const struct doctor *doctor, struct doctor_patient *patient)
-{
-    const char *dir = patient->process.socket_dir;
-    if (!*dir && is_elsewhere(doctor, patient->process.pid, "net")) {
-        reason(
-            patient,
-            "it is in another network namespace (a container), where the collector's socket is not "
-            "seen: share a directory with it (run --socket-dir, collector --kineto-socket-dir), or "
-            "give it the host's network");
-        return;
-    }
-    const struct doctor_server server = find_server(*dir ? dir : NULL);
-    if (!server.is_there)
-        reason(
-            patient,
-            "nobody answers on the profiler's socket it asks (%s%s): start `rankscope collector%s%s`",
-            *dir ? dir : "abstract \"dynolog\"", *dir ? "/dynolog" : "",
-            *dir ? " --kineto-socket-dir " : "", dir);
-    else if (!server.is_ours)
-        reason(patient,
-               "the profiler's socket is served by %s, not by a collector of Rankscope: stop that",
-               server.text);
-}
-
-/* Since the middle of 2026 (2.14 has the rule, or not, by the day it was built; 2.15 has it). */
-static bool has_path_rule(const struct rs_torch *torch)
-{
-    return torch->major < 0 || torch->major > 2 || (torch->major == 2 && torch->minor >= 14);
-}
-
-static void look_at_folder(const struct doctor *doctor, struct doctor_patient *patient)
-{
-    const struct rs_process *process = &patient->process;
-    char path[RS_TRACEDIR_BYTES + 8];
-    (void)snprintf(path, sizeof path, "%s/x.json", doctor->trace_dir);
-    if (has_path_rule(&patient->torch) && !rs_kineto_path_is_allowed(path, process->trace_dir))
-        reason(
-            patient,
-            "it may write traces below /tmp and its KINETO_ONDEMAND_TRACE_DIR (%s) only, not to %s: start "
-            "it with run --trace-dir, or the collector with another --trace-dir",
-            *process->trace_dir ? process->trace_dir : "not set", doctor->trace_dir);
-    if (is_elsewhere(doctor, process->pid, "mnt"))
-        note(patient,
-             "it has file systems of its own: %s must be the same folder inside and outside",
-             doctor->trace_dir);
-    if (process->uid != geteuid() && geteuid() != 0)
-        reason(patient,
-               "it belongs to user %u: a collector of user %u cannot give it a trace folder; run "
-               "the collector as root or as that user",
-               (unsigned)process->uid, (unsigned)geteuid());
-}
-
-/* A job on NPUs: its device is recorded by torch_npu's own profiler only. */
-static void examine_npu(struct doctor_patient *patient)
-{
-    if (!*patient->config_dir)
-        reason(
-            patient,
-            "it trains on NPUs (torch_npu) and was started without PROF_CONFIG_PATH: start it with "
-            "PROF_CONFIG_PATH=DIR (a folder that it may write), or let it call dp.init(DIR)");
-}
-
-static void examine(const struct doctor *doctor, struct doctor_patient *patient)
-{
-    const struct rs_process *process = &patient->process;
-    const char *sentence = NULL;
-    if (strcmp(patient->framework, "torch_npu") == 0) {
-        examine_npu(patient);
-        return;
-    }
-    if (strcmp(patient->framework, "mindspore") == 0) {
-        if (!*patient->config_dir)
-            reason(
-                patient,
-                "it made no DynamicProfilerMonitor that can be seen: the training script makes one "
-                "(cfg_path names a folder), and calls its step() or hands it to Model.train()");
-        return;
-    }
-    if (!process->has_environ) {
-        reason(
-            patient,
-            "its environment may not be read, so neither its rank nor its settings are known: run doctor "
-            "and collector as root or as user %u",
-            (unsigned)process->uid);
-        return;
-    }
-    if (!process->uses_daemon)
-        reason(patient,
-               "KINETO_USE_DAEMON is not set in it: start the job with `rankscope run -- ...`");
-    if (!rs_torch_can_attach(&patient->torch, &sentence))
-        reason(patient, "%s", sentence);
-    else if (sentence)
-        note(patient, "%s", sentence);
-    look_at_socket(doctor, patient);
-    look_at_folder(doctor, patient);
-}
-
-/* ---- finding -------------------------------------------------------------------------------------------------- */
-
-static bool is_patient(void *self, pid_t pid, uint64_t start_ticks)
-{
-    const struct doctor *doctor = self;
-    for (size_t i = 0; i < doctor->count; i++)
-        if (doctor->patients[i].process.pid == pid &&
-            doctor->patients[i].process.start_ticks == start_ticks)
-            return true;
-    return false;
-}
-
-/* Has it a file of such a name mapped? */
-static bool maps_hold(pid_t pid, const char *name)
-{
-    struct rs_buf buf = {0};
-    char path[64];
-    (void)snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
-    const bool holds = rs_file_read(path, (size_t)32 << 20, &buf, NULL) == RS_OK &&
-                       strstr(rs_buf_text(&buf), name);
-    rs_buf_fini(&buf);
-    return holds;
-}
-
-static struct doctor_patient *add_patient(struct doctor *doctor, const struct doctor_patient *fresh)
-{
-    if (rs_mem_grow((void **)&doctor->patients, &doctor->capacity, doctor->count + 1,
-                    sizeof *doctor->patients) != RS_OK)
-        return NULL;
-    doctor->patients[doctor->count] = *fresh;
-    return &doctor->patients[doctor->count++];
-}
-
-/* false: it is no process that this is about. */
-static bool look_at_process(struct doctor *doctor, pid_t pid, struct doctor_patient *patient)
-{
-    *patient = (struct doctor_patient){.framework = "torch", .step = -1};
-    const enum rs_status seen = rs_torch_find(pid, &patient->torch, NULL);
-    doctor->hidden_count += seen == RS_REFUSED;
-    if (seen == RS_NOTFOUND && maps_hold(pid, "libmindspore"))
-        patient->framework = "mindspore";
-    else if (seen != RS_OK)
-        return false;
-    else if (maps_hold(pid, "libtorch_npu"))
-        patient->framework = "torch_npu";
-    return rs_process_read(pid, &patient->process, NULL) == RS_OK;
-}
-
-static enum rs_status find_patients(struct doctor *doctor, struct rs_err *err)
-{
-    DIR *proc = opendir("/proc");
-    if (!proc)
-        return rs_err_errno(err, "cannot list /proc");
-    enum rs_status status = RS_OK;
-    struct dirent *entry;
-    while (status == RS_OK &&
-           (entry = readdir(proc))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
-        const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        struct doctor_patient patient;
-        if (pid > 0 && look_at_process(doctor, pid, &patient) && !add_patient(doctor, &patient))
-            status = rs_err_set(err, RS_NOMEM, "no memory for a list of processes");
-    }
-    (void)closedir(proc);
-    return status;
-}
-
-/* ---- ranks that are told by a file -------------------------------------------------------------------------------- */
-
-static struct doctor_patient *find_patient(struct doctor *doctor, pid_t pid)
-{
-    for (size_t i = 0; i < doctor->count; i++)
-        if (doctor->patients[i].process.pid == pid)
-            return &doctor->patients[i];
-    return NULL;
-}
-
-static void take_rank(struct doctor *doctor, const struct rs_config_rank *rank,
-                      const char *framework)
-{
-    struct doctor_patient fresh = {.process = rank->process, .torch = {.major = -1, .minor = -1}};
-    struct doctor_patient *patient = find_patient(doctor, rank->process.pid);
-    if (!patient)
-        patient = add_patient(doctor, &fresh);
-    if (!patient)
-        return;
-    patient->framework = framework;
-    patient->step = rank->step;
-    patient->is_rank = true;
-    if (patient->process.rank < 0)
-        patient->process.rank = rank->rank;
-    if (patient->process.world_size < 0)
-        patient->process.world_size = rank->world;
-    if (!patient->process.run[0])
-        (void)snprintf(patient->process.run, sizeof patient->process.run, "%s", rank->run);
-    (void)snprintf(patient->config_dir, sizeof patient->config_dir, "%s", rank->config_dir);
-    if (rank->is_deaf)
-        reason(patient, "%s", rank->deaf_because);
-    if (rank->is_busy)
-        note(patient, "it profiles for somebody else now");
-    if (*rank->note)
-        note(patient, "%s", rank->note);
-}
-
-/* One look of a trigger that has nothing in hand: it reads, and changes nothing. */
-static void take_ranks(struct doctor *doctor, struct rs_config_trigger *trigger,
-                       const char *framework)
-{
-    size_t count = 0;
-    rs_config_trigger_tick(trigger);
-    const struct rs_config_rank *ranks = rs_config_trigger_ranks(trigger, &count);
-    for (size_t i = 0; i < count; i++)
-        if (!ranks[i].is_gone)
-            take_rank(doctor, &ranks[i], framework);
-    rs_config_trigger_close(&trigger);
-}
-
-static enum rs_status find_config_ranks(struct doctor *doctor, struct rs_err *err)
-{
-    const struct rs_config_trigger_options options = {.result_root = doctor->trace_dir};
-    struct rs_config_trigger *trigger = NULL;
-    enum rs_status status = rs_ascend_trigger_open(&options, &trigger, err);
-    if (status == RS_OK)
-        take_ranks(doctor, trigger, "torch_npu");
-    if (status == RS_OK)
-        status = rs_mindspore_trigger_open(&options, RS_MINDSPORE_WAY_UNKNOWN, &trigger, err);
-    if (status == RS_OK)
-        take_ranks(doctor, trigger, "mindspore");
-    return status;
-}
-
-static int by_rank(const void *left, const void *right)
-{
-    const struct rs_process *a = &((const struct doctor_patient *)left)->process;
-    const struct rs_process *b = &((const struct doctor_patient *)right)->process;
-    const int order = strcmp(a->run, b->run);
-    if (order)
-        return order;
-    if (a->rank != b->rank) /* those without one last */
-        return (uint32_t)a->rank < (uint32_t)b->rank ? -1 : 1;
-    return (a->pid > b->pid) - (a->pid < b->pid);
-}
-
-static void judge_all(struct doctor *doctor)
-{
-    for (size_t i = 0; i < doctor->count; i++) {
-        struct doctor_patient *patient = &doctor->patients[i];
-        if (*patient->config_dir)
-            patient->is_rank = true; /* its trigger says so */
-        else if (patient->process.has_environ && patient->process.rank < 0)
-            patient->why_no_rank =
-                "a launcher, or a single process: it has no rank variable (a single one that "
-                "is to be captured is started with RANK=0 WORLD_SIZE=1)";
-        else if (patient->process.has_environ &&
-                 rs_process_rank_holder(&patient->process, is_patient, doctor))
-            patient->why_no_rank = "a data loader or helper: it inherited its parent's rank";
-        else
-            patient->is_rank = true;
-        if (patient->is_rank)
-            examine(doctor, patient);
-    }
-    if (doctor->count)
-        qsort(doctor->patients, doctor->count, sizeof *doctor->patients, by_rank);
-}
-
-/* ---- the clock ------------------------------------------------------------------------------------------------ */
-
-static struct doctor_clock look_at_clock(void)
-{
-    struct timex state = {0};
-    const int result = adjtimex(&state);
-    return (struct doctor_clock){.is_known = result >= 0,
-                                 .is_synchronised = result >= 0 && result != TIME_ERROR &&
-                                                    !(state.status & STA_UNSYNC),
-                                 .max_error_us = state.maxerror};
-}
-
-/* ---- the verb ------------------------------------------------------------------------------------------------- */
-
-static int visit(struct doctor *doctor)
+static int visit(struct rs_doctor *doctor, bool is_json, bool is_quiet)
 {
     struct rs_err err = {0};
-    doctor->server = find_server(doctor->socket_dir);
-    enum rs_status status = find_patients(doctor, &err);
-    if (status == RS_OK)
-        status = find_config_ranks(doctor, &err);
-    if (status == RS_OK)
-        status = rs_tracedir_look(doctor->trace_dir, &doctor->folder, &err);
-    if (status < 0) {
-        rs_mem_free(doctor->patients);
+    if (rs_doctor_look(doctor, &err) < 0) {
+        rs_doctor_fini(doctor);
         return rs_cli_fail("doctor", &err);
     }
-    judge_all(doctor);
-    doctor->clock = look_at_clock();
-    if (doctor->as_json)
+    if (is_json)
         doctor_print_json(doctor);
-    else if (!doctor->is_quiet)
+    else if (!is_quiet)
         doctor_print_text(doctor);
     size_t ranks = 0;
     size_t good = 0;
@@ -395,13 +21,15 @@ static int visit(struct doctor *doctor)
         ranks += doctor->patients[i].is_rank;
         good += doctor->patients[i].is_rank && doctor->patients[i].reason_count == 0;
     }
-    rs_mem_free(doctor->patients);
+    rs_doctor_fini(doctor);
     return ranks && good == ranks && !doctor->folder.network ? RS_EXIT_COMPLETE : RS_EXIT_PARTIAL;
 }
 
 int rs_cmd_doctor(int argc, char **argv)
 {
-    struct doctor doctor = {0};
+    struct rs_doctor doctor = {0};
+    bool is_json = false;
+    bool is_quiet = false;
     const struct rs_arg items[] = {
         {.name = "trace-dir",
          .kind = RS_ARG_TEXT,
@@ -417,13 +45,13 @@ int rs_cmd_doctor(int argc, char **argv)
          .help = "the collector's (default: abstract sockets)"},
         {.name = "json",
          .kind = RS_ARG_FLAG,
-         .target = &doctor.as_json,
+         .target = &is_json,
          .help = "print JSON; unknown is null"},
         {.name = "quiet",
          .letter = 'q',
          .kind = RS_ARG_FLAG,
-         .target = &doctor.is_quiet,
-         .help = "print nothing: the exit code tells"},
+         .target = &is_quiet,
+         .help = "print nothing: the exit code says it"},
     };
     const struct rs_args args = {
         .verb = "doctor",
@@ -448,11 +76,5 @@ int rs_cmd_doctor(int argc, char **argv)
         status = rs_err_set(&err, RS_INVALID, "\"%s\" is not expected here", argv[first]);
     if (status < 0)
         return rs_cli_fail("doctor", &err);
-    if (doctor.socket_dir && !*doctor.socket_dir)
-        doctor.socket_dir = NULL;
-    if (!doctor.trace_dir) {
-        rs_tracedir_default(doctor.trace_default);
-        doctor.trace_dir = doctor.trace_default;
-    }
-    return visit(&doctor);
+    return visit(&doctor, is_json, is_quiet);
 }

@@ -38,7 +38,7 @@ static void json_flag(struct rs_json_out *json, const char *key, bool value)
 }
 
 static void json_list(struct rs_json_out *json, const char *key,
-                      char (*list)[DOCTOR_SENTENCE_BYTES], size_t count)
+                      char (*list)[RS_DOCTOR_SENTENCE_BYTES], size_t count)
 {
     rs_json_out_key(json, key);
     rs_json_out_array(json);
@@ -47,7 +47,7 @@ static void json_list(struct rs_json_out *json, const char *key,
     rs_json_out_end(json);
 }
 
-static void json_patient(struct rs_json_out *json, struct doctor_patient *patient)
+static void json_patient(struct rs_json_out *json, struct rs_doctor_patient *patient)
 {
     const struct rs_process *process = &patient->process;
     rs_json_out_object(json);
@@ -66,12 +66,22 @@ static void json_patient(struct rs_json_out *json, struct doctor_patient *patien
     json_flag(json, "attachable", patient->is_rank && patient->reason_count == 0);
     json_list(json, "reasons", patient->reasons, patient->reason_count);
     json_list(json, "notes", patient->notes, patient->note_count);
+    rs_json_out_key(json, "hang"); /* could `rankscope hang --local` explain one */
+    if (!patient->has_offer) {
+        rs_json_out_null(json);
+    } else {
+        rs_json_out_object(json);
+        json_flag(json, "explainable", patient->offer.way != RS_FLIGHT_WAY_NONE);
+        json_text(json, "way", rs_flight_way_text(patient->offer.way));
+        json_text(json, "why_not", patient->offer.why);
+        rs_json_out_end(json);
+    }
     rs_json_out_end(json);
 }
 
-static void json_place(struct rs_json_out *json, const struct doctor *doctor)
+static void json_place(struct rs_json_out *json, const struct rs_doctor *doctor)
 {
-    const struct doctor_server *server = &doctor->server;
+    const struct rs_doctor_server *server = &doctor->server;
     rs_json_out_key(json, "socket");
     rs_json_out_object(json);
     json_text(json, "directory", doctor->socket_dir);
@@ -96,7 +106,7 @@ static void json_place(struct rs_json_out *json, const struct doctor *doctor)
     rs_json_out_end(json);
 }
 
-void doctor_print_json(struct doctor *doctor)
+void doctor_print_json(struct rs_doctor *doctor)
 {
     struct rs_buf buf = {0};
     struct rs_json_out json;
@@ -142,7 +152,7 @@ static void print_sentence(const char *before, const char *text)
     print_words(printf("%*s%s", INDENT_COLUMNS, "", before), (int)rs_cli_width(stdout), text);
 }
 
-static void print_patient(const struct doctor_patient *patient)
+static void print_patient(const struct rs_doctor_patient *patient)
 {
     char who[32] = "no rank";
     char what[96];
@@ -161,9 +171,15 @@ static void print_patient(const struct doctor_patient *patient)
         print_sentence("- ", patient->reasons[i]);
     for (size_t i = 0; i < patient->note_count; i++)
         print_sentence("note: ", patient->notes[i]);
+    if (patient->has_offer && patient->offer.way == RS_FLIGHT_WAY_NONE) {
+        char text[RS_FLIGHT_WHY_BYTES + 64];
+        (void)snprintf(text, sizeof text, "a hang of it could not be explained now: %s",
+                       patient->offer.why);
+        print_sentence("note: ", text);
+    }
 }
 
-static void print_run(const struct doctor *doctor, size_t first)
+static void print_run(const struct rs_doctor *doctor, size_t first)
 {
     const char *run = doctor->patients[first].process.run;
     size_t ranks = 0;
@@ -187,7 +203,7 @@ static void print_fact(const char *name, const char *format, ...) RS_PRINTF(2, 3
 
 static void print_fact(const char *name, const char *format, ...)
 {
-    char text[2 * DOCTOR_SENTENCE_BYTES];
+    char text[2 * RS_DOCTOR_SENTENCE_BYTES];
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
@@ -197,9 +213,9 @@ static void print_fact(const char *name, const char *format, ...)
     print_words(printf("%-*s", PLACE_COLUMNS, name), width, text);
 }
 
-static void print_socket(const struct doctor *doctor)
+static void print_socket(const struct rs_doctor *doctor)
 {
-    const struct doctor_server *server = &doctor->server;
+    const struct rs_doctor_server *server = &doctor->server;
     const char *dir = doctor->socket_dir ? doctor->socket_dir : "";
     const char *name = doctor->socket_dir ? "/dynolog" : "abstract \"dynolog\"";
     if (!server->is_there)
@@ -214,14 +230,14 @@ static void print_socket(const struct doctor *doctor)
                    dir, name, server->text);
 }
 
-static void print_place(const struct doctor *doctor)
+static void print_place(const struct rs_doctor *doctor)
 {
     const struct rs_tracedir_facts *folder = &doctor->folder;
-    const struct doctor_clock *clock = &doctor->clock;
+    const struct rs_doctor_clock *clock = &doctor->clock;
     print_socket(doctor);
     print_fact("trace folder", "%s: %" PRId64 " MiB free%s", doctor->trace_dir,
                folder->free_bytes / (1024 * 1024),
-               folder->free_bytes < DOCTOR_LITTLE_SPACE_BYTES
+               folder->free_bytes < RS_DOCTOR_LITTLE_SPACE_BYTES
                    ? "; captures of some busy ranks will be refused for want of room"
                    : "");
     if (folder->network)
@@ -238,7 +254,7 @@ static void print_place(const struct doctor *doctor)
                             "hosts may begin apart");
 }
 
-void doctor_print_text(const struct doctor *doctor)
+void doctor_print_text(const struct rs_doctor *doctor)
 {
     print_place(doctor);
     for (size_t i = 0; i < doctor->count; i++)

@@ -2,12 +2,13 @@
 /*
  * `rankscope ranks`: who is there, as the collectors told last.
  */
-#include "cli/args.h"
 #include "cli/cli.h"
-#include "cli/client.h"
+#include "cli/options/args.h"
 #include "common/base/file.h"
 #include "common/base/json_out.h"
 #include "common/base/mem.h"
+#include "common/client/client.h"
+#include "common/request/adapter.h"
 #include "common/request/roles.h"
 
 #include <inttypes.h>
@@ -46,6 +47,18 @@ static int by_rank(const void *left, const void *right)
     return strcmp(a->incarnation, b->incarnation);
 }
 
+/* An aggregator of minor version 2 names the number alone. */
+static const char *adapter_name(const Rankscope__RankState *rank)
+{
+    return *rank->adapter ? rank->adapter : rs_adapter_name(rank->kind);
+}
+
+static uint32_t capabilities_of(const Rankscope__RankState *rank)
+{
+    return *rank->adapter ? rank->capabilities
+                          : rs_adapter_capabilities_of(rs_adapter_name(rank->kind));
+}
+
 /* ---- --ranks --------------------------------------------------------------------------------------------- */
 
 static struct rs_rank_row row_of(const Rankscope__RankState *state, const struct rs_roles *roles)
@@ -58,17 +71,17 @@ static struct rs_rank_row row_of(const Rankscope__RankState *state, const struct
     return row;
 }
 
-static void tell_unknown(const char *run, const struct rs_rank_set *set)
+static void report_unknown(const char *run, const struct rs_rank_set *set)
 {
     for (size_t i = 0; i < set->unknown_count; i++) {
         const struct rs_rank_range *range = &set->unknown[i];
         if (range->first == range->last)
-            rs_cli_tell("ranks", "run %.60s has no rank %u", run, range->first);
+            rs_cli_note("ranks", "run %.60s has no rank %u", run, range->first);
         else
-            rs_cli_tell("ranks", "run %.60s has no ranks %u-%u", run, range->first, range->last);
+            rs_cli_note("ranks", "run %.60s has no ranks %u-%u", run, range->first, range->last);
     }
     for (size_t i = 0; i < set->remark_count; i++)
-        rs_cli_tell("ranks", "run %.60s: %s", run, set->remarks[i]);
+        rs_cli_note("ranks", "run %.60s: %s", run, set->remarks[i]);
 }
 
 /* One run's rows, sorted by rank: those the expression chooses go to the front of `shown`. */
@@ -91,7 +104,7 @@ static enum rs_status choose(struct ranks *ranks, Rankscope__RankState **states,
         status = rs_rank_expr_eval(ranks->expr, rows, row_count, 0, &set, &ranks->err);
     if (status == RS_PARTIAL && !ranks->is_waiting) {
         ranks->is_partial = true;
-        tell_unknown(states[0]->run, &set);
+        report_unknown(states[0]->run, &set);
     }
     for (size_t i = 0; i < count && status >= 0; i++)
         if (rs_rank_set_has(&set, states[i]->rank))
@@ -173,7 +186,7 @@ static void print_json(const struct shown *table)
         rs_json_out_key(&json, "incarnation");
         rs_json_out_string(&json, rank->incarnation);
         rs_json_out_key(&json, "kind");
-        rs_json_out_string(&json, rs_rank_kind_text((enum rs_rank_kind)rank->kind));
+        rs_json_out_string(&json, adapter_name(rank));
         rs_json_out_key(&json, "state");
         rs_json_out_string(&json, rs_rank_state_text((enum rs_rank_state)rank->state));
         rs_json_out_key(&json, "step");
@@ -241,7 +254,7 @@ static struct widths widths_of(const struct shown *table)
         const Rankscope__RankState *rank = table->items[i];
         w.run = wider(w.run, rank->run, 40);
         w.host = wider(w.host, rank->host, 40);
-        w.kind = wider(w.kind, rs_rank_kind_text((enum rs_rank_kind)rank->kind), 20);
+        w.kind = wider(w.kind, adapter_name(rank), 20);
         w.state = wider(w.state, rs_rank_state_text((enum rs_rank_state)rank->state), 20);
         roles_text(rank, roles, sizeof roles);
         if (*roles)
@@ -267,8 +280,7 @@ static void print_row(const Rankscope__RankState *rank, const struct widths *w)
         (void)snprintf(world, sizeof world, "%u", rank->world);
     roles_text(rank, roles, sizeof roles);
     printf("%-*.40s %5u %5s  %-*.40s %7u  %-*s  %-*s %7s %8s  ", w->run, rank->run, rank->rank,
-           world, w->host, rank->host, rank->pid, w->kind,
-           rs_rank_kind_text((enum rs_rank_kind)rank->kind), w->state,
+           world, w->host, rank->host, rank->pid, w->kind, adapter_name(rank), w->state,
            rs_rank_state_text((enum rs_rank_state)rank->state), step, duration);
     if (w->roles)
         printf("%-*.60s  ", w->roles, *roles ? roles : "-");
@@ -294,19 +306,13 @@ static void print_table(const struct shown *table, bool is_chosen)
 /* Ranks whose profilers do not tell a step are ready when they are there. */
 static bool is_ready(const struct ranks *ranks, const Rankscope__RankState *rank)
 {
-    const bool may_not_tell =
-        rank->kind == RS_RANK_KINETO ||
-        ((rank->kind == RS_RANK_ASCEND || rank->kind == RS_RANK_MINDSPORE) && rank->step < 0);
-    return may_not_tell ? ranks->min_step == 0 && rank->state != RS_RANK_GONE
-                        : rank->step >= ranks->min_step;
+    const bool may_not_report = !(capabilities_of(rank) & RS_CAP_TELLS_STEP) && rank->step < 0;
+    return may_not_report ? ranks->min_step == 0 && rank->state != RS_RANK_GONE
+                          : rank->step >= ranks->min_step;
 }
 
-static bool on_reply(void *self, const Rankscope__Reply *reply)
+static void show(struct ranks *ranks, Rankscope__RankTable *table)
 {
-    struct ranks *ranks = self;
-    if (reply->letter_case != RANKSCOPE__REPLY__LETTER_RANKS)
-        return false;
-    Rankscope__RankTable *table = reply->ranks;
     struct shown shown = {0};
     if (table->n_ranks)
         qsort(table->ranks, table->n_ranks, sizeof(Rankscope__RankState *), by_rank);
@@ -321,7 +327,50 @@ static bool on_reply(void *self, const Rankscope__Reply *reply)
             print_table(&shown, ranks->expr != NULL);
     }
     rs_mem_free(shown.items);
-    return false;
+}
+
+/* Pages of the table, by copy: a reply is lent for its call. */
+struct pages {
+    struct ranks *ranks;
+    Rankscope__RankTable **items;
+    size_t count, capacity;
+    Rankscope__RankTable whole; /* lends its ranks from the pages */
+    size_t rank_capacity;
+    bool has_failed;
+};
+
+static bool keep_page(struct pages *pages, const Rankscope__RankTable *table)
+{
+    const size_t bytes = rankscope__rank_table__get_packed_size(table);
+    uint8_t *packed = rs_mem_calloc(bytes + 1, 1);
+    if (packed)
+        (void)rankscope__rank_table__pack(table, packed);
+    Rankscope__RankTable *copy = packed ? rankscope__rank_table__unpack(NULL, bytes, packed) : NULL;
+    rs_mem_free(packed);
+    if (!copy || rs_mem_grow((void **)&pages->items, &pages->capacity, pages->count + 1,
+                             sizeof(Rankscope__RankTable *)) < 0) {
+        if (copy)
+            rankscope__rank_table__free_unpacked(copy, NULL);
+        return false;
+    }
+    pages->items[pages->count++] = copy;
+    if (rs_mem_grow((void **)&pages->whole.ranks, &pages->rank_capacity,
+                    pages->whole.n_ranks + copy->n_ranks + 1, sizeof(Rankscope__RankState *)) < 0)
+        return false;
+    for (size_t i = 0; i < copy->n_ranks; i++)
+        pages->whole.ranks[pages->whole.n_ranks++] = copy->ranks[i];
+    return true;
+}
+
+static bool on_reply(void *self, const Rankscope__Reply *reply)
+{
+    struct pages *pages = self;
+    if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_RANKS)
+        return false;
+    pages->has_failed = !keep_page(pages, reply->ranks);
+    if (reply->last && !pages->has_failed)
+        show(pages->ranks, &pages->whole);
+    return !pages->has_failed;
 }
 
 static enum rs_status ask_once(const struct rs_address *address, const char *run,
@@ -334,9 +383,16 @@ static enum rs_status ask_once(const struct rs_address *address, const char *run
     Rankscope__AskRanks ask_ranks = RANKSCOPE__ASK_RANKS__INIT;
     ask_ranks.run = lent.out;
     Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
-    ask.letter_case = RANKSCOPE__ASK__LETTER_RANKS;
+    ask.message_case = RANKSCOPE__ASK__MESSAGE_RANKS;
     ask.ranks = &ask_ranks;
-    const enum rs_status status = rs_client_ask(address, &ask, on_reply, ranks, err);
+    struct pages pages = {.ranks = ranks, .whole = RANKSCOPE__RANK_TABLE__INIT};
+    enum rs_status status = rs_client_ask(address, &ask, on_reply, &pages, err);
+    for (size_t i = 0; i < pages.count; i++)
+        rankscope__rank_table__free_unpacked(pages.items[i], NULL);
+    rs_mem_free(pages.items);
+    rs_mem_free(pages.whole.ranks);
+    if (status == RS_OK && pages.has_failed)
+        status = rs_err_set(err, RS_NOMEM, "out of memory");
     if (status >= 0 && ranks->err.status < 0)
         return rs_err_set(err, ranks->err.status, "%s", ranks->err.text);
     return status;
@@ -419,7 +475,7 @@ static const struct rs_arg items[] = {
      .min = 1,
      .max = INT32_MAX,
      .help =
-         "first wait until N ranks step; of PyTorch ranks, which do not tell their step, until they are "
+         "first wait until N ranks step; of PyTorch ranks, which do not report their step, until they are "
          "there"},
     {.name = "min-step",
      .kind = RS_ARG_INT,

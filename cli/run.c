@@ -6,8 +6,8 @@
  * process's place. Launchers (torchrun, mpirun, srun, plain python) hand the environment on to
  * the ranks they start on this node.
  */
-#include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/options/args.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,11 +16,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { DUMP_PREFIX_BYTES = 128 };
+
 struct request {
     bool print_env;
     const char *run;
     const char *socket_dir;
     const char *trace_dir;
+    char dump_prefix
+        [DUMP_PREFIX_BYTES]; /* of files that exist on every node: the rank goes behind it */
+    char pipe_prefix[DUMP_PREFIX_BYTES];
 };
 
 struct variable {
@@ -29,7 +34,7 @@ struct variable {
     const char *why;
 };
 
-enum { VARIABLE_COUNT = 4 };
+enum { VARIABLE_COUNT = 8 };
 
 static void list_variables(const struct request *request, struct variable *variables)
 {
@@ -40,6 +45,13 @@ static void list_variables(const struct request *request, struct variable *varia
         {"KINETO_ONDEMAND_TRACE_DIR", request->trace_dir,
          "traces may be written here besides /tmp (torch since 2.15)"},
         {"RANKSCOPE_RUN", request->run, "the run's name"},
+        /* For rankscope hang. The older names, which every release reads; what is set under the newer ones counts there. */
+        {"TORCH_NCCL_TRACE_BUFFER_SIZE", "2000",
+         "the flight recorder keeps this many calls (off by default in older releases)"},
+        {"TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "a rank writes its recorder when a call times out"},
+        {"TORCH_NCCL_DEBUG_INFO_TEMP_FILE", request->dump_prefix, "to this name and its rank"},
+        {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE", request->pipe_prefix,
+         "and at any time when it is asked through this pipe (NCCL)"},
     };
     memcpy(variables, list, sizeof list);
 }
@@ -71,7 +83,7 @@ static enum rs_status apply(const struct variable *variable, bool print, struct 
         return RS_OK;
     }
     if (variable->value && had && *had && strcmp(had, variable->value) != 0)
-        rs_cli_tell("run", "%s is %s already, and stays so", variable->name, had);
+        rs_cli_note("run", "%s is %s already, and stays so", variable->name, had);
     /* NOLINTNEXTLINE(concurrency-mt-unsafe) */
     return setenv(variable->name, value, 1) == 0
                ? RS_OK
@@ -118,6 +130,12 @@ static int start(const struct request *request, char **command)
 int rs_cmd_run(int argc, char **argv)
 {
     struct request request = {0};
+    /* Below /tmp, which is there on every node: NCCL ends a job that cannot make its pipe. Our own pid, which the launcher
+     * keeps, parts jobs from each other. */
+    (void)snprintf(request.dump_prefix, sizeof request.dump_prefix,
+                   "/tmp/rankscope_flight_%u_%d_rank_", (unsigned)getuid(), (int)getpid());
+    (void)snprintf(request.pipe_prefix, sizeof request.pipe_prefix,
+                   "/tmp/rankscope_flight_%u_%d_ask_", (unsigned)getuid(), (int)getpid());
     const struct rs_arg options[] = {
         {.name = "print-env",
          .kind = RS_ARG_FLAG,

@@ -7,7 +7,7 @@ set(rankscope_client_sources
 add_library(rankscope_shared SHARED ${rankscope_client_sources})
 add_library(rankscope_static STATIC ${rankscope_client_sources})
 foreach(target rankscope_shared rankscope_static)
-    target_link_libraries(${target} PUBLIC rs_flags PRIVATE rs_warnings)
+    target_link_libraries(${target} PUBLIC rs_flags Threads::Threads PRIVATE rs_warnings) # glibc before 2.34: a library of its own
     set_target_properties(${target} PROPERTIES OUTPUT_NAME rankscope
         ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
         LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
@@ -16,8 +16,6 @@ target_link_options(rankscope_shared PRIVATE
     -Wl,--version-script=${PROJECT_SOURCE_DIR}/collector/lib/rankscope.map -Wl,-z,defs)
 set_target_properties(rankscope_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/collector/lib/rankscope.map)
-install(TARGETS rankscope_shared rankscope_static LIBRARY DESTINATION lib ARCHIVE DESTINATION lib)
-install(FILES collector/lib/rankscope.h DESTINATION include)
 
 file(GLOB minitrain_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/deploy/demo/*.c)
 if(minitrain_sources)

@@ -13,6 +13,7 @@ option(RS_WERROR "Warnings are errors (dev and CI)" OFF)
 set(RS_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize=")
 option(RS_FUZZ "Build the libFuzzer programs (needs clang)" OFF)
 option(RS_TESTS "Build the tests" ON)
+option(RS_ASCEND "The Ascend wing: torch_npu, MindSpore, cluster tables and recipes" ON)
 
 include(CheckCCompilerFlag)
 add_library(rs_flags INTERFACE)
@@ -34,6 +35,10 @@ foreach(flag -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wundef -Wstrict-prototypes
         target_compile_options(rs_warnings INTERFACE ${flag})
     endif()
 endforeach()
+# clang shows what protobuf-c's own macros cast, gcc (which looks at all else that we cast) does not.
+if(CMAKE_C_COMPILER_ID MATCHES "Clang")
+    target_compile_options(rs_warnings INTERFACE -Wno-cast-qual)
+endif()
 if(RS_WERROR)
     target_compile_options(rs_warnings INTERFACE -Werror)
 endif()

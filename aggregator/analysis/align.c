@@ -2,24 +2,32 @@
 /*
  * Two sequences of operations of one communicator, recorded by different ranks: which belong together?
  *
- * Both hold them in the order of the calls, so the answer is an index shift: constant, until a row is
- * missing on one side. A recording may begin and end anywhere, so the shift is searched:
+ * Both hold them in the order of the calls; rows may be missing on either side, and recordings may begin and end anywhere.
  *
- *      a   . A0 A1 A2 A3 A4 A5            shift +2: b0-A2, b1-A3, then b lacks A4's counterpart,
- *      b         b0 b1    b2              and from b2 on the shift is +3
+ *      a   . A0 A1 A2 A3    A5
+ *      b         b0    b2   b3
+ *
+ * With a clock (one host, or clocks that were aligned): a row may pair with those of its kind that end near it and are feasible (nobody
+ * ends before a start it needs). Of all pairings that keep the order the one with most pairs is taken, and of those the one whose
+ * ends lie closest: a pair counts between 1 and 2, by how close its ends are. How near is near is learned from the rows
+ * themselves (ends agree to microseconds on NCCL, to milliseconds on gloo), unless the caller says it.
+ *
+ * Without a clock, or between hosts' sends and receives, whose ends say nothing: an index shift, searched where it stops fitting:
  *
  *  1. At the start, and wherever the shift stops fitting, candidates near in time (on one clock), or
  *     near in position (without one), are tried: how many pairs on end fit, up to 64?
  *  2. A candidate counts when it holds nearly as long as the best; of those that count, the one with the least
  *     mean distance of ends wins, then the least shift. So feasibility comes first and end spread only ranks.
  *  3. As long as pairs fit, the shift is kept. What fits nowhere stays unmatched.
+ *  4. Without a clock only steps of which neither side lacks a row count: one that is missing moves all behind it.
  *
- * Linear in the number of operations, but for the searches, which are bounded.
+ * Linear in the number of operations, but for logarithms and searches that are bounded.
  */
 #include "aggregator/analysis/analysis_priv.h"
 #include "common/base/mem.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LOOK_AHEAD = 64, WINDOW_NEAR = 16, WINDOW_BLIND = 32 };
@@ -43,10 +51,12 @@ void align_item_from(const struct join *join, size_t summary, const struct rs_co
     const bool is_unfinished = (op->flags & RS_OP_UNFINISHED) != 0;
     const bool steps_mean_something =
         from->step_origin == RS_STEPS_PROFILER_STEP || from->step_origin == RS_STEPS_NATIVE;
+    const rs_ns end = join_time(join, summary, op->end);
     *item_p = (struct align_item){
-        .max_start = op->start,
-        .min_end = is_unfinished ? RS_NS_MAX : op->end,
-        .end = is_unfinished ? RS_NS_MIN : op->end,
+        .max_start = join_time(join, summary, op->start),
+        .min_end = is_unfinished ? RS_NS_MAX : end,
+        .end = is_unfinished ? RS_NS_MIN : end,
+        .bound = join->out->clocks[summary].bound_ns,
         .step = steps_mean_something ? op->step : RS_STEP_NONE,
         .bytes = op->bytes,
         .seq = op->seq,
@@ -54,11 +64,11 @@ void align_item_from(const struct join *join, size_t summary, const struct rs_co
         .shape_hash = op->shape_hash,
         .last_member = UINT32_MAX,
         .type = op->type,
+        .is_on_device = (op->flags & RS_OP_ON_DEVICE) != 0,
     };
 }
 
-/* Ops whose message is of one size on all members; an all_gather or all_to_all may be uneven. */
-static bool is_even(uint8_t type)
+bool align_is_even(uint8_t type)
 {
     return type == RS_OP_ALL_REDUCE || type == RS_OP_REDUCE_SCATTER || type == RS_OP_REDUCE ||
            type == RS_OP_BROADCAST;
@@ -66,7 +76,7 @@ static bool is_even(uint8_t type)
 
 static bool same_message(const struct align_item *a, const struct align_item *b)
 {
-    if (!is_even(a->type)) {
+    if (!align_is_even(a->type)) {
         return true;
     }
     if (a->bytes >= 0 && b->bytes >= 0 && a->bytes != b->bytes) {
@@ -80,9 +90,9 @@ static bool same_step(const struct align_item *a, const struct align_item *b)
     return a->step == RS_STEP_NONE || b->step == RS_STEP_NONE || a->step == b->step;
 }
 
-static bool not_after(rs_ns start, rs_ns end)
+static bool not_after(rs_ns start, rs_ns end, rs_dur bound)
 {
-    return end == RS_NS_MAX || start <= end || start - end <= RS_CLOCK_BOUND_NS;
+    return end == RS_NS_MAX || start <= end || start - end <= RS_CLOCK_BOUND_NS + bound;
 }
 
 static rs_ns later(rs_ns a, rs_ns b)
@@ -99,21 +109,27 @@ static bool is_feasible(const struct align_item *a, const struct align_item *b)
 {
     const rs_ns start = later(a->max_start, b->max_start);
     const rs_ns end = earlier(a->min_end, b->min_end);
+    const rs_dur bound = join_sum(a->bound, b->bound);
     switch (rs_op_type_dependency((enum rs_op_type)a->type)) {
     case RS_DEPENDS_ALL:
-        return not_after(start, end);
+        return not_after(start, end, bound);
     case RS_DEPENDS_ROOT:
         return !(a->has_root || b->has_root) ||
-               not_after(a->has_root ? a->root_start : b->root_start, end);
+               not_after(a->has_root ? a->root_start : b->root_start, end, bound);
     case RS_DEPENDS_TO_ROOT:
         return !(a->has_root || b->has_root) ||
-               not_after(start, a->has_root ? a->root_end : b->root_end);
+               not_after(start, a->has_root ? a->root_end : b->root_end, bound);
     case RS_DEPENDS_NONE:
     case RS_DEPENDS_SEND:
     case RS_DEPENDS_RECV:
         break;
     }
     return true;
+}
+
+bool align_same_kind(const struct align_item *a, const struct align_item *b)
+{
+    return a->type == b->type && same_message(a, b) && same_step(a, b);
 }
 
 bool align_items_fit(const struct align_item *a, const struct align_item *b,
@@ -129,7 +145,9 @@ bool align_items_fit(const struct align_item *a, const struct align_item *b,
         if (!rules->has_clock) {
             return true;
         }
-        return a->type == RS_OP_SEND_RECV ? is_feasible(a, b) : not_after(a->max_start, b->min_end);
+        return a->type == RS_OP_SEND_RECV
+                   ? is_feasible(a, b)
+                   : not_after(a->max_start, b->min_end, join_sum(a->bound, b->bound));
     }
     if (a->type != b->type || !same_message(a, b)) {
         return false;
@@ -311,6 +329,349 @@ static struct align_result walk(const struct aligner *al, size_t *positions)
     return (struct align_result){found, with_ends > 0 ? sum / (double)with_ends : 0};
 }
 
+/* ---- without a clock: what is sure of it ------------------------------------------------ */
+
+/* Clocks drift apart by so much of the time between. */
+#define DRIFT_MOST 1e-4
+
+/* Rows of one step, by position: those of a side that numbers no steps are one. */
+static size_t run_of_step(struct align_side side, size_t begin)
+{
+    size_t end = begin + 1;
+    while (end < side.count && side.items[end].step == side.items[begin].step) {
+        end++;
+    }
+    return end;
+}
+
+bool align_some_clock_fits(struct align_side a, struct align_side b,
+                           const struct align_rules *rules, const size_t *positions)
+{
+    double least = -HUGE_VAL, most = HUGE_VAL, first = HUGE_VAL, last = -HUGE_VAL;
+    for (size_t i = 0; i < b.count; i++) {
+        if (positions[i] == ALIGN_NONE) {
+            continue;
+        }
+        const struct align_item *x = &a.items[positions[i]], *y = &b.items[i];
+        const bool is_transfer = rules->kind == ALIGN_P2P && x->type != RS_OP_SEND_RECV;
+        if (!is_transfer && rs_op_type_dependency((enum rs_op_type)x->type) != RS_DEPENDS_ALL &&
+            x->type != RS_OP_SEND_RECV) {
+            continue;
+        }
+        /* x.start <= y.end + d, and y.start + d <= x.end: a send does not wait for its recv everywhere */
+        if (y->min_end != RS_NS_MAX) {
+            least = fmax(least, (double)x->max_start - (double)y->min_end);
+        }
+        if (x->min_end != RS_NS_MAX && !is_transfer) {
+            most = fmin(most, (double)x->min_end - (double)y->max_start);
+        }
+        first = fmin(first, (double)y->max_start);
+        last = fmax(last, (double)y->max_start);
+    }
+    return least <= most + 2 * RS_CLOCK_BOUND_NS + (last > first ? (last - first) * DRIFT_MOST : 0);
+}
+
+/* Order alone says what belongs together only as long as nothing is missing: a step counts when each side has as many rows of it
+ * and all of them are paired; where steps have no numbers, the whole recording. And some clock must allow it. */
+static void keep_sure(struct align_side a, struct align_side b, const struct align_rules *rules,
+                      size_t *positions, struct align_result *result)
+{
+    result->found = 0;
+    for (size_t i = 0, end; i < b.count; i = end) {
+        size_t paired = 0, first = ALIGN_NONE;
+        end = run_of_step(b, i);
+        for (size_t k = i; k < end; k++) {
+            paired += positions[k] != ALIGN_NONE;
+            first = first == ALIGN_NONE ? positions[k] : first;
+        }
+        if (first != ALIGN_NONE) {
+            while (first > 0 && a.items[first - 1].step == a.items[first].step) {
+                first--;
+            }
+            if (paired == end - i && run_of_step(a, first) - first == paired) {
+                result->found += paired;
+                continue;
+            }
+        }
+        for (size_t k = i; k < end; k++) {
+            positions[k] = ALIGN_NONE;
+        }
+    }
+    if (result->found > 0 && align_some_clock_fits(a, b, rules, positions)) {
+        return;
+    }
+    result->found = 0;
+    for (size_t i = 0; i < b.count; i++) {
+        positions[i] = ALIGN_NONE;
+    }
+}
+
+/* ---- with a clock: the best pairing in order ------------------------------------------- */
+
+enum {
+    NEAR_MOST = 24,          /* rows of a that one of b is held against */
+    TOLERANCE_LEAST = 25000, /* ns: what ends of one operation differ by on devices */
+    TOLERANCE_SPREADS =
+        8, /* and where they spread more: so many times the distance of the nearest third */
+    DEVICE_SPREADS = 2, /* on devices, whose ends agree */
+};
+
+#define PAIR_ONE (INT64_C(1) << 20) /* what a pair counts at least */
+
+struct pair {
+    size_t i, j;    /* of b, of a */
+    int64_t weight; /* its own */
+    int64_t total;  /* of the best pairing that ends with it */
+    size_t before;  /* the pair before it there, or SIZE_MAX */
+};
+
+struct near {
+    rs_ns at;
+    size_t position;
+};
+
+struct pairing_in_order {
+    struct align_side a, b;
+    const struct align_rules *rules;
+    struct near *by_time; /* rows of a */
+    struct pair *pairs;   /* by i, within one i by falling j */
+    size_t count, capacity;
+    size_t *
+        best; /* Fenwick tree over positions of a: index + 1 of the best pair that ends at or before */
+    rs_dur tolerance;
+};
+
+static rs_ns time_of(const struct align_item *item)
+{
+    return item->end != RS_NS_MIN ? item->end : item->max_start;
+}
+
+static int compare_near(const void *left, const void *right)
+{
+    const struct near *a = left, *b = right;
+    if (a->at != b->at) {
+        return a->at > b->at ? 1 : -1;
+    }
+    return (a->position > b->position) - (a->position < b->position);
+}
+
+static size_t first_near(const struct pairing_in_order *in, rs_ns at)
+{
+    size_t low = 0, high = in->a.count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (in->by_time[middle].at < at) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static rs_dur distance_between(const struct align_item *a, const struct align_item *b)
+{
+    const rs_ns x = time_of(a), y = time_of(b);
+    rs_dur distance;
+    if (__builtin_sub_overflow(x, y, &distance)) {
+        return INT64_MAX;
+    }
+    return distance < 0 ? -distance : distance;
+}
+
+/* Of the rows of a nearest in time to b[i], nearest first on either side by turns: calls `each` for those that fit. */
+typedef bool near_fn(struct pairing_in_order *in, size_t i, size_t j, rs_dur distance);
+
+static bool look_around(struct pairing_in_order *in, size_t i, near_fn *each)
+{
+    const struct align_item *own = &in->b.items[i];
+    size_t up = first_near(in, time_of(own)), down = up;
+    for (size_t k = 0; k < NEAR_MOST && (down > 0 || up < in->a.count); k++) {
+        const bool is_up = down == 0 || (up < in->a.count && k % 2 == 0);
+        const size_t j = in->by_time[is_up ? up++ : --down].position;
+        const struct align_item *other = &in->a.items[j];
+        if (align_items_fit(other, own, in->rules) &&
+            !each(in, i, j, distance_between(other, own))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool keep_nearest(struct pairing_in_order *in, size_t i, size_t j, rs_dur distance)
+{
+    (void)j;
+    if (in->pairs[i].total < 0 || distance < in->pairs[i].total) {
+        in->pairs[i].total = distance;
+    }
+    return true;
+}
+
+static int compare_totals(const void *left, const void *right)
+{
+    const struct pair *a = left, *b = right;
+    return (a->total > b->total) - (a->total < b->total);
+}
+
+/* Most rows have their partner, and it is mostly the nearest: the lower third tells how far ends of one operation lie apart. */
+static bool learn_tolerance(struct pairing_in_order *in)
+{
+    in->tolerance = in->rules->tolerance;
+    if (in->tolerance > 0) {
+        return true;
+    }
+    if (rs_mem_grow((void **)&in->pairs, &in->capacity, in->b.count, sizeof *in->pairs) != RS_OK) {
+        return false;
+    }
+    size_t known = 0;
+    for (size_t i = 0; i < in->b.count; i++) {
+        in->pairs[i].total = -1;
+        (void)look_around(in, i, keep_nearest);
+    }
+    for (size_t i = 0; i < in->b.count; i++) {
+        if (in->pairs[i].total >= 0 && in->b.items[i].end != RS_NS_MIN) {
+            in->pairs[known++].total = in->pairs[i].total;
+        }
+    }
+    if (known == 0) {
+        in->tolerance = TOLERANCE_LEAST;
+        return true;
+    }
+    qsort(in->pairs, known, sizeof *in->pairs, compare_totals);
+    const rs_dur usual =
+        in->pairs[known * 3 / 10].total; /* the nearest of a lost partner is another row */
+    const bool on_device = in->a.items[0].is_on_device && in->b.items[0].is_on_device;
+    if (on_device && in->pairs[known / 5].total <= TOLERANCE_LEAST) {
+        /* a fifth has someone who ended with it: more than by chance, so that is how near is near */
+        in->tolerance = TOLERANCE_LEAST;
+        return true;
+    }
+    in->tolerance = usual < (INT64_MAX - TOLERANCE_LEAST) / (2 * TOLERANCE_SPREADS)
+                        ? TOLERANCE_LEAST + (on_device ? DEVICE_SPREADS : TOLERANCE_SPREADS) * usual
+                        : INT64_MAX / 2;
+    return true;
+}
+
+static bool add_pair(struct pairing_in_order *in, size_t i, size_t j, rs_dur distance)
+{
+    /* of an unfinished row only the start is known: it counts least */
+    const bool has_both = has_ends(&in->a.items[j], &in->b.items[i]);
+    const bool on_device = in->a.items[j].is_on_device && in->b.items[i].is_on_device;
+    if (has_both && on_device && distance > in->tolerance) {
+        return true;
+    }
+    if (rs_mem_grow((void **)&in->pairs, &in->capacity, in->count + 1, sizeof *in->pairs) !=
+        RS_OK) {
+        return false;
+    }
+    int64_t weight = PAIR_ONE;
+    if (has_both) {
+        const double closeness = 1 - (double)distance / (double)(in->tolerance + 1);
+        weight += closeness > 0 ? (int64_t)(closeness * (double)PAIR_ONE) : 0;
+    }
+    in->pairs[in->count++] = (struct pair){i, j, weight, weight, SIZE_MAX};
+    return true;
+}
+
+static int compare_pairs(const void *left, const void *right)
+{
+    const struct pair *a = left, *b = right;
+    if (a->i != b->i) {
+        return a->i > b->i ? 1 : -1;
+    }
+    return (a->j < b->j) - (a->j > b->j);
+}
+
+/* Best pairing that ends before position j of a. */
+static size_t best_before(const struct pairing_in_order *in, size_t j)
+{
+    size_t best = SIZE_MAX;
+    for (size_t at = j; at > 0; at &= at - 1) {
+        const size_t pair = in->best[at];
+        if (pair != 0 && (best == SIZE_MAX || in->pairs[pair - 1].total > in->pairs[best].total)) {
+            best = pair - 1;
+        }
+    }
+    return best;
+}
+
+static void note_best(struct pairing_in_order *in, size_t pair)
+{
+    for (size_t at = in->pairs[pair].j + 1; at <= in->a.count; at += at & (~at + 1)) {
+        const size_t known = in->best[at];
+        if (known == 0 || in->pairs[pair].total > in->pairs[known - 1].total) {
+            in->best[at] = pair + 1;
+        }
+    }
+}
+
+static struct align_result take_best(struct pairing_in_order *in, size_t *positions)
+{
+    struct align_result result = {0};
+    double sum = 0;
+    size_t best = SIZE_MAX, with_ends = 0;
+    for (size_t k = 0; k < in->count; k++) {
+        struct pair *pair = &in->pairs[k];
+        pair->before = best_before(in, pair->j);
+        if (pair->before != SIZE_MAX) {
+            pair->total += in->pairs[pair->before].total;
+        }
+        note_best(in, k); /* rows of one i come by falling j: none of them sees another */
+        if (best == SIZE_MAX || pair->total > in->pairs[best].total) {
+            best = k;
+        }
+    }
+    for (size_t k = best; k != SIZE_MAX; k = in->pairs[k].before) {
+        const struct pair *pair = &in->pairs[k];
+        positions[pair->i] = pair->j;
+        result.found++;
+        if (has_ends(&in->a.items[pair->j], &in->b.items[pair->i])) {
+            sum += (double)distance_between(&in->a.items[pair->j], &in->b.items[pair->i]);
+            with_ends++;
+        }
+    }
+    result.cost = with_ends > 0 ? sum / (double)with_ends : 0;
+    return result;
+}
+
+static enum rs_status find_in_order(struct align_side a, struct align_side b,
+                                    const struct align_rules *rules, size_t *positions,
+                                    struct align_result *result_p)
+{
+    struct pairing_in_order in = {.a = a, .b = b, .rules = rules};
+    enum rs_status status = RS_NOMEM;
+    in.by_time = rs_mem_calloc(a.count + 1, sizeof *in.by_time);
+    in.best = rs_mem_calloc(a.count + 1, sizeof *in.best);
+    if (in.by_time == NULL || in.best == NULL) {
+        goto done;
+    }
+    for (size_t j = 0; j < a.count; j++) {
+        in.by_time[j] = (struct near){time_of(&a.items[j]), j};
+    }
+    qsort(in.by_time, a.count, sizeof *in.by_time, compare_near);
+    if (!learn_tolerance(&in)) {
+        goto done;
+    }
+    for (size_t i = 0; i < b.count; i++) {
+        positions[i] = ALIGN_NONE;
+        if (!look_around(&in, i, add_pair)) {
+            goto done;
+        }
+    }
+    if (in.count > 1) {
+        qsort(in.pairs, in.count, sizeof *in.pairs, compare_pairs);
+    }
+    *result_p = take_best(&in, positions);
+    status = RS_OK;
+done:
+    rs_mem_free(in.by_time);
+    rs_mem_free(in.best);
+    rs_mem_free(in.pairs);
+    return status;
+}
+
+/* ---- the door --------------------------------------------------------------------------- */
+
 enum rs_status align_find(struct align_side a, struct align_side b, const struct align_rules *rules,
                           size_t *positions, struct align_result *result_p)
 {
@@ -322,6 +683,9 @@ enum rs_status align_find(struct align_side a, struct align_side b, const struct
         }
         return RS_OK;
     }
+    if (rules->has_clock && !rules->ends_say_nothing) {
+        return find_in_order(a, b, rules, positions, result_p);
+    }
     al.keys = rs_mem_calloc(a.count, sizeof *al.keys);
     if (al.keys == NULL) {
         return RS_NOMEM;
@@ -332,6 +696,9 @@ enum rs_status align_find(struct align_side a, struct align_side b, const struct
         al.keys[j] = latest;
     }
     *result_p = walk(&al, positions);
+    if (!rules->has_clock) {
+        keep_sure(a, b, rules, positions, result_p);
+    }
     rs_mem_free(al.keys);
     return RS_OK;
 }
@@ -341,6 +708,7 @@ void align_item_merge(struct align_item *into, const struct align_item *other)
     into->max_start = later(into->max_start, other->max_start);
     into->min_end = earlier(into->min_end, other->min_end);
     into->end = later(into->end, other->end);
+    into->bound = into->bound > other->bound ? into->bound : other->bound;
     if (!into->has_root && other->has_root) {
         into->has_root = true;
         into->root_start = other->root_start;

@@ -4,9 +4,8 @@
  *
  *   clocks -> groups -> units (known, inferred) -> operations -> waits -> order -> links -> findings
  *
- * Where files name no host the round up to operations is made twice: once believing that their clocks are
- * one, once not; and the belief is given up when it leaves a rank with less than half of
- * what order alone would match, or when a symmetric operation could not have happened.
+ * With several hosts, or files that name none, clocks are aligned first (clock_fit.c), and operations matched twice: the second time with
+ * the clocks that the first taught.
  */
 #include "aggregator/analysis/analysis.h"
 
@@ -18,30 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-const char *rs_finding_kind_text(enum rs_finding_kind kind)
-{
-    static const char *const texts[] = {
-        [RS_FINDING_SLOW_RANK] = "slow_rank",   [RS_FINDING_SLOW_LINK] = "slow_link",
-        [RS_FINDING_SLOW_GROUP] = "slow_group", [RS_FINDING_SLOW_STAGE] = "slow_stage",
-        [RS_FINDING_SLOW_HOST] = "slow_host",   [RS_FINDING_DATA_STALL] = "data_stall",
-        [RS_FINDING_HOST_GAP] = "host_gap",     [RS_FINDING_IMBALANCE] = "imbalance",
-        [RS_FINDING_BUBBLE] = "bubble",         [RS_FINDING_OP] = "op",
-        [RS_FINDING_JITTER] = "jitter",
-    };
-    return texts[kind];
-}
-
-const char *rs_confidence_text(enum rs_confidence confidence)
-{
-    static const char *const texts[] = {
-        [RS_CONFIDENCE_EXACT] = "exact",
-        [RS_CONFIDENCE_BOUNDED] = "bounded",
-        [RS_CONFIDENCE_PARTIAL] = "partial",
-        [RS_CONFIDENCE_WEAK] = "weak",
-    };
-    return texts[confidence];
-}
 
 /* ---- what the other files build with ------------------------------------------------- */
 
@@ -143,7 +118,8 @@ static enum rs_status lay_out(struct rs_analysis *out, const struct rs_summary *
     out->summaries = sorted;
     out->summary_count = count;
     out->ranks = rs_mem_calloc(count + 1, sizeof *out->ranks);
-    if (out->ranks == NULL) {
+    out->clocks = rs_mem_calloc(count + 1, sizeof *out->clocks);
+    if (out->ranks == NULL || out->clocks == NULL) {
         return RS_NOMEM;
     }
     for (size_t s = 0; s < count; s++) {
@@ -231,18 +207,15 @@ static void spread_known_groups(struct join *join)
     }
 }
 
-static enum rs_status round_of(struct join *join, bool unknown_share_clock)
+/* Everything up to operations, with the clocks as they are known by now. */
+static enum rs_status round_of(struct join *join)
 {
     struct rs_analysis *out = join->out;
-    join->unknown_share_clock = unknown_share_clock;
     units_fini(join);
     drop_groups(join);
     out->op_count = out->row_count = 0;
     memset(join->op_done, 0, join->op_base[out->summary_count]);
-    enum rs_status status = clock_domains(join);
-    if (status == RS_OK) {
-        status = group_collect(join);
-    }
+    enum rs_status status = group_collect(join);
     if (status == RS_OK) {
         spread_known_groups(join);
         status = match_known_units(join);
@@ -256,47 +229,24 @@ static enum rs_status round_of(struct join *join, bool unknown_share_clock)
     return status == RS_OK ? match_p2p(join) : status;
 }
 
-/* Rows of symmetric collectives matched, per rank. */
-static void count_matched(const struct join *join, size_t *counts)
-{
-    const struct rs_analysis *out = join->out;
-    memset(counts, 0, out->summary_count * sizeof *counts);
-    for (size_t i = 0; i < out->op_count; i++) {
-        const struct rs_job_op *op = &out->ops[i];
-        if (rs_op_type_dependency((enum rs_op_type)op->type) != RS_DEPENDS_ALL) {
-            continue;
-        }
-        for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
-            counts[out->rows[r].summary]++;
-        }
-    }
-}
-
+/* On one host one round is enough. Else clocks are guessed, operations matched, and both once more with what that taught. */
 static enum rs_status rounds(struct join *join)
 {
-    const size_t count = join->out->summary_count;
     enum rs_status status = clock_domains(join);
-    if (status != RS_OK || join->unknown_hosts < 2 || join->assume_common_clock) {
-        return status == RS_OK ? round_of(join, true) : status;
+    if (status != RS_OK || join->host_count < 2) {
+        return status == RS_OK ? round_of(join) : status;
     }
-    size_t *blind = rs_mem_calloc(count + 1, sizeof *blind);
-    size_t *shared = rs_mem_calloc(count + 1, sizeof *shared);
-    status = blind != NULL && shared != NULL ? round_of(join, false) : RS_NOMEM;
+    status = group_collect(join);
     if (status == RS_OK) {
-        count_matched(join, blind);
-        status = round_of(join, true);
+        spread_known_groups(join);
+        status = clock_align(join);
     }
-    if (status == RS_OK) {
-        bool gives_up = clock_has_conflict(join);
-        count_matched(join, shared);
-        for (size_t s = 0; s < count; s++) {
-            gives_up =
-                gives_up || (join->domain[s] == 0 && blind[s] >= 2 && shared[s] * 2 < blind[s]);
+    for (int round = 0; round < 2 && status == RS_OK; round++) {
+        status = round_of(join);
+        if (status == RS_OK) {
+            status = clock_refine(join);
         }
-        status = gives_up ? round_of(join, false) : RS_OK;
     }
-    rs_mem_free(blind);
-    rs_mem_free(shared);
     return status;
 }
 
@@ -305,47 +255,54 @@ static enum rs_status rounds(struct join *join)
 static void judge_clocks(struct join *join)
 {
     struct rs_analysis *out = join->out;
-    bool is_first = true;
-    uint32_t domain = 0;
+    size_t first = SIZE_MAX;
     out->one_clock = true;
     for (size_t s = 0; s < out->summary_count; s++) {
+        out->clocks[s].clock = join->host[s];
+        out->clocks[s].domain = join->domain[s];
         if (!out->ranks[s].takes_part) {
             continue;
         }
-        out->one_clock = out->one_clock && (is_first || join->domain[s] == domain);
-        domain = join->domain[s];
-        is_first = false;
+        first = first == SIZE_MAX ? s : first;
+        out->one_clock = out->one_clock && join->domain[s] == join->domain[first];
+        out->clock_was_aligned = out->clock_was_aligned || out->clocks[s].method == RS_CLOCK_ENDS;
+        if (join->domain[s] != join->domain[first]) {
+            out->clocks[s].method = RS_CLOCK_NONE;
+        }
     }
-    out->clock_was_assumed =
-        join->assume_common_clock || (join->unknown_hosts >= 2 && join->unknown_share_clock);
+    out->clock_was_assumed = join->assume_common_clock;
 }
 
 static enum rs_status note_clocks(struct join *join)
 {
     const struct rs_analysis *out = join->out;
+    size_t apart = 0;
+    rs_dur bound = 0;
     if (join->assume_common_clock) {
         return join_note(join, "All ranks were taken to share one clock, as asked for.");
     }
-    if (join->unknown_hosts >= 2 && join->unknown_share_clock) {
-        return join_note(
+    for (size_t s = 0; s < out->summary_count; s++) {
+        apart += out->clocks[s].method == RS_CLOCK_NONE;
+        if (out->clocks[s].method == RS_CLOCK_ENDS && out->clocks[s].bound_ns > bound) {
+            bound = out->clocks[s].bound_ns;
+        }
+    }
+    if (apart > 0 &&
+        join_note(
             join,
-            "%zu files name no host; their operations fit together as the clocks stand, so they "
-            "were taken to share one clock.",
-            join->unknown_hosts);
+            "The clocks of %zu rank%s could not be aligned with the others: no Wait, Transfer "
+            "or last rank between them (--assume-common-clock if they are known to be one).",
+            apart, apart == 1 ? "" : "s") != RS_OK) {
+        return RS_NOMEM;
     }
-    if (join->unknown_hosts >= 2) {
-        return join_note(
-            join,
-            "%zu files name no host and their clocks contradict each other: no Wait, Transfer or "
-            "last rank between them.",
-            join->unknown_hosts);
+    if (!out->clock_was_aligned) {
+        return RS_OK;
     }
-    if (!out->one_clock) {
-        return join_note(
-            join, "Ranks stand on several hosts whose clocks were not aligned: no Wait, Transfer "
-                  "or last rank across hosts.");
-    }
-    return RS_OK;
+    return join_note(join,
+                     "Clocks of several hosts%s were aligned by the ends of their operations, to "
+                     "within %lld.%03lld us: what is smaller than that is not said.",
+                     join->unknown_hosts > 0 ? " (files that name none count as one each)" : "",
+                     (long long)(bound / 1000), (long long)(bound % 1000));
 }
 
 static enum rs_status note_rows(struct join *join)
@@ -406,9 +363,11 @@ static enum rs_status take_tables(struct join *join)
     const struct rs_analysis *out = join->out;
     const size_t count = out->summary_count;
     join->domain = rs_mem_calloc(count + 1, sizeof *join->domain);
+    join->host = rs_mem_calloc(count + 1, sizeof *join->host);
     join->op_base = rs_mem_calloc(count + 1, sizeof *join->op_base);
     join->local_base = rs_mem_calloc(count + 1, sizeof *join->local_base);
-    if (join->domain == NULL || join->op_base == NULL || join->local_base == NULL) {
+    if (join->domain == NULL || join->host == NULL || join->op_base == NULL ||
+        join->local_base == NULL) {
         return RS_NOMEM;
     }
     for (size_t s = 0; s < count; s++) {
@@ -427,6 +386,7 @@ static void join_fini(struct join *join)
     units_fini(join);
     group_fini(join);
     rs_mem_free(join->domain);
+    rs_mem_free(join->host);
     rs_mem_free(join->op_base);
     rs_mem_free(join->local_base);
     rs_mem_free(join->op_group);
@@ -437,8 +397,8 @@ static void join_fini(struct join *join)
 static enum rs_status run(struct join *join)
 {
     enum rs_status (*const stages[])(struct join *) = {
-        take_tables, rounds,      match_leftovers, group_texts, order_ops,
-        wait_all,    note_clocks, note_groups,     note_rows,   note_edges,
+        take_tables, rounds,      match_leftovers, group_texts, order_ops,    wait_all,
+        note_clocks, note_groups, note_rows,       note_edges,  vendor_notes,
     };
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
         if (stages[i] == note_clocks) {
@@ -452,7 +412,7 @@ static enum rs_status run(struct join *join)
     struct link_messages messages = {0};
     enum rs_status status = links_collect(join->out, &messages);
     if (status == RS_OK) {
-        status = findings_collect(join->out, &messages);
+        status = rs_diagnosis_new(join->out, &join->out->diagnosis);
     }
     rs_mem_free(messages.items);
     return status;
@@ -463,9 +423,7 @@ enum rs_status rs_analysis_new(const struct rs_summary *const *summaries, size_t
                                struct rs_analysis **analysis_p, struct rs_err *err)
 {
     struct rs_analysis *out = rs_mem_calloc(1, sizeof(struct whole));
-    struct join join = {.out = out,
-                        .assume_common_clock = options->assume_common_clock,
-                        .unknown_share_clock = true};
+    struct join join = {.out = out, .assume_common_clock = options->assume_common_clock};
     enum rs_status status = RS_NOMEM;
     if (out != NULL) {
         status = lay_out(out, summaries, summary_count, err);
@@ -509,21 +467,17 @@ void rs_analysis_free(struct rs_analysis **analysis_p)
         rs_mem_free(out->groups[g].text);
         rs_mem_free(out->groups[g].ranks);
     }
-    for (size_t i = 0; i < out->finding_count; i++) {
-        rs_mem_free(out->findings[i].where_text);
-        free_texts(out->findings[i].evidence, out->findings[i].evidence_count);
-    }
     free_texts(out->notes, out->note_count);
     rs_mem_free(((struct whole *)out)->summaries);
     rs_mem_free(out->ranks);
+    rs_mem_free(out->clocks);
     rs_mem_free(out->missing_ranks);
     rs_mem_free(out->groups);
     rs_mem_free(out->ops);
     rs_mem_free(out->rows);
     rs_mem_free(out->step_p2p_wait);
     rs_mem_free(out->links);
-    rs_mem_free(out->findings);
-    rs_mem_free(out->no_finding_because);
+    rs_diagnosis_free(&out->diagnosis);
     rs_mem_free(out->notes);
     rs_mem_free(out);
     *analysis_p = NULL;

@@ -10,6 +10,7 @@
 #ifndef RS_ANALYSIS_ANALYSIS_H
 #define RS_ANALYSIS_ANALYSIS_H
 
+#include "aggregator/analysis/findings.h"
 #include "common/reduce/summary.h"
 
 /* A process group of the job: name and sorted global ranks together are its identity. */
@@ -46,6 +47,27 @@ struct rs_job_row {
     rs_dur wait, transfer; /* valid when the op has_wait */
     bool has_transfer;     /* false: unfinished row: its transfer is unknown */
     bool is_partial; /* the row's Coverage: the op's, or partial because this row is unfinished */
+    bool
+        has_wait; /* false: the op has none, or this one is smaller than its clocks are known to: empty cells */
+};
+
+enum rs_clock_method {
+    RS_CLOCK_REFERENCE, /* the reference domain's own, or one host's: nothing to align */
+    RS_CLOCK_ENDS,      /* from the ends of operations that members of both share */
+    RS_CLOCK_ASSUMED,   /* --assume-common-clock */
+    RS_CLOCK_NONE,      /* nothing to align it by: no time of it is compared with others' */
+};
+const char *rs_clock_method_text(enum rs_clock_method method);
+
+/* A rank's clock against the reference (the domain of the lowest rank that takes part); see rs_analysis_time(). */
+struct rs_job_clock {
+    rs_ns at_ns;       /* own clock */
+    rs_dur offset_ns;  /* own - reference at at_ns */
+    int64_t drift_ppb; /* own runs faster than the reference by so much */
+    rs_dur bound_ns;   /* offset_ns is right within this; 0 on the reference's host */
+    uint8_t method;    /* enum rs_clock_method */
+    uint32_t clock;    /* equal: one clock, nothing between them is off */
+    uint32_t domain;   /* equal: instants can be compared, within the bound of the two */
 };
 
 /* Bytes and time over one directed pair of ranks, where both are known. */
@@ -57,50 +79,6 @@ struct rs_job_link {
     double median_bytes_per_s; /* over its messages; 0 unknown */
     double fast_bytes_per_s;   /* what the fastest tenth of its messages reached; 0 unknown */
     bool is_estimated;         /* from the algorithm's shape, not from records */
-};
-
-enum rs_finding_kind {
-    RS_FINDING_SLOW_RANK,
-    RS_FINDING_SLOW_LINK,
-    RS_FINDING_SLOW_GROUP,
-    RS_FINDING_SLOW_STAGE,
-    RS_FINDING_SLOW_HOST,
-    RS_FINDING_DATA_STALL,
-    RS_FINDING_HOST_GAP,
-    RS_FINDING_IMBALANCE,
-    RS_FINDING_BUBBLE,
-    RS_FINDING_OP,
-    RS_FINDING_JITTER,
-};
-const char *rs_finding_kind_text(enum rs_finding_kind kind);
-
-enum rs_confidence {
-    RS_CONFIDENCE_EXACT,
-    RS_CONFIDENCE_BOUNDED,
-    RS_CONFIDENCE_PARTIAL,
-    RS_CONFIDENCE_WEAK
-};
-const char *rs_confidence_text(enum rs_confidence confidence);
-
-enum { RS_EVIDENCE_MAX = 6 };
-
-struct rs_finding {
-    enum rs_finding_kind kind;
-    enum {
-        RS_WHERE_RANK,
-        RS_WHERE_LINK,
-        RS_WHERE_STAGE,
-        RS_WHERE_HOST,
-        RS_WHERE_GROUP,
-        RS_WHERE_OP
-    } where;
-    int32_t rank, src, dst, stage;
-    char *where_text;                /* host, group or op; NULL else */
-    rs_dur cost_ns_per_step;         /* mean over all complete steps */
-    double share;                    /* cost / mean step time */
-    char *evidence[RS_EVIDENCE_MAX]; /* sentences with figures */
-    size_t evidence_count;
-    enum rs_confidence confidence;
 };
 
 /* Per rank: how often it came last in symmetric operations, and what that cost the others. */
@@ -126,9 +104,10 @@ struct rs_analysis_options {
 struct rs_analysis {
     const struct rs_summary *const *summaries; /* keeps pointers; sorted by rank */
     size_t summary_count;
-    struct rs_job_rank *ranks; /* one per summary, same order */
-    int32_t world_size;        /* largest told, -1 unknown */
-    int32_t *missing_ranks;    /* of the world, sorted */
+    struct rs_job_rank *ranks;   /* one per summary, same order */
+    struct rs_job_clock *clocks; /* one per summary, same order */
+    int32_t world_size;          /* largest told, -1 unknown */
+    int32_t *missing_ranks;      /* of the world, sorted */
     size_t missing_count;
     bool world_sizes_differ;
 
@@ -142,14 +121,13 @@ struct rs_analysis {
     struct rs_job_link *links; /* sorted by src, dst */
     size_t link_count;
 
-    bool one_clock;              /* all ranks that take part share a clock domain */
-    bool clock_was_assumed;      /* only by the option, or by files without host that fit */
-    rs_dur mean_step_ns;         /* over the steps that are in means, of all ranks; 0 unknown */
-    int64_t complete_steps;      /* distinct complete steps on all ranks */
-    struct rs_finding *findings; /* by cost, descending */
-    size_t finding_count;
-    char *no_finding_because; /* NULL when there are findings */
-    char **notes;             /* what else a reader must be told: sentences */
+    bool one_clock;         /* all ranks that take part stand on one clock, or on aligned ones */
+    bool clock_was_aligned; /* some stand on another host, or name none: see clocks */
+    bool clock_was_assumed; /* by the option */
+    rs_dur mean_step_ns;    /* over the steps that are in means, of all ranks; 0 unknown */
+    int64_t complete_steps; /* distinct complete steps on all ranks */
+    struct rs_diagnosis *diagnosis;
+    char **notes; /* what else a reader must be told: sentences */
     size_t note_count;
 };
 
@@ -168,6 +146,7 @@ struct rs_job_message {
     const char *transport; /* lives in a summary; "UNKNOWN" */
     int64_t bytes;         /* -1 unknown */
     rs_dur link_ns;        /* what the link took, nobody's lateness in it; -1 unknown */
+    rs_dur sending_ns;     /* the sending side of that: no scheduling of the receiver; -1 unknown */
 };
 typedef enum rs_status rs_analysis_message_fn(void *self, const struct rs_job_message *message);
 /* Calls visit for each, by (src, dst, order); stops at its first failure and returns that. RS_NOMEM. */
@@ -181,6 +160,14 @@ bool rs_analysis_is_inflated(const struct rs_analysis *analysis, size_t summary_
 /* It is complete, and not inflated unless the rank has no other. */
 bool rs_analysis_is_in_means(const struct rs_analysis *analysis, size_t summary_index,
                              size_t step_index);
+
+/* An instant of this rank on the reference's clock: what instants of different ranks are compared by. As it is where the rank's
+ * clock is the reference's, or cannot be aligned. */
+rs_ns rs_analysis_time(const struct rs_analysis *analysis, size_t summary_index, rs_ns instant);
+
+/* How far instants of two ranks may be off against each other on the reference's clock: 0 on one clock; RS_NS_MAX where they
+ * cannot be compared. */
+rs_dur rs_analysis_clock_bound(const struct rs_analysis *analysis, size_t a, size_t b);
 
 /* Sum of Wait of point-to-point rows and batches that belong to step row `step_index` of a summary. */
 rs_dur rs_analysis_p2p_wait(const struct rs_analysis *analysis, size_t summary_index,

@@ -2,9 +2,9 @@
 /*
  * What the files of this room share: the join while it is being made.
  *
- *   clock.c   which ranks share a clock
+ *   clock.c   which ranks share a clock; clock_fit.c   how those of different hosts stand to each other
  *   group.c   job groups; which local group of a summary is which
- *   infer.c   operations without a group -> units (channels of several ranks that pair up)
+ *   infer.c   operations without a group -> units (channels of several ranks that pair up); infer_check.c: proven?
  *   align.c   two sequences of operations -> which belong together
  *   match.c   units -> operations of the job
  *   p2p.c     sends, receives and batches -> operations of the job
@@ -48,10 +48,10 @@ struct join_group_key {
 struct join {
     struct rs_analysis *out;
     bool assume_common_clock;
-    bool unknown_share_clock; /* the hypothesis of this round, for files without a host */
 
-    uint32_t *domain; /* [summary] clock domain */
-    size_t unknown_hosts;
+    uint32_t *host;   /* [summary] whose clock it is: a host, or a file that names none */
+    uint32_t *domain; /* [summary] hosts whose clocks are aligned: their times can be compared */
+    size_t host_count, unknown_hosts;
 
     size_t *op_base;    /* [summary_count + 1] */
     uint32_t *op_group; /* [flat] job group; RS_NO_GROUP */
@@ -93,16 +93,25 @@ RS_MUST_CHECK enum rs_status join_note(struct join *join, const char *format, ..
 /* steps.c: edges, mean_step_ns and complete_steps; what is to be said of edges. */
 void count_steps(struct rs_analysis *out, bool is_triggered);
 RS_MUST_CHECK enum rs_status note_edges(struct join *join);
+/* vendor.c: where official figures are not those of the recording. */
+RS_MUST_CHECK enum rs_status vendor_notes(struct join *join);
 /* A new operation; its rows follow by join_row(), in order of rank, before the next one. */
 RS_MUST_CHECK enum rs_status join_new_op(struct join *join, struct rs_job_op **op_p);
 RS_MUST_CHECK enum rs_status join_row(struct join *join, size_t summary, uint32_t op_index);
 
 /* clock.c */
 RS_MUST_CHECK enum rs_status clock_domains(struct join *join);
-/* Files without a host, as the last round (unknown_share_clock true) matched them: true when a
- * symmetric operation among them is not feasible. */
-bool clock_has_conflict(const struct join *join);
+bool clock_names_host(const struct join *join, size_t summary);
 bool clock_crosses(const struct join *join, const struct rs_job_op *op);
+
+/* clock_fit.c */
+/* A first guess of out->clocks, and domains that can be compared by them. */
+RS_MUST_CHECK enum rs_status clock_align(struct join *join);
+/* From what this round matched: better clocks, and their bounds. */
+RS_MUST_CHECK enum rs_status clock_refine(struct join *join);
+rs_ns join_time(const struct join *join, size_t summary, rs_ns instant);
+/* Two summaries of one domain: how far an instant of the one may be off against the other's. 0 on one host. */
+rs_dur join_bound(const struct join *join, size_t a, size_t b);
 
 /* group.c */
 RS_MUST_CHECK enum rs_status group_collect(struct join *join);
@@ -139,7 +148,7 @@ RS_MUST_CHECK enum rs_status wait_all(struct join *join);
 /* order.c */
 RS_MUST_CHECK enum rs_status order_ops(struct join *join);
 
-/* ---- links.c, findings.c: speak from the finished join ---------------------------------- */
+/* ---- links.c: speaks from the finished join ---------------------------------- */
 
 /* What went from one rank to another at once: a send with its recv, or a hop inside a collective. */
 struct link_message {
@@ -161,24 +170,23 @@ struct link_messages {
 /* Fills analysis->links; the caller frees the messages' items. */
 RS_MUST_CHECK enum rs_status links_collect(struct rs_analysis *analysis,
                                            struct link_messages *messages);
-RS_MUST_CHECK enum rs_status findings_collect(struct rs_analysis *analysis,
-                                              const struct link_messages *messages);
-
 /* ---- align.c ------------------------------------------------------------------------ */
 
 /* An operation, or several that were found to be one: what it allows to join it. */
 struct align_item {
+    /* on the reference's clock */
     rs_ns max_start, min_end;   /* over its members; min_end RS_NS_MAX when no end is known */
     rs_ns root_start, root_end; /* valid with has_root */
     rs_ns end;                  /* latest end seen; RS_NS_MIN unknown */
-    int64_t step;               /* RS_STEP_NONE when numbers of steps mean nothing across ranks */
+    rs_dur bound; /* how far these instants may be off against the reference's clock */
+    int64_t step; /* RS_STEP_NONE when numbers of steps mean nothing across ranks */
     int64_t bytes;
     int64_t seq;
     uint64_t comms_id, shape_hash;
     uint32_t id;          /* the operation's, stable while lists grow */
     uint32_t last_member; /* who joined last; UINT32_MAX nobody */
     uint8_t type;
-    bool has_root;
+    bool has_root, is_on_device;
 };
 
 struct align_list {
@@ -191,16 +199,23 @@ enum align_kind { ALIGN_COLLECTIVE, ALIGN_P2P };
 
 struct align_rules {
     enum align_kind kind;
-    bool has_clock;     /* both sides are on one clock: feasibility counts */
-    rs_ns b_span_start; /* p2p: when b's recording began; earlier sends may have no receive */
+    bool has_clock; /* both sides are on one clock: feasibility and ends count */
+    rs_dur
+        tolerance; /* with a clock: ends of one operation differ by less; 0: found from the rows */
+    bool ends_say_nothing; /* a host's sends end when they like: their order alone counts */
+    rs_ns b_span_start;    /* p2p: when b's recording began; earlier sends may have no receive */
 };
 
 #define ALIGN_NONE SIZE_MAX
 
+/* Messages of one size on all members; an all_gather or all_to_all may be uneven. */
+bool align_is_even(uint8_t type);
 void align_item_from(const struct join *join, size_t summary, const struct rs_comm_op *op,
                      struct align_item *item_p);
 bool align_items_fit(const struct align_item *a, const struct align_item *b,
                      const struct align_rules *rules);
+/* The same type, message and step, as far as both know them. */
+bool align_same_kind(const struct align_item *a, const struct align_item *b);
 struct align_side {
     const struct align_item *items;
     size_t count;
@@ -215,6 +230,9 @@ struct align_result {
 RS_MUST_CHECK enum rs_status align_find(struct align_side a, struct align_side b,
                                         const struct align_rules *rules, size_t *positions,
                                         struct align_result *result_p);
+/* Is there a difference of the clocks with which nobody of these pairs ends before a start that it needs? */
+bool align_some_clock_fits(struct align_side a, struct align_side b,
+                           const struct align_rules *rules, const size_t *positions);
 /* Joins b into the list: pairs merge, the others are inserted where they belong. ids[i] = id of b[i]. */
 RS_MUST_CHECK enum rs_status align_merge(struct align_list *list, const struct align_item *b,
                                          size_t b_count, const size_t *positions, uint32_t *ids);

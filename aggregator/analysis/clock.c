@@ -2,13 +2,10 @@
 /*
  * Whose times may be compared?
  *
- * A clock domain is a host. Files that name no host form one domain if every symmetric operation among
- * them is feasible as the clocks stand (nobody leaves before the last has come); if not, each rank
- * is a domain of its own. Across domains Wait, Transfer and LastRank are not computed, unless
- * --assume-common-clock says so. A file that lost its time base takes no part at all.
- *
- * Threshold: RS_CLOCK_BOUND_NS, what devices of one host were seen to differ by. What is accepted:
- * files without a host whose clocks differ by less than the waiting of their operations pass as one domain.
+ * A clock is a host's, or of a file that names no host that file's own. Clocks that could be aligned (clock_fit.c) form a
+ * domain: within it Wait, Transfer and LastRank are computed, as far as they are larger than what the clocks are known to.
+ * Across domains nothing is said, unless --assume-common-clock says that all is one clock. A file that lost its
+ * time base takes no part at all.
  */
 #include "aggregator/analysis/analysis_priv.h"
 #include "common/base/mem.h"
@@ -35,6 +32,11 @@ static const char *host_of(const struct rs_summary *summary)
                                                        : rs_strtab_text(&summary->strings, host);
 }
 
+bool clock_names_host(const struct join *join, size_t summary)
+{
+    return host_of(join->out->summaries[summary]) != NULL;
+}
+
 static bool is_with_id(const char *name, const char *plain, size_t length)
 {
     return strncmp(name, plain, length) == 0 && strncmp(name + length, " (", 2) == 0;
@@ -57,7 +59,8 @@ static bool is_only_id_of_name(const struct host *hosts, size_t count, size_t at
     return true;
 }
 
-/* Domains 1.. are hosts, 0 the files without one (or everybody), above those each for itself. */
+/* Hosts from 1 on by name, then one for each file that names none; 0 is everybody, where that is assumed. Each is a
+ * domain, until they are aligned. */
 enum rs_status clock_domains(struct join *join)
 {
     const struct rs_analysis *out = join->out;
@@ -69,7 +72,7 @@ enum rs_status clock_domains(struct join *join)
     join->unknown_hosts = 0;
     for (size_t s = 0; s < out->summary_count; s++) {
         const char *name = host_of(out->summaries[s]);
-        join->domain[s] = 0;
+        join->host[s] = 0;
         if (name != NULL && !join->assume_common_clock) {
             hosts[count++] = (struct host){name, (uint32_t)s};
         } else if (name == NULL && out->ranks[s].takes_part) {
@@ -77,50 +80,37 @@ enum rs_status clock_domains(struct join *join)
         }
     }
     qsort(hosts, count, sizeof *hosts, compare_hosts);
-    uint32_t domain = 0;
+    uint32_t host = 0;
     for (size_t i = 0; i < count; i++) {
         if (i == 0 || (strcmp(hosts[i].name, hosts[i - 1].name) != 0 &&
                        !is_only_id_of_name(hosts, count, i))) {
-            domain++;
+            host++;
         }
-        join->domain[hosts[i].summary] = domain;
+        join->host[hosts[i].summary] = host;
     }
     rs_mem_free(hosts);
+    join->host_count = 0;
     for (size_t s = 0; s < out->summary_count; s++) {
-        if (join->domain[s] == 0 && !join->assume_common_clock && !join->unknown_share_clock) {
-            join->domain[s] = ++domain;
+        if (join->host[s] == 0 && !join->assume_common_clock) {
+            join->host[s] = ++host;
         }
+        join->domain[s] = join->host[s];
+        out->clocks[s] = (struct rs_job_clock){
+            .method = join->assume_common_clock ? RS_CLOCK_ASSUMED : RS_CLOCK_REFERENCE};
     }
+    join->host_count = join->assume_common_clock ? 1 : host;
     return RS_OK;
 }
 
-/* A symmetric operation among files without a host that could not have happened on one clock. */
-bool clock_has_conflict(const struct join *join)
+const char *rs_clock_method_text(enum rs_clock_method method)
 {
-    const struct rs_analysis *out = join->out;
-    for (size_t i = 0; i < out->op_count; i++) {
-        const struct rs_job_op *op = &out->ops[i];
-        if (!op->is_matched || rs_op_type_dependency((enum rs_op_type)op->type) != RS_DEPENDS_ALL) {
-            continue;
-        }
-        rs_ns max_start = RS_NS_MIN, min_end = RS_NS_MAX;
-        for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
-            const struct rs_job_row *row = &out->rows[r];
-            const struct rs_comm_op *own = join_op(join, row->summary, row->op_index);
-            if (join->domain[row->summary] != 0) {
-                continue;
-            }
-            max_start = own->start > max_start ? own->start : max_start;
-            if ((own->flags & RS_OP_UNFINISHED) == 0 && own->end < min_end) {
-                min_end = own->end;
-            }
-        }
-        if (max_start != RS_NS_MIN && min_end != RS_NS_MAX && max_start > min_end &&
-            max_start - min_end > RS_CLOCK_BOUND_NS) {
-            return true;
-        }
-    }
-    return false;
+    static const char *const texts[] = {
+        [RS_CLOCK_REFERENCE] = "reference",
+        [RS_CLOCK_ENDS] = "ends",
+        [RS_CLOCK_ASSUMED] = "assumed",
+        [RS_CLOCK_NONE] = "none",
+    };
+    return texts[method];
 }
 
 bool clock_crosses(const struct join *join, const struct rs_job_op *op)

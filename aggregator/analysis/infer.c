@@ -9,7 +9,7 @@
  *             order, feasible on a common clock
  *
  * The longest free channel of the lowest rank starts a unit; every other rank gives the free channel that
- * pairs up best, if it pairs up at all (3 of 4 operations). Feasibility is held against
+ * pairs up best, if it pairs up at all (11 of 20 operations: rows may be missing on both sides). Feasibility is held against
  * the whole unit, as in match.c. A short recording may let a wrong rank in: two groups of two that call at
  * the same moment. So afterwards a rank left alone may take its true partners out of a unit
  * that stays a group without them.
@@ -17,7 +17,7 @@
  * Across clock domains only a unit that already holds every rank of its domain grows: the group of all
  * ranks. What is accepted: smaller groups across hosts stay unmatched when no file names them.
  */
-#include "aggregator/analysis/analysis_priv.h"
+#include "aggregator/analysis/infer_priv.h"
 #include "common/base/mem.h"
 
 #include <stdlib.h>
@@ -27,30 +27,14 @@
  * once they take more: so two threads that are all there is are a pair whatever their ids. */
 enum { PAIR_GAP_MAX = 2 };
 
+/* Ends of one operation on devices differ by less. */
+enum { TOLERANCE_NS = 25000 };
+
 enum lane_kind { LANE_GROUP, LANE_STREAM, LANE_THREAD };
 
 struct lane {
     int64_t kind, major, minor; /* (group), (stream: device, stream), (thread: 0, tid) */
     uint32_t op;
-};
-
-struct channel {
-    struct join_member member;
-    uint64_t class_key; /* only channels of one class can pair up: the name of the group, if any */
-    uint32_t unit;      /* UINT32_MAX: free */
-};
-
-struct infer {
-    struct join *join;
-    struct channel *channels; /* by summary */
-    size_t count, capacity;
-    size_t *first;            /* [summary_count + 1] channels of a summary */
-    size_t *domain_ranks;     /* [domain] ranks that have channels */
-    struct align_list list;   /* scratch: the unit that is being built */
-    struct align_item *items; /* scratch [longest] */
-    size_t *positions;
-    uint32_t *ids;
-    size_t longest;
 };
 
 static int compare_i64(int64_t a, int64_t b)
@@ -120,6 +104,7 @@ static enum rs_status add_channel(struct infer *in, size_t s, const struct lane 
         .member = {(uint32_t)s, ops, count},
         .class_key = class_of(in->join->out->summaries[s], &lanes[0]),
         .unit = UINT32_MAX,
+        .is_on_device = in->join->out->summaries[s]->ops[ops[0]].device >= 0,
     };
     in->longest = count > in->longest ? count : in->longest;
     return RS_OK;
@@ -223,21 +208,20 @@ static void fill(struct infer *in, const struct channel *channel)
 
 /* ---- units --------------------------------------------------------------------------- */
 
-struct fit {
-    struct align_result pairs;
-    size_t possible;
-};
-
 static bool is_good(const struct fit *fit)
 {
-    return fit->pairs.found > 0 && fit->pairs.found * 4 >= fit->possible * 3;
+    return fit->pairs.found > 0 && fit->pairs.found * 20 >= fit->possible * 11;
 }
 
 /* How well a channel pairs up with the list; in->items and in->positions are left as found. */
-static enum rs_status try_channel(struct infer *in, const struct channel *channel, bool has_clock,
-                                  struct fit *fit_p)
+enum rs_status infer_try_channel(struct infer *in, const struct channel *channel, bool has_clock,
+                                 struct fit *fit_p)
 {
-    const struct align_rules rules = {.kind = ALIGN_COLLECTIVE, .has_clock = has_clock};
+    const struct align_rules rules = {
+        .kind = ALIGN_COLLECTIVE,
+        .has_clock = has_clock,
+        .tolerance = channel->is_on_device ? TOLERANCE_NS : 0,
+    };
     fill(in, channel);
     fit_p->possible =
         in->list.count < channel->member.count ? in->list.count : channel->member.count;
@@ -256,7 +240,7 @@ static enum rs_status take(struct infer *in, size_t c, uint32_t unit, bool has_c
 {
     struct channel *channel = &in->channels[c];
     struct fit fit;
-    if (try_channel(in, channel, has_clock, &fit) != RS_OK ||
+    if (infer_try_channel(in, channel, has_clock, &fit) != RS_OK ||
         align_merge(&in->list, in->items, channel->member.count, in->positions, in->ids) != RS_OK ||
         unit_add_member(&in->join->units[unit], &channel->member) != RS_OK) {
         return RS_NOMEM;
@@ -277,7 +261,7 @@ static enum rs_status best_of(struct infer *in, size_t s, const struct channel *
         if (channel->unit != UINT32_MAX || channel->class_key != seed->class_key) {
             continue;
         }
-        if (try_channel(in, channel, has_clock, &fit) != RS_OK) {
+        if (infer_try_channel(in, channel, has_clock, &fit) != RS_OK) {
             return RS_NOMEM;
         }
         if (is_good(&fit) && (*best_p == SIZE_MAX || is_better(&fit, &best))) {
@@ -316,7 +300,7 @@ static enum rs_status grow_unit(struct infer *in, size_t seed, uint32_t unit)
     return RS_OK;
 }
 
-static enum rs_status new_unit(struct join *join, uint32_t *unit_p)
+enum rs_status infer_new_unit(struct join *join, uint32_t *unit_p)
 {
     if (rs_mem_grow((void **)&join->units, &join->unit_capacity, join->unit_count + 1,
                     sizeof *join->units) != RS_OK) {
@@ -357,7 +341,7 @@ static enum rs_status build_units(struct infer *in)
         if (in->channels[seeds[k].channel].unit != UINT32_MAX) {
             continue;
         }
-        status = new_unit(in->join, &unit);
+        status = infer_new_unit(in->join, &unit);
         if (status == RS_OK) {
             status = grow_unit(in, seeds[k].channel, unit);
         }
@@ -382,7 +366,7 @@ static enum rs_status try_pair(struct infer *in, const struct channel *alone,
     if (align_merge(&in->list, in->items, member->count, in->positions, in->ids) != RS_OK) {
         return RS_NOMEM;
     }
-    return try_channel(in, alone, true, fit_p);
+    return infer_try_channel(in, alone, true, fit_p);
 }
 
 static struct channel *channel_of(struct infer *in, const struct join_member *member)
@@ -457,6 +441,12 @@ static enum rs_status rescue(struct infer *in, struct channel *alone)
     return RS_OK;
 }
 
+int infer_compare_members(const void *left, const void *right)
+{
+    const struct join_member *a = left, *b = right;
+    return (a->summary > b->summary) - (a->summary < b->summary);
+}
+
 static enum rs_status rescue_all(struct infer *in)
 {
     for (size_t c = 0; c < in->count; c++) {
@@ -471,12 +461,6 @@ static enum rs_status rescue_all(struct infer *in)
 
 /* ---- names --------------------------------------------------------------------------- */
 
-static int compare_members(const void *left, const void *right)
-{
-    const struct join_member *a = left, *b = right;
-    return (a->summary > b->summary) - (a->summary < b->summary);
-}
-
 /* The ranks found are the group. */
 static enum rs_status name_unit(struct infer *in, struct join_unit *unit)
 {
@@ -485,7 +469,7 @@ static enum rs_status name_unit(struct infer *in, struct join_unit *unit)
     if (ranks == NULL) {
         return RS_NOMEM;
     }
-    qsort(unit->members, unit->member_count, sizeof *unit->members, compare_members);
+    qsort(unit->members, unit->member_count, sizeof *unit->members, infer_compare_members);
     for (size_t m = 0; m < unit->member_count; m++) {
         ranks[m] = out->ranks[unit->members[m].summary].rank;
     }
@@ -504,18 +488,39 @@ static enum rs_status name_unit(struct infer *in, struct join_unit *unit)
     return RS_OK;
 }
 
-/* A group of all ranks seen, where the world is larger: the missing ranks may belong to it too. */
+static bool holds(const struct rs_job_group *group, int32_t rank)
+{
+    for (size_t i = 0; i < group->rank_count; i++) {
+        if (group->ranks[i] == rank) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Ranks of which nobody knows whether they belong to the group: not here, no part taken, or cut before their rows. */
+static size_t unknown_beside(const struct rs_analysis *out, const struct rs_job_group *group)
+{
+    size_t known = 0;
+    for (size_t s = 0; s < out->summary_count; s++) {
+        known += out->ranks[s].takes_part &&
+                 (!out->summaries[s]->trace.is_partial || holds(group, out->ranks[s].rank));
+    }
+    return out->world_size > (int64_t)known ? (size_t)out->world_size - known : 0;
+}
+
+/* A group of all ranks that are known: the others may belong to it too. */
 static void widen_world(struct infer *in)
 {
     struct rs_analysis *out = in->join->out;
-    size_t seen = 0;
-    for (size_t s = 0; s < out->summary_count; s++) {
-        seen += out->ranks[s].takes_part;
-    }
     for (size_t g = 0; g < out->group_count; g++) {
-        if (out->groups[g].is_inferred && out->groups[g].rank_count == seen &&
-            out->world_size > (int64_t)seen) {
-            out->groups[g].size = out->world_size;
+        struct rs_job_group *group = &out->groups[g];
+        if (!group->is_inferred || group->rank_count == 0) {
+            continue;
+        }
+        const size_t unknown = unknown_beside(out, group);
+        if (unknown > 0 && (int64_t)(group->rank_count + unknown) == out->world_size) {
+            group->size = out->world_size;
         }
     }
 }
@@ -556,6 +561,9 @@ enum rs_status infer_units(struct join *join)
     }
     if (status == RS_OK && in.count > 0) {
         status = rescue_all(&in);
+    }
+    if (status == RS_OK && in.count > 0) {
+        status = infer_check_units(&in, first_unit);
     }
     if (status == RS_OK) {
         status = name_units(&in, first_unit);

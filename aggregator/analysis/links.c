@@ -130,9 +130,10 @@ static enum rs_status add_hop(struct hops *hops, const struct hop *hop)
     return RS_OK;
 }
 
-static enum rs_status add_tasks(struct hops *hops, const struct rs_summary *summary,
+static enum rs_status add_tasks(struct hops *hops, const struct rs_analysis *out, size_t s,
                                 const struct rs_comm_op *op)
 {
+    const struct rs_summary *summary = out->summaries[s];
     for (size_t t = 0; t < op->task_count && op->task_first + t < summary->task_count; t++) {
         const struct rs_comm_task *task = &summary->tasks[op->task_first + t];
         const struct hop hop = {
@@ -142,8 +143,8 @@ static enum rs_status add_tasks(struct hops *hops, const struct rs_summary *summ
             .is_whole = op->op_text != RS_STR_NONE, /* a vendor's operation */
             .order = hops->count,
             .bytes = task->bytes,
-            .start = task->start,
-            .end = task->end,
+            .start = rs_analysis_time(out, s, task->start),
+            .end = rs_analysis_time(out, s, task->end),
             .transport = transport_text(summary, task->transport),
         };
         if (task->src >= 0 && task->dst >= 0 && add_hop(hops, &hop) != RS_OK) {
@@ -160,7 +161,7 @@ static enum rs_status add_row(struct hops *hops, const struct rs_analysis *out,
     const struct rs_summary *summary = out->summaries[row->summary];
     const struct rs_comm_op *own = &summary->ops[row->op_index];
     if (own->task_count > 0) {
-        return add_tasks(hops, summary, own);
+        return add_tasks(hops, out, row->summary, own);
     }
     if (!op->is_matched || op->row_count != 2 ||
         (own->type != RS_OP_SEND && own->type != RS_OP_RECV) ||
@@ -175,8 +176,8 @@ static enum rs_status add_row(struct hops *hops, const struct rs_analysis *out,
         .dst = is_recv ? row->rank : peer,
         .is_recv = is_recv,
         .bytes = own->bytes,
-        .start = own->start,
-        .end = own->end,
+        .start = rs_analysis_time(out, row->summary, own->start),
+        .end = rs_analysis_time(out, row->summary, own->end),
         .transport = transport_text(summary, own->transport),
     };
     return add_hop(hops, &hop);
@@ -192,9 +193,21 @@ static size_t run_length(const struct hops *hops, size_t begin, bool is_recv)
     return end - begin;
 }
 
+/* The clocks of its members are known well enough to say what a link took. */
+static bool are_timed(const struct rs_analysis *out, const struct rs_job_op *op)
+{
+    for (size_t r = op->row_first + 1; r < op->row_first + op->row_count; r++) {
+        if (rs_analysis_clock_bound(out, out->rows[op->row_first].summary, out->rows[r].summary) >
+            2 * (rs_dur)RS_CLOCK_BOUND_NS) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Sorted hops of one operation: the k-th send of a link is its k-th receive. */
-static enum rs_status pair_hops(struct link_messages *messages, const struct hops *hops,
-                                const struct rs_job_op *op)
+static enum rs_status pair_hops(struct link_messages *messages, const struct rs_analysis *out,
+                                const struct hops *hops, const struct rs_job_op *op)
 {
     for (size_t i = 0; i < hops->count;) {
         const size_t sends = run_length(hops, i, false);
@@ -212,8 +225,8 @@ static enum rs_status pair_hops(struct link_messages *messages, const struct hop
             if (hop.bytes < 0 && other != NULL) {
                 hop.bytes = other->bytes;
             }
-            const bool is_pair =
-                other != NULL && op->has_wait && (other->bytes < 0 || other->bytes == hop.bytes);
+            const bool is_pair = other != NULL && op->has_wait && are_timed(out, op) &&
+                                 (other->bytes < 0 || other->bytes == hop.bytes);
             if (add_message(messages, &hop, is_pair ? other : NULL, op) != RS_OK) {
                 return RS_NOMEM;
             }
@@ -292,7 +305,7 @@ static enum rs_status collect_op(const struct rs_analysis *analysis, size_t op_i
     }
     if (status == RS_OK && hops->count > 0) {
         qsort(hops->items, hops->count, sizeof *hops->items, compare_hops);
-        status = pair_hops(messages, hops, op);
+        status = pair_hops(messages, analysis, hops, op);
     }
     return status;
 }
@@ -309,7 +322,9 @@ enum rs_status rs_analysis_messages(const struct rs_analysis *analysis, size_t o
                                                .dst = m->dst,
                                                .transport = m->transport,
                                                .bytes = m->bytes,
-                                               .link_ns = m->link_ns};
+                                               .link_ns = m->link_ns,
+                                               .sending_ns =
+                                                   m->is_lower_bound ? -1 : m->sending_ns};
         status = visit(self, &message);
     }
     rs_mem_free(hops.items);

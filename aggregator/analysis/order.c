@@ -43,7 +43,8 @@ static rs_ns earliest_start(const struct join *join, const struct rs_job_op *op)
     rs_ns earliest = RS_NS_MAX;
     for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
         const struct rs_job_row *row = &join->out->rows[r];
-        const rs_ns start = join_op(join, row->summary, row->op_index)->start;
+        const rs_ns start =
+            join_time(join, row->summary, join_op(join, row->summary, row->op_index)->start);
         earliest = start < earliest ? start : earliest;
     }
     return earliest;

@@ -282,7 +282,8 @@ static enum rs_status match_pair(struct pairing *pg, const struct end *ends, siz
     const struct align_rules rules = {
         .kind = ALIGN_P2P,
         .has_clock = join->domain[sender] == join->domain[receiver],
-        .b_span_start = join->out->summaries[receiver]->span_start,
+        .ends_say_nothing = (join_op(join, sender, ends[0].op)->flags & RS_OP_ON_DEVICE) == 0,
+        .b_span_start = join_time(join, receiver, join->out->summaries[receiver]->span_start),
     };
     struct align_result found;
     if (align_find((struct align_side){pg->items[0], sends},

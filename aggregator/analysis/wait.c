@@ -13,7 +13,8 @@
  *   recv needs its send; a send needs its recv on devices (rendezvous), not on the host
  *
  * LastRank is the member that starts last among those anyone needs; ties: the lowest rank. Members
- * missing: Wait is a lower bound (LastRank empty). Members on different clocks: nothing is said.
+ * missing: Wait is a lower bound (LastRank empty). Members whose clocks could not be aligned: nothing is said; where they were, nothing
+ * that is smaller than what they are known to.
  */
 #include "aggregator/analysis/analysis_priv.h"
 
@@ -28,10 +29,26 @@ static const struct rs_comm_op *own(const struct members *ms, size_t i)
     return join_op(ms->join, ms->rows[i].summary, ms->rows[i].op_index);
 }
 
-static void set_wait(struct rs_job_row *row, const struct rs_comm_op *op, rs_ns needed_start)
+/* When member i starts, on the reference's clock. */
+static rs_ns start_of(const struct members *ms, size_t i)
 {
+    return join_time(ms->join, ms->rows[i].summary, own(ms, i)->start);
+}
+
+#define NOBODY SIZE_MAX
+
+/* What member i waited for `needed` (NOBODY: it needs no one). Below what their clocks are known to, nothing is said. */
+static void set_wait(const struct members *ms, size_t i, size_t needed)
+{
+    struct rs_job_row *row = &ms->rows[i];
+    const struct rs_comm_op *op = own(ms, i);
     const rs_dur length = op->end - op->start;
-    rs_dur wait = needed_start > op->start ? needed_start - op->start : 0;
+    const rs_ns start = start_of(ms, i);
+    const rs_ns from = needed == NOBODY ? start : start_of(ms, needed);
+    const rs_dur bound =
+        needed == NOBODY ? 0 : join_bound(ms->join, row->summary, ms->rows[needed].summary);
+    rs_dur wait = from > start ? from - start : 0;
+    row->has_wait = bound == 0 || wait >= bound || start - from >= bound;
     wait = wait < length ? wait : length;
     row->wait = wait;
     row->transfer = length - wait;
@@ -42,11 +59,23 @@ static size_t last_to_start(const struct members *ms)
 {
     size_t last = 0;
     for (size_t i = 1; i < ms->op->row_count; i++) {
-        if (own(ms, i)->start > own(ms, last)->start) {
+        if (start_of(ms, i) > start_of(ms, last)) {
             last = i;
         }
     }
     return last;
+}
+
+/* Its rank, if it started later than every other by more than their clocks may be off; else -1. */
+static int32_t last_rank_of(const struct members *ms, size_t last)
+{
+    for (size_t i = 0; i < ms->op->row_count; i++) {
+        const rs_dur bound = join_bound(ms->join, ms->rows[i].summary, ms->rows[last].summary);
+        if (i != last && bound > 0 && start_of(ms, last) - start_of(ms, i) < bound) {
+            return -1;
+        }
+    }
+    return ms->rows[last].rank;
 }
 
 static int32_t global_root(const struct members *ms, size_t i)
@@ -77,17 +106,16 @@ static size_t root_row(const struct members *ms)
 static void wait_for_all(const struct members *ms)
 {
     const size_t last = last_to_start(ms);
-    const rs_ns start = own(ms, last)->start;
     for (size_t i = 0; i < ms->op->row_count; i++) {
-        set_wait(&ms->rows[i], own(ms, i), start);
+        set_wait(ms, i, last);
     }
-    ms->op->last_rank = ms->rows[last].rank;
+    ms->op->last_rank = last_rank_of(ms, last);
 }
 
 static void wait_for_nobody(const struct members *ms)
 {
     for (size_t i = 0; i < ms->op->row_count; i++) {
-        set_wait(&ms->rows[i], own(ms, i), RS_NS_MIN);
+        set_wait(ms, i, NOBODY);
     }
 }
 
@@ -99,14 +127,14 @@ static void wait_with_root(const struct members *ms, bool root_waits)
         ms->op->coverage = RS_COVERAGE_PARTIAL;
         return;
     }
-    const size_t last = last_to_start(ms);
     if (root_waits) {
-        set_wait(&ms->rows[root], own(ms, root), own(ms, last)->start);
-        ms->op->last_rank = ms->rows[last].rank;
+        const size_t last = last_to_start(ms);
+        set_wait(ms, root, last);
+        ms->op->last_rank = last_rank_of(ms, last);
         return;
     }
     for (size_t i = 0; i < ms->op->row_count; i++) {
-        set_wait(&ms->rows[i], own(ms, i), own(ms, root)->start);
+        set_wait(ms, i, root);
     }
     ms->op->last_rank = ms->rows[root].rank;
 }
@@ -116,9 +144,9 @@ static void wait_for_peer(const struct members *ms)
     for (size_t i = 0; i < ms->op->row_count; i++) {
         const struct rs_comm_op *op = own(ms, i);
         const bool depends = op->type == RS_OP_RECV || (op->flags & RS_OP_ON_DEVICE) != 0;
-        set_wait(&ms->rows[i], op, depends ? own(ms, 1 - i)->start : RS_NS_MIN);
+        set_wait(ms, i, depends ? 1 - i : NOBODY);
     }
-    ms->op->last_rank = ms->rows[last_to_start(ms)].rank;
+    ms->op->last_rank = last_rank_of(ms, last_to_start(ms));
 }
 
 static void wait_of(const struct members *ms)
@@ -167,6 +195,7 @@ static void wait_one(struct join *join, struct rs_job_op *op)
     if (!op->is_matched) {
         wait_for_nobody(&ms);
     } else if (clock_crosses(join, op)) {
+        wait_for_nobody(&ms);
         op->has_wait = false;
     } else {
         wait_of(&ms);
@@ -176,6 +205,7 @@ static void wait_one(struct join *join, struct rs_job_op *op)
     }
     for (size_t i = 0; i < op->row_count; i++) {
         const bool is_unfinished = (own(&ms, i)->flags & RS_OP_UNFINISHED) != 0;
+        ms.rows[i].has_wait = ms.rows[i].has_wait && op->has_wait;
         ms.rows[i].has_transfer = !is_unfinished;
         ms.rows[i].is_partial = is_unfinished || op->coverage == RS_COVERAGE_PARTIAL;
     }
@@ -201,7 +231,7 @@ static void count_row(struct join *join, const struct rs_job_op *op, const struc
 {
     struct rs_analysis *out = join->out;
     struct rs_job_rank *rank = &out->ranks[row->summary];
-    if (!op->has_wait) {
+    if (!row->has_wait) {
         return;
     }
     rank->own_wait = join_sum(rank->own_wait, row->wait);
@@ -229,7 +259,7 @@ static void count_last(struct join *join, const struct rs_job_op *op)
     for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
         if (out->rows[r].rank == op->last_rank) {
             last = &out->ranks[out->rows[r].summary];
-        } else {
+        } else if (out->rows[r].has_wait) {
             others = join_sum(others, out->rows[r].wait);
         }
     }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where everybody begins, and the letters that say so.
+ * Where everybody begins, and the messages that say so.
  *
  *     foremost step of the ranks that count theirs, as of now
  *       + the steps that pass until the slowest of them can know (a heartbeat and two round trips; for those that
  *         look at a file: their interval of looking, and what they need from there to the first step)
  *       + 2
  *
- * All kinds that count steps begin at one and the same. A warm-up is part of the count: native and MindSpore
- * ranks, which have none, begin to record when the others' is over.
+ * All ranks that know their step begin at one and the same. A warm-up is part of the count: those whose profiler makes
+ * none begin to record when the others' is over.
  */
 #include "aggregator/capture/coord_priv.h"
 #include "aggregator/capture/plan.h"
@@ -22,26 +22,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MARGIN_MIN_STEPS = 2, MARGIN_MAX_STEPS = 100000, NATIVE_STEPS_MAX = 1000000 };
+enum { MARGIN_MIN_STEPS = 2, MARGIN_MAX_STEPS = 100000, COUNTED_STEPS_MAX = 1000000 };
 
 /* Of ranks that look at a file and whose step time nobody knows. */
 static const rs_dur unknown_step_ns = 50 * (rs_dur)RS_NS_PER_MS;
 
-/* ---- letters ----------------------------------------------------------------------------------------- */
+/* ---- messages ----------------------------------------------------------------------------------------- */
 
 struct addressed {
     const void *link;
-    enum rs_rank_kind kind;
+    const struct rs_adapter *adapter;
+    uint32_t number; /* of the adapter */
     uint32_t rank;
-    uint32_t group; /* the lowest rank of its link and kind: letters go out in that order */
+    uint32_t group; /* the lowest rank of its link and adapter: messages go out in that order */
 };
 
 static int by_link(const void *left, const void *right)
 {
     const struct addressed *a = left;
     const struct addressed *b = right;
-    if (a->kind != b->kind)
-        return a->kind < b->kind ? -1 : 1;
+    if (a->number != b->number)
+        return a->number < b->number ? -1 : 1;
     if (a->link != b->link)
         return (uintptr_t)a->link < (uintptr_t)b->link ? -1 : 1;
     return (a->rank > b->rank) - (a->rank < b->rank);
@@ -51,14 +52,14 @@ static int by_group(const void *left, const void *right)
 {
     const struct addressed *a = left;
     const struct addressed *b = right;
-    if (a->kind != b->kind)
-        return a->kind < b->kind ? -1 : 1;
+    if (a->number != b->number)
+        return a->number < b->number ? -1 : 1;
     if (a->group != b->group)
         return a->group > b->group ? 1 : -1;
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-/* The ranks in one of `states` that have a link, those of one letter side by side; NULL: no memory. */
+/* The ranks in one of `states` that have a link, those of one message side by side; NULL: no memory. */
 static struct addressed *address_ranks(const struct rs_coord *coord,
                                        const struct rs_coord_capture *capture, uint32_t states,
                                        size_t *count_p)
@@ -72,48 +73,52 @@ static struct addressed *address_ranks(const struct rs_coord *coord,
         const struct rs_coord_seen *seen =
             seen_find(coord, capture->run, rank->rank, rank->incarnation);
         if (seen && seen->link)
-            items[count++] = (struct addressed){
-                .link = seen->link, .kind = rank->kind, .rank = rank->rank, .group = rank->rank};
+            items[count++] = (struct addressed){.link = seen->link,
+                                                .adapter = &rank->adapter,
+                                                .number = rank->adapter.number,
+                                                .rank = rank->rank,
+                                                .group = rank->rank};
     }
     *count_p = count;
     if (count > 1)
         qsort(items, count, sizeof *items, by_link);
     for (size_t i = 1; i < count; i++)
-        if (items[i].link == items[i - 1].link && items[i].kind == items[i - 1].kind)
+        if (items[i].link == items[i - 1].link && items[i].number == items[i - 1].number)
             items[i].group = items[i - 1].group;
     if (count > 1)
         qsort(items, count, sizeof *items, by_group);
     return items;
 }
 
-void letters_send(struct rs_coord *coord, struct rs_coord_capture *capture,
-                  enum rs_progress_state state, rs_coord_letter_fn *send)
+void messages_send(struct rs_coord *coord, struct rs_coord_capture *capture,
+                   enum rs_progress_state state, rs_coord_message_fn *send)
 {
     size_t count = 0;
     struct addressed *items = address_ranks(coord, capture, 1u << state, &count);
     uint32_t *numbers = rs_mem_calloc(capture->rank_count + 1, sizeof *numbers);
     for (size_t i = 0; items && numbers && i < count;) {
         size_t end = i;
-        for (; end < count && items[end].link == items[i].link && items[end].kind == items[i].kind;
+        for (; end < count && items[end].link == items[i].link &&
+               items[end].number == items[i].number;
              end++)
             numbers[end - i] = items[end].rank;
-        send(coord->options.self, items[i].link, capture, items[i].kind, numbers, end - i);
+        send(coord->options.self, items[i].link, capture, items[i].adapter, numbers, end - i);
         i = end;
     }
     if (!items || !numbers)
-        rs_log_error("no memory for the letters of capture %s", capture->id);
+        rs_log_error("no memory for the messages of capture %s", capture->id);
     rs_mem_free(numbers);
     rs_mem_free(items);
 }
 
-void letters_cancel(struct rs_coord *coord, struct rs_coord_capture *capture, uint32_t states,
-                    const char *reason)
+void messages_cancel(struct rs_coord *coord, struct rs_coord_capture *capture, uint32_t states,
+                     const char *reason)
 {
     size_t count = 0;
     struct addressed *items = address_ranks(coord, capture, states, &count);
-    /* One letter per collector, whatever kinds it has: links side by side once more. */
+    /* One message per collector, whatever adapters it has: links side by side once more. */
     for (size_t i = 0; items && i < count; i++)
-        items[i].kind = RS_RANK_NATIVE;
+        items[i].number = 0;
     if (items && count > 1)
         qsort(items, count, sizeof *items, by_link);
     for (size_t i = 0; items && i < count; i++)
@@ -127,12 +132,12 @@ void letters_cancel(struct rs_coord *coord, struct rs_coord_capture *capture, ui
 /* It counts steps, and is armed. */
 static bool is_stepped(const struct rs_coord_rank *rank)
 {
-    return rank->state == RS_PROGRESS_ARMED && rank->kind != RS_RANK_KINETO;
+    return rank->state == RS_PROGRESS_ARMED && adapter_can(&rank->adapter, RS_CAP_KNOWS_STEP);
 }
 
 static bool looks_at_a_file(const struct rs_coord_rank *rank)
 {
-    return rank->kind == RS_RANK_ASCEND || rank->kind == RS_RANK_MINDSPORE;
+    return adapter_can(&rank->adapter, RS_CAP_POLLS);
 }
 
 static int64_t moved_on(int64_t step, rs_dur step_ns, rs_dur since)
@@ -148,9 +153,10 @@ static int64_t step_of(const struct rs_coord *coord, const struct rs_coord_captu
         seen_find(coord, capture->run, rank->rank, rank->incarnation);
     const int64_t armed = moved_on(rank->step, rank->step_duration_ns, now - rank->moved_at);
     /* Heartbeats since ARMED may know better; older ones only that it is beyond. */
-    const rs_dur since = seen && seen->heard_at >= rank->moved_at ? now - seen->heard_at : 0;
-    const int64_t heard = seen ? moved_on(seen->step, seen->step_duration_ns, since) : -1;
-    return heard > armed ? heard : armed;
+    const rs_dur since =
+        seen && seen->last_seen_ns >= rank->moved_at ? now - seen->last_seen_ns : 0;
+    const int64_t reported = seen ? moved_on(seen->step, seen->step_duration_ns, since) : -1;
+    return reported > armed ? reported : armed;
 }
 
 struct pace {
@@ -196,22 +202,23 @@ static int64_t margin_of(const struct rs_coord_capture *capture, const struct pa
 }
 
 /* Steps at the head of the schedule that are not recorded. */
-static int64_t shift_of(const struct rs_coord_capture *capture, enum rs_rank_kind kind)
+static int64_t shift_of(const struct rs_coord_capture *capture, const struct rs_adapter *adapter)
 {
     const struct rs_request_schedule *schedule =
         capture->request ? &capture->request->schedule : NULL;
     if (!schedule || capture->duration_ns)
         return 0;
-    if (kind == RS_RANK_NATIVE)
-        return (int64_t)schedule->skip_first + schedule->wait + schedule->warmup.value;
-    return kind == RS_RANK_MINDSPORE ? (int64_t)schedule->warmup.value : 0;
+    const int64_t skipped =
+        adapter_can(adapter, RS_CAP_SKIPS) ? (int64_t)schedule->skip_first + schedule->wait : 0;
+    return skipped + (adapter_can(adapter, RS_CAP_RECORDS_WARMUP) ? 0 : schedule->warmup.value);
 }
 
-int64_t rs_coord_start_step(const struct rs_coord_capture *capture, enum rs_rank_kind kind)
+int64_t rs_coord_start_step(const struct rs_coord_capture *capture,
+                            const struct rs_adapter *adapter)
 {
-    if (kind == RS_RANK_KINETO || capture->start_step < 0)
+    if (!adapter_can(adapter, RS_CAP_KNOWS_STEP) || capture->start_step < 0)
         return -1;
-    return capture->start_step + shift_of(capture, kind);
+    return capture->start_step + shift_of(capture, adapter);
 }
 
 /* The start was asked for: who is there already, or beyond, will not make it. */
@@ -231,7 +238,7 @@ static void refuse_late(struct rs_coord *coord, struct rs_coord_capture *capture
     }
 }
 
-/* Nobody knows where such a rank is: it cannot be told an absolute step. Native ranks that tell none have not begun. */
+/* Nobody knows where such a rank is: it cannot be told an absolute step. Ranks that can be notified at any time, and tell none, have not begun. */
 static void refuse_unknown(struct rs_coord_capture *capture, rs_ns now)
 {
     for (size_t i = 0; i < capture->rank_count; i++)
@@ -258,7 +265,7 @@ static void plan_steps(struct rs_coord *coord, struct rs_coord_capture *capture,
     capture->start_step = pace.foremost + (ahead > margin ? ahead : margin);
 }
 
-/* Native ranks record whole steps: those that fill the duration, from the step at its start on. A rank that
+/* Ranks that know their step record whole steps: those that fill the duration, from the step at its start on. A rank that
  * does not know how long its steps are cannot. */
 static void plan_duration(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
 {
@@ -271,22 +278,22 @@ static void plan_duration(struct rs_coord *coord, struct rs_coord_capture *captu
     if (!pace.longest)
         return;
     const int64_t steps = (capture->duration_ns + pace.longest - 1) / pace.longest;
-    capture->native_steps = steps > NATIVE_STEPS_MAX ? NATIVE_STEPS_MAX : (uint32_t)steps;
+    capture->counted_steps = steps > COUNTED_STEPS_MAX ? COUNTED_STEPS_MAX : (uint32_t)steps;
     plan_steps(coord, capture, now);
 }
 
-/* MindSpore does not take the same pair twice: what it was told stays with the rank. */
+/* Some do not take the same pair twice: what it was told stays with the rank. */
 static void remember_pairs(struct rs_coord *coord, struct rs_coord_capture *capture)
 {
     for (size_t i = 0; i < capture->rank_count; i++) {
         const struct rs_coord_rank *rank = &capture->ranks[i];
         struct rs_coord_seen *seen =
-            rank->kind == RS_RANK_MINDSPORE && rank->state == RS_PROGRESS_ARMED
+            adapter_can(&rank->adapter, RS_CAP_NO_REPEAT) && rank->state == RS_PROGRESS_ARMED
                 ? seen_find(coord, capture->run, rank->rank, rank->incarnation)
                 : NULL;
         if (!seen)
             continue;
-        seen->last_start = rs_coord_start_step(capture, rank->kind);
+        seen->last_start = rs_coord_start_step(capture, &rank->adapter);
         seen->last_stop = seen->last_start + capture->steps - 1;
     }
 }
@@ -295,10 +302,10 @@ void capture_commit(struct rs_coord *coord, struct rs_coord_capture *capture, rs
 {
     if (capture->request && capture->request->start_time_ns)
         capture->start_time_ns = capture->request->start_time_ns;
-    if (rs_coord_has_kind(capture, RS_RANK_KINETO))
+    if (rs_coord_can(capture, RS_CAP_STEP_ROUNDUP))
         rs_coord_plan(capture, coord->options.realtime());
-    capture->native_steps = capture->steps;
-    if (capture->kinds & ~(1u << RS_RANK_KINETO)) {
+    capture->counted_steps = capture->steps;
+    if (rs_coord_can(capture, RS_CAP_KNOWS_STEP)) {
         if (capture->duration_ns)
             plan_duration(coord, capture, now);
         else
@@ -312,6 +319,6 @@ void capture_commit(struct rs_coord *coord, struct rs_coord_capture *capture, rs
     capture->committed_at = now;
     capture->is_changed = true;
     remember_pairs(coord, capture);
-    letters_send(coord, capture, RS_PROGRESS_ARMED, coord->options.ops->commit);
+    messages_send(coord, capture, RS_PROGRESS_ARMED, coord->options.ops->commit);
     capture_save(coord, capture);
 }

@@ -2,9 +2,9 @@
 /*
  * The back room of the coordinator.
  *
- *   coordinator.c  life, letters, streams, stop     seen.c      every rank that was told of
+ *   coordinator.c  life, messages, streams, stop     seen.c      every rank that was told of
  *   start.c        from a request to a capture      members.c   a capture's ranks, closing it
- *   commit.c       the start, letters per collector deadline.c  what time moves; the queue
+ *   commit.c       the start, messages per collector deadline.c  what time moves; the queue
  *   plan.c         when askers begin together
  *
  * Nothing here looks at all ranks for each rank: tables are found by hash (seen.c) or in order (members.c).
@@ -49,11 +49,16 @@ size_t seen_name_runs(const struct rs_coord *coord, char *text, size_t bytes);
 /* The coordinator's file of roles for a world of that size; NULL: there is none. */
 const struct rs_roles *seen_roles(struct rs_coord *coord, uint32_t world);
 void seen_fini(struct seen_table *table);
-/* Numbers of a collector's letter, brought to where sums and products of them fit: a step (-1 unknown), a length of up
+/* Numbers of a collector's message, brought to where sums and products of them fit: a step (-1 unknown), a length of up
  * to an hour, an instant of up to `latest`. */
-int64_t told_step(int64_t step);
-rs_dur told_length(rs_dur length);
-rs_ns told_instant(rs_ns instant, rs_ns latest);
+int64_t reported_step(int64_t step);
+rs_dur reported_length(rs_dur length);
+rs_ns reported_instant(rs_ns instant, rs_ns latest);
+
+static inline bool adapter_can(const struct rs_adapter *adapter, enum rs_capability capability)
+{
+    return (adapter->capabilities & capability) != 0;
+}
 
 /* ---- members.c ----------------------------------------------------------------------------------------- */
 
@@ -74,12 +79,22 @@ size_t members_distinct(const struct rs_coord_capture *capture);
 /* "0, 3 and 5 more" of the ranks in a state. */
 void members_name(const struct rs_coord_capture *capture, enum rs_progress_state state, char *text,
                   size_t bytes);
+/* A rank of that adapter takes part. */
+void capture_add_adapter(struct rs_coord_capture *capture, const struct rs_adapter *adapter);
 struct rs_coord_capture *capture_new(void);
 void capture_free(struct rs_coord_capture *capture);
 RS_MUST_CHECK enum rs_status capture_add(struct rs_coord *coord, struct rs_coord_capture *capture);
 /* Writes it down when something changed. */
 void capture_save(struct rs_coord *coord, struct rs_coord_capture *capture);
 void capture_close(struct rs_coord *coord, struct rs_coord_capture *capture);
+
+/* ---- raw_policy.c --------------------------------------------------------------------------------------- */
+
+/* `text` as the command line has it (NULL, "": all), put as a list of those of `rows` that it chooses. RS_INVALID, RS_LIMIT,
+ * RS_NOMEM. */
+RS_MUST_CHECK enum rs_status raw_policy_set(struct rs_coord_capture *capture, const char *text,
+                                            const struct rs_rank_row *rows, size_t count,
+                                            struct rs_err *err);
 
 /* ---- start.c -------------------------------------------------------------------------------------------- */
 
@@ -93,13 +108,13 @@ void queue_start(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns
 
 /* ---- commit.c ------------------------------------------------------------------------------------------- */
 
-/* Calls `send` for each collector and kind of the ranks in `state`. Without memory nobody is written to, and their
+/* Calls `send` for each collector and adapter of the ranks in `state`. Without memory nobody is written to, and their
  * silence is told at the deadline. */
-void letters_send(struct rs_coord *coord, struct rs_coord_capture *capture,
-                  enum rs_progress_state state, rs_coord_letter_fn *send);
+void messages_send(struct rs_coord *coord, struct rs_coord_capture *capture,
+                   enum rs_progress_state state, rs_coord_message_fn *send);
 /* Once for each collector with a rank whose state is one of the set `states` (1 << state). */
-void letters_cancel(struct rs_coord *coord, struct rs_coord_capture *capture, uint32_t states,
-                    const char *reason);
+void messages_cancel(struct rs_coord *coord, struct rs_coord_capture *capture, uint32_t states,
+                     const char *reason);
 /* Fixes the start and arms. */
 void capture_commit(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The door's verbs that begin and end things, and the letters that come in between.
+ * The door's verbs that begin and end things, and the messages that come in between.
  */
 #include "aggregator/capture/coord_priv.h"
 #include "common/base/mem.h"
@@ -76,10 +76,10 @@ void rs_coord_closed(struct rs_coord *coord, const char *id)
     }
 }
 
-/* ---- letters ------------------------------------------------------------------------------------------ */
+/* ---- messages ------------------------------------------------------------------------------------------ */
 
 /* Moves one capture on as far as its ranks allow; deadlines, and writing down, are the tick's. Cheap: it comes with every
- * letter. */
+ * message. */
 static void advance(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
 {
     if (capture->is_closing || capture->state == RS_CAPTURE_QUEUED)
@@ -101,12 +101,12 @@ void rs_coord_armed(struct rs_coord *coord, const char *id, const struct rs_coor
         capture ? member_find(capture, armed->rank, armed->incarnation) : NULL;
     if (!rank || rank->state != RS_PROGRESS_WAITING || capture->state != RS_CAPTURE_ARMING)
         return;
-    rank->step = told_step(armed->step);
-    rank->step_duration_ns = told_length(armed->step_duration_ns);
-    rank->next_poll_ns =
-        told_instant(armed->next_poll_ns, coord->options.realtime() + 3600 * (rs_dur)RS_NS_PER_S);
-    rank->poll_period_ns = told_length(armed->poll_period_ns);
-    rank->lead_ns = told_length(armed->lead_ns);
+    rank->step = reported_step(armed->step);
+    rank->step_duration_ns = reported_length(armed->step_duration_ns);
+    rank->next_poll_ns = reported_instant(armed->next_poll_ns,
+                                          coord->options.realtime() + 3600 * (rs_dur)RS_NS_PER_S);
+    rank->poll_period_ns = reported_length(armed->poll_period_ns);
+    rank->lead_ns = reported_length(armed->lead_ns);
     if (*armed->refused)
         member_move(capture, rank, RS_PROGRESS_REFUSED, armed->refused, now);
     else
@@ -114,25 +114,25 @@ void rs_coord_armed(struct rs_coord *coord, const char *id, const struct rs_coor
     advance(coord, capture, now);
 }
 
-void rs_coord_progress(struct rs_coord *coord, const char *id, const struct rs_coord_told *told,
-                       rs_ns now)
+void rs_coord_progress(struct rs_coord *coord, const char *id,
+                       const struct rs_coord_report *reported, rs_ns now)
 {
     struct rs_coord_capture *capture = rs_coord_find(coord, id);
-    struct rs_coord_rank *rank = capture ? member_find_open(capture, told->rank) : NULL;
-    enum rs_progress_state state = told->state;
+    struct rs_coord_rank *rank = capture ? member_find_open(capture, reported->rank) : NULL;
+    enum rs_progress_state state = reported->state;
     if (!rank || capture->state == RS_CAPTURE_QUEUED)
         return;
-    if (rank->steps_done < told->steps_done)
-        rank->steps_done = told->steps_done;
-    if (told->window_end_ns > told->window_start_ns && told->window_start_ns >= 0) {
-        rank->window_start_ns = told->window_start_ns;
-        rank->window_end_ns = told->window_end_ns;
+    if (rank->steps_done < reported->steps_done)
+        rank->steps_done = reported->steps_done;
+    if (reported->window_end_ns > reported->window_start_ns && reported->window_start_ns >= 0) {
+        rank->window_start_ns = reported->window_start_ns;
+        rank->window_end_ns = reported->window_end_ns;
     }
     /* Only what is durable makes a rank done; a collector's word is not enough. */
     if (state == RS_PROGRESS_DONE || state == RS_PROGRESS_PARTIAL)
         state = RS_PROGRESS_SENDING;
     if (state >= rank->state && (unsigned)state < RS_PROGRESS_COUNT)
-        member_move(capture, rank, state, told->text, now);
+        member_move(capture, rank, state, reported->text, now);
     if (!capture->recording_at && state >= RS_PROGRESS_RECORDING && !rs_progress_is_final(state))
         capture->recording_at = now;
     advance(coord, capture, now);
@@ -150,13 +150,14 @@ enum rs_status rs_coord_stop(struct rs_coord *coord, const char *id, rs_ns now, 
         queue_drop(coord, capture, "stopped by request before it began", now);
         return RS_OK;
     }
+    capture->was_stopped = true;
     /* Who is armed already must not be told to begin, either: there is no COMMIT behind a CANCEL. */
     const enum rs_progress_state last = capture->is_files                     ? RS_PROGRESS_SENDING
                                         : capture->state == RS_CAPTURE_ARMING ? RS_PROGRESS_ARMED
                                                                               : RS_PROGRESS_WAITING;
     if (!capture->is_files) {
         capture->is_stopped = true;
-        letters_cancel(coord, capture, UINT32_MAX, stopped_text);
+        messages_cancel(coord, capture, UINT32_MAX, stopped_text);
     }
     for (size_t i = 0; i < capture->rank_count; i++)
         if (capture->ranks[i].state <= last)
@@ -191,6 +192,7 @@ static enum rs_status begin_files(struct rs_coord *coord, const struct rs_coord_
         return rs_err_set(err, RS_NOMEM, "no memory for a capture");
     (void)snprintf(capture->run, sizeof capture->run, "%s", stream->run);
     (void)snprintf(capture->key, sizeof capture->key, "%s", stream->key);
+    (void)snprintf(capture->id, sizeof capture->id, "%s", stream->capture);
     capture->is_files = true;
     capture->state = RS_CAPTURE_COLLECTING;
     capture->start_step = -1;
@@ -206,6 +208,23 @@ static enum rs_status begin_files(struct rs_coord *coord, const struct rs_coord_
     }
     *capture_p = capture;
     return RS_OK;
+}
+
+enum rs_status rs_coord_adopt(struct rs_coord *coord, const struct rs_coord_stream *stream,
+                              rs_ns now, struct rs_coord_capture **capture_p, struct rs_err *err)
+{
+    struct rs_coord_stream unnamed = *stream;
+    unnamed.key = "";
+    if (unnamed.settle_ns <= 0)
+        unnamed.settle_ns = 5 * (rs_dur)RS_NS_PER_S;
+    const enum rs_status status = begin_files(coord, &unnamed, now, capture_p, err);
+    if (status == RS_OK) {
+        (void)snprintf((*capture_p)->remark, sizeof(*capture_p)->remark,
+                       "this aggregator had no record of it when its data came");
+        rs_log_warn("capture %s of run %.60s is not known here: its data is taken all the same",
+                    (*capture_p)->id, stream->run);
+    }
+    return status;
 }
 
 /* The rank a stream is of, which may be new to the capture. */
@@ -267,6 +286,14 @@ void rs_coord_stored(struct rs_coord *coord, const char *id, uint32_t number,
     capture->moved_at = now;
 }
 
+/* What is durable is judged by what it holds. A collector that reads files judges them itself, where it cannot say how many
+ * steps there were (0). */
+static bool lacks_steps(const struct rs_coord_capture *capture, const struct rs_coord_rank *rank)
+{
+    return adapter_can(&rank->adapter, RS_CAP_KNOWS_STEP) && rank->steps_done > 0 &&
+           rank->steps_done < capture->steps;
+}
+
 void rs_coord_ended(struct rs_coord *coord, const char *id, uint32_t number,
                     const char *incarnation, bool is_partial, rs_ns now)
 {
@@ -274,10 +301,24 @@ void rs_coord_ended(struct rs_coord *coord, const char *id, uint32_t number,
     struct rs_coord_rank *rank = capture ? member_find(capture, number, incarnation) : NULL;
     if (!rank)
         return;
-    if (capture->steps && !is_partial && rank->kind == RS_RANK_NATIVE)
+    if (rs_progress_is_final(rank->state) && !rs_coord_wants_raw(capture, number)) {
+        /* It was done without its raw data; that is not there any more, and nobody asked for it. */
+        (void)snprintf(rank->text, sizeof rank->text,
+                       "its raw data was evicted before it was fetched");
+        rank->is_changed = capture->is_changed = true;
+        return;
+    }
+    if (capture->steps && !is_partial && adapter_can(&rank->adapter, RS_CAP_STEP_PARTS))
         rank->steps_done = capture->steps;
-    member_move(capture, rank, is_partial ? RS_PROGRESS_PARTIAL : RS_PROGRESS_DONE, rank->text,
-                now);
+    char text[RS_COORD_REASON_BYTES];
+    const bool is_short = lacks_steps(capture, rank);
+    if (is_short && !*rank->text)
+        (void)snprintf(text, sizeof text, "it recorded %lld of %u steps",
+                       (long long)rank->steps_done, capture->steps);
+    else
+        (void)snprintf(text, sizeof text, "%s", rank->text);
+    member_move(capture, rank, is_partial || is_short ? RS_PROGRESS_PARTIAL : RS_PROGRESS_DONE,
+                text, now);
     advance(coord, capture, now);
 }
 
@@ -302,10 +343,11 @@ static enum rs_status copy_open(const struct rs_coord_capture *from, rs_ns now,
     }
     for (size_t i = 0; i < from->rank_count && status == RS_OK; i++) {
         status = member_add(capture, &from->ranks[i], now, &rank);
-        /* Rows do not say the kind; of a capture with one kind it is clear. */
-        for (int kind = 0; kind < RS_RANK_KIND_COUNT && status == RS_OK; kind++)
-            if (capture->kinds == 1u << kind)
-                rank->kind = (enum rs_rank_kind)kind;
+        /* Rows do not say the adapter; of a capture with one that is ours it is clear. */
+        struct rs_adapter adapter;
+        for (uint32_t number = 0; number < RS_ADAPTER_SHIPPED && status == RS_OK; number++)
+            if (rs_adapter_known(number, &adapter) && strcmp(adapter.name, capture->adapters) == 0)
+                rank->adapter = adapter;
     }
     return status;
 }
@@ -322,7 +364,7 @@ enum rs_status rs_coord_load(struct rs_coord *coord, const struct rs_coord_captu
     if (capture->is_files)
         capture->state = RS_CAPTURE_COLLECTING;
     else if (rs_capture_state_is_closed(from->state))
-        capture->state = RS_CAPTURE_RECORDING;
+        capture->state = RS_CAPTURE_SUMMARISED;
     capture->is_orphan = capture->state == RS_CAPTURE_ARMING;
     if (status == RS_OK)
         status = capture_add(coord, capture);

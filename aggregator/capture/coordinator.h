@@ -14,33 +14,36 @@
  *
  * One rank on its way:  WAITING -> ARMED [-> DELIVERED] -> RECORDING [-> WRITTEN -> READING] -> SENDING
  *                       -> DONE | PARTIAL, and from each before DONE -> REFUSED | LOST.
- *                       In brackets: ranks whose profiler writes files (Kineto, Ascend, MindSpore).
+ *                       In brackets: ranks whose profiler writes files.
  * DONE and PARTIAL mean durable: they come from ingest's word on the last chunk, never from a promise. A
  * rank that dies or stays silent is named and lost; the others finish. Chunks that come for a closed
  * capture open it again: data is never refused for being late.
  *
- * A request is judged by common/request for every live rank of the run (start.c): who is refused is in the capture with every
+ * A request is validated by common/request for every live rank of the run (start.c): who is refused is in the capture with every
  * rule it breaks, the others go on. Nothing that was asked for is lost in silence: what waits is listed, and
  * what cannot be done any more is closed as failed with the reason.
  *
+ * Ranks are planned for by what their adapter can do (common/request/adapter.h), never by which profiler it is.
+ *
  * The start step is the largest step of any armed rank plus a margin: as many steps as fit into the lead
  * time (two round trips and a heartbeat), so that COMMIT reaches the slowest link before the fastest
- * rank gets there. Ranks that read a file (Ascend, MindSpore) count their steps, too: their interval of
- * looking at it is in the margin, and all kinds begin at one step.
+ * rank gets there. Of ranks that look at a file now and then (POLLS) the interval of looking is in the margin; all that know
+ * their step (KNOWS_STEP) begin at one.
  *
- * Kineto ranks (unmodified PyTorch) do not tell their step and ask for work every few seconds. All of them begin
+ * Ranks that do not tell their step and ask for work every few seconds (STEP_ROUNDUP, WALL_CLOCK) begin
  * together in one of two ways, chosen by the request:
  *
  *   steps     at the next multiple of R of each rank's own count of optimizer steps. All agree on the
  *             multiple only if R steps last much longer than the time between the first and the last rank's
  *             asking; so they are told within the shortest arc of the polling circle (deliver_from), and R comes from the
- *             step time of an earlier capture: R steps last about CYCLE. Nothing is known before the first
- *             one: R = 500, unless the request says it.
+ *             step time: R steps last about CYCLE. A collector knows that time from an earlier capture of the run, else it
+ *             has one rank record two steps before its ranks are armed (they say that they wait). Where even that tells
+ *             nothing (no step was made), R = 500, unless the request says it.
  *   duration  at one wall-clock instant that the slowest asker can still make: its next poll, the
- *             profiler's own lead, and a margin. Native ranks of such a capture record the steps that fall
+ *             profiler's own lead, and a margin. Ranks that know their step record those that fall
  *             into it.
  *
- * A pure state machine on one thread (gate's): time is an argument, ranks are reached and rows are written
+ * A pure state machine on one thread (server's): time is an argument, ranks are reached and rows are written
  * through the callbacks.
  */
 #ifndef RS_CAPTURE_COORDINATOR_H
@@ -61,6 +64,7 @@ enum {
     RS_COORD_TEXT_BYTES = 257, /* run, incarnation, host, node */
     RS_COORD_REASON_BYTES = 512,
     RS_COORD_SOURCE_BYTES = 48,
+    RS_COORD_RAW_BYTES = 1024,
     RS_COORD_RANKS_MAX = 65536, /* of one capture */
 };
 
@@ -77,11 +81,11 @@ struct rs_coord_seen {
     enum rs_rank_state state;
     uint64_t events_dropped;
     bool can_capture;
-    enum rs_rank_kind kind;
-    const void *link; /* of its collector; NULL: that is gone */
-    rs_ns heard_at;   /* monotonic: last letter that named it */
+    struct rs_adapter adapter;
+    const void *link;   /* of its collector; NULL: that is gone */
+    rs_ns last_seen_ns; /* monotonic: last message that named it */
     int64_t last_start,
-        last_stop; /* MindSpore: what it was told last; 0 none. The coordinator's own */
+        last_stop; /* NO_REPEAT: what it was told last; 0 none. The coordinator's own */
 };
 
 /* One rank in one capture. */
@@ -92,15 +96,16 @@ struct rs_coord_rank {
     int64_t steps_done;
     int64_t step; /* when armed */
     rs_dur step_duration_ns;
-    enum rs_rank_kind kind;
+    struct rs_adapter adapter;
     rs_ns
         next_poll_ns; /* ranks that ask or look, when armed: its next poll (realtime; 0 any time), and how often */
     rs_dur poll_period_ns, lead_ns;
-    rs_ns window_start_ns, window_end_ns; /* Kineto, when its trace was read; 0 unknown */
+    rs_ns window_start_ns, window_end_ns; /* when its trace was read; 0 unknown */
     char text[RS_COORD_REASON_BYTES];
     uint64_t chunks, bytes; /* durable */
     rs_ns moved_at;         /* monotonic: last sign of life in this capture */
-    bool is_changed;        /* since the book last wrote it */
+    bool is_summarised;     /* its last summary is durable */
+    bool is_changed;        /* since the journal last wrote it */
 };
 
 /* What is asked for and, after COMMIT, what was chosen. */
@@ -121,14 +126,19 @@ struct rs_coord_capture {
     int64_t start_step;
     uint32_t steps, world;                /* steps: 0 with a duration */
     rs_dur duration_ns;                   /* by the wall clock; 0: steps */
-    rs_ns start_time_ns, deliver_from_ns; /* Kineto ranks, after COMMIT; realtime, 0 none */
-    uint32_t native_steps;                /* what native ranks record of a duration */
+    rs_ns start_time_ns, deliver_from_ns; /* of ranks that poll, after COMMIT; realtime, 0 none */
+    /* Of iterations from a multiple, while it is open: how long one is, and until when all have begun (realtime); 0 unknown */
+    rs_dur step_ns;
+    rs_ns begin_by_ns;
+    uint32_t counted_steps; /* what ranks that know their step record, of a duration too */
     struct rs_coord_profile profile;
-    uint32_t kinds;                     /* set of 1 << enum rs_rank_kind */
-    struct rs_capture_request *request; /* owned; NULL: files, or it is not known any more */
+    uint32_t capabilities;                /* of its ranks' adapters, together */
+    char adapters[RS_COORD_SOURCE_BYTES]; /* their names: "native+kineto" */
+    struct rs_capture_request *request;   /* owned; NULL: files, or it is not known any more */
     rs_dur settle_ns;
     char reason[RS_COORD_REASON_BYTES];
-    struct rs_coord_rank *ranks; /* owned */
+    char raw[RS_COORD_RAW_BYTES]; /* whose raw data is wanted: "all" (or ""), "none", "0,3-7" */
+    struct rs_coord_rank *ranks;  /* owned */
     size_t rank_count, rank_capacity;
     /* the coordinator's own, while it is open; instants are monotonic */
     uint32_t *order; /* indices of ranks, ascending by rank number */
@@ -140,30 +150,37 @@ struct rs_coord_capture {
     rs_ns recording_at; /* the first rank began; 0 not yet */
     rs_ns free_at;      /* it waits: since when no other capture needs its ranks; 0 one does */
     bool is_stopped;    /* its ranks were called back */
+    bool was_stopped;   /* by request */
     bool is_orphan;     /* this process was started again between PREPARE and COMMIT */
-    bool is_closing;    /* the book was asked to close it */
+    bool is_closing;    /* the journal was asked to close it */
+    bool is_written;    /* the journal is at work on it: the server's own */
+    bool is_joining;    /* to be closed when it is joined */
     bool is_changed;
 };
 /* What a copy owns: ranks, request. */
 void rs_coord_capture_fini(struct rs_coord_capture *capture);
-bool rs_coord_has_kind(const struct rs_coord_capture *capture, enum rs_rank_kind kind);
+bool rs_coord_can(const struct rs_coord_capture *capture, enum rs_capability capability);
 
-/* Sends a letter to the collector behind `link`, for those ranks of it, all of one kind. */
-typedef void rs_coord_letter_fn(void *self, const void *link,
-                                const struct rs_coord_capture *capture, enum rs_rank_kind kind,
-                                const uint32_t *ranks, size_t rank_count);
+/* Sends a message to the collector behind `link`, for those ranks of it, all of one adapter. */
+typedef void rs_coord_message_fn(void *self, const void *link,
+                                 const struct rs_coord_capture *capture,
+                                 const struct rs_adapter *adapter, const uint32_t *ranks,
+                                 size_t rank_count);
 
 /* What the coordinator asks of others. `self` is the options' one. All calls come from inside a call of
  * the coordinator, on its thread. */
 struct rs_coord_ops {
-    rs_coord_letter_fn *prepare;
-    rs_coord_letter_fn *commit;
+    rs_coord_message_fn *prepare;
+    rs_coord_message_fn *commit;
     void (*cancel)(void *self, const void *link, const struct rs_coord_capture *capture,
                    const char *reason);
     /* Writes a new capture down: fills id, directory, created_ns. */
     enum rs_status (*create)(void *self, struct rs_coord_capture *capture, struct rs_err *err);
-    /* Writes what has changed (is_changed), and tells who follows it. */
-    void (*save)(void *self, struct rs_coord_capture *capture);
+    /* Writes what has changed (is_changed), and tells who follows it. False: the last of it is still being written, so not now;
+     * it is asked again with a later tick. `must`: it is going to be closed, there is no later. */
+    bool (*save)(void *self, struct rs_coord_capture *capture, bool must);
+    /* Whether all that it has is joined; else it is tried again with the next tick after that. NULL: yes. */
+    bool (*may_close)(void *self, const struct rs_coord_capture *capture);
     /* Makes it closed; rs_coord_closed() when that is durable. */
     void (*close)(void *self, struct rs_coord_capture *capture);
     /* What earlier captures of the run told of its ranks' roles; NULL: there is nobody to ask. On true `roles_p` is the
@@ -174,11 +191,11 @@ struct rs_coord_ops {
 struct rs_coord_options {
     const struct rs_coord_ops *ops;
     void *self;
-    rs_dur arm_timeout_ns;   /* 0: 5 s */
-    rs_dur silence_ns;       /* native rank without a sign of life; 0: 60 s */
-    rs_dur gone_ns;          /* after its process or collector went; 0: 15 s */
-    rs_dur abandon_ns;       /* files: a stream that does not go on; 0: 60 s */
-    rs_dur lead_ns;          /* 0: 500 ms */
+    rs_dur arm_timeout_ns; /* 0: 5 s */
+    rs_dur silence_ns; /* rank that can be notified at any time, without a sign of life; 0: 60 s */
+    rs_dur gone_ns;    /* after its process or collector went; 0: 15 s */
+    rs_dur abandon_ns; /* files: a stream that does not go on; 0: 60 s */
+    rs_dur lead_ns;    /* 0: 500 ms */
     rs_ns (*realtime)(void); /* NULL: the system's; a test brings its own */
     const char *roles; /* text of a file of roles (common/request/roles.h); NULL none; copied */
 };
@@ -198,11 +215,20 @@ RS_MUST_CHECK enum rs_status rs_coord_see(struct rs_coord *coord, const struct r
 void rs_coord_link_gone(struct rs_coord *coord, const void *link, rs_ns now);
 size_t rs_coord_seen_count(const struct rs_coord *coord);
 const struct rs_coord_seen *rs_coord_seen(const struct rs_coord *coord, size_t index);
+/* Who a rank of the table is, to find the place behind it again after others have left. */
+struct rs_coord_key {
+    char run[RS_COORD_TEXT_BYTES], incarnation[RS_COORD_TEXT_BYTES];
+    uint32_t rank;
+};
+void rs_coord_key_of(const struct rs_coord_seen *seen, struct rs_coord_key *key);
+/* The index behind that rank; `otherwise` when it has left (or .run is ""), or the table's end when that is before it. */
+size_t rs_coord_seen_behind(const struct rs_coord *coord, const struct rs_coord_key *key,
+                            size_t otherwise);
 
 /* Asks what earlier captures told of the run's ranks; it stands with them from then on, where nothing else is known. */
-void rs_coord_learn_roles(struct rs_coord *coord, const char *run);
+void rs_coord_infer_roles(struct rs_coord *coord, const char *run);
 /* Of every run with live ranks (of the first 64). */
-void rs_coord_learn_all_roles(struct rs_coord *coord);
+void rs_coord_infer_all_roles(struct rs_coord *coord);
 /* Writes into `role` what the coordinator's file of roles says of a rank; the rest stays. */
 void rs_coord_add_roles(struct rs_coord *coord, const struct rs_coord_seen *seen,
                         int32_t role[RS_ROLE_COUNT]);
@@ -214,10 +240,11 @@ struct rs_coord_ask {
     const char *roles;       /* text of a file of roles, for this capture only; NULL, "" none */
     const char *origin_file; /* NULL, "" none: what waits from the same file is replaced */
     bool shapes_by_default;  /* record_shapes is on where there are PyTorch ranks */
-    bool is_dry;             /* judge only */
+    const char *raw;         /* raw policy: "all" (NULL, ""), "none", a rank expression */
+    bool is_dry;             /* validate only */
 };
 
-/* Starts a capture of live ranks, or puts it into the queue. `answer` (zeroed) says what every chosen rank is told, in all cases but
+/* Starts a capture of live ranks, or puts it into the queue. `answer` (zeroed) says what every chosen rank is reported, in all cases but
  * RS_NOMEM and where there is no run. RS_OK; RS_PARTIAL (some are refused, or unknown). *capture_p is lent; NULL
  * when nothing was started. RS_INVALID (bad request; the run is not clear: the sentence names the runs), RS_NOTFOUND (no
  * such run), RS_REFUSED (all of them, nobody is chosen, the queue is full), RS_EXISTS (its name), RS_IO. */
@@ -240,13 +267,34 @@ RS_MUST_CHECK enum rs_status rs_coord_stream_opened(struct rs_coord *coord,
                                                     const struct rs_coord_stream *stream, rs_ns now,
                                                     struct rs_coord_capture **capture_p,
                                                     struct rs_err *err);
+/* A stream names a capture that nobody knows: this aggregator's data was replaced, or lost its catalogue. It is begun again
+ * under that name, as one whose chunks come by themselves; rs_coord_stream_opened() finds it then. RS_IO, RS_NOMEM,
+ * RS_INVALID (the name is none). */
+RS_MUST_CHECK enum rs_status rs_coord_adopt(struct rs_coord *coord,
+                                            const struct rs_coord_stream *stream, rs_ns now,
+                                            struct rs_coord_capture **capture_p,
+                                            struct rs_err *err);
+/* ---- raw data by policy (raw_policy.c) */
+
+/* Whether a text is a raw policy. RS_INVALID says where it is none. */
+RS_MUST_CHECK enum rs_status rs_coord_check_raw(const char *text, struct rs_err *err);
+/* What is not wanted stays with its collector. */
+bool rs_coord_wants_raw(const struct rs_coord_capture *capture, uint32_t rank);
+/* The raw data of these ranks ("" all) is wanted now. The capture is one that is open, or was loaded. RS_NOTFOUND,
+ * RS_INVALID, RS_LIMIT, RS_NOMEM. */
+RS_MUST_CHECK enum rs_status rs_coord_fetch(struct rs_coord *coord, const char *id,
+                                            const char *ranks, rs_ns now, struct rs_err *err);
+/* A rank's last summary is durable. */
+void rs_coord_summarised(struct rs_coord *coord, const char *id, uint32_t rank,
+                         const char *incarnation, bool is_partial, rs_ns now);
+
 /* Chunks of a rank became durable; `is_ended`: its last one is among them. */
 void rs_coord_stored(struct rs_coord *coord, const char *capture, uint32_t rank,
                      const char *incarnation, uint64_t chunks, uint64_t bytes, rs_ns now);
 void rs_coord_ended(struct rs_coord *coord, const char *capture, uint32_t rank,
                     const char *incarnation, bool is_partial, rs_ns now);
 
-/* Letters. What they change is written down with the next tick, once for all of them. */
+/* Messages. What they change is written down with the next tick, once for all of them. */
 struct rs_coord_armed {
     uint32_t rank;
     const char *incarnation;
@@ -254,12 +302,12 @@ struct rs_coord_armed {
     rs_dur step_duration_ns;
     const char *refused; /* "": armed */
     const char *warning; /* NULL, "": nothing */
-    rs_ns next_poll_ns;  /* Kineto: see struct rs_coord_rank */
+    rs_ns next_poll_ns;  /* POLLS: see struct rs_coord_rank */
     rs_dur poll_period_ns, lead_ns;
 };
 void rs_coord_armed(struct rs_coord *coord, const char *capture, const struct rs_coord_armed *armed,
                     rs_ns now);
-struct rs_coord_told {
+struct rs_coord_report {
     uint32_t rank;
     int64_t steps_done;
     enum rs_progress_state state;
@@ -267,18 +315,20 @@ struct rs_coord_told {
     rs_ns window_start_ns, window_end_ns; /* 0 unknown */
 };
 void rs_coord_progress(struct rs_coord *coord, const char *capture,
-                       const struct rs_coord_told *told, rs_ns now);
+                       const struct rs_coord_report *reported, rs_ns now);
 
 /* Ends it at the next step boundary; what is recorded stays. What waits is dropped. RS_NOTFOUND: not open. */
 RS_MUST_CHECK enum rs_status rs_coord_stop(struct rs_coord *coord, const char *capture, rs_ns now,
                                            struct rs_err *err);
 
-/* "files", or kinds of ranks ("native", "kineto", "ascend+mindspore", ...), and back. */
+/* "files", "flight" (flight recorders, not events), or names of adapters ("native", "kineto", "ascend+mindspore", ...), and back: of adapters that do not come with
+ * this program the capabilities are not known then. */
 void rs_coord_source(const struct rs_coord_capture *capture, char text[RS_COORD_SOURCE_BYTES]);
 void rs_coord_set_source(struct rs_coord_capture *capture, const char *source);
 
-/* The step at which ranks of that kind begin to record; -1: they are not told one, or it is not fixed yet. */
-int64_t rs_coord_start_step(const struct rs_coord_capture *capture, enum rs_rank_kind kind);
+/* The step at which ranks of that adapter begin to record; -1: they are not told one, or it is not fixed yet. */
+int64_t rs_coord_start_step(const struct rs_coord_capture *capture,
+                            const struct rs_adapter *adapter);
 
 /* An open capture, or NULL. */
 struct rs_coord_capture *rs_coord_find(struct rs_coord *coord, const char *id);
@@ -286,7 +336,7 @@ struct rs_coord_capture *rs_coord_find(struct rs_coord *coord, const char *id);
 RS_MUST_CHECK enum rs_status rs_coord_load(struct rs_coord *coord,
                                            const struct rs_coord_capture *capture, rs_ns now,
                                            struct rs_err *err);
-/* The book has closed it: forgets it. */
+/* The journal has closed it: forgets it. */
 void rs_coord_closed(struct rs_coord *coord, const char *id);
 
 /* Moves what time moves; when to call again at the latest. */

@@ -53,7 +53,7 @@ static rs_ns files_give_up_at(const struct rs_coord *coord, const struct rs_coor
 {
     const rs_ns moved = rank->moved_at;
     if (seen && !*seen->capture && rank->state < RS_PROGRESS_SENDING &&
-        seen->heard_at > moved + coord->options.gone_ns / 3) {
+        seen->last_seen_ns > moved + coord->options.gone_ns / 3) {
         *why_p = "its collector was started again in the middle and does not know of it; its "
                  "trace, if one is written, stays in the collector's trace folder";
         return moved + coord->options.gone_ns;
@@ -66,9 +66,10 @@ static rs_ns files_give_up_at(const struct rs_coord *coord, const struct rs_coor
     return later(moved, capture->committed_at + timeout) + files_grace_ns;
 }
 
-static rs_ns native_give_up_at(const struct rs_coord *coord, const struct rs_coord_capture *capture,
-                               const struct rs_coord_rank *rank, const struct rs_coord_seen *seen,
-                               const char **why_p)
+/* Ranks that send what they record while they record it. */
+static rs_ns live_give_up_at(const struct rs_coord *coord, const struct rs_coord_capture *capture,
+                             const struct rs_coord_rank *rank, const struct rs_coord_seen *seen,
+                             const char **why_p)
 {
     const rs_ns moved = rank->moved_at;
     if (capture->request && capture->request->timeout_ms) {
@@ -78,7 +79,7 @@ static rs_ns native_give_up_at(const struct rs_coord *coord, const struct rs_coo
     }
     const rs_ns since = later(moved, capture->committed_at);
     if (seen && !*seen->capture && rank->state < RS_PROGRESS_SENDING &&
-        seen->heard_at > since + coord->options.gone_ns / 3) {
+        seen->last_seen_ns > since + coord->options.gone_ns / 3) {
         *why_p = "its collector was started again in the middle and does not know of it";
         return since + coord->options.gone_ns;
     }
@@ -99,16 +100,17 @@ static rs_ns give_up_at(const struct rs_coord *coord, const struct rs_coord_capt
         seen_find(coord, capture->run, rank->rank, rank->incarnation);
     if (seen && !seen->link) {
         *why_p = "its collector is gone";
-        return later(seen->heard_at, rank->moved_at) + coord->options.gone_ns;
+        return later(seen->last_seen_ns, rank->moved_at) + coord->options.gone_ns;
     }
     if (seen && seen->state == RS_RANK_GONE) {
         *why_p = "its process ended and nothing more came from it";
         return rank->moved_at + coord->options.gone_ns;
     }
-    /* After a restart of this process only the collector knows the kind. */
-    const enum rs_rank_kind kind = seen ? seen->kind : rank->kind;
-    return kind == RS_RANK_NATIVE ? native_give_up_at(coord, capture, rank, seen, why_p)
-                                  : files_give_up_at(coord, capture, rank, seen, why_p);
+    /* After a restart of this process only the collector knows the adapter. */
+    const struct rs_adapter *adapter = seen ? &seen->adapter : &rank->adapter;
+    return adapter_can(adapter, RS_CAP_WRITES_FILES)
+               ? files_give_up_at(coord, capture, rank, seen, why_p)
+               : live_give_up_at(coord, capture, rank, seen, why_p);
 }
 
 static const char orphan_text[] = "the aggregator was started again before it began: ask again";
@@ -127,7 +129,7 @@ static rs_ns tick_orphan(struct rs_coord *coord, struct rs_coord_capture *captur
         if (!rs_progress_is_final(rank->state) && (!seen || !seen->link))
             return now + queue_poll_ns;
     }
-    letters_cancel(coord, capture, UINT32_MAX, orphan_text);
+    messages_cancel(coord, capture, UINT32_MAX, orphan_text);
     (void)snprintf(capture->remark, sizeof capture->remark, "%s", orphan_text);
     for (size_t i = 0; i < capture->rank_count; i++)
         if (!rs_progress_is_final(capture->ranks[i].state))
@@ -176,7 +178,7 @@ static rs_ns tick_limit(struct rs_coord *coord, struct rs_coord_capture *capture
     capture->is_changed = true;
     (void)snprintf(capture->remark, sizeof capture->remark,
                    "stopped after %u s (max_duration_s; more than 300 needs --force)", limit_s);
-    letters_cancel(coord, capture, UINT32_MAX, capture->remark);
+    messages_cancel(coord, capture, UINT32_MAX, capture->remark);
     return RS_NS_MAX;
 }
 
@@ -284,6 +286,8 @@ rs_ns rs_coord_tick(struct rs_coord *coord, rs_ns now)
             at = tick_recording(coord, capture, now);
         if (!capture->is_closing)
             capture_save(coord, capture);
+        if (capture->is_joining && !capture->is_closing)
+            at = RS_NS_MAX; /* whoever joins it calls */
         if (at < next)
             next = at;
     }

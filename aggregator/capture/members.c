@@ -5,6 +5,7 @@
 #include "aggregator/capture/coord_priv.h"
 #include "aggregator/capture/plan.h"
 #include "common/base/mem.h"
+#include "common/base/utf8.h"
 
 #define RS_LOG_TAG "capture"
 #include "common/base/log.h"
@@ -119,9 +120,7 @@ enum rs_status member_add(struct rs_coord_capture *capture, const struct rs_coor
 static void set_text(struct rs_coord_rank *rank, const char *text)
 {
     (void)snprintf(rank->text, sizeof rank->text, "%s", text);
-    for (char *p = rank->text; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            *p = '?';
+    rs_utf8_plain(rank->text);
 }
 
 void member_move(struct rs_coord_capture *capture, struct rs_coord_rank *rank,
@@ -182,37 +181,40 @@ void members_name(const struct rs_coord_capture *capture, enum rs_progress_state
 
 /* ---- sources ------------------------------------------------------------------------------------------ */
 
-bool rs_coord_has_kind(const struct rs_coord_capture *capture, enum rs_rank_kind kind)
+bool rs_coord_can(const struct rs_coord_capture *capture, enum rs_capability capability)
 {
-    return (capture->kinds >> kind & 1) != 0;
+    return (capture->capabilities & capability) != 0;
+}
+
+void capture_add_adapter(struct rs_coord_capture *capture, const struct rs_adapter *adapter)
+{
+    capture->capabilities |= adapter->capabilities;
+    rs_adapter_add_name(adapter->name, capture->adapters, sizeof capture->adapters);
 }
 
 void rs_coord_source(const struct rs_coord_capture *capture, char text[RS_COORD_SOURCE_BYTES])
 {
-    size_t used = 0;
-    (void)snprintf(text, RS_COORD_SOURCE_BYTES, "%s", capture->is_files ? "files" : "native");
-    for (int kind = 0; kind < RS_RANK_KIND_COUNT && !capture->is_files; kind++)
-        if (rs_coord_has_kind(capture, (enum rs_rank_kind)kind))
-            used += (size_t)snprintf(text + used, RS_COORD_SOURCE_BYTES - used, "%s%s",
-                                     used ? "+" : "", rs_rank_kind_text((enum rs_rank_kind)kind));
+    (void)snprintf(text, RS_COORD_SOURCE_BYTES, "%s",
+                   capture->is_files ? "files" : capture->adapters);
 }
 
 void rs_coord_set_source(struct rs_coord_capture *capture, const char *source)
 {
     capture->is_files = strcmp(source, "files") == 0;
-    capture->kinds = 0;
-    for (int kind = 0; kind < RS_RANK_KIND_COUNT; kind++)
-        if (strstr(source, rs_rank_kind_text((enum rs_rank_kind)kind)))
-            capture->kinds |= 1u << kind;
+    (void)snprintf(capture->adapters, sizeof capture->adapters, "%s",
+                   capture->is_files ? "" : source);
+    capture->capabilities = rs_adapter_capabilities_of(capture->adapters);
 }
 
 /* ---- writing down, closing ------------------------------------------------------------------------------ */
 
 void capture_save(struct rs_coord *coord, struct rs_coord_capture *capture)
 {
-    if (!capture->is_changed)
+    if (!capture->is_changed || capture->is_closing) /* nothing is written behind its close */
         return;
-    coord->options.ops->save(coord->options.self, capture);
+    const bool must = capture->closed_ns != 0;
+    if (!coord->options.ops->save(coord->options.self, capture, must))
+        return;
     capture->is_changed = false;
     for (size_t i = 0; i < capture->rank_count; i++)
         capture->ranks[i].is_changed = false;
@@ -248,7 +250,7 @@ static void explain(struct rs_coord_capture *capture)
         if (*names)
             append(capture, "%s: rank %s", rs_progress_state_text(bad[i]), names);
     }
-    if (rs_coord_has_kind(capture, RS_RANK_KINETO) &&
+    if (rs_coord_can(capture, RS_CAP_STEP_ROUNDUP) &&
         rs_coord_strays(capture, strays, sizeof strays))
         append(capture,
                "not the same time: %s than the others; a larger --roundup than %u brings them "
@@ -259,30 +261,36 @@ static void explain(struct rs_coord_capture *capture)
         append(capture, "%zu of %u ranks came", distinct, capture->world);
 }
 
-/* A native rank that was given up may still be armed: nobody waits for what it would record, and its next capture does. */
+/* A rank that was given up may still be armed: nobody waits for what it would record, and its next capture does. */
 static void call_back_lost(struct rs_coord *coord, struct rs_coord_capture *capture)
 {
-    if (!capture->is_files && rs_coord_has_kind(capture, RS_RANK_NATIVE))
-        letters_cancel(coord, capture, 1u << RS_PROGRESS_LOST, "it was given up");
+    if (!capture->is_files && rs_coord_can(capture, RS_CAP_CANCEL_AFTER_DELIVERY))
+        messages_cancel(coord, capture, 1u << RS_PROGRESS_LOST, "it was given up");
 }
 
 void capture_close(struct rs_coord *coord, struct rs_coord_capture *capture)
 {
     const size_t done = capture->counts[RS_PROGRESS_DONE];
     const bool has_begun = capture->state != RS_CAPTURE_QUEUED;
+    const struct rs_coord_ops *ops = coord->options.ops;
+    capture->is_joining = ops->may_close && !ops->may_close(coord->options.self, capture);
+    if (capture->is_joining)
+        return;
     explain(capture);
     if (done + capture->counts[RS_PROGRESS_PARTIAL] == 0)
         capture->state = RS_CAPTURE_FAILED;
+    else if (done < capture->rank_count && capture->was_stopped)
+        capture->state = RS_CAPTURE_STOPPED;
     else if (done < capture->rank_count || *capture->reason)
         capture->state = RS_CAPTURE_PARTIAL;
     else
         capture->state = RS_CAPTURE_COMPLETE;
     capture->closed_ns = rs_time_realtime();
-    capture->is_closing = true;
     capture->is_changed = true;
     rs_log_info("capture %s is %s%s%s", capture->id, rs_capture_state_text(capture->state),
                 *capture->reason ? ": " : "", capture->reason);
     capture_save(coord, capture);
+    capture->is_closing = true;
     if (has_begun)
         call_back_lost(coord, capture);
     coord->options.ops->close(coord->options.self, capture);

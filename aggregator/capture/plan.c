@@ -9,13 +9,14 @@
 
 enum {
     ROUNDUP_UNKNOWN = 500, /* the step time is not known yet */
-    ROUNDUP_MIN = 10,
     ROUNDUP_MAX = 1000000,
     CYCLE_SPREADS =
         20, /* R steps last so many times the spread of the polls: one in 20 captures strays at most */
 };
 
-static const rs_dur cycle_min_ns = 10 * (rs_dur)RS_NS_PER_S;
+/* Also when polls lie close together: on a busy node a profiler takes some hundred ms to wake up and read its answer. A
+ * capture waits for a poll, and then for this at most. */
+static const rs_dur cycle_min_ns = 8 * (rs_dur)RS_NS_PER_S;
 /* A poll that comes sooner may be missed: COMMIT is under way, and clocks differ. */
 static const rs_dur guard_ns = 300 * (rs_dur)RS_NS_PER_MS;
 static const rs_dur start_margin_ns = 500 * (rs_dur)RS_NS_PER_MS;
@@ -27,7 +28,7 @@ static const rs_dur unknown_timeout_ns = 600 * (rs_dur)RS_NS_PER_S;
 
 static bool takes_part(const struct rs_coord_rank *rank)
 {
-    return rank->kind == RS_RANK_KINETO && rank->state == RS_PROGRESS_ARMED;
+    return (rank->adapter.capabilities & RS_CAP_STEP_ROUNDUP) && rank->state == RS_PROGRESS_ARMED;
 }
 
 /* Its first poll that will surely get the answer. */
@@ -68,15 +69,17 @@ static rs_ns shortest_arc(const rs_ns *polls, size_t count, rs_dur period, rs_du
     return early > 0 ? polls[best] - early : polls[best];
 }
 
-/* 1, 2 or 5 times a power of ten, at least `least`: a number that people read. */
+/* At least `least`, two digits and noughts: a number that people read, and little more than is needed, since every
+ * iteration of it is waited for. */
 static uint32_t round_number(int64_t least)
 {
-    static const uint32_t lead[] = {1, 2, 5};
-    for (int64_t power = ROUNDUP_MIN; power < ROUNDUP_MAX; power *= 10)
-        for (size_t i = 0; i < sizeof lead / sizeof lead[0]; i++)
-            if (power * lead[i] >= least)
-                return (uint32_t)(power * lead[i]);
-    return ROUNDUP_MAX;
+    int64_t unit = 1;
+    while (least / unit >= 100)
+        unit *= 10;
+    const int64_t number = (least + unit - 1) / unit * unit;
+    if (number >= ROUNDUP_MAX)
+        return ROUNDUP_MAX;
+    return number > 0 ? (uint32_t)number : 1;
 }
 
 static void plan_iterations(struct rs_coord_capture *capture, const rs_ns *polls, size_t count,
@@ -85,13 +88,11 @@ static void plan_iterations(struct rs_coord_capture *capture, const rs_ns *polls
     rs_dur spread = 0;
     rs_dur shortest = 0;
     rs_dur longest = 0;
-    size_t unknown = 0;
     capture->deliver_from_ns = shortest_arc(polls, count, period, &spread);
     for (size_t i = 0; i < capture->rank_count; i++) {
         const struct rs_coord_rank *rank = &capture->ranks[i];
         if (!takes_part(rank))
             continue;
-        unknown += rank->step_duration_ns <= 0;
         if (rank->step_duration_ns > 0 && (!shortest || rank->step_duration_ns < shortest))
             shortest = rank->step_duration_ns;
         if (rank->step_duration_ns > longest)
@@ -100,12 +101,20 @@ static void plan_iterations(struct rs_coord_capture *capture, const rs_ns *polls
     const rs_dur cycle =
         spread * CYCLE_SPREADS > cycle_min_ns ? spread * CYCLE_SPREADS : cycle_min_ns;
     struct rs_coord_profile *profile = &capture->profile;
+    /* Ranks go in lock step: those that have not told are taken to be as fast as those that have. */
     if (!profile->roundup)
-        profile->roundup = unknown || !shortest ? ROUNDUP_UNKNOWN
-                                                : round_number((cycle + shortest - 1) / shortest);
+        profile->roundup =
+            shortest ? round_number((cycle + shortest - 1) / shortest) : ROUNDUP_UNKNOWN;
+    int64_t steps = (int64_t)profile->roundup + capture->steps;
+    if (steps > ROUNDUP_MAX)
+        steps = ROUNDUP_MAX; /* a step is an hour at most: the product fits */
     if (!profile->timeout_ns)
         profile->timeout_ns =
-            unknown ? unknown_timeout_ns : 2 * longest * profile->roundup + 2 * period + writing_ns;
+            longest ? 2 * longest * steps + 2 * period + writing_ns : unknown_timeout_ns;
+    capture->step_ns = longest;
+    if (longest)
+        capture->begin_by_ns =
+            capture->deliver_from_ns + early_max_ns + spread + longest * (rs_dur)profile->roundup;
 }
 
 static void plan_start(struct rs_coord_capture *capture, rs_ns realtime)
@@ -152,7 +161,8 @@ void rs_coord_plan(struct rs_coord_capture *capture, rs_ns realtime)
 
 static bool has_window(const struct rs_coord_rank *rank)
 {
-    return rank->kind == RS_RANK_KINETO && rank->window_end_ns > rank->window_start_ns &&
+    return (rank->adapter.capabilities & RS_CAP_STEP_ROUNDUP) &&
+           rank->window_end_ns > rank->window_start_ns &&
            (rank->state == RS_PROGRESS_DONE || rank->state == RS_PROGRESS_PARTIAL);
 }
 

@@ -12,8 +12,8 @@
 
 #include "aggregator/capture/coordinator.h"
 
-/* Fills start_time_ns, or deliver_from_ns and profile.roundup, and profile.timeout_ns, for the Kineto ranks that are
- * ARMED. `realtime`: now, Unix ns. Without such ranks nothing changes. */
+/* Fills start_time_ns, or deliver_from_ns and profile.roundup, and profile.timeout_ns, for the ranks that begin at a
+ * multiple of their own count and are ARMED. `realtime`: now, Unix ns. Without such ranks nothing changes. */
 void rs_coord_plan(struct rs_coord_capture *capture, rs_ns realtime);
 
 /* Names the ranks of an iteration capture whose window lies apart from the others' ("" when there is none): they

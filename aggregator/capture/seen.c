@@ -12,18 +12,18 @@
 /* All that collectors may tell of at once: a table of some 400 MB. */
 enum { SEEN_MAX = 4 * RS_COORD_RANKS_MAX };
 
-int64_t told_step(int64_t step)
+int64_t reported_step(int64_t step)
 {
     return step < 0 || step > INT64_C(1) << 53 ? -1 : step;
 }
 
-rs_dur told_length(rs_dur length)
+rs_dur reported_length(rs_dur length)
 {
     const rs_dur longest = 3600 * (rs_dur)RS_NS_PER_S;
     return length < 0 ? 0 : length < longest ? length : longest;
 }
 
-rs_ns told_instant(rs_ns instant, rs_ns latest)
+rs_ns reported_instant(rs_ns instant, rs_ns latest)
 {
     return instant < 0 ? 0 : instant < latest ? instant : latest;
 }
@@ -120,9 +120,9 @@ struct rs_coord_seen *seen_find_live(const struct rs_coord *coord, const char *r
 
 static void fit(struct rs_coord_seen *seen, rs_ns now)
 {
-    seen->heard_at = now;
-    seen->step = told_step(seen->step);
-    seen->step_duration_ns = told_length(seen->step_duration_ns);
+    seen->last_seen_ns = now;
+    seen->step = reported_step(seen->step);
+    seen->step_duration_ns = reported_length(seen->step_duration_ns);
 }
 
 /* What its collector does not tell stays as it was known. */
@@ -165,7 +165,7 @@ void rs_coord_link_gone(struct rs_coord *coord, const void *link, rs_ns now)
         struct rs_coord_seen *seen = &coord->seen.items[i];
         if (seen->link == link) {
             seen->link = NULL;
-            seen->heard_at = now;
+            seen->last_seen_ns = now;
         }
     }
 }
@@ -180,6 +180,45 @@ const struct rs_coord_seen *rs_coord_seen(const struct rs_coord *coord, size_t i
     return index < coord->seen.count ? &coord->seen.items[index] : NULL;
 }
 
+void rs_coord_key_of(const struct rs_coord_seen *seen, struct rs_coord_key *key)
+{
+    (void)snprintf(key->run, sizeof key->run, "%s", seen->run);
+    (void)snprintf(key->incarnation, sizeof key->incarnation, "%s", seen->incarnation);
+    key->rank = seen->rank;
+}
+
+size_t rs_coord_seen_behind(const struct rs_coord *coord, const struct rs_coord_key *key,
+                            size_t otherwise)
+{
+    const struct rs_coord_seen *seen =
+        *key->run ? seen_find(coord, key->run, key->rank, key->incarnation) : NULL;
+    if (seen)
+        return (size_t)(seen - coord->seen.items) + 1;
+    return otherwise < coord->seen.count ? otherwise : coord->seen.count;
+}
+
+/* What a table of many ranks took is given back when they are gone. */
+static void shrink(struct seen_table *table)
+{
+    if (table->capacity < 1024 || table->count > table->capacity / 4)
+        return;
+    const size_t wanted = table->count + 64;
+    struct rs_coord_seen *items = rs_mem_realloc(table->items, wanted, sizeof *items);
+    size_t slot_count = table->slot_count;
+    while (slot_count > 64 && slot_count > 4 * wanted)
+        slot_count /= 2;
+    if (items) {
+        table->items = items;
+        table->capacity = wanted;
+    }
+    uint32_t *slots = items ? rs_mem_calloc(slot_count, sizeof *slots) : NULL;
+    if (slots) {
+        rs_mem_free(table->slots);
+        table->slots = slots;
+        table->slot_count = slot_count;
+    }
+}
+
 void seen_sweep(struct rs_coord *coord, rs_ns now)
 {
     struct seen_table *table = &coord->seen;
@@ -189,7 +228,7 @@ void seen_sweep(struct rs_coord *coord, rs_ns now)
     coord->seen_swept_at = now;
     for (size_t i = 0; i < table->count; i++) {
         const struct rs_coord_seen *seen = &table->items[i];
-        const bool is_old = now - seen->heard_at > 4 * coord->options.gone_ns;
+        const bool is_old = now - seen->last_seen_ns > 4 * coord->options.gone_ns;
         if (is_old && (!seen->link || seen->state == RS_RANK_GONE))
             continue;
         if (kept < i)
@@ -199,6 +238,7 @@ void seen_sweep(struct rs_coord *coord, rs_ns now)
     if (kept == table->count)
         return;
     table->count = kept;
+    shrink(table);
     refill(table);
 }
 
@@ -244,7 +284,7 @@ const struct rs_roles *seen_roles(struct rs_coord *coord, uint32_t world)
     return coord->is_parsed ? &coord->parsed : NULL;
 }
 
-void rs_coord_learn_roles(struct rs_coord *coord, const char *run)
+void rs_coord_infer_roles(struct rs_coord *coord, const char *run)
 {
     struct rs_roles roles = {0};
     const struct rs_coord_ops *ops = coord->options.ops;
@@ -264,12 +304,12 @@ void rs_coord_learn_roles(struct rs_coord *coord, const char *run)
     rs_roles_fini(&roles);
 }
 
-void rs_coord_learn_all_roles(struct rs_coord *coord)
+void rs_coord_infer_all_roles(struct rs_coord *coord)
 {
     const char *runs[RUNS_NAMED_MAX];
     const size_t count = list_runs(coord, runs);
     for (size_t i = 0; i < count; i++)
-        rs_coord_learn_roles(coord, runs[i]);
+        rs_coord_infer_roles(coord, runs[i]);
 }
 
 void rs_coord_add_roles(struct rs_coord *coord, const struct rs_coord_seen *seen,

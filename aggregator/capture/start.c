@@ -7,7 +7,7 @@
  *                                                              --> a rank records already: the capture waits
  *
  * One request waits per run. Which ranks it is for is decided when it is asked, since that is what the
- * answer said; when its turn comes they are judged again, because a rank may be gone or past the start by then.
+ * answer said; when its turn comes they are validated again, because a rank may be gone or past the start by then.
  */
 #include "aggregator/capture/coord_priv.h"
 #include "common/base/mem.h"
@@ -21,7 +21,7 @@ enum { UNKNOWN_LISTED_MAX = 256 }; /* ranks that are not there and stand in the 
 
 /* ---- who is there ---------------------------------------------------------------------------------- */
 
-/* The live ranks of a run, ascending, as the judge wants them; each with what was seen of it. */
+/* The live ranks of a run, ascending, as the validation wants them; each with what was seen of it. */
 struct table {
     struct rs_request_rank *ranks;
     const struct rs_coord_seen **seen;
@@ -45,29 +45,12 @@ static int by_rank(const void *left, const void *right)
     return (a < b) - (a > b);
 }
 
-static enum rs_profiler profiler_of(enum rs_rank_kind kind)
-{
-    switch (kind) {
-    case RS_RANK_NATIVE:
-        return RS_PROFILER_NATIVE;
-    case RS_RANK_KINETO:
-        return RS_PROFILER_KINETO;
-    case RS_RANK_ASCEND:
-        return RS_PROFILER_ASCEND;
-    case RS_RANK_MINDSPORE:
-        return RS_PROFILER_MINDSPORE;
-    case RS_RANK_KIND_COUNT:
-        break;
-    }
-    return RS_PROFILER_NATIVE;
-}
-
 static void fill_row(const struct rs_coord_seen *seen, struct rs_request_rank *rank)
 {
     const bool is_known = seen->step >= 0;
     *rank = (struct rs_request_rank){
         .row = {.rank = seen->rank, .node = seen->host, .step_time_ns = seen->step_duration_ns},
-        .profiler = profiler_of(seen->kind),
+        .adapter = &seen->adapter,
         .can_capture = true,
         .is_step_known = is_known,
         .step = is_known ? seen->step : 0,
@@ -133,7 +116,7 @@ static enum rs_status table_add_roles(struct rs_coord *coord, const struct rs_co
     enum rs_status status = RS_OK;
     for (size_t i = 0; i < metadata->count; i++) {
         const char *value = metadata->items[i].value;
-        /* That it gives no roles is a note of the judge. */
+        /* That it gives no roles is a note of the validation. */
         if (strcmp(metadata->items[i].key, "distributed_args") == 0 &&
             rs_roles_from_json(value, strlen(value), table->world, &roles[0], NULL) == RS_OK)
             all[1] = &roles[0];
@@ -260,20 +243,23 @@ static void say_why(const struct rs_request_answer *answer, const struct rs_rank
     (void)add_refusals(&one->notes, text, bytes, used);
 }
 
-static bool has_kineto(const struct table *table, const struct rs_request_answer *answer)
+/* The adapter of the first rank that can (or cannot) do it; NULL: none. */
+static const struct rs_adapter *who_can(const struct table *table,
+                                        const struct rs_request_answer *answer,
+                                        enum rs_capability capability, bool is_able)
 {
     for (size_t i = 0; i < answer->count; i++) {
         const size_t at = table_find(table, answer->ranks[i].rank);
-        if (at < table->count && table->ranks[at].profiler == RS_PROFILER_KINETO)
-            return true;
+        if (at < table->count && adapter_can(table->ranks[at].adapter, capability) == is_able)
+            return table->ranks[at].adapter;
     }
-    return false;
+    return NULL;
 }
 
 /* What the whole of it comes to when not one rank may go on, or all have to wait behind another that waits. */
 static enum rs_status sum_up(const struct rs_coord *coord, const struct rs_coord_ask *ask,
                              const struct table *table, const char *run,
-                             const struct rs_request_answer *answer, enum rs_status judged,
+                             const struct rs_request_answer *answer, enum rs_status decided,
                              struct rs_err *err)
 {
     const struct rs_capture_request *request = ask->request;
@@ -285,14 +271,17 @@ static enum rs_status sum_up(const struct rs_coord *coord, const struct rs_coord
     }
     if (has_rule(&answer->notes, RS_RULE_START_NEVER))
         return rs_err_set(err, RS_REFUSED, "start_step is 0: nothing is captured");
-    if (has_kineto(table, answer) && request->start_step > 0)
+    const struct rs_adapter *stepless = who_can(table, answer, RS_CAP_KNOWS_STEP, false);
+    if (stepless && request->start_step > 0)
         return rs_err_set(err, RS_INVALID,
-                          "--start-step needs ranks that tell their step; PyTorch ranks do not: "
-                          "use --roundup");
-    if (has_kineto(table, answer) && request->start_time_ns && !request->duration_ms)
+                          "--start-step needs ranks that report their step; those of %s do not: "
+                          "use --roundup",
+                          stepless->title);
+    if (stepless && request->start_time_ns && !request->duration_ms)
         return rs_err_set(err, RS_INVALID,
-                          "start_time_ns goes with a duration: PyTorch ranks count steps from a "
-                          "multiple of iterations");
+                          "start_time_ns goes with a duration: ranks of %s count steps from a "
+                          "multiple of iterations",
+                          stepless->title);
     for (size_t i = 0; i < answer->count; i++) {
         const struct rs_coord_capture *waiting = queue_find(coord, run);
         if (waiting && has_rule(&answer->ranks[i].notes, RS_RULE_QUEUE_FULL))
@@ -300,7 +289,7 @@ static enum rs_status sum_up(const struct rs_coord *coord, const struct rs_coord
                               "rank %u records already, and capture %s waits for its turn",
                               answer->ranks[i].rank, waiting->id);
     }
-    return judged;
+    return decided;
 }
 
 /* ---- making it ------------------------------------------------------------------------------------------- */
@@ -312,17 +301,18 @@ static enum rs_status add_answered(struct rs_coord_capture *capture, const struc
     for (size_t i = 0; i < answer->count && status == RS_OK; i++) {
         const struct rs_rank_answer *one = &answer->ranks[i];
         const struct rs_coord_seen *seen = table->seen[table_find(table, one->rank)];
-        struct rs_coord_rank rank = {.rank = one->rank, .step = seen->step, .kind = seen->kind};
+        struct rs_coord_rank rank = {
+            .rank = one->rank, .step = seen->step, .adapter = seen->adapter};
         struct rs_coord_rank *member = NULL;
         (void)snprintf(rank.incarnation, sizeof rank.incarnation, "%s", seen->incarnation);
         (void)snprintf(rank.host, sizeof rank.host, "%s", seen->host);
         status = member_add(capture, &rank, now, &member);
-        if (status == RS_OK && one->verdict == RS_VERDICT_REFUSED) {
+        if (status == RS_OK && one->decision == RS_DECISION_REFUSED) {
             char why[RS_COORD_REASON_BYTES];
             say_why(answer, one, why, sizeof why);
             member_move(capture, member, RS_PROGRESS_REFUSED, why, now);
         } else if (status == RS_OK) {
-            capture->kinds |= 1u << seen->kind;
+            capture_add_adapter(capture, &seen->adapter);
         }
     }
     return status;
@@ -397,7 +387,7 @@ static enum rs_status make_capture(const struct rs_coord *coord, const struct rs
     capture->request = request;
     (void)snprintf(capture->run, sizeof capture->run, "%s", run);
     (void)snprintf(request->job_id, sizeof request->job_id, "%s", run);
-    if (ask->shapes_by_default && has_kineto(table, answer))
+    if (ask->shapes_by_default && who_can(table, answer, RS_CAP_SHAPES_FOR_BYTES, true))
         request->record_shapes = true;
     fill_capture(capture, ask, table, now);
     status = add_answered(capture, table, answer, now);
@@ -453,8 +443,21 @@ static enum rs_status begin_capture(struct rs_coord *coord, const struct rs_coor
     capture->is_changed = true;
     capture_save(coord, capture);
     if (!must_wait)
-        letters_send(coord, capture, RS_PROGRESS_WAITING, coord->options.ops->prepare);
+        messages_send(coord, capture, RS_PROGRESS_WAITING, coord->options.ops->prepare);
     return RS_OK;
+}
+
+static enum rs_status set_raw(struct rs_coord_capture *capture, const struct rs_coord_ask *ask,
+                              const struct table *table, struct rs_err *err)
+{
+    struct rs_rank_row *rows = rs_mem_calloc(table->count + 1, sizeof *rows);
+    if (!rows)
+        return rs_err_set(err, RS_NOMEM, "no memory for a capture");
+    for (size_t i = 0; i < table->count; i++)
+        rows[i] = table->ranks[i].row;
+    const enum rs_status status = raw_policy_set(capture, ask->raw, rows, table->count, err);
+    rs_mem_free(rows);
+    return status;
 }
 
 static enum rs_status start_in_run(struct rs_coord *coord, const struct rs_coord_ask *ask,
@@ -462,8 +465,11 @@ static enum rs_status start_in_run(struct rs_coord *coord, const struct rs_coord
                                    struct rs_request_answer *answer,
                                    struct rs_coord_capture **capture_p, struct rs_err *err)
 {
-    rs_coord_learn_roles(coord, run);
-    enum rs_status status = table_fill(coord, run, NULL, table);
+    rs_coord_infer_roles(coord, run);
+    enum rs_status status = ask->raw ? rs_coord_check_raw(ask->raw, err) : RS_OK;
+    if (status < 0)
+        return status;
+    status = table_fill(coord, run, NULL, table);
     if (status == RS_OK)
         status = table_add_roles(coord, ask, table, err);
     if (status < 0)
@@ -480,7 +486,12 @@ static enum rs_status start_in_run(struct rs_coord *coord, const struct rs_coord
     struct rs_coord_capture *capture = NULL;
     if (make_capture(coord, ask, table, run, answer, now, &capture) < 0)
         return rs_err_set(err, RS_NOMEM, "no memory for a capture");
-    const bool must_wait = answer->verdict_count[RS_VERDICT_QUEUED] > 0;
+    const enum rs_status raw = set_raw(capture, ask, table, err);
+    if (raw < 0) {
+        capture_free(capture);
+        return raw;
+    }
+    const bool must_wait = answer->decision_count[RS_DECISION_QUEUED] > 0;
     const enum rs_status begun = begin_capture(coord, ask, capture, must_wait, now, err);
     if (begun < 0) {
         capture_free(capture);
@@ -527,23 +538,23 @@ static enum rs_status renew_member(struct rs_coord_capture *capture, size_t inde
         if (member_add(capture, &fresh, now, &member) < 0)
             return RS_NOMEM;
     }
-    member->kind = seen->kind;
+    member->adapter = seen->adapter;
     member->step = seen->step;
     member->moved_at = now;
-    /* answer->ranks and the table hold the same ranks, ascending: "all" was judged. */
+    /* answer->ranks and the table hold the same ranks, ascending: "all" was validated. */
     const struct rs_rank_answer *one = &answer->ranks[at];
-    if (one->verdict == RS_VERDICT_REFUSED) {
+    if (one->decision == RS_DECISION_REFUSED) {
         char why[RS_COORD_REASON_BYTES];
         say_why(answer, one, why, sizeof why);
         member_move(capture, member, RS_PROGRESS_REFUSED, why, now);
     } else {
-        capture->kinds |= 1u << seen->kind;
+        capture_add_adapter(capture, &seen->adapter);
     }
     return RS_OK;
 }
 
-static enum rs_status judge_again(const struct rs_coord *coord, struct rs_coord_capture *capture,
-                                  rs_ns now)
+static enum rs_status validate_again(const struct rs_coord *coord, struct rs_coord_capture *capture,
+                                     rs_ns now)
 {
     struct rs_capture_request request;
     struct rs_request_answer answer = {0};
@@ -570,7 +581,7 @@ static enum rs_status judge_again(const struct rs_coord *coord, struct rs_coord_
 
 void queue_start(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
 {
-    if (judge_again(coord, capture, now) < 0) {
+    if (validate_again(coord, capture, now) < 0) {
         queue_drop(coord, capture, "no memory to begin it", now);
         return;
     }
@@ -583,5 +594,5 @@ void queue_start(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns
     }
     capture->state = RS_CAPTURE_ARMING;
     capture_save(coord, capture);
-    letters_send(coord, capture, RS_PROGRESS_WAITING, coord->options.ops->prepare);
+    messages_send(coord, capture, RS_PROGRESS_WAITING, coord->options.ops->prepare);
 }

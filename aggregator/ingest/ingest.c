@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/ingest/ingest.h"
 
+#include "common/base/digest.h"
 #include "common/base/mem.h"
 #include "common/chunk/chunk.h"
 
@@ -49,9 +50,9 @@ static void add_job(struct group *group, struct rs_ingest_job *job)
     group->last_p = &job->next;
 }
 
-/* Everything in the group is durable, or nothing will be: everybody is told. */
-static void tell_group(struct rs_ingest *ingest, struct group *group, enum rs_status status,
-                       const struct rs_err *err)
+/* Everything in the group is durable, or nothing will be: everybody is reported. */
+static void report_group(struct rs_ingest *ingest, struct group *group, enum rs_status status,
+                         const struct rs_err *err)
 {
     if (status < 0)
         rs_log_error("%s", err->text);
@@ -80,7 +81,7 @@ static void tell_group(struct rs_ingest *ingest, struct group *group, enum rs_st
         ingest->options.done(ingest->options.self, jobs);
 }
 
-/* The flush under way is over: its group is told. `may_wait` false: only if it is over already. */
+/* The flush under way is over: its group is reported. `may_wait` false: only if it is over already. */
 static void end_flush(struct rs_ingest *ingest, bool may_wait)
 {
     (void)pthread_mutex_lock(&ingest->lock);
@@ -93,7 +94,7 @@ static void end_flush(struct rs_ingest *ingest, bool may_wait)
     if (!is_done)
         return;
     rs_store_flush_end(ingest->options.store, &ingest->flush);
-    tell_group(ingest, &ingest->flushing, ingest->flush.status, &ingest->flush.err);
+    report_group(ingest, &ingest->flushing, ingest->flush.status, &ingest->flush.err);
 }
 
 /* Hands the group to the sync thread, and goes on; waits for the group before it. */
@@ -104,12 +105,12 @@ static void begin_flush(struct rs_ingest *ingest, struct group *group)
     if (!group->first)
         return;
     if (!group->count) {
-        tell_group(ingest, group, RS_OK, &err);
+        report_group(ingest, group, RS_OK, &err);
         return;
     }
     if (rs_store_flush_begin(ingest->options.store, &ingest->flush, &err) < 0) {
         const enum rs_status status = rs_store_sync(ingest->options.store, &err);
-        tell_group(ingest, group, status, &err);
+        report_group(ingest, group, status, &err);
         return;
     }
     ingest->flushing = *group; /* nothing is added to it any more: its last_p is of no use */
@@ -148,60 +149,114 @@ static void *sync_work(void *self)
 
 static void open_stream(struct rs_ingest *ingest, struct rs_ingest_job *job)
 {
-    job->status = rs_store_stream(ingest->options.store, job->run, job->rank, job->incarnation,
-                                  &job->stream, &job->err);
+    struct rs_store_key key = {
+        .run = job->run, .incarnation = job->incarnation, .rank = job->rank, .lane = job->lane};
+    struct rs_store_stream *newest = NULL;
+    job->status = rs_store_stream(ingest->options.store, &key, &newest, &job->err);
+    job->stream = newest;
+    key.capture = job->open_capture;
+    if (job->status == RS_OK && key.capture)
+        job->status = rs_store_stream(ingest->options.store, &key, &job->stream, &job->err);
     if (job->status < 0)
         return;
+    /* Numbers run on over the captures of an incarnation. A collector of the previous minor version does not say where those
+     * of this capture begin: behind all that came. */
+    rs_store_stream_from(job->stream, job->first_seq ? job->first_seq - 1 : newest->appended_seq);
+    if (key.capture && job->lane == RS_STREAM_RAW) {
+        struct rs_store_stream *summary = NULL;
+        key.lane = RS_STREAM_SUMMARY;
+        if (rs_store_stream(ingest->options.store, &key, &summary, NULL) == RS_OK)
+            job->is_summarised = summary->is_ended;
+    }
     job->durable_seq = job->stream->durable_seq;
     job->is_ended = job->stream->is_ended;
     memcpy(job->capture_found, job->stream->capture, sizeof job->capture_found);
 }
 
-/* Looks at the outside only. */
-static enum rs_status check_chunk(const struct rs_ingest_job *job, struct rs_err *err)
+static size_t copy_head(const struct rs_ingest_job *job, uint8_t *head, size_t bytes)
+{
+    size_t have = 0;
+    for (size_t i = 0; i < job->part_count && have < bytes; i++) {
+        size_t take = job->parts[i].iov_len;
+        if (take > bytes - have)
+            take = bytes - have;
+        memcpy(head + have, job->parts[i].iov_base, take);
+        have += take;
+    }
+    return have;
+}
+
+/* CRC-32C of everything behind the chunk's header. */
+static uint32_t body_crc(const struct rs_ingest_job *job)
+{
+    size_t skip = RS_CHUNK_HEADER_BYTES;
+    uint32_t crc = 0;
+    for (size_t i = 0; i < job->part_count; i++) {
+        const uint8_t *bytes = job->parts[i].iov_base;
+        const size_t length = job->parts[i].iov_len;
+        const size_t step = skip < length ? skip : length;
+        crc = rs_crc32c(crc, bytes + step, length - step);
+        skip -= step;
+    }
+    return crc;
+}
+
+/* Nothing is decoded, but what is acknowledged is what was sealed. */
+static enum rs_status check_chunk(const struct rs_ingest_job *job, struct rs_loss *loss,
+                                  struct rs_err *err)
 {
     if (job->flags & ~(unsigned)RS_ENVELOPE_KNOWN)
         return rs_err_set(err, RS_FORMAT, "a chunk came with unknown flags %x", job->flags);
     uint8_t head[RS_CHUNK_HEADER_BYTES];
-    size_t have = 0;
-    for (size_t i = 0; i < job->part_count && have < sizeof head; i++) {
-        size_t take = job->parts[i].iov_len;
-        if (take > sizeof head - have)
-            take = sizeof head - have;
-        memcpy(head + have, job->parts[i].iov_base, take);
-        have += take;
-    }
-    if (job->flags & RS_ENVELOPE_LOSS) {
-        struct rs_loss loss;
-        return job->bytes == RS_LOSS_BYTES ? rs_loss_decode(head, have, &loss, err)
-                                           : rs_err_set(err, RS_FORMAT, "a loss record is cut");
-    }
+    const size_t have = copy_head(job, head, sizeof head);
+    if (job->flags & RS_ENVELOPE_LOSS)
+        return rs_loss_decode(head, job->bytes < have ? job->bytes : have, loss, err);
     struct rs_chunk_header header;
     const enum rs_status status = rs_chunk_peek(rs_view_of(head, have), &header, err);
     if (status == RS_OK && header.chunk_bytes != job->bytes)
         return rs_err_set(err, RS_FORMAT, "a chunk of %u bytes came in %zu", header.chunk_bytes,
                           job->bytes);
+    if (status == RS_OK && header.body_crc != body_crc(job))
+        return rs_err_set(err, RS_FORMAT, "the checksum of a chunk is wrong");
     return status;
 }
 
+/* Chunks of an earlier capture of the incarnation may have come since this stream was opened. */
+static void follow_newest(struct rs_ingest *ingest, struct rs_store_stream *stream)
+{
+    const struct rs_store_key key = {.run = stream->run,
+                                     .incarnation = stream->incarnation,
+                                     .rank = stream->rank,
+                                     .lane = stream->lane};
+    struct rs_store_stream *newest = NULL;
+    if (rs_store_stream(ingest->options.store, &key, &newest, NULL) == RS_OK)
+        rs_store_stream_from(stream, newest->appended_seq);
+}
+
+/* Refusals say what is wanted instead: this stream goes on from there, the others never stopped. */
 static void store_chunk(struct rs_ingest *ingest, struct group *group, struct rs_ingest_job *job)
 {
     struct rs_store_stream *stream = job->stream;
+    struct rs_loss loss = {0};
+    job->wanted_seq = stream->appended_seq + 1;
     if (job->seq <= stream->appended_seq) {
         job->is_repeated = true;
         group->stats.repeated++;
         return;
     }
-    if (job->seq != stream->appended_seq + 1) {
+    job->status = check_chunk(job, &loss, &job->err);
+    if (job->status < 0) {
+        group->stats.refused++;
+        return;
+    }
+    const rs_seq first = loss.first_seq && loss.first_seq < job->seq ? loss.first_seq : job->seq;
+    if (job->is_wide && first > stream->appended_seq + 1)
+        follow_newest(ingest, stream);
+    if (first > stream->appended_seq + 1) {
         group->stats.gaps++;
         job->status = rs_err_set(
             &job->err, RS_INVALID, "rank %u sent chunk %llu after %llu: there is a gap",
-            stream->rank, (unsigned long long)job->seq, (unsigned long long)stream->appended_seq);
-        return;
-    }
-    job->status = check_chunk(job, &job->err);
-    if (job->status < 0) {
-        group->stats.refused++;
+            stream->rank, (unsigned long long)first, (unsigned long long)stream->appended_seq);
         return;
     }
     job->status = rs_store_append(ingest->options.store, stream, job->capture, &job->source,

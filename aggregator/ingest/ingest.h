@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ingest: chunk -> checked -> appended -> durable -> told. One worker, and one thread that syncs.
+ * Ingest: chunk -> checked -> appended -> durable -> reported. One worker, and one thread that syncs.
  *
- *     gate --- job ---> | bounded queue | ---> header check, sequence check, append ---+
+ *     server --- job ---> | bounded queue | ---> header check, sequence check, append ---+
  *       ^                                                                              | every 16 chunks, or
  *       +---- done(jobs) <------------------------------------------- fdatasync <------+ when the queue is empty
  *
  * While one group is being synced the worker appends the next: the disk waits for nobody. A chunk is told
- * to be done only after the fdatasync that covers it returned; what gate makes of that is the
- * cumulative ack. Chunks are never decoded here: the header is believed after its checksum, the body
- * is somebody else's business. A chunk that is there already falls through quietly; a gap is
- * refused. Ingest knows no link and no session: a job carries who asked.
+ * to be done only after the fdatasync that covers it returned; what server makes of that is the
+ * cumulative ack. Chunks are never decoded here, but both checksums are held against the bytes: what is acknowledged
+ * can be read. A chunk that is there already falls through quietly. A gap or a chunk that is none is refused with the number
+ * that is wanted next: the trouble of one stream is no other's. A loss record moves the position over a hole. Ingest knows no
+ * link and no session: a job carries who asked.
  *
  * When the disk refuses an fdatasync nothing can be promised any more: every job from then on fails with RS_IO
  * and rs_ingest_is_broken() is true, so that the daemon stops and its supervisor starts it again.
@@ -37,6 +38,10 @@ struct rs_ingest_job {
     /* OPEN: texts lent until done */
     const char *run, *incarnation;
     uint32_t rank;
+    enum rs_stream_lane lane;
+    const char *open_capture; /* NULL: that of the newest chunk */
+    rs_seq
+        first_seq; /* of its first chunk for that capture; 0: behind the newest chunk of the incarnation */
 
     /* CHUNK: parts lent until done */
     struct rs_store_stream *stream; /* in: from OPEN */
@@ -44,6 +49,8 @@ struct rs_ingest_job {
     struct rs_store_source source;
     rs_seq seq;
     unsigned flags;
+    bool
+        is_wide; /* from a collector of minor version 1: numbers go on where another capture's ended */
     struct iovec parts[RS_INGEST_PARTS_MAX];
     size_t part_count;
     size_t bytes;
@@ -55,8 +62,10 @@ struct rs_ingest_job {
     enum rs_status status; /* RS_OK; RS_INVALID: a gap; RS_FORMAT: no chunk; RS_IO */
     struct rs_err err;
     rs_seq durable_seq; /* of the stream, after this job */
+    rs_seq wanted_seq;  /* CHUNK that was refused: the number to go on with */
     bool is_repeated;   /* was there already */
     bool is_ended;
+    bool is_summarised; /* OPEN of a raw stream: the same rank's summary lane has ended */
     char capture_found[RS_STORE_ID_BYTES]; /* OPEN: of the stream's newest chunk */
 };
 

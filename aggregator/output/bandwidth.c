@@ -83,7 +83,7 @@ struct op_bandwidth op_bandwidth_of(const struct rs_analysis *analysis, const st
         const struct rs_comm_op *own = comm_op_of(analysis, row);
         band.bytes = own->bytes > band.bytes ? own->bytes : band.bytes;
         band.time = row->transfer > band.time ? row->transfer : band.time;
-        has_time = has_time && row->has_transfer;
+        has_time = has_time && row->has_transfer && row->has_wait;
         transport = one_of(transport, transport_of(analysis->summaries[row->summary], own));
     }
     band.transport = transport ? transport : "UNKNOWN";

@@ -245,13 +245,12 @@ struct comm_times comm_times_of(const struct rs_analysis *analysis, const struct
 {
     const struct rs_job_row *row = &analysis->rows[item->row];
     const struct rs_comm_op *own = comm_op_of(analysis, row);
-    const struct rs_job_op *op = &analysis->ops[item->op];
     return (struct comm_times){.start = own->start,
                                .elapse = own->end - own->start,
                                .transit = row->transfer,
                                .wait = row->wait,
-                               .has_transit = op->has_wait && row->has_transfer,
-                               .has_wait = op->has_wait};
+                               .has_transit = row->has_wait && row->has_transfer,
+                               .has_wait = row->has_wait};
 }
 
 /* --- packets ----------------------------------------------------------------------------- */

@@ -22,16 +22,22 @@ struct total {
     bool is_seen, has_transit, has_wait;
 };
 
-struct writer {
-    struct view view;
-    const struct rs_analysis *analysis; /* the view's */
-    struct sheet *sheet;
-    struct rs_json_out json;
-    char key[KEY_BYTES];     /* "" before the first */
+struct comm_totals {
     struct comm_packets own; /* of the row being written */
     struct comm_packets all; /* of the class, by rank */
     size_t compact_at;
-    struct total *totals; /* by index of summary */
+    bool is_compact;
+    struct total *by_summary;
+    size_t summary_count;
+};
+
+struct writer {
+    struct view view;
+    const struct rs_analysis *analysis; /* the view's */
+    struct output_file *file;
+    struct rs_json_out json;
+    char key[KEY_BYTES]; /* "" before the first */
+    struct comm_totals *totals;
 };
 
 static void put_number(struct rs_json_out *json, const char *key, const char *digits)
@@ -46,7 +52,7 @@ static void put_number(struct rs_json_out *json, const char *key, const char *di
 static void put_ms(struct rs_json_out *json, const char *key, rs_dur ns, bool is_known)
 {
     char text[UNIT_TEXT_BYTES];
-    unit_ms(text, ns);
+    rs_unit_ms(text, ns);
     put_number(json, key, is_known ? text : NULL);
 }
 
@@ -56,7 +62,7 @@ static void put_times(struct rs_json_out *json, const rs_ns *start, const struct
     rs_json_out_key(json, "Communication Time Info");
     rs_json_out_object(json);
     if (start) {
-        unit_us(text, *start);
+        rs_unit_us(text, *start);
         put_number(json, "Start Timestamp(us)", text);
     }
     const bool has_both = t->has_wait && t->has_transit;
@@ -78,11 +84,11 @@ static void put_distribution(struct rs_json_out *json, const struct comm_packet 
     rs_json_out_key(json, "Size Distribution");
     rs_json_out_object(json);
     for (size_t i = 0; i < count; i++) {
-        unit_mb(text, packets[i].bytes);
+        rs_unit_mb(text, packets[i].bytes);
         rs_json_out_key(json, text);
         rs_json_out_array(json);
         rs_json_out_int(json, packets[i].count);
-        unit_ms(text, packets[i].time);
+        rs_unit_ms(text, packets[i].time);
         rs_json_out_number(json, packets[i].has_time ? text : "null");
         rs_json_out_end(json);
     }
@@ -106,7 +112,7 @@ static void put_transport(struct rs_json_out *json, const struct comm_packet *pa
     rs_json_out_object(json);
     if (is_total)
         put_ms(json, "Transit Time(ms)", time, has_time);
-    unit_mb(text, bytes);
+    rs_unit_mb(text, bytes);
     put_number(json, "Transit Size(MB)", text);
     if (!is_total) {
         put_ms(json, "Transit Time(ms)", time, has_time);
@@ -151,19 +157,20 @@ static void close_rank(struct writer *w)
 
 /* The packets of the class are merged whenever they have doubled, so their number stays that of distinct
  * (rank, transport, size). */
-static enum rs_status keep_packets(struct writer *w)
+static enum rs_status keep_packets(struct comm_totals *totals)
 {
-    struct comm_packets *all = &w->all;
-    if (rs_mem_grow((void **)&all->items, &all->capacity, all->count + w->own.count,
+    struct comm_packets *all = &totals->all, *own = &totals->own;
+    if (rs_mem_grow((void **)&all->items, &all->capacity, all->count + own->count,
                     sizeof *all->items) != RS_OK)
         return RS_NOMEM;
-    if (w->own.count)
-        memcpy(all->items + all->count, w->own.items, w->own.count * sizeof *all->items);
-    all->count += w->own.count;
-    if (all->count < w->compact_at)
+    if (own->count)
+        memcpy(all->items + all->count, own->items, own->count * sizeof *all->items);
+    all->count += own->count;
+    totals->is_compact = false;
+    if (all->count < totals->compact_at)
         return RS_OK;
     comm_packets_compact(all);
-    w->compact_at = all->count < PACKETS_SOFT_MAX / 2 ? PACKETS_SOFT_MAX : 2 * all->count;
+    totals->compact_at = all->count < PACKETS_SOFT_MAX / 2 ? PACKETS_SOFT_MAX : 2 * all->count;
     return RS_OK;
 }
 
@@ -176,6 +183,25 @@ static void keep_times(struct total *total, const struct total *one)
     total->wait = sum_of(total->wait, one->has_wait ? one->wait : 0);
     total->has_transit = total->has_transit && one->has_transit;
     total->has_wait = total->has_wait && one->has_wait;
+}
+
+enum rs_status comm_put_item(const struct rs_analysis *analysis, const struct comm_item *item,
+                             struct comm_totals *totals, struct rs_json_out *json)
+{
+    const struct comm_times times = comm_times_of(analysis, item);
+    const struct total one = {.elapse = times.elapse,
+                              .transit = times.transit,
+                              .wait = times.wait,
+                              .has_transit = times.has_transit,
+                              .has_wait = times.has_wait};
+    totals->own.count = 0;
+    if (comm_packets_add(analysis, item, &totals->own) != RS_OK)
+        return RS_NOMEM;
+    comm_packets_compact(&totals->own);
+    put_times(json, &times.start, &one);
+    put_bandwidth(json, totals->own.items, totals->own.count, false);
+    keep_times(&totals->by_summary[analysis->rows[item->row].summary], &one);
+    return keep_packets(totals);
 }
 
 static enum rs_status write_item(void *self, const struct comm_item *item, const char *hash,
@@ -195,47 +221,92 @@ static enum rs_status write_item(void *self, const struct comm_item *item, const
         rs_json_out_key(&w->json, key);
         rs_json_out_object(&w->json);
     }
-    const struct comm_times times = comm_times_of(w->analysis, item);
-    const struct total one = {.elapse = times.elapse,
-                              .transit = times.transit,
-                              .wait = times.wait,
-                              .has_transit = times.has_transit,
-                              .has_wait = times.has_wait};
-    w->own.count = 0;
-    if (comm_packets_add(w->analysis, item, &w->own) != RS_OK)
-        return rs_err_set(err, RS_NOMEM, "no memory for communication.json");
-    comm_packets_compact(&w->own);
     open_rank(w, item->rank);
-    put_times(&w->json, &times.start, &one);
-    put_bandwidth(&w->json, w->own.items, w->own.count, false);
+    const enum rs_status status = comm_put_item(w->analysis, item, w->totals, &w->json);
     close_rank(w);
-    keep_times(&w->totals[w->analysis->rows[item->row].summary], &one);
-    if (keep_packets(w) != RS_OK)
-        return rs_err_set(err, RS_NOMEM, "no memory for communication.json");
-    return sheet_drain(w->sheet, err);
+    return status == RS_OK ? output_file_drain(w->file, err)
+                           : rs_err_set(err, status, "no memory for communication.json");
+}
+
+/* --- sums of a class ------------------------------------------------------------------------ */
+
+enum rs_status comm_totals_new(const struct rs_analysis *analysis, struct comm_totals **totals_p)
+{
+    struct comm_totals *totals = rs_mem_calloc(1, sizeof *totals);
+    if (totals)
+        totals->by_summary = rs_mem_calloc(analysis->summary_count + 1, sizeof *totals->by_summary);
+    if (!totals || !totals->by_summary) {
+        rs_mem_free(totals);
+        return RS_NOMEM;
+    }
+    totals->summary_count = analysis->summary_count;
+    comm_totals_reset(totals);
+    *totals_p = totals;
+    return RS_OK;
+}
+
+void comm_totals_free(struct comm_totals **totals_p)
+{
+    struct comm_totals *totals = *totals_p;
+    if (!totals)
+        return;
+    comm_packets_fini(&totals->own);
+    comm_packets_fini(&totals->all);
+    rs_mem_free(totals->by_summary);
+    rs_mem_free(totals);
+    *totals_p = NULL;
+}
+
+void comm_totals_reset(struct comm_totals *totals)
+{
+    totals->all.count = 0;
+    totals->compact_at = PACKETS_SOFT_MAX;
+    memset(totals->by_summary, 0, totals->summary_count * sizeof *totals->by_summary);
+}
+
+bool comm_totals_has(const struct comm_totals *totals, size_t summary)
+{
+    return totals->by_summary[summary].is_seen;
+}
+
+static int by_packet_rank(const void *key_, const void *packet_)
+{
+    const int32_t rank = *(const int32_t *)key_;
+    const struct comm_packet *packet = packet_;
+    return (rank > packet->rank) - (rank < packet->rank);
+}
+
+void comm_put_total(const struct rs_analysis *analysis, struct comm_totals *totals, size_t summary,
+                    struct rs_json_out *json)
+{
+    const int32_t rank = analysis->summaries[summary]->trace.rank;
+    if (!totals->is_compact)
+        comm_packets_compact(&totals->all);
+    totals->is_compact = true;
+    const struct comm_packet *items = totals->all.items;
+    const size_t count = totals->all.count;
+    const struct comm_packet *any =
+        count ? bsearch(&rank, items, count, sizeof *items, by_packet_rank) : NULL;
+    size_t first = any ? (size_t)(any - items) : 0, end = first;
+    while (any && first && items[first - 1].rank == rank)
+        first--;
+    while (any && end < count && items[end].rank == rank)
+        end++;
+    put_times(json, NULL, &totals->by_summary[summary]);
+    put_bandwidth(json, items + first, end - first, true);
 }
 
 static enum rs_status write_totals(struct writer *w, struct rs_err *err)
 {
-    comm_packets_compact(&w->all);
     rs_json_out_key(&w->json, "Total Op Info");
     rs_json_out_object(&w->json);
-    size_t at = 0;
     for (size_t i = 0; i < w->analysis->summary_count; i++) {
-        if (!w->totals[i].is_seen)
+        if (!comm_totals_has(w->totals, i))
             continue;
-        const int32_t rank = w->analysis->summaries[i]->trace.rank;
-        while (at < w->all.count && w->all.items[at].rank < rank)
-            at++;
-        size_t end = at;
-        while (end < w->all.count && w->all.items[end].rank == rank)
-            end++;
-        open_rank(w, rank);
-        put_times(&w->json, NULL, &w->totals[i]);
-        put_bandwidth(&w->json, w->all.items + at, end - at, true);
+        open_rank(w, w->analysis->summaries[i]->trace.rank);
+        comm_put_total(w->analysis, w->totals, i, &w->json);
         close_rank(w);
-        at = end;
-        const enum rs_status status = sheet_drain(w->sheet, err);
+        const enum rs_status status = output_file_drain(w->file, err);
         if (status != RS_OK)
             return status;
     }
@@ -248,9 +319,7 @@ static enum rs_status write_class(struct writer *w, struct comm_span span, struc
     rs_json_out_key(&w->json, span.is_p2p ? "p2p" : "collective");
     rs_json_out_object(&w->json);
     w->key[0] = '\0';
-    w->all.count = 0;
-    w->compact_at = PACKETS_SOFT_MAX;
-    memset(w->totals, 0, w->analysis->summary_count * sizeof *w->totals);
+    comm_totals_reset(w->totals);
     enum rs_status status = comm_walk(w->analysis, span, write_item, w, err);
     if (status == RS_OK && *w->key) {
         rs_json_out_end(&w->json);
@@ -261,14 +330,15 @@ static enum rs_status write_class(struct writer *w, struct comm_span span, struc
     return status;
 }
 
-enum rs_status comm_document(const struct view *view, struct sheet *sheet, struct rs_err *err)
+enum rs_status comm_document(const struct view *view, struct output_file *file, struct rs_err *err)
 {
     const struct rs_analysis *analysis = view->analysis;
-    struct writer w = {.view = *view, .analysis = analysis, .sheet = sheet};
-    w.totals = rs_mem_calloc(analysis->summary_count + 1, sizeof *w.totals);
-    if (!w.totals)
+    struct writer w = {.view = *view, .analysis = analysis, .file = file};
+    if (vendor_any_comms(view))
+        return vendor_comm_document(view, file, err);
+    if (comm_totals_new(analysis, &w.totals) != RS_OK)
         return rs_err_set(err, RS_NOMEM, "no memory for communication.json");
-    rs_json_out_init(&w.json, &sheet->buf, 0);
+    rs_json_out_init(&w.json, &file->buf, 0);
     rs_json_out_object(&w.json);
     enum rs_status status = RS_OK;
     for (size_t i = 0, end; i < analysis->op_count && status == RS_OK; i = end) {
@@ -285,10 +355,8 @@ enum rs_status comm_document(const struct view *view, struct sheet *sheet, struc
     }
     if (status == RS_OK) {
         rs_json_out_end(&w.json);
-        rs_buf_u8(&sheet->buf, '\n');
+        rs_buf_u8(&file->buf, '\n');
     }
-    comm_packets_fini(&w.own);
-    comm_packets_fini(&w.all);
-    rs_mem_free(w.totals);
+    comm_totals_free(&w.totals);
     return status;
 }

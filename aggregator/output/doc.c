@@ -8,7 +8,9 @@
  */
 #include "aggregator/output/doc_priv.h"
 #include "common/base/mem.h"
+#include "common/base/utf8.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,30 +36,17 @@ bool doc_failed(const struct doc *doc)
     return doc->has_failed || doc->text.failed;
 }
 
-/* Length of the well-formed UTF-8 sequence at p (C1 controls are none), 0 when it is none. */
-static size_t sequence(const unsigned char *p)
-{
-    const size_t want = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    if (p[0] < 0xc2 || p[0] > 0xf4)
-        return 0;
-    for (size_t i = 1; i < want; i++)
-        if ((p[i] & 0xc0) != 0x80) /* stops at the NUL, too */
-            return 0;
-    const bool is_control = p[0] == 0xc2 && p[1] < 0xa0;
-    const bool is_overlong = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
-    const bool is_outside = (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf4 && p[1] > 0x8f);
-    return is_control || is_overlong || is_outside ? 0 : want;
-}
-
 static void put_clean(struct rs_buf *buf, const char *text)
 {
-    for (const unsigned char *p = (const unsigned char *)text; *p;) {
-        const size_t length = *p < 0x80 ? (*p >= 0x20 && *p != 0x7f) : sequence(p);
-        if (length)
+    const unsigned char *p = (const unsigned char *)text;
+    for (size_t left = strlen(text); left > 0;) {
+        const size_t length = rs_utf8_length(p, left);
+        if (length && !rs_utf8_is_control(rs_utf8_char(p, length)))
             rs_buf_bytes(buf, p, length);
         else
-            rs_buf_u8(buf, '?');
+            rs_buf_string(buf, &"????"[4 - (length ? length : 1)]);
         p += length ? length : 1;
+        left -= length ? length : 1;
     }
     rs_buf_u8(buf, 0);
 }
@@ -69,7 +58,7 @@ static size_t keep(struct doc *doc, const char *text)
     return at;
 }
 
-static size_t keep_format(struct doc *doc, const char *format, va_list args)
+static size_t RS_PRINTF(2, 0) keep_format(struct doc *doc, const char *format, va_list args)
 {
     char text[2048];
     if (vsnprintf(text, sizeof text, format, args) < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A small document: headings, paragraphs, bullets and tables, written once, rendered as terminal
- * text or as Markdown. Inside the room.
+ * text, as Markdown or as a page. Inside the room.
  *
  * Errors are sticky: after a failed allocation everything does nothing and doc_failed() is true.
  * All text is cleaned on its way in (control bytes, broken UTF-8), since names in it come from strangers.
@@ -9,7 +9,11 @@
 #ifndef RS_OUTPUT_DOC_H
 #define RS_OUTPUT_DOC_H
 
-#include "aggregator/output/output.h"
+#include "aggregator/output/style.h"
+#include "common/base/buf.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 enum doc_style {
     DOC_PLAIN,
@@ -49,5 +53,6 @@ void doc_table_end(struct doc *doc);
 
 void doc_as_text(const struct doc *doc, struct rs_output_style style, struct rs_buf *buf);
 void doc_as_markdown(const struct doc *doc, struct rs_buf *buf);
+void doc_as_html(const struct doc *doc, struct rs_buf *buf); /* one page, doc_html.c */
 
 #endif

@@ -8,6 +8,7 @@
 #include "common/base/file.h"
 #include "common/base/mem.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -67,10 +68,10 @@ enum rs_status rs_output_file_of(struct rs_output_file *file, const char *path,
         &made, path, trace->is_partial ? RS_OUTPUT_PARTIAL : RS_OUTPUT_WHOLE, NULL);
     if (status != RS_OK)
         return status;
-    if (trace->said &&
-        (copy_text(&made.framework, summary, trace->said->framework) != RS_OK ||
-         copy_text(&made.framework_version, summary, trace->said->framework_version) != RS_OK ||
-         copy_text(&made.cann_version, summary, trace->said->cann_version) != RS_OK)) {
+    if (trace->vendor &&
+        (copy_text(&made.framework, summary, trace->vendor->framework) != RS_OK ||
+         copy_text(&made.framework_version, summary, trace->vendor->framework_version) != RS_OK ||
+         copy_text(&made.cann_version, summary, trace->vendor->cann_version) != RS_OK)) {
         rs_output_file_fini(&made);
         return RS_NOMEM;
     }
@@ -122,96 +123,201 @@ static void put_text(struct rs_json_out *json, const char *key, const char *text
 static void put_int(struct rs_json_out *json, const char *key, int64_t value)
 {
     rs_json_out_key(json, key);
-    rs_json_out_int(json, value);
-}
-
-static void put_read(struct rs_json_out *json, const struct rs_output_file *file)
-{
-    put_text(json, "rank_source", rs_rank_source_text(file->rank_source));
-    put_text(json, "step_origin", rs_step_origin_text(file->step_origin));
-    put_text(json, "format", file->generation);
-    put_text(json, "host", file->host);
-    if (file->framework) {
-        rs_json_out_key(json, "vendor");
-        rs_json_out_object(json);
-        put_text(json, "framework", file->framework);
-        put_text(json, "framework_version", file->framework_version);
-        put_text(json, "cann_version", file->cann_version);
-        rs_json_out_end(json);
-    }
-    rs_json_out_key(json, "has_time_base");
-    rs_json_out_bool(json, file->has_time_base);
-    put_int(json, "events_read", file->events_read);
-    put_int(json, "rows_read", file->rows_read);
-    put_int(json, "input_bytes", file->input_bytes);
-    put_int(json, "raw_bytes", file->raw_bytes);
-    rs_json_out_key(json, "dropped");
-    rs_json_out_object(json);
-    for (size_t i = 0; i < file->drop_count; i++)
-        put_int(json, file->drops[i].reason, file->drops[i].count);
-    rs_json_out_end(json);
-}
-
-static void put_file(struct rs_json_out *json, const struct rs_output_file *file)
-{
-    rs_json_out_object(json);
-    put_text(json, "path", file->path);
-    rs_json_out_key(json, "rank");
-    if (file->rank >= 0)
-        rs_json_out_int(json, file->rank);
+    if (value != RS_NULL)
+        rs_json_out_int(json, value);
     else
         rs_json_out_null(json);
-    put_text(json, "state", rs_output_state_text(file->state));
-    if (file->reason)
-        put_text(json, "reason", file->reason);
-    if (file->state == RS_OUTPUT_WHOLE || file->state == RS_OUTPUT_PARTIAL)
-        put_read(json, file);
-    rs_json_out_end(json);
 }
 
-static void put_groups(struct rs_json_out *json, const struct rs_analysis *analysis)
+static void put_bool(struct rs_json_out *json, const char *key, int64_t value)
 {
-    rs_json_out_key(json, "groups");
-    rs_json_out_array(json);
-    for (size_t i = 0; i < analysis->group_count; i++) {
-        const struct rs_job_group *group = &analysis->groups[i];
-        char hash[COMM_HASH_BYTES];
-        comm_group_hash(hash, group->text ? group->text : "");
+    rs_json_out_key(json, key);
+    rs_json_out_bool(json, value == 1);
+}
+
+/* What was dropped of the inputs, in their order: the row that is next. */
+struct drops {
+    struct rows_reading reading;
+    const struct rs_row_coverage *next;
+};
+
+static enum rs_status next_drop(struct drops *drops, struct rs_err *err)
+{
+    const void *row = NULL;
+    enum rs_status status;
+    do
+        status = rows_reading_next(&drops->reading, &row, err);
+    while (status == RS_OK && row &&
+           strcmp(((const struct rs_row_coverage *)row)->what, "dropped") != 0);
+    drops->next = row;
+    return status;
+}
+
+static enum rs_status put_drops(struct rs_json_out *json, int64_t input_no, struct drops *drops,
+                                struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    rs_json_out_key(json, "dropped");
+    rs_json_out_object(json);
+    while (status == RS_OK && drops->next && drops->next->input_no <= input_no) {
+        if (drops->next->input_no == input_no)
+            put_int(json, drops->next->reason, drops->next->count);
+        status = next_drop(drops, err);
+    }
+    rs_json_out_end(json);
+    return status;
+}
+
+static enum rs_status put_read(struct rs_json_out *json, const struct rs_row_input *input,
+                               struct drops *drops, struct rs_err *err)
+{
+    put_text(json, "rank_source", input->rank_source);
+    put_text(json, "step_origin", input->step_origin);
+    put_text(json, "format", input->format);
+    put_text(json, "host", input->host);
+    if (input->framework) {
+        rs_json_out_key(json, "vendor");
         rs_json_out_object(json);
-        put_text(json, "name", group->text ? group->text : "");
-        put_text(json, "hash", hash);
-        rs_json_out_key(json, "ranks");
-        if (group->ranks) {
-            rs_json_out_array(json);
-            for (size_t k = 0; k < group->rank_count; k++)
-                rs_json_out_int(json, group->ranks[k]);
-            rs_json_out_end(json);
-        } else {
-            rs_json_out_null(json);
-        }
-        rs_json_out_key(json, "size");
-        if (group->size >= 0)
-            rs_json_out_int(json, group->size);
-        else
-            rs_json_out_null(json);
-        rs_json_out_key(json, "is_inferred");
-        rs_json_out_bool(json, group->is_inferred);
-        rs_json_out_key(json, "is_ambiguous");
-        rs_json_out_bool(json, group->is_ambiguous);
+        put_text(json, "framework", input->framework);
+        put_text(json, "framework_version", input->framework_version);
+        put_text(json, "cann_version", input->cann_version);
         rs_json_out_end(json);
+    }
+    put_bool(json, "has_time_base", input->has_time_base);
+    put_int(json, "events_read", input->events_read);
+    put_int(json, "rows_read", input->rows_read);
+    put_int(json, "input_bytes", input->input_bytes);
+    put_int(json, "raw_bytes", input->raw_bytes);
+    return put_drops(json, input->input_no, drops, err);
+}
+
+static enum rs_status put_file(struct rs_json_out *json, const struct rs_row_input *input,
+                               struct drops *drops, struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    rs_json_out_object(json);
+    put_text(json, "path", input->path);
+    put_int(json, "rank", input->rank);
+    put_text(json, "state", input->state);
+    if (input->reason)
+        put_text(json, "reason", input->reason);
+    if (input->rank_source) /* it was read */
+        status = put_read(json, input, drops, err);
+    rs_json_out_end(json);
+    return status;
+}
+
+static enum rs_status put_inputs(struct rs_json_out *json, struct rs_row_store *rows,
+                                 struct rs_err *err)
+{
+    struct rows_reading inputs = {0};
+    struct drops drops = {.next = NULL};
+    const void *row = NULL;
+    rs_json_out_key(json, "inputs");
+    rs_json_out_array(json);
+    enum rs_status status = rows_reading_open(&inputs, rows, RS_READ_INPUTS, err);
+    if (status == RS_OK)
+        status = rows_reading_open(&drops.reading, rows, RS_READ_COVERAGE, err);
+    if (status == RS_OK)
+        status = next_drop(&drops, err);
+    while (status == RS_OK && (status = rows_reading_next(&inputs, &row, err)) == RS_OK && row)
+        status = put_file(json, row, &drops, err);
+    rows_reading_close(&inputs);
+    rows_reading_close(&drops.reading);
+    rs_json_out_end(json);
+    return status;
+}
+
+/* "0-3,8" -> [0, 1, 2, 3, 8] */
+static void put_ranks(struct rs_json_out *json, const char *ranks)
+{
+    rs_json_out_key(json, "ranks");
+    if (!ranks) {
+        rs_json_out_null(json);
+        return;
+    }
+    rs_json_out_array(json);
+    for (const char *at = ranks; *at;) {
+        char *end = NULL;
+        const long first = strtol(at, &end, 10);
+        const long last = *end == '-' ? strtol(end + 1, &end, 10) : first;
+        for (long rank = first; rank <= last; rank++)
+            rs_json_out_int(json, rank);
+        if (end == at)
+            break;
+        at = end + (*end == ',');
     }
     rs_json_out_end(json);
 }
 
-static void put_notes(struct rs_json_out *json, const struct rs_output_input *input)
+static enum rs_status put_groups(struct rs_json_out *json, struct rs_row_store *rows,
+                                 struct rs_err *err)
 {
+    struct rows_reading groups = {0};
+    const void *row = NULL;
+    rs_json_out_key(json, "groups");
+    rs_json_out_array(json);
+    enum rs_status status = rows_reading_open(&groups, rows, RS_READ_GROUPS, err);
+    while (status == RS_OK && (status = rows_reading_next(&groups, &row, err)) == RS_OK && row) {
+        const struct rs_row_groups *group = row;
+        char hash[COMM_HASH_BYTES];
+        comm_group_hash(hash, group->name);
+        rs_json_out_object(json);
+        put_text(json, "name", group->name);
+        put_text(json, "hash", hash);
+        put_ranks(json, group->ranks);
+        put_int(json, "size", group->size);
+        put_bool(json, "is_inferred", group->is_inferred);
+        put_bool(json, "is_ambiguous", group->is_ambiguous);
+        rs_json_out_end(json);
+    }
+    rows_reading_close(&groups);
+    rs_json_out_end(json);
+    return status;
+}
+
+/* Those of what was read first, then those of the join. */
+static enum rs_status put_notes(struct rs_json_out *json, struct rs_row_store *rows,
+                                struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
     rs_json_out_key(json, "notes");
     rs_json_out_array(json);
-    for (size_t i = 0; i < input->note_count; i++)
-        rs_json_out_string(json, input->notes[i]);
-    for (size_t i = 0; i < input->analysis->note_count; i++)
-        rs_json_out_string(json, input->analysis->notes[i]);
+    for (int is_of_input = 1; is_of_input >= 0 && status == RS_OK; is_of_input--) {
+        struct rows_reading notes = {0};
+        const void *row = NULL;
+        status = rows_reading_open(&notes, rows, RS_READ_NOTES, err);
+        while (status == RS_OK && (status = rows_reading_next(&notes, &row, err)) == RS_OK && row) {
+            const struct rs_row_note *note = row;
+            if (note->is_of_input == is_of_input)
+                rs_json_out_string(json, note->text);
+        }
+        rows_reading_close(&notes);
+    }
     rs_json_out_end(json);
+    return status;
+}
+
+static enum rs_status put_head(struct rs_json_out *json, struct rs_row_store *rows,
+                               struct rs_err *err)
+{
+    struct rows_reading captures = {0};
+    const void *row = NULL;
+    enum rs_status status = rows_reading_open(&captures, rows, RS_READ_CAPTURE, err);
+    if (status == RS_OK)
+        status = rows_reading_next(&captures, &row, err);
+    const struct rs_row_capture *capture = row;
+    put_int(json, "schema_version", RS_OUTPUT_SCHEMA_VERSION);
+    put_text(json, "program", "rankscope " RS_PROGRAM_VERSION);
+    put_text(json, "run", capture ? capture->run : NULL);
+    put_text(json, "capture", capture ? capture->id : NULL);
+    rs_json_out_key(json, "request");
+    if (capture && capture->request)
+        rs_json_out_number(json, capture->request); /* JSON as it is */
+    else
+        rs_json_out_null(json);
+    rows_reading_close(&captures);
+    return status;
 }
 
 static enum rs_status put_deliverable(struct rs_json_out *json, const char *dir, const char *name,
@@ -236,49 +342,39 @@ static enum rs_status put_deliverable(struct rs_json_out *json, const char *dir,
     return RS_OK;
 }
 
-static enum rs_status put_document(struct rs_json_out *json, const struct rs_output_input *input,
-                                   const char *dir, const char *const *names, size_t name_count,
-                                   struct rs_err *err)
+static enum rs_status put_deliverables(struct rs_json_out *json, const char *dir,
+                                       const char *const *names, size_t name_count,
+                                       struct rs_err *err)
 {
-    rs_json_out_object(json);
-    put_int(json, "schema_version", RS_OUTPUT_SCHEMA_VERSION);
-    put_text(json, "program", "rankscope " RS_PROGRAM_VERSION);
-    put_text(json, "run", input->run);
-    put_text(json, "capture", input->capture);
-    rs_json_out_key(json, "request");
-    if (input->request)
-        rs_json_out_number(json, input->request); /* JSON as it is */
-    else
-        rs_json_out_null(json);
-    rs_json_out_key(json, "inputs");
-    rs_json_out_array(json);
-    for (size_t i = 0; i < input->file_count; i++)
-        put_file(json, &input->files[i]);
-    rs_json_out_end(json);
-    put_groups(json, input->analysis);
-    put_notes(json, input);
+    enum rs_status status = RS_OK;
     rs_json_out_key(json, "deliverables");
     rs_json_out_array(json);
-    for (size_t i = 0; i < name_count; i++) {
-        const enum rs_status status = put_deliverable(json, dir, names[i], err);
-        if (status != RS_OK)
-            return status;
-    }
+    for (size_t i = 0; i < name_count && status == RS_OK; i++)
+        status = put_deliverable(json, dir, names[i], err);
     rs_json_out_end(json);
-    rs_json_out_end(json);
-    return RS_OK;
+    return status;
 }
 
-enum rs_status manifest_write(const struct rs_output_input *input, const char *dir,
-                              const char *const *names, size_t name_count, struct rs_err *err)
+enum rs_status manifest_write(struct rs_row_store *rows, const char *dir, const char *const *names,
+                              size_t name_count, struct rs_err *err)
 {
-    struct sheet sheet;
+    struct output_file file;
     struct rs_json_out json;
-    enum rs_status status = sheet_open(&sheet, dir, "manifest.json", err);
+    enum rs_status status = output_file_open(&file, dir, "manifest.json", err);
     if (status != RS_OK)
         return status;
-    rs_json_out_init(&json, &sheet.buf, 2);
-    status = put_document(&json, input, dir, names, name_count, err);
-    rs_buf_u8(&sheet.buf, '\n');
-    return sheet_close(&sheet, status, err);
+    rs_json_out_init(&json, &file.buf, 2);
+    rs_json_out_object(&json);
+    status = put_head(&json, rows, err);
+    if (status == RS_OK)
+        status = put_inputs(&json, rows, err);
+    if (status == RS_OK)
+        status = put_groups(&json, rows, err);
+    if (status == RS_OK)
+        status = put_notes(&json, rows, err);
+    if (status == RS_OK)
+        status = put_deliverables(&json, dir, names, name_count, err);
+    rs_json_out_end(&json);
+    rs_buf_u8(&file.buf, '\n');
+    return output_file_close(&file, status, err);
 }

@@ -291,16 +291,40 @@ int32_t view_end(const struct view *view, const struct matrix_entry *entry, int3
 struct writer {
     struct view view;
     const struct rs_analysis *analysis; /* the view's */
-    struct sheet *sheet;
+    struct output_file *file;
     struct rs_json_out json;
     char key[COMM_HASH_BYTES + 64];
 };
+
+void matrix_put_entry(const struct view *view, const struct matrix_row *row,
+                      struct rs_json_out *json)
+{
+    char text[UNIT_TEXT_BYTES], name[COMM_NAME_BYTES];
+    rs_json_out_object(json);
+    rs_json_out_key(json, "Transport Type");
+    rs_json_out_string(json, row->entry->transport);
+    rs_json_out_key(json, "Transit Size(MB)");
+    rs_unit_mb(text, row->entry->bytes);
+    rs_json_out_number(json, text);
+    rs_json_out_key(json, "Transit Time(ms)");
+    rs_unit_ms(text, row->entry->time);
+    rs_json_out_number(json, row->entry->has_time ? text : "null");
+    rs_json_out_key(json, "Bandwidth(GB/s)");
+    unit_gb_per_s(text, row->entry->bytes, row->entry->time);
+    rs_json_out_number(json, row->entry->has_time && row->entry->time > 0 ? text : "null");
+    if (row->has_name) {
+        view_item_name(view, &row->entry->item, row->hash, name);
+        rs_json_out_key(json, "Op Name");
+        rs_json_out_string(json, name);
+    }
+    rs_json_out_end(json);
+}
 
 static enum rs_status write_row(void *self, const struct matrix_row *row, struct rs_err *err)
 {
     struct writer *w = self;
     struct rs_json_out *json = &w->json;
-    char text[UNIT_TEXT_BYTES], name[COMM_NAME_BYTES], key[sizeof w->key];
+    char text[UNIT_TEXT_BYTES], key[sizeof w->key];
     if (!view_has_link(&w->view, row->entry))
         return RS_OK;
     (void)snprintf(key, sizeof key, "%s-%s@%s", row->type, row->selection, row->hash);
@@ -315,25 +339,8 @@ static enum rs_status write_row(void *self, const struct matrix_row *row, struct
                    view_end(&w->view, row->entry, row->entry->src),
                    view_end(&w->view, row->entry, row->entry->dst));
     rs_json_out_key(json, text);
-    rs_json_out_object(json);
-    rs_json_out_key(json, "Transport Type");
-    rs_json_out_string(json, row->entry->transport);
-    rs_json_out_key(json, "Transit Size(MB)");
-    unit_mb(text, row->entry->bytes);
-    rs_json_out_number(json, text);
-    rs_json_out_key(json, "Transit Time(ms)");
-    unit_ms(text, row->entry->time);
-    rs_json_out_number(json, row->entry->has_time ? text : "null");
-    rs_json_out_key(json, "Bandwidth(GB/s)");
-    unit_gb_per_s(text, row->entry->bytes, row->entry->time);
-    rs_json_out_number(json, row->entry->has_time && row->entry->time > 0 ? text : "null");
-    if (row->has_name) {
-        view_item_name(&w->view, &row->entry->item, row->hash, name);
-        rs_json_out_key(json, "Op Name");
-        rs_json_out_string(json, name);
-    }
-    rs_json_out_end(json);
-    return sheet_drain(w->sheet, err);
+    matrix_put_entry(&w->view, row, json);
+    return output_file_drain(w->file, err);
 }
 
 static enum rs_status write_class(struct writer *w, struct comm_span span, struct rs_err *err)
@@ -350,11 +357,14 @@ static enum rs_status write_class(struct writer *w, struct comm_span span, struc
     return RS_OK;
 }
 
-enum rs_status matrix_document(const struct view *view, struct sheet *sheet, struct rs_err *err)
+enum rs_status matrix_document(const struct view *view, struct output_file *file,
+                               struct rs_err *err)
 {
     const struct rs_analysis *analysis = view->analysis;
-    struct writer w = {.view = *view, .analysis = analysis, .sheet = sheet};
-    rs_json_out_init(&w.json, &sheet->buf, 0);
+    struct writer w = {.view = *view, .analysis = analysis, .file = file};
+    if (vendor_any_links(view))
+        return vendor_matrix_document(view, file, err);
+    rs_json_out_init(&w.json, &file->buf, 0);
     rs_json_out_object(&w.json);
     for (size_t i = 0, end; i < analysis->op_count; i = end) {
         char text[UNIT_TEXT_BYTES];
@@ -370,6 +380,6 @@ enum rs_status matrix_document(const struct view *view, struct sheet *sheet, str
         rs_json_out_end(&w.json);
     }
     rs_json_out_end(&w.json);
-    rs_buf_u8(&sheet->buf, '\n');
+    rs_buf_u8(&file->buf, '\n');
     return RS_OK;
 }

@@ -2,6 +2,7 @@
 /*
  * The list of deliverables, in the order in which they are written.
  */
+#include "aggregator/analysis/rows.h"
 #include "aggregator/output/output_priv.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
@@ -10,58 +11,76 @@
 #include <string.h>
 #include <unistd.h>
 
-static enum rs_status report_json(const struct rs_analysis *analysis, struct sheet *sheet,
+static enum rs_status report_json(const struct rs_analysis *analysis, struct output_file *file,
                                   struct rs_err *err)
 {
-    return rs_output_report_json(analysis, &sheet->buf, err);
+    return rs_output_report_json(analysis, &file->buf, err);
 }
 
-static enum rs_status report_markdown(const struct rs_analysis *analysis, struct sheet *sheet,
+static enum rs_status report_markdown(const struct rs_analysis *analysis, struct output_file *file,
                                       struct rs_err *err)
 {
-    return rs_output_report_markdown(analysis, &sheet->buf, err);
+    return rs_output_report_markdown(analysis, &file->buf, err);
 }
 
-static enum rs_status job_communication(const struct rs_analysis *analysis, struct sheet *sheet,
-                                        struct rs_err *err)
+static enum rs_status job_communication(const struct rs_analysis *analysis,
+                                        struct output_file *file, struct rs_err *err)
 {
-    return comm_document(&(struct view){.analysis = analysis}, sheet, err);
+    return comm_document(&(struct view){.analysis = analysis}, file, err);
 }
 
-static enum rs_status job_matrix(const struct rs_analysis *analysis, struct sheet *sheet,
+static enum rs_status job_matrix(const struct rs_analysis *analysis, struct output_file *file,
                                  struct rs_err *err)
 {
-    return matrix_document(&(struct view){.analysis = analysis}, sheet, err);
+    return matrix_document(&(struct view){.analysis = analysis}, file, err);
 }
 
-typedef enum rs_status document_fn(const struct rs_analysis *analysis, struct sheet *sheet,
+typedef enum rs_status document_fn(const struct rs_analysis *analysis, struct output_file *file,
                                    struct rs_err *err);
 
+typedef enum rs_status reads_fn(struct rs_row_store *rows, struct output_file *file,
+                                struct rs_err *err);
+
+/* Each is one read as CSV, made from several reads, or (until what it needs are rows, too) from the analysis. */
 static const struct {
     const char *name;
+    enum rs_read read; /* when the others are NULL */
+    reads_fn *of_reads;
     document_fn *write;
 } documents[] = {
-    {"rank_breakdown.csv", table_rank_breakdown},
-    {"step_trace_time.csv", table_step_trace_time},
-    {"step_breakdown.csv", table_step_breakdown},
-    {"collectives.csv", table_collectives},
-    {"communication.json", job_communication},
-    {"communication_matrix.json", job_matrix},
-    {"report.json", report_json},
-    {"report.md", report_markdown},
+    {.name = "rank_breakdown.csv", .read = RS_READ_RANK_BREAKDOWN},
+    {.name = "step_trace_time.csv", .of_reads = table_step_trace_time},
+    {.name = "step_breakdown.csv", .read = RS_READ_STEP_BREAKDOWN},
+    {.name = "collectives.csv", .read = RS_READ_COLLECTIVES},
+    {.name = "communication.json", .write = job_communication},
+    {.name = "communication_matrix.json", .write = job_matrix},
+    {.name = "clock.json", .of_reads = clock_document},
+    {.name = "report.json", .write = report_json},
+    {.name = "report.md", .write = report_markdown},
 };
 
 enum { DOCUMENT_COUNT = sizeof documents / sizeof documents[0] };
 
-static enum rs_status write_document(size_t index, const struct rs_analysis *analysis,
-                                     const char *dir, struct rs_err *err)
+/* What documents are made from. */
+struct sources {
+    const struct rs_analysis *analysis;
+    struct rs_row_store *rows;
+};
+
+static enum rs_status write_document(size_t index, const struct sources *from, const char *dir,
+                                     struct rs_err *err)
 {
-    struct sheet sheet;
-    enum rs_status status = sheet_open(&sheet, dir, documents[index].name, err);
+    struct output_file file;
+    enum rs_status status = output_file_open(&file, dir, documents[index].name, err);
     if (status != RS_OK)
         return status;
-    status = documents[index].write(analysis, &sheet, err);
-    return sheet_close(&sheet, status, err);
+    if (documents[index].write)
+        status = documents[index].write(from->analysis, &file, err);
+    else if (documents[index].of_reads)
+        status = documents[index].of_reads(from->rows, &file, err);
+    else
+        status = table_of_read(from->rows, documents[index].read, &file, err);
+    return output_file_close(&file, status, err);
 }
 
 /* An old manifest would vouch for new files. */
@@ -77,21 +96,38 @@ static enum rs_status forget_manifest(const char *dir, struct rs_err *err)
     return status;
 }
 
+static enum rs_status write_all(const struct rs_output_input *input, const struct sources *from,
+                                const char *dir, struct rs_err *err)
+{
+    const char *names[DOCUMENT_COUNT + 1];
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < DOCUMENT_COUNT && status == RS_OK; i++) {
+        names[i] = documents[i].name;
+        status = write_document(i, from, dir, err);
+    }
+    if (status == RS_OK)
+        status = database_write(&(struct view){.analysis = input->analysis}, from->rows, dir, err);
+    names[DOCUMENT_COUNT] = "analysis.db";
+    if (status == RS_OK)
+        status = manifest_write(from->rows, dir, names, DOCUMENT_COUNT + 1, err);
+    return status;
+}
+
 enum rs_status rs_output_write(const struct rs_output_input *input, const char *dir,
                                struct rs_err *err)
 {
-    const char *names[DOCUMENT_COUNT + 1];
-    enum rs_status status = rs_file_make_dirs(dir, 0777, err);
-    if (status == RS_OK)
+    struct sources from = {.analysis = input->analysis};
+    enum rs_status status = rs_file_make_dirs(dir, RS_FOLDER_MODE, err);
+    if (status == RS_OK) {
+        rs_file_sweep(dir);
         status = forget_manifest(dir, err);
-    for (size_t i = 0; i < DOCUMENT_COUNT && status == RS_OK; i++) {
-        names[i] = documents[i].name;
-        status = write_document(i, input->analysis, dir, err);
     }
     if (status == RS_OK)
-        status = database_write(&(struct view){.analysis = input->analysis}, input, dir, err);
-    names[DOCUMENT_COUNT] = "analysis.db";
+        status = rs_row_store_open(NULL, RS_ROWS_PRIVATE, &from.rows, err);
     if (status == RS_OK)
-        status = manifest_write(input, dir, names, DOCUMENT_COUNT + 1, err);
+        status = rs_output_rows(input, false, from.rows, err);
+    if (status == RS_OK)
+        status = write_all(input, &from, dir, err);
+    rs_row_store_close(&from.rows);
     return status;
 }

@@ -9,14 +9,18 @@
  *
  * Promises: each file appears whole or not at all, others in the folder are left alone; what is not
  * known is an empty cell or null, never 0; the same analysis gives the same bytes, since ids, paths
- * and sources stand in manifest.json (and the table RankManifest) only. Memory does not grow with rows:
- * buffers are drained as they fill, one step of one group is held where an order has to be found.
+ * and sources stand in manifest.json (and the table RankManifest) only. Rows rest in a private store while
+ * documents are made of them (some 20 bytes a member of an operation); else memory does not grow with rows: buffers are
+ * drained as they fill, one step of one group is held where an order has to be found.
  * One thread per call.
  */
 #ifndef RS_OUTPUT_OUTPUT_H
 #define RS_OUTPUT_OUTPUT_H
 
 #include "aggregator/analysis/analysis.h"
+#include "aggregator/output/style.h"
+#include "aggregator/store/row_store.h"
+#include "aggregator/store/store.h"
 #include "common/base/buf.h"
 
 enum rs_output_state { RS_OUTPUT_WHOLE, RS_OUTPUT_PARTIAL, RS_OUTPUT_SKIPPED, RS_OUTPUT_FAILED };
@@ -61,18 +65,21 @@ struct rs_output_input {
     const char *request;      /* what it was asked for, a JSON document; NULL not known */
     const char *const *notes; /* sentences for the manifest beside the analysis' own */
     size_t note_count;
+    const struct rs_capture_facts *facts; /* of a store's capture; NULL: there is none */
+    const struct rs_row_stream *streams;  /* what came of it; `capture` is not read */
+    size_t stream_count;
 };
+
+/* The analysis and what was read as rows of capture RS_ROWS_CAPTURE: what every document is made from, or will be. With
+ * `has_vendor_comms` also what vendors wrote of every operation. RS_IO, RS_NOMEM. */
+RS_MUST_CHECK enum rs_status rs_output_rows(const struct rs_output_input *input,
+                                            bool has_vendor_comms, struct rs_row_store *store,
+                                            struct rs_err *err);
 
 /* All deliverables into `dir`, which is created. RS_IO, RS_NOMEM. What was written before a failure stays;
  * manifest.json is there only when everything is. */
 RS_MUST_CHECK enum rs_status rs_output_write(const struct rs_output_input *input, const char *dir,
                                              struct rs_err *err);
-
-struct rs_output_style {
-    unsigned width; /* columns, 60..100 */
-    bool has_colour;
-    bool has_utf8;
-};
 
 /* The report as text, Markdown or JSON, appended to `buf`. RS_NOMEM. */
 RS_MUST_CHECK enum rs_status rs_output_report_text(const struct rs_analysis *analysis,
@@ -82,6 +89,9 @@ RS_MUST_CHECK enum rs_status rs_output_report_markdown(const struct rs_analysis 
                                                        struct rs_buf *buf, struct rs_err *err);
 RS_MUST_CHECK enum rs_status rs_output_report_json(const struct rs_analysis *analysis,
                                                    struct rs_buf *buf, struct rs_err *err);
+
+/* A finding as one line, as the report's list has it: who, what, how much of a step. Appended. */
+void rs_output_finding_line(const struct rs_finding *finding, struct rs_buf *buf);
 
 /* SCHEMA_VERSION of report.json and manifest.json; docs/schema/ describes it. */
 enum { RS_OUTPUT_SCHEMA_VERSION = 1 };

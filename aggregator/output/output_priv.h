@@ -2,37 +2,40 @@
 /*
  * The back room of output: what its files share.
  *
- *   sheet    a deliverable being written: buffer, temporary name, rename
- *   units    exact decimal texts of ns and bytes
- *   view     a document of the job, or the same in the shape that one rank's own profiler writes
- *   comm     the rows of communication.json and of the database, figure by figure
- *   matrix   the selection per link of communication_matrix.json and CommAnalyzerMatrix
+ *   output_file  a deliverable being written: buffer, temporary name, rename
+ *   view         a document of the job, or the same in the shape that one rank's own profiler writes
+ *   comm         the rows of communication.json and of the database, figure by figure
+ *   matrix       the selection per link of communication_matrix.json and CommAnalyzerMatrix
  */
 #ifndef RS_OUTPUT_OUTPUT_PRIV_H
 #define RS_OUTPUT_OUTPUT_PRIV_H
 
+#include "aggregator/analysis/vendor_values.h"
+#include "aggregator/model/reads.h"
 #include "aggregator/output/output.h"
+#include "aggregator/output/units.h"
+#include "aggregator/store/row_store.h"
 #include "common/base/json_out.h"
 
-/* --- sheet ------------------------------------------------------------------------------- */
+/* --- output_file ------------------------------------------------------------------------------- */
 
-struct sheet {
-    struct rs_buf buf; /* append here, then sheet_drain() */
+struct output_file {
+    struct rs_buf buf; /* append here, then output_file_drain() */
     char *path;
     char *temporary;
     int fd;
 };
 
 /* A name beside `dir`/`name` that rename(2) can put in its place; both freed with rs_mem_free(). */
-RS_MUST_CHECK enum rs_status sheet_names(const char *dir, const char *name, char **path_p,
-                                         char **temporary_p, struct rs_err *err);
-RS_MUST_CHECK enum rs_status sheet_open(struct sheet *sheet, const char *dir, const char *name,
-                                        struct rs_err *err);
+RS_MUST_CHECK enum rs_status output_file_names(const char *dir, const char *name, char **path_p,
+                                               char **temporary_p, struct rs_err *err);
+RS_MUST_CHECK enum rs_status output_file_open(struct output_file *file, const char *dir,
+                                              const char *name, struct rs_err *err);
 /* Writes the buffer out when it holds more than 256 KiB. */
-RS_MUST_CHECK enum rs_status sheet_drain(struct sheet *sheet, struct rs_err *err);
+RS_MUST_CHECK enum rs_status output_file_drain(struct output_file *file, struct rs_err *err);
 /* With status RS_OK the file appears; otherwise nothing remains of it. Returns the status, or its own failure. */
-RS_MUST_CHECK enum rs_status sheet_close(struct sheet *sheet, enum rs_status status,
-                                         struct rs_err *err);
+RS_MUST_CHECK enum rs_status output_file_close(struct output_file *file, enum rs_status status,
+                                               struct rs_err *err);
 
 /* --- sums -------------------------------------------------------------------------------- */
 
@@ -53,36 +56,29 @@ static inline int64_t product_of(int64_t a, int64_t b)
     return (a < 0) == (b < 0) ? INT64_MAX : INT64_MIN;
 }
 
-/* --- units ------------------------------------------------------------------------------- */
-
-enum { UNIT_TEXT_BYTES = 32 };
-
-void unit_us(char text[UNIT_TEXT_BYTES], int64_t ns);    /* "-0.500": always three decimals */
-void unit_ms(char text[UNIT_TEXT_BYTES], int64_t ns);    /* exact, zeros behind the point cut */
-void unit_mb(char text[UNIT_TEXT_BYTES], int64_t bytes); /* 10^6 bytes, exact, zeros cut */
-/* Rounded to four decimals, zeros cut: bytes over time in 10^9 bytes/s; a fraction. */
-void unit_gb_per_s(char text[UNIT_TEXT_BYTES], int64_t bytes, rs_dur time);
-void unit_ratio(char text[UNIT_TEXT_BYTES], rs_dur part,
-                rs_dur rest); /* part / (part + rest), 0 of 0 is 0 */
-
-/* For people: three digits and the unit that fits ("12.3 ms", "1.20 GB"). */
-void unit_people_time(char text[UNIT_TEXT_BYTES], int64_t ns);
-void unit_people_bytes(char text[UNIT_TEXT_BYTES], int64_t bytes);
-void unit_people_rate(char text[UNIT_TEXT_BYTES], double bytes_per_s); /* GB/s */
-
 /* --- tables ------------------------------------------------------------------------------ */
 
-/* Per step row of each summary: may P2PWait be told? Index as in analysis->step_p2p_wait. */
-RS_MUST_CHECK enum rs_status p2p_known_new(const struct rs_analysis *analysis, bool **known_p);
+/* A read row by row. Of a zeroed one: close is allowed. */
+struct rows_reading {
+    struct rs_cursor *cursor;
+    struct rs_block block;
+    size_t at;
+    bool is_over;
+};
+RS_MUST_CHECK enum rs_status rows_reading_open(struct rows_reading *reading,
+                                               struct rs_row_store *rows, enum rs_read read,
+                                               struct rs_err *err);
+/* The next row, lent until the next call; NULL behind the last. */
+RS_MUST_CHECK enum rs_status rows_reading_next(struct rows_reading *reading, const void **row_p,
+                                               struct rs_err *err);
+void rows_reading_close(struct rows_reading *reading);
 
-RS_MUST_CHECK enum rs_status table_rank_breakdown(const struct rs_analysis *analysis,
-                                                  struct sheet *sheet, struct rs_err *err);
-RS_MUST_CHECK enum rs_status table_step_trace_time(const struct rs_analysis *analysis,
-                                                   struct sheet *sheet, struct rs_err *err);
-RS_MUST_CHECK enum rs_status table_step_breakdown(const struct rs_analysis *analysis,
-                                                  struct sheet *sheet, struct rs_err *err);
-RS_MUST_CHECK enum rs_status table_collectives(const struct rs_analysis *analysis,
-                                               struct sheet *sheet, struct rs_err *err);
+/* A read as a CSV file: its titles, then its rows. */
+RS_MUST_CHECK enum rs_status table_of_read(struct rs_row_store *rows, enum rs_read read,
+                                           struct output_file *file, struct rs_err *err);
+/* Two reads: the vendor's rows and ours. */
+RS_MUST_CHECK enum rs_status table_step_trace_time(struct rs_row_store *rows,
+                                                   struct output_file *file, struct rs_err *err);
 
 /* --- comm -------------------------------------------------------------------------------- */
 
@@ -173,7 +169,7 @@ RS_MUST_CHECK enum rs_status comm_packets_add(const struct rs_analysis *analysis
 void comm_packets_compact(struct comm_packets *packets);
 void comm_packets_fini(struct comm_packets *packets);
 
-RS_MUST_CHECK enum rs_status comm_document(const struct view *view, struct sheet *sheet,
+RS_MUST_CHECK enum rs_status comm_document(const struct view *view, struct output_file *file,
                                            struct rs_err *err);
 
 /* --- matrix ------------------------------------------------------------------------------ */
@@ -198,7 +194,7 @@ struct matrix_row {
 typedef enum rs_status matrix_row_fn(void *self, const struct matrix_row *row, struct rs_err *err);
 RS_MUST_CHECK enum rs_status matrix_walk(const struct rs_analysis *analysis, struct comm_span span,
                                          matrix_row_fn *visit, void *self, struct rs_err *err);
-RS_MUST_CHECK enum rs_status matrix_document(const struct view *view, struct sheet *sheet,
+RS_MUST_CHECK enum rs_status matrix_document(const struct view *view, struct output_file *file,
                                              struct rs_err *err);
 
 /* --- view: which links of a job are a rank's, and their ends in its words ------------------- */
@@ -257,14 +253,66 @@ typedef enum rs_status estimate_fn(void *self, const struct link_estimate *link,
 RS_MUST_CHECK enum rs_status estimate_walk(const struct rs_analysis *analysis, estimate_fn *visit,
                                            void *self, struct rs_err *err);
 
+/* --- vendor: what a rank's own profiler wrote, in place of ours (vendor.c) ------------------- */
+
+/* Does the recording of this summary have the document? Then official tables show the vendor's rows, and none of ours. */
+bool vendor_has_comms(const struct rs_summary *summary);
+bool vendor_has_links(const struct rs_summary *summary);
+/* Is one of them in the view? */
+bool vendor_any_comms(const struct view *view);
+bool vendor_any_links(const struct view *view);
+/* Has the rank that tells of a link (the sender; who receives, where nobody read that) its own document? Then it is in there. */
+bool vendor_tells_link(const struct rs_analysis *analysis, const struct matrix_entry *entry);
+/* Ends of a link as ranks of the job (below 0: place -1 - end of the group, nobody says who that is); in a rank's own file
+ * within the group. */
+struct vendor_ends {
+    int32_t src, dst;
+};
+struct vendor_groups; /* which rank of the job is which of a group */
+RS_MUST_CHECK enum rs_status vendor_groups_new(const struct view *view,
+                                               struct vendor_groups **groups_p);
+void vendor_groups_free(struct vendor_groups **groups_p);
+struct vendor_ends vendor_ends_of(const struct vendor_groups *groups,
+                                  const struct rs_summary *summary,
+                                  const struct rs_vendor_link *link);
+
+void vendor_end_text(char text[UNIT_TEXT_BYTES], int32_t end); /* "3", "?5" */
+
+/* comm_document(), matrix_document() where at least one rank has the vendor's. */
+RS_MUST_CHECK enum rs_status vendor_comm_document(const struct view *view, struct output_file *file,
+                                                  struct rs_err *err);
+RS_MUST_CHECK enum rs_status vendor_matrix_document(const struct view *view,
+                                                    struct output_file *file, struct rs_err *err);
+
+/* comm_document.c, for vendor_document.c: the object of one derived row, and of the sums of one summary's. */
+struct comm_totals;
+RS_MUST_CHECK enum rs_status comm_totals_new(const struct rs_analysis *analysis,
+                                             struct comm_totals **totals_p);
+void comm_totals_free(struct comm_totals **totals_p);
+void comm_totals_reset(struct comm_totals *totals);
+RS_MUST_CHECK enum rs_status comm_put_item(const struct rs_analysis *analysis,
+                                           const struct comm_item *item, struct comm_totals *totals,
+                                           struct rs_json_out *json);
+/* False: nothing of this summary was put since the reset; then nothing is written. */
+bool comm_totals_has(const struct comm_totals *totals, size_t summary);
+void comm_put_total(const struct rs_analysis *analysis, struct comm_totals *totals, size_t summary,
+                    struct rs_json_out *json);
+/* matrix.c: the object of one derived link. */
+void matrix_put_entry(const struct view *view, const struct matrix_row *row,
+                      struct rs_json_out *json);
+
 /* --- database, manifest ------------------------------------------------------------------ */
 
-/* `input` may be NULL for a rank's own file. */
-RS_MUST_CHECK enum rs_status database_write(const struct view *view,
-                                            const struct rs_output_input *input, const char *dir,
-                                            struct rs_err *err);
-RS_MUST_CHECK enum rs_status manifest_write(const struct rs_output_input *input, const char *dir,
+/* `rows`: what was read; NULL of a rank's own file. */
+RS_MUST_CHECK enum rs_status database_write(const struct view *view, struct rs_row_store *rows,
+                                            const char *dir, struct rs_err *err);
+/* From reads: capture, input, coverage, comm_group, note. */
+RS_MUST_CHECK enum rs_status manifest_write(struct rs_row_store *rows, const char *dir,
                                             const char *const *names, size_t name_count,
+                                            struct rs_err *err);
+
+/* clock.c, from reads: capture, clock */
+RS_MUST_CHECK enum rs_status clock_document(struct rs_row_store *rows, struct output_file *file,
                                             struct rs_err *err);
 
 #endif

@@ -52,15 +52,15 @@ enum rs_status rs_output_rank_ops(const struct rs_analysis *analysis, size_t sum
 static void put_us(struct rs_buf *buf, int64_t ns)
 {
     char text[UNIT_TEXT_BYTES];
-    unit_us(text, ns);
+    rs_unit_us(text, ns);
     rs_buf_printf(buf, ",%s", text);
 }
 
-static enum rs_status step_trace_time(const struct view *view, struct sheet *sheet,
+static enum rs_status step_trace_time(const struct view *view, struct output_file *file,
                                       struct rs_err *err)
 {
     const struct rs_summary *summary = view->analysis->summaries[view->summary];
-    struct rs_buf *buf = &sheet->buf;
+    struct rs_buf *buf = &file->buf;
     rs_buf_string(buf, "Device_id,Step,Computing,Communication(Not Overlapped),Overlapped,"
                        "Communication,Free,Stage,Bubble,Communication(Not Overlapped and Exclude "
                        "Receive),Preparing\n");
@@ -81,21 +81,22 @@ static enum rs_status step_trace_time(const struct view *view, struct sheet *she
         put_us(buf, step->communication_not_overlapped_exclude_receive);
         put_us(buf, step->preparing);
         rs_buf_u8(buf, '\n');
-        const enum rs_status status = sheet_drain(sheet, err);
+        const enum rs_status status = output_file_drain(file, err);
         if (status != RS_OK)
             return status;
     }
     return RS_OK;
 }
 
-typedef enum rs_status view_fn(const struct view *view, struct sheet *sheet, struct rs_err *err);
+typedef enum rs_status view_fn(const struct view *view, struct output_file *file,
+                               struct rs_err *err);
 
 static enum rs_status write_file(const struct view *view, const char *dir, const char *name,
                                  view_fn *write, struct rs_err *err)
 {
-    struct sheet sheet;
-    const enum rs_status status = sheet_open(&sheet, dir, name, err);
-    return status == RS_OK ? sheet_close(&sheet, write(view, &sheet, err), err) : status;
+    struct output_file file;
+    const enum rs_status status = output_file_open(&file, dir, name, err);
+    return status == RS_OK ? output_file_close(&file, write(view, &file, err), err) : status;
 }
 
 enum rs_status rs_output_rank_write(const struct rs_analysis *analysis, size_t summary,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One rank of a job in the shape that its own Ascend profiler would have written: the deliverables that need the
- * other ranks (who waited for whom), with the official names. aggregator/export writes the rest.
+ * other ranks (who waited for whom), with the official names. ascend/export writes the rest.
  *
  *     step_trace_time.csv  analysis.db  communication.json  communication_matrix.json
  *

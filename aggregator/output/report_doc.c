@@ -1,25 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The report for people. The first lines name the culprit and what it costs; then where step time goes,
- * who arrives last, which links are slow; at the end what was seen and what is not known.
+ * who caused the waiting, which links are slow; at the end what was seen and what is not known.
  */
 #include "aggregator/output/doc.h"
 #include "aggregator/output/output_priv.h"
 #include "aggregator/output/report.h"
+#include "aggregator/output/report_findings.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    FINDINGS_SHOWN = 8,
-    RANKS_SHOWN = 16,
-    LINKS_SHOWN = 8,
-    LIST_SHOWN = 12,
-    BAR_WIDTH = 24,
-    RANK_BAR_WIDTH = 20
-};
+enum { RANKS_SHOWN = 16, LINKS_SHOWN = 8, LIST_SHOWN = 12, BAR_WIDTH = 24, RANK_BAR_WIDTH = 20 };
 
 static const char *plural(int64_t count, const char *one, const char *many)
 {
@@ -29,12 +23,7 @@ static const char *plural(int64_t count, const char *one, const char *many)
 /* A rank that a finding points at stands out in every table. */
 static enum doc_style rank_style(const struct report *report, int32_t rank)
 {
-    for (size_t i = 0; i < report->analysis->finding_count; i++) {
-        const struct rs_finding *finding = &report->analysis->findings[i];
-        if (finding->where == RS_WHERE_RANK && finding->rank == rank)
-            return DOC_ALARM;
-    }
-    return DOC_STRONG;
+    return report_names_rank(report->analysis, rank) ? DOC_ALARM : DOC_STRONG;
 }
 
 static void put_time(struct doc *doc, rs_dur ns)
@@ -44,95 +33,7 @@ static void put_time(struct doc *doc, rs_dur ns)
     doc_cell(doc, ns ? DOC_PLAIN : DOC_DIM, "%s", ns ? time : "-");
 }
 
-/* --- the verdict ---------------------------------------------------------------------------------- */
-
-static void subject_text(const struct rs_finding *finding, char *text, size_t size)
-{
-    const char *name = finding->where_text ? finding->where_text : "?";
-    switch (finding->where) {
-    case RS_WHERE_RANK:
-        (void)snprintf(text, size, "Rank %" PRId32, finding->rank);
-        return;
-    case RS_WHERE_LINK:
-        (void)snprintf(text, size, "The link from rank %" PRId32 " to rank %" PRId32, finding->src,
-                       finding->dst);
-        return;
-    case RS_WHERE_STAGE:
-        (void)snprintf(text, size, "Pipeline stage %" PRId32, finding->stage);
-        return;
-    case RS_WHERE_HOST:
-        (void)snprintf(text, size, "Host %s", name);
-        return;
-    case RS_WHERE_GROUP:
-        (void)snprintf(text, size, "Group %s", name);
-        return;
-    case RS_WHERE_OP:
-        (void)snprintf(text, size, "Operation %s", name);
-    }
-}
-
-static const char *verdict_text(enum rs_finding_kind kind)
-{
-    switch (kind) {
-    case RS_FINDING_SLOW_RANK:
-        return "is slow, and the others wait for it";
-    case RS_FINDING_SLOW_LINK:
-        return "is slow";
-    case RS_FINDING_SLOW_GROUP:
-        return "communicates slowly";
-    case RS_FINDING_SLOW_STAGE:
-        return "is the slowest of the pipeline";
-    case RS_FINDING_SLOW_HOST:
-        return "is slow: all of its ranks are";
-    case RS_FINDING_DATA_STALL:
-        return "waits for its data";
-    case RS_FINDING_HOST_GAP:
-        return "leaves its device idle: the host is late";
-    case RS_FINDING_IMBALANCE:
-        return "has more work than the others";
-    case RS_FINDING_BUBBLE:
-        return "idles in the bubble of the pipeline";
-    case RS_FINDING_OP:
-        return "costs more than it should";
-    case RS_FINDING_JITTER:
-        return "varies from step to step";
-    }
-    return "";
-}
-
-static void put_findings(struct doc *doc, const struct report *report)
-{
-    const struct rs_analysis *analysis = report->analysis;
-    char time[UNIT_TEXT_BYTES], step[UNIT_TEXT_BYTES], subject[512], headline[640], cost[160];
-    for (size_t i = 0; i < analysis->finding_count && i < FINDINGS_SHOWN; i++) {
-        const struct rs_finding *finding = &analysis->findings[i];
-        subject_text(finding, subject, sizeof subject);
-        (void)snprintf(headline, sizeof headline, "%s %s.", subject, verdict_text(finding->kind));
-        unit_people_time(time, finding->cost_ns_per_step);
-        unit_people_time(step, analysis->mean_step_ns);
-        if (analysis->mean_step_ns > 0)
-            (void)snprintf(cost, sizeof cost,
-                           "It costs %s per step, %.1f %% of a step of %s (%s, confidence %s).",
-                           time, finding->share * 100, step, rs_finding_kind_text(finding->kind),
-                           rs_confidence_text(finding->confidence));
-        else
-            (void)snprintf(cost, sizeof cost, "It costs %s per step (%s, confidence %s).", time,
-                           rs_finding_kind_text(finding->kind),
-                           rs_confidence_text(finding->confidence));
-        doc_finding(doc, i + 1, headline, cost);
-        for (size_t k = 0; k < finding->evidence_count; k++)
-            doc_bullet(doc, "%s", finding->evidence[k]);
-    }
-    if (analysis->finding_count > FINDINGS_SHOWN)
-        doc_paragraph(doc, DOC_DIM, "%zu more are in report.json.",
-                      analysis->finding_count - FINDINGS_SHOWN);
-    if (analysis->finding_count)
-        return;
-    doc_heading(doc, "Nobody is named", "");
-    doc_paragraph(doc, DOC_PLAIN, "%s",
-                  analysis->no_finding_because ? analysis->no_finding_because
-                                               : "The reason was not given.");
-}
+/* --- title ---------------------------------------------------------------------------------------- */
 
 static void put_title(struct doc *doc, const struct report *report)
 {
@@ -314,48 +215,6 @@ static void put_steps(struct doc *doc, const struct report *report)
     put_ranks(doc, report);
 }
 
-/* --- who arrives last ------------------------------------------------------------------------------ */
-
-static void put_arrivals(struct doc *doc, const struct report *report)
-{
-    const struct rs_analysis *analysis = report->analysis;
-    char aside[160], time[UNIT_TEXT_BYTES];
-    unit_people_time(time, report->caused_wait);
-    (void)snprintf(aside, sizeof aside,
-                   "%" PRId64 " %s with every start known; the others waited %s", report->timed_ops,
-                   plural(report->timed_ops, "operation", "operations"), time);
-    doc_heading(doc, "Who arrives last", report->timed_ops ? aside : "");
-    if (!report->timed_ops) {
-        doc_paragraph(doc, DOC_PLAIN,
-                      "Not known: no operation was matched with all its starts on "
-                      "one clock.");
-        return;
-    }
-    doc_table_begin(doc);
-    doc_column(doc, DOC_RIGHT, "rank");
-    doc_column(doc, DOC_RIGHT, "last in");
-    doc_column(doc, DOC_RIGHT, "others waited");
-    doc_column(doc, DOC_RIGHT, "share");
-    doc_column(doc, DOC_RIGHT, "waited itself");
-    doc_column(doc, DOC_BAR, "");
-    for (size_t i = 0; i < report->arrival_count && i < RANKS_SHOWN; i++) {
-        const struct rs_job_rank *rank = &analysis->ranks[report->arrivals[i]];
-        doc_cell(doc, rank_style(report, rank->rank), "%" PRId32, rank->rank);
-        doc_cell(doc, DOC_PLAIN, "%" PRId64 " of %" PRId64, rank->ops_last, report->timed_ops);
-        put_time(doc, rank->caused_wait);
-        doc_cell(doc, DOC_PLAIN, "%.1f %%",
-                 report->caused_wait > 0
-                     ? 100.0 * (double)rank->caused_wait / (double)report->caused_wait
-                     : 0.0);
-        put_time(doc, rank->own_wait);
-        doc_bar(doc, BAR_WIDTH, "W", &rank->caused_wait, report->caused_wait);
-    }
-    doc_table_end(doc);
-    if (report->arrival_count > RANKS_SHOWN)
-        doc_paragraph(doc, DOC_DIM, "%zu more ranks are in report.json.",
-                      report->arrival_count - RANKS_SHOWN);
-}
-
 /* --- links ----------------------------------------------------------------------------------------- */
 
 static void put_links(struct doc *doc, const struct report *report)
@@ -418,18 +277,22 @@ static void ranks_text(const int32_t *ranks, size_t count, char *text, size_t si
 static void put_partial(struct doc *doc, const struct report *report)
 {
     const struct rs_analysis *analysis = report->analysis;
-    size_t told = 0;
-    for (size_t i = 0; i < analysis->summary_count && told < LIST_SHOWN; i++) {
+    size_t reported = 0;
+    for (size_t i = 0; i < analysis->summary_count && reported < LIST_SHOWN; i++) {
         const struct rs_trace_info *trace = &analysis->summaries[i]->trace;
         if (!trace->is_partial)
             continue;
-        told++;
-        doc_bullet(doc, "Rank %" PRId32 " is partial: its recording is cut or damaged.",
-                   trace->rank);
+        reported++;
+        const char *why =
+            trace->partial_reason == RS_STR_NONE
+                ? ""
+                : rs_strtab_text(&analysis->summaries[i]->strings, trace->partial_reason);
+        doc_bullet(doc, "Rank %" PRId32 " is partial: %s.", trace->rank,
+                   *why ? why : "its recording is cut or damaged");
     }
-    if (report->partial_rank_count > told)
+    if (report->partial_rank_count > reported)
         doc_bullet(doc, "%zu more ranks are partial, see manifest.json.",
-                   report->partial_rank_count - told);
+                   report->partial_rank_count - reported);
     if (report->partial_step_count)
         doc_bullet(doc,
                    "%zu %s without an end in the recording (rank by rank) and out of the means; "
@@ -449,7 +312,7 @@ static void put_ranks_missing(struct doc *doc, const struct rs_analysis *analysi
     if (analysis->world_size < 0)
         doc_bullet(doc,
                    "The recording does not say how many ranks there are, so missing ones cannot "
-                   "be told.");
+                   "be reported.");
     if (analysis->world_sizes_differ)
         doc_bullet(doc, "The ranks name different world sizes; the largest, %" PRId32 ", is used.",
                    analysis->world_size);
@@ -507,6 +370,7 @@ static void put_known(struct doc *doc, const struct report *report)
     put_partial(doc, report);
     put_operations(doc, report);
     put_drops(doc, report);
+    report_put_judged(doc, report);
     for (size_t i = 0; i < analysis->note_count; i++)
         doc_bullet(doc, "%s", analysis->notes[i]);
 }
@@ -523,9 +387,9 @@ static enum rs_status build(const struct rs_analysis *analysis, struct doc **doc
         return rs_err_set(err, RS_NOMEM, "no memory for the report");
     }
     put_title(doc, &report);
-    put_findings(doc, &report);
+    report_put_findings(doc, &report);
     put_steps(doc, &report);
-    put_arrivals(doc, &report);
+    report_put_waiting(doc, &report);
     put_links(doc, &report);
     put_known(doc, &report);
     report_fini(&report);

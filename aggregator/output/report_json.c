@@ -5,6 +5,7 @@
  */
 #include "aggregator/output/output_priv.h"
 #include "aggregator/output/report.h"
+#include "aggregator/output/report_findings.h"
 #include "common/base/json_out.h"
 #include "common/base/mem.h"
 
@@ -105,7 +106,10 @@ static void put_coverage(struct rs_json_out *json, const struct report *report)
     put_int(json, "rows_unfinished", report->rows_unfinished, true);
     rs_json_out_end(json);
     put_text(json, "clock",
-             analysis->one_clock ? (analysis->clock_was_assumed ? "assumed" : "one") : "several");
+             !analysis->one_clock          ? "several"
+             : analysis->clock_was_assumed ? "assumed"
+             : analysis->clock_was_aligned ? "aligned"
+                                           : "one");
     rs_json_out_end(json);
 }
 
@@ -204,62 +208,6 @@ static enum rs_status put_bandwidths(struct rs_json_out *json, const struct rs_a
     return RS_OK;
 }
 
-static void put_where(struct rs_json_out *json, const struct rs_finding *finding)
-{
-    rs_json_out_key(json, "where");
-    rs_json_out_object(json);
-    switch (finding->where) {
-    case RS_WHERE_RANK:
-        put_int(json, "rank", finding->rank, true);
-        break;
-    case RS_WHERE_LINK:
-        rs_json_out_key(json, "link");
-        rs_json_out_object(json);
-        put_int(json, "src", finding->src, true);
-        put_int(json, "dst", finding->dst, true);
-        rs_json_out_end(json);
-        break;
-    case RS_WHERE_STAGE:
-        put_int(json, "stage", finding->stage, true);
-        break;
-    case RS_WHERE_HOST:
-        put_text(json, "host", finding->where_text ? finding->where_text : "");
-        break;
-    case RS_WHERE_GROUP:
-        put_text(json, "group", finding->where_text ? finding->where_text : "");
-        break;
-    case RS_WHERE_OP:
-        put_text(json, "op", finding->where_text ? finding->where_text : "");
-        break;
-    }
-    rs_json_out_end(json);
-}
-
-static void put_findings(struct rs_json_out *json, const struct rs_analysis *analysis)
-{
-    rs_json_out_key(json, "findings");
-    rs_json_out_array(json);
-    for (size_t i = 0; i < analysis->finding_count; i++) {
-        const struct rs_finding *finding = &analysis->findings[i];
-        rs_json_out_object(json);
-        put_text(json, "kind", rs_finding_kind_text(finding->kind));
-        put_where(json, finding);
-        put_int(json, "cost_ns_per_step", finding->cost_ns_per_step, true);
-        rs_json_out_key(json, "share");
-        rs_json_out_double(json, finding->share);
-        rs_json_out_key(json, "evidence");
-        rs_json_out_array(json);
-        for (size_t k = 0; k < finding->evidence_count; k++)
-            rs_json_out_string(json, finding->evidence[k]);
-        rs_json_out_end(json);
-        put_text(json, "confidence", rs_confidence_text(finding->confidence));
-        rs_json_out_end(json);
-    }
-    rs_json_out_end(json);
-    put_text(json, "no_finding_because",
-             analysis->finding_count ? NULL : analysis->no_finding_because);
-}
-
 enum rs_status rs_output_report_json(const struct rs_analysis *analysis, struct rs_buf *buf,
                                      struct rs_err *err)
 {
@@ -270,7 +218,7 @@ enum rs_status rs_output_report_json(const struct rs_analysis *analysis, struct 
     rs_json_out_init(&json, buf, 2);
     rs_json_out_object(&json);
     put_int(&json, "schema_version", RS_OUTPUT_SCHEMA_VERSION, true);
-    put_findings(&json, analysis);
+    report_json_diagnosis(&json, analysis);
     put_coverage(&json, &report);
     put_steps(&json, &report);
     put_arrivals(&json, &report);

@@ -1,23 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers as text. Decimals of ns and bytes are exact: an integer, a point put into its digits.
+ * Rates and ratios as text, and numbers for people. Exact decimals of ns and bytes: aggregator/model.
  */
 #include "aggregator/output/output_priv.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-/* value / 10^decimals with exactly that many decimals. */
-static void put_point(char text[UNIT_TEXT_BYTES], int64_t value, int decimals)
-{
-    const uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-    uint64_t divisor = 1;
-    for (int i = 0; i < decimals; i++)
-        divisor *= 10;
-    (void)snprintf(text, UNIT_TEXT_BYTES, "%s%" PRIu64 ".%0*" PRIu64, value < 0 ? "-" : "",
-                   size / divisor, decimals, size % divisor);
-}
 
 static void cut_zeros(char *text)
 {
@@ -30,23 +19,6 @@ static void cut_zeros(char *text)
         text[--length] = '\0';
     if (strcmp(text, "-0") == 0)
         memcpy(text, "0", 2);
-}
-
-void unit_us(char text[UNIT_TEXT_BYTES], int64_t ns)
-{
-    put_point(text, ns, 3);
-}
-
-void unit_ms(char text[UNIT_TEXT_BYTES], int64_t ns)
-{
-    put_point(text, ns, 6);
-    cut_zeros(text);
-}
-
-void unit_mb(char text[UNIT_TEXT_BYTES], int64_t bytes)
-{
-    put_point(text, bytes, 6);
-    cut_zeros(text);
 }
 
 static void four_decimals(char text[UNIT_TEXT_BYTES], double value)

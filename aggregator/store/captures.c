@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captures and their ranks as rows: asked and changed from any thread, one lock around the catalogue.
+ * Captures and their ranks as rows: asked and changed from any thread. One connection writes, another reads, each behind a lock: who
+ * asks does not wait for what is being made durable.
  */
 #include "aggregator/store/store_priv.h"
 #include "common/base/file.h"
@@ -60,31 +61,38 @@ static bool is_there(struct rs_store *store, const char *id)
     return is_found;
 }
 
-enum rs_status rs_store_create_capture(struct rs_store *store, struct rs_capture_facts *facts,
-                                       struct rs_err *err)
+enum rs_status rs_store_name_capture(struct rs_store *store, struct rs_capture_facts *facts,
+                                     struct rs_err *err)
 {
-    enum rs_status status = RS_OK;
     if (!facts->created_ns)
         facts->created_ns = rs_time_realtime();
     if (!facts->id[0])
-        status = make_id(facts->id, facts->created_ns, err);
-    if (status < 0)
-        return status;
+        return make_id(facts->id, facts->created_ns, err);
     if (!store_is_id(facts->id))
         return rs_err_set(err, RS_INVALID, "\"%.63s\" is no capture id", facts->id);
     if (is_there(store, facts->id))
         return rs_err_set(err, RS_EXISTS, "there is a capture %.63s already", facts->id);
+    return RS_OK;
+}
+
+enum rs_status rs_store_create_capture(struct rs_store *store, struct rs_capture_facts *facts,
+                                       struct rs_err *err)
+{
+    enum rs_status status = rs_store_name_capture(store, facts, err);
+    if (status < 0)
+        return status;
     char *dir = rs_store_capture_dir(store, facts->id);
-    char *segments = dir ? rs_file_join(dir, "segments") : NULL;
-    if (segments)
-        status = rs_file_make_dirs(segments, 0750, err);
-    else
+    if (!dir)
         status = rs_err_set(err, RS_NOMEM, "no memory for a capture");
-    if (status == RS_OK)
-        status = rs_file_sync_dir(dir, err);
+    for (int lane = 0; lane < RS_STREAM_LANE_COUNT && status == RS_OK; lane++) {
+        char *folder = rs_file_join(dir, lane_folder((enum rs_stream_lane)lane));
+        status = folder ? rs_file_make_dirs(folder, 0750, err)
+                        : rs_err_set(err, RS_NOMEM, "no memory for a capture");
+        rs_mem_free(folder);
+    }
+    /* The folders' names are synced with the first segment: until then nothing in them was promised. */
     if (status == RS_OK)
         status = store_put_durably(store, facts, err);
-    rs_mem_free(segments);
     rs_mem_free(dir);
     return status;
 }
@@ -98,12 +106,22 @@ enum rs_status rs_store_update_capture(struct rs_store *store, const struct rs_c
     return status;
 }
 
+struct catalogue *catalogue_to_read(struct rs_store *store)
+{
+    (void)pthread_mutex_lock(store->reading ? &store->read_lock : &store->lock);
+    return store->reading ? store->reading : store->catalogue;
+}
+
+void catalogue_done(struct rs_store *store)
+{
+    (void)pthread_mutex_unlock(store->reading ? &store->read_lock : &store->lock);
+}
+
 enum rs_status rs_store_find_capture(struct rs_store *store, const char *id,
                                      struct rs_capture_facts *facts_p, struct rs_err *err)
 {
-    (void)pthread_mutex_lock(&store->lock);
-    const enum rs_status status = catalogue_find(store->catalogue, id, facts_p, err);
-    (void)pthread_mutex_unlock(&store->lock);
+    const enum rs_status status = catalogue_find(catalogue_to_read(store), id, facts_p, err);
+    catalogue_done(store);
     return status;
 }
 
@@ -112,9 +130,8 @@ enum rs_status rs_store_list_captures(struct rs_store *store,
                                                     const struct rs_capture_facts *facts),
                                       void *self, struct rs_err *err)
 {
-    (void)pthread_mutex_lock(&store->lock);
-    const enum rs_status status = catalogue_list(store->catalogue, visit, self, err);
-    (void)pthread_mutex_unlock(&store->lock);
+    const enum rs_status status = catalogue_list(catalogue_to_read(store), visit, self, err);
+    catalogue_done(store);
     return status;
 }
 
@@ -147,8 +164,8 @@ enum rs_status rs_store_list_ranks(struct rs_store *store, const char *id,
                                    bool (*visit)(void *self, const struct rs_capture_rank *rank),
                                    void *self, struct rs_err *err)
 {
-    (void)pthread_mutex_lock(&store->lock);
-    const enum rs_status status = catalogue_list_ranks(store->catalogue, id, visit, self, err);
-    (void)pthread_mutex_unlock(&store->lock);
+    const enum rs_status status =
+        catalogue_list_ranks(catalogue_to_read(store), id, visit, self, err);
+    catalogue_done(store);
     return status;
 }

@@ -17,6 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* 1: positions by incarnation; 2: by lane and capture (0.2.0). Older ones are read and brought up; newer ones are refused. */
+enum { CATALOGUE_VERSION = 2 };
+
 /* clang-format off */
 static const char schema_capture[] =
     /* One row per capture. Instants: Unix epoch ns; 0 is "not yet". */
@@ -32,19 +35,28 @@ static const char schema_capture[] =
     "  text TEXT NOT NULL, PRIMARY KEY(capture, rank, incarnation)) WITHOUT ROWID;";
 static const char schema_catalogue[] =
     /* Where streams of closed captures stand: what a re-sent chunk is compared with. */
+    "CREATE TABLE IF NOT EXISTS stream_position("
+    "  run TEXT NOT NULL, rank INTEGER NOT NULL, incarnation TEXT NOT NULL, lane INTEGER NOT NULL,"
+    "  capture TEXT NOT NULL, seq INTEGER NOT NULL, is_ended INTEGER NOT NULL,"
+    "  PRIMARY KEY(run, rank, incarnation, lane, capture)) WITHOUT ROWID;"
+    /* As version 1 had it: one row per incarnation, of its newest capture. */
     "CREATE TABLE IF NOT EXISTS position("
     "  run TEXT NOT NULL, rank INTEGER NOT NULL, incarnation TEXT NOT NULL,"
     "  seq INTEGER NOT NULL, capture TEXT NOT NULL, is_ended INTEGER NOT NULL,"
-    "  PRIMARY KEY(run, rank, incarnation)) WITHOUT ROWID;";
+    "  PRIMARY KEY(run, rank, incarnation)) WITHOUT ROWID;"
+    "INSERT OR IGNORE INTO stream_position"
+    "  SELECT run, rank, incarnation, 0, capture, seq, is_ended FROM position;"
+    "DROP TABLE position;";
 static const char schema_streams[] =
     /* One row per stream of this capture, counted from the segments. */
     "CREATE TABLE stream("
+    "  lane INTEGER NOT NULL," /* enum rs_stream_lane */
     "  run TEXT NOT NULL, rank INTEGER NOT NULL, incarnation TEXT NOT NULL, host TEXT NOT NULL,"
     "  origin TEXT NOT NULL, world INTEGER NOT NULL, first_seq INTEGER NOT NULL,"
     "  last_seq INTEGER NOT NULL, chunks INTEGER NOT NULL, bytes INTEGER NOT NULL,"
     "  is_ended INTEGER NOT NULL, is_partial INTEGER NOT NULL, lost_chunks INTEGER NOT NULL,"
     "  lost_bytes INTEGER NOT NULL, lost_events INTEGER NOT NULL,"
-    "  PRIMARY KEY(rank, incarnation)) WITHOUT ROWID;";
+    "  PRIMARY KEY(lane, rank, incarnation)) WITHOUT ROWID;";
 /* clang-format on */
 
 #define CAPTURE_COLUMNS                                                                            \
@@ -58,7 +70,10 @@ enum statement {
     PUT_RANK,
     LIST_RANKS,
     PUT_POSITION,
-    FIND_POSITION,
+    LIST_POSITIONS,
+    FORGET_CAPTURE,
+    FORGET_RANKS,
+    FORGET_POSITIONS,
     STATEMENT_COUNT
 };
 
@@ -71,10 +86,13 @@ static const char *const statement_texts[STATEMENT_COUNT] = {
                  "steps_done, text) VALUES(?1,?2,?3,?4,?5,?6,?7)",
     [LIST_RANKS] = "SELECT rank, incarnation, host, state, steps_done, text FROM capture_rank "
                    "WHERE capture = ?1 ORDER BY rank, incarnation",
-    [PUT_POSITION] = "INSERT OR REPLACE INTO position(run, rank, incarnation, seq, capture, "
-                     "is_ended) VALUES(?1,?2,?3,?4,?5,?6)",
-    [FIND_POSITION] = "SELECT seq, capture, is_ended FROM position WHERE run = ?1 AND rank = ?2 "
-                      "AND incarnation = ?3",
+    [PUT_POSITION] = "INSERT OR REPLACE INTO stream_position(run, rank, incarnation, lane, "
+                     "capture, seq, is_ended) VALUES(?1,?2,?3,?4,?5,?6,?7)",
+    [LIST_POSITIONS] = "SELECT capture, seq, is_ended FROM stream_position WHERE run = ?1 AND "
+                       "rank = ?2 AND incarnation = ?3 AND lane = ?4",
+    [FORGET_CAPTURE] = "DELETE FROM capture WHERE id = ?1",
+    [FORGET_RANKS] = "DELETE FROM capture_rank WHERE capture = ?1",
+    [FORGET_POSITIONS] = "DELETE FROM stream_position WHERE capture = ?1",
 };
 
 struct catalogue {
@@ -109,9 +127,59 @@ static enum rs_status open_db(const char *path, int flags, struct catalogue **ca
         catalogue_close(&catalogue);
         return status;
     }
+    if (flags & SQLITE_OPEN_CREATE) { /* the files that SQLite makes beside it follow */
+        const enum rs_status status = rs_file_set_mode(path, err);
+        if (status != RS_OK) {
+            catalogue_close(&catalogue);
+            return status;
+        }
+    }
     (void)sqlite3_busy_timeout(catalogue->db, 5000);
     *catalogue_p = catalogue;
     return RS_OK;
+}
+
+/* RS_FORMAT: SQLite finds pages or indices that contradict each other. */
+static enum rs_status check_pages(struct catalogue *catalogue, struct rs_err *err)
+{
+    sqlite3_stmt *statement = NULL;
+    bool is_good = false;
+    if (sqlite3_prepare_v2(catalogue->db, "PRAGMA quick_check(1)", -1, &statement, NULL) !=
+        SQLITE_OK)
+        return sql_error(catalogue, err, "catalogue.db");
+    if (sqlite3_step(statement) == SQLITE_ROW) {
+        const unsigned char *text = sqlite3_column_text(statement, 0);
+        is_good = text && strcmp((const char *)text, "ok") == 0;
+    }
+    (void)sqlite3_finalize(statement);
+    return is_good ? RS_OK : rs_err_set(err, RS_FORMAT, "catalogue.db is damaged");
+}
+
+static enum rs_status set_version(struct catalogue *catalogue, struct rs_err *err)
+{
+    char text[64];
+    (void)snprintf(text, sizeof text, "PRAGMA user_version=%d", CATALOGUE_VERSION);
+    return run_sql(catalogue, text, err);
+}
+
+/* A newer program's catalogue is left as it is: neither read as if it were ours, nor taken for damage and made again. */
+static enum rs_status check_version(struct catalogue *catalogue, const char *path,
+                                    struct rs_err *err)
+{
+    sqlite3_stmt *statement = NULL;
+    int version = 0;
+    if (sqlite3_prepare_v2(catalogue->db, "PRAGMA user_version", -1, &statement, NULL) != SQLITE_OK)
+        return sql_error(catalogue, err, "catalogue.db");
+    if (sqlite3_step(statement) == SQLITE_ROW)
+        version = sqlite3_column_int(statement, 0);
+    (void)sqlite3_finalize(statement);
+    if (version <= CATALOGUE_VERSION)
+        return RS_OK;
+    return rs_err_set(
+        err, RS_REFUSED,
+        "%s was written by a newer Rankscope (format %d; this program knows up to %d): "
+        "start the newer program, or give another --data",
+        path, version, CATALOGUE_VERSION);
 }
 
 enum rs_status catalogue_open(const char *path, struct catalogue **catalogue_p, struct rs_err *err)
@@ -121,19 +189,32 @@ enum rs_status catalogue_open(const char *path, struct catalogue **catalogue_p, 
         open_db(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &catalogue, err);
     if (status < 0)
         return status;
-    status = run_sql(catalogue, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", err);
+    status = check_version(catalogue, path, err);
+    if (status == RS_OK)
+        status = run_sql(catalogue, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", err);
+    if (status == RS_OK)
+        status = check_pages(catalogue, err);
     if (status == RS_OK)
         status = run_sql(catalogue, schema_capture, err);
     if (status == RS_OK)
         status = run_sql(catalogue, schema_catalogue, err);
     if (status == RS_OK)
-        status = run_sql(catalogue, "PRAGMA user_version=1", err);
+        status = set_version(catalogue, err);
     if (status < 0) {
+        const int why = sqlite3_errcode(catalogue->db);
+        if (why == SQLITE_CORRUPT || why == SQLITE_NOTADB)
+            status = RS_FORMAT;
         catalogue_close(&catalogue);
         return status;
     }
     *catalogue_p = catalogue;
     return RS_OK;
+}
+
+enum rs_status catalogue_open_to_read(const char *path, struct catalogue **catalogue_p,
+                                      struct rs_err *err)
+{
+    return open_db(path, SQLITE_OPEN_READONLY, catalogue_p, err);
 }
 
 void catalogue_close(struct catalogue **catalogue_p)
@@ -235,6 +316,20 @@ enum rs_status catalogue_put(struct catalogue *catalogue, const struct rs_captur
     bind_int(statement, 12, facts->settle_ns);
     bind_text(statement, 13, facts->reason);
     return finish(catalogue, statement, err);
+}
+
+enum rs_status catalogue_forget(struct catalogue *catalogue, const char *id, struct rs_err *err)
+{
+    static const enum statement all[] = {FORGET_CAPTURE, FORGET_RANKS, FORGET_POSITIONS};
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < sizeof all / sizeof all[0] && status == RS_OK; i++) {
+        sqlite3_stmt *statement = prepare(catalogue, all[i], err);
+        if (!statement)
+            return RS_IO;
+        bind_text(statement, 1, id);
+        status = finish(catalogue, statement, err);
+    }
+    return status;
 }
 
 static void take_facts(sqlite3_stmt *statement, struct rs_capture_facts *facts)
@@ -342,27 +437,35 @@ enum rs_status catalogue_put_position(struct catalogue *catalogue,
     bind_text(statement, 1, stream->run);
     bind_int(statement, 2, stream->rank);
     bind_text(statement, 3, stream->incarnation);
-    bind_int(statement, 4, (int64_t)stream->durable_seq);
+    bind_int(statement, 4, stream->lane);
     bind_text(statement, 5, stream->capture);
-    bind_int(statement, 6, stream->is_ended);
+    bind_int(statement, 6, (int64_t)stream->durable_seq);
+    bind_int(statement, 7,
+             !stream->is_ended    ? CATALOGUE_GOES_ON
+             : stream->is_partial ? CATALOGUE_ENDED_EARLY
+                                  : CATALOGUE_ENDED);
     return finish(catalogue, statement, err);
 }
 
-enum rs_status catalogue_find_position(struct catalogue *catalogue, struct rs_store_stream *stream,
-                                       struct rs_err *err)
+enum rs_status catalogue_list_positions(struct catalogue *catalogue, const struct rs_store_key *key,
+                                        bool (*visit)(void *self, const char *capture, rs_seq seq,
+                                                      int ended),
+                                        void *self, struct rs_err *err)
 {
-    sqlite3_stmt *statement = prepare(catalogue, FIND_POSITION, err);
+    sqlite3_stmt *statement = prepare(catalogue, LIST_POSITIONS, err);
     if (!statement)
         return RS_IO;
-    bind_text(statement, 1, stream->run);
-    bind_int(statement, 2, stream->rank);
-    bind_text(statement, 3, stream->incarnation);
-    const int result = sqlite3_step(statement);
-    if (result == SQLITE_ROW) {
-        stream->durable_seq = (rs_seq)sqlite3_column_int64(statement, 0);
-        stream->appended_seq = stream->durable_seq;
-        take_text(statement, 1, stream->capture, sizeof stream->capture);
-        stream->is_ended = sqlite3_column_int(statement, 2) != 0;
+    bind_text(statement, 1, key->run);
+    bind_int(statement, 2, key->rank);
+    bind_text(statement, 3, key->incarnation);
+    bind_int(statement, 4, key->lane);
+    int result = sqlite3_step(statement);
+    for (; result == SQLITE_ROW; result = sqlite3_step(statement)) {
+        char capture[RS_STORE_ID_BYTES];
+        take_text(statement, 0, capture, sizeof capture);
+        if (!visit(self, capture, (rs_seq)sqlite3_column_int64(statement, 1),
+                   sqlite3_column_int(statement, 2)))
+            break;
     }
     (void)sqlite3_reset(statement);
     return result == SQLITE_ROW || result == SQLITE_DONE ? RS_OK
@@ -372,9 +475,11 @@ enum rs_status catalogue_find_position(struct catalogue *catalogue, struct rs_st
 /* ---- capture.db ------------------------------------------------------------------------------------------ */
 
 static enum rs_status write_stream_row(struct catalogue *db, sqlite3_stmt *statement,
+                                       enum rs_stream_lane lane,
                                        const struct rs_stored_stream *stream, struct rs_err *err)
 {
     (void)sqlite3_reset(statement);
+    bind_int(statement, 16, lane);
     bind_text(statement, 1, stream->run);
     bind_int(statement, 2, stream->rank);
     bind_text(statement, 3, stream->incarnation);
@@ -393,20 +498,21 @@ static enum rs_status write_stream_row(struct catalogue *db, sqlite3_stmt *state
     return finish(db, statement, err);
 }
 
-static enum rs_status write_streams(struct catalogue *db, const char *dir, struct rs_err *err)
+static enum rs_status write_streams(struct catalogue *db, const char *dir, enum rs_stream_lane lane,
+                                    struct rs_err *err)
 {
     struct rs_stored *stored = NULL;
-    enum rs_status status = rs_store_open_capture(dir, &stored, err);
+    enum rs_status status = rs_store_open_lane(dir, lane, &stored, err);
     if (status < 0)
         return status;
     sqlite3_stmt *statement = NULL;
     if (sqlite3_prepare_v2(db->db,
-                           "INSERT INTO stream VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,"
-                           "?14,?15)",
+                           "INSERT INTO stream VALUES(?16,?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,"
+                           "?13,?14,?15)",
                            -1, &statement, NULL) != SQLITE_OK)
         status = sql_error(db, err, "capture.db");
     for (size_t i = 0; i < rs_stored_stream_count(stored) && status == RS_OK; i++)
-        status = write_stream_row(db, statement, rs_stored_stream(stored, i), err);
+        status = write_stream_row(db, statement, lane, rs_stored_stream(stored, i), err);
     (void)sqlite3_finalize(statement);
     rs_stored_close(&stored);
     return status;
@@ -427,8 +533,8 @@ static enum rs_status fill_capture_db(struct catalogue *db, const char *dir,
         status = catalogue_put(db, facts, err);
     for (size_t i = 0; i < rank_count && status == RS_OK; i++)
         status = catalogue_put_rank(db, facts->id, &ranks[i], err);
-    if (status == RS_OK)
-        status = write_streams(db, dir, err);
+    for (int lane = 0; lane < RS_STREAM_LANE_COUNT && status == RS_OK; lane++)
+        status = write_streams(db, dir, (enum rs_stream_lane)lane, err);
     if (status == RS_OK)
         status = run_sql(db, "PRAGMA user_version=1; COMMIT;", err);
     return status;

@@ -74,10 +74,15 @@ void stream_record_fini(struct stream_record *record)
     rs_buf_fini(&record->texts);
 }
 
-char *segment_path(const char *dir, uint32_t number)
+const char *lane_folder(enum rs_stream_lane lane)
+{
+    return lane == RS_STREAM_SUMMARY ? "summaries" : "segments";
+}
+
+char *segment_path(const char *dir, enum rs_stream_lane lane, uint32_t number)
 {
     char name[40];
-    (void)snprintf(name, sizeof name, "segments/%08u.seg", number);
+    (void)snprintf(name, sizeof name, "%s/%08u.seg", lane_folder(lane), number);
     return rs_file_join(dir, name);
 }
 
@@ -88,15 +93,32 @@ static int by_number(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-enum rs_status list_segments(const char *dir, uint32_t **numbers_p, size_t *count_p,
-                             struct rs_err *err)
+static bool has_lane(const char *dir, enum rs_stream_lane lane)
 {
-    char *path = rs_file_join(dir, "segments");
+    char *path = rs_file_join(dir, lane_folder(lane));
+    DIR *folder = path ? opendir(path) : NULL;
+    if (folder)
+        (void)closedir(folder);
+    rs_mem_free(path);
+    return folder != NULL;
+}
+
+enum rs_status list_segments(const char *dir, enum rs_stream_lane lane, uint32_t **numbers_p,
+                             size_t *count_p, struct rs_err *err)
+{
+    char *path = rs_file_join(dir, lane_folder(lane));
     if (!path)
         return rs_err_set(err, RS_NOMEM, "no memory to list %s", dir);
     DIR *folder = opendir(path);
     if (!folder) {
         const bool missing = errno == ENOENT || errno == ENOTDIR;
+        /* An earlier program made no summary lane; who carried a capture elsewhere may have left an empty folder behind. */
+        if (missing && (lane == RS_STREAM_SUMMARY || has_lane(dir, RS_STREAM_SUMMARY))) {
+            rs_mem_free(path);
+            *numbers_p = NULL;
+            *count_p = 0;
+            return RS_OK;
+        }
         enum rs_status status = rs_err_errno(err, "cannot read %s", path);
         if (missing)
             status = rs_err_set(err, RS_NOTFOUND, "%s is no capture directory", dir);

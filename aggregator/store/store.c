@@ -31,23 +31,26 @@
 /* Appended bytes after which the disk is asked to begin: the sync that follows then overlaps with appends. */
 enum { PUSH_BYTES = 1024 * 1024 };
 
-/* One open capture's log. Streams are numbered in order of their first chunk. */
+/* One lane of an open capture: its log. Streams are numbered in order of their first chunk. */
 struct capture_log {
     char id[RS_STORE_ID_BYTES];
+    enum rs_stream_lane lane;
     char *dir;
     struct rs_reclog log; /* of the newest segment */
     uint32_t segment;     /* its number; 0: none yet */
     struct rs_store_stream **streams;
-    bool *is_told; /* by stream: its record is in this segment */
-    size_t stream_count, stream_capacity, told_capacity;
+    bool *is_reported; /* by stream: its record is in this segment */
+    size_t stream_count, stream_capacity, reported_capacity;
     bool is_dirty;
 };
 
 /* ---- streams --------------------------------------------------------------------------------------------- */
 
-static size_t hash_stream(const char *run, uint32_t rank, const char *incarnation)
+/* Streams of one incarnation and lane have one hash: they stand in one run of slots, and its end is an empty one. */
+static size_t hash_stream(const char *run, uint32_t rank, const char *incarnation,
+                          enum rs_stream_lane lane)
 {
-    uint64_t hash = 1469598103934665603u ^ rank;
+    uint64_t hash = 1469598103934665603u ^ rank ^ ((uint64_t)lane << 32);
     for (; *run; run++)
         hash = (hash ^ (uint8_t)*run) * 1099511628211u;
     hash = (hash ^ 0xff) * 1099511628211u;
@@ -56,15 +59,20 @@ static size_t hash_stream(const char *run, uint32_t rank, const char *incarnatio
     return (size_t)(hash ^ (hash >> 29));
 }
 
-static struct rs_store_stream **find_slot(struct rs_store_stream **slots, size_t slot_count,
-                                          const char *run, uint32_t rank, const char *incarnation)
+static bool is_of_key(const struct rs_store_stream *stream, const struct rs_store_key *key)
 {
-    size_t i = hash_stream(run, rank, incarnation) & (slot_count - 1);
-    for (; slots[i]; i = (i + 1) & (slot_count - 1))
-        if (slots[i]->rank == rank && strcmp(slots[i]->run, run) == 0 &&
-            strcmp(slots[i]->incarnation, incarnation) == 0)
-            break;
-    return &slots[i];
+    return stream->rank == key->rank && stream->lane == key->lane &&
+           strcmp(stream->run, key->run) == 0 && strcmp(stream->incarnation, key->incarnation) == 0;
+}
+
+static void place_stream(struct rs_store_stream **slots, size_t slot_count,
+                         struct rs_store_stream *stream)
+{
+    size_t i = hash_stream(stream->run, stream->rank, stream->incarnation, stream->lane) &
+               (slot_count - 1);
+    while (slots[i])
+        i = (i + 1) & (slot_count - 1);
+    slots[i] = stream;
 }
 
 static enum rs_status grow_streams(struct rs_store *store)
@@ -75,11 +83,9 @@ static enum rs_status grow_streams(struct rs_store *store)
     struct rs_store_stream **slots = rs_mem_calloc(slot_count, sizeof(struct rs_store_stream *));
     if (!slots)
         return RS_NOMEM;
-    for (size_t i = 0; i < store->slot_count; i++) {
-        struct rs_store_stream *stream = store->streams[i];
-        if (stream)
-            *find_slot(slots, slot_count, stream->run, stream->rank, stream->incarnation) = stream;
-    }
+    for (size_t i = 0; i < store->slot_count; i++)
+        if (store->streams[i])
+            place_stream(slots, slot_count, store->streams[i]);
     rs_mem_free(store->streams);
     store->streams = slots;
     store->slot_count = slot_count;
@@ -99,40 +105,96 @@ static void free_stream(struct rs_store_stream *stream)
     rs_mem_free(stream);
 }
 
-enum rs_status rs_store_stream(struct rs_store *store, const char *run, uint32_t rank,
-                               const char *incarnation, struct rs_store_stream **stream_p,
-                               struct rs_err *err)
+static struct rs_store_stream *add_stream(struct rs_store *store, const struct rs_store_key *key,
+                                          const char *capture)
 {
-    if (grow_streams(store) < 0)
-        return rs_err_set(err, RS_NOMEM, "no memory for a stream");
-    struct rs_store_stream **slot =
-        find_slot(store->streams, store->slot_count, run, rank, incarnation);
-    if (*slot) {
-        *stream_p = *slot;
-        return RS_OK;
-    }
-    struct rs_store_stream *stream = rs_mem_calloc(1, sizeof *stream);
-    enum rs_status status = RS_NOMEM;
-    if (stream) {
-        stream->rank = rank;
-        stream->run = rs_mem_strdup(run);
-        stream->incarnation = rs_mem_strdup(incarnation);
-    }
-    if (stream && stream->run && stream->incarnation) {
-        (void)pthread_mutex_lock(&store->lock);
-        status = catalogue_find_position(store->catalogue, stream, err);
-        (void)pthread_mutex_unlock(&store->lock);
-    } else {
-        (void)rs_err_set(err, RS_NOMEM, "no memory for a stream");
-    }
-    if (status < 0) {
+    struct rs_store_stream *stream =
+        grow_streams(store) == RS_OK ? rs_mem_calloc(1, sizeof *stream) : NULL;
+    if (!stream)
+        return NULL;
+    stream->rank = key->rank;
+    stream->lane = key->lane;
+    stream->run = rs_mem_strdup(key->run);
+    stream->incarnation = rs_mem_strdup(key->incarnation);
+    (void)snprintf(stream->capture, sizeof stream->capture, "%s", capture);
+    if (!stream->run || !stream->incarnation) {
         free_stream(stream);
-        return status;
+        return NULL;
     }
-    *slot = stream;
+    place_stream(store->streams, store->slot_count, stream);
     store->stream_count++;
+    return stream;
+}
+
+/* The one of key->capture, or the newest; *is_any_p: whether there is one at all of this incarnation and lane. */
+static struct rs_store_stream *find_stream(const struct rs_store *store,
+                                           const struct rs_store_key *key, bool *is_any_p)
+{
+    struct rs_store_stream *found = NULL;
+    *is_any_p = false;
+    if (!store->slot_count)
+        return NULL;
+    size_t i = hash_stream(key->run, key->rank, key->incarnation, key->lane);
+    for (i &= store->slot_count - 1; store->streams[i]; i = (i + 1) & (store->slot_count - 1)) {
+        struct rs_store_stream *stream = store->streams[i];
+        if (!is_of_key(stream, key))
+            continue;
+        *is_any_p = true;
+        const bool is_it = key->capture ? strcmp(stream->capture, key->capture) == 0
+                                        : !found || stream->appended_seq > found->appended_seq;
+        if (is_it)
+            found = stream;
+    }
+    return found;
+}
+
+struct known_positions {
+    struct rs_store *store;
+    const struct rs_store_key *key;
+    bool has_failed;
+};
+
+static bool add_known(void *self, const char *capture, rs_seq seq, int ended)
+{
+    struct known_positions *known = self;
+    struct rs_store_stream *stream = add_stream(known->store, known->key, capture);
+    known->has_failed = !stream;
+    if (!stream)
+        return false;
+    stream->appended_seq = stream->durable_seq = seq;
+    stream->is_ended = ended != CATALOGUE_GOES_ON;
+    stream->is_partial = ended == CATALOGUE_ENDED_EARLY;
+    return true;
+}
+
+enum rs_status rs_store_stream(struct rs_store *store, const struct rs_store_key *key,
+                               struct rs_store_stream **stream_p, struct rs_err *err)
+{
+    bool is_any = false;
+    struct rs_store_stream *stream = find_stream(store, key, &is_any);
+    if (!is_any) {
+        struct known_positions known = {.store = store, .key = key};
+        const enum rs_status status =
+            catalogue_list_positions(catalogue_to_read(store), key, add_known, &known, err);
+        catalogue_done(store);
+        if (status < 0)
+            return status;
+        if (known.has_failed)
+            return rs_err_set(err, RS_NOMEM, "no memory for a stream");
+        stream = find_stream(store, key, &is_any);
+    }
+    if (!stream)
+        stream = add_stream(store, key, key->capture ? key->capture : "");
+    if (!stream)
+        return rs_err_set(err, RS_NOMEM, "no memory for a stream");
     *stream_p = stream;
     return RS_OK;
+}
+
+void rs_store_stream_from(struct rs_store_stream *stream, rs_seq seq)
+{
+    if (stream->appended_seq < seq)
+        stream->appended_seq = stream->durable_seq = seq;
 }
 
 /* ---- logs ------------------------------------------------------------------------------------------------- */
@@ -143,9 +205,23 @@ static void free_log(struct capture_log *log)
         return;
     rs_reclog_close(&log->log);
     rs_mem_free(log->streams);
-    rs_mem_free(log->is_told);
+    rs_mem_free(log->is_reported);
     rs_mem_free(log->dir);
     rs_mem_free(log);
+}
+
+static enum rs_status add_number(struct capture_log *log, struct rs_store_stream *stream,
+                                 size_t *index_p)
+{
+    if (rs_mem_grow((void **)&log->streams, &log->stream_capacity, log->stream_count + 1,
+                    sizeof(struct rs_store_stream *)) < 0 ||
+        rs_mem_grow((void **)&log->is_reported, &log->reported_capacity, log->stream_count + 1,
+                    sizeof *log->is_reported) < 0)
+        return RS_NOMEM;
+    log->streams[log->stream_count] = stream;
+    log->is_reported[log->stream_count] = false;
+    *index_p = log->stream_count++;
+    return RS_OK;
 }
 
 static enum rs_status log_stream(struct capture_log *log, struct rs_store_stream *stream,
@@ -157,25 +233,18 @@ static enum rs_status log_stream(struct capture_log *log, struct rs_store_stream
             return RS_OK;
         }
     }
-    if (rs_mem_grow((void **)&log->streams, &log->stream_capacity, log->stream_count + 1,
-                    sizeof(struct rs_store_stream *)) < 0 ||
-        rs_mem_grow((void **)&log->is_told, &log->told_capacity, log->stream_count + 1,
-                    sizeof *log->is_told) < 0)
-        return RS_NOMEM;
-    log->streams[log->stream_count] = stream;
-    log->is_told[log->stream_count] = false;
-    *index_p = log->stream_count++;
-    return RS_OK;
+    return add_number(log, stream, index_p);
 }
 
-static enum rs_status add_log(struct rs_store *store, const char *id, struct capture_log **log_p,
-                              struct rs_err *err)
+static enum rs_status add_log(struct rs_store *store, const char *id, enum rs_stream_lane lane,
+                              struct capture_log **log_p, struct rs_err *err)
 {
     if (!store_is_id(id))
         return rs_err_set(err, RS_INVALID, "\"%.63s\" is no capture id", id);
     struct capture_log *log = rs_mem_calloc(1, sizeof *log);
     if (log) {
         (void)snprintf(log->id, sizeof log->id, "%s", id);
+        log->lane = lane;
         log->dir = rs_store_capture_dir(store, id);
         log->log.fd = -1;
     }
@@ -190,10 +259,11 @@ static enum rs_status add_log(struct rs_store *store, const char *id, struct cap
     return RS_OK;
 }
 
-static struct capture_log *find_log(const struct rs_store *store, const char *id)
+static struct capture_log *find_log(const struct rs_store *store, const char *id,
+                                    enum rs_stream_lane lane)
 {
     for (size_t i = store->log_count; i > 0; i--)
-        if (strcmp(store->logs[i - 1]->id, id) == 0)
+        if (store->logs[i - 1]->lane == lane && strcmp(store->logs[i - 1]->id, id) == 0)
             return store->logs[i - 1];
     return NULL;
 }
@@ -214,21 +284,38 @@ static void retire_log(struct rs_store *store, struct rs_reclog *log)
     rs_reclog_close(log);
 }
 
+/* The names of a capture's folders, before anything in them is acknowledged. */
+static enum rs_status sync_folders(const struct rs_store *store, const struct capture_log *log,
+                                   struct rs_err *err)
+{
+    char *captures = rs_file_join(store->data_dir, "captures");
+    enum rs_status status = captures ? rs_file_sync_dir(log->dir, err)
+                                     : rs_err_set(err, RS_NOMEM, "no memory for a segment");
+    if (status == RS_OK)
+        status = rs_file_sync_dir(captures, err);
+    rs_mem_free(captures);
+    return status;
+}
+
 static enum rs_status begin_segment(struct rs_store *store, struct capture_log *log,
                                     struct rs_err *err)
 {
     enum rs_status status = RS_OK;
     if (log->is_dirty)
         status = rs_reclog_sync(&log->log, err);
-    char *path = segment_path(log->dir, log->segment + 1);
-    char *folder = rs_file_join(log->dir, "segments");
+    char *path = segment_path(log->dir, log->lane, log->segment + 1);
+    char *folder = rs_file_join(log->dir, lane_folder(log->lane));
     struct rs_reclog next = {.fd = -1};
     if (status == RS_OK && (!path || !folder))
         status = rs_err_set(err, RS_NOMEM, "no memory for a segment");
+    if (status == RS_OK && !log->segment) /* a capture of an earlier program has no summary lane */
+        status = rs_file_make_dirs(folder, 0750, err);
     if (status == RS_OK)
         status = rs_reclog_create(&next, path, err);
     if (status == RS_OK) {
         status = rs_file_sync_dir(folder, err);
+        if (status == RS_OK && !log->segment)
+            status = sync_folders(store, log, err);
         if (status < 0)
             rs_reclog_close(&next);
     }
@@ -240,13 +327,67 @@ static enum rs_status begin_segment(struct rs_store *store, struct capture_log *
     log->log = next;
     log->segment++;
     for (size_t i = 0; i < log->stream_count; i++)
-        log->is_told[i] = false;
+        log->is_reported[i] = false;
     return RS_OK;
+}
+
+/* A stream gets the number that its record says; numbers before it whose records cannot be read belong to nobody. */
+static enum rs_status number_stream(struct capture_log *log, struct rs_store_stream *stream,
+                                    uint32_t tag, struct rs_err *err)
+{
+    enum { TAG_MAX = 1 << 24 };
+    if (tag < log->stream_count && log->streams[tag] == stream)
+        return RS_OK;
+    if (tag > TAG_MAX || (tag < log->stream_count && log->streams[tag])) {
+        rs_log_error("capture %s: a record gives stream %u to another one: left unread", log->id,
+                     tag);
+        return RS_OK;
+    }
+    while (log->stream_count <= tag) {
+        size_t index = 0;
+        if (add_number(log, NULL, &index) < 0)
+            return rs_err_set(err, RS_NOMEM, "no memory for a stream");
+    }
+    log->streams[tag] = stream;
+    return RS_OK;
+}
+
+/* One STREAM record, checked whole: a broken name would be another stream's. */
+static enum rs_status scan_stream(struct rs_store *store, struct capture_log *log,
+                                  const struct rs_reclog_reader *reader, uint64_t offset,
+                                  struct rs_err *err)
+{
+    struct rs_reclog_record record;
+    struct rs_view payload;
+    struct stream_record who;
+    enum rs_status status =
+        rs_reclog_at(reader, offset, RS_RECLOG_CHECK_ALL, &record, &payload, err);
+    if (status == RS_OK)
+        status = stream_record_decode(payload, &who);
+    if (status == RS_FORMAT) {
+        rs_log_error("capture %s: the name of a stream cannot be read", log->id);
+        return RS_OK;
+    }
+    if (status < 0)
+        return rs_err_set(err, status, "no memory for a stream");
+    const struct rs_store_key key = {.run = who.run,
+                                     .incarnation = who.incarnation,
+                                     .rank = who.rank,
+                                     .lane = log->lane,
+                                     .capture = log->id};
+    struct rs_store_stream *stream = NULL;
+    status = rs_store_stream(store, &key, &stream, err);
+    stream_record_fini(&who);
+    if (status == RS_OK)
+        status = number_stream(log, stream, record.tag, err);
+    if (status == RS_OK && record.tag < log->stream_count && log->streams[record.tag] == stream)
+        log->is_reported[record.tag] = true;
+    return status;
 }
 
 /* Finds the streams of a segment and how far they go. */
 static enum rs_status scan_segment(struct rs_store *store, struct capture_log *log,
-                                   const char *path, bool check_all, struct rs_err *err)
+                                   const char *path, struct rs_err *err)
 {
     struct rs_reclog_reader reader;
     enum rs_status status = rs_reclog_reader_open(&reader, path, err);
@@ -255,36 +396,31 @@ static enum rs_status scan_segment(struct rs_store *store, struct capture_log *l
     /* Tags are numbers in order of first chunk, and every segment tells the streams it uses. */
     struct rs_reclog_record record;
     struct rs_view payload;
+    uint64_t offset = 0;
     for (size_t i = 0; i < log->stream_count; i++)
-        log->is_told[i] = false;
+        log->is_reported[i] = false;
     for (;;) {
-        status = rs_reclog_next(&reader, check_all ? RS_RECLOG_CHECK_ALL : RS_RECLOG_CHECK_HEADER,
-                                &record, &payload, NULL, err);
+        status = rs_reclog_next(&reader, RS_RECLOG_CHECK_HEADER, &record, &payload, &offset, err);
+        if (status == RS_FORMAT) {
+            /* What was acknowledged and cannot be read any more is lost; what stands behind it is not. */
+            rs_log_error("%s; going on behind it", err ? err->text : path);
+            status = rs_reclog_resync(&reader);
+            if (status == RS_OK)
+                continue;
+        }
         if (status != RS_OK)
             break;
         if (record.kind == RECORD_STREAM) {
-            struct stream_record who;
-            struct rs_store_stream *stream = NULL;
-            size_t index = 0;
-            status = stream_record_decode(payload, &who);
+            status = scan_stream(store, log, &reader, offset, err);
             if (status < 0)
                 break;
-            status = rs_store_stream(store, who.run, who.rank, who.incarnation, &stream, err);
-            stream_record_fini(&who);
-            if (status == RS_OK)
-                status = log_stream(log, stream, &index);
-            if (status == RS_OK && index != record.tag)
-                status =
-                    rs_err_set(err, RS_FORMAT, "%s numbers its streams in another order", path);
-            if (status < 0)
-                break;
-            log->is_told[index] = true;
-        } else if (record.kind == RECORD_CHUNK && record.tag < log->stream_count) {
+        } else if (record.kind == RECORD_CHUNK && record.tag < log->stream_count &&
+                   log->streams[record.tag]) {
             struct rs_store_stream *stream = log->streams[record.tag];
             if (record.seq > stream->appended_seq) {
                 stream->appended_seq = record.seq;
-                (void)snprintf(stream->capture, sizeof stream->capture, "%s", log->id);
                 stream->is_ended = (record.flags & RS_ENVELOPE_LAST) != 0;
+                stream->is_partial = (record.flags & RS_ENVELOPE_PARTIAL) != 0;
             }
         }
     }
@@ -299,10 +435,10 @@ static enum rs_status recover_log(struct rs_store *store, struct capture_log *lo
 {
     uint32_t *numbers = NULL;
     size_t count = 0;
-    enum rs_status status = list_segments(log->dir, &numbers, &count, err);
+    enum rs_status status = list_segments(log->dir, log->lane, &numbers, &count, err);
     for (size_t i = 0; i < count && status == RS_OK; i++) {
         const bool is_newest = i + 1 == count;
-        char *path = segment_path(log->dir, numbers[i]);
+        char *path = segment_path(log->dir, log->lane, numbers[i]);
         uint64_t cut = 0;
         if (!path)
             status = rs_err_set(err, RS_NOMEM, "no memory for a segment");
@@ -313,22 +449,28 @@ static enum rs_status recover_log(struct rs_store *store, struct capture_log *lo
         if (cut)
             rs_log_info("capture %s: %llu torn bytes cut", log->id, (unsigned long long)cut);
         if (status == RS_OK)
-            status = scan_segment(store, log, path, false, err);
+            status = scan_segment(store, log, path, err);
+        if (status == RS_FORMAT) {
+            /* Not even the head of the file can be read: it stays as it is, and a new segment is begun behind it. */
+            rs_log_error("capture %s: %s", log->id, err ? err->text : path);
+            status = RS_OK;
+        }
         rs_mem_free(path);
     }
     rs_mem_free(numbers);
-    if (status == RS_OK && count)
+    if (status == RS_OK && log->log.fd >= 0)
         status = rs_reclog_sync(&log->log, err);
     for (size_t i = 0; i < log->stream_count && status == RS_OK; i++)
-        log->streams[i]->durable_seq = log->streams[i]->appended_seq;
+        if (log->streams[i])
+            log->streams[i]->durable_seq = log->streams[i]->appended_seq;
     return status;
 }
 
 /* The log of a capture that may be written to; opened again when it had been closed. */
-static enum rs_status want_log(struct rs_store *store, const char *id, struct capture_log **log_p,
-                               struct rs_err *err)
+static enum rs_status want_log(struct rs_store *store, const char *id, enum rs_stream_lane lane,
+                               struct capture_log **log_p, struct rs_err *err)
 {
-    struct capture_log *log = find_log(store, id);
+    struct capture_log *log = find_log(store, id, lane);
     if (log) {
         *log_p = log;
         return RS_OK;
@@ -338,13 +480,14 @@ static enum rs_status want_log(struct rs_store *store, const char *id, struct ca
         return rs_err_set(err, RS_NOMEM, "no memory for a capture");
     enum rs_status status = rs_store_find_capture(store, id, facts, err);
     if (status == RS_OK && facts->is_closed) {
+        rs_log_info("capture %s is opened again: a chunk came behind its close", id);
         facts->is_closed = false; /* before its data changes: the next open must scan it */
         facts->closed_ns = 0;
         status = store_put_durably(store, facts, err);
     }
     rs_mem_free(facts);
     if (status == RS_OK)
-        status = add_log(store, id, &log, err);
+        status = add_log(store, id, lane, &log, err);
     if (status < 0)
         return status;
     status = recover_log(store, log, err);
@@ -357,10 +500,10 @@ static enum rs_status want_log(struct rs_store *store, const char *id, struct ca
     return RS_OK;
 }
 
-static enum rs_status tell_stream(struct capture_log *log, size_t index,
-                                  const struct rs_store_source *source, struct rs_err *err)
+static enum rs_status report_stream(struct capture_log *log, size_t index,
+                                    const struct rs_store_source *source, struct rs_err *err)
 {
-    if (log->is_told[index])
+    if (log->is_reported[index])
         return RS_OK;
     struct rs_buf buf = {0};
     stream_record_encode(&buf, log->streams[index], source);
@@ -374,7 +517,7 @@ static enum rs_status tell_stream(struct capture_log *log, size_t index,
     }
     rs_buf_fini(&buf);
     if (status == RS_OK)
-        log->is_told[index] = true;
+        log->is_reported[index] = true;
     return status;
 }
 
@@ -385,18 +528,20 @@ enum rs_status rs_store_append(struct rs_store *store, struct rs_store_stream *s
 {
     struct capture_log *log = NULL;
     size_t index = 0;
-    RS_CHECK(seq == stream->appended_seq + 1);
-    enum rs_status status = want_log(store, capture, &log, err);
+    RS_CHECK(seq > stream->appended_seq);
+    RS_CHECK(!*stream->capture || strcmp(stream->capture, capture) == 0);
+    enum rs_status status = want_log(store, capture, stream->lane, &log, err);
     if (status < 0)
         return status;
+    RS_CHECK(log != NULL);
     if (log_stream(log, stream, &index) < 0 ||
         rs_mem_grow((void **)&store->dirty, &store->dirty_capacity, store->dirty_count + 1,
                     sizeof(struct rs_store_stream *)) < 0)
         return rs_err_set(err, RS_NOMEM, "no memory for a stream");
-    if (!log->segment || log->log.length > store->segment_bytes)
+    if (log->log.fd < 0 || log->log.length > store->segment_bytes)
         status = begin_segment(store, log, err);
     if (status == RS_OK)
-        status = tell_stream(log, index, source, err);
+        status = report_stream(log, index, source, err);
     const struct rs_reclog_record record = {
         .kind = RECORD_CHUNK, .flags = (uint16_t)flags, .tag = (uint32_t)index, .seq = seq};
     if (status == RS_OK)
@@ -411,7 +556,8 @@ enum rs_status rs_store_append(struct rs_store *store, struct rs_store_stream *s
     stream->is_dirty = true;
     stream->appended_seq = seq;
     stream->is_ended = (flags & RS_ENVELOPE_LAST) != 0;
-    if (strcmp(stream->capture, capture) != 0)
+    stream->is_partial = (flags & RS_ENVELOPE_PARTIAL) != 0;
+    if (!*stream->capture)
         (void)snprintf(stream->capture, sizeof stream->capture, "%s", capture);
     return RS_OK;
 }
@@ -517,13 +663,17 @@ static bool add_row(void *self, const struct rs_capture_rank *rank)
     return true;
 }
 
-static enum rs_status write_closed(struct rs_store *store, const struct capture_log *log,
-                                   const struct rs_capture_facts *facts, struct rs_err *err)
+static enum rs_status write_closed(struct rs_store *store, const struct rs_capture_facts *facts,
+                                   struct rs_err *err)
 {
     (void)pthread_mutex_lock(&store->lock);
     enum rs_status status = catalogue_begin(store->catalogue, err);
-    for (size_t i = 0; log && i < log->stream_count && status == RS_OK; i++)
-        status = catalogue_put_position(store->catalogue, log->streams[i], err);
+    for (int lane = 0; lane < RS_STREAM_LANE_COUNT; lane++) {
+        const struct capture_log *log = find_log(store, facts->id, (enum rs_stream_lane)lane);
+        for (size_t i = 0; log && i < log->stream_count && status == RS_OK; i++)
+            if (log->streams[i])
+                status = catalogue_put_position(store->catalogue, log->streams[i], err);
+    }
     if (status == RS_OK)
         status = catalogue_put(store->catalogue, facts, err);
     if (status == RS_OK)
@@ -548,22 +698,23 @@ static void remove_log(struct rs_store *store, const struct capture_log *log)
 enum rs_status rs_store_close_capture(struct rs_store *store, const struct rs_capture_facts *facts,
                                       struct rs_err *err)
 {
-    struct capture_log *log = find_log(store, facts->id);
     char *dir = rs_store_capture_dir(store, facts->id);
     struct rank_rows rows = {0};
     enum rs_status status = dir ? RS_OK : rs_err_set(err, RS_NOMEM, "no memory to close a capture");
-    if (status == RS_OK && log)
+    if (status == RS_OK)
         status = rs_store_sync(store, err);
     if (status == RS_OK)
         status = rs_store_list_ranks(store, facts->id, add_row, &rows, err);
     if (status == RS_OK && rows.has_failed)
         status = rs_err_set(err, RS_NOMEM, "no memory to close a capture");
     if (status == RS_OK)
+        status = facts_append(dir, facts, rows.items, rows.count, err);
+    if (status == RS_OK)
         status = capture_db_write(dir, facts, rows.items, rows.count, err);
     if (status == RS_OK)
-        status = write_closed(store, log, facts, err);
-    if (status == RS_OK && log)
-        remove_log(store, log);
+        status = write_closed(store, facts, err);
+    for (int lane = 0; lane < RS_STREAM_LANE_COUNT && status == RS_OK; lane++)
+        remove_log(store, find_log(store, facts->id, (enum rs_stream_lane)lane));
     rs_mem_free(rows.items);
     rs_mem_free(dir);
     return status;
@@ -599,12 +750,26 @@ struct open_list {
     enum rs_status status;
 };
 
+/* A power cut can take the folder of a capture whose row is there: nothing was acknowledged in it, or it would have been synced. */
+static enum rs_status want_folder(const struct capture_log *log, struct rs_err *err)
+{
+    char *folder = rs_file_join(log->dir, lane_folder(log->lane));
+    const enum rs_status status = folder ? rs_file_make_dirs(folder, 0750, err)
+                                         : rs_err_set(err, RS_NOMEM, "no memory for a capture");
+    rs_mem_free(folder);
+    return status;
+}
+
 static bool add_open(void *self, const struct rs_capture_facts *facts)
 {
     struct open_list *list = self;
     struct capture_log *log = NULL;
-    if (!facts->is_closed)
-        list->status = add_log(list->store, facts->id, &log, list->err);
+    for (int lane = 0; !facts->is_closed && lane < RS_STREAM_LANE_COUNT && list->status == RS_OK;
+         lane++) {
+        list->status = add_log(list->store, facts->id, (enum rs_stream_lane)lane, &log, list->err);
+        if (list->status == RS_OK)
+            list->status = want_folder(log, list->err);
+    }
     return list->status == RS_OK;
 }
 
@@ -628,6 +793,7 @@ enum rs_status rs_store_open(const char *data_dir, uint64_t segment_bytes,
     store->lock_fd = -1;
     store->segment_bytes = segment_bytes ? segment_bytes : (uint64_t)256 << 20;
     (void)pthread_mutex_init(&store->lock, NULL);
+    (void)pthread_mutex_init(&store->read_lock, NULL);
     enum rs_status status = rs_file_make_dirs(data_dir, 0750, err);
     char *real = status == RS_OK ? realpath(data_dir, NULL) : NULL;
     if (status == RS_OK && !real)
@@ -641,9 +807,18 @@ enum rs_status rs_store_open(const char *data_dir, uint64_t segment_bytes,
     char *path = status == RS_OK ? rs_file_join(store->data_dir, "catalogue.db") : NULL;
     if (path)
         status = catalogue_open(path, &store->catalogue, err);
-    rs_mem_free(path);
+    if (path && status == RS_FORMAT) {
+        status = store_put_catalogue_aside(path, err);
+        if (status == RS_OK)
+            status = catalogue_open(path, &store->catalogue, err);
+    }
+    if (status == RS_OK && store->catalogue)
+        status = store_find_folders(store, err);
     if (status == RS_OK && store->catalogue)
         status = recover(store, err);
+    if (status == RS_OK && store->catalogue)
+        status = catalogue_open_to_read(path, &store->reading, err);
+    rs_mem_free(path);
     if (status < 0 || !store->catalogue) {
         rs_store_close(&store);
         return status < 0 ? status : rs_err_set(err, RS_NOMEM, "no memory for a store");
@@ -666,7 +841,9 @@ void rs_store_close(struct rs_store **store_p)
     rs_mem_free(store->streams);
     rs_mem_free(store->dirty);
     rs_mem_free(store->retired);
+    catalogue_close(&store->reading);
     catalogue_close(&store->catalogue);
+    (void)pthread_mutex_destroy(&store->read_lock);
     if (store->lock_fd >= 0)
         (void)close(store->lock_fd);
     (void)pthread_mutex_destroy(&store->lock);

@@ -4,7 +4,9 @@
  *
  *     DATA/lock                        held by the aggregator that writes
  *     DATA/catalogue.db                captures, their ranks, positions of streams (SQLite, WAL)
- *     DATA/captures/ID/segments/N.seg  record logs (common/base/reclog.h): the source of truth
+ *     DATA/captures/ID/segments/N.seg  record logs (common/base/reclog.h): the raw lane
+ *     DATA/captures/ID/summaries/N.seg the same for the summary lane; both together are the source of truth
+ *     DATA/captures/ID/facts.seg       what the coordinator knew when it was closed (facts.c), the same form
  *     DATA/captures/ID/capture.db      what people query of one capture; made when it is closed, from the segments
  *
  * Raw events never become rows. A stream's position is not kept beside its chunks but read from them: on
@@ -38,7 +40,7 @@ struct rs_capture_facts {
     char run[RS_STORE_TEXT_BYTES];
     char
         key[4096]; /* files: what they have in common; else the file it was asked for with, or "" */
-    char source[48]; /* "files", or kinds of ranks: "native", "kineto", "native+kineto", ... */
+    char source[48]; /* "files", or names of adapters: "native", "kineto", "native+kineto", ... */
     char state[RS_STORE_STATE_BYTES]; /* words of common/wire */
     bool is_closed;
     rs_ns created_ns, closed_ns; /* 0: not yet */
@@ -66,7 +68,10 @@ void rs_store_close(struct rs_store **store_p);
 
 /* ---- captures (any thread) ------------------------------------------------------------------------- */
 
-/* Makes the directory and the row. Fills facts->id (when empty) and created_ns. RS_EXISTS: that id is taken. */
+/* Fills facts->id (when empty) and created_ns, and looks whether it is one. Reads nothing unless an id was given: RS_EXISTS. */
+RS_MUST_CHECK enum rs_status
+rs_store_name_capture(struct rs_store *store, struct rs_capture_facts *facts, struct rs_err *err);
+/* Makes the directory and the row, durably. Fills facts->id (when empty) and created_ns. RS_EXISTS: that id is taken. */
 RS_MUST_CHECK enum rs_status
 rs_store_create_capture(struct rs_store *store, struct rs_capture_facts *facts, struct rs_err *err);
 /* Writes the facts of a capture that is there. */
@@ -97,15 +102,19 @@ char *rs_store_capture_dir(const struct rs_store *store, const char *id);
 
 /* ---- streams (the ingest thread) -------------------------------------------------------------------- */
 
-/* One incarnation of a rank, as far as the store has it. Lives until the store closes. */
+/* One lane of one incarnation of a rank for one capture, as far as the store has it. Lives until the store closes. Its
+ * numbers belong to the incarnation, so that the first one of a second capture is not 1; each capture has a position of its
+ * own, because one capture may be held back while the next one's chunks come. */
 struct rs_store_stream {
     const char *run;
     const char *incarnation;
     uint32_t rank;
+    enum rs_stream_lane lane;
     rs_seq appended_seq;             /* written */
     rs_seq durable_seq;              /* written and synced */
-    char capture[RS_STORE_ID_BYTES]; /* of its newest chunk; "" none */
-    bool is_ended;                   /* that chunk was its last for that capture */
+    char capture[RS_STORE_ID_BYTES]; /* "": its first chunk will say */
+    bool is_ended;                   /* its last chunk for that capture is there */
+    bool is_partial;                 /* and says that the recording ended early */
     bool is_dirty;                   /* the store's own: appended to since the last sync began */
 };
 
@@ -116,12 +125,20 @@ struct rs_store_source {
     uint32_t world;
 };
 
+struct rs_store_key {
+    const char *run, *incarnation;
+    uint32_t rank;
+    enum rs_stream_lane lane;
+    /* NULL: that of the newest chunk of this incarnation and lane; one with capture "" when there is none. */
+    const char *capture;
+};
 /* Found or new (positions 0). */
-RS_MUST_CHECK enum rs_status rs_store_stream(struct rs_store *store, const char *run, uint32_t rank,
-                                             const char *incarnation,
+RS_MUST_CHECK enum rs_status rs_store_stream(struct rs_store *store, const struct rs_store_key *key,
                                              struct rs_store_stream **stream_p, struct rs_err *err);
-/* Appends one chunk to a capture's log. `seq` must be appended_seq + 1 (checked: a bug). RS_IO, RS_NOTFOUND (no
- * such capture). */
+/* The stream begins behind `seq`: what its positions are at least. */
+void rs_store_stream_from(struct rs_store_stream *stream, rs_seq seq);
+/* Appends one chunk to a capture's log. `seq` must be beyond appended_seq (checked: a bug); it is the next one, but for loss
+ * records. RS_IO, RS_NOTFOUND (no such capture). */
 RS_MUST_CHECK enum rs_status rs_store_append(struct rs_store *store, struct rs_store_stream *stream,
                                              const char *capture,
                                              const struct rs_store_source *source, rs_seq seq,
@@ -162,9 +179,27 @@ RS_MUST_CHECK enum rs_status rs_store_close_capture(struct rs_store *store,
                                                     const struct rs_capture_facts *facts,
                                                     struct rs_err *err);
 
+/* Makes the capture's rows in the catalogue and its capture.db anew from its folder's segments; rows that were joined from it
+ * go, they are made when they are asked for. No aggregator may have the data, so nobody else has the store.
+ * RS_NOTFOUND: there is no such folder. RS_REFUSED: it is not closed. RS_IO, RS_NOMEM. */
+RS_MUST_CHECK enum rs_status rs_store_rebuild(struct rs_store *store, const char *id,
+                                              struct rs_err *err);
+/* Calls visit with the name of every folder of captures/, in the order of names, until it returns false. RS_IO, RS_NOMEM. */
+RS_MUST_CHECK enum rs_status rs_store_list_folders(const struct rs_store *store,
+                                                   bool (*visit)(void *self, const char *id),
+                                                   void *self, struct rs_err *err);
+
 /* ---- reading a capture directory (any thread, any process) ------------------------------------------- */
 
 struct rs_stored;
+
+enum { RS_STORED_HOLES_MAX = 16 };
+
+/* Chunks that are not there, as a loss record says. */
+struct rs_stored_hole {
+    rs_seq first_seq, last_seq;
+    struct rs_loss loss;
+};
 
 struct rs_stored_stream {
     const char *run, *incarnation, *host, *origin;
@@ -176,8 +211,11 @@ struct rs_stored_stream {
     bool is_partial; /* ... and says that the recording ended early */
     uint64_t
         repeated_count; /* chunks that are there more than once: never, unless something is wrong */
-    uint64_t missing_count; /* numbers missing between first and last */
-    struct rs_loss loss;    /* what the spool could not keep */
+    uint64_t
+        missing_count;   /* numbers missing between first and last that no loss record explains */
+    struct rs_loss loss; /* what loss records say, added up; its first_seq and cause are not used */
+    struct rs_stored_hole holes[RS_STORED_HOLES_MAX]; /* the first of them */
+    size_t hole_count;                                /* all of them */
 };
 
 struct rs_stored_chunk {
@@ -191,6 +229,10 @@ struct rs_stored_chunk {
  * else is counted, see rs_stored_damage(). RS_NOTFOUND, RS_IO, RS_NOMEM. */
 RS_MUST_CHECK enum rs_status rs_store_open_capture(const char *dir, struct rs_stored **stored_p,
                                                    struct rs_err *err);
+/* The same for one lane; rs_store_open_capture() opens the raw one. A capture of an earlier program has no summary lane: it
+ * has no streams then. */
+RS_MUST_CHECK enum rs_status rs_store_open_lane(const char *dir, enum rs_stream_lane lane,
+                                                struct rs_stored **stored_p, struct rs_err *err);
 void rs_stored_close(struct rs_stored **stored_p);
 /* From capture.db; of an open capture only what its streams tell. */
 const struct rs_capture_facts *rs_stored_facts(const struct rs_stored *stored);

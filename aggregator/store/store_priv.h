@@ -11,7 +11,13 @@
 
 #include <pthread.h>
 
-enum { RECORD_STREAM = 1, RECORD_CHUNK = 2, SEGMENT_NAME_BYTES = 12 };
+enum {
+    RECORD_STREAM = 1,
+    RECORD_CHUNK = 2,
+    RECORD_FACTS = 3,
+    RECORD_RANKS = 4,
+    SEGMENT_NAME_BYTES = 12
+};
 
 struct catalogue;
 struct capture_log;
@@ -33,7 +39,18 @@ struct rs_store {
 
     pthread_mutex_t lock; /* guards the catalogue */
     struct catalogue *catalogue;
+    /* A connection of its own to read with: what is being made durable holds no reader up, who sees what was committed. */
+    pthread_mutex_t read_lock; /* guards the next; never taken with the other */
+    struct catalogue *reading; /* NULL: not yet, while the store is being opened */
 };
+
+/* The catalogue to read with, under a lock until catalogue_done(). */
+struct catalogue *catalogue_to_read(struct rs_store *store);
+void catalogue_done(struct rs_store *store);
+
+/* rebuild.c: a catalogue that cannot be read is renamed; captures whose folders it does not have are entered. */
+RS_MUST_CHECK enum rs_status store_put_catalogue_aside(const char *path, struct rs_err *err);
+RS_MUST_CHECK enum rs_status store_find_folders(struct rs_store *store, struct rs_err *err);
 
 /* captures.c: an id is a folder's name; a row that survives a power cut. */
 bool store_is_id(const char *id);
@@ -53,15 +70,31 @@ RS_MUST_CHECK enum rs_status stream_record_decode(struct rs_view view,
                                                   struct stream_record *record_p);
 void stream_record_fini(struct stream_record *record);
 
-/* Numbers of the segments in DIR/segments, ascending. */
-RS_MUST_CHECK enum rs_status list_segments(const char *dir, uint32_t **numbers_p, size_t *count_p,
+/* "segments", "summaries". */
+const char *lane_folder(enum rs_stream_lane lane);
+/* Numbers of the segments of a lane in DIR, ascending. A summary lane that is not there has none. */
+RS_MUST_CHECK enum rs_status list_segments(const char *dir, enum rs_stream_lane lane,
+                                           uint32_t **numbers_p, size_t *count_p,
                                            struct rs_err *err);
-char *segment_path(const char *dir, uint32_t number);
+char *segment_path(const char *dir, enum rs_stream_lane lane, uint32_t number);
+
+/* facts.c: what the coordinator knows of a capture, in its folder. Reading: RS_NOTFOUND: there is no such file; RS_FORMAT:
+ * nothing of it can be read. *ranks_p: rs_mem_free(). */
+RS_MUST_CHECK enum rs_status facts_append(const char *dir, const struct rs_capture_facts *facts,
+                                          const struct rs_capture_rank *ranks, size_t rank_count,
+                                          struct rs_err *err);
+RS_MUST_CHECK enum rs_status facts_read(const char *dir, struct rs_capture_facts *facts_p,
+                                        struct rs_capture_rank **ranks_p, size_t *rank_count_p,
+                                        struct rs_err *err);
 
 /* ---- the catalogue: every statement is here ------------------------------------------------------- */
 
+/* RS_FORMAT: it is damaged, or no database. */
 RS_MUST_CHECK enum rs_status catalogue_open(const char *path, struct catalogue **catalogue_p,
                                             struct rs_err *err);
+/* A database that is open already, in WAL mode. */
+RS_MUST_CHECK enum rs_status
+catalogue_open_to_read(const char *path, struct catalogue **catalogue_p, struct rs_err *err);
 void catalogue_close(struct catalogue **catalogue_p);
 RS_MUST_CHECK enum rs_status catalogue_put(struct catalogue *catalogue,
                                            const struct rs_capture_facts *facts,
@@ -83,16 +116,22 @@ RS_MUST_CHECK enum rs_status catalogue_list_ranks(struct catalogue *catalogue, c
                                                   bool (*visit)(void *self,
                                                                 const struct rs_capture_rank *rank),
                                                   void *self, struct rs_err *err);
+/* All rows of a capture go. */
+RS_MUST_CHECK enum rs_status catalogue_forget(struct catalogue *catalogue, const char *id,
+                                              struct rs_err *err);
 RS_MUST_CHECK enum rs_status catalogue_begin(struct catalogue *catalogue, struct rs_err *err);
 RS_MUST_CHECK enum rs_status catalogue_commit(struct catalogue *catalogue, struct rs_err *err);
 void catalogue_rollback(struct catalogue *catalogue);
 RS_MUST_CHECK enum rs_status catalogue_put_position(struct catalogue *catalogue,
                                                     const struct rs_store_stream *stream,
                                                     struct rs_err *err);
-/* The stream's position, when the catalogue has one: fills capture, is_ended and both numbers. */
-RS_MUST_CHECK enum rs_status catalogue_find_position(struct catalogue *catalogue,
-                                                     struct rs_store_stream *stream,
-                                                     struct rs_err *err);
+/* How a position says whether its stream has ended. */
+enum { CATALOGUE_GOES_ON, CATALOGUE_ENDED, CATALOGUE_ENDED_EARLY };
+/* The positions that the catalogue has of an incarnation's lane, one for each capture. The visitor copies; false ends it. */
+RS_MUST_CHECK enum rs_status
+catalogue_list_positions(struct catalogue *catalogue, const struct rs_store_key *key,
+                         bool (*visit)(void *self, const char *capture, rs_seq seq, int ended),
+                         void *self, struct rs_err *err);
 
 /* ---- capture.db ---------------------------------------------------------------------------------------- */
 

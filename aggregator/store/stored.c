@@ -104,6 +104,17 @@ static enum rs_status add_item(struct rs_stored *stored, const struct rs_reclog_
     return RS_OK;
 }
 
+/* Steps over what cannot be read. RS_OK: there is more behind it. The torn end of the newest segment is no damage: it was
+ * never acknowledged. */
+static enum rs_status skip_damage(struct rs_stored *stored, struct rs_reclog_reader *reader,
+                                  bool is_newest, const struct rs_err *what)
+{
+    const enum rs_status status = rs_reclog_resync(reader);
+    if (status == RS_OK || !is_newest)
+        note_damage(stored, what->text);
+    return status;
+}
+
 static enum rs_status read_segment(struct rs_stored *stored, const char *path, bool is_newest,
                                    struct rs_err *err)
 {
@@ -127,19 +138,22 @@ static enum rs_status read_segment(struct rs_stored *stored, const char *path, b
     uint64_t offset = 0;
     for (;;) {
         status = rs_reclog_next(reader, RS_RECLOG_CHECK_HEADER, &record, &payload, &offset, &local);
-        if (status == RS_OK && record.kind == RECORD_STREAM)
+        if (status == RS_OK && record.kind == RECORD_STREAM &&
+            rs_reclog_at(reader, offset, RS_RECLOG_CHECK_ALL, &record, &payload, &local) < 0)
+            note_damage(stored, local.text);
+        else if (status == RS_OK && record.kind == RECORD_STREAM)
             status = add_stream(stored, record.tag, payload, path);
         else if (status == RS_OK && record.kind == RECORD_CHUNK)
             status = add_item(stored, &record, offset, payload.length);
         else if (status == RS_OK)
             note_damage(stored, "a segment holds a record of an unknown kind");
+        else if (status == RS_FORMAT)
+            status = skip_damage(stored, reader, is_newest, &local);
         if (status != RS_OK)
             break;
     }
     if (status == RS_NOMEM)
         return rs_err_set(err, status, "no memory for the index of %s", path);
-    if (status == RS_FORMAT && !is_newest)
-        note_damage(stored, local.text);
     return RS_OK;
 }
 
@@ -194,6 +208,14 @@ static void add_loss(struct rs_stored *stored, const struct stored_item *item,
     facts->loss.chunks += loss.chunks;
     facts->loss.bytes += loss.bytes;
     facts->loss.events += loss.events;
+    const rs_seq first = loss.first_seq && loss.first_seq < item->seq ? loss.first_seq : item->seq;
+    if (facts->hole_count < RS_STORED_HOLES_MAX)
+        facts->holes[facts->hole_count] =
+            (struct rs_stored_hole){.first_seq = first, .last_seq = item->seq, .loss = loss};
+    facts->hole_count++;
+    /* Numbers that the record explains are not missing without a word. */
+    const uint64_t explained = item->seq - first;
+    facts->missing_count -= explained < facts->missing_count ? explained : facts->missing_count;
 }
 
 static void count_streams(struct rs_stored *stored)
@@ -243,10 +265,10 @@ static enum rs_status sort_all(struct rs_stored *stored)
 
 static void fill_facts(struct rs_stored *stored, const char *dir)
 {
-    const enum rs_status status =
-        capture_db_read(dir, &stored->facts, &stored->ranks, &stored->rank_count, NULL);
-    if (status == RS_OK)
+    if (facts_read(dir, &stored->facts, &stored->ranks, &stored->rank_count, NULL) == RS_OK ||
+        capture_db_read(dir, &stored->facts, &stored->ranks, &stored->rank_count, NULL) == RS_OK)
         return;
+    stored->facts = (struct rs_capture_facts){0};
     const char *slash = strrchr(dir, '/');
     (void)snprintf(stored->facts.id, sizeof stored->facts.id, "%.63s", slash ? slash + 1 : dir);
     (void)snprintf(stored->facts.state, sizeof stored->facts.state, "open");
@@ -260,16 +282,22 @@ static void fill_facts(struct rs_stored *stored, const char *dir)
 enum rs_status rs_store_open_capture(const char *dir, struct rs_stored **stored_p,
                                      struct rs_err *err)
 {
+    return rs_store_open_lane(dir, RS_STREAM_RAW, stored_p, err);
+}
+
+enum rs_status rs_store_open_lane(const char *dir, enum rs_stream_lane lane,
+                                  struct rs_stored **stored_p, struct rs_err *err)
+{
     uint32_t *numbers = NULL;
     size_t count = 0;
-    enum rs_status status = list_segments(dir, &numbers, &count, err);
+    enum rs_status status = list_segments(dir, lane, &numbers, &count, err);
     if (status < 0)
         return status;
     struct rs_stored *stored = rs_mem_calloc(1, sizeof *stored);
     if (!stored)
         status = rs_err_set(err, RS_NOMEM, "no memory to read %s", dir);
     for (size_t i = 0; i < count && status == RS_OK; i++) {
-        char *path = segment_path(dir, numbers[i]);
+        char *path = segment_path(dir, lane, numbers[i]);
         status = path ? read_segment(stored, path, i + 1 == count, err)
                       : rs_err_set(err, RS_NOMEM, "no memory to read %s", dir);
         rs_mem_free(path);

@@ -74,7 +74,7 @@ int rankscope_priv_address(const char *path, struct sockaddr_un *address_p)
     return 0;
 }
 
-static bool send_letter(int socket_fd, const void *letter, size_t bytes, int fd)
+static bool send_message(int socket_fd, const void *message, size_t bytes, int fd)
 {
     union {
         struct cmsghdr head;
@@ -82,17 +82,17 @@ static bool send_letter(int socket_fd, const void *letter, size_t bytes, int fd)
     } control;
     memset(&control, 0, sizeof control);
     struct iovec part = {.iov_len = bytes};
-    memcpy(&part.iov_base, &letter, sizeof letter); /* sendmsg only reads it */
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    memcpy(&part.iov_base, &message, sizeof message); /* sendmsg only reads it */
+    struct msghdr header = {.msg_iov = &part,
+                            .msg_iovlen = 1,
+                            .msg_control = control.bytes,
+                            .msg_controllen = sizeof control.bytes};
+    struct cmsghdr *head = CMSG_FIRSTHDR(&header);
     head->cmsg_level = SOL_SOCKET;
     head->cmsg_type = SCM_RIGHTS;
     head->cmsg_len = CMSG_LEN(sizeof fd);
     memcpy(CMSG_DATA(head), &fd, sizeof fd);
-    return sendmsg(socket_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)bytes;
+    return sendmsg(socket_fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)bytes;
 }
 
 bool rankscope_priv_send_ring(struct rankscope_priv_slot *slot)
@@ -101,16 +101,16 @@ bool rankscope_priv_send_ring(struct rankscope_priv_slot *slot)
         return false;
     const struct rs_attach attach = {.magic = RS_ATTACH_MAGIC,
                                      .version = RS_LAYOUT_VERSION,
-                                     .letter_bytes = sizeof attach,
+                                     .message_bytes = sizeof attach,
                                      .number = slot->number,
                                      .ring_bytes = slot->bytes};
-    return send_letter(rankscope_priv_client.socket_fd, &attach, sizeof attach, slot->fd);
+    return send_message(rankscope_priv_client.socket_fd, &attach, sizeof attach, slot->fd);
 }
 
 static bool introduce(struct rankscope_priv_client *client)
 {
     rankscope_priv_anchor(&client->hello.anchor_ticks, &client->hello.anchor_realtime_ns);
-    if (!send_letter(client->socket_fd, &client->hello, sizeof client->hello, client->control_fd))
+    if (!send_message(client->socket_fd, &client->hello, sizeof client->hello, client->control_fd))
         return false;
     for (size_t i = 0; i < RS_LIB_MAX_RINGS; i++) {
         struct rankscope_priv_slot *slot = &client->slots[i];

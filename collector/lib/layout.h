@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shared memory between a training process and the collector, and the two letters that hand
+ * The shared memory between a training process and the collector, and the two messages that hand
  * it over. RING.md draws it; the numbers there are the enum constants here.
  *
  * Two kinds of memory file, both sealed against resizing: one control file per process, one ring
@@ -222,18 +222,18 @@ struct rs_ring {
 };
 _Static_assert(sizeof(struct rs_ring) == RS_RING_HEADER_BYTES, "ring header");
 
-/* ---- the letters, over collector.sock (SOCK_SEQPACKET), process to collector ---- */
+/* ---- the messages, over collector.sock (SOCK_SEQPACKET), process to collector ---- */
 
-/* First letter, with the control file's descriptor. Texts end in NUL. */
+/* First message, with the control file's descriptor. Texts end in NUL. */
 struct rs_hello {
     uint32_t magic;
     uint32_t version;
-    uint32_t letter_bytes;
+    uint32_t message_bytes;
     uint32_t clock_kind;
     uint64_t control_bytes;
     int64_t pid;           /* in the process's own namespace */
     int64_t started_ns;    /* realtime of rankscope_init() */
-    uint64_t anchor_ticks; /* one anchor pair, taken when the letter was written */
+    uint64_t anchor_ticks; /* one anchor pair, taken when the message was written */
     int64_t anchor_realtime_ns;
     int32_t rank;
     int32_t world_size;         /* -1 unknown */
@@ -250,7 +250,7 @@ _Static_assert(sizeof(struct rs_hello) == 512, "hello");
 struct rs_attach {
     uint32_t magic;
     uint32_t version;
-    uint32_t letter_bytes;
+    uint32_t message_bytes;
     uint32_t number; /* of the ring */
     uint64_t ring_bytes;
     uint8_t rest[40];

@@ -76,7 +76,7 @@ static int fill_hello(const struct rankscope_config *config, struct rs_hello *he
     *hello = (struct rs_hello){
         .magic = RS_HELLO_MAGIC,
         .version = RS_LAYOUT_VERSION,
-        .letter_bytes = sizeof *hello,
+        .message_bytes = sizeof *hello,
         .clock_kind = rankscope_priv_clock_kind,
         .control_bytes = RS_CONTROL_BYTES,
         .pid = getpid(),

@@ -31,7 +31,7 @@ struct thread_view {
     bool is_refused; /* no ring in this recording: events are only counted */
     uint64_t comm_count;
     uint64_t lost;
-    uint64_t lost_told;
+    uint64_t lost_reported;
     uint64_t lost_first, lost_last; /* ticks */
 };
 static _Thread_local struct thread_view self __attribute__((tls_model("initial-exec")));
@@ -83,7 +83,7 @@ static inline bool entered(void)
 
 static __attribute__((noinline)) void count_loss(uint64_t ticks)
 {
-    if (self.lost == self.lost_told)
+    if (self.lost == self.lost_reported)
         self.lost_first = ticks;
     self.lost_last = ticks;
     self.lost++;
@@ -110,27 +110,27 @@ static void publish(uint32_t slots)
 }
 
 /* There is room again after losses: a marker says how many, and when. */
-static __attribute__((noinline)) void tell_loss(void)
+static __attribute__((noinline)) void report_loss(void)
 {
     *slot_at(self.head) = (struct rs_slot){.kind = RS_RECORD_LOSS,
                                            .slots = 1,
                                            .start = self.lost_first,
                                            .end = self.lost_last,
-                                           .value = self.lost - self.lost_told};
-    self.lost_told = self.lost;
+                                           .value = self.lost - self.lost_reported};
+    self.lost_reported = self.lost;
     publish(1);
 }
 
 /* Room for a record, a loss marker before it if one is due. False: lost and counted. */
 static inline bool reserve(uint32_t slots, uint64_t ticks)
 {
-    bool has_lost = self.lost != self.lost_told;
+    bool has_lost = self.lost != self.lost_reported;
     if (__builtin_expect(!has_room(slots + (has_lost ? 1 : 0)), 0)) {
         count_loss(ticks);
         return false;
     }
     if (__builtin_expect(has_lost, 0))
-        tell_loss();
+        report_loss();
     return true;
 }
 

@@ -41,7 +41,7 @@ enum rs_status rs_ring_check_memory(int fd, uint64_t bytes, struct rs_err *err)
         return rs_err_set(err, RS_FORMAT, "shared memory is not an anonymous memory file");
     if (stat.st_size < 0 || (uint64_t)stat.st_size != bytes)
         return rs_err_set(err, RS_FORMAT,
-                          "shared memory has %" PRId64 " bytes where the letter says %" PRIu64,
+                          "shared memory has %" PRId64 " bytes where the message says %" PRIu64,
                           (int64_t)stat.st_size, bytes);
     return RS_OK;
 }

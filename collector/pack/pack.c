@@ -8,32 +8,50 @@
 #define RS_LOG_TAG "pack"
 #include "common/base/log.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <string.h>
+
+/* A part that was put. */
+struct sent_part {
+    struct rs_part_head head;
+    uint64_t digest; /* of its summary's bytes */
+    bool was_lost;   /* it found no room */
+};
 
 struct rs_pack {
     struct rs_pack_options options;
-    uint32_t entry;
-    rs_seq next_seq; /* repeatable streams: of the next chunk; else 0 */
+    uint32_t entry, summary_entry;     /* of the spool; the second 0 until the first part is put */
+    rs_seq next_seq, next_summary_seq; /* repeatable streams: of the next chunk; else 0 */
     struct rs_chunk_writer *writer;
     struct rs_reduce *reduce;
-    bool is_partial, is_finishing;
+    struct sent_part *parts;
+    size_t part_count, part_capacity;
+    rs_ns next_part_at;               /* monotonic */
+    bool is_last_part, was_part_lost; /* of the summary that is being put */
+    bool is_partial;
     bool has_lost_dictionary; /* events that follow could not be read: they are lost, too */
     struct rs_pack_totals totals;
 };
 
 enum { WAIT_NS = 200 * 1000 * 1000 };
 
+/* Between two parts, and how many times what the last one cost. */
+static const rs_dur part_every_ns = 200 * (rs_dur)RS_NS_PER_MS;
+enum { PART_REST = 20 };
+
 static bool can_wait(const struct rs_pack *pack)
 {
     return (pack->options.flags & (RS_PACK_REPEATABLE | RS_PACK_WAITS)) != 0;
 }
 
-static enum rs_status put_waiting(struct rs_pack *pack, unsigned flags, struct rs_view chunk,
-                                  struct rs_err *err)
+static enum rs_status put_waiting(struct rs_pack *pack, uint32_t entry, rs_seq seq, unsigned flags,
+                                  struct rs_view chunk, struct rs_err *err)
 {
     for (;;) {
         const enum rs_status status =
-            rs_spool_put(pack->options.spool, pack->entry, pack->next_seq, flags, chunk, err);
+            rs_spool_put(pack->options.spool, entry, seq, flags, chunk, err);
         if (status != RS_LIMIT)
             return status;
         if (pack->options.must_stop && atomic_load(pack->options.must_stop))
@@ -70,14 +88,63 @@ static enum rs_status put(void *self, struct rs_view chunk, const struct rs_chun
     if (header->kind == RS_CHUNK_INFO && (header->flags & RS_CHUNK_END))
         flags = RS_ENVELOPE_LAST |
                 (pack->is_partial || pack->totals.lost_chunks ? RS_ENVELOPE_PARTIAL : 0u);
-    const enum rs_status status = can_wait(pack) ? put_waiting(pack, flags, chunk, err)
-                                                 : put_or_lose(pack, flags, chunk, header, err);
+    const enum rs_status status =
+        can_wait(pack) ? put_waiting(pack, pack->entry, pack->next_seq, flags, chunk, err)
+                       : put_or_lose(pack, flags, chunk, header, err);
     if (status < 0)
         return status;
     if (pack->next_seq)
         pack->next_seq++;
     pack->totals.chunks++;
     pack->totals.bytes += chunk.length;
+    return RS_OK;
+}
+
+/* The summary lane has room of its own: only a spool that is full of summaries refuses one. */
+static enum rs_status put_part(void *self, struct rs_view chunk,
+                               const struct rs_chunk_header *header, struct rs_err *err)
+{
+    struct rs_pack *pack = self;
+    const bool is_last = pack->is_last_part && header->part_index + 1 == header->part_count;
+    const unsigned flags =
+        !is_last ? 0u
+                 : RS_ENVELOPE_LAST |
+                       (pack->is_partial || pack->totals.lost_chunks ? RS_ENVELOPE_PARTIAL : 0u);
+    enum rs_status status;
+    if (can_wait(pack)) {
+        status = put_waiting(pack, pack->summary_entry, pack->next_summary_seq, flags, chunk, err);
+    } else {
+        status = rs_spool_put(pack->options.spool, pack->summary_entry, 0, flags, chunk, err);
+        if (status == RS_LIMIT && !pack->is_last_part) {
+            pack->was_part_lost = true; /* it is put again at the end */
+            status = RS_OK;
+        } else if (status == RS_LIMIT) {
+            rs_spool_lost(pack->options.spool, pack->summary_entry, chunk.length, 0);
+            rs_log_error("rank %u: the spool is full, its summary is lost",
+                         pack->options.source.rank);
+            status = RS_OK;
+        }
+    }
+    if (status == RS_OK && pack->next_summary_seq)
+        pack->next_summary_seq++;
+    return status;
+}
+
+/* A stream that is given again has the numbers that it had. */
+static enum rs_status declare_summary(struct rs_pack *pack, struct rs_err *err)
+{
+    struct rs_spool_source source = pack->options.source;
+    struct rs_spool_entry entry;
+    if (pack->summary_entry)
+        return RS_OK;
+    source.lane = RS_STREAM_SUMMARY;
+    enum rs_status status =
+        rs_spool_declare(pack->options.spool, &source, &pack->summary_entry, err);
+    if (status != RS_OK || !(pack->options.flags & RS_PACK_REPEATABLE))
+        return status;
+    if (rs_spool_entry_of(pack->options.spool, pack->summary_entry, &entry) < 0)
+        return rs_err_set(err, RS_NOTFOUND, "the place of a summary in the spool is gone");
+    pack->next_summary_seq = entry.first_seq;
     return RS_OK;
 }
 
@@ -113,6 +180,7 @@ void rs_pack_free(struct rs_pack **pack_p)
     *pack_p = NULL;
     rs_chunk_writer_free(&pack->writer);
     rs_reduce_free(&pack->reduce);
+    rs_mem_free(pack->parts);
     rs_mem_free(pack);
 }
 
@@ -138,22 +206,151 @@ enum rs_status rs_pack_flush(struct rs_pack *pack, struct rs_err *err)
     return rs_chunk_writer_flush(pack->writer, err);
 }
 
+/* A whole summary, or a part of one. */
+static enum rs_status put_summary(struct rs_pack *pack, struct rs_view bytes, bool is_last,
+                                  struct rs_err *err)
+{
+    struct rs_chunk_writer *writer = NULL;
+    const struct rs_chunk_writer_options options = {.strings = pack->options.strings,
+                                                    .lanes = pack->options.lanes,
+                                                    .put = put_part,
+                                                    .put_self = pack};
+    pack->is_last_part = is_last;
+    pack->was_part_lost = false;
+    enum rs_status status = declare_summary(pack, err);
+    if (status == RS_OK)
+        status = rs_chunk_writer_new(&options, &writer, err);
+    if (status == RS_OK)
+        status = rs_chunk_writer_summary(writer, bytes, err);
+    rs_chunk_writer_free(&writer);
+    return status;
+}
+
+/* ---- parts --------------------------------------------------------------------------------------------- */
+
+/* Bytes of a part; their digest is that of the summary in it: the head says when it was made as well. */
+static enum rs_status encode_part(const struct rs_part_head *head, const struct rs_summary *part,
+                                  struct rs_buf *bytes, uint64_t *digest_p, struct rs_err *err)
+{
+    struct rs_buf summary = {0};
+    enum rs_status status = rs_summary_encode(part, &summary, err);
+    if (status == RS_OK) {
+        *digest_p = XXH3_64bits(summary.data, summary.length);
+        rs_buf_reset(bytes);
+        status = rs_part_encode(head, part, bytes, err);
+    }
+    rs_buf_fini(&summary);
+    return status;
+}
+
+static enum rs_status put_new_part(struct rs_pack *pack, const struct rs_part_head *head,
+                                   const struct rs_summary *part, struct rs_err *err)
+{
+    struct rs_buf bytes = {0};
+    struct sent_part sent = {.head = *head};
+    enum rs_status status = rs_mem_grow((void **)&pack->parts, &pack->part_capacity,
+                                        pack->part_count + 1, sizeof *pack->parts) < 0
+                                ? rs_err_set(err, RS_NOMEM, "no memory for parts of a summary")
+                                : encode_part(head, part, &bytes, &sent.digest, err);
+    if (status == RS_OK)
+        status = put_summary(pack, rs_view_of(bytes.data, bytes.length), false, err);
+    sent.was_lost = pack->was_part_lost;
+    if (status == RS_OK)
+        pack->parts[pack->part_count++] = sent;
+    rs_buf_fini(&bytes);
+    return status;
+}
+
+enum rs_status rs_pack_part(struct rs_pack *pack, const struct rs_trace_info *info,
+                            struct rs_err *err)
+{
+    struct rs_part_head head;
+    struct rs_summary part = {0};
+    const rs_ns begin = rs_time_monotonic();
+    if (begin < pack->next_part_at)
+        return RS_OK;
+    enum rs_status status = rs_reduce_take_part(pack->reduce, info, &head, &part, err);
+    if (status == RS_END)
+        return RS_OK;
+    if (status == RS_OK)
+        status = put_new_part(pack, &head, &part, err);
+    rs_summary_fini(&part);
+    const rs_ns end = rs_time_monotonic();
+    const rs_dur rest = PART_REST * (end - begin);
+    pack->next_part_at = end + (rest > part_every_ns ? rest : part_every_ns);
+    return status;
+}
+
+/* The part as the whole recording has it; put again unless it is what was put. */
+static enum rs_status check_part(struct rs_pack *pack, const struct sent_part *sent,
+                                 const struct rs_summary *whole, struct rs_err *err)
+{
+    struct rs_part_head head = sent->head;
+    struct rs_summary part = {0};
+    struct rs_buf bytes = {0};
+    uint64_t digest = 0;
+    enum rs_status status = rs_summary_slice(whole, &head, -1, &part);
+    if (status != RS_OK)
+        return rs_err_set(err, status, "no memory for a part of a summary");
+    head.generation++;
+    status = encode_part(&head, &part, &bytes, &digest, err);
+    if (status == RS_OK && (sent->was_lost || digest != sent->digest)) {
+        status = put_summary(pack, rs_view_of(bytes.data, bytes.length), false, err);
+        if (status == RS_OK && pack->was_part_lost) {
+            rs_spool_lost(pack->options.spool, pack->summary_entry, bytes.length, 0);
+            rs_log_error("rank %u: the spool is full, a part of its summary is lost",
+                         pack->options.source.rank);
+        }
+    }
+    rs_summary_fini(&part);
+    rs_buf_fini(&bytes);
+    return status;
+}
+
+/* What remains after the parts; uses the summary up. */
+static enum rs_status put_rest(struct rs_pack *pack, struct rs_summary *whole, struct rs_err *err)
+{
+    struct rs_buf bytes = {0};
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < pack->part_count && status == RS_OK; i++)
+        status = check_part(pack, &pack->parts[i], whole, err);
+    struct rs_part_head head = {.number = (uint32_t)pack->part_count,
+                                .is_last = true,
+                                .from_ns = pack->parts[pack->part_count - 1].head.until_ns,
+                                .until_ns = RS_NS_MAX,
+                                .rows = pack->totals.rows};
+    rs_summary_keep_rest(whole, &head);
+    if (status == RS_OK)
+        status = rs_part_encode(&head, whole, &bytes, err);
+    if (status == RS_OK)
+        status = put_summary(pack, rs_view_of(bytes.data, bytes.length), true, err);
+    rs_buf_fini(&bytes);
+    return status;
+}
+
+static enum rs_status put_whole(struct rs_pack *pack, const struct rs_summary *whole,
+                                struct rs_err *err)
+{
+    struct rs_buf bytes = {0};
+    enum rs_status status = rs_summary_encode(whole, &bytes, err);
+    if (status == RS_OK)
+        status = put_summary(pack, rs_view_of(bytes.data, bytes.length), true, err);
+    rs_buf_fini(&bytes);
+    return status;
+}
+
 enum rs_status rs_pack_finish(struct rs_pack *pack, const struct rs_trace_info *info,
                               bool is_partial, struct rs_err *err)
 {
     struct rs_summary summary = {0};
-    struct rs_buf bytes = {0};
     pack->is_partial = is_partial;
     enum rs_status status = rs_reduce_finish(pack->reduce, info, &summary, err);
     if (status == RS_OK)
-        status = rs_summary_encode(&summary, &bytes, err);
+        status = pack->part_count ? put_rest(pack, &summary, err) : put_whole(pack, &summary, err);
     if (status == RS_OK)
         status = rs_chunk_writer_flush(pack->writer, err);
     if (status == RS_OK)
-        status = rs_chunk_writer_summary(pack->writer, rs_view_of(bytes.data, bytes.length), err);
-    if (status == RS_OK)
         status = rs_chunk_writer_info(pack->writer, info, true, err);
-    rs_buf_fini(&bytes);
     rs_summary_fini(&summary);
     return status;
 }

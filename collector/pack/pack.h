@@ -2,12 +2,17 @@
 /*
  * Pack: one recording's batches on their way into the spool.
  *
- *     source --batch--> rs_pack_sink() --+--> reducer ------------------------> summary --+
- *                                        +--> chunk writer --> chunk, chunk, ... ---------+--> rs_spool_put()
- *     rs_pack_finish(info)  ......................... SUMMARY chunks, then INFO with the end mark = LAST
+ *     source --batch--> rs_pack_sink() --+--> reducer --> summary --> SUMMARY chunks ----> rs_spool_put(): summary lane
+ *                                        +--> chunk writer --> chunk, chunk, ... --------> rs_spool_put(): raw lane
+ *     rs_pack_part(info)  ............................ a part of the summary, while it records
+ *     rs_pack_finish(info)  .......................... last SUMMARY chunk = LAST; INFO with the end mark = LAST
  *
- * One mechanism for everything that must survive: the summary travels as chunks of the same stream,
- * and its LAST chunk closes the stream for its capture.
+ * One mechanism for everything that must survive: the summary travels as chunks, too, in a lane of its own that need not
+ * wait for the events. The LAST chunk of a lane closes that stream for its capture.
+ *
+ * A native rank's summary goes out in parts (common/reduce/parts.h). At the end the whole one is cut where the parts were: a part
+ * that late rows have changed, or that found no room in the spool, is put again, then the last one. Whoever takes no part, or
+ * could not (a file, a device), puts its summary in one piece.
  *
  * Two kinds of sources. A file can wait: when the spool is full, pack waits for acks. It gives the same batches again
  * after a crash, hence the same chunks with the same numbers, and those that the spool has already fall
@@ -52,10 +57,14 @@ RS_MUST_CHECK enum rs_status rs_pack_new(const struct rs_pack_options *options,
 /* Without finish: the stream stays open in the spool. */
 void rs_pack_free(struct rs_pack **pack_p);
 
-/* Where the source pours. */
+/* Where the source emits. */
 struct rs_sink rs_pack_sink(struct rs_pack *pack);
 /* Seals what waits (time has passed). */
 RS_MUST_CHECK enum rs_status rs_pack_flush(struct rs_pack *pack, struct rs_err *err);
+/* Puts a part of the summary when steps have ended since the one before; seldom enough that it costs a twentieth of the time.
+ * `info` as far as it is known: rank, host, time base. RS_IO, RS_NOMEM. */
+RS_MUST_CHECK enum rs_status rs_pack_part(struct rs_pack *pack, const struct rs_trace_info *info,
+                                          struct rs_err *err);
 /* The recording is over: summary, end mark. `is_partial`: it ended early. */
 RS_MUST_CHECK enum rs_status rs_pack_finish(struct rs_pack *pack, const struct rs_trace_info *info,
                                             bool is_partial, struct rs_err *err);

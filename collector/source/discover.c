@@ -6,6 +6,8 @@
 
 #include "collector/source/discover_priv.h"
 #include "collector/source/inflate.h"
+#include "collector/source/kineto.h"
+#include "common/base/check.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
 
@@ -36,25 +38,110 @@ const char *rs_input_state_text(enum rs_input_state state)
     return "?";
 }
 
-enum rs_status inputs_tell(struct rs_inputs *inputs, const char *format, ...)
+/* --- formats -------------------------------------------------------------------------------------------- */
+
+static struct {
+    const struct rs_source_format *items[RS_SOURCE_FORMATS_MAX];
+    size_t count;
+} formats; /* written before any thread, by rs_source_formats_set() */
+
+void rs_source_formats_set(const struct rs_source_format *const *list, size_t count)
+{
+    RS_CHECK(count <= RS_SOURCE_FORMATS_MAX);
+    for (size_t i = 0; i < count; i++)
+        formats.items[i] = list[i];
+    formats.count = count;
+}
+
+bool rs_is_result_folder(const char *path)
+{
+    for (size_t i = 0; i < formats.count; i++) {
+        if (formats.items[i]->owns(path, true))
+            return true;
+    }
+    return false;
+}
+
+enum rs_status rs_result_folder_state(const char *path, struct rs_result_state *state_p,
+                                      const char **why)
+{
+    for (size_t i = 0; i < formats.count; i++) {
+        const enum rs_status status = formats.items[i]->folder_state(path, state_p, why);
+        if (status != RS_NOTFOUND)
+            return status;
+    }
+    return RS_NOTFOUND;
+}
+
+/* Keeps the path for the format it belongs to, if there is one. */
+static enum rs_status note_format(struct rs_inputs *inputs, const char *path,
+                                  const struct stat *about, bool *is_noted_p)
+{
+    size_t at = 0;
+    *is_noted_p = false;
+    if (!S_ISDIR(about->st_mode) && !S_ISREG(about->st_mode))
+        return RS_OK;
+    while (at < formats.count && !formats.items[at]->owns(path, S_ISDIR(about->st_mode)))
+        at++;
+    if (at == formats.count)
+        return RS_OK;
+    struct rs_inputs_seen *seen = &inputs->seen[at];
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    const enum rs_status status =
+        rs_mem_grow((void **)&seen->paths, &seen->capacity, seen->count + 1, sizeof *seen->paths);
+    char *copy = status == RS_OK ? rs_mem_strndup(path, length) : NULL;
+    if (!copy)
+        return RS_NOMEM;
+    seen->paths[seen->count++] = copy;
+    *is_noted_p = true;
+    return RS_OK;
+}
+
+/* The recordings in what was noted, as inputs. */
+static enum rs_status find_formats(struct rs_inputs *inputs, struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < formats.count && status == RS_OK; i++) {
+        struct rs_inputs_seen *seen = &inputs->seen[i];
+        if (seen->count)
+            status = formats.items[i]->find((const char *const *)seen->paths, seen->count, inputs,
+                                            &seen->kept, err);
+    }
+    return status == RS_NOMEM ? rs_err_set(err, status, "out of memory") : status;
+}
+
+enum rs_status rs_input_read(const struct rs_input *input, unsigned flags,
+                             struct rs_source_stream *stream, struct rs_sink sink,
+                             struct rs_err *err)
+{
+    return input->format ? input->format->read(input, flags, stream, sink, err)
+                         : rs_kineto_read(input->path, flags, stream, sink, err);
+}
+
+/* --- the list ------------------------------------------------------------------------------------------- */
+
+enum rs_status rs_inputs_note(struct rs_inputs *inputs, const char *format, ...)
 {
     char text[SENTENCE_BYTES];
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    const enum rs_status status = rs_mem_grow((void **)&inputs->told, &inputs->told_capacity,
-                                              inputs->told_count + 1, sizeof *inputs->told);
+    const enum rs_status status = rs_mem_grow((void **)&inputs->notes, &inputs->note_capacity,
+                                              inputs->note_count + 1, sizeof *inputs->notes);
     if (status != RS_OK)
         return status;
     char *copy = rs_mem_strdup(text);
     if (!copy)
         return RS_NOMEM;
-    inputs->told[inputs->told_count++] = copy;
+    inputs->notes[inputs->note_count++] = copy;
     return RS_OK;
 }
 
-enum rs_status input_set(struct rs_input *input, enum rs_input_state state, const char *format, ...)
+enum rs_status rs_input_set(struct rs_input *input, enum rs_input_state state, const char *format,
+                            ...)
 {
     char text[SENTENCE_BYTES];
     va_list arguments;
@@ -82,8 +169,13 @@ static bool ends_with(const char *name, const char *tail)
 /* Names that Kineto and its callers give. */
 static bool is_trace_name(const char *name)
 {
-    return ends_with(name, ".json") || ends_with(name, ".json.gz") ||
-           ends_with(name, ".json.tmp") || ends_with(name, ".json.gz.tmp");
+    static const char *const tails[] = {".json",     ".json.gz", ".json.tmp", ".json.gz.tmp",
+                                        ".json.zst", ".json.xz", ".json.bz2"};
+    for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
+        if (ends_with(name, tails[i]))
+            return true;
+    }
+    return false;
 }
 
 static bool has_hint(const char *text, size_t length)
@@ -98,8 +190,8 @@ static bool has_hint(const char *text, size_t length)
     return false;
 }
 
-static enum rs_status judge_text(struct rs_input *input, const char *text, size_t length,
-                                 bool is_all)
+static enum rs_status classify_text(struct rs_input *input, const char *text, size_t length,
+                                    bool is_all)
 {
     const char *end = text + length;
     if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
@@ -108,16 +200,23 @@ static enum rs_status judge_text(struct rs_input *input, const char *text, size_
         text++;
     const bool is_trace = is_trace_name(input->name);
     if (text == end)
-        return is_trace ? RS_OK : input_set(input, RS_INPUT_SKIPPED, "it is empty");
-    if (*text != '{')
-        return input_set(input, RS_INPUT_SKIPPED, "it is no JSON object, so no profile");
-    if (has_hint(text, (size_t)(end - text)))
+        return is_trace ? RS_OK : rs_input_set(input, RS_INPUT_SKIPPED, "it is empty");
+    const char *foreign = foreign_profile(text, (size_t)(end - text));
+    if (foreign)
+        return rs_input_set(input, RS_INPUT_FAILED, "%s is %s, which is not read", input->relative,
+                            foreign);
+    if (*text != '{' && *text != '[')
+        return rs_input_set(input, RS_INPUT_SKIPPED, "it is no JSON object, so no profile");
+    if (*text == '[' && is_trace && memmem(text, (size_t)(end - text), "\"ph\"", 4))
+        return RS_OK;
+    if (*text == '{' && has_hint(text, (size_t)(end - text)))
         return RS_OK;
     while (end > text && (unsigned char)end[-1] <= ' ')
         end--;
     const bool is_closed = end[-1] == '}';
     if ((is_all && is_closed) || !is_trace)
-        return input_set(input, RS_INPUT_SKIPPED, "it is JSON without trace events, so no profile");
+        return rs_input_set(input, RS_INPUT_SKIPPED,
+                            "it is JSON without trace events, so no profile");
     return RS_OK;
 }
 
@@ -130,16 +229,16 @@ static enum rs_status sniff(struct rs_input *input)
     if (status == RS_NOMEM)
         return status;
     if (status != RS_OK)
-        return input_set(input, RS_INPUT_FAILED, "%s", err.text);
+        return rs_input_set(input, RS_INPUT_FAILED, "%s", err.text);
     char *text = rs_mem_calloc(SNIFF_BYTES, 1);
     size_t length = 0;
     status = text ? input_read(&file, text, SNIFF_BYTES, &length, &err) : RS_NOMEM;
-    if (status == RS_OK && file.trouble[0] && !length && !is_trace_name(input->name))
-        status = input_set(input, RS_INPUT_SKIPPED, "%s", file.trouble);
+    if (status == RS_OK && file.problem[0] && !length && !is_trace_name(input->name))
+        status = rs_input_set(input, RS_INPUT_SKIPPED, "%s", file.problem);
     else if (status == RS_OK)
-        status = judge_text(input, text, length, length < SNIFF_BYTES && !file.trouble[0]);
+        status = classify_text(input, text, length, length < SNIFF_BYTES && !file.problem[0]);
     else if (status != RS_NOMEM)
-        status = input_set(input, RS_INPUT_FAILED, "%s: %s", input->path, err.text);
+        status = rs_input_set(input, RS_INPUT_FAILED, "%s: %s", input->path, err.text);
     rs_mem_free(text);
     input_close(&file);
     return status;
@@ -147,33 +246,63 @@ static enum rs_status sniff(struct rs_input *input)
 
 /* --- the walk ------------------------------------------------------------------------------------------- */
 
-static enum rs_status add_input(struct rs_inputs *inputs, const char *path, size_t prefix,
-                                const struct stat *about)
+enum rs_status rs_inputs_add(struct rs_inputs *inputs, const char *path, struct rs_input **input_p)
 {
     if (inputs->count >= INPUTS_MAX)
         return RS_LIMIT;
+    struct stat about = {0};
+    (void)stat(path, &about);
     enum rs_status status = rs_mem_grow((void **)&inputs->items, &inputs->capacity,
                                         inputs->count + 1, sizeof *inputs->items);
-    if (status != RS_OK)
-        return status;
-    char *copy = rs_mem_strdup(path);
+    char *copy = status == RS_OK ? rs_mem_strdup(path) : NULL;
     if (!copy)
         return RS_NOMEM;
     const char *slash = strrchr(copy, '/');
     struct rs_input *input = &inputs->items[inputs->count++];
     *input = (struct rs_input){
         .path = copy,
-        .name = slash ? slash + 1 : copy,
-        .size_bytes = about->st_size,
-        .modified_ns = (int64_t)about->st_mtim.tv_sec * 1000000000 + about->st_mtim.tv_nsec,
+        .name = slash && slash[1] ? slash + 1 : copy,
+        .size_bytes = S_ISREG(about.st_mode) ? about.st_size : 0,
+        .modified_ns = (int64_t)about.st_mtim.tv_sec * 1000000000 + about.st_mtim.tv_nsec,
         .state = RS_INPUT_CANDIDATE,
         .metadata_rank = -1,
         .world_size = -1,
         .rank = -1,
         .rank_source = RS_RANK_UNKNOWN,
     };
-    input->relative = prefix ? copy + prefix : input->name;
+    input->relative = input->name;
+    *input_p = input;
+    return RS_OK;
+}
+
+static enum rs_status add_input(struct rs_inputs *inputs, const char *path, size_t prefix)
+{
+    struct rs_input *input = NULL;
+    const enum rs_status status = rs_inputs_add(inputs, path, &input);
+    if (status != RS_OK)
+        return status;
+    if (prefix)
+        input->relative = input->path + prefix;
     return sniff(input);
+}
+
+/* Links are not followed; one that leads to a recording is an input that could not be read. */
+static enum rs_status note_link(struct rs_inputs *inputs, const char *path)
+{
+    struct stat about;
+    struct rs_input *input = NULL;
+    const bool is_there = stat(path, &about) == 0;
+    bool is_owned = false;
+    for (size_t i = 0; i < formats.count && is_there; i++)
+        is_owned = is_owned || formats.items[i]->owns(path, S_ISDIR(about.st_mode));
+    if (!is_owned)
+        return RS_OK;
+    const enum rs_status status = rs_inputs_add(inputs, path, &input);
+    return status == RS_OK ? rs_input_set(input, RS_INPUT_FAILED,
+                                          "%s is a recording behind a link: name it on the command "
+                                          "line to have it read",
+                                          path)
+                           : status;
 }
 
 static enum rs_status walk_dir(struct rs_inputs *inputs, const char *path, size_t prefix,
@@ -185,17 +314,19 @@ static enum rs_status walk_entry(struct rs_inputs *inputs, const char *path, siz
     struct stat about;
     if (lstat(path, &about) < 0)
         return RS_OK; /* gone since it was listed */
-    bool is_vendor;
-    const enum rs_status status = inputs_note_vendor(inputs, path, &about, &is_vendor);
-    if (status != RS_OK || is_vendor)
+    if (S_ISLNK(about.st_mode))
+        return note_link(inputs, path);
+    bool is_noted;
+    const enum rs_status status = note_format(inputs, path, &about, &is_noted);
+    if (status != RS_OK || is_noted)
         return status;
     if (S_ISREG(about.st_mode))
-        return add_input(inputs, path, prefix, &about);
+        return add_input(inputs, path, prefix);
     if (!S_ISDIR(about.st_mode))
         return RS_OK;
     if (depth >= RS_DISCOVER_DEPTH)
-        return inputs_tell(inputs, "%s lies deeper than %d folders and was not searched", path,
-                           RS_DISCOVER_DEPTH);
+        return rs_inputs_note(inputs, "%s lies deeper than %d folders and was not searched", path,
+                              RS_DISCOVER_DEPTH);
     return walk_dir(inputs, path, prefix, depth + 1, err);
 }
 
@@ -203,8 +334,11 @@ static enum rs_status walk_dir(struct rs_inputs *inputs, const char *path, size_
                                unsigned depth, struct rs_err *err)
 {
     DIR *dir = opendir(path);
-    if (!dir && depth)
-        return inputs_tell(inputs, "%s cannot be searched: %s", path, strerrordesc_np(errno));
+    if (!dir && depth) {
+        struct rs_err why = {0};
+        (void)rs_err_errno(&why, "%s cannot be searched", path);
+        return rs_inputs_note(inputs, "%s", why.text);
+    }
     if (!dir)
         return rs_err_errno(err, "cannot search %s", path);
     enum rs_status status = RS_OK;
@@ -228,12 +362,12 @@ static enum rs_status walk_path(struct rs_inputs *inputs, const char *path, stru
             return rs_err_set(err, RS_NOTFOUND, "there is no file or folder %s", path);
         return rs_err_errno(err, "cannot look at %s", path);
     }
-    bool is_vendor;
-    const enum rs_status status = inputs_note_vendor(inputs, path, &about, &is_vendor);
-    if (status != RS_OK || is_vendor)
+    bool is_noted;
+    const enum rs_status status = note_format(inputs, path, &about, &is_noted);
+    if (status != RS_OK || is_noted)
         return status;
     if (!S_ISDIR(about.st_mode))
-        return add_input(inputs, path, 0, &about);
+        return add_input(inputs, path, 0);
     /* rs_file_join() puts exactly one slash behind the folder */
     char *joined = rs_file_join(path, "");
     const size_t prefix = joined ? strlen(joined) : 0;
@@ -303,7 +437,7 @@ static enum rs_status discover(struct rs_inputs *inputs, const char *const *path
                               rs_status_text(status));
     }
     if (status == RS_OK)
-        status = inputs_add_vendors(inputs, err);
+        status = find_formats(inputs, err);
     if (status != RS_OK)
         return status;
     sort_and_unite(inputs);
@@ -329,16 +463,20 @@ void rs_inputs_fini(struct rs_inputs *inputs)
 {
     for (size_t i = 0; i < inputs->count; i++)
         input_fini(&inputs->items[i]);
-    for (size_t i = 0; i < inputs->told_count; i++)
-        rs_mem_free(inputs->told[i]);
+    for (size_t i = 0; i < inputs->note_count; i++)
+        rs_mem_free(inputs->notes[i]);
     for (size_t i = 0; i < inputs->pattern_count; i++)
         rs_mem_free(inputs->patterns[i]);
-    for (size_t i = 0; i < inputs->vendor_path_count; i++)
-        rs_mem_free(inputs->vendor_paths[i]);
-    rs_mem_free(inputs->vendor_paths);
-    rs_vendor_list_fini(&inputs->vendors);
+    for (size_t i = 0; i < RS_SOURCE_FORMATS_MAX; i++) {
+        struct rs_inputs_seen *seen = &inputs->seen[i];
+        for (size_t k = 0; k < seen->count; k++)
+            rs_mem_free(seen->paths[k]);
+        rs_mem_free(seen->paths);
+        if (seen->kept)
+            formats.items[i]->free(seen->kept);
+    }
     rs_mem_free(inputs->items);
-    rs_mem_free(inputs->told);
+    rs_mem_free(inputs->notes);
     rs_mem_free(inputs->patterns);
     *inputs = (struct rs_inputs){0};
 }

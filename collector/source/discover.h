@@ -4,10 +4,11 @@
  *
  *   rs_discover()        PATH... -> a list of inputs, in order of their paths: candidates and skipped ones
  *   (caller)             rs_input_read() of each candidate, any number at a time, any thread
- *   rs_input_record()    what reading it told; one call per candidate, each input by one thread
- *   rs_inputs_resolve()  rank and cycle of every input that was read; conflicts; what has to be told
+ *   rs_input_record()    what reading it reported; one call per candidate, each input by one thread
+ *   rs_inputs_resolve()  rank and cycle of every input that was read; conflicts; what has to be noted
  *
- * A result directory of an Ascend profiler is one input: what lies in it is not looked at one by one.
+ * A recording of another family (struct rs_source_format: a result directory of an Ascend profiler) is one input: what
+ * lies in it is not looked at one by one.
  *
  * A rank is known only after reading, because a trace may name it behind its events. Nobody becomes rank 0 in
  * silence: map, then the file's own metadata, then a pattern of its name, then "the only input",
@@ -18,9 +19,8 @@
 
 #include "collector/source/source.h"
 #include "common/base/buf.h"
-#include "common/vendor/vendor.h"
 
-enum { RS_DISCOVER_DEPTH = 8 };
+enum { RS_DISCOVER_DEPTH = 8, RS_SOURCE_FORMATS_MAX = 8 };
 
 enum rs_input_state {
     RS_INPUT_CANDIDATE, /* looks like a profile; not read yet */
@@ -40,8 +40,10 @@ struct rs_input {
     int64_t modified_ns; /* of the file, Unix epoch */
     enum rs_input_state state;
     char *reason; /* sentence for skipped, failed and partial; NULL when there is nothing to say */
-    const struct rs_vendor_rank *vendor; /* a result directory (in rs_inputs.vendors), else NULL */
-    bool is_mapped; /* the map has a line for it: `rank` is settled before reading */
+    const struct rs_source_format
+        *format;           /* of a recording of another family; NULL: a Kineto trace */
+    const void *recording; /* the format's own; lives as long as the inputs */
+    bool is_mapped;        /* the map has a line for it: `rank` is settled before reading */
 
     /* from rs_input_record() */
     int32_t metadata_rank; /* -1 none */
@@ -59,12 +61,14 @@ struct rs_input {
 struct rs_inputs {
     struct rs_input *items; /* by path bytes */
     size_t count, capacity;
-    char *
-        *told; /* sentences for the person: assumed ranks, missing ranks, conflicts, mixed worlds */
-    size_t told_count, told_capacity;
-    struct rs_vendor_list vendors; /* result directories */
-    char **vendor_paths;           /* where they were seen */
-    size_t vendor_path_count, vendor_path_capacity;
+    char **
+        notes; /* sentences for the person: assumed ranks, missing ranks, conflicts, mixed worlds */
+    size_t note_count, note_capacity;
+    struct rs_inputs_seen {
+        char **paths; /* where recordings of this format were seen */
+        size_t count, capacity;
+        void *kept; /* the format's own, from find() */
+    } seen[RS_SOURCE_FORMATS_MAX];
     char **patterns; /* --rank-from */
     size_t pattern_count, pattern_capacity;
 };
@@ -83,27 +87,61 @@ RS_MUST_CHECK enum rs_status rs_discover(const char *const *paths, size_t path_c
                                          struct rs_inputs *inputs_p, struct rs_err *err);
 void rs_inputs_fini(struct rs_inputs *inputs); /* of a zeroed struct is allowed */
 
-/* Is this folder one result of an Ascend profiler (told by its name, or by what it holds)? */
-bool rs_is_result_folder(const char *path);
 /* When a finished result folder last changed, and what tells it from an earlier one at the same path: newest change and
- * bytes of what was parsed. RS_AGAIN: not finished yet (`why`, may be NULL, says in what state it is); RS_NOTFOUND:
- * there is nothing of a rank in it (yet); RS_NOMEM. */
+ * bytes of what was parsed. */
 struct rs_result_state {
     int64_t changed_ns; /* Unix epoch */
     int64_t bytes;
     bool has_marker; /* the vendor's tool wrote its last file: no need to wait for silence */
 };
+
+/* A family of recordings beside Kineto's traces: what discovery and reading have to know of it. Functions are called from
+ * any thread, also at the same time. */
+struct rs_source_format {
+    const char *name; /* "ascend" */
+    /* Is this folder (or file) that the search came to a recording of the family, or part of one? */
+    bool (*owns)(const char *path, bool is_folder);
+    /* What was seen -> inputs, by rs_inputs_add(), rs_input_set(), rs_inputs_note(); *kept_p is what their `recording` points
+     * into, given to free() with the inputs (also after a failure, if it was set). RS_NOMEM, or with a sentence. */
+    enum rs_status (*find)(const char *const *paths, size_t count, struct rs_inputs *inputs,
+                           void **kept_p, struct rs_err *err);
+    void (*free)(void *kept);
+    /* As rs_input_read() and rs_result_folder_state(). */
+    enum rs_status (*read)(const struct rs_input *input, unsigned flags,
+                           struct rs_source_stream *stream, struct rs_sink sink,
+                           struct rs_err *err);
+    enum rs_status (*folder_state)(const char *path, struct rs_result_state *state_p,
+                                   const char **why);
+};
+
+/* The formats this program was built with; before any thread, once. At most RS_SOURCE_FORMATS_MAX; keeps pointers. */
+void rs_source_formats_set(const struct rs_source_format *const *formats, size_t count);
+
+/* For find(): a candidate at `path`, lent until the next call; RS_NOMEM. */
+RS_MUST_CHECK enum rs_status rs_inputs_add(struct rs_inputs *inputs, const char *path,
+                                           struct rs_input **input_p);
+/* Sets state and reason (replacing an older one). RS_NOMEM. */
+RS_MUST_CHECK enum rs_status rs_input_set(struct rs_input *input, enum rs_input_state state,
+                                          const char *format, ...) RS_PRINTF(3, 4);
+/* Adds a sentence to inputs->notes. RS_NOMEM. */
+RS_MUST_CHECK enum rs_status rs_inputs_note(struct rs_inputs *inputs, const char *format, ...)
+    RS_PRINTF(2, 3);
+
+/* Is this folder one result of a profiler that writes folders (told by its name, or by what it holds)? */
+bool rs_is_result_folder(const char *path);
+/* RS_OK: finished, *state_p is set. RS_AGAIN: not finished yet (`why`, may be NULL, says in what state it is); RS_NOTFOUND:
+ * there is nothing of a rank in it (yet); RS_NOMEM. */
 RS_MUST_CHECK enum rs_status
 rs_result_folder_state(const char *path, struct rs_result_state *state_p, const char **why);
 
-/* Reads the input as what it is: rs_kineto_read() or rs_ascend_read(), whose statuses these are. */
+/* Reads the input as what it is: rs_kineto_read() or its format's read(), whose statuses these are. */
 RS_MUST_CHECK enum rs_status rs_input_read(const struct rs_input *input, unsigned flags,
                                            struct rs_source_stream *stream, struct rs_sink sink,
                                            struct rs_err *err);
 
 /* What reading the candidate gave. `status` and `failure` (its sentence, may be NULL) are rs_input_read()'s; `info` is
  * stream->info with strings of `strings` (both may be NULL on failure); first and last are those of the events as
- * poured: the base is added here. Copies what it needs. Different inputs may be recorded by different
+ * emitted: the base is added here. Copies what it needs. Different inputs may be recorded by different
  * threads at the same time. RS_NOMEM. */
 struct rs_input_result {
     enum rs_status status;
@@ -116,7 +154,7 @@ RS_MUST_CHECK enum rs_status rs_input_record(struct rs_input *input,
                                              const struct rs_input_result *result);
 
 /* Settles rank, rank_source and cycle of all inputs that were read, turns those that are no rank or were replaced into
- * skipped ones and fills `told`. Of a
+ * skipped ones and fills `notes`. Of a
  * truncated file without any event nothing is left: it has failed. RS_OK, or RS_INVALID: an input with events has no rank (the sentence names it and
  * what to give). RS_NOMEM. */
 RS_MUST_CHECK enum rs_status rs_inputs_resolve(struct rs_inputs *inputs, struct rs_err *err);

@@ -7,21 +7,9 @@
 
 #include "collector/source/discover.h"
 
-#include <sys/stat.h>
-
-/* Adds a sentence to inputs->told. */
-RS_MUST_CHECK enum rs_status inputs_tell(struct rs_inputs *inputs, const char *format, ...)
-    RS_PRINTF(2, 3);
-/* Sets state and reason (replacing an older one). */
-RS_MUST_CHECK enum rs_status input_set(struct rs_input *input, enum rs_input_state state,
-                                       const char *format, ...) RS_PRINTF(3, 4);
-
-/* discover_vendor.c: is this folder, or file, part of a result directory of an Ascend profiler? Then it is kept for
- * inputs_add_vendors(). */
-RS_MUST_CHECK enum rs_status inputs_note_vendor(struct rs_inputs *inputs, const char *path,
-                                                const struct stat *about, bool *is_vendor_p);
-/* The ranks in what was noted, as inputs. */
-RS_MUST_CHECK enum rs_status inputs_add_vendors(struct rs_inputs *inputs, struct rs_err *err);
+/* discover_foreign.c: what kind of recording this is, of those that are known and not read ("a memory timeline of PyTorch"); NULL: none
+ * of them. `text`: the first bytes of the file, behind blanks. */
+const char *foreign_profile(const char *text, size_t length);
 
 /* Reads the rank map and settles the inputs it names. RS_INVALID, RS_IO, RS_NOTFOUND, RS_NOMEM. */
 RS_MUST_CHECK enum rs_status inputs_apply_map(struct rs_inputs *inputs, const char *map_path,

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MAP_MAX_BYTES = 64 * 1024 * 1024, RANK_DIGITS = 9, RANGES_TOLD = 16 };
+enum { MAP_MAX_BYTES = 64 * 1024 * 1024, RANK_DIGITS = 9, RANGES_REPORTED = 16 };
 
 /* --- names ---------------------------------------------------------------------------------------------- */
 
@@ -127,7 +127,7 @@ static enum rs_status apply_line(struct rs_input *input, const json_t *line)
 {
     input->is_mapped = true;
     if (json_is_null(line))
-        return input_set(input, RS_INPUT_SKIPPED, "the rank map says that it is no rank");
+        return rs_input_set(input, RS_INPUT_SKIPPED, "the rank map says that it is no rank");
     input->rank = (int32_t)json_integer_value(line);
     input->rank_source = RS_RANK_MAP;
     return RS_OK;
@@ -148,8 +148,8 @@ static enum rs_status apply_map(struct rs_inputs *inputs, json_t *map, const cha
     const size_t lines = json_object_size(map);
     if (status == RS_OK && used < lines)
         status =
-            inputs_tell(inputs, "--rank-map %s: %zu of its %zu lines name no file that is here",
-                        path, lines - used, lines);
+            rs_inputs_note(inputs, "--rank-map %s: %zu of its %zu lines name no file that is here",
+                           path, lines - used, lines);
     return status;
 }
 
@@ -186,8 +186,8 @@ static enum rs_status record_failure(struct rs_input *input, const struct rs_inp
 {
     const char *text = result->failure && result->failure->text[0] ? result->failure->text
                                                                    : rs_status_text(result->status);
-    return input_set(input, result->status == RS_NOTFOUND ? RS_INPUT_SKIPPED : RS_INPUT_FAILED,
-                     "%s", text);
+    return rs_input_set(input, result->status == RS_NOTFOUND ? RS_INPUT_SKIPPED : RS_INPUT_FAILED,
+                        "%s", text);
 }
 
 enum rs_status rs_input_record(struct rs_input *input, const struct rs_input_result *result)
@@ -209,8 +209,8 @@ enum rs_status rs_input_record(struct rs_input *input, const struct rs_input_res
     input->state = RS_INPUT_WHOLE;
     if (!is_partial)
         return RS_OK;
-    return input_set(input, RS_INPUT_PARTIAL, "%s",
-                     rs_strtab_text(result->strings, info->partial_reason));
+    return rs_input_set(input, RS_INPUT_PARTIAL, "%s",
+                        rs_strtab_text(result->strings, info->partial_reason));
 }
 
 /* Without events nobody has a rank: the launcher's file, or one that was cut before its first event. */
@@ -221,9 +221,9 @@ static enum rs_status set_aside_empty(struct rs_inputs *inputs, struct rs_input 
         return RS_OK;
     }
     const enum rs_status status =
-        input_set(input, RS_INPUT_SKIPPED, "it has no events, so it is no rank");
+        rs_input_set(input, RS_INPUT_SKIPPED, "it has no events, so it is no rank");
     return status == RS_OK
-               ? inputs_tell(inputs, "%s has no events and counts as no rank", input->relative)
+               ? rs_inputs_note(inputs, "%s has no events and counts as no rank", input->relative)
                : status;
 }
 
@@ -250,8 +250,9 @@ static enum rs_status settle_rank(struct rs_inputs *inputs, struct rs_input *inp
                           input->path);
     input->rank = 0;
     input->rank_source = RS_RANK_ASSUMED;
-    return inputs_tell(inputs, "%s names no rank; it is the only input, so it is taken for rank 0",
-                       input->relative);
+    return rs_inputs_note(inputs,
+                          "%s names no rank; it is the only input, so it is taken for rank 0",
+                          input->relative);
 }
 
 static enum rs_status settle_all(struct rs_inputs *inputs, struct rs_err *err)
@@ -295,13 +296,13 @@ static bool is_newer(const struct rs_input *a, const struct rs_input *b)
 static enum rs_status set_aside_older(struct rs_inputs *inputs, struct rs_input *older,
                                       const struct rs_input *newer)
 {
-    const enum rs_status status = input_set(older, RS_INPUT_SKIPPED,
-                                            "another recording of rank %" PRId32
-                                            " that overlaps with it in time was kept: %s",
-                                            older->rank, newer->relative);
+    const enum rs_status status = rs_input_set(older, RS_INPUT_SKIPPED,
+                                               "another recording of rank %" PRId32
+                                               " that overlaps with it in time was kept: %s",
+                                               older->rank, newer->relative);
     if (status != RS_OK)
         return status;
-    return inputs_tell(
+    return rs_inputs_note(
         inputs, "two recordings of rank %" PRId32 " overlap in time: %s was kept, %s was not",
         older->rank, newer->relative, older->relative);
 }
@@ -338,17 +339,17 @@ static int64_t missing_ranks(struct rs_input *const *sorted, size_t count, int32
 {
     int64_t missing = 0;
     int32_t next = 0;
-    unsigned told = 0;
+    unsigned reported = 0;
     for (size_t i = 0; i <= count; i++) {
         const int32_t rank = i < count ? sorted[i]->rank : world;
         if (i < count && !is_read(sorted[i]))
             continue;
         const int32_t end = rank < world ? rank : world;
-        if (end > next && told++ < RANGES_TOLD) {
+        if (end > next && reported++ < RANGES_REPORTED) {
             rs_buf_printf(text, "%s%" PRId32, text->length ? ", " : "", next);
             if (end - next > 1)
                 rs_buf_printf(text, "-%" PRId32, end - 1);
-        } else if (end > next && told == RANGES_TOLD + 1) {
+        } else if (end > next && reported == RANGES_REPORTED + 1) {
             rs_buf_string(text, ", ...");
         }
         missing += end > next ? end - next : 0;
@@ -357,8 +358,8 @@ static int64_t missing_ranks(struct rs_input *const *sorted, size_t count, int32
     return missing;
 }
 
-static enum rs_status tell_worlds(struct rs_inputs *inputs, struct rs_input *const *sorted,
-                                  size_t count)
+static enum rs_status report_worlds(struct rs_inputs *inputs, struct rs_input *const *sorted,
+                                    size_t count)
 {
     int32_t world = -1;
     int32_t other = -1;
@@ -375,15 +376,15 @@ static enum rs_status tell_worlds(struct rs_inputs *inputs, struct rs_input *con
         return RS_OK;
     enum rs_status status = RS_OK;
     if (other >= 0)
-        status = inputs_tell(inputs,
-                             "the inputs disagree on the world size: %" PRId32 " and %" PRId32
-                             " ranks; perhaps they are of different jobs",
-                             world, other);
+        status = rs_inputs_note(inputs,
+                                "the inputs disagree on the world size: %" PRId32 " and %" PRId32
+                                " ranks; perhaps they are of different jobs",
+                                world, other);
     struct rs_buf text = {0};
     const int64_t missing = missing_ranks(sorted, count, world, &text);
     if (status == RS_OK && missing)
-        status = inputs_tell(inputs, "%" PRId64 " of %" PRId32 " ranks are missing: %s", missing,
-                             world, rs_buf_text(&text));
+        status = rs_inputs_note(inputs, "%" PRId64 " of %" PRId32 " ranks are missing: %s", missing,
+                                world, rs_buf_text(&text));
     rs_buf_fini(&text);
     return status;
 }
@@ -405,7 +406,7 @@ enum rs_status rs_inputs_resolve(struct rs_inputs *inputs, struct rs_err *err)
           by_rank_and_time); /* NOLINT(bugprone-sizeof-expression): pointers are sorted */
     status = number_cycles(inputs, sorted, count);
     if (status == RS_OK)
-        status = tell_worlds(inputs, sorted, count);
+        status = report_worlds(inputs, sorted, count);
     rs_mem_free(sorted);
     return status == RS_NOMEM ? rs_err_set(err, status, "out of memory") : status;
 }

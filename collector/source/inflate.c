@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collector/source/inflate.h"
 
+#include "collector/source/unpack.h"
 #include "common/base/mem.h"
 
 #include <isa-l/igzip_lib.h>
@@ -20,6 +21,16 @@ struct input_gzip {
     int64_t file_offset; /* of the first byte behind `block` */
     bool is_file_at_end;
     bool is_between; /* a member ended, the next has not begun */
+    uint8_t block[COMPRESSED_BYTES];
+};
+
+struct input_packed {
+    enum unpack_kind kind;
+    struct unpack *unpack;
+    const uint8_t *at; /* in block */
+    size_t count;
+    int64_t file_offset; /* of the first byte behind `block` */
+    bool is_file_at_end;
     uint8_t block[COMPRESSED_BYTES];
 };
 
@@ -51,6 +62,20 @@ static enum rs_status open_gzip(struct input *input)
     return RS_OK;
 }
 
+static enum rs_status open_packed(struct input *input, enum unpack_kind kind)
+{
+    input->packed = rs_mem_calloc(1, sizeof *input->packed);
+    if (!input->packed)
+        return RS_NOMEM;
+    input->packed->kind = kind;
+    memcpy(input->packed->block, input->head, input->head_count);
+    input->packed->at = input->packed->block;
+    input->packed->count = input->head_count;
+    input->packed->file_offset = (int64_t)input->head_count;
+    input->head_count = 0;
+    return unpack_new(kind, &input->packed->unpack);
+}
+
 static enum rs_status look_at_head(struct input *input, struct rs_err *err)
 {
     while (input->head_count < sizeof input->head) {
@@ -60,10 +85,13 @@ static enum rs_status look_at_head(struct input *input, struct rs_err *err)
         if (status != RS_OK)
             return status;
         if (!got)
-            return RS_OK;
+            break;
         input->head_count += got;
     }
-    return input->head[0] == 0x1f && input->head[1] == 0x8b ? open_gzip(input) : RS_OK;
+    if (input->head_count >= 2 && input->head[0] == 0x1f && input->head[1] == 0x8b)
+        return open_gzip(input);
+    const enum unpack_kind kind = unpack_kind_of(input->head, input->head_count);
+    return kind == UNPACK_NONE ? RS_OK : open_packed(input, kind);
 }
 
 enum rs_status input_open(struct input *input, const char *path, struct rs_err *err)
@@ -95,6 +123,9 @@ void input_close(struct input *input)
     if (input->fd > 0)
         (void)close(input->fd);
     rs_mem_free(input->gzip);
+    if (input->packed)
+        unpack_free(&input->packed->unpack);
+    rs_mem_free(input->packed);
     *input = (struct input){.fd = -1};
 }
 
@@ -121,7 +152,7 @@ static enum rs_status read_plain(struct input *input, char *buffer, size_t capac
 static void stop_early(struct input *input, const char *what)
 {
     const struct input_gzip *gzip = input->gzip;
-    (void)snprintf(input->trouble, sizeof input->trouble,
+    (void)snprintf(input->problem, sizeof input->problem,
                    "the gzip data %s at byte %" PRId64 " of the file", what,
                    gzip->file_offset - gzip->state.avail_in);
     input->is_at_end = true;
@@ -204,14 +235,68 @@ static enum rs_status read_gzip(struct input *input, char *buffer, size_t capaci
     return RS_OK;
 }
 
+static enum rs_status refill_packed(struct input *input, struct rs_err *err)
+{
+    struct input_packed *packed = input->packed;
+    size_t got = 0;
+    const enum rs_status status = read_some(input, packed->block, sizeof packed->block, &got, err);
+    packed->at = packed->block;
+    packed->count = got;
+    packed->file_offset += (int64_t)got;
+    packed->is_file_at_end = got == 0;
+    return status;
+}
+
+static void end_packed(struct input *input, const char *what)
+{
+    const struct input_packed *packed = input->packed;
+    (void)snprintf(input->problem, sizeof input->problem,
+                   "the %s data %s at byte %" PRId64 " of the file", unpack_name(packed->kind),
+                   what, packed->file_offset - (int64_t)packed->count);
+    input->is_at_end = true;
+}
+
+static enum rs_status read_packed(struct input *input, char *buffer, size_t capacity,
+                                  size_t *count_p, struct rs_err *err)
+{
+    struct input_packed *packed = input->packed;
+    struct unpack_io io = {.out = (uint8_t *)buffer, .out_count = capacity};
+    while (io.out_count && !input->is_at_end) {
+        if (!packed->count && !packed->is_file_at_end) {
+            const enum rs_status status = refill_packed(input, err);
+            if (status != RS_OK)
+                return status;
+        }
+        const size_t before_out = io.out_count, before_in = packed->count;
+        io.in = packed->at;
+        io.in_count = packed->count;
+        io.is_last = packed->is_file_at_end;
+        const enum rs_status status = unpack_some(packed->unpack, &io);
+        packed->at = io.in;
+        packed->count = io.in_count;
+        if (status != RS_OK)
+            end_packed(input, "is damaged");
+        else if (packed->is_file_at_end && io.out_count == before_out &&
+                 packed->count == before_in) {
+            if (unpack_may_end(packed->unpack))
+                input->is_at_end = true;
+            else
+                end_packed(input, "ends early");
+        }
+    }
+    *count_p = capacity - io.out_count;
+    return RS_OK;
+}
+
 enum rs_status input_read(struct input *input, char *buffer, size_t capacity, size_t *count_p,
                           struct rs_err *err)
 {
     *count_p = 0;
     if (input->is_at_end || !capacity)
         return RS_OK;
-    const enum rs_status status = input->gzip ? read_gzip(input, buffer, capacity, count_p, err)
-                                              : read_plain(input, buffer, capacity, count_p, err);
+    const enum rs_status status = input->packed ? read_packed(input, buffer, capacity, count_p, err)
+                                  : input->gzip ? read_gzip(input, buffer, capacity, count_p, err)
+                                                : read_plain(input, buffer, capacity, count_p, err);
     if (status != RS_OK)
         return status;
     input->raw_bytes += (int64_t)*count_p;

@@ -80,13 +80,25 @@ static enum rs_status take_row(struct kineto *kineto, const struct kineto_row *r
 {
     kineto->at = row->end;
     const bool is_usable = row->phase && (row->has_time || row->phase != 'X');
+    if (kineto->probe_left) {
+        kineto->probe_left--;
+        kineto->probe_usable += is_usable;
+        kineto->probe_categories += is_usable && row->category;
+        if (kineto_row_is_unwanted(kineto, row)) {
+            kineto->stream->info.rows_read++;
+            kineto->stream->info.events_read += row->phase == 'X';
+            return RS_OK;
+        }
+    }
+    if (is_usable && !kineto->take && !kineto->is_lossless && kineto_is_half(row))
+        return kineto_half(kineto, row, err);
     if (is_usable && kineto->take) {
         kineto->stream->info.rows_read++;
         kineto->stream->info.events_read += row->phase == 'X';
         return kineto->take(kineto->take_self, row, err);
     }
     if (is_usable && (kineto->is_lossless || row->phase == 'X'))
-        return kineto_pour(kineto, row, err);
+        return kineto_emit(kineto, row, err);
     kineto->rows_timeless += !is_usable;
     kineto->stream->info.rows_read += is_usable;
     return RS_OK;
@@ -318,7 +330,7 @@ static enum rs_status read_document(struct kineto *kineto, struct rs_err *err)
     return status < 0 ? status : RS_OK;
 }
 
-/* The file's first bytes: RS_NOTFOUND when no object starts there. An empty file is an empty recording. */
+/* The file's first bytes: RS_NOTFOUND when neither an object nor an array of rows starts there. An empty file is an empty recording. */
 static enum rs_status read_start(struct kineto *kineto, struct rs_err *err)
 {
     bool grew;
@@ -330,11 +342,20 @@ static enum rs_status read_start(struct kineto *kineto, struct rs_err *err)
     kineto->at = scan_blanks(kineto->at);
     if (kineto->at >= kineto->end)
         return RS_OK;
-    if (*kineto->at != '{')
-        return rs_err_set(err, RS_NOTFOUND, "%s is not a Kineto trace: it does not start with {",
-                          kineto->path);
-    kineto->at++;
+    if (*kineto->at != '{' && *kineto->at != '[')
+        return rs_err_set(err, RS_NOTFOUND,
+                          "%s is not a Kineto trace: it starts with neither { nor [", kineto->path);
+    kineto->is_array = *kineto->at++ == '[';
+    kineto->probe_left = kineto->is_array ? KINETO_PROBE_ROWS : 0;
     return RS_OK;
+}
+
+/* The Trace Event Format's other shape, which early PyTorch wrote: the rows alone, [ {...}, {...} ]. */
+static enum rs_status read_array(struct kineto *kineto, struct rs_err *err)
+{
+    const enum rs_status status = read_rows(kineto, err);
+    kineto->is_closed = kineto->is_behind_rows;
+    return status;
 }
 
 static enum rs_status kineto_open(struct kineto *kineto, struct rs_err *err)
@@ -356,6 +377,7 @@ static void kineto_close(struct kineto *kineto)
 {
     input_close(&kineto->input);
     rs_batch_fini(&kineto->batch);
+    kineto_halves_fini(kineto);
     rs_buf_fini(&kineto->scratch);
     rs_buf_fini(&kineto->metadata);
     rs_mem_free(kineto->window);
@@ -367,13 +389,19 @@ static enum rs_status kineto_run(struct kineto *kineto, struct rs_err *err)
 {
     enum rs_status status = read_start(kineto, err);
     if (status == RS_OK)
-        status = read_document(kineto, err);
+        status = kineto->is_array ? read_array(kineto, err) : read_document(kineto, err);
     if (status == RS_OK)
-        status = kineto_pour_flush(kineto, err);
+        status = kineto_emit_flush(kineto, err);
     if (status < 0)
         return status;
     if (kineto->is_closed && !kineto->has_rows_member)
         return rs_err_set(err, RS_NOTFOUND, "%s is not a Kineto trace: it has no traceEvents",
+                          kineto->path);
+    const bool has_no_row =
+        !kineto->probe_usable &&
+        (!kineto->probe_left || kineto->is_behind_rows || kineto->rows_bad || kineto->rows_long);
+    if (kineto->is_array && (has_no_row || (kineto->probe_usable && !kineto->probe_categories)))
+        return rs_err_set(err, RS_NOTFOUND, "%s is not a Kineto trace: its rows have no categories",
                           kineto->path);
     status = kineto_conclude(kineto);
     if (status < 0)

@@ -4,7 +4,8 @@
  *
  *   kineto.c         the window over the file, the document's members, the loop over rows
  *   kineto_row.c     text of one row  -> struct kineto_row (places in the window, nothing copied)
- *   kineto_pour.c    struct kineto_row -> a row of the batch: kind, lane, times, name
+ *   kineto_emit.c    struct kineto_row -> a row of the batch: kind, lane, times, name
+ *   kineto_pairs.c   a B row and its E row -> one X row
  *   kineto_args.c    arguments        -> columns, or the `extra` column
  *   kineto_resync.c  a row that is no JSON: where does the next one begin, what can be saved
  *   kineto_top.c     members beside the rows: time base, distributedInfo, host, metadata
@@ -21,6 +22,7 @@
 #include "collector/source/inflate.h"
 #include "collector/source/kineto.h"
 #include "collector/source/scan.h"
+#include "collector/source/trace_row.h"
 #include "common/base/buf.h"
 
 enum {
@@ -30,62 +32,13 @@ enum {
     KINETO_BATCH_ROWS = 4096,
     KINETO_BAD_ROWS_TRUSTED = 16,        /* so many bad rows, and a row without an end in */
     KINETO_SUSPICIOUS_BYTES = 16 * 1024, /* so many bytes is taken for bad at once */
-    KINETO_OTHERS_MAX = 16, /* members of a row that have no place in struct kineto_row */
     KINETO_CATEGORIES = 64, /* slots for categories of one file; more are interned each time */
     KINETO_NAME_CACHE = 512,
     KINETO_LANE_CACHE = 64,
 };
 
-/* pid or tid of a row that has none. */
-#define KINETO_NO_ID INT64_MIN
-
-struct kineto_span {
-    const char *text; /* NULL: not there */
-    size_t length;
-};
-
+enum { KINETO_PROBE_ROWS = 64 };
 enum kineto_parse { PARSE_OK, PARSE_SKIP, PARSE_MORE, PARSE_BAD };
-
-/* A decimal number as written. */
-struct kineto_decimal {
-    int64_t whole;       /* INT64_MAX when it overflows */
-    int32_t thousandths; /* first three decimals, not rounded */
-    bool is_negative;
-    bool has_fraction;
-    bool is_exact; /* the three members above say it all, in canonical form */
-};
-
-struct kineto_category {
-    struct kineto_span text; /* in the string table: stays where it is */
-    rs_str id;
-    uint8_t kind;   /* of its X rows */
-    bool is_wanted; /* X rows are poured without RS_SOURCE_LOSSLESS */
-};
-
-struct kineto_id {
-    int64_t value;           /* KINETO_NO_ID: not there */
-    struct kineto_span text; /* written as a string: its text */
-    bool has_escape;
-};
-
-struct kineto_row {
-    const char *begin; /* at its '{' */
-    const char *end;   /* behind its '}' */
-    char phase;        /* 0: not there */
-    bool has_name, name_has_escape;
-    bool is_odd;       /* something needs its text in `extra` to survive */
-    bool has_finished; /* `finished` may stand in the arguments */
-    bool has_time, has_duration;
-    const struct kineto_category *category; /* NULL: not there */
-    struct kineto_span name;
-    struct kineto_id pid, tid;
-    struct kineto_decimal time, duration;
-    struct kineto_span time_text, duration_text;
-    struct kineto_span id;   /* of a flow: value as written */
-    struct kineto_span args; /* between the braces */
-    size_t other_count;
-    struct kineto_span others[KINETO_OTHERS_MAX]; /* "key": value as written */
-};
 
 struct kineto_name_slot {
     const char *text; /* in the string table */
@@ -100,12 +53,16 @@ struct kineto_lane_slot {
     uint32_t index;
 };
 
-/* A row for somebody else than the batch. Places in it are valid until the function returns. */
-typedef enum rs_status kineto_take_fn(void *self, const struct kineto_row *row, struct rs_err *err);
+/* Rows of phase B that wait for their E (kineto_pairs.c). */
+struct kineto_halves {
+    struct kineto_half *items; /* open ones, in file order */
+    size_t count, capacity;
+    int64_t lost; /* without the other half, or too many at once */
+};
 
 struct kineto {
     const char *path;
-    kineto_take_fn *take; /* NULL: rows are poured as Kineto's */
+    kineto_take_fn *take; /* NULL: rows are emitted as Kineto's */
     void *take_self;
     bool is_lossless;
     struct rs_source_stream *stream;
@@ -129,6 +86,10 @@ struct kineto {
     struct kineto_name_slot names[KINETO_NAME_CACHE];
     struct kineto_lane_slot lanes[KINETO_LANE_CACHE];
 
+    struct kineto_halves halves;
+    bool is_array; /* the rows alone, without a document around them */
+    /* Whether such rows are Kineto's is judged by the first ones, which every way of reading parses whole. */
+    unsigned probe_left, probe_usable, probe_categories;
     bool has_rows_member;  /* traceEvents was found */
     bool is_behind_rows;   /* and its array ended */
     bool is_closed;        /* the document's last brace was found */
@@ -141,7 +102,11 @@ struct kineto {
     int64_t base_ns;
     rs_ns latest;          /* latest start of any row */
     int64_t rows_repaired; /* read in spite of unescaped quotes */
-    int64_t rows_bad, rows_long, rows_timeless;
+    int64_t rows_bad, rows_long, rows_timeless, rows_far;
+    bool has_middle;
+    rs_ns
+        middle; /* median start of the first batch: what lies months away from it is no time of this recording */
+    char foreign_device[64]; /* a device category that no table knows; "" none */
     int64_t members_bad;
     int64_t first_bad_offset;
 };
@@ -151,12 +116,8 @@ RS_MUST_CHECK enum rs_status window_more(struct kineto *kineto, size_t limit_byt
                                          struct rs_err *err);
 int64_t window_offset_of(const struct kineto *kineto, const char *place);
 
-/* kineto.c: the rows of a file of the same family (trace_view.json: an array without a document around it), each to
- * `take`. Their categories are added to the stream's strings; stream->info counts them. RS_OK; RS_PARTIAL: cut or
- * damaged, the sentence says where; else as rs_kineto_read(). */
-RS_MUST_CHECK enum rs_status kineto_rows(const char *path, struct rs_source_stream *stream,
-                                         kineto_take_fn *take, void *self, struct rs_err *err);
-
+/* kineto_row.c: whether this way of reading has no use for the row. */
+bool kineto_row_is_unwanted(const struct kineto *kineto, const struct kineto_row *row);
 /* kineto_row.c: the row at its '{'. PARSE_SKIP: whole, and not wanted; row->phase and end are set. */
 enum kineto_parse kineto_row_parse(struct kineto *kineto, const char *text, struct kineto_row *row);
 
@@ -171,10 +132,19 @@ enum kineto_parse kineto_row_salvage(struct kineto *kineto, const char *text, co
 /* The closing quote of a string that may hold unescaped quotes: the first that is followed by what follows a value. NULL: none. */
 const char *kineto_loose_string_end(const char *text, const char *end);
 
-/* kineto_pour.c */
-RS_MUST_CHECK enum rs_status kineto_pour(struct kineto *kineto, const struct kineto_row *row,
+/* kineto_pairs.c: B and E rows, of one thread and nested, become one X row when the E comes. */
+static inline bool kineto_is_half(const struct kineto_row *row)
+{
+    return row->phase == 'B' || row->phase == 'E';
+}
+RS_MUST_CHECK enum rs_status kineto_half(struct kineto *kineto, const struct kineto_row *row,
                                          struct rs_err *err);
-RS_MUST_CHECK enum rs_status kineto_pour_flush(struct kineto *kineto, struct rs_err *err);
+void kineto_halves_fini(struct kineto *kineto);
+
+/* kineto_emit.c */
+RS_MUST_CHECK enum rs_status kineto_emit(struct kineto *kineto, const struct kineto_row *row,
+                                         struct rs_err *err);
+RS_MUST_CHECK enum rs_status kineto_emit_flush(struct kineto *kineto, struct rs_err *err);
 /* The category of this text, known from now on. NULL: no memory. */
 const struct kineto_category *kineto_category_of(struct kineto *kineto, const char *text,
                                                  size_t length);
@@ -195,21 +165,11 @@ RS_MUST_CHECK enum rs_status kineto_member(struct kineto *kineto, struct kineto_
 /* Fills stream->info from what was read. */
 RS_MUST_CHECK enum rs_status kineto_conclude(struct kineto *kineto);
 
-/* kineto_text.c: all take text that ends with a zero byte at or behind `end`. */
-/* The number at `text`, perhaps in quotes; where it ends, or NULL when there is none. */
-const char *text_decimal(const char *text, struct kineto_decimal *decimal_p);
-/* An integer that is the whole of the span, perhaps in quotes. */
-bool text_integer(struct kineto_span span, int64_t *value_p);
-/* The same without quotes, and written as printf("%lld") would: it survives as a number. */
-bool text_plain_integer(struct kineto_span span, int64_t *value_p);
-bool text_plain_unsigned(struct kineto_span span, uint64_t *value_p);
-/* Behind the value at `text`; NULL when it has no end before `end`. */
-const char *text_value_end(const char *text, const char *end);
+/* kineto_text.c: more in trace_row.h. All take text that ends with a zero byte at or behind `end`. */
 /* Is it a string, object, array, number or literal that JSON knows (told by its ends and letters)? */
 bool text_is_value(struct kineto_span span);
 /* Appends the decoded text of a JSON string; what is no escape stays as it is. */
 void text_decode(struct kineto_span span, struct rs_buf *buf);
-bool span_is(struct kineto_span span, const char *text);
 
 /* memcmp() == 0 for the short texts that most names are, without a call. */
 static inline bool same_bytes(const char *a, const char *b, size_t length)

@@ -201,11 +201,17 @@ static inline const char *take_member(struct kineto *kineto, const char *key,
     return end ? end : take_other(kineto, key, row);
 }
 
-static inline bool is_unwanted(const struct kineto *kineto, const struct kineto_row *row)
+bool kineto_row_is_unwanted(const struct kineto *kineto, const struct kineto_row *row)
 {
     if (kineto->is_lossless || !row->phase)
         return false;
-    return row->phase != 'X' || (row->category && !row->category->is_wanted);
+    return (row->phase != 'X' && !kineto_is_half(row)) ||
+           (row->category && !row->category->is_wanted);
+}
+
+static inline bool is_unwanted(const struct kineto *kineto, const struct kineto_row *row)
+{
+    return !kineto->probe_left && kineto_row_is_unwanted(kineto, row);
 }
 
 /* A brace that ends a row is followed by a comma or the array's end; if not, a name held a quote and a brace. */

@@ -208,15 +208,19 @@ static enum rs_status conclude_generation(struct kineto *kineto, bool is_absolut
         base = "absolute";
     else if (kineto->has_base)
         base = kineto->is_base_at_tail ? "base at tail" : "base at head";
+    else if (kineto->is_closed)
+        base = "from a moment of its own";
     const char *unit = kineto->has_fraction ? "us.nnn" : "integer us";
     if (kineto->is_unit_ns)
         unit = "integer ns";
     if (!kineto->is_unit_known)
         unit = "no times";
-    char text[128];
-    (void)snprintf(text, sizeof text, "kineto, %s, %s%s%s", unit, base,
-                   kineto->has_old_names ? ", old category names" : "",
-                   kineto->rows_repaired ? ", unescaped quotes" : "");
+    char text[256];
+    (void)snprintf(
+        text, sizeof text, "kineto, %s, %s%s%s%s%s%s", unit, base,
+        kineto->is_array ? ", rows alone" : "", kineto->has_old_names ? ", old category names" : "",
+        kineto->rows_repaired ? ", unescaped quotes" : "",
+        kineto->foreign_device[0] ? ", unknown device category " : "", kineto->foreign_device);
     return add_string(kineto, text, &kineto->stream->info.generation);
 }
 
@@ -231,6 +235,9 @@ static enum rs_status conclude_drops(struct kineto *kineto)
         {"row over 4 MiB", kineto->rows_long},
         {"row without phase or time", kineto->rows_timeless},
         {"member of the document that cannot be read", kineto->members_bad},
+        {"begin or end of a span without the other",
+         kineto->halves.lost + (int64_t)kineto->halves.count},
+        {"row months away from all others", kineto->rows_far},
     };
     for (size_t i = 0; i < sizeof drops / sizeof drops[0]; i++) {
         if (!drops[i].count)
@@ -251,12 +258,12 @@ static void partial_text(const struct kineto *kineto, char *text, size_t size)
     const int64_t raw = kineto->input.raw_bytes;
     const int64_t bad = kineto->rows_bad + kineto->rows_long;
     text[0] = '\0';
-    if (!raw && !kineto->input.trouble[0])
+    if (!raw && !kineto->input.problem[0])
         (void)snprintf(text, size, "%s is empty: its process ended before the trace was written",
                        name);
-    else if (kineto->input.trouble[0])
+    else if (kineto->input.problem[0])
         (void)snprintf(text, size, "%s: %s; %" PRId64 " bytes of text were whole", name,
-                       kineto->input.trouble, raw);
+                       kineto->input.problem, raw);
     else if (!kineto->is_closed)
         (void)snprintf(text, size, "%s is truncated: its text ends at byte %" PRId64 " %s", name,
                        raw,
@@ -276,7 +283,11 @@ enum rs_status kineto_conclude(struct kineto *kineto)
     const bool is_absolute = kineto->latest >= (int64_t)ABSOLUTE_NS * 1000000000;
     info->input_bytes = kineto->input.file_bytes;
     info->raw_bytes = kineto->input.raw_bytes;
-    info->has_time_base = is_absolute || kineto->has_base;
+    /* a file that was cut may have lost its base; a whole one without it counts from a moment of its own */
+    const bool is_whole = kineto->is_closed && !kineto->input.problem[0] && kineto->latest > 0;
+    info->has_time_base = is_absolute || kineto->has_base || is_whole;
+    if (is_whole && !is_absolute && !kineto->has_base)
+        info->host = RS_STR_NONE; /* not its clock: no file of that host shares it */
     info->base_ns = is_absolute || !kineto->has_base ? 0 : kineto->base_ns;
     enum rs_status status = conclude_generation(kineto, is_absolute);
     if (status == RS_OK)

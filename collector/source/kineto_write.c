@@ -92,8 +92,7 @@ static void integer_member(struct row_out *out, struct kineto_span extra, const 
 /* ns as us; three decimals when there are any. */
 static void time_member(struct row_out *out, const char *key, int64_t ns)
 {
-    if (!begin_member(out, out->others, key))
-        return;
+    (void)begin_member(out, (struct kineto_span){0}, key);
     const uint64_t size = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
     rs_buf_printf(out->buf, "%s%" PRIu64, ns < 0 ? "-" : "", size / 1000);
     if (size % 1000)
@@ -103,9 +102,9 @@ static void time_member(struct row_out *out, const char *key, int64_t ns)
 static void id_member(struct row_out *out, const char *key, rs_str text, int64_t value)
 {
     if (text != RS_STR_NONE)
-        string_member(out, out->others, key, text);
+        string_member(out, (struct kineto_span){0}, key, text);
     else if (value != KINETO_NO_ID)
-        integer_member(out, out->others, key, value);
+        integer_member(out, (struct kineto_span){0}, key, value);
 }
 
 static void comm_members(struct row_out *out)
@@ -193,18 +192,21 @@ static void write_args(struct row_out *out)
     out->has_member = had_member || out->has_member;
 }
 
+/* What the batch holds of a row stands beside a second member of that name in an unusual shape, as it stood in the file: reading
+ * takes the same one of them again. */
 static void write_row(struct row_out *out)
 {
+    const struct kineto_span none = {0};
     const struct rs_batch *batch = out->batch;
     const size_t at = out->at;
     const struct rs_lane *lane = &batch->lanes->items[batch->lane[at]];
     const char phase = (char)batch->phase[at];
     rs_buf_u8(out->buf, '{');
-    if (phase && begin_member(out, out->others, "ph"))
+    if (phase && begin_member(out, none, "ph"))
         write_string(out->buf, &phase, 1);
-    string_member(out, out->others, "cat", batch->category[at]);
+    string_member(out, none, "cat", batch->category[at]);
     if (!(batch->flags[at] & RS_EVENT_NO_NAME))
-        string_member(out, out->others, "name", batch->name[at]);
+        string_member(out, none, "name", batch->name[at]);
     id_member(out, "pid", lane->process_text, lane->process);
     id_member(out, "tid", lane->thread_text, lane->thread);
     if (!(batch->flags[at] & RS_EVENT_NO_TIME))

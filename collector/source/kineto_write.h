@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way back: batches poured with RS_SOURCE_LOSSLESS, as the JSON they came from.
+ * The way back: batches emitted with RS_SOURCE_LOSSLESS, as the JSON they came from.
  *
  * The same document, member for member and value for value; order of keys and blanks are not kept. What `extra` says
  * of a member wins over its column.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections of the native well and its table of ranks.
+ * Connections of the native source and its table of ranks.
  */
 #include "collector/source/native.h"
 
@@ -10,6 +10,7 @@
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/base/utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -31,9 +32,12 @@ enum {
     CLOCKS = 2,
 };
 
+static const rs_dur accept_pause_ns = 500 * (rs_dur)RS_NS_PER_MS;
+
 struct rs_native {
     int epoll_fd;
     int listen_fd;
+    rs_ns accept_again_at; /* no descriptor was free: not looked at before; 0 it is */
     char path[sizeof((struct sockaddr_un){0}.sun_path)];
     struct native_process **processes; /* in order of arrival; addresses are stable */
     size_t count, capacity;
@@ -151,7 +155,7 @@ static void free_process(struct native_process *process)
     if (process->socket_fd >= 0)
         close(process->socket_fd);
     if (process->capture.stream != NULL)
-        native_pour_end(process);
+        native_emit_end(process);
     for (size_t i = 0; i < process->ring_count; i++)
         rs_ring_reader_close(&process->rings[i].reader);
     rs_mem_free(process->rings);
@@ -187,19 +191,17 @@ int rs_native_fd(const struct rs_native *native)
     return native->epoll_fd;
 }
 
-/* ---- letters ---- */
+/* ---- messages ---- */
 
-/* Copies a fixed field of a letter; anything that is not printable becomes '?'. */
+/* Copies a fixed field of a message; what would steer a terminal becomes '?'. */
 static void copy_text(char *to, size_t capacity, const char *from, size_t length)
 {
     size_t used = strnlen(from, length);
     if (used >= capacity)
         used = capacity - 1;
-    for (size_t i = 0; i < used; i++) {
-        unsigned char c = (unsigned char)from[i];
-        to[i] = (char)(c < ' ' || c == 0x7f ? '?' : c);
-    }
+    memcpy(to, from, used);
     to[used] = '\0';
+    rs_utf8_plain(to);
 }
 
 /* Field `number` (from 1) of /proc/PID/stat; 0 when it cannot be had. */
@@ -282,7 +284,7 @@ static enum rs_status take_hello(struct rs_native *native, struct native_process
     if (hello->version != RS_LAYOUT_VERSION)
         return rs_err_set(err, RS_VERSION, "librankscope speaks version %" PRIu32 ", we speak %d",
                           hello->version, RS_LAYOUT_VERSION);
-    if (hello->letter_bytes != sizeof *hello || hello->rank < 0 ||
+    if (hello->message_bytes != sizeof *hello || hello->rank < 0 ||
         (hello->world_size >= 0 && hello->rank >= hello->world_size))
         return rs_err_set(err, RS_FORMAT, "hello of rank %d of %d", hello->rank, hello->world_size);
     process->clock = clock_of(native, hello->clock_kind);
@@ -309,7 +311,7 @@ static enum rs_status take_attach(struct native_process *process, const struct r
 {
     if (process->control == NULL)
         return rs_err_set(err, RS_FORMAT, "a ring before the hello");
-    if (attach->version != RS_LAYOUT_VERSION || attach->letter_bytes != sizeof *attach)
+    if (attach->version != RS_LAYOUT_VERSION || attach->message_bytes != sizeof *attach)
         return rs_err_set(err, RS_VERSION, "a ring of layout version %" PRIu32, attach->version);
     if (process->ring_count >= RS_LIB_MAX_RINGS)
         return rs_err_set(err, RS_LIMIT, "more than %d rings", RS_LIB_MAX_RINGS);
@@ -323,18 +325,18 @@ static enum rs_status take_attach(struct native_process *process, const struct r
     return status;
 }
 
-union letter {
+union message {
     uint32_t magic;
     struct rs_hello hello;
     struct rs_attach attach;
 };
 
 /* The one descriptor that came along, or -1. Any others are closed: a stranger may send many. */
-static int take_descriptor(struct msghdr *message)
+static int take_descriptor(struct msghdr *header)
 {
     int taken = -1;
-    for (struct cmsghdr *head = CMSG_FIRSTHDR(message); head != NULL;
-         head = CMSG_NXTHDR(message, head)) {
+    for (struct cmsghdr *head = CMSG_FIRSTHDR(header); head != NULL;
+         head = CMSG_NXTHDR(header, head)) {
         if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
             continue;
         size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -350,36 +352,36 @@ static int take_descriptor(struct msghdr *message)
     return taken;
 }
 
-/* RS_OK: a letter was taken. RS_AGAIN: none there. RS_END: the connection is closed. Else it must be. */
-static enum rs_status read_letter(struct rs_native *native, struct native_process *process,
-                                  struct rs_err *err)
+/* RS_OK: a message was taken. RS_AGAIN: none there. RS_END: the connection is closed. Else it must be. */
+static enum rs_status read_message(struct rs_native *native, struct native_process *process,
+                                   struct rs_err *err)
 {
-    union letter letter;
+    union message message;
     union {
         struct cmsghdr head;
         char bytes[CMSG_SPACE(4 * sizeof(int))];
     } control;
-    struct iovec part = {.iov_base = &letter, .iov_len = sizeof letter};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    memset(&letter, 0, sizeof letter);
-    ssize_t length = recvmsg(process->socket_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    struct iovec part = {.iov_base = &message, .iov_len = sizeof message};
+    struct msghdr header = {.msg_iov = &part,
+                            .msg_iovlen = 1,
+                            .msg_control = control.bytes,
+                            .msg_controllen = sizeof control.bytes};
+    memset(&message, 0, sizeof message);
+    ssize_t length = recvmsg(process->socket_fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (length < 0 && (errno == EAGAIN || errno == EINTR))
         return RS_AGAIN;
     if (length <= 0)
         return RS_END;
-    int fd = take_descriptor(&message);
+    int fd = take_descriptor(&header);
     enum rs_status status = RS_OK;
-    if (fd < 0 || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
-        status = rs_err_set(err, RS_FORMAT, "a letter without its memory");
-    else if (letter.magic == RS_HELLO_MAGIC && (size_t)length == sizeof letter.hello)
-        status = take_hello(native, process, &letter.hello, fd, err);
-    else if (letter.magic == RS_ATTACH_MAGIC && (size_t)length == sizeof letter.attach)
-        status = take_attach(process, &letter.attach, fd, err);
+    if (fd < 0 || (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
+        status = rs_err_set(err, RS_FORMAT, "a message without its memory");
+    else if (message.magic == RS_HELLO_MAGIC && (size_t)length == sizeof message.hello)
+        status = take_hello(native, process, &message.hello, fd, err);
+    else if (message.magic == RS_ATTACH_MAGIC && (size_t)length == sizeof message.attach)
+        status = take_attach(process, &message.attach, fd, err);
     else
-        status = rs_err_set(err, RS_FORMAT, "a letter of %zd bytes that is none of ours", length);
+        status = rs_err_set(err, RS_FORMAT, "a message of %zd bytes that is none of ours", length);
     if (fd >= 0)
         close(fd);
     return status;
@@ -416,12 +418,42 @@ static enum rs_status add_process(struct rs_native *native, int fd)
     return RS_OK;
 }
 
+/* A connection that cannot be taken stays in the queue and would wake every poll: it is left there for a while. */
+static void stop_accepting(struct rs_native *native, int why)
+{
+    struct rs_err err = {0};
+    errno = why;
+    (void)rs_err_errno(&err, "a process that wants to connect waits");
+    rs_log_warn("%s", err.text);
+    if (epoll_ctl(native->epoll_fd, EPOLL_CTL_DEL, native->listen_fd, NULL) == 0)
+        native->accept_again_at = rs_time_monotonic() + accept_pause_ns;
+}
+
+/* Returns how long the poll may wait. */
+static int accept_again(struct rs_native *native, int timeout_ms)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = native};
+    const rs_dur left = native->accept_again_at - rs_time_monotonic();
+    if (!native->accept_again_at)
+        return timeout_ms;
+    if (left > 0)
+        return timeout_ms < 0 || left < timeout_ms * (rs_dur)RS_NS_PER_MS
+                   ? (int)(left / RS_NS_PER_MS) + 1
+                   : timeout_ms;
+    if (epoll_ctl(native->epoll_fd, EPOLL_CTL_ADD, native->listen_fd, &event) == 0)
+        native->accept_again_at = 0;
+    return timeout_ms;
+}
+
 static void accept_all(struct rs_native *native)
 {
     for (;;) {
         int fd = accept4(native->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0)
+        if (fd < 0) {
+            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+                stop_accepting(native, errno);
             return;
+        }
         if (add_process(native, fd) != RS_OK) {
             rs_log_warn("a process was turned away: %zu are connected", native->count);
             close(fd);
@@ -448,7 +480,7 @@ static void serve(struct rs_native *native, struct native_process *process)
     enum rs_status status = RS_OK;
     /* Bounded: a stranger who writes without end gets no more than his turn. */
     for (int i = 0; i < EVENTS_PER_POLL && status == RS_OK; i++)
-        status = read_letter(native, process, &err);
+        status = read_message(native, process, &err);
     if (status == RS_OK || status == RS_AGAIN)
         return;
     if (status < 0)
@@ -518,6 +550,7 @@ static void forget_ended(struct rs_native *native)
 enum rs_status rs_native_poll(struct rs_native *native, int timeout_ms, struct rs_err *err)
 {
     struct epoll_event events[EVENTS_PER_POLL];
+    timeout_ms = accept_again(native, timeout_ms);
     int count = epoll_wait(native->epoll_fd, events, EVENTS_PER_POLL, timeout_ms);
     if (count < 0 && errno != EINTR)
         return rs_err_errno(err, "epoll");
@@ -589,7 +622,7 @@ enum rs_status rs_native_arm(struct rs_native *native, uint64_t id,
     if (request->stop_step <= request->start_step)
         return rs_err_set(err, RS_INVALID, "steps %" PRIu64 " to %" PRIu64 " are none",
                           request->start_step, request->stop_step);
-    enum rs_status status = native_pour_begin(process, request->capture, stream, err);
+    enum rs_status status = native_emit_begin(process, request->capture, stream, err);
     if (status != RS_OK)
         return status;
     process->capture.request_seq =
@@ -614,7 +647,7 @@ enum rs_status rs_native_drain(struct rs_native *native, uint64_t id, struct rs_
     if (process == NULL || process->capture.stream == NULL)
         return rs_err_set(err, RS_NOTFOUND, "no capture of that rank");
     refresh(process);
-    return native_pour(process, sink, err);
+    return native_emit(process, sink, err);
 }
 
 void rs_native_release(struct rs_native *native, uint64_t id)
@@ -623,6 +656,6 @@ void rs_native_release(struct rs_native *native, uint64_t id)
     if (process == NULL || process->capture.stream == NULL)
         return;
     rs_native_stop(native, id);
-    native_pour_end(process);
+    native_emit_end(process);
     refresh(process);
 }

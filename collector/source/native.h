@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The native well: processes that carry librankscope, their live table, and what they record.
+ * The native source: processes that carry librankscope, their live table, and what they record.
  *
  *      job  --HELLO, ATTACH (memory files)-->  collector.sock  --> table of ranks
  *           <--- request in its control file --- rs_native_arm()
@@ -68,7 +68,7 @@ struct rs_native_rank {
     bool has_begun;      /* it recorded, or records, for this capture */
     uint64_t first_step; /* valid when it has begun: may be later than asked */
     uint64_t next_step;  /* CAPTURED: the first step not recorded any more */
-    int64_t events;      /* poured so far */
+    int64_t events;      /* emitted so far */
     int64_t lost;        /* by full rings, since arming */
 };
 
@@ -82,7 +82,7 @@ void rs_native_close(struct rs_native **native_p); /* removes the socket; jobs g
 
 int rs_native_fd(const struct rs_native *native); /* readable: call rs_native_poll() */
 
-/* Takes connections, letters and hang-ups, waiting at most timeout_ms (0: not) for the first, and refreshes
+/* Takes connections, messages and hang-ups, waiting at most timeout_ms (0: not) for the first, and refreshes
  * the table. RS_OK, also when nothing came. RS_IO. */
 RS_MUST_CHECK enum rs_status rs_native_poll(struct rs_native *native, int timeout_ms,
                                             struct rs_err *err);
@@ -109,8 +109,8 @@ RS_MUST_CHECK enum rs_status rs_native_arm(struct rs_native *native, uint64_t id
 /* Asks it to stop at its next boundary; what is recorded stays. */
 void rs_native_stop(struct rs_native *native, uint64_t id);
 
-/* Pours what the rank's rings hold into the sink; call it often enough (1 MiB per thread holds some 30,000 events).
- * RS_OK: so far. RS_END: the capture is over (CAPTURED or MISSED), everything was poured, stream->info is complete. RS_PARTIAL: the same, but
+/* Emits what the rank's rings hold into the sink; call it often enough (1 MiB per thread holds some 30,000 events).
+ * RS_OK: so far. RS_END: the capture is over (CAPTURED or MISSED), everything was emitted, stream->info is complete. RS_PARTIAL: the same, but
  * the process ended in the middle, or events were lost. RS_NOTFOUND: no entry, or no capture.
  * RS_NOMEM, or the sink's status. */
 RS_MUST_CHECK enum rs_status rs_native_drain(struct rs_native *native, uint64_t id,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the native well: native.c keeps connections and the table, native_pour.c turns one rank's records into batches.
+ * Inside the native source: native.c keeps connections and the table, native_emit.c turns one rank's records into batches.
  */
 #ifndef RS_SOURCE_NATIVE_PRIV_H
 #define RS_SOURCE_NATIVE_PRIV_H
@@ -54,11 +54,11 @@ struct native_process {
 };
 
 /* Prepares the capture's batch and tables. RS_NOMEM. */
-enum rs_status native_pour_begin(struct native_process *process, const char *capture_id,
+enum rs_status native_emit_begin(struct native_process *process, const char *capture_id,
                                  struct rs_source_stream *stream, struct rs_err *err);
 /* As rs_native_drain(). */
-enum rs_status native_pour(struct native_process *process, struct rs_sink sink, struct rs_err *err);
-void native_pour_end(struct native_process *process);
+enum rs_status native_emit(struct native_process *process, struct rs_sink sink, struct rs_err *err);
+void native_emit_end(struct native_process *process);
 
 /* Losses since the capture began. */
 uint64_t native_lost(const struct native_process *process);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sources: wells that turn recorded profiles into batches of events.
+ * Sources turn recorded profiles into batches of events.
  *
- * A source pours into a sink it did not choose. It owns the two tables that its batches refer to, so that
+ * A source emits into a sink it did not choose. It owns the two tables that its batches refer to, so that
  * whoever takes the batches can keep pointers to them until rs_source_stream_fini().
  */
 #ifndef RS_SOURCE_SOURCE_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Segments: record logs that are written at the end and read through a map.
+ * Folders of segments: record logs that are written at the end and read through a map.
  *
- * Each begins with every entry that is still of use, so that older ones can go without a stream's numbers.
+ * Each segment begins with every entry of its folder that is still of use, so that older ones can go without a stream's
+ * numbers.
  */
 #include "collector/spool/spool_priv.h"
 #include "common/base/mem.h"
@@ -34,7 +35,7 @@ static void encode_entry(struct rs_buf *buf, const struct entry *entry)
     rs_buf_u32(buf, entry->world);
     rs_buf_u64(buf, (uint64_t)entry->settle_ns);
     rs_buf_u64(buf, sequence->last);
-    rs_buf_u64(buf, sequence->acked);
+    rs_buf_u64(buf, entry->acked_seq);
     rs_buf_u64(buf, entry->end_seq);
     rs_buf_u64(buf, entry->put_count);
     put_text(buf, sequence->run);
@@ -43,6 +44,9 @@ static void encode_entry(struct rs_buf *buf, const struct entry *entry)
     put_text(buf, entry->capture_key);
     put_text(buf, entry->host);
     put_text(buf, entry->origin);
+    rs_buf_u32(buf, sequence->lane);
+    rs_buf_u64(buf, entry->first_seq);
+    rs_buf_u64(buf, (uint64_t)entry->made_ns);
 }
 
 enum rs_status spool_append_entry(struct rs_reclog *log, const struct entry *entry,
@@ -54,7 +58,7 @@ enum rs_status spool_append_entry(struct rs_reclog *log, const struct entry *ent
     if (!buf.failed) {
         const struct rs_reclog_record record = {
             .kind = RECORD_ENTRY,
-            .flags = (uint16_t)((entry->is_ended ? ENTRY_ENDED : 0) |
+            .flags = (uint16_t)(ENTRY_EXTENDED | (entry->is_ended ? ENTRY_ENDED : 0) |
                                 (entry->keeps_sequence ? ENTRY_KEEPS : 0)),
             .tag = entry->id};
         const struct iovec part = {.iov_base = buf.data, .iov_len = buf.length};
@@ -80,16 +84,35 @@ const char *spool_take_text(struct rs_view *view, struct rs_buf *texts)
     return texts->failed ? "" : (const char *)texts->data + at;
 }
 
-/* ---- segments -------------------------------------------------------------------------------------- */
+/* ---- folders -------------------------------------------------------------------------------------- */
 
-char *spool_segment_path(const struct rs_spool *spool, uint32_t number)
+struct folder *spool_folder_new(struct rs_spool *spool, const char *name, struct rs_err *err)
 {
-    char name[32];
-    (void)snprintf(name, sizeof name, "%08u.seg", number);
-    return rs_file_join(spool->dir, name);
+    struct folder *folder = rs_mem_calloc(1, sizeof *folder);
+    if (folder)
+        folder->dir = *name ? rs_file_join(spool->dir, name) : rs_mem_strdup(spool->dir);
+    if (!folder || !folder->dir) {
+        rs_mem_free(folder);
+        (void)rs_err_set(err, RS_NOMEM, "no memory for a folder of the spool");
+        return NULL;
+    }
+    folder->log.fd = -1;
+    if (rs_file_make_dirs(folder->dir, 0750, err) < 0)
+        spool_folder_free(&folder);
+    return folder;
 }
 
-void spool_unmap_segment(struct segment *segment)
+struct folder *spool_raw_folder_new(struct rs_spool *spool, uint32_t entry, struct rs_err *err)
+{
+    char name[32];
+    (void)snprintf(name, sizeof name, "raw/%08u", entry);
+    struct folder *folder = spool_folder_new(spool, name, err);
+    if (folder)
+        folder->is_raw = true;
+    return folder;
+}
+
+static void unmap_segment(struct segment *segment)
 {
     if (segment->map) {
         union {
@@ -102,11 +125,50 @@ void spool_unmap_segment(struct segment *segment)
     *segment = (struct segment){0};
 }
 
-enum rs_status spool_map_segment(struct rs_spool *spool, uint32_t number, char *path,
-                                 uint64_t length, struct rs_err *err)
+void spool_folder_free(struct folder **folder_p)
 {
-    if (rs_mem_grow((void **)&spool->segments, &spool->segment_capacity, spool->segment_count + 1,
-                    sizeof *spool->segments) < 0)
+    struct folder *folder = *folder_p;
+    if (!folder)
+        return;
+    *folder_p = NULL;
+    rs_reclog_close(&folder->log);
+    for (size_t i = 0; i < folder->segment_count; i++)
+        unmap_segment(&folder->segments[i]);
+    rs_mem_free(folder->segments);
+    rs_mem_free(folder->dir);
+    rs_mem_free(folder);
+}
+
+void spool_folder_remove(struct rs_spool *spool, struct folder **folder_p)
+{
+    struct folder *folder = *folder_p;
+    if (!folder)
+        return;
+    for (size_t i = 0; i < folder->segment_count; i++) {
+        if (unlink(folder->segments[i].path) < 0)
+            rs_log_warn("cannot remove %s: %s", folder->segments[i].path, strerror(errno));
+        spool->stats.disk_bytes -= folder->segments[i].length;
+    }
+    if (folder->is_raw && rmdir(folder->dir) < 0)
+        rs_log_warn("cannot remove %s: %s", folder->dir, strerror(errno));
+    spool_folder_free(folder_p);
+    (void)pthread_cond_broadcast(&spool->has_room);
+}
+
+/* ---- segments -------------------------------------------------------------------------------------- */
+
+char *spool_segment_path(const struct folder *folder, uint32_t number)
+{
+    char name[32];
+    (void)snprintf(name, sizeof name, "%08u.seg", number);
+    return rs_file_join(folder->dir, name);
+}
+
+enum rs_status spool_map_segment(struct rs_spool *spool, struct folder *folder, uint32_t number,
+                                 char *path, uint64_t length, struct rs_err *err)
+{
+    if (rs_mem_grow((void **)&folder->segments, &folder->segment_capacity,
+                    folder->segment_count + 1, sizeof *folder->segments) < 0)
         return rs_err_set(err, RS_NOMEM, "no memory for a segment");
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -116,44 +178,62 @@ enum rs_status spool_map_segment(struct rs_spool *spool, uint32_t number, char *
     (void)close(fd);
     if (map == MAP_FAILED)
         return rs_err_errno(err, "cannot map %s", path);
-    spool->segments[spool->segment_count++] = (struct segment){
+    folder->segments[folder->segment_count++] = (struct segment){
         .number = number, .path = path, .map = map, .map_bytes = bytes, .length = length};
+    folder->last_segment = number;
     spool->stats.disk_bytes += length;
     return RS_OK;
 }
 
-struct segment *spool_find_segment(const struct rs_spool *spool, uint32_t number)
+struct segment *spool_find_segment(const struct folder *folder, uint32_t number)
 {
-    for (size_t i = 0; i < spool->segment_count; i++)
-        if (spool->segments[i].number == number)
-            return &spool->segments[i];
+    for (size_t i = folder->segment_count; i-- > 0;)
+        if (folder->segments[i].number == number)
+            return &folder->segments[i];
     return NULL;
 }
 
-void spool_free_segments(struct rs_spool *spool)
+void spool_free_segments(struct rs_spool *spool, struct folder *folder)
 {
     size_t gone = 0;
-    while (gone + 1 < spool->segment_count && spool->segments[gone].waiting_count == 0) {
-        struct segment *segment = &spool->segments[gone];
+    while (gone + 1 < folder->segment_count && folder->segments[gone].waiting_count == 0) {
+        struct segment *segment = &folder->segments[gone];
         if (unlink(segment->path) < 0)
             rs_log_warn("cannot remove %s: %s", segment->path, strerror(errno));
         spool->stats.disk_bytes -= segment->length;
-        spool_unmap_segment(segment);
+        unmap_segment(segment);
         gone++;
     }
     if (!gone)
         return;
-    spool->segment_count -= gone;
-    memmove(spool->segments, spool->segments + gone,
-            spool->segment_count * sizeof *spool->segments);
+    folder->segment_count -= gone;
+    memmove(folder->segments, folder->segments + gone,
+            folder->segment_count * sizeof *folder->segments);
     (void)pthread_cond_broadcast(&spool->has_room);
 }
 
-enum rs_status spool_begin_segment(struct rs_spool *spool, struct rs_err *err)
+/* The record that says whose chunks follow. In the folder of one entry it stands twice: without it the whole segment
+ * would belong to nobody. */
+static enum rs_status append_entries(const struct rs_spool *spool, const struct folder *folder,
+                                     struct rs_reclog *log, struct rs_err *err)
 {
-    const uint32_t number =
-        spool->segment_count ? spool->segments[spool->segment_count - 1].number + 1 : 1;
-    char *path = spool_segment_path(spool, number);
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < spool->entry_count && status == RS_OK; i++) {
+        const struct entry *entry = spool->entries[i];
+        if (entry->folder != folder)
+            continue;
+        status = spool_append_entry(log, entry, err);
+        if (status == RS_OK && folder->is_raw)
+            status = spool_append_entry(log, entry, err);
+    }
+    return status;
+}
+
+enum rs_status spool_begin_segment(struct rs_spool *spool, struct folder *folder,
+                                   struct rs_err *err)
+{
+    const uint32_t number = folder->last_segment + 1;
+    char *path = spool_segment_path(folder, number);
     if (!path)
         return rs_err_set(err, RS_NOMEM, "no memory for a segment");
     struct rs_reclog log;
@@ -162,19 +242,17 @@ enum rs_status spool_begin_segment(struct rs_spool *spool, struct rs_err *err)
         rs_mem_free(path);
         return status;
     }
-    spool_retire_entries(spool);
-    for (size_t i = 0; i < spool->entry_count && status == RS_OK; i++)
-        status = spool_append_entry(&log, spool->entries[i], err);
+    status = append_entries(spool, folder, &log, err);
     if (status == RS_OK)
-        status = spool_map_segment(spool, number, path, log.length, err);
+        status = spool_map_segment(spool, folder, number, path, log.length, err);
     if (status < 0) {
         (void)unlink(path);
         rs_reclog_close(&log);
         rs_mem_free(path);
         return status;
     }
-    rs_reclog_close(&spool->log);
-    spool->log = log;
-    spool_free_segments(spool);
+    rs_reclog_close(&folder->log);
+    folder->log = log;
+    spool_free_segments(spool, folder);
     return RS_OK;
 }

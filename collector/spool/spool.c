@@ -14,6 +14,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#define RS_LOG_TAG "spool"
+#include "common/base/log.h"
+
 /* ---- open and close ---------------------------------------------------------------------------------- */
 
 static enum rs_status take_dir(struct rs_spool *spool, struct rs_err *err)
@@ -71,8 +74,9 @@ enum rs_status rs_spool_open(const char *dir, const struct rs_spool_options *opt
         spool->options.segment_bytes = (uint64_t)16 << 20;
     if (!spool->options.budget_bytes)
         spool->options.budget_bytes = (uint64_t)1 << 30;
+    if (!spool->options.keep_ns)
+        spool->options.keep_ns = 24 * 3600 * (rs_dur)RS_NS_PER_S;
     spool->lock_fd = -1;
-    spool->log.fd = -1;
     spool->next_entry = 1;
     (void)pthread_mutex_init(&spool->write_lock, NULL);
     (void)pthread_mutex_init(&spool->lock, NULL);
@@ -109,17 +113,8 @@ void rs_spool_close(struct rs_spool **spool_p)
     if (!spool)
         return;
     *spool_p = NULL;
-    rs_reclog_close(&spool->log);
-    for (size_t i = 0; i < spool->segment_count; i++)
-        spool_unmap_segment(&spool->segments[i]);
-    for (size_t i = 0; i < spool->entry_count; i++)
-        spool_free_entry(spool->entries[i]);
-    for (size_t i = 0; i < spool->sequence_count; i++)
-        spool_free_sequence(spool->sequences[i]);
-    rs_mem_free(spool->segments);
-    rs_mem_free(spool->entries);
-    rs_mem_free(spool->sequences);
-    rs_mem_free(spool->items);
+    spool_free_all(spool);
+    rs_mem_free(spool->lost);
     if (spool->lock_fd >= 0)
         (void)close(spool->lock_fd);
     (void)pthread_cond_destroy(&spool->has_room);
@@ -147,12 +142,63 @@ static struct entry *find_source(const struct rs_spool *spool, const struct rs_s
     for (size_t i = 0; i < spool->entry_count; i++) {
         struct entry *entry = spool->entries[i];
         const struct sequence *sequence = entry->sequence;
-        if (sequence->rank == source->rank && strcmp(sequence->run, source->run) == 0 &&
+        if (sequence->rank == source->rank && sequence->lane == source->lane &&
+            strcmp(sequence->run, source->run) == 0 &&
             strcmp(sequence->incarnation, source->incarnation) == 0 &&
             strcmp(entry->capture, source->capture) == 0)
             return entry;
     }
     return NULL;
+}
+
+/* What was appended to the newest segment counts. */
+static void count_bytes(struct rs_spool *spool, struct folder *folder)
+{
+    struct segment *segment = &folder->segments[folder->segment_count - 1];
+    spool->stats.disk_bytes += folder->log.length - segment->length;
+    segment->length = folder->log.length;
+}
+
+/* A raw stream gets a folder of its own, which begins with its record; a summary stream a record in the summary lane. */
+static enum rs_status write_entry(struct rs_spool *spool, struct entry *entry, struct rs_err *err)
+{
+    if (entry->sequence->lane == RS_STREAM_RAW) {
+        entry->folder = spool_raw_folder_new(spool, entry->id, err);
+        if (!entry->folder)
+            return RS_IO;
+        const enum rs_status status = spool_begin_segment(spool, entry->folder, err);
+        if (status < 0)
+            spool_folder_remove(spool, &entry->folder);
+        return status;
+    }
+    entry->folder = spool->summary;
+    struct folder *folder = spool->summary;
+    if (folder->log.fd < 0 || folder->log.length > spool->options.segment_bytes)
+        return spool_begin_segment(spool, folder, err);
+    const enum rs_status status = spool_append_entry(&folder->log, entry, err);
+    if (status == RS_OK)
+        count_bytes(spool, folder);
+    return status;
+}
+
+static enum rs_status declare_new(struct rs_spool *spool, const struct rs_spool_source *source,
+                                  struct entry **entry_p, struct rs_err *err)
+{
+    struct entry *entry = spool_add_entry(spool, spool->next_entry, source);
+    if (!entry)
+        return rs_err_set(err, RS_NOMEM, "no memory for a spool entry");
+    entry->first_seq = entry->sequence->last + 1;
+    entry->made_ns = rs_time_realtime();
+    const enum rs_status status = write_entry(spool, entry, err);
+    if (status < 0) {
+        spool_remove_entry(spool, entry);
+        return status;
+    }
+    spool->next_entry++;
+    *entry_p = entry;
+    /* The one whose numbers this one goes on with need not be kept for them any more. */
+    spool_retire_entries(spool);
+    return RS_OK;
 }
 
 enum rs_status rs_spool_declare(struct rs_spool *spool, const struct rs_spool_source *source,
@@ -168,27 +214,9 @@ enum rs_status rs_spool_declare(struct rs_spool *spool, const struct rs_spool_so
     (void)pthread_mutex_lock(&spool->write_lock);
     (void)pthread_mutex_lock(&spool->lock);
     struct entry *entry = find_source(spool, source);
-    if (!entry && spool->log.length > spool->options.segment_bytes)
-        status = spool_begin_segment(spool, err);
-    if (!entry && status == RS_OK) {
-        entry = spool_add_entry(spool, spool->next_entry, source);
-        if (entry)
-            status = spool_append_entry(&spool->log, entry, err);
-        else
-            status = rs_err_set(err, RS_NOMEM, "no memory for a spool entry");
-        if (status == RS_OK) {
-            spool->next_entry++;
-        } else if (entry) {
-            spool->entry_count--;
-            if (--entry->sequence->entry_count == 0)
-                spool_remove_sequence(spool, entry->sequence);
-            spool_free_entry(entry);
-        }
-        struct segment *segment = &spool->segments[spool->segment_count - 1];
-        spool->stats.disk_bytes += spool->log.length - segment->length;
-        segment->length = spool->log.length;
-    }
-    if (status == RS_OK)
+    if (!entry)
+        status = declare_new(spool, source, &entry, err);
+    if (status == RS_OK && entry)
         *entry_p = entry->id;
     (void)pthread_mutex_unlock(&spool->lock);
     (void)pthread_mutex_unlock(&spool->write_lock);
@@ -208,12 +236,16 @@ static void fill_entry(const struct entry *entry, struct rs_spool_entry *entry_p
                                                   .host = entry->host,
                                                   .settle_ns = entry->settle_ns,
                                                   .origin = entry->origin,
+                                                  .lane = sequence->lane,
                                                   .keeps_sequence = entry->keeps_sequence},
+                                       .first_seq = entry->first_seq,
                                        .last_seq = sequence->last,
-                                       .acked_seq = sequence->acked,
+                                       .acked_seq = entry->acked_seq,
                                        .end_seq = entry->end_seq,
                                        .put_count = entry->put_count,
-                                       .is_ended = entry->is_ended};
+                                       .is_ended = entry->is_ended,
+                                       .is_held = entry->is_held,
+                                       .is_evicted = entry->is_evicted};
 }
 
 enum rs_status rs_spool_entry_of(struct rs_spool *spool, uint32_t id,
@@ -242,11 +274,13 @@ enum rs_status rs_spool_next_entry(struct rs_spool *spool, uint32_t after,
     return status;
 }
 
-/* Writes one record and enters it in the index. Holds write_lock. */
-static enum rs_status write_chunk(struct rs_spool *spool, struct entry *entry, unsigned flags,
-                                  struct rs_view chunk, struct rs_err *err)
+/* Writes one record and enters it in the index under the number `seq`. Holds write_lock and lock; lock is let go while the
+ * record of an entry that is not ended is written: nobody takes such an entry away, and the uplink need not wait. */
+static enum rs_status write_chunk(struct rs_spool *spool, struct entry *entry, rs_seq seq,
+                                  unsigned flags, struct rs_view chunk, struct rs_err *err)
 {
-    const rs_seq seq = entry->sequence->last + 1;
+    const bool may_let_go = !entry->is_ended;
+    struct folder *folder = entry->folder;
     const struct rs_reclog_record record = {
         .kind = RECORD_CHUNK, .flags = (uint16_t)flags, .tag = entry->id, .seq = seq};
     union {
@@ -255,41 +289,42 @@ static enum rs_status write_chunk(struct rs_spool *spool, struct entry *entry, u
     } bytes = {.in = chunk.data};
     const struct iovec part = {.iov_base = bytes.out, .iov_len = chunk.length};
     uint64_t offset = 0;
-    enum rs_status status = rs_reclog_append(&spool->log, &record, &part, 1, &offset, err);
+    if (may_let_go)
+        (void)pthread_mutex_unlock(&spool->lock);
+    enum rs_status status = rs_reclog_append(&folder->log, &record, &part, 1, &offset, err);
+    if (may_let_go)
+        (void)pthread_mutex_lock(&spool->lock);
     if (status < 0)
         return status;
-    (void)pthread_mutex_lock(&spool->lock);
-    struct segment *segment = &spool->segments[spool->segment_count - 1];
     const struct item item = {
-        .entry = entry->id,
-        .segment = segment->number,
+        .segment = folder->last_segment,
         .seq = seq,
         .payload_offset = (uint32_t)(offset + RS_RECLOG_RECORD_HEADER_BYTES),
         .payload_length = (uint32_t)chunk.length,
         .flags = (uint16_t)flags,
     };
     /* The record is on disk: without an index entry it will be found on the next open. */
-    if (spool_add_item(spool, &item) < 0) {
+    if (spool_add_item(spool, entry, &item) < 0)
         status = rs_err_set(err, RS_NOMEM, "no memory for the spool's index");
-    } else {
-        segment->waiting_count++;
+    else
         spool->stats.put_chunks++;
-    }
-    spool->stats.disk_bytes += spool->log.length - segment->length;
-    segment->length = spool->log.length;
-    entry->sequence->last = seq;
+    count_bytes(spool, folder);
+    if (entry->sequence->last < seq)
+        entry->sequence->last = seq;
     entry->end_seq = seq;
     entry->put_count++;
     entry->is_ended = entry->is_ended || (flags & RS_ENVELOPE_LAST);
-    (void)pthread_mutex_unlock(&spool->lock);
+    if (entry->is_ended && folder->is_raw)
+        rs_reclog_close(&folder->log); /* a thousand held streams need no descriptors */
     return status;
 }
 
+/* The summary lane has an eighth of the budget to itself; the last chunk of a raw stream may use that, too. */
 static bool has_room(const struct rs_spool *spool, uint64_t bytes, bool may_use_reserve)
 {
-    const uint64_t reserve = may_use_reserve ? spool->options.budget_bytes / 8 : 0;
+    const uint64_t reserve = may_use_reserve ? 0 : spool->options.budget_bytes / 8;
     return spool->stats.disk_bytes + rs_reclog_record_bytes(bytes) <=
-           spool->options.budget_bytes + reserve;
+           spool->options.budget_bytes - reserve;
 }
 
 static enum rs_status put_loss(struct rs_spool *spool, struct entry *entry, struct rs_err *err)
@@ -299,36 +334,135 @@ static enum rs_status put_loss(struct rs_spool *spool, struct entry *entry, stru
     uint8_t bytes[RS_LOSS_BYTES];
     rs_loss_encode(&entry->loss, bytes);
     const enum rs_status status =
-        write_chunk(spool, entry, RS_ENVELOPE_LOSS, rs_view_of(bytes, sizeof bytes), err);
+        write_chunk(spool, entry, entry->sequence->last + 1, RS_ENVELOPE_LOSS,
+                    rs_view_of(bytes, sizeof bytes), err);
     if (status == RS_OK)
         entry->loss = (struct rs_loss){0};
     return status;
 }
 
-/* Finds the entry and whether it may be put. RS_END: it was put before. Holds write_lock. */
+/* ---- held entries ------------------------------------------------------------------------------------- */
+
+static void note_lost(struct rs_spool *spool, const struct entry *entry)
+{
+    if (rs_mem_grow((void **)&spool->lost, &spool->lost_capacity, spool->lost_count + 1,
+                    sizeof *spool->lost) == RS_OK)
+        spool->lost[spool->lost_count++] = entry->id;
+}
+
+/* Its chunks go; what stays is a segment with one loss record, which ends the stream. The record is there before the chunks
+ * go: a crash in between is seen by recovery. Holds write_lock and lock. */
+static enum rs_status evict(struct rs_spool *spool, struct entry *entry, struct rs_err *err)
+{
+    const struct item *first = &entry->items[entry->item_head];
+    struct rs_loss loss = {.first_seq = first->seq, .cause = RS_LOSS_EVICTED};
+    for (size_t i = entry->item_head; i < entry->item_count; i++) {
+        loss.chunks++;
+        loss.bytes += entry->items[i].payload_length;
+    }
+    uint8_t bytes[RS_LOSS_BYTES];
+    rs_loss_encode(&loss, bytes);
+    const rs_seq end = entry->end_seq;
+    enum rs_status status = spool_begin_segment(spool, entry->folder, err);
+    if (status < 0)
+        return status;
+    spool_unput(spool, entry, loss.first_seq);
+    status =
+        write_chunk(spool, entry, end, RS_ENVELOPE_LOSS | RS_ENVELOPE_LAST | RS_ENVELOPE_PARTIAL,
+                    rs_view_of(bytes, sizeof bytes), err);
+    entry->is_evicted = true;
+    entry->is_held = false;
+    note_lost(spool, entry);
+    spool_free_segments(spool, entry->folder);
+    spool->stats.evicted_entries++;
+    spool->stats.lost_chunks += loss.chunks;
+    spool->stats.lost_bytes += loss.bytes;
+    rs_log_warn("the raw data of rank %u of capture %.64s is evicted: %llu chunks, %llu bytes",
+                entry->sequence->rank, entry->capture, (unsigned long long)loss.chunks,
+                (unsigned long long)loss.bytes);
+    return status;
+}
+
+static bool may_evict(const struct entry *entry)
+{
+    return entry->is_held && entry->is_ended && !entry->is_evicted && entry->folder &&
+           entry->folder->is_raw && entry->item_head < entry->item_count;
+}
+
+/* Makes room by evicting held entries, the oldest first: ids grow with time. Holds write_lock and lock. */
+static void make_room(struct rs_spool *spool, uint64_t bytes)
+{
+    for (size_t i = 0; i < spool->entry_count && !has_room(spool, bytes, false); i++)
+        if (may_evict(spool->entries[i]) && evict(spool, spool->entries[i], NULL) < 0)
+            return;
+}
+
+void rs_spool_expire(struct rs_spool *spool, rs_ns now)
+{
+    (void)pthread_mutex_lock(&spool->write_lock);
+    (void)pthread_mutex_lock(&spool->lock);
+    for (size_t i = 0; i < spool->entry_count; i++) {
+        struct entry *entry = spool->entries[i];
+        if (may_evict(entry) && now - entry->made_ns > spool->options.keep_ns &&
+            evict(spool, entry, NULL) < 0)
+            break;
+    }
+    (void)pthread_mutex_unlock(&spool->lock);
+    (void)pthread_mutex_unlock(&spool->write_lock);
+}
+
+void rs_spool_hold(struct rs_spool *spool, uint32_t id, bool is_held)
+{
+    (void)pthread_mutex_lock(&spool->lock);
+    struct entry *entry = spool_find_entry(spool, id);
+    if (entry && !entry->is_evicted)
+        entry->is_held = is_held;
+    (void)pthread_mutex_unlock(&spool->lock);
+}
+
+bool rs_spool_was_lost(struct rs_spool *spool, uint32_t id)
+{
+    bool was_lost = false;
+    (void)pthread_mutex_lock(&spool->lock);
+    for (size_t i = 0; i < spool->lost_count && !was_lost; i++)
+        was_lost = spool->lost[i] == id;
+    (void)pthread_mutex_unlock(&spool->lock);
+    return was_lost;
+}
+
+/* ---- put ------------------------------------------------------------------------------------------------ */
+
+/* Whether the entry may be put. RS_END: it was put before, or nobody wants it. Holds write_lock and lock. */
 static enum rs_status admit(struct rs_spool *spool, uint32_t id, rs_seq seq, unsigned flags,
                             size_t length, struct entry **entry_p, struct rs_err *err)
 {
-    enum rs_status status = RS_OK;
-    (void)pthread_mutex_lock(&spool->lock);
     struct entry *entry = spool_find_entry(spool, id);
+    *entry_p = entry;
     if (!entry)
-        status = rs_err_set(err, RS_NOTFOUND, "the spool has no entry %u", id);
-    else if (seq && seq <= entry->sequence->last)
-        status = RS_END;
-    else if (seq > entry->sequence->last + 1)
-        status = rs_err_set(err, RS_INVALID, "chunk %llu follows %llu: there is a gap",
-                            (unsigned long long)seq, (unsigned long long)entry->sequence->last);
-    else if (entry->is_ended)
-        status = rs_err_set(err, RS_INVALID, "a chunk was put behind the last one");
-    else if (!has_room(spool, length, flags & RS_ENVELOPE_LAST))
-        status = rs_err_set(err, RS_LIMIT, "the spool's budget of %llu bytes is spent",
-                            (unsigned long long)spool->options.budget_bytes);
-    else if (spool->log.length > spool->options.segment_bytes)
-        status = spool_begin_segment(spool, err);
-    *entry_p = spool_find_entry(spool, id);
-    (void)pthread_mutex_unlock(&spool->lock);
-    return status;
+        return rs_err_set(err, RS_NOTFOUND, "the spool has no entry %u", id);
+    if (seq && seq <= entry->sequence->last)
+        return RS_END;
+    if (seq > entry->sequence->last + 1)
+        return rs_err_set(err, RS_INVALID, "chunk %llu follows %llu: there is a gap",
+                          (unsigned long long)seq, (unsigned long long)entry->sequence->last);
+    if (entry->is_dropped) {
+        spool->stats.lost_chunks++;
+        spool->stats.lost_bytes += length;
+        entry->is_ended = entry->is_ended || (flags & RS_ENVELOPE_LAST);
+        return RS_END;
+    }
+    if (entry->is_ended)
+        return rs_err_set(err, RS_INVALID, "a chunk was put behind the last one");
+    const bool may_use_reserve =
+        entry->sequence->lane == RS_STREAM_SUMMARY || (flags & RS_ENVELOPE_LAST);
+    if (!has_room(spool, length, may_use_reserve))
+        make_room(spool, length);
+    if (!has_room(spool, length, may_use_reserve))
+        return rs_err_set(err, RS_LIMIT, "the spool's budget of %llu bytes is spent",
+                          (unsigned long long)spool->options.budget_bytes);
+    if (entry->folder->log.fd < 0 || entry->folder->log.length > spool->options.segment_bytes)
+        return spool_begin_segment(spool, entry->folder, err);
+    return RS_OK;
 }
 
 enum rs_status rs_spool_put(struct rs_spool *spool, uint32_t id, rs_seq seq, unsigned flags,
@@ -339,11 +473,13 @@ enum rs_status rs_spool_put(struct rs_spool *spool, uint32_t id, rs_seq seq, uns
                           chunk.length, CHUNK_MAX_BYTES);
     struct entry *entry = NULL;
     (void)pthread_mutex_lock(&spool->write_lock);
+    (void)pthread_mutex_lock(&spool->lock);
     enum rs_status status = admit(spool, id, seq, flags, chunk.length, &entry, err);
     if (status == RS_OK)
         status = put_loss(spool, entry, err);
     if (status == RS_OK)
-        status = write_chunk(spool, entry, flags, chunk, err);
+        status = write_chunk(spool, entry, entry->sequence->last + 1, flags, chunk, err);
+    (void)pthread_mutex_unlock(&spool->lock);
     (void)pthread_mutex_unlock(&spool->write_lock);
     if (status == RS_OK && spool->on_put)
         spool->on_put(spool->on_put_self);
@@ -381,56 +517,87 @@ enum rs_status rs_spool_wait(struct rs_spool *spool, uint64_t bytes, rs_ns until
 
 /* ---- peek and ack --------------------------------------------------------------------------------------- */
 
-enum rs_status rs_spool_peek(struct rs_spool *spool, uint64_t *position_p,
+enum rs_status rs_spool_peek(struct rs_spool *spool, uint32_t id, rs_seq seq,
                              struct rs_spool_chunk *chunk_p)
 {
-    enum rs_status status = RS_AGAIN;
+    enum rs_status status = RS_NOTFOUND;
     (void)pthread_mutex_lock(&spool->lock);
-    uint64_t position = *position_p;
-    if (position < spool->first_position)
-        position = spool->first_position;
-    size_t index = spool->item_head + (size_t)(position - spool->first_position);
-    while (index < spool->item_count && spool->items[index].is_acked) {
-        index++;
-        position++;
+    const struct entry *entry = spool_find_entry(spool, id);
+    size_t low = entry ? entry->item_head : 0;
+    size_t high = entry ? entry->item_count : 0;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (entry->items[middle].seq < seq)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    *position_p = position;
-    if (index < spool->item_count) {
-        const struct item *item = &spool->items[index];
-        const struct segment *segment = spool_find_segment(spool, item->segment);
+    if (entry)
+        status = RS_AGAIN;
+    if (entry && low < entry->item_count) {
+        const struct item *item = &entry->items[low];
+        const struct segment *segment = spool_find_segment(entry->folder, item->segment);
         RS_CHECK(segment);
         *chunk_p = (struct rs_spool_chunk){
-            .entry = item->entry,
+            .entry = id,
             .seq = item->seq,
             .flags = item->flags,
-            .bytes = rs_view_of(segment->map + item->payload_offset, item->payload_length)};
+            .bytes = rs_view_of(segment->map + item->payload_offset, item->payload_length),
+            .skipped_bytes = item->skipped_bytes};
         status = RS_OK;
     }
     (void)pthread_mutex_unlock(&spool->lock);
     return status;
 }
 
+bool rs_spool_has_summary(struct rs_spool *spool, uint32_t id)
+{
+    bool is_there = false;
+    (void)pthread_mutex_lock(&spool->lock);
+    const struct entry *raw = spool_find_entry(spool, id);
+    for (size_t i = 0; raw && i < spool->entry_count && !is_there; i++) {
+        const struct entry *entry = spool->entries[i];
+        is_there = entry->sequence->lane == RS_STREAM_SUMMARY &&
+                   entry->item_head < entry->item_count &&
+                   entry->sequence->rank == raw->sequence->rank &&
+                   strcmp(entry->capture, raw->capture) == 0 &&
+                   strcmp(entry->sequence->incarnation, raw->sequence->incarnation) == 0 &&
+                   strcmp(entry->sequence->run, raw->sequence->run) == 0;
+    }
+    (void)pthread_mutex_unlock(&spool->lock);
+    return is_there;
+}
+
+/* Of a stream that is through only the numbers are of use: they fit into a segment without a chunk. */
+static void shrink(struct rs_spool *spool, struct entry *entry)
+{
+    struct rs_err err = {0};
+    if (!entry->folder || !entry->folder->is_raw)
+        return;
+    if (spool_begin_segment(spool, entry->folder, &err) < 0)
+        rs_log_warn("%s", err.text);
+    rs_reclog_close(&entry->folder->log);
+}
+
 void rs_spool_ack(struct rs_spool *spool, uint32_t id, rs_seq seq)
 {
     (void)pthread_mutex_lock(&spool->lock);
     struct entry *entry = spool_find_entry(spool, id);
-    if (entry && seq > entry->sequence->acked) {
-        struct sequence *sequence = entry->sequence;
-        sequence->acked = seq;
-        if (sequence->last < seq)
-            sequence->last = seq;
-        /* Acks come in order of put, nearly: what is acknowledged stands at the head. */
-        for (size_t i = spool->item_head; i < spool->item_count; i++) {
-            struct item *item = &spool->items[i];
-            const struct entry *owner =
-                item->is_acked ? NULL : spool_find_entry(spool, item->entry);
-            if (owner && owner->sequence == sequence) {
-                if (item->seq > seq)
-                    break;
-                spool_settle_item(spool, item);
-            }
+    if (entry && seq > entry->acked_seq) {
+        entry->acked_seq = seq;
+        if (entry->sequence->last < seq)
+            entry->sequence->last = seq;
+        const size_t before = entry->item_count - entry->item_head;
+        (void)spool_settle(spool, entry, seq);
+        spool->stats.acked_chunks += before - (entry->item_count - entry->item_head);
+        if (entry->folder)
+            spool_free_segments(spool, entry->folder);
+        if (entry->is_ended && entry->end_seq <= seq) {
+            spool_retire_entries(spool);
+            entry = spool_find_entry(spool, id);
+            if (entry)
+                shrink(spool, entry);
         }
-        spool_drop_head(spool);
     }
     (void)pthread_mutex_unlock(&spool->lock);
 }
@@ -440,18 +607,16 @@ void rs_spool_drop(struct rs_spool *spool, uint32_t id)
     (void)pthread_mutex_lock(&spool->write_lock);
     (void)pthread_mutex_lock(&spool->lock);
     struct entry *entry = spool_find_entry(spool, id);
-    if (entry) {
+    if (entry && !entry->is_dropped) {
         entry->is_dropped = true;
-        for (size_t i = spool->item_head; i < spool->item_count; i++) {
-            struct item *item = &spool->items[i];
-            if (item->entry != id || item->is_acked)
-                continue;
-            spool->stats.lost_chunks++;
-            spool->stats.lost_bytes += item->payload_length;
-            spool_settle_item(spool, item);
-        }
-        entry->end_seq = entry->sequence->acked;
-        spool_drop_head(spool);
+        spool->stats.lost_chunks += entry->item_count - entry->item_head;
+        spool->stats.lost_bytes += spool_settle(spool, entry, UINT64_MAX);
+        note_lost(spool, entry);
+        if (entry->folder->is_raw)
+            spool_folder_remove(spool, &entry->folder);
+        else
+            spool_free_segments(spool, entry->folder);
+        spool_retire_entries(spool);
     }
     (void)pthread_mutex_unlock(&spool->lock);
     (void)pthread_mutex_unlock(&spool->write_lock);
@@ -462,18 +627,37 @@ void rs_spool_forget(struct rs_spool *spool, const char *run, uint32_t rank,
 {
     (void)pthread_mutex_lock(&spool->write_lock);
     (void)pthread_mutex_lock(&spool->lock);
-    const struct sequence *sequence = spool_find_sequence(spool, run, rank, incarnation);
-    for (size_t i = 0; sequence && i < spool->entry_count; i++)
-        if (spool->entries[i]->sequence == sequence)
+    for (size_t i = 0; i < spool->entry_count; i++) {
+        const struct sequence *sequence = spool->entries[i]->sequence;
+        if (sequence->rank == rank && strcmp(sequence->run, run) == 0 &&
+            strcmp(sequence->incarnation, incarnation) == 0)
             spool->entries[i]->keeps_sequence = false;
+    }
+    spool_retire_entries(spool);
     (void)pthread_mutex_unlock(&spool->lock);
     (void)pthread_mutex_unlock(&spool->write_lock);
+}
+
+uint64_t rs_spool_put_count(struct rs_spool *spool)
+{
+    (void)pthread_mutex_lock(&spool->lock);
+    const uint64_t count = spool->stats.put_chunks;
+    (void)pthread_mutex_unlock(&spool->lock);
+    return count;
 }
 
 struct rs_spool_stats rs_spool_stats(struct rs_spool *spool)
 {
     (void)pthread_mutex_lock(&spool->lock);
-    const struct rs_spool_stats stats = spool->stats;
+    struct rs_spool_stats stats = spool->stats;
+    for (size_t i = 0; i < spool->entry_count; i++) {
+        const struct entry *entry = spool->entries[i];
+        if (!entry->is_held || entry->item_head == entry->item_count)
+            continue;
+        stats.held_entries++;
+        for (size_t k = entry->item_head; k < entry->item_count; k++)
+            stats.held_bytes += entry->items[k].payload_length;
+    }
     (void)pthread_mutex_unlock(&spool->lock);
     return stats;
 }

@@ -2,25 +2,32 @@
 /*
  * The spool: chunks that the aggregator has not acknowledged yet.
  *
- *     pack ---- rs_spool_put() ----> | segment | segment | segment | <---- rs_spool_peek() ---- uplink
- *                                    oldest                 newest
+ *     pack ---- rs_spool_put() ----> raw/00000007   | segment | segment |  <---- rs_spool_peek() ---- uplink
+ *                                    raw/00000009   | segment |
+ *                                    summary        | segment | segment |
  *
- * Promises: order is kept; what rs_spool_put() accepted survives kill -9 of this process; disk stays under
- * the budget. When the budget is spent, put says RS_LIMIT and keeps nothing: a source that can wait (a
+ * Promises: the order within a stream is kept; what rs_spool_put() accepted survives kill -9 of this process; disk stays
+ * under the budget; damage stops only the stream it hit, and the bytes are kept aside. When the budget is spent, put says RS_LIMIT and keeps nothing: a source that can wait (a
  * file) waits with rs_spool_wait(), one that cannot (a training process) counts it with
  * rs_spool_lost(), and a loss record takes the place before the next chunk that fits, so that the report can
  * show the hole. New chunks are refused rather than old ones dropped, because the dictionary that later
  * chunks need comes first.
  *
- * An *entry* is one incarnation of a rank, for one capture. Sequence numbers belong to the incarnation: they
- * run on from one capture to the next, gap-free from 1.
+ * An *entry* is one lane of one incarnation of a rank, for one capture. Sequence numbers belong to the incarnation and lane:
+ * they run on from one capture to the next, gap-free from 1.
  *
- *     DIR/lock              held by the process that uses the spool
- *     DIR/id                who this spool is, the same over restarts
- *     DIR/00000001.seg ...  record logs (common/base/reclog.h): entries, then chunks in order of put
+ *     DIR/lock                        held by the process that uses the spool
+ *     DIR/id                          who this spool is, the same over restarts
+ *     DIR/summary/00000001.seg ...    the summary lane of all ranks; it has an eighth of the budget to itself
+ *     DIR/raw/ENTRY/00000001.seg ...  one raw stream: dropping or losing it is removing its folder
+ *     DIR/damaged/...                 segments that could not be read whole, as they were found
+ *     DIR/00000001.seg ...            a spool of an earlier program: it is drained, and what is left open in it ends there
  *
- * A new segment begins with every entry that is still of use, so old segments can go whole, when each of
- * their chunks is acknowledged.
+ * Segments are record logs (common/base/reclog.h): entries, then chunks in order of put. A new segment begins with every
+ * entry of its log that is still of use, so old segments can go whole, when each of their chunks is acknowledged.
+ *
+ * A *held* entry is one that the aggregator does not want yet. It stays until it is released; when the budget is spent the
+ * held entry of the oldest capture is evicted: its chunks go, and a loss record takes their place.
  *
  * Threads: any may declare and put; one uplink peeks and acks.
  */
@@ -41,6 +48,7 @@ struct rs_spool;
 struct rs_spool_options {
     uint64_t budget_bytes;  /* of all segments; 0: 1 GiB; at least four segments */
     uint64_t segment_bytes; /* a new one is begun beyond it; 0: 16 MiB */
+    rs_dur keep_ns;         /* held entries are evicted after it; 0: 24 hours */
 };
 
 /* Who a stream of chunks is from, and for what. Strings are copied. */
@@ -54,6 +62,7 @@ struct rs_spool_source {
     const char *host;
     rs_dur settle_ns;
     const char *origin;
+    enum rs_stream_lane lane;
     bool
         keeps_sequence; /* the incarnation may come again with another capture: remember its position */
 };
@@ -61,11 +70,14 @@ struct rs_spool_source {
 struct rs_spool_entry {
     uint32_t id;                   /* from 1; survives a restart */
     struct rs_spool_source source; /* strings lent until the spool closes or the entry retires */
-    rs_seq last_seq;               /* of the incarnation, as put; 0 none */
-    rs_seq acked_seq;              /* of the incarnation */
+    rs_seq first_seq;              /* of this entry's first chunk, put or to come */
+    rs_seq last_seq;               /* of the incarnation and lane, as put; 0 none */
+    rs_seq acked_seq;              /* of this entry */
     rs_seq end_seq;                /* newest chunk of this entry; 0 none */
     uint64_t put_count;            /* chunks of this entry that were put or found again on open */
     bool is_ended;                 /* its LAST chunk was put */
+    bool is_held;
+    bool is_evicted; /* nothing is left of it but the loss record that says so */
 };
 
 struct rs_spool_chunk {
@@ -73,6 +85,8 @@ struct rs_spool_chunk {
     rs_seq seq;
     uint16_t flags; /* enum rs_envelope_flag */
     struct rs_view bytes;
+    uint64_t
+        skipped_bytes; /* damaged bytes that stood before it; with a number beyond the one asked for */
 };
 
 struct rs_spool_stats {
@@ -81,7 +95,9 @@ struct rs_spool_stats {
     uint64_t waiting_bytes;
     uint64_t put_chunks, acked_chunks;
     uint64_t lost_chunks, lost_bytes;
-    uint64_t cut_bytes; /* torn tail found on open */
+    uint64_t cut_bytes;                       /* torn tail found on open */
+    uint64_t damaged_segments, damaged_bytes; /* found on open, kept aside */
+    uint64_t held_entries, held_bytes, evicted_entries;
 };
 
 /* Creates the folder when it is not there; finds again what is in it. RS_EXISTS: another process uses it.
@@ -117,20 +133,30 @@ RS_MUST_CHECK enum rs_status rs_spool_wait(struct rs_spool *spool, uint64_t byte
 /* Called after each put, on the putting thread (wakes the uplink). Set before threads start. */
 void rs_spool_on_put(struct rs_spool *spool, void (*on_put)(void *self), void *self);
 
-/* Lends the first chunk at or behind *position_p that is not acknowledged, and moves the position to it;
- * go on from *position_p + 1. Position 0 is the oldest. Valid until rs_spool_ack() passes it. RS_AGAIN: nothing
- * now. Thread: uplink. */
-RS_MUST_CHECK enum rs_status rs_spool_peek(struct rs_spool *spool, uint64_t *position_p,
+/* Lends the entry's first chunk with the number `seq` or a later one that is not acknowledged. A later one than `seq`: those
+ * between are not there any more. Valid until rs_spool_ack() passes it, or the entry is dropped or evicted. RS_AGAIN: nothing
+ * now. RS_NOTFOUND: no such entry. Thread: uplink. */
+RS_MUST_CHECK enum rs_status rs_spool_peek(struct rs_spool *spool, uint32_t entry, rs_seq seq,
                                            struct rs_spool_chunk *chunk_p);
-/* Everything of this entry's incarnation up to `seq` is durable elsewhere. An ack beyond what was put (the
+/* Whether chunks of the same rank's summary for the same capture wait. Thread: uplink. */
+bool rs_spool_has_summary(struct rs_spool *spool, uint32_t raw_entry);
+/* Everything of this entry up to `seq` is durable elsewhere. An ack beyond what was put (the
  * spool was lost, the aggregator remembers) moves the sequence forward. Thread: uplink. */
 void rs_spool_ack(struct rs_spool *spool, uint32_t entry, rs_seq seq);
 /* Gives up what is left of an entry that the aggregator refuses; counted as lost. */
 void rs_spool_drop(struct rs_spool *spool, uint32_t entry);
+/* Whether an entry of this id was dropped or evicted since the spool was opened: nobody else has its chunks. Any thread. */
+bool rs_spool_was_lost(struct rs_spool *spool, uint32_t entry);
+/* The aggregator does not want the entry yet, or wants it now. Thread: uplink. */
+void rs_spool_hold(struct rs_spool *spool, uint32_t entry, bool is_held);
+/* Evicts what has been held longer than keep_ns. `now`: realtime. Any thread. */
+void rs_spool_expire(struct rs_spool *spool, rs_ns now);
 /* The incarnation will not come again: its sequence need not be remembered once all is acknowledged. */
 void rs_spool_forget(struct rs_spool *spool, const char *run, uint32_t rank,
                      const char *incarnation);
 
+/* Chunks that were put since the spool was opened. Any thread. */
+uint64_t rs_spool_put_count(struct rs_spool *spool);
 struct rs_spool_stats rs_spool_stats(struct rs_spool *spool);
 
 #endif

@@ -20,6 +20,39 @@ enum { ENVIRON_LIMIT_BYTES = 1024 * 1024, PIDS_MAX = 1 << 20, REMOVE_DEPTH = 8 }
 static const rs_dur young_ns = 30 * (rs_dur)RS_NS_PER_S;
 static const rs_dur again_ns = 10 * (rs_dur)RS_NS_PER_S;
 
+/* ---- kinds ------------------------------------------------------------------------------------------------ */
+
+static const struct rs_config_kind *known_kinds;
+static size_t known_kind_count;
+
+void rs_config_kinds_set(const struct rs_config_kind *kinds, size_t count)
+{
+    known_kinds = kinds;
+    known_kind_count = count;
+}
+
+static const struct rs_config_kind *find_kind(const char *name)
+{
+    for (size_t i = 0; i < known_kind_count; i++)
+        if (strcmp(known_kinds[i].name, name) == 0)
+            return &known_kinds[i];
+    return NULL;
+}
+
+bool rs_config_has_kind(const char *name)
+{
+    return find_kind(name) != NULL;
+}
+
+enum rs_status rs_config_trigger_open(const char *kind,
+                                      const struct rs_config_trigger_options *options,
+                                      struct rs_config_trigger **trigger_p, struct rs_err *err)
+{
+    const struct rs_config_kind *found = find_kind(kind);
+    return found ? found->open(options, trigger_p, err)
+                 : rs_err_set(err, RS_NOTFOUND, "this program was built without %s", kind);
+}
+
 /* ---- the interface ------------------------------------------------------------------------------------------ */
 
 const char *rs_config_state_text(enum rs_config_state state)
@@ -27,8 +60,8 @@ const char *rs_config_state_text(enum rs_config_state state)
     switch (state) {
     case RS_CONFIG_STATE_IDLE:
         return "idle";
-    case RS_CONFIG_STATE_TOLD:
-        return "told";
+    case RS_CONFIG_STATE_NOTIFIED:
+        return "notified";
     case RS_CONFIG_STATE_ACCEPTED:
         return "accepted";
     case RS_CONFIG_STATE_RECORDING:

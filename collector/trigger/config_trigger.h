@@ -9,7 +9,7 @@
  *
  *    IDLE --arm()--> TOLD --it took the file--> ACCEPTED --began--> RECORDING --ended, result complete--> WRITTEN
  *      ^               |                           |                    |                                  |
- *      |               '-- deaf, late, deadline, died, file replaced: --+--> FAILED (why) ----release()---'
+ *      |               '-- unresponsive, late, deadline, died, file replaced: --+--> FAILED (why) ----release()---'
  *      '--------------------------------------------------------------------------------------------------'
  *
  * Steps are absolute and the profiler's own: `start_step` is the first step that is recorded, or for torch_npu the
@@ -39,7 +39,7 @@ enum {
 
 enum rs_config_state {
     RS_CONFIG_STATE_IDLE,
-    RS_CONFIG_STATE_TOLD,      /* the file is written */
+    RS_CONFIG_STATE_NOTIFIED,  /* the file is written */
     RS_CONFIG_STATE_ACCEPTED,  /* the rank said that it took it; it can still be called back */
     RS_CONFIG_STATE_RECORDING, /* warming up or recording */
     RS_CONFIG_STATE_WRITTEN,   /* result_dir is complete as collected; parsing may go on */
@@ -58,8 +58,8 @@ struct rs_config_rank {
     rs_ns init_ns;                         /* Unix: when its profiler was set up; 0 unknown */
 
     /* Health: whether a file can reach it at all, and if not, why and what mends it. */
-    bool is_deaf;
-    char deaf_because[RS_CONFIG_WHY_BYTES];
+    bool is_unresponsive;
+    char unresponsive_because[RS_CONFIG_WHY_BYTES];
     bool is_busy; /* it profiles for somebody else */
 
     /* Its counter, when it is known: `step` at the instant step_at (Unix); it goes on by one every step_ns. */
@@ -109,6 +109,7 @@ struct rs_config_trigger_options {
         result_root; /* the collector's node-local folder: results go to ROOT/CAPTURE/uUID; copied */
     rs_ns (*monotonic)(void); /* NULL: the system's; a test brings its own */
     rs_ns (*realtime)(void);
+    const char *way; /* of MindSpore jobs: "step", "callback"; NULL: learned from a result */
 };
 
 struct rs_config_trigger;
@@ -132,7 +133,23 @@ struct rs_config_trigger {
     const struct rs_config_trigger_ops *ops;
 };
 
-/* Makers: rs_ascend_trigger_open() (ascend.h), rs_mindspore_trigger_open() (mindspore.h). */
+/* A kind of profiler that this program was built with. */
+#define RS_CONFIG_TORCH_NPU_NAME "torch_npu"
+#define RS_CONFIG_MINDSPORE_NAME "mindspore"
+struct rs_config_kind {
+    const char *name;
+    /* RS_NOMEM; RS_INVALID: options->way is none of its own. */
+    enum rs_status (*open)(const struct rs_config_trigger_options *options,
+                           struct rs_config_trigger **trigger_p, struct rs_err *err);
+};
+/* Before any thread, once; keeps the pointer. */
+void rs_config_kinds_set(const struct rs_config_kind *kinds, size_t count);
+bool rs_config_has_kind(const char *name);
+/* RS_NOTFOUND: the program was built without it. */
+RS_MUST_CHECK enum rs_status rs_config_trigger_open(const char *kind,
+                                                    const struct rs_config_trigger_options *options,
+                                                    struct rs_config_trigger **trigger_p,
+                                                    struct rs_err *err);
 void rs_config_trigger_close(struct rs_config_trigger **trigger_p);
 
 /* Looks for processes (at its own pace, some seconds), reads logs, looks at result folders, moves states, rewrites a file that was
@@ -146,13 +163,13 @@ const struct rs_config_rank *rs_config_trigger_ranks(const struct rs_config_trig
 const struct rs_config_rank *rs_config_trigger_find(const struct rs_config_trigger *trigger,
                                                     const struct rs_config_target *target);
 
-/* Writes the file for these ranks. All or nothing: RS_NOTFOUND: one is not there; RS_REFUSED: one is deaf, busy, or cannot reach
+/* Writes the file for these ranks. All or nothing: RS_NOTFOUND: one is not there; RS_REFUSED: one is unresponsive, busy, or cannot reach
  * the result folder; RS_EXISTS: another file waits to be taken on this host (ask again when it was); RS_INVALID, RS_IO. */
 RS_MUST_CHECK enum rs_status rs_config_trigger_arm(struct rs_config_trigger *trigger,
                                                    const struct rs_config_arm *arm,
                                                    struct rs_err *err);
 /* Finds out the step of a rank by a profile of one step, whose result is removed: is_probing until step is known or `why` is
- * set. RS_REFUSED: this kind cannot, or the rank is deaf or busy; RS_EXISTS as above. */
+ * set. RS_REFUSED: this kind cannot, or the rank is unresponsive or busy; RS_EXISTS as above. */
 RS_MUST_CHECK enum rs_status rs_config_trigger_probe(struct rs_config_trigger *trigger,
                                                      const struct rs_config_target *target,
                                                      struct rs_err *err);

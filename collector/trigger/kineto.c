@@ -43,7 +43,7 @@ struct slot {
     rs_ns deliver_from;  /* monotonic; 0 at once */
     rs_ns deliver_until; /* monotonic; 0 always */
     rs_ns grew_at;       /* when trace_bytes last changed */
-    uint64_t judged;     /* of the trigger's registrations */
+    uint64_t checked;    /* of the trigger's registrations */
     socklen_t address_bytes;
     struct sockaddr_un
         address;    /* of its last poll: another one is another client, perhaps after an exec */
@@ -168,10 +168,10 @@ void rs_kineto_trigger_close(struct rs_kineto_trigger **trigger_p)
         if (trigger->msmonitor_fds[i] >= 0)
             rs_kineto_socket_close(trigger->msmonitor_fds[i], trigger->msmonitor_home,
                                    msmonitor_names[i]);
-    if (trigger->msmonitor.status_letters || trigger->msmonitor.data_letters)
+    if (trigger->msmonitor.status_messages || trigger->msmonitor.data_messages)
         rs_log_info("from msMonitor's clients: %" PRId64 " states and %" PRId64
-                    " letters of metrics (%" PRId64 " bytes), which nobody reads here",
-                    trigger->msmonitor.status_letters, trigger->msmonitor.data_letters,
+                    " messages of metrics (%" PRId64 " bytes), which nobody reads here",
+                    trigger->msmonitor.status_messages, trigger->msmonitor.data_messages,
                     trigger->msmonitor.data_bytes);
     rs_msmonitor_fini(&trigger->msmonitor);
     rs_mem_free(trigger->msmonitor_home);
@@ -202,8 +202,8 @@ struct rs_kineto_counts rs_kineto_trigger_counts(const struct rs_kineto_trigger 
 {
     struct rs_kineto_counts counts = trigger->counts;
     counts.msmonitor_clients = (int64_t)trigger->msmonitor.count;
-    counts.msmonitor_status_letters = trigger->msmonitor.status_letters;
-    counts.msmonitor_data_letters = trigger->msmonitor.data_letters;
+    counts.msmonitor_status_messages = trigger->msmonitor.status_messages;
+    counts.msmonitor_data_messages = trigger->msmonitor.data_messages;
     counts.msmonitor_data_bytes = trigger->msmonitor.data_bytes;
     return counts;
 }
@@ -234,7 +234,7 @@ static bool is_registered(void *self, pid_t pid, uint64_t start_ticks)
 }
 
 /* Asked again at each poll: a trainer may register after the loader it forked, or a launcher exec. */
-static void judge(struct rs_kineto_trigger *trigger, struct rs_kineto_client *client)
+static void check_client(struct rs_kineto_trigger *trigger, struct rs_kineto_client *client)
 {
     client->is_rank = false;
     if (!client->process.has_environ)
@@ -301,9 +301,9 @@ static struct slot *register_peer(struct rs_kineto_trigger *trigger,
     const pid_t pid = peer->pid;
     struct slot *known = find_known(trigger, peer);
     if (known) {
-        if (known->judged != trigger->registered)
-            judge(trigger, &known->client);
-        known->judged = trigger->registered;
+        if (known->checked != trigger->registered)
+            check_client(trigger, &known->client);
+        known->checked = trigger->registered;
         return known;
     }
     if (pid <= 0 || rs_process_read(pid, &process, NULL) != RS_OK)
@@ -320,8 +320,8 @@ static struct slot *register_peer(struct rs_kineto_trigger *trigger,
     slot->client.process = process;
     slot->address = peer->address;
     slot->address_bytes = peer->address_bytes;
-    slot->judged = trigger->registered;
-    judge(trigger, &slot->client);
+    slot->checked = trigger->registered;
+    check_client(trigger, &slot->client);
     return slot;
 }
 
@@ -349,14 +349,14 @@ static bool may_deliver(const struct slot *slot)
            (!slot->deliver_until || client->last_poll <= slot->deliver_until);
 }
 
-static void answer_poll(struct rs_kineto_trigger *trigger, const struct rs_kineto_letter *letter,
+static void answer_poll(struct rs_kineto_trigger *trigger, const struct rs_kineto_message *message,
                         const struct rs_kineto_peer *peer)
 {
     struct rs_buf reply = {0};
     struct slot *slot = register_peer(trigger, peer);
     trigger->counts.polls++;
     if (slot)
-        note_poll(trigger, slot, letter->mask);
+        note_poll(trigger, slot, message->mask);
     const bool deliver = slot && may_deliver(slot);
     if (deliver)
         rs_kineto_reply_config(&reply, slot->config, slot->config_length);
@@ -391,12 +391,12 @@ static void answer_register(struct rs_kineto_trigger *trigger, const struct rs_k
 
 /* Only polls are answered, and never with a request: see kineto_msmonitor.h. */
 static void serve_msmonitor(struct rs_kineto_trigger *trigger, int fd,
-                            const struct rs_kineto_letter *letter,
+                            const struct rs_kineto_message *message,
                             const struct rs_kineto_peer *peer, size_t bytes)
 {
     struct rs_buf reply = {0};
-    rs_msmonitor_take(&trigger->msmonitor, peer, letter, bytes, trigger->monotonic());
-    if (letter->kind != RS_KINETO_POLL)
+    rs_msmonitor_take(&trigger->msmonitor, peer, message, bytes, trigger->monotonic());
+    if (message->kind != RS_KINETO_POLL)
         return;
     rs_kineto_reply_config(&reply, "", 0);
     if (reply.failed || rs_kineto_socket_put(fd, reply.data, reply.length, peer) != RS_OK)
@@ -405,26 +405,26 @@ static void serve_msmonitor(struct rs_kineto_trigger *trigger, int fd,
 }
 
 static bool is_msmonitor(const struct rs_kineto_trigger *trigger, int fd,
-                         const struct rs_kineto_letter *letter, const struct rs_kineto_peer *peer)
+                         const struct rs_kineto_message *message, const struct rs_kineto_peer *peer)
 {
-    return fd != trigger->fd || letter->kind == RS_KINETO_DATA ||
-           letter->kind == RS_KINETO_STATUS ||
-           (letter->kind == RS_KINETO_REGISTER && letter->job_id == 0) ||
+    return fd != trigger->fd || message->kind == RS_KINETO_DATA ||
+           message->kind == RS_KINETO_STATUS ||
+           (message->kind == RS_KINETO_REGISTER && message->job_id == 0) ||
            rs_msmonitor_find(&trigger->msmonitor, peer);
 }
 
 static void serve_one(struct rs_kineto_trigger *trigger, int fd, struct rs_view datagram,
                       const struct rs_kineto_peer *peer)
 {
-    struct rs_kineto_letter letter;
+    struct rs_kineto_message message;
     struct rs_err err;
-    if (rs_kineto_letter_parse(datagram, &letter, &err) != RS_OK) {
+    if (rs_kineto_message_parse(datagram, &message, &err) != RS_OK) {
         trigger->counts.refused_datagrams++;
         rs_log_debug("process %d: %s", (int)peer->pid, err.text);
-    } else if (is_msmonitor(trigger, fd, &letter, peer)) {
-        serve_msmonitor(trigger, fd, &letter, peer, datagram.length - RS_KINETO_HEADER_BYTES);
-    } else if (letter.kind == RS_KINETO_POLL) {
-        answer_poll(trigger, &letter, peer);
+    } else if (is_msmonitor(trigger, fd, &message, peer)) {
+        serve_msmonitor(trigger, fd, &message, peer, datagram.length - RS_KINETO_HEADER_BYTES);
+    } else if (message.kind == RS_KINETO_POLL) {
+        answer_poll(trigger, &message, peer);
     } else {
         answer_register(trigger, peer);
     }
@@ -536,7 +536,7 @@ static void watch_files(struct slot *slot, rs_ns now)
     client->state = bytes > 0 ? RS_KINETO_WRITING : RS_KINETO_RECORDING;
 }
 
-static void judge_capture(struct slot *slot, bool alive, rs_ns now)
+static void check_capture(struct slot *slot, bool alive, rs_ns now)
 {
     struct rs_kineto_client *client = &slot->client;
     if (client->state != RS_KINETO_ARMED)
@@ -575,7 +575,7 @@ void rs_kineto_trigger_tick(struct rs_kineto_trigger *trigger)
         const bool alive = rs_process_life(&slot->hold) != RS_PROCESS_ENDED;
         slot->client.is_gone = !alive;
         if (is_in_hand(slot->client.state))
-            judge_capture(slot, alive, now);
+            check_capture(slot, alive, now);
         const bool silent = now - slot->client.last_poll > (rs_dur)SILENT_FORGET_S * RS_NS_PER_S;
         if (!alive && silent && !is_in_hand(slot->client.state))
             remove_slot(trigger, slot);

@@ -145,7 +145,7 @@ RS_MUST_CHECK enum rs_status rs_kineto_trigger_cancel(struct rs_kineto_trigger *
 struct rs_kineto_counts {
     int64_t polls, registrations, refused_datagrams, unanswerable, configs_sent;
     int64_t msmonitor_clients; /* now: see kineto_msmonitor.h */
-    int64_t msmonitor_status_letters, msmonitor_data_letters, msmonitor_data_bytes;
+    int64_t msmonitor_status_messages, msmonitor_data_messages, msmonitor_data_bytes;
 };
 struct rs_kineto_counts rs_kineto_trigger_counts(const struct rs_kineto_trigger *trigger);
 

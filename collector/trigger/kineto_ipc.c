@@ -3,13 +3,13 @@
 
 #include <string.h>
 
-static enum rs_status parse_poll(struct rs_view body, struct rs_kineto_letter *letter,
+static enum rs_status parse_poll(struct rs_view body, struct rs_kineto_message *message,
                                  struct rs_err *err)
 {
-    letter->kind = RS_KINETO_POLL;
-    letter->mask = (int32_t)rs_view_u32(&body);
+    message->kind = RS_KINETO_POLL;
+    message->mask = (int32_t)rs_view_u32(&body);
     const int32_t count = (int32_t)rs_view_u32(&body);
-    letter->job_id = (int64_t)rs_view_u64(&body);
+    message->job_id = (int64_t)rs_view_u64(&body);
     if (body.failed)
         return rs_err_set(err, RS_FORMAT, "a poll is shorter than its fixed part of 16 bytes");
     if (count < 1 || count > RS_KINETO_PIDS_MAX)
@@ -18,39 +18,39 @@ static enum rs_status parse_poll(struct rs_view body, struct rs_kineto_letter *l
     if (body.length != (size_t)count * 4)
         return rs_err_set(err, RS_FORMAT, "a poll names %d processes in %zu bytes, expected %d",
                           count, body.length, count * 4);
-    letter->pid_count = (size_t)count;
-    for (size_t i = 0; i < letter->pid_count; i++)
-        letter->pids[i] = (int32_t)rs_view_u32(&body);
+    message->pid_count = (size_t)count;
+    for (size_t i = 0; i < message->pid_count; i++)
+        message->pids[i] = (int32_t)rs_view_u32(&body);
     return RS_OK;
 }
 
-static enum rs_status parse_register(struct rs_view body, struct rs_kineto_letter *letter,
+static enum rs_status parse_register(struct rs_view body, struct rs_kineto_message *message,
                                      struct rs_err *err)
 {
     if (body.length != 16)
         return rs_err_set(err, RS_FORMAT, "a registration of %zu bytes, expected 16", body.length);
-    letter->kind = RS_KINETO_REGISTER;
-    letter->gpu = (int32_t)rs_view_u32(&body);
-    letter->pids[0] = (int32_t)rs_view_u32(&body);
-    letter->pid_count = 1;
-    letter->job_id = (int64_t)rs_view_u64(&body);
+    message->kind = RS_KINETO_REGISTER;
+    message->gpu = (int32_t)rs_view_u32(&body);
+    message->pids[0] = (int32_t)rs_view_u32(&body);
+    message->pid_count = 1;
+    message->job_id = (int64_t)rs_view_u64(&body);
     return RS_OK;
 }
 
-static enum rs_status parse_status(struct rs_view body, struct rs_kineto_letter *letter,
+static enum rs_status parse_status(struct rs_view body, struct rs_kineto_message *message,
                                    struct rs_err *err)
 {
     if (body.length != 32)
         return rs_err_set(err, RS_FORMAT, "a status of %zu bytes, expected 32", body.length);
-    letter->kind = RS_KINETO_STATUS;
-    letter->status = (int32_t)rs_view_u32(&body);
-    letter->current_step = (int32_t)rs_view_u32(&body);
-    letter->start_step = (int32_t)rs_view_u32(&body);
-    letter->stop_step = (int32_t)rs_view_u32(&body);
-    letter->pids[0] = (int32_t)rs_view_u32(&body);
-    letter->pid_count = 1;
+    message->kind = RS_KINETO_STATUS;
+    message->status = (int32_t)rs_view_u32(&body);
+    message->current_step = (int32_t)rs_view_u32(&body);
+    message->start_step = (int32_t)rs_view_u32(&body);
+    message->stop_step = (int32_t)rs_view_u32(&body);
+    message->pids[0] = (int32_t)rs_view_u32(&body);
+    message->pid_count = 1;
     (void)rs_view_u32(&body);
-    letter->job_id = (int64_t)rs_view_u64(&body);
+    message->job_id = (int64_t)rs_view_u64(&body);
     return RS_OK;
 }
 
@@ -59,8 +59,8 @@ static bool is_status(const void *type)
     return memcmp(type, "npuTraceStatus", 15) == 0 || memcmp(type, "npuMonitorStatus", 17) == 0;
 }
 
-enum rs_status rs_kineto_letter_parse(struct rs_view datagram, struct rs_kineto_letter *letter_p,
-                                      struct rs_err *err)
+enum rs_status rs_kineto_message_parse(struct rs_view datagram, struct rs_kineto_message *message_p,
+                                       struct rs_err *err)
 {
     const size_t total = datagram.length;
     const uint64_t size = rs_view_u64(&datagram);
@@ -73,23 +73,23 @@ enum rs_status rs_kineto_letter_parse(struct rs_view datagram, struct rs_kineto_
                           (unsigned long long)size, datagram.length);
     if (!memchr(type.data, '\0', type.length))
         return rs_err_set(err, RS_FORMAT, "the type of a datagram has no terminating NUL");
-    struct rs_kineto_letter letter = {0};
+    struct rs_kineto_message message = {0};
     enum rs_status status;
     if (memcmp(type.data, "req", 4) == 0) {
-        status = parse_poll(datagram, &letter, err);
+        status = parse_poll(datagram, &message, err);
     } else if (memcmp(type.data, "ctxt", 5) == 0) {
-        status = parse_register(datagram, &letter, err);
+        status = parse_register(datagram, &message, err);
     } else if (is_status(type.data)) {
-        status = parse_status(datagram, &letter, err);
+        status = parse_status(datagram, &message, err);
     } else if (memcmp(type.data, "data", 5) == 0) {
-        letter.kind = RS_KINETO_DATA;
+        message.kind = RS_KINETO_DATA;
         status = RS_OK;
     } else {
         status = rs_err_set(err, RS_FORMAT, "a datagram of unknown type \"%.31s\"",
                             (const char *)type.data);
     }
     if (status == RS_OK)
-        *letter_p = letter;
+        *message_p = message;
     return status;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The letters of Kineto's IPC: bytes to struct and back, nothing else.
+ * The messages of Kineto's IPC: bytes to struct and back, nothing else.
  *
- * One datagram is one letter:
+ * One datagram is one message:
  *
  *     0        8                              40
  *     | size   | type, NUL-padded             | payload, `size` bytes
@@ -33,7 +33,7 @@ enum {
     RS_KINETO_DATAGRAM_MAX = 65536, /* longer ones are cut by the socket and refused here */
 };
 
-enum rs_kineto_letter_kind {
+enum rs_kineto_message_kind {
     RS_KINETO_POLL,
     RS_KINETO_REGISTER,
     RS_KINETO_DATA,
@@ -44,8 +44,8 @@ enum rs_kineto_letter_kind {
  * without ACTIVITIES it is busy with a capture. */
 enum { RS_KINETO_EVENTS = 1, RS_KINETO_ACTIVITIES = 2 };
 
-struct rs_kineto_letter {
-    enum rs_kineto_letter_kind kind;
+struct rs_kineto_message {
+    enum rs_kineto_message_kind kind;
     int32_t mask;   /* POLL */
     int32_t gpu;    /* REGISTER */
     int64_t job_id; /* POLL, REGISTER, STATUS */
@@ -55,9 +55,9 @@ struct rs_kineto_letter {
 };
 
 /* RS_FORMAT with a sentence that names the field. Trusts nothing. */
-RS_MUST_CHECK enum rs_status rs_kineto_letter_parse(struct rs_view datagram,
-                                                    struct rs_kineto_letter *letter_p,
-                                                    struct rs_err *err);
+RS_MUST_CHECK enum rs_status rs_kineto_message_parse(struct rs_view datagram,
+                                                     struct rs_kineto_message *message_p,
+                                                     struct rs_err *err);
 
 /* Appends the answer to a poll; text_length 0: nothing to do. The text gets no NUL. */
 void rs_kineto_reply_config(struct rs_buf *buf, const char *text, size_t text_length);

@@ -39,7 +39,7 @@ static struct rs_msmonitor_client *add(struct rs_msmonitor *monitor,
     if (monitor->count >= CLIENTS_MAX) {
         client = &monitor->clients[0];
         for (size_t i = 1; i < monitor->count; i++)
-            if (monitor->clients[i].heard_at < client->heard_at)
+            if (monitor->clients[i].last_seen_ns < client->last_seen_ns)
                 client = &monitor->clients[i];
     } else if (rs_mem_grow((void **)&monitor->clients, &monitor->capacity, monitor->count + 1,
                            sizeof *monitor->clients) == RS_OK) {
@@ -58,32 +58,32 @@ static struct rs_msmonitor_client *add(struct rs_msmonitor *monitor,
 }
 
 void rs_msmonitor_take(struct rs_msmonitor *monitor, const struct rs_kineto_peer *peer,
-                       const struct rs_kineto_letter *letter, size_t bytes, rs_ns now)
+                       const struct rs_kineto_message *message, size_t bytes, rs_ns now)
 {
     struct rs_msmonitor_client *client = rs_msmonitor_find(monitor, peer);
-    if (!client && letter->kind != RS_KINETO_DATA) /* metrics come from a socket of their own */
+    if (!client && message->kind != RS_KINETO_DATA) /* metrics come from a socket of their own */
         client = add(monitor, peer);
     if (client)
-        client->heard_at = now;
-    switch (letter->kind) {
+        client->last_seen_ns = now;
+    switch (message->kind) {
     case RS_KINETO_POLL:
         return;
     case RS_KINETO_REGISTER:
         if (client)
-            client->device = letter->gpu;
+            client->device = message->gpu;
         return;
     case RS_KINETO_STATUS:
-        monitor->status_letters++;
+        monitor->status_messages++;
         if (client) {
             client->has_status = true;
-            client->status = letter->status;
-            client->current_step = letter->current_step;
-            client->start_step = letter->start_step;
-            client->stop_step = letter->stop_step;
+            client->status = message->status;
+            client->current_step = message->current_step;
+            client->start_step = message->start_step;
+            client->stop_step = message->stop_step;
         }
         return;
     case RS_KINETO_DATA:
-        monitor->data_letters++;
+        monitor->data_messages++;
         monitor->data_bytes += (int64_t)bytes;
         return;
     }
@@ -93,7 +93,7 @@ void rs_msmonitor_tick(struct rs_msmonitor *monitor, rs_ns now)
 {
     size_t kept = 0;
     for (size_t i = 0; i < monitor->count; i++)
-        if (now - monitor->clients[i].heard_at <= (rs_dur)FORGET_S * RS_NS_PER_S)
+        if (now - monitor->clients[i].last_seen_ns <= (rs_dur)FORGET_S * RS_NS_PER_S)
             monitor->clients[kept++] = monitor->clients[i];
     monitor->count = kept;
 }

@@ -13,7 +13,7 @@
  * since 2025-11 they ask HOME/dynolog.sock of their user.
  *
  * Such a job is not captured over this socket: one process per host asks for all, and what it is told goes to
- * all ranks through the same shared block that PROF_CONFIG_PATH uses (config_trigger.h), which is how it is told.
+ * all ranks through the same shared block that PROF_CONFIG_PATH uses (config_trigger.h), which is how it is reported.
  *
  * One thread.
  */
@@ -30,8 +30,8 @@ struct rs_msmonitor_client {
     pid_t pid;
     struct sockaddr_un address;
     socklen_t address_bytes;
-    rs_ns heard_at; /* monotonic */
-    int32_t device; /* as it registered; -1 unknown */
+    rs_ns last_seen_ns; /* monotonic */
+    int32_t device;     /* as it registered; -1 unknown */
     /* As it said last; status -1 not set up, 0 idle, 1 running, 2 ready. */
     bool has_status;
     int32_t status, current_step, start_step, stop_step;
@@ -40,7 +40,7 @@ struct rs_msmonitor_client {
 struct rs_msmonitor {
     struct rs_msmonitor_client *clients;
     size_t count, capacity;
-    int64_t status_letters, data_letters, data_bytes;
+    int64_t status_messages, data_messages, data_bytes;
 };
 
 void rs_msmonitor_fini(struct rs_msmonitor *monitor); /* of a zeroed one is allowed */
@@ -48,11 +48,11 @@ void rs_msmonitor_fini(struct rs_msmonitor *monitor); /* of a zeroed one is allo
 /* The client behind this address; NULL: it is none that is known. Lent until the next call. */
 struct rs_msmonitor_client *rs_msmonitor_find(const struct rs_msmonitor *monitor,
                                               const struct rs_kineto_peer *peer);
-/* Takes a letter of such a client (it registered, or it came to the socket of this flavour); the client is made when it is
+/* Takes a message of such a client (it registered, or it came to the socket of this flavour); the client is made when it is
  * not known. What needs an answer is its owner's to answer. */
 void rs_msmonitor_take(struct rs_msmonitor *monitor, const struct rs_kineto_peer *peer,
-                       const struct rs_kineto_letter *letter, size_t bytes, rs_ns now);
-/* Forgets who has not been heard for long. */
+                       const struct rs_kineto_message *message, size_t bytes, rs_ns now);
+/* Forgets who has not been seen for long. */
 void rs_msmonitor_tick(struct rs_msmonitor *monitor, rs_ns now);
 
 #endif

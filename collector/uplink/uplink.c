@@ -2,6 +2,7 @@
 #include "collector/uplink/uplink.h"
 
 #include "common/base/check.h"
+#include "common/base/counters.h"
 #include "common/base/mem.h"
 
 #define RS_LOG_TAG "uplink"
@@ -14,24 +15,32 @@ enum state { STATE_DOWN, STATE_HELLO, STATE_SENDING, STATE_CLOSED };
 
 /* A chunk on its way. */
 struct flight {
-    uint32_t entry;
     rs_seq seq;
     uint32_t bytes;
-    bool is_acked;
 };
 
-struct letter {
-    struct letter *next;
+struct message {
+    struct message *next;
     struct rs_buf buf;
 };
 
-/* What the aggregator said of an entry on this link. Entries not in the list were not opened. */
-struct opened {
+/* An entry of the spool on this link. Entries not in the list were not opened. */
+struct stream {
     uint32_t entry;
-    bool is_answered, is_refused;
+    enum rs_stream_lane lane;
+    bool is_answered, is_refused, is_held;
+    rs_seq next_seq;        /* to be sent */
+    rs_seq high_seq;        /* sent at least once on this link */
+    rs_seq forgotten_seq;   /* acknowledged up to here, perhaps by an aggregator that lost it */
+    rs_seq damaged_seq;     /* refused as damaged; 0 none */
+    bool is_given_up;       /* ... a second time */
+    bool waits_for_summary; /* its last chunk must not overtake it */
+    uint64_t idle_puts;     /* the spool's put count when nothing was left; UINT64_MAX: not idle */
+    struct flight *flights; /* flights[flight_head ..], ascending */
+    size_t flight_head, flight_count, flight_capacity;
 };
 
-enum { QUIET_BEATS = 4 };
+enum { QUIET_BEATS = 4, COUNTERS_EVERY_S = 10, PAGE_RANKS = 8192, PAGE_BYTES = 1 << 20 };
 
 struct rs_uplink {
     struct rs_uplink_options options;
@@ -40,18 +49,20 @@ struct rs_uplink {
     struct rs_link *link;
     bool is_closing, must_stop, is_beat_due;
     rs_ns next_connect, next_beat;
+    rs_ns next_counters; /* to be told with a heartbeat; 0: with the next */
     rs_dur backoff_ns, heartbeat_ns;
     unsigned failures; /* since the last Welcome */
     uint32_t random;
 
-    struct letter *outbox, **outbox_last_p;
-    struct opened *opened; /* ascending */
-    size_t opened_count, opened_capacity;
-    uint32_t last_entry;    /* entries beyond it were not looked at on this link */
-    uint64_t position;      /* next chunk of the spool to look at */
-    uint64_t high_position; /* chunks below it were sent at least once */
-    struct flight *flights; /* flights[flight_head ..] */
-    size_t flight_head, flight_count, flight_capacity;
+    struct message *outbox, **outbox_last_p;
+    struct stream *streams; /* ascending */
+    size_t stream_count, stream_capacity;
+    size_t turn[RS_STREAM_LANE_COUNT]; /* whose turn it is in each lane */
+    uint32_t last_entry;               /* entries beyond it were not looked at on this link */
+    Rankscope__Adapter **adapters;     /* lent; what Hello announces */
+    size_t adapter_count;
+    uint32_t restless; /* numbers, as bits: their ranks change without a message */
+    uint32_t minor;    /* version of the aggregator */
     uint64_t credit_bytes;
     rs_ns peer_sent_ns, peer_received_ns;
     struct rs_buf head;
@@ -82,15 +93,25 @@ enum rs_status rs_uplink_new(const struct rs_uplink_options *options, struct rs_
     return RS_OK;
 }
 
-static void drop_letters(struct rs_uplink *uplink)
+static void drop_messages(struct rs_uplink *uplink)
 {
     while (uplink->outbox) {
-        struct letter *letter = uplink->outbox;
-        uplink->outbox = letter->next;
-        rs_buf_fini(&letter->buf);
-        rs_mem_free(letter);
+        struct message *message = uplink->outbox;
+        uplink->outbox = message->next;
+        rs_buf_fini(&message->buf);
+        rs_mem_free(message);
     }
     uplink->outbox_last_p = &uplink->outbox;
+}
+
+static void forget_streams(struct rs_uplink *uplink)
+{
+    for (size_t i = 0; i < uplink->stream_count; i++)
+        rs_mem_free(uplink->streams[i].flights);
+    uplink->stream_count = 0;
+    uplink->stats.flight_bytes = 0;
+    for (size_t lane = 0; lane < RS_STREAM_LANE_COUNT; lane++)
+        uplink->turn[lane] = 0;
 }
 
 void rs_uplink_free(struct rs_uplink **uplink_p)
@@ -100,30 +121,30 @@ void rs_uplink_free(struct rs_uplink **uplink_p)
         return;
     *uplink_p = NULL;
     RS_CHECK(!uplink->link);
-    drop_letters(uplink);
-    rs_mem_free(uplink->opened);
-    rs_mem_free(uplink->flights);
+    drop_messages(uplink);
+    forget_streams(uplink);
+    rs_mem_free(uplink->streams);
     rs_buf_fini(&uplink->head);
     rs_mem_free(uplink);
 }
 
-/* ---- letters --------------------------------------------------------------------------------------- */
+/* ---- messages --------------------------------------------------------------------------------------- */
 
 static void post(struct rs_uplink *uplink, const Rankscope__Up *up)
 {
-    struct letter *letter = rs_mem_calloc(1, sizeof *letter);
-    if (letter)
-        rs_wire_pack(&up->base, &letter->buf);
-    if (!letter || letter->buf.failed) {
-        rs_mem_free(letter);
+    struct message *message = rs_mem_calloc(1, sizeof *message);
+    if (message)
+        rs_wire_pack(&up->base, &message->buf);
+    if (!message || message->buf.failed) {
+        rs_mem_free(message);
         rs_link_abort(uplink->link); /* the next connection starts from the spool again */
         return;
     }
-    *uplink->outbox_last_p = letter;
-    uplink->outbox_last_p = &letter->next;
+    *uplink->outbox_last_p = message;
+    uplink->outbox_last_p = &message->next;
 }
 
-/* Texts in letters are only read by packing. */
+/* Texts in messages are only read by packing. */
 static char *lend(const char *text)
 {
     union {
@@ -146,35 +167,53 @@ static void fill_open(const struct rs_spool_entry *entry, Rankscope__Open *open)
     open->host = lend(entry->source.host);
     open->settle_ns = entry->source.settle_ns;
     open->origin = lend(entry->source.origin);
+    open->lane = entry->source.lane;
+    open->first_seq = entry->first_seq;
 }
 
-static struct opened *find_opened(const struct rs_uplink *uplink, uint32_t entry)
+static struct stream *find_stream(const struct rs_uplink *uplink, uint32_t entry)
 {
     size_t low = 0;
-    size_t high = uplink->opened_count;
+    size_t high = uplink->stream_count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (uplink->opened[middle].entry < entry)
+        if (uplink->streams[middle].entry < entry)
             low = middle + 1;
         else
             high = middle;
     }
-    if (low < uplink->opened_count && uplink->opened[low].entry == entry)
-        return &uplink->opened[low];
+    if (low < uplink->stream_count && uplink->streams[low].entry == entry)
+        return &uplink->streams[low];
     return NULL;
+}
+
+/* An aggregator of minor version 1 knows no summary lane: it reduces the raw events itself. */
+static bool is_for_us(struct rs_uplink *uplink, const struct rs_spool_entry *entry)
+{
+    if (entry->is_ended && entry->end_seq <= entry->acked_seq)
+        return false;
+    if (entry->source.lane == RS_STREAM_RAW || uplink->minor >= 2)
+        return true;
+    if (entry->is_ended)
+        rs_spool_ack(uplink->options.spool, entry->id, entry->end_seq);
+    return false;
 }
 
 /* The next entry that has to be opened. Those whose chunks are all acknowledged have not. */
 static bool next_to_open(struct rs_uplink *uplink, struct rs_spool_entry *entry)
 {
     while (rs_spool_next_entry(uplink->options.spool, uplink->last_entry, entry) == RS_OK) {
-        if (rs_mem_grow((void **)&uplink->opened, &uplink->opened_capacity,
-                        uplink->opened_count + 1, sizeof *uplink->opened) < 0)
+        if (rs_mem_grow((void **)&uplink->streams, &uplink->stream_capacity,
+                        uplink->stream_count + 1, sizeof *uplink->streams) < 0)
             return false;
         uplink->last_entry = entry->id;
-        if (entry->is_ended && entry->end_seq <= entry->acked_seq)
+        if (!is_for_us(uplink, entry))
             continue;
-        uplink->opened[uplink->opened_count++] = (struct opened){.entry = entry->id};
+        uplink->streams[uplink->stream_count++] =
+            (struct stream){.entry = entry->id,
+                            .lane = entry->source.lane,
+                            .idle_puts = UINT64_MAX,
+                            .forgotten_seq = entry->acked_seq};
         return true;
     }
     return false;
@@ -187,7 +226,7 @@ static void post_opens(struct rs_uplink *uplink)
         Rankscope__Open open;
         fill_open(&entry, &open);
         Rankscope__Up up = RANKSCOPE__UP__INIT;
-        up.letter_case = RANKSCOPE__UP__LETTER_OPEN;
+        up.message_case = RANKSCOPE__UP__MESSAGE_OPEN;
         up.open = &open;
         post(uplink, &up);
     }
@@ -199,8 +238,25 @@ static size_t take_ranks(const struct rs_uplink *uplink, Rankscope__RankState **
     return uplink->options.ranks ? uplink->options.ranks(uplink->options.self, states_p) : 0;
 }
 
-enum { HELLO_OPENS_MAX = 4096 };
+void rs_uplink_announce(struct rs_uplink *uplink, Rankscope__Adapter **adapters, size_t count,
+                        uint32_t restless)
+{
+    uplink->adapters = adapters;
+    uplink->adapter_count = count;
+    uplink->restless = restless;
+}
 
+/* How many of the ranks fit into one message, both ends' limits being well above. */
+static size_t page_of(Rankscope__RankState *const *ranks, size_t count)
+{
+    size_t bytes = 0;
+    size_t fit = 0;
+    while (fit < count && fit < PAGE_RANKS && bytes < PAGE_BYTES)
+        bytes += rankscope__rank_state__get_packed_size(ranks[fit++]) + 8;
+    return fit;
+}
+
+/* Opens follow the Welcome: which ones depends on the aggregator's version. */
 static void post_hello(struct rs_uplink *uplink)
 {
     Rankscope__Version version;
@@ -210,123 +266,322 @@ static void post_hello(struct rs_uplink *uplink)
     hello.node = uplink->node;
     hello.collector = lend(rs_spool_id(uplink->options.spool));
     hello.sent_ns = rs_time_realtime();
+    /* Of a table of several messages the rest comes with the first heartbeat. */
     hello.n_ranks = take_ranks(uplink, &hello.ranks);
-    Rankscope__Open *opens = rs_mem_calloc(HELLO_OPENS_MAX, sizeof *opens);
-    Rankscope__Open **pointers = rs_mem_calloc(HELLO_OPENS_MAX, sizeof *pointers);
-    struct rs_spool_entry entry;
-    while (opens && pointers && hello.n_opens < HELLO_OPENS_MAX && next_to_open(uplink, &entry)) {
-        fill_open(&entry, &opens[hello.n_opens]);
-        pointers[hello.n_opens] = &opens[hello.n_opens];
-        hello.n_opens++;
-    }
-    hello.opens = pointers;
+    hello.n_ranks = page_of(hello.ranks, hello.n_ranks);
+    hello.adapters = uplink->adapters;
+    hello.n_adapters = uplink->adapter_count;
     Rankscope__Up up = RANKSCOPE__UP__INIT;
-    up.letter_case = RANKSCOPE__UP__LETTER_HELLO;
+    up.message_case = RANKSCOPE__UP__MESSAGE_HELLO;
     up.hello = &hello;
     post(uplink, &up);
-    rs_mem_free(pointers);
-    rs_mem_free(opens);
 }
 
 /* Nothing that a heartbeat tells changes by itself: no rank steps, is armed, or records. */
-static bool is_quiet(Rankscope__RankState *const *ranks, size_t count)
+static bool is_quiet(const struct rs_uplink *uplink, Rankscope__RankState *const *ranks,
+                     size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (ranks[i]->kind == RS_RANK_NATIVE || ranks[i]->state == RS_RANK_ARMED ||
-            ranks[i]->state == RS_RANK_RECORDING)
+        if ((ranks[i]->kind < 32 && (uplink->restless >> ranks[i]->kind & 1)) ||
+            ranks[i]->state == RS_RANK_ARMED || ranks[i]->state == RS_RANK_RECORDING)
             return false;
     return true;
 }
 
-/* Returns when the next is due. */
+/* Into the table of this process, which is one collector. */
+static void count(const struct rs_uplink *uplink, const struct rs_spool_stats *spool)
+{
+    const struct rs_uplink_stats stats = rs_uplink_stats(uplink);
+    rs_count_set(RS_COUNT_UPLINK_UP, stats.is_up);
+    rs_count_set(RS_COUNT_UPLINK_CONNECTS, stats.connects);
+    rs_count_set(RS_COUNT_UPLINK_SENT_CHUNKS, stats.sent_chunks);
+    rs_count_set(RS_COUNT_UPLINK_SENT_BYTES, stats.sent_bytes);
+    rs_count_set(RS_COUNT_UPLINK_RESENT, stats.resent_chunks);
+    rs_count_set(RS_COUNT_UPLINK_REFUSED, stats.refused_chunks);
+    rs_count_set(RS_COUNT_UPLINK_LOSS_RECORDS, stats.loss_records);
+    rs_count_set(RS_COUNT_UPLINK_FLIGHT, stats.flight_bytes);
+    rs_count_set(RS_COUNT_SPOOL_DISK, spool->disk_bytes);
+    rs_count_set(RS_COUNT_SPOOL_WAITING_CHUNKS, spool->waiting_chunks);
+    rs_count_set(RS_COUNT_SPOOL_WAITING_BYTES, spool->waiting_bytes);
+    rs_count_set(RS_COUNT_SPOOL_PUT, spool->put_chunks);
+    rs_count_set(RS_COUNT_SPOOL_ACKED, spool->acked_chunks);
+    rs_count_set(RS_COUNT_SPOOL_LOST_CHUNKS, spool->lost_chunks);
+    rs_count_set(RS_COUNT_SPOOL_LOST_BYTES, spool->lost_bytes);
+    rs_count_set(RS_COUNT_SPOOL_CUT, spool->cut_bytes);
+    rs_count_set(RS_COUNT_SPOOL_DAMAGED_SEGMENTS, spool->damaged_segments);
+    rs_count_set(RS_COUNT_SPOOL_DAMAGED_BYTES, spool->damaged_bytes);
+    rs_count_set(RS_COUNT_SPOOL_HELD, spool->held_entries);
+    rs_count_set(RS_COUNT_SPOOL_HELD_BYTES, spool->held_bytes);
+    rs_count_set(RS_COUNT_SPOOL_EVICTED, spool->evicted_entries);
+    rs_count_process();
+}
+
+struct counter_messages {
+    Rankscope__Counter items[RS_COUNT_END];
+    Rankscope__Counter *pointers[RS_COUNT_END];
+};
+
+static size_t list_counters(struct counter_messages *messages)
+{
+    size_t used = 0;
+    for (unsigned i = 0; i < RS_COUNT_END; i++) {
+        const struct rs_counter_info *info = rs_counter_info((enum rs_counter)i);
+        if (!(info->who & RS_COUNT_COLLECTOR))
+            continue;
+        Rankscope__Counter *message = &messages->items[used];
+        rankscope__counter__init(message);
+        message->name = lend(info->name);
+        message->value = rs_count_read((enum rs_counter)i);
+        messages->pointers[used++] = message;
+    }
+    return used;
+}
+
+/* Returns when the next is due. A table that is more than a message comes in several, and not before the last was sent. */
 static rs_dur post_heartbeat(struct rs_uplink *uplink)
 {
     const struct rs_spool_stats spool = rs_spool_stats(uplink->options.spool);
+    Rankscope__RankState **ranks = NULL;
+    const size_t rank_count = take_ranks(uplink, &ranks);
+    if (rank_count > PAGE_RANKS && uplink->outbox)
+        return uplink->heartbeat_ns;
+    const rs_ns now = rs_time_monotonic();
+    struct counter_messages counters;
     Rankscope__Heartbeat heartbeat = RANKSCOPE__HEARTBEAT__INIT;
     heartbeat.echo_sent_ns = uplink->peer_sent_ns;
     heartbeat.echo_received_ns = uplink->peer_received_ns;
     heartbeat.spool_bytes = spool.disk_bytes;
     heartbeat.spool_chunks_lost = spool.lost_chunks;
-    heartbeat.n_ranks = take_ranks(uplink, &heartbeat.ranks);
-    heartbeat.sent_ns = rs_time_realtime();
-    Rankscope__Up up = RANKSCOPE__UP__INIT;
-    up.letter_case = RANKSCOPE__UP__LETTER_HEARTBEAT;
-    up.heartbeat = &heartbeat;
-    post(uplink, &up);
-    return is_quiet(heartbeat.ranks, heartbeat.n_ranks) ? QUIET_BEATS * uplink->heartbeat_ns
-                                                        : uplink->heartbeat_ns;
+    if (now >= uplink->next_counters) {
+        uplink->next_counters = now + COUNTERS_EVERY_S * (rs_dur)RS_NS_PER_S;
+        count(uplink, &spool);
+        heartbeat.n_counters = list_counters(&counters);
+        heartbeat.counters = counters.pointers;
+    }
+    size_t from = 0;
+    do {
+        heartbeat.ranks = ranks + from;
+        heartbeat.n_ranks = page_of(heartbeat.ranks, rank_count - from);
+        heartbeat.sent_ns = rs_time_realtime();
+        Rankscope__Up up = RANKSCOPE__UP__INIT;
+        up.message_case = RANKSCOPE__UP__MESSAGE_HEARTBEAT;
+        up.heartbeat = &heartbeat;
+        post(uplink, &up);
+        heartbeat.n_counters = 0;
+        from += heartbeat.n_ranks;
+    } while (from < rank_count);
+    return is_quiet(uplink, ranks, rank_count) ? QUIET_BEATS * uplink->heartbeat_ns
+                                               : uplink->heartbeat_ns;
 }
 
 /* ---- sending ------------------------------------------------------------------------------------------- */
 
-static enum rs_status send_letter(struct rs_uplink *uplink)
+static enum rs_status send_message(struct rs_uplink *uplink)
 {
-    struct letter *letter = uplink->outbox;
+    struct message *message = uplink->outbox;
     const enum rs_status status = rs_link_send(
-        uplink->link, rs_view_of(letter->buf.data, letter->buf.length), rs_view_of(NULL, 0));
+        uplink->link, rs_view_of(message->buf.data, message->buf.length), rs_view_of(NULL, 0));
     if (status != RS_OK)
         return status;
-    uplink->outbox = letter->next;
+    uplink->outbox = message->next;
     if (!uplink->outbox)
         uplink->outbox_last_p = &uplink->outbox;
-    rs_buf_fini(&letter->buf);
-    rs_mem_free(letter);
+    rs_buf_fini(&message->buf);
+    rs_mem_free(message);
     return RS_OK;
 }
 
-static bool add_flight(struct rs_uplink *uplink, const struct rs_spool_chunk *chunk)
+static bool add_flight(struct rs_uplink *uplink, struct stream *stream, rs_seq seq, size_t bytes)
 {
-    if (uplink->flight_head && uplink->flight_head * 2 >= uplink->flight_count) {
-        uplink->flight_count -= uplink->flight_head;
-        memmove(uplink->flights, uplink->flights + uplink->flight_head,
-                uplink->flight_count * sizeof *uplink->flights);
-        uplink->flight_head = 0;
+    if (stream->flight_head && stream->flight_head * 2 >= stream->flight_count) {
+        stream->flight_count -= stream->flight_head;
+        memmove(stream->flights, stream->flights + stream->flight_head,
+                stream->flight_count * sizeof *stream->flights);
+        stream->flight_head = 0;
     }
-    if (rs_mem_grow((void **)&uplink->flights, &uplink->flight_capacity, uplink->flight_count + 1,
-                    sizeof *uplink->flights) < 0)
+    if (rs_mem_grow((void **)&stream->flights, &stream->flight_capacity, stream->flight_count + 1,
+                    sizeof *stream->flights) < 0)
         return false;
-    uplink->flights[uplink->flight_count++] = (struct flight){
-        .entry = chunk->entry, .seq = chunk->seq, .bytes = (uint32_t)chunk->bytes.length};
-    uplink->stats.flight_bytes += chunk->bytes.length;
+    stream->flights[stream->flight_count++] = (struct flight){.seq = seq, .bytes = (uint32_t)bytes};
+    uplink->stats.flight_bytes += bytes;
     return true;
 }
 
-/* Sends the next chunk. RS_AGAIN: none can go now. */
-static enum rs_status send_chunk(struct rs_uplink *uplink)
+/* RS_AGAIN: the link or the credit does not allow it now. */
+static enum rs_status send_bytes(struct rs_uplink *uplink, struct stream *stream, rs_seq seq,
+                                 unsigned flags, struct rs_view bytes)
 {
-    struct rs_spool_chunk chunk;
-    if (rs_spool_peek(uplink->options.spool, &uplink->position, &chunk) != RS_OK)
-        return RS_AGAIN;
-    const struct opened *opened = find_opened(uplink, chunk.entry);
-    if (opened && opened->is_refused) {
-        rs_spool_drop(uplink->options.spool, chunk.entry);
-        return RS_OK;
-    }
-    if (!opened || !opened->is_answered)
-        return RS_AGAIN;
     /* One chunk may always be under way, or a small credit would stop everything. */
     if (uplink->stats.flight_bytes &&
-        uplink->stats.flight_bytes + chunk.bytes.length > uplink->credit_bytes)
+        uplink->stats.flight_bytes + bytes.length > uplink->credit_bytes)
         return RS_AGAIN;
     rs_buf_reset(&uplink->head);
-    rs_wire_chunk_head(&uplink->head, chunk.entry, chunk.seq, chunk.flags, chunk.bytes.length);
-    if (uplink->head.failed || !add_flight(uplink, &chunk))
+    rs_wire_chunk_head(&uplink->head, stream->entry, seq, flags, bytes.length);
+    if (uplink->head.failed || !add_flight(uplink, stream, seq, bytes.length))
         return RS_NOMEM;
     const enum rs_status status =
-        rs_link_send(uplink->link, rs_view_of(uplink->head.data, uplink->head.length), chunk.bytes);
+        rs_link_send(uplink->link, rs_view_of(uplink->head.data, uplink->head.length), bytes);
     if (status != RS_OK) {
-        uplink->flight_count--;
-        uplink->stats.flight_bytes -= chunk.bytes.length;
+        stream->flight_count--;
+        uplink->stats.flight_bytes -= bytes.length;
         return status;
     }
     uplink->stats.sent_chunks++;
-    uplink->stats.sent_bytes += chunk.bytes.length;
-    if (uplink->position < uplink->high_position)
+    uplink->stats.sent_bytes += bytes.length;
+    if (seq <= stream->high_seq)
         uplink->stats.resent_chunks++;
-    uplink->position++;
-    if (uplink->high_position < uplink->position)
-        uplink->high_position = uplink->position;
+    else
+        stream->high_seq = seq;
+    stream->next_seq = seq + 1;
     return RS_OK;
+}
+
+static enum rs_status send_loss(struct rs_uplink *uplink, struct stream *stream, rs_seq last,
+                                unsigned flags, const struct rs_loss *loss)
+{
+    uint8_t bytes[RS_LOSS_BYTES];
+    rs_loss_encode(loss, bytes);
+    const enum rs_status status =
+        send_bytes(uplink, stream, last, RS_ENVELOPE_LOSS | flags, rs_view_of(bytes, sizeof bytes));
+    if (status != RS_OK)
+        return status;
+    rs_log_error("stream %u: chunks %llu to %llu are missing (%s)", stream->entry,
+                 (unsigned long long)loss->first_seq, (unsigned long long)last,
+                 rs_loss_cause_text(loss->cause));
+    uplink->stats.loss_records++;
+    return RS_OK;
+}
+
+/* Numbers before `next` are not in the spool: those that were acknowledged once, or those that were damaged. */
+static enum rs_status send_hole(struct rs_uplink *uplink, struct stream *stream, rs_seq next,
+                                uint64_t skipped_bytes)
+{
+    const bool is_forgotten = stream->next_seq <= stream->forgotten_seq;
+    rs_seq last = next - 1;
+    if (is_forgotten && last > stream->forgotten_seq)
+        last = stream->forgotten_seq;
+    const struct rs_loss loss = {.chunks = last - stream->next_seq + 1,
+                                 .bytes = is_forgotten ? 0 : skipped_bytes,
+                                 .first_seq = stream->next_seq,
+                                 .cause = is_forgotten ? RS_LOSS_FORGOTTEN : RS_LOSS_DAMAGED};
+    return send_loss(uplink, stream, last, 0, &loss);
+}
+
+/* Sends the stream's next chunk. RS_AGAIN: the link or the credit does not allow it. RS_END: it has none now. */
+static enum rs_status send_of(struct rs_uplink *uplink, struct stream *stream)
+{
+    struct rs_spool_chunk chunk;
+    if (rs_spool_peek(uplink->options.spool, stream->entry, stream->next_seq, &chunk) != RS_OK)
+        return RS_END;
+    if (uplink->minor < 2) {
+        /* A loss record of its three numbers is all that it reads. */
+        const bool is_long =
+            chunk.flags & RS_ENVELOPE_LOSS && chunk.bytes.length > RS_LOSS_SHORT_BYTES;
+        if (is_long)
+            chunk.bytes.length = RS_LOSS_SHORT_BYTES;
+        return send_bytes(uplink, stream, chunk.seq, chunk.flags, chunk.bytes);
+    }
+    rs_seq first = chunk.seq;
+    struct rs_loss loss = {0};
+    if (chunk.flags & RS_ENVELOPE_LOSS &&
+        rs_loss_decode(chunk.bytes.data, chunk.bytes.length, &loss, NULL) == RS_OK &&
+        loss.first_seq && loss.first_seq < first)
+        first = loss.first_seq;
+    if (first > stream->next_seq)
+        return send_hole(uplink, stream, first, chunk.skipped_bytes);
+    if (stream->damaged_seq == chunk.seq && stream->is_given_up) {
+        loss = (struct rs_loss){.chunks = 1,
+                                .bytes = chunk.bytes.length,
+                                .first_seq = chunk.seq,
+                                .cause = RS_LOSS_DAMAGED};
+        const unsigned end =
+            chunk.flags & RS_ENVELOPE_LAST ? RS_ENVELOPE_LAST | RS_ENVELOPE_PARTIAL : 0u;
+        return send_loss(uplink, stream, chunk.seq, end, &loss);
+    }
+    /* With its last chunk a capture may be closed: the summary is to be there by then. */
+    stream->waits_for_summary = chunk.flags & RS_ENVELOPE_LAST && stream->lane == RS_STREAM_RAW &&
+                                rs_spool_has_summary(uplink->options.spool, stream->entry);
+    if (stream->waits_for_summary)
+        return RS_END;
+    return send_bytes(uplink, stream, chunk.seq, chunk.flags, chunk.bytes);
+}
+
+/* A summary went: raw streams whose last chunk waited for it may go on. */
+static void look_again(struct rs_uplink *uplink)
+{
+    for (size_t i = 0; i < uplink->stream_count; i++)
+        if (uplink->streams[i].waits_for_summary)
+            uplink->streams[i].idle_puts = UINT64_MAX;
+}
+
+/* Whether a stream is held back. Of one that was evicted meanwhile the loss record is sent at once: it is not there any more
+ * for whoever thinks that it can be fetched. */
+static bool is_kept(struct rs_uplink *uplink, struct stream *stream, uint64_t puts)
+{
+    struct rs_spool_entry entry;
+    if (!stream->is_held)
+        return false;
+    stream->is_held = rs_spool_entry_of(uplink->options.spool, stream->entry, &entry) != RS_OK ||
+                      !entry.is_evicted;
+    if (stream->is_held)
+        stream->idle_puts = puts;
+    return stream->is_held;
+}
+
+/* The end of a rank's events makes it done, so its summary goes before: also when that stream was opened so late that the
+ * answer is still under way. */
+static bool waits_for_summary(struct rs_uplink *uplink, const struct stream *stream)
+{
+    struct rs_spool_chunk chunk;
+    bool is_asked = false;
+    for (size_t i = 0; i < uplink->stream_count && !is_asked; i++)
+        is_asked = uplink->streams[i].lane == RS_STREAM_SUMMARY && !uplink->streams[i].is_answered;
+    return is_asked && uplink->minor >= 2 &&
+           rs_spool_peek(uplink->options.spool, stream->entry, stream->next_seq, &chunk) == RS_OK &&
+           (chunk.flags & RS_ENVELOPE_LAST);
+}
+
+/* Gives the streams of a lane their turns. RS_END: none has a chunk. With minor version 1 numbers of one incarnation go on
+ * over its entries: these are sent in their order. */
+static enum rs_status send_of_lane(struct rs_uplink *uplink, enum rs_stream_lane lane,
+                                   uint64_t puts)
+{
+    const bool in_order = uplink->minor < 2;
+    for (size_t i = 0; i < uplink->stream_count; i++) {
+        const size_t at = in_order ? i : (uplink->turn[lane] + i) % uplink->stream_count;
+        struct stream *stream = &uplink->streams[at];
+        if (stream->lane != lane || stream->idle_puts == puts)
+            continue;
+        if (stream->is_refused) {
+            rs_spool_drop(uplink->options.spool, stream->entry);
+            stream->idle_puts = puts;
+            look_again(uplink); /* nobody waits for what is dropped */
+            continue;
+        }
+        if (!stream->is_answered && in_order)
+            return RS_AGAIN;
+        if (!stream->is_answered || is_kept(uplink, stream, puts) ||
+            (lane == RS_STREAM_RAW && waits_for_summary(uplink, stream)))
+            continue;
+        const enum rs_status status = send_of(uplink, stream);
+        if (status != RS_END) {
+            uplink->turn[lane] = status == RS_OK ? at + 1 : at;
+            return status;
+        }
+        stream->idle_puts = puts;
+    }
+    return RS_END;
+}
+
+/* Sends the next chunk: summaries first. RS_AGAIN: none can go now. */
+static enum rs_status send_chunk(struct rs_uplink *uplink)
+{
+    /* Before the streams are looked at: a chunk that is put meanwhile makes them not idle. */
+    const uint64_t puts = rs_spool_put_count(uplink->options.spool);
+    enum rs_status status = send_of_lane(uplink, RS_STREAM_SUMMARY, puts);
+    if (status == RS_END)
+        status = send_of_lane(uplink, RS_STREAM_RAW, puts);
+    return status == RS_END ? RS_AGAIN : status;
 }
 
 static enum rs_status send_next(struct rs_uplink *uplink)
@@ -341,7 +596,7 @@ static void pump(struct rs_uplink *uplink)
     enum rs_status status = RS_OK;
     while (uplink->link && !uplink->is_closing && status == RS_OK) {
         if (uplink->outbox)
-            status = send_letter(uplink);
+            status = send_message(uplink);
         else if (uplink->state == STATE_SENDING)
             status = send_next(uplink);
         else
@@ -355,48 +610,94 @@ static void pump(struct rs_uplink *uplink)
 
 /* ---- receiving --------------------------------------------------------------------------------------------- */
 
-static void settle_flights(struct rs_uplink *uplink, uint32_t entry, rs_seq seq)
+static void settle_flights(struct rs_uplink *uplink, struct stream *stream, rs_seq seq)
 {
-    for (size_t i = uplink->flight_head; i < uplink->flight_count; i++) {
-        struct flight *flight = &uplink->flights[i];
-        if (flight->entry != entry || flight->is_acked)
-            continue;
-        if (flight->seq > seq)
-            break;
-        flight->is_acked = true;
-        uplink->stats.flight_bytes -= flight->bytes;
+    while (stream->flight_head < stream->flight_count &&
+           stream->flights[stream->flight_head].seq <= seq)
+        uplink->stats.flight_bytes -= stream->flights[stream->flight_head++].bytes;
+    if (stream->flight_head == stream->flight_count)
+        stream->flight_head = stream->flight_count = 0;
+}
+
+/* Goes back to `seq`: what was sent from there on is not under way any more. */
+static void rewind_to(struct rs_uplink *uplink, struct stream *stream, rs_seq seq)
+{
+    while (stream->flight_count > stream->flight_head &&
+           stream->flights[stream->flight_count - 1].seq >= seq)
+        uplink->stats.flight_bytes -= stream->flights[--stream->flight_count].bytes;
+    stream->next_seq = seq;
+    stream->idle_puts = UINT64_MAX;
+}
+
+static void on_refusal(struct rs_uplink *uplink, struct stream *stream,
+                       const Rankscope__AckStream *ack)
+{
+    uplink->stats.refused_chunks++;
+    rs_log_warn("stream %u, chunk %llu: %.300s", stream->entry, (unsigned long long)ack->wanted_seq,
+                ack->reason);
+    if (ack->refusal == RS_REFUSAL_STREAM) {
+        stream->is_refused = true;
+        stream->idle_puts = UINT64_MAX;
+        return;
     }
-    while (uplink->flight_head < uplink->flight_count &&
-           uplink->flights[uplink->flight_head].is_acked)
-        uplink->flight_head++;
+    if (ack->wanted_seq <= ack->durable_seq)
+        return; /* it has that one */
+    if (ack->refusal == RS_REFUSAL_DAMAGED) {
+        stream->is_given_up = stream->damaged_seq == ack->wanted_seq;
+        stream->damaged_seq = ack->wanted_seq;
+    }
+    rewind_to(uplink, stream, ack->wanted_seq);
 }
 
 static void on_ack(struct rs_uplink *uplink, const Rankscope__Ack *ack)
 {
+    bool has_summary = false;
     for (size_t i = 0; i < ack->n_streams; i++) {
-        const Rankscope__AckStream *stream = ack->streams[i];
-        if (!find_opened(uplink, stream->handle))
+        const Rankscope__AckStream *item = ack->streams[i];
+        struct stream *stream = find_stream(uplink, item->handle);
+        if (!stream)
             continue;
-        settle_flights(uplink, stream->handle, stream->durable_seq);
-        rs_spool_ack(uplink->options.spool, stream->handle, stream->durable_seq);
+        settle_flights(uplink, stream, item->durable_seq);
+        rs_spool_ack(uplink->options.spool, item->handle, item->durable_seq);
+        if (item->refusal)
+            on_refusal(uplink, stream, item);
+        has_summary = has_summary || stream->lane == RS_STREAM_SUMMARY;
     }
+    if (has_summary)
+        look_again(uplink);
     if (ack->credit_bytes)
         uplink->credit_bytes = ack->credit_bytes;
 }
 
 static void on_opened(struct rs_uplink *uplink, const Rankscope__Opened *opened)
 {
-    struct opened *known = find_opened(uplink, opened->handle);
-    if (!known)
+    struct stream *stream = find_stream(uplink, opened->handle);
+    if (!stream || stream->is_answered)
         return;
-    known->is_answered = true;
+    stream->is_answered = true;
+    stream->idle_puts = UINT64_MAX;
     if (*opened->refused) {
-        known->is_refused = true;
+        stream->is_refused = true;
         rs_log_error("the aggregator refuses a stream: %.300s", opened->refused);
         return;
     }
+    stream->is_held = opened->hold;
+    stream->next_seq = opened->durable_seq + 1;
+    rs_spool_hold(uplink->options.spool, opened->handle, opened->hold);
     if (opened->durable_seq)
         rs_spool_ack(uplink->options.spool, opened->handle, opened->durable_seq);
+}
+
+static void on_release(struct rs_uplink *uplink, const Rankscope__Release *release)
+{
+    for (size_t i = 0; i < release->n_handles; i++) {
+        struct stream *stream = find_stream(uplink, release->handles[i]);
+        if (!stream || !stream->is_held)
+            continue;
+        stream->is_held = false;
+        stream->idle_puts = UINT64_MAX;
+        rs_spool_hold(uplink->options.spool, stream->entry, false);
+    }
 }
 
 static void on_welcome(struct rs_uplink *uplink, const Rankscope__Welcome *welcome)
@@ -410,8 +711,10 @@ static void on_welcome(struct rs_uplink *uplink, const Rankscope__Welcome *welco
         rs_link_abort(uplink->link);
         return;
     }
+    uplink->minor = welcome->version->minor;
     uplink->state = STATE_SENDING;
     uplink->credit_bytes = welcome->credit_bytes;
+    uplink->next_counters = 0; /* this aggregator knows none */
     if (welcome->heartbeat_ns >= RS_NS_PER_MS)
         uplink->heartbeat_ns = welcome->heartbeat_ns;
     uplink->next_beat = 0;
@@ -421,8 +724,7 @@ static void on_welcome(struct rs_uplink *uplink, const Rankscope__Welcome *welco
     uplink->backoff_ns = uplink->options.backoff_min_ns;
     uplink->stats.is_up = true;
     uplink->stats.connects++;
-    for (size_t i = 0; i < welcome->n_opened; i++)
-        on_opened(uplink, welcome->opened[i]);
+    post_opens(uplink);
 }
 
 static void on_heartbeat(struct rs_uplink *uplink, const Rankscope__Heartbeat *heartbeat)
@@ -432,6 +734,7 @@ static void on_heartbeat(struct rs_uplink *uplink, const Rankscope__Heartbeat *h
     uplink->peer_received_ns = t3;
     if (!heartbeat->echo_sent_ns)
         return;
+    uplink->stats.heartbeats++;
     const rs_ns t0 = heartbeat->echo_sent_ns;
     const rs_ns t1 = heartbeat->echo_received_ns;
     const rs_ns t2 = heartbeat->sent_ns;
@@ -444,63 +747,70 @@ static bool is_of_capture(const char *id)
 {
     if (rs_wire_is_capture_id(id))
         return true;
-    rs_log_warn("a letter about a capture whose name is none is left unread");
+    rs_log_warn("a message about a capture whose name is none is left unread");
     return false;
 }
 
-static void on_letter(struct rs_uplink *uplink, const Rankscope__Down *down)
+static void on_message(struct rs_uplink *uplink, const Rankscope__Down *down)
 {
     const struct rs_uplink_options *options = &uplink->options;
-    switch (down->letter_case) {
-    case RANKSCOPE__DOWN__LETTER_WELCOME:
+    switch (down->message_case) {
+    case RANKSCOPE__DOWN__MESSAGE_WELCOME:
         if (uplink->state == STATE_HELLO)
             on_welcome(uplink, down->welcome);
         return;
-    case RANKSCOPE__DOWN__LETTER_OPENED:
+    case RANKSCOPE__DOWN__MESSAGE_OPENED:
         on_opened(uplink, down->opened);
         return;
-    case RANKSCOPE__DOWN__LETTER_ACK:
+    case RANKSCOPE__DOWN__MESSAGE_ACK:
         on_ack(uplink, down->ack);
         return;
-    case RANKSCOPE__DOWN__LETTER_HEARTBEAT:
+    case RANKSCOPE__DOWN__MESSAGE_HEARTBEAT:
         on_heartbeat(uplink, down->heartbeat);
         return;
-    case RANKSCOPE__DOWN__LETTER_PREPARE:
+    case RANKSCOPE__DOWN__MESSAGE_PREPARE:
         if (options->on_prepare && is_of_capture(down->prepare->capture))
             options->on_prepare(options->self, down->prepare);
         return;
-    case RANKSCOPE__DOWN__LETTER_COMMIT:
+    case RANKSCOPE__DOWN__MESSAGE_COMMIT:
         if (options->on_commit && is_of_capture(down->commit->capture))
             options->on_commit(options->self, down->commit);
         return;
-    case RANKSCOPE__DOWN__LETTER_CANCEL:
+    case RANKSCOPE__DOWN__MESSAGE_CANCEL:
         if (options->on_cancel && is_of_capture(down->cancel->capture))
             options->on_cancel(options->self, down->cancel);
         return;
-    case RANKSCOPE__DOWN__LETTER_GOODBYE:
+    case RANKSCOPE__DOWN__MESSAGE_GOODBYE:
         rs_log_info("the aggregator says goodbye: %.100s", down->goodbye->reason);
         uplink->is_closing = true;
         rs_link_close(uplink->link, RS_OK, "");
         return;
-    case RANKSCOPE__DOWN__LETTER__NOT_SET:
-    case _RANKSCOPE__DOWN__LETTER__CASE_IS_INT_SIZE:
+    case RANKSCOPE__DOWN__MESSAGE_RELEASE:
+        on_release(uplink, down->release);
+        return;
+    case RANKSCOPE__DOWN__MESSAGE_FLIGHT_ASK:
+        if (options->on_flight_ask && is_of_capture(down->flight_ask->id))
+            options->on_flight_ask(options->self, down->flight_ask);
+        return;
+    case RANKSCOPE__DOWN__MESSAGE__NOT_SET:
+    case RS_WIRE_ONEOF_SIZE(RANKSCOPE__DOWN):
         break;
     }
-    rs_log_debug("a letter of no known kind from the aggregator");
+    rs_log_debug("a message of no known kind from the aggregator");
 }
 
-static bool on_message(void *self, struct rs_link *link, struct rs_frame *frame)
+static bool on_frame(void *self, struct rs_link *link, struct rs_frame *frame)
 {
     struct rs_uplink *uplink = self;
-    struct rs_letter letter;
+    struct rs_message message;
     struct rs_err err = {0};
-    if (rs_letter_unpack(&letter, &rankscope__down__descriptor, frame, &err) < 0) {
+    if (rs_message_unpack(&message, &rankscope__down__descriptor, frame, &err) < 0) {
         rs_log_error("%s", err.text);
         rs_link_abort(link);
     } else {
-        on_letter(uplink, (const Rankscope__Down *)letter.message);
+        on_message(uplink, (const Rankscope__Down *)message.body);
     }
-    rs_letter_fini(&letter);
+    rs_message_fini(&message);
     rs_frame_free(&frame);
     pump(uplink);
     return true;
@@ -528,17 +838,16 @@ static void on_closed(void *self, struct rs_link *link, enum rs_status status, c
     uplink->is_closing = false;
     uplink->stats.is_up = false;
     uplink->state = uplink->must_stop ? STATE_CLOSED : STATE_DOWN;
-    drop_letters(uplink);
-    uplink->opened_count = 0;
+    drop_messages(uplink);
+    forget_streams(uplink);
     uplink->last_entry = 0;
-    uplink->position = 0;
-    uplink->flight_head = uplink->flight_count = 0;
-    uplink->stats.flight_bytes = 0;
     if (uplink->must_stop)
         return;
     if (uplink->failures++ == 0)
-        rs_log_warn("the link to the aggregator is down (%s): %.300s; trying again",
-                    rs_status_name(status), *reason ? reason : rs_status_text(status));
+        rs_log_warn("the link to the aggregator is down: %.300s; trying again",
+                    status == RS_OK ? "it was ended there"
+                    : *reason       ? reason
+                                    : rs_status_text(status));
     else
         rs_log_debug("the aggregator is not there: %.300s", reason);
     const rs_dur half = uplink->backoff_ns / 2;
@@ -550,7 +859,7 @@ static void on_closed(void *self, struct rs_link *link, enum rs_status status, c
 }
 
 static const struct rs_link_user uplink_user = {
-    .on_message = on_message, .on_writable = on_writable, .on_closed = on_closed};
+    .on_message = on_frame, .on_writable = on_writable, .on_closed = on_closed};
 
 /* ---- steps --------------------------------------------------------------------------------------------------- */
 
@@ -620,7 +929,7 @@ void rs_uplink_close(struct rs_uplink *uplink)
     uplink->is_closing = true;
 }
 
-bool rs_uplink_has_letters(const struct rs_uplink *uplink)
+bool rs_uplink_has_messages(const struct rs_uplink *uplink)
 {
     return uplink->outbox != NULL;
 }

@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/err.h"
 
+#include "common/base/utf8.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-/* A stranger's file name or bytes may be quoted in a sentence: they must not steer a terminal. */
-static void escape_controls(char *text)
-{
-    for (char *p = text; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            *p = '?';
-}
+#undef rs_err_set /* here they are made */
+#undef rs_err_errno
 
-static void print_text(struct rs_err *err, const char *format, va_list args)
+/* A stranger's file name or bytes may be quoted in a sentence: they must not steer a terminal. */
+static void RS_PRINTF(2, 0) print_text(struct rs_err *err, const char *format, va_list args)
 {
     if (vsnprintf(err->text, sizeof err->text, format, args) < 0)
         err->text[0] = '\0';
-    escape_controls(err->text);
+    rs_utf8_plain(err->text);
 }
 
 enum rs_status rs_err_set(struct rs_err *err, enum rs_status status, const char *format, ...)

@@ -3,12 +3,15 @@
 
 #include "common/base/mem.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { READ_BYTES = 256 * 1024 };
@@ -102,7 +105,7 @@ enum rs_status rs_file_replace(const char *path, const void *data, size_t length
                                struct rs_err *err)
 {
     struct rs_buf name = {0};
-    rs_buf_printf(&name, "%s.tmp-XXXXXX", path);
+    rs_buf_printf(&name, "%s.tmp-%ld-XXXXXX", path, (long)getpid());
     if (name.failed) {
         rs_buf_fini(&name);
         return rs_err_set(err, RS_NOMEM, "no memory to write %s", path);
@@ -115,10 +118,8 @@ enum rs_status rs_file_replace(const char *path, const void *data, size_t length
         rs_buf_fini(&name);
         return status;
     }
-    const mode_t mask = umask(0);
-    (void)umask(mask);
     enum rs_status status = rs_file_write_all(fd, data, length, temporary, err);
-    if (status == RS_OK && fchmod(fd, 0666 & ~mask) != 0)
+    if (status == RS_OK && fchmod(fd, RS_FILE_MODE) != 0)
         status = rs_err_errno(err, "cannot set the mode of %s", temporary);
     if (status == RS_OK && sync && fsync(fd) != 0)
         status = rs_err_errno(err, "cannot sync %s", temporary);
@@ -134,6 +135,22 @@ enum rs_status rs_file_replace(const char *path, const void *data, size_t length
     return status;
 }
 
+/* Whatever the umask is. The group that a folder hands down to what is made in it stays; so does what others own. */
+static enum rs_status set_mode(const char *path, mode_t mode, struct rs_err *err)
+{
+    struct stat about;
+    if (stat(path, &about) != 0)
+        return rs_err_errno(err, "cannot see %s", path);
+    if (about.st_uid != geteuid() || chmod(path, mode | (about.st_mode & S_ISGID)) == 0)
+        return RS_OK;
+    return rs_err_errno(err, "cannot set the mode of %s", path);
+}
+
+enum rs_status rs_file_set_mode(const char *path, struct rs_err *err)
+{
+    return set_mode(path, RS_FILE_MODE, err);
+}
+
 enum rs_status rs_file_make_dirs(const char *path, unsigned mode, struct rs_err *err)
 {
     char *copy = rs_mem_strdup(path);
@@ -145,8 +162,11 @@ enum rs_status rs_file_make_dirs(const char *path, unsigned mode, struct rs_err 
         if (keep != '/' && keep != '\0')
             continue;
         *p = '\0';
-        if (mkdir(copy, (mode_t)mode) != 0 && errno != EEXIST)
+        const bool is_made = mkdir(copy, (mode_t)mode) == 0;
+        if (!is_made && errno != EEXIST)
             status = rs_err_errno(err, "cannot create the folder %s", copy);
+        else if (is_made)
+            status = set_mode(copy, (mode_t)mode, err);
         *p = keep;
         if (keep == '\0')
             break;
@@ -180,4 +200,37 @@ char *rs_file_join(const char *dir, const char *name)
         return NULL;
     }
     return (char *)path.data; /* rs_buf_printf() left a NUL behind the text */
+}
+
+enum { SWEEP_AGE_S = 60 };
+
+/* The process in NAME.tmp-PID and NAME.tmp-PID-ANYTHING; -1: another name. */
+static long process_in_name(const char *name)
+{
+    const char *tail = NULL;
+    for (const char *at = name; (at = strstr(at, ".tmp-")); at++)
+        tail = at + 5;
+    char *end;
+    if (!tail || *tail < '1' || *tail > '9')
+        return -1;
+    errno = 0;
+    const long process = strtol(tail, &end, 10);
+    return (*end && *end != '-') || errno || process > INT32_MAX ? -1 : process;
+}
+
+void rs_file_sweep(const char *dir)
+{
+    DIR *list = opendir(dir);
+    struct dirent *entry;
+    while (list && (entry = readdir(list))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+        struct stat about;
+        const long process = process_in_name(entry->d_name);
+        if (process < 0 || kill((pid_t)process, 0) == 0 || errno != ESRCH)
+            continue;
+        if (fstatat(dirfd(list), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(about.st_mode) && about.st_mtim.tv_sec + SWEEP_AGE_S < time(NULL))
+            (void)unlinkat(dirfd(list), entry->d_name, 0);
+    }
+    if (list)
+        (void)closedir(list);
 }

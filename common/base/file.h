@@ -11,6 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Of data and of results, whatever the umask is: the group may read, nobody else. Folders: 0750. */
+enum { RS_FILE_MODE = 0640, RS_FOLDER_MODE = 0750 };
+
 /* Appends the file to `buf`. RS_NOTFOUND, RS_IO, RS_LIMIT (longer than limit_bytes), RS_NOMEM. */
 RS_MUST_CHECK enum rs_status rs_file_read(const char *path, size_t limit_bytes, struct rs_buf *buf,
                                           struct rs_err *err);
@@ -29,7 +32,10 @@ RS_MUST_CHECK enum rs_status rs_file_write_all(int fd, const void *data, size_t 
 RS_MUST_CHECK enum rs_status rs_file_replace(const char *path, const void *data, size_t length,
                                              bool sync, struct rs_err *err);
 
-/* mkdir -p. Mode is for what is created. */
+/* Gives a file RS_FILE_MODE, if it is ours. RS_IO. */
+RS_MUST_CHECK enum rs_status rs_file_set_mode(const char *path, struct rs_err *err);
+
+/* mkdir -p. Mode is for what is created, whatever the umask is. */
 RS_MUST_CHECK enum rs_status rs_file_make_dirs(const char *path, unsigned mode, struct rs_err *err);
 
 /* fsync of a folder, so that names in it survive a power cut. */
@@ -37,5 +43,9 @@ RS_MUST_CHECK enum rs_status rs_file_sync_dir(const char *path, struct rs_err *e
 
 /* "dir/name" in freshly allocated memory (rs_mem_free); NULL when there is none. */
 char *rs_file_join(const char *dir, const char *name);
+
+/* Removes what processes that are gone left half-written in the folder: NAME.tmp-PID and NAME.tmp-PID-ANYTHING of a PID that
+ * does not run here, not touched for a minute (the folder may be shared with other nodes). Nothing else, and no word about what cannot be removed. */
+void rs_file_sweep(const char *dir);
 
 #endif

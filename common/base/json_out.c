@@ -2,6 +2,7 @@
 #include "common/base/json_out.h"
 
 #include "common/base/check.h"
+#include "common/base/utf8.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -72,32 +73,6 @@ void rs_json_out_end(struct rs_json_out *json)
     rs_buf_u8(json->buf, json->in_object[json->depth] ? '}' : ']');
 }
 
-/* Length of the well-formed UTF-8 sequence at p, 0 when it is none (RFC 3629: no overlong
- * forms, no surrogates, nothing past U+10FFFF). */
-static size_t utf8_length(const unsigned char *p, size_t left)
-{
-    static const struct {
-        unsigned char first_low, first_high, second_low, second_high, length;
-    } forms[] = {
-        {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
-        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
-        {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
-    };
-    if (p[0] < 0x80)
-        return 1;
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
-        if (p[0] < forms[i].first_low || p[0] > forms[i].first_high)
-            continue;
-        if (left < forms[i].length || p[1] < forms[i].second_low || p[1] > forms[i].second_high)
-            return 0;
-        for (size_t k = 2; k < forms[i].length; k++)
-            if (p[k] < 0x80 || p[k] > 0xbf)
-                return 0;
-        return forms[i].length;
-    }
-    return 0;
-}
-
 static void put_escaped(struct rs_buf *buf, unsigned char byte)
 {
     switch (byte) {
@@ -133,9 +108,11 @@ static void put_string(struct rs_buf *buf, const char *text, size_t length)
         rs_buf_bytes(buf, plain, (size_t)(p - plain));
         if (p == end)
             break;
-        const size_t wide = utf8_length(p, (size_t)(end - p));
+        const size_t wide = rs_utf8_length(p, (size_t)(end - p));
         if (wide == 1)
             put_escaped(buf, *p);
+        else if (wide && rs_utf8_is_control(rs_utf8_char(p, wide)))
+            rs_buf_printf(buf, "\\u%04x", rs_utf8_char(p, wide)); /* all are of the first plane */
         else if (wide)
             rs_buf_bytes(buf, p, wide);
         else

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/mem.h"
 
+#include "common/base/counters.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +19,19 @@ static bool may_allocate(void)
     return !allocation_gate || allocation_gate();
 }
 
+static void *counted(void *memory)
+{
+    if (!memory)
+        rs_count(RS_COUNT_MEM_FAILED, 1);
+    return memory;
+}
+
 void *rs_mem_calloc(size_t count, size_t size)
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes) || !may_allocate())
         return NULL;
-    return calloc(count ? count : 1, size ? size : 1);
+    return counted(calloc(count ? count : 1, size ? size : 1));
 }
 
 void *rs_mem_realloc(void *memory, size_t count, size_t size)
@@ -30,7 +39,7 @@ void *rs_mem_realloc(void *memory, size_t count, size_t size)
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes) || !may_allocate())
         return NULL;
-    return realloc(memory, bytes ? bytes : 1);
+    return counted(realloc(memory, bytes ? bytes : 1));
 }
 
 void rs_mem_free(void *memory)
@@ -42,7 +51,7 @@ char *rs_mem_strndup(const char *text, size_t length)
 {
     if (length == SIZE_MAX || !may_allocate())
         return NULL;
-    char *copy = malloc(length + 1);
+    char *copy = counted(malloc(length + 1));
     if (!copy)
         return NULL;
     if (length)

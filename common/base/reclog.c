@@ -114,10 +114,13 @@ static enum rs_status find_end(const char *path, uint64_t *end_p, uint64_t *size
         return status;
     struct rs_reclog_record record;
     struct rs_view payload;
-    do
-        status = rs_reclog_next(&reader, RS_RECLOG_CHECK_ALL, &record, &payload, NULL, NULL);
-    while (status == RS_OK);
     *end_p = reader.position;
+    do {
+        status = rs_reclog_next(&reader, RS_RECLOG_CHECK_ALL, &record, &payload, NULL, NULL);
+        *end_p = status == RS_OK ? reader.position : *end_p;
+        if (status == RS_FORMAT)
+            status = rs_reclog_resync(&reader);
+    } while (status == RS_OK);
     *size_p = reader.length;
     rs_reclog_reader_close(&reader);
     return RS_OK;
@@ -373,4 +376,24 @@ enum rs_status rs_reclog_next(struct rs_reclog_reader *reader, enum rs_reclog_ch
         *offset_p = reader->position;
     reader->position += (size_t)rs_reclog_record_bytes(payload_p->length);
     return RS_OK;
+}
+
+enum rs_status rs_reclog_resync(struct rs_reclog_reader *reader)
+{
+    /* Records stand at multiples of 8. One whose header and payload have their checksums is one; a payload that quotes a
+     * record would have to stand inside the damaged one. */
+    for (size_t at = reader->position + 8; at + RS_RECLOG_RECORD_HEADER_BYTES <= reader->length;
+         at += 8) {
+        struct rs_reclog_record record;
+        struct rs_view payload;
+        struct rs_view view = rs_view_of(reader->data + at, sizeof(uint32_t));
+        if (rs_view_u32(&view) != RECORD_MAGIC)
+            continue;
+        if (rs_reclog_at(reader, at, RS_RECLOG_CHECK_ALL, &record, &payload, NULL) != RS_OK)
+            continue;
+        reader->position = at;
+        return RS_OK;
+    }
+    reader->position = reader->length;
+    return RS_END;
 }

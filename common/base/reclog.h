@@ -51,8 +51,9 @@ struct rs_reclog {
 /* Creates the file; RS_EXISTS when it is there. */
 RS_MUST_CHECK enum rs_status rs_reclog_create(struct rs_reclog *log, const char *path,
                                               struct rs_err *err);
-/* Opens for appending and cuts a torn tail; *cut_p (may be NULL) is how many bytes went. A file too short to
- * hold its header becomes an empty log. RS_FORMAT when it is no record log. */
+/* Opens for appending and cuts a torn tail; *cut_p (may be NULL) is how many bytes went. A record in the middle that cannot
+ * be read is no torn tail: what stands behind it stays (rs_reclog_resync() finds it). A file too short to hold its header
+ * becomes an empty log. RS_FORMAT when it is no record log. */
 RS_MUST_CHECK enum rs_status rs_reclog_open(struct rs_reclog *log, const char *path,
                                             uint64_t *cut_p, struct rs_err *err);
 void rs_reclog_close(struct rs_reclog *log); /* of a zeroed or closed log is allowed */
@@ -90,13 +91,16 @@ enum rs_reclog_check {
     RS_RECLOG_CHECK_ALL,    /* the payload's too */
 };
 
-/* The next record. RS_END at the end of the file; RS_FORMAT at the first that is not whole: nothing
- * behind it can be read, reader->position says where. `offset_p` may be NULL. */
+/* The next record. RS_END at the end of the file; RS_FORMAT at one that is not whole: reader->position says where, and only
+ * rs_reclog_resync() gets behind it. `offset_p` may be NULL. */
 RS_MUST_CHECK enum rs_status rs_reclog_next(struct rs_reclog_reader *reader,
                                             enum rs_reclog_check check,
                                             struct rs_reclog_record *record_p,
                                             struct rs_view *payload_p, uint64_t *offset_p,
                                             struct rs_err *err);
+/* Steps over bytes that hold no record, to the next one that is whole. RS_OK; RS_END: none follows, the rest of the file is a
+ * torn tail or damage up to its end. */
+RS_MUST_CHECK enum rs_status rs_reclog_resync(struct rs_reclog_reader *reader);
 /* The record at an offset got from append or next, checked whole. */
 RS_MUST_CHECK enum rs_status rs_reclog_at(const struct rs_reclog_reader *reader, uint64_t offset,
                                           enum rs_reclog_check check,

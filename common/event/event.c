@@ -274,7 +274,7 @@ void rs_trace_info_fini(struct rs_trace_info *info)
         rs_mem_free(info->groups[i].ranks);
     rs_mem_free(info->groups);
     rs_mem_free(info->drops);
-    rs_provenance_free(&info->said);
+    rs_provenance_free(&info->vendor);
     rs_trace_info_init(info);
 }
 
@@ -297,4 +297,11 @@ enum rs_status rs_trace_info_drop(struct rs_trace_info *info, struct rs_strtab *
         return status;
     info->drops[info->drop_count++] = (struct rs_drop){.reason = id, .count = count};
     return RS_OK;
+}
+
+bool rs_event_is_input(const char *name, size_t length)
+{
+    return memmem(name, length, "DataLoader", 10) != NULL ||
+           memmem(name, length, "dataloader", 10) != NULL ||
+           memmem(name, length, "data_loader", 11) != NULL;
 }

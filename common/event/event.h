@@ -177,6 +177,10 @@ RS_MUST_CHECK enum rs_status rs_lanes_find(struct rs_lanes *lanes, const struct 
                                            uint32_t *index_p);
 void rs_lanes_fini(struct rs_lanes *lanes);
 
+/* A range in which a data loader fetches the next batch: "enumerate(DataLoader)#...__next__". Readers that leave operators
+ * out keep these. */
+bool rs_event_is_input(const char *name, size_t length);
+
 /* A process group as a trace's header or metadata names it. */
 struct rs_group_info {
     rs_str name;        /* "0", "mesh_dp"; RS_STR_NONE unknown */
@@ -202,7 +206,7 @@ struct rs_drop {
     int64_t count;
 };
 
-/* What a source knows of the whole recording, complete when its last batch was poured. */
+/* What a source knows of the whole recording, complete when its last batch was emitted. */
 struct rs_trace_info {
     int32_t rank; /* -1: no rank */
     enum rs_rank_source rank_source;
@@ -215,7 +219,8 @@ struct rs_trace_info {
         metadata; /* lossless: the top-level members that are not events, as JSON text {...}; else RS_STR_NONE */
     bool has_time_base;    /* false: truncated before the base was read; times are only relative */
     rs_ns base_ns;         /* Unix epoch ns of time 0 of the batches */
-    bool is_partial;       /* truncated or damaged: what was whole was poured */
+    bool is_partial;       /* truncated or damaged: what was whole was emitted */
+    bool has_whole_steps;  /* partial, but no step lacks anything; not kept in chunks */
     rs_str partial_reason; /* sentence with file and byte offset; RS_STR_NONE */
     int64_t events_read;   /* X rows, the Trace row too */
     int64_t rows_read;     /* all rows of any phase */
@@ -228,7 +233,7 @@ struct rs_trace_info {
     size_t drop_count;
     size_t drop_capacity;
     struct rs_provenance
-        *said; /* by the vendor's own tool; NULL: there is none. Chunks leave it to the summary */
+        *vendor; /* by the vendor's own tool; NULL: there is none. Chunks leave it to the summary */
 };
 
 void rs_trace_info_init(struct rs_trace_info *info); /* every member at its "unknown" */
@@ -237,7 +242,7 @@ RS_MUST_CHECK enum rs_status rs_trace_info_drop(struct rs_trace_info *info,
                                                 struct rs_strtab *strings, const char *reason,
                                                 int64_t count);
 
-/* Where a source pours. `batch` is lent until the function returns. A status < 0 stops the source,
+/* Where a source emits. `batch` is lent until the function returns. A status < 0 stops the source,
  * which returns it. */
 struct rs_sink {
     enum rs_status (*batch)(void *self, const struct rs_batch *batch, struct rs_err *err);

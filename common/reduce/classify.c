@@ -92,7 +92,7 @@ enum rs_work_class rs_classify_kernel(const char *name, size_t length)
 }
 
 /* Lower case letters and digits only. */
-static size_t keep_letters(char text[NAME_BYTES], size_t length)
+static size_t keep_messages(char text[NAME_BYTES], size_t length)
 {
     size_t count = 0;
     for (size_t i = 0; i < length; i++) {
@@ -108,7 +108,7 @@ static size_t keep_letters(char text[NAME_BYTES], size_t length)
 enum rs_op_type rs_op_type_of_name(const char *name, size_t length)
 {
     char text[NAME_BYTES];
-    const size_t count = keep_letters(text, bare_name(name, length, text));
+    const size_t count = keep_messages(text, bare_name(name, length, text));
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (memmem(text, count, words[i].text, strlen(words[i].text)))
             return words[i].type;
@@ -150,6 +150,18 @@ enum rs_host_name rs_classify_host(const char *name, size_t length)
             return RS_HOST_ANNOTATION;
     }
     return RS_HOST_PLAIN;
+}
+
+bool rs_classify_is_wait(const char *name, size_t length)
+{
+    static const char *const copies[] = {"cudaMemcpy", "hipMemcpy", "cuMemcpy"};
+    if (memmem(name, length, "Synchronize", 11))
+        return true;
+    for (size_t i = 0; i < sizeof copies / sizeof *copies; i++) {
+        if (starts_with(name, length, copies[i]))
+            return !memmem(name, length, "Async", 5);
+    }
+    return false;
 }
 
 bool rs_profiler_step_number(const char *name, size_t length, int64_t *number_p)

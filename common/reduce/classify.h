@@ -40,6 +40,10 @@ enum rs_host_name {
 };
 enum rs_host_name rs_classify_host(const char *name, size_t length);
 
+/* A runtime call in which the host stands until its device has come so far: cudaStreamSynchronize,
+ * hipEventSynchronize, aclrtSynchronizeDevice, a blocking copy (cudaMemcpy). */
+bool rs_classify_is_wait(const char *name, size_t length);
+
 /* N of "ProfilerStep#N"; false when what follows is no number of 18 digits at most. */
 bool rs_profiler_step_number(const char *name, size_t length, int64_t *number_p);
 

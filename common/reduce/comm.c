@@ -105,6 +105,29 @@ int64_t comm_group_size(const struct rs_reduce *reduce, uint32_t group)
     return group == RS_NO_GROUP ? -1 : reduce->summary->groups[group].size;
 }
 
+enum rs_status rs_summary_order_tasks(struct rs_summary *summary)
+{
+    size_t kept = 0, total = 0;
+    for (size_t i = 0; i < summary->op_count; i++)
+        total += summary->ops[i].task_count;
+    if (total != summary->task_count) /* a stranger's: hops of several operations, or of none */
+        return RS_OK;
+    struct rs_comm_task *ordered = rs_mem_calloc(summary->task_count + 1, sizeof *ordered);
+    if (!ordered)
+        return RS_NOMEM;
+    for (size_t i = 0; i < summary->op_count; i++) {
+        struct rs_comm_op *op = &summary->ops[i];
+        const struct rs_comm_task *from = summary->tasks + op->task_first;
+        op->task_first = (uint32_t)kept;
+        for (uint32_t k = 0; k < op->task_count; k++)
+            ordered[kept++] = from[k];
+    }
+    rs_mem_free(summary->tasks);
+    summary->tasks = ordered;
+    summary->task_capacity = summary->task_count + 1;
+    return RS_OK;
+}
+
 /* By the call's time, then by the operation's own. */
 enum rs_status comm_order(struct rs_reduce *reduce)
 {
@@ -131,6 +154,8 @@ enum rs_status comm_order(struct rs_reduce *reduce)
         summary->ops[i] = copy[items[i].value];
         summary->ops[i].call_order = (int64_t)i;
     }
+    if (status == RS_OK)
+        status = rs_summary_order_tasks(summary);
     rs_mem_free(items);
     rs_mem_free(copy);
     return status;

@@ -414,9 +414,9 @@ static bool batch_fits(const struct rs_reduce *reduce, const struct batch *batch
 {
     if (!batch->count || batch->mixed)
         return false;
-    const enum rs_op_type told = type_of_work(reduce, work);
-    return told == RS_OP_UNKNOWN || told == (enum rs_op_type)batch->type ||
-           (told == RS_OP_SEND_RECV && rs_op_type_is_p2p((enum rs_op_type)batch->type));
+    const enum rs_op_type reported = type_of_work(reduce, work);
+    return reported == RS_OP_UNKNOWN || reported == (enum rs_op_type)batch->type ||
+           (reported == RS_OP_SEND_RECV && rs_op_type_is_p2p((enum rs_op_type)batch->type));
 }
 
 /* One operation of the calls waiting before root `until`. *done_p: there were some that fit. */
@@ -573,13 +573,13 @@ static enum rs_status sort_rows(const struct rs_reduce *reduce, uint32_t *order)
 
 /* ---- pairing in order, where nothing links kernels to calls ---- */
 
-static bool may_be(enum rs_op_type told, enum rs_op_type called)
+static bool may_be(enum rs_op_type reported, enum rs_op_type called)
 {
-    return told == RS_OP_UNKNOWN || called == RS_OP_UNKNOWN || told == called ||
-           (told == RS_OP_SEND_RECV &&
+    return reported == RS_OP_UNKNOWN || called == RS_OP_UNKNOWN || reported == called ||
+           (reported == RS_OP_SEND_RECV &&
             (called == RS_OP_ALL_TO_ALL || called == RS_OP_SEND || called == RS_OP_RECV ||
              called == RS_OP_GATHER || called == RS_OP_SCATTER)) ||
-           (told == RS_OP_ALL_REDUCE && called == RS_OP_BARRIER);
+           (reported == RS_OP_ALL_REDUCE && called == RS_OP_BARRIER);
 }
 
 static bool nothing_links(const struct builder *b)

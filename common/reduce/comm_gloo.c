@@ -116,7 +116,7 @@ static enum rs_op_type type_of(const struct gloo *g, size_t row)
 }
 
 /* The group's size, where this operation tells it; else -1. */
-static int64_t told_size(const struct message *message, enum rs_op_type type)
+static int64_t reported_size(const struct message *message, enum rs_op_type type)
 {
     const int64_t in = message->in_elements, out = message->out_elements;
     if (type == RS_OP_ALL_GATHER && in > 0 && out >= in && out % in == 0)
@@ -134,7 +134,7 @@ static void learn_sizes(struct gloo *g)
         g->size_of_lane[i] = -1;
     for (size_t i = 0; i < g->row_count; i++) {
         const struct message message = message_of(g, i);
-        const int64_t size = told_size(&message, type_of(g, i));
+        const int64_t size = reported_size(&message, type_of(g, i));
         int64_t *known = &g->size_of_lane[g->reduce->calls.items[g->rows[i]].lane];
         if (size > 0)
             *known = *known == -1 || *known == size ? size : -2; /* -2: contradictory, unknown */

@@ -248,6 +248,22 @@ static rs_dur walk_window(struct walk *walk, rs_ns start, rs_ns end, rs_ns *firs
     return length;
 }
 
+/* On a host a worker thread notes the end of an operation after the rank has gone on, so that it may reach into the next
+ * step: what runs on from before `start` is not that step's first work. Idle time from there to the first that begins. */
+static rs_dur idle_before_first(const struct walk *walk, rs_ns start, rs_ns end)
+{
+    const struct intervals *list = walk->list;
+    size_t i = walk->at;
+    while (i < list->count && list->items[i].end <= start)
+        i++;
+    rs_ns from = start;
+    if (i < list->count && list->items[i].start < start)
+        from = list->items[i++].end;
+    if (i < list->count && list->items[i].start < end)
+        return list->items[i].start - from;
+    return from > start ? 0 : end - start; /* behind the last work: the tail */
+}
+
 /* E(k): the latest end of the work that each step launched on this device. */
 static void latest_ends(const struct rs_reduce *reduce, size_t slot, rs_ns *ends)
 {
@@ -286,10 +302,11 @@ static enum rs_status breakdown_rows(const struct rs_reduce *reduce, size_t slot
         row->window_computing = walk_window(&computing, start, end, &ignored_first, &ignored_last);
         row->window_exposed = walk_window(&exposed, start, end, &ignored_first, &ignored_last);
         row->window_memory = walk_window(&memory, start, end, &ignored_first, &ignored_last);
+        const rs_dur head = idle_before_first(&busy, start, end);
         const rs_dur work = walk_window(&busy, start, end, &first, &last);
-        row->idle_head = first - start;
         row->idle_tail = end - last;
-        row->idle_inside = (last - first) - work;
+        row->idle_head = reduce->has_device_work ? first - start : head;
+        row->idle_inside = (end - start) - work - row->idle_head - row->idle_tail;
         start = end;
     }
     rs_mem_free(ends);
@@ -348,6 +365,7 @@ static void init_rows(const struct rs_reduce *reduce, size_t slot, struct rs_ste
             .host_start = step->host_start,
             .host_end = step->host_end,
             .cpu_ns = -1,
+            .input_ns = -1,
         };
     }
 }

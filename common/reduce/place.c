@@ -184,8 +184,8 @@ static void place_row(struct rs_reduce *reduce, const struct launch_map *map,
 
 /* A profiler that says itself which device work a step launched (reference section 3.3: it knows more of
  * the launches than the rows do) has the last word about [START, END). */
-static enum rs_status take_told_windows(const struct rs_reduce *reduce, size_t slot,
-                                        struct reduce_windows *windows)
+static enum rs_status take_reported_windows(const struct rs_reduce *reduce, size_t slot,
+                                            struct reduce_windows *windows)
 {
     const size_t count = reduce->steps.count;
     if (!reduce->step_windows.count || !count)
@@ -197,17 +197,18 @@ static enum rs_status take_told_windows(const struct rs_reduce *reduce, size_t s
         steps[i] = (struct sort_item){reduce->steps.items[i].number, i};
     const enum rs_status status = sort_items(steps, count);
     for (size_t i = 0; status == RS_OK && i < reduce->step_windows.count; i++) {
-        const struct reduce_step_window *told = &reduce->step_windows.items[i];
+        const struct reduce_step_window *reported = &reduce->step_windows.items[i];
         size_t low = 0, high = count;
         while (low < high) {
             const size_t middle = low + (high - low) / 2;
-            if (steps[middle].key < told->number)
+            if (steps[middle].key < reported->number)
                 low = middle + 1;
             else
                 high = middle;
         }
-        if (low < count && steps[low].key == told->number && told->device == reduce->slots[slot])
-            windows->items[steps[low].value] = told->window;
+        if (low < count && steps[low].key == reported->number &&
+            reported->device == reduce->slots[slot])
+            windows->items[steps[low].value] = reported->window;
     }
     rs_mem_free(steps);
     return status;
@@ -241,7 +242,7 @@ static enum rs_status build_device_windows(struct rs_reduce *reduce, size_t slot
         if (reduce->step_origin == RS_STEPS_NONE)
             *window = (struct interval){RS_NS_MIN, RS_NS_MAX};
     }
-    status = take_told_windows(reduce, slot, windows);
+    status = take_reported_windows(reduce, slot, windows);
     windows_index(windows);
     return status;
 }

@@ -5,6 +5,8 @@
 #include "common/base/mem.h"
 #include "common/reduce/reduce_priv.h"
 
+#include <string.h>
+
 enum rs_status rs_reduce_new(const struct rs_strtab *strings, const struct rs_lanes *lanes,
                              struct rs_reduce **reduce_p)
 {
@@ -41,6 +43,9 @@ void rs_reduce_free(struct rs_reduce **reduce_p)
     rs_mem_free(reduce->cpu_ops.items);
     rs_mem_free(reduce->cpu_times.items);
     rs_mem_free(reduce->losses.items);
+    rs_mem_free(reduce->waits.items);
+    rs_mem_free(reduce->syncs.items);
+    intervals_fini(&reduce->inputs);
     rs_mem_free(reduce->steps.items);
     rs_mem_free(reduce->slots);
     rs_mem_free(reduce->slot_first);
@@ -167,12 +172,64 @@ static enum rs_status add_work(struct rs_reduce *reduce, const struct row *row, 
     return status;
 }
 
+static bool is_wait(struct rs_reduce *reduce, rs_str name)
+{
+    struct reduce_name *known = &reduce->names[name];
+    if (known->wait == REDUCE_NOT_ASKED)
+        known->wait = rs_classify_is_wait(rs_strtab_text(reduce->strings, name),
+                                          rs_strtab_length(reduce->strings, name))
+                          ? REDUCE_YES
+                          : REDUCE_NO;
+    return known->wait == REDUCE_YES;
+}
+
+static enum rs_status add_wait(struct rs_reduce *reduce, const struct row *row)
+{
+    enum rs_status status;
+    REDUCE_PUSH(&reduce->waits, status,
+                (struct reduce_wait){row->start, row->end, row->batch->correlation[row->at],
+                                     row->batch->lane[row->at]});
+    return status;
+}
+
+/* Its correlation is that of the call that waits. */
+static enum rs_status add_sync(struct rs_reduce *reduce, const struct row *row)
+{
+    static const char stream[] =
+        "Stream Sync"; /* not "Stream Wait Event": there the device waits */
+    enum rs_status status = RS_OK;
+    const rs_str name = row->batch->name[row->at];
+    const int64_t correlation = row->batch->correlation[row->at];
+    if (correlation < 0 || rs_strtab_length(reduce->strings, name) < sizeof stream - 1 ||
+        memcmp(rs_strtab_text(reduce->strings, name), stream, sizeof stream - 1) != 0)
+        return RS_OK;
+    REDUCE_PUSH(&reduce->syncs, status,
+                (struct reduce_sync){correlation, row->batch->lane[row->at]});
+    return status;
+}
+
+/* A range in which the host fetches its input: evidence for a data stall. */
+static enum rs_status add_input(struct rs_reduce *reduce, const struct row *row)
+{
+    const rs_str name = row->batch->name[row->at];
+    struct reduce_name *known = &reduce->names[name];
+    if (known->input == REDUCE_NOT_ASKED)
+        known->input = rs_event_is_input(rs_strtab_text(reduce->strings, name),
+                                         rs_strtab_length(reduce->strings, name))
+                           ? REDUCE_YES
+                           : REDUCE_NO;
+    return known->input == REDUCE_YES ? intervals_push(&reduce->inputs, row->start, row->end)
+                                      : RS_OK;
+}
+
 static enum rs_status add_launch(struct rs_reduce *reduce, const struct row *row)
 {
     enum rs_status status = RS_OK;
     const int64_t correlation = row->batch->correlation[row->at];
-    if (correlation < 0)
-        return RS_OK;
+    if (is_wait(reduce, row->batch->name[row->at]))
+        status = add_wait(reduce, row);
+    if (correlation < 0 || status != RS_OK)
+        return status;
     REDUCE_PUSH(&reduce->launches, status,
                 (struct reduce_launch){correlation, row->start, row->batch->lane[row->at]});
     return status;
@@ -208,12 +265,26 @@ static enum rs_status add_call(struct rs_reduce *reduce, const struct row *row, 
     return status;
 }
 
+static enum rs_status add_profiler_step(struct rs_reduce *reduce, const struct row *row)
+{
+    enum rs_status status = RS_OK;
+    const rs_str name = row->batch->name[row->at];
+    struct reduce_mark step = {
+        .start = row->start, .end = row->end, .name = name, .flags = row->batch->flags[row->at]};
+    if (rs_profiler_step_number(rs_strtab_text(reduce->strings, name),
+                                rs_strtab_length(reduce->strings, name), &step.number))
+        REDUCE_PUSH(&reduce->profiler_steps, status, step);
+    return status;
+}
+
 static enum rs_status add_cpu_op(struct rs_reduce *reduce, const struct row *row)
 {
     enum rs_status status = RS_OK;
     const rs_str name = row->batch->name[row->at];
     const struct reduce_name *known = host_name_of(reduce, name);
     const bool is_call = known->host == RS_HOST_CALL;
+    if (known->host == RS_HOST_PROFILER_STEP) /* older writers have no annotations */
+        return add_profiler_step(reduce, row);
     if (is_call || known->host == RS_HOST_PARAM_COMMS)
         status = add_call(reduce, row, known->host, known->type);
     if (status == RS_OK && !reduce->has_device_work)
@@ -238,13 +309,8 @@ static enum rs_status add_annotation(struct rs_reduce *reduce, const struct row 
     case RS_HOST_ANNOTATION:
     case RS_HOST_GLOO:
         return add_call(reduce, row, known->host, known->type);
-    case RS_HOST_PROFILER_STEP: {
-        struct reduce_mark step = mark;
-        if (rs_profiler_step_number(rs_strtab_text(reduce->strings, name),
-                                    rs_strtab_length(reduce->strings, name), &step.number))
-            REDUCE_PUSH(&reduce->profiler_steps, status, step);
-        return status;
-    }
+    case RS_HOST_PROFILER_STEP:
+        return add_profiler_step(reduce, row);
     case RS_HOST_OPTIMIZER_STEP:
         REDUCE_PUSH(&reduce->optimizer_steps, status, mark);
         return status;
@@ -353,6 +419,7 @@ static void widen_span(struct rs_reduce *reduce, const struct row *row)
 static enum rs_status add_row(struct rs_reduce *reduce, const struct row *row)
 {
     const enum rs_kind kind = (enum rs_kind)row->batch->kind[row->at];
+    enum rs_status status;
     switch (kind) {
     case RS_KIND_TRACE_SPAN:
         add_trace_span(reduce, row);
@@ -363,24 +430,30 @@ static enum rs_status add_row(struct rs_reduce *reduce, const struct row *row)
     case RS_KIND_COUNTER:
     case RS_KIND_INSTANT:
     case RS_KIND_MEMORY:
-    case RS_KIND_DEVICE_EVENT: /* these two are poured by a lossless reading only: they must not tell the span */
+    case RS_KIND_DEVICE_EVENT: /* these two are emitted by a lossless reading only: they must not tell the span */
     case RS_KIND_PYTHON:
     case RS_KIND_COUNT:
         return RS_OK;
     case RS_KIND_OTHER:
     case RS_KIND_GPU_USER_ANNOTATION:
-    case RS_KIND_SYNC:
     case RS_KIND_OVERHEAD:
-    case RS_KIND_RANGE:
     case RS_KIND_MARK:
         widen_span(reduce, row);
         return RS_OK;
+    case RS_KIND_SYNC:
+        widen_span(reduce, row);
+        return add_sync(reduce, row);
+    case RS_KIND_RANGE:
+        widen_span(reduce, row);
+        return add_input(reduce, row);
     case RS_KIND_CPU_OP:
         widen_span(reduce, row);
-        return add_cpu_op(reduce, row);
+        status = add_input(reduce, row);
+        return status == RS_OK ? add_cpu_op(reduce, row) : status;
     case RS_KIND_USER_ANNOTATION:
         widen_span(reduce, row);
-        return add_annotation(reduce, row);
+        status = add_input(reduce, row);
+        return status == RS_OK ? add_annotation(reduce, row) : status;
     case RS_KIND_KERNEL:
         widen_span(reduce, row);
         return add_work(reduce, row, class_of_kernel(reduce, row));
@@ -418,6 +491,7 @@ enum rs_status rs_reduce_add(struct rs_reduce *reduce, const struct rs_batch *ba
     RS_CHECK(batch->strings == reduce->strings && batch->lanes == reduce->lanes);
     enum rs_status status = room_for_names(reduce, reduce->strings->count);
     struct row row = {.batch = batch};
+    reduce->row_count += batch->count;
     for (; status == RS_OK && row.at < batch->count; row.at++) {
         row.start = ns_clamp(batch->start[row.at]);
         row.end = ns_clamp(batch->end[row.at]);
@@ -467,8 +541,9 @@ static void clamp_unfinished(struct rs_reduce *reduce)
 static enum rs_status build(struct rs_reduce *reduce)
 {
     static enum rs_status (*const stages[])(struct rs_reduce *) = {
-        steps_build,       host_work_build, place_work,    comm_device_build, comm_gloo_build,
-        comm_native_build, comm_order,      figures_build, kernels_build,     seal_summary,
+        steps_build,     host_work_build,   place_work,   comm_device_build,
+        comm_gloo_build, comm_native_build, comm_order,   figures_build,
+        kernels_build,   spans_build,       seal_summary,
     };
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         const enum rs_status status = stages[i](reduce);
@@ -478,23 +553,34 @@ static enum rs_status build(struct rs_reduce *reduce)
     return RS_OK;
 }
 
+enum rs_status reduce_build(struct rs_reduce *reduce, const struct rs_trace_info *info,
+                            struct rs_summary *summary_p)
+{
+    struct rs_summary summary;
+    enum rs_status status = rs_summary_init(&summary);
+    if (status != RS_OK)
+        return status;
+    reduce->info = info;
+    reduce->summary = &summary;
+    /* cut before its device's rows: what was launched is not there, and the CPU is not the device for that */
+    reduce->has_device_work =
+        reduce->has_device_work || (info->is_partial && reduce->launches.count > 0);
+    find_span(reduce);
+    clamp_unfinished(reduce);
+    status = build(reduce);
+    if (status == RS_OK)
+        *summary_p = summary;
+    else
+        rs_summary_fini(&summary);
+    return status;
+}
+
 enum rs_status rs_reduce_finish(struct rs_reduce *reduce, const struct rs_trace_info *info,
                                 struct rs_summary *summary_p, struct rs_err *err)
 {
     RS_CHECK(!reduce->summary);
-    struct rs_summary summary;
-    enum rs_status status = rs_summary_init(&summary);
-    if (status == RS_OK) {
-        reduce->info = info;
-        reduce->summary = &summary;
-        find_span(reduce);
-        clamp_unfinished(reduce);
-        status = build(reduce);
-        if (status != RS_OK)
-            rs_summary_fini(&summary);
-    }
+    const enum rs_status status = reduce_build(reduce, info, summary_p);
     if (status != RS_OK)
         return rs_err_set(err, status, "reducing a rank's events: %s", rs_status_text(status));
-    *summary_p = summary;
     return RS_OK;
 }

@@ -7,6 +7,7 @@
  *            -> place: device, launch and step of each work row (place.c)
  *            -> operations (comm_device.c, comm_gloo.c, comm_native.c; groups.c)
  *            -> figures (figures.c), statistics per name (kernels.c)
+ *   take     a copy of the rows around the steps that have ended -> the same stages -> a slice (take_part.c)
  *
  * All instants in here are relative to the stream's time base and clamped to +-RS_REDUCE_NS_LIMIT; the base
  * is added when rows of the summary are final.
@@ -59,6 +60,19 @@ struct reduce_call {
     uint8_t type;      /* enum rs_op_type */
     uint8_t flags;     /* enum rs_event_flag */
     bool is_used;      /* an operation was made of it */
+};
+
+/* A call in which a host thread waits for its device. */
+struct reduce_wait {
+    rs_ns start, end;
+    int64_t correlation; /* -1 none */
+    uint32_t lane;
+};
+
+/* What the device side tells of such a call: for which stream it waited. */
+struct reduce_sync {
+    int64_t correlation;
+    uint32_t lane;
 };
 
 /* A native COMM row, or a COMM_TASK row of anybody's. */
@@ -134,11 +148,15 @@ struct reduce_windows {
             (list)->items[(list)->count++] = (__VA_ARGS__);                                        \
     } while (0)
 
+enum reduce_says { REDUCE_NOT_ASKED, REDUCE_NO, REDUCE_YES };
+
 /* What a name was found to be, by string id; 0: not asked yet. */
 struct reduce_name {
     uint8_t host;       /* enum rs_host_name */
     uint8_t work_class; /* enum rs_work_class of kernels so called */
     uint8_t type;       /* enum rs_op_type, valid when host or work_class says communication */
+    uint8_t wait;       /* enum reduce_says: a call so named waits for the device */
+    uint8_t input;      /* enum reduce_says: a range so named fetches input */
 };
 
 /* Groups found of late, by what named them. */
@@ -148,6 +166,17 @@ struct group_memory {
     rs_str name, ranks;
     int64_t size;
     uint32_t group;
+};
+
+/* What rs_reduce_take_part() remembers. Of each list the rows before `*_from` had ended before the steps that the next part
+ * looks at. */
+struct reduce_taking {
+    bool is_impossible; /* steps that cannot be told before the end, or device work */
+    uint32_t count;     /* parts taken */
+    size_t steps_done;  /* of native_steps: in parts */
+    rs_ns until;        /* end of the last of them; valid when count > 0 */
+    int64_t next_order; /* of the first operation or span of the next part */
+    size_t cpu_ops_from, cpu_times_from, comms_from, tasks_from, losses_from, inputs_from;
 };
 
 struct rs_reduce {
@@ -161,6 +190,8 @@ struct rs_reduce {
     bool has_native;
     bool has_trace_span;
     bool has_rows;
+    uint64_t row_count;
+    struct reduce_taking taking;
     rs_ns trace_start, trace_end; /* of the Trace row */
     rs_ns first_start, last_end;  /* of all rows with a length */
     REDUCE_LIST(struct reduce_work) work;
@@ -177,6 +208,9 @@ struct rs_reduce {
     REDUCE_LIST(struct reduce_cpu_op) cpu_ops;
     REDUCE_LIST(struct reduce_cpu_time) cpu_times;
     REDUCE_LIST(struct interval) losses;
+    REDUCE_LIST(struct reduce_wait) waits;
+    REDUCE_LIST(struct reduce_sync) syncs;
+    struct intervals inputs; /* ranges in which input was fetched */
 
     /* what finish works with */
     const struct rs_trace_info *info;
@@ -195,6 +229,11 @@ struct rs_reduce {
     struct group_memory group_memory[GROUP_MEMORY];
     struct rs_summary *summary; /* being built; rs_str in it are the stream's until renamed */
 };
+
+/* reduce.c: the summary of what was added; of a window of steps as well */
+RS_MUST_CHECK enum rs_status reduce_build(struct rs_reduce *reduce,
+                                          const struct rs_trace_info *info,
+                                          struct rs_summary *summary_p);
 
 /* windows.c */
 RS_MUST_CHECK enum rs_status windows_init(struct reduce_windows *windows, size_t count);
@@ -259,6 +298,31 @@ RS_MUST_CHECK enum rs_status figures_build(struct rs_reduce *reduce);
 
 /* kernels.c: summary->kernels */
 RS_MUST_CHECK enum rs_status kernels_build(struct rs_reduce *reduce);
+
+/* spans.c: summary->spans, order of ops, input_ns of steps; spans_host.c: those of a rank without a device */
+RS_MUST_CHECK enum rs_status spans_build(struct rs_reduce *reduce);
+struct span_cuts { /* instants that part spans, ascending */
+    struct sort_item *items;
+    size_t count;
+};
+/* Index of the pair of cuts that holds an instant: how many cuts are not later. */
+size_t span_cuts_at(const struct span_cuts *cuts, rs_ns instant);
+RS_MUST_CHECK enum rs_status spans_of_host(struct rs_reduce *reduce, const struct span_cuts *cuts);
+RS_MUST_CHECK enum rs_status span_push(struct rs_reduce *reduce, const struct rs_span_row *span);
+struct rs_span_row span_none(void);
+/* Time per name in the span at hand. */
+struct span_names {
+    rs_dur *time;    /* by string id */
+    rs_str *touched; /* [count] names with a time */
+    size_t count, capacity;
+};
+RS_MUST_CHECK enum rs_status span_names_init(struct span_names *names,
+                                             const struct rs_reduce *reduce);
+void span_names_fini(struct span_names *names);
+RS_MUST_CHECK enum rs_status span_names_add(struct span_names *names, rs_str name, rs_dur length);
+/* The heaviest into the span; then all is forgotten. */
+void span_names_take(struct span_names *names, const struct rs_reduce *reduce,
+                     struct rs_span_row *span);
 
 /* seal.c: absolute time, the summary's own dictionary, info */
 RS_MUST_CHECK enum rs_status seal_summary(struct rs_reduce *reduce);

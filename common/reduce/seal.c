@@ -49,7 +49,7 @@ static enum rs_status copy_info(struct renamer *r)
     copy->group_count = copy->group_capacity = 0;
     copy->drops = NULL;
     copy->drop_count = copy->drop_capacity = 0;
-    copy->said = NULL;
+    copy->vendor = NULL;
     rename_string(r, &copy->host);
     rename_string(r, &copy->trace_id);
     rename_string(r, &copy->backend);
@@ -75,7 +75,7 @@ static enum rs_status copy_info(struct renamer *r)
         rename_string(r, &copy->drops[copy->drop_count++].reason);
     }
     if (r->status == RS_OK)
-        r->status = rs_provenance_add(&copy->said, &r->reduce->summary->strings, info->said,
+        r->status = rs_provenance_add(&copy->vendor, &r->reduce->summary->strings, info->vendor,
                                       r->reduce->strings);
     if (r->status == RS_OK && r->reduce->lost_tasks)
         return rs_trace_info_drop(copy, &r->reduce->summary->strings,
@@ -96,6 +96,8 @@ static void rename_rows(struct renamer *r)
         rename_string(r, &summary->tasks[i].transport);
     for (size_t i = 0; i < summary->kernel_count; i++)
         rename_string(r, &summary->kernels[i].name);
+    for (size_t i = 0; i < summary->span_count; i++)
+        rename_string(r, &summary->spans[i].top_name);
     for (size_t i = 0; i < summary->group_count; i++) {
         rename_string(r, &summary->groups[i].name);
         rename_string(r, &summary->groups[i].description);
@@ -126,6 +128,15 @@ static void shift_rows(struct rs_summary *summary, rs_ns base)
     for (size_t i = 0; i < summary->task_count; i++) {
         summary->tasks[i].start += base;
         summary->tasks[i].end += base;
+    }
+    for (size_t i = 0; i < summary->span_count; i++) {
+        struct rs_span_row *span = &summary->spans[i];
+        span->start += base;
+        span->end += base;
+        if (span->launch_first == RS_SPAN_NO_LAUNCH)
+            continue;
+        span->launch_first += base;
+        span->launch_last += base;
     }
 }
 

@@ -158,7 +158,8 @@ static enum rs_status optimizer_steps(struct rs_reduce *reduce)
 
 static void mark_partial(struct rs_reduce *reduce)
 {
-    const bool all = reduce->info->is_partial && reduce->step_origin != RS_STEPS_NATIVE;
+    const bool all = reduce->info->is_partial && !reduce->info->has_whole_steps &&
+                     reduce->step_origin != RS_STEPS_NATIVE;
     for (size_t i = 0; i < reduce->steps.count; i++) {
         struct reduce_step *step = &reduce->steps.items[i];
         step->is_partial |= all;

@@ -20,6 +20,7 @@ void rs_summary_fini(struct rs_summary *summary)
     rs_mem_free(summary->ops);
     rs_mem_free(summary->tasks);
     rs_mem_free(summary->kernels);
+    rs_mem_free(summary->spans);
     rs_trace_info_fini(&summary->trace);
     rs_strtab_fini(&summary->strings);
     *summary = (struct rs_summary){0};

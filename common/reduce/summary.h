@@ -9,7 +9,8 @@
  *   steps[]      per step and device: the nine official figures and the breakdown that adds up
  *                                                              -> step_trace_time.csv, step_breakdown.csv
  *   ops[]        communication operations                      -> matching, collectives.csv
- *   tasks[]      hops inside operations (native)               -> links
+ *   spans[]      the rank's own work between operations, and where its host waited -> diagnosis
+ *   tasks[]      hops inside operations, in their order        -> links
  *   kernels[]    statistics per kernel or op name
  *   groups[]     process groups that ops refer to
  *
@@ -76,6 +77,9 @@ struct rs_step_row {
     rs_ns window_start, window_end;
     rs_dur window_computing, window_exposed, window_memory, idle_head, idle_inside, idle_tail;
     int64_t cpu_ns; /* CPU time inside its native ops; -1 unknown */
+    /* Time inside data loader ranges (any thread) between host_start and the first launch or
+     * communication call of the step. -1: the recording holds no such range at all; 0: it does, but none here. */
+    rs_dur input_ns;
 };
 
 enum rs_op_flag {
@@ -106,17 +110,75 @@ struct rs_comm_op {
     uint64_t comms_id;     /* framework's id, equal on all ranks of a collective; 0 none */
     uint64_t
         shape_hash; /* of dtype and message shape; 0 unknown; equal on all members where the op is symmetric */
-    int64_t
-        call_order;   /* position of the call among all communication calls of this rank, from 0 */
-    rs_ns call_start; /* host time of the call; = start when unknown */
-    rs_ns start, end; /* device (or worker thread) time */
-    rs_str name;      /* kernel or annotation name as recorded */
-    rs_str transport; /* "NVLINK", "NET", "TCP", ... only when known; RS_STR_NONE */
-    rs_str op_text;   /* vendor's own op name where one exists; RS_STR_NONE */
+    int64_t call_order; /* place of the call in the rank's launch order: see rs_span_row.order */
+    rs_ns call_start;   /* host time of the call; = start when unknown */
+    rs_ns start, end;   /* device (or worker thread) time */
+    rs_str name;        /* kernel or annotation name as recorded */
+    rs_str transport;   /* "NVLINK", "NET", "TCP", ... only when known; RS_STR_NONE */
+    rs_str op_text;     /* vendor's own op name where one exists; RS_STR_NONE */
     uint32_t task_first, task_count; /* its hops in tasks[] */
 };
 
 #define RS_STEP_NONE INT64_MIN
+
+enum rs_span_kind {
+    RS_SPAN_COMPUTING, /* at least one computing row in it (copies and sets between them count as well) */
+    RS_SPAN_MEMORY,    /* copies and sets only */
+    RS_SPAN_HOST_WAIT, /* the host stood still until device work, or an operation, had ended */
+};
+enum { RS_SPAN_KIND_COUNT = 3 };
+
+#define RS_SPAN_NO_LAUNCH (-1) /* launch_first, launch_last: not recorded */
+
+/*
+ * A run of the rank's own work between two *cuts*: communication calls (call_start), starts of host waits, and
+ * bounds of steps, taken over all threads in order of time. Communication is never part of a span, so spans and
+ * ops[] together are the program of the rank.
+ *
+ *   host     |step  k k k k  call  k k   sync [........]  k k  |step
+ *   stream 7        [=span 1=]     [=2=]                [=4=]        k: launches of kernels of stream 7
+ *   order            0        1     2    3               4           1: the op's call_order, 3: the host wait
+ *
+ * On a device (device >= 0): the rows of one stream that were launched between the same two cuts; one span
+ * per (pair of cuts, device, stream). A row whose launch is not recorded is held to have been launched at its own start, or
+ * with the next row of its stream that has a launch, whichever is earlier. `start` and `end` are those of the
+ * first row to start and of the last to end, `busy` is the union of the rows, so end - start - busy is idleness of the stream
+ * inside. Spans of one stream do not overlap. A communication kernel on that stream parts a span in two: what a call launches
+ * before its own kernel (packing) is a span whose order is behind the call, but which starts before the operation does.
+ *
+ * A host wait on a rank with devices is one synchronising call (names with "Synchronize"; a blocking copy): device is that of
+ * the stream waited for, -1 unknown; stream is the stream waited for, -1: all of them, or not known;
+ * thread is the caller; start to end is the call; launch_first = launch_last = start; busy, count and signature 0; no top_name.
+ *
+ * On a rank without a device (device -1, stream -1): the rank's own time, all its threads together. A computing span is
+ * a stretch between cuts in which the rank was not waiting; busy is the time in which at least one thread
+ * computed, so end - start - busy is sleeping, Python outside of operators, input. launch_first = launch_last = start.
+ * count, signature and top_name are of the operators that start in it, self time.
+ * A host wait is inferred: from the moment when no thread computes any more and an operation called before is under way, to
+ * the end of the last operation that ended before anything was computed or called again (or, of a long idle stretch, a
+ * little later: spans_host.c). thread: that of the next operation's call; -1 unknown.
+ */
+struct rs_span_row {
+    int64_t step;   /* of its first launch; RS_STEP_NONE: outside every step */
+    int32_t device; /* -1: see above */
+    int64_t stream;
+    int64_t thread; /* tid of the first launch; -1 unknown */
+    /* Place in the rank's launch order: one counter from 0 without gaps over ops[] (there call_order), spans
+     * and host waits, by host time of the call, of launch_first, of the wait's start; at one instant the call leads, then the
+     * wait. Recordings of one rank that are joined count on. */
+    int64_t order;
+    uint8_t kind;                    /* enum rs_span_kind */
+    rs_ns launch_first, launch_last; /* host time; RS_SPAN_NO_LAUNCH when no row has its launch */
+    rs_ns start, end;
+    rs_dur busy;
+    int64_t count; /* rows; operators on a rank without a device */
+    /* Of the names of its rows, on a device in the order of their starts, else in any. Equal: the same work. The
+     * same names on every rank give the same number. Shapes are not part of it: kernels do not carry them. */
+    uint64_t signature;
+    rs_str
+        top_name; /* the name with most time in it, of equal ones the first by bytes; RS_STR_NONE none */
+    rs_dur top_ns; /* its time: sum over its rows (self time of operators) */
+};
 
 /* A hop inside an operation: what went over one link. */
 struct rs_comm_task {
@@ -137,6 +199,8 @@ struct rs_kernel_row {
 };
 
 struct rs_summary {
+    bool
+        is_of_older_format; /* read from bytes that hold less than rs_summary_encode() writes today */
     struct rs_strtab strings;
     struct rs_trace_info trace; /* its rs_str are ids of `strings` */
     enum rs_step_origin step_origin;
@@ -152,12 +216,18 @@ struct rs_summary {
     size_t task_count, task_capacity;
     struct rs_kernel_row *kernels; /* by (device, total descending, name) */
     size_t kernel_count, kernel_capacity;
+    struct rs_span_row *spans; /* by order */
+    size_t span_count, span_capacity;
     struct rs_group_info *groups;
     size_t group_count, group_capacity;
 };
 
 RS_MUST_CHECK enum rs_status rs_summary_init(struct rs_summary *summary);
 void rs_summary_fini(struct rs_summary *summary); /* of a zeroed summary is allowed */
+
+/* Puts tasks in the order of their operations, as rs_reduce_finish() does (an earlier program did not): a run of operations has a
+ * run of tasks then. RS_NOMEM. */
+RS_MUST_CHECK enum rs_status rs_summary_order_tasks(struct rs_summary *summary);
 
 /* Appends the summary's bytes: magic, version, length, checksum, then columns (SUMMARY.md).
  * Deterministic. */

@@ -15,9 +15,11 @@
 #include <string.h>
 
 enum {
-    SUMMARY_VERSION = 2,
-    SUMMARY_VERSION_WITHOUT_SAID = 1, /* ends before the appendix; still read */
-    SAID_VERSION = 1,
+    SUMMARY_VERSION = 3,
+    SUMMARY_VERSION_WITHOUT_SPANS = 2,  /* and without input_ns of steps; still read */
+    SUMMARY_VERSION_WITHOUT_VENDOR = 1, /* ends before the appendix, too; still read */
+    VENDOR_VERSION = 2,
+    VENDOR_VERSION_WITHOUT_DIGITS = 1,
     SUMMARY_HEADER_BYTES = 24,
     SUMMARY_CHECKED_FROM = 16, /* the checksum covers all from here */
 };
@@ -107,6 +109,7 @@ static const struct column step_columns[] = {
     TIME(T, window_start), TIME_AFTER(T, window_end, window_start), LENGTH_OF(T, window_computing),
     LENGTH_OF(T, window_exposed), LENGTH_OF(T, window_memory), LENGTH_OF(T, idle_head),
     LENGTH_OF(T, idle_inside), LENGTH_OF(T, idle_tail), LENGTH_OF(T, cpu_ns),
+    LENGTH_OF(T, input_ns), /* since version 3: the last one */
 #undef T
 };
 static const struct column op_columns[] = {
@@ -131,22 +134,49 @@ static const struct column kernel_columns[] = {
     LENGTH_OF(T, total), LENGTH_OF(T, min), LENGTH_OF(T, max),
 #undef T
 };
-static const struct column said_columns[] = {
-#define T struct rs_provenance
-    NAME(T, framework), NAME(T, framework_version), NAME(T, cann_version),
+static const struct column span_columns[] = {
+#define T struct rs_span_row
+    RISING(T, step, I64), PLAIN(T, device, I32), RISING(T, stream, I64), RISING(T, thread, I64),
+    RISING(T, order, I64), PLAIN(T, kind, U8), TIME(T, launch_first), TIME_AFTER(T, launch_last, launch_first),
+    TIME(T, start), TIME_AFTER(T, end, start), LENGTH_OF(T, busy), PLAIN(T, count, I64),
+    PLAIN(T, signature, U64), NAME(T, top_name), LENGTH_OF(T, top_ns),
 #undef T
 };
-static const struct column said_step_columns[] = {
-#define T struct rs_said_step
+static const struct column vendor_columns[] = {
+#define T struct rs_provenance
+    NAME(T, framework), NAME(T, framework_version), NAME(T, cann_version), PLAIN(T, has_text_steps, FLAG),
+#undef T
+};
+enum { VENDOR_COLUMNS_WITHOUT_DIGITS = 3 };
+static const struct column vendor_step_columns[] = {
+#define T struct rs_vendor_step
     NAME(T, step), PLAIN(T, device, I64), LENGTH_OF(T, ps[0]), LENGTH_OF(T, ps[1]), LENGTH_OF(T, ps[2]),
     LENGTH_OF(T, ps[3]), LENGTH_OF(T, ps[4]), LENGTH_OF(T, ps[5]), LENGTH_OF(T, ps[6]), LENGTH_OF(T, ps[7]),
-    LENGTH_OF(T, ps[8]),
+    LENGTH_OF(T, ps[8]), NAME(T, digits[0]), NAME(T, digits[1]), NAME(T, digits[2]), NAME(T, digits[3]),
+    NAME(T, digits[4]), NAME(T, digits[5]), NAME(T, digits[6]), NAME(T, digits[7]), NAME(T, digits[8]),
 #undef T
 };
-static const struct column said_comm_columns[] = {
-#define T struct rs_said_comm
+enum { SAID_STEP_COLUMNS_WITHOUT_DIGITS = 11 };
+static const struct column vendor_comm_columns[] = {
+#define T struct rs_vendor_comm
     NAME(T, step), NAME(T, group), NAME(T, name), PLAIN(T, is_p2p, FLAG), TIME(T, start), LENGTH_OF(T, elapse),
     LENGTH_OF(T, transit), LENGTH_OF(T, wait), LENGTH_OF(T, synchronization), LENGTH_OF(T, idle),
+    PLAIN(T, is_total, FLAG), NAME(T, digits[0]), NAME(T, digits[1]), NAME(T, digits[2]), NAME(T, digits[3]),
+    NAME(T, digits[4]), NAME(T, digits[5]), NAME(T, digits[6]), NAME(T, digits[7]), PLAIN(T, band_count, U32),
+#undef T
+};
+enum { SAID_COMM_COLUMNS_WITHOUT_DIGITS = 10 };
+static const struct column said_band_columns[] = {
+#define T struct rs_vendor_band
+    NAME(T, transport), NAME(T, fields[0]), NAME(T, fields[1]), NAME(T, fields[2]), NAME(T, fields[3]),
+    NAME(T, package[0]), NAME(T, package[1]), NAME(T, package[2]),
+#undef T
+};
+static const struct column said_link_columns[] = {
+#define T struct rs_vendor_link
+    NAME(T, step), NAME(T, group), NAME(T, kind), NAME(T, transport), NAME(T, op_name), PLAIN(T, is_p2p, FLAG),
+    PLAIN(T, src, I32), PLAIN(T, dst, I32), PLAIN(T, global_src, I32), PLAIN(T, global_dst, I32),
+    NAME(T, fields[0]), NAME(T, fields[1]), NAME(T, fields[2]),
 #undef T
 };
 /* clang-format on */
@@ -280,14 +310,20 @@ static void write_strings(struct rs_buf *buf, const struct rs_strtab *strings)
 }
 
 /* The appendix. Version 0: nobody said anything. */
-static void write_said(struct rs_buf *buf, const struct rs_provenance *said)
+static void write_vendor(struct rs_buf *buf, const struct rs_provenance *vendor)
 {
-    rs_buf_varint(buf, said ? SAID_VERSION : 0);
-    if (!said)
+    rs_buf_varint(buf, vendor ? VENDOR_VERSION : 0);
+    if (!vendor)
         return;
-    write_rows(buf, TABLE(said_columns, struct rs_provenance), said, 1);
-    write_table(buf, TABLE(said_step_columns, struct rs_said_step), said->steps, said->step_count);
-    write_table(buf, TABLE(said_comm_columns, struct rs_said_comm), said->comms, said->comm_count);
+    write_rows(buf, TABLE(vendor_columns, struct rs_provenance), vendor, 1);
+    write_table(buf, TABLE(vendor_step_columns, struct rs_vendor_step), vendor->steps,
+                vendor->step_count);
+    write_table(buf, TABLE(vendor_comm_columns, struct rs_vendor_comm), vendor->comms,
+                vendor->comm_count);
+    write_table(buf, TABLE(said_band_columns, struct rs_vendor_band), vendor->bands,
+                vendor->band_count);
+    write_table(buf, TABLE(said_link_columns, struct rs_vendor_link), vendor->links,
+                vendor->link_count);
 }
 
 static void put_u32(uint8_t *at, uint32_t value)
@@ -318,7 +354,8 @@ enum rs_status rs_summary_encode(const struct rs_summary *summary, struct rs_buf
     write_table(buf, TABLE(op_columns, struct rs_comm_op), summary->ops, summary->op_count);
     write_table(buf, TABLE(kernel_columns, struct rs_kernel_row), summary->kernels,
                 summary->kernel_count);
-    write_said(buf, summary->trace.said);
+    write_table(buf, TABLE(span_columns, struct rs_span_row), summary->spans, summary->span_count);
+    write_vendor(buf, summary->trace.vendor);
     if (buf->failed)
         return rs_err_set(err, RS_NOMEM, "no memory for the bytes of a rank summary");
     const uint64_t body = buf->length - begin - SUMMARY_HEADER_BYTES;
@@ -476,31 +513,84 @@ static void read_groups(struct reader *reader, struct rs_group_info **groups_p, 
     }
 }
 
-static void read_said(struct reader *reader)
+/* Version 1 had no digits, transports or links. */
+static void read_vendor_without_digits(struct reader *reader, struct rs_provenance *vendor,
+                                       const char *what)
+{
+    struct table steps = TABLE(vendor_step_columns, struct rs_vendor_step);
+    struct table comms = TABLE(vendor_comm_columns, struct rs_vendor_comm);
+    steps.column_count = SAID_STEP_COLUMNS_WITHOUT_DIGITS;
+    comms.column_count = SAID_COMM_COLUMNS_WITHOUT_DIGITS;
+    vendor->steps = read_table(reader, steps, &vendor->step_count, what);
+    vendor->comms = read_table(reader, comms, &vendor->comm_count, what);
+    for (size_t i = 0; i < vendor->step_count; i++)
+        for (size_t k = 0; k < RS_VENDOR_STEP_FIELDS; k++)
+            vendor->steps[i].digits[k] = RS_STR_NONE;
+    for (size_t i = 0; i < vendor->comm_count; i++)
+        for (size_t k = 0; k < RS_VENDOR_TIMES; k++)
+            vendor->comms[i].digits[k] = RS_STR_NONE;
+}
+
+static void read_vendor_tables(struct reader *reader, struct rs_provenance *vendor,
+                               const char *what)
+{
+    vendor->steps = read_table(reader, TABLE(vendor_step_columns, struct rs_vendor_step),
+                               &vendor->step_count, what);
+    vendor->comms = read_table(reader, TABLE(vendor_comm_columns, struct rs_vendor_comm),
+                               &vendor->comm_count, what);
+    vendor->bands = read_table(reader, TABLE(said_band_columns, struct rs_vendor_band),
+                               &vendor->band_count, what);
+    vendor->links = read_table(reader, TABLE(said_link_columns, struct rs_vendor_link),
+                               &vendor->link_count, what);
+    uint64_t bands = 0;
+    for (size_t i = 0; i < vendor->comm_count; i++)
+        bands += vendor->comms[i].band_count;
+    if (bands != vendor->band_count)
+        fail(reader, RS_FORMAT, what);
+}
+
+static void read_vendor(struct reader *reader)
 {
     static const char what[] = "vendor's figures";
-    if (reader->status != RS_OK || reader->version == SUMMARY_VERSION_WITHOUT_SAID)
+    if (reader->status != RS_OK || reader->version == SUMMARY_VERSION_WITHOUT_VENDOR)
         return;
     const uint64_t version = rs_view_varint(&reader->view);
-    if (reader->view.failed || version > SAID_VERSION) {
+    if (reader->view.failed || version > VENDOR_VERSION) {
         fail(reader, reader->view.failed ? RS_FORMAT : RS_VERSION, what);
         return;
     }
     if (!version)
         return;
-    struct rs_provenance *said = rs_provenance_new();
-    if (!said) {
+    struct rs_provenance *vendor = rs_provenance_new();
+    if (!vendor) {
         fail(reader, RS_NOMEM, what);
         return;
     }
-    reader->summary->trace.said = said;
-    read_rows(reader, TABLE(said_columns, struct rs_provenance), said, 1, what);
-    said->steps =
-        read_table(reader, TABLE(said_step_columns, struct rs_said_step), &said->step_count, what);
-    said->comms =
-        read_table(reader, TABLE(said_comm_columns, struct rs_said_comm), &said->comm_count, what);
-    said->step_capacity = said->step_count;
-    said->comm_capacity = said->comm_count;
+    reader->summary->trace.vendor = vendor;
+    struct table head = TABLE(vendor_columns, struct rs_provenance);
+    if (version == VENDOR_VERSION_WITHOUT_DIGITS)
+        head.column_count = VENDOR_COLUMNS_WITHOUT_DIGITS;
+    read_rows(reader, head, vendor, 1, what);
+    if (version == VENDOR_VERSION_WITHOUT_DIGITS)
+        read_vendor_without_digits(reader, vendor, what);
+    else
+        read_vendor_tables(reader, vendor, what);
+    vendor->step_capacity = vendor->step_count;
+    vendor->comm_capacity = vendor->comm_count;
+    vendor->band_capacity = vendor->band_count;
+    vendor->link_capacity = vendor->link_count;
+}
+
+/* Versions before 3 have one column less. */
+static void read_steps(struct reader *reader)
+{
+    struct rs_summary *s = reader->summary;
+    struct table table = TABLE(step_columns, struct rs_step_row);
+    const bool has_input = reader->version > SUMMARY_VERSION_WITHOUT_SPANS;
+    table.column_count -= !has_input;
+    s->steps = read_table(reader, table, &s->step_count, "steps");
+    for (size_t i = 0; !has_input && i < s->step_count; i++)
+        s->steps[i].input_ns = -1;
 }
 
 static void read_body(struct reader *reader)
@@ -516,13 +606,17 @@ static void read_body(struct reader *reader)
     read_rows(reader, TABLE(head_columns, struct rs_summary), s, 1, "head");
     s->devices = read_table(reader, TABLE(device_columns, struct rs_device_row), &s->device_count,
                             "devices");
-    s->steps = read_table(reader, TABLE(step_columns, struct rs_step_row), &s->step_count, "steps");
+    read_steps(reader);
     read_groups(reader, &s->groups, &s->group_count);
     s->tasks =
         read_table(reader, TABLE(task_columns, struct rs_comm_task), &s->task_count, "tasks");
     s->ops = read_table(reader, TABLE(op_columns, struct rs_comm_op), &s->op_count, "operations");
     s->kernels = read_table(reader, TABLE(kernel_columns, struct rs_kernel_row), &s->kernel_count,
                             "kernels");
+    if (reader->version > SUMMARY_VERSION_WITHOUT_SPANS)
+        s->spans =
+            read_table(reader, TABLE(span_columns, struct rs_span_row), &s->span_count, "spans");
+    s->span_capacity = s->span_count;
     s->trace.drop_capacity = s->trace.drop_count;
     s->trace.group_capacity = s->trace.group_count;
     s->device_capacity = s->device_count;
@@ -531,7 +625,7 @@ static void read_body(struct reader *reader)
     s->task_capacity = s->task_count;
     s->op_capacity = s->op_count;
     s->kernel_capacity = s->kernel_count;
-    read_said(reader);
+    read_vendor(reader);
     if (reader->status == RS_OK && reader->view.length)
         fail(reader, RS_FORMAT, "end");
 }
@@ -568,6 +662,18 @@ static bool ops_hold(const struct rs_summary *s)
     return true;
 }
 
+static bool spans_hold(const struct rs_summary *s)
+{
+    for (size_t i = 0; i < s->span_count; i++) {
+        const struct rs_span_row *span = &s->spans[i];
+        if (span->kind >= RS_SPAN_KIND_COUNT || span->end < span->start || span->busy < 0 ||
+            span->count < 0 || span->launch_last < span->launch_first ||
+            (i && span->order <= s->spans[i - 1].order))
+            return false;
+    }
+    return true;
+}
+
 static void check_rows(struct reader *reader)
 {
     const struct rs_summary *s = reader->summary;
@@ -580,6 +686,8 @@ static void check_rows(struct reader *reader)
         fail(reader, RS_FORMAT, "steps");
     if (!ops_hold(s))
         fail(reader, RS_FORMAT, "operations");
+    if (!spans_hold(s))
+        fail(reader, RS_FORMAT, "spans");
     for (size_t i = 0; i < s->kernel_count; i++) {
         if (s->kernels[i].work_class >= RS_WORK_CLASS_COUNT || s->kernels[i].count < 0)
             fail(reader, RS_FORMAT, "kernels");
@@ -595,7 +703,7 @@ static enum rs_status check_header(struct rs_view bytes, struct reader *reader, 
     const uint64_t length = rs_view_u64(&view);
     if (view.failed || memcmp(magic.data, summary_magic, sizeof summary_magic) != 0)
         return rs_err_set(err, RS_FORMAT, "%zu bytes are no rank summary", bytes.length);
-    if (version != SUMMARY_VERSION && version != SUMMARY_VERSION_WITHOUT_SAID)
+    if (version < SUMMARY_VERSION_WITHOUT_VENDOR || version > SUMMARY_VERSION)
         return rs_err_set(err, RS_VERSION, "a rank summary of version %u; this program reads %d",
                           version, SUMMARY_VERSION);
     if (length > SUMMARY_MAX_BYTES)
@@ -623,6 +731,7 @@ enum rs_status rs_summary_decode(struct rs_view bytes, struct rs_summary *summar
     status = rs_summary_init(&summary);
     if (status != RS_OK)
         return rs_err_set(err, status, "no memory for a rank summary");
+    summary.is_of_older_format = reader.version < SUMMARY_VERSION;
     reader.summary = &summary;
     read_body(&reader);
     check_rows(&reader);

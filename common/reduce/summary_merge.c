@@ -26,9 +26,10 @@ static int64_t sum_of(int64_t a, int64_t b)
     return b > 0 ? INT64_MAX : INT64_MIN;
 }
 
+/* Without a map the ids are those of `into` already. */
 static rs_str string_of(const struct merge *m, rs_str id)
 {
-    return id == RS_STR_NONE ? RS_STR_NONE : m->strings[id];
+    return id == RS_STR_NONE || !m->strings ? id : m->strings[id];
 }
 
 static enum rs_status merge_strings(struct merge *m)
@@ -125,7 +126,7 @@ static enum rs_status merge_trace(struct merge *m)
         if (status != RS_OK)
             return status;
     }
-    return rs_provenance_add(&into->said, &m->into->strings, later->said, &m->later->strings);
+    return rs_provenance_add(&into->vendor, &m->into->strings, later->vendor, &m->later->strings);
 }
 
 /* --- figures ------------------------------------------------------------------------------------------ */
@@ -207,13 +208,29 @@ static enum rs_status merge_ops(struct merge *m)
     for (size_t i = 0; i < m->later->op_count; i++) {
         struct rs_comm_op op = m->later->ops[i];
         op.step = op.step == RS_STEP_NONE ? op.step : sum_of(op.step, m->step_shift);
-        op.group = op.group == RS_NO_GROUP ? RS_NO_GROUP : m->groups[op.group];
+        op.group = op.group == RS_NO_GROUP || !m->groups ? op.group : m->groups[op.group];
         op.call_order = sum_of(op.call_order, m->order_shift);
         op.name = string_of(m, op.name);
         op.transport = string_of(m, op.transport);
         op.op_text = string_of(m, op.op_text);
         op.task_first += (uint32_t)m->first_task;
         into->ops[into->op_count++] = op;
+    }
+    return RS_OK;
+}
+
+static enum rs_status merge_spans(struct merge *m)
+{
+    struct rs_summary *into = m->into;
+    if (rs_mem_grow((void **)&into->spans, &into->span_capacity,
+                    into->span_count + m->later->span_count, sizeof *into->spans) != RS_OK)
+        return RS_NOMEM;
+    for (size_t i = 0; i < m->later->span_count; i++) {
+        struct rs_span_row span = m->later->spans[i];
+        span.step = span.step == RS_STEP_NONE ? span.step : sum_of(span.step, m->step_shift);
+        span.order = sum_of(span.order, m->order_shift);
+        span.top_name = string_of(m, span.top_name);
+        into->spans[into->span_count++] = span;
     }
     return RS_OK;
 }
@@ -310,6 +327,8 @@ static int64_t next_order(const struct rs_summary *summary)
     int64_t next = 0;
     for (size_t i = 0; i < summary->op_count; i++)
         next = summary->ops[i].call_order >= next ? sum_of(summary->ops[i].call_order, 1) : next;
+    for (size_t i = 0; i < summary->span_count; i++)
+        next = summary->spans[i].order >= next ? sum_of(summary->spans[i].order, 1) : next;
     return next;
 }
 
@@ -317,7 +336,7 @@ static enum rs_status merge_all(struct merge *m)
 {
     enum rs_status (*const parts[])(struct merge *) = {merge_strings, merge_groups, merge_trace,
                                                        merge_devices, merge_steps,  merge_tasks,
-                                                       merge_ops,     merge_kernels};
+                                                       merge_ops,     merge_spans,  merge_kernels};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         const enum rs_status status = parts[i](m);
         if (status != RS_OK)
@@ -352,4 +371,26 @@ enum rs_status rs_summary_merge(struct rs_summary *into, const struct rs_summary
         return rs_err_set(err, status, "cannot join the recordings of rank %" PRId32,
                           into->trace.rank);
     return RS_OK;
+}
+
+enum rs_status rs_summary_append(struct rs_summary *into, const struct rs_summary *part)
+{
+    struct merge m = {.into = into, .later = part};
+    enum rs_status status = RS_OK;
+    if (part->strings.count) {
+        status = merge_strings(&m);
+        if (status == RS_OK)
+            status = merge_groups(&m);
+    }
+    if (status == RS_OK)
+        status = merge_steps(&m);
+    if (status == RS_OK)
+        status = merge_tasks(&m);
+    if (status == RS_OK)
+        status = merge_ops(&m);
+    if (status == RS_OK)
+        status = merge_spans(&m);
+    rs_mem_free(m.strings);
+    rs_mem_free(m.groups);
+    return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several recordings of one rank, one after the other -> one summary.
+ * Several recordings of one rank, one after the other -> one summary; several parts of one recording -> one (parts.h).
  */
 #ifndef RS_REDUCE_SUMMARY_MERGE_H
 #define RS_REDUCE_SUMMARY_MERGE_H
@@ -14,5 +14,11 @@
  * may only be finished with rs_summary_fini(). */
 RS_MUST_CHECK enum rs_status rs_summary_merge(struct rs_summary *into,
                                               const struct rs_summary *later, struct rs_err *err);
+
+/* Appends the steps, operations, hops and spans of a part of the same recording, numbered as they are; its names and groups are
+ * found in those of `into`, or added. A part without a dictionary uses the ids and groups of `into`. RS_NOMEM, RS_LIMIT: `into`
+ * may only be finished. */
+RS_MUST_CHECK enum rs_status rs_summary_append(struct rs_summary *into,
+                                               const struct rs_summary *part);
 
 #endif

@@ -32,13 +32,13 @@ enum rs_status rs_reduce_windows(const struct rs_reduce *reduce, rs_work_window_
         const struct reduce_step *own = &reduce->steps.items[step];
         for (size_t slot = 0; status == RS_OK && slot < reduce->slot_count; slot++) {
             const struct interval *window = &reduce->device_windows[slot].items[step];
-            const struct rs_work_window told = {.step = own->number,
-                                                .device = reduce->slots[slot],
-                                                .host_start = own->host_start,
-                                                .host_end = own->host_end,
-                                                .start = window->start,
-                                                .end = window->end};
-            status = visit(self, &told, err);
+            const struct rs_work_window reported = {.step = own->number,
+                                                    .device = reduce->slots[slot],
+                                                    .host_start = own->host_start,
+                                                    .host_end = own->host_end,
+                                                    .start = window->start,
+                                                    .end = window->end};
+            status = visit(self, &reported, err);
         }
     }
     return status;

@@ -24,7 +24,7 @@ static bool notes_equal(const struct rs_request_notes *a, const struct rs_reques
 
 static bool answers_equal(const struct rs_rank_answer *a, const struct rs_rank_answer *b)
 {
-    return a->verdict == b->verdict && notes_equal(&a->notes, &b->notes);
+    return a->decision == b->decision && notes_equal(&a->notes, &b->notes);
 }
 
 static void print_notes(const struct rs_request_notes *notes, struct rs_buf *buf)
@@ -39,7 +39,7 @@ static void print_notes(const struct rs_request_notes *notes, struct rs_buf *buf
 }
 
 /* The ranks from `first` on that have its answer, as "0,3-7"; they are told then. */
-static void print_alike(const struct rs_request_answer *answer, size_t first, bool *is_told,
+static void print_alike(const struct rs_request_answer *answer, size_t first, bool *is_reported,
                         struct rs_buf *buf)
 {
     const struct rs_rank_answer *ranks = answer->ranks;
@@ -47,24 +47,24 @@ static void print_alike(const struct rs_request_answer *answer, size_t first, bo
     bool is_behind = false;
     rs_buf_string(buf, "ranks ");
     while (i < answer->count) {
-        if (is_told[i] || !answers_equal(&ranks[first], &ranks[i])) {
+        if (is_reported[i] || !answers_equal(&ranks[first], &ranks[i])) {
             i++;
             continue;
         }
         const uint32_t from = ranks[i].rank;
         uint32_t to = from;
-        is_told[i] = true;
+        is_reported[i] = true;
         while (++i < answer->count && ranks[i].rank == to + 1 &&
                answers_equal(&ranks[first], &ranks[i])) {
             to = ranks[i].rank;
-            is_told[i] = true;
+            is_reported[i] = true;
         }
         rs_buf_printf(buf, "%s%" PRIu32, is_behind ? "," : "", from);
         if (to > from)
             rs_buf_printf(buf, "-%" PRIu32, to);
         is_behind = true;
     }
-    rs_buf_printf(buf, ": %s\n", rs_verdict_name(ranks[first].verdict));
+    rs_buf_printf(buf, ": %s\n", rs_decision_name(ranks[first].decision));
     print_notes(&ranks[first].notes, buf);
 }
 
@@ -73,24 +73,24 @@ enum { KINDS_MAX = 64 };
 
 static void print_ranks(const struct rs_request_answer *answer, struct rs_buf *buf)
 {
-    bool *is_told = rs_mem_calloc(answer->count ? answer->count : 1, sizeof *is_told);
+    bool *is_reported = rs_mem_calloc(answer->count ? answer->count : 1, sizeof *is_reported);
     size_t kinds = 0, left = 0;
-    if (!is_told) {
+    if (!is_reported) {
         buf->failed = true;
         return;
     }
     for (size_t i = 0; i < answer->count; i++) {
-        if (is_told[i])
+        if (is_reported[i])
             continue;
         if (kinds++ < KINDS_MAX)
-            print_alike(answer, i, is_told, buf);
+            print_alike(answer, i, is_reported, buf);
         else
             left++;
     }
     if (left)
         rs_buf_printf(buf, "and %zu more ranks with other answers; the JSON form has them all\n",
                       left);
-    rs_mem_free(is_told);
+    rs_mem_free(is_reported);
 }
 
 void rs_request_answer_print(const struct rs_request_answer *answer, struct rs_buf *buf)
@@ -100,11 +100,12 @@ void rs_request_answer_print(const struct rs_request_answer *answer, struct rs_b
         print_notes(&answer->notes, buf);
     }
     print_ranks(answer, buf);
-    rs_buf_printf(
-        buf, "%zu ranks: %zu accepted, %zu queued, %zu ineffective, %zu refused\n", answer->count,
-        answer->verdict_count[RS_VERDICT_ACCEPTED], answer->verdict_count[RS_VERDICT_QUEUED],
-        answer->verdict_count[RS_VERDICT_INEFFECTIVE], answer->verdict_count[RS_VERDICT_REFUSED]);
-    if (answer->verdict_count[RS_VERDICT_INEFFECTIVE])
+    rs_buf_printf(buf, "%zu ranks: %zu accepted, %zu queued, %zu ineffective, %zu refused\n",
+                  answer->count, answer->decision_count[RS_DECISION_ACCEPTED],
+                  answer->decision_count[RS_DECISION_QUEUED],
+                  answer->decision_count[RS_DECISION_INEFFECTIVE],
+                  answer->decision_count[RS_DECISION_REFUSED]);
+    if (answer->decision_count[RS_DECISION_INEFFECTIVE])
         rs_buf_string(buf, "ineffective: accepted, but what is named will not happen\n");
 }
 
@@ -170,7 +171,7 @@ void rs_request_answer_to_json(const struct rs_request_answer *answer, unsigned 
         rs_json_out_key(&json, "rank");
         rs_json_out_uint(&json, one->rank);
         rs_json_out_key(&json, "verdict");
-        rs_json_out_string(&json, rs_verdict_name(one->verdict));
+        rs_json_out_string(&json, rs_decision_name(one->decision));
         rs_json_out_key(&json, "notes");
         rs_request_notes_to_json(&one->notes, &json);
         rs_json_out_end(&json);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether what a peer filled in is a request at all: enumerations have a name, lists an order and an end,
- * texts no control bytes. The readers of documents see to it while they read; bytes of a letter have nobody who does.
+ * texts no control bytes. The readers of documents see to it while they read; bytes of a message have nobody who does.
  *
  * What is merely forbidden is not looked at here: that is rs_request_check()'s, which lists every rule.
  */

@@ -362,7 +362,7 @@ static enum rs_status parse_both(struct parser *p, uint32_t *index_p)
     return RS_OK;
 }
 
-/* `tp=0,1`: told, with both readings. */
+/* `tp=0,1`: reported, with both readings. */
 static enum rs_status refuse_ambiguous(struct parser *p)
 {
     skip_space(p);

@@ -84,7 +84,7 @@ RS_MUST_CHECK enum rs_status rs_rank_expr_parse(const char *text, size_t length,
                                                 struct rs_rank_expr **expr_p, struct rs_err *err);
 void rs_rank_expr_free(struct rs_rank_expr **expr_p);
 
-/* True: every rank of any table. (The converse does not hold: `!!all` is, `tp=0|!tp=0` is not told.) */
+/* True: every rank of any table. (The converse does not hold: `!!all` is, `tp=0|!tp=0` is not reported.) */
 bool rs_rank_expr_is_all(const struct rs_rank_expr *expr);
 
 /* Appends the expression in its normal form: numbers of a union first, sorted and merged ("0,3-7"), "|"

@@ -5,6 +5,7 @@
 #include "common/request/request.h"
 
 #include "common/base/mem.h"
+#include "common/base/utf8.h"
 #include "common/request/request_priv.h"
 
 #include <stdio.h>
@@ -197,9 +198,7 @@ static void tidy(char *text)
         if (strlen(text + length - 1) < wanted)
             text[length - 1] = '\0';
     }
-    for (char *p = text; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            *p = '?';
+    rs_utf8_plain(text);
 }
 
 static void fill_text(struct rs_request_note *note, const char *format, va_list args)
@@ -253,5 +252,5 @@ void rs_request_note_print(const struct rs_request_note *note, struct rs_buf *bu
     rs_buf_string(buf, rule->sentence);
     if (*note->text)
         rs_buf_printf(buf, ": %s", note->text);
-    rs_buf_printf(buf, " [%s, %s]", rule->name, rule->source);
+    rs_buf_printf(buf, " [%s]", rule->name);
 }

@@ -9,7 +9,7 @@
  *                                                             +--rs_request_to_config    refused (every rule)
  *                                                             +--rs_request_to_json
  *
- * Whatever way a request comes in, it is judged by one table of rules (rules.def) in one place. A refusal
+ * Whatever way a request comes in, it is validated by one table of rules (rules.def) in one place. A refusal
  * lists every rule that was violated, never only the first. Everything here is a pure function of its arguments: no files, no
  * sockets, no clock; what has to be measured (free space, the step a rank is in) comes in with the ranks.
  *
@@ -28,6 +28,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
+#include "common/request/adapter.h"
 #include "common/request/rank_expr.h"
 
 #include <stdbool.h>
@@ -46,6 +47,14 @@ enum {
     RS_REQUEST_TEXT_MAX_BYTES =
         1 << 20, /* of a configuration file: what torch_npu's shared block holds */
 };
+
+/* ---- what our own triggers leave in a profiler_config.json: not an edit of a person -------------------------------- */
+
+/* Key of `metadata` in torch_npu's file, and so of profiler_metadata.json: whose result a folder is. */
+#define RS_ASCEND_METADATA_KEY "rankscope_capture"
+/* What both steps of a MindSpore file say that is left behind where somebody may still look at it: beyond any training, and a
+ * number that everybody can read. */
+enum { RS_MINDSPORE_PARKED = 1000000000 };
 
 /* ---- words -------------------------------------------------------------------------------------------------- */
 
@@ -263,7 +272,7 @@ bool rs_request_analyses(const struct rs_capture_request *request);
 /* ---- rules and notes ---------------------------------------------------------------------------------------- */
 
 enum rs_severity {
-    RS_SEVERITY_WARNING,     /* told, changes nothing */
+    RS_SEVERITY_WARNING,     /* reported, changes nothing */
     RS_SEVERITY_INEFFECTIVE, /* accepted, and something asked for will not happen */
     RS_SEVERITY_REFUSED,
 };
@@ -308,7 +317,7 @@ struct rs_request_notes {
 void rs_request_notes_fini(struct rs_request_notes *notes);
 /* RS_OK: nothing is refused. RS_REFUSED: what is, is a limit that `force` overrides. RS_INVALID: something else, too. */
 enum rs_status rs_request_notes_status(const struct rs_request_notes *notes);
-/* "error: active: ... (TN-173)" without place and end of line. */
+/* "error: active: ... [out-of-range]" without place and end of line; the word is the rule's, as rules.def has it. */
 void rs_request_note_print(const struct rs_request_note *note, struct rs_buf *buf);
 /* A list of objects, where a value is due. */
 struct rs_json_out;
@@ -370,13 +379,6 @@ bool rs_request_member(size_t index, char name[RS_REQUEST_MEMBER_BYTES]);
 
 /* ---- the answer ------------------------------------------------------------------------------------------------ */
 
-enum rs_profiler {
-    RS_PROFILER_NATIVE,
-    RS_PROFILER_KINETO,
-    RS_PROFILER_ASCEND,
-    RS_PROFILER_MINDSPORE,
-    RS_PROFILER_IN_PROCESS,
-};
 enum rs_platform { RS_PLATFORM_UNKNOWN, RS_PLATFORM_CPU, RS_PLATFORM_GPU, RS_PLATFORM_NPU };
 
 enum rs_device_switch { /* a set: what only a device can give */
@@ -391,7 +393,7 @@ enum rs_device_switch { /* a set: what only a device can give */
  * can_capture and row.role (-1 unknown). Lends its strings. */
 struct rs_request_rank {
     struct rs_rank_row row;
-    enum rs_profiler profiler;
+    const struct rs_adapter *adapter; /* not NULL */
     enum rs_platform platform;
     bool can_capture;       /* somebody can tell it to record */
     const char *cannot_why; /* one clause for people; NULL */
@@ -414,20 +416,21 @@ struct rs_request_rank {
     bool is_prof_dir_link, is_prof_dir_foreign,
         is_prof_dir_remote; /* a link on the way; another owner; network */
     bool is_spool_remote;
-    int64_t last_start, last_stop; /* MindSpore: the pair it was told last; 0 none */
+    int64_t last_start,
+        last_stop; /* adapters without repetition: the pair it was told last; 0 none */
 };
 
-enum rs_verdict {
-    RS_VERDICT_ACCEPTED,
-    RS_VERDICT_QUEUED,
-    RS_VERDICT_INEFFECTIVE,
-    RS_VERDICT_REFUSED
+enum rs_decision {
+    RS_DECISION_ACCEPTED,
+    RS_DECISION_QUEUED,
+    RS_DECISION_INEFFECTIVE,
+    RS_DECISION_REFUSED
 };
-const char *rs_verdict_name(enum rs_verdict verdict);
+const char *rs_decision_name(enum rs_decision decision);
 
 struct rs_rank_answer {
     uint32_t rank;
-    enum rs_verdict verdict;
+    enum rs_decision decision;
     struct rs_request_notes notes; /* of this rank alone */
 };
 
@@ -437,7 +440,7 @@ struct rs_request_answer {
     struct rs_rank_answer *ranks;  /* the chosen ones, ascending */
     size_t count, capacity;
     struct rs_rank_set chosen; /* with the ranks and names nobody knows */
-    size_t verdict_count[RS_VERDICT_REFUSED + 1];
+    size_t decision_count[RS_DECISION_REFUSED + 1];
 };
 
 struct rs_request_policy {
@@ -446,7 +449,7 @@ struct rs_request_policy {
     uint64_t sample_seed;    /* of sample= in rank expressions */
 };
 
-/* Judges the request for every rank of the table that it chooses. RS_OK: all are accepted, queued or ineffective and all that was
+/* Validates the request for every rank of the table that it chooses. RS_OK: all are accepted, queued or ineffective and all that was
  * named is known. RS_PARTIAL: some are not, or something named is unknown. RS_REFUSED: none can go on (also: none was chosen).
  * RS_INVALID: the table is no table. RS_NOMEM. The answer (zeroed, or used before) is filled in the first three cases. */
 RS_MUST_CHECK enum rs_status rs_request_validate(const struct rs_capture_request *request,

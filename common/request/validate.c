@@ -23,16 +23,16 @@ void rs_request_answer_fini(struct rs_request_answer *answer)
     *answer = (struct rs_request_answer){0};
 }
 
-const char *rs_verdict_name(enum rs_verdict verdict)
+const char *rs_decision_name(enum rs_decision decision)
 {
-    switch (verdict) {
-    case RS_VERDICT_ACCEPTED:
+    switch (decision) {
+    case RS_DECISION_ACCEPTED:
         return "accepted";
-    case RS_VERDICT_QUEUED:
+    case RS_DECISION_QUEUED:
         return "queued";
-    case RS_VERDICT_INEFFECTIVE:
+    case RS_DECISION_INEFFECTIVE:
         return "ineffective";
-    case RS_VERDICT_REFUSED:
+    case RS_DECISION_REFUSED:
         return "refused";
     }
     return "?";
@@ -94,7 +94,7 @@ static enum rs_status choose_ranks(const struct rs_capture_request *request,
 {
     struct rs_rank_expr *expr = NULL;
     struct rs_err ignored;
-    /* One that does not parse was noted by the check: the request is then judged for every rank. */
+    /* One that does not parse was noted by the check: the request is then validated for every rank. */
     enum rs_status status =
         rs_rank_expr_parse(request->ranks, strlen(request->ranks), &expr, &ignored);
     if (status < 0 && status != RS_NOMEM)
@@ -136,15 +136,15 @@ static bool has_rule(const struct rs_request_notes *notes, enum rs_request_rule 
     return false;
 }
 
-static enum rs_verdict verdict_of(const struct rs_request_notes *all,
-                                  const struct rs_request_notes *own)
+static enum rs_decision decision_of(const struct rs_request_notes *all,
+                                    const struct rs_request_notes *own)
 {
     if (all->refusal_count || own->refusal_count)
-        return RS_VERDICT_REFUSED;
+        return RS_DECISION_REFUSED;
     if (has_rule(own, RS_RULE_QUEUED) || has_rule(own, RS_RULE_REPLACES))
-        return RS_VERDICT_QUEUED;
-    return all->ineffective_count || own->ineffective_count ? RS_VERDICT_INEFFECTIVE
-                                                            : RS_VERDICT_ACCEPTED;
+        return RS_DECISION_QUEUED;
+    return all->ineffective_count || own->ineffective_count ? RS_DECISION_INEFFECTIVE
+                                                            : RS_DECISION_ACCEPTED;
 }
 
 static int by_rank(const void *left, const void *right)
@@ -155,9 +155,9 @@ static int by_rank(const void *left, const void *right)
 }
 
 /* `sorted`: every rank of the table, ascending. */
-static enum rs_status judge_all(const struct judging *judging,
-                                const struct rs_request_rank *const *sorted, size_t count,
-                                struct rs_request_answer *answer)
+static enum rs_status validate_all(const struct validation *validation,
+                                   const struct rs_request_rank *const *sorted, size_t count,
+                                   struct rs_request_answer *answer)
 {
     const struct rs_rank_set *chosen = &answer->chosen;
     if (chosen->count && rs_mem_grow((void **)&answer->ranks, &answer->capacity, chosen->count,
@@ -169,19 +169,19 @@ static enum rs_status judge_all(const struct judging *judging,
         answer->count++;
         while (at < count && sorted[at]->row.rank < chosen->ranks[i])
             at++;
-        judge_rank(judging, sorted[at], &one->notes);
+        validate_rank(validation, sorted[at], &one->notes);
         if (one->notes.failed)
             return RS_NOMEM;
-        one->verdict = verdict_of(&answer->notes, &one->notes);
-        answer->verdict_count[one->verdict]++;
+        one->decision = decision_of(&answer->notes, &one->notes);
+        answer->decision_count[one->decision]++;
     }
     return RS_OK;
 }
 
-static enum rs_status judge(const struct rs_capture_request *request,
-                            const struct rs_request_rank *ranks, size_t count,
-                            const struct rs_request_policy *policy,
-                            struct rs_request_answer *answer)
+static enum rs_status decide(const struct rs_capture_request *request,
+                             const struct rs_request_rank *ranks, size_t count,
+                             const struct rs_request_policy *policy,
+                             struct rs_request_answer *answer)
 {
     struct rs_capture_request defaults;
     const struct rs_request_rank **sorted =
@@ -192,14 +192,14 @@ static enum rs_status judge(const struct rs_capture_request *request,
     for (size_t i = 0; i < count && status == RS_OK; i++)
         sorted[i] = &ranks[i];
     if (status == RS_OK) {
-        const struct judging judging = {.request = request,
-                                        .defaults = &defaults,
-                                        .policy = policy,
-                                        .is_subset = answer->chosen.count < count,
-                                        .chosen_count = answer->chosen.count};
+        const struct validation validation = {.request = request,
+                                              .defaults = &defaults,
+                                              .policy = policy,
+                                              .is_subset = answer->chosen.count < count,
+                                              .chosen_count = answer->chosen.count};
         if (count)
             qsort(sorted, count, sizeof(const struct rs_request_rank *), by_rank);
-        status = judge_all(&judging, sorted, count, answer);
+        status = validate_all(&validation, sorted, count, answer);
     }
     rs_request_fini(&defaults);
     rs_mem_free(sorted);
@@ -208,7 +208,7 @@ static enum rs_status judge(const struct rs_capture_request *request,
 
 static enum rs_status sum_up(const struct rs_request_answer *answer, struct rs_err *err)
 {
-    const size_t refused = answer->verdict_count[RS_VERDICT_REFUSED];
+    const size_t refused = answer->decision_count[RS_DECISION_REFUSED];
     if (!answer->count)
         return rs_err_set(err, RS_REFUSED, "no rank is chosen: nothing will be captured");
     if (refused == answer->count)
@@ -236,7 +236,7 @@ enum rs_status rs_request_validate(const struct rs_capture_request *request,
         status = choose_ranks(request, rows, count, policy ? policy->sample_seed : 0, answer, err);
     if (status == RS_OK) {
         note_choice(request, answer);
-        status = judge(request, ranks, count, policy, answer);
+        status = decide(request, ranks, count, policy, answer);
     }
     if (answer->notes.failed)
         status = RS_NOMEM;
@@ -244,7 +244,7 @@ enum rs_status rs_request_validate(const struct rs_capture_request *request,
     if (status < 0) {
         rs_request_answer_fini(answer);
         return status == RS_INVALID ? status
-                                    : rs_err_set(err, RS_NOMEM, "no memory to judge a request");
+                                    : rs_err_set(err, RS_NOMEM, "no memory to validate a request");
     }
     return sum_up(answer, err);
 }

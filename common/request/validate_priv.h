@@ -8,7 +8,7 @@
 uint64_t schedule_steps(const struct rs_request_schedule *schedule);
 
 /* What a rank is held against. */
-struct judging {
+struct validation {
     const struct rs_capture_request *request;
     const struct rs_capture_request *defaults; /* of its dialect and origin */
     const struct rs_request_policy *policy;
@@ -17,7 +17,7 @@ struct judging {
 };
 
 /* The rules of one rank, into its notes. */
-void judge_rank(const struct judging *judging, const struct rs_request_rank *rank,
-                struct rs_request_notes *notes);
+void validate_rank(const struct validation *validation, const struct rs_request_rank *rank,
+                   struct rs_request_notes *notes);
 
 #endif

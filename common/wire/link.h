@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The link: one end of a bidirectional stream of letters, and the loop it lives on.
+ * The link: one end of a bidirectional stream of messages, and the loop it lives on.
  *
  *     user (uplink, session, command)          link                        the other end
- *        rs_link_send(head, payload) ----->  one letter at a time  ----->  on_message(frame)
+ *        rs_link_send(head, payload) ----->  one message at a time  ----->  on_message(frame)
  *        on_writable()               <-----  accepted by flow control
  *        on_message(frame)           <-----  one receive at a time, while on_message says so
  *        rs_link_close() / abort()   ----->  ...
  *        on_closed(status, reason)   <-----  exactly once, the last call; then the link is gone
  *
- * A sent letter is *accepted by flow control*, not arrived: only an Ack proves that. A user that
+ * A sent message is *accepted by flow control*, not arrived: only an Ack proves that. A user that
  * returns false from on_message gets nothing more until rs_link_resume(); pressure then runs
  * back to the sender by HTTP/2 flow control.
  *
@@ -61,7 +61,7 @@ struct rs_loop {
     const struct rs_loop_ops *ops;
 };
 
-/* Sends one letter: head, then payload (may be empty); both are copied. RS_AGAIN: the last one is
+/* Sends one message: head, then payload (may be empty); both are copied. RS_AGAIN: the last one is
  * still going out, wait for on_writable. RS_UNREACHABLE: the link is closing. */
 RS_MUST_CHECK static inline enum rs_status rs_link_send(struct rs_link *link, struct rs_view head,
                                                         struct rs_view payload)

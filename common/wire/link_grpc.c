@@ -384,7 +384,7 @@ static void link_free(struct grpc_link *link)
     rs_mem_free(link);
 }
 
-static void tell_closed(struct grpc_link *link)
+static void report_closed(struct grpc_link *link)
 {
     char reason[512] = "";
     enum rs_status status = RS_OK;
@@ -455,7 +455,7 @@ static void on_link_event(struct grpc_link *link, enum tag_kind kind, bool ok)
         receive_next(link);
     }
     if (link->outstanding_count == 0) {
-        tell_closed(link);
+        report_closed(link);
         link_free(link);
     }
 }
@@ -477,7 +477,7 @@ enum rs_status rs_grpc_connect(struct rs_loop *base, const struct rs_address *ad
         INT_ARG(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0),
         INT_ARG(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 500),
         INT_ARG(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 20000),
-        INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, RS_WIRE_LETTER_MAX_BYTES),
+        INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, RS_WIRE_MESSAGE_MAX_BYTES),
         INT_ARG(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0),
     };
     const grpc_channel_args channel_args = {.num_args = sizeof args / sizeof args[0], .args = args};
@@ -561,7 +561,8 @@ static void on_event(struct grpc_loop *loop, struct tag *tag, bool ok)
     case TAG_LINK_COUNT:
         break;
     }
-    RS_CHECK(!"a tag of no known kind");
+    const bool is_known_tag = false;
+    RS_CHECK(is_known_tag);
 }
 
 enum { EVENTS_PER_RUN = 64 };
@@ -770,7 +771,7 @@ static void make_server(struct rs_grpc_server *server)
 {
     grpc_arg args[] = {
         INT_ARG(GRPC_ARG_ALLOW_REUSEPORT, 0),
-        INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, RS_WIRE_LETTER_MAX_BYTES),
+        INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, RS_WIRE_MESSAGE_MAX_BYTES),
         INT_ARG(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000),
         INT_ARG(GRPC_ARG_KEEPALIVE_TIME_MS, 20000),
         INT_ARG(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000),

@@ -15,13 +15,6 @@ const char *rs_rank_state_text(enum rs_rank_state state)
     return (unsigned)state < RS_RANK_STATE_COUNT ? texts[state] : "unknown";
 }
 
-const char *rs_rank_kind_text(enum rs_rank_kind kind)
-{
-    static const char *const texts[RS_RANK_KIND_COUNT] = {"native", "kineto", "ascend",
-                                                          "mindspore"};
-    return (unsigned)kind < RS_RANK_KIND_COUNT ? texts[kind] : "unknown";
-}
-
 const char *rs_progress_state_text(enum rs_progress_state state)
 {
     static const char *const texts[RS_PROGRESS_COUNT] = {
@@ -38,14 +31,15 @@ bool rs_progress_is_final(enum rs_progress_state state)
 const char *rs_capture_state_text(enum rs_capture_state state)
 {
     static const char *const texts[RS_CAPTURE_STATE_COUNT] = {
-        "arming", "recording", "collecting", "complete", "partial", "failed", "queued"};
+        "preparing", "recording", "collecting", "complete", "partial",
+        "failed",    "queued",    "summarised", "stopped"};
     return (unsigned)state < RS_CAPTURE_STATE_COUNT ? texts[state] : "unknown";
 }
 
 bool rs_capture_state_is_closed(enum rs_capture_state state)
 {
     return state == RS_CAPTURE_COMPLETE || state == RS_CAPTURE_PARTIAL ||
-           state == RS_CAPTURE_FAILED;
+           state == RS_CAPTURE_FAILED || state == RS_CAPTURE_STOPPED;
 }
 
 /* ---- frames --------------------------------------------------------------------------------- */
@@ -126,7 +120,7 @@ enum rs_status rs_frame_slice(const struct rs_frame *frame, size_t offset, size_
     return RS_OK;
 }
 
-/* ---- control letters ------------------------------------------------------------------------- */
+/* ---- control messages ------------------------------------------------------------------------- */
 
 void rs_wire_pack(const ProtobufCMessage *message, struct rs_buf *buf)
 {
@@ -139,10 +133,10 @@ void rs_wire_pack(const ProtobufCMessage *message, struct rs_buf *buf)
 
 static void *budget_alloc(void *self, size_t size)
 {
-    struct rs_letter *letter = self;
-    if (size > letter->budget_bytes)
+    struct rs_message *message = self;
+    if (size > message->budget_bytes)
         return NULL;
-    letter->budget_bytes -= size;
+    message->budget_bytes -= size;
     return rs_mem_calloc(1, size);
 }
 
@@ -152,39 +146,39 @@ static void budget_free(void *self, void *memory)
     rs_mem_free(memory);
 }
 
-enum rs_status rs_letter_unpack(struct rs_letter *letter,
-                                const ProtobufCMessageDescriptor *descriptor,
-                                const struct rs_frame *frame, struct rs_err *err)
+enum rs_status rs_message_unpack(struct rs_message *message,
+                                 const ProtobufCMessageDescriptor *descriptor,
+                                 const struct rs_frame *frame, struct rs_err *err)
 {
-    *letter = (struct rs_letter){.budget_bytes = RS_WIRE_UNPACK_MAX_BYTES};
-    if (frame->length > RS_WIRE_LETTER_MAX_BYTES)
-        return rs_err_set(err, RS_LIMIT, "a letter of %zu bytes is over the limit of %d",
-                          frame->length, RS_WIRE_LETTER_MAX_BYTES);
-    letter->allocator =
-        (ProtobufCAllocator){.alloc = budget_alloc, .free = budget_free, .allocator_data = letter};
+    *message = (struct rs_message){.budget_bytes = RS_WIRE_UNPACK_MAX_BYTES};
+    if (frame->length > RS_WIRE_MESSAGE_MAX_BYTES)
+        return rs_err_set(err, RS_LIMIT, "a message of %zu bytes is over the limit of %d",
+                          frame->length, RS_WIRE_MESSAGE_MAX_BYTES);
+    message->allocator =
+        (ProtobufCAllocator){.alloc = budget_alloc, .free = budget_free, .allocator_data = message};
     uint8_t *copy = NULL;
     const uint8_t *bytes = frame->part_count ? frame->parts[0].iov_base : (const uint8_t *)"";
     if (frame->part_count > 1) {
         copy = rs_mem_calloc(frame->length, 1);
         if (!copy)
-            return rs_err_set(err, RS_NOMEM, "no memory for a letter");
+            return rs_err_set(err, RS_NOMEM, "no memory for a message");
         (void)rs_frame_copy(frame, 0, copy, frame->length);
         bytes = copy;
     }
-    letter->message =
-        protobuf_c_message_unpack(descriptor, &letter->allocator, frame->length, bytes);
+    message->body =
+        protobuf_c_message_unpack(descriptor, &message->allocator, frame->length, bytes);
     rs_mem_free(copy);
-    if (!letter->message)
-        return rs_err_set(err, RS_FORMAT, "%zu bytes are not a letter of kind %s", frame->length,
+    if (!message->body)
+        return rs_err_set(err, RS_FORMAT, "%zu bytes are not a message of kind %s", frame->length,
                           descriptor->short_name);
     return RS_OK;
 }
 
-void rs_letter_fini(struct rs_letter *letter)
+void rs_message_fini(struct rs_message *message)
 {
-    if (letter->message)
-        protobuf_c_message_free_unpacked(letter->message, &letter->allocator);
-    letter->message = NULL;
+    if (message->body)
+        protobuf_c_message_free_unpacked(message->body, &message->allocator);
+    message->body = NULL;
 }
 
 void rs_wire_own_version(Rankscope__Version *version)
@@ -201,17 +195,16 @@ enum rs_status rs_wire_check_version(const Rankscope__Version *version, const ch
 {
     if (!version)
         return rs_err_set(err, RS_VERSION, "%s did not say its protocol version", who);
-    const bool same = version->major == RS_WIRE_MAJOR && version->minor == RS_WIRE_MINOR;
-    const bool previous = version->major == RS_WIRE_MAJOR && version->minor + 1 == RS_WIRE_MINOR;
     /* A newer peer by one minor version must be let in, too: it knows how to speak to us. */
-    const bool next = version->major == RS_WIRE_MAJOR && version->minor == RS_WIRE_MINOR + 1;
-    if (same || previous || next)
+    if (version->major == RS_WIRE_MAJOR && version->minor >= RS_WIRE_MINOR_OLDEST &&
+        version->minor <= RS_WIRE_MINOR + 1)
         return RS_OK;
     return rs_err_set(err, RS_VERSION,
-                      "%s (%.80s) speaks protocol %u.%u, this is %d.%d; "
-                      "versions may differ by one minor step",
+                      "%s (%.80s) speaks protocol %u.%u, this is %d.%d and understands %d.%d to "
+                      "%d.%d",
                       who, version->program, version->major, version->minor, RS_WIRE_MAJOR,
-                      RS_WIRE_MINOR);
+                      RS_WIRE_MINOR, RS_WIRE_MAJOR, RS_WIRE_MINOR_OLDEST, RS_WIRE_MAJOR,
+                      RS_WIRE_MINOR + 1);
 }
 
 enum rs_status rs_wire_check_text(const char *text, size_t max_bytes, const char *what,
@@ -272,42 +265,44 @@ bool rs_wire_is_chunk(const struct rs_frame *frame)
     return rs_frame_copy(frame, 0, &first, 1) == 1 && first == TAG_CHUNK;
 }
 
-enum rs_status rs_wire_chunk_parse(const struct rs_frame *frame, struct rs_chunk_letter *letter_p,
+enum rs_status rs_wire_chunk_parse(const struct rs_frame *frame, struct rs_chunk_message *message_p,
                                    struct rs_err *err)
 {
     uint8_t head[RS_WIRE_CHUNK_HEAD_MAX_BYTES];
     const size_t got = rs_frame_copy(frame, 0, head, sizeof head);
     struct rs_view view = rs_view_of(head, got);
-    struct rs_chunk_letter letter = {0};
+    struct rs_chunk_message message = {0};
     const uint64_t tag = rs_view_varint(&view);
     const uint64_t inside = rs_view_varint(&view);
     const size_t outer = got - view.length;
     if (view.failed || tag != TAG_CHUNK || inside != frame->length - outer)
-        return rs_err_set(err, RS_FORMAT, "a chunk letter's frame is not right");
+        return rs_err_set(err, RS_FORMAT, "a chunk message's frame is not right");
     for (;;) {
         const uint64_t field = rs_view_varint(&view);
         const uint64_t value = rs_view_varint(&view);
         if (view.failed)
-            return rs_err_set(err, RS_FORMAT, "a chunk letter's head is cut off");
+            return rs_err_set(err, RS_FORMAT, "a chunk message's head is cut off");
         if (field == ((15u << 3) | 2u)) {
-            letter.payload_offset = got - view.length;
-            letter.payload_length = (size_t)value;
+            message.payload_offset = got - view.length;
+            message.payload_length = (size_t)value;
             break;
         }
-        if (field == TAG_HANDLE && value <= UINT32_MAX)
-            letter.handle = (uint32_t)value;
+        if ((field == TAG_HANDLE || field == TAG_FLAGS) && value > UINT32_MAX)
+            return rs_err_set(err, RS_FORMAT, "a chunk message's field does not fit its kind");
+        if (field == TAG_HANDLE)
+            message.handle = (uint32_t)value;
         else if (field == TAG_SEQ)
-            letter.seq = value;
-        else if (field == TAG_FLAGS && value <= UINT32_MAX)
-            letter.flags = (uint32_t)value;
+            message.seq = value;
+        else if (field == TAG_FLAGS)
+            message.flags = (uint32_t)value;
         else if ((field & 7) != 0)
-            return rs_err_set(err, RS_FORMAT, "a chunk letter holds an unknown field");
+            return rs_err_set(err, RS_FORMAT, "a chunk message holds an unknown field");
     }
-    if (letter.payload_length != frame->length - letter.payload_offset)
-        return rs_err_set(err, RS_FORMAT, "a chunk letter's payload is not its last field");
-    if (letter.payload_length > RS_WIRE_CHUNK_MAX_BYTES)
+    if (message.payload_length != frame->length - message.payload_offset)
+        return rs_err_set(err, RS_FORMAT, "a chunk message's payload is not its last field");
+    if (message.payload_length > RS_WIRE_CHUNK_MAX_BYTES)
         return rs_err_set(err, RS_LIMIT, "a chunk of %zu bytes is over the limit of %d",
-                          letter.payload_length, RS_WIRE_CHUNK_MAX_BYTES);
-    *letter_p = letter;
+                          message.payload_length, RS_WIRE_CHUNK_MAX_BYTES);
+    *message_p = message;
     return RS_OK;
 }

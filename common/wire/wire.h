@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The letters two processes exchange, as bytes: proto/rankscope.proto says what is in them,
+ * The messages two processes exchange, as bytes: proto/rankscope.proto says what is in them,
  * proto/PROTOCOL.md in which order they are written.
  *
- * Control letters go through protobuf-c, with a budget on what unpacking may allocate. Chunks,
+ * Control messages go through protobuf-c, with a budget on what unpacking may allocate. Chunks,
  * which are nearly all of the bytes, are framed by hand in the same wire format, so that the
  * payload is never copied to be packed, nor to be read.
  *
@@ -24,14 +24,23 @@
 
 enum {
     RS_WIRE_MAJOR = 1,
-    RS_WIRE_MINOR = 1,                     /* this and the previous minor version are accepted */
-    RS_WIRE_CHUNK_MAX_BYTES = 1024 * 1024, /* payload of one Chunk */
-    RS_WIRE_LETTER_MAX_BYTES = 4 * 1024 * 1024,  /* any letter */
-    RS_WIRE_UNPACK_MAX_BYTES = 16 * 1024 * 1024, /* what one letter may become in memory */
+    RS_WIRE_MINOR = 3,
+    RS_WIRE_MINOR_OLDEST = 1, /* from here on, up to the next one, a peer is understood */
+    RS_WIRE_CHUNK_MAX_BYTES = 1024 * 1024,       /* payload of one Chunk */
+    RS_WIRE_MESSAGE_MAX_BYTES = 4 * 1024 * 1024, /* any message */
+    RS_WIRE_UNPACK_MAX_BYTES = 16 * 1024 * 1024, /* what one message may become in memory */
     RS_WIRE_TEXT_MAX_BYTES = 256,                /* run, incarnation, host, capture id */
     RS_WIRE_KEY_MAX_BYTES = 4096,                /* capture key, origin */
     RS_WIRE_RANK_MAX = 1 << 24,
 };
+
+/* The enumerator that only makes a oneof's enum as wide as int, for switches that name every member: protobuf-c spells it
+ * otherwise since 1.4. */
+#if PROTOBUF_C_VERSION_NUMBER >= 1004000
+#    define RS_WIRE_ONEOF_SIZE(message) _##message##__MESSAGE__CASE_IS_INT_SIZE
+#else
+#    define RS_WIRE_ONEOF_SIZE(message) _##message##__MESSAGE_IS_INT_SIZE
+#endif
 
 #define RS_WIRE_CREDIT_DEFAULT_BYTES ((uint64_t)16 * 1024 * 1024)
 
@@ -51,24 +60,14 @@ enum rs_rank_state {
 };
 const char *rs_rank_state_text(enum rs_rank_state state);
 
-/* How a rank is told to record (RankState.kind). */
-enum rs_rank_kind {
-    RS_RANK_NATIVE, /* librankscope: knows its step, can be told at any time */
-    RS_RANK_KINETO, /* an unmodified PyTorch process: asks every few seconds, tells nothing back */
-    RS_RANK_ASCEND, /* torch_npu's dynamic_profile: reads a file every second, counts its own steps */
-    RS_RANK_MINDSPORE, /* MindSpore's monitor: reads a file every second; all ranks of a job, or none */
-    RS_RANK_KIND_COUNT
-};
-const char *rs_rank_kind_text(enum rs_rank_kind kind);
-
 /* One rank's way through one capture (RankProgress.state, CaptureRank.state). */
 enum rs_progress_state {
-    RS_PROGRESS_WAITING, /* asked, not answered */
-    RS_PROGRESS_ARMED,   /* will start at the common step */
-    RS_PROGRESS_DELIVERED, /* Kineto: the process took the request; from here it cannot be called back */
+    RS_PROGRESS_WAITING,   /* asked, not answered */
+    RS_PROGRESS_ARMED,     /* will start at the common step */
+    RS_PROGRESS_DELIVERED, /* the process took the request; from here it cannot be called back */
     RS_PROGRESS_RECORDING,
-    RS_PROGRESS_WRITTEN, /* Kineto: its trace is complete on its node */
-    RS_PROGRESS_READING, /* Kineto: the trace is being read and packed */
+    RS_PROGRESS_WRITTEN, /* its trace is complete on its node */
+    RS_PROGRESS_READING, /* the trace is being read and packed */
     RS_PROGRESS_SENDING, /* recorded; chunks are under way */
     RS_PROGRESS_DONE,    /* everything is durable at the aggregator */
     RS_PROGRESS_PARTIAL, /* ended early: what was recorded is durable */
@@ -79,6 +78,14 @@ enum rs_progress_state {
 const char *rs_progress_state_text(enum rs_progress_state state);
 bool rs_progress_is_final(enum rs_progress_state state);
 
+/* Why a chunk was not taken (AckStream.refusal). The stream is asked for another, the link stays. */
+enum rs_wire_refusal {
+    RS_REFUSAL_NONE,
+    RS_REFUSAL_GAP,     /* one before it is missing */
+    RS_REFUSAL_DAMAGED, /* it is no chunk, or its checksum is wrong */
+    RS_REFUSAL_STREAM,  /* nothing more of this stream can be taken */
+};
+
 enum rs_capture_state {
     RS_CAPTURE_ARMING,     /* PREPARE is out */
     RS_CAPTURE_RECORDING,  /* COMMIT is out */
@@ -87,12 +94,14 @@ enum rs_capture_state {
     RS_CAPTURE_PARTIAL,    /* closed, something is missing */
     RS_CAPTURE_FAILED,     /* closed, nothing was recorded */
     RS_CAPTURE_QUEUED,     /* waits until the ranks it wants are free; before all others in time */
+    RS_CAPTURE_SUMMARISED, /* every summary is durable; raw data that is wanted may still come */
+    RS_CAPTURE_STOPPED, /* closed, ended by request before every rank had all that was asked for */
     RS_CAPTURE_STATE_COUNT
 };
 const char *rs_capture_state_text(enum rs_capture_state state);
 bool rs_capture_state_is_closed(enum rs_capture_state state);
 
-/* ---- frames: a letter as it arrived ------------------------------------------------------- */
+/* ---- frames: a message as it arrived ------------------------------------------------------- */
 
 /* Owned by whoever was handed it; freed by release(), on any thread. Parts are read only. */
 struct rs_frame {
@@ -113,24 +122,24 @@ RS_MUST_CHECK enum rs_status rs_frame_slice(const struct rs_frame *frame, size_t
                                             size_t length, struct iovec *parts_p, size_t part_max,
                                             size_t *count_p);
 
-/* ---- control letters ------------------------------------------------------------------------- */
+/* ---- control messages ------------------------------------------------------------------------- */
 
-/* Appends the packed letter. Check buf->failed. */
+/* Appends the packed message. Check buf->failed. */
 void rs_wire_pack(const ProtobufCMessage *message, struct rs_buf *buf);
 
-/* An unpacked letter and the budget it was unpacked under. */
-struct rs_letter {
-    ProtobufCMessage *message;
+/* An unpacked message and the budget it was unpacked under. */
+struct rs_message {
+    ProtobufCMessage *body;
     ProtobufCAllocator allocator;
     size_t budget_bytes;
 };
 
-/* RS_FORMAT when it is no such letter, RS_LIMIT when it is too large, RS_NOMEM. The letter must stay where
- * it is until rs_letter_fini(). */
-RS_MUST_CHECK enum rs_status rs_letter_unpack(struct rs_letter *letter,
-                                              const ProtobufCMessageDescriptor *descriptor,
-                                              const struct rs_frame *frame, struct rs_err *err);
-void rs_letter_fini(struct rs_letter *letter); /* of a zeroed letter is allowed */
+/* RS_FORMAT when it is no such message, RS_LIMIT when it is too large, RS_NOMEM. The message must stay where
+ * it is until rs_message_fini(). */
+RS_MUST_CHECK enum rs_status rs_message_unpack(struct rs_message *message,
+                                               const ProtobufCMessageDescriptor *descriptor,
+                                               const struct rs_frame *frame, struct rs_err *err);
+void rs_message_fini(struct rs_message *message); /* of a zeroed message is allowed */
 
 /* Whether we can talk to that version. RS_VERSION with a sentence that names both. */
 RS_MUST_CHECK enum rs_status rs_wire_check_version(const Rankscope__Version *version,
@@ -140,7 +149,7 @@ void rs_wire_own_version(Rankscope__Version *version);
 
 /* ---- chunks, by hand ------------------------------------------------------------------------- */
 
-struct rs_chunk_letter {
+struct rs_chunk_message {
     uint32_t handle;
     uint64_t seq;
     uint32_t flags;
@@ -157,13 +166,13 @@ bool rs_wire_is_chunk(const struct rs_frame *frame);
 /* RS_FORMAT unless it is exactly what rs_wire_chunk_head() writes with unknown varint fields allowed,
  * RS_LIMIT when the payload is too long. */
 RS_MUST_CHECK enum rs_status rs_wire_chunk_parse(const struct rs_frame *frame,
-                                                 struct rs_chunk_letter *letter_p,
+                                                 struct rs_chunk_message *message_p,
                                                  struct rs_err *err);
 
 /* A text a peer sent: length and no control bytes. RS_INVALID names `what`. */
 RS_MUST_CHECK enum rs_status rs_wire_check_text(const char *text, size_t max_bytes,
                                                 const char *what, struct rs_err *err);
-/* A capture's name, which becomes a folder's on every node: letters, digits, ".", "_" and "-", at most 63, "." not first. */
+/* A capture's name, which becomes a folder's on every node: messages, digits, ".", "_" and "-", at most 63, "." not first. */
 bool rs_wire_is_capture_id(const char *id);
 
 #endif

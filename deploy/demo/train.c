@@ -200,7 +200,7 @@ static void keep_loss(struct losses *losses, double loss)
     losses->last[losses->count++ % 10] = loss;
 }
 
-static void tell_losses(const struct losses *losses, struct board *board)
+static void report_losses(const struct losses *losses, struct board *board)
 {
     uint64_t count = losses->count < 10 ? losses->count : 10;
     double last = 0.0;
@@ -256,7 +256,7 @@ int rank_run(const struct options *options, int number, const int *listeners, co
     }
     rankscope_fini();
     if (rank.model.is_last && rank.place.dp == 0)
-        tell_losses(&losses, board);
+        report_losses(&losses, board);
     board->steps_done = step;
     board->digest[number] = model_digest(&rank.model);
     pipes_close(&rank.pipes);

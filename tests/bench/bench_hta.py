@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The other yardstick: HTA's load, temporal breakdown and overlap of some traces, CPU seconds without its import.
+"""The other baseline: HTA's load, temporal breakdown and overlap of some traces, CPU seconds without its import.
 
     bench_hta.py TRACE.json.gz...      (run with a Python that has HolisticTraceAnalysis)
 """

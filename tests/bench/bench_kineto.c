@@ -68,7 +68,7 @@ static int measure(const char *path, unsigned flags, int runs)
     struct rusage usage;
     (void)getrusage(RUSAGE_SELF, &usage);
     printf("{\"bench\": \"kineto\", \"file\": \"%s\", \"status\": \"%s\", \"raw_bytes\": %" PRId64
-           ", \"events\": %" PRId64 ", \"rows_poured\": %" PRId64
+           ", \"events\": %" PRId64 ", \"rows_emitted\": %" PRId64
            ", \"cpu_ms\": %.3f, \"mb_per_s\": %.0f, \"rss_mib\": %.1f, \"check\": %" PRId64 "}\n",
            path, status_name, raw, events, count.rows, best * 1e3, (double)raw / best / 1e6,
            (double)usage.ru_maxrss / 1024, count.sum);

@@ -137,7 +137,7 @@ static double best_of(body_fn *body, struct rig *rig)
     return (double)best / PAIRS;
 }
 
-static void tell(const char *what, double ns, double empty_ns)
+static void report(const char *what, double ns, double empty_ns)
 {
     printf("{\"bench\":\"lib\",\"what\":\"%s\",\"ns\":%.1f,\"above_empty_loop_ns\":%.1f}\n", what,
            ns, ns - empty_ns);
@@ -194,17 +194,17 @@ int main(void)
     task = (struct rankscope_task){.bytes = 1 << 18, .peer = 1, .is_send = 1};
     printf("{\"bench\":\"lib\",\"clock\":\"%s\"}\n", rankscope_clock_name());
     double empty = best_of(empty_pairs, NULL);
-    tell("empty loop", empty, empty);
-    tell("read of the record clock", best_of(tick_reads, NULL), empty);
-    tell("clock_gettime monotonic", best_of(clock_reads, NULL), empty);
-    tell("clock_gettime thread cpu", best_of(cpu_clock_reads, NULL), empty);
-    tell("op pair, nobody records", best_of(op_pairs, NULL), empty);
+    report("empty loop", empty, empty);
+    report("read of the record clock", best_of(tick_reads, NULL), empty);
+    report("clock_gettime monotonic", best_of(clock_reads, NULL), empty);
+    report("clock_gettime thread cpu", best_of(cpu_clock_reads, NULL), empty);
+    report("op pair, nobody records", best_of(op_pairs, NULL), empty);
     record(&rig);
-    tell("op pair", best_of(op_pairs, &rig), empty);
-    tell("comm pair", best_of(comm_pairs, &rig), empty);
-    tell("task pair", best_of(task_pairs, &rig), empty);
-    tell("mark", best_of(marks, &rig), empty);
-    tell("op pair with cpu time", best_of(timed_pairs, &rig), empty);
+    report("op pair", best_of(op_pairs, &rig), empty);
+    report("comm pair", best_of(comm_pairs, &rig), empty);
+    report("task pair", best_of(task_pairs, &rig), empty);
+    report("mark", best_of(marks, &rig), empty);
+    report("op pair with cpu time", best_of(timed_pairs, &rig), empty);
     rankscope_step(2);
     drain(&rig);
     printf("{\"bench\":\"lib\",\"rows\":%" PRId64 ",\"lost\":%" PRIu64 "}\n", rig.rows,

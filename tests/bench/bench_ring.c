@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The collector's end of a ring: records drained, and rows poured into batches, per second.
+ * The collector's end of a ring: records drained, and rows emitted into batches, per second.
  *
  * One process fills its own ring and empties it in turns; only the emptying is timed. Beside it, what a plain
  * memcpy of the same bytes takes. JSON lines on stdout; best of the rounds.
@@ -53,7 +53,7 @@ static uint64_t now_ns(void)
     return rankscope_priv_system_ns(CLOCK_MONOTONIC);
 }
 
-static void tell(const char *what, uint64_t best_ns)
+static void report(const char *what, uint64_t best_ns)
 {
     printf("{\"bench\":\"ring\",\"what\":\"%s\",\"ns_per_record\":%.2f,\"million_per_s\":%.1f}\n",
            what, (double)best_ns / EVENTS, EVENTS * 1e3 / (double)best_ns);
@@ -82,7 +82,7 @@ int main(void)
     rankscope_step(1);
     int64_t rows = 0;
     struct rs_sink sink = {.batch = count_rows, .self = &rows};
-    uint64_t best_pour = UINT64_MAX;
+    uint64_t best_emit = UINT64_MAX;
     uint64_t best_drain = UINT64_MAX;
     uint64_t best_copy = UINT64_MAX;
     struct rs_ring_reader *reader = NULL;
@@ -95,7 +95,7 @@ int main(void)
         if (rs_native_drain(native, id, sink, &err) < 0)
             fail("drain", &err);
         uint64_t took = now_ns() - start;
-        best_pour = took < best_pour ? took : best_pour;
+        best_emit = took < best_emit ? took : best_emit;
     }
     const struct rankscope_priv_slot *slot = &rankscope_priv_client.slots[0];
     if (rs_ring_reader_over(slot->ring, slot->bytes, &reader, &err) != RS_OK)
@@ -113,9 +113,9 @@ int main(void)
         best_copy = took < best_copy ? took : best_copy;
         checksum += copy[round].start;
     }
-    tell("memcpy of as many slots", best_copy);
-    tell("drain", best_drain);
-    tell("drain, convert, pour into batches", best_pour);
+    report("memcpy of as many slots", best_copy);
+    report("drain", best_drain);
+    report("drain, convert, emit into batches", best_emit);
     printf("{\"bench\":\"ring\",\"rows\":%" PRId64 ",\"lost\":%" PRIu64 ",\"checksum\":%" PRIu64
            "}\n",
            rows, rankscope_lost_count(), checksum);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The yardstick: simdjson On-Demand walking a trace that lies in memory already, and doing nothing with it: once every
+// The baseline: simdjson On-Demand walking a trace that lies in memory already, and doing nothing with it: once every
 // key and value (walk), once the rows' own members only, jumping over arguments (skim). Built by kineto.sh only, where libsimdjson-dev is installed.
 #include <simdjson.h>
 

@@ -3,7 +3,7 @@
  * The stream from a spool to durable segments: how fast, and a collector of made-up ranks for tests.
  *
  *   bench_stream [--bytes N] [--chunk N] [--dir DIR]
- *       In one process over a loopback socket: spool -> uplink -> gRPC -> gate -> ingest -> segment, acked. Against
+ *       In one process over a loopback socket: spool -> uplink -> gRPC -> server -> ingest -> segment, acked. Against
  *       bare gRPC core with the same chunk size, and bare append + fdatasync per 16 chunks in the same
  *       folder. Prints one JSON line; `ratio` is ours / the smaller of the two.
  *
@@ -11,7 +11,7 @@
  *       A collector whose source makes the same events for the same rank every time: after kill -9
  *       it goes on where the spool was. Ends when everything is acknowledged; prints rows and chunks.
  */
-#include "aggregator/gate/gate.h"
+#include "aggregator/server/server.h"
 #include "collector/pack/pack.h"
 #include "collector/uplink/uplink.h"
 #include "common/base/file.h"
@@ -385,23 +385,30 @@ static double bare_grpc(const uint8_t *chunk, size_t chunk_bytes, uint64_t bytes
 
 struct ours {
     struct rs_loop *server_loop, *client_loop;
-    struct rs_gate *gate;
+    struct rs_server *server;
     struct rs_store *store;
     struct rs_address address;
     atomic_bool must_stop;
 };
 
-static enum rs_status book_create(void *self, struct rs_coord_capture *capture, struct rs_err *err)
+static enum rs_status journal_name(void *self, struct rs_coord_capture *capture, struct rs_err *err)
 {
-    struct rs_capture_facts facts = {.created_ns = 1};
-    (void)snprintf(facts.id, sizeof facts.id, "bench");
-    const enum rs_status status = rs_store_create_capture(self, &facts, err);
+    (void)self;
+    (void)err;
     (void)snprintf(capture->id, sizeof capture->id, "bench");
-    return status;
+    return RS_OK;
 }
 
-static enum rs_status book_save(void *self, const struct rs_coord_capture *capture,
-                                struct rs_err *err)
+static enum rs_status journal_create(void *self, struct rs_coord_capture *capture,
+                                     struct rs_err *err)
+{
+    struct rs_capture_facts facts = {.created_ns = 1};
+    (void)snprintf(facts.id, sizeof facts.id, "%.60s", capture->id);
+    return rs_store_create_capture(self, &facts, err);
+}
+
+static enum rs_status journal_save(void *self, const struct rs_coord_capture *capture,
+                                   struct rs_err *err)
 {
     (void)self;
     (void)capture;
@@ -409,16 +416,16 @@ static enum rs_status book_save(void *self, const struct rs_coord_capture *captu
     return RS_OK;
 }
 
-static void book_facts(void *self, const struct rs_coord_capture *capture,
-                       struct rs_capture_facts *facts)
+static void journal_facts(void *self, const struct rs_coord_capture *capture,
+                          struct rs_capture_facts *facts)
 {
     (void)self;
     (void)snprintf(facts->id, sizeof facts->id, "%s", capture->id);
     facts->is_closed = true;
 }
 
-static enum rs_status book_find(void *self, const char *id, struct rs_coord_capture *capture,
-                                struct rs_err *err)
+static enum rs_status journal_find(void *self, const char *id, struct rs_coord_capture *capture,
+                                   struct rs_err *err)
 {
     (void)self;
     (void)capture;
@@ -426,8 +433,8 @@ static enum rs_status book_find(void *self, const char *id, struct rs_coord_capt
 }
 
 static enum rs_status
-book_list(void *self, bool (*visit)(void *visitor, const struct rs_coord_capture *capture),
-          void *visitor, struct rs_err *err)
+journal_list(void *self, bool (*visit)(void *visitor, const struct rs_coord_capture *capture),
+             void *visitor, struct rs_err *err)
 {
     (void)self;
     (void)visit;
@@ -440,11 +447,11 @@ static void *serve_ours(void *self)
 {
     struct ours *ours = self;
     struct rs_err err = {0};
-    struct rs_grpc_server *server = NULL;
+    struct rs_grpc_server *listener = NULL;
     while (!atomic_load(&ours->must_stop))
-        if (rs_gate_step(ours->gate, rs_time_monotonic() + RS_NS_PER_S / 10, &err) < 0)
-            fail_with("gate", &err);
-    (void)server;
+        if (rs_server_step(ours->server, rs_time_monotonic() + RS_NS_PER_S / 10, &err) < 0)
+            fail_with("server", &err);
+    (void)listener;
     return NULL;
 }
 
@@ -480,7 +487,7 @@ static double our_stream(const char *dir, const uint8_t *chunk, size_t chunk_byt
 {
     struct ours ours = {0};
     struct rs_err err = {0};
-    struct rs_grpc_server *server = NULL;
+    struct rs_grpc_server *listener = NULL;
     struct rs_spool *spool = NULL;
     struct rs_uplink *uplink = NULL;
     pthread_t thread;
@@ -496,17 +503,18 @@ static double our_stream(const char *dir, const uint8_t *chunk, size_t chunk_byt
         rs_grpc_loop_new(&ours.server_loop, &err) < 0 ||
         rs_grpc_loop_new(&ours.client_loop, &err) < 0)
         fail_with("cannot start", &err);
-    const struct rs_gate_book book = {.create = book_create,
-                                      .save = book_save,
-                                      .facts = book_facts,
-                                      .find = book_find,
-                                      .list = book_list,
-                                      .self = ours.store};
-    const struct rs_gate_options gate_options = {
-        .loop = ours.server_loop, .store = ours.store, .book = &book};
-    if (rs_gate_new(&gate_options, &ours.gate, &err) < 0 ||
-        rs_grpc_server_new(ours.server_loop, &ours.address, rs_gate_accept, ours.gate, &server,
-                           &err) < 0)
+    const struct rs_server_journal journal = {.name = journal_name,
+                                              .create = journal_create,
+                                              .save = journal_save,
+                                              .facts = journal_facts,
+                                              .find = journal_find,
+                                              .list = journal_list,
+                                              .self = ours.store};
+    const struct rs_server_options server_options = {
+        .loop = ours.server_loop, .store = ours.store, .journal = &journal};
+    if (rs_server_new(&server_options, &ours.server, &err) < 0 ||
+        rs_grpc_server_new(ours.server_loop, &ours.address, rs_server_accept, ours.server,
+                           &listener, &err) < 0)
         fail_with("cannot start", &err);
     fill_spool(spool, chunk, chunk_bytes, count);
     const struct rs_uplink_options options = {.spool = spool,
@@ -527,17 +535,17 @@ static double our_stream(const char *dir, const uint8_t *chunk, size_t chunk_byt
         rs_uplink_step(uplink, rs_time_monotonic() + RS_NS_PER_S / 10);
     atomic_store(&ours.must_stop, true);
     (void)pthread_join(thread, NULL);
-    rs_grpc_server_stop(server);
-    while (rs_gate_session_count(ours.gate) || !rs_grpc_server_is_stopped(server))
-        if (rs_gate_step(ours.gate, rs_time_monotonic() + RS_NS_PER_S / 20, &err) < 0)
-            fail_with("gate", &err);
-    const struct rs_ingest_stats stats = rs_gate_ingest_stats(ours.gate);
+    rs_grpc_server_stop(listener);
+    while (rs_server_session_count(ours.server) || !rs_grpc_server_is_stopped(listener))
+        if (rs_server_step(ours.server, rs_time_monotonic() + RS_NS_PER_S / 20, &err) < 0)
+            fail_with("server", &err);
+    const struct rs_ingest_stats stats = rs_server_ingest_stats(ours.server);
     if (stats.chunks != count || stats.repeated || stats.gaps)
         fail_with("not every chunk was stored once", NULL);
     fprintf(stderr, "bench_stream: %" PRIu64 " chunks in %" PRIu64 " groups\n", stats.chunks,
             stats.syncs);
-    rs_grpc_server_free(&server);
-    rs_gate_free(&ours.gate);
+    rs_grpc_server_free(&listener);
+    rs_server_free(&ours.server);
     rs_uplink_free(&uplink);
     rs_grpc_loop_free(&ours.client_loop);
     rs_grpc_loop_free(&ours.server_loop);

@@ -23,7 +23,7 @@ MEMORY_LIMIT_MIB = 30
 
 
 class IdleRig(Rig):
-    """With all its wells, as it is started without options."""
+    """With all its adapters, as it is started without options."""
 
     def collector_words(self, spool="spool"):
         return [word for word in super().collector_words(spool) if word != "--no-native"]

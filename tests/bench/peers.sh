@@ -3,12 +3,12 @@
 # CPU seconds of `rankscope cluster` against msprof-analyze `cluster -m all`, on the same generated jobs in one
 # run: 3 steps x 200 operations. Where the peer cannot be had, Rankscope's figures stand beside a reference table.
 #
-#   tests/bench/peers.sh                   64 and 256 ranks, text and db, peer once each
+#   tests/bench/peers.sh                   64 and 256 ranks, text and db, each side five times in turn, medians
 #   RANKS="64" FORMS="db" tests/bench/peers.sh
 #   RANKS="1024" FORMS="text" PEER=no tests/bench/peers.sh
 #
 # RANKSCOPE: the program (a release build); PEER_HOME: where the peer's virtual environment is kept;
-# SCRATCH: a folder for the generated jobs (1 MB per rank and form).
+# REPEATS: how often each side runs; SCRATCH: a folder for the generated jobs (1 MB per rank and form).
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 shared=${SHARED:-$root/../shared}
@@ -16,6 +16,7 @@ program=${RANKSCOPE:-$root/build/release/rankscope}
 peer_home=${PEER_HOME:-$HOME/.cache/rankscope/msprof}
 ranks=${RANKS:-64 256}
 forms=${FORMS:-text db}
+repeats=${REPEATS:-5}
 generate=$shared/tools/gen_ascend_cluster.py
 check=$shared/tools/check_ascend_cluster.py
 
@@ -45,6 +46,11 @@ print("%.2f %.2f %d" % (wall, used.ru_utime + used.ru_stime, used.ru_maxrss // 1
 PYTHON
 }
 
+# Of lines "wall cpu peak_MB" the one with the median CPU time.
+median() {
+    awk NF | sort -n -k 2 | awk '{line[NR] = $0} END {print line[int((NR + 1) / 2)]}'
+}
+
 # CPU seconds of the peer, median, as measured elsewhere (2 virtual CPUs, Python 3.11, pandas 1.5.3).
 reference() {
     case $1-$2 in
@@ -62,16 +68,18 @@ for count in $ranks; do
         # shellcheck disable=SC2086
         python3 "$generate" --out "$tree" --ranks "$count" $shape --steps 3 --comm-ops-per-step 200 \
             --format "$form" --truth full >/dev/null
-        best=
-        for _ in 1 2 3 4 5; do # the machine may be shared: the least disturbed run counts
-            got=$(measure "$program" cluster "$tree" -o "$tree-ours" --quiet)
-            best=$(printf '%s\n%s\n' "$best" "$got" | awk 'NF && (!c || $2 < c) {c = $2; l = $0} END {print l}')
+        ours= theirs=
+        for _ in $(seq "$repeats"); do # in turn, so that what else runs on the machine disturbs both alike
+            ours=$(printf '%s\n%s' "$ours" "$(measure "$program" cluster "$tree" -o "$tree-ours" --quiet)")
+            [ $peer = no ] || theirs=$(printf '%s\n%s' "$theirs" \
+                "$(measure "$peer_home/bin/msprof-analyze" cluster -m all -d "$tree" -o "$tree-peer")")
         done
+        best=$(echo "$ours" | median)
         python3 "$check" "$tree" "$tree-ours" | tail -1 | grep -q 'all checks passed' || {
             echo "$count $form: the output is wrong"; exit 1; }
         cpu=$(echo "$best" | cut -d' ' -f2)
         if [ $peer = yes ]; then
-            theirs=$(measure "$peer_home/bin/msprof-analyze" cluster -m all -d "$tree" -o "$tree-peer" | cut -d' ' -f2)
+            theirs=$(echo "$theirs" | median | cut -d' ' -f2)
             where="here, in this run"
         else
             theirs=$(reference "$count" "$form")

@@ -6,7 +6,7 @@ It polls on a socket file in $KINETO_IPC_SOCKET_DIR every --period seconds, says
 writes a small trace under the names and in the order of the real one: PATH_PID.json.tmp, empty; then full; then
 PATH_PID.json. Its clock of iterations is the wall clock, so that all ranks of a host agree: iteration k is at k * --step.
 
-Options make it misbehave: --deaf (registers, then polls no more), --busy, --die recording, --stray (its count of
+Options make it misbehave: --unresponsive (registers, then polls no more), --busy, --die recording, --stray (its count of
 iterations is ahead by half a round-up), --pad BYTES (a large trace), --late SECONDS (the final name comes so long after the
 end of the recording, on all ranks at one instant).
 """
@@ -35,14 +35,14 @@ def parse():
     parser.add_argument("--pad", type=int, default=0)
     parser.add_argument("--late", type=float, default=0)
     parser.add_argument("--msmonitor", action="store_true", help="holds a client of msMonitor's, too")
-    parser.add_argument("--deaf", action="store_true")
+    parser.add_argument("--unresponsive", action="store_true")
     parser.add_argument("--busy", action="store_true")
     parser.add_argument("--stray", action="store_true")
     parser.add_argument("--die", choices=["recording"])
     return parser.parse_args()
 
 
-def letter(mask):
+def message(mask):
     payload = struct.pack("<iiq2i", mask, 2, 0, os.getpid(), os.getppid())
     return struct.pack("<Q32s", len(payload), b"req") + payload
 
@@ -85,7 +85,7 @@ class Client:
 
     def poll_monitor(self):
         """msMonitor's client takes any text for a request of its own: an answer that is not empty ends this process."""
-        self.monitor.sendto(letter(3), self.daemon)
+        self.monitor.sendto(message(3), self.daemon)
         if select.select([self.monitor], [], [], 0.05)[0] and len(self.monitor.recv(65536)) != 40:
             sys.exit("msMonitor's client got an answer that is not empty")
 
@@ -94,7 +94,7 @@ class Client:
             self.poll_monitor()
         busy = self.args.busy or self.begins is not None
         try:
-            self.socket.sendto(letter(0 if busy else 2), self.daemon)
+            self.socket.sendto(message(0 if busy else 2), self.daemon)
         except OSError:
             return
         if select.select([self.socket], [], [], 0.09)[0]:
@@ -152,7 +152,7 @@ class Client:
             if now >= next_poll:
                 next_poll = now + self.args.period
                 self.poll()
-                if self.args.deaf:
+                if self.args.unresponsive:
                     next_poll = now + 1e9
             self.work()
             until = next_poll - time.monotonic()

@@ -3,6 +3,7 @@
  * Ranks that follow torch_npu's dynamic_profile rules, without torch: small, quick, and exact about what went wrong.
  *
  *     light_npu --cfg DIR --ranks 8 [--steps N] [--step-us US] [--poll-ms MS] [--block NAME] [--env] [--no-parser] [--old] [--log-bytes B]
+ *               [--reversed] [--clock FILE]
  *
  * The launcher starts one process per rank, prints "rank=R pid=P", and ends them when its standard input closes. As
  * in the vendor's code (2.14.0):
@@ -17,8 +18,11 @@
  * Steps begin at multiples of the step time since the launch, so ranks count alike as in a job with collectives. What the vendor's
  * parser would write is a small trace of the recorded steps, if parsing was asked for and not switched off by a rank list.
  *
- * --old: as versions that say nothing when they take a file. At its end each rank prints: rank=R steps=S seen=N torn=T invalid=I dropped=D profiles=P
+ * --clock: time is what the test says (tests/support/job_clock.h): nothing rests on the machine's pace.
+ * --reversed: the last rank is started first. --old: as versions that say nothing when they take a file. At its end each rank prints: rank=R steps=S seen=N torn=T invalid=I dropped=D profiles=P
  */
+#include "tests/support/job_clock.h"
+
 #include <jansson.h>
 
 #include <errno.h>
@@ -43,9 +47,10 @@ enum { BLOCK_BYTES = 1 << 20, TEXT_BYTES = 1024, RANKS_MAX = 64, ROLL_BYTES = 20
 struct settings {
     char cfg[512];
     char block[64];
+    char clock[512]; /* "": the system's */
     int ranks, rank;
     int64_t steps, step_us, poll_ms, log_bytes, t0_ns;
-    bool by_environment, has_no_parser, is_old;
+    bool by_environment, has_no_parser, is_old, is_reversed;
 };
 
 struct profile { /* what a rank took */
@@ -75,9 +80,19 @@ static void on_end(int number)
     must_end = 1;
 }
 
+/* The test's clock. A process sees the instant that it last slept for, not the one that the test has come to since. */
+static struct {
+    struct job_clock *clock; /* NULL: the system's */
+    int slot;
+    int64_t now_ns;
+} job_time = {.slot = -1};
+
 static int64_t now_ns(clockid_t clock)
 {
     struct timespec now;
+    if (job_time.clock)
+        return job_time.now_ns + (clock == CLOCK_REALTIME ? job_time.clock->base_realtime_ns
+                                                          : job_time.clock->base_monotonic_ns);
     (void)clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
@@ -85,6 +100,13 @@ static int64_t now_ns(clockid_t clock)
 /* Not clock_nanosleep(): the thread sanitizer does not know it and keeps a signal back until a call that it knows. */
 static void sleep_until(int64_t at_ns)
 {
+    if (job_time.clock) {
+        const int64_t until = at_ns - job_time.clock->base_monotonic_ns;
+        if (job_clock_sleep(job_time.clock, job_time.slot, until, &must_end) &&
+            until > job_time.now_ns)
+            job_time.now_ns = until;
+        return;
+    }
     const int64_t left = at_ns - now_ns(CLOCK_MONOTONIC);
     const struct timespec span = {.tv_sec = left > 0 ? left / 1000000000 : 0,
                                   .tv_nsec = left > 0 ? left % 1000000000 : 0};
@@ -260,9 +282,14 @@ static bool start_listening(struct rank *rank)
         return false;
     rank->last = now_ns(CLOCK_REALTIME) / 1000000000;
     if (rank->is_creator) {
+        const int slot = job_time.clock ? job_clock_claim(job_time.clock) : -1;
         rank->monitor = fork();
-        if (rank->monitor == 0)
+        if (rank->monitor == 0) {
+            job_time.slot = slot;
             run_monitor(rank, mtime);
+        }
+        if (slot >= 0)
+            job_clock_give(job_time.clock, slot, rank->monitor);
         say(rank, "Dynamic monitor process has been created by rank %d.", rank->settings.rank);
     } else {
         say(rank, "Rank %d no need to create process.", rank->settings.rank);
@@ -522,10 +549,15 @@ static int run_rank(const struct settings *settings)
 
 static pid_t launch(const struct settings *settings, int number, char **argv)
 {
+    const int slot = job_time.clock ? job_clock_claim(job_time.clock) : -1;
     const pid_t pid = fork();
+    if (pid > 0 && slot >= 0)
+        job_clock_give(job_time.clock, slot, pid);
     if (pid != 0)
         return pid;
-    char rank[16], world[16], t0[32];
+    char rank[16], world[16], t0[32], slot_text[16];
+    (void)snprintf(slot_text, sizeof slot_text, "%d", slot);
+    (void)setenv("LIGHT_NPU_SLOT", slot_text, 1);
     (void)snprintf(rank, sizeof rank, "%d", number);
     (void)snprintf(world, sizeof world, "%d", settings->ranks);
     (void)snprintf(t0, sizeof t0, "%" PRId64, settings->t0_ns);
@@ -547,8 +579,9 @@ static int run_launcher(const struct settings *settings, char **argv)
     int failed = 0;
     char byte;
     for (int i = 0; i < settings->ranks; i++) {
-        pids[i] = launch(settings, i, argv);
-        (void)printf("rank=%d pid=%d\n", i, (int)pids[i]);
+        const int number = settings->is_reversed ? settings->ranks - 1 - i : i;
+        pids[i] = launch(settings, number, argv);
+        (void)printf("rank=%d pid=%d\n", number, (int)pids[i]);
     }
     (void)fflush(stdout);
     if (settings->steps == 0)
@@ -569,10 +602,11 @@ static bool take_options(struct settings *settings, int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(argv[i], "--env") == 0 || strcmp(argv[i], "--no-parser") == 0 ||
-            strcmp(argv[i], "--old") == 0) {
+            strcmp(argv[i], "--old") == 0 || strcmp(argv[i], "--reversed") == 0) {
             settings->by_environment |= argv[i][2] == 'e';
             settings->has_no_parser |= argv[i][2] == 'n';
             settings->is_old |= argv[i][2] == 'o';
+            settings->is_reversed |= argv[i][2] == 'r';
             continue;
         }
         i++;
@@ -580,6 +614,8 @@ static bool take_options(struct settings *settings, int argc, char **argv)
             (void)snprintf(settings->cfg, sizeof settings->cfg, "%s", value);
         else if (strcmp(argv[i - 1], "--block") == 0)
             (void)snprintf(settings->block, sizeof settings->block, "%s", value);
+        else if (strcmp(argv[i - 1], "--clock") == 0)
+            (void)snprintf(settings->clock, sizeof settings->clock, "%s", value);
         else if (strcmp(argv[i - 1], "--ranks") == 0)
             settings->ranks = (int)strtol(value, NULL, 10);
         else if (strcmp(argv[i - 1], "--steps") == 0)
@@ -606,6 +642,16 @@ int main(int argc, char **argv)
     if (!take_options(&settings, argc, argv)) {
         (void)fprintf(stderr, "usage: light_npu --cfg DIR --ranks N [...]\n");
         return 2;
+    }
+    if (*settings.clock) {
+        const char *slot = getenv("LIGHT_NPU_SLOT");
+        job_time.clock = job_clock_map(settings.clock, false);
+        if (!job_time.clock) {
+            (void)fprintf(stderr, "light_npu: cannot map the clock %s\n", settings.clock);
+            return 2;
+        }
+        job_time.slot = slot ? (int)strtol(slot, NULL, 10) : -1;
+        job_time.now_ns = atomic_load(&job_time.clock->now_ns);
     }
     if (t0 && block && rank) {
         settings.rank = (int)strtol(rank, NULL, 10);

@@ -121,9 +121,11 @@ int main(int argc, char **argv)
                               .source = {.host = "", .origin = argv[i]},
                               .limit = i == first ? cut : 0};
         (void)snprintf(incarnation, sizeof incarnation, "made-%d", i - first);
-        must(rs_store_stream(store, facts.run, (uint32_t)(i - first), incarnation, &maker.stream,
-                             &err),
-             "stream");
+        const struct rs_store_key key = {.run = facts.run,
+                                         .incarnation = incarnation,
+                                         .rank = (uint32_t)(i - first),
+                                         .capture = facts.id};
+        must(rs_store_stream(store, &key, &maker.stream, &err), "stream");
         put_rank(&maker, argv[i], i - first, has_summary);
     }
     must(rs_store_sync(store, &err), "sync");

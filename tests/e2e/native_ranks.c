@@ -5,8 +5,9 @@
  *     native_ranks --world 1000 --sockets 8 --socket /run/x/c --step-ms 500
  *
  * Rank r is a process of its own and comes to the collector at SOCKET<r * sockets / world>. All ranks are in step n from
- * t0 + n * step on, as ranks in lock step are; a rank that was stopped (SIGSTOP) is in the others' step when it goes on. In every step: an
- * operation, an all-reduce over all ranks with one hop.
+ * t0 + n * step on, as ranks in lock step are; a rank that was stopped (SIGSTOP) is in the others' step when it goes on. In every step:
+ * --ops operators in half of it, then an all-reduce over all ranks with one hop. Of --slow-rank they take nearly
+ * all of it, and the others' all-reduce waits for it.
  *
  * Prints one line of JSON when all ranks run: {"pids": [...]} in order of the ranks. Goes on until its stdin is closed, or for
  * --seconds; then ends all ranks. A rank never outlives this program (PR_SET_PDEATHSIG).
@@ -30,7 +31,7 @@ enum { WORLD_MAX = 65536, NS_PER_MS = 1000000, NS_PER_S = 1000000000 };
 
 struct options {
     const char *socket, *run;
-    long world, sockets, step_ms, ring_bytes, seconds;
+    long world, sockets, step_ms, ring_bytes, seconds, slow_rank, ops;
 };
 
 static int64_t now_ns(void)
@@ -79,9 +80,13 @@ static void be_rank(const struct options *options, int32_t rank, int64_t t0)
         if (step > last) {
             last = step;
             rankscope_step((uint64_t)step);
-            rankscope_op_begin(forward);
-            sleep_until(t0 + step * step_ns + step_ns / 2);
-            rankscope_op_end();
+            const int64_t begin = t0 + step * step_ns;
+            const int64_t own = rank == options->slow_rank ? step_ns / 16 * 15 : step_ns / 2;
+            for (long i = 1; i <= options->ops; i++) {
+                rankscope_op_begin(forward);
+                sleep_until(begin + own / options->ops * i);
+                rankscope_op_end();
+            }
             const struct rankscope_comm comm = {.group = group,
                                                 .sequence = (uint64_t)step,
                                                 .bytes = 4096,
@@ -94,6 +99,8 @@ static void be_rank(const struct options *options, int32_t rank, int64_t t0)
                                                 .transport = RANKSCOPE_TCP};
             rankscope_comm_begin(&comm);
             rankscope_task_end(rankscope_task_begin(&task));
+            if (options->slow_rank >= 0)
+                sleep_until(begin + step_ns / 16 * 15);
             rankscope_comm_end();
         }
         sleep_until(t0 + (last + 1) * step_ns);
@@ -110,7 +117,8 @@ static bool parse(struct options *options, int argc, char **argv)
         {"--socket", &options->socket, NULL},   {"--run", &options->run, NULL},
         {"--world", NULL, &options->world},     {"--sockets", NULL, &options->sockets},
         {"--step-ms", NULL, &options->step_ms}, {"--ring-bytes", NULL, &options->ring_bytes},
-        {"--seconds", NULL, &options->seconds}};
+        {"--seconds", NULL, &options->seconds}, {"--slow-rank", NULL, &options->slow_rank},
+        {"--ops", NULL, &options->ops}};
     for (int i = 1; i < argc; i += 2) {
         size_t j = 0;
         while (j < sizeof known / sizeof known[0] && strcmp(argv[i], known[j].name) != 0)
@@ -123,7 +131,7 @@ static bool parse(struct options *options, int argc, char **argv)
             *known[j].number = strtol(argv[i + 1], NULL, 10);
     }
     return options->socket && options->world > 0 && options->world <= WORLD_MAX &&
-           options->sockets > 0 && options->step_ms > 0;
+           options->sockets > 0 && options->step_ms > 0 && options->ops > 0;
 }
 
 /* Starts all ranks; 0, or how it failed. */
@@ -166,12 +174,14 @@ int main(int argc, char **argv)
                               .sockets = 1,
                               .step_ms = 500,
                               .ring_bytes = 65536,
-                              .seconds = 600};
+                              .seconds = 600,
+                              .slow_rank = -1,
+                              .ops = 1};
     if (!parse(&options, argc, argv)) {
         fprintf(
             stderr,
             "usage: native_ranks --socket PREFIX [--world N] [--sockets N] [--step-ms N] [--run NAME] "
-            "[--ring-bytes N] [--seconds N]\n");
+            "[--ring-bytes N] [--seconds N] [--slow-rank R] [--ops N]\n");
         return 2;
     }
     pid_t *pids = calloc((size_t)options.world, sizeof *pids);

@@ -81,9 +81,11 @@ NATIVE_ONLY = ("--no-kineto", "--no-ascend", "--no-mindspore")
 
 
 class Rig:
-    def __init__(self, world, nodes, step_ms, run="thousand", collector_words=NATIVE_ONLY, aggregator_words=()):
+    def __init__(self, world, nodes, step_ms, run="thousand", collector_words=NATIVE_ONLY, aggregator_words=(),
+                 rank_words=()):
         self.world, self.nodes, self.step_ms, self.run = world, nodes, step_ms, run
         self.collector_words, self.aggregator_words = list(collector_words), list(aggregator_words)
+        self.rank_words = list(rank_words)
         self.folder = tempfile.mkdtemp(prefix="rs-native-")
         self.address = "unix:" + os.path.join(self.folder, "a.sock")
         self.aggregator, self.collectors, self.job = None, [], None
@@ -151,7 +153,7 @@ class Rig:
     def start_ranks(self):
         self.job = self._spawn(
             "ranks", [RANKS, "--socket", os.path.join(self.folder, "c"), "--sockets", str(self.nodes), "--world",
-                      str(self.world), "--step-ms", str(self.step_ms), "--run", self.run],
+                      str(self.world), "--step-ms", str(self.step_ms), "--run", self.run, *self.rank_words],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.pids = json.loads(self.job.stdout.readline())["pids"]
 

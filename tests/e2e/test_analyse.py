@@ -21,6 +21,8 @@ import subprocess
 import tempfile
 import unittest
 
+import unittest_run
+
 try:
     import jsonschema
 except ImportError:
@@ -30,7 +32,7 @@ PROGRAM = os.environ.get("RANKSCOPE", "build/dev/rankscope")
 SHARED = "../shared/data"
 DELIVERABLES = ["rank_breakdown.csv", "step_trace_time.csv", "step_breakdown.csv", "collectives.csv",
                 "communication.json", "communication_matrix.json", "report.json", "report.md",
-                "analysis.db"]
+                "analysis.db", "clock.json"]
 
 
 def rankscope(*words, **more):
@@ -129,7 +131,7 @@ class WithFolder(unittest.TestCase):
             self.assertEqual(said["bytes"], len(data))
             self.assertEqual(said["sha256"], hashlib.sha256(data).hexdigest())
         if jsonschema:
-            for name in ("report", "manifest"):
+            for name in ("report", "manifest", "clock"):
                 with open(f"docs/schema/{name}.schema.json", encoding="utf-8") as file:
                     jsonschema.validate(load(folder, f"{name}.json"), json.load(file))
         load(folder, "communication.json")
@@ -227,7 +229,7 @@ class OwnTraces(WithFolder):
         self.assertIn(states["trace_999.json.gz"], ("failed", "skipped"))
         self.assertEqual(load(self.out, "report.json")["coverage"]["partial_ranks"], [1])
 
-    def test_a_missing_rank_is_told(self):
+    def test_a_missing_rank_is_reported(self):
         write_traces(self.traces)
         os.unlink(os.path.join(self.traces, "trace_902.json"))
         done = self.analyse(self.traces, "-o", self.out, code=1)
@@ -279,8 +281,60 @@ def has_shared(name):
     return os.path.exists(os.path.join(SHARED, name))
 
 
-@unittest.skipUnless(has_shared("kineto/dlrm-8rank"), "../shared/data is not here")
+class BundledTraces(WithFolder):
+    """docs/examples/slow-loader, recorded by docs/examples/record.py: eight steps of two all-reduces, rank 2 late to each first one."""
+
+    JOB = "docs/examples/slow-loader"
+
+    def test_who_is_late_is_seen(self):
+        self.analyse(self.JOB, "-o", self.out)
+        self.check_documents(self.out)
+        self.assertEqual({r["Step"] for r in rows(self.out, "step_trace_time.csv")}, {str(s) for s in range(6, 14)})
+        collectives = rows(self.out, "collectives.csv")
+        self.assertEqual(collections.Counter(r["OpId"] for r in collectives), {str(i): 4 for i in range(16)})
+        first = {}
+        for row in sorted(collectives, key=lambda row: int(row["OpId"])):
+            first.setdefault(row["Step"], row["OpId"])
+            self.assertGreaterEqual(int(row["Wait(ns)"]), 0)
+        self.assertEqual([r["LastRank"] for r in collectives if r["Rank"] == "0" and first[r["Step"]] == r["OpId"]], ["2"] * 8)
+
+    def test_files_that_name_no_rank_need_the_map(self):
+        folder = os.path.join(self.folder, "nameless")
+        os.mkdir(folder)
+        for rank in range(4):
+            with gzip.open(f"{self.JOB}/rank{rank}.pt.trace.json.gz") as file:
+                document = json.load(file)
+            document.pop("distributedInfo")
+            document.pop("traceName", None)
+            with open(os.path.join(folder, f"trace_{700 + rank}.json"), "w", encoding="utf-8") as file:
+                json.dump(document, file)
+        done = self.analyse(folder, code=2)
+        for word in ("trace_7", "--rank-map", "--rank-from"):
+            self.assertIn(word, done.stderr)
+        with open(os.path.join(self.folder, "ranks.json"), "w", encoding="utf-8") as file:
+            json.dump({"trace_700.json": 0, "trace_701.json": 1, "trace_702.json": 2, "trace_703.json": None}, file)
+        done = self.analyse(folder, "--rank-map", os.path.join(self.folder, "ranks.json"), "-o", self.out)
+        manifest = self.check_documents(self.out)
+        states = {os.path.basename(i["path"]): (i["state"], i["rank"]) for i in manifest["inputs"]}
+        self.assertEqual(states["trace_703.json"], ("skipped", None))
+        self.assertIn("trace_703.json", done.stderr)
+        self.assertEqual(collections.Counter(r["Rank"] for r in rows(self.out, "step_breakdown.csv")), {"0": 8, "1": 8, "2": 8})
+
+    def test_truncated_files_are_marked_partial(self):
+        chance = random.Random(3)
+        data = read(self.JOB, "rank0.pt.trace.json.gz")
+        for _ in range(4):
+            path = os.path.join(self.folder, "rank0.pt.trace.json.gz")
+            with open(path, "wb") as file:
+                file.write(data[:chance.randrange(len(data) // 20, len(data) - 8)])
+            done = rankscope("analyse", path, "-q", "-o", self.out)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertEqual(load(self.out, "manifest.json")["inputs"][0]["state"], "partial")
+
+
 class RealTraces(WithFolder):
+    """More jobs, where ../shared/data is (below: without it, only the bundled one is tried)."""
+
     def test_dlrm_8_ranks(self):
         self.analyse(f"{SHARED}/kineto/dlrm-8rank", "-o", self.out)
         self.check_documents(self.out)
@@ -361,7 +415,6 @@ class RealTraces(WithFolder):
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertEqual(load(self.out, "manifest.json")["inputs"][0]["state"], "partial")
 
-    @unittest.skipUnless(has_shared("ascend/level1-db"), "no Ascend data here")
     def test_database_extends_the_real_one(self):
         self.analyse(f"{SHARED}/kineto/dlrm-8rank", "-q", "-o", self.out)
         real = f"{SHARED}/ascend/level1-db/rank0_ascend_pt/ASCEND_PROFILER_OUTPUT/analysis.db"
@@ -382,5 +435,8 @@ class RealTraces(WithFolder):
         ours.close()
 
 
+if not (has_shared("kineto/dlrm-8rank") and has_shared("ascend/level1-db")):
+    del RealTraces
+
 if __name__ == "__main__":
-    unittest.main(verbosity=1)
+    unittest_run.main(verbosity=1)

@@ -11,6 +11,8 @@ import tempfile
 import time
 import unittest
 
+import unittest_run
+
 RANKSCOPE = os.path.abspath(os.environ.get("RANKSCOPE", "build/dev/rankscope"))
 MINITRAIN = os.path.join(os.path.dirname(RANKSCOPE), "minitrain")
 
@@ -42,7 +44,7 @@ class BeforeAnybodyIsAsked(unittest.TestCase):
         self.assertIn("duration-force", done.stderr)
         self.assertEqual(alone("--duration", "6m", "--force").returncode, 4)  # so far; nobody answers
 
-    def test_a_file_is_told_with_line_and_column(self):
+    def test_a_file_is_reported_with_line_and_column(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "profiler_config.json")
             with open(path, "w", encoding="utf-8") as file:
@@ -241,7 +243,7 @@ class WithARun(unittest.TestCase):
         self.assertEqual(second.wait(60), 0)  # by itself
         self.assertEqual(json.loads(second.stdout.read())["state"], "complete")
         self.assertEqual(first.wait(60), 1)
-        self.assertEqual(self.captures()[first_id]["state"], "partial")
+        self.assertEqual(self.captures()[first_id]["state"], "stopped")
 
     def test_what_waits_can_be_dropped_and_outlives_the_aggregator(self):
         _, first_id = self.start("--steps", "600")
@@ -264,7 +266,7 @@ class WithARun(unittest.TestCase):
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(30), 130)
         self.assertIn(f"capture {capture} goes on; come back with: rankscope capture wait {capture}", process.stderr.read())
-        self.assertIn(self.captures()[capture]["state"], ("arming", "recording"))
+        self.assertIn(self.captures()[capture]["state"], ("preparing", "recording"))
         self.rankscope("capture", "stop", capture, code=0)
         self.rankscope("capture", "wait", capture, "-q", "--no-report", code=1)
         process, capture = self.start("--steps", "100000", "--cancel-on-interrupt")
@@ -276,4 +278,4 @@ class WithARun(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    unittest_run.main(verbosity=2)

@@ -10,6 +10,8 @@ import threading
 import time
 import unittest
 
+import unittest_run
+
 RANKSCOPE = os.environ.get("RANKSCOPE", "build/dev/rankscope")
 TOP = ["activities", "prof_dir", "analyse", "record_shapes", "profile_memory", "with_stack", "with_flops",
        "with_modules", "active", "warmup", "start_step", "is_rank", "rank_list", "experimental_config"]
@@ -194,4 +196,4 @@ class Config(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    unittest_run.main(verbosity=2)

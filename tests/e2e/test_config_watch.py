@@ -11,6 +11,8 @@ import tempfile
 import time
 import unittest
 
+import unittest_run
+
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from rig_native import NATIVE_ONLY, PROGRAM, Rig  # pylint: disable=wrong-import-position
 
@@ -271,4 +273,4 @@ class Kineto(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=1)
+    unittest_run.main(verbosity=1)

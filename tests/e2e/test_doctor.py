@@ -120,7 +120,7 @@ def all_kinds(rig):
     rig.end_clients()
 
 
-def told_by_a_file(rig):
+def notified_by_a_file(rig):
     """Ranks that follow torch_npu's rules (light_npu): found by PROF_CONFIG_PATH, with their folder and their steps."""
     program = os.path.join(os.path.dirname(PROGRAM), "light_npu")
     if not os.path.exists(program):
@@ -182,7 +182,7 @@ def main():
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="rs-doctor-") as folder:
         rig = Rig(folder)
         try:
-            for part in (all_good, all_kinds, told_by_a_file, path_rule, other_daemon):
+            for part in (all_good, all_kinds, notified_by_a_file, path_rule, other_daemon):
                 print(f"==== {part.__name__}")
                 part(rig)
         finally:

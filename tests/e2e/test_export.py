@@ -16,6 +16,8 @@ import subprocess
 import tempfile
 import unittest
 
+import unittest_run
+
 from test_analyse import SHARED, has_shared, rankscope, rows, write_traces
 
 MAKE_CAPTURE = os.path.join(os.environ.get("RANKSCOPE_BUILD", "build/dev"), "make_capture")
@@ -158,7 +160,9 @@ class Export(unittest.TestCase):
         self.run_ok("analyse", self.out, "-o", second, "--quiet", codes=(0, 1))
 
         def steps(folder):
-            return {(row["Rank"], row["Step"]): {key: value for key, value in row.items() if key not in ignored}
+            # an exported rank has documents of its own, whose digits official tables show: 0.000 and 0 are one figure
+            return {(row["Rank"], row["Step"]): {key: float(value) if value and key != "Device_id" else value
+                                                 for key, value in row.items() if key not in ignored}
                     for row in rows(folder, "step_trace_time.csv")}
         self.assertEqual(steps(first), steps(second))
 
@@ -300,7 +304,7 @@ class OwnTraces(Export):
         self.assertEqual(found, {"aten::mm": inner, "aten::add": inner, "aten::sub": inner})
         self.assertEqual(query(path, "SELECT count(DISTINCT id), count(*) FROM PYTORCH_CALLCHAINS"), [(1, 2)])
 
-    def test_what_cannot_be_done_is_told(self):
+    def test_what_cannot_be_done_is_reported(self):
         write_traces(self.traces, world=2)
         self.run_ok("export", "ascend", self.traces, codes=(2,))
         self.run_ok("export", self.traces, "-o", self.out, codes=(2,))
@@ -337,7 +341,8 @@ class TheVendorsTool(Export):
         done = subprocess.run([PEER, "cluster", "-m", "all", "-d", self.out, "-o", theirs, "--force"], timeout=300,
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
-        self.run_ok("cluster", self.out, "-o", ours, "--quiet", codes=codes)
+        # sums of what is not known: the peer leaves it out of them, and so does the mode that reproduces it
+        self.run_ok("cluster", self.out, "-o", ours, "--quiet", "--compat", "msprof-analyze", codes=(0, 1))
         found = {}
         for table in ("CommunicationGroupMapping", "ClusterCommunicationTime", "ClusterCommunicationBandwidth",
                       "ClusterCommunicationMatrix", "ClusterStepTraceTime", "HostInfo"):
@@ -504,4 +509,4 @@ class RealRanks(Export):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=1)
+    unittest_run.main(verbosity=1)

@@ -3,7 +3,7 @@
 """Captures of processes that keep to the profiler's rules (kineto_client.py), where no PyTorch is.
 
 Good ranks record together, by steps and by the clock, all and two of them; a launcher and a helper that inherited a rank
-are no ranks; a rank that dies, is deaf, busy, or comes to another multiple of the round-up is named with the reason, the
+are no ranks; a rank that dies, is unresponsive, busy, or comes to another multiple of the round-up is named with the reason, the
 others finish, and the exit code is 1; captures can follow one another at once; another daemon on the socket is named.
 A collector killed in the middle: test_kineto_restart.py; doctor: test_doctor.py.
 """
@@ -118,7 +118,7 @@ def bad_ranks(rig):
     rig.start_client("bad", 0, 6)
     rig.start_client("bad", 1, 6)
     dies = rig.start_client("bad", 2, 6, "--die", "recording")
-    rig.start_client("bad", 3, 6, "--deaf")
+    rig.start_client("bad", 3, 6, "--unresponsive")
     rig.start_client("bad", 4, 6, "--busy")
     rig.start_client("bad", 5, 6, "--stray")
     rig.ask("ranks", "--run", "bad", "--wait", "6", "-q")

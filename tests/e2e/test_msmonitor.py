@@ -24,7 +24,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from test_kineto_clients import Rig, check  # noqa: E402
 
 
-def letter(kind, payload):
+def message(kind, payload):
     return struct.pack("<Q32s", len(payload), kind) + payload
 
 
@@ -35,7 +35,7 @@ class Client:
         self.socket.bind("\0dynoconfigclient" + str(uuid.uuid4()) + "\0")
 
     def send(self, kind, payload, to=None):
-        self.socket.sendto(letter(kind, payload), to or self.daemon)
+        self.socket.sendto(message(kind, payload), to or self.daemon)
 
     def register(self):
         self.send(b"ctxt", struct.pack("<iiq", 3, os.getpid(), 0))
@@ -53,7 +53,7 @@ class Client:
         return answers
 
 
-EMPTY = letter(b"req", b"")
+EMPTY = message(b"req", b"")
 
 
 class MonitorRig(Rig):
@@ -87,11 +87,11 @@ def answers(rig):
         client.send(b"data", b"x")
         check(not select.select([client.socket], [], [], 0.2)[0], "something was sent that nobody asked for")
     hurt = Client(os.path.join(rig.home, "dynolog.sock"))
-    for bytes_ in (b"", b"x" * 39, letter(b"npuTraceStatus", b"short"), struct.pack("<Q32s", 1 << 62, b"req"),
-                   letter(b"req", struct.pack("<iiq", 3, 1000, 0)), letter(b"x" * 32, b"")):
+    for bytes_ in (b"", b"x" * 39, message(b"npuTraceStatus", b"short"), struct.pack("<Q32s", 1 << 62, b"req"),
+                   message(b"req", struct.pack("<iiq", 3, 1000, 0)), message(b"x" * 32, b"")):
         hurt.socket.sendto(bytes_, hurt.daemon)
     check(not select.select([hurt.socket], [], [], 0.2)[0], "a hostile datagram was answered")
-    check(Client(os.path.join(rig.home, "dynolog.sock")).poll() == [EMPTY], "it is deaf after hostile datagrams")
+    check(Client(os.path.join(rig.home, "dynolog.sock")).poll() == [EMPTY], "it is unresponsive after hostile datagrams")
     print("answered: one empty answer per poll on both sockets, nothing else")
 
 
@@ -124,7 +124,7 @@ def main():
             rig.stop()
         with open(os.path.join(folder, "collector.log"), encoding="utf-8") as file:
             log = file.read()
-        found = re.search(r"(\d+) states and (\d+) letters of metrics \((\d+) bytes\)", log)
+        found = re.search(r"(\d+) states and (\d+) messages of metrics \((\d+) bytes\)", log)
         check(found and [int(x) for x in found.groups()] == [6, 4, 3402], f"counted: {found and found.group(0)}\n{log}")
         print("counted:", found.group(0))
         check(not os.path.exists(os.path.join(folder, "home", "dynolog.sock")), "the socket file is left behind")

@@ -9,6 +9,8 @@ import sys
 import time
 import unittest
 
+import unittest_run
+
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from rig_native import PROGRAM, Rig  # pylint: disable=wrong-import-position
 
@@ -136,4 +138,4 @@ class Restart(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=1)
+    unittest_run.main(verbosity=1)

@@ -12,6 +12,8 @@ import subprocess
 import tempfile
 import unittest
 
+import unittest_run
+
 from test_analyse import DELIVERABLES, SHARED, has_shared, load, rankscope, read, rows, write_traces
 
 MAKE_CAPTURE = os.path.join(os.environ.get("RANKSCOPE_BUILD", "build/dev"), "make_capture")
@@ -65,13 +67,18 @@ class Report(unittest.TestCase):
         self.assertEqual(manifest["run"], "made")
         self.assertEqual(manifest["capture"], os.path.basename(folder))
 
-    @unittest.skipUnless(has_shared("kineto/dlrm-8rank"), "../shared/data is not here")
-    def test_same_files_as_offline_on_real_ranks(self):
-        source = f"{SHARED}/kineto/dlrm-8rank"
-        folder = self.capture(*sorted(glob.glob(f"{source}/worker*")))
+    def same_as_offline(self, source, pattern):
+        folder = self.capture(*sorted(glob.glob(f"{source}/{pattern}")))
         rankscope("analyse", source, "-o", self.offline)
         self.report(folder, "-o", self.stored)
         self.assert_same()
+
+    def test_same_files_as_offline_on_the_bundled_job(self):
+        self.same_as_offline("docs/examples/slow-loader", "rank*")
+
+    if has_shared("kineto/dlrm-8rank"):
+        def test_same_files_as_offline_on_real_ranks(self):
+            self.same_as_offline(f"{SHARED}/kineto/dlrm-8rank", "worker*")
 
     def test_an_id_is_found_in_the_data(self):
         folder = self.capture(*self.own_traces())
@@ -97,4 +104,4 @@ class Report(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=1)
+    unittest_run.main(verbosity=1)

@@ -16,26 +16,28 @@ FEEDER = os.path.join(BUILD, "bench_stream")
 SHIM = os.path.join(BUILD, "shim_sync.so")
 
 
-def judge(path):
-    pending = {}  # fd -> numbers appended and not synced
+def check_order(path):
+    pending = {}  # fd -> (lane, number) appended and not synced
     durable = set()
     acks = syncs = appends = 0
-    reach = 0  # everything up to here is durable
+    reach = [0, 0]  # by lane: everything up to here is durable
     for line in open(path, encoding="ascii"):
         words = line.split()
         if words[0] == "append":
-            pending.setdefault(words[1], []).append(int(words[2]))
+            pending.setdefault(words[1], []).append((int(words[3]), int(words[2])))
             appends += 1
         elif words[0] == "sync":
             durable.update(pending.pop(words[1], []))
             syncs += 1
-            while reach + 1 in durable:
-                reach += 1
-        else:
+            for lane in (0, 1):
+                while (lane, reach[lane] + 1) in durable:
+                    reach[lane] += 1
+        elif words[0] == "ack":
             acks += 1
-            if int(words[1]) > reach:
-                raise SystemExit(f"ack {words[1]} was sent when only {reach} was synced")
-    return appends, syncs, acks, reach
+            lane = int(words[1]) - 1  # the spool numbers a rank's two streams 1 (raw) and 2 (summary)
+            if int(words[2]) > reach[lane]:
+                raise SystemExit(f"ack {words[2]} of lane {lane} was sent when only {reach[lane]} was synced")
+    return appends, syncs, acks, sum(reach)
 
 
 def main():
@@ -58,7 +60,7 @@ def main():
         finally:
             aggregator.terminate()
             aggregator.wait()
-        appends, syncs, acks, reach = judge(log)
+        appends, syncs, acks, reach = check_order(log)
         if reach != appends or acks < 10:
             raise SystemExit(f"{appends} appends, {reach} durable, {acks} acks: too few to judge")
         print(f"{appends} appends, {syncs} syncs, {acks} acks: a sync stands before every ack")

@@ -7,6 +7,8 @@ import sys
 import time
 import unittest
 
+import unittest_run
+
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from rig_native import PROGRAM, Rig, go_on, kill, stop  # pylint: disable=wrong-import-position
 
@@ -159,4 +161,4 @@ class Thousand(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=1)
+    unittest_run.main(verbosity=1)

@@ -3,10 +3,12 @@
 """Files that are watched and streamed give the same deliverables, byte by byte, as `analyse` of the same files.
 
 Also: a collector killed in the middle and started again takes every file once; files that appear later make
-another capture; a file that names no rank is told.
+another capture; a file that names no rank is told. On the bundled job, and where ../shared/data is, on its jobs too (the kill only there: the bundled ranks' trace ids
+differ, and what a killed collector had begun to deliver may stay a capture of its own).
 """
 import filecmp
 import glob
+import gzip
 import json
 import os
 import shutil
@@ -19,6 +21,7 @@ import time
 
 PROGRAM = os.environ["RANKSCOPE"]
 SHARED = "../shared/data/kineto"
+BUNDLED = "docs/examples/slow-loader"
 
 
 class Rig:
@@ -93,28 +96,49 @@ def compare(rig, capture, inputs, more=()):
     return len(names) - 1
 
 
-def move_in(rig, path):
-    """As a profiler ends: a temporary name, then the final one."""
-    temporary = os.path.join(rig.watched, ".part")
-    shutil.copy(path, temporary)
-    os.rename(temporary, os.path.join(rig.watched, os.path.basename(path)))
+def move_in(rig, *paths):
+    """As profilers end: temporary names, then the final ones; of all ranks at once, since a second apart is another capture."""
+    for path in paths:
+        shutil.copy(path, os.path.join(rig.watched, ".part-" + os.path.basename(path)))
+    for path in paths:
+        name = os.path.basename(path)
+        os.rename(os.path.join(rig.watched, ".part-" + name), os.path.join(rig.watched, name))
 
 
-def whole_job_with_a_kill(folder):
-    files = sorted(glob.glob(SHARED + "/dlrm-8rank/*.json"))
+def nameless(folder):
+    """The bundled job as a capture on demand leaves it: no file and no document says which rank it is; ranks.json does."""
+    made = os.path.join(folder, "nameless")
+    os.mkdir(made)
+    ranks = {}
+    for rank, path in enumerate(sorted(glob.glob(BUNDLED + "/*.gz"))):
+        with gzip.open(path) as file:
+            document = json.load(file)
+        document.pop("distributedInfo")
+        document.pop("traceName", None)
+        name = f"trace_{700 + rank}.json"
+        ranks[name] = rank
+        with open(os.path.join(made, name), "w", encoding="utf-8") as file:
+            json.dump(document, file)
+    with open(os.path.join(made, "ranks.json"), "w", encoding="utf-8") as file:
+        json.dump(ranks, file)
+    return made
+
+
+def whole_job_with_a_kill(folder, pattern):
+    files = sorted(glob.glob(pattern))
+    half = len(files) // 2
     rig = Rig(folder)
     try:
-        for path in files[:4]:
+        for path in files[:half]:
             shutil.copy(path, rig.watched)
         rig.start_collector("--run", "job")
         time.sleep(0.05)
         rig.collector.send_signal(signal.SIGKILL)
         rig.collector.wait()
         rig.start_collector("--run", "job")
-        for path in files[4:]:
-            move_in(rig, path)
+        move_in(rig, *files[half:])
         capture = rig.wait_closed(1)[0]
-        if (capture["state"], capture["run"], len(capture["ranks"])) != ("complete", "job", 8):
+        if (capture["state"], capture["run"], len(capture["ranks"])) != ("complete", "job", len(files)):
             raise SystemExit(f"not a whole capture: {capture}")
         same = compare(rig, capture, [rig.watched])
         # the same files again, as a later cycle of the job
@@ -122,22 +146,21 @@ def whole_job_with_a_kill(folder):
             os.utime(os.path.join(rig.watched, os.path.basename(path)))
         move_in(rig, files[0])
         rig.wait_closed(2)
-        if len(os.listdir(rig.watched)) != 8:
+        if len(os.listdir(rig.watched)) != len(files):
             raise SystemExit("an original was removed without being asked to")
-        print(f"8 ranks, a kill in between: {same} deliverables are the same bytes")
+        print(f"{len(files)} ranks, a kill in between: {same} deliverables are the same bytes")
     finally:
         rig.stop()
 
 
-def ranks_from_a_map(folder):
-    data = SHARED + "/gloo-ddp-4rank-ondemand"
+def ranks_from_a_map(folder, data):
+    data = data or nameless(folder)
     rig = Rig(folder)
     try:
         rank_map = os.path.join(folder, "ranks.json")
         shutil.copy(data + "/ranks.json", rank_map)
         rig.start_collector("--rank-map", rank_map)
-        for path in sorted(glob.glob(data + "/*trace*")):
-            move_in(rig, path)
+        move_in(rig, *sorted(glob.glob(data + "/*trace*")))
         capture = rig.wait_closed(1)[0]
         if sorted(r["rank"] for r in capture["ranks"]) != [0, 1, 2, 3]:
             raise SystemExit(f"other ranks: {capture}")
@@ -147,14 +170,12 @@ def ranks_from_a_map(folder):
         rig.stop()
 
 
-def ids_of_one_process_each(folder):
+def ids_of_one_process_each(folder, data):
     """torch.profiler gives every rank a trace id of its own: still one capture."""
-    data = SHARED + "/gloo-ddp-4rank-api"
     rig = Rig(folder)
     try:
         rig.start_collector()
-        for path in sorted(glob.glob(data + "/*.gz")):
-            move_in(rig, path)
+        move_in(rig, *sorted(glob.glob(data + "/*.gz")))
         capture = rig.wait_closed(1)[0]
         if sorted(r["rank"] for r in capture["ranks"]) != [0, 1, 2, 3]:
             raise SystemExit(f"not one capture of four ranks: {capture}")
@@ -164,12 +185,11 @@ def ids_of_one_process_each(folder):
         rig.stop()
 
 
-def a_file_without_a_rank_is_told(folder):
-    data = SHARED + "/gloo-ddp-4rank-ondemand"
+def a_file_without_a_rank_is_reported(folder, data):
+    data = data or nameless(folder)
     rig = Rig(folder)
     try:
-        for path in sorted(glob.glob(data + "/*trace*")):
-            move_in(rig, path)
+        move_in(rig, *sorted(glob.glob(data + "/*trace*")))
         rig.start_collector()
         until = time.monotonic() + 30
         while "--rank-map" not in rig.log() and time.monotonic() < until:
@@ -182,12 +202,17 @@ def a_file_without_a_rank_is_told(folder):
 
 
 def main():
-    if not os.path.isdir(SHARED):
-        print("skipped: " + SHARED + " is not there")
-        return 77
-    for test in (whole_job_with_a_kill, ranks_from_a_map, ids_of_one_process_each, a_file_without_a_rank_is_told):
+    cases = [(ranks_from_a_map, None), (ids_of_one_process_each, BUNDLED), (a_file_without_a_rank_is_reported, None)]
+    if os.path.isdir(SHARED):
+        cases += [(whole_job_with_a_kill, SHARED + "/dlrm-8rank/*.json"),
+                  (ranks_from_a_map, SHARED + "/gloo-ddp-4rank-ondemand"),
+                  (ids_of_one_process_each, SHARED + "/gloo-ddp-4rank-api"),
+                  (a_file_without_a_rank_is_reported, SHARED + "/gloo-ddp-4rank-ondemand")]
+    else:
+        print(SHARED + " is not there: only the bundled job is tried")
+    for test, data in cases:
         with tempfile.TemporaryDirectory(prefix="rankscope-watch-") as folder:
-            test(folder)
+            test(folder, data)
     return 0
 
 

@@ -5,11 +5,11 @@
  * at; its database stands alone, since it is read before the text. The vendor's analysis goes to the cluster's readers as
  * well: pages of a table are read by hand there.
  */
-#include "collector/source/ascend.h"
+#include "ascend/format/comm.h"
+#include "ascend/format/step.h"
+#include "ascend/source/ascend.h"
 #include "common/base/check.h"
 #include "common/base/mem.h"
-#include "common/vendor/vendor_comm.h"
-#include "common/vendor/vendor_step.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -103,9 +103,9 @@ static enum rs_status check(void *self, const struct rs_batch *batch, struct rs_
 
 static void read_source(void)
 {
-    struct rs_vendor_list list;
+    struct rs_ascend_list list;
     const char *path = root;
-    if (rs_vendor_discover(&path, 1, &list, NULL) != RS_OK)
+    if (rs_ascend_discover(&path, 1, &list, NULL) != RS_OK)
         return;
     for (size_t i = 0; i < list.count; i++) {
         struct rs_source_stream stream;
@@ -115,7 +115,7 @@ static void read_source(void)
             rs_source_stream_fini(&stream);
         }
     }
-    rs_vendor_list_fini(&list);
+    rs_ascend_list_fini(&list);
 }
 
 static void read_figures(const char *trace)
@@ -129,29 +129,27 @@ static void read_figures(const char *trace)
 /* The tables of an analysis as the cluster reads them; what was read can be told again. */
 static void read_analysis(const char *path)
 {
-    struct rs_vendor_db *db = NULL;
-    struct rs_vendor_rows_file file = {0};
-    struct rs_vendor_comm comm;
-    struct rs_vendor_steps steps;
+    struct rs_ascend_db *db = NULL;
+    struct rs_ascend_comm comm;
+    struct rs_ascend_steps steps;
     struct rs_buf blob = {0};
-    if (rs_vendor_db_open(path, &db, NULL) != RS_OK)
+    if (rs_ascend_db_open(path, &db, NULL) != RS_OK)
         return;
-    if (rs_vendor_steps_read_db(db, &file, &steps, NULL) == RS_OK)
-        rs_vendor_steps_fini(&steps);
-    if (rs_vendor_comm_init(&comm) == RS_OK) {
-        (void)!rs_vendor_comm_read_db(&comm, RS_VENDOR_COMM_OPS, db, &file, NULL);
-        (void)!rs_vendor_comm_read_db(&comm, RS_VENDOR_COMM_LINKS, db, &file, NULL);
-        if (rs_vendor_comm_encode(&comm, &blob, NULL) == RS_OK) {
-            struct rs_vendor_comm again;
-            RS_CHECK(rs_vendor_comm_decode(blob.data, blob.length, &again, NULL) == RS_OK);
+    if (rs_ascend_steps_read_db(db, &steps, NULL) == RS_OK)
+        rs_ascend_steps_fini(&steps);
+    if (rs_ascend_comm_init(&comm) == RS_OK) {
+        (void)!rs_ascend_comm_read_db(&comm, RS_ASCEND_COMM_OPS, db, NULL);
+        (void)!rs_ascend_comm_read_db(&comm, RS_ASCEND_COMM_LINKS, db, NULL);
+        if (rs_ascend_comm_encode(&comm, &blob, NULL) == RS_OK) {
+            struct rs_ascend_comm again;
+            RS_CHECK(rs_ascend_comm_decode(blob.data, blob.length, &again, NULL) == RS_OK);
             RS_CHECK(again.op_count == comm.op_count && again.link_count == comm.link_count);
-            rs_vendor_comm_fini(&again);
+            rs_ascend_comm_fini(&again);
         }
-        rs_vendor_comm_fini(&comm);
+        rs_ascend_comm_fini(&comm);
     }
     rs_buf_fini(&blob);
-    rs_buf_fini(&file.bytes);
-    rs_vendor_db_close(&db);
+    rs_ascend_db_close(&db);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -3,7 +3,7 @@
  * Pieces of documents as a stranger's stream has them: lines, each the extra of a row. Whatever is written stands inside
  * the folder, under a name of the list.
  */
-#include "collector/source/ascend_documents.h"
+#include "ascend/source/ascend_documents.h"
 #include "common/base/check.h"
 
 #include <dirent.h>

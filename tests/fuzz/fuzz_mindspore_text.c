@@ -2,7 +2,7 @@
 /*
  * Any bytes as what a job of MindSpore prints, names or writes: what is accepted obeys mindspore_text.h.
  */
-#include "collector/trigger/mindspore_text.h"
+#include "ascend/adapter/mindspore_text.h"
 #include "common/base/check.h"
 #include "common/base/mem.h"
 

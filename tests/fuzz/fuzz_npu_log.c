@@ -3,7 +3,7 @@
  * Any bytes as the log of a torch_npu rank, line by line, and as the name of such a log: times and numbers are
  * within their bounds, and a name has a process and a rank.
  */
-#include "collector/trigger/ascend_log.h"
+#include "ascend/adapter/ascend_log.h"
 #include "common/base/check.h"
 #include "common/base/mem.h"
 
@@ -19,7 +19,7 @@ static void take_lines(const char *text, size_t length)
         struct ascend_line line;
         if (npu_line_parse(text + at, stop - at, &line)) {
             RS_CHECK(line.has_time && line.at >= 0);
-            RS_CHECK(line.said <= ASCEND_SAID_STOPPED);
+            RS_CHECK(line.kind <= ASCEND_LINE_STOPPED);
             RS_CHECK(line.number <= INT64_C(1) << 53 && line.number >= -(INT64_C(1) << 53));
         }
         at = stop + 1;

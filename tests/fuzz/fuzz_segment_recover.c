@@ -60,14 +60,15 @@ static void try_spool(const char *spool_dir)
         return;
     struct rs_spool_entry entry = {0};
     struct rs_spool_chunk chunk;
-    uint64_t position = 0;
-    for (uint32_t after = 0; rs_spool_next_entry(spool, after, &entry) == RS_OK; after = entry.id)
-        continue;
     uint64_t sum = 0;
-    while (rs_spool_peek(spool, &position, &chunk) == RS_OK) {
-        for (size_t i = 0; i < chunk.bytes.length; i++)
-            sum += chunk.bytes.data[i];
-        position++;
+    for (uint32_t after = 0; rs_spool_next_entry(spool, after, &entry) == RS_OK; after = entry.id) {
+        for (rs_seq seq = 0; rs_spool_peek(spool, entry.id, seq, &chunk) == RS_OK;) {
+            for (size_t i = 0; i < chunk.bytes.length; i++)
+                sum += chunk.bytes.data[i];
+            if (chunk.seq == UINT64_MAX)
+                break;
+            seq = chunk.seq + 1;
+        }
     }
     const struct rs_spool_source source = {
         .run = "r", .incarnation = "i", .capture = "", .capture_key = "", .host = "", .origin = ""};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes as the body of a rank summary. The header would stop nearly every input at the door, so it
- * is put before them, right. What is not refused must write and read as the same bytes again.
+ * is put before them, right, of each version that is read. What is not refused must write and read as the same bytes again.
  */
 #include "common/base/check.h"
 #include "common/base/digest.h"
@@ -11,10 +11,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void seal(struct rs_buf *bytes, const uint8_t *data, size_t size)
+static void seal(struct rs_buf *bytes, uint32_t version, const uint8_t *data, size_t size)
 {
     rs_buf_bytes(bytes, "RSSUMMRY", 8);
-    rs_buf_u32(bytes, 2);
+    rs_buf_u32(bytes, version);
     rs_buf_u32(bytes, 0);
     rs_buf_u64(bytes, size);
     rs_buf_bytes(bytes, data, size);
@@ -23,12 +23,12 @@ static void seal(struct rs_buf *bytes, const uint8_t *data, size_t size)
         bytes->data[12 + i] = (uint8_t)(crc >> (8 * i));
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void try_version(uint32_t version, const uint8_t *data, size_t size)
 {
     struct rs_buf bytes = {0}, first = {0}, second = {0};
     struct rs_summary summary, again;
     struct rs_err err;
-    seal(&bytes, data, size);
+    seal(&bytes, version, data, size);
     if (rs_summary_decode(rs_view_of(bytes.data, bytes.length), &summary, &err) == RS_OK) {
         RS_CHECK(rs_summary_encode(&summary, &first, &err) == RS_OK);
         RS_CHECK(rs_summary_decode(rs_view_of(first.data, first.length), &again, &err) == RS_OK);
@@ -38,10 +38,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         rs_summary_fini(&summary);
         rs_summary_fini(&again);
     }
-    if (rs_summary_decode(rs_view_of(data, size), &summary, &err) == RS_OK)
-        rs_summary_fini(&summary);
     rs_buf_fini(&bytes);
     rs_buf_fini(&first);
     rs_buf_fini(&second);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct rs_summary summary;
+    struct rs_err err;
+    for (uint32_t version = 1; version <= 3; version++)
+        try_version(version, data, size);
+    if (rs_summary_decode(rs_view_of(data, size), &summary, &err) == RS_OK)
+        rs_summary_fini(&summary);
     return 0;
 }

@@ -3,12 +3,12 @@
  * Step figures of a real Ascend job against its own: from the databases to the nanosecond, from the text form
  * to the resolution of its floats. Skipped where the shared data are not there.
  */
-#include "collector/source/ascend.h"
-#include "collector/source/csv.h"
+#include "ascend/format/db.h"
+#include "ascend/source/ascend.h"
+#include "ascend/source/csv.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/reduce/reduce.h"
-#include "common/vendor/vendor_db.h"
 #include "tests/support/rs_test.h"
 
 #include <sqlite3.h>
@@ -39,23 +39,23 @@ static void skip_without(const char *tree)
     }
 }
 
-static struct rs_vendor_list ranks_of(const char *tree)
+static struct rs_ascend_list ranks_of(const char *tree)
 {
     struct rs_err err = {0};
-    struct rs_vendor_list list;
-    if (rs_vendor_discover(&tree, 1, &list, &err) != RS_OK)
+    struct rs_ascend_list list;
+    if (rs_ascend_discover(&tree, 1, &list, &err) != RS_OK)
         fail_msg("%s", err.text);
     assert_int_equal(list.count, 2);
     return list;
 }
 
-static enum rs_status pour(void *self, const struct rs_batch *batch, struct rs_err *err)
+static enum rs_status emit(void *self, const struct rs_batch *batch, struct rs_err *err)
 {
     enum rs_status status = rs_batch_check(batch, err);
     return status == RS_OK ? rs_reduce_add(self, batch, err) : status;
 }
 
-static void summarise(const struct rs_vendor_rank *rank, unsigned flags,
+static void summarise(const struct rs_ascend_rank *rank, unsigned flags,
                       struct rs_summary *summary_p)
 {
     struct rs_err err = {0};
@@ -63,7 +63,7 @@ static void summarise(const struct rs_vendor_rank *rank, unsigned flags,
     struct rs_reduce *reduce = NULL;
     assert_int_equal(rs_source_stream_init(&stream), RS_OK);
     assert_int_equal(rs_reduce_new(&stream.strings, &stream.lanes, &reduce), RS_OK);
-    const struct rs_sink sink = {.batch = pour, .self = reduce};
+    const struct rs_sink sink = {.batch = emit, .self = reduce};
     enum rs_status status = rs_ascend_read(rank, flags, &stream, sink, &err);
     if (status == RS_OK)
         status = rs_reduce_finish(reduce, &stream.info, summary_p, &err);
@@ -85,31 +85,31 @@ static void figures_of(const struct rs_step_row *row, int64_t figures[FIGURES])
 }
 
 /* The file's own row, us with three decimals, as ns. */
-static void own_row(const struct rs_vendor_rank *rank, int64_t step, int64_t figures[FIGURES])
+static void own_row(const struct rs_ascend_rank *rank, int64_t step, int64_t figures[FIGURES])
 {
     struct rs_err err = {0};
-    struct rs_vendor_db *db = NULL;
+    struct rs_ascend_db *db = NULL;
     struct sqlite3_stmt *rows = NULL;
     char sql[512];
-    if (rs_vendor_db_open(rank->analysis_db, &db, &err) != RS_OK)
+    if (rs_ascend_db_open(rank->analysis_db, &db, &err) != RS_OK)
         fail_msg("%s", err.text);
     (void)snprintf(sql, sizeof sql,
                    "SELECT computing, communication_not_overlapped, overlapped, communication, "
                    "free, stage, bubble, communication_not_overlapped_and_exclude_receive, "
                    "preparing FROM StepTraceTime WHERE step = '%" PRId64 "'",
                    step);
-    if (rs_vendor_db_prepare(db, sql, &rows, &err) != RS_OK ||
-        rs_vendor_db_step(db, rows, &err) != RS_OK)
+    if (rs_ascend_db_prepare(db, sql, &rows, &err) != RS_OK ||
+        rs_ascend_db_step(db, rows, &err) != RS_OK)
         fail_msg("%s", err.text);
     for (int i = 0; i < FIGURES; i++)
         figures[i] = llround(sqlite3_column_double(rows, i) * 1000);
-    rs_vendor_db_finish(&rows);
-    rs_vendor_db_close(&db);
+    rs_ascend_db_finish(&rows);
+    rs_ascend_db_close(&db);
 }
 
 static void compare_with_own_row(unsigned flags)
 {
-    struct rs_vendor_list list = ranks_of(db_tree);
+    struct rs_ascend_list list = ranks_of(db_tree);
     for (size_t r = 0; r < list.count; r++) {
         struct rs_summary summary;
         int64_t ours[FIGURES], own[FIGURES];
@@ -125,7 +125,7 @@ static void compare_with_own_row(unsigned flags)
         }
         rs_summary_fini(&summary);
     }
-    rs_vendor_list_fini(&list);
+    rs_ascend_list_fini(&list);
 }
 
 static void databases_give_their_own_step_row_to_the_nanosecond(void **state)
@@ -156,7 +156,7 @@ static void trace_gives_its_own_step_row_as_floats(void **state)
 {
     (void)state;
     skip_without(text_tree);
-    struct rs_vendor_list list = ranks_of(text_tree);
+    struct rs_ascend_list list = ranks_of(text_tree);
     for (size_t r = 0; r < list.count; r++) {
         struct rs_err err = {0};
         struct rs_ascend_figures *figures = NULL;
@@ -184,7 +184,7 @@ static void trace_gives_its_own_step_row_as_floats(void **state)
         rs_mem_free(trace);
         rs_mem_free(table);
     }
-    rs_vendor_list_fini(&list);
+    rs_ascend_list_fini(&list);
 }
 
 /* Both forms are of different runs; what they tell of the vendor's names must be there in both. */
@@ -196,7 +196,7 @@ static void operations_keep_names_groups_and_sizes(void **state)
     const char *const firsts[] = {"hcom_allReduce__210_0_1", "hcom_allReduce__586_0_1"};
     for (size_t t = 0; t < 2; t++) {
         skip_without(trees[t]);
-        struct rs_vendor_list list = ranks_of(trees[t]);
+        struct rs_ascend_list list = ranks_of(trees[t]);
         for (size_t r = 0; r < list.count; r++) {
             struct rs_summary summary;
             summarise(&list.ranks[r], 0, &summary);
@@ -211,7 +211,7 @@ static void operations_keep_names_groups_and_sizes(void **state)
             assert_int_equal(op->step, 50);
             rs_summary_fini(&summary);
         }
-        rs_vendor_list_fini(&list);
+        rs_ascend_list_fini(&list);
     }
 }
 
@@ -236,7 +236,7 @@ static enum rs_status count_rows(void *self, const struct rs_batch *batch, struc
     return rs_batch_check(batch, err);
 }
 
-static size_t lines_of(const struct rs_vendor_rank *rank, const char *name, const char *column)
+static size_t lines_of(const struct rs_ascend_rank *rank, const char *name, const char *column)
 {
     struct rs_err err = {0};
     struct csv csv;
@@ -252,13 +252,13 @@ static size_t lines_of(const struct rs_vendor_rank *rank, const char *name, cons
     return lines;
 }
 
-static void every_line_of_a_table_is_poured(void **state)
+static void every_line_of_a_table_is_emitted(void **state)
 {
     (void)state;
     skip_without(text_tree);
-    struct rs_vendor_list list = ranks_of(text_tree);
+    struct rs_ascend_list list = ranks_of(text_tree);
     for (size_t r = 0; r < list.count; r++) {
-        const struct rs_vendor_rank *rank = &list.ranks[r];
+        const struct rs_ascend_rank *rank = &list.ranks[r];
         struct rs_err err = {0};
         struct rs_source_stream stream;
         struct tally tally = {0};
@@ -279,7 +279,7 @@ static void every_line_of_a_table_is_poured(void **state)
         assert_int_equal(tally.up, lines_of(rank, "operator_memory.csv", "Allocation Time(us)"));
         assert_int_equal(tally.down, lines_of(rank, "operator_memory.csv", "Release Time(us)"));
     }
-    rs_vendor_list_fini(&list);
+    rs_ascend_list_fini(&list);
 }
 
 /* What a collector sends and what `analyse` makes of the same folder: the same bytes. */
@@ -289,16 +289,16 @@ static void both_readings_give_one_summary(void **state)
     const char *const trees[] = {db_tree, text_tree};
     for (size_t t = 0; t < 2; t++) {
         skip_without(trees[t]);
-        struct rs_vendor_list list = ranks_of(trees[t]);
+        struct rs_ascend_list list = ranks_of(trees[t]);
         for (size_t r = 0; r < list.count; r++) {
             struct rs_err err = {0};
             struct rs_buf bytes[2] = {{0}, {0}};
             for (unsigned i = 0; i < 2; i++) {
                 struct rs_summary summary;
                 summarise(&list.ranks[r], i ? RS_SOURCE_LOSSLESS : 0, &summary);
-                assert_non_null(summary.trace.said);
-                assert_int_equal(summary.trace.said->step_count, 1);
-                assert_true(summary.trace.said->comm_count > 0);
+                assert_non_null(summary.trace.vendor);
+                assert_int_equal(summary.trace.vendor->step_count, 1);
+                assert_true(summary.trace.vendor->comm_count > 0);
                 assert_int_equal(rs_summary_encode(&summary, &bytes[i], &err), RS_OK);
                 rs_summary_fini(&summary);
             }
@@ -307,7 +307,7 @@ static void both_readings_give_one_summary(void **state)
             rs_buf_fini(&bytes[0]);
             rs_buf_fini(&bytes[1]);
         }
-        rs_vendor_list_fini(&list);
+        rs_ascend_list_fini(&list);
     }
 }
 
@@ -318,7 +318,7 @@ int main(void)
         cmocka_unit_test(reading_all_rows_changes_no_figure),
         cmocka_unit_test(trace_gives_its_own_step_row_as_floats),
         cmocka_unit_test(operations_keep_names_groups_and_sizes),
-        cmocka_unit_test(every_line_of_a_table_is_poured),
+        cmocka_unit_test(every_line_of_a_table_is_emitted),
         cmocka_unit_test(both_readings_give_one_summary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

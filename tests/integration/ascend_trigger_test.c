@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The torch_npu trigger against light ranks (tests/e2e/light_npu.c): real processes, a real shared block, a real monitor, real
- * files; quick steps and a quick poll, so that hundreds of files fit into a test.
+ * files; quick steps and a quick poll, so that hundreds of files fit into a test. Time goes on when the test says so
+ * (job_clock.h), for the ranks, their monitor and the trigger alike: what is awaited happens, however busy the machine is.
  */
-#include "collector/trigger/ascend.h"
+#include "ascend/adapter/ascend.h"
 #include "common/base/file.h"
+#include "tests/support/job_clock.h"
 #include "tests/support/rs_test.h"
 #include "tests/support/tmp_dir.h"
 
@@ -19,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RANKS_MAX = 16, PATH_BYTES = 512 };
+enum { RANKS_MAX = 16, PATH_BYTES = 512, TICK_MS = 25 };
 
 struct job {
     char root[64], cfg[128], results[128], block[64];
@@ -30,10 +32,44 @@ struct job {
     struct rs_config_trigger *trigger;
 };
 
-static void pause_ms(long ms)
+/* ---- time -------------------------------------------------------------------------------------------------------- */
+
+static struct {
+    char folder[64], path[96];
+    struct job_clock *clock; /* of all jobs of a case */
+} job_time;
+
+static int clock_setup(void **state)
 {
-    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    (void)nanosleep(&time, NULL);
+    (void)state;
+    tmp_dir_make(job_time.folder);
+    (void)snprintf(job_time.path, sizeof job_time.path, "%s/clock", job_time.folder);
+    job_time.clock = job_clock_map(job_time.path, true);
+    return job_time.clock ? 0 : -1;
+}
+
+static int clock_teardown(void **state)
+{
+    (void)state;
+    (void)munmap(job_time.clock, sizeof *job_time.clock);
+    tmp_dir_remove(job_time.folder);
+    return 0;
+}
+
+static rs_ns job_monotonic(void)
+{
+    return job_time.clock->base_monotonic_ns + atomic_load(&job_time.clock->now_ns);
+}
+
+static rs_ns job_realtime(void)
+{
+    return job_time.clock->base_realtime_ns + atomic_load(&job_time.clock->now_ns);
+}
+
+static void pause_ms(int64_t ms)
+{
+    if (!job_clock_advance(job_time.clock, ms * RS_NS_PER_MS))
+        fail_msg("a process of the job computes for a minute");
 }
 
 /* Beside this program. */
@@ -51,7 +87,7 @@ static void client_path(char path[PATH_BYTES])
 struct shape {
     int ranks;
     const char *step_us, *log_bytes, *block;
-    bool by_environment, is_old;
+    bool by_environment, is_old, is_reversed;
 };
 
 static void launch(struct job *job, const struct shape *shape)
@@ -71,8 +107,9 @@ static void launch(struct job *job, const struct shape *shape)
             (void)close(i);
         (void)execl(client, client, "--cfg", job->cfg, "--ranks", ranks, "--poll-ms", "10",
                     "--step-us", shape->step_us, "--log-bytes", shape->log_bytes, "--block",
-                    job->block,
-                    shape->is_old           ? "--old"
+                    job->block, "--clock", job_time.path,
+                    shape->is_reversed      ? "--reversed"
+                    : shape->is_old         ? "--old"
                     : shape->by_environment ? "--env"
                                             : (char *)NULL,
                     (char *)NULL);
@@ -91,7 +128,8 @@ static void launch(struct job *job, const struct shape *shape)
 
 static void open_trigger(struct job *job)
 {
-    const struct rs_config_trigger_options options = {.result_root = job->results};
+    const struct rs_config_trigger_options options = {
+        .result_root = job->results, .monotonic = job_monotonic, .realtime = job_realtime};
     struct rs_err err = {0};
     assert_ok(rs_ascend_trigger_open(&options, &job->trigger, &err));
 }
@@ -115,7 +153,7 @@ static void start(struct job *job, const struct shape *shape)
 
 struct sums {
     int64_t seen_least, seen_most, torn, invalid, dropped, profiles[RANKS_MAX];
-    int told; /* ranks that came to their end */
+    int reported; /* ranks that came to their end */
 };
 
 /* Monitors of killed ranks live on. */
@@ -150,7 +188,7 @@ static struct sums stop(struct job *job)
                   " rank=%d steps=%" SCNd64 " seen=%" SCNd64 " torn=%" SCNd64 " invalid=%" SCNd64
                   " dropped=%" SCNd64 " profiles=%" SCNd64,
                   &rank, &steps, &seen, &torn, &invalid, &dropped, &profiles) == 7) {
-        sums.told++;
+        sums.reported++;
         sums.seen_least = seen < sums.seen_least ? seen : sums.seen_least;
         sums.seen_most = seen > sums.seen_most ? seen : sums.seen_most;
         sums.torn += torn;
@@ -211,16 +249,16 @@ static bool is_recording(const struct job *job, int rank)
 {
     return rank_of(job, rank)->state == RS_CONFIG_STATE_RECORDING;
 }
-static bool is_deaf(const struct job *job, int rank)
+static bool is_unresponsive(const struct job *job, int rank)
 {
-    return rank_of(job, rank) && rank_of(job, rank)->is_deaf;
+    return rank_of(job, rank) && rank_of(job, rank)->is_unresponsive;
 }
 
 /* Ticks until it holds for all ranks of the set; fails after `seconds`. */
 static void wait_for(const struct job *job, unsigned set, condition_fn *holds, const char *what,
                      int seconds)
 {
-    const rs_ns until = rs_time_monotonic() + seconds * (rs_dur)RS_NS_PER_S;
+    const rs_ns until = job_monotonic() + seconds * (rs_dur)RS_NS_PER_S;
     for (;;) {
         bool is_all = true;
         rs_config_trigger_tick(job->trigger);
@@ -228,9 +266,9 @@ static void wait_for(const struct job *job, unsigned set, condition_fn *holds, c
             is_all = is_all && (!(set & 1u << i) || holds(job, i));
         if (is_all)
             return;
-        if (rs_time_monotonic() > until)
-            fail_msg("not in %d s: %s", seconds, what);
-        pause_ms(5);
+        if (job_monotonic() > until)
+            fail_msg("not in %d s of the job: %s", seconds, what);
+        pause_ms(TICK_MS);
     }
 }
 
@@ -247,6 +285,8 @@ static void find_step(const struct job *job)
     assert_ok(rs_config_trigger_probe(job->trigger, &target, &err));
     wait_for(job, 1, is_counted, "the step of rank 0", 20);
     assert_true(rank_of(job, 0)->step_ns > 0);
+    pause_ms(2 *
+             TICK_MS); /* every rank has looked at that file, too, before the next one is written */
 }
 
 static enum rs_status arm_at(const struct job *job, const char *id, unsigned set, int64_t step,
@@ -276,7 +316,7 @@ static enum rs_status arm_at(const struct job *job, const char *id, unsigned set
 static int64_t arm(const struct job *job, const char *id, unsigned set, int64_t ahead)
 {
     struct rs_err err = {0};
-    const int64_t step = rs_config_rank_step_at(rank_of(job, 0), rs_time_realtime()) + ahead;
+    const int64_t step = rs_config_rank_step_at(rank_of(job, 0), job_realtime()) + ahead;
     if (arm_at(job, id, set, step, true, &err) != RS_OK)
         fail_msg("%s: %s", id, err.text);
     return step;
@@ -347,9 +387,9 @@ static void two_hundred_files_none_torn_or_missed(void **state)
     }
     const struct sums sums = stop(&job);
     print_message("%d files: every rank saw %" PRId64 ", torn %" PRId64 ", invalid %" PRId64
-                  "; %" PRId64 " were told once more because their step was over\n",
+                  "; %" PRId64 " were notified once more because their step was over\n",
                   FILES, sums.seen_least, sums.torn, sums.invalid, rewrites);
-    assert_int_equal(sums.told, 8);
+    assert_int_equal(sums.reported, 8);
     assert_int_equal(sums.seen_least, sums.seen_most);
     assert_true(sums.seen_least >= FILES + 1);
     assert_int_equal(sums.torn + sums.invalid, 0);
@@ -466,8 +506,7 @@ static void the_creator_may_be_killed_but_not_end(void **state)
         const unsigned others = all_of(&job) & ~(1u << creator);
         const int witness = creator == 0 ? 1 : 0;
         assert_true(rank_of(&job, witness)->step > 0); /* also when the one that told it is gone */
-        const int64_t step =
-            rs_config_rank_step_at(rank_of(&job, witness), rs_time_realtime()) + 100;
+        const int64_t step = rs_config_rank_step_at(rank_of(&job, witness), job_realtime()) + 100;
         if (is_kill) {
             char monitor[PATH_BYTES];
             if (arm_at(&job, "orphan", others, step, true, &err) != RS_OK)
@@ -481,7 +520,7 @@ static void the_creator_may_be_killed_but_not_end(void **state)
             (void)snprintf(monitor, sizeof monitor, "%s", at + strlen("process "));
             assert_int_equal(kill((pid_t)strtol(monitor, NULL, 10), SIGKILL), 0);
         } else {
-            wait_for(&job, 1u << witness, is_deaf, "nobody serves the job", 30);
+            wait_for(&job, 1u << witness, is_unresponsive, "nobody serves the job", 30);
             assert_status(arm_at(&job, "nobody", others, step, true, &err), RS_REFUSED);
             assert_says(err.text, "has ended, and its monitor with it");
         }
@@ -500,29 +539,31 @@ static void a_left_block_is_explained(void **state)
     struct shape same = few;
     same.block = first.block;
     start(&second, &same);
-    wait_for(&second, all_of(&second), is_deaf, "the second job is deaf", 30);
-    assert_says(rank_of(&second, 0)->deaf_because, "another job of this user");
-    assert_says(rank_of(&second, 0)->deaf_because, first.cfg);
+    wait_for(&second, all_of(&second), is_unresponsive, "the second job is unresponsive", 30);
+    assert_says(rank_of(&second, 0)->unresponsive_because, "another job of this user");
+    assert_says(rank_of(&second, 0)->unresponsive_because, first.cfg);
     /* Its first job is killed with everything that belongs to it, but for the block. */
     for (int i = 0; i < 4; i++)
         assert_int_equal(kill(first.pids[i], SIGKILL), 0);
     pause_ms(200);
-    for (int i = 0; i < 300 && !strstr(rank_of(&second, 0)->deaf_because, "still serves"); i++) {
-        rs_config_trigger_tick(second.trigger);
-        pause_ms(50);
-    }
-    assert_says(rank_of(&second, 0)->deaf_because, "of a job that was killed");
-    const char *at = strstr(rank_of(&second, 0)->deaf_because, "(process ");
-    assert_non_null(at);
-    assert_int_equal(kill((pid_t)strtol(at + strlen("(process "), NULL, 10), SIGKILL), 0);
-    pause_ms(200);
-    for (int i = 0; i < 300 && !strstr(rank_of(&second, 0)->deaf_because, "no process reads");
+    for (int i = 0; i < 300 && !strstr(rank_of(&second, 0)->unresponsive_because, "still serves");
          i++) {
         rs_config_trigger_tick(second.trigger);
         pause_ms(50);
     }
-    assert_says(rank_of(&second, 0)->deaf_because, "remove the block");
-    assert_status(arm_at(&second, "deaf", all_of(&second), 1 << 20, false, &err), RS_REFUSED);
+    assert_says(rank_of(&second, 0)->unresponsive_because, "of a job that was killed");
+    const char *at = strstr(rank_of(&second, 0)->unresponsive_because, "(process ");
+    assert_non_null(at);
+    assert_int_equal(kill((pid_t)strtol(at + strlen("(process "), NULL, 10), SIGKILL), 0);
+    pause_ms(200);
+    for (int i = 0;
+         i < 300 && !strstr(rank_of(&second, 0)->unresponsive_because, "no process reads"); i++) {
+        rs_config_trigger_tick(second.trigger);
+        pause_ms(50);
+    }
+    assert_says(rank_of(&second, 0)->unresponsive_because, "remove the block");
+    assert_status(arm_at(&second, "unresponsive", all_of(&second), 1 << 20, false, &err),
+                  RS_REFUSED);
     assert_says(err.text, "left by a job that was killed");
     (void)stop(&second);
     (void)stop(&first);
@@ -560,7 +601,7 @@ static void another_program_that_writes_is_noticed(void **state)
     (void)arm(&job, "mine", all_of(&job), 600);
     wait_for(&job, all_of(&job), has_accepted, "the file", 20);
     (void)snprintf(path, sizeof path, "%s/profiler_config.json", job.cfg);
-    const struct timespec when = {.tv_sec = time(NULL) + 5};
+    const struct timespec when = {.tv_sec = job_realtime() / RS_NS_PER_S + 5};
     struct rs_err err = {0};
     assert_ok(rs_config_write(path, theirs, sizeof theirs - 1, &when,
                               &(struct rs_config_owner){.uid = getuid(), .gid = getgid()}, &err));
@@ -587,8 +628,10 @@ static void a_shared_file_comes_to_name_everybody(void **state)
     struct rs_buf text = {0}, theirs = {0};
     struct rs_err err = {0};
     char path[PATH_BYTES];
-    static const char own_list[] = "\"rank_list\": [0,1,2,3]";
-    start(&job, &few);
+    static const char own_list[] = "\"rank_list\": [0,1,2,3]"; /* whoever was found first */
+    static const struct shape reversed = {
+        .ranks = 4, .step_us = "5000", .log_bytes = "200000", .is_reversed = true};
+    start(&job, &reversed);
     wait_for(&job, all_of(&job), is_seen, "four ranks", 20);
     find_step(&job);
     const int64_t step = arm(&job, "shared", all_of(&job), 600);
@@ -601,7 +644,7 @@ static void a_shared_file_comes_to_name_everybody(void **state)
     rs_buf_string(&theirs, "\"rank_list\": [17]");
     rs_buf_string(&theirs, list + sizeof own_list - 1);
     (void)snprintf(path, sizeof path, "%s/profiler_config.json", job.cfg);
-    const struct timespec when = {.tv_sec = time(NULL) + 5};
+    const struct timespec when = {.tv_sec = job_realtime() / RS_NS_PER_S + 5};
     assert_ok(rs_config_write(path, rs_buf_text(&theirs), theirs.length, &when,
                               &(struct rs_config_owner){.uid = getuid(), .gid = getgid()}, &err));
     for (int i = 0; i < 20; i++) {
@@ -618,7 +661,7 @@ static void a_shared_file_comes_to_name_everybody(void **state)
         pause_ms(10);
     }
     /* it is there before ours: both lists stand in what we write */
-    const struct timespec later = {.tv_sec = time(NULL) + 20};
+    const struct timespec later = {.tv_sec = job_realtime() / RS_NS_PER_S + 20};
     assert_ok(rs_config_write(path, rs_buf_text(&theirs), theirs.length, &later,
                               &(struct rs_config_owner){.uid = getuid(), .gid = getgid()}, &err));
     pause_ms(300);
@@ -667,7 +710,7 @@ static void a_rank_that_dies_recording_is_told_apart(void **state)
     const struct rs_config_arm arm = {
         .capture_id = "long",
         .request = &request,
-        .start_step = rs_config_rank_step_at(rank_of(&job, 1), rs_time_realtime()) + 60,
+        .start_step = rs_config_rank_step_at(rank_of(&job, 1), job_realtime()) + 60,
         .may_move = true,
         .targets = targets,
         .target_count = 2,
@@ -686,21 +729,23 @@ static void a_rank_that_dies_recording_is_told_apart(void **state)
     (void)stop(&job);
 }
 
+#define CASE(name) cmocka_unit_test_setup_teardown(name, clock_setup, clock_teardown)
+
 int main(void)
 {
     (void)signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_cancelled_file_starts_nothing),
-        cmocka_unit_test(a_step_that_is_over_is_moved_or_named),
-        cmocka_unit_test(a_killed_rank_is_named_and_the_others_go_on),
-        cmocka_unit_test(the_creator_may_be_killed_but_not_end),
-        cmocka_unit_test(a_left_block_is_explained),
-        cmocka_unit_test(versions_that_say_nothing_are_captured_too),
-        cmocka_unit_test(another_program_that_writes_is_noticed),
-        cmocka_unit_test(a_shared_file_comes_to_name_everybody),
-        cmocka_unit_test(the_step_of_the_job_before_is_not_believed),
-        cmocka_unit_test(a_rank_that_dies_recording_is_told_apart),
-        cmocka_unit_test(two_hundred_files_none_torn_or_missed),
+        CASE(a_cancelled_file_starts_nothing),
+        CASE(a_step_that_is_over_is_moved_or_named),
+        CASE(a_killed_rank_is_named_and_the_others_go_on),
+        CASE(the_creator_may_be_killed_but_not_end),
+        CASE(a_left_block_is_explained),
+        CASE(versions_that_say_nothing_are_captured_too),
+        CASE(another_program_that_writes_is_noticed),
+        CASE(a_shared_file_comes_to_name_everybody),
+        CASE(the_step_of_the_job_before_is_not_believed),
+        CASE(a_rank_that_dies_recording_is_told_apart),
+        CASE(two_hundred_files_none_torn_or_missed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Uplink and gate in conversation: spool -> uplink -> link -> gate -> ingest -> store, and back the acks. The same
+ * Uplink and server in conversation: spool -> uplink -> link -> server -> ingest -> store, and back the acks. The same
  * talk over links in memory and over gRPC; cut in the middle; with a peer that lies.
  */
-#include "aggregator/gate/gate.h"
+#include "aggregator/server/server.h"
 #include "collector/uplink/uplink.h"
 #include "common/base/mem.h"
 #include "common/chunk/chunk.h"
@@ -13,14 +13,15 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct talk {
     char dir[64];
     bool is_grpc;
     struct rs_loop *loop; /* both ends run on it */
     struct rs_store *store;
-    struct rs_gate *gate;
-    struct rs_grpc_server *server;
+    struct rs_server *server;
+    struct rs_grpc_server *listener;
     struct rs_address address;
     struct rs_spool *spool;
     struct rs_uplink *uplink;
@@ -29,23 +30,35 @@ struct talk {
     bool has_bad_names; /* the aggregator calls its captures what no capture may be called */
 };
 
-/* ---- a book with one page ------------------------------------------------------------------------------- */
+/* ---- a journal with one capture ------------------------------------------------------------------------------- */
 
-static enum rs_status book_create(void *self, struct rs_coord_capture *capture, struct rs_err *err)
+static enum rs_status journal_name(void *self, struct rs_coord_capture *capture, struct rs_err *err)
 {
     struct talk *talk = self;
     struct rs_capture_facts facts = {.created_ns = 1};
-    (void)snprintf(facts.run, sizeof facts.run, "%s", capture->run);
-    (void)snprintf(facts.state, sizeof facts.state, "collecting");
-    (void)snprintf(facts.source, sizeof facts.source, "files");
-    const enum rs_status status = rs_store_create_capture(talk->store, &facts, err);
+    (void)snprintf(facts.id, sizeof facts.id, "%s",
+                   capture->id); /* of one that is taken up again */
+    const enum rs_status status = rs_store_name_capture(talk->store, &facts, err);
     (void)snprintf(capture->id, sizeof capture->id, "%s%.40s", talk->has_bad_names ? "../" : "",
                    facts.id);
     return status;
 }
 
-static enum rs_status book_save(void *self, const struct rs_coord_capture *capture,
-                                struct rs_err *err)
+/* On the thread that writes. */
+static enum rs_status journal_create(void *self, struct rs_coord_capture *capture,
+                                     struct rs_err *err)
+{
+    struct talk *talk = self;
+    struct rs_capture_facts facts = {.created_ns = 1};
+    (void)snprintf(facts.id, sizeof facts.id, "%s", capture->id + (talk->has_bad_names ? 3 : 0));
+    (void)snprintf(facts.run, sizeof facts.run, "%s", capture->run);
+    (void)snprintf(facts.state, sizeof facts.state, "collecting");
+    (void)snprintf(facts.source, sizeof facts.source, "files");
+    return rs_store_create_capture(talk->store, &facts, err);
+}
+
+static enum rs_status journal_save(void *self, const struct rs_coord_capture *capture,
+                                   struct rs_err *err)
 {
     (void)self;
     (void)capture;
@@ -53,8 +66,8 @@ static enum rs_status book_save(void *self, const struct rs_coord_capture *captu
     return RS_OK;
 }
 
-static void book_facts(void *self, const struct rs_coord_capture *capture,
-                       struct rs_capture_facts *facts)
+static void journal_facts(void *self, const struct rs_coord_capture *capture,
+                          struct rs_capture_facts *facts)
 {
     (void)self;
     *facts = (struct rs_capture_facts){.is_closed = true, .created_ns = 1, .closed_ns = 2};
@@ -62,8 +75,8 @@ static void book_facts(void *self, const struct rs_coord_capture *capture,
     (void)snprintf(facts->state, sizeof facts->state, "%s", rs_capture_state_text(capture->state));
 }
 
-static enum rs_status book_find(void *self, const char *id, struct rs_coord_capture *capture,
-                                struct rs_err *err)
+static enum rs_status journal_find(void *self, const char *id, struct rs_coord_capture *capture,
+                                   struct rs_err *err)
 {
     struct talk *talk = self;
     struct rs_capture_facts facts;
@@ -118,8 +131,8 @@ list_long(bool (*visit)(void *visitor, const struct rs_coord_capture *capture), 
 }
 
 static enum rs_status
-book_list(void *self, bool (*visit)(void *visitor, const struct rs_coord_capture *capture),
-          void *visitor, struct rs_err *err)
+journal_list(void *self, bool (*visit)(void *visitor, const struct rs_coord_capture *capture),
+             void *visitor, struct rs_err *err)
 {
     struct talk *talk = self;
     struct load load = {.visit = visit, .visitor = visitor};
@@ -137,10 +150,10 @@ static enum rs_status connect_link(void *self, const struct rs_link_user *user, 
     if (talk->is_grpc)
         return rs_grpc_connect(talk->loop, &talk->address, RS_WIRE_METHOD_STREAM, user, user_self,
                                link_p, err);
-    if (!talk->gate)
+    if (!talk->server)
         return rs_err_set(err, RS_UNREACHABLE, "nobody is there");
-    *link_p = link_mem_connect(talk->loop, user, user_self, RS_WIRE_METHOD_STREAM, rs_gate_accept,
-                               talk->gate);
+    *link_p = link_mem_connect(talk->loop, user, user_self, RS_WIRE_METHOD_STREAM, rs_server_accept,
+                               talk->server);
     return RS_OK;
 }
 
@@ -170,41 +183,42 @@ static void on_prepare(void *self, const Rankscope__Prepare *prepare)
 static void start_gate(struct talk *talk)
 {
     assert_ok(rs_store_open(talk->dir, 64 * 1024, &talk->store, NULL));
-    const struct rs_gate_book book = {.create = book_create,
-                                      .save = book_save,
-                                      .facts = book_facts,
-                                      .find = book_find,
-                                      .list = book_list,
-                                      .self = talk};
-    const struct rs_gate_options options = {
-        .loop = talk->loop, .store = talk->store, .book = &book, .credit_bytes = 1};
-    assert_ok(rs_gate_new(&options, &talk->gate, NULL));
+    const struct rs_server_journal journal = {.name = journal_name,
+                                              .create = journal_create,
+                                              .save = journal_save,
+                                              .facts = journal_facts,
+                                              .find = journal_find,
+                                              .list = journal_list,
+                                              .self = talk};
+    const struct rs_server_options options = {
+        .loop = talk->loop, .store = talk->store, .journal = &journal, .credit_bytes = 1};
+    assert_ok(rs_server_new(&options, &talk->server, NULL));
     if (talk->is_grpc) {
         char text[160];
         (void)snprintf(text, sizeof text, "unix:%s/sock", talk->dir);
         assert_ok(rs_address_parse(text, &talk->address, NULL));
-        assert_ok(rs_grpc_server_new(talk->loop, &talk->address, rs_gate_accept, talk->gate,
-                                     &talk->server, NULL));
+        assert_ok(rs_grpc_server_new(talk->loop, &talk->address, rs_server_accept, talk->server,
+                                     &talk->listener, NULL));
     }
 }
 
-/* Ends the gate's side; `is_crash`: as a kill would, from the uplink's point of view. */
+/* Ends the server's side; `is_crash`: as a kill would, from the uplink's point of view. */
 static void stop_gate(struct talk *talk, bool is_crash)
 {
     if (talk->is_grpc) {
-        rs_grpc_server_stop(talk->server);
+        rs_grpc_server_stop(talk->listener);
         if (is_crash)
-            rs_grpc_server_cancel(talk->server);
+            rs_grpc_server_cancel(talk->listener);
     } else if (is_crash) {
         link_mem_cut_all(talk->loop);
     }
     if (!is_crash)
-        rs_gate_drain(talk->gate);
-    while (rs_gate_session_count(talk->gate) ||
-           (talk->server && !rs_grpc_server_is_stopped(talk->server)))
-        assert_ok(rs_gate_step(talk->gate, rs_time_monotonic() + RS_NS_PER_MS, NULL));
-    rs_grpc_server_free(&talk->server);
-    rs_gate_free(&talk->gate);
+        rs_server_drain(talk->server);
+    while (rs_server_session_count(talk->server) ||
+           (talk->listener && !rs_grpc_server_is_stopped(talk->listener)))
+        assert_ok(rs_server_step(talk->server, rs_time_monotonic() + RS_NS_PER_MS, NULL));
+    rs_grpc_server_free(&talk->listener);
+    rs_server_free(&talk->server);
     rs_store_close(&talk->store);
 }
 
@@ -239,8 +253,8 @@ static struct talk *begin(bool is_grpc)
 static void step(struct talk *talk)
 {
     rs_uplink_step(talk->uplink, rs_time_monotonic() + RS_NS_PER_MS);
-    if (talk->gate)
-        assert_ok(rs_gate_step(talk->gate, rs_time_monotonic() + RS_NS_PER_MS, NULL));
+    if (talk->server)
+        assert_ok(rs_server_step(talk->server, rs_time_monotonic() + RS_NS_PER_MS, NULL));
 }
 
 static void finish(struct talk *talk)
@@ -248,7 +262,7 @@ static void finish(struct talk *talk)
     rs_uplink_close(talk->uplink);
     while (!rs_uplink_is_closed(talk->uplink))
         step(talk);
-    if (talk->gate)
+    if (talk->server)
         stop_gate(talk, false);
     rs_uplink_free(&talk->uplink);
     rs_spool_close(&talk->spool);
@@ -408,7 +422,96 @@ static void a_crash_of_the_aggregator_loses_and_doubles_nothing(bool is_grpc)
     finish(talk);
 }
 
-/* A link of our own to the gate, to say what an uplink never would. */
+/* One chunk's body is broken in the spool: it is offered twice, then named as lost. The link never closes, and the other
+ * stream never notices. */
+static void a_damaged_chunk_costs_itself_and_nothing_else(bool is_grpc)
+{
+    struct talk *talk = begin(is_grpc);
+    const uint32_t hurt = declare(talk, 0, 2);
+    const uint32_t whole = declare(talk, 1, 2);
+    struct rs_buf chunk = make_chunk();
+    put(talk, hurt, 3, false);
+    chunk.data[chunk.length - 1] ^= 1;
+    assert_ok(rs_spool_put(talk->spool, hurt, 0, 0, rs_view_of(chunk.data, chunk.length), NULL));
+    put(talk, hurt, 3, true);
+    put(talk, whole, 7, true);
+    wait_empty(talk);
+    check_stored(talk, 2, 7);
+    wait_closed(talk);
+    const struct rs_uplink_stats stats = rs_uplink_stats(talk->uplink);
+    assert_int_equal(stats.connects, 1);
+    assert_int_equal(stats.refused_chunks, 2);
+    assert_int_equal(stats.loss_records, 1);
+    struct only only = {{0}, 0, false};
+    struct rs_stored *stored = NULL;
+    assert_ok(rs_store_list_captures(talk->store, take_only, &only, NULL));
+    char *dir = rs_store_capture_dir(talk->store, only.id);
+    assert_ok(rs_store_open_capture(dir, &stored, NULL));
+    const struct rs_stored_stream *stream = rs_stored_stream(stored, 0);
+    assert_int_equal(stream->hole_count, 1);
+    assert_int_equal(stream->holes[0].first_seq, 4);
+    assert_int_equal(stream->holes[0].last_seq, 4);
+    assert_int_equal(stream->holes[0].loss.cause, RS_LOSS_DAMAGED);
+    assert_int_equal(stream->holes[0].loss.bytes, chunk.length);
+    assert_int_equal(rs_stored_stream(stored, 1)->hole_count, 0);
+    rs_stored_close(&stored);
+    rs_mem_free(dir);
+    rs_buf_fini(&chunk);
+    finish(talk);
+}
+
+/* Of files, and of a capture that has a name: the aggregator that comes back knows neither. */
+static void an_aggregator_that_lost_its_data_gets_the_rest(bool is_grpc)
+{
+    for (int named = 0; named < 2; named++) {
+        struct talk *talk = begin(is_grpc);
+        const struct rs_spool_source source = {.run = "r",
+                                               .incarnation = "i0",
+                                               .capture = "named-1",
+                                               .capture_key = "",
+                                               .world = 1,
+                                               .host = "h",
+                                               .origin = "native",
+                                               .keeps_sequence = true};
+        uint32_t entry = named ? 0 : declare(talk, 0, 1);
+        if (named)
+            assert_ok(rs_spool_declare(talk->spool, &source, &entry, NULL));
+        put(talk, entry, 30, false);
+        wait_empty(talk);
+        stop_gate(talk, true);
+        for (int i = 0; i < 5; i++)
+            step(talk);
+        char path[128];
+        (void)snprintf(path, sizeof path, "%s/catalogue.db", talk->dir);
+        (void)unlink(path);
+        (void)snprintf(path, sizeof path, "%s/catalogue.db-wal", talk->dir);
+        (void)unlink(path);
+        (void)snprintf(path, sizeof path, "%s/captures", talk->dir);
+        tmp_dir_remove(path);
+        start_gate(talk);
+        put(talk, entry, 10, true);
+        wait_empty(talk);
+        check_stored(talk, 1, 11); /* ten, and the record of the thirty */
+        struct only only = {{0}, 0, false};
+        struct rs_stored *stored = NULL;
+        assert_ok(rs_store_list_captures(talk->store, take_only, &only, NULL));
+        if (named)
+            assert_string_equal(only.id, "named-1");
+        char *dir = rs_store_capture_dir(talk->store, only.id);
+        assert_ok(rs_store_open_capture(dir, &stored, NULL));
+        const struct rs_stored_stream *stream = rs_stored_stream(stored, 0);
+        assert_int_equal(stream->hole_count, 1);
+        assert_int_equal(stream->holes[0].first_seq, 1);
+        assert_int_equal(stream->holes[0].last_seq, 30);
+        assert_int_equal(stream->holes[0].loss.cause, RS_LOSS_FORGOTTEN);
+        assert_true(stream->is_ended);
+        rs_stored_close(&stored);
+        rs_mem_free(dir);
+        finish(talk);
+    }
+}
+
+/* A link of our own to the server, to say what an uplink never would. */
 struct liar {
     struct rs_link *link;
     bool is_writable;
@@ -443,7 +546,7 @@ static void liar_closed(void *self, struct rs_link *link, enum rs_status status,
 static const struct rs_link_user liar_user = {
     .on_message = liar_message, .on_writable = liar_writable, .on_closed = liar_closed};
 
-/* As the command line would: the rank is asked, through its collector, and the asker is told. */
+/* As the command line would: the rank is asked, through its collector, and the asker is reported. */
 static void ask_for_capture(struct talk *talk)
 {
     struct liar asker = {.is_closed = false};
@@ -457,7 +560,7 @@ static void ask_for_capture(struct talk *talk)
     start.steps = 2;
     Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
     ask.version = &version;
-    ask.letter_case = RANKSCOPE__ASK__LETTER_START;
+    ask.message_case = RANKSCOPE__ASK__MESSAGE_START;
     ask.start = &start;
     struct rs_buf buf = {0};
     rs_wire_pack(&ask.base, &buf);
@@ -466,7 +569,7 @@ static void ask_for_capture(struct talk *talk)
                                   &asker, &asker.link, NULL));
     else
         asker.link = link_mem_connect(talk->loop, &liar_user, &asker, RS_WIRE_METHOD_ASK,
-                                      rs_gate_accept, talk->gate);
+                                      rs_server_accept, talk->server);
     assert_ok(rs_link_send(asker.link, rs_view_of(buf.data, buf.length), rs_view_of(NULL, 0)));
     const rs_ns deadline = rs_time_monotonic() + 10 * (rs_dur)RS_NS_PER_S;
     const unsigned expected = talk->has_bad_names ? 0 : 1;
@@ -514,18 +617,18 @@ static void a_collector_does_not_follow_a_name_out_of_its_folder(bool is_grpc)
 
 struct reader {
     struct rs_link *link;
-    size_t letters, captures;
+    size_t messages, captures;
     bool is_closed, has_last;
 };
 
 static bool read_list(void *self, struct rs_link *link, struct rs_frame *frame)
 {
     struct reader *reader = self;
-    struct rs_letter letter;
+    struct rs_message message;
     (void)link;
-    assert_ok(rs_letter_unpack(&letter, &rankscope__reply__descriptor, frame, NULL));
-    const Rankscope__Reply *reply = (const Rankscope__Reply *)letter.message;
-    assert_int_equal(reply->letter_case, RANKSCOPE__REPLY__LETTER_LIST);
+    assert_ok(rs_message_unpack(&message, &rankscope__reply__descriptor, frame, NULL));
+    const Rankscope__Reply *reply = (const Rankscope__Reply *)message.body;
+    assert_int_equal(reply->message_case, RANKSCOPE__REPLY__MESSAGE_LIST);
     assert_false(reader->has_last);
     for (size_t i = 0; i < reply->list->n_captures; i++) {
         char id[16];
@@ -533,9 +636,9 @@ static bool read_list(void *self, struct rs_link *link, struct rs_frame *frame)
         assert_string_equal(reply->list->captures[i]->id, id);
         assert_int_equal(reply->list->captures[i]->n_ranks, LONG_LIST_RANKS);
     }
-    reader->letters++;
+    reader->messages++;
     reader->has_last = reply->last;
-    rs_letter_fini(&letter);
+    rs_message_fini(&message);
     rs_frame_free(&frame);
     return true;
 }
@@ -558,18 +661,18 @@ static void reader_closed(void *self, struct rs_link *link, enum rs_status statu
 static const struct rs_link_user reader_user = {
     .on_message = read_list, .on_writable = reader_writable, .on_closed = reader_closed};
 
-/* 90,000 ranks in one letter would be more than any letter may be. */
-static void a_long_list_comes_in_letters_that_may_be_read(bool is_grpc)
+/* 90,000 ranks in one message would be more than any message may be. */
+static void a_long_list_comes_in_messages_that_may_be_read(bool is_grpc)
 {
     struct talk *talk = begin(is_grpc);
-    struct reader reader = {.letters = 0};
+    struct reader reader = {.messages = 0};
     struct rs_buf buf = {0};
     Rankscope__Version version;
     rs_wire_own_version(&version);
     Rankscope__AskList list = RANKSCOPE__ASK_LIST__INIT;
     Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
     ask.version = &version;
-    ask.letter_case = RANKSCOPE__ASK__LETTER_LIST;
+    ask.message_case = RANKSCOPE__ASK__MESSAGE_LIST;
     ask.list = &list;
     rs_wire_pack(&ask.base, &buf);
     talk->has_long_list = true;
@@ -578,14 +681,14 @@ static void a_long_list_comes_in_letters_that_may_be_read(bool is_grpc)
                                   &reader, &reader.link, NULL));
     else
         reader.link = link_mem_connect(talk->loop, &reader_user, &reader, RS_WIRE_METHOD_ASK,
-                                       rs_gate_accept, talk->gate);
+                                       rs_server_accept, talk->server);
     assert_ok(rs_link_send(reader.link, rs_view_of(buf.data, buf.length), rs_view_of(NULL, 0)));
     const rs_ns deadline = rs_time_monotonic() + 30 * (rs_dur)RS_NS_PER_S;
     while (!reader.has_last && !reader.is_closed && rs_time_monotonic() < deadline)
         step(talk);
     assert_true(reader.has_last);
     assert_int_equal(reader.captures, LONG_LIST);
-    assert_true(reader.letters >= 6);
+    assert_true(reader.messages >= 6);
     if (!reader.is_closed)
         rs_link_abort(reader.link);
     while (!reader.is_closed && rs_time_monotonic() < deadline)
@@ -606,7 +709,7 @@ static void send_and_wait(struct talk *talk, struct liar *liar, const struct rs_
 
 static void a_lie_closes_the_liars_link_and_no_other(bool is_grpc)
 {
-    static const char *const lies[] = {"no letter at all", "", "\x7a\x02\x08\x01", "\x0a\x00",
+    static const char *const lies[] = {"no message at all", "", "\x7a\x02\x08\x01", "\x0a\x00",
                                        "\x1a\x00"};
     static const size_t lengths[] = {16, 0, 4, 2, 2};
     struct talk *talk = begin(is_grpc);
@@ -641,7 +744,7 @@ static void another_major_version_is_turned_away(bool is_grpc)
     Rankscope__Hello hello = RANKSCOPE__HELLO__INIT;
     hello.version = &version;
     Rankscope__Up up = RANKSCOPE__UP__INIT;
-    up.letter_case = RANKSCOPE__UP__LETTER_HELLO;
+    up.message_case = RANKSCOPE__UP__MESSAGE_HELLO;
     up.hello = &hello;
     struct rs_buf buf = {0};
     rs_wire_pack(&up.base, &buf);
@@ -674,9 +777,11 @@ static void another_major_version_is_turned_away(bool is_grpc)
 
 BOTH(what_is_put_is_stored_acknowledged_and_closed)
 BOTH(a_crash_of_the_aggregator_loses_and_doubles_nothing)
+BOTH(a_damaged_chunk_costs_itself_and_nothing_else)
+BOTH(an_aggregator_that_lost_its_data_gets_the_rest)
 BOTH(a_heartbeat_brings_the_ranks_and_a_capture_reaches_them)
 BOTH(a_collector_does_not_follow_a_name_out_of_its_folder)
-BOTH(a_long_list_comes_in_letters_that_may_be_read)
+BOTH(a_long_list_comes_in_messages_that_may_be_read)
 BOTH(a_lie_closes_the_liars_link_and_no_other)
 BOTH(another_major_version_is_turned_away)
 
@@ -686,16 +791,17 @@ static void a_served_address_is_not_served_twice(void **state)
     struct talk *talk = begin(true);
     struct rs_grpc_server *second = NULL;
     struct rs_err err = {0};
-    assert_status(
-        rs_grpc_server_new(talk->loop, &talk->address, rs_gate_accept, talk->gate, &second, &err),
-        RS_EXISTS);
+    assert_status(rs_grpc_server_new(talk->loop, &talk->address, rs_server_accept, talk->server,
+                                     &second, &err),
+                  RS_EXISTS);
     struct rs_address tcp;
     struct rs_grpc_server *first = NULL;
     assert_ok(rs_address_parse("127.0.0.1:0", &tcp, NULL));
-    assert_ok(rs_grpc_server_new(talk->loop, &tcp, rs_gate_accept, talk->gate, &first, NULL));
+    assert_ok(rs_grpc_server_new(talk->loop, &tcp, rs_server_accept, talk->server, &first, NULL));
     assert_null(strstr(tcp.text, ":0"));
-    assert_status(rs_grpc_server_new(talk->loop, &tcp, rs_gate_accept, talk->gate, &second, NULL),
-                  RS_EXISTS);
+    assert_status(
+        rs_grpc_server_new(talk->loop, &tcp, rs_server_accept, talk->server, &second, NULL),
+        RS_EXISTS);
     rs_grpc_server_stop(first);
     while (!rs_grpc_server_is_stopped(first))
         step(talk);
@@ -725,12 +831,16 @@ int main(void)
         cmocka_unit_test(what_is_put_is_stored_acknowledged_and_closed_over_grpc),
         cmocka_unit_test(a_crash_of_the_aggregator_loses_and_doubles_nothing_in_memory),
         cmocka_unit_test(a_crash_of_the_aggregator_loses_and_doubles_nothing_over_grpc),
+        cmocka_unit_test(a_damaged_chunk_costs_itself_and_nothing_else_in_memory),
+        cmocka_unit_test(a_damaged_chunk_costs_itself_and_nothing_else_over_grpc),
+        cmocka_unit_test(an_aggregator_that_lost_its_data_gets_the_rest_in_memory),
+        cmocka_unit_test(an_aggregator_that_lost_its_data_gets_the_rest_over_grpc),
         cmocka_unit_test(a_heartbeat_brings_the_ranks_and_a_capture_reaches_them_in_memory),
         cmocka_unit_test(a_heartbeat_brings_the_ranks_and_a_capture_reaches_them_over_grpc),
         cmocka_unit_test(a_collector_does_not_follow_a_name_out_of_its_folder_in_memory),
         cmocka_unit_test(a_collector_does_not_follow_a_name_out_of_its_folder_over_grpc),
-        cmocka_unit_test(a_long_list_comes_in_letters_that_may_be_read_in_memory),
-        cmocka_unit_test(a_long_list_comes_in_letters_that_may_be_read_over_grpc),
+        cmocka_unit_test(a_long_list_comes_in_messages_that_may_be_read_in_memory),
+        cmocka_unit_test(a_long_list_comes_in_messages_that_may_be_read_over_grpc),
         cmocka_unit_test(a_lie_closes_the_liars_link_and_no_other_in_memory),
         cmocka_unit_test(a_lie_closes_the_liars_link_and_no_other_over_grpc),
         cmocka_unit_test(another_major_version_is_turned_away_in_memory),

@@ -8,7 +8,7 @@ if [ -z "$tool" ]; then
     echo "format: skipped, no clang-format here"
     exit 77
 fi
-files=$(git ls-files '*.c' '*.h' 2>/dev/null || find common collector aggregator cli tests deploy -name '*.[ch]')
+files=$(git ls-files '*.c' '*.h' 2>/dev/null || find common collector aggregator ascend cli tests deploy -name '*.[ch]')
 bad=$(for f in $files; do "$tool" --dry-run -Werror "$f" >/dev/null 2>&1 || echo "$f"; done)
 if [ -n "$bad" ]; then
     echo "format: these files are not as $tool writes them:"

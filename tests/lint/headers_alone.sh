@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 build=${1:-build/dev}
 bad=0
 count=0
-for header in $(git ls-files '*.h' 2>/dev/null || find common collector aggregator cli tests -name '*.h'); do
+for header in $(git ls-files '*.h' 2>/dev/null || find common collector aggregator ascend cli tests -name '*.h'); do
     case $header in tests/*) continue ;; esac
     count=$((count + 1))
     if ! printf '#include "%s"\n#include "%s"\n' "$header" "$header" |

@@ -3,7 +3,7 @@
 """Holds the table of rooms in CMakeLists.txt against every #include.
 
 A file of room R may include "X/..." only when X is R, or stands behind R in the table. A header that ends in
-_priv.h stays inside its room. Only common/wire may include grpc, only rooms that list SQLite may
+_priv.h stays inside its room. cli/rankscope.c is the program's, which puts the rooms together. Only common/wire may include grpc, only rooms that list SQLite may
 include sqlite3.h. Prints each broken edge; exit 1 when there is one.
 """
 import pathlib
@@ -42,7 +42,7 @@ def room_of(path, rooms):
 def check(path, rooms, libs):
     relative = path.relative_to(ROOT).as_posix()
     room = room_of(relative, rooms)
-    if room is None:
+    if room is None or relative == "cli/rankscope.c":  # main(): the one place that knows the wing's door
         return
     for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
         match = INCLUDE.match(line)
@@ -72,7 +72,7 @@ def check(path, rooms, libs):
 def main():
     rooms, libs = room_table()
     broken = []
-    for folder in ("common", "collector", "aggregator"):
+    for folder in ("common", "collector", "aggregator", "ascend", "cli"):
         for path in sorted((ROOT / folder).rglob("*.[ch]")):
             broken += check(path, rooms, libs)
     for line in broken:

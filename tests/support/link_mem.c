@@ -21,8 +21,8 @@ struct mem_link {
     struct mem_link *other; /* NULL: that end is gone */
     struct link_mem_loop *loop;
     struct rs_frame *under_way; /* what this end sent and the other has not taken */
-    bool is_receiving, is_closing, is_cut, is_told;
-    bool is_taken; /* the letter was taken: tell on_writable */
+    bool is_receiving, is_closing, is_cut, is_reported;
+    bool is_taken; /* the message was taken: tell on_writable */
 };
 
 struct link_mem_loop {
@@ -113,7 +113,8 @@ static bool finish(struct link_mem_loop *loop, struct mem_link *link)
     struct mem_link *other = link->other;
     if (!link->is_cut && !link->is_closing && other && other->is_closing && !other->under_way)
         link->is_closing = true; /* the other half closed: answer in kind */
-    const bool is_through = link->is_closing && (!other || other->is_closing || other->is_told) &&
+    const bool is_through = link->is_closing &&
+                            (!other || other->is_closing || other->is_reported) &&
                             !(other && other->under_way && !other->is_cut && !other->is_closing);
     if (!link->is_cut && !is_through)
         return false;

@@ -2,7 +2,7 @@
 /*
  * Links in memory: the same conversation as over gRPC, on one thread, without sockets.
  *
- * Both ends live on one loop. A letter that was sent is delivered by a later run of the loop, and on_writable
+ * Both ends live on one loop. A message that was sent is delivered by a later run of the loop, and on_writable
  * comes after it was taken, as flow control would have it: a receiver that does not go on receiving
  * stops the sender. rs_loop_run() never sleeps: it returns RS_AGAIN when nothing is left to deliver,
  * except when rs_loop_wake() may still come from another thread, for which it waits a moment.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hand-built events: a rank's recording row by row, as a source would pour it.
+ * Hand-built events: a rank's recording row by row, as a source would emit it.
  *
  *   struct make_events e;
  *   make_events_init(&e);

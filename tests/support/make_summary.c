@@ -44,6 +44,7 @@ void make_summary_fini(struct rs_summary *summary)
     rs_mem_free(summary->ops);
     rs_mem_free(summary->tasks);
     rs_mem_free(summary->steps);
+    rs_mem_free(summary->spans);
     rs_strtab_fini(&summary->strings);
     memset(summary, 0, sizeof *summary);
 }
@@ -130,6 +131,7 @@ struct rs_step_row *make_step(struct rs_summary *summary, int64_t step, rs_ns st
         .window_end = end,
         .idle_inside = end - start,
         .cpu_ns = -1,
+        .input_ns = -1,
     };
     return row;
 }

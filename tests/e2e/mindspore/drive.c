@@ -7,7 +7,7 @@
  *
  * One line of JSON per answer and per change of a rank.
  */
-#include "collector/trigger/mindspore.h"
+#include "ascend/adapter/mindspore.h"
 #include "common/base/json_out.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
@@ -62,7 +62,7 @@ static void print_rank(const struct rs_config_rank *rank)
         {"why", rank->why},
         {"note", rank->note},
         {"result", rank->result_dir},
-        {"deaf", rank->is_deaf ? rank->deaf_because : ""},
+        {"unresponsive", rank->is_unresponsive ? rank->unresponsive_because : ""},
         {"dir", rank->config_dir},
     };
     const struct {
@@ -103,10 +103,11 @@ static bool is_ours(const struct driver *driver, const struct rs_config_rank *ra
 
 static bool is_same(const struct rs_config_rank *a, const struct rs_config_rank *b)
 {
-    return a->process.pid == b->process.pid && a->state == b->state && a->is_deaf == b->is_deaf &&
-           a->is_gone == b->is_gone && a->step == b->step && a->start_step == b->start_step &&
+    return a->process.pid == b->process.pid && a->state == b->state &&
+           a->is_unresponsive == b->is_unresponsive && a->is_gone == b->is_gone &&
+           a->step == b->step && a->start_step == b->start_step &&
            strcmp(a->config_dir, b->config_dir) == 0 && strcmp(a->note, b->note) == 0 &&
-           strcmp(a->deaf_because, b->deaf_because) == 0;
+           strcmp(a->unresponsive_because, b->unresponsive_because) == 0;
 }
 
 static void print_changes(struct driver *driver)
@@ -231,13 +232,14 @@ int main(int argc, char **argv)
     struct rs_err err;
     if (argc < 4)
         return 2;
-    (void)rs_mindspore_way_from_text(argv[3], &way);
+    const bool has_way = rs_mindspore_way_from_text(argv[3], &way);
     rs_log_set_level(RS_LOG_INFO);
     driver.run = argv[2];
     const struct rs_config_trigger_options options = {.dirs = (const char *const *)(argv + 4),
                                                       .dir_count = (size_t)(argc - 4),
-                                                      .result_root = argv[1]};
-    if (rs_mindspore_trigger_open(&options, way, &driver.trigger, &err) < 0)
+                                                      .result_root = argv[1],
+                                                      .way = has_way ? argv[3] : NULL};
+    if (rs_mindspore_trigger_open(&options, &driver.trigger, &err) < 0)
         return 1;
     for (bool is_open = true; is_open;) {
         struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};

@@ -4,7 +4,7 @@
 
   light.py --config DIR --way step|callback --ranks 8 --step-ms 10 --poll-ms 50 --counter FILE
 
-Ours, written from the rules that were seen (collector/trigger/mindspore.h tells them), and without mercy: the first rank makes the
+Ours, written from the rules that were seen (ascend/adapter/mindspore.h tells them), and without mercy: the first rank makes the
 block and forks the monitor; the monitor takes any change of the file's time and ends for good at anything that is no
 JSON object; ranks read the block in every step. What a rank recorded it says when it stops:
   # RANK CAPTURE_FOLDER START STOP FIRST LAST     (the pair, and the steps that really were recorded)

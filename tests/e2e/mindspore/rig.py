@@ -5,9 +5,11 @@ The block's name says the hour and not the job, so each case has its own /dev/sh
 enter. That takes root (or a user namespace in which we are root); without, the test is skipped.
 """
 import atexit
+import decimal
 import json
 import os
 import queue
+import re
 import shutil
 import signal
 import subprocess
@@ -18,6 +20,9 @@ import time
 
 VERSION = "2.10.0"
 INSTALL_LIMIT_S = 600
+# A rank's line comes in one write, but maybe behind what another rank's profiler has drawn of its progress bar, which ends in no line's
+# end. So the words count wherever in the line they begin.
+STEP_LINE = re.compile(r"@ (\d+) (\d+) (\d+) (\d+)$")
 
 
 def skip(why):
@@ -105,9 +110,10 @@ class Job:
         whole = data.rfind(b"\n") + 1
         self.read_to += whole
         for line in data[:whole].decode(errors="replace").splitlines():
-            words = line.split()
-            if len(words) == 5 and words[0] == "@":
-                self.times.setdefault(int(words[1]), {})[int(words[2])] = (int(words[3]), int(words[4]))
+            told = STEP_LINE.search(line)
+            if told:
+                rank, step, begin, end = map(int, told.groups())
+                self.times.setdefault(rank, {})[step] = (begin, end)
             self.lines.append(line)
         return self.times
 
@@ -135,10 +141,14 @@ class Job:
     def recorded(self, rank, stamps_ns):
         """The steps in which these instants fall."""
         steps = self.read()[rank]
+        lost = sorted(set(range(min(steps), max(steps))) - set(steps))
+        check(not lost, f"rank {rank}: the log's lines of steps {lost} were not read")
         found = set()
         for stamp in stamps_ns:
             inside = [step for step, (begin, end) in steps.items() if begin <= stamp <= end]
-            check(len(inside) == 1, f"rank {rank}: an operator at {stamp} is in steps {inside}")
+            near = min(steps, key=lambda step: min(abs(stamp - edge) for edge in steps[step]))
+            check(len(inside) == 1, f"{self.name}: rank {rank}: an operator at {stamp} is in steps {inside}; the nearest is {near}, "
+                  f"{steps[near]}, of {min(steps)} to {max(steps)}")
             found.add(inside[0])
         return sorted(found)
 
@@ -209,6 +219,12 @@ def pair_of(folder):
     with open(os.path.join(folder, "profiler_config.json"), encoding="utf-8") as file:
         config = json.load(file)
     return config["start_step"], config["stop_step"]
+
+
+def stamps_of(view):
+    """When the operators of a trace_view.json began, ns. Their microseconds are texts with three decimals: exact, as no float is."""
+    with open(view, encoding="utf-8") as file:
+        return [int(decimal.Decimal(str(event["ts"])) * 1000) for event in json.load(file) if event["ph"] == "X"]
 
 
 def scratch():

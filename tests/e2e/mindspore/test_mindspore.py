@@ -3,7 +3,7 @@
 """A real MindSpore job of four ranks is captured while it runs, by aggregator, collector and `rankscope capture`.
 
 Its own DynamicProfilerMonitor and its real CPU profiler, in both ways of using them. On all ranks, on two of them (explained), twice
-in a row, one while another runs, with a killed creator of the block, and a deaf job on a block that a killed one left.
+in a row, one while another runs, with a killed creator of the block, and an unresponsive job on a block that a killed one left.
 Which steps were recorded is found by the times of the operators. See rig.py for where MindSpore is.
 """
 import glob
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from rig import Job, Shm, check, find_mindspore, pair_of, scratch
+from rig import Job, Shm, check, find_mindspore, pair_of, scratch, stamps_of
 
 PROGRAM = os.path.abspath(os.environ["RANKSCOPE"])
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -70,19 +70,18 @@ class Rig:
     def capture(self, job, *words, codes=(0,)):
         self.count += 1
         out = os.path.join(self.folder, f"out{self.count}")
-        return self.ask("capture", "--run", job.name, "--timeout", "60s", "-o", out, *words, codes=codes)
+        into = () if "--no-report" in words else ("-o", out)
+        return self.ask("capture", "--run", job.name, "--timeout", "60s", *into, *words, codes=codes)
 
-    def recorded(self, job, since):
-        """{rank: steps} of the results below the trace folder that are younger than `since`."""
+    def recorded(self, job, process):
+        """{rank: steps} of the results of the capture that `process` asked for, by its id, which names their folder."""
         found = {}
-        for path in glob.glob(os.path.join(self.traces, "*", "*", "rank*_start*", "*_ascend_ms")):
+        for path in glob.glob(os.path.join(self.traces, id_of(process), "*", "rank*_start*", "*_ascend_ms")):
             view = os.path.join(path, "ASCEND_PROFILER_OUTPUT", "trace_view.json")
-            if os.path.getmtime(path) < since or not os.path.exists(view):
+            if not os.path.exists(view):
                 continue
             rank = int(re.search(r"/rank(\d+)_start", path).group(1))
-            with open(view, encoding="utf-8") as file:
-                stamps = [round(float(e["ts"]) * 1000) for e in json.load(file) if e["ph"] == "X"]
-            found[rank] = job.recorded(rank, stamps)
+            found[rank] = job.recorded(rank, stamps_of(view))
         return found
 
     def stop(self):
@@ -93,14 +92,20 @@ class Rig:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def id_of(process):
+    found = re.search(r"\b\d{8}-\d{6}-[0-9a-f]{6}\b", process.text)
+    check(found, f"no capture's id in: {process.text}")
+    return found.group(0)
+
+
 def told(process):
     """The lines of a capture that say why, without the report."""
     lines = [line for line in process.text.splitlines() if not re.match(r"\d{8}-", line) and re.search(r"refused|give |error: |is lost|not those", line)]
     return "\n".join("    " + line for line in lines)[:1500]
 
 
-def look(rig, job, since, expected, ranks=range(RANKS)):
-    steps = rig.recorded(job, since)
+def look(rig, job, process, expected, ranks=range(RANKS)):
+    steps = rig.recorded(job, process)
     check(steps == {rank: expected for rank in ranks}, f"{job.name}: recorded {steps}, expected {expected} on {list(ranks)}")
 
 
@@ -118,11 +123,11 @@ def all_of(rig, way):
             check("no selection of ranks" in process.text or "mindspore-subset" in process.text, process.text)
             print(f"== {way}: 1,3 only\n{told(process)}")
 
-        since, start = time.time(), job.step() + 40
+        start = job.step() + 40
         process = rig.capture(job, "--steps", "3", "--start-step", str(start))
         shift = 1 if way == "step" else 0
         check(("not those asked for" in process.text) == bool(shift), process.text)
-        look(rig, job, since, [start + shift + i for i in range(3)])
+        look(rig, job, process, [start + shift + i for i in range(3)])
         print(f"== {way}: --start-step {start}: steps {start + shift} to {start + shift + 2} on {RANKS} ranks\n{told(process)}")
         check(pair_of(job.config) == (-1, -1), pair_of(job.config))
 
@@ -160,11 +165,10 @@ def killed_creator(rig, job):
     rank = int(re.search(rb"RANK_ID=(\d+)", open(f"/proc/{creator}/environ", "rb").read()).group(1))
     os.kill(creator, signal.SIGKILL)
     time.sleep(4)
-    since = time.time()
     rest = [r for r in range(RANKS) if r != rank]
     start = job.step() + 40
     process = rig.capture(job, "--steps", "3", "--start-step", str(start), codes=(0, 1))
-    steps = rig.recorded(job, since)
+    steps = rig.recorded(job, process)
     check(sorted(steps) == rest and len({tuple(s) for s in steps.values()}) == 1, f"recorded {steps}\n{process.text}")
     print(f"== killed creator (rank {rank}): {steps[rest[0]]} on ranks {rest}\n{told(process)}")
 
@@ -174,7 +178,7 @@ def left_block(rig):
     job = rig.start_job("ms-left", "step", shm, 1)
     job.kill()
     time.sleep(6)
-    job = rig.start_job("ms-deaf", "step", shm, 2)
+    job = rig.start_job("ms-unresponsive", "step", shm, 2)
     try:
         process = rig.capture(job, "--steps", "2", "--start-step", str(job.step() + 40), codes=(1, 3))
         check("left by a killed job" in process.text, process.text)

@@ -71,7 +71,7 @@ def run(way, triggers):
     begin = time.monotonic()
     try:
         wait_file(counter)
-        driver.until("the ranks are found", lambda d: len(d.ranks) == RANKS and not any(r["deaf"] for r in d.ranks.values()), 30)
+        driver.until("the ranks are found", lambda d: len(d.ranks) == RANKS and not any(r["unresponsive"] for r in d.ranks.values()), 30)
         for number in range(triggers):
             name = f"c{number}"
             count = 1 + number % 5
@@ -150,7 +150,7 @@ def refusals():
     driver = Driver(DRIVE, folder, "link", "callback")
     try:
         wait_file(counter)
-        driver.until("found", lambda d: len(d.ranks) == 2 and not any(r["deaf"] for r in d.ranks.values()), 30)
+        driver.until("found", lambda d: len(d.ranks) == 2 and not any(r["unresponsive"] for r in d.ranks.values()), 30)
         start = counter_of(counter) + 40
         check(driver.order(f"arm link {start} 2 all 20")["status"] == "RS_OK", "a link")
         driver.until("over", lambda d: d.all("written", "failed", capture="link"), 30)
@@ -179,7 +179,7 @@ def refusals():
                                  "--ranks", "2", "--step-ms", str(STEP_MS), "--counter", counter], shm)
     driver = Driver(DRIVE, folder, "locked", "callback")
     try:
-        driver.until("found", lambda d: len(d.ranks) == 2 and not any(r["deaf"] for r in d.ranks.values()), 30)
+        driver.until("found", lambda d: len(d.ranks) == 2 and not any(r["unresponsive"] for r in d.ranks.values()), 30)
         if os.system(f"chattr +i {read_only} 2>/dev/null") == 0:  # root writes everywhere else
             answer = driver.order(f"arm locked {counter_of(counter) + 40} 2 all 20")
             os.system(f"chattr -i {read_only}")

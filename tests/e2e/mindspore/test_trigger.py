@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 
-from rig import Driver, Job, Shm, check, find_mindspore, pair_of, scratch
+from rig import Driver, Job, Shm, check, find_mindspore, pair_of, scratch, stamps_of
 
 DRIVE = os.path.abspath(os.path.join(os.environ.get("RANKSCOPE_BUILD", "build/dev"), "drive_mindspore"))
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -55,10 +55,7 @@ class Case:
         return start, self.driver.order(f"arm {capture} {start} {count} {which} 40 {extra}".strip())
 
     def stamps(self, row):
-        path = os.path.join(row["result"], "ASCEND_PROFILER_OUTPUT", "trace_view.json")
-        with open(path, encoding="utf-8") as file:
-            events = json.load(file)
-        return [round(float(e["ts"]) * 1000) for e in events if e["ph"] == "X"]
+        return stamps_of(os.path.join(row["result"], "ASCEND_PROFILER_OUTPUT", "trace_view.json"))
 
     def look(self, capture, count=3):
         """Every rank recorded the same steps, and those that are told. Which?"""
@@ -176,16 +173,16 @@ def creator_is_killed():
 
 
 def block_is_left():
-    """A killed job leaves its block; the next job is deaf, and is told why. First nobody serves it, then an orphan of other folder."""
+    """A killed job leaves its block; the next job is unresponsive, and is told why. First nobody serves it, then an orphan of other folder."""
     shm = Shm()
     first = Case("left", "step", ranks=1, shm=shm)
     first.close(keep_shm=True)  # SIGKILL to all of it: the block stays
     check(any("DynamicProfileShm" in name for name in shm.names()), "the killed job left no block")
     time.sleep(5.5)
-    second = Case("deaf", "step", ranks=2, shm=shm)
+    second = Case("unresponsive", "step", ranks=2, shm=shm)
     try:
         row = second.driver.rank(0)
-        check("left by a killed job" in row["deaf"] and "/dev/shm/DynamicProfileShm" in row["deaf"], row)
+        check("left by a killed job" in row["unresponsive"] and "/dev/shm/DynamicProfileShm" in row["unresponsive"], row)
         answer = second.arm("never", 20)[1]
         check(answer["status"] == "RS_REFUSED" and "left by a killed job" in answer["text"], answer)
         print(f"left block: {answer['text']}")
@@ -201,8 +198,8 @@ def block_is_left():
     second = Case("foreign-orphan", "step", ranks=2, shm=shm)
     try:
         row = second.driver.rank(0)
-        check("belongs to an earlier job" in row["deaf"] and first.config in row["deaf"] and second.config in row["deaf"], row)
-        print(f"orphan of another folder: {row['deaf']}")
+        check("belongs to an earlier job" in row["unresponsive"] and first.config in row["unresponsive"] and second.config in row["unresponsive"], row)
+        print(f"orphan of another folder: {row['unresponsive']}")
     finally:
         second.close()
         first.job.kill()
@@ -215,8 +212,8 @@ def file_is_bad():
     try:
         with open(os.path.join(case.config, "profiler_config.json"), "w", encoding="utf-8"):
             pass
-        case.driver.until("seen", lambda d: all(row["deaf"] for row in d.ranks.values()), 20)
-        text = case.driver.rank(1)["deaf"]
+        case.driver.until("seen", lambda d: all(row["unresponsive"] for row in d.ranks.values()), 20)
+        text = case.driver.rank(1)["unresponsive"]
         check("ends it for good" in text and "restart" in text, text)
         print(f"bad file: {text}")
     finally:
@@ -266,11 +263,11 @@ def folder_is_not_known():
     case = Case("piped", "step", ranks=2, is_piped=True)
     try:
         row = case.driver.rank(0)
-        check("--mindspore-config" in row["deaf"], row)
-        print(f"stdout is a pipe: {row['deaf']}")
+        check("--mindspore-config" in row["unresponsive"], row)
+        print(f"stdout is a pipe: {row['unresponsive']}")
         case.driver.close()
         case.driver = Driver(DRIVE, case.folder, case.name, dirs=[case.config])
-        case.driver.until("found", lambda d: len(d.ranks) == 2 and not d.rank(0)["deaf"], 20)
+        case.driver.until("found", lambda d: len(d.ranks) == 2 and not d.rank(0)["unresponsive"], 20)
         start, answer = case.arm("named", 25)
         check(answer["status"] == "RS_OK", answer)
         case.driver.until("over", lambda d: d.all("written", "failed"), 60)

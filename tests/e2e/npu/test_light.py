@@ -162,7 +162,7 @@ def a_capture_is_called_back(rig):
     print("light: a capture that was called back recorded nothing")
 
 
-def raw_results_are_told(rig):
+def raw_results_are_reported(rig):
     job = Job(rig, "raw", 2, "--env", "--no-parser")
     done = rig.capture(job, "all", "--steps", "2")
     check(done.returncode == 1, done.returncode, done.stdout, done.stderr)
@@ -194,7 +194,7 @@ def main():
     try:
         captures_are_reported(rig)
         a_capture_is_called_back(rig)
-        raw_results_are_told(rig)
+        raw_results_are_reported(rig)
         idle_costs_little(rig)
     finally:
         rig.close()

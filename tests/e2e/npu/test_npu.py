@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch_npu's own trigger code is told by aggregator, collector and `rankscope capture`: four ranks, both ways of using it.
 
-On all ranks, on two of them, twice in a row, one while another runs, with a killed creator of the shared block, and a job that is deaf on a
+On all ranks, on two of them, twice in a row, one while another runs, with a killed creator of the shared block, and a job that is unresponsive on a
 block left by a killed one, which is mended as the refusal says. Chosen ranks begin and stop at the same step, the others do not. Without a
 device the vendor's parser finds nothing, so every result must be told as raw, kept and named.
 
@@ -189,7 +189,7 @@ class Rig:
         self.log.close()
 
 
-def is_raw_told(errors, rank):
+def is_raw_reported(errors, rank):
     return re.search(rf"rank {rank} is lost: recorded, but not parsed by the vendor's tool yet.* stays at (\S+_ascend_pt)", errors)
 
 
@@ -204,7 +204,7 @@ def recorded(job, chosen, before, steps, errors):
     begin, end = first.pop()
     check(end - begin == steps, "recorded", begin, "to", end, "instead of", steps)
     for rank in chosen:
-        told = is_raw_told(errors, rank)
+        told = is_raw_reported(errors, rank)
         check(told and os.path.isdir(told.group(1)), f"rank {rank} is not told as raw:", errors)
     return begin
 
@@ -240,7 +240,8 @@ def while_one_runs(rig, job):
     long = rig.begin("capture", "--run", job.name, "--ranks", "all", "--steps", "40")
     deadline = time.time() + 60
     while not all(len(job.said(rank, r"Start Dynamic Profiler at (\d+) step")) > before[rank] for rank in job.pids):
-        check(time.time() < deadline and long.poll() is None, "the long one did not begin")
+        check(long.poll() is None, "the long one ended:", *(long.communicate() if long.poll() is not None else ()))
+        check(time.time() < deadline, "the long one did not begin")
         time.sleep(0.2)
     refused = rig.ask("capture", "--run", job.name, "--ranks", "1,3", "--steps", "1", "--on-busy", "refuse")
     check(refused.returncode != 0 and "refused" in refused.stderr + refused.stdout, "it was not refused:", refused.stdout,
@@ -251,7 +252,7 @@ def while_one_runs(rig, job):
     for rank in job.pids:
         check((job.profiles(rank)[before[rank]][1] - job.profiles(rank)[before[rank]][0]) == 40, "the long one was disturbed",
               job.profiles(rank))
-        check(is_raw_told(errors, rank), f"rank {rank} of the long one is not told:", errors)
+        check(is_raw_reported(errors, rank), f"rank {rank} of the long one is not told:", errors)
     ends = {rank: job.profiles(rank)[before[rank] + 1:] for rank in job.pids}
     check(len(ends[1]) == 1 and ends[1] == ends[3] and not ends[0] and not ends[2], "the one that waited:", ends, later)
     print(f"  {job.name}: while one ran: refused ({(refused.stdout + refused.stderr).strip()[:150]!r}), and another began at {ends[1][0][0]}")
@@ -267,24 +268,24 @@ def with_a_killed_creator(rig, job):
     print(f"  {job.name}: creator (rank {creator}) killed, the others at step {step}")
 
 
-def deaf_and_mended(rig, shm, way, first):
-    """The first job is killed with everything but its block; the next one of the hour is deaf until what is told is done."""
+def unresponsive_and_mended(rig, shm, way, first):
+    """The first job is killed with everything but its block; the next one of the hour is unresponsive until what is told is done."""
     if time.time() % 3600 > 3400:  # another hour has another block
         time.sleep(3610 - time.time() % 3600)
         return
     first.kill()
     check(shm.blocks(), "no block was left")
-    second = Job(rig, f"deaf-{way}", way, shm)
+    second = Job(rig, f"unresponsive-{way}", way, shm)
     rig.wait_ranks(second)
     time.sleep(4)
     done = rig.ask("capture", "--run", second.name, "--ranks", "all", "--steps", "1")
-    check(done.returncode != 0, "a deaf job was captured?", done.stdout)
+    check(done.returncode != 0, "an unresponsive job was captured?", done.stdout)
     block = os.path.basename(shm.blocks()[0])
     for rank in range(RANKS):
         told = re.search(rf"rank {rank} is refused: .*", done.stderr)
         check(told and "left by a job that was killed" in told.group(0) and "/dev/shm/" + block in told.group(0),
               f"rank {rank} is not told why:", done.stderr)
-    check(not any(second.profiles(rank) for rank in range(RANKS)), "a deaf rank recorded")
+    check(not any(second.profiles(rank) for rank in range(RANKS)), "an unresponsive rank recorded")
     second.kill()
     for path in shm.blocks():
         os.unlink(path)
@@ -311,7 +312,7 @@ def main():
             on_all_and_on_some(rig, job)
             while_one_runs(rig, job)
             with_a_killed_creator(rig, job)
-            deaf_and_mended(rig, shm, way, job)
+            unresponsive_and_mended(rig, shm, way, job)
             job.kill()
             shm.close()
     except BaseException:

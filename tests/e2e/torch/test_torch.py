@@ -24,7 +24,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 VERSION = "2.15.0"
 WORLD = 4
 STEPS = 2
-ROUNDUP = 100
+SLOW_STEPS = 7  # the first and the last are inflated, and of one step alone nothing is more than a hint
+ROUNDUP_S = 12  # the round-up in time: profilers ask every 5 s, and all must have asked before it comes
 INSTALL_LIMIT_S = 600
 SKEW_LIMIT_MS = 200
 
@@ -79,7 +80,7 @@ class TraceFiles(threading.Thread):
     """When the last trace became complete: its final name appears, and goes when it is packed."""
 
     def __init__(self, folder):
-        super().__init__()
+        super().__init__(daemon=True)  # a failed check ends the program, not one that waits for this thread
         self.folder, self.last, self.is_over = folder, 0.0, False
 
     def run(self):
@@ -141,6 +142,18 @@ class Rig:
         while not self.has_stepped() and time.monotonic() < until:
             time.sleep(0.2)
         check(self.has_stepped(), "the job makes no steps")
+        self.roundup = self.measure_roundup()
+
+    def last_step(self):
+        with open(self.job_log.name, encoding="utf-8") as file:
+            return int(re.findall(r"step (\d+) ", file.read())[-1])
+
+    def measure_roundup(self):
+        """Iterations that take ROUNDUP_S, by the time that 40 of them take."""
+        first, begin = self.last_step(), time.monotonic()
+        while self.last_step() < first + 40 and time.monotonic() < begin + 120:
+            time.sleep(0.01)
+        return max(20, round(ROUNDUP_S * (self.last_step() - first) / (time.monotonic() - begin)))
 
     def has_stepped(self):
         with open(self.job_log.name, encoding="utf-8") as file:
@@ -165,7 +178,7 @@ class Rig:
             raise SystemExit(f"rankscope {verb} {' '.join(words)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
         return done
 
-    def capture(self, name, *words):
+    def capture(self, name, *words, strays=0):
         out = os.path.join(self.folder, "out-" + name)
         begin = time.monotonic()
         process = subprocess.Popen([PROGRAM, "capture", "--connect", self.address, "--run", self.run, *words, "-o", out],
@@ -174,7 +187,10 @@ class Rig:
         files.start()
         lines = list(process.stderr)
         text = process.stdout.read()
-        check(process.wait(300) == 0, f"rankscope capture {' '.join(words)}: exit {process.returncode}\n{''.join(lines)}")
+        if process.wait(300) == 1 and strays and "not the same time" in "".join(lines):
+            files.stop()
+            return self.capture(f"{name}-{strays}", *words, strays=strays - 1)
+        check(process.wait(300) == 0, f"rankscope capture {' '.join(words)}: exit {process.returncode}\n{''.join(lines)}{text}")
         took = time.monotonic() - begin
         after = time.time() - files.stop()
         chosen = re.search(r"multiple of \d+ iterations", "".join(lines))
@@ -203,13 +219,15 @@ def check(is_right, what, report=None):
 
 
 def named(report):
-    return [(f["kind"], f["where"].get("rank")) for f in report["findings"]]
+    """Who is named: a weak finding is a hint, imbalance and jitter name nobody."""
+    return [(f["kind"], f["where"].get("rank")) for f in report["findings"]
+            if f["confidence"] != "weak" and f["kind"] not in ("imbalance", "jitter")]
 
 
-def check_steps(report, ranks):
+def check_steps(report, ranks, steps=STEPS):
     seen = report["coverage"]["ranks_seen"]
     check(seen == len(ranks), f"ranks seen: {seen}, wanted {ranks}", report)
-    check(report["coverage"]["steps"] == STEPS, f"{report['coverage']['steps']} steps instead of {STEPS}", report)
+    check(report["coverage"]["steps"] == steps, f"{report['coverage']['steps']} steps instead of {steps}", report)
 
 
 def check_doctor(rig):
@@ -232,7 +250,7 @@ def check_skew(rig):
 def clean_job(rig, script):
     rig.start_job(script)
     check_doctor(rig)
-    steps = ("--steps", str(STEPS), "--roundup", str(ROUNDUP))
+    steps = ("--steps", str(STEPS), "--roundup", str(rig.roundup))
     report = rig.capture(script + "-all", "--ranks", "0-3", *steps)
     check_steps(report, [0, 1, 2, 3])
     check(named(report) == [], f"nothing is planted and somebody is named: {named(report)}", report)
@@ -240,8 +258,8 @@ def clean_job(rig, script):
     report = rig.capture(script + "-two", "--ranks", "1,3", *steps)
     check_steps(report, [1, 3])
     check(named(report) == [], f"nothing is planted and somebody is named: {named(report)}", report)
-    # without a word about the round-up: the step time is known now
-    report = rig.capture(script + "-chosen", "--ranks", "1,3", "--steps", str(STEPS))
+    # without a word about the round-up: the step time is known now. One of 20 may stray by design, and says so.
+    report = rig.capture(script + "-chosen", "--ranks", "1,3", "--steps", str(STEPS), strays=3)
     check_steps(report, [1, 3])
     rig.taken()
     report = rig.capture(script + "-duration", "--duration", "300ms")
@@ -255,7 +273,7 @@ def killed_collector(rig, script):
     """Killed (-9) when all ranks have their request, and started again: the capture is whole, nothing is left."""
     rig.start_job(script)
     out = os.path.join(rig.folder, "out-killed")
-    words = [PROGRAM, "capture", "--connect", rig.address, "--run", rig.run, "--steps", str(STEPS), "--roundup", str(4 * ROUNDUP),
+    words = [PROGRAM, "capture", "--connect", rig.address, "--run", rig.run, "--steps", str(STEPS), "--roundup", str(2 * rig.roundup),
              "-o", out]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=rig.environment)
     lines = [process.stderr.readline()]
@@ -284,8 +302,8 @@ def killed_collector(rig, script):
 
 def slow_job(rig, script, sleep_ms):
     rig.start_job(script, "--sleep-rank", "2", "--sleep-ms", str(sleep_ms))
-    report = rig.capture(script + "-slow", "--steps", str(STEPS), "--roundup", str(ROUNDUP))
-    check_steps(report, [0, 1, 2, 3])
+    report = rig.capture(script + "-slow", "--steps", str(SLOW_STEPS), "--roundup", str(rig.roundup))
+    check_steps(report, [0, 1, 2, 3], SLOW_STEPS)
     check([rank for _, rank in named(report)] == [2], f"rank 2 sleeps, and named are: {named(report)}", report)
     rig.end_job()
 

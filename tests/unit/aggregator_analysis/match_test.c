@@ -471,7 +471,7 @@ static void move_clock(struct rs_summary *summary, rs_dur by)
     }
 }
 
-static void hosts_are_matched_but_not_compared(void **state)
+static void hosts_are_matched_and_their_clocks_aligned(void **state)
 {
     struct rig rig = {0};
     (void)state;
@@ -490,13 +490,17 @@ static void hosts_are_matched_but_not_compared(void **state)
     hide_bytes(&rig);
     rig_run(&rig, false);
     show_bytes(&rig);
-    assert_false(rig.analysis->one_clock);
+    assert_true(rig.analysis->one_clock && rig.analysis->clock_was_aligned);
     assert_int_equal(rig.analysis->op_count, 20);
     expect_pure(&rig);
+    for (size_t s = 2; s < 4; s++) {
+        const rs_dur off = rig.analysis->clocks[s].offset_ns - 123456789;
+        assert_true(off <= rig.analysis->clocks[s].bound_ns &&
+                    -off <= rig.analysis->clocks[s].bound_ns);
+    }
     for (size_t i = 0; i < 20; i++) {
         const struct rs_job_op *op = &rig.analysis->ops[i];
-        assert_false(op->has_wait);
-        assert_int_equal(op->last_rank, -1);
+        assert_true(op->has_wait);
         assert_int_equal(op->row_count, i < 3 ? 3 : 4);
     }
     rig_fini(&rig);
@@ -516,7 +520,7 @@ static void common_clock_can_be_assumed(void **state)
     rig_fini(&rig);
 }
 
-static void unknown_hosts_that_fit_share_a_clock(void **state)
+static void clocks_of_unknown_hosts_are_measured(void **state)
 {
     struct rig rig = {0};
     (void)state;
@@ -524,12 +528,15 @@ static void unknown_hosts_that_fit_share_a_clock(void **state)
         add_regular(&rig, rank, NULL, 0, 5);
     }
     rig_run(&rig, false);
-    assert_true(rig.analysis->one_clock && rig.analysis->clock_was_assumed);
-    assert_int_equal(rig.analysis->ops[4].last_rank, 3);
+    assert_true(rig.analysis->one_clock && !rig.analysis->clock_was_assumed);
+    for (size_t s = 1; s < 4; s++) {
+        assert_int_equal(rig.analysis->clocks[s].offset_ns, 0);
+        assert_int_equal(rig.analysis->clocks[s].method, RS_CLOCK_ENDS);
+    }
     rig_fini(&rig);
 }
 
-static void unknown_hosts_that_contradict_are_each_alone(void **state)
+static void unknown_hosts_far_apart_are_aligned(void **state)
 {
     struct rig rig = {0};
     (void)state;
@@ -538,12 +545,15 @@ static void unknown_hosts_that_contradict_are_each_alone(void **state)
     }
     move_clock(&rig.ranks[1], 500 * 1000 * US);
     rig_run(&rig, false);
-    assert_false(rig.analysis->one_clock);
+    assert_true(rig.analysis->one_clock && rig.analysis->clock_was_aligned);
     assert_int_equal(rig.analysis->op_count, 5);
     for (size_t i = 0; i < 5; i++) {
         assert_int_equal(rig.analysis->ops[i].row_count, 4);
-        assert_false(rig.analysis->ops[i].has_wait);
+        assert_true(rig.analysis->ops[i].has_wait);
     }
+    const rs_dur off = rig.analysis->clocks[1].offset_ns - 500 * 1000 * US;
+    assert_true(off <= rig.analysis->clocks[1].bound_ns &&
+                -off <= rig.analysis->clocks[1].bound_ns);
     rig_fini(&rig);
 }
 
@@ -658,10 +668,10 @@ int main(void)
         cmocka_unit_test(buffered_sends_keep_their_order),
         cmocka_unit_test(peer_within_an_unnamed_group),
         cmocka_unit_test(recv_before_its_send_is_no_pair),
-        cmocka_unit_test(hosts_are_matched_but_not_compared),
+        cmocka_unit_test(hosts_are_matched_and_their_clocks_aligned),
         cmocka_unit_test(common_clock_can_be_assumed),
-        cmocka_unit_test(unknown_hosts_that_fit_share_a_clock),
-        cmocka_unit_test(unknown_hosts_that_contradict_are_each_alone),
+        cmocka_unit_test(clocks_of_unknown_hosts_are_measured),
+        cmocka_unit_test(unknown_hosts_far_apart_are_aligned),
         cmocka_unit_test(rank_without_time_base_takes_no_part),
         cmocka_unit_test(op_ids_follow_step_group_and_seq),
         cmocka_unit_test(two_summaries_of_a_rank_are_refused),

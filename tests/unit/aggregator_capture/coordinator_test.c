@@ -29,20 +29,20 @@ static void say(const char *word, const void *link, const uint32_t *ranks, size_
 }
 
 static void prepare(void *self, const void *link, const struct rs_coord_capture *capture,
-                    enum rs_rank_kind kind, const uint32_t *ranks, size_t count)
+                    const struct rs_adapter *adapter, const uint32_t *ranks, size_t count)
 {
     (void)self;
     (void)capture;
-    (void)kind;
+    (void)adapter;
     say("prepare", link, ranks, count);
 }
 
 static void commit(void *self, const void *link, const struct rs_coord_capture *capture,
-                   enum rs_rank_kind kind, const uint32_t *ranks, size_t count)
+                   const struct rs_adapter *adapter, const uint32_t *ranks, size_t count)
 {
     (void)self;
     (void)capture;
-    (void)kind;
+    (void)adapter;
     say("commit", link, ranks, count);
 }
 
@@ -63,17 +63,20 @@ static enum rs_status create(void *self, struct rs_coord_capture *capture, struc
     return RS_OK;
 }
 
-static void save(void *self, struct rs_coord_capture *capture)
+static bool save(void *self, struct rs_coord_capture *capture, bool must)
 {
     (void)self;
     (void)capture;
+    (void)must;
+    return true;
 }
 
 static void close_it(void *self, struct rs_coord_capture *capture)
 {
     (void)self;
     (void)capture;
-    (void)strncat(said, "close; ", sizeof said - strlen(said) - 1);
+    const size_t used = strlen(said);
+    (void)snprintf(said + used, sizeof said - used, "close; ");
 }
 
 static const struct rs_coord_ops ops = {.prepare = prepare,
@@ -84,6 +87,19 @@ static const struct rs_coord_ops ops = {.prepare = prepare,
                                         .close = close_it};
 
 static const rs_ns second = RS_NS_PER_S;
+
+static struct rs_adapter adapter_of(enum rs_profiler profiler)
+{
+    struct rs_adapter adapter;
+    assert_true(rs_adapter_known(profiler, &adapter));
+    return adapter;
+}
+
+static int64_t start_of(const struct rs_coord_capture *capture, enum rs_profiler profiler)
+{
+    const struct rs_adapter adapter = adapter_of(profiler);
+    return rs_coord_start_step(capture, &adapter);
+}
 
 static struct rs_coord *new_coord(void)
 {
@@ -103,6 +119,7 @@ static void see(struct rs_coord *coord, const char *run, uint32_t rank, const vo
                                  .step = step,
                                  .step_duration_ns = duration,
                                  .can_capture = true,
+                                 .adapter = adapter_of(RS_PROFILER_NATIVE),
                                  .role = {-1, -1, -1, -1, -1},
                                  .link = link};
     (void)snprintf(seen.run, sizeof seen.run, "%s", run);
@@ -132,7 +149,7 @@ struct asked {
     enum rs_status status;
     struct rs_coord_capture *capture;
     struct rs_err err;
-    size_t verdict_count[RS_VERDICT_REFUSED + 1];
+    size_t decision_count[RS_DECISION_REFUSED + 1];
 };
 
 static struct asked ask_from(struct rs_coord *coord, const char *words, const char *file, rs_ns now)
@@ -143,7 +160,7 @@ static struct asked ask_from(struct rs_coord *coord, const char *words, const ch
     make_request(&request, words);
     const struct rs_coord_ask ask = {.request = &request, .origin_file = file};
     asked.status = rs_coord_start(coord, &ask, now, &answer, &asked.capture, &asked.err);
-    memcpy(asked.verdict_count, answer.verdict_count, sizeof asked.verdict_count);
+    memcpy(asked.decision_count, answer.decision_count, sizeof asked.decision_count);
     rs_request_answer_fini(&answer);
     rs_request_fini(&request);
     return asked;
@@ -212,9 +229,9 @@ static void a_collectors_word_makes_nobody_done(void **state)
     see(coord, "r", 0, link_a, 1, 0);
     struct rs_coord_capture *capture = start(coord, "all");
     arm(coord, 0, 1, 0, "");
-    const struct rs_coord_told told = {
+    const struct rs_coord_report reported = {
         .rank = 0, .steps_done = 5, .state = RS_PROGRESS_DONE, .text = ""};
-    rs_coord_progress(coord, "c1", &told, second);
+    rs_coord_progress(coord, "c1", &reported, second);
     assert_int_equal(capture->ranks[0].state, RS_PROGRESS_SENDING);
     assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
     rs_coord_free(&coord);
@@ -307,7 +324,7 @@ static void a_past_start_step_is_refused(void **state)
     const struct asked asked = ask(coord, "start_step=10");
     assert_status(asked.status, RS_REFUSED);
     assert_null(asked.capture);
-    assert_int_equal(asked.verdict_count[RS_VERDICT_REFUSED], 1);
+    assert_int_equal(asked.decision_count[RS_DECISION_REFUSED], 1);
     assert_string_equal(said, "");
     rs_coord_free(&coord);
 }
@@ -444,7 +461,7 @@ static void a_second_request_waits_for_its_turn(void **state)
     (void)start(coord, "0");
     const struct asked second_ask = ask(coord, "ranks=all");
     assert_ok(second_ask.status);
-    assert_int_equal(second_ask.verdict_count[RS_VERDICT_QUEUED], 1);
+    assert_int_equal(second_ask.decision_count[RS_DECISION_QUEUED], 1);
     assert_int_equal(second_ask.capture->state, RS_CAPTURE_QUEUED);
     assert_string_equal(second_ask.capture->reason, "waits for capture c1");
     assert_string_equal(said, "prepare A 0; ");
@@ -564,7 +581,7 @@ static void what_waited_over_a_restart_begins_when_its_ranks_are_back(void **sta
     rs_coord_free(&after);
 }
 
-static void what_waited_over_a_restart_and_is_not_known_is_told_as_lost(void **state)
+static void what_waited_over_a_restart_and_is_not_known_is_reported_as_lost(void **state)
 {
     (void)state;
     struct rs_coord *coord = new_coord();
@@ -610,7 +627,7 @@ static void see_again(struct rs_coord *coord)
     assert_ok(rs_coord_see(coord, &seen, 0));
 }
 
-static void a_process_started_again_while_its_capture_waited_is_heard_and_busy(void **state)
+static void a_process_started_again_while_its_capture_waited_is_seen_and_busy(void **state)
 {
     (void)state;
     struct rs_coord *coord = new_coord();
@@ -630,14 +647,15 @@ static void a_process_started_again_while_its_capture_waited_is_heard_and_busy(v
     const struct asked next = ask(coord, "ranks=0");
     (void)rs_coord_tick(coord, 4 * second);
     assert_int_equal(next.capture->state, RS_CAPTURE_QUEUED);
-    const struct rs_coord_told told = {.state = RS_PROGRESS_LOST, .text = "it \033[2J fell\nover"};
-    rs_coord_progress(coord, waits.capture->id, &told, 4 * second);
+    const struct rs_coord_report reported = {.state = RS_PROGRESS_LOST,
+                                             .text = "it \033[2J fell\nover"};
+    rs_coord_progress(coord, waits.capture->id, &reported, 4 * second);
     assert_int_equal(waits.capture->state, RS_CAPTURE_FAILED);
     assert_string_equal(waits.capture->ranks[1].text, "it ?[2J fell?over");
     rs_coord_free(&coord);
 }
 
-static void what_was_asked_over_a_restart_is_called_back_and_told(void **state)
+static void what_was_asked_over_a_restart_is_called_back_and_reported(void **state)
 {
     (void)state;
     struct rs_coord *coord = new_coord();
@@ -669,9 +687,10 @@ static void a_step_that_is_never_found_out_does_not_hold_a_capture_for_ever(void
     struct rs_coord *coord = new_coord();
     see(coord, "r", 0, link_a, 1, 0);
     struct rs_coord_capture *capture = start(coord, "0");
-    const struct rs_coord_told told = {.state = RS_PROGRESS_WAITING, .text = "it is found out"};
+    const struct rs_coord_report reported = {.state = RS_PROGRESS_WAITING,
+                                             .text = "it is found out"};
     for (int at = 1; at < 400 && capture->state == RS_CAPTURE_ARMING; at++) {
-        rs_coord_progress(coord, "c1", &told, at * second);
+        rs_coord_progress(coord, "c1", &reported, at * second);
         (void)rs_coord_tick(coord, at * second);
         assert_true(at >= 200 || capture->state == RS_CAPTURE_ARMING);
     }
@@ -704,11 +723,11 @@ static void numbers_beyond_reason_are_brought_to_reason(void **state)
     }
     assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
     assert_true(capture->start_step > 7 && capture->start_step < 200000);
-    const struct rs_coord_told told = {.state = RS_PROGRESS_RECORDING,
-                                       .text = "",
-                                       .window_start_ns = INT64_MIN,
-                                       .window_end_ns = INT64_MAX};
-    rs_coord_progress(coord, "c1", &told, 2 * second);
+    const struct rs_coord_report reported = {.state = RS_PROGRESS_RECORDING,
+                                             .text = "",
+                                             .window_start_ns = INT64_MIN,
+                                             .window_end_ns = INT64_MAX};
+    rs_coord_progress(coord, "c1", &reported, 2 * second);
     (void)rs_coord_tick(coord, 3 * second);
     assert_int_equal(capture->ranks[0].window_start_ns, 0);
     rs_coord_free(&coord);
@@ -716,12 +735,12 @@ static void numbers_beyond_reason_are_brought_to_reason(void **state)
 
 /* ---- kinds ------------------------------------------------------------------------------------------------- */
 
-static void see_kind(struct rs_coord *coord, uint32_t rank, enum rs_rank_kind kind, int64_t step)
+static void see_kind(struct rs_coord *coord, uint32_t rank, enum rs_profiler profiler, int64_t step)
 {
     struct rs_coord_seen seen = {.rank = rank,
                                  .world = 4,
                                  .step = step,
-                                 .kind = kind,
+                                 .adapter = adapter_of(profiler),
                                  .can_capture = true,
                                  .role = {-1, -1, -1, -1, -1},
                                  .link = link_a};
@@ -749,10 +768,10 @@ static void all_kinds_that_count_begin_at_one_step(void **state)
 {
     (void)state;
     struct rs_coord *coord = new_coord();
-    see_kind(coord, 0, RS_RANK_NATIVE, 100);
-    see_kind(coord, 1, RS_RANK_ASCEND, 101);
-    see_kind(coord, 2, RS_RANK_MINDSPORE, 100);
-    see_kind(coord, 3, RS_RANK_ASCEND, -1);
+    see_kind(coord, 0, RS_PROFILER_NATIVE, 100);
+    see_kind(coord, 1, RS_PROFILER_ASCEND, 101);
+    see_kind(coord, 2, RS_PROFILER_MINDSPORE, 100);
+    see_kind(coord, 3, RS_PROFILER_ASCEND, -1);
     const struct asked asked = ask(coord, "schedule.warmup=2");
     assert_non_null(asked.capture);
     assert_string_equal(said, "prepare A 0; prepare A 1 3; prepare A 2; ");
@@ -761,13 +780,13 @@ static void all_kinds_that_count_begin_at_one_step(void **state)
     arm_poller(coord, 2, 100, 100 * RS_NS_PER_MS, second);
     arm_poller(coord, 3, -1, 0, second);
     assert_int_equal(asked.capture->state, RS_CAPTURE_RECORDING);
-    /* 0.5 s to be told, 2 s until the slowest looks, 0.5 s from there: 30 steps; and two */
+    /* 0.5 s to be reported, 2 s until the slowest looks, 0.5 s from there: 30 steps; and two */
     assert_int_equal(asked.capture->start_step, 101 + 2 + 30);
-    assert_int_equal(rs_coord_start_step(asked.capture, RS_RANK_ASCEND), 133);
+    assert_int_equal(start_of(asked.capture, RS_PROFILER_ASCEND), 133);
     /* whoever has no warm-up begins when the others' is over */
-    assert_int_equal(rs_coord_start_step(asked.capture, RS_RANK_NATIVE), 135);
-    assert_int_equal(rs_coord_start_step(asked.capture, RS_RANK_MINDSPORE), 135);
-    assert_int_equal(rs_coord_start_step(asked.capture, RS_RANK_KINETO), -1);
+    assert_int_equal(start_of(asked.capture, RS_PROFILER_NATIVE), 135);
+    assert_int_equal(start_of(asked.capture, RS_PROFILER_MINDSPORE), 135);
+    assert_int_equal(start_of(asked.capture, RS_PROFILER_KINETO), -1);
     char source[RS_COORD_SOURCE_BYTES];
     rs_coord_source(asked.capture, source);
     assert_string_equal(source, "native+ascend+mindspore");
@@ -778,14 +797,14 @@ static void a_poller_whose_step_nobody_knows_is_refused_unless_one_is_named(void
 {
     (void)state;
     struct rs_coord *coord = new_coord();
-    see_kind(coord, 0, RS_RANK_ASCEND, -1);
+    see_kind(coord, 0, RS_PROFILER_ASCEND, -1);
     struct asked asked = ask(coord, "");
     arm_poller(coord, 0, -1, 0, second);
     assert_int_equal(asked.capture->state, RS_CAPTURE_FAILED);
     assert_non_null(strstr(asked.capture->ranks[0].text, "give --start-step N"));
     rs_coord_free(&coord);
     coord = new_coord();
-    see_kind(coord, 0, RS_RANK_ASCEND, -1);
+    see_kind(coord, 0, RS_PROFILER_ASCEND, -1);
     asked = ask(coord, "start_step=500");
     arm_poller(coord, 0, -1, 0, second);
     assert_int_equal(asked.capture->state, RS_CAPTURE_RECORDING);
@@ -793,12 +812,70 @@ static void a_poller_whose_step_nobody_knows_is_refused_unless_one_is_named(void
     rs_coord_free(&coord);
 }
 
+/* What a collector of a later version announces: planned for by what it can do. */
+static void an_adapter_that_is_not_ours_takes_part(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    struct rs_coord_seen seen = {.rank = 1,
+                                 .world = 2,
+                                 .step = 90,
+                                 .can_capture = true,
+                                 .adapter = {.number = 17,
+                                             .name = "replay",
+                                             .title = "a replayed trace",
+                                             .capabilities = RS_CAP_KNOWS_STEP | RS_CAP_PUSH},
+                                 .role = {-1, -1, -1, -1, -1},
+                                 .link = link_b,
+                                 .run = "r",
+                                 .incarnation = "i1"};
+    see_kind(coord, 0, RS_PROFILER_NATIVE, 100);
+    assert_ok(rs_coord_see(coord, &seen, 0));
+    const struct asked asked = ask(coord, "");
+    assert_non_null(asked.capture);
+    assert_string_equal(said, "prepare A 0; prepare B 1; ");
+    arm(coord, 0, 100, 100 * RS_NS_PER_MS, "");
+    arm(coord, 1, 90, 100 * RS_NS_PER_MS, "");
+    assert_int_equal(asked.capture->state, RS_CAPTURE_RECORDING);
+    assert_int_equal(rs_coord_start_step(asked.capture, &seen.adapter), asked.capture->start_step);
+    char source[RS_COORD_SOURCE_BYTES];
+    rs_coord_source(asked.capture, source);
+    assert_string_equal(source, "native+replay");
+    rs_coord_free(&coord);
+}
+
+/* Everything is durable, and it is less than was asked for. */
+static void fewer_steps_than_asked_are_not_complete(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    see_kind(coord, 0, RS_PROFILER_ASCEND, 10);
+    see_kind(coord, 1, RS_PROFILER_ASCEND, 10);
+    const struct asked asked = ask(coord, "start_step=500;schedule.active=5");
+    arm_poller(coord, 0, 10, 0, second);
+    arm_poller(coord, 1, 10, 0, second);
+    assert_int_equal(asked.capture->state, RS_CAPTURE_RECORDING);
+    const struct rs_coord_report whole = {
+        .rank = 0, .steps_done = 5, .state = RS_PROGRESS_SENDING, .text = ""};
+    const struct rs_coord_report cut = {
+        .rank = 1, .steps_done = 3, .state = RS_PROGRESS_SENDING, .text = ""};
+    rs_coord_progress(coord, "c1", &whole, 2 * second);
+    rs_coord_progress(coord, "c1", &cut, 2 * second);
+    end(coord, 0, false);
+    end(coord, 1, false);
+    assert_int_equal(asked.capture->ranks[0].state, RS_PROGRESS_DONE);
+    assert_int_equal(asked.capture->ranks[1].state, RS_PROGRESS_PARTIAL);
+    assert_string_equal(asked.capture->ranks[1].text, "it recorded 3 of 5 steps");
+    assert_int_equal(asked.capture->state, RS_CAPTURE_PARTIAL);
+    rs_coord_free(&coord);
+}
+
 static void mindspore_records_all_of_a_job_or_nothing(void **state)
 {
     (void)state;
     struct rs_coord *coord = new_coord();
-    see_kind(coord, 0, RS_RANK_MINDSPORE, 10);
-    see_kind(coord, 1, RS_RANK_MINDSPORE, 10);
+    see_kind(coord, 0, RS_PROFILER_MINDSPORE, 10);
+    see_kind(coord, 1, RS_PROFILER_MINDSPORE, 10);
     assert_status(ask(coord, "ranks=1").status, RS_REFUSED);
     assert_ok(ask(coord, "ranks=all;start_step=100").status);
     arm_poller(coord, 0, 10, 0, second);
@@ -819,11 +896,11 @@ static void a_capture_that_goes_on_for_too_long_is_ended(void **state)
     see(coord, "r", 0, link_a, 1, 0);
     const struct asked asked = ask(coord, "max_duration_s=30");
     arm(coord, 0, 1, 0, "");
-    struct rs_coord_told told = {.rank = 0, .state = RS_PROGRESS_RECORDING, .text = ""};
-    rs_coord_progress(coord, "c1", &told, 2 * second);
+    struct rs_coord_report reported = {.rank = 0, .state = RS_PROGRESS_RECORDING, .text = ""};
+    rs_coord_progress(coord, "c1", &reported, 2 * second);
     for (rs_ns now = 3; now < 32; now++) {
-        told.steps_done++;
-        rs_coord_progress(coord, "c1", &told, now * second);
+        reported.steps_done++;
+        rs_coord_progress(coord, "c1", &reported, now * second);
         (void)rs_coord_tick(coord, now * second);
     }
     assert_null(strstr(said, "cancel"));
@@ -956,14 +1033,16 @@ int main(void)
         cmocka_unit_test(what_waits_can_be_stopped),
         cmocka_unit_test(who_ends_while_it_waits_is_named_and_the_others_record),
         cmocka_unit_test(what_waited_over_a_restart_begins_when_its_ranks_are_back),
-        cmocka_unit_test(what_waited_over_a_restart_and_is_not_known_is_told_as_lost),
+        cmocka_unit_test(what_waited_over_a_restart_and_is_not_known_is_reported_as_lost),
         cmocka_unit_test(a_capture_stopped_before_all_answered_is_not_begun),
-        cmocka_unit_test(a_process_started_again_while_its_capture_waited_is_heard_and_busy),
-        cmocka_unit_test(what_was_asked_over_a_restart_is_called_back_and_told),
+        cmocka_unit_test(a_process_started_again_while_its_capture_waited_is_seen_and_busy),
+        cmocka_unit_test(what_was_asked_over_a_restart_is_called_back_and_reported),
         cmocka_unit_test(a_step_that_is_never_found_out_does_not_hold_a_capture_for_ever),
         cmocka_unit_test(numbers_beyond_reason_are_brought_to_reason),
         cmocka_unit_test(all_kinds_that_count_begin_at_one_step),
         cmocka_unit_test(a_poller_whose_step_nobody_knows_is_refused_unless_one_is_named),
+        cmocka_unit_test(an_adapter_that_is_not_ours_takes_part),
+        cmocka_unit_test(fewer_steps_than_asked_are_not_complete),
         cmocka_unit_test(mindspore_records_all_of_a_job_or_nothing),
         cmocka_unit_test(a_capture_that_goes_on_for_too_long_is_ended),
         cmocka_unit_test(a_thousand_ranks_are_no_matter_of_their_square),

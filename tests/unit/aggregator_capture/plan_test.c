@@ -18,12 +18,12 @@ struct job {
 /* Polls at now + at[i] ms, every 5 s. */
 static void make(struct job *job, const int64_t *at, rs_dur step)
 {
-    *job =
-        (struct job){.capture = {.kinds = 1u << RS_RANK_KINETO, .steps = 2, .rank_count = RANKS}};
+    *job = (struct job){
+        .capture = {.capabilities = RS_CAP_STEP_ROUNDUP, .steps = 2, .rank_count = RANKS}};
     job->capture.ranks = job->ranks;
     for (uint32_t i = 0; i < RANKS; i++)
         job->ranks[i] = (struct rs_coord_rank){.rank = i,
-                                               .kind = RS_RANK_KINETO,
+                                               .adapter = {.capabilities = RS_CAP_STEP_ROUNDUP},
                                                .state = RS_PROGRESS_ARMED,
                                                .next_poll_ns = now + at[i] * ms,
                                                .poll_period_ns = 5 * s,
@@ -31,7 +31,7 @@ static void make(struct job *job, const int64_t *at, rs_dur step)
                                                .step_duration_ns = step};
 }
 
-static void ranks_are_told_in_the_shortest_arc(void **state)
+static void ranks_are_reported_in_the_shortest_arc(void **state)
 {
     static const int64_t at[RANKS] = {4800, 4900, 1000, 1200};
     struct job job;
@@ -64,21 +64,36 @@ static void the_roundup_follows_the_step_time_and_the_spread(void **state)
 {
     static const int64_t together[RANKS] = {1000, 1010, 1020, 1030};
     static const int64_t apart[RANKS] = {1000, 2000, 3000, 4000};
+    static const int64_t near[RANKS] = {1000, 1050, 1100, 1150};
     struct job job;
     (void)state;
     make(&job, together, 40 * ms);
     rs_coord_plan(&job.capture, now);
-    assert_int_equal(job.capture.profile.roundup, 500); /* 10 s / 40 ms = 250 */
+    assert_int_equal(job.capture.profile.roundup, 200); /* 8 s / 40 ms */
+    assert_int_equal(job.capture.step_ns, 40 * ms);
+    /* a second before the first poll, the polls, and 200 steps */
+    assert_int_equal(job.capture.begin_by_ns, now + 1000 * ms + 30 * ms + 8000 * ms);
     make(&job, together, s);
     rs_coord_plan(&job.capture, now);
-    assert_int_equal(job.capture.profile.roundup, 10);
+    assert_int_equal(job.capture.profile.roundup, 8);
+    /* slow steps: one of them is longer than the polls are apart; the deadline follows */
+    make(&job, together, 20 * s);
+    rs_coord_plan(&job.capture, now);
+    assert_int_equal(job.capture.profile.roundup, 1);
+    assert_int_equal(job.capture.profile.timeout_ns, (2 * 20 * 3 + 10 + 180) * s);
+    make(&job, together, 190 * ms);
+    rs_coord_plan(&job.capture, now);
+    assert_int_equal(job.capture.profile.roundup, 43);
+    make(&job, near, 40 * ms);
+    rs_coord_plan(&job.capture, now);
+    assert_int_equal(job.capture.profile.roundup, 200);
     make(&job, apart, 40 * ms);
     rs_coord_plan(&job.capture, now);
-    assert_int_equal(job.capture.profile.roundup, 2000); /* 20 x 3 s / 40 ms = 1500 */
+    assert_int_equal(job.capture.profile.roundup, 1500); /* 20 x 3 s / 40 ms */
     make(&job, apart, 40 * ms);
-    job.ranks[2].step_duration_ns = 0;
+    job.ranks[2].step_duration_ns = 0; /* as fast as the others */
     rs_coord_plan(&job.capture, now);
-    assert_int_equal(job.capture.profile.roundup, 500);
+    assert_int_equal(job.capture.profile.roundup, 1500);
     make(&job, apart, 40 * ms);
     job.capture.profile.roundup = 7;
     rs_coord_plan(&job.capture, now);
@@ -92,7 +107,7 @@ static void ranks_that_do_not_take_part_change_nothing(void **state)
     (void)state;
     make(&job, at, 0);
     job.ranks[2].state = RS_PROGRESS_REFUSED;
-    job.ranks[3].kind = RS_RANK_NATIVE;
+    job.ranks[3].adapter.capabilities = RS_CAP_KNOWS_STEP;
     rs_coord_plan(&job.capture, now);
     assert_int_equal(job.capture.deliver_from_ns, now);
     memset(&job, 0, sizeof job);
@@ -126,7 +141,7 @@ static void who_recorded_another_time_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_are_told_in_the_shortest_arc),
+        cmocka_unit_test(ranks_are_reported_in_the_shortest_arc),
         cmocka_unit_test(polls_that_cannot_be_made_count_from_the_next),
         cmocka_unit_test(the_roundup_follows_the_step_time_and_the_spread),
         cmocka_unit_test(ranks_that_do_not_take_part_change_nothing),

@@ -47,6 +47,7 @@ static void rig_init(struct rig *rig, enum rs_op_type type, uint32_t ranks, int6
         rig->summaries[i] = (struct rs_summary){.ops = &rig->ops[i], .op_count = 1};
         rig->lent[i] = &rig->summaries[i];
         rig->rows[i] = (struct rs_job_row){.summary = i,
+                                           .has_wait = true,
                                            .rank = (int32_t)i,
                                            .transfer = time - (rs_dur)i, /* the longest counts */
                                            .has_transfer = true};
@@ -228,7 +229,11 @@ static void the_table_has_a_row_per_operation(void **state)
     fixture_init(&job);
     assert_non_null(mkdtemp(folder));
     const struct rs_output_input input = {.analysis = &job.analysis};
-    assert_ok(database_write(&(struct view){.analysis = &job.analysis}, &input, folder, &err));
+    struct rs_row_store *rows = NULL;
+    assert_ok(rs_row_store_open(NULL, RS_ROWS_PRIVATE, &rows, &err));
+    assert_ok(rs_output_rows(&input, true, rows, &err));
+    assert_ok(database_write(&(struct view){.analysis = &job.analysis}, rows, folder, &err));
+    rs_row_store_close(&rows);
     query(folder,
           "SELECT op_id,op,ranks,bytes,time_ns,algorithm_bandwidth,round(bus_factor,6),"
           "bus_bandwidth,transport_type,coverage FROM CollectiveBandwidth ORDER BY op_id",

@@ -32,12 +32,14 @@ struct fixture {
     rs_dur p2p_wait[3];
     int32_t missing[1];
     struct rs_finding findings[1];
+    struct rs_place places[1];
+    struct rs_evidence evidence[1];
+    struct rs_diagnosis diagnosis;
     char *notes[1];
     struct rs_analysis analysis;
 };
 
 static char fixture_group_text[] = "dp@0-1,3";
-static char fixture_evidence[] = "it came last in 1 of 1 collectives";
 static char fixture_note[] = "a note with a | bar";
 
 enum { FIXTURE_T0 = 1000000000 };
@@ -197,11 +199,11 @@ static void fixture_join(struct fixture *f)
                                    .has_wait = true,
                                    .row_first = 4,
                                    .row_count = 1};
-    f->rows[0] = (struct rs_job_row){0, 0, 0, 3000, 5000, true, false};
-    f->rows[1] = (struct rs_job_row){1, 0, 1, 0, 5001, true, false};
-    f->rows[2] = (struct rs_job_row){0, 1, 0, 0, 10000, true, false};
-    f->rows[3] = (struct rs_job_row){1, 1, 1, 1500, 10000, true, false};
-    f->rows[4] = (struct rs_job_row){1, 2, 1, 0, 0, false, true};
+    f->rows[0] = (struct rs_job_row){0, 0, 0, 3000, 5000, true, false, true};
+    f->rows[1] = (struct rs_job_row){1, 0, 1, 0, 5001, true, false, true};
+    f->rows[2] = (struct rs_job_row){0, 1, 0, 0, 10000, true, false, true};
+    f->rows[3] = (struct rs_job_row){1, 1, 1, 1500, 10000, true, false, true};
+    f->rows[4] = (struct rs_job_row){1, 2, 1, 0, 0, false, true, true};
     f->ranks[0] = (struct rs_job_rank){.rank = 0, .own_wait = 3000, .takes_part = true};
     f->ranks[1] = (struct rs_job_rank){.rank = 1,
                                        .summary = 1,
@@ -229,14 +231,51 @@ static void fixture_init(struct fixture *f)
     fixture_join(f);
     f->missing[0] = 2;
     f->notes[0] = fixture_note;
+    f->places[0] = (struct rs_place){.kind = RS_PLACE_RANK,
+                                     .rank = 1,
+                                     .src = -1,
+                                     .dst = -1,
+                                     .stage = -1,
+                                     .dp = -1,
+                                     .group = UINT32_MAX};
+    f->evidence[0] = (struct rs_evidence){.what = RS_EVIDENCE_OWN_WORK,
+                                          .figure = RS_FIGURE_COMPUTING,
+                                          .rank = 1,
+                                          .peer = RS_NULL,
+                                          .step = RS_NULL,
+                                          .group = UINT32_MAX,
+                                          .value = 8010000,
+                                          .reference = 4710000,
+                                          .bound = RS_NULL,
+                                          .bytes = RS_NULL,
+                                          .seen = 1,
+                                          .of = 1,
+                                          .start_ns = RS_NULL,
+                                          .dur_ns = RS_NULL};
     f->findings[0] = (struct rs_finding){.kind = RS_FINDING_SLOW_RANK,
-                                         .where = RS_WHERE_RANK,
-                                         .rank = 1,
+                                         .places = f->places,
+                                         .place_count = 1,
                                          .cost_ns_per_step = 3000,
+                                         .cost_low_ns = 2900,
+                                         .cost_high_ns = 3100,
                                          .share = 0.03,
-                                         .evidence = {fixture_evidence},
-                                         .evidence_count = 1,
-                                         .confidence = RS_CONFIDENCE_EXACT};
+                                         .explains = 0.9,
+                                         .confidence = RS_CONFIDENCE_EXACT,
+                                         .steps = {1, 1, 1, 0, 5, false},
+                                         .test = {1.7, 0.004, 1.03, 2, 0.01, 1e-6},
+                                         .evidence = f->evidence,
+                                         .evidence_count = 1};
+    f->diagnosis = (struct rs_diagnosis){.findings = f->findings,
+                                         .finding_count = 1,
+                                         .loss = {.step_ns = 100000,
+                                                  .ideal_ns = 96667,
+                                                  .recoverable_ns = 3333,
+                                                  .slowdown = 1.0345,
+                                                  .single_culprit = true,
+                                                  .spread_share = 0.1},
+                                         .silence = RS_SILENCE_NONE,
+                                         .judged_ranks = 2,
+                                         .judged_steps = 1};
     f->analysis = (struct rs_analysis){.summaries = f->lent,
                                        .summary_count = 2,
                                        .ranks = f->ranks,
@@ -255,8 +294,7 @@ static void fixture_init(struct fixture *f)
                                        .one_clock = true,
                                        .mean_step_ns = 100000,
                                        .complete_steps = 1,
-                                       .findings = f->findings,
-                                       .finding_count = 1,
+                                       .diagnosis = &f->diagnosis,
                                        .notes = f->notes,
                                        .note_count = 1};
 }

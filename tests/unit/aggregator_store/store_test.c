@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store: what was synced is there after a crash, positions come from the data, captures explain themselves. */
-#include "aggregator/store/store.h"
-
+#include "aggregator/store/store_priv.h"
 #include "common/base/buf.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
 #include "tests/support/rs_test.h"
 #include "tests/support/tmp_dir.h"
+
+#include <sqlite3.h>
+
+#include <pthread.h>
+#include <unistd.h>
 
 static char dir[64];
 
@@ -47,22 +51,33 @@ static void create(struct rs_store *store, const char *id)
 static struct rs_store_stream *stream_of(struct rs_store *store, uint32_t rank)
 {
     struct rs_store_stream *stream = NULL;
-    assert_ok(rs_store_stream(store, "r", rank, "i", &stream, NULL));
+    const struct rs_store_key key = {.run = "r", .incarnation = "i", .rank = rank};
+    assert_ok(rs_store_stream(store, &key, &stream, NULL));
     return stream;
+}
+
+static void append_to(struct rs_store *store, struct rs_store_stream *stream, const char *capture,
+                      rs_seq seq, unsigned flags, const void *bytes, size_t length)
+{
+    const struct rs_store_source source = {.host = "h", .origin = "o", .world = 2};
+    union {
+        const void *in;
+        void *out;
+    } lent = {.in = bytes};
+    const struct iovec part = {.iov_base = lent.out, .iov_len = length};
+    assert_ok(rs_store_append(store, stream, capture, &source, seq, flags, &part, 1, NULL));
 }
 
 static void append(struct rs_store *store, uint32_t rank, const char *capture, unsigned flags,
                    const char *text)
 {
-    struct rs_store_stream *stream = stream_of(store, rank);
-    const struct rs_store_source source = {.host = "h", .origin = "o", .world = 2};
-    union {
-        const char *in;
-        void *out;
-    } bytes = {.in = text};
-    const struct iovec part = {.iov_base = bytes.out, .iov_len = strlen(text)};
-    assert_ok(rs_store_append(store, stream, capture, &source, stream->appended_seq + 1, flags,
-                              &part, 1, NULL));
+    const struct rs_store_key key = {
+        .run = "r", .incarnation = "i", .rank = rank, .capture = capture};
+    const rs_seq newest = stream_of(store, rank)->appended_seq;
+    struct rs_store_stream *stream = NULL;
+    assert_ok(rs_store_stream(store, &key, &stream, NULL));
+    rs_store_stream_from(stream, newest);
+    append_to(store, stream, capture, stream->appended_seq + 1, flags, text, strlen(text));
 }
 
 static void close_capture(struct rs_store *store, const char *id)
@@ -198,7 +213,7 @@ static void a_torn_segment_gives_a_prefix_at_every_byte(void **state)
     rs_buf_fini(&whole);
 }
 
-static void damage_inside_is_told_when_the_chunk_is_read(void **state)
+static void damage_inside_is_reported_when_the_chunk_is_read(void **state)
 {
     (void)state;
     struct rs_store *store = open_store();
@@ -224,6 +239,313 @@ static void damage_inside_is_told_when_the_chunk_is_read(void **state)
     rs_store_close(&store);
 }
 
+static void lanes_have_their_own_numbers_and_folders(void **state)
+{
+    (void)state;
+    struct rs_store *store = open_store();
+    create(store, "c1");
+    append(store, 0, "c1", 0, "raw one");
+    append(store, 0, "c1", 0, "raw two");
+    struct rs_store_key key = {
+        .run = "r", .incarnation = "i", .lane = RS_STREAM_SUMMARY, .capture = "c1"};
+    struct rs_store_stream *summary = NULL;
+    assert_ok(rs_store_stream(store, &key, &summary, NULL));
+    assert_int_equal(summary->appended_seq, 0);
+    append_to(store, summary, "c1", 1, RS_ENVELOPE_LAST, "part", 4);
+    rs_store_close(&store); /* a crash */
+    store = open_store();
+    assert_ok(rs_store_stream(store, &key, &summary, NULL));
+    assert_int_equal(summary->durable_seq, 1);
+    assert_true(summary->is_ended);
+    assert_int_equal(stream_of(store, 0)->durable_seq, 2);
+    assert_false(stream_of(store, 0)->is_ended);
+    close_capture(store, "c1");
+    rs_store_close(&store);
+    store = open_store(); /* now from the catalogue */
+    assert_ok(rs_store_stream(store, &key, &summary, NULL));
+    assert_int_equal(summary->durable_seq, 1);
+    char *path = rs_store_capture_dir(store, "c1");
+    struct rs_stored *stored = NULL;
+    assert_ok(rs_store_open_lane(path, RS_STREAM_SUMMARY, &stored, NULL));
+    assert_int_equal(rs_stored_stream_count(stored), 1);
+    assert_int_equal(rs_stored_stream(stored, 0)->chunk_count, 1);
+    rs_stored_close(&stored);
+    rs_mem_free(path);
+    rs_store_close(&store);
+}
+
+static void captures_of_one_incarnation_have_their_own_positions(void **state)
+{
+    (void)state;
+    struct rs_store *store = open_store();
+    create(store, "c1");
+    create(store, "c2");
+    struct rs_store_key key = {.run = "r", .incarnation = "i", .capture = "c2"};
+    struct rs_store_stream *later = NULL;
+    assert_ok(rs_store_stream(store, &key, &later, NULL));
+    rs_store_stream_from(later, 100); /* c1 is held back: its numbers 1 to 100 come another day */
+    append_to(store, later, "c2", 101, RS_ENVELOPE_LAST, "later", 5);
+    key.capture = "c1";
+    struct rs_store_stream *earlier = NULL;
+    assert_ok(rs_store_stream(store, &key, &earlier, NULL));
+    assert_int_equal(earlier->appended_seq, 0);
+    append_to(store, earlier, "c1", 1, 0, "first", 5);
+    rs_store_close(&store);
+    store = open_store();
+    assert_ok(rs_store_stream(store, &key, &earlier, NULL));
+    assert_int_equal(earlier->durable_seq, 1);
+    assert_int_equal(stream_of(store, 0)->durable_seq, 101); /* the newest */
+    rs_store_close(&store);
+}
+
+static void a_loss_record_explains_its_hole(void **state)
+{
+    (void)state;
+    struct rs_store *store = open_store();
+    create(store, "c1");
+    append(store, 0, "c1", 0, "one");
+    struct rs_store_key key = {.run = "r", .incarnation = "i", .capture = "c1"};
+    struct rs_store_stream *stream = NULL;
+    assert_ok(rs_store_stream(store, &key, &stream, NULL));
+    const struct rs_loss loss = {
+        .chunks = 8, .bytes = 800, .first_seq = 2, .cause = RS_LOSS_DAMAGED};
+    uint8_t bytes[RS_LOSS_BYTES];
+    rs_loss_encode(&loss, bytes);
+    append_to(store, stream, "c1", 9, RS_ENVELOPE_LOSS, bytes, sizeof bytes);
+    append_to(store, stream, "c1", 10, RS_ENVELOPE_LAST, "ten", 3);
+    rs_store_close(&store);
+    store = open_store();
+    assert_int_equal(stream_of(store, 0)->durable_seq, 10);
+    struct rs_stored *stored = open_stored(store, "c1");
+    const struct rs_stored_stream *facts = rs_stored_stream(stored, 0);
+    assert_int_equal(facts->missing_count, 0);
+    assert_int_equal(facts->loss.chunks, 8);
+    assert_int_equal(facts->hole_count, 1);
+    assert_int_equal(facts->holes[0].first_seq, 2);
+    assert_int_equal(facts->holes[0].last_seq, 9);
+    assert_int_equal(facts->holes[0].loss.cause, RS_LOSS_DAMAGED);
+    rs_stored_close(&stored);
+    rs_store_close(&store);
+}
+
+/* Every byte of the newest segment is flipped once: what stands behind the damage is neither cut nor forgotten. */
+static void a_flipped_byte_takes_one_record_and_no_more(void **state)
+{
+    (void)state;
+    struct rs_store *store = open_store();
+    create(store, "c1");
+    for (int i = 0; i < 4; i++)
+        append(store, 0, "c1", 0, "some bytes");
+    rs_store_close(&store);
+    char path[256];
+    (void)snprintf(path, sizeof path, "%s/captures/c1/segments/00000001.seg", dir);
+    struct rs_buf whole = {0};
+    assert_ok(rs_file_read(path, 1 << 20, &whole, NULL));
+    /* The file's header (16 bytes) is another matter: without it, it is no log. */
+    for (size_t at = 16; at + 64 < whole.length; at++) {
+        whole.data[at] ^= 0x40;
+        assert_ok(rs_file_replace(path, whole.data, whole.length, false, NULL));
+        whole.data[at] ^= 0x40;
+        store = open_store();
+        struct rs_stored *stored = open_stored(store, "c1");
+        uint64_t readable = 0;
+        for (uint64_t i = 0; rs_stored_stream_count(stored) && i < 4; i++) {
+            struct rs_stored_chunk chunk;
+            readable += rs_stored_chunk(stored, 0, i, true, &chunk, NULL) == RS_OK;
+        }
+        /* The first record says whose chunks they are: without it they belong to nobody, and that is reported. */
+        if (rs_stored_stream_count(stored))
+            assert_true(readable >= 3);
+        else
+            assert_true(rs_stored_damage(stored, NULL) > 0);
+        rs_stored_close(&stored);
+        rs_store_close(&store);
+    }
+    rs_buf_fini(&whole);
+}
+
+static bool count_one(void *self, const struct rs_capture_facts *facts)
+{
+    size_t *count = self;
+    (*count)++;
+    assert_string_equal(facts->run, "r");
+    return true;
+}
+
+/* A program that is older than its data says so, and leaves it as it is. */
+static void a_newer_catalogue_is_refused_and_left_alone(void **state)
+{
+    (void)state;
+    struct rs_store *store = open_store();
+    create(store, "c1");
+    rs_store_close(&store);
+    char path[256];
+    (void)snprintf(path, sizeof path, "%s/catalogue.db", dir);
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version=77", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    struct rs_err err = {0};
+    assert_int_equal(rs_store_open(dir, 0, &store, &err), RS_REFUSED);
+    assert_non_null(strstr(err.text, "newer Rankscope (format 77; this program knows up to 2)"));
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version=2", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    store = open_store();
+    rs_store_close(&store);
+}
+
+/* Removed, overwritten with something else, and with a hole in the middle: the captures are there after a start. */
+static void a_lost_catalogue_is_made_again_from_the_folders(void **state)
+{
+    (void)state;
+    struct rs_store *store = open_store();
+    create(store, "c1");
+    append(store, 0, "c1", 0, "one");
+    append(store, 0, "c1", RS_ENVELOPE_LAST, "two");
+    close_capture(store, "c1");
+    create(store, "c2"); /* open */
+    append(store, 0, "c2", 0, "three");
+    rs_store_close(&store);
+    char path[256];
+    char wal[256];
+    (void)snprintf(path, sizeof path, "%s/catalogue.db", dir);
+    (void)snprintf(wal, sizeof wal, "%s/catalogue.db-wal", dir);
+    for (int how = 0; how < 3; how++) {
+        struct rs_buf whole = {0};
+        (void)unlink(wal);
+        if (how == 0)
+            assert_int_equal(unlink(path), 0);
+        if (how == 1)
+            assert_ok(rs_file_replace(path, "this is no database", 19, false, NULL));
+        if (how == 2) {
+            assert_ok(rs_file_read(path, 1 << 24, &whole, NULL));
+            memset(whole.data + whole.length / 3, 0xff, whole.length / 3);
+            assert_ok(rs_file_replace(path, whole.data, whole.length, false, NULL));
+            rs_buf_fini(&whole);
+        }
+        store = open_store();
+        size_t count = 0;
+        assert_ok(rs_store_list_captures(store, count_one, &count, NULL));
+        assert_int_equal(count, 2);
+        struct rs_capture_facts facts;
+        assert_ok(rs_store_find_capture(store, "c1", &facts, NULL));
+        assert_true(facts.is_closed);
+        assert_string_equal(facts.state, "complete");
+        assert_ok(rs_store_find_capture(store, "c2", &facts, NULL));
+        assert_false(facts.is_closed);
+        const struct rs_store_key key = {.run = "r", .incarnation = "i", .capture = "c1"};
+        struct rs_store_stream *stream = NULL;
+        assert_ok(rs_store_stream(store, &key, &stream, NULL));
+        assert_int_equal(stream->durable_seq, 2); /* what comes again is known */
+        assert_true(stream->is_ended);
+        assert_int_equal(stream_of(store, 0)->durable_seq, 3);
+        rs_store_close(&store);
+    }
+}
+
+/* Closed twice, with 1,500 ranks: two records of ranks each time. */
+static void close_twice(struct rs_store *store)
+{
+    create(store, "c1");
+    append(store, 0, "c1", RS_ENVELOPE_LAST, "one");
+    for (unsigned turn = 0; turn < 2; turn++) {
+        struct rs_capture_rank *ranks = rs_mem_calloc(1500, sizeof *ranks);
+        assert_non_null(ranks);
+        for (uint32_t i = 0; i < 1500; i++) {
+            ranks[i] = (struct rs_capture_rank){.rank = i, .state = 3 + turn, .steps_done = -1};
+            (void)snprintf(ranks[i].text, sizeof ranks[i].text, "why %u", i);
+        }
+        assert_ok(rs_store_put_ranks(store, "c1", ranks, 1500, NULL));
+        rs_mem_free(ranks);
+        struct rs_capture_facts facts;
+        assert_ok(rs_store_find_capture(store, "c1", &facts, NULL));
+        facts.is_closed = true;
+        facts.closed_ns = 5 + turn;
+        facts.start_step = -1;
+        (void)snprintf(facts.state, sizeof facts.state, turn ? "complete" : "partial");
+        assert_ok(rs_store_close_capture(store, &facts, NULL));
+    }
+}
+
+/* Which closing a folder tells: 2, 1, or none. Never a part of one. */
+static int closing_of(const struct rs_store *store)
+{
+    struct rs_stored *stored = open_stored(store, "c1");
+    const struct rs_capture_facts *facts = rs_stored_facts(stored);
+    const int closing = facts->is_closed ? (int)facts->closed_ns - 4 : 0;
+    if (closing) {
+        assert_string_equal(facts->state, closing == 2 ? "complete" : "partial");
+        assert_string_equal(facts->run, "r");
+        assert_int_equal(facts->start_step, -1);
+        assert_int_equal(rs_stored_rank_count(stored), 1500);
+        const struct rs_capture_rank *rank = rs_stored_rank(stored, 1499);
+        assert_int_equal(rank->rank, 1499);
+        assert_int_equal(rank->state, 2 + closing);
+        assert_int_equal(rank->steps_done, -1);
+        assert_string_equal(rank->text, "why 1499");
+    } else {
+        assert_string_equal(facts->state, "open");
+    }
+    rs_stored_close(&stored);
+    return closing;
+}
+
+/* Without capture.db the folder's own record of facts tells; cut or damaged anywhere it tells an earlier closing, or none. */
+static void facts_are_whole_or_older_at_every_byte(void **state)
+{
+    (void)state;
+    struct rs_store *store = open_store();
+    struct rs_buf whole = {0};
+    char path[256];
+    close_twice(store);
+    (void)snprintf(path, sizeof path, "%s/captures/c1/capture.db", dir);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(closing_of(store), 2);
+    (void)snprintf(path, sizeof path, "%s/captures/c1/facts.seg", dir);
+    assert_ok(rs_file_read(path, 1 << 24, &whole, NULL));
+    int before = 0;
+    for (size_t length = 0; length < whole.length; length += length < 200 ? 1 : 97) {
+        assert_ok(rs_file_replace(path, whole.data, length, false, NULL));
+        const int closing = closing_of(store);
+        assert_true(closing == before || closing == before + 1);
+        before = closing;
+    }
+    assert_int_equal(before, 1); /* the last cut is in the second */
+    for (size_t at = 0; at < whole.length; at += 211) {
+        whole.data[at] ^= 0x20;
+        assert_ok(rs_file_replace(path, whole.data, whole.length, false, NULL));
+        whole.data[at] ^= 0x20;
+        (void)closing_of(store);
+    }
+    assert_ok(rs_file_replace(path, whole.data, whole.length, false, NULL));
+    assert_ok(rs_store_rebuild(store, "c1", NULL));
+    assert_int_equal(unlink(path),
+                     0); /* now capture.db tells it, and a rebuild writes the record again */
+    assert_int_equal(closing_of(store), 2);
+    assert_ok(rs_store_rebuild(store, "c1", NULL));
+    (void)snprintf(path, sizeof path, "%s/captures/c1/capture.db", dir);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(closing_of(store), 2);
+    rs_buf_fini(&whole);
+    rs_store_close(&store);
+}
+
+static void an_open_capture_is_not_rebuilt(void **state)
+{
+    (void)state;
+    struct rs_store *store = open_store();
+    create(store, "c1");
+    append(store, 0, "c1", 0, "one");
+    assert_status(rs_store_rebuild(store, "c1", NULL), RS_REFUSED);
+    assert_status(rs_store_rebuild(store, "c2", NULL), RS_NOTFOUND);
+    assert_status(rs_store_rebuild(store, "../c1", NULL), RS_INVALID);
+    struct rs_capture_facts facts;
+    assert_ok(rs_store_find_capture(store, "c1", &facts, NULL));
+    assert_string_equal(facts.state, "collecting");
+    rs_store_close(&store);
+}
+
 static void an_id_cannot_leave_the_folder(void **state)
 {
     (void)state;
@@ -243,10 +565,41 @@ static void data_has_one_writer(void **state)
     rs_store_close(&store);
 }
 
+/* Somebody writes, and the disk takes its time: whoever asks is answered all the same. Else this test would never end. */
+static void a_reader_does_not_wait_for_who_writes(void **state)
+{
+    (void)state;
+    struct rs_store *store = open_store();
+    struct rs_capture_facts facts;
+    size_t count = 0;
+    create(store, "c1");
+    (void)alarm(60);
+    assert_int_equal(pthread_mutex_lock(&store->lock), 0);
+    assert_ok(catalogue_begin(store->catalogue, NULL));
+    assert_ok(rs_store_find_capture(store, "c1", &facts, NULL));
+    assert_string_equal(facts.state, "collecting");
+    assert_status(rs_store_find_capture(store, "c2", &facts, NULL), RS_NOTFOUND);
+    assert_ok(rs_store_list_captures(store, count_one, &count, NULL));
+    assert_int_equal(count, 1);
+    assert_non_null(stream_of(store, 7));
+    catalogue_rollback(store->catalogue);
+    assert_int_equal(pthread_mutex_unlock(&store->lock), 0);
+    (void)alarm(0);
+    /* What was committed is seen at once. */
+    assert_ok(rs_store_find_capture(store, "c1", &facts, NULL));
+    (void)snprintf(facts.state, sizeof facts.state, "partial");
+    assert_ok(rs_store_update_capture(store, &facts, NULL));
+    assert_ok(rs_store_find_capture(store, "c1", &facts, NULL));
+    assert_string_equal(facts.state, "partial");
+    rs_store_close(&store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(nothing_is_durable_before_a_sync, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(a_reader_does_not_wait_for_who_writes, make_dir,
+                                        remove_dir),
         cmocka_unit_test_setup_teardown(positions_are_found_in_the_segments_after_a_crash, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(positions_of_closed_captures_are_in_the_catalogue, make_dir,
@@ -255,8 +608,22 @@ int main(void)
                                         remove_dir),
         cmocka_unit_test_setup_teardown(a_torn_segment_gives_a_prefix_at_every_byte, make_dir,
                                         remove_dir),
-        cmocka_unit_test_setup_teardown(damage_inside_is_told_when_the_chunk_is_read, make_dir,
+        cmocka_unit_test_setup_teardown(damage_inside_is_reported_when_the_chunk_is_read, make_dir,
                                         remove_dir),
+        cmocka_unit_test_setup_teardown(lanes_have_their_own_numbers_and_folders, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(captures_of_one_incarnation_have_their_own_positions,
+                                        make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(a_loss_record_explains_its_hole, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(a_flipped_byte_takes_one_record_and_no_more, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(a_newer_catalogue_is_refused_and_left_alone, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(a_lost_catalogue_is_made_again_from_the_folders, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(facts_are_whole_or_older_at_every_byte, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(an_open_capture_is_not_rebuilt, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(an_id_cannot_leave_the_folder, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(data_has_one_writer, make_dir, remove_dir),
     };

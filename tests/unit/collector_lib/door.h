@@ -78,21 +78,21 @@ static inline void door_close(struct door *door)
     rmdir(door->folder);
 }
 
-/* The next letter and its descriptor; the length, or <= 0. */
-static inline ssize_t door_read(struct door *door, void *letter, size_t capacity, int *fd_p,
+/* The next message and its descriptor; the length, or <= 0. */
+static inline ssize_t door_read(struct door *door, void *message, size_t capacity, int *fd_p,
                                 int flags)
 {
     union {
         struct cmsghdr head;
         char bytes[CMSG_SPACE(sizeof(int))];
     } control;
-    struct iovec part = {.iov_base = letter, .iov_len = capacity};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    ssize_t length = recvmsg(door->fd, &message, flags);
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    struct iovec part = {.iov_base = message, .iov_len = capacity};
+    struct msghdr header = {.msg_iov = &part,
+                            .msg_iovlen = 1,
+                            .msg_control = control.bytes,
+                            .msg_controllen = sizeof control.bytes};
+    ssize_t length = recvmsg(door->fd, &header, flags);
+    struct cmsghdr *head = CMSG_FIRSTHDR(&header);
     if (length > 0 && head == NULL)
         return -1;
     if (length > 0)

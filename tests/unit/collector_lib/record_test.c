@@ -354,7 +354,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* Each thread's counters, as drained: 0, 1, 2, ... with holes only where losses are told. */
+/* Each thread's counters, as drained: 0, 1, 2, ... with holes only where losses are reported. */
 struct audit {
     uint64_t next;
     uint64_t counters;

@@ -74,10 +74,10 @@ static struct rs_input *input_of(struct rs_inputs *inputs, const char *relative)
     return NULL;
 }
 
-static bool was_told(const struct rs_inputs *inputs, const char *part)
+static bool was_reported(const struct rs_inputs *inputs, const char *part)
 {
-    for (size_t i = 0; i < inputs->told_count; i++) {
-        if (strstr(inputs->told[i], part))
+    for (size_t i = 0; i < inputs->note_count; i++) {
+        if (strstr(inputs->notes[i], part))
             return true;
     }
     return false;
@@ -174,7 +174,7 @@ static void a_folder_is_searched_and_what_is_no_profile_is_skipped(void **state)
     assert_int_equal(mapped->rank, 3);
     assert_int_equal(mapped->rank_source, RS_RANK_MAP);
     assert_string_equal(mapped->name, "trace_1.json");
-    assert_true(was_told(&inputs, "deeper than 8 folders"));
+    assert_true(was_reported(&inputs, "deeper than 8 folders"));
     rs_inputs_fini(&inputs);
 }
 
@@ -185,7 +185,7 @@ static void null_in_the_map_is_no_rank(void **state)
     put("map.json", "{\"trace_1.json\": null, \"elsewhere.json\": 1}");
     struct rs_inputs inputs = found("map.json");
     assert_int_equal(input_of(&inputs, "trace_1.json")->state, RS_INPUT_SKIPPED);
-    assert_true(was_told(&inputs, "1 of its 2 lines"));
+    assert_true(was_reported(&inputs, "1 of its 2 lines"));
     rs_inputs_fini(&inputs);
 }
 
@@ -230,11 +230,11 @@ static void the_map_wins_over_metadata_and_metadata_over_the_name(void **state)
     assert_int_equal(input_of(&inputs, "rank2.json")->rank_source, RS_RANK_METADATA);
     assert_int_equal(input_of(&inputs, "rank3.json")->rank, 3);
     assert_int_equal(input_of(&inputs, "rank3.json")->rank_source, RS_RANK_NAME);
-    assert_true(was_told(&inputs, "27 of 30 ranks are missing: 0-2, 4-9, 11-20, 22-29"));
+    assert_true(was_reported(&inputs, "27 of 30 ranks are missing: 0-2, 4-9, 11-20, 22-29"));
     rs_inputs_fini(&inputs);
 }
 
-static void an_only_input_is_taken_for_rank_0_and_told(void **state)
+static void an_only_input_is_taken_for_rank_0_and_reported(void **state)
 {
     (void)state;
     put("trace_1.json", TRACE_TEXT);
@@ -247,9 +247,9 @@ static void an_only_input_is_taken_for_rank_0_and_told(void **state)
     assert_int_equal(one->rank, 0);
     assert_int_equal(one->rank_source, RS_RANK_ASSUMED);
     assert_int_equal(one->first_ns, 1000);
-    assert_true(was_told(&inputs, "taken for rank 0"));
+    assert_true(was_reported(&inputs, "taken for rank 0"));
     assert_int_equal(input_of(&inputs, "trace_2.json")->state, RS_INPUT_SKIPPED);
-    assert_true(was_told(&inputs, "trace_2.json has no events"));
+    assert_true(was_reported(&inputs, "trace_2.json has no events"));
     rs_inputs_fini(&inputs);
 }
 
@@ -287,10 +287,10 @@ disjoint_files_of_a_rank_are_cycles_and_of_overlapping_ones_the_newest_stays(voi
     assert_int_equal(input_of(&inputs, "rank0_c.json")->cycle, 1);
     assert_int_equal(input_of(&inputs, "rank0_c.json")->state, RS_INPUT_WHOLE);
     assert_int_equal(input_of(&inputs, "rank0_a.json")->state, RS_INPUT_SKIPPED);
-    assert_true(was_told(&inputs, "overlap in time"));
-    assert_true(was_told(&inputs, "world size: 2 and 4") ||
-                was_told(&inputs, "world size: 4 and 2"));
-    assert_true(was_told(&inputs, "2 of 4 ranks are missing: 2-3"));
+    assert_true(was_reported(&inputs, "overlap in time"));
+    assert_true(was_reported(&inputs, "world size: 2 and 4") ||
+                was_reported(&inputs, "world size: 4 and 2"));
+    assert_true(was_reported(&inputs, "2 of 4 ranks are missing: 2-3"));
     rs_inputs_fini(&inputs);
 }
 
@@ -308,7 +308,7 @@ static void a_failed_input_is_its_own_error_only(void **state)
     assert_ok(rs_inputs_resolve(&inputs, NULL));
     assert_int_equal(input_of(&inputs, "rank1.json")->state, RS_INPUT_FAILED);
     assert_string_equal(input_of(&inputs, "rank1.json")->reason, "the disk is gone");
-    assert_true(was_told(&inputs, "1 of 2 ranks are missing: 1"));
+    assert_true(was_reported(&inputs, "1 of 2 ranks are missing: 1"));
     rs_inputs_fini(&inputs);
 }
 
@@ -354,7 +354,7 @@ int main(void)
         IN_ROOT(null_in_the_map_is_no_rank),
         IN_ROOT(a_bad_map_or_path_is_refused),
         IN_ROOT(the_map_wins_over_metadata_and_metadata_over_the_name),
-        IN_ROOT(an_only_input_is_taken_for_rank_0_and_told),
+        IN_ROOT(an_only_input_is_taken_for_rank_0_and_reported),
         IN_ROOT(two_inputs_without_rank_are_an_error_that_says_what_to_give),
         IN_ROOT(disjoint_files_of_a_rank_are_cycles_and_of_overlapping_ones_the_newest_stays),
         IN_ROOT(a_failed_input_is_its_own_error_only),

@@ -33,7 +33,7 @@ static void make_text(struct rs_buf *text, size_t length, uint32_t seed)
 
 /* Reads all of a file of these bytes in pieces of `step`. */
 static void read_back(const struct rs_buf *file, size_t step, struct rs_buf *text,
-                      char trouble[160])
+                      char problem[160])
 {
     int fd;
     char path[64];
@@ -48,7 +48,7 @@ static void read_back(const struct rs_buf *file, size_t step, struct rs_buf *tex
         rs_buf_commit(text, count);
     } while (count);
     assert_int_equal(input.raw_bytes, text->length);
-    memcpy(trouble, input.trouble, 160);
+    memcpy(problem, input.problem, 160);
     input_close(&input);
     (void)close(fd);
 }
@@ -67,9 +67,9 @@ static void members_follow_each_other_and_padding_ends_them(void **state)
     for (int padded = 0; padded < 2; padded++) {
         for (size_t i = 0; i < 3; i++) {
             struct rs_buf back = {0};
-            char trouble[160];
-            read_back(&file, steps[i], &back, trouble);
-            assert_string_equal(trouble, "");
+            char problem[160];
+            read_back(&file, steps[i], &back, problem);
+            assert_string_equal(problem, "");
             assert_int_equal(back.length, text.length);
             assert_memory_equal(back.data, text.data, text.length);
             rs_buf_fini(&back);
@@ -92,10 +92,10 @@ static void a_cut_member_gives_its_beginning(void **state)
     size_t longest = 0;
     for (size_t cut = 2; cut < whole; cut += 1 + cut / 50) {
         struct rs_buf back = {0};
-        char trouble[160];
+        char problem[160];
         file.length = cut;
-        read_back(&file, 65536, &back, trouble);
-        assert_string_not_equal(trouble, "");
+        read_back(&file, 65536, &back, problem);
+        assert_string_not_equal(problem, "");
         assert_true(back.length <= text.length);
         assert_memory_equal(back.data ? back.data : text.data, text.data, back.length);
         longest = back.length > longest ? back.length : longest;
@@ -116,15 +116,15 @@ static void damage_is_found(void **state)
     add_member(&file, text.data, text.length);
     file.data[file.length - 6] ^= 1; /* in the checksum */
     struct rs_buf back = {0};
-    char trouble[160];
-    read_back(&file, 65536, &back, trouble);
-    assert_non_null(strstr(trouble, "checksum"));
+    char problem[160];
+    read_back(&file, 65536, &back, problem);
+    assert_non_null(strstr(problem, "checksum"));
     rs_buf_fini(&back);
     file.data[file.length - 6] ^= 1;
     rs_buf_string(&file, "something else");
     struct rs_buf again = {0};
-    read_back(&file, 65536, &again, trouble);
-    assert_non_null(strstr(trouble, "other bytes"));
+    read_back(&file, 65536, &again, problem);
+    assert_non_null(strstr(problem, "other bytes"));
     assert_int_equal(again.length, text.length);
     rs_buf_fini(&again);
     rs_buf_fini(&file);
@@ -138,10 +138,10 @@ static void plain_bytes_come_as_they_are(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         struct rs_buf file = {0};
         struct rs_buf back = {0};
-        char trouble[160];
+        char problem[160];
         rs_buf_string(&file, texts[i]);
-        read_back(&file, 1, &back, trouble);
-        assert_string_equal(trouble, "");
+        read_back(&file, 1, &back, problem);
+        assert_string_equal(problem, "");
         assert_string_equal(rs_buf_text(&back), texts[i]);
         rs_buf_fini(&file);
         rs_buf_fini(&back);

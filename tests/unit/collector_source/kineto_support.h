@@ -131,7 +131,9 @@ static inline void kept_read_text(struct kept *kept, const char *text, unsigned 
 }
 
 /* The traces that every build of this project is tried on, when they lie beside the repository. */
-static const char *const shared_traces[] = {
+static const char *const traces[] = {
+    "slow-loader/rank0.pt.trace.json.gz",
+    "slow-loader/rank2.pt.trace.json.gz",
     "kineto/a100-nccl-rank0of2.json.gz",
     "kineto/cpu-gloo-rank34of300.json.gz",
     "kineto/mi250-minitoy.json.gz",
@@ -167,12 +169,16 @@ static const char *const shared_traces[] = {
     "kineto-ipc/k2025-04c9e863/trace-duration-100ms.json",
     "kineto-ipc/k2026feb-a087858d/trace-duration-100ms.json",
 };
-enum { SHARED_TRACE_COUNT = sizeof shared_traces / sizeof shared_traces[0] };
+enum { TRACE_COUNT = sizeof traces / sizeof traces[0], BUNDLED_TRACES = 2 };
 
-static inline bool shared_path(const char *name, char path_p[512])
+/* The bundled ones are always there: without one, nothing was tried. */
+static inline bool trace_path(const char *name, char path_p[512])
 {
-    (void)snprintf(path_p, 512, "../shared/data/%s", name);
-    return access(path_p, R_OK) == 0;
+    const bool is_bundled = strncmp(name, "slow-loader/", strlen("slow-loader/")) == 0;
+    (void)snprintf(path_p, 512, "%s%s", is_bundled ? "docs/examples/" : "../shared/data/", name);
+    const bool is_here = access(path_p, R_OK) == 0;
+    assert_true(is_here || !is_bundled);
+    return is_here;
 }
 
 #endif

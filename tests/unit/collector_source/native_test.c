@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The native well against real processes that carry librankscope: what they record arrives as batches, and
+ * The native source against real processes that carry librankscope: what they record arrives as batches, and
  * what they do to themselves (kill -9, lies) harms nobody else.
  */
 #include "collector/source/native.h"
@@ -11,10 +11,13 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -45,7 +48,7 @@ struct rig {
 };
 static struct rig rig;
 
-static int well_is_open(void **state)
+static int source_is_open(void **state)
 {
     (void)state;
     memset(&rig, 0, sizeof rig);
@@ -57,7 +60,7 @@ static int well_is_open(void **state)
     return 0;
 }
 
-static int well_is_closed(void **state)
+static int source_is_closed(void **state)
 {
     (void)state;
     rs_native_close(&rig.native);
@@ -81,9 +84,19 @@ struct job {
     const char *run;
     uint64_t steps;
     uint64_t kill_at; /* in the middle of this step */
+    uint64_t
+        hold_at; /* it waits before this step until release_job(): a test that is late finds it there */
     enum job_end end;
     int flood; /* extra marks per step */
 };
+
+static atomic_bool *is_released; /* shared with the job's process */
+
+static void release_job(void)
+{
+    assert_ok(rs_native_poll(rig.native, 0, NULL));
+    atomic_store(is_released, true);
+}
 
 static void job_step(const struct job *job, uint64_t step)
 {
@@ -118,6 +131,11 @@ static void job_step(const struct job *job, uint64_t step)
 
 static pid_t start_job(const struct job *job)
 {
+    if (!is_released)
+        is_released = mmap(NULL, sizeof *is_released, PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(is_released, MAP_FAILED);
+    atomic_store(is_released, false);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child > 0)
@@ -132,6 +150,8 @@ static pid_t start_job(const struct job *job)
     if (rankscope_init(&config) != 0)
         _exit(3);
     for (uint64_t step = 0; step < job->steps; step++) {
+        while (job->hold_at && step == job->hold_at && !atomic_load(is_released))
+            nap_ms(1);
         rankscope_step(step);
         job_step(job, step);
     }
@@ -247,7 +267,7 @@ static void a_capture_of_three_steps_arrives_whole(void **state)
     uint64_t id = shown->id;
     rs_ns before = rs_time_realtime();
     struct rs_native_request request = {
-        .capture = "c1", .start_step = shown->step + 20, .stop_step = shown->step + 23};
+        .capture = "c1", .start_step = shown->step + 200, .stop_step = shown->step + 203};
     assert_ok(rs_native_arm(rig.native, id, &request, &rig.stream, NULL));
     assert_status(rs_native_arm(rig.native, id, &request, &rig.stream, NULL), RS_EXISTS);
     assert_status(drain_to_the_end(id), RS_END);
@@ -315,12 +335,17 @@ static void communication_carries_group_peers_and_hops(void **state)
 static void a_process_killed_in_the_middle_leaves_what_it_did_and_was_doing(void **state)
 {
     (void)state;
-    struct job job = {
-        .rank = 1, .run = "killed", .steps = 100000, .kill_at = 200, .end = JOB_IS_KILLED};
+    struct job job = {.rank = 1,
+                      .run = "killed",
+                      .steps = 100000,
+                      .kill_at = 200,
+                      .hold_at = 150,
+                      .end = JOB_IS_KILLED};
     pid_t child = start_job(&job);
     uint64_t id = wait_for_rank(1)->id;
     struct rs_native_request request = {.capture = "c", .start_step = 198, .stop_step = 300};
     assert_ok(rs_native_arm(rig.native, id, &request, &rig.stream, NULL));
+    release_job();
     assert_status(drain_to_the_end(id), RS_PARTIAL);
     const struct rs_native_rank *shown = rs_native_find(rig.native, id);
     assert_int_equal(shown->life, RS_NATIVE_DIED);
@@ -346,11 +371,12 @@ static void a_process_killed_in_the_middle_leaves_what_it_did_and_was_doing(void
 static void a_job_that_ends_early_is_captured_up_to_there(void **state)
 {
     (void)state;
-    struct job job = {.rank = 0, .run = "short", .steps = 300, .end = JOB_FINISHES};
+    struct job job = {.rank = 0, .run = "short", .steps = 300, .hold_at = 250, .end = JOB_FINISHES};
     pid_t child = start_job(&job);
     uint64_t id = wait_for_rank(0)->id;
     struct rs_native_request request = {.capture = "c", .start_step = 295, .stop_step = 1000};
     assert_ok(rs_native_arm(rig.native, id, &request, &rig.stream, NULL));
+    release_job();
     assert_status(drain_to_the_end(id), RS_END);
     assert_int_equal(rs_native_find(rig.native, id)->life, RS_NATIVE_FINISHED);
     assert_int_equal(rs_native_find(rig.native, id)->next_step, 300);
@@ -386,7 +412,7 @@ static void steps_gone_by_are_missed_and_stop_ends_a_recording(void **state)
     waitpid(child, NULL, 0);
 }
 
-static void losses_of_a_slow_drain_are_told(void **state)
+static void losses_of_a_slow_drain_are_reported(void **state)
 {
     (void)state;
     struct job job = {
@@ -420,7 +446,7 @@ static void a_run_without_a_name_gets_one_from_the_session(void **state)
     waitpid(child, NULL, 0);
 }
 
-static int call_well(void)
+static int call_source(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s", rig.path);
@@ -429,7 +455,7 @@ static int call_well(void)
     return fd;
 }
 
-static void send_with(int socket_fd, const void *letter, size_t length, int fd)
+static void send_with(int socket_fd, const void *message, size_t length, int fd)
 {
     union {
         struct cmsghdr head;
@@ -437,13 +463,13 @@ static void send_with(int socket_fd, const void *letter, size_t length, int fd)
     } control;
     memset(&control, 0, sizeof control);
     char copy[1024] = {0};
-    memcpy(copy, letter, length);
+    memcpy(copy, message, length);
     struct iovec part = {.iov_base = copy, .iov_len = length};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
     if (fd >= 0) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof control.bytes;
-        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+        header.msg_control = control.bytes;
+        header.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *head = CMSG_FIRSTHDR(&header);
         if (head == NULL)
             fail();
         head->cmsg_level = SOL_SOCKET;
@@ -451,10 +477,10 @@ static void send_with(int socket_fd, const void *letter, size_t length, int fd)
         head->cmsg_len = CMSG_LEN(sizeof fd);
         memcpy(CMSG_DATA(head), &fd, sizeof fd);
     }
-    assert_int_equal(sendmsg(socket_fd, &message, 0), (ssize_t)length);
+    assert_int_equal(sendmsg(socket_fd, &header, 0), (ssize_t)length);
 }
 
-static void strangers_with_bad_letters_are_turned_away_alone(void **state)
+static void strangers_with_bad_messages_are_turned_away_alone(void **state)
 {
     (void)state;
     struct job job = {.rank = 0, .run = "honest", .steps = 100000, .end = JOB_JUST_EXITS};
@@ -462,16 +488,16 @@ static void strangers_with_bad_letters_are_turned_away_alone(void **state)
     (void)wait_for_rank(0);
     struct rs_hello hello = {.magic = RS_HELLO_MAGIC,
                              .version = RS_LAYOUT_VERSION,
-                             .letter_bytes = sizeof hello,
+                             .message_bytes = sizeof hello,
                              .clock_kind = RS_CLOCK_MONOTONIC,
                              .control_bytes = RS_CONTROL_BYTES,
                              .rank = 5,
                              .world_size = -1};
     struct rs_attach attach = {
-        .magic = RS_ATTACH_MAGIC, .version = 1, .letter_bytes = sizeof attach};
+        .magic = RS_ATTACH_MAGIC, .version = 1, .message_bytes = sizeof attach};
     int memory = memfd_create("small", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     for (int lie = 0; lie < 6; lie++) {
-        int fd = call_well();
+        int fd = call_source();
         struct rs_hello bad = hello;
         bad.rank = lie == 2 ? -1 : 5;
         bad.version = lie == 3 ? 99 : RS_LAYOUT_VERSION;
@@ -512,18 +538,62 @@ static void a_socket_in_use_is_refused_and_a_stale_one_replaced(void **state)
     assert_int_equal(access(stale, F_OK), -1);
 }
 
+static int connect_to(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+/* No descriptor is free for who wants to connect: polls wait as long as they may, instead of coming back at once for ever;
+ * later it is taken. */
+static void who_cannot_be_accepted_yet_does_not_keep_the_poll_busy(void **state)
+{
+    (void)state;
+    enum { POLLS = 5, POLL_MS = 40 };
+    struct rlimit limit;
+    struct rlimit none = {0};
+    const int client = connect_to(rig.path);
+    const int next = dup(client);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = limit;
+    none.rlim_cur = (rlim_t)next + 1;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_ok(rs_native_poll(rig.native, POLL_MS, NULL)); /* finds out */
+    const rs_ns begin = rs_time_monotonic();
+    for (int i = 0; i < POLLS; i++)
+        assert_ok(rs_native_poll(rig.native, POLL_MS, NULL));
+    const rs_dur waited = rs_time_monotonic() - begin;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    (void)close(next);
+    assert_true(waited >= (POLLS - 1) * POLL_MS * (rs_dur)RS_NS_PER_MS);
+    char answer = 0;
+    ssize_t got = -1;
+    assert_int_equal(send(client, "?", 1, MSG_NOSIGNAL), 1);
+    for (int i = 0; i < 1000 && got < 0; i++) {
+        assert_ok(rs_native_poll(rig.native, 20, NULL));
+        got = recv(client, &answer, 1, MSG_DONTWAIT);
+    }
+    assert_int_equal(got, 0); /* it was taken, read, and turned away for what it said */
+    (void)close(client);
+}
+
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, well_is_open, well_is_closed)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, source_is_open, source_is_closed)
     const struct CMUnitTest tests[] = {
+        TEST(who_cannot_be_accepted_yet_does_not_keep_the_poll_busy),
         TEST(a_capture_of_three_steps_arrives_whole),
         TEST(communication_carries_group_peers_and_hops),
         TEST(a_process_killed_in_the_middle_leaves_what_it_did_and_was_doing),
         TEST(a_job_that_ends_early_is_captured_up_to_there),
         TEST(steps_gone_by_are_missed_and_stop_ends_a_recording),
-        TEST(losses_of_a_slow_drain_are_told),
+        TEST(losses_of_a_slow_drain_are_reported),
         TEST(a_run_without_a_name_gets_one_from_the_session),
-        TEST(strangers_with_bad_letters_are_turned_away_alone),
+        TEST(strangers_with_bad_messages_are_turned_away_alone),
         TEST(a_socket_in_use_is_refused_and_a_stale_one_replaced),
     };
 #undef TEST

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Letters and configuration texts, byte by byte. The layouts are those that real clients sent; with
- * ../shared/data/kineto-ipc beside the project their own datagrams are read too.
+ * Messages and configuration texts, byte by byte. The layouts are those that real clients sent: a poll of
+ * PyTorch 2.15 is bundled, with ../shared/data/kineto-ipc beside the project those of other releases are read too.
  */
 #include "collector/trigger/kineto_ipc.h"
 
@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define GOLDEN "../shared/data/kineto-ipc/"
 
@@ -27,9 +28,9 @@ static void put_poll(struct rs_buf *buf, uint64_t size, int32_t mask, int32_t co
         rs_buf_u32(buf, (uint32_t)pids[i]);
 }
 
-static enum rs_status parse(const struct rs_buf *buf, struct rs_kineto_letter *letter)
+static enum rs_status parse(const struct rs_buf *buf, struct rs_kineto_message *message)
 {
-    return rs_kineto_letter_parse(rs_view_of(buf->data, buf->length), letter, NULL);
+    return rs_kineto_message_parse(rs_view_of(buf->data, buf->length), message, NULL);
 }
 
 static void a_poll_is_read_field_by_field(void **state)
@@ -37,14 +38,14 @@ static void a_poll_is_read_field_by_field(void **state)
     (void)state;
     const int32_t pids[] = {26261, 26259, 1};
     struct rs_buf buf = {0};
-    struct rs_kineto_letter letter;
+    struct rs_kineto_message message;
     put_poll(&buf, 16 + 12, 2, 3, pids, 3);
-    assert_ok(parse(&buf, &letter));
-    assert_int_equal(letter.kind, RS_KINETO_POLL);
-    assert_int_equal(letter.mask, RS_KINETO_ACTIVITIES);
-    assert_int_equal(letter.job_id, 4242);
-    assert_int_equal(letter.pid_count, 3);
-    assert_memory_equal(letter.pids, pids, sizeof pids);
+    assert_ok(parse(&buf, &message));
+    assert_int_equal(message.kind, RS_KINETO_POLL);
+    assert_int_equal(message.mask, RS_KINETO_ACTIVITIES);
+    assert_int_equal(message.job_id, 4242);
+    assert_int_equal(message.pid_count, 3);
+    assert_memory_equal(message.pids, pids, sizeof pids);
     rs_buf_fini(&buf);
 }
 
@@ -55,9 +56,9 @@ static void counts_that_do_not_fit_are_refused(void **state)
     const int32_t counts[] = {0, -1, 2, 1000, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         struct rs_buf buf = {0};
-        struct rs_kineto_letter letter;
+        struct rs_kineto_message message;
         put_poll(&buf, 20, 2, counts[i], pids, 1);
-        assert_status(parse(&buf, &letter), RS_FORMAT);
+        assert_status(parse(&buf, &message), RS_FORMAT);
         rs_buf_fini(&buf);
     }
 }
@@ -67,11 +68,11 @@ static void every_truncation_is_refused(void **state)
     (void)state;
     const int32_t pids[] = {7, 8};
     struct rs_buf buf = {0};
-    struct rs_kineto_letter letter;
+    struct rs_kineto_message message;
     put_poll(&buf, 24, 3, 2, pids, 2);
-    assert_ok(parse(&buf, &letter));
+    assert_ok(parse(&buf, &message));
     for (size_t length = 0; length < buf.length; length++)
-        assert_status(rs_kineto_letter_parse(rs_view_of(buf.data, length), &letter, NULL),
+        assert_status(rs_kineto_message_parse(rs_view_of(buf.data, length), &message, NULL),
                       RS_FORMAT);
     rs_buf_fini(&buf);
 }
@@ -83,9 +84,9 @@ static void a_size_that_is_not_the_datagrams_is_refused(void **state)
     const uint64_t sizes[] = {0, 19, 21, 4096, 1ull << 62, UINT64_MAX};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         struct rs_buf buf = {0};
-        struct rs_kineto_letter letter;
+        struct rs_kineto_message message;
         put_poll(&buf, sizes[i], 2, 1, pids, 1);
-        assert_status(parse(&buf, &letter), RS_FORMAT);
+        assert_status(parse(&buf, &message), RS_FORMAT);
         rs_buf_fini(&buf);
     }
 }
@@ -112,6 +113,39 @@ static void answers_are_exact(void **state)
     assert_int_equal(buf.length, 44);
     assert_memory_equal(buf.data + 8, "ctxt", 5);
     assert_memory_equal(buf.data + 40, one, 4);
+    rs_buf_fini(&buf);
+}
+
+/* As PyTorch 2.15 sent it (KINETO_USE_DAEMON=1, SLURM_JOB_ID=42, process 44); and what hostile hands make of it. */
+static void a_recorded_poll_is_understood(void **state)
+{
+    (void)state;
+    static const char path[] = "tests/golden/kineto-ipc/torch-2.15-poll.bin";
+    enum { PID_COUNT_AT = RS_KINETO_HEADER_BYTES + 4 };
+    struct rs_buf buf = {0};
+    struct rs_kineto_message message;
+    assert_ok(rs_file_read(path, 4096, &buf, NULL));
+    assert_ok(parse(&buf, &message));
+    assert_int_equal(message.kind, RS_KINETO_POLL);
+    assert_int_equal(message.mask, RS_KINETO_ACTIVITIES);
+    assert_int_equal(message.job_id, 42);
+    assert_int_equal(message.pid_count, 1);
+    const int32_t pid = 44;
+    assert_memory_equal(message.pids, &pid, sizeof pid);
+    const size_t length = buf.length;
+    for (buf.length = 0; buf.length < length; buf.length++)
+        assert_status(parse(&buf, &message), RS_FORMAT);
+    static const uint8_t counts[] = {0, 2, 0xFF};
+    for (size_t i = 0; i < sizeof counts; i++) {
+        buf.data[PID_COUNT_AT] = counts[i];
+        assert_status(parse(&buf, &message), RS_FORMAT);
+    }
+    buf.data[PID_COUNT_AT] = 1;
+    buf.data[7] = 0x40; /* a length of 2^62 */
+    assert_status(parse(&buf, &message), RS_FORMAT);
+    buf.data[7] = 0;
+    memset(buf.data + 8, 'r', RS_KINETO_TYPE_BYTES); /* a type that does not end */
+    assert_status(parse(&buf, &message), RS_FORMAT);
     rs_buf_fini(&buf);
 }
 
@@ -142,16 +176,16 @@ static void golden_datagrams_are_understood(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char path[256];
         struct rs_buf buf = {0};
-        struct rs_kineto_letter letter;
+        struct rs_kineto_message message;
         (void)snprintf(path, sizeof path, GOLDEN "%s", cases[i].file);
-        if (rs_file_read(path, 4096, &buf, NULL) == RS_NOTFOUND) {
-            print_message("skipped: " GOLDEN " is not here\n");
-            skip();
+        if (rs_file_read(path, 4096, &buf, NULL) == RS_NOTFOUND && access(GOLDEN, F_OK) != 0) {
+            print_message(GOLDEN " is not here: only the bundled datagram was tried\n");
+            return;
         }
-        assert_status(parse(&buf, &letter), cases[i].status);
+        assert_status(parse(&buf, &message), cases[i].status);
         if (cases[i].status == RS_OK) {
-            assert_int_equal(letter.mask, cases[i].mask);
-            assert_int_equal(letter.pid_count, cases[i].pid_count);
+            assert_int_equal(message.mask, cases[i].mask);
+            assert_int_equal(message.pid_count, cases[i].pid_count);
         }
         rs_buf_fini(&buf);
     }
@@ -234,7 +268,7 @@ static void a_state_of_msmonitor_is_read_field_by_field(void **state)
     static const char *const types[] = {"npuTraceStatus", "npuMonitorStatus"};
     for (size_t i = 0; i < 2; i++) {
         struct rs_buf buf = {0};
-        struct rs_kineto_letter letter;
+        struct rs_kineto_message message;
         char type[RS_KINETO_TYPE_BYTES] = {0};
         (void)snprintf(type, sizeof type, "%s", types[i]);
         rs_buf_u64(&buf, 32);
@@ -246,15 +280,15 @@ static void a_state_of_msmonitor_is_read_field_by_field(void **state)
         rs_buf_u32(&buf, 4711);
         rs_buf_u32(&buf, 0);
         rs_buf_u64(&buf, 0);
-        assert_ok(parse(&buf, &letter));
-        assert_int_equal(letter.kind, RS_KINETO_STATUS);
-        assert_int_equal(letter.status, -1);
-        assert_int_equal(letter.current_step, 120);
-        assert_int_equal(letter.start_step, 121);
-        assert_int_equal(letter.stop_step, 130);
-        assert_int_equal(letter.pids[0], 4711);
+        assert_ok(parse(&buf, &message));
+        assert_int_equal(message.kind, RS_KINETO_STATUS);
+        assert_int_equal(message.status, -1);
+        assert_int_equal(message.current_step, 120);
+        assert_int_equal(message.start_step, 121);
+        assert_int_equal(message.stop_step, 130);
+        assert_int_equal(message.pids[0], 4711);
         for (size_t length = 0; length < buf.length; length++)
-            assert_status(rs_kineto_letter_parse(rs_view_of(buf.data, length), &letter, NULL),
+            assert_status(rs_kineto_message_parse(rs_view_of(buf.data, length), &message, NULL),
                           RS_FORMAT);
         rs_buf_fini(&buf);
     }
@@ -269,6 +303,7 @@ int main(void)
         cmocka_unit_test(a_size_that_is_not_the_datagrams_is_refused),
         cmocka_unit_test(a_state_of_msmonitor_is_read_field_by_field),
         cmocka_unit_test(answers_are_exact),
+        cmocka_unit_test(a_recorded_poll_is_understood),
         cmocka_unit_test(golden_datagrams_are_understood),
         cmocka_unit_test(a_duration_text_is_exact),
         cmocka_unit_test(an_iteration_text_is_exact),

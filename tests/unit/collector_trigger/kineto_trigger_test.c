@@ -136,6 +136,12 @@ static struct child start_client(const char *rank)
     int in[2], out[2];
     assert_int_equal(pipe(in), 0);
     assert_int_equal(pipe(out), 0);
+    char *emulator = getenv("RS_TEST_EMULATOR"), own_path[512] = ""; /* NOLINT: one thread */
+    if (emulator && *emulator) {
+        const ssize_t length = readlink("/proc/self/exe", own_path, sizeof own_path - 1);
+        assert_true(length > 0);
+        own_path[length] = '\0';
+    }
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -150,6 +156,11 @@ static struct child start_client(const char *rank)
         char program[] = "client", *arguments[] = {program, socket_name, NULL};
         (void)dup2(in[0], STDIN_FILENO);
         (void)dup2(out[1], STDOUT_FILENO);
+        if (emulator && *emulator) {
+            char *emulated[] = {emulator, own_path, socket_name, NULL};
+            (void)execvpe(emulator, emulated, environment);
+            _exit(127);
+        }
         (void)execve("/proc/self/exe", arguments, environment);
         _exit(127);
     }
@@ -404,7 +415,7 @@ static void a_request_is_not_delivered_after_its_time(void **state)
     rs_kineto_trigger_close(&trigger);
 }
 
-static void how_a_process_ended_is_told(void **state)
+static void how_a_process_ended_is_reported(void **state)
 {
     (void)state;
     struct rs_kineto_trigger *trigger = open_trigger();
@@ -479,7 +490,7 @@ static void a_trace_that_stops_growing_is_named(void **state)
     rs_kineto_trigger_close(&trigger);
 }
 
-static void a_second_daemon_is_told_who_serves(void **state)
+static void a_second_daemon_is_reported_who_serves(void **state)
 {
     (void)state;
     struct rs_kineto_trigger *trigger = open_trigger(), *second = NULL;
@@ -534,10 +545,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(another_trigger_offers_again_what_was_not_delivered),
         cmocka_unit_test(the_dead_are_gone_on_with_too),
         cmocka_unit_test(a_request_is_not_delivered_after_its_time),
-        cmocka_unit_test(how_a_process_ended_is_told),
+        cmocka_unit_test(how_a_process_ended_is_reported),
         cmocka_unit_test(silence_past_the_deadline_is_named),
         cmocka_unit_test(a_trace_that_stops_growing_is_named),
-        cmocka_unit_test(a_second_daemon_is_told_who_serves),
+        cmocka_unit_test(a_second_daemon_is_reported_who_serves),
         cmocka_unit_test(a_strangers_bytes_cost_nothing),
     };
     (void)snprintf(socket_name, sizeof socket_name, "rs-test-%d", (int)getpid());

@@ -30,7 +30,7 @@ static void libraries_are_found_in_a_map(void **state)
     assert_true(torch.has_cuda);
 }
 
-static void versions_are_judged_by_the_table(void **state)
+static void versions_are_decided_by_the_table(void **state)
 {
     static const struct {
         const char *version;
@@ -90,7 +90,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(libraries_are_found_in_a_map),
-        cmocka_unit_test(versions_are_judged_by_the_table),
+        cmocka_unit_test(versions_are_decided_by_the_table),
         cmocka_unit_test(our_own_map_with_a_faked_installation_tells_its_version),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,10 +6,12 @@
 #include "tests/support/rs_test.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char folder[64];
@@ -173,6 +175,93 @@ static void folders_are_made_with_their_parents(void **state)
     assert_status(rs_file_sync_dir(path, NULL), RS_IO);
 }
 
+static unsigned mode_of(const char *path)
+{
+    struct stat info;
+    assert_int_equal(lstat(path, &info), 0);
+    return info.st_mode & 07777;
+}
+
+static void modes_do_not_depend_on_the_umask(void **state)
+{
+    (void)state;
+    static const mode_t masks[] = {0, 022, 077};
+    char path[128], deep[256];
+    (void)snprintf(path, sizeof path, "%s/m", folder);
+    (void)snprintf(deep, sizeof deep, "%s/deep", path);
+    for (size_t i = 0; i < sizeof masks / sizeof masks[0]; i++) {
+        const mode_t before = umask(masks[i]);
+        assert_ok(rs_file_make_dirs(deep, RS_FOLDER_MODE, NULL));
+        assert_int_equal(mode_of(path), 0750);
+        assert_int_equal(mode_of(deep), 0750);
+        assert_int_equal(rmdir(deep), 0);
+        assert_int_equal(chmod(path, 02770), 0); /* a folder that is there keeps what it has */
+        assert_ok(rs_file_make_dirs(deep, RS_FOLDER_MODE, NULL));
+        assert_int_equal(mode_of(path), 02770);
+        assert_int_equal(mode_of(deep), 02750);
+        assert_int_equal(rmdir(deep), 0);
+        assert_int_equal(rmdir(path), 0);
+        assert_ok(rs_file_replace(path, "x", 1, false, NULL));
+        assert_int_equal(mode_of(path), 0640);
+        assert_int_equal(chmod(path, 0666), 0);
+        assert_ok(rs_file_set_mode(path, NULL));
+        assert_int_equal(mode_of(path), 0640);
+        assert_int_equal(unlink(path), 0);
+        (void)umask(before);
+    }
+    assert_status(rs_file_set_mode(path, NULL), RS_IO);
+}
+
+/* A process that is gone: a child that was waited for. */
+static long dead_process(void)
+{
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    return child;
+}
+
+static void only_what_the_dead_left_is_swept(void **state)
+{
+    (void)state;
+    const long dead = dead_process(), own = getpid();
+    const struct {
+        const char *head, *tail;
+        long process;
+        bool is_old, stays;
+    } files[] = {
+        {".report.json.tmp-", "", dead, true, false},
+        {"catalogue.tmp-", "-a1B2c3", dead, true, false},
+        {".report.json.tmp-", "", own, true, true},  /* at work */
+        {".young.json.tmp-", "", dead, false, true}, /* perhaps another node's */
+        {"notes.tmp-of-", "", dead, true, true},     /* not ours */
+        {"report-", ".json", dead, true, true},
+        {".x.tmp-", "th", dead, true, true},
+        {".x.tmp-99999999999", "", dead, true, true},
+    };
+    const struct timespec old[2] = {{1000000000, 0}, {1000000000, 0}};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char name[64], path[256];
+        (void)snprintf(name, sizeof name, "%s%ld%s", files[i].head, files[i].process,
+                       files[i].tail);
+        (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+        assert_ok(rs_file_replace(path, "x", 1, false, NULL));
+        if (files[i].is_old)
+            assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+    }
+    rs_file_sweep(folder);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char name[64], path[256];
+        (void)snprintf(name, sizeof name, "%s%ld%s", files[i].head, files[i].process,
+                       files[i].tail);
+        (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+        assert_int_equal(unlink(path) == 0, files[i].stays);
+    }
+    rs_file_sweep("/nonexistent");
+}
+
 static void joined_paths_have_one_slash(void **state)
 {
     (void)state;
@@ -198,6 +287,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(reading_says_what_is_missing_and_what_is_too_long,
                                         make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(folders_are_made_with_their_parents, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(modes_do_not_depend_on_the_umask, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(only_what_the_dead_left_is_swept, make_folder,
                                         remove_folder),
         cmocka_unit_test(joined_paths_have_one_slash),
     };

@@ -78,15 +78,15 @@ static void each_version_is_newer_by_a_whole_second(void **state)
 {
     (void)state;
     struct rs_err err = {0};
-    rs_ns told = 0;
+    rs_ns reported = 0;
     time_t last = 0;
     for (int i = 0; i < 5; i++) { /* all within the same second, or nearly */
         char text[16];
         (void)snprintf(text, sizeof text, "%d", i);
-        assert_ok(rs_file_replace_newer(path, text, 1, &told, &err));
+        assert_ok(rs_file_replace_newer(path, text, 1, &reported, &err));
         const struct stat info = look();
         assert_true(info.st_mtim.tv_sec > last);
-        assert_int_equal((rs_ns)info.st_mtim.tv_sec * RS_NS_PER_S + info.st_mtim.tv_nsec, told);
+        assert_int_equal((rs_ns)info.st_mtim.tv_sec * RS_NS_PER_S + info.st_mtim.tv_nsec, reported);
         last = info.st_mtim.tv_sec;
         assert_content(text);
     }
@@ -97,26 +97,26 @@ static void a_time_in_the_future_is_passed(void **state)
 {
     (void)state;
     struct rs_err err = {0};
-    rs_ns told = 0;
+    rs_ns reported = 0;
     const time_t future = time(NULL) + 5000;
     const struct timespec times[2] = {{.tv_sec = future}, {.tv_sec = future, .tv_nsec = 5}};
     assert_ok(rs_file_create(path, "a", 1, &err));
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
-    assert_ok(rs_file_replace_newer(path, "b", 1, &told, &err));
-    assert_int_equal(told, (rs_ns)(future + 1) * RS_NS_PER_S);
+    assert_ok(rs_file_replace_newer(path, "b", 1, &reported, &err));
+    assert_int_equal(reported, (rs_ns)(future + 1) * RS_NS_PER_S);
 }
 
 static void an_old_file_gets_the_time_of_now(void **state)
 {
     (void)state;
     struct rs_err err = {0};
-    rs_ns told = 0;
+    rs_ns reported = 0;
     const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
     assert_ok(rs_file_create(path, "a", 1, &err));
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
     const rs_ns before = rs_time_realtime();
-    assert_ok(rs_file_replace_newer(path, "b", 1, &told, &err));
-    assert_true(told >= before && told <= rs_time_realtime());
+    assert_ok(rs_file_replace_newer(path, "b", 1, &reported, &err));
+    assert_true(reported >= before && reported <= rs_time_realtime());
 }
 
 static void mode_stays_as_it_was(void **state)

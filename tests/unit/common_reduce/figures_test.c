@@ -238,6 +238,33 @@ static void rows_of_one_number_are_one_step(void **unused)
     make_events_fini(&e);
 }
 
+/* A worker thread notes the end of an operation when the next step has begun: not that step's first work. */
+static void what_runs_on_is_not_a_hosts_first_work(void **unused)
+{
+    (void)unused;
+    struct make_events e;
+    struct rs_summary s;
+    make_events_init(&e);
+    const uint32_t host = make_host_lane(&e, 1), worker = make_host_lane(&e, 2);
+    make_row(&e, RS_KIND_USER_ANNOTATION, "ProfilerStep#1", host, 0, 100);
+    make_row(&e, RS_KIND_USER_ANNOTATION, "ProfilerStep#2", host, 100, 200);
+    make_row(&e, RS_KIND_USER_ANNOTATION, "ProfilerStep#3", host, 200, 300);
+    make_row(&e, RS_KIND_CPU_OP, "aten::mm", worker, 10, 105);
+    make_row(&e, RS_KIND_CPU_OP, "aten::mm", host, 180, 195);
+    make_row(&e, RS_KIND_CPU_OP, "aten::mm", worker, 197, 210); /* nothing begins behind it */
+    reduce(&e, &s);
+    assert_int_equal(s.step_count, 3);
+    assert_int_equal(s.steps[0].idle_head, 10);
+    assert_int_equal(s.steps[1].idle_head, 75);
+    assert_int_equal(s.steps[1].idle_inside, 2);
+    assert_int_equal(s.steps[1].idle_tail, 0);
+    assert_int_equal(s.steps[2].idle_head, 0);
+    assert_int_equal(s.steps[2].idle_tail, 90);
+    assert_adds_up(&s);
+    rs_summary_fini(&s);
+    make_events_fini(&e);
+}
+
 static void steps_of_a_damaged_trace_are_partial(void **unused)
 {
     (void)unused;
@@ -491,6 +518,7 @@ int main(void)
         cmocka_unit_test(work_without_correlation_goes_by_the_host),
         cmocka_unit_test(what_is_no_device_work_is_not_busy),
         cmocka_unit_test(rows_of_one_number_are_one_step),
+        cmocka_unit_test(what_runs_on_is_not_a_hosts_first_work),
         cmocka_unit_test(steps_of_a_damaged_trace_are_partial),
         cmocka_unit_test(n_optimizer_steps_are_n_steps),
         cmocka_unit_test(optimizers_that_take_turns_make_one_step),

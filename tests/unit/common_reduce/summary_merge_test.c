@@ -43,38 +43,40 @@ static void record(struct rs_summary *summary, int64_t step, rs_ns start)
                                                  .max = 11};
     summary->trace.events_read = 10;
     assert_ok(rs_trace_info_drop(&summary->trace, &summary->strings, "no duration", 3));
-    struct rs_provenance *said = summary->trace.said = rs_provenance_new();
-    assert_non_null(said);
-    said->framework = make_text(summary, "torch_npu");
-    said->cann_version = make_text(summary, start ? "8.3" : "8.2");
-    assert_ok(rs_mem_grow((void **)&said->steps, &said->step_capacity, 1, sizeof *said->steps));
-    assert_ok(rs_mem_grow((void **)&said->comms, &said->comm_capacity, 1, sizeof *said->comms));
-    said->steps[said->step_count++] =
-        (struct rs_said_step){.step = make_text(summary, start ? "105" : "5"), .ps = {7 + start}};
-    said->comms[said->comm_count++] =
-        (struct rs_said_comm){.step = make_text(summary, start ? "step105" : "step5"),
-                              .group = make_text(summary, "17"),
-                              .name = make_text(summary, "hcom_allReduce__017_0_1"),
-                              .wait = 9 + start};
+    struct rs_provenance *vendor = summary->trace.vendor = rs_provenance_new();
+    assert_non_null(vendor);
+    vendor->framework = make_text(summary, "torch_npu");
+    vendor->cann_version = make_text(summary, start ? "8.3" : "8.2");
+    assert_ok(
+        rs_mem_grow((void **)&vendor->steps, &vendor->step_capacity, 1, sizeof *vendor->steps));
+    assert_ok(
+        rs_mem_grow((void **)&vendor->comms, &vendor->comm_capacity, 1, sizeof *vendor->comms));
+    vendor->steps[vendor->step_count++] =
+        (struct rs_vendor_step){.step = make_text(summary, start ? "105" : "5"), .ps = {7 + start}};
+    vendor->comms[vendor->comm_count++] =
+        (struct rs_vendor_comm){.step = make_text(summary, start ? "step105" : "step5"),
+                                .group = make_text(summary, "17"),
+                                .name = make_text(summary, "hcom_allReduce__017_0_1"),
+                                .wait = 9 + start};
 }
 
-static void what_the_vendor_said_of_both_stays(void **state)
+static void what_the_vendor_reported_of_both_stays(void **state)
 {
     (void)state;
     struct rs_summary first, later;
     record(&first, 5, 0);
     record(&later, 105, 1000);
     assert_ok(rs_summary_merge(&first, &later, NULL));
-    const struct rs_provenance *said = first.trace.said;
-    assert_string_equal(rs_strtab_text(&first.strings, said->framework), "torch_npu");
-    assert_true(said->cann_version == RS_STR_NONE); /* two of them */
-    assert_int_equal(said->step_count, 2);
-    assert_string_equal(rs_strtab_text(&first.strings, said->steps[1].step), "105");
-    assert_int_equal(said->steps[1].ps[0], 1007);
-    assert_int_equal(said->comm_count, 2);
-    assert_string_equal(rs_strtab_text(&first.strings, said->comms[1].step), "step105");
-    assert_true(said->comms[0].name == said->comms[1].name);
-    assert_int_equal(said->comms[1].wait, 1009);
+    const struct rs_provenance *vendor = first.trace.vendor;
+    assert_string_equal(rs_strtab_text(&first.strings, vendor->framework), "torch_npu");
+    assert_true(vendor->cann_version == RS_STR_NONE); /* two of them */
+    assert_int_equal(vendor->step_count, 2);
+    assert_string_equal(rs_strtab_text(&first.strings, vendor->steps[1].step), "105");
+    assert_int_equal(vendor->steps[1].ps[0], 1007);
+    assert_int_equal(vendor->comm_count, 2);
+    assert_string_equal(rs_strtab_text(&first.strings, vendor->comms[1].step), "step105");
+    assert_true(vendor->comms[0].name == vendor->comms[1].name);
+    assert_int_equal(vendor->comms[1].wait, 1009);
     rs_summary_fini(&first);
     rs_summary_fini(&later);
 }
@@ -146,7 +148,7 @@ static void what_cannot_be_put_in_order_is_refused_and_changes_nothing(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_the_vendor_said_of_both_stays),
+        cmocka_unit_test(what_the_vendor_reported_of_both_stays),
         cmocka_unit_test(a_later_recording_is_added),
         cmocka_unit_test(unnamed_steps_go_on_counting),
         cmocka_unit_test(what_cannot_be_put_in_order_is_refused_and_changes_nothing),

@@ -8,34 +8,34 @@
 enum { HEADER_BYTES = 24 };
 
 /* Two step rows and one operation that the vendor's tool has written about. */
-static void make_said(struct make_events *e)
+static void make_vendor(struct make_events *e)
 {
-    struct rs_provenance *said = rs_provenance_new();
-    if (!said)
+    struct rs_provenance *vendor = rs_provenance_new();
+    if (!vendor)
         abort();
-    e->info.said = said;
-    said->framework = make_string(e, "torch_npu");
-    said->cann_version = make_string(e, "8.3.RC1");
+    e->info.vendor = vendor;
+    vendor->framework = make_string(e, "torch_npu");
+    vendor->cann_version = make_string(e, "8.3.RC1");
     make_events_must(
-        rs_mem_grow((void **)&said->steps, &said->step_capacity, 2, sizeof *said->steps));
+        rs_mem_grow((void **)&vendor->steps, &vendor->step_capacity, 2, sizeof *vendor->steps));
     make_events_must(
-        rs_mem_grow((void **)&said->comms, &said->comm_capacity, 1, sizeof *said->comms));
+        rs_mem_grow((void **)&vendor->comms, &vendor->comm_capacity, 1, sizeof *vendor->comms));
     for (int i = 0; i < 2; i++) {
-        struct rs_said_step *row = &said->steps[said->step_count++];
-        *row = (struct rs_said_step){.step = make_string(e, i ? "101" : "100"), .device = 3};
-        for (int k = 0; k < RS_SAID_STEP_FIELDS; k++)
-            row->ps[k] = rs_said_ps(1000.25 + 10 * i + k, 1e6);
-        row->ps[8] = RS_SAID_UNKNOWN;
+        struct rs_vendor_step *row = &vendor->steps[vendor->step_count++];
+        *row = (struct rs_vendor_step){.step = make_string(e, i ? "101" : "100"), .device = 3};
+        for (int k = 0; k < RS_VENDOR_STEP_FIELDS; k++)
+            row->ps[k] = rs_vendor_ps(1000.25 + 10 * i + k, 1e6);
+        row->ps[8] = RS_VENDOR_UNKNOWN;
     }
-    said->comms[said->comm_count++] = (struct rs_said_comm){
+    vendor->comms[vendor->comm_count++] = (struct rs_vendor_comm){
         .step = make_string(e, "step100"),
         .group = make_string(e, "12345678901234567606"),
         .name = make_string(e, "hcom_allReduce__606_0_1"),
         .is_p2p = true,
         .start = INT64_C(1790857026000000250),
-        .elapse = rs_said_ps(0.11262, 1e9),
-        .transit = rs_said_ps(0.1, 1e9),
-        .wait = RS_SAID_UNKNOWN,
+        .elapse = rs_vendor_ps(0.11262, 1e9),
+        .transit = rs_vendor_ps(0.1, 1e9),
+        .wait = RS_VENDOR_UNKNOWN,
         .synchronization = 0,
         .idle = -5,
     };
@@ -83,7 +83,7 @@ static void make_recording(struct make_events *e)
     make_row(e, RS_KIND_COMM, "ring", host, 3000, 3300);
     make_correlation(e, 4);
     make_comm(e, "all_reduce")->transport = make_string(e, "TCP");
-    make_said(e);
+    make_vendor(e);
 }
 
 static enum rs_status try_reduce(struct make_events *e, struct rs_summary *summary)
@@ -161,6 +161,24 @@ static void a_summary_survives_its_bytes(void **unused)
         assert_string_equal(rs_strtab_text(&made.strings, a->name),
                             rs_strtab_text(&read.strings, b->name));
     }
+    assert_int_equal(made.span_count, 8);
+    assert_int_equal(read.span_count, made.span_count);
+    for (size_t i = 0; i < made.span_count; i++) {
+        const struct rs_span_row *a = &made.spans[i], *b = &read.spans[i];
+        assert_int_equal(a->step, b->step);
+        assert_int_equal(a->order, b->order);
+        assert_int_equal(a->kind, b->kind);
+        assert_int_equal(a->launch_first, b->launch_first);
+        assert_int_equal(a->launch_last, b->launch_last);
+        assert_int_equal(a->start, b->start);
+        assert_int_equal(a->end, b->end);
+        assert_int_equal(a->busy, b->busy);
+        assert_int_equal(a->count, b->count);
+        assert_true(a->signature == b->signature);
+        assert_int_equal(a->top_ns, b->top_ns);
+        assert_string_equal(rs_strtab_text(&made.strings, a->top_name),
+                            rs_strtab_text(&read.strings, b->top_name));
+    }
     assert_int_equal(read.ops[0].root, 2); /* rank 1 of [0, 2] */
     assert_int_equal(read.group_count, 2);
     assert_int_equal(read.groups[0].ranks[1], 2);
@@ -215,11 +233,12 @@ static void an_empty_summary_is_as_documented(void **unused)
         0,    0,    0,    0,             /* events, rows, input and raw bytes */
         0,    0,                         /* drops, groups */
         0,    0,    0,                   /* origin, start, end */
-        0,    0,    0,    0,    0,    0, /* the six tables */
+        0,    0,    0,    0,    0,    0, /* six tables, */
+        0,                               /* and the spans */
         0,                               /* no vendor has said anything */
     };
     assert_int_equal(bytes.length, HEADER_BYTES + sizeof body);
-    assert_memory_equal(bytes.data, "RSSUMMRY\2\0\0\0", 12);
+    assert_memory_equal(bytes.data, "RSSUMMRY\3\0\0\0", 12);
     assert_int_equal(bytes.data[16], sizeof body);
     assert_memory_equal(bytes.data + HEADER_BYTES, body, sizeof body);
     assert_ok(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err));
@@ -276,12 +295,12 @@ static void a_liar_is_refused_or_harmless(void **unused)
                 assert_true(read.ops[k].name == RS_STR_NONE ||
                             read.ops[k].name < read.strings.count);
             }
-            const struct rs_provenance *said = read.trace.said;
-            for (size_t k = 0; said && k < said->comm_count; k++) {
-                assert_true(said->comms[k].name == RS_STR_NONE ||
-                            said->comms[k].name < read.strings.count);
-                assert_true(said->comms[k].wait >= -RS_SAID_LIMIT &&
-                            said->comms[k].wait <= RS_SAID_LIMIT);
+            const struct rs_provenance *vendor = read.trace.vendor;
+            for (size_t k = 0; vendor && k < vendor->comm_count; k++) {
+                assert_true(vendor->comms[k].name == RS_STR_NONE ||
+                            vendor->comms[k].name < read.strings.count);
+                assert_true(vendor->comms[k].wait >= -RS_VENDOR_LIMIT &&
+                            vendor->comms[k].wait <= RS_VENDOR_LIMIT);
             }
             rs_summary_fini(&read);
         }
@@ -292,7 +311,7 @@ static void a_liar_is_refused_or_harmless(void **unused)
     rs_buf_fini(&bytes);
 }
 
-static void what_the_vendor_said_comes_back(void **unused)
+static void what_the_vendor_reported_comes_back(void **unused)
 {
     (void)unused;
     struct rs_summary made, read;
@@ -300,27 +319,27 @@ static void what_the_vendor_said_comes_back(void **unused)
     struct rs_err err;
     make_summary(&made, &bytes);
     assert_ok(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err));
-    const struct rs_provenance *said = read.trace.said;
-    assert_non_null(said);
-    assert_string_equal(rs_strtab_text(&read.strings, said->framework), "torch_npu");
-    assert_string_equal(rs_strtab_text(&read.strings, said->cann_version), "8.3.RC1");
-    assert_true(said->framework_version == RS_STR_NONE);
-    assert_int_equal(said->step_count, 2);
-    assert_string_equal(rs_strtab_text(&read.strings, said->steps[1].step), "101");
-    assert_int_equal(said->steps[1].device, 3);
-    assert_int_equal(said->steps[1].ps[0], INT64_C(1010250000));
-    assert_int_equal(said->steps[1].ps[7], INT64_C(1017250000));
-    assert_true(said->steps[1].ps[8] == RS_SAID_UNKNOWN);
-    assert_int_equal(said->comm_count, 1);
-    assert_string_equal(rs_strtab_text(&read.strings, said->comms[0].name),
+    const struct rs_provenance *vendor = read.trace.vendor;
+    assert_non_null(vendor);
+    assert_string_equal(rs_strtab_text(&read.strings, vendor->framework), "torch_npu");
+    assert_string_equal(rs_strtab_text(&read.strings, vendor->cann_version), "8.3.RC1");
+    assert_true(vendor->framework_version == RS_STR_NONE);
+    assert_int_equal(vendor->step_count, 2);
+    assert_string_equal(rs_strtab_text(&read.strings, vendor->steps[1].step), "101");
+    assert_int_equal(vendor->steps[1].device, 3);
+    assert_int_equal(vendor->steps[1].ps[0], INT64_C(1010250000));
+    assert_int_equal(vendor->steps[1].ps[7], INT64_C(1017250000));
+    assert_true(vendor->steps[1].ps[8] == RS_VENDOR_UNKNOWN);
+    assert_int_equal(vendor->comm_count, 1);
+    assert_string_equal(rs_strtab_text(&read.strings, vendor->comms[0].name),
                         "hcom_allReduce__606_0_1");
-    assert_string_equal(rs_strtab_text(&read.strings, said->comms[0].group),
+    assert_string_equal(rs_strtab_text(&read.strings, vendor->comms[0].group),
                         "12345678901234567606");
-    assert_true(said->comms[0].is_p2p);
-    assert_int_equal(said->comms[0].start, INT64_C(1790857026000000250));
-    assert_int_equal(said->comms[0].elapse, 112620000);
-    assert_true(said->comms[0].wait == RS_SAID_UNKNOWN);
-    assert_int_equal(said->comms[0].idle, -5);
+    assert_true(vendor->comms[0].is_p2p);
+    assert_int_equal(vendor->comms[0].start, INT64_C(1790857026000000250));
+    assert_int_equal(vendor->comms[0].elapse, 112620000);
+    assert_true(vendor->comms[0].wait == RS_VENDOR_UNKNOWN);
+    assert_int_equal(vendor->comms[0].idle, -5);
     rs_summary_fini(&made);
     rs_summary_fini(&read);
     rs_buf_fini(&bytes);
@@ -338,27 +357,67 @@ static void summaries_without_the_appendix_are_read(void **unused)
     bytes.data[bytes.length - 1] = 4; /* the version of the appendix */
     seal(&bytes);
     assert_status(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err), RS_VERSION);
-    bytes.length--;
-    bytes.data[16]--;
+    bytes.length -= 2; /* and the empty table of spans, which came later */
+    bytes.data[16] -= 2;
     seal(&bytes);
     assert_status(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err), RS_FORMAT);
     bytes.data[8] = 1;
     seal(&bytes);
     assert_ok(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err));
-    assert_null(read.trace.said);
+    assert_null(read.trace.vendor);
     rs_summary_fini(&read);
     rs_summary_fini(&summary);
     rs_buf_fini(&bytes);
 }
 
-static void another_version_is_told(void **unused)
+/* Version 2: no spans, and steps without their last column. The column is found by what changes with it. */
+static void summaries_without_spans_are_read(void **unused)
+{
+    (void)unused;
+    struct rs_summary summary, read;
+    struct rs_buf bytes = {0}, other = {0};
+    struct rs_err err;
+    assert_ok(rs_summary_init(&summary));
+    assert_ok(
+        rs_mem_grow((void **)&summary.steps, &summary.step_capacity, 1, sizeof *summary.steps));
+    summary.steps[0] =
+        (struct rs_step_row){.step = 7, .host_end = 1000, .cpu_ns = -1, .input_ns = 5};
+    summary.step_count = 1;
+    assert_ok(rs_summary_encode(&summary, &bytes, &err));
+    summary.steps[0].input_ns = 6;
+    assert_ok(rs_summary_encode(&summary, &other, &err));
+    assert_int_equal(bytes.length, other.length);
+    size_t at = HEADER_BYTES;
+    while (bytes.data[at] == other.data[at])
+        at++;
+    memmove(bytes.data + at, bytes.data + at + 1, bytes.length - at - 1);
+    bytes.length -= 2; /* the column; the spans' count, which was the last but one */
+    bytes.data[bytes.length - 1] = 0;
+    bytes.data[16] -= 2;
+    seal(&bytes);
+    assert_status(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err), RS_FORMAT);
+    bytes.data[8] = 2;
+    assert_ok(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err));
+    assert_int_equal(read.step_count, 1);
+    assert_int_equal(read.steps[0].step, 7);
+    assert_int_equal(read.steps[0].host_end, 1000);
+    assert_int_equal(read.steps[0].cpu_ns, -1);
+    assert_int_equal(read.steps[0].input_ns, -1); /* nobody has looked */
+    assert_int_equal(read.span_count, 0);
+    rs_summary_fini(&read);
+    rs_summary_fini(&summary);
+    rs_buf_fini(&bytes);
+    rs_buf_fini(&other);
+}
+
+static void another_version_is_reported(void **unused)
 {
     (void)unused;
     struct rs_summary summary, read;
     struct rs_buf bytes = {0};
     struct rs_err err;
     make_summary(&summary, &bytes);
-    bytes.data[8] = 3;
+    bytes.data[8] = 4;
     assert_status(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err), RS_VERSION);
     rs_summary_fini(&summary);
     rs_buf_fini(&bytes);
@@ -419,9 +478,10 @@ int main(void)
         cmocka_unit_test(an_empty_summary_is_as_documented),
         cmocka_unit_test(a_flipped_bit_is_found_out),
         cmocka_unit_test(a_liar_is_refused_or_harmless),
-        cmocka_unit_test(what_the_vendor_said_comes_back),
+        cmocka_unit_test(what_the_vendor_reported_comes_back),
         cmocka_unit_test(summaries_without_the_appendix_are_read),
-        cmocka_unit_test(another_version_is_told),
+        cmocka_unit_test(summaries_without_spans_are_read),
+        cmocka_unit_test(another_version_is_reported),
         cmocka_unit_test(each_failing_allocation_is_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

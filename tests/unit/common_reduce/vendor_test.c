@@ -19,8 +19,8 @@ static void reduce(struct make_events *e, struct rs_summary *summary)
     rs_reduce_free(&reducer);
 }
 
-static void told(struct make_events *e, const char *name, uint32_t lane, struct make_span span,
-                 uint8_t flag)
+static void vendor_event(struct make_events *e, const char *name, uint32_t lane,
+                         struct make_span span, uint8_t flag)
 {
     make_row(e, RS_KIND_KERNEL, name, lane, span.start, span.end);
     e->batch.flags[e->row] = flag;
@@ -33,9 +33,10 @@ static void class_is_what_the_source_says(void **state)
     struct rs_summary s;
     make_events_init(&e);
     const uint32_t device = make_device_lane(&e, 3, 1);
-    told(&e, "hcom_like_fused_kernel", device, (struct make_span){10 * US, 30 * US},
-         RS_EVENT_COMPUTING);
-    told(&e, "plain_name", device, (struct make_span){30 * US, 70 * US}, RS_EVENT_COMMUNICATION);
+    vendor_event(&e, "hcom_like_fused_kernel", device, (struct make_span){10 * US, 30 * US},
+                 RS_EVENT_COMPUTING);
+    vendor_event(&e, "plain_name", device, (struct make_span){30 * US, 70 * US},
+                 RS_EVENT_COMMUNICATION);
     (void)make_comm(&e, "allReduce");
     reduce(&e, &s);
     assert_int_equal(s.devices[0].computing, 20 * US);
@@ -48,7 +49,7 @@ static void class_is_what_the_source_says(void **state)
 }
 
 /* Without the row the window would begin with the first kernel that the step launched: at 20. */
-static void told_window_has_the_last_word(void **state)
+static void reported_window_has_the_last_word(void **state)
 {
     (void)state;
     struct make_events e;
@@ -59,9 +60,9 @@ static void told_window_has_the_last_word(void **state)
     const uint32_t other = make_device_lane(&e, 4, 1);
     make_row(&e, RS_KIND_USER_ANNOTATION, "ProfilerStep#7", host, 5 * US, 100 * US);
     make_launched(&e, "gemm", host, 6 * US, device, (struct make_span){20 * US, 40 * US});
-    told(&e, "before", device, (struct make_span){8 * US, 10 * US}, RS_EVENT_COMPUTING);
-    told(&e, "inside", device, (struct make_span){15 * US, 18 * US}, RS_EVENT_COMPUTING);
-    told(&e, "elsewhere", other, (struct make_span){8 * US, 10 * US}, RS_EVENT_COMPUTING);
+    vendor_event(&e, "before", device, (struct make_span){8 * US, 10 * US}, RS_EVENT_COMPUTING);
+    vendor_event(&e, "inside", device, (struct make_span){15 * US, 18 * US}, RS_EVENT_COMPUTING);
+    vendor_event(&e, "elsewhere", other, (struct make_span){8 * US, 10 * US}, RS_EVENT_COMPUTING);
     make_row(&e, RS_KIND_STEP_WINDOW, "ProfilerStep", device, 12 * US, 100 * US);
     make_correlation(&e, 7);
     make_row(&e, RS_KIND_STEP_WINDOW, "ProfilerStep", device, 1 * US, 2 * US);
@@ -105,8 +106,8 @@ static void each_operation_keeps_its_hops(void **state)
         const struct make_span span = {(10 + 20 * id) * US, (20 + 20 * id) * US};
         make_row(&e, RS_KIND_RUNTIME, "launch", host, (1 + id) * US, (2 + id) * US);
         make_correlation(&e, 50 + id);
-        told(&e, id ? "hcom_allReduce__606_1_1" : "hcom_allReduce__606_0_1", device, span,
-             RS_EVENT_COMMUNICATION);
+        vendor_event(&e, id ? "hcom_allReduce__606_1_1" : "hcom_allReduce__606_0_1", device, span,
+                     RS_EVENT_COMMUNICATION);
         make_correlation(&e, 50 + id);
         e.batch.external_id[e.row] = id;
         struct rs_comm *comm = make_comm(&e, "allReduce");
@@ -139,7 +140,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(class_is_what_the_source_says),
-        cmocka_unit_test(told_window_has_the_last_word),
+        cmocka_unit_test(reported_window_has_the_last_word),
         cmocka_unit_test(each_operation_keeps_its_hops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -689,7 +689,7 @@ static void an_edit_of_nothing_known_is_refused(void **state)
     rs_buf_fini(&buf);
 }
 
-static void words_that_are_no_values_are_told(void **state)
+static void words_that_are_no_values_are_reported(void **state)
 {
     (void)state;
     static const struct {
@@ -768,7 +768,7 @@ int main(void)
         cmocka_unit_test(what_is_written_reads_back_the_same),
         cmocka_unit_test(an_edit_touches_what_it_names),
         cmocka_unit_test(an_edit_of_nothing_known_is_refused),
-        cmocka_unit_test(words_that_are_no_values_are_told),
+        cmocka_unit_test(words_that_are_no_values_are_reported),
         cmocka_unit_test(lack_of_memory_is_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,11 +83,11 @@ static void distributed_args_are_read_by_both_kinds_of_names(void **state)
     (void)state;
     static const char *const texts[] = {
         "{\"distributed_args\":{\"tp\":2,\"pp\":4,\"dp\":8}}",
-        "{\"distributed_args\":{\"tensor_model_parallel_size\":2,\"pipeline_model_parallel_size\":4,"
-        "\"data_parallel_size\":8,\"context_parallel_size\":1,\"expert_model_parallel_size\":1,"
-        "\"sequence_parallel\":true,\"rank\":3,\"world_size\":64}}",
-        "{\"tensor_model_parallel_size\":2,\"pipeline_model_parallel_size\":4,\"world_size\":64,"
-        "\"expert_tensor_parallel_size\":null,\"sequence_parallel\":false}",
+        ("{\"distributed_args\":{\"tensor_model_parallel_size\":2,\"pipeline_model_parallel_size\":4,"
+         "\"data_parallel_size\":8,\"context_parallel_size\":1,\"expert_model_parallel_size\":1,"
+         "\"sequence_parallel\":true,\"rank\":3,\"world_size\":64}}"),
+        ("{\"tensor_model_parallel_size\":2,\"pipeline_model_parallel_size\":4,\"world_size\":64,"
+         "\"expert_tensor_parallel_size\":null,\"sequence_parallel\":false}"),
     };
     for (size_t i = 0; i < 3; i++) {
         struct rs_roles roles = read_roles(texts[i], 0);

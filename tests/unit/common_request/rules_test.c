@@ -49,9 +49,11 @@ static void apply(struct rs_capture_request *request, const char *settings)
 /* A rank that can do everything and whose step is known: 50 of 1000. */
 static struct rs_request_rank make_rank(uint32_t number, enum rs_profiler profiler)
 {
+    static struct rs_adapter adapters[RS_PROFILER_IN_PROCESS + 1];
+    assert_true(rs_adapter_known(profiler, &adapters[profiler]));
     return (struct rs_request_rank){
         .row = {.rank = number, .node = "n0", .role = {-1, -1, -1, -1, -1}},
-        .profiler = profiler,
+        .adapter = &adapters[profiler],
         .platform = RS_PLATFORM_NPU,
         .can_capture = true,
         .is_step_known = true,
@@ -70,7 +72,7 @@ static bool has_rule(const struct rs_request_notes *notes, enum rs_request_rule 
 }
 
 /* True: the rule stands in the answer, for the request or for a rank. */
-static bool is_told(const struct violation *v, bool is_violated)
+static bool is_reported(const struct violation *v, bool is_violated)
 {
     struct rs_capture_request request;
     struct rs_request_rank ranks[4];
@@ -89,14 +91,14 @@ static bool is_told(const struct violation *v, bool is_violated)
         v->policy(&policy);
     const enum rs_status status = rs_request_validate(&request, ranks, 4, &policy, &answer, &err);
     assert_true(status == RS_OK || status == RS_PARTIAL || status == RS_REFUSED);
-    bool told = has_rule(&answer.notes, v->rule);
+    bool reported = has_rule(&answer.notes, v->rule);
     for (size_t i = 0; i < answer.count; i++)
-        told = told || has_rule(&answer.ranks[i].notes, v->rule);
-    if (told && rs_request_rule(v->rule)->severity == RS_SEVERITY_REFUSED)
-        assert_true(answer.verdict_count[RS_VERDICT_REFUSED] > 0);
+        reported = reported || has_rule(&answer.ranks[i].notes, v->rule);
+    if (reported && rs_request_rule(v->rule)->severity == RS_SEVERITY_REFUSED)
+        assert_true(answer.decision_count[RS_DECISION_REFUSED] > 0);
     rs_request_answer_fini(&answer);
     rs_request_fini(&request);
-    return told;
+    return reported;
 }
 
 /* ---- changes that no setting can say ------------------------------------------------------------------------------ */
@@ -119,7 +121,7 @@ static void no_export(struct rs_capture_request *r)
 }
 static void gc_nan(struct rs_capture_request *r)
 {
-    r->experimental.gc_detect_threshold_ms = (struct rs_optional_double){true, NAN};
+    r->experimental.gc_detect_threshold_ms = (struct rs_optional_double){true, (double)NAN};
 }
 static void long_metadata(struct rs_capture_request *r)
 {
@@ -226,7 +228,7 @@ static void alone(struct rs_request_rank *r)
 {
     r->world = 1;
 }
-static void told_before(struct rs_request_rank *r)
+static void reported_before(struct rs_request_rank *r)
 {
     r->last_start = 100;
     r->last_stop = 102;
@@ -338,11 +340,11 @@ static const struct violation violations[] = {
     CASE(HEADROOM_STRICT, A, CLI, "", "", .rank = tight_disk, .policy = strict),
     CASE(HEADROOM_NONE, A, CLI, "", "", .rank = no_disk),
     CASE(MS_SUBSET, M, CLI, "ranks=0-2;start_step=100", "ranks=0-3;start_step=100", .profiler = RS_PROFILER_MINDSPORE),
-    CASE(MS_SAME_PAIR, M, CLI, "start_step=100;schedule.active=3", "start_step=100;schedule.active=3", .rank = told_before, .profiler = RS_PROFILER_MINDSPORE),
+    CASE(MS_SAME_PAIR, M, CLI, "start_step=100;schedule.active=3", "start_step=100;schedule.active=3", .rank = reported_before, .profiler = RS_PROFILER_MINDSPORE),
     CASE(MS_NO_STEP, M, CLI, "start_step=-1", "start_step=100", .profiler = RS_PROFILER_MINDSPORE),
 };
 
-/* Rules that only documents can violate: the text, and where it is told. */
+/* Rules that only documents can violate: the text, and where it is reported. */
 static const struct {
     enum rs_request_rule rule;
     enum rs_config_framework framework;
@@ -398,16 +400,16 @@ static const struct {
 };
 /* clang-format on */
 
-static void each_violation_is_told_and_its_absence_is_not(void **state)
+static void each_violation_is_reported_and_its_absence_is_not(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof violations / sizeof violations[0]; i++) {
         const struct violation *v = &violations[i];
         const char *name = rs_request_rule(v->rule)->name;
-        if (!is_told(v, true))
-            fail_msg("%s (%zu) is not told", name, i);
-        if (is_told(v, false))
-            fail_msg("%s (%zu) is told without reason", name, i);
+        if (!is_reported(v, true))
+            fail_msg("%s (%zu) is not reported", name, i);
+        if (is_reported(v, false))
+            fail_msg("%s (%zu) is reported without reason", name, i);
     }
 }
 
@@ -513,9 +515,9 @@ static void a_refusal_lists_every_violated_rule(void **state)
     assert_ok(rs_request_init(&request, RS_DIALECT_ASCEND, RS_ORIGIN_CLI));
     apply(&request, "start_step=100;on_busy=refuse;schedule.warmup=1");
     assert_status(rs_request_validate(&request, ranks, 3, NULL, &answer, &err), RS_PARTIAL);
-    assert_int_equal(answer.verdict_count[RS_VERDICT_REFUSED], 1);
-    assert_int_equal(answer.verdict_count[RS_VERDICT_ACCEPTED], 2);
-    assert_int_equal(answer.ranks[1].verdict, RS_VERDICT_REFUSED);
+    assert_int_equal(answer.decision_count[RS_DECISION_REFUSED], 1);
+    assert_int_equal(answer.decision_count[RS_DECISION_ACCEPTED], 2);
+    assert_int_equal(answer.ranks[1].decision, RS_DECISION_REFUSED);
     assert_true(has_rule(&answer.ranks[1].notes, RS_RULE_BUSY));
     assert_true(has_rule(&answer.ranks[1].notes, RS_RULE_START_PASSED));
     assert_true(has_rule(&answer.ranks[1].notes, RS_RULE_HEADROOM_NONE));
@@ -525,7 +527,7 @@ static void a_refusal_lists_every_violated_rule(void **state)
     apply(&request, "max_duration_s=400;prof_dir=..;capture_id=!");
     assert_status(rs_request_validate(&request, ranks, 3, NULL, &answer, &err), RS_REFUSED);
     assert_int_equal(answer.notes.refusal_count, 3);
-    assert_int_equal(answer.verdict_count[RS_VERDICT_REFUSED], 3);
+    assert_int_equal(answer.decision_count[RS_DECISION_REFUSED], 3);
     rs_request_answer_fini(&answer);
     rs_request_fini(&request);
 }
@@ -544,7 +546,7 @@ static void room_is_enough_at_the_factor_itself(void **state)
     assert_int_equal(answer.ranks[0].notes.count, 0);
     rank.free_disk_bytes = 2000; /* twice: a warning still, no refusal */
     assert_ok(rs_request_validate(&request, &rank, 1, NULL, &answer, NULL));
-    assert_int_equal(answer.ranks[0].verdict, RS_VERDICT_ACCEPTED);
+    assert_int_equal(answer.ranks[0].decision, RS_DECISION_ACCEPTED);
     assert_true(has_rule(&answer.ranks[0].notes, RS_RULE_HEADROOM_DISK));
     rank.estimated_bytes = INT64_MAX; /* no overflow */
     assert_status(rs_request_validate(&request, &rank, 1, NULL, &answer, NULL), RS_REFUSED);
@@ -605,10 +607,9 @@ static void the_answer_is_printed_by_kinds_of_ranks(void **state)
         rs_buf_text(&buf),
         "ranks 0-1,3-4: accepted\n"
         "ranks 2: queued\n"
-        "  warning: on_busy: the rank records already: this request runs next [queued, TN-151 "
-        "TN-153]\n"
+        "  warning: on_busy: the rank records already: this request runs next [queued]\n"
         "ranks 5: refused\n"
-        "  error: nobody can tell this rank to record: torch is too old [cannot-capture, RS]\n"
+        "  error: nobody can make this rank record: torch is too old [cannot-capture]\n"
         "6 ranks: 4 accepted, 1 queued, 0 ineffective, 1 refused\n");
     rs_buf_reset(&buf);
     rs_request_answer_to_json(&answer, 0, &buf);
@@ -655,7 +656,7 @@ static void lack_of_memory_is_a_status(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_violation_is_told_and_its_absence_is_not),
+        cmocka_unit_test(each_violation_is_reported_and_its_absence_is_not),
         cmocka_unit_test(each_mistake_in_a_document_has_its_place),
         cmocka_unit_test(limits_of_documents_hold),
         cmocka_unit_test(no_rule_is_without_a_test),

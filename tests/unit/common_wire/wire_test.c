@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Letters: hand-made frames are protobuf's own bytes; what is none is refused. */
+/* Messages: hand-made frames are protobuf's own bytes; what is none is refused. */
 #include "common/wire/wire.h"
 
 #include "common/wire/link.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* The whole letter by hand. */
+/* The whole message by hand. */
 static struct rs_frame *chunk_frame(uint32_t handle, uint64_t seq, uint32_t flags, const char *text)
 {
     struct rs_buf buf = {0};
@@ -27,15 +27,15 @@ static void a_chunk_by_hand_is_what_protobuf_reads(void **state)
     for (size_t i = 0; i < sizeof seqs / sizeof seqs[0]; i++) {
         struct rs_frame *frame =
             chunk_frame((uint32_t)i * 1000 + 1, seqs[i], (uint32_t)i, "payload");
-        struct rs_letter letter;
-        assert_ok(rs_letter_unpack(&letter, &rankscope__up__descriptor, frame, NULL));
-        const Rankscope__Up *up = (const Rankscope__Up *)letter.message;
-        assert_int_equal(up->letter_case, RANKSCOPE__UP__LETTER_CHUNK);
+        struct rs_message message;
+        assert_ok(rs_message_unpack(&message, &rankscope__up__descriptor, frame, NULL));
+        const Rankscope__Up *up = (const Rankscope__Up *)message.body;
+        assert_int_equal(up->message_case, RANKSCOPE__UP__MESSAGE_CHUNK);
         assert_int_equal(up->chunk->handle, i * 1000 + 1);
         assert_true(up->chunk->seq == seqs[i]);
         assert_int_equal(up->chunk->flags, i);
         assert_int_equal(up->chunk->payload.len, 7);
-        rs_letter_fini(&letter);
+        rs_message_fini(&message);
         rs_frame_free(&frame);
     }
 }
@@ -51,19 +51,19 @@ static void a_chunk_of_protobuf_is_what_the_hand_reads(void **state)
     chunk.flags = RS_ENVELOPE_LAST;
     chunk.payload = (ProtobufCBinaryData){.data = payload, .len = sizeof payload};
     Rankscope__Up up = RANKSCOPE__UP__INIT;
-    up.letter_case = RANKSCOPE__UP__LETTER_CHUNK;
+    up.message_case = RANKSCOPE__UP__MESSAGE_CHUNK;
     up.chunk = &chunk;
     struct rs_buf buf = {0};
     rs_wire_pack(&up.base, &buf);
     struct rs_frame *frame = rs_frame_of(buf.data, buf.length);
-    struct rs_chunk_letter letter;
+    struct rs_chunk_message message;
     assert_true(rs_wire_is_chunk(frame));
-    assert_ok(rs_wire_chunk_parse(frame, &letter, NULL));
-    assert_int_equal(letter.handle, 5);
-    assert_int_equal(letter.seq, 77);
-    assert_int_equal(letter.flags, RS_ENVELOPE_LAST);
-    assert_int_equal(letter.payload_length, sizeof payload);
-    assert_int_equal(letter.payload_offset + sizeof payload, frame->length);
+    assert_ok(rs_wire_chunk_parse(frame, &message, NULL));
+    assert_int_equal(message.handle, 5);
+    assert_int_equal(message.seq, 77);
+    assert_int_equal(message.flags, RS_ENVELOPE_LAST);
+    assert_int_equal(message.payload_length, sizeof payload);
+    assert_int_equal(message.payload_offset + sizeof payload, frame->length);
     rs_frame_free(&frame);
     rs_buf_fini(&buf);
 }
@@ -77,13 +77,13 @@ static void a_chunk_cut_anywhere_is_refused(void **state)
     rs_frame_free(&whole);
     for (size_t cut = 0; cut < length; cut++) {
         struct rs_frame *frame = rs_frame_of(bytes, cut);
-        struct rs_chunk_letter letter;
-        assert_status(rs_wire_chunk_parse(frame, &letter, NULL), RS_FORMAT);
+        struct rs_chunk_message message;
+        assert_status(rs_wire_chunk_parse(frame, &message, NULL), RS_FORMAT);
         rs_frame_free(&frame);
     }
 }
 
-static void a_letter_that_would_eat_memory_is_refused(void **state)
+static void a_message_that_would_eat_memory_is_refused(void **state)
 {
     (void)state;
     /* 2 MiB of empty submessages would become some hundred MB of pointers and structs. */
@@ -96,16 +96,16 @@ static void a_letter_that_would_eat_memory_is_refused(void **state)
     rs_buf_varint(&buf, inside.length);
     rs_buf_bytes(&buf, inside.data, inside.length);
     struct rs_frame *frame = rs_frame_of(buf.data, buf.length);
-    struct rs_letter letter;
+    struct rs_message message;
     struct rs_err err = {0};
-    assert_status(rs_letter_unpack(&letter, &rankscope__up__descriptor, frame, &err), RS_FORMAT);
-    rs_letter_fini(&letter);
+    assert_status(rs_message_unpack(&message, &rankscope__up__descriptor, frame, &err), RS_FORMAT);
+    rs_message_fini(&message);
     rs_frame_free(&frame);
     rs_buf_fini(&inside);
     rs_buf_fini(&buf);
 }
 
-static void versions_may_differ_by_one_minor_step(void **state)
+static void versions_from_the_oldest_to_the_next_are_understood(void **state)
 {
     (void)state;
     Rankscope__Version version;
@@ -113,7 +113,11 @@ static void versions_may_differ_by_one_minor_step(void **state)
     assert_ok(rs_wire_check_version(&version, "it", NULL));
     version.minor = RS_WIRE_MINOR + 1;
     assert_ok(rs_wire_check_version(&version, "it", NULL));
+    version.minor = RS_WIRE_MINOR_OLDEST;
+    assert_ok(rs_wire_check_version(&version, "it", NULL));
     version.minor = RS_WIRE_MINOR + 2;
+    assert_status(rs_wire_check_version(&version, "it", NULL), RS_VERSION);
+    version.minor = RS_WIRE_MINOR_OLDEST - 1;
     assert_status(rs_wire_check_version(&version, "it", NULL), RS_VERSION);
     rs_wire_own_version(&version);
     version.major++;
@@ -169,8 +173,8 @@ int main(void)
         cmocka_unit_test(a_chunk_by_hand_is_what_protobuf_reads),
         cmocka_unit_test(a_chunk_of_protobuf_is_what_the_hand_reads),
         cmocka_unit_test(a_chunk_cut_anywhere_is_refused),
-        cmocka_unit_test(a_letter_that_would_eat_memory_is_refused),
-        cmocka_unit_test(versions_may_differ_by_one_minor_step),
+        cmocka_unit_test(a_message_that_would_eat_memory_is_refused),
+        cmocka_unit_test(versions_from_the_oldest_to_the_next_are_understood),
         cmocka_unit_test(only_this_machine_may_be_addressed),
         cmocka_unit_test(a_name_that_would_leave_its_folder_is_no_captures),
     };

@@ -1,0 +1,1085 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How do the clocks of different hosts (and of files that name no host) stand to each other?
+ *
+ *   first guess   two ranks of different domains: the difference of ends that most rows of one kind agree on
+ *
+ *        ends of rank a      |  |     |   |        |          every row of b against the near rows of a that could be
+ *        ends of rank b   |  |     |   |        |             the same operation: one difference comes again and again
+ *
+ *                 then, followed through both recordings: offset and drift, by least squares without outliers.
+ *                 Domains join the reference (that of the lowest rank) one after another, each through the rank it shares most with.
+ *   refined       once operations are matched: all domains together, each against the mean end of its operations;
+ *                 three rounds without what lies beyond 5 MAD
+ *   bounds        the spread of those ends; and, as nobody leaves before the last has come, end - start of every
+ *                 operation bounds the difference of two clocks: shortest paths over all of them. The narrower of the two holds
+ *
+ * Nothing is assumed because it looks feasible: where no difference stands out, the domain stays on its own, and no time
+ * of it is compared with another's. Files without a host whose clocks were *measured* to be within their bound of the reference
+ * stand on it as they are.
+ *
+ * Linear in rows but for the votes, which look at a bounded number of rows.
+ */
+#include "aggregator/analysis/analysis_priv.h"
+#include "common/base/mem.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    VOTE_ROWS = 192,     /* rows of one side that vote */
+    VOTE_NEAR = 96,      /* rows of the other side that each is held against, either way */
+    VOTE_LEAST = 3,      /* rows that have to agree */
+    VOTE_LEVELS = 4,     /* windows: 20 us, 200 us, 2 ms, 20 ms */
+    PARTNERS_TRIED = 4,  /* aligned ranks a domain is held against */
+    PARTNERS_SEEN = 512, /* of which those with most in common are chosen */
+    REFINE_ROUNDS = 12,
+    FIT_ROUNDS = 3,
+};
+
+#define VOTE_WINDOW_NS 20000.0
+/* NCCL's ends agree within microseconds, those of some writers are rounded to whole ones. */
+#define LEAST_BOUND_NS 3000
+/* A spread beyond this says nothing about the last ten microseconds. */
+#define SETTLED_BOUND_NS 20000
+/* Crystals are off by tens of ppm; what looks like more is something else. */
+#define DRIFT_MOST 0.0005
+
+/* A row as a witness: what it is, and when it ended. */
+struct witness {
+    uint64_t kind; /* equal: may be one operation */
+    uint64_t
+        family; /* rows that vote together where all together cannot decide: one type, size and kernel */
+    rs_ns start, end; /* own clock, as recorded */
+    uint32_t group;   /* of a collective whose group is known; else RS_NO_GROUP */
+};
+
+struct witnesses {
+    struct witness *items; /* by end */
+    size_t count;
+};
+
+struct votes {
+    double difference;
+    uint32_t row;
+};
+
+struct point {
+    double at, value; /* ns from the fit's `at`; what it says of the offset */
+};
+
+struct fitting {
+    struct join *join;
+    bool has_steps;         /* rows of one number of step only are held against each other */
+    struct witnesses *rows; /* [summary] */
+    struct votes *votes;    /* scratch */
+    uint32_t *seen;         /* [VOTE_ROWS] scratch */
+    struct point *points;   /* scratch */
+    double *sorted;         /* scratch */
+    size_t scratch;         /* of points and sorted */
+};
+
+rs_ns join_time(const struct join *join, size_t summary, rs_ns instant)
+{
+    const struct rs_job_clock *clock = &join->out->clocks[summary];
+    if (clock->offset_ns == 0 && clock->drift_ppb == 0) {
+        return instant;
+    }
+    const double drifted = (double)(instant - clock->at_ns) * 1e-9 * (double)clock->drift_ppb;
+    return instant - clock->offset_ns - (rs_ns)llround(drifted);
+}
+
+rs_dur join_bound(const struct join *join, size_t a, size_t b)
+{
+    if (join->host[a] == join->host[b]) {
+        return 0;
+    }
+    return join_sum(join->out->clocks[a].bound_ns, join->out->clocks[b].bound_ns);
+}
+
+/* ---- witnesses ------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    hash ^= value + 0x9e3779b97f4a7c15U + (hash << 6) + (hash >> 2);
+    return hash * 0xff51afd7ed558ccdU;
+}
+
+/* All members of a collective on devices run the same kernel. */
+static uint64_t name_of(const struct join *join, size_t s, const struct rs_comm_op *op)
+{
+    const char *text = rs_strtab_text(&join->out->summaries[s]->strings, op->name);
+    uint64_t hash = 11;
+    for (; (op->flags & RS_OP_ON_DEVICE) != 0 && text != NULL && *text != '\0'; text++) {
+        hash = (hash ^ (unsigned char)*text) * 0x100000001b3U;
+    }
+    return hash;
+}
+
+static uint64_t family_of(const struct join *join, size_t s, size_t i)
+{
+    const struct rs_comm_op *op = join_op(join, s, i);
+    if (rs_op_type_is_p2p((enum rs_op_type)op->type)) {
+        const int32_t rank = join->out->ranks[s].rank;
+        const bool goes_up = (rank < op->peer) == (op->type != RS_OP_RECV);
+        return mix(mix(17, op->type == RS_OP_SEND_RECV ? 2 : goes_up), (uint64_t)op->bytes);
+    }
+    uint64_t family = mix(mix(13, op->type), join->op_group[join->op_base[s] + i]);
+    family = mix(family, name_of(join, s, op));
+    return align_is_even(op->type) ? mix(mix(family, (uint64_t)op->bytes), op->shape_hash) : family;
+}
+
+/* Equal for two rows that may be one operation; 0: it says nothing. */
+static uint64_t kind_of(const struct fitting *fit, size_t s, size_t i)
+{
+    const struct join *join = fit->join;
+    const struct rs_comm_op *op = join_op(join, s, i);
+    const enum rs_step_origin origin = join->out->summaries[s]->step_origin;
+    const bool is_numbered =
+        fit->has_steps && (origin == RS_STEPS_PROFILER_STEP || origin == RS_STEPS_NATIVE);
+    const uint64_t step = is_numbered ? (uint64_t)op->step : 0;
+    const int32_t rank = join->out->ranks[s].rank;
+    if ((op->flags & (RS_OP_UNFINISHED | RS_OP_NO_CALL)) != 0 || op->type == RS_OP_UNKNOWN) {
+        return 0;
+    }
+    if (rs_op_type_is_p2p((enum rs_op_type)op->type)) {
+        if (op->peer < 0 ||
+            (op->flags & (RS_OP_PEER_IN_GROUP | RS_OP_ON_DEVICE)) != RS_OP_ON_DEVICE) {
+            return 0; /* a host's send ends when it likes */
+        }
+        const bool goes_out =
+            op->type == RS_OP_SEND || (op->type == RS_OP_SEND_RECV && rank < op->peer);
+        const uint64_t from = (uint32_t)(goes_out ? rank : op->peer);
+        const uint64_t to = (uint32_t)(goes_out ? op->peer : rank);
+        return mix(mix(mix(op->type == RS_OP_SEND_RECV ? 3 : 5, step), from << 32 | to),
+                   (uint64_t)op->bytes) |
+               1;
+    }
+    uint64_t kind = mix(mix(7, step), op->type);
+    kind = mix(kind, join->op_group[join->op_base[s] + i]);
+    if (op->comms_id != 0) {
+        kind = mix(kind, op->comms_id);
+    } else if (op->seq >= 0) {
+        kind = mix(kind, (uint64_t)op->seq);
+    }
+    if (align_is_even(op->type)) {
+        kind = mix(mix(kind, (uint64_t)op->bytes), op->shape_hash);
+    }
+    return kind | 1;
+}
+
+static int compare_witnesses(const void *left, const void *right)
+{
+    const struct witness *a = left, *b = right;
+    if (a->end != b->end) {
+        return a->end > b->end ? 1 : -1;
+    }
+    return (a->kind > b->kind) - (a->kind < b->kind);
+}
+
+static enum rs_status collect_witnesses(struct fitting *fit)
+{
+    const struct rs_analysis *out = fit->join->out;
+    for (size_t s = 0; s < out->summary_count; s++) {
+        struct witnesses *rows = &fit->rows[s];
+        rows->items = rs_mem_calloc(out->summaries[s]->op_count + 1, sizeof *rows->items);
+        if (rows->items == NULL) {
+            return RS_NOMEM;
+        }
+        for (size_t i = 0; out->ranks[s].takes_part && i < out->summaries[s]->op_count; i++) {
+            const struct rs_comm_op *op = join_op(fit->join, s, i);
+            const uint64_t kind = kind_of(fit, s, i);
+            if (kind != 0) {
+                rows->items[rows->count++] =
+                    (struct witness){kind, family_of(fit->join, s, i), op->start, op->end,
+                                     match_is_collective(op) && (op->flags & RS_OP_ON_DEVICE) != 0
+                                         ? fit->join->op_group[fit->join->op_base[s] + i]
+                                         : RS_NO_GROUP};
+            }
+        }
+        qsort(rows->items, rows->count, sizeof *rows->items, compare_witnesses);
+    }
+    return RS_OK;
+}
+
+/* ---- robust lines ---------------------------------------------------------------------- */
+
+static int compare_doubles(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static double median_of(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, compare_doubles);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+struct line {
+    double offset, drift; /* value = offset + drift * at */
+    double spread; /* median absolute distance of the points from it, as a standard deviation */
+    size_t used;
+};
+
+static bool need_scratch(struct fitting *fit, size_t count)
+{
+    if (count <= fit->scratch) {
+        return true;
+    }
+    struct point *points = rs_mem_realloc(fit->points, count, sizeof *points);
+    if (points != NULL) {
+        fit->points = points;
+    }
+    double *sorted = rs_mem_realloc(fit->sorted, count, sizeof *sorted);
+    if (sorted != NULL) {
+        fit->sorted = sorted;
+    }
+    if (points == NULL || sorted == NULL) {
+        return false;
+    }
+    fit->scratch = count;
+    return true;
+}
+
+static double spread_around(double *sorted, const struct point *points, size_t count,
+                            const struct line *line)
+{
+    for (size_t i = 0; i < count; i++) {
+        sorted[i] = fabs(points[i].value - line->offset - line->drift * points[i].at);
+    }
+    return 1.4826 * median_of(sorted, count);
+}
+
+/* Least squares without what lies beyond 5 MAD. A slope that its own error could explain is none. */
+static struct line fit_line(double *sorted, const struct point *points, size_t count)
+{
+    struct line line = {0};
+    for (size_t i = 0; i < count; i++) {
+        sorted[i] = points[i].value;
+    }
+    line.offset = median_of(sorted, count);
+    line.spread = spread_around(sorted, points, count, &line);
+    for (int round = 0; round < FIT_ROUNDS; round++) {
+        /* the first line goes through drifting points: nothing is trimmed before it */
+        const double limit = round == 0 ? HUGE_VAL : 5 * line.spread + 1;
+        double n = 0, at = 0, value = 0, square = 0, product = 0;
+        for (size_t i = 0; i < count; i++) {
+            const double x = points[i].at, y = points[i].value;
+            if (fabs(y - line.offset - line.drift * x) <= limit) {
+                n++;
+                at += x;
+                value += y;
+            }
+        }
+        if (n < 1) {
+            break;
+        }
+        at /= n;
+        value /= n;
+        for (size_t i = 0; i < count; i++) {
+            const double x = points[i].at, y = points[i].value;
+            if (fabs(y - line.offset - line.drift * x) <= limit) {
+                square += (x - at) * (x - at);
+                product += (x - at) * (y - value);
+            }
+        }
+        struct line next = {.used = (size_t)n};
+        next.drift = n >= 8 && square > 0 ? product / square : 0;
+        next.offset = value - next.drift * at;
+        next.spread = spread_around(sorted, points, count, &next);
+        if (fabs(next.drift) > DRIFT_MOST ||
+            fabs(next.drift) < 4 * (next.spread + 1) / sqrt(square + 1)) {
+            next.drift = 0;
+            next.offset = value;
+            next.spread = spread_around(sorted, points, count, &next);
+        }
+        line = next;
+    }
+    return line;
+}
+
+/* ---- the vote of two ranks --------------------------------------------------------------- */
+
+static int compare_votes(const void *left, const void *right)
+{
+    const struct votes *a = left, *b = right;
+    return (a->difference > b->difference) - (a->difference < b->difference);
+}
+
+/* Differences of the rows of b to the rows of a near them in position. */
+static size_t cast_votes(struct fitting *fit, const struct witnesses *a, const struct witnesses *b,
+                         uint64_t family, size_t *voters_p)
+{
+    size_t count = 0, voters = 0;
+    /* of one family all rows may vote, of all together those in the middle */
+    size_t own = family != 0 || b->count <= VOTE_ROWS ? 0 : (b->count - VOTE_ROWS) / 2;
+    for (size_t i = 0; own < b->count && i < VOTE_ROWS; own++) {
+        if (family != 0 && b->items[own].family != family) {
+            continue;
+        }
+        const size_t middle = (size_t)((double)own * (double)a->count / (double)b->count);
+        const size_t low = middle > VOTE_NEAR ? middle - VOTE_NEAR : 0;
+        const size_t before = count;
+        for (size_t k = low; k < a->count && k <= middle + VOTE_NEAR; k++) {
+            if (a->items[k].kind == b->items[own].kind &&
+                (family == 0 || a->items[k].family == family)) {
+                fit->votes[count++] =
+                    (struct votes){(double)(b->items[own].end - a->items[k].end), (uint32_t)i};
+            }
+        }
+        voters += count > before;
+        i++;
+    }
+    *voters_p = voters;
+    return count;
+}
+
+/* Rows that agree within `width` on a difference in [from, to); each counts once. */
+static size_t best_window(struct fitting *fit, size_t count, double width, double not_near,
+                          double not_within, double *middle_p)
+{
+    size_t best = 0, distinct = 0, begin = 0;
+    memset(fit->seen, 0, VOTE_ROWS * sizeof *fit->seen);
+    for (size_t end = 0; end < count; end++) {
+        distinct += fit->seen[fit->votes[end].row]++ == 0;
+        while (fit->votes[end].difference - fit->votes[begin].difference > width) {
+            distinct -= --fit->seen[fit->votes[begin++].row] == 0;
+        }
+        const double middle = (fit->votes[begin].difference + fit->votes[end].difference) / 2;
+        if (distinct > best && fabs(middle - not_near) >= not_within) {
+            best = distinct;
+            *middle_p = middle;
+        }
+    }
+    return best;
+}
+
+/* A window so wide that rows find several of the other side's in it tells nothing. Its rows' mean distance from the middle. */
+static bool is_one_each(const struct fitting *fit, size_t count, double middle, double width,
+                        size_t rows, double *spread_p)
+{
+    size_t within = 0;
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double distance = fabs(fit->votes[i].difference - middle);
+        within += distance <= width / 2;
+        sum += distance <= width / 2 ? distance : 0;
+    }
+    *spread_p = within > 0 ? sum / (double)within : 0;
+    return within * 4 <= rows * 5;
+}
+
+/* What the rows of one family, or all (0), agree on. */
+struct verdict {
+    double difference, width, spread;
+};
+
+/* The difference that most rows agree on within the width, and clearly more than on any other. */
+static bool vote_of(struct fitting *fit, const struct witnesses *a, const struct witnesses *b,
+                    uint64_t family, double width, struct verdict *verdict_p)
+{
+    size_t voters;
+    double first, second, spread;
+    const size_t count = cast_votes(fit, a, b, family, &voters);
+    if (voters < VOTE_LEAST) {
+        return false;
+    }
+    qsort(fit->votes, count, sizeof *fit->votes, compare_votes);
+    const size_t most = best_window(fit, count, width, 0, -1, &first);
+    if (most < VOTE_LEAST || most * 4 < voters) {
+        return false;
+    }
+    const size_t other = best_window(fit, count, width, first, 2 * width, &second);
+    const bool stands_out = most * 2 >= other * 3 && most > other + 1;
+    const bool is_nearly_all = most * 10 >= voters * 9 && most > other + 2;
+    if (!(stands_out || is_nearly_all) || !is_one_each(fit, count, first, width, most, &spread)) {
+        return false;
+    }
+    *verdict_p = (struct verdict){first, width, spread};
+    return true;
+}
+
+/* How much more closely one family has to agree than one that says otherwise: equal steps on two stages of a pipeline
+ * agree on the time between the stages, too, but not to the microsecond. */
+enum { FAMILIES_TRIED = 8, CONTRADICTED_BY = 3 };
+
+static size_t families_of(const struct witnesses *rows, uint64_t families[FAMILIES_TRIED + 1])
+{
+    size_t count = 1;
+    families[0] = 0; /* all together */
+    for (size_t i = 0; i < rows->count && count <= FAMILIES_TRIED; i++) {
+        size_t k = 1;
+        while (k < count && families[k] != rows->items[i].family) {
+            k++;
+        }
+        if (k == count) {
+            families[count++] = rows->items[i].family;
+        }
+    }
+    return count == 2 ? 1 : count;
+}
+
+/* The narrowest window in which rows agree; of families that agree on different things the one that agrees far more closely, or none. */
+static bool vote(struct fitting *fit, const struct witnesses *a, const struct witnesses *b,
+                 double *difference_p, double *width_p)
+{
+    uint64_t families[FAMILIES_TRIED + 1];
+    const size_t count = families_of(b, families);
+    double width = VOTE_WINDOW_NS;
+    for (int level = 0; level < VOTE_LEVELS; level++, width *= 10) {
+        struct verdict verdicts[FAMILIES_TRIED + 1];
+        size_t known = 0, best = 0;
+        for (size_t f = 0; f < count; f++) {
+            known += vote_of(fit, a, b, families[f], width, &verdicts[known]);
+        }
+        for (size_t k = 1; k < known; k++) {
+            best = verdicts[k].spread < verdicts[best].spread ? k : best;
+        }
+        for (size_t k = 0; k < known; k++) {
+            if (fabs(verdicts[k].difference - verdicts[best].difference) > 2 * width &&
+                verdicts[k].spread < CONTRADICTED_BY * (verdicts[best].spread + 1000)) {
+                return false;
+            }
+        }
+        if (known > 0) {
+            *difference_p = verdicts[best].difference;
+            *width_p = width;
+            return true;
+        }
+    }
+    return false;
+}
+
+static size_t first_not_before(const struct witnesses *rows, double end)
+{
+    size_t low = 0, high = rows->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if ((double)rows->items[middle].end < end) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* Follows the difference from the middle of b to one of its ends, so that drift is learned on the way. */
+static size_t follow(struct fitting *fit, const struct witnesses *a, const struct witnesses *b,
+                     rs_ns at, double difference, double width)
+{
+    size_t count = 0;
+    struct line line = {.offset = difference};
+    size_t learned = 32;
+    for (size_t k = 0; k < b->count; k++) { /* from the middle outwards, by turns */
+        const size_t middle = b->count / 2;
+        const size_t out = (k + 1) / 2;
+        const bool is_up = k % 2 == 0;
+        if ((is_up && middle + out >= b->count) || (!is_up && out > middle)) {
+            continue;
+        }
+        const struct witness *own = &b->items[is_up ? middle + out : middle - out];
+        const double where = (double)(own->end - at);
+        const double wanted = (double)own->end - line.offset - line.drift * where;
+        const struct witness *nearest = NULL;
+        double least = width;
+        for (size_t i = first_not_before(a, wanted - width);
+             i < a->count && (double)a->items[i].end <= wanted + width; i++) {
+            const double distance = fabs((double)a->items[i].end - wanted);
+            if (a->items[i].kind == own->kind && distance <= least) {
+                least = distance;
+                nearest = &a->items[i];
+            }
+        }
+        if (nearest == NULL) {
+            continue;
+        }
+        fit->points[count++] = (struct point){where, (double)(own->end - nearest->end)};
+        if (count == learned) {
+            line = fit_line(fit->sorted, fit->points, count);
+            learned *= 2;
+        }
+    }
+    return count;
+}
+
+struct estimate {
+    struct line line;
+    rs_ns at; /* on b's own clock */
+    size_t pairs;
+};
+
+/* ---- the same sequence -------------------------------------------------------------------- */
+
+static bool has_group(const struct witnesses *rows, uint32_t group)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        if (rows->items[i].group == group) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int compare_by_kind(const void *left, const void *right)
+{
+    const struct witness *a = left, *b = right;
+    if (a->kind != b->kind) {
+        return a->kind > b->kind ? 1 : -1;
+    }
+    return (a->end > b->end) - (a->end < b->end);
+}
+
+/* Rows of groups that both are in, by kind and end. */
+static size_t shared_rows(const struct witnesses *own, const struct witnesses *other,
+                          struct witness *out)
+{
+    uint32_t known = RS_NO_GROUP, absent = RS_NO_GROUP;
+    size_t count = 0;
+    for (size_t i = 0; i < own->count; i++) {
+        const uint32_t group = own->items[i].group;
+        if (group == RS_NO_GROUP || group == absent) {
+            continue;
+        }
+        if (group != known && !has_group(other, group)) {
+            absent = group;
+            continue;
+        }
+        known = group;
+        out[count++] = own->items[i];
+    }
+    qsort(out, count, sizeof *out, compare_by_kind);
+    return count;
+}
+
+/* Both recorded as many rows of every kind in the groups they share: the i-th of a kind is the same operation on both, if some
+ * clock allows that. Points of how their ends differ; 0: not so. */
+static enum rs_status follow_sequence(struct fitting *fit, const struct witnesses *a,
+                                      const struct witnesses *b, rs_ns at, size_t *count_p)
+{
+    *count_p = 0;
+    struct witness *one = rs_mem_calloc(a->count + 1, sizeof *one);
+    struct witness *two = rs_mem_calloc(b->count + 1, sizeof *two);
+    double least = -HUGE_VAL, most = HUGE_VAL;
+    if (one == NULL || two == NULL || !need_scratch(fit, b->count + 1)) {
+        rs_mem_free(one);
+        rs_mem_free(two);
+        return RS_NOMEM;
+    }
+    const size_t count = shared_rows(a, b, one);
+    bool same = shared_rows(b, a, two) == count && count >= VOTE_LEAST;
+    for (size_t i = 0; i < count && same; i++) {
+        same = one[i].kind == two[i].kind;
+        least = fmax(least, (double)(two[i].start - one[i].end)); /* b - a is more than that */
+        most = fmin(most, (double)(two[i].end - one[i].start));
+        fit->points[i] =
+            (struct point){(double)(two[i].end - at), (double)(two[i].end - one[i].end)};
+    }
+    const double drifts =
+        count > 0 ? (double)(b->items[b->count - 1].end - b->items[0].end) * 1e-4 : 0;
+    *count_p = same && least <= most + 2 * RS_CLOCK_BOUND_NS + drifts ? count : 0;
+    rs_mem_free(one);
+    rs_mem_free(two);
+    return RS_OK;
+}
+
+/* b's clock against a's, both as recorded. */
+static enum rs_status compare_two(struct fitting *fit, const struct witnesses *a,
+                                  const struct witnesses *b, struct estimate *estimate_p,
+                                  bool *found_p)
+{
+    double difference, width;
+    *found_p = false;
+    if (a->count == 0 || b->count == 0) {
+        return RS_OK;
+    }
+    const rs_ns at = b->items[b->count / 2].end;
+    size_t count;
+    const enum rs_status status = follow_sequence(fit, a, b, at, &count);
+    if (status != RS_OK) {
+        return status;
+    }
+    if (count == 0) {
+        if (!vote(fit, a, b, &difference, &width)) {
+            return RS_OK;
+        }
+        if (!need_scratch(fit, b->count + 1)) {
+            return RS_NOMEM;
+        }
+        count = follow(fit, a, b, at, difference, width);
+    }
+    if (count < VOTE_LEAST) {
+        return RS_OK;
+    }
+    *estimate_p = (struct estimate){fit_line(fit->sorted, fit->points, count), at, count};
+    *found_p = true;
+    return RS_OK;
+}
+
+/* ---- domains one after another ------------------------------------------------------------- */
+
+static int compare_kinds(const void *left, const void *right)
+{
+    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return (a > b) - (a < b);
+}
+
+struct partner {
+    size_t common, summary;
+};
+
+/* Kinds of rows that two ranks have in common: both lists sorted. */
+static size_t common_kinds(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count)
+{
+    size_t i = 0, k = 0, common = 0;
+    while (i < a_count && k < b_count) {
+        common += a[i] == b[k];
+        const bool is_a = a[i] <= b[k], is_b = b[k] <= a[i];
+        i += is_a;
+        k += is_b;
+    }
+    return common;
+}
+
+struct kinds {
+    uint64_t *items;
+    size_t count;
+};
+
+static enum rs_status collect_kinds(const struct fitting *fit, struct kinds *kinds)
+{
+    for (size_t s = 0; s < fit->join->out->summary_count; s++) {
+        const struct witnesses *rows = &fit->rows[s];
+        kinds[s].items = rs_mem_calloc(rows->count + 1, sizeof *kinds[s].items);
+        if (kinds[s].items == NULL) {
+            return RS_NOMEM;
+        }
+        for (size_t i = 0; i < rows->count; i++) {
+            kinds[s].items[i] = rows->items[i].kind;
+        }
+        qsort(kinds[s].items, rows->count, sizeof *kinds[s].items, compare_kinds);
+        size_t kept = 0;
+        for (size_t i = 0; i < rows->count; i++) {
+            if (kept == 0 || kinds[s].items[kept - 1] != kinds[s].items[i]) {
+                kinds[s].items[kept++] = kinds[s].items[i];
+            }
+        }
+        kinds[s].count = kept;
+    }
+    return RS_OK;
+}
+
+/* The aligned ranks that share most kinds of rows with s; ties: the lowest. */
+static size_t find_partners(const struct fitting *fit, const struct kinds *kinds,
+                            const bool *is_aligned, size_t s, struct partner *partners)
+{
+    const struct rs_analysis *out = fit->join->out;
+    size_t count = 0, looked_at = 0;
+    for (size_t t = 0; t < out->summary_count && looked_at < PARTNERS_SEEN; t++) {
+        if (!is_aligned[t] || fit->rows[t].count == 0) {
+            continue;
+        }
+        looked_at++;
+        const size_t common =
+            common_kinds(kinds[s].items, kinds[s].count, kinds[t].items, kinds[t].count);
+        size_t at = count;
+        if (common == 0 || (count == PARTNERS_TRIED && common <= partners[count - 1].common)) {
+            continue;
+        }
+        if (count < PARTNERS_TRIED) {
+            count++;
+        } else {
+            at--;
+        }
+        for (; at > 0 && partners[at - 1].common < common; at--) {
+            partners[at] = partners[at - 1];
+        }
+        partners[at] = (struct partner){common, t};
+    }
+    return count;
+}
+
+/* b's clock against the reference, through an aligned a. */
+static struct rs_job_clock through(const struct join *join, size_t a, const struct estimate *e)
+{
+    const struct rs_job_clock *known = &join->out->clocks[a];
+    struct rs_job_clock clock = {.method = RS_CLOCK_ENDS, .at_ns = e->at};
+    const rs_ns a_time = e->at - (rs_ns)llround(e->line.offset);
+    clock.offset_ns = e->at - join_time(join, a, a_time);
+    clock.drift_ppb = (int64_t)llround(e->line.drift * 1e9) + known->drift_ppb;
+    clock.bound_ns = known->bound_ns + LEAST_BOUND_NS + (rs_dur)llround(3 * e->line.spread);
+    return clock;
+}
+
+static enum rs_status align_domain(struct fitting *fit, const struct kinds *kinds,
+                                   const bool *is_aligned, size_t s, bool *found_p)
+{
+    struct join *join = fit->join;
+    const struct rs_analysis *out = join->out;
+    struct partner partners[PARTNERS_TRIED];
+    struct estimate best = {.pairs = 0};
+    size_t with = 0;
+    const size_t count = find_partners(fit, kinds, is_aligned, s, partners);
+    for (size_t k = 0; k < count; k++) {
+        struct estimate one;
+        bool found;
+        const enum rs_status status =
+            compare_two(fit, &fit->rows[partners[k].summary], &fit->rows[s], &one, &found);
+        if (status != RS_OK) {
+            return status;
+        }
+        if (found && (best.pairs == 0 || one.line.spread < best.line.spread / 2 ||
+                      (one.line.spread <= best.line.spread * 2 && one.pairs > best.pairs))) {
+            best = one;
+            with = partners[k].summary;
+        }
+    }
+    *found_p = best.pairs > 0;
+    if (!*found_p) {
+        return RS_OK;
+    }
+    const struct rs_job_clock clock = through(join, with, &best);
+    for (size_t t = 0; t < out->summary_count; t++) {
+        if (join->host[t] == join->host[s]) {
+            join->out->clocks[t] = clock;
+        }
+    }
+    return RS_OK;
+}
+
+/* The island of the lowest rank that is in none yet: all that can be joined to it. */
+static enum rs_status grow_island(struct fitting *fit, const struct kinds *kinds, bool *is_aligned,
+                                  size_t seed)
+{
+    struct join *join = fit->join;
+    const size_t count = join->out->summary_count;
+    bool *is_in = rs_mem_calloc(count + 1, sizeof *is_in);
+    if (is_in == NULL) {
+        return RS_NOMEM;
+    }
+    enum rs_status status = RS_OK;
+    const uint32_t island = join->host[seed];
+    for (size_t t = 0; t < count; t++) {
+        is_in[t] = join->host[t] == island;
+    }
+    for (bool is_new = true; is_new && status == RS_OK;) {
+        is_new = false;
+        for (size_t s = 0; s < count && status == RS_OK; s++) {
+            bool found = false;
+            if (is_in[s] || is_aligned[s] || !join->out->ranks[s].takes_part) {
+                continue;
+            }
+            status = align_domain(fit, kinds, is_in, s, &found);
+            for (size_t t = 0; found && status == RS_OK && t < count; t++) {
+                is_in[t] = is_in[t] || join->host[t] == join->host[s];
+            }
+            is_new = is_new || (status == RS_OK && found);
+        }
+    }
+    for (size_t t = 0; t < count; t++) {
+        if (is_in[t]) {
+            is_aligned[t] = true;
+            join->domain[t] = island;
+        }
+    }
+    rs_mem_free(is_in);
+    return status;
+}
+
+static void fitting_fini(struct fitting *fit)
+{
+    for (size_t s = 0; fit->rows != NULL && s < fit->join->out->summary_count; s++) {
+        rs_mem_free(fit->rows[s].items);
+    }
+    rs_mem_free(fit->rows);
+    rs_mem_free(fit->votes);
+    rs_mem_free(fit->seen);
+    rs_mem_free(fit->points);
+    rs_mem_free(fit->sorted);
+}
+
+/* Aligns what can be aligned; *domains_p: how many domains are left. */
+static enum rs_status align_all(struct join *join, bool has_steps, size_t *domains_p)
+{
+    const size_t count = join->out->summary_count;
+    struct fitting fit = {.join = join, .has_steps = has_steps};
+    bool *is_aligned = rs_mem_calloc(count + 1, sizeof *is_aligned);
+    struct kinds *kinds = rs_mem_calloc(count + 1, sizeof *kinds);
+    fit.rows = rs_mem_calloc(count + 1, sizeof *fit.rows);
+    fit.votes = rs_mem_calloc((size_t)VOTE_ROWS * (2 * VOTE_NEAR + 1), sizeof *fit.votes);
+    fit.seen = rs_mem_calloc(VOTE_ROWS, sizeof *fit.seen);
+    enum rs_status status = RS_NOMEM;
+    *domains_p = 0;
+    if (is_aligned != NULL && kinds != NULL && fit.rows != NULL && fit.votes != NULL &&
+        fit.seen != NULL) {
+        status = collect_witnesses(&fit);
+    }
+    if (status == RS_OK) {
+        status = collect_kinds(&fit, kinds);
+    }
+    for (size_t s = 0; s < count && status == RS_OK; s++) {
+        if (!is_aligned[s] && join->out->ranks[s].takes_part) {
+            status = grow_island(&fit, kinds, is_aligned, s);
+            ++*domains_p;
+        }
+    }
+    for (size_t s = 0; s < count && kinds != NULL; s++) {
+        rs_mem_free(kinds[s].items);
+    }
+    rs_mem_free(kinds);
+    rs_mem_free(is_aligned);
+    fitting_fini(&fit);
+    return status;
+}
+
+/* Numbers of steps first: they tell apart what else looks alike. Where ranks count their steps differently, without. */
+enum rs_status clock_align(struct join *join)
+{
+    const size_t count = join->out->summary_count;
+    size_t with, without;
+    enum rs_status status = align_all(join, true, &with);
+    if (status != RS_OK || with < 2) {
+        return status;
+    }
+    struct rs_job_clock *clocks = rs_mem_calloc(count + 1, sizeof *clocks);
+    uint32_t *domains = rs_mem_calloc(count + 1, sizeof *domains);
+    if (clocks == NULL || domains == NULL) {
+        rs_mem_free(clocks);
+        rs_mem_free(domains);
+        return RS_NOMEM;
+    }
+    memcpy(clocks, join->out->clocks, count * sizeof *clocks);
+    memcpy(domains, join->domain, count * sizeof *domains);
+    status = clock_domains(join);
+    if (status == RS_OK) {
+        status = align_all(join, false, &without);
+    }
+    if (status == RS_OK && without >= with) {
+        memcpy(join->out->clocks, clocks, count * sizeof *clocks);
+        memcpy(join->domain, domains, count * sizeof *domains);
+    }
+    rs_mem_free(clocks);
+    rs_mem_free(domains);
+    return status;
+}
+
+/* ---- refined, all together ------------------------------------------------------------------- */
+
+/* An end of a matched operation, of one host. */
+struct end_row {
+    uint32_t host, op;
+    rs_ns start, end;
+    uint32_t summary;
+};
+
+struct refining {
+    struct fitting fit;
+    struct end_row *rows; /* by op */
+    size_t count;
+    size_t *host_first; /* [host_count + 2] rows of a host in `by_host` */
+    uint32_t *by_host;
+    double *op_end;  /* [op] mean end on the reference's clock */
+    rs_ns epoch;     /* from which doubles count */
+    bool *is_in_use; /* [row] not an outlier */
+};
+
+/* Operations whose members end together, more than one host among them. */
+static bool ends_together(const struct join *join, const struct rs_job_op *op)
+{
+    const struct rs_job_row *rows = &join->out->rows[op->row_first];
+    const enum rs_dependency needs = rs_op_type_dependency((enum rs_op_type)op->type);
+    bool crosses = false;
+    if (!op->is_matched || clock_crosses(join, op)) {
+        return false;
+    }
+    for (size_t r = 0; r < op->row_count; r++) {
+        const struct rs_comm_op *own = join_op(join, rows[r].summary, rows[r].op_index);
+        const bool is_device = (own->flags & RS_OP_ON_DEVICE) != 0;
+        if (needs != RS_DEPENDS_ALL && !(op->is_p2p && is_device)) {
+            return false;
+        }
+        crosses = crosses || join->host[rows[r].summary] != join->host[rows[0].summary];
+    }
+    return crosses;
+}
+
+static enum rs_status collect_ends(struct refining *re)
+{
+    struct join *join = re->fit.join;
+    const struct rs_analysis *out = join->out;
+    re->rows = rs_mem_calloc(out->row_count + 1, sizeof *re->rows);
+    re->by_host = rs_mem_calloc(out->row_count + 1, sizeof *re->by_host);
+    re->host_first = rs_mem_calloc(join->host_count + 3, sizeof *re->host_first);
+    re->op_end = rs_mem_calloc(out->op_count + 1, sizeof *re->op_end);
+    re->is_in_use = rs_mem_calloc(out->row_count + 1, sizeof *re->is_in_use);
+    if (re->rows == NULL || re->by_host == NULL || re->host_first == NULL || re->op_end == NULL ||
+        re->is_in_use == NULL || !need_scratch(&re->fit, out->row_count + 1)) {
+        return RS_NOMEM;
+    }
+    for (size_t i = 0; i < out->op_count; i++) {
+        const struct rs_job_op *op = &out->ops[i];
+        for (size_t r = op->row_first; ends_together(join, op) && r < op->row_first + op->row_count;
+             r++) {
+            const struct rs_job_row *row = &out->rows[r];
+            const struct rs_comm_op *own = join_op(join, row->summary, row->op_index);
+            if ((own->flags & RS_OP_UNFINISHED) != 0) {
+                continue;
+            }
+            re->epoch = re->count == 0 ? own->end : re->epoch;
+            re->is_in_use[re->count] = true;
+            re->rows[re->count++] = (struct end_row){join->host[row->summary], (uint32_t)i,
+                                                     own->start, own->end, row->summary};
+        }
+    }
+    for (size_t i = 0; i < re->count; i++) {
+        re->host_first[re->rows[i].host + 2]++;
+    }
+    for (size_t h = 0; h < join->host_count; h++) {
+        re->host_first[h + 2] += re->host_first[h + 1];
+    }
+    for (size_t i = 0; i < re->count; i++) {
+        re->by_host[re->host_first[re->rows[i].host + 1]++] = (uint32_t)i;
+    }
+    return RS_OK;
+}
+
+/* Mean ends of operations, without outliers, as the clocks stand. */
+static void mean_ends(struct refining *re)
+{
+    for (size_t i = 0; i < re->count;) {
+        double sum = 0, all = 0;
+        size_t used = 0, end = i;
+        for (; end < re->count && re->rows[end].op == re->rows[i].op; end++) {
+            const struct end_row *row = &re->rows[end];
+            const double at = (double)(join_time(re->fit.join, row->summary, row->end) - re->epoch);
+            all += at;
+            sum += re->is_in_use[end] ? at : 0;
+            used += re->is_in_use[end];
+        }
+        re->op_end[re->rows[i].op] = used > 0 ? sum / (double)used : all / (double)(end - i);
+        i = end;
+    }
+}
+
+/* One host's clock against the mean ends of its operations. */
+static void fit_host(struct refining *re, uint32_t host, struct rs_job_clock *clock_p, bool *has_p)
+{
+    const size_t begin = re->host_first[host], end = re->host_first[host + 1];
+    const size_t count = end - begin;
+    struct rs_job_clock *clock = clock_p;
+    *has_p = count >= VOTE_LEAST;
+    if (!*has_p) {
+        return;
+    }
+    for (size_t k = 0; k < count; k++) {
+        const struct end_row *row = &re->rows[re->by_host[begin + k]];
+        re->fit.points[k] = (struct point){(double)(row->end - clock->at_ns),
+                                           (double)(row->end - re->epoch) - re->op_end[row->op]};
+    }
+    const struct line line = fit_line(re->fit.sorted, re->fit.points, count);
+    for (size_t k = 0; k < count; k++) {
+        const struct point *point = &re->fit.points[k];
+        re->is_in_use[re->by_host[begin + k]] =
+            fabs(point->value - line.offset - line.drift * point->at) <= 5 * line.spread + 1000;
+    }
+    clock->offset_ns = (rs_dur)llround(line.offset);
+    clock->drift_ppb = (int64_t)llround(line.drift * 1e9);
+    /* ends that spread by more than devices do say less: ranks that share a device end one after another, always in one order */
+    const double spreads = line.spread > SETTLED_BOUND_NS ? 4 : 2;
+    clock->bound_ns = LEAST_BOUND_NS + (rs_dur)llround(spreads * line.spread);
+}
+
+static void set_clock(struct join *join, uint32_t host, const struct rs_job_clock *clock)
+{
+    for (size_t s = 0; s < join->out->summary_count; s++) {
+        if (join->host[s] == host) {
+            join->out->clocks[s] = *clock;
+        }
+    }
+}
+
+/* The summary whose clock the others are held against; summary_count: none. */
+static size_t reference_of(const struct join *join)
+{
+    size_t reference = 0;
+    while (reference < join->out->summary_count &&
+           join->out->clocks[reference].method != RS_CLOCK_REFERENCE) {
+        reference++;
+    }
+    return reference;
+}
+
+/* A file that names no host, and whose clock was measured to run with the reference's, as closely as clocks of one host do: it
+ * stands on the reference's host. */
+static void settle(struct join *join)
+{
+    const size_t reference = reference_of(join);
+    for (size_t s = 0; s < join->out->summary_count; s++) {
+        struct rs_job_clock *clock = &join->out->clocks[s];
+        const rs_dur off = clock->offset_ns < 0 ? -clock->offset_ns : clock->offset_ns;
+        if (clock->method != RS_CLOCK_ENDS || join->domain[s] != join->domain[reference] ||
+            clock_names_host(join, s) || off > RS_CLOCK_BOUND_NS || clock->drift_ppb != 0 ||
+            clock->bound_ns > SETTLED_BOUND_NS) {
+            continue;
+        }
+        *clock = (struct rs_job_clock){.method = RS_CLOCK_ENDS, .bound_ns = RS_CLOCK_BOUND_NS};
+        join->host[s] = join->host[reference];
+    }
+}
+
+enum rs_status clock_refine(struct join *join)
+{
+    const struct rs_analysis *out = join->out;
+    struct refining re = {.fit = {.join = join}};
+    enum rs_status status = collect_ends(&re);
+    const size_t reference = reference_of(join);
+    for (int round = 0; round < REFINE_ROUNDS && status == RS_OK && re.count > 0; round++) {
+        mean_ends(&re);
+        for (size_t s = 0; s < out->summary_count; s++) {
+            struct rs_job_clock clock = out->clocks[s];
+            bool has = false;
+            const bool is_first = s == 0 || join->host[s] != join->host[s - 1];
+            if (!is_first || clock.method != RS_CLOCK_ENDS ||
+                (reference < out->summary_count && join->host[s] == join->host[reference])) {
+                continue;
+            }
+            fit_host(&re, join->host[s], &clock, &has);
+            if (has) {
+                set_clock(join, join->host[s], &clock);
+            }
+        }
+    }
+    if (status == RS_OK) {
+        settle(join);
+    }
+    rs_mem_free(re.rows);
+    rs_mem_free(re.by_host);
+    rs_mem_free(re.host_first);
+    rs_mem_free(re.op_end);
+    rs_mem_free(re.is_in_use);
+    rs_mem_free(re.fit.points);
+    rs_mem_free(re.fit.sorted);
+    return status;
+}
+
+rs_ns rs_analysis_time(const struct rs_analysis *analysis, size_t summary_index, rs_ns instant)
+{
+    if (analysis->clocks == NULL) { /* made by hand: one clock */
+        return instant;
+    }
+    const struct join view = {.out = (struct rs_analysis *)(uintptr_t)analysis};
+    return join_time(&view, summary_index, instant);
+}
+
+rs_dur rs_analysis_clock_bound(const struct rs_analysis *analysis, size_t a, size_t b)
+{
+    if (analysis->clocks == NULL || analysis->clocks[a].clock == analysis->clocks[b].clock) {
+        return 0;
+    }
+    if (analysis->clocks[a].domain != analysis->clocks[b].domain) {
+        return RS_NS_MAX;
+    }
+    return join_sum(analysis->clocks[a].bound_ns, analysis->clocks[b].bound_ns);
+}

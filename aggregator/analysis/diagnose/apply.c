@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the work of nodes is when an element is fixed: its lasting excess goes, its random variation stays
+ * (work / factor, or work - excess). No work ever gets longer than it is.
+ */
+#include "aggregator/analysis/diagnose/diagnose_priv.h"
+#include "common/base/mem.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static rs_dur divided(rs_dur work, double log_factor)
+{
+    return log_factor > 0 ? (rs_dur)llround((double)work / exp(log_factor)) : work;
+}
+
+static rs_dur lowered(rs_dur work, double excess)
+{
+    const double left = (double)work - (excess > 0 ? excess : 0);
+    return left > 0 ? (rs_dur)llround(left) : 0;
+}
+
+static void apply_worker(const struct diag_model *model, const struct diag_element *element,
+                         uint32_t worker, const double *by_step, double effect, rs_dur *work)
+{
+    const uint8_t figure = element->is_additive ? RS_FIGURE_HOST_HEAD : RS_FIGURE_COMPUTING;
+    for (size_t i = model->item_first[worker]; i < model->item_first[worker + 1]; i++) {
+        const struct diag_item *item = &model->items[i];
+        const bool is_meant = item->figure == figure && (element->position == GRAPH_NONE ||
+                                                         element->position == item->position);
+        if (!is_meant || item->step >= model->step_count) {
+            continue;
+        }
+        const double own = by_step != NULL ? by_step[item->step] : effect;
+        rs_dur *at = &work[item->node];
+        *at = element->is_additive ? lowered(*at, own) : divided(*at, own);
+    }
+}
+
+/* The excess of a step's idle time is taken from its items in proportion to what is idle in them. */
+static void apply_idle(const struct diag_model *model, uint32_t worker, const double *by_step,
+                       double effect, rs_dur *work)
+{
+    size_t end = model->item_first[worker];
+    for (size_t i = end; i < model->item_first[worker + 1]; i = end) {
+        const uint32_t step = model->items[i].step;
+        double idle = 0;
+        for (end = i; end < model->item_first[worker + 1] && model->items[end].step == step;
+             end++) {
+            const struct diag_item *item = &model->items[end];
+            idle += item->figure == RS_FIGURE_HOST_INSIDE ? (double)diag_value(model, item) : 0;
+        }
+        const double own = by_step != NULL && step < model->step_count ? by_step[step] : effect;
+        for (size_t k = i; k < end && idle > 0 && step < model->step_count; k++) {
+            const struct diag_item *item = &model->items[k];
+            if (item->figure == RS_FIGURE_HOST_INSIDE) {
+                work[item->node] =
+                    lowered(work[item->node], own * (double)diag_value(model, item) / idle);
+            }
+        }
+    }
+}
+
+static void apply_unit(const struct diag_model *model, const struct diag_element *element,
+                       double effect, rs_dur *work)
+{
+    const double shift = effect - element->effect;
+    for (size_t i = model->move_first[element->id]; i < model->move_first[element->id + 1]; i++) {
+        const struct diag_move *move = &model->moves[i];
+        const double own_way = element->way_effects[move->is_back];
+        const double own = element->way == 0 ? effect : own_way > 0 ? own_way + shift : 0;
+        for (uint32_t n = 0; n < move->node_count; n++) {
+            rs_dur *at = &work[model->move_nodes[move->node_first + n]];
+            *at = divided(*at, own);
+        }
+    }
+}
+
+void diag_apply(const struct diag_model *model, const struct diag_element *element, double shift,
+                rs_dur *work)
+{
+    const double effect = element->effect + shift * element->se;
+    const size_t steps = model->step_count;
+    switch (element->what) {
+    case DIAG_RANK:
+    case DIAG_HEAD:
+        apply_worker(model, element, element->id, element->by_step, effect, work);
+        return;
+    case DIAG_IDLE:
+        apply_idle(model, element->id, element->by_step, effect, work);
+        return;
+    case DIAG_STAGE:
+        for (size_t w = 0; w < model->worker_count; w++) {
+            if (model->workers[w].class_id == element->id) {
+                apply_worker(model, element, (uint32_t)w, NULL, effect, work);
+            }
+        }
+        return;
+    case DIAG_UNIT:
+        apply_unit(model, element, effect, work);
+        return;
+    case DIAG_HEAVIER:
+    case DIAG_SPREAD:
+        for (size_t i = 0; i < element->among_count; i++) {
+            apply_worker(model, element, element->among[i], NULL, element->among_effects[i], work);
+        }
+        return;
+    case DIAG_JITTER:
+        for (size_t i = 0; i < element->among_count; i++) {
+            const double *cells = &element->among_effects[i * steps];
+            if (element->is_idle) {
+                apply_idle(model, element->among[i], cells, 0, work);
+            } else {
+                apply_worker(model, element, element->among[i], cells, 0, work);
+            }
+        }
+        return;
+    }
+}
+
+/* ---- ideal -------------------------------------------------------------------------------- */
+
+struct place {
+    uint64_t key; /* class and position, or key and panel */
+    double ns;
+    uint32_t index;
+    bool counts; /* of a healthy worker */
+};
+
+static int by_place(const void *left, const void *right)
+{
+    const struct place *a = left, *b = right;
+    if (a->key != b->key) {
+        return a->key > b->key ? 1 : -1;
+    }
+    if (a->ns < b->ns || a->ns > b->ns) {
+        return a->ns > b->ns ? 1 : -1;
+    }
+    return (a->index > b->index) - (a->index < b->index);
+}
+
+static double heavier_effect(const struct diag_model *model, const struct diag_effects *effects,
+                             uint32_t class_id)
+{
+    for (size_t i = 0; i < effects->heavier.among_count; i++) {
+        if (model->workers[effects->heavier.among[i]].class_id == class_id) {
+            return effects->heavier.among_effects[i];
+        }
+    }
+    return 0;
+}
+
+static double stage_effect(const struct diag_effects *effects, uint32_t class_id)
+{
+    for (size_t i = 0; i < effects->count; i++) {
+        if (effects->elements[i].what == DIAG_STAGE && effects->elements[i].id == class_id) {
+            return effects->elements[i].effect;
+        }
+    }
+    return 0;
+}
+
+static bool is_slow(const struct diag_effects *effects, uint32_t worker)
+{
+    for (size_t i = 0; i < effects->count; i++) {
+        const struct diag_element *element = &effects->elements[i];
+        if (element->id == worker && (element->what == DIAG_RANK || element->what == DIAG_HEAD ||
+                                      element->what == DIAG_IDLE)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Level of a run of equal places: mean of the healthy for work, median for heads. */
+static double level_of(const struct place *run, size_t count, bool is_head)
+{
+    double sum = 0, healthy = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (run[i].counts) {
+            sum += run[i].ns;
+            healthy += 1;
+        }
+    }
+    return is_head || healthy < 1 ? run[count / 2].ns : sum / healthy;
+}
+
+static void ideal_work(const struct diag_model *model, const struct diag_effects *effects,
+                       struct place *places, rs_dur *work)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < model->item_count; i++) {
+        const struct diag_item *item = &model->items[i];
+        if (item->part >= 0 || item->figure == RS_FIGURE_HOST_INSIDE) {
+            continue;
+        }
+        const uint64_t class_id = model->workers[item->worker].class_id;
+        const uint64_t head = item->figure == RS_FIGURE_COMPUTING ? 0 : 1;
+        places[count++] = (struct place){(class_id << 33) | (head << 32) | item->position,
+                                         (double)model->graph.work[item->node], (uint32_t)i, true};
+    }
+    if (count > 1) {
+        qsort(places, count, sizeof *places, by_place);
+    }
+    for (size_t i = 0, end; i < count; i = end) {
+        uint32_t known = GRAPH_NONE;
+        for (end = i; end < count && places[end].key == places[i].key; end++) {
+            known = model->items[places[end].index].worker;
+            places[end].counts = !is_slow(effects, known);
+        }
+        const bool is_head = ((places[i].key >> 32) & 1) != 0;
+        const uint32_t class_id = (uint32_t)(places[i].key >> 33);
+        const double slow = is_head ? 0
+                                    : fmax(0, stage_effect(effects, class_id)) +
+                                          heavier_effect(model, effects, class_id);
+        const double level = level_of(&places[i], end - i, is_head) / exp(slow > 0 ? slow : 0);
+        for (size_t j = i; j < end; j++) {
+            work[model->items[places[j].index].node] = (rs_dur)llround(level);
+        }
+    }
+}
+
+static void ideal_moves(const struct diag_model *model, struct place *places, rs_dur *work)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < model->move_count; i++) {
+        const struct diag_move *move = &model->moves[i];
+        const uint64_t panel = model->units[move->unit].panel;
+        places[count++] = (struct place){(panel << 32) | move->key, move->ns, (uint32_t)i, true};
+    }
+    if (count > 1) {
+        qsort(places, count, sizeof *places, by_place);
+    }
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i; end < count && places[end].key == places[i].key; end++) {
+        }
+        const double level = places[i + (end - i) / 2].ns;
+        for (size_t j = i; j < end; j++) {
+            const struct diag_move *move = &model->moves[places[j].index];
+            for (uint32_t n = 0; n < move->node_count; n++) {
+                rs_dur *at = &work[model->move_nodes[move->node_first + n]];
+                *at = move->ns > 0 ? (rs_dur)llround((double)*at * level / move->ns) : *at;
+            }
+        }
+    }
+}
+
+enum rs_status diag_ideal(const struct diag_model *model, const struct diag_effects *effects,
+                          rs_dur *work)
+{
+    const size_t most =
+        model->item_count > model->move_count ? model->item_count : model->move_count;
+    struct place *places = rs_mem_calloc(most + 1, sizeof *places);
+    if (places == NULL) {
+        return RS_NOMEM;
+    }
+    ideal_work(model, effects, places, work);
+    ideal_moves(model, places, work);
+    rs_mem_free(places);
+    return RS_OK;
+}

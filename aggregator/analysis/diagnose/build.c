@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which ranks and steps a diagnosis speaks of: ranks that take part and have complete steps, steps that are
+ * complete on all of these. Then programs, classes, edges, transfers.
+ */
+#include "aggregator/analysis/diagnose/build.h"
+
+#include "common/base/mem.h"
+
+#include <stdlib.h>
+
+static bool has_step(const struct rs_analysis *analysis, size_t summary_index, int64_t step)
+{
+    const struct rs_summary *summary = analysis->summaries[summary_index];
+    bool has = false;
+    for (size_t i = 0; i < summary->step_count; i++) {
+        if (summary->steps[i].step == step) {
+            if (!rs_analysis_is_in_means(analysis, summary_index, i)) {
+                return false;
+            }
+            has = true;
+        }
+    }
+    return has;
+}
+
+static bool has_any_step(const struct rs_analysis *analysis, size_t summary_index)
+{
+    const struct rs_summary *summary = analysis->summaries[summary_index];
+    for (size_t i = 0; i < summary->step_count; i++) {
+        if (has_step(analysis, summary_index, summary->steps[i].step)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int compare_steps(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+static enum rs_status choose_ranks(struct builder *builder)
+{
+    const struct rs_analysis *analysis = builder->analysis;
+    struct diag_model *model = builder->model;
+    const size_t count = analysis->summary_count;
+    model->workers = rs_mem_calloc(count + 1, sizeof *model->workers);
+    builder->programs = rs_mem_calloc(count + 1, sizeof *builder->programs);
+    builder->worker_of = rs_mem_calloc(count + 1, sizeof *builder->worker_of);
+    builder->op_base = rs_mem_calloc(count + 2, sizeof *builder->op_base);
+    if (model->workers == NULL || builder->programs == NULL || builder->worker_of == NULL ||
+        builder->op_base == NULL) {
+        return RS_NOMEM;
+    }
+    for (size_t s = 0; s < count; s++) {
+        builder->op_base[s + 1] = builder->op_base[s] + analysis->summaries[s]->op_count;
+        builder->worker_of[s] = GRAPH_NONE;
+        if (!analysis->ranks[s].takes_part || !has_any_step(analysis, s)) {
+            continue;
+        }
+        const uint32_t worker = (uint32_t)model->worker_count++;
+        builder->worker_of[s] = worker;
+        builder->programs[worker] = (struct program){.summary = (uint32_t)s, .worker = worker};
+        model->workers[worker] = (struct diag_worker){.rank = analysis->ranks[s].rank,
+                                                      .summary = (uint32_t)s,
+                                                      .dp = -1,
+                                                      .stage = -1,
+                                                      .host = -1};
+    }
+    builder->op_line = rs_mem_calloc(builder->op_base[count] + 1, sizeof *builder->op_line);
+    if (builder->op_line == NULL) {
+        return RS_NOMEM;
+    }
+    for (size_t i = 0; i < builder->op_base[count]; i++) {
+        builder->op_line[i] = GRAPH_NONE;
+    }
+    return RS_OK;
+}
+
+static enum rs_status choose_steps(struct builder *builder)
+{
+    const struct rs_analysis *analysis = builder->analysis;
+    struct diag_model *model = builder->model;
+    if (model->worker_count == 0) {
+        return RS_OK;
+    }
+    const struct rs_summary *first = analysis->summaries[builder->programs[0].summary];
+    model->steps = rs_mem_calloc(first->step_count + 1, sizeof *model->steps);
+    if (model->steps == NULL) {
+        return RS_NOMEM;
+    }
+    for (size_t i = 0; i < first->step_count; i++) {
+        const int64_t step = first->steps[i].step;
+        bool is_on_all = true;
+        for (size_t w = 0; w < model->worker_count && is_on_all; w++) {
+            is_on_all = has_step(analysis, builder->programs[w].summary, step);
+        }
+        for (size_t k = 0; k < model->step_count; k++) {
+            is_on_all = is_on_all && model->steps[k] != step;
+        }
+        if (is_on_all) {
+            model->steps[model->step_count++] = step;
+        }
+    }
+    if (model->step_count > 1) {
+        qsort(model->steps, model->step_count, sizeof *model->steps, compare_steps);
+    }
+    return RS_OK;
+}
+
+/* Ranks that know their CPU time are compared by it: the wall time of a crowded machine says little. */
+static enum rs_status take_cpu(struct builder *builder)
+{
+    struct diag_model *model = builder->model;
+    int64_t *cpu = rs_mem_calloc(model->worker_count * model->step_count + 1, sizeof *cpu);
+    bool is_known = true;
+    if (cpu == NULL) {
+        return RS_NOMEM;
+    }
+    for (size_t w = 0; w < model->worker_count; w++) {
+        const struct rs_summary *summary =
+            builder->analysis->summaries[builder->programs[w].summary];
+        for (size_t i = 0; i < summary->step_count; i++) {
+            const struct rs_step_row *row = &summary->steps[i];
+            for (size_t k = 0; k < model->step_count; k++) {
+                if (model->steps[k] == row->step && row->cpu_ns > 0) {
+                    cpu[w * model->step_count + k] = row->cpu_ns;
+                }
+            }
+        }
+        for (size_t k = 0; k < model->step_count; k++) {
+            is_known = is_known && cpu[w * model->step_count + k] > 0;
+        }
+    }
+    if (is_known) {
+        model->cpu = cpu;
+    } else {
+        rs_mem_free(cpu);
+    }
+    return RS_OK;
+}
+
+static rs_ns earliest(const struct builder *builder)
+{
+    rs_ns base = RS_NS_MAX;
+    for (size_t w = 0; w < builder->model->worker_count; w++) {
+        const struct rs_summary *summary =
+            builder->analysis->summaries[builder->programs[w].summary];
+        for (size_t i = 0; i < summary->step_count; i++) {
+            const rs_ns start = rs_analysis_time(builder->analysis, builder->programs[w].summary,
+                                                 summary->steps[i].host_start);
+            base = start < base ? start : base;
+        }
+    }
+    return base == RS_NS_MAX ? 0 : base;
+}
+
+static void set_confidence(struct builder *builder)
+{
+    const struct rs_analysis *analysis = builder->analysis;
+    bool is_partial = analysis->missing_count > 0;
+    for (size_t s = 0; s < analysis->summary_count; s++) {
+        is_partial = is_partial || analysis->summaries[s]->trace.is_partial ||
+                     !analysis->ranks[s].takes_part;
+    }
+    builder->model->best = is_partial             ? RS_CONFIDENCE_PARTIAL
+                           : !analysis->one_clock ? RS_CONFIDENCE_BOUNDED
+                                                  : RS_CONFIDENCE_EXACT;
+}
+
+static enum rs_status build(struct builder *builder)
+{
+    struct diag_model *model = builder->model;
+    enum rs_status status = choose_ranks(builder);
+    if (status == RS_OK) {
+        status = choose_steps(builder);
+    }
+    if (status != RS_OK || model->worker_count == 0 || model->step_count == 0) {
+        return status;
+    }
+    model->base = builder->base = earliest(builder);
+    builder->most_lanes = 1;
+    set_confidence(builder);
+    for (size_t w = 0; status == RS_OK && w < model->worker_count; w++) {
+        status = program_make(builder, &builder->programs[w]);
+        builder->most_lanes = builder->programs[w].lane_count > builder->most_lanes
+                                  ? builder->programs[w].lane_count
+                                  : builder->most_lanes;
+    }
+    if (status == RS_OK) {
+        status = take_cpu(builder);
+    }
+    if (status == RS_OK) {
+        status = classes_find(builder);
+    }
+    if (status == RS_OK) {
+        status = edges_make(builder);
+    }
+    if (status == RS_OK) {
+        status = moves_make(builder);
+    }
+    return status == RS_OK ? diag_model_finish(model) : status;
+}
+
+enum rs_status diag_build(const struct rs_analysis *analysis, struct diag_model *model)
+{
+    struct builder builder = {.analysis = analysis, .model = model};
+    *model = (struct diag_model){0};
+    const enum rs_status status = build(&builder);
+    for (size_t w = 0; builder.programs != NULL && w < model->worker_count; w++) {
+        program_fini(&builder.programs[w]);
+    }
+    rs_mem_free(builder.programs);
+    rs_mem_free(builder.worker_of);
+    rs_mem_free(builder.op_base);
+    rs_mem_free(builder.op_line);
+    if (status != RS_OK) {
+        diag_model_fini(model);
+    }
+    return status;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From joined operations and spans to the model of a job. Inside the room.
+ */
+#ifndef RS_DIAGNOSE_BUILD_H
+#define RS_DIAGNOSE_BUILD_H
+
+#include "aggregator/analysis/analysis.h"
+#include "aggregator/analysis/diagnose/diagnose_priv.h"
+
+enum line_what {
+    LINE_SPAN, /* work that was recorded */
+    LINE_GAP,  /* work between operations that nobody recorded: whatever lies between */
+    LINE_OP,   /* an operation */
+    LINE_WAIT, /* the host waits */
+};
+
+/* One row of a rank's program, in launch order. */
+struct line {
+    int64_t order;
+    uint8_t what;          /* enum line_what */
+    uint8_t rank_in_order; /* a gap stands before its operation */
+    bool on_host;          /* its time is the host's */
+    bool has_launch;
+    bool is_all;    /* LINE_WAIT: for all streams */
+    bool is_copy;   /* LINE_SPAN: copies and sets only */
+    uint32_t index; /* into ops or spans */
+    uint32_t step, lane;
+    uint32_t slot; /* operations of its step that were called before it */
+    rs_ns start, end, launch;
+    rs_dur work;                                /* LINE_SPAN */
+    rs_dur idle;                                /* of it, on a host: nothing computed */
+    uint32_t launch_node, first_node, end_node; /* GRAPH_NONE: has none */
+};
+
+struct program {
+    uint32_t summary, worker;
+    struct line *lines;
+    size_t count, capacity;
+    size_t *step_first; /* [steps + 1] into lines */
+    int64_t *lanes;     /* stream of each lane, by first appearance */
+    size_t lane_count, lane_capacity;
+    uint64_t signature; /* of most of its steps */
+    uint64_t *step_signatures;
+    bool is_host;      /* no device */
+    bool has_launches; /* of device work, that say something about the host */
+    bool has_waits;    /* waits of the host were recorded */
+};
+
+struct builder {
+    const struct rs_analysis *analysis;
+    struct diag_model *model;
+    rs_ns base;               /* of all instants of the graph */
+    struct program *programs; /* [worker] */
+    uint32_t *worker_of;      /* [summary] GRAPH_NONE: not taken */
+    size_t *op_base;          /* [summary + 1] */
+    uint32_t *op_line;        /* [flat op] line of its program; GRAPH_NONE */
+    size_t most_lanes;
+};
+
+/* program.c */
+RS_MUST_CHECK enum rs_status program_make(struct builder *builder, struct program *program);
+void program_fini(struct program *program);
+/* classes.c: class of every worker, hosts. */
+RS_MUST_CHECK enum rs_status classes_find(struct builder *builder);
+/* edges.c: nodes and edges of all programs; meetings; what was inferred. */
+RS_MUST_CHECK enum rs_status edges_make(struct builder *builder);
+/* moves.c: transfers by unit. */
+RS_MUST_CHECK enum rs_status moves_make(struct builder *builder);
+
+/* The whole model. `model` is initialised on RS_OK; with fewer than 1 step or worker it has none. */
+RS_MUST_CHECK enum rs_status diag_build(const struct rs_analysis *analysis,
+                                        struct diag_model *model);
+
+static inline const struct rs_comm_op *
+line_op(const struct builder *builder, const struct program *program, const struct line *line)
+{
+    return &builder->analysis->summaries[program->summary]->ops[line->index];
+}
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Classes: ranks with the same program that are joined by a collective, the data and tensor parallel copies of
+ * one pipeline stage. No roles are needed. A group in which two members pass messages to each other spans
+ * stages and joins nobody.
+ *
+ * Hosts: by name, else by device ordinals (a host starts where an ordinal comes again).
+ */
+#include "aggregator/analysis/diagnose/build.h"
+#include "common/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct pair {
+    uint32_t a, b;
+};
+
+struct sorter {
+    struct builder *builder;
+    uint32_t *parent;   /* [worker] */
+    struct pair *pairs; /* of point-to-point, sorted, each once */
+    size_t pair_count;
+    uint8_t *group_state; /* [group] 0 not looked at, 1 joins, 2 spans stages */
+    uint32_t *mark;       /* [worker] group that it was last seen in */
+};
+
+static uint32_t root_of(uint32_t *parent, uint32_t worker)
+{
+    while (parent[worker] != worker) {
+        parent[worker] = parent[parent[worker]];
+        worker = parent[worker];
+    }
+    return worker;
+}
+
+static int compare_pairs(const void *left, const void *right)
+{
+    const struct pair *a = left, *b = right;
+    if (a->a != b->a) {
+        return a->a > b->a ? 1 : -1;
+    }
+    return (a->b > b->b) - (a->b < b->b);
+}
+
+static void find_pairs(struct sorter *sorter)
+{
+    const struct rs_analysis *analysis = sorter->builder->analysis;
+    size_t count = 0;
+    for (size_t i = 0; i < analysis->op_count; i++) {
+        const struct rs_job_op *op = &analysis->ops[i];
+        if (!op->is_p2p || op->row_count != 2) {
+            continue;
+        }
+        const uint32_t a = sorter->builder->worker_of[analysis->rows[op->row_first].summary];
+        const uint32_t b = sorter->builder->worker_of[analysis->rows[op->row_first + 1].summary];
+        if (a != GRAPH_NONE && b != GRAPH_NONE && a != b) {
+            sorter->pairs[count++] = (struct pair){a < b ? a : b, a < b ? b : a};
+        }
+    }
+    if (count > 1) {
+        qsort(sorter->pairs, count, sizeof *sorter->pairs, compare_pairs);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || compare_pairs(&sorter->pairs[i], &sorter->pairs[i - 1]) != 0) {
+            sorter->pairs[sorter->pair_count++] = sorter->pairs[i];
+        }
+    }
+}
+
+static bool spans_stages(struct sorter *sorter, const struct rs_job_op *op, uint32_t mark)
+{
+    const struct rs_analysis *analysis = sorter->builder->analysis;
+    const uint32_t *worker_of = sorter->builder->worker_of;
+    for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
+        const uint32_t worker = worker_of[analysis->rows[r].summary];
+        if (worker != GRAPH_NONE) {
+            sorter->mark[worker] = mark;
+        }
+    }
+    for (size_t i = 0; i < sorter->pair_count; i++) {
+        if (sorter->mark[sorter->pairs[i].a] == mark && sorter->mark[sorter->pairs[i].b] == mark) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void join_members(struct sorter *sorter, const struct rs_job_op *op)
+{
+    const struct builder *builder = sorter->builder;
+    const struct rs_analysis *analysis = builder->analysis;
+    uint32_t first = GRAPH_NONE;
+    for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
+        const uint32_t worker = builder->worker_of[analysis->rows[r].summary];
+        if (worker == GRAPH_NONE) {
+            continue;
+        }
+        if (first == GRAPH_NONE) {
+            first = worker;
+        }
+        if (builder->programs[worker].signature != builder->programs[first].signature) {
+            return;
+        }
+    }
+    for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
+        const uint32_t worker = builder->worker_of[analysis->rows[r].summary];
+        if (worker != GRAPH_NONE) {
+            sorter->parent[root_of(sorter->parent, worker)] = root_of(sorter->parent, first);
+        }
+    }
+}
+
+static void join_all(struct sorter *sorter)
+{
+    const struct rs_analysis *analysis = sorter->builder->analysis;
+    for (size_t i = 0; i < analysis->op_count; i++) {
+        const struct rs_job_op *op = &analysis->ops[i];
+        if (op->is_p2p || !op->is_matched || op->row_count < 2 || op->type == RS_OP_SEND_RECV) {
+            continue;
+        }
+        if (op->group == RS_NO_GROUP) {
+            join_members(sorter, op);
+            continue;
+        }
+        uint8_t *state = &sorter->group_state[op->group];
+        if (*state == 0) {
+            *state = spans_stages(sorter, op, (uint32_t)op->group + 1) ? 2 : 1;
+            if (*state == 1) {
+                join_members(sorter, op);
+            }
+        }
+    }
+}
+
+static void number_classes(struct sorter *sorter)
+{
+    struct diag_model *model = sorter->builder->model;
+    for (uint32_t w = 0; w < model->worker_count; w++) {
+        sorter->mark[w] = GRAPH_NONE;
+    }
+    for (uint32_t w = 0; w < model->worker_count; w++) {
+        const uint32_t root = root_of(sorter->parent, w);
+        if (sorter->mark[root] == GRAPH_NONE) {
+            sorter->mark[root] = (uint32_t)model->class_count++;
+        }
+        model->workers[w].class_id = sorter->mark[root];
+        model->workers[w].stage = sorter->pair_count > 0 ? (int32_t)sorter->mark[root] : -1;
+    }
+}
+
+/* ---- hosts -------------------------------------------------------------------------------- */
+
+static const char *host_name(const struct rs_summary *summary)
+{
+    const rs_str host = summary->trace.host;
+    return host == RS_STR_NONE || host == RS_STR_EMPTY ? NULL
+                                                       : rs_strtab_text(&summary->strings, host);
+}
+
+static bool same_host(const char *a, const char *b)
+{
+    const size_t x = strcspn(a, " "), y = strcspn(b, " ");
+    return x == y && strncmp(a, b, x) == 0;
+}
+
+static bool hosts_by_name(struct builder *builder)
+{
+    const struct diag_model *model = builder->model;
+    int32_t count = 0;
+    for (size_t w = 0; w < model->worker_count; w++) {
+        const char *own = host_name(builder->analysis->summaries[builder->programs[w].summary]);
+        if (own == NULL) {
+            return false;
+        }
+        /* Neighbours mostly share a host: looked for from the newest back. */
+        model->workers[w].host = count;
+        for (size_t b = w; b > 0; b--) {
+            if (same_host(
+                    own,
+                    host_name(builder->analysis->summaries[builder->programs[b - 1].summary]))) {
+                model->workers[w].host = model->workers[b - 1].host;
+                break;
+            }
+        }
+        count += model->workers[w].host == count;
+    }
+    return true;
+}
+
+static int32_t device_of(const struct builder *builder, size_t w)
+{
+    const struct rs_summary *summary = builder->analysis->summaries[builder->programs[w].summary];
+    for (size_t i = 0; i < summary->device_count; i++) {
+        if (summary->devices[i].device >= 0) {
+            return summary->devices[i].device;
+        }
+    }
+    return -1;
+}
+
+static void hosts_by_device(struct builder *builder)
+{
+    const struct diag_model *model = builder->model;
+    int32_t host = 0;
+    size_t first = 0;
+    bool has_several = false;
+    for (size_t w = 0; w < model->worker_count; w++) {
+        const int32_t own = device_of(builder, w);
+        for (size_t b = first; b < w; b++) {
+            if (device_of(builder, b) == own) {
+                host++;
+                first = w;
+                break;
+            }
+            has_several = true;
+        }
+        model->workers[w].host = host;
+        if (own < 0) {
+            has_several = false;
+            break;
+        }
+    }
+    for (size_t w = 0; w < model->worker_count && !has_several; w++) {
+        model->workers[w].host = -1;
+    }
+}
+
+enum rs_status classes_find(struct builder *builder)
+{
+    struct sorter sorter = {.builder = builder};
+    const size_t workers = builder->model->worker_count;
+    sorter.parent = rs_mem_calloc(workers + 1, sizeof *sorter.parent);
+    sorter.mark = rs_mem_calloc(workers + 1, sizeof *sorter.mark);
+    sorter.pairs = rs_mem_calloc(builder->analysis->op_count + 1, sizeof *sorter.pairs);
+    sorter.group_state = rs_mem_calloc(builder->analysis->group_count + 1, 1);
+    enum rs_status status = RS_NOMEM;
+    if (sorter.parent != NULL && sorter.mark != NULL && sorter.pairs != NULL &&
+        sorter.group_state != NULL) {
+        for (uint32_t w = 0; w < workers; w++) {
+            sorter.parent[w] = w;
+        }
+        find_pairs(&sorter);
+        join_all(&sorter);
+        number_classes(&sorter);
+        if (!hosts_by_name(builder)) {
+            hosts_by_device(builder);
+        }
+        status = RS_OK;
+    }
+    rs_mem_free(sorter.parent);
+    rs_mem_free(sorter.mark);
+    rs_mem_free(sorter.pairs);
+    rs_mem_free(sorter.group_state);
+    return status;
+}

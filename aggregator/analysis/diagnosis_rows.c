@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A diagnosis as rows: finding, finding_place, evidence, diagnosis, wait_cause, unjudged.
+ *
+ * Findings are numbered from 1 in the order of fixing; those that are not worth fixing follow. Words of kinds are
+ * stored as texts, since they are few and people read these tables. Sentences are made when a report is printed.
+ */
+#include "aggregator/analysis/rows_priv.h"
+
+static const char *place_kind_text(enum rs_place_kind kind)
+{
+    switch (kind) {
+    case RS_PLACE_RANK:
+        return "rank";
+    case RS_PLACE_PAIR:
+        return "pair";
+    case RS_PLACE_LINK:
+        return "link";
+    case RS_PLACE_GROUP:
+        return "group";
+    case RS_PLACE_STAGE:
+        return "stage";
+    case RS_PLACE_HOST:
+        return "host";
+    case RS_PLACE_OP:
+        return "op";
+    case RS_PLACE_WORKER:
+        return "worker";
+    }
+    return "unknown";
+}
+
+/* Findings and, behind them, those not worth fixing. */
+static size_t count_of(const struct rs_diagnosis *diagnosis)
+{
+    return diagnosis->finding_count + diagnosis->not_worth_count;
+}
+
+static const struct rs_finding *finding_at(const struct rs_diagnosis *diagnosis, size_t index)
+{
+    return index < diagnosis->finding_count
+               ? &diagnosis->findings[index]
+               : &diagnosis->not_worth_fixing[index - diagnosis->finding_count];
+}
+
+static int64_t group_id_of(const struct rows_filler *filler, uint32_t group)
+{
+    return group == UINT32_MAX ? RS_NULL : filler->group_ids[group];
+}
+
+static void fill_finding(struct rows_filler *filler, const struct rs_finding *finding,
+                         struct rs_row_finding *row)
+{
+    rs_block_text(&filler->block, &row->kind, rs_finding_kind_text(finding->kind));
+    rs_block_text(&filler->block, &row->confidence, rs_confidence_text(finding->confidence));
+    row->cost_ns_per_step = finding->cost_ns_per_step;
+    row->cost_low_ns = finding->cost_low_ns;
+    row->cost_high_ns = finding->cost_high_ns;
+    row->share = finding->share;
+    row->alone_ns = finding->alone_ns_per_step;
+    row->left_ns = finding->left_ns_per_step;
+    row->explains = finding->explains;
+    row->steps_seen = finding->steps.seen;
+    row->steps_hit = finding->steps.hit;
+    row->period = finding->steps.period;
+    row->phase = finding->steps.phase;
+    row->first_step = finding->steps.first;
+    row->began = finding->steps.began;
+    row->factor = finding->test.factor;
+    row->noise = finding->test.noise;
+    row->called_above = finding->test.limit;
+    row->peers = finding->test.peers;
+    row->level = finding->test.level;
+    row->p = finding->test.p;
+    row->more_steps = finding->more_steps;
+}
+
+static enum rs_status put_findings(struct rows_filler *filler)
+{
+    const struct rs_diagnosis *diagnosis = filler->analysis->diagnosis;
+    rows_of(filler, &rs_table_finding);
+    for (size_t i = 0; i < count_of(diagnosis); i++) {
+        struct rs_row_finding *row = rows_add(filler);
+        if (!row)
+            return rows_failed(filler);
+        row->capture = filler->capture;
+        row->finding_no = (int64_t)i + 1;
+        row->is_worth_fixing = i < diagnosis->finding_count;
+        fill_finding(filler, finding_at(diagnosis, i), row);
+    }
+    return rows_flush(filler);
+}
+
+static enum rs_status put_place(struct rows_filler *filler, size_t finding, size_t number,
+                                const struct rs_place *place, bool is_also)
+{
+    struct rs_row_finding_place *row = rows_add(filler);
+    if (!row)
+        return rows_failed(filler);
+    row->capture = filler->capture;
+    row->finding_no = (int64_t)finding + 1;
+    row->place_no = (int64_t)number;
+    row->is_also = is_also;
+    rs_block_text(&filler->block, &row->where_kind, place_kind_text(place->kind));
+    row->rank = rows_not_negative(place->rank);
+    row->src = rows_not_negative(place->src);
+    row->dst = rows_not_negative(place->dst);
+    row->stage = rows_not_negative(place->stage);
+    row->dp = rows_not_negative(place->dp);
+    row->group_id = group_id_of(filler, place->group);
+    rs_block_text(&filler->block, &row->name, place->text);
+    return RS_OK;
+}
+
+static enum rs_status put_places(struct rows_filler *filler)
+{
+    const struct rs_diagnosis *diagnosis = filler->analysis->diagnosis;
+    enum rs_status status = RS_OK;
+    rows_of(filler, &rs_table_finding_place);
+    for (size_t i = 0; i < count_of(diagnosis) && status == RS_OK; i++) {
+        const struct rs_finding *finding = finding_at(diagnosis, i);
+        for (size_t k = 0; k < finding->place_count && status == RS_OK; k++)
+            status = put_place(filler, i, k, &finding->places[k], false);
+        for (size_t k = 0; k < finding->also_count && status == RS_OK; k++)
+            status = put_place(filler, i, finding->place_count + k, &finding->also[k], true);
+    }
+    return status == RS_OK ? rows_flush(filler) : status;
+}
+
+static void fill_evidence(struct rows_filler *filler, const struct rs_evidence *evidence,
+                          struct rs_row_evidence *row)
+{
+    rs_block_text(&filler->block, &row->what, rs_evidence_text(evidence->what));
+    rs_block_text(&filler->block, &row->figure, rs_figure_text(evidence->figure));
+    row->rank = evidence->rank;
+    row->peer = evidence->peer;
+    row->step = evidence->step;
+    row->group_id = group_id_of(filler, evidence->group);
+    rs_block_text(&filler->block, &row->name, evidence->name);
+    row->value = evidence->value;
+    row->reference = evidence->reference;
+    row->bound = evidence->bound;
+    row->bytes = evidence->bytes;
+    row->seen = evidence->seen;
+    row->out_of = evidence->of;
+    row->start_ns = evidence->start_ns;
+    row->dur_ns = evidence->dur_ns;
+}
+
+static enum rs_status put_evidence(struct rows_filler *filler)
+{
+    const struct rs_diagnosis *diagnosis = filler->analysis->diagnosis;
+    rows_of(filler, &rs_table_evidence);
+    for (size_t i = 0; i < count_of(diagnosis); i++) {
+        const struct rs_finding *finding = finding_at(diagnosis, i);
+        for (size_t k = 0; k < finding->evidence_count; k++) {
+            struct rs_row_evidence *row = rows_add(filler);
+            if (!row)
+                return rows_failed(filler);
+            row->capture = filler->capture;
+            row->finding_no = (int64_t)i + 1;
+            row->evidence_no = (int64_t)k;
+            fill_evidence(filler, &finding->evidence[k], row);
+        }
+    }
+    return rows_flush(filler);
+}
+
+static enum rs_status put_figures(struct rows_filler *filler)
+{
+    const struct rs_diagnosis *d = filler->analysis->diagnosis;
+    const struct {
+        const char *figure;
+        double value;
+        bool is_known;
+    } figures[] = {
+        {"loss_step_ns", (double)d->loss.step_ns, true},
+        {"loss_ideal_ns", (double)d->loss.ideal_ns, true},
+        {"loss_recoverable_ns", (double)d->loss.recoverable_ns, true},
+        {"loss_slowdown", d->loss.slowdown, true},
+        {"loss_single_culprit", d->loss.single_culprit, true},
+        {"loss_spread_share", d->loss.spread_share, true},
+        {"replay_error_share", d->replay.error_share, true},
+        {"replay_unexplained_share", d->replay.unexplained_share, true},
+        {"replay_nodes", (double)d->replay.nodes, true},
+        {"replay_edges", (double)d->replay.edges, true},
+        {"replay_inferred_edges", (double)d->replay.inferred_edges, true},
+        {"replay_refuted", (double)d->replay.refuted, true},
+        {"replay_cycles", (double)d->replay.cycles, true},
+        {"waiting_total_ns", (double)d->waiting.total_ns, d->waiting.is_known},
+        {"waiting_by_design_ns", (double)d->waiting.by_design_ns, d->waiting.is_known},
+        {"waiting_absorbed_ns", (double)d->waiting.absorbed_ns, d->waiting.is_known},
+        {"sensitivity_smallest_factor", d->sensitivity.smallest_factor,
+         d->sensitivity.smallest_factor > 0},
+        {"sensitivity_smallest_cost_ns", (double)d->sensitivity.smallest_cost_ns,
+         d->sensitivity.smallest_factor > 0},
+        {"judged_ranks", (double)d->judged_ranks, true},
+        {"judged_steps", (double)d->judged_steps, true},
+    };
+    rows_of(filler, &rs_table_diagnosis);
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
+        struct rs_row_diagnosis *row = rows_add(filler);
+        if (!row)
+            return rows_failed(filler);
+        row->capture = filler->capture;
+        row->figure = NULL;
+        rs_block_text(&filler->block, &row->figure, figures[i].figure);
+        if (figures[i].is_known)
+            row->value = figures[i].value;
+    }
+    return rows_flush(filler);
+}
+
+static enum rs_status put_causes(struct rows_filler *filler)
+{
+    const struct rs_diagnosis *diagnosis = filler->analysis->diagnosis;
+    rows_of(filler, &rs_table_wait_cause);
+    for (size_t i = 0; i < diagnosis->waiting.cause_count; i++) {
+        const struct rs_wait_cause *cause = &diagnosis->waiting.caused[i];
+        struct rs_row_wait_cause *row = rows_add(filler);
+        if (!row)
+            return rows_failed(filler);
+        row->capture = filler->capture;
+        row->cause_no = (int64_t)i;
+        if (cause->finding < count_of(diagnosis))
+            row->finding_no = (int64_t)cause->finding + 1;
+        row->caused_ns = cause->caused_ns;
+        row->indirect_ns = cause->indirect_ns;
+    }
+    return rows_flush(filler);
+}
+
+static enum rs_status put_unjudged(struct rows_filler *filler)
+{
+    const struct rs_diagnosis *diagnosis = filler->analysis->diagnosis;
+    rows_of(filler, &rs_table_unjudged);
+    for (size_t i = 0; i < diagnosis->unjudged_count; i++) {
+        const struct rs_unjudged *one = &diagnosis->unjudged[i];
+        struct rs_row_unjudged *row = rows_add(filler);
+        if (!row)
+            return rows_failed(filler);
+        row->capture = filler->capture;
+        row->row_no = (int64_t)i;
+        row->rank = one->rank;
+        row->group_id = group_id_of(filler, one->group);
+        rs_block_text(&filler->block, &row->why, rs_unjudged_text(one->why));
+    }
+    return rows_flush(filler);
+}
+
+enum rs_status rows_put_findings(struct rows_filler *filler)
+{
+    enum rs_status status = put_findings(filler);
+    if (status == RS_OK)
+        status = put_places(filler);
+    return status == RS_OK ? put_evidence(filler) : status;
+}
+
+enum rs_status rows_put_diagnosis(struct rows_filler *filler)
+{
+    if (!filler->analysis->diagnosis)
+        return RS_OK;
+    enum rs_status status = rows_put_findings(filler);
+    if (status == RS_OK)
+        status = put_figures(filler);
+    if (status == RS_OK)
+        status = put_causes(filler);
+    return status == RS_OK ? put_unjudged(filler) : status;
+}

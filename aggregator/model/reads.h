@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The named reads: what can be asked of a capture's rows. reads.def has the SQL; the store runs it.
+ */
+#ifndef RS_MODEL_READS_H
+#define RS_MODEL_READS_H
+
+#include "aggregator/model/tables.h"
+
+enum rs_read {
+#define R(code, name, sql, help) RS_READ_##code,
+#include "aggregator/model/reads.def"
+#undef R
+    RS_READ_COUNT
+};
+
+struct rs_read_def {
+    const char *name; /* "collectives": HTTP, Ask */
+    const struct rs_table *result;
+    const char *sql; /* NULL: all of the table */
+    const char *help;
+};
+const struct rs_read_def *rs_read_def(enum rs_read read);
+/* False: there is none of that name. */
+bool rs_read_named(const char *name, enum rs_read *read_p);
+/* The SQL of a read, also of those that are a whole table. */
+void rs_read_sql(enum rs_read read, struct rs_buf *buf);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The aggregator's daemon: the one place where chunks become durable.
+ *
+ * The verb fills in the options; this room puts store, server (with ingest and the coordinator in it), the gRPC listener
+ * and the signals together.
+ */
+#ifndef RS_SERVER_AGGREGATOR_H
+#define RS_SERVER_AGGREGATOR_H
+
+#include "aggregator/server/server.h"
+
+#include <stdint.h>
+
+/* Texts are lent until rs_aggregator_run() returns. */
+struct rs_aggregator_options {
+    const char *listen; /* unix:PATH or HOST:PORT */
+    const char *data;   /* folder of captures and catalogue */
+    /* A unix socket is 0660: its owner and this group may ask. NULL: the group of this process. */
+    const char *group;
+    /* The folder of the socket when it is ours, so that the group may pass through it; NULL: it is not. */
+    const char *runtime_dir;
+    const char *profiler_config, *roles; /* folder to watch, file of roles; NULL: none */
+    int64_t credit_bytes;                /* 0: the default */
+    int64_t segment_bytes;               /* 0: the default */
+    rs_dur drain_ns;                     /* how long SIGTERM waits for collectors */
+    struct rs_server_hang_rules hang;    /* off unless it is switched on */
+    /* Called once it listens, with the address (a port of 0 is filled in); NULL: nobody wants to know. Thread: main. */
+    void (*on_listening)(void *self, const char *address);
+    void *self;
+};
+
+/* Serves until SIGTERM or SIGINT. Call it before any thread and before gRPC: it takes over the process's signals. RS_REFUSED:
+ * address or folder, or another aggregator is there. RS_INVALID, RS_IO, RS_UNREACHABLE: our own listener died. Thread: main. */
+RS_MUST_CHECK enum rs_status rs_aggregator_run(const struct rs_aggregator_options *options,
+                                               struct rs_err *err);
+
+#endif

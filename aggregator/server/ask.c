@@ -1,0 +1,716 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A command line's session: one Ask, then one Reply, or a Reply for every change of a capture
+ * until it is closed. Changes coalesce: whoever reads slowly sees the newest state.
+ */
+#include "aggregator/server/live_join.h"
+#include "aggregator/server/server_priv.h"
+#include "common/base/mem.h"
+#include "common/wire/answer_message.h"
+#include "common/wire/request_message.h"
+
+#define RS_LOG_TAG "server"
+#include "common/base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void ask_refuse(struct session *session, const struct rs_err *err)
+{
+    char *text = rs_mem_strdup(err->text);
+    rs_count(RS_COUNT_SERVER_REFUSALS, 1);
+    Rankscope__Refusal refusal = RANKSCOPE__REFUSAL__INIT;
+    refusal.status = err->status;
+    if (text)
+        refusal.text = text;
+    Rankscope__Reply reply = RANKSCOPE__REPLY__INIT;
+    reply.last = true;
+    reply.message_case = RANKSCOPE__REPLY__MESSAGE_REFUSAL;
+    reply.refusal = &refusal;
+    session->is_ended = true;
+    session_post(session, &reply.base);
+    rs_mem_free(text);
+}
+
+/* Texts of messages point into what they tell of: packing only reads them. */
+static char *lend(const char *text)
+{
+    union {
+        const char *in;
+        char *out;
+    } both = {.in = text};
+    return both.out;
+}
+
+static void fill_rank(const struct rs_coord_rank *rank, Rankscope__CaptureRank *message)
+{
+    rankscope__capture_rank__init(message);
+    message->rank = rank->rank;
+    message->incarnation = lend(rank->incarnation);
+    message->host = lend(rank->host);
+    message->state = rank->state;
+    message->steps_done = rank->steps_done;
+    message->text = lend(rank->text);
+    message->chunks = rank->chunks;
+    message->bytes = rank->bytes;
+}
+
+/* What a CaptureInfo lends from. Zeroed is empty. */
+struct info_message {
+    Rankscope__CaptureInfo info;
+    Rankscope__CaptureRank *ranks;
+    Rankscope__CaptureRank **pointers;
+    Rankscope__CaptureRequest *request;
+    Rankscope__CaptureFindings findings;
+    char source[RS_COORD_SOURCE_BYTES];
+};
+
+static void info_fini(struct info_message *message)
+{
+    rs_mem_free(message->ranks);
+    rs_mem_free(message->pointers);
+    rs_request_message_free(&message->request);
+}
+
+static void fill_findings(const struct rs_server *server, struct info_message *message)
+{
+    const struct live_join_facts *facts = live_join_facts(server, message->info.id);
+    Rankscope__CaptureFindings *findings = &message->findings;
+    if (!facts)
+        return;
+    rankscope__capture_findings__init(findings);
+    findings->is_provisional = facts->is_provisional;
+    findings->ranks = (uint32_t)facts->rank_count;
+    findings->recording = (uint32_t)facts->recording_count;
+    findings->last_step = facts->last_step;
+    findings->findings = (uint32_t)facts->finding_count;
+    findings->headline = lend(facts->headline);
+    findings->joined_ns = facts->joined_ns;
+    message->info.findings = findings;
+}
+
+/* Lends the capture. False: no memory; info_fini() either way. */
+static bool fill_info(const struct rs_server *server, const struct rs_coord_capture *capture,
+                      struct info_message *message)
+{
+    Rankscope__CaptureInfo *info = &message->info;
+    *message = (struct info_message){
+        .ranks = rs_mem_calloc(capture->rank_count + 1, sizeof *message->ranks),
+        .pointers = rs_mem_calloc(capture->rank_count + 1, sizeof(Rankscope__CaptureRank *))};
+    if (!message->ranks || !message->pointers ||
+        (capture->request && rs_request_to_message(capture->request, &message->request, NULL) < 0))
+        return false;
+    rankscope__capture_info__init(info);
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        fill_rank(&capture->ranks[i], &message->ranks[i]);
+        message->pointers[i] = &message->ranks[i];
+    }
+    rs_coord_source(capture, message->source);
+    info->id = lend(capture->id);
+    info->run = lend(capture->run);
+    info->state = capture->state;
+    info->directory = lend(capture->directory);
+    info->created_ns = capture->created_ns;
+    info->closed_ns = capture->closed_ns;
+    info->start_step = capture->start_step;
+    info->steps = capture->steps;
+    info->world = capture->world;
+    info->source = message->source;
+    info->duration_ns = capture->duration_ns;
+    info->start_time_ns = capture->start_time_ns;
+    info->roundup =
+        rs_coord_can(capture, RS_CAP_STEP_ROUNDUP) && capture->steps ? capture->profile.roundup : 0;
+    info->step_ns = capture->step_ns;
+    info->begin_by_ns = capture->begin_by_ns;
+    info->reason = lend(capture->reason);
+    info->raw = lend(capture->raw);
+    info->n_ranks = capture->rank_count;
+    info->ranks = message->pointers;
+    info->request = message->request;
+    fill_findings(server, message);
+    return true;
+}
+
+static void reply_capture(struct session *session, const struct rs_coord_capture *capture,
+                          bool is_last)
+{
+    struct info_message message;
+    if (!fill_info(session->server, capture, &message)) {
+        info_fini(&message);
+        session_fail(session, RS_NOMEM, "out of memory");
+        return;
+    }
+    Rankscope__Reply reply = RANKSCOPE__REPLY__INIT;
+    reply.last = is_last;
+    reply.message_case = RANKSCOPE__REPLY__MESSAGE_CAPTURE;
+    reply.capture = &message.info;
+    session->is_ended = is_last;
+    session_post(session, &reply.base);
+    info_fini(&message);
+}
+
+/* An open capture as the coordinator has it, else as the journal has it (then *copy_p is to be freed). */
+static const struct rs_coord_capture *find_capture(struct rs_server *server, const char *id,
+                                                   struct rs_coord_capture **copy_p,
+                                                   struct rs_err *err)
+{
+    const struct rs_coord_capture *open = rs_coord_find(server->coord, id);
+    *copy_p = NULL;
+    if (open)
+        return open;
+    struct rs_coord_capture *copy = rs_mem_calloc(1, sizeof *copy);
+    if (!copy) {
+        (void)rs_err_set(err, RS_NOMEM, "out of memory");
+        return NULL;
+    }
+    if (server->journal.find(server->journal.self, id, copy, err) < 0) {
+        rs_mem_free(copy);
+        return NULL;
+    }
+    *copy_p = copy;
+    return copy;
+}
+
+static void free_copy(struct rs_coord_capture *copy)
+{
+    if (copy)
+        rs_coord_capture_fini(copy);
+    rs_mem_free(copy);
+}
+
+void ask_pump(struct session *session)
+{
+    if (!session->is_follow_due || session->outbox || !session->link || session->is_ended)
+        return;
+    if (writing_is_creating(session->server, session->follow))
+        return; /* told when it is there */
+    struct rs_err err = {0};
+    struct rs_coord_capture *copy = NULL;
+    session->is_follow_due = false;
+    const struct rs_coord_capture *capture =
+        find_capture(session->server, session->follow, &copy, &err);
+    if (capture)
+        reply_capture(session, capture, session->is_follow_last);
+    else
+        ask_refuse(session, &err);
+    free_copy(copy);
+}
+
+void ask_capture_created(struct rs_server *server, const char *id, const struct rs_err *err)
+{
+    for (struct session *session = server->sessions; session; session = session->next) {
+        if (session->kind != SESSION_ASK || strcmp(session->follow, id) != 0)
+            continue;
+        if (err->status < 0 && session->link && !session->is_ended) {
+            session->follow[0] = '\0';
+            session->is_follow_due = false;
+            ask_refuse(session, err);
+        } else {
+            ask_pump(session);
+        }
+    }
+}
+
+void ask_capture_changed(struct rs_server *server, const char *id, bool is_closed)
+{
+    for (struct session *session = server->sessions; session; session = session->next) {
+        if (session->kind != SESSION_ASK || strcmp(session->follow, id) != 0)
+            continue;
+        session->is_follow_due = true;
+        session->is_follow_last = session->is_follow_last || is_closed;
+        ask_pump(session);
+    }
+}
+
+void ask_capture_told(struct rs_server *server, const char *id,
+                      const struct rs_coord_capture *capture)
+{
+    struct rs_coord_capture *nameless = rs_mem_calloc(1, sizeof *nameless);
+    if (nameless) {
+        *nameless = *capture;
+        nameless->id[0] = '\0';
+    }
+    for (struct session *session = server->sessions; session; session = session->next)
+        if (session->kind == SESSION_ASK && strcmp(session->follow, id) == 0 && session->link &&
+            !session->is_ended && nameless)
+            reply_capture(session, nameless, true);
+    rs_mem_free(nameless);
+}
+
+/* ---- the asks ------------------------------------------------------------------------------------------- */
+
+/* Left out when nothing is known. */
+static void report_roles(struct rs_coord *coord, const struct rs_coord_seen *seen, int32_t *role,
+                         Rankscope__RankState *state)
+{
+    bool is_known = false;
+    memcpy(role, seen->role, sizeof seen->role);
+    rs_coord_add_roles(coord, seen, role);
+    for (size_t i = 0; i < RS_ROLE_COUNT; i++)
+        is_known = is_known || role[i] >= 0;
+    state->role = role;
+    state->n_role = is_known ? RS_ROLE_COUNT : 0;
+}
+
+static void fill_rank_state(struct rs_coord *coord, const struct rs_coord_seen *seen, int32_t *role,
+                            Rankscope__RankState *state)
+{
+    rankscope__rank_state__init(state);
+    state->run = lend(seen->run);
+    state->rank = seen->rank;
+    state->incarnation = lend(seen->incarnation);
+    state->world = seen->world;
+    state->host = lend(seen->host);
+    state->pid = seen->pid;
+    state->step = seen->step;
+    state->step_duration_ns = seen->step_duration_ns;
+    state->state = seen->link ? seen->state : RS_RANK_GONE;
+    state->events_dropped = seen->events_dropped;
+    state->capture = lend(seen->capture);
+    state->seen_ns = rs_time_realtime() - (rs_time_monotonic() - seen->last_seen_ns);
+    state->node = lend(seen->node);
+    state->can_capture = seen->can_capture;
+    state->kind = seen->adapter.number;
+    state->adapter = lend(seen->adapter.name);
+    state->capabilities = seen->adapter.capabilities;
+    state->free_disk_bytes = seen->free_disk_bytes;
+    report_roles(coord, seen, role, state);
+}
+
+/* Where a table of ranks goes on. Ranks are told of, and forgotten, between two pages: it goes on behind the rank that was last,
+ * or, if that one is gone, where it stood. */
+struct rank_cursor {
+    char wanted[RS_COORD_TEXT_BYTES]; /* run; "" all */
+    size_t next;
+    struct rs_coord_key last; /* of the rank before `next`; .run "" none */
+};
+
+void ask_cursor_free(struct session *session)
+{
+    rs_mem_free(session->rank_cursor);
+    session->rank_cursor = NULL;
+}
+
+static void send_ranks(struct session *session, Rankscope__RankState **states, size_t count,
+                       bool is_last)
+{
+    Rankscope__RankTable table = RANKSCOPE__RANK_TABLE__INIT;
+    Rankscope__Reply reply = RANKSCOPE__REPLY__INIT;
+    table.n_ranks = count;
+    table.ranks = states;
+    reply.last = is_last;
+    reply.message_case = RANKSCOPE__REPLY__MESSAGE_RANKS;
+    reply.ranks = &table;
+    session->is_ended = is_last;
+    session_post(session, &reply.base);
+}
+
+/* The next page, when the one before was taken. */
+void ask_ranks_pump(struct session *session)
+{
+    struct rank_cursor *cursor = session->rank_cursor;
+    if (!cursor || session->outbox || !session->link || session->is_ended || session->is_failed)
+        return;
+    struct rs_coord *coord = session->server->coord;
+    const size_t bytes_max = session->server->options.reply_bytes;
+    Rankscope__RankState *states = rs_mem_calloc(BOUND_REPLY_RANKS, sizeof *states);
+    Rankscope__RankState **pointers =
+        rs_mem_calloc(BOUND_REPLY_RANKS, sizeof(Rankscope__RankState *));
+    int32_t *roles = rs_mem_calloc(BOUND_REPLY_RANKS, RS_ROLE_COUNT * sizeof *roles);
+    size_t count = 0, bytes = 0;
+    size_t at = rs_coord_seen_behind(coord, &cursor->last, cursor->next);
+    const struct rs_coord_seen *seen = NULL;
+    for (; states && pointers && roles && count < BOUND_REPLY_RANKS && bytes < bytes_max &&
+           (seen = rs_coord_seen(coord, at));
+         at++) {
+        if (*cursor->wanted && strcmp(cursor->wanted, seen->run) != 0)
+            continue;
+        fill_rank_state(coord, seen, &roles[count * RS_ROLE_COUNT], &states[count]);
+        pointers[count] = &states[count];
+        bytes += rankscope__rank_state__get_packed_size(&states[count]) + 8;
+        count++;
+    }
+    if (states && pointers && roles) {
+        cursor->next = at;
+        const bool is_last = !rs_coord_seen(coord, at);
+        if (at)
+            rs_coord_key_of(rs_coord_seen(coord, at - 1), &cursor->last);
+        send_ranks(session, pointers, count, is_last);
+    } else {
+        struct rs_err err = {0};
+        (void)rs_err_set(&err, RS_NOMEM, "out of memory");
+        ask_refuse(session, &err);
+    }
+    rs_mem_free(roles);
+    rs_mem_free(pointers);
+    rs_mem_free(states);
+}
+
+static void ask_ranks(struct session *session, const Rankscope__AskRanks *ask)
+{
+    struct rs_err err = {0};
+    struct rank_cursor *cursor = rs_mem_calloc(1, sizeof *cursor);
+    if (!cursor) {
+        (void)rs_err_set(&err, RS_NOMEM, "out of memory");
+        ask_refuse(session, &err);
+        return;
+    }
+    (void)snprintf(cursor->wanted, sizeof cursor->wanted, "%s", ask->run);
+    session->rank_cursor = cursor;
+    rs_coord_infer_all_roles(session->server->coord);
+    ask_ranks_pump(session);
+}
+
+/* What the command line of the previous minor version asks for. */
+static enum rs_status request_of_old(const Rankscope__AskStart *ask,
+                                     struct rs_capture_request *request, struct rs_err *err)
+{
+    const Rankscope__ProfilerOptions none = RANKSCOPE__PROFILER_OPTIONS__INIT;
+    const Rankscope__ProfilerOptions *options = ask->options ? ask->options : &none;
+    enum rs_status status = rs_wire_check_text(ask->run, RS_WIRE_TEXT_MAX_BYTES, "run", err);
+    if (status == RS_OK)
+        status = rs_wire_check_text(ask->ranks, RS_RANK_EXPR_MAX_BYTES, "ranks", err);
+    if (status == RS_OK && !ask->steps && ask->duration_ns < RS_NS_PER_MS)
+        status = rs_err_set(err, RS_INVALID, "neither a number of steps nor a duration is given");
+    const rs_dur day = 86400 * (rs_dur)RS_NS_PER_S;
+    if (status == RS_OK &&
+        (ask->duration_ns > day || options->timeout_ns > day || options->timeout_ns < 0))
+        status = rs_err_set(err, RS_INVALID, "a duration or timeout is not between 0 and a day");
+    if (status == RS_OK && rs_request_init(request, RS_DIALECT_ASCEND, RS_ORIGIN_CLI) < 0)
+        status = rs_err_set(err, RS_NOMEM, "no memory for a request");
+    if (status < 0)
+        return status;
+    (void)snprintf(request->job_id, sizeof request->job_id, "%s", ask->run);
+    if (*ask->ranks)
+        (void)snprintf(request->ranks, sizeof request->ranks, "%s", ask->ranks);
+    if (ask->steps)
+        request->schedule.active = ask->steps;
+    else
+        request->duration_ms = (uint32_t)(ask->duration_ns / RS_NS_PER_MS);
+    if (ask->has_start_step)
+        request->start_step = ask->start_step;
+    request->record_shapes = options->record_shapes;
+    request->with_stack = options->with_stack;
+    request->profile_memory = options->profile_memory;
+    request->force = options->force;
+    request->roundup = options->roundup;
+    request->timeout_ms = (uint32_t)(options->timeout_ns / RS_NS_PER_MS);
+    if (request->duration_ms / 1000 >= request->max_duration_s)
+        request->max_duration_s = request->duration_ms / 1000 + 1;
+    return RS_OK;
+}
+
+static void reply_answer(struct session *session, const struct rs_request_answer *answer,
+                         const struct rs_coord_capture *capture, const struct rs_err *err)
+{
+    Rankscope__CaptureAnswer *message = NULL;
+    if (rs_answer_to_message(answer, &message, NULL) < 0) {
+        session_fail(session, RS_NOMEM, "out of memory");
+        return;
+    }
+    message->status = err->status;
+    message->text = lend(err->text);
+    message->capture = lend(capture ? capture->id : "");
+    Rankscope__Reply reply = RANKSCOPE__REPLY__INIT;
+    reply.last = capture == NULL;
+    reply.message_case = RANKSCOPE__REPLY__MESSAGE_ANSWER;
+    reply.answer = message;
+    session->is_ended = reply.last;
+    if (capture)
+        writing_post(session->server, capture->id, session, &reply.base);
+    else
+        session_post(session, &reply.base);
+    rs_answer_message_free(&message);
+}
+
+static void start_capture(struct session *session, const Rankscope__AskStart *ask,
+                          const struct rs_capture_request *request)
+{
+    struct rs_err err = {0};
+    struct rs_request_answer answer = {0};
+    struct rs_coord_capture *capture = NULL;
+    const struct rs_coord_ask coord_ask = {.request = request,
+                                           .roles = ask->roles,
+                                           .origin_file = ask->origin_file,
+                                           .raw = ask->raw,
+                                           .shapes_by_default = ask->shapes_by_default,
+                                           .is_dry = ask->dry_run};
+    const enum rs_status status = rs_coord_start(session->server->coord, &coord_ask,
+                                                 rs_time_monotonic(), &answer, &capture, &err);
+    const bool is_decided = answer.count || answer.notes.count || answer.chosen.unknown_count;
+    if (status >= 0)
+        err = (struct rs_err){.status = status};
+    if (ask->request && (status >= 0 || is_decided))
+        reply_answer(session, &answer, capture, &err);
+    else if (status < 0)
+        ask_refuse(session, &err);
+    rs_request_answer_fini(&answer);
+    if (!capture)
+        return;
+    (void)snprintf(session->follow, sizeof session->follow, "%s", capture->id);
+    session->is_follow_due = true;
+    ask_pump(session);
+    server_tick_soon(session->server);
+}
+
+static void ask_start(struct session *session, const Rankscope__AskStart *ask)
+{
+    struct rs_err err = {0};
+    struct rs_capture_request request;
+    enum rs_status status = rs_wire_check_text(ask->origin_file, RS_WIRE_KEY_MAX_BYTES - 1,
+                                               "the name of the request's file", &err);
+    if (status == RS_OK)
+        status = ask->request ? rs_request_from_message(ask->request, &request, &err)
+                              : request_of_old(ask, &request, &err);
+    if (status < 0) {
+        ask_refuse(session, &err);
+        return;
+    }
+    start_capture(session, ask, &request);
+    rs_request_fini(&request);
+}
+
+/* What one message of a list holds at most, unless one capture alone is more: both ends' limits are well above. */
+enum { LIST_MAX_BYTES = 2 << 20, LIST_MAX_RANKS = BOUND_REPLY_RANKS };
+
+struct listing {
+    struct session *session;
+    const char *run;
+    Rankscope__CaptureInfo **items; /* of the next message */
+    size_t count, capacity, bytes, rank_count;
+    bool has_failed;
+};
+
+static void drop_items(struct listing *listing)
+{
+    for (size_t i = 0; i < listing->count; i++)
+        rankscope__capture_info__free_unpacked(listing->items[i], NULL);
+    listing->count = listing->bytes = listing->rank_count = 0;
+}
+
+static void send_items(struct listing *listing, bool is_last)
+{
+    Rankscope__CaptureList list = RANKSCOPE__CAPTURE_LIST__INIT;
+    list.n_captures = listing->count;
+    list.captures = listing->items;
+    Rankscope__Reply reply = RANKSCOPE__REPLY__INIT;
+    reply.last = is_last;
+    reply.message_case = RANKSCOPE__REPLY__MESSAGE_LIST;
+    reply.list = &list;
+    listing->session->is_ended = is_last;
+    session_post(listing->session, &reply.base);
+    drop_items(listing);
+}
+
+/* Packing happens after the visit, so copies are made. */
+static bool list_one(void *self, const struct rs_coord_capture *capture)
+{
+    struct listing *listing = self;
+    if (*listing->run && strcmp(listing->run, capture->run) != 0)
+        return true;
+    const struct rs_coord_capture *open =
+        rs_coord_find(listing->session->server->coord, capture->id);
+    struct info_message message;
+    Rankscope__CaptureInfo *copy = NULL;
+    size_t bytes = 0;
+    if (fill_info(listing->session->server, open ? open : capture, &message)) {
+        bytes = rankscope__capture_info__get_packed_size(&message.info);
+        uint8_t *packed = rs_mem_calloc(bytes ? bytes : 1, 1);
+        if (packed) {
+            (void)rankscope__capture_info__pack(&message.info, packed);
+            copy = rankscope__capture_info__unpack(NULL, bytes, packed);
+        }
+        rs_mem_free(packed);
+    }
+    info_fini(&message);
+    if (!copy || rs_mem_grow((void **)&listing->items, &listing->capacity, listing->count + 1,
+                             sizeof(Rankscope__CaptureInfo *)) < 0) {
+        if (copy)
+            rankscope__capture_info__free_unpacked(copy, NULL);
+        listing->has_failed = true;
+        return false;
+    }
+    if (listing->count && (listing->bytes + bytes > LIST_MAX_BYTES ||
+                           listing->rank_count + copy->n_ranks > LIST_MAX_RANKS))
+        send_items(listing, false);
+    listing->items[listing->count++] = copy;
+    listing->bytes += bytes;
+    listing->rank_count += copy->n_ranks;
+    return true;
+}
+
+static void ask_list(struct session *session, const Rankscope__AskList *ask)
+{
+    struct rs_err err = {0};
+    struct listing listing = {.session = session, .run = ask->run};
+    struct rs_server *server = session->server;
+    enum rs_status status = server->journal.list(server->journal.self, list_one, &listing, &err);
+    if (listing.has_failed)
+        status = rs_err_set(&err, RS_NOMEM, "out of memory");
+    if (status == RS_OK)
+        send_items(&listing, true);
+    else
+        ask_refuse(session, &err);
+    drop_items(&listing);
+    rs_mem_free(listing.items);
+}
+
+static void ask_capture(struct session *session, const Rankscope__AskCapture *ask)
+{
+    struct rs_err err = {0};
+    struct rs_coord_capture *copy = NULL;
+    const struct rs_coord_capture *capture = find_capture(session->server, ask->id, &copy, &err);
+    if (!capture)
+        ask_refuse(session, &err);
+    else
+        reply_capture(session, capture, !ask->follow || copy != NULL);
+    if (capture && !copy && ask->follow)
+        (void)snprintf(session->follow, sizeof session->follow, "%s", capture->id);
+    free_copy(copy);
+}
+
+static void ask_stop(struct session *session, const Rankscope__AskStop *ask)
+{
+    struct rs_err err = {0};
+    if (rs_coord_stop(session->server->coord, ask->id, rs_time_monotonic(), &err) < 0) {
+        ask_refuse(session, &err);
+        return;
+    }
+    (void)snprintf(session->follow, sizeof session->follow, "%s", ask->id);
+    session->is_follow_due = true;
+    ask_pump(session);
+    server_tick_soon(session->server);
+}
+
+/* A closed capture is taken up again: it is closed anew when the raw data is there. */
+static enum rs_status load_closed(struct rs_server *server, const char *id, struct rs_err *err)
+{
+    if (rs_coord_find(server->coord, id))
+        return RS_OK;
+    struct rs_coord_capture *closed = rs_mem_calloc(1, sizeof *closed);
+    if (!closed)
+        return rs_err_set(err, RS_NOMEM, "out of memory");
+    enum rs_status status = server->journal.find(server->journal.self, id, closed, err);
+    if (status == RS_OK) {
+        status = rs_coord_load(server->coord, closed, rs_time_monotonic(), err);
+        rs_coord_capture_fini(closed);
+    }
+    rs_mem_free(closed);
+    return status;
+}
+
+static void ask_fetch(struct session *session, const Rankscope__AskFetch *ask)
+{
+    struct rs_err err = {0};
+    struct rs_server *server = session->server;
+    enum rs_status status = load_closed(server, ask->id, &err);
+    if (status == RS_OK)
+        status = rs_coord_fetch(server->coord, ask->id, ask->ranks, rs_time_monotonic(), &err);
+    server_tick_soon(server);
+    if (status < 0) {
+        ask_refuse(session, &err);
+        return;
+    }
+    const struct rs_coord_capture *capture = rs_coord_find(server->coord, ask->id);
+    for (struct session *other = server->sessions; other; other = other->next)
+        if (other->kind == SESSION_COLLECTOR && other->link)
+            collector_release(other, capture);
+    (void)snprintf(session->follow, sizeof session->follow, "%s", ask->id);
+    session->is_follow_due = true;
+    ask_pump(session);
+}
+
+static void on_ask(struct session *session, const Rankscope__Ask *ask)
+{
+    struct rs_err err = {0};
+    if (rs_wire_check_version(ask->version, "the command line", &err) < 0) {
+        ask_refuse(session, &err);
+        return;
+    }
+    switch (ask->message_case) {
+    case RANKSCOPE__ASK__MESSAGE_RANKS:
+        ask_ranks(session, ask->ranks);
+        return;
+    case RANKSCOPE__ASK__MESSAGE_START:
+        ask_start(session, ask->start);
+        return;
+    case RANKSCOPE__ASK__MESSAGE_LIST:
+        ask_list(session, ask->list);
+        return;
+    case RANKSCOPE__ASK__MESSAGE_CAPTURE:
+        ask_capture(session, ask->capture);
+        return;
+    case RANKSCOPE__ASK__MESSAGE_STOP:
+        ask_stop(session, ask->stop);
+        return;
+    case RANKSCOPE__ASK__MESSAGE_FETCH:
+        ask_fetch(session, ask->fetch);
+        return;
+    case RANKSCOPE__ASK__MESSAGE_DOCUMENTS:
+        ask_documents(session, ask->documents);
+        return;
+    case RANKSCOPE__ASK__MESSAGE_DOCUMENT:
+        ask_document(session, ask->document);
+        return;
+    case RANKSCOPE__ASK__MESSAGE_COUNTERS:
+        ask_counters(session);
+        return;
+    case RANKSCOPE__ASK__MESSAGE_TABLE:
+        ask_table(session, ask->table);
+        return;
+    case RANKSCOPE__ASK__MESSAGE_HANG:
+        hang_ask(session, ask->hang);
+        return;
+    case RANKSCOPE__ASK__MESSAGE__NOT_SET:
+    case RS_WIRE_ONEOF_SIZE(RANKSCOPE__ASK):
+        break;
+    }
+    (void)rs_err_set(&err, RS_VERSION, "this aggregator does not know that question");
+    ask_refuse(session, &err);
+}
+
+static bool on_message(void *self, struct rs_link *link, struct rs_frame *frame)
+{
+    struct session *session = self;
+    struct rs_message message;
+    struct rs_err err = {0};
+    (void)link;
+    if (session->has_hello) {
+        session_fail(session, RS_FORMAT, "one question per link");
+        rs_frame_free(&frame);
+        return true;
+    }
+    session->has_hello = true;
+    rs_count(RS_COUNT_SERVER_QUESTIONS, 1);
+    if (rs_message_unpack(&message, &rankscope__ask__descriptor, frame, &err) < 0)
+        session_fail(session, err.status, err.text);
+    else
+        on_ask(session, (const Rankscope__Ask *)message.body);
+    rs_message_fini(&message);
+    rs_frame_free(&frame);
+    return true;
+}
+
+static void on_writable(void *self, struct rs_link *link)
+{
+    struct session *session = self;
+    (void)link;
+    session_pump(session);
+    ask_pump(session);
+    ask_ranks_pump(session);
+    ask_document_pump(session);
+    ask_table_pump(session);
+}
+
+static void on_closed(void *self, struct rs_link *link, enum rs_status status, const char *reason)
+{
+    struct session *session = self;
+    (void)link;
+    (void)status;
+    (void)reason;
+    session->link = NULL;
+    (void)session_reap(session);
+}
+
+const struct rs_link_user ask_user = {
+    .on_message = on_message, .on_writable = on_writable, .on_closed = on_closed};

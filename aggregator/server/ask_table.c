@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tables over a link: the rows of a named read, by pages.
+ *
+ *     AskTable --> join pool: rs_documents_make(rows), open the read --> reader --+
+ *                                                                                 |
+ *          +----------------------------------------------------------------------+
+ *          v
+ *     read pool: a page (block of rows) --> TableRows --> taken by the link? the next page --> ... last
+ *
+ *     MAKING    a job of the join pool runs; there is no reader
+ *     READING   a job of the read pool has the reader: nobody else touches it
+ *     SENDING   the page is in the outbox; the reader rests
+ *     (end)     the last page's job has closed the reader; a link that goes before that closes it in session_reap()
+ *
+ * The reader's set is pinned and its rows are one snapshot, so all pages of an answer are of one generation, whatever comes
+ * in meanwhile. A page is at most 1 MiB, and one is in memory at a time however slowly the link takes it. A cursor names the
+ * generation of the set and the place in it; the rows of another generation are refused.
+ */
+#include "aggregator/analysis/rows.h"
+#include "aggregator/server/documents.h"
+#include "aggregator/server/live.h"
+#include "aggregator/server/server_priv.h"
+#include "common/base/file.h"
+#include "common/base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PAGE_BYTES = (1 << 20) - 4096, CURSOR_BYTES = RS_TOKEN_BYTES + 24 };
+
+struct table_reader {
+    struct rs_document_set *set; /* pinned; NULL: the rows of a capture that goes on */
+    enum rs_read read;
+    struct rs_row_store *rows; /* NULL: read to the end */
+    struct rs_cursor *cursor;
+    struct rs_block block;
+    size_t at;     /* rows of the block that were handed out */
+    uint64_t left; /* of the limit */
+    bool has_begun, is_reading;
+};
+
+struct table_job {
+    struct pool_job base;
+    struct rs_err err;
+    enum rs_status status;
+    struct table_reader *reader; /* while a page is made: the session's */
+    /* to make the rows */
+    char capture[RS_STORE_ID_BYTES];
+    char *capture_dir;
+    struct rs_document_options options;
+    struct live *live;         /* NULL: closed */
+    char cursor[CURSOR_BYTES]; /* where to go on; then of the page */
+    /* a page */
+    struct rs_buf page;
+    size_t rows;
+    bool is_last;
+};
+
+static struct table_job *job_of(struct pool_job *base)
+{
+    return (struct table_job *)base; /* its first member */
+}
+
+static void close_rows(struct table_reader *reader)
+{
+    rs_cursor_close(&reader->cursor);
+    rs_row_store_close(&reader->rows);
+    rs_block_fini(&reader->block);
+}
+
+static void free_reader(struct rs_server *server, struct table_reader **reader_p)
+{
+    struct table_reader *reader = *reader_p;
+    if (!reader)
+        return;
+    *reader_p = NULL;
+    close_rows(reader);
+    rs_documents_unpin(server->documents, reader->set); /* NULL is allowed */
+    rs_mem_free(reader);
+}
+
+void ask_table_free(struct session *session)
+{
+    free_reader(session->server, &session->table);
+}
+
+static void free_job(struct table_job *job)
+{
+    rs_buf_fini(&job->page);
+    live_free(&job->live);
+    rs_mem_free(job->capture_dir);
+    rs_mem_free(job);
+}
+
+static uint64_t generation_of(const struct table_reader *reader)
+{
+    return reader->set ? reader->set->generation : 0; /* live rows: the token has theirs */
+}
+
+/* ---- pages ------------------------------------------------------------------------------------------------------------ */
+
+/* The next rows of the block at hand, as many as fit a message. */
+static enum rs_status put_page(struct table_job *job)
+{
+    struct table_reader *reader = job->reader;
+    const struct rs_table *table = reader->block.table;
+    size_t count = reader->block.count - reader->at;
+    if (count > reader->left)
+        count = (size_t)reader->left;
+    for (;; count /= 2) {
+        rs_buf_reset(&job->page);
+        if (count)
+            rs_block_put(table, rs_block_row(&reader->block, reader->at), count, &job->page);
+        if (job->page.failed)
+            return rs_err_set(&job->err, RS_NOMEM, "out of memory");
+        if (job->page.length <= PAGE_BYTES)
+            break;
+        if (count == 1)
+            return rs_err_set(&job->err, RS_LIMIT, "a row of %s is larger than a message",
+                              table->name);
+    }
+    reader->at += count;
+    reader->left -= count;
+    job->rows = count;
+    return RS_OK;
+}
+
+static void run_page(struct rs_pool_job *pool_job)
+{
+    struct table_job *job = (struct table_job *)pool_job;
+    struct table_reader *reader = job->reader;
+    char token[RS_TOKEN_BYTES];
+    job->status = RS_OK;
+    if (reader->at >= reader->block.count) {
+        reader->at = 0;
+        job->status = rs_cursor_next(reader->cursor, &reader->block, &job->err);
+    }
+    if (job->status == RS_OK)
+        job->status = put_page(job);
+    if (job->status < 0)
+        return;
+    rs_cursor_token_before(reader->cursor, reader->block.count - reader->at, token);
+    (void)snprintf(job->cursor, sizeof job->cursor, "%016" PRIx64 ".%s", generation_of(reader),
+                   token);
+    job->is_last = job->status == RS_END || !reader->left ||
+                   (reader->at == reader->block.count && reader->block.count < RS_CURSOR_ROWS);
+    job->status = RS_OK;
+    if (job->is_last)
+        close_rows(reader);
+}
+
+static char *lend(const char *text)
+{
+    union {
+        const char *in;
+        char *out;
+    } both = {.in = text};
+    return both.out;
+}
+
+static void post_page(struct session *session, struct table_job *job)
+{
+    struct table_reader *reader = session->table;
+    Rankscope__TableRows rows = RANKSCOPE__TABLE_ROWS__INIT;
+    Rankscope__Reply reply = RANKSCOPE__REPLY__INIT;
+    rows.read = lend(rs_read_def(reader->read)->name);
+    rows.rows = (uint32_t)job->rows;
+    rows.block.data = job->page.data;
+    rows.block.len = job->page.length;
+    rows.cursor = job->cursor;
+    rows.is_partial = reader->set && reader->set->is_partial;
+    rows.is_provisional = !reader->set || reader->set->is_provisional;
+    if (reader->set && !reader->has_begun) {
+        rows.lines = reader->set->lines;
+        rows.n_lines = reader->set->line_count;
+    }
+    reader->has_begun = true;
+    reply.last = job->is_last;
+    reply.message_case = RANKSCOPE__REPLY__MESSAGE_TABLE;
+    reply.table = &rows;
+    session->is_ended = job->is_last;
+    session_post(session, &reply.base);
+}
+
+static void page_made(struct pool_job *base)
+{
+    struct table_job *job = job_of(base);
+    struct session *session = base->session;
+    if (base->base.was_dropped)
+        job->status = rs_err_set(&job->err, RS_UNREACHABLE, "the aggregator stops");
+    session->table->is_reading = false;
+    if (session->link && job->status < 0)
+        ask_refuse(session, &job->err);
+    else if (session->link)
+        post_page(session, job);
+    free_job(job);
+    ask_table_pump(session);
+}
+
+static void refuse(struct session *session, enum rs_status status, const char *text)
+{
+    struct rs_err err = {0};
+    (void)rs_err_set(&err, status, "%s", text);
+    ask_refuse(session, &err);
+}
+
+void ask_table_pump(struct session *session)
+{
+    struct table_reader *reader = session->table;
+    if (!reader || !reader->rows || reader->is_reading || session->outbox || !session->link ||
+        session->is_ended || session->is_failed)
+        return;
+    struct table_job *job = rs_mem_calloc(1, sizeof *job);
+    if (!job) {
+        refuse(session, RS_NOMEM, "out of memory");
+        return;
+    }
+    job->reader = reader;
+    job->base.finish = page_made;
+    job->base.base.run = run_page;
+    reader->is_reading = true;
+    if (server_pool_put(session, session->server->read_pool, &job->base) < 0) {
+        reader->is_reading = false;
+        refuse(session, RS_LIMIT, "too many read from this aggregator: try again");
+        free_job(job);
+    }
+}
+
+/* ---- the beginning ------------------------------------------------------------------------------------------------------ */
+
+/* "" or GENERATION.TOKEN, of this generation. */
+static enum rs_status check_cursor(const struct table_job *job, const char **token_p,
+                                   struct rs_err *err)
+{
+    char generation[24];
+    *token_p = NULL;
+    if (!*job->cursor)
+        return RS_OK;
+    (void)snprintf(generation, sizeof generation, "%016" PRIx64 ".", generation_of(job->reader));
+    if (strncmp(job->cursor, generation, strlen(generation)) != 0)
+        return rs_err_set(err, RS_NOTFOUND,
+                          "the rows were made anew since that page: read again from the start");
+    *token_p = job->cursor + strlen(generation);
+    return RS_OK;
+}
+
+static bool has_file(const char *dir, const char *name)
+{
+    char *path = rs_file_join(dir, name);
+    const bool is_there = path && access(path, F_OK) == 0;
+    rs_mem_free(path);
+    return is_there;
+}
+
+/* The windows that were joined so far of a capture that is not closed; else all of it is joined, or was. */
+static enum rs_status open_rows(struct table_job *job)
+{
+    struct table_reader *reader = job->reader;
+    if (!job->options.assume_common_clock && has_file(job->capture_dir, "rows.db") &&
+        !has_file(job->capture_dir, "capture.db"))
+        return rs_row_store_open(job->capture_dir, RS_ROWS_READ, &reader->rows, &job->err);
+    const enum rs_status status =
+        rs_documents_make(job->base.server->documents, job->capture, job->capture_dir,
+                          &job->options, live_facts_of(job->live), &reader->set, &job->err);
+    return status == RS_OK
+               ? rs_row_store_open(reader->set->dir, RS_ROWS_READ, &reader->rows, &job->err)
+               : status;
+}
+
+static void run_open(struct rs_pool_job *pool_job)
+{
+    struct table_job *job = (struct table_job *)pool_job;
+    struct table_reader *reader = job->reader;
+    struct rs_read_args args = {.capture = RS_ROWS_CAPTURE};
+    job->status = open_rows(job);
+    if (job->status == RS_OK)
+        job->status = check_cursor(job, &args.token, &job->err);
+    if (job->status == RS_OK)
+        job->status = rs_read_open(reader->rows, reader->read, &args, &reader->cursor, &job->err);
+    if (job->status == RS_AGAIN)
+        job->status = rs_err_set(&job->err, RS_NOTFOUND, "%s", job->err.text);
+}
+
+static void opened(struct pool_job *base)
+{
+    struct table_job *job = job_of(base);
+    struct session *session = base->session;
+    if (base->base.was_dropped)
+        job->status = rs_err_set(&job->err, RS_UNREACHABLE, "the aggregator stops");
+    if (session->link && job->status < 0)
+        ask_refuse(session, &job->err);
+    if (session->link && job->status == RS_OK) {
+        session->table = job->reader;
+        job->reader = NULL;
+    }
+    free_reader(session->server, &job->reader);
+    free_job(job);
+    ask_table_pump(session);
+}
+
+static enum rs_status fill_job(struct session *session, const Rankscope__AskTable *ask,
+                               struct table_job *job)
+{
+    struct rs_server *server = session->server;
+    job->options = (struct rs_document_options){.has_rows = true,
+                                                .assume_common_clock = ask->assume_common_clock};
+    if (!server->documents)
+        return rs_err_set(&job->err, RS_REFUSED, "this aggregator makes no tables");
+    if (!rs_wire_is_capture_id(ask->capture))
+        return rs_err_set(&job->err, RS_INVALID, "that is no name of a capture");
+    if (strlen(ask->cursor) >= sizeof job->cursor)
+        return rs_err_set(&job->err, RS_INVALID, "that is no cursor of a table");
+    job->reader = rs_mem_calloc(1, sizeof *job->reader);
+    job->capture_dir = rs_store_capture_dir(server->options.store, ask->capture);
+    if (!job->reader || !job->capture_dir || live_of(server, ask->capture, &job->live) < 0)
+        return rs_err_set(&job->err, RS_NOMEM, "out of memory");
+    if (!rs_read_named(ask->read, &job->reader->read))
+        return rs_err_set(&job->err, RS_INVALID, "this aggregator has no table \"%.60s\"",
+                          ask->read);
+    job->reader->left = ask->limit ? ask->limit : UINT64_MAX;
+    (void)snprintf(job->capture, sizeof job->capture, "%s", ask->capture);
+    (void)snprintf(job->cursor, sizeof job->cursor, "%s", ask->cursor);
+    (void)snprintf(job->base.base.key, sizeof job->base.base.key, "%s", job->capture);
+    return RS_OK;
+}
+
+void ask_table(struct session *session, const Rankscope__AskTable *ask)
+{
+    struct table_job *job = rs_mem_calloc(1, sizeof *job);
+    if (!job) {
+        refuse(session, RS_NOMEM, "out of memory");
+        return;
+    }
+    enum rs_status status = fill_job(session, ask, job);
+    job->base.finish = opened;
+    job->base.base.run = run_open;
+    if (status == RS_OK && server_pool_put(session, session->server->join_pool, &job->base) < 0)
+        status = rs_err_set(&job->err, RS_LIMIT,
+                            "too many wait for tables of this aggregator: try again");
+    if (status < 0) {
+        ask_refuse(session, &job->err);
+        free_reader(session->server, &job->reader);
+        free_job(job);
+    }
+}

@@ -1,0 +1,865 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A collector's session: Hello, then streams of chunks, heartbeats, and the messages of captures.
+ *
+ *   Open --> job OPEN --> ingest says how far the stream is --> capture found or made --> Opened
+ *   Chunk --> job CHUNK --> durable --> Ack (newest wins, one message for all streams)
+ *                       \-> refused --> Ack of that stream: why, and the number that is wanted. What comes for it meanwhile
+ *                                       is left unread; the other streams do not notice.
+ */
+#include "aggregator/server/live_join.h"
+#include "aggregator/server/server_priv.h"
+#include "common/base/mem.h"
+
+#define RS_LOG_TAG "server"
+#include "common/base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct stream *find_stream(const struct session *session, uint32_t handle)
+{
+    size_t low = 0;
+    size_t high = session->stream_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (session->streams[middle]->handle < handle)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < session->stream_count && session->streams[low]->handle == handle)
+        return session->streams[low];
+    return NULL;
+}
+
+static void free_stream(struct stream *stream)
+{
+    if (!stream)
+        return;
+    rs_mem_free(stream->run);
+    rs_mem_free(stream->incarnation);
+    rs_mem_free(stream->host);
+    rs_mem_free(stream->origin);
+    rs_mem_free(stream->key);
+    rs_mem_free(stream->asked_capture);
+    rs_mem_free(stream->reason);
+    rs_mem_free(stream);
+}
+
+void collector_free_streams(struct session *session)
+{
+    for (size_t i = 0; i < session->stream_count; i++)
+        free_stream(session->streams[i]);
+    rs_mem_free(session->streams);
+    rs_mem_free(session->adapters);
+    if (session->welcome)
+        rankscope__welcome__free_unpacked(session->welcome, NULL);
+}
+
+/* ---- adapters --------------------------------------------------------------------------------------- */
+
+static bool is_sound(const Rankscope__Adapter *adapter)
+{
+    return rs_adapter_is_name(adapter->name) &&
+           rs_wire_check_text(adapter->title, RS_ADAPTER_TITLE_BYTES - 1, "title", NULL) == RS_OK;
+}
+
+/* What the collector can do, in its own words; one that announces nothing has what minor version 2 had. */
+static enum rs_status take_adapters(struct session *session, const Rankscope__Hello *hello,
+                                    struct rs_err *err)
+{
+    const size_t most = hello->n_adapters ? hello->n_adapters : RS_ADAPTER_SHIPPED;
+    if (most > BOUND_ADAPTERS)
+        return rs_err_set(err, RS_LIMIT, "a Hello announces more than %d adapters", BOUND_ADAPTERS);
+    session->adapters = rs_mem_calloc(most, sizeof *session->adapters);
+    if (!session->adapters)
+        return rs_err_set(err, RS_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < RS_ADAPTER_SHIPPED && !hello->n_adapters; i++)
+        (void)rs_adapter_known(i, &session->adapters[session->adapter_count++]);
+    for (size_t i = 0; i < hello->n_adapters; i++) {
+        const Rankscope__Adapter *said = hello->adapters[i];
+        struct rs_adapter *adapter = &session->adapters[session->adapter_count++];
+        if (!is_sound(said))
+            return rs_err_set(err, RS_FORMAT, "a Hello announces an adapter without a proper name");
+        adapter->number = said->number;
+        adapter->capabilities = said->capabilities;
+        (void)snprintf(adapter->name, sizeof adapter->name, "%s", said->name);
+        (void)snprintf(adapter->title, sizeof adapter->title, "%s", said->title);
+        for (size_t k = 0; k < said->n_honours; k++)
+            rs_adapter_add_honoured(adapter, said->honours[k]);
+    }
+    return RS_OK;
+}
+
+/* NULL: it announced none of that number. */
+static const struct rs_adapter *find_adapter(const struct session *session, uint32_t number)
+{
+    for (size_t i = 0; i < session->adapter_count; i++)
+        if (session->adapters[i].number == number)
+            return &session->adapters[i];
+    return NULL;
+}
+
+/* ---- Open ------------------------------------------------------------------------------------------ */
+
+static enum rs_status check_open(const Rankscope__Open *open, struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    if (open->handle == 0 || open->rank > RS_WIRE_RANK_MAX || open->settle_ns < 0)
+        status = rs_err_set(err, RS_FORMAT, "an Open has a number out of range");
+    if (status == RS_OK)
+        status = rs_wire_check_text(open->run, RS_WIRE_TEXT_MAX_BYTES, "run", err);
+    if (status == RS_OK)
+        status = rs_wire_check_text(open->incarnation, RS_WIRE_TEXT_MAX_BYTES, "incarnation", err);
+    if (status == RS_OK)
+        status = rs_wire_check_text(open->host, RS_WIRE_TEXT_MAX_BYTES, "host", err);
+    if (status == RS_OK)
+        status = rs_wire_check_text(open->capture, RS_COORD_ID_BYTES - 1, "capture", err);
+    if (status == RS_OK)
+        status =
+            rs_wire_check_text(open->capture_key, RS_WIRE_KEY_MAX_BYTES - 1, "capture key", err);
+    if (status == RS_OK)
+        status = rs_wire_check_text(open->origin, RS_WIRE_KEY_MAX_BYTES - 1, "origin", err);
+    if (status == RS_OK && (!*open->run || !*open->incarnation))
+        status = rs_err_set(err, RS_FORMAT, "an Open has no run or no incarnation");
+    return status;
+}
+
+static struct stream *add_stream(struct session *session, const Rankscope__Open *open)
+{
+    if (rs_mem_grow((void **)&session->streams, &session->stream_capacity,
+                    session->stream_count + 1, sizeof(struct stream *)) < 0)
+        return NULL;
+    struct stream *stream = rs_mem_calloc(1, sizeof *stream);
+    if (!stream)
+        return NULL;
+    *stream = (struct stream){.handle = open->handle,
+                              .rank = open->rank,
+                              .world = open->world,
+                              .lane = (enum rs_stream_lane)open->lane,
+                              .first_seq = open->first_seq,
+                              .settle_ns = open->settle_ns,
+                              .run = rs_mem_strdup(open->run),
+                              .incarnation = rs_mem_strdup(open->incarnation),
+                              .host = rs_mem_strdup(open->host),
+                              .origin = rs_mem_strdup(open->origin),
+                              .key = rs_mem_strdup(open->capture_key),
+                              .asked_capture = rs_mem_strdup(open->capture)};
+    if (!stream->run || !stream->incarnation || !stream->host || !stream->origin || !stream->key ||
+        !stream->asked_capture) {
+        free_stream(stream);
+        return NULL;
+    }
+    size_t at = session->stream_count++;
+    for (; at > 0 && session->streams[at - 1]->handle > open->handle; at--)
+        session->streams[at] = session->streams[at - 1];
+    session->streams[at] = stream;
+    return stream;
+}
+
+static void send_welcome(struct session *session)
+{
+    Rankscope__Down down = RANKSCOPE__DOWN__INIT;
+    down.message_case = RANKSCOPE__DOWN__MESSAGE_WELCOME;
+    down.welcome = session->welcome;
+    session_post(session, &down.base);
+    rankscope__welcome__free_unpacked(session->welcome, NULL);
+    session->welcome = NULL;
+    const struct rs_coord_capture *stopped =
+        *session->call_back ? rs_coord_find(session->server->coord, session->call_back) : NULL;
+    if (!stopped)
+        return;
+    rs_log_info("collector on %s came back with capture %s, which was stopped meanwhile",
+                session->node, stopped->id);
+    session_cancel(session, stopped, "stopped while its collector was away");
+}
+
+/* Adds one answer to a Welcome that waits. The memory is protobuf-c's own, freed with the message. */
+static bool add_opened(Rankscope__Welcome *welcome, const Rankscope__Opened *opened)
+{
+    Rankscope__Opened *copy = malloc(sizeof *copy);
+    if (!copy)
+        return false;
+    *copy = *opened;
+    copy->refused = strdup(opened->refused);
+    welcome->opened[welcome->n_opened++] = copy;
+    return copy->refused != NULL;
+}
+
+static void post_opened(struct session *session, uint32_t handle, rs_seq durable_seq, bool is_held,
+                        const char *refused, bool is_of_hello)
+{
+    char *text = rs_mem_strdup(refused);
+    if (!text) {
+        session_fail(session, RS_NOMEM, "out of memory");
+        return;
+    }
+    Rankscope__Opened opened = RANKSCOPE__OPENED__INIT;
+    opened.handle = handle;
+    opened.durable_seq = durable_seq;
+    opened.refused = text;
+    opened.hold = is_held;
+    if (is_of_hello && session->welcome) {
+        if (!add_opened(session->welcome, &opened))
+            session_fail(session, RS_NOMEM, "out of memory");
+        if (--session->welcome_pending == 0)
+            send_welcome(session);
+    } else {
+        Rankscope__Down down = RANKSCOPE__DOWN__INIT;
+        down.message_case = RANKSCOPE__DOWN__MESSAGE_OPENED;
+        down.opened = &opened;
+        session_post(session, &down.base);
+    }
+    rs_mem_free(text);
+}
+
+static void on_open(struct session *session, const Rankscope__Open *open, bool is_of_hello)
+{
+    struct rs_err err = {0};
+    if (check_open(open, &err) < 0) {
+        session_fail(session, RS_FORMAT, err.text);
+        return;
+    }
+    if (find_stream(session, open->handle)) {
+        session_fail(session, RS_FORMAT, "an Open repeats a handle");
+        return;
+    }
+    if (open->lane >= RS_STREAM_LANE_COUNT || session->stream_count >= BOUND_STREAMS) {
+        post_opened(session, open->handle, 0, false,
+                    open->lane >= RS_STREAM_LANE_COUNT ? "a lane that this aggregator does not know"
+                                                       : "this link has too many streams",
+                    is_of_hello);
+        return;
+    }
+    struct stream *stream = add_stream(session, open);
+    struct chunk_job *job = stream ? server_job_new(session, RS_INGEST_OPEN) : NULL;
+    if (!job) {
+        session_fail(session, RS_NOMEM, "out of memory");
+        return;
+    }
+    job->stream = stream;
+    job->is_of_hello = is_of_hello;
+    job->base.run = stream->run;
+    job->base.incarnation = stream->incarnation;
+    job->base.rank = stream->rank;
+    job->base.lane = stream->lane;
+    job->base.first_seq = stream->first_seq;
+    job->base.open_capture = *stream->asked_capture ? stream->asked_capture : NULL;
+    server_job_put(session->server, job);
+}
+
+/* Whether a capture that is closed has no use for the stream's raw data: then it is held, and the capture stays closed. */
+static bool is_unwanted(const struct rs_server *server, const struct stream *stream, const char *id)
+{
+    if (stream->lane != RS_STREAM_RAW || !*id || rs_coord_find(server->coord, id))
+        return false;
+    struct rs_coord_capture *closed = rs_mem_calloc(1, sizeof *closed);
+    if (!closed)
+        return false;
+    const bool is_found = server->journal.find(server->journal.self, id, closed, NULL) == RS_OK;
+    const bool is_unwanted = is_found && !rs_coord_wants_raw(closed, stream->rank);
+    if (is_found)
+        rs_coord_capture_fini(closed);
+    rs_mem_free(closed);
+    return is_unwanted;
+}
+
+/* Finds the capture of a stream that ingest looked up. */
+static enum rs_status place_stream(struct session *session, struct stream *stream,
+                                   const struct rs_ingest_job *job, struct rs_err *err)
+{
+    struct rs_server *server = session->server;
+    const bool is_same =
+        !*stream->asked_capture || strcmp(stream->asked_capture, job->capture_found) == 0;
+    const bool is_known = *job->capture_found && is_same;
+    if (is_known && job->is_ended) {
+        /* Everything is there: what still comes are repeats. */
+        (void)snprintf(stream->capture, sizeof stream->capture, "%s", job->capture_found);
+        return RS_OK;
+    }
+    const char *id = is_known ? job->capture_found : stream->asked_capture;
+    if (session->minor >= 2 && !stream->is_held && is_unwanted(server, stream, id)) {
+        (void)snprintf(stream->capture, sizeof stream->capture, "%s", id);
+        stream->is_held = true;
+        return RS_OK;
+    }
+    const struct rs_coord_stream who = {
+        .run = stream->run,
+        .incarnation = stream->incarnation,
+        .host = stream->host,
+        .rank = stream->rank,
+        .world = stream->world,
+        .capture = id,
+        .key = stream->key,
+        .settle_ns = stream->settle_ns,
+    };
+    const rs_ns now = rs_time_monotonic();
+    struct rs_coord_capture *capture = NULL;
+    enum rs_status status = rs_coord_stream_opened(server->coord, &who, now, &capture, err);
+    if (status == RS_NOTFOUND) {
+        struct rs_coord_capture *late = rs_mem_calloc(1, sizeof *late);
+        status =
+            late ? server->journal.find(server->journal.self, who.capture, late, err) : RS_NOMEM;
+        if (status == RS_OK)
+            status = rs_coord_load(server->coord, late, now, err);
+        else if (status == RS_NOTFOUND && rs_wire_is_capture_id(who.capture))
+            status = rs_coord_adopt(server->coord, &who, now, &capture, err);
+        if (status == RS_OK)
+            status = rs_coord_stream_opened(server->coord, &who, now, &capture, err);
+        if (late)
+            rs_coord_capture_fini(late);
+        rs_mem_free(late);
+    }
+    if (status < 0)
+        return status;
+    (void)snprintf(stream->capture, sizeof stream->capture, "%s", capture->id);
+    if (job->is_summarised || (stream->lane == RS_STREAM_SUMMARY && job->is_ended))
+        rs_coord_summarised(server->coord, capture->id, stream->rank, stream->incarnation, false,
+                            now);
+    stream->is_held = stream->lane == RS_STREAM_RAW && session->minor >= 2 &&
+                      !rs_coord_wants_raw(capture, stream->rank);
+    return RS_OK;
+}
+
+/* A collector that was away when its capture was stopped would go on with it. */
+static void note_stopped(struct session *session, const Rankscope__RankState *state)
+{
+    if (!*state->capture ||
+        rs_wire_check_text(state->capture, RS_COORD_ID_BYTES - 1, "capture", NULL) < 0)
+        return;
+    const struct rs_coord_capture *capture = rs_coord_find(session->server->coord, state->capture);
+    if (capture && capture->is_stopped && !capture->is_closing)
+        (void)snprintf(session->call_back, sizeof session->call_back, "%s", capture->id);
+}
+
+static void open_done(struct session *session, struct chunk_job *job)
+{
+    struct stream *stream = job->stream;
+    struct rs_err err = job->base.err;
+    enum rs_status status = job->base.status;
+    if (status == RS_OK)
+        status = place_stream(session, stream, &job->base, &err);
+    if (status == RS_OK) {
+        stream->stored = job->base.stream;
+        stream->durable_seq = job->base.durable_seq;
+    } else {
+        rs_log_warn("stream of rank %u refused: %s", stream->rank, err.text);
+    }
+    if (status == RS_OK && writing_is_creating(session->server, stream->capture)) {
+        stream->is_waiting = true;
+        stream->is_of_hello = job->is_of_hello;
+        return;
+    }
+    post_opened(session, stream->handle, job->base.durable_seq, stream->is_held,
+                status == RS_OK ? "" : err.text, job->is_of_hello);
+}
+
+/* A held stream sends all the same: it was evicted, and says so. Its capture may be closed; it is opened for that word. */
+static void take_up(struct session *session, struct stream *stream)
+{
+    struct rs_err err = {0};
+    struct rs_ingest_job job = {.status = RS_OK};
+    if (!stream->is_held)
+        return;
+    (void)snprintf(job.capture_found, sizeof job.capture_found, "%s", stream->capture);
+    if (place_stream(session, stream, &job, &err) < 0)
+        rs_log_warn("rank %u: %s", stream->rank, err.text);
+    stream->is_held = false;
+}
+
+void collector_release(struct session *session, const struct rs_coord_capture *capture)
+{
+    uint32_t *handles = rs_mem_calloc(session->stream_count + 1, sizeof *handles);
+    size_t count = 0;
+    for (size_t i = 0; handles && i < session->stream_count; i++) {
+        struct stream *stream = session->streams[i];
+        if (!stream->is_held || strcmp(stream->capture, capture->id) != 0 ||
+            !rs_coord_wants_raw(capture, stream->rank))
+            continue;
+        stream->is_held = false;
+        handles[count++] = stream->handle;
+    }
+    if (count) {
+        Rankscope__Release release = RANKSCOPE__RELEASE__INIT;
+        release.handles = handles;
+        release.n_handles = count;
+        Rankscope__Down down = RANKSCOPE__DOWN__INIT;
+        down.message_case = RANKSCOPE__DOWN__MESSAGE_RELEASE;
+        down.release = &release;
+        session_post(session, &down.base);
+    }
+    rs_mem_free(handles);
+}
+
+void collector_capture_created(struct rs_server *server, const char *id, enum rs_status status,
+                               const char *text)
+{
+    for (struct session *session = server->sessions; session; session = session->next)
+        for (size_t i = 0; session->link && i < session->stream_count; i++) {
+            struct stream *stream = session->streams[i];
+            if (!stream->is_waiting || strcmp(stream->capture, id) != 0)
+                continue;
+            stream->is_waiting = false;
+            if (status < 0) {
+                stream->stored = NULL;
+                rs_log_warn("stream of rank %u refused: %s", stream->rank, text);
+            }
+            post_opened(session, stream->handle, stream->durable_seq, stream->is_held,
+                        status < 0 ? text : "", stream->is_of_hello);
+        }
+}
+
+/* Whether a chunk is one of those behind a refused one. The wanted one, or a loss record that reaches it, ends that. */
+static bool is_left_unread(struct stream *stream, const struct rs_chunk_message *message)
+{
+    if (!stream->is_refusing)
+        return false;
+    const bool is_wanted = message->flags & RS_ENVELOPE_LOSS ? message->seq >= stream->wanted_seq
+                                                             : message->seq == stream->wanted_seq;
+    stream->is_refusing = !is_wanted;
+    return !is_wanted;
+}
+
+/* ---- chunks and acks -------------------------------------------------------------------------------- */
+
+static bool on_chunk(struct session *session, struct rs_frame *frame)
+{
+    struct rs_err err = {0};
+    struct rs_chunk_message message;
+    enum rs_status status = rs_wire_chunk_parse(frame, &message, &err);
+    struct stream *known = status == RS_OK ? find_stream(session, message.handle) : NULL;
+    if (status == RS_OK && (!known || !known->stored))
+        status = rs_err_set(&err, RS_FORMAT, "a chunk came for a stream that is not open");
+    if (status == RS_OK && is_left_unread(known, &message)) {
+        rs_frame_free(&frame);
+        return true;
+    }
+    struct chunk_job *job = status == RS_OK ? server_job_new(session, RS_INGEST_CHUNK) : NULL;
+    if (status == RS_OK && !job)
+        status = rs_err_set(&err, RS_NOMEM, "out of memory");
+    if (status == RS_OK)
+        status = rs_frame_slice(frame, message.payload_offset, message.payload_length,
+                                job->base.parts, RS_INGEST_PARTS_MAX, &job->base.part_count);
+    if (status == RS_LIMIT && job) {
+        /* In more pieces than usual: one copy makes it one. */
+        struct rs_frame *copy = NULL;
+        uint8_t *bytes = rs_mem_calloc(frame->length, 1);
+        if (bytes)
+            (void)rs_frame_copy(frame, 0, bytes, frame->length);
+        copy = bytes ? rs_frame_of(bytes, frame->length) : NULL;
+        rs_mem_free(bytes);
+        rs_frame_free(&frame);
+        frame = copy;
+        status = frame ? rs_frame_slice(frame, message.payload_offset, message.payload_length,
+                                        job->base.parts, RS_INGEST_PARTS_MAX, &job->base.part_count)
+                       : rs_err_set(&err, RS_NOMEM, "out of memory");
+    }
+    if (status < 0) {
+        rs_mem_free(job);
+        if (frame)
+            rs_frame_free(&frame);
+        session_fail(session, status, err.text[0] ? err.text : "a chunk could not be taken");
+        return true;
+    }
+    struct stream *stream = known;
+    take_up(session, stream);
+    job->stream = stream;
+    job->frame = frame;
+    job->generation = stream->generation;
+    job->base.is_wide = session->minor < 2;
+    job->base.stream = stream->stored;
+    job->base.capture = stream->capture;
+    job->base.source = (struct rs_store_source){
+        .host = stream->host, .origin = stream->origin, .world = stream->world};
+    job->base.seq = message.seq;
+    job->base.flags = message.flags;
+    job->base.bytes = message.payload_length;
+    server_job_put(session->server, job);
+    session->is_paused = rs_ingest_is_full(session->server->ingest);
+    return !session->is_paused;
+}
+
+static void want_ack(struct session *session, struct stream *stream)
+{
+    if (stream->is_ack_due)
+        return;
+    stream->is_ack_due = true;
+    session->ack_due_count++;
+}
+
+static enum rs_wire_refusal refusal_of(enum rs_status status)
+{
+    if (status == RS_INVALID)
+        return RS_REFUSAL_GAP;
+    return status == RS_FORMAT || status == RS_VERSION ? RS_REFUSAL_DAMAGED : RS_REFUSAL_STREAM;
+}
+
+/* The problem of one stream; a disk that fails is everybody's, and a collector of minor version 1 knows no refusal. */
+static void refuse_chunk(struct session *session, struct stream *stream,
+                         const struct chunk_job *job)
+{
+    const struct rs_ingest_job *base = &job->base;
+    if (session->minor < 2 || base->status == RS_IO || base->status == RS_NOMEM) {
+        session_fail(session, base->status, base->err.text);
+        return;
+    }
+    if (job->generation != stream->generation)
+        return; /* it was under way when the one before it was refused */
+    rs_mem_free(stream->reason);
+    stream->reason = rs_mem_strdup(base->err.text);
+    stream->refusal = refusal_of(base->status);
+    stream->wanted_seq = base->wanted_seq;
+    stream->is_refusing = true;
+    stream->generation++;
+    rs_log_warn("rank %u of the collector on %.100s, chunk %llu: %s; %llu is wanted", stream->rank,
+                session->node, (unsigned long long)base->seq, base->err.text,
+                (unsigned long long)stream->wanted_seq);
+    want_ack(session, stream);
+}
+
+static void chunk_done(struct session *session, struct chunk_job *job)
+{
+    struct stream *stream = job->stream;
+    const struct rs_ingest_job *base = &job->base;
+    const rs_ns now = rs_time_monotonic();
+    if (base->status < 0) {
+        refuse_chunk(session, stream, job);
+        return;
+    }
+    if (stream->durable_seq < base->durable_seq)
+        stream->durable_seq = base->durable_seq;
+    want_ack(session, stream);
+    if (base->is_repeated)
+        return;
+    rs_coord_stored(session->server->coord, stream->capture, stream->rank, stream->incarnation, 1,
+                    base->bytes, now);
+    const bool is_partial = (base->flags & RS_ENVELOPE_PARTIAL) != 0;
+    stream->is_ended = stream->is_ended || base->flags & RS_ENVELOPE_LAST;
+    if (stream->lane == RS_STREAM_SUMMARY || base->flags & RS_ENVELOPE_LAST)
+        live_join_due(session->server, stream->capture);
+    if (base->flags & RS_ENVELOPE_LAST && stream->lane == RS_STREAM_SUMMARY)
+        rs_coord_summarised(session->server->coord, stream->capture, stream->rank,
+                            stream->incarnation, is_partial, now);
+    /* A rank whose raw data is wanted is done when that is here; its summary is, by then. */
+    if (base->flags & RS_ENVELOPE_LAST && stream->lane == RS_STREAM_RAW)
+        rs_coord_ended(session->server->coord, stream->capture, stream->rank, stream->incarnation,
+                       (base->flags & RS_ENVELOPE_PARTIAL) != 0, now);
+}
+
+void collector_job_done(struct session *session, struct chunk_job *job)
+{
+    if (job->base.kind == RS_INGEST_OPEN)
+        open_done(session, job);
+    else
+        chunk_done(session, job);
+}
+
+/* Streams that are ended and acknowledged go: a collector that lives for months opens more than a link may hold. */
+static void forget_ended(struct session *session)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < session->stream_count; i++) {
+        struct stream *stream = session->streams[i];
+        if (stream->is_ended && !stream->is_ack_due && !stream->job_count && !stream->is_refusing)
+            free_stream(stream);
+        else
+            session->streams[kept++] = stream;
+    }
+    session->stream_count = kept;
+}
+
+void collector_post_acks(struct session *session)
+{
+    if (!session->ack_due_count || session->outbox || !session->link)
+        return;
+    Rankscope__AckStream *items = rs_mem_calloc(session->ack_due_count, sizeof *items);
+    Rankscope__AckStream **pointers = rs_mem_calloc(session->ack_due_count, sizeof *pointers);
+    if (items && pointers) {
+        size_t count = 0;
+        for (size_t i = 0; i < session->stream_count; i++) {
+            struct stream *stream = session->streams[i];
+            if (!stream->is_ack_due)
+                continue;
+            stream->is_ack_due = false;
+            rankscope__ack_stream__init(&items[count]);
+            items[count].handle = stream->handle;
+            items[count].durable_seq = stream->durable_seq;
+            if (stream->refusal != RS_REFUSAL_NONE) {
+                items[count].refusal = stream->refusal;
+                items[count].wanted_seq = stream->wanted_seq;
+                items[count].reason = stream->reason ? stream->reason : items[count].reason;
+                stream->refusal = RS_REFUSAL_NONE;
+            }
+            pointers[count] = &items[count];
+            count++;
+        }
+        session->ack_due_count = 0;
+        Rankscope__Ack ack = RANKSCOPE__ACK__INIT;
+        ack.n_streams = count;
+        ack.streams = pointers;
+        Rankscope__Down down = RANKSCOPE__DOWN__INIT;
+        down.message_case = RANKSCOPE__DOWN__MESSAGE_ACK;
+        down.ack = &ack;
+        session_post(session, &down.base);
+        forget_ended(session);
+    }
+    rs_mem_free(pointers);
+    rs_mem_free(items);
+}
+
+/* ---- messages --------------------------------------------------------------------------------------------- */
+
+static uint64_t credit_of(const struct rs_server *server)
+{
+    uint64_t credit = server->options.credit_bytes;
+    const uint64_t share = server->options.credit_total_bytes / (server->session_count + 1);
+    if (credit > share)
+        credit = share;
+    return credit < RS_WIRE_CHUNK_MAX_BYTES ? RS_WIRE_CHUNK_MAX_BYTES : credit;
+}
+
+static void see_roles(const Rankscope__RankState *state, int32_t role[RS_ROLE_COUNT])
+{
+    for (size_t i = 0; i < RS_ROLE_COUNT; i++) {
+        const int32_t reported = i < state->n_role ? state->role[i] : -1;
+        role[i] = reported >= 0 && reported <= RS_WIRE_RANK_MAX ? reported : -1;
+    }
+}
+
+static void see_rank(struct session *session, const Rankscope__RankState *state)
+{
+    /* Of an adapter that was not announced: it is seen, and cannot be told anything. */
+    const struct rs_adapter *adapter = find_adapter(session, state->kind);
+    struct rs_coord_seen seen = {
+        .rank = state->rank,
+        .world = state->world,
+        .pid = state->pid,
+        .step = state->step,
+        .step_duration_ns = state->step_duration_ns,
+        .state =
+            state->state < RS_RANK_STATE_COUNT ? (enum rs_rank_state)state->state : RS_RANK_IDLE,
+        .adapter = adapter ? *adapter : (struct rs_adapter){.number = state->kind},
+        .free_disk_bytes = state->free_disk_bytes > 0 ? state->free_disk_bytes : 0,
+        .events_dropped = state->events_dropped,
+        .can_capture = state->can_capture && adapter,
+        .link = session->link};
+    if (rs_wire_check_text(state->run, RS_WIRE_TEXT_MAX_BYTES, "run", NULL) < 0 ||
+        rs_wire_check_text(state->incarnation, RS_WIRE_TEXT_MAX_BYTES, "incarnation", NULL) < 0 ||
+        rs_wire_check_text(state->host, RS_WIRE_TEXT_MAX_BYTES, "host", NULL) < 0 ||
+        rs_wire_check_text(state->capture, RS_COORD_ID_BYTES - 1, "capture", NULL) < 0)
+        return;
+    see_roles(state, seen.role);
+    (void)snprintf(seen.run, sizeof seen.run, "%s", state->run);
+    (void)snprintf(seen.incarnation, sizeof seen.incarnation, "%s", state->incarnation);
+    (void)snprintf(seen.host, sizeof seen.host, "%s", state->host);
+    (void)snprintf(seen.capture, sizeof seen.capture, "%s", state->capture);
+    (void)snprintf(seen.node, sizeof seen.node, "%s", session->node);
+    const enum rs_status status = rs_coord_see(session->server->coord, &seen, rs_time_monotonic());
+    if (status < 0 && !session->has_warned) /* it comes again with every heartbeat */
+        rs_log_warn("rank %u of the collector on %.100s is left out: %s", seen.rank, session->node,
+                    status == RS_INVALID ? "no rank has that number"
+                    : status == RS_LIMIT ? "there are too many ranks"
+                                         : "no memory");
+    session->has_warned = session->has_warned || status < 0;
+}
+
+static void on_hello(struct session *session, const Rankscope__Hello *hello)
+{
+    struct rs_err err = {0};
+    char who[300];
+    if (rs_wire_check_text(hello->node, RS_WIRE_TEXT_MAX_BYTES, "node", &err) < 0 ||
+        rs_wire_check_text(hello->collector, RS_WIRE_TEXT_MAX_BYTES, "collector", &err) < 0) {
+        session_fail(session, RS_FORMAT, err.text);
+        return;
+    }
+    (void)snprintf(session->node, sizeof session->node, "%s", hello->node);
+    (void)snprintf(session->collector, sizeof session->collector, "%s", hello->collector);
+    (void)snprintf(who, sizeof who, "collector on %s", hello->node);
+    if (rs_wire_check_version(hello->version, who, &err) < 0) {
+        session_fail(session, RS_VERSION, err.text);
+        return;
+    }
+    enum rs_status status = take_adapters(session, hello, &err);
+    if (status < 0) {
+        session_fail(session, status, err.text);
+        return;
+    }
+    if (hello->n_opens > BOUND_STREAMS) {
+        session_fail(session, RS_LIMIT, "a Hello opens too many streams");
+        return;
+    }
+    session->has_hello = true;
+    session->minor = hello->version ? hello->version->minor : 0;
+    rs_log_info("collector %.32s on %s is here with %zu streams", session->collector, session->node,
+                hello->n_opens);
+    Rankscope__Welcome *welcome = malloc(sizeof *welcome);
+    Rankscope__Version *version = malloc(sizeof *version);
+    Rankscope__Opened **opened = calloc(hello->n_opens + 1, sizeof(Rankscope__Opened *));
+    char *program = strdup("rankscope " RS_PROGRAM_VERSION);
+    if (!welcome || !version || !opened || !program) {
+        free(welcome);
+        free(version);
+        free((void *)opened);
+        free(program);
+        session_fail(session, RS_NOMEM, "out of memory");
+        return;
+    }
+    rankscope__welcome__init(welcome);
+    rs_wire_own_version(version);
+    version->program = program;
+    welcome->version = version;
+    welcome->opened = opened;
+    welcome->credit_bytes = credit_of(session->server);
+    welcome->heartbeat_ns = session->server->options.heartbeat_ns;
+    welcome->sent_ns = rs_time_realtime();
+    session->welcome = welcome;
+    session->welcome_pending = hello->n_opens;
+    for (size_t i = 0; i < hello->n_ranks; i++) {
+        see_rank(session, hello->ranks[i]);
+        note_stopped(session, hello->ranks[i]);
+    }
+    for (size_t i = 0; i < hello->n_opens && !session->is_failed; i++)
+        on_open(session, hello->opens[i], true);
+    if (hello->n_opens == 0)
+        send_welcome(session);
+}
+
+static void on_heartbeat(struct session *session, const Rankscope__Heartbeat *heartbeat)
+{
+    session->peer_sent_ns = heartbeat->sent_ns;
+    session->peer_received_ns = rs_time_realtime();
+    for (size_t i = 0; i < heartbeat->n_ranks; i++)
+        see_rank(session, heartbeat->ranks[i]);
+    rs_count(RS_COUNT_SERVER_HEARTBEATS, 1);
+    counters_take(session, heartbeat);
+    Rankscope__Heartbeat answer = RANKSCOPE__HEARTBEAT__INIT;
+    answer.echo_sent_ns = session->peer_sent_ns;
+    answer.echo_received_ns = session->peer_received_ns;
+    answer.sent_ns = rs_time_realtime();
+    Rankscope__Down down = RANKSCOPE__DOWN__INIT;
+    down.message_case = RANKSCOPE__DOWN__MESSAGE_HEARTBEAT;
+    down.heartbeat = &answer;
+    session_post(session, &down.base);
+}
+
+static void on_armed(struct session *session, const Rankscope__Armed *armed)
+{
+    for (size_t i = 0; i < armed->n_ranks; i++) {
+        const Rankscope__ArmedRank *rank = armed->ranks[i];
+        const struct rs_coord_armed reported = {.rank = rank->rank,
+                                                .incarnation = rank->incarnation,
+                                                .step = rank->step,
+                                                .step_duration_ns = rank->step_duration_ns,
+                                                .refused = rank->refused,
+                                                .warning = rank->warning,
+                                                .next_poll_ns = rank->next_poll_ns,
+                                                .poll_period_ns = rank->poll_period_ns,
+                                                .lead_ns = rank->lead_ns};
+        rs_coord_armed(session->server->coord, armed->capture, &reported, rs_time_monotonic());
+    }
+    server_tick_soon(session->server);
+}
+
+static void on_progress(struct session *session, const Rankscope__Progress *progress)
+{
+    for (size_t i = 0; i < progress->n_ranks; i++) {
+        const Rankscope__RankProgress *rank = progress->ranks[i];
+        const struct rs_coord_report reported = {.rank = rank->rank,
+                                                 .steps_done = rank->steps_done,
+                                                 .state = (enum rs_progress_state)rank->state,
+                                                 .text = rank->text,
+                                                 .window_start_ns = rank->window_start_ns,
+                                                 .window_end_ns = rank->window_end_ns};
+        if (rank->state < RS_PROGRESS_COUNT)
+            rs_coord_progress(session->server->coord, progress->capture, &reported,
+                              rs_time_monotonic());
+    }
+    server_tick_soon(session->server);
+}
+
+static void on_message(struct session *session, const Rankscope__Up *up)
+{
+    const bool is_hello = up->message_case == RANKSCOPE__UP__MESSAGE_HELLO;
+    if (is_hello == session->has_hello) {
+        session_fail(session, RS_FORMAT, "the first message, and no other, must be Hello");
+        return;
+    }
+    switch (up->message_case) {
+    case RANKSCOPE__UP__MESSAGE_HELLO:
+        on_hello(session, up->hello);
+        return;
+    case RANKSCOPE__UP__MESSAGE_OPEN:
+        on_open(session, up->open, false);
+        return;
+    case RANKSCOPE__UP__MESSAGE_HEARTBEAT:
+        on_heartbeat(session, up->heartbeat);
+        return;
+    case RANKSCOPE__UP__MESSAGE_ARMED:
+        on_armed(session, up->armed);
+        return;
+    case RANKSCOPE__UP__MESSAGE_PROGRESS:
+        on_progress(session, up->progress);
+        return;
+    case RANKSCOPE__UP__MESSAGE_GOODBYE:
+        rs_log_info("collector on %s says goodbye", session->node);
+        return;
+    case RANKSCOPE__UP__MESSAGE_FLIGHT:
+        hang_flight(session, up->flight);
+        return;
+    case RANKSCOPE__UP__MESSAGE_CHUNK:
+    case RANKSCOPE__UP__MESSAGE__NOT_SET:
+    case RS_WIRE_ONEOF_SIZE(RANKSCOPE__UP):
+        break;
+    }
+    /* A message of a later minor version: it may be left unread. */
+    rs_log_debug("a message of no known kind from %s", session->node);
+}
+
+static bool on_frame(void *self, struct rs_link *link, struct rs_frame *frame)
+{
+    struct session *session = self;
+    (void)link;
+    if (session->is_failed) {
+        rs_frame_free(&frame);
+        return true;
+    }
+    if (rs_wire_is_chunk(frame) && session->has_hello) {
+        const bool goes_on = on_chunk(session, frame);
+        session->is_choked = session->choked_at && !session->is_failed;
+        return goes_on && !session->is_choked;
+    }
+    struct rs_message message;
+    struct rs_err err = {0};
+    if (rs_message_unpack(&message, &rankscope__up__descriptor, frame, &err) < 0)
+        session_fail(session, err.status, err.text);
+    else
+        on_message(session, (const Rankscope__Up *)message.body);
+    rs_message_fini(&message);
+    rs_frame_free(&frame);
+    session->is_choked = session->choked_at && !session->is_failed;
+    return !session->is_choked;
+}
+
+static void on_writable(void *self, struct rs_link *link)
+{
+    struct session *session = self;
+    (void)link;
+    session_pump(session);
+    collector_post_acks(session);
+}
+
+static void on_closed(void *self, struct rs_link *link, enum rs_status status, const char *reason)
+{
+    struct session *session = self;
+    rs_log_info("collector on %s is gone%s%s", *session->node ? session->node : "an unnamed node",
+                status < 0 ? ": " : "", status < 0 ? reason : "");
+    rs_coord_link_gone(session->server->coord, link, rs_time_monotonic());
+    hang_link_gone(session->server, link);
+    session->link = NULL;
+    (void)session_reap(session);
+}
+
+const struct rs_link_user collector_user = {
+    .on_message = on_frame, .on_writable = on_writable, .on_closed = on_closed};

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Captures are joined while they go on: what their ranks have sent so far becomes rows, findings too.
+ *
+ *     a part of a summary is durable --> DIRTY --time, a free thread--> JOINING --done--> CLEAN
+ *                                          ^                              |   what came meanwhile
+ *                                          +------------------------------+
+ *     the capture is to be closed: joined once more unless it is CLEAN and every rank's summary was there; then closed
+ *
+ *     DIRTY     rows are older than what is stored; joined after a pause of a second or five times what the last join took,
+ *               so that a job of any length costs a sixth of one thread at most
+ *     JOINING   a job of rs-join reads summaries/ and writes captures/ID/rows.db, a unit at a time; jobs of one capture (documents,
+ *               tables, this) run one at a time
+ *     CLEAN     rows say what summaries/ says
+ *
+ * Rows are derived: what a crash left half written is joined again when the process is back (every open capture begins
+ * DIRTY), and a unit is replaced whole. A join reads every step of the capture that is there.
+ */
+#include "aggregator/server/live_join.h"
+
+#include "aggregator/server/live.h"
+#include "aggregator/server/server_priv.h"
+#include "common/base/mem.h"
+
+#define RS_LOG_TAG "join"
+#include "common/base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const rs_dur pause_least_ns = RS_NS_PER_S;
+enum { PAUSE_SHARE = 5, RETRY_NS = 100 * 1000 * 1000 };
+
+struct join {
+    struct join *next;
+    char id[RS_COORD_ID_BYTES];
+    bool is_dirty, is_joining;
+    bool is_last;     /* to be closed: with what has no summary, made of its events */
+    bool is_complete; /* the last join had every rank's whole summary, or was the last */
+    rs_ns due_at;     /* when DIRTY; monotonic */
+    struct live_join_facts facts;
+};
+
+struct join_job {
+    struct pool_job base;
+    char id[RS_COORD_ID_BYTES];
+    char *dir;
+    bool is_last;
+    struct live *live;
+    struct rs_deliver_result result;
+    enum rs_status status;
+    struct rs_err err;
+    rs_dur took_ns;
+};
+
+/* ---- which ---------------------------------------------------------------------------------------------------- */
+
+static struct join *find_join(const struct rs_server *server, const char *id)
+{
+    struct join *join = server->joins;
+    while (join && strcmp(join->id, id) != 0)
+        join = join->next;
+    return join;
+}
+
+void live_join_due(struct rs_server *server, const char *id)
+{
+    struct join *join = find_join(server, id);
+    if (!server->join_pool)
+        return; /* nothing is joined by this one */
+    if (!join) {
+        join = rs_mem_calloc(1, sizeof *join);
+        if (!join) {
+            rs_log_error("no memory to join capture %s", id);
+            return;
+        }
+        (void)snprintf(join->id, sizeof join->id, "%s", id);
+        join->facts.last_step = RS_STEP_NONE;
+        join->next = server->joins;
+        server->joins = join;
+    }
+    if (!join->is_dirty)
+        server_tick_soon(server);
+    join->is_dirty = true;
+}
+
+bool live_join_may_close(struct rs_server *server, const char *id)
+{
+    struct join *join = find_join(server, id);
+    if (!join || (!join->is_dirty && !join->is_joining && join->is_complete))
+        return true;
+    join->is_dirty = join->is_dirty || !join->is_joining;
+    join->is_last = true;
+    join->due_at = 0;
+    server_tick_soon(server);
+    return false;
+}
+
+void live_join_forget(struct rs_server *server, const char *id)
+{
+    struct join **at = &server->joins;
+    while (*at && strcmp((*at)->id, id) != 0)
+        at = &(*at)->next;
+    struct join *join = *at;
+    if (!join || join->is_joining)
+        return; /* its job's end forgets nothing, and is harmless: a capture of that name is closed once */
+    *at = join->next;
+    rs_mem_free(join);
+}
+
+void live_join_fini(struct rs_server *server)
+{
+    while (server->joins) {
+        struct join *join = server->joins;
+        server->joins = join->next;
+        rs_mem_free(join);
+    }
+}
+
+const struct live_join_facts *live_join_facts(const struct rs_server *server, const char *id)
+{
+    const struct join *join = find_join(server, id);
+    return join && join->facts.joined_ns ? &join->facts : NULL;
+}
+
+/* ---- a join ------------------------------------------------------------------------------------------------------ */
+
+/* On rs-join. */
+static void run_join(struct rs_pool_job *pool_job)
+{
+    struct join_job *job = (struct join_job *)pool_job; /* its first member's first */
+    struct rs_deliver_options how = {.summaries_only = !job->is_last,
+                                     .live = live_facts_of(job->live)};
+    const rs_ns begin = rs_time_monotonic();
+    job->status = rs_row_store_open(job->dir, RS_ROWS_WRITE, &how.rows, &job->err);
+    if (job->status == RS_OK)
+        job->status = rs_deliver_capture(job->dir, &how, NULL, NULL, &job->result, &job->err);
+    rs_row_store_close(&how.rows);
+    job->took_ns = rs_time_monotonic() - begin;
+}
+
+static void free_job(struct join_job *job)
+{
+    rs_deliver_result_fini(&job->result);
+    live_free(&job->live);
+    rs_mem_free(job->dir);
+    rs_mem_free(job);
+}
+
+static void keep_facts(struct join *join, const struct join_job *job)
+{
+    const struct rs_deliver_result *result = &job->result;
+    struct live_join_facts *facts = &join->facts;
+    const struct rs_deliver_live *live = live_facts_of(job->live);
+    facts->is_provisional = !job->is_last && (!live || !live->is_summarised ||
+                                              result->recording_count || result->waiting_count);
+    facts->rank_count = result->rank_count;
+    facts->recording_count = result->recording_count;
+    facts->last_step = result->last_step;
+    facts->finding_count = result->share_count;
+    facts->joined_ns = rs_time_realtime();
+    (void)snprintf(facts->headline, sizeof facts->headline, "%s",
+                   result->headline.length ? (const char *)result->headline.data : "");
+}
+
+/* On the server's thread. */
+static void joined(struct pool_job *base)
+{
+    struct join_job *job = (struct join_job *)base; /* its first member */
+    struct rs_server *server = base->server;
+    struct join *join = find_join(server, job->id);
+    const rs_dur pause = PAUSE_SHARE * job->took_ns;
+    if (join) {
+        join->is_joining = false;
+        join->due_at = rs_time_monotonic() + (pause > pause_least_ns ? pause : pause_least_ns);
+        join->is_complete = job->is_last || (job->status == RS_OK && !job->result.recording_count &&
+                                             !job->result.waiting_count);
+    }
+    if (join && job->status == RS_OK) {
+        keep_facts(join, job);
+        ask_capture_changed(server, job->id, false);
+    }
+    /* No rank is there yet: that is said by whoever asks for the report. */
+    if (job->status < 0 && job->status != RS_NOTFOUND && !base->base.was_dropped)
+        rs_log_error("capture %s cannot be joined: %s", job->id, job->err.text);
+    server_tick_soon(server);
+    free_job(job);
+}
+
+static struct join_job *new_job(struct rs_server *server, const struct join *join)
+{
+    struct join_job *job = rs_mem_calloc(1, sizeof *job);
+    if (!job)
+        return NULL;
+    (void)snprintf(job->id, sizeof job->id, "%s", join->id);
+    (void)snprintf(job->base.base.key, sizeof job->base.base.key, "%s", join->id);
+    job->dir = rs_store_capture_dir(server->options.store, join->id);
+    job->is_last = join->is_last;
+    job->base.server = server;
+    job->base.finish = joined;
+    job->base.base.run = run_join;
+    if (job->dir && live_of(server, join->id, &job->live) == RS_OK)
+        return job;
+    free_job(job);
+    return NULL;
+}
+
+rs_ns live_join_tick(struct rs_server *server, rs_ns now)
+{
+    rs_ns next = RS_NS_MAX;
+    for (struct join *join = server->joins; join; join = join->next) {
+        if (!join->is_dirty || join->is_joining)
+            continue;
+        if (now < join->due_at) {
+            next = join->due_at < next ? join->due_at : next;
+            continue;
+        }
+        struct join_job *job = new_job(server, join);
+        if (job && rs_pool_put(server->join_pool, &job->base.base) == RS_OK) {
+            join->is_dirty = false;
+            join->is_joining = true;
+            continue;
+        }
+        if (job)
+            free_job(job);
+        join->due_at = now + RETRY_NS; /* no memory, or others wait: it stays due */
+        next = join->due_at < next ? join->due_at : next;
+    }
+    return next;
+}

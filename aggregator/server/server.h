@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Server: takes links, gives each a session, and stands between them, ingest and the coordinator.
+ *
+ *                        +--> session (collector) --- jobs ---> ingest ---+
+ *     link --accept-->   |        ^  acks, messages                        | done: mailbox + wake
+ *                        |        +---------------------------------------+
+ *                        |        +--- ranks, armed, progress, ended ---> coordinator
+ *                        +--> session (command line) --- ask, reply ------^
+ *
+ * An Ack is written only from a job that ingest reported as done, that is after its fdatasync. When
+ * ingest's queue is full, a session does not take its next message: HTTP/2 then stops the collector.
+ *
+ * One thread: the one that calls rs_server_step(). Bytes of a peer can close that peer's link and nothing
+ * else.
+ */
+#ifndef RS_SERVER_H
+#define RS_SERVER_H
+
+#include "aggregator/capture/coordinator.h"
+#include "aggregator/ingest/ingest.h"
+#include "common/wire/link.h"
+
+struct rs_server;
+
+/* Where captures are written down (over the store; the server knows no rows). Called on the server's thread, but for
+ * `create` and `save`, which are called on the thread that writes, in the order in which they were asked for. */
+struct rs_server_journal {
+    /* A new capture: fills id (unless it has one), directory, created_ns. Refuses what could not be written. Touches no disk,
+     * but for a capture that brings its id: RS_EXISTS. */
+    enum rs_status (*name)(void *self, struct rs_coord_capture *capture, struct rs_err *err);
+    /* Of a copy, without ranks: durable when it returns. */
+    enum rs_status (*create)(void *self, struct rs_coord_capture *capture, struct rs_err *err);
+    /* Of a copy with the ranks that changed. */
+    enum rs_status (*save)(void *self, const struct rs_coord_capture *capture, struct rs_err *err);
+    /* Fills facts as ingest's CLOSE job wants them. */
+    void (*facts)(void *self, const struct rs_coord_capture *capture,
+                  struct rs_capture_facts *facts_p);
+    /* A capture with its ranks, by copy (rs_coord_capture_fini()). RS_NOTFOUND. */
+    enum rs_status (*find)(void *self, const char *id, struct rs_coord_capture *capture_p,
+                           struct rs_err *err);
+    /* Every capture, oldest first, ranks too (lent for the call); visit returns false to end. */
+    enum rs_status (*list)(void *self,
+                           bool (*visit)(void *visitor, const struct rs_coord_capture *capture),
+                           void *visitor, struct rs_err *err);
+    /* A capture is closed, and all of it on disk. May be NULL. */
+    void (*closed)(void *self, const struct rs_capture_facts *facts);
+    /* As struct rs_coord_ops; NULL: nothing is known. */
+    bool (*earlier_roles)(void *self, const char *run, struct rs_roles *roles_p);
+    void *self;
+};
+
+/* The standing watch for hangs (hang_watch.c). */
+struct rs_server_hang_rules {
+    bool is_on;
+    int64_t steps;       /* no rank moved for so many median steps; 0: 10 */
+    rs_dur min_wait_ns;  /* and at least so long; 0: 10 s */
+    rs_dur cool_down_ns; /* of one run, after an incident; 0: 10 min */
+    int64_t per_day;     /* captures in 24 h, of all runs; at most 1000; 0: 20 */
+};
+
+struct rs_server_options {
+    struct rs_loop *loop; /* keeps a pointer to it */
+    struct rs_store *store;
+    const struct rs_server_journal *journal; /* copies it */
+    uint64_t credit_bytes;                   /* of one collector; 0: RS_WIRE_CREDIT_DEFAULT_BYTES */
+    uint64_t credit_total_bytes;             /* of all; 0: 256 MiB */
+    uint64_t queue_bytes;                    /* of ingest; 0: its default */
+    rs_dur heartbeat_ns;                     /* 0: 500 ms */
+    rs_dur first_message_ns, outbox_ns;      /* bounds.h; 0: as it says */
+    size_t outbox_bytes, reply_bytes;        /* the same */
+    const char
+        *documents_dir;       /* lent for the call; made and emptied; NULL: documents are refused */
+    uint64_t documents_bytes; /* of what is kept there; 0: 2 GiB */
+    const struct rs_coord_options *coord; /* times only; NULL: defaults */
+    struct rs_server_hang_rules hang;
+};
+
+/* Starts ingest; loads the captures that the journal says are open. */
+RS_MUST_CHECK enum rs_status rs_server_new(const struct rs_server_options *options,
+                                           struct rs_server **server_p, struct rs_err *err);
+/* Every link must be gone (rs_server_session_count() is 0). */
+void rs_server_free(struct rs_server **server_p);
+
+/* An rs_accept_fn: gives the link a session. `self` is the server. */
+bool rs_server_accept(void *self, struct rs_link *link, const char *method);
+
+/* Runs the loop once and everything that is due, at most until `until` (monotonic). RS_IO when ingest is
+ * broken: stop, the data on disk is right up to the last ack. */
+RS_MUST_CHECK enum rs_status rs_server_step(struct rs_server *server, rs_ns until,
+                                            struct rs_err *err);
+
+/* Says goodbye to every collector and takes no new sessions; go on with rs_server_step() until
+ * rs_server_session_count() is 0. */
+void rs_server_drain(struct rs_server *server);
+size_t rs_server_session_count(const struct rs_server *server);
+/* What is held for peers now: bytes of answers that they have not taken, streams of their links. */
+struct rs_server_held {
+    size_t outbox_bytes, streams;
+};
+struct rs_server_held rs_server_held(const struct rs_server *server);
+struct rs_ingest_stats rs_server_ingest_stats(const struct rs_server *server);
+
+#endif

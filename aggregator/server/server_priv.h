@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The back room of the server: sessions, and what they share.
+ *
+ * A session lives from accept until its link is closed *and* its last job came back from ingest:
+ * jobs lend texts of its streams and carry pointers to it.
+ */
+#ifndef RS_SERVER_PRIV_H
+#define RS_SERVER_PRIV_H
+
+#include "aggregator/server/bounds.h"
+#include "aggregator/server/pool.h"
+#include "aggregator/server/server.h"
+#include "common/base/counters.h"
+
+#include <pthread.h>
+
+struct outbox_item {
+    struct outbox_item *next;
+    struct rs_buf buf;
+};
+
+/* One stream of a collector, between Open and the end of the link. */
+struct stream {
+    uint32_t handle;
+    char *run, *incarnation, *host, *origin, *key, *asked_capture;
+    uint32_t rank, world;
+    enum rs_stream_lane lane;
+    rs_seq first_seq;
+    rs_dur settle_ns;
+    char capture[RS_STORE_ID_BYTES];
+    struct rs_store_stream *stored; /* from ingest's answer; NULL before */
+    rs_seq durable_seq;
+    bool is_ack_due;
+    bool is_ended;                /* its last chunk is durable: forgotten with the Ack of it */
+    size_t job_count;             /* at ingest */
+    bool is_waiting, is_of_hello; /* its capture is being created: then it is opened */
+    bool is_held;                 /* its collector keeps it: nobody wants it yet */
+    /* A chunk was refused: those behind it are left unread until the wanted one comes. */
+    enum rs_wire_refusal refusal; /* to be told with the next Ack */
+    bool is_refusing;
+    unsigned generation; /* of refusals: jobs of an older one say nothing new */
+    rs_seq wanted_seq;
+    char *reason;
+};
+
+enum session_kind { SESSION_COLLECTOR, SESSION_ASK };
+
+struct session {
+    struct session *next;
+    struct rs_server *server;
+    struct rs_link *link; /* NULL: closed */
+    enum session_kind kind;
+    bool has_hello, is_failed, is_paused, is_ended;
+    bool is_choked; /* not read: it does not take its answers */
+    rs_ns opened_at;
+    rs_ns choked_at;     /* since when its outbox is over the bound; 0 it is not */
+    size_t outbox_bytes; /* of all items */
+    size_t job_count;    /* at ingest */
+    struct outbox_item *outbox, **outbox_last_p;
+
+    /* collector */
+    char node[RS_COORD_TEXT_BYTES];
+    char collector[RS_COORD_TEXT_BYTES];
+    uint32_t minor;              /* version of the collector */
+    struct rs_adapter *adapters; /* owned; what it announced, or what its version stands for */
+    size_t adapter_count;
+    struct stream **streams; /* by handle, ascending */
+    size_t stream_count, stream_capacity;
+    size_t ack_due_count;
+    bool has_warned;             /* of a rank that is left out */
+    Rankscope__Welcome *welcome; /* waits until every Open of the Hello is answered */
+    size_t welcome_pending;
+    char call_back
+        [RS_COORD_ID_BYTES]; /* capture that it came back with, and that was stopped meanwhile */
+    rs_ns peer_sent_ns, peer_received_ns; /* of its last heartbeat */
+    struct collector_counters *counters;  /* as it told last; NULL: nothing yet; ask_counters.c */
+
+    /* command line */
+    char follow[RS_COORD_ID_BYTES]; /* capture whose changes it wants */
+    bool is_follow_due, is_follow_last;
+    struct rank_cursor *rank_cursor; /* of a table of ranks that goes on; ask.c */
+    struct transfer *transfer;       /* of a document; ask_documents.c */
+    struct table_reader *table;      /* of a read; ask_table.c */
+};
+
+/* What a pool does, for a session unless that is NULL: run on a thread of the pool, finish on the server's, where it is freed. */
+struct pool_job {
+    struct rs_pool_job base; /* first: the pool hands it back */
+    struct rs_server *server;
+    struct session *session;
+    void (*finish)(struct pool_job *job);
+};
+
+struct chunk_job {
+    struct rs_ingest_job base;
+    struct session *session; /* NULL: of the server itself */
+    struct stream *stream;
+    struct rs_frame *frame;
+    bool is_of_hello;
+    unsigned generation;            /* of the stream, when it was put */
+    struct rs_capture_facts *facts; /* CLOSE */
+};
+
+struct rs_server {
+    struct rs_loop *loop;
+    struct rs_server_options options;
+    struct rs_server_journal journal;
+    struct rs_ingest *ingest;
+    struct rs_coord *coord;
+    struct rs_documents *documents; /* NULL: none are made */
+    struct rs_pool *join_pool, *read_pool, *store_pool;
+    struct hang *hangs;            /* that are being looked at; hang.c */
+    struct hang_watch *hang_watch; /* NULL: nobody watches; hang_watch.c */
+    struct join *joins;            /* of open captures; live_join.c */
+    struct creating *creating;     /* captures that are not written yet; writing.c */
+    struct session *sessions;
+    size_t session_count;
+    size_t server_job_count; /* CLOSE jobs at ingest */
+    bool is_draining;
+    rs_ns next_tick;
+    rs_ns swept_at; /* sessions, for what takes too long */
+
+    pthread_mutex_t mailbox_lock; /* guards the mailbox: ingest puts, server takes */
+    struct rs_pool_job *pool_mailbox,
+        **pool_mailbox_last_p; /* pools put, server takes; the same lock */
+    struct rs_ingest_job *mailbox, **mailbox_last_p;
+};
+
+/* session.c */
+void session_post(struct session *session, const ProtobufCMessage *message);
+/* Takes the bytes of `buf`. */
+void session_post_packed(struct session *session, struct rs_buf *buf);
+void session_cancel(struct session *session, const struct rs_coord_capture *capture,
+                    const char *reason);
+void session_pump(struct session *session);
+void session_fail(struct session *session, enum rs_status status, const char *reason);
+/* Closes those that take too long. */
+void sessions_sweep(struct rs_server *server, rs_ns now);
+/* Frees it when its link and its jobs are gone; true: it is gone. */
+bool session_reap(struct session *session);
+extern const struct rs_link_user collector_user;
+extern const struct rs_link_user ask_user;
+
+/* collector.c */
+void collector_job_done(struct session *session, struct chunk_job *job);
+void collector_post_acks(struct session *session);
+/* Streams that wait for the capture are opened, or refused with the text. */
+void collector_capture_created(struct rs_server *server, const char *id, enum rs_status status,
+                               const char *text);
+void collector_free_streams(struct session *session);
+/* Held streams of the capture that are wanted now go on. */
+void collector_release(struct session *session, const struct rs_coord_capture *capture);
+
+/* ask.c */
+void ask_refuse(struct session *session, const struct rs_err *err);
+void ask_pump(struct session *session);
+/* err->status < 0: it came to nothing, who follows it is refused. */
+void ask_capture_created(struct rs_server *server, const char *id, const struct rs_err *err);
+/* Its state to who follows it, without an id: it is not kept. */
+void ask_capture_told(struct rs_server *server, const char *id,
+                      const struct rs_coord_capture *capture);
+void ask_capture_changed(struct rs_server *server, const char *id, bool is_closed);
+
+void ask_ranks_pump(struct session *session);
+void ask_cursor_free(struct session *session);
+
+/* ask_counters.c */
+void ask_counters(struct session *session);
+void counters_take(struct session *session, const Rankscope__Heartbeat *heartbeat);
+
+/* ask_documents.c */
+void ask_documents(struct session *session, const Rankscope__AskDocuments *ask);
+void ask_document(struct session *session, const Rankscope__AskDocument *ask);
+void ask_document_pump(struct session *session);
+void ask_transfer_free(struct session *session);
+
+/* ask_table.c */
+void ask_table(struct session *session, const Rankscope__AskTable *ask);
+void ask_table_pump(struct session *session);
+void ask_table_free(struct session *session);
+
+/* hang.c */
+void hang_ask(struct session *session, const Rankscope__AskHang *ask);
+void hang_flight(struct session *session, const Rankscope__Flight *flight);
+void hang_link_gone(struct rs_server *server, const void *link);
+/* When to call again at the latest. */
+rs_ns hang_tick(struct rs_server *server, rs_ns now);
+void hang_fini(struct rs_server *server);
+/* Asks for the server itself: of `run` ("" any) who wrote a dump since newer_than_ns, or, when that is 0, all of it for a
+ * capture whose reason says `why`. hang_watch_*() below is told what came of it. */
+RS_MUST_CHECK enum rs_status hang_begin(struct rs_server *server, const char *run,
+                                        rs_ns newer_than_ns, const char *why, struct rs_err *err);
+
+/* hang_watch.c; all of them do nothing when nobody watches */
+RS_MUST_CHECK enum rs_status hang_watch_start(struct rs_server *server, struct rs_err *err);
+rs_ns hang_watch_tick(struct rs_server *server, rs_ns now);
+/* A rank wrote a dump; then the node answers are all there. */
+void hang_watch_dump(struct rs_server *server, const char *run, rs_ns written_ns);
+void hang_watch_looked(struct rs_server *server);
+/* All ranks of the run were asked. `capture` NULL: nothing is kept, `text` says why. has_dumps: one of them at least. is_own: as
+ * the watch wanted. */
+void hang_watch_asked(struct rs_server *server, const char *run, const char *capture,
+                      const char *text, bool has_dumps, bool is_own);
+void hang_watch_fini(struct rs_server *server);
+
+/* writing.c */
+RS_MUST_CHECK enum rs_status writing_start(struct rs_server *server, struct rs_err *err);
+void writing_stop(struct rs_server *server);
+void writing_fini(struct rs_server *server);
+RS_MUST_CHECK enum rs_status writing_create(struct rs_server *server,
+                                            struct rs_coord_capture *capture, struct rs_err *err);
+/* False: no memory. */
+bool writing_save(struct rs_server *server, const struct rs_coord_capture *capture);
+bool writing_close(struct rs_server *server, const struct rs_coord_capture *capture);
+bool writing_is_creating(struct rs_server *server, const char *id);
+/* session_post() once the capture is there. */
+void writing_post(struct rs_server *server, const char *id, struct session *session,
+                  const ProtobufCMessage *message);
+
+/* server.c */
+void server_pool_done(void *self, struct rs_pool_job *job);
+struct session *server_find_session(const struct rs_server *server, const void *link);
+/* Puts the CLOSE job of a capture whose rows are written. */
+void server_close_at_ingest(struct rs_server *server, const char *id);
+/* Counts among the session's jobs until finish. RS_LIMIT: the pool's queue is full; the job is the caller's. */
+RS_MUST_CHECK enum rs_status server_pool_put(struct session *session, struct rs_pool *pool,
+                                             struct pool_job *job);
+struct chunk_job *server_job_new(struct session *session, enum rs_ingest_kind kind);
+void server_job_put(struct rs_server *server, struct chunk_job *job);
+void server_tick_soon(struct rs_server *server);
+
+#endif

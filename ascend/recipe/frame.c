@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames: the rows of one query, eight bytes a cell, texts once.
+ */
+#include "ascend/recipe/recipe_priv.h"
+#include "common/base/check.h"
+#include "common/base/mem.h"
+
+#include <sqlite3.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum rs_status frame_init(struct frame *frame, const char *kinds)
+{
+    *frame = (struct frame){.columns = strlen(kinds)};
+    RS_CHECK(frame->columns <= FRAME_COLUMNS_MAX);
+    memcpy(frame->kinds, kinds, frame->columns);
+    return rs_strtab_init(&frame->texts, 0);
+}
+
+void frame_fini(struct frame *frame)
+{
+    rs_mem_free(frame->cells);
+    rs_strtab_fini(&frame->texts);
+    *frame = (struct frame){0};
+}
+
+void frame_drop(void *part)
+{
+    frame_fini(part);
+    rs_mem_free(part);
+}
+
+union frame_cell *frame_add(struct frame *frame)
+{
+    if (rs_mem_grow((void **)&frame->cells, &frame->capacity, (frame->count + 1) * frame->columns,
+                    sizeof *frame->cells) != RS_OK)
+        return NULL;
+    union frame_cell *row = frame->cells + frame->count * frame->columns;
+    memset(row, 0, frame->columns * sizeof *row);
+    frame->count++;
+    return row;
+}
+
+enum rs_status frame_text_id(struct frame *frame, const char *text, rs_str *id_p)
+{
+    return rs_strtab_add(&frame->texts, text, strlen(text), id_p);
+}
+
+static rs_str translate(rs_str id, const rs_str *map)
+{
+    return id == RS_STR_NONE ? RS_STR_NONE : map[id];
+}
+
+enum rs_status frame_append(struct frame *frame, const struct frame *more)
+{
+    RS_CHECK(strcmp(frame->kinds, more->kinds) == 0);
+    rs_str *map = rs_mem_calloc(more->texts.count, sizeof *map);
+    enum rs_status status = map ? RS_OK : RS_NOMEM;
+    for (size_t i = 0; i < more->texts.count && status == RS_OK; i++)
+        status = rs_strtab_add(&frame->texts, rs_strtab_text(&more->texts, (rs_str)i),
+                               rs_strtab_length(&more->texts, (rs_str)i), &map[i]);
+    for (size_t r = 0; r < more->count && status == RS_OK; r++) {
+        union frame_cell *row = frame_add(frame);
+        if (!row) {
+            status = RS_NOMEM;
+            break;
+        }
+        const union frame_cell *from = frame_row(more, r);
+        for (size_t c = 0; c < frame->columns; c++) {
+            row[c] = from[c];
+            if (frame->kinds[c] == 't')
+                row[c].t = translate(from[c].t, map);
+        }
+    }
+    rs_mem_free(map);
+    return status;
+}
+
+static enum rs_status load_cell(struct frame *frame, size_t column, sqlite3_stmt *stmt,
+                                union frame_cell *cell)
+{
+    const int at = (int)column;
+    const bool is_null = sqlite3_column_type(stmt, at) == SQLITE_NULL;
+    switch (frame->kinds[column]) {
+    case 'i':
+        cell->i = RS_NULL;
+        return is_null || rs_ascend_column_int(stmt, at, &cell->i) ? RS_OK : RS_FORMAT;
+    case 'r':
+        cell->r = is_null ? (double)NAN : sqlite3_column_double(stmt, at);
+        return RS_OK;
+    default:
+        cell->t = RS_STR_NONE;
+        if (is_null)
+            return RS_OK;
+        const char *text = rs_ascend_column_text(stmt, at); /* before _bytes, as SQLite asks */
+        return rs_strtab_add(&frame->texts, text, (size_t)sqlite3_column_bytes(stmt, at), &cell->t);
+    }
+}
+
+static enum rs_status load_row(struct frame *frame, sqlite3_stmt *stmt)
+{
+    union frame_cell *row = frame_add(frame);
+    enum rs_status status = row ? RS_OK : RS_NOMEM;
+    for (size_t c = 0; c < frame->columns && status == RS_OK; c++)
+        status = load_cell(frame, c, stmt, &row[c]);
+    return status;
+}
+
+enum rs_status frame_load(struct frame *frame, struct rs_ascend_db *db,
+                          const struct frame_query *query, struct rs_err *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    enum rs_status status = rs_ascend_db_prepare(db, query->sql, &stmt, err);
+    if (status != RS_OK)
+        return status;
+    for (size_t i = 0; i < query->param_count; i++)
+        (void)sqlite3_bind_int64(stmt, (int)i + 1, query->params[i]);
+    if (query->text_param)
+        (void)sqlite3_bind_text(stmt, (int)query->param_count + 1, query->text_param, -1,
+                                SQLITE_STATIC);
+    while ((status = rs_ascend_db_step(db, stmt, err)) == RS_OK) {
+        status = load_row(frame, stmt);
+        if (status != RS_OK) {
+            status = rs_err_set(err, status, "%s: row %zu: %s", rs_ascend_db_path(db), frame->count,
+                                status == RS_FORMAT ? "a time or number is no whole number"
+                                                    : rs_status_text(status));
+            break;
+        }
+    }
+    rs_ascend_db_finish(&stmt);
+    return status == RS_END ? RS_OK : status;
+}
+
+enum rs_status frame_map(const struct inputs *in, struct rs_ascend_db *db, const char *kinds,
+                         const char *sql, void **part_p, struct rs_err *err)
+{
+    const int64_t params[] = {in->from, in->to, in->of->rank};
+    struct frame *frame = rs_mem_calloc(1, sizeof *frame);
+    if (!frame || frame_init(frame, kinds) != RS_OK) {
+        rs_mem_free(frame);
+        return rs_err_set(err, RS_NOMEM, "no memory to read %s", rs_ascend_db_path(db));
+    }
+    const struct frame_query query = {.sql = sql, .params = params, .param_count = 3};
+    const enum rs_status status = frame_load(frame, db, &query, err);
+    if (status != RS_OK || frame->count == 0) {
+        frame_drop(frame);
+        return status != RS_OK
+                   ? status
+                   : rs_err_set(err, RS_NOTFOUND, "%s has no such rows", rs_ascend_db_path(db));
+    }
+    *part_p = frame;
+    return RS_OK;
+}
+
+struct compare {
+    const struct frame *frame;
+    const char *keys;
+    const uint32_t *ranks; /* of texts, in byte order; RS_STR_NONE comes last */
+};
+
+static int compare_texts(const void *a, const void *b, void *data)
+{
+    const struct rs_strtab *texts = data;
+    const struct rs_strtab_entry *x = &texts->entries[*(const uint32_t *)a];
+    const struct rs_strtab_entry *y = &texts->entries[*(const uint32_t *)b];
+    const size_t shorter = x->length < y->length ? x->length : y->length;
+    const int order = shorter ? memcmp(x->text, y->text, shorter) : 0;
+    return order ? order : (x->length > y->length) - (x->length < y->length);
+}
+
+/* ranks[id] = place of the text among all; NULL: no memory. */
+static uint32_t *rank_texts(struct rs_strtab *texts)
+{
+    uint32_t *ids = rs_mem_calloc(texts->count, sizeof *ids);
+    uint32_t *ranks = rs_mem_calloc(texts->count, sizeof *ranks);
+    if (!ids || !ranks) {
+        rs_mem_free(ids);
+        rs_mem_free(ranks);
+        return NULL;
+    }
+    for (size_t i = 0; i < texts->count; i++)
+        ids[i] = (uint32_t)i;
+    qsort_r(ids, texts->count, sizeof *ids, compare_texts, texts);
+    for (size_t i = 0; i < texts->count; i++)
+        ranks[ids[i]] = (uint32_t)i;
+    rs_mem_free(ids);
+    return ranks;
+}
+
+static int compare_cells(const struct compare *by, const union frame_cell *x,
+                         const union frame_cell *y)
+{
+    for (const char *key = by->keys; *key; key++) {
+        const size_t c = (size_t)(*key - 1);
+        int order = 0;
+        if (by->frame->kinds[c] == 'i') {
+            order = (x[c].i > y[c].i) - (x[c].i < y[c].i);
+        } else if (by->frame->kinds[c] == 'r') {
+            order = (x[c].r > y[c].r) - (x[c].r < y[c].r);
+        } else {
+            const uint64_t p = x[c].t == RS_STR_NONE ? UINT64_MAX : by->ranks[x[c].t];
+            const uint64_t q = y[c].t == RS_STR_NONE ? UINT64_MAX : by->ranks[y[c].t];
+            order = (p > q) - (p < q);
+        }
+        if (order)
+            return order;
+    }
+    return 0;
+}
+
+static int compare_rows(const void *a, const void *b, void *data)
+{
+    const struct compare *by = data;
+    const uint32_t p = *(const uint32_t *)a, q = *(const uint32_t *)b;
+    const int order = compare_cells(by, frame_row(by->frame, p), frame_row(by->frame, q));
+    return order ? order : (p > q) - (p < q);
+}
+
+enum rs_status frame_order(const struct frame *frame, const char *keys, struct frame_order *order_p)
+{
+    *order_p = (struct frame_order){0};
+    struct rs_strtab texts = frame->texts; /* read only; entries are shared */
+    struct compare by = {frame, keys, NULL};
+    if (frame->count > UINT32_MAX)
+        return RS_LIMIT;
+    uint32_t *ranks = rank_texts(&texts);
+    uint32_t *rows = rs_mem_calloc(frame->count ? frame->count : 1, sizeof *rows);
+    if (!ranks || !rows) {
+        rs_mem_free(ranks);
+        rs_mem_free(rows);
+        return RS_NOMEM;
+    }
+    for (size_t i = 0; i < frame->count; i++)
+        rows[i] = (uint32_t)i;
+    by.ranks = ranks;
+    qsort_r(rows, frame->count, sizeof *rows, compare_rows, &by);
+    rs_mem_free(ranks);
+    *order_p = (struct frame_order){.rows = rows, .count = frame->count};
+    frame_order_by(order_p, keys);
+    return RS_OK;
+}
+
+void frame_order_by(struct frame_order *order, const char *keys)
+{
+    const size_t length = strlen(keys);
+    RS_CHECK(length < sizeof order->keys);
+    memcpy(order->keys, keys, length + 1);
+}
+
+void frame_order_fini(struct frame_order *order)
+{
+    rs_mem_free(order->rows);
+    *order = (struct frame_order){0};
+}
+
+static bool same_keys(const struct frame *frame, const char *keys, size_t a, size_t b)
+{
+    const union frame_cell *x = frame_row(frame, a), *y = frame_row(frame, b);
+    for (const char *key = keys; *key; key++) {
+        const size_t c = (size_t)(*key - 1);
+        const bool same = frame->kinds[c] == 'i'   ? x[c].i == y[c].i
+                          : frame->kinds[c] == 't' ? x[c].t == y[c].t
+                                                   : !(x[c].r < y[c].r) && !(x[c].r > y[c].r);
+        if (!same)
+            return false;
+    }
+    return true;
+}
+
+size_t frame_group_end(const struct frame *frame, const struct frame_order *order, size_t from)
+{
+    size_t end = from + 1;
+    while (end < order->count && same_keys(frame, order->keys, order->rows[from], order->rows[end]))
+        end++;
+    return end;
+}
+
+enum rs_status scratch_gather(struct scratch *scratch, const struct frame *frame,
+                              const struct frame_order *order, size_t from, size_t end,
+                              size_t column)
+{
+    if (rs_mem_grow((void **)&scratch->values, &scratch->capacity, end - from,
+                    sizeof *scratch->values) != RS_OK ||
+        rs_mem_grow((void **)&scratch->sorted, &scratch->sorted_capacity, end - from,
+                    sizeof *scratch->sorted) != RS_OK)
+        return RS_NOMEM;
+    scratch->count = 0;
+    for (size_t i = from; i < end; i++) {
+        const union frame_cell *cell = frame_row(frame, order->rows[i]) + column;
+        const bool is_real = frame->kinds[column] == 'r';
+        if (is_real ? isnan(cell->r) : cell->i == RS_NULL)
+            continue;
+        scratch->values[scratch->count++] = is_real ? cell->r : (double)cell->i;
+    }
+    return RS_OK;
+}
+
+void scratch_fini(struct scratch *scratch)
+{
+    rs_mem_free(scratch->values);
+    rs_mem_free(scratch->sorted);
+    *scratch = (struct scratch){0};
+}
+
+enum rs_status frame_start(struct run *run, struct rs_err *err)
+{
+    struct frame_state *state = run->state;
+    const enum rs_status status = frame_init(&state->rows, run->recipe->kinds);
+    return status == RS_OK ? RS_OK : rs_err_set(err, status, "no memory for rows");
+}
+
+enum rs_status frame_reduce(struct run *run, const struct recipe_rank *rank, void *part,
+                            struct rs_err *err)
+{
+    struct frame_state *state = run->state;
+    const enum rs_status status = frame_append(&state->rows, part);
+    return status == RS_OK ? RS_OK
+                           : rs_err_set(err, status, "the rows of rank %lld: %s",
+                                        (long long)rank->rank, rs_status_text(status));
+}
+
+void frame_stop(struct run *run)
+{
+    struct frame_state *state = run->state;
+    frame_fini(&state->rows);
+    scratch_fini(&state->scratch);
+}
+
+enum rs_status db_requires(struct rs_ascend_db *db, const char *list, struct rs_err *err)
+{
+    char word[128];
+    for (const char *p = list; *p;) {
+        const size_t length = strcspn(p, " ");
+        if (length >= sizeof word)
+            return rs_err_set(err, RS_INVALID, "too long a name in %s", list);
+        memcpy(word, p, length);
+        word[length] = '\0';
+        p += length + (p[length] == ' ');
+        char *dot = strchr(word, '.');
+        RS_CHECK(dot);
+        *dot = '\0';
+        if (!rs_ascend_db_has_table(db, word))
+            return rs_err_set(err, RS_NOTFOUND, "%s has no table %s", rs_ascend_db_path(db), word);
+        if (!rs_ascend_db_has_column(db, word, dot + 1))
+            return rs_err_set(err, RS_NOTFOUND, "table %s of %s has no column %s", word,
+                              rs_ascend_db_path(db), dot + 1);
+    }
+    return RS_OK;
+}

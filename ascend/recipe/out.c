@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tables out: one transaction into cluster_analysis.db, or a folder of csv files.
+ *
+ * The database is the peer's: a table of the same name is replaced, others stay. Until
+ * out_close() with `keep` nothing of it is visible; csv files are written whole by rename.
+ */
+#include "ascend/recipe/recipe_priv.h"
+#include "common/base/check.h"
+#include "common/base/csv_out.h"
+#include "common/base/file.h"
+#include "common/base/mem.h"
+
+#include <sqlite3.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct out {
+    char *dir;  /* OUT/cluster_analysis_output[/FOLDER] */
+    char *path; /* the database; NULL in text form */
+    sqlite3 *db;
+    sqlite3_stmt *insert;
+    struct rs_buf csv;
+    const struct table *table;
+    uint64_t rows;
+};
+
+static enum rs_status db_failed(struct out *out, struct rs_err *err)
+{
+    const int code = out->db ? sqlite3_errcode(out->db) & 0xff : SQLITE_NOMEM;
+    const char *why = out->db ? sqlite3_errmsg(out->db) : "no memory";
+    return rs_err_set(err,
+                      code == SQLITE_NOMEM    ? RS_NOMEM
+                      : code == SQLITE_NOTADB ? RS_FORMAT
+                                              : RS_IO,
+                      "cannot write %s: %s", out->path, why);
+}
+
+static enum rs_status exec(struct out *out, const char *sql, struct rs_err *err)
+{
+    return sqlite3_exec(out->db, sql, NULL, NULL, NULL) == SQLITE_OK ? RS_OK : db_failed(out, err);
+}
+
+static enum rs_status open_database(struct run *run, struct rs_err *err)
+{
+    struct out *out = run->out;
+    out->path = rs_file_join(out->dir, "cluster_analysis.db");
+    if (!out->path)
+        return rs_err_set(err, RS_NOMEM, "no memory for the name of the result");
+    if (sqlite3_open_v2(out->path, &out->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=
+        SQLITE_OK)
+        return db_failed(out, err);
+    const enum rs_status status = rs_file_set_mode(out->path, err);
+    if (status != RS_OK)
+        return status;
+    (void)sqlite3_busy_timeout(out->db, 5000);
+    return exec(out, "BEGIN IMMEDIATE", err);
+}
+
+/* OUT, else the first path, or its folder when it is a file. Freshly allocated. */
+static char *base_of(const struct run *run)
+{
+    struct stat st;
+    const char *path = run->options->out ? run->options->out : run->paths[0];
+    const char *slash = strrchr(path, '/');
+    if (run->options->out || stat(path, &st) != 0 || S_ISDIR(st.st_mode))
+        return rs_mem_strdup(path);
+    return slash ? rs_mem_strndup(path, slash == path ? 1 : (size_t)(slash - path))
+                 : rs_mem_strdup(".");
+}
+
+enum rs_status out_open(struct run *run, struct rs_err *err)
+{
+    struct out *out = rs_mem_calloc(1, sizeof *out);
+    char *base = base_of(run);
+    char *top = base ? rs_file_join(base, "cluster_analysis_output") : NULL;
+    rs_mem_free(base);
+    run->out = out;
+    if (out && top)
+        out->dir =
+            run->options->as_text ? rs_file_join(top, run->recipe->folder) : rs_mem_strdup(top);
+    rs_mem_free(top);
+    if (!out || !out->dir)
+        return rs_err_set(err, RS_NOMEM, "no memory for the name of the result");
+    enum rs_status status = rs_file_make_dirs(out->dir, RS_FOLDER_MODE, err);
+    if (status == RS_OK)
+        rs_file_sweep(out->dir);
+    if (status == RS_OK && !run->options->as_text)
+        status = open_database(run, err);
+    return status;
+}
+
+enum rs_status out_close(struct run *run, bool keep, struct rs_err *err)
+{
+    struct out *out = run->out;
+    struct stat st;
+    enum rs_status status = RS_OK;
+    if (!out)
+        return RS_OK;
+    (void)sqlite3_finalize(out->insert);
+    if (out->db && sqlite3_get_autocommit(out->db) == 0)
+        status = exec(out, keep ? "COMMIT" : "ROLLBACK", err);
+    (void)sqlite3_close(out->db);
+    if (!keep && out->path && stat(out->path, &st) == 0 && st.st_size == 0)
+        (void)unlink(out->path); /* it was made for this run */
+    if (keep && status == RS_OK) {
+        run->result->out = rs_mem_strdup(out->path ? out->path : out->dir);
+        if (!run->result->out)
+            status = rs_err_set(err, RS_NOMEM, "no memory for the name of the result");
+    }
+    rs_buf_fini(&out->csv);
+    rs_mem_free(out->path);
+    rs_mem_free(out->dir);
+    rs_mem_free(out);
+    run->out = NULL;
+    return status;
+}
+
+static const char *sql_type(char kind)
+{
+    return kind == 'i' ? "INTEGER" : kind == 'r' ? "REAL" : "TEXT";
+}
+
+static void append_names(struct rs_buf *sql, const struct table *table, size_t count)
+{
+    for (size_t c = 0; c < count; c++)
+        rs_buf_printf(sql, "%s\"%s\"", c ? "," : "", table->columns[c].name);
+}
+
+static enum rs_status create_table(struct out *out, const struct table *table, struct rs_err *err)
+{
+    struct rs_buf sql = {0};
+    rs_buf_printf(&sql, "DROP TABLE IF EXISTS \"%s\"; CREATE TABLE \"%s\" (\n", table->name,
+                  table->name);
+    for (size_t c = 0; c < table->column_count; c++)
+        rs_buf_printf(&sql, "%s\"%s\" %s", c ? ",\n  " : "", table->columns[c].name,
+                      sql_type(table->columns[c].kind));
+    rs_buf_string(&sql, "\n);");
+    if (table->index_columns) {
+        rs_buf_printf(&sql, "CREATE INDEX \"ix_%s", table->name);
+        for (size_t c = 0; c < table->index_columns; c++)
+            rs_buf_printf(&sql, "_%s", table->columns[c].name);
+        rs_buf_printf(&sql, "\"ON \"%s\" (", table->name);
+        append_names(&sql, table, table->index_columns);
+        rs_buf_string(&sql, ");");
+    }
+    enum rs_status status = sql.failed ? rs_err_set(err, RS_NOMEM, "no memory for a table")
+                                       : exec(out, rs_buf_text(&sql), err);
+    rs_buf_reset(&sql);
+    rs_buf_printf(&sql, "INSERT INTO \"%s\" VALUES (", table->name);
+    for (size_t c = 0; c < table->column_count; c++)
+        rs_buf_string(&sql, c ? ",?" : "?");
+    rs_buf_string(&sql, ")");
+    if (status == RS_OK &&
+        sqlite3_prepare_v2(out->db, rs_buf_text(&sql), -1, &out->insert, NULL) != SQLITE_OK)
+        status = db_failed(out, err);
+    rs_buf_fini(&sql);
+    return status;
+}
+
+/* Columns that end in Ns are shown in us (or ms): factor and name change together. */
+static bool is_scaled(const struct column *column)
+{
+    const size_t length = strlen(column->name);
+    return !column->title && length > 2 && strcmp(column->name + length - 2, "Ns") == 0;
+}
+
+static void csv_header(struct out *out, const struct table *table)
+{
+    for (size_t c = 0; c < table->column_count; c++) {
+        const struct column *column = &table->columns[c];
+        if (c)
+            rs_buf_u8(&out->csv, ',');
+        if (!is_scaled(column)) {
+            rs_csv_text(&out->csv, column->title ? column->title : column->name);
+            continue;
+        }
+        rs_buf_bytes(&out->csv, column->name, strlen(column->name) - 2);
+        rs_buf_string(&out->csv, table->is_ms ? "(Ms)" : "(Us)");
+    }
+    rs_buf_u8(&out->csv, '\n');
+}
+
+static void csv_cell(struct out *out, size_t c, const struct cell *cell)
+{
+    char text[400];
+    const double factor = out->table->is_ms ? 1e6 : 1e3;
+    const bool scaled = is_scaled(&out->table->columns[c]);
+    switch (cell->kind) {
+    case CELL_NULL:
+        return;
+    case CELL_TEXT:
+        rs_csv_text(&out->csv, cell->of.t);
+        return;
+    case CELL_INT:
+        if (!scaled && out->table->columns[c].kind != 'r') {
+            rs_buf_printf(&out->csv, "%" PRId64, cell->of.i);
+            return;
+        }
+        stats_print(scaled ? (double)cell->of.i / factor : (double)cell->of.i, text, sizeof text);
+        break;
+    case CELL_REAL:
+        stats_print(scaled ? cell->of.r / factor : cell->of.r, text, sizeof text);
+        break;
+    }
+    rs_buf_string(&out->csv, text);
+}
+
+enum rs_status table_begin(struct run *run, const struct table *table, struct rs_err *err)
+{
+    struct out *out = run->out;
+    RS_CHECK(!out->table);
+    out->table = table;
+    out->rows = 0;
+    if (out->path)
+        return create_table(out, table, err);
+    rs_buf_reset(&out->csv);
+    csv_header(out, table);
+    return RS_OK;
+}
+
+static void bind(sqlite3_stmt *stmt, int at, const struct cell *cell)
+{
+    switch (cell->kind) {
+    case CELL_NULL:
+        (void)sqlite3_bind_null(stmt, at);
+        return;
+    case CELL_INT:
+        (void)sqlite3_bind_int64(stmt, at, cell->of.i);
+        return;
+    case CELL_REAL:
+        (void)sqlite3_bind_double(stmt, at, cell->of.r);
+        return;
+    case CELL_TEXT:
+        (void)sqlite3_bind_text(stmt, at, cell->of.t, -1, SQLITE_STATIC);
+        return;
+    }
+}
+
+enum rs_status table_row(struct run *run, const struct cell *cells, struct rs_err *err)
+{
+    struct out *out = run->out;
+    out->rows++;
+    if (out->path) {
+        for (size_t c = 0; c < out->table->column_count; c++)
+            bind(out->insert, (int)c + 1, &cells[c]);
+        const int code = sqlite3_step(out->insert);
+        (void)sqlite3_reset(out->insert);
+        return code == SQLITE_DONE ? RS_OK : db_failed(out, err);
+    }
+    for (size_t c = 0; c < out->table->column_count; c++) {
+        if (c)
+            rs_buf_u8(&out->csv, ',');
+        csv_cell(out, c, &cells[c]);
+    }
+    rs_buf_u8(&out->csv, '\n');
+    return RS_OK;
+}
+
+enum rs_status table_end(struct run *run, struct rs_err *err)
+{
+    struct out *out = run->out;
+    struct rs_recipe_result *result = run->result;
+    const char *name = out->path ? out->table->name : out->table->file;
+    enum rs_status status = RS_OK;
+    if (out->path) {
+        (void)sqlite3_finalize(out->insert);
+        out->insert = NULL;
+    } else if (out->csv.failed) {
+        status = rs_err_set(err, RS_NOMEM, "no memory for %s", name);
+    } else {
+        char *path = rs_file_join(out->dir, name);
+        status = path ? rs_file_replace(path, out->csv.data, out->csv.length, false, err)
+                      : rs_err_set(err, RS_NOMEM, "no memory for %s", name);
+        rs_mem_free(path);
+    }
+    if (status == RS_OK && rs_mem_grow((void **)&result->written, &result->written_capacity,
+                                       result->written_count + 1, sizeof *result->written) != RS_OK)
+        status = rs_err_set(err, RS_NOMEM, "no memory to note %s", name);
+    if (status == RS_OK) {
+        struct rs_recipe_written *entry = &result->written[result->written_count];
+        *entry = (struct rs_recipe_written){rs_mem_strdup(name), out->rows};
+        if (!entry->name)
+            return rs_err_set(err, RS_NOMEM, "no memory to note %s", name);
+        result->written_count++;
+    }
+    out->table = NULL;
+    return status;
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the recipes of this room share: the frame (rows of one query), grouping, the peer's
+ * statistics, tables out, and the shape of a recipe.
+ */
+#ifndef RS_RECIPE_RECIPE_PRIV_H
+#define RS_RECIPE_RECIPE_PRIV_H
+
+#include "ascend/format/db.h"
+#include "ascend/recipe/recipe.h"
+#include "common/base/buf.h"
+#include "common/base/null.h"
+#include "common/base/strtab.h"
+
+#include <pthread.h>
+
+/* ---- frame.c: rows of integers, reals and texts ------------------------------------------- */
+
+enum { FRAME_COLUMNS_MAX = 14 };
+
+union frame_cell {
+    int64_t i;
+    double r;
+    rs_str t;
+};
+
+/* `kinds` says a letter per column: i integer, r real, t text (an id of `texts`). */
+struct frame {
+    char kinds[FRAME_COLUMNS_MAX + 1];
+    size_t columns;
+    union frame_cell *cells; /* [count * columns] */
+    size_t count, capacity;
+    struct rs_strtab texts;
+};
+
+RS_MUST_CHECK enum rs_status frame_init(struct frame *frame, const char *kinds);
+void frame_fini(struct frame *frame);
+
+static inline const union frame_cell *frame_row(const struct frame *frame, size_t row)
+{
+    return frame->cells + row * frame->columns;
+}
+static inline const char *frame_text(const struct frame *frame, rs_str id)
+{
+    return rs_strtab_text(&frame->texts, id);
+}
+
+/* A new last row, all zero; NULL: no memory. Lends until the next row. */
+union frame_cell *frame_add(struct frame *frame);
+RS_MUST_CHECK enum rs_status frame_text_id(struct frame *frame, const char *text, rs_str *id_p);
+/* Appends the rows of `more`, which has the same kinds; texts are translated. */
+RS_MUST_CHECK enum rs_status frame_append(struct frame *frame, const struct frame *more);
+
+/* Appends the answer to `sql`, whose parameters ?1.. are `params`. Rows in which an integer
+ * column of the answer is neither a whole number nor NULL are refused (RS_FORMAT). */
+struct frame_query {
+    const char *sql;
+    const int64_t *params;
+    size_t param_count;
+    const char *text_param; /* bound behind the integers; NULL: none */
+};
+RS_MUST_CHECK enum rs_status frame_load(struct frame *frame, struct rs_ascend_db *db,
+                                        const struct frame_query *query, struct rs_err *err);
+
+/* Row numbers ordered by the columns of `keys` (texts by bytes), then by row. */
+struct frame_order {
+    uint32_t *rows;
+    size_t count;
+    char keys[FRAME_COLUMNS_MAX + 1]; /* "\1\3": column numbers, each + 1 */
+};
+RS_MUST_CHECK enum rs_status frame_order(const struct frame *frame, const char *keys,
+                                         struct frame_order *order_p);
+/* Groups of frame_group_end() are of these keys, the first ones of the order, from now on. */
+void frame_order_by(struct frame_order *order, const char *keys);
+void frame_order_fini(struct frame_order *order);
+/* End of the group of equal keys that starts at order position `from`. */
+size_t frame_group_end(const struct frame *frame, const struct frame_order *order, size_t from);
+
+/* Values of one group, for the statistics. Zeroed is valid; grows as needed. */
+struct scratch {
+    double *values, *sorted;
+    size_t count, capacity, sorted_capacity;
+};
+/* Column `column` (integers or reals, NULL left out) of order positions from..end-1. */
+RS_MUST_CHECK enum rs_status scratch_gather(struct scratch *scratch, const struct frame *frame,
+                                            const struct frame_order *order, size_t from,
+                                            size_t end, size_t column);
+void scratch_fini(struct scratch *scratch);
+
+/* ---- stats.c: sums and quantiles as the peer's libraries make them -------------------------- */
+
+struct stats {
+    size_t count;
+    double mean, std, min, q1, median, q3, max, sum; /* std is NaN for one value */
+};
+
+/* As a data frame's groupby does it: compensated sums, running variance, a + (b - a) * t. */
+void stats_of_group(const double *values, size_t count, double *sorted, struct stats *stats_p);
+/* As a single column does it: pairwise sums, two passes, interpolation from the nearer end. */
+void stats_of_column(const double *values, size_t count, double *sorted, struct stats *stats_p);
+double stats_pairwise_sum(const double *values, size_t count);
+double stats_quantile(const double *sorted, size_t count, double q); /* from the nearer end */
+double stats_std_population(const double *values, size_t count, double *mean_p);
+void stats_sort(double *values, size_t count);
+double stats_median_sorted(const double *sorted, size_t count);
+
+/* A sum that keeps what rounding takes away. */
+struct stats_sum {
+    double sum, lost;
+};
+void stats_add(struct stats_sum *sum, double value);
+
+double stats_round(double value, int digits);     /* half to even, after scaling */
+double stats_round_sql(double value, int digits); /* SQLite's round() */
+/* The shortest digits that read back, in Python's clothes: 1e+16, 0.5, 3.0. */
+void stats_print(double value, char *text, size_t size);
+void stats_print_us(int64_t ns, char *text, size_t size); /* ns / 1000 exactly, no trailing zeros */
+
+/* ---- out.c: tables ------------------------------------------------------------------------- */
+
+enum cell_kind { CELL_NULL, CELL_INT, CELL_REAL, CELL_TEXT };
+
+struct cell {
+    enum cell_kind kind;
+    union {
+        int64_t i;
+        double r;
+        const char *t;
+    } of;
+};
+
+static inline struct cell cell_int(int64_t value)
+{
+    return value == RS_NULL ? (struct cell){CELL_NULL, {0}}
+                            : (struct cell){.kind = CELL_INT, .of.i = value};
+}
+static inline struct cell cell_real(double value) /* NaN is NULL */
+{
+    return value != value ? (struct cell){CELL_NULL, {0}}
+                          : (struct cell){.kind = CELL_REAL, .of.r = value};
+}
+static inline struct cell cell_text(const char *value) /* NULL is NULL; lends */
+{
+    return value ? (struct cell){.kind = CELL_TEXT, .of.t = value} : (struct cell){CELL_NULL, {0}};
+}
+
+struct column {
+    const char *name;
+    char kind;         /* i INTEGER, r REAL, t TEXT */
+    const char *title; /* in csv; NULL: the name */
+};
+
+struct table {
+    const char *name; /* in the database */
+    const char *file; /* in text form */
+    const struct column *columns;
+    size_t column_count;
+    size_t index_columns; /* the first so many get an index */
+    bool is_ms;           /* text form shows columns that end in Ns as Ms, not Us */
+};
+
+struct run;
+RS_MUST_CHECK enum rs_status table_begin(struct run *run, const struct table *table,
+                                         struct rs_err *err);
+RS_MUST_CHECK enum rs_status table_row(struct run *run, const struct cell *cells,
+                                       struct rs_err *err);
+RS_MUST_CHECK enum rs_status table_end(struct run *run, struct rs_err *err);
+
+#define COLUMN_COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
+#define STATS_COLUMNS                                                                              \
+    {"Count", 'i', NULL}, {"MeanNs", 'r', NULL}, {"StdNs", 'r', NULL}, {"MinNs", 'r', NULL},       \
+        {"Q1Ns", 'r', NULL}, {"MedianNs", 'r', NULL}, {"Q3Ns", 'r', NULL}, {"MaxNs", 'r', NULL},   \
+    {                                                                                              \
+        "SumNs", 'r', NULL                                                                         \
+    }
+enum { STATS_COLUMN_COUNT = 9 };
+void stats_cells(const struct stats *stats, struct cell *cells); /* [STATS_COLUMN_COUNT] */
+
+/* Open output: a database or a folder. */
+struct out;
+RS_MUST_CHECK enum rs_status out_open(struct run *run, struct rs_err *err);
+/* With `keep` what was written stands; without it the database is as it was. */
+RS_MUST_CHECK enum rs_status out_close(struct run *run, bool keep, struct rs_err *err);
+
+/* ---- a run ---------------------------------------------------------------------------------- */
+
+struct recipe_rank {
+    const struct rs_ascend_rank *vendor;
+    int64_t rank;
+};
+
+/* A rank's databases while it is being mapped; NULL where it has none. */
+struct inputs {
+    const struct recipe_rank *of;
+    struct rs_ascend_db *profiler, *analysis;
+    int64_t from, to; /* the step's host window, inclusive; all time without --step-id */
+};
+
+enum recipe_need {
+    NEED_PROFILER = 1 << 0,
+    NEED_ANALYSIS = 1 << 1,
+    MAY_PROFILER = 1 << 2,
+    MAY_ANALYSIS = 1 << 3
+};
+
+struct recipe {
+    struct rs_recipe_info info;
+    const char *folder; /* of the text form */
+    unsigned needs;     /* enum recipe_need; 0: the recipe reads its input in finish() alone */
+    size_t state_bytes; /* zeroed before start */
+    const char *kinds;  /* of the frame, for recipes that use frame_start() and its kin */
+    /* Each may be NULL but finish. map: any thread, sees only its rank; RS_NOTFOUND: no data of
+     * this kind. reduce: one thread, in the order of ranks. */
+    enum rs_status (*start)(struct run *run, struct rs_err *err);
+    enum rs_status (*map)(struct run *run, const struct inputs *in, void **part_p,
+                          struct rs_err *err);
+    enum rs_status (*reduce)(struct run *run, const struct recipe_rank *rank, void *part,
+                             struct rs_err *err);
+    enum rs_status (*finish)(struct run *run, struct rs_err *err);
+    void (*drop)(void *part); /* a part; NULL inside never comes */
+    void (*stop)(struct run *run);
+};
+
+struct run {
+    const struct recipe *recipe;
+    const struct rs_recipe_options *options;
+    const char *const *paths;
+    size_t path_count;
+    struct rs_ascend_list list;
+    struct recipe_rank *ranks; /* in reading order */
+    size_t rank_count;
+    void *state; /* the recipe's */
+    struct out *out;
+    struct rs_recipe_result *result;
+    pthread_mutex_t problem_lock; /* guards result->problems while threads map */
+};
+
+/* Adds to the result's problems; any thread. */
+void run_add_problem(struct run *run, int64_t rank, bool is_missing, const char *format, ...)
+    RS_PRINTF(4, 5);
+int64_t run_top(const struct run *run, int64_t standard); /* --top-num */
+
+/* pool.c: map on threads, reduce in order. The number of ranks that gave data through used_p. */
+RS_MUST_CHECK enum rs_status run_map(struct run *run, size_t *used_p, struct rs_err *err);
+
+/* Opens what the recipe needs and finds the step. Pairs with inputs_close(). */
+RS_MUST_CHECK enum rs_status inputs_open(struct run *run, const struct recipe_rank *rank,
+                                         struct inputs *in_p, struct rs_err *err);
+void inputs_close(struct inputs *in);
+
+/* The part of recipes whose map is one query: a frame. */
+void frame_drop(void *part);
+RS_MUST_CHECK enum rs_status frame_map(const struct inputs *in, struct rs_ascend_db *db,
+                                       const char *kinds, const char *sql, void **part_p,
+                                       struct rs_err *err);
+/* RS_OK when all of "TABLE.column ..." are there, RS_NOTFOUND with the first that is not. */
+RS_MUST_CHECK enum rs_status db_requires(struct rs_ascend_db *db, const char *list,
+                                         struct rs_err *err);
+
+/* Recipes that gather the rows of all ranks in one frame: state is (or begins with) this. */
+struct frame_state {
+    struct frame rows;
+    struct scratch scratch;
+};
+enum rs_status frame_start(struct run *run, struct rs_err *err);
+enum rs_status frame_reduce(struct run *run, const struct recipe_rank *rank, void *part,
+                            struct rs_err *err);
+void frame_stop(struct run *run);
+#define FRAME_RECIPE                                                                               \
+    .start = frame_start, .reduce = frame_reduce, .drop = frame_drop, .stop = frame_stop
+
+/* Groups of all ranks by hash: pg name, id, global ranks. groups.c */
+struct group_info {
+    char *hash, *id, *name;
+    int64_t *ranks;
+    size_t count;
+};
+struct group_set {
+    struct group_info *items;
+    size_t count, capacity;
+};
+/* Adds the rank's own (copies); a group that two ranks describe differently is told once. */
+RS_MUST_CHECK enum rs_status group_set_add(struct run *run, struct group_set *set, int64_t rank,
+                                           const struct rs_ascend_metadata *meta);
+const struct group_info *group_set_find(const struct group_set *set, const char *hash);
+void group_set_fini(struct group_set *set);
+/* META_DATA of the profiler database, else (not in compat) profiler_metadata.json. */
+RS_MUST_CHECK enum rs_status rank_metadata(struct run *run, const struct inputs *in,
+                                           struct rs_ascend_metadata *meta_p, struct rs_err *err);
+
+/* Which kinds of operations each group was seen with, and in which ranks.
+ * communication_group_map.c; communication_time_sum needs it too. */
+struct group_map_part {
+    struct frame rows; /* (kind, hash, rank), each once */
+    struct rs_ascend_metadata meta;
+    bool has_meta;
+};
+RS_MUST_CHECK enum rs_status group_map_read(struct run *run, const struct inputs *in,
+                                            struct group_map_part *part_p, struct rs_err *err);
+void group_map_part_fini(struct group_map_part *part);
+
+struct group_map {
+    struct frame rows;
+    struct group_set groups;
+};
+RS_MUST_CHECK enum rs_status group_map_init(struct group_map *map);
+RS_MUST_CHECK enum rs_status group_map_add(struct run *run, struct group_map *map, int64_t rank,
+                                           const struct group_map_part *part);
+/* Writes CommunicationGroupMapping. */
+RS_MUST_CHECK enum rs_status group_map_write(struct run *run, struct group_map *map,
+                                             struct rs_err *err);
+/* Hashes with different rank sets for their kinds: every row of theirs counts twice for the peer.
+ * The frame has one text column. */
+RS_MUST_CHECK enum rs_status group_map_doubled(struct group_map *map, struct frame *hashes);
+void group_map_fini(struct group_map *map);
+
+/* Ranks within a group -> ranks of the run. links.c */
+struct rank_map {
+    struct frame self;        /* (hash, local rank as text, rank): who names a copy to itself */
+    struct frame_order order; /* by hash, local rank; made by rank_map_seal() */
+    struct group_set groups;  /* asked first, unless in compat */
+    bool use_groups;
+};
+RS_MUST_CHECK enum rs_status rank_map_init(struct rank_map *map, bool use_groups);
+RS_MUST_CHECK enum rs_status rank_map_add_self(struct rank_map *map, const char *hash,
+                                               const char *local, int64_t rank);
+/* After the last addition; tells of two ranks that claim one place. */
+RS_MUST_CHECK enum rs_status rank_map_seal(struct run *run, struct rank_map *map);
+int64_t rank_map_find(const struct rank_map *map, const char *hash, const char *local); /* -1 */
+void rank_map_fini(struct rank_map *map);
+
+/* pairing.c: which send belongs to which receive */
+struct pair_op {
+    int64_t op_row;   /* COMMUNICATION_OP.opId */
+    int64_t src, dst; /* ranks within the group: sender, receiver */
+    int64_t number;   /* of this (group, src, dst), in order of start, from 0 */
+    int64_t start;    /* ns, the rank's clock */
+    bool is_receive;
+    rs_str name, group; /* of the list's texts */
+};
+struct pair_list {
+    struct rs_strtab texts;
+    struct pair_op *ops;
+    size_t count, capacity;
+};
+/* Sends and receives of one rank. RS_NOTFOUND: none, or no task records. */
+RS_MUST_CHECK enum rs_status pair_list_read(const struct run *run, const struct inputs *in,
+                                            struct pair_list *list_p, struct rs_err *err);
+void pair_list_fini(struct pair_list *list);
+
+/* The recipes, one file each; the table of them is in recipe.c. */
+extern const struct recipe recipe_communication_group_map, recipe_communication_time_sum,
+    recipe_communication_matrix_sum, recipe_cluster_time_summary,
+    recipe_cluster_time_compare_summary, recipe_slow_rank, recipe_slow_link, recipe_hccl_sum,
+    recipe_p2p_pairing, recipe_pp_chart, recipe_free_analysis, recipe_cann_api_sum,
+    recipe_compute_op_sum, recipe_mstx_sum, recipe_ep_load_balance, recipe_freq_analysis,
+    recipe_communication_bottleneck, recipe_module_statistic;
+
+#endif

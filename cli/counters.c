@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `rankscope counters`: what the aggregator counts, and what its collectors told last. */
+#include "common/base/counters.h"
+
+#include "cli/cli.h"
+#include "cli/options/args.h"
+#include "common/base/json_out.h"
+#include "common/base/mem.h"
+#include "common/client/client.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char verb[] = "counters";
+
+static struct {
+    const char *connect;
+    bool as_json, as_prometheus;
+} words;
+
+struct daemons {
+    struct rs_counter_set *sets; /* texts are own copies */
+    size_t count, capacity;
+    uint64_t unknown; /* counters of a newer daemon */
+    bool is_short;    /* no memory */
+};
+
+static void take_set(struct daemons *daemons, const Rankscope__CounterSet *from)
+{
+    if (rs_mem_grow((void **)&daemons->sets, &daemons->capacity, daemons->count + 1,
+                    sizeof *daemons->sets) < 0) {
+        daemons->is_short = true;
+        return;
+    }
+    struct rs_counter_set *set = &daemons->sets[daemons->count++];
+    *set = (struct rs_counter_set){.daemon = rs_mem_strdup(from->daemon),
+                                   .node = rs_mem_strdup(from->node),
+                                   .instance = rs_mem_strdup(from->instance)};
+    daemons->is_short |= !set->daemon || !set->node || !set->instance;
+    for (size_t i = 0; i < from->n_counters; i++) {
+        const enum rs_counter counter = rs_counter_find(from->counters[i]->name);
+        daemons->unknown += counter == RS_COUNT_END;
+        if (counter == RS_COUNT_END)
+            continue;
+        set->values[counter] = from->counters[i]->value;
+        set->has[counter] = true;
+    }
+}
+
+static bool on_reply(void *self, const Rankscope__Reply *reply)
+{
+    struct daemons *daemons = self;
+    if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_COUNTERS)
+        return false;
+    for (size_t i = 0; i < reply->counters->n_daemons; i++)
+        take_set(daemons, reply->counters->daemons[i]);
+    return !daemons->is_short;
+}
+
+static void put_text(const struct rs_counter_set *set, struct rs_buf *buf)
+{
+    rs_buf_printf(buf, "%s%s%s%s%s\n", set->daemon, *set->node ? " on " : "", set->node,
+                  *set->instance ? ", spool " : "", set->instance);
+    for (unsigned i = 0; i < RS_COUNT_END; i++) {
+        const struct rs_counter_info *info = rs_counter_info((enum rs_counter)i);
+        if (set->has[i])
+            rs_buf_printf(buf, "  %-24s %16" PRIu64 " %-6s %s\n", info->name, set->values[i],
+                          info->unit, info->help);
+    }
+}
+
+static void put_json(const struct daemons *daemons, struct rs_buf *buf)
+{
+    struct rs_json_out json;
+    rs_json_out_init(&json, buf, 1);
+    rs_json_out_object(&json);
+    rs_json_out_key(&json, "schema_version");
+    rs_json_out_int(&json, 1);
+    rs_json_out_key(&json, "daemons");
+    rs_json_out_array(&json);
+    for (size_t i = 0; i < daemons->count; i++) {
+        const struct rs_counter_set *set = &daemons->sets[i];
+        rs_json_out_object(&json);
+        rs_json_out_key(&json, "daemon");
+        rs_json_out_string(&json, set->daemon);
+        rs_json_out_key(&json, "node");
+        rs_json_out_string(&json, set->node);
+        rs_json_out_key(&json, "collector");
+        rs_json_out_string(&json, set->instance);
+        rs_json_out_key(&json, "counters");
+        rs_json_out_object(&json);
+        for (unsigned k = 0; k < RS_COUNT_END; k++) {
+            if (!set->has[k])
+                continue;
+            rs_json_out_key(&json, rs_counter_info((enum rs_counter)k)->name);
+            rs_json_out_uint(&json, set->values[k]);
+        }
+        rs_json_out_end(&json);
+        rs_json_out_end(&json);
+    }
+    rs_json_out_end(&json);
+    rs_json_out_end(&json);
+    rs_buf_string(buf, "\n");
+}
+
+static enum rs_status print(const struct daemons *daemons, struct rs_err *err)
+{
+    struct rs_buf buf = {0};
+    enum rs_status status = RS_OK;
+    if (words.as_prometheus)
+        rs_counters_prometheus(daemons->sets, daemons->count, &buf);
+    else if (words.as_json)
+        put_json(daemons, &buf);
+    else
+        for (size_t i = 0; i < daemons->count; i++)
+            put_text(&daemons->sets[i], &buf);
+    if (buf.failed)
+        status = rs_err_set(err, RS_NOMEM, "out of memory");
+    else if (fwrite(buf.data, 1, buf.length, stdout) != buf.length)
+        status = rs_err_errno(err, "cannot print the counters");
+    rs_buf_fini(&buf);
+    return status;
+}
+
+static int counters(void)
+{
+    struct rs_err err = {0};
+    struct rs_address address;
+    struct daemons daemons = {0};
+    Rankscope__AskCounters ask_counters = RANKSCOPE__ASK_COUNTERS__INIT;
+    Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
+    ask.message_case = RANKSCOPE__ASK__MESSAGE_COUNTERS;
+    ask.counters = &ask_counters;
+    enum rs_status status = rs_client_address(words.connect, &address, &err);
+    if (status == RS_OK)
+        status = rs_client_ask(&address, &ask, on_reply, &daemons, &err);
+    if (status >= 0 && daemons.is_short)
+        status = rs_err_set(&err, RS_NOMEM, "out of memory");
+    if (status >= 0 && !daemons.count)
+        status = rs_err_set(&err, RS_UNREACHABLE, "the aggregator told no counters");
+    if (status >= 0)
+        status = print(&daemons, &err);
+    if (status == RS_OK && daemons.unknown)
+        rs_cli_note(verb, "%" PRIu64 " counters of a newer daemon are not shown", daemons.unknown);
+    for (size_t i = 0; i < daemons.count; i++) {
+        union {
+            const char *in;
+            void *out;
+        } texts[] = {{.in = daemons.sets[i].daemon},
+                     {.in = daemons.sets[i].node},
+                     {.in = daemons.sets[i].instance}};
+        for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++)
+            rs_mem_free(texts[k].out);
+    }
+    rs_mem_free(daemons.sets);
+    if (status == RS_CANCELLED)
+        return RS_EXIT_INTERRUPTED;
+    return status < 0 ? rs_cli_fail(verb, &err) : RS_EXIT_COMPLETE;
+}
+
+int rs_cmd_counters(int argc, char **argv)
+{
+    static const struct rs_arg items[] = {
+        {.name = "prometheus",
+         .kind = RS_ARG_FLAG,
+         .target = &words.as_prometheus,
+         .help = "print Prometheus' text format"},
+        {.name = "json", .kind = RS_ARG_FLAG, .target = &words.as_json, .help = "print JSON"},
+        {.name = "connect",
+         .letter = 'c',
+         .kind = RS_ARG_TEXT,
+         .target = &words.connect,
+         .value = "ADDR",
+         .environment = "RANKSCOPE_CONNECT",
+         .help = "the aggregator: unix:PATH or HOST:PORT (default: its default socket)"},
+    };
+    static const struct rs_args args = {
+        .verb = "counters",
+        .operands = "",
+        .summary = "Prints what the aggregator counts, and what the collectors that are connected "
+                   "to it told last (every 10 s): chunks, losses, refusals, memory.",
+        .items = items,
+        .count = sizeof items / sizeof items[0],
+        .epilogue = "  rankscope counters\n"
+                    "  rankscope counters --prometheus > /var/lib/node_exporter/rankscope.prom\n"
+                    "\n"
+                    "Exit: 0 complete, 2 bad request, 4 no aggregator answers.\n"};
+    struct rs_err err = {0};
+    int first = 0;
+    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
+    if (status == RS_END)
+        return RS_EXIT_COMPLETE;
+    if (status == RS_OK && argc != first)
+        status = rs_err_set(&err, RS_INVALID, "counters takes no operand");
+    if (status == RS_OK && words.as_json && words.as_prometheus)
+        status = rs_err_set(&err, RS_INVALID, "either --json or --prometheus");
+    return status < 0 ? rs_cli_fail(verb, &err) : counters();
+}

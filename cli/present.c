@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/present.h"
+
+void rs_cli_note_line(void *noter, const char *line)
+{
+    const struct rs_cli_noter *own = noter;
+    rs_cli_note(own->verb, "%s", line);
+}
+
+enum rs_deliver_report rs_cli_report_kind(const struct rs_report_options *options)
+{
+    return options->is_quiet  ? RS_DELIVER_NO_REPORT
+           : options->as_json ? RS_DELIVER_JSON
+                              : RS_DELIVER_TEXT;
+}
+
+struct rs_output_style rs_cli_style(void)
+{
+    return (struct rs_output_style){.width = rs_cli_width(stdout),
+                                    .has_colour = rs_cli_wants_colour(stdout),
+                                    .has_utf8 = rs_cli_wants_utf8()};
+}
+
+static int print(const char *verb, const struct rs_buf *report, const char *out_dir, bool is_text)
+{
+    struct rs_err err = {0};
+    if (fwrite(report->data, 1, report->length, stdout) != report->length ||
+        (is_text && out_dir && printf("\nDeliverables are in %s\n", out_dir) < 0) ||
+        fflush(stdout) != 0) {
+        (void)rs_err_errno(&err, "cannot print the report");
+        return rs_cli_fail(verb, &err);
+    }
+    return RS_EXIT_COMPLETE;
+}
+
+int rs_cli_present(const char *verb, const struct rs_deliver_result *result, const char *out_dir,
+                   const struct rs_report_options *options)
+{
+    rs_cli_tell_of_link(verb, out_dir);
+    const int printed = options->is_quiet
+                            ? RS_EXIT_COMPLETE
+                            : print(verb, &result->report, out_dir, !options->as_json);
+    if (printed != RS_EXIT_COMPLETE)
+        return printed;
+    for (size_t i = 0; i < result->share_count && options->fail_above >= 0; i++)
+        if (result->shares[i] > options->fail_above) {
+            rs_cli_note(verb, "a finding costs %.2f %% of a step, more than %.2f %%",
+                        result->shares[i] * 100, options->fail_above * 100);
+            return RS_EXIT_THRESHOLD;
+        }
+    return result->is_partial ? RS_EXIT_PARTIAL : RS_EXIT_COMPLETE;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A capture that an aggregator holds, for verbs that run anywhere: its documents are made there and fetched, its raw files are
+ * carried into a folder of our own. No path of the aggregator's disk is opened here.
+ *
+ * A capture that goes on changes between the list and the documents: then the list is asked for again, a few times.
+ */
+#include "cli/present.h"
+#include "common/base/mem.h"
+#include "common/base/paths.h"
+#include "common/client/client.h"
+#include "common/client/documents.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TRIES = 4 };
+
+static const struct rs_client_document *find_report(const struct rs_client_documents *documents)
+{
+    for (size_t i = 0; i < documents->count; i++)
+        if (strcmp(documents->items[i].name, rs_client_report_name) == 0)
+            return &documents->items[i];
+    return NULL;
+}
+
+static enum rs_status fetch_all(const struct rs_client_documents *documents, const char *out_dir,
+                                struct rs_buf *report, struct rs_err *err)
+{
+    const struct rs_client_document *document = find_report(documents);
+    enum rs_status status = RS_OK;
+    if (documents->options.report && !document)
+        return rs_err_set(err, RS_FORMAT, "the aggregator made no report");
+    rs_buf_reset(report);
+    if (document)
+        status = rs_client_document_read(documents, document, report, err);
+    return status == RS_OK && out_dir ? rs_client_documents_save(documents, out_dir, err) : status;
+}
+
+static enum rs_status list_and_fetch(const struct rs_address *address, const char *capture,
+                                     const char *out_dir,
+                                     const struct rs_client_document_options *how,
+                                     struct rs_client_documents *documents_p, struct rs_buf *report,
+                                     struct rs_err *err)
+{
+    enum rs_status status = RS_NOTFOUND;
+    for (int i = 0; i < TRIES && status == RS_NOTFOUND; i++) {
+        rs_client_documents_fini(documents_p);
+        status = rs_client_documents_list(address, capture, how, documents_p, err);
+        if (status < 0)
+            return status;
+        status = fetch_all(documents_p, out_dir, report, err);
+    }
+    return status;
+}
+
+int rs_cli_report_remote(const char *verb, const struct rs_address *address, const char *capture,
+                         const char *out_dir, const struct rs_report_options *options)
+{
+    struct rs_err err = {0};
+    struct rs_client_documents documents = {.count = 0};
+    struct rs_deliver_result result = {.is_partial = false};
+    const struct rs_output_style style = rs_cli_style();
+    const struct rs_client_document_options how = {.assume_common_clock =
+                                                       options->assume_common_clock,
+                                                   .has_deliverables = out_dir != NULL,
+                                                   .report = rs_cli_report_kind(options),
+                                                   .width = style.width,
+                                                   .has_colour = style.has_colour,
+                                                   .has_utf8 = style.has_utf8};
+    const enum rs_status status =
+        list_and_fetch(address, capture, out_dir, &how, &documents, &result.report, &err);
+    for (size_t i = 0; i < documents.line_count; i++)
+        rs_cli_note(verb, "%s", documents.lines[i]);
+    result.is_partial = documents.is_partial;
+    result.is_provisional = documents.is_provisional;
+    result.shares = documents.shares;
+    result.share_count = documents.share_count;
+    const int code =
+        status == RS_OK ? rs_cli_present(verb, &result, out_dir, options) : rs_cli_fail(verb, &err);
+    result.shares = NULL; /* they are the documents' */
+    rs_deliver_result_fini(&result);
+    rs_client_documents_fini(&documents);
+    return code;
+}
+
+/* ---- where a capture is ----------------------------------------------------------------------------------------------- */
+
+static bool is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+/* DATA/captures/ID; DATA as the aggregator's own default. False: it is not there. */
+static bool find_folder(const char *data, const char *id, struct rs_cli_place *place)
+{
+    char usual[RS_PATHS_BYTES];
+    if (!data && rs_paths_data_dir(usual, NULL) != RS_OK)
+        return false;
+    const int length =
+        snprintf(place->dir, sizeof place->dir, "%s/captures/%s", data ? data : usual, id);
+    return length > 0 && (size_t)length < sizeof place->dir && is_folder(place->dir);
+}
+
+enum rs_status rs_cli_place_of(const char *word, const char *data, const char *connect,
+                               struct rs_cli_place *place_p, struct rs_err *err)
+{
+    struct rs_cli_place place = {.dir = ""};
+    if (is_folder(word)) {
+        if ((size_t)snprintf(place.dir, sizeof place.dir, "%s", word) >= sizeof place.dir)
+            return rs_err_set(err, RS_INVALID, "the path of that folder is too long");
+        *place_p = place;
+        return RS_OK;
+    }
+    /* An id is one name, never a way out of the folder of captures. */
+    if (strchr(word, '/') || *word == '.')
+        return rs_err_set(err, RS_NOTFOUND, "there is no folder %.600s", word);
+    const bool is_here = find_folder(data, word, &place);
+    if (data) {
+        if (!is_here)
+            return rs_err_set(err, RS_NOTFOUND, "there is no capture %.100s in %.600s", word, data);
+        *place_p = place;
+        return RS_OK;
+    }
+    const enum rs_status status = rs_client_address(connect, &place.address, err);
+    if (status < 0)
+        return status;
+    if (connect || !is_here || rs_client_is_there(&place.address))
+        place.dir[0] = '\0';
+    *place_p = place;
+    return RS_OK;
+}
+
+/* ---- a folder that is carried away --------------------------------------------------------------------------------- */
+
+static enum rs_status carry(const struct rs_address *address, const char *capture,
+                            struct rs_cli_carried *carried_p, struct rs_err *err)
+{
+    const struct rs_client_document_options how = {.is_raw = true};
+    struct rs_client_documents documents = {.count = 0};
+    struct rs_buf unused = {0};
+    struct rs_cli_carried carried = {.is_temporary = true};
+    const char *temporary = getenv("TMPDIR");
+    (void)snprintf(carried.dir, sizeof carried.dir, "%.4000s/rankscope-XXXXXX",
+                   temporary && *temporary ? temporary : "/tmp");
+    if (!mkdtemp(carried.dir))
+        return rs_err_errno(err, "cannot create a folder like %s", carried.dir);
+    const enum rs_status status =
+        list_and_fetch(address, capture, carried.dir, &how, &documents, &unused, err);
+    rs_client_documents_fini(&documents);
+    rs_buf_fini(&unused);
+    if (status < 0)
+        rs_cli_carried_remove(&carried);
+    else
+        *carried_p = carried;
+    return status;
+}
+
+static void remove_below(int parent, const char *name, int depth)
+{
+    const int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!stream) {
+        if (fd >= 0)
+            (void)close(fd);
+        return;
+    }
+    for (const struct dirent *entry = readdir(stream); entry; entry = readdir(stream)) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        if (unlinkat(dirfd(stream), entry->d_name, 0) < 0 && depth < 8)
+            remove_below(dirfd(stream), entry->d_name, depth + 1);
+    }
+    (void)closedir(stream);
+    (void)unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+void rs_cli_carried_remove(struct rs_cli_carried *carried)
+{
+    if (carried->is_temporary)
+        remove_below(AT_FDCWD, carried->dir, 0);
+    *carried = (struct rs_cli_carried){.dir = ""};
+}
+
+static bool is_capture(const char *dir)
+{
+    char path[4096 + 16];
+    (void)snprintf(path, sizeof path, "%.4095s/segments", dir);
+    return is_folder(path);
+}
+
+/* DATA/captures/ID, if it is there. */
+static bool find_in(const char *data, const char *id, struct rs_cli_carried *carried)
+{
+    (void)snprintf(carried->dir, sizeof carried->dir, "%.3900s/captures/%.100s", data, id);
+    return is_capture(carried->dir);
+}
+
+bool rs_cli_is_capture(const char *word)
+{
+    return access(word, F_OK) == 0 ? is_capture(word) : rs_wire_is_capture_id(word);
+}
+
+enum rs_status rs_cli_capture_find(const char *word, const char *data, const char *connect,
+                                   struct rs_cli_carried *carried_p, struct rs_err *err)
+{
+    struct rs_cli_carried carried = {.dir = ""};
+    struct rs_address address;
+    char usual[RS_PATHS_BYTES];
+    enum rs_status status = RS_OK;
+    if (access(word, F_OK) == 0 || !rs_wire_is_capture_id(word)) {
+        (void)snprintf(carried.dir, sizeof carried.dir, "%.4095s", word);
+        status = is_capture(word)
+                     ? RS_OK
+                     : rs_err_set(err, RS_NOTFOUND, "%.600s is no folder of a capture", word);
+    } else if (data) {
+        status =
+            find_in(data, word, &carried)
+                ? RS_OK
+                : rs_err_set(err, RS_NOTFOUND, "there is no capture %.100s in %.600s", word, data);
+    } else {
+        status = rs_client_address(connect, &address, err);
+        const bool is_asked = status == RS_OK && (connect || rs_client_is_there(&address));
+        if (is_asked)
+            status = carry(&address, word, &carried, err);
+        else if (status == RS_OK &&
+                 (rs_paths_data_dir(usual, NULL) < 0 || !find_in(usual, word, &carried)))
+            status = rs_err_set(err, RS_NOTFOUND,
+                                "no aggregator answers at %s, and %.100s is no capture here",
+                                address.text, word);
+    }
+    if (status == RS_OK)
+        *carried_p = carried;
+    return status;
+}

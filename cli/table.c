@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `rankscope table ID|DIR READ`: the rows of a named read (aggregator/model/reads.def) as CSV or JSON.
+ *
+ *     ID               AskTable --> blocks of rows, page by page, as the aggregator made them --+--> printed by their columns
+ *     DIR, or --data   joined in this process into a private store --> the same read ----------+
+ *
+ * Which reads there are, and what their columns mean, needs no capture: `table` alone, `table --schema READ`.
+ */
+#include "aggregator/analysis/rows.h"
+#include "cli/cli.h"
+#include "cli/options/args.h"
+#include "cli/options/nearest.h"
+#include "cli/present.h"
+#include "common/base/mem.h"
+#include "common/client/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char verb[] = "table";
+enum { SCHEMA_VERSION = 1 };
+
+static struct {
+    const char *data, *connect;
+    int64_t limit;
+    bool as_json, as_schema, assume_common_clock;
+} words;
+
+/* ---- printing ------------------------------------------------------------------------------------------------------ */
+
+struct printer {
+    const struct rs_table *table;
+    struct rs_buf buf;
+    uint64_t rows;
+    bool is_partial, is_provisional, has_begun;
+    enum rs_status status;
+    struct rs_err err;
+};
+
+static void flush(struct printer *printer)
+{
+    if (printer->buf.failed)
+        printer->status = rs_err_set(&printer->err, RS_NOMEM, "out of memory");
+    else if (fwrite(printer->buf.data, 1, printer->buf.length, stdout) != printer->buf.length)
+        printer->status = rs_err_errno(&printer->err, "cannot print the table");
+    rs_buf_reset(&printer->buf);
+}
+
+static void begin(struct printer *printer)
+{
+    printer->has_begun = true;
+    if (!words.as_json) {
+        rs_csv_head(printer->table, &printer->buf);
+        return;
+    }
+    rs_buf_printf(&printer->buf,
+                  "{\"schema_version\": %d, \"table\": \"%s\", \"is_partial\": %s, "
+                  "\"is_provisional\": %s, \"rows\": [",
+                  SCHEMA_VERSION, printer->table->name, printer->is_partial ? "true" : "false",
+                  printer->is_provisional ? "true" : "false");
+}
+
+static void put_rows(struct printer *printer, const struct rs_block *block, size_t count)
+{
+    if (!printer->has_begun)
+        begin(printer);
+    for (size_t i = 0; i < count && printer->status == RS_OK; i++) {
+        if (words.as_json) {
+            rs_buf_string(&printer->buf, printer->rows ? ",\n" : "\n");
+            rs_json_row(printer->table, rs_block_row(block, i), &printer->buf);
+        } else {
+            rs_csv_row(printer->table, rs_block_row(block, i), &printer->buf);
+        }
+        printer->rows++;
+        if (printer->buf.length > 1 << 16)
+            flush(printer);
+    }
+}
+
+static void end(struct printer *printer)
+{
+    if (!printer->has_begun)
+        begin(printer);
+    if (words.as_json)
+        rs_buf_string(&printer->buf, "\n]}\n");
+    flush(printer);
+    if (printer->status == RS_OK && fflush(stdout) != 0)
+        printer->status = rs_err_errno(&printer->err, "cannot print the table");
+}
+
+static int finish(struct printer *printer, enum rs_status status, const struct rs_err *err)
+{
+    if (status == RS_OK)
+        end(printer);
+    int code = printer->is_partial ? RS_EXIT_PARTIAL : RS_EXIT_COMPLETE;
+    if (status < 0)
+        code = rs_cli_fail(verb, err);
+    else if (printer->status < 0)
+        code = rs_cli_fail(verb, &printer->err);
+    rs_buf_fini(&printer->buf);
+    return code;
+}
+
+/* ---- an aggregator's ----------------------------------------------------------------------------------------------- */
+
+struct asking {
+    struct printer *printer;
+    struct rs_block block;
+    bool is_there;
+};
+
+static bool on_rows(void *self, const Rankscope__Reply *reply)
+{
+    struct asking *asking = self;
+    struct printer *printer = asking->printer;
+    if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_TABLE)
+        return true;
+    const Rankscope__TableRows *rows = reply->table;
+    asking->is_there = true;
+    printer->is_partial = rows->is_partial;
+    printer->is_provisional = rows->is_provisional;
+    for (size_t i = 0; i < rows->n_lines; i++)
+        rs_cli_note(verb, "%s", rows->lines[i]);
+    if (rows->block.len)
+        printer->status =
+            rs_block_take(printer->table, rs_view_of(rows->block.data, rows->block.len),
+                          &asking->block, &printer->err);
+    if (printer->status == RS_FORMAT)
+        printer->status = rs_err_set(&printer->err, RS_VERSION,
+                                     "the aggregator's table \"%s\" has other columns than this "
+                                     "program knows: use a program of its version",
+                                     printer->table->name);
+    if (printer->status == RS_OK)
+        put_rows(printer, &asking->block, rows->block.len ? asking->block.count : 0);
+    return printer->status == RS_OK;
+}
+
+static int ask(const struct rs_address *address, char *capture, struct printer *printer)
+{
+    struct rs_err err = {0};
+    struct asking asking = {.printer = printer};
+    char name[64];
+    Rankscope__AskTable question = RANKSCOPE__ASK_TABLE__INIT;
+    Rankscope__Ask message = RANKSCOPE__ASK__INIT;
+    (void)snprintf(name, sizeof name, "%s", printer->table->name);
+    question.capture = capture;
+    question.read = name;
+    question.limit = (uint64_t)words.limit;
+    question.assume_common_clock = words.assume_common_clock;
+    message.message_case = RANKSCOPE__ASK__MESSAGE_TABLE;
+    message.table = &question;
+    enum rs_status status = rs_client_ask(address, &message, on_rows, &asking, &err);
+    if (status == RS_OK && printer->status == RS_OK && !asking.is_there)
+        status = rs_err_set(&err, RS_FORMAT, "the aggregator answers without a table");
+    rs_block_fini(&asking.block);
+    return finish(printer, printer->status < 0 ? RS_OK : status, &err);
+}
+
+/* ---- a folder's ---------------------------------------------------------------------------------------------------- */
+
+static enum rs_status print_read(struct rs_row_store *rows, enum rs_read read,
+                                 struct printer *printer, struct rs_err *err)
+{
+    const struct rs_read_args args = {.capture = RS_ROWS_CAPTURE};
+    struct rs_cursor *cursor = NULL;
+    struct rs_block block = {0};
+    uint64_t left = words.limit ? (uint64_t)words.limit : UINT64_MAX;
+    enum rs_status status = rs_read_open(rows, read, &args, &cursor, err);
+    while (status == RS_OK && left && printer->status == RS_OK &&
+           (status = rs_cursor_next(cursor, &block, err)) == RS_OK) {
+        const size_t count = block.count < left ? block.count : (size_t)left;
+        put_rows(printer, &block, count);
+        left -= count;
+    }
+    rs_cursor_close(&cursor);
+    rs_block_fini(&block);
+    return status == RS_END ? RS_OK : status;
+}
+
+static int join(const char *dir, enum rs_read read, struct printer *printer)
+{
+    struct rs_err err = {0};
+    struct rs_deliver_result result = {0};
+    struct rs_deliver_options how = {.assume_common_clock = words.assume_common_clock};
+    struct rs_cli_noter noter = {.verb = verb};
+    enum rs_status status = rs_row_store_open(NULL, RS_ROWS_PRIVATE, &how.rows, &err);
+    if (status == RS_OK)
+        status = rs_deliver_capture(dir, &how, rs_cli_note_line, &noter, &result, &err);
+    printer->is_partial = result.is_partial;
+    printer->is_provisional = result.is_provisional;
+    if (status == RS_OK)
+        status = print_read(how.rows, read, printer, &err);
+    rs_row_store_close(&how.rows);
+    rs_deliver_result_fini(&result);
+    return finish(printer, status, &err);
+}
+
+/* ---- the verb ------------------------------------------------------------------------------------------------------ */
+
+static int list_reads(void)
+{
+    for (enum rs_read read = 0; read < RS_READ_COUNT; read++)
+        printf("%-22s %s\n", rs_read_def(read)->name, rs_read_def(read)->help);
+    return fflush(stdout) == 0 ? RS_EXIT_COMPLETE : RS_EXIT_BAD_REQUEST;
+}
+
+static int print_schema(const struct rs_table *table)
+{
+    struct printer printer = {.table = table};
+    rs_json_schema(table, &printer.buf);
+    flush(&printer);
+    rs_buf_fini(&printer.buf);
+    return printer.status < 0 ? rs_cli_fail(verb, &printer.err) : RS_EXIT_COMPLETE;
+}
+
+static const struct rs_arg items[] = {
+    {.name = "json",
+     .kind = RS_ARG_FLAG,
+     .target = &words.as_json,
+     .help = "print JSON instead of CSV; unknown is null"},
+    {.name = "limit",
+     .kind = RS_ARG_INT,
+     .target = &words.limit,
+     .value = "N",
+     .min = 1,
+     .max = INT64_MAX,
+     .help = "the first N rows (default: all)"},
+    {.name = "schema",
+     .kind = RS_ARG_FLAG,
+     .target = &words.as_schema,
+     .help =
+         "print the JSON Schema of a row instead: columns, units, what they mean; needs no capture"},
+    {.name = "assume-common-clock",
+     .kind = RS_ARG_FLAG,
+     .target = &words.assume_common_clock,
+     .help = "take the clocks of all hosts as one"},
+    {.name = "data",
+     .kind = RS_ARG_TEXT,
+     .target = &words.data,
+     .value = "DIR",
+     .help = "read the capture from this data folder, without asking an aggregator",
+     .environment = "RANKSCOPE_DATA"},
+    {.name = "connect",
+     .letter = 'c',
+     .kind = RS_ARG_TEXT,
+     .target = &words.connect,
+     .value = "ADDR",
+     .help =
+         "the aggregator that holds the capture (default: its usual socket; where nobody answers there, its data here)",
+     .environment = "RANKSCOPE_CONNECT"},
+};
+static const struct rs_args args = {
+    .verb = verb,
+    .operands = "[[DIR|ID] READ]",
+    .summary =
+        "The rows of one table of a capture, as CSV or JSON: of an ID by the aggregator that holds it, of a "
+        "capture's folder in this process. Without operands: which tables there are.",
+    .items = items,
+    .count = sizeof items / sizeof items[0],
+    .epilogue =
+        "  rankscope table\n"
+        "  rankscope table --schema finding\n"
+        "  rankscope table 20260102-030405-a1b2c3 finding --json\n"
+        "  rankscope table 20260102-030405-a1b2c3 collectives --connect 127.0.0.1:7070\n"
+        "\n"
+        "A capture that goes on has the rows of what has come so far.\n"
+        "\n"
+        "Exit: 0 complete, 1 something is missing in the capture (named), 2 no such capture or table,\n"
+        "3 refused, 4 no aggregator answers.\n"};
+
+static int no_such_read(const char *word)
+{
+    struct rs_err err = {0};
+    struct rs_nearest nearest = rs_nearest(word);
+    for (enum rs_read read = 0; read < RS_READ_COUNT; read++)
+        rs_nearest_look(&nearest, rs_read_def(read)->name);
+    (void)rs_err_set(&err, RS_INVALID,
+                     "there is no table \"%.60s\"%s%s%s; `rankscope table` lists them", word,
+                     nearest.best ? "; did you mean \"" : "", nearest.best ? nearest.best : "",
+                     nearest.best ? "\"?" : "");
+    return rs_cli_fail(verb, &err);
+}
+
+int rs_cmd_table(int argc, char **argv)
+{
+    struct rs_err err = {0};
+    struct rs_cli_place place;
+    enum rs_read read;
+    int first = argc;
+    const enum rs_status parsed = rs_args_parse(&args, argc, argv, &first, &err);
+    if (parsed != RS_OK)
+        return parsed == RS_END ? RS_EXIT_COMPLETE : rs_cli_fail(verb, &err);
+    const int count = argc - first;
+    if (count == 0 && !words.as_schema)
+        return list_reads();
+    if (count != (words.as_schema ? 1 : 2)) {
+        (void)rs_err_set(&err, RS_INVALID,
+                         "give a capture and a table; see rankscope table --help");
+        return rs_cli_fail(verb, &err);
+    }
+    if (!rs_read_named(argv[argc - 1], &read))
+        return no_such_read(argv[argc - 1]);
+    struct printer printer = {.table = rs_read_def(read)->result};
+    if (words.as_schema)
+        return print_schema(printer.table);
+    if (rs_cli_place_of(argv[first], words.data, words.connect, &place, &err) < 0)
+        return rs_cli_fail(verb, &err);
+    return *place.dir ? join(place.dir, read, &printer)
+                      : ask(&place.address, argv[first], &printer);
+}

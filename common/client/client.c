@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/client/client.h"
+
+#include "common/base/daemon.h"
+#include "common/base/paths.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+struct asking {
+    bool (*on_reply)(void *self, const Rankscope__Reply *reply);
+    void *self;
+    struct rs_err *err;
+    const struct rs_address *address;
+    enum rs_status status;
+    struct rs_link *link; /* NULL: closed */
+    bool is_answered;
+};
+
+/* The default sockets in order of preference; the first that is there. */
+static void find_socket(char address[RS_PATHS_BYTES])
+{
+    const char *own = getenv("RANKSCOPE_RUNTIME_DIR");
+    const char *session = getenv("XDG_RUNTIME_DIR");
+    char paths[3][RS_PATHS_BYTES];
+    size_t count = 0;
+    if (own && *own) {
+        (void)snprintf(paths[count++], RS_PATHS_BYTES, "%.4000s/aggregator.sock", own);
+    } else {
+        (void)snprintf(paths[count++], RS_PATHS_BYTES, "/run/rankscope/aggregator.sock");
+        if (session && *session)
+            (void)snprintf(paths[count++], RS_PATHS_BYTES, "%.4000s/rankscope/aggregator.sock",
+                           session);
+        (void)snprintf(paths[count++], RS_PATHS_BYTES, "/tmp/rankscope-%u/aggregator.sock",
+                       (unsigned)geteuid());
+    }
+    size_t found = 0;
+    while (found < count && access(paths[found], F_OK) < 0)
+        found++;
+    (void)snprintf(address, RS_PATHS_BYTES, "unix:%.4080s", paths[found < count ? found : 0]);
+}
+
+enum rs_status rs_client_address(const char *given, struct rs_address *address_p,
+                                 struct rs_err *err)
+{
+    char text[RS_PATHS_BYTES];
+    if (given && *given)
+        return rs_address_parse(given, address_p, err);
+    find_socket(text);
+    return rs_address_parse(text, address_p, err);
+}
+
+/* 0, or the errno of connecting to the socket. */
+static int try_socket(const struct rs_address *address)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return errno;
+    _Static_assert(sizeof name.sun_path >= sizeof address->path, "a path of ours fits");
+    memcpy(name.sun_path, address->path, sizeof address->path);
+    const int number = connect(fd, (const struct sockaddr *)&name, sizeof name) == 0 ? 0 : errno;
+    (void)close(fd);
+    return number;
+}
+
+bool rs_client_is_there(const struct rs_address *address)
+{
+    return !address->is_unix || try_socket(address) == 0;
+}
+
+/* Why nobody answered, in words of the system instead of the transport's own. */
+static enum rs_status say_unreachable(const struct rs_address *address, const char *reason,
+                                      struct rs_err *err)
+{
+    const int number = address->is_unix ? try_socket(address) : 0;
+    if (number == EACCES || number == EPERM)
+        return rs_err_set(err, RS_REFUSED, "%s may not be opened by this user", address->text);
+    if (number == ENOENT)
+        return rs_err_set(err, RS_UNREACHABLE,
+                          "no aggregator answers at %s: there is no such socket; start one with "
+                          "\"rankscope aggregator\", or give --connect",
+                          address->text);
+    if (number == ECONNREFUSED)
+        return rs_err_set(err, RS_UNREACHABLE,
+                          "no aggregator answers at %s: it ended without removing its socket",
+                          address->text);
+    /* The transport's sentence names what it tried again and again; what happened stands last. */
+    const char *last = strrchr(reason, ':');
+    const char *text = last && last[1] == ' ' && last[2] ? last + 2 : reason;
+    return rs_err_set(err, RS_UNREACHABLE, "no aggregator answers at %s: %.400s", address->text,
+                      *text ? text : "the link was closed");
+}
+
+static void on_refusal(struct asking *asking, const Rankscope__Refusal *refusal)
+{
+    enum rs_status status = (enum rs_status)refusal->status;
+    if (status >= 0 || strcmp(rs_status_name(status), "RS_OK") == 0)
+        status = RS_REFUSED;
+    asking->status = rs_err_set(asking->err, status, "%.700s", refusal->text);
+}
+
+static bool on_message(void *self, struct rs_link *link, struct rs_frame *frame)
+{
+    struct asking *asking = self;
+    struct rs_message message;
+    bool goes_on = false;
+    if (asking->is_answered) {
+        rs_frame_free(&frame);
+        return true;
+    }
+    const enum rs_status status =
+        rs_message_unpack(&message, &rankscope__reply__descriptor, frame, asking->err);
+    if (status < 0) {
+        asking->status = status;
+    } else {
+        const Rankscope__Reply *reply = (const Rankscope__Reply *)message.body;
+        if (reply->message_case == RANKSCOPE__REPLY__MESSAGE_REFUSAL)
+            on_refusal(asking, reply->refusal);
+        else
+            goes_on = asking->on_reply(asking->self, reply) && !reply->last;
+    }
+    rs_message_fini(&message);
+    rs_frame_free(&frame);
+    if (!goes_on) {
+        asking->is_answered = true;
+        rs_link_close(link, RS_OK, "");
+    }
+    return true;
+}
+
+static void on_writable(void *self, struct rs_link *link)
+{
+    (void)self;
+    (void)link;
+}
+
+static void on_closed(void *self, struct rs_link *link, enum rs_status status, const char *reason)
+{
+    struct asking *asking = self;
+    (void)link;
+    asking->link = NULL;
+    if (asking->is_answered || asking->status < 0)
+        return;
+    if (status == RS_UNREACHABLE || status == RS_CANCELLED || status == RS_OK)
+        asking->status = say_unreachable(asking->address, reason, asking->err);
+    else
+        asking->status = rs_err_set(asking->err, status, "%.700s", reason);
+}
+
+static const struct rs_link_user asking_user = {
+    .on_message = on_message, .on_writable = on_writable, .on_closed = on_closed};
+
+static void wake_loop(void *self)
+{
+    rs_loop_wake(self);
+}
+
+static void converse(struct rs_loop *loop, struct rs_daemon *daemon, struct asking *asking)
+{
+    bool is_aborted = false;
+    while (asking->link) {
+        if (rs_loop_run(loop, rs_time_monotonic() + RS_NS_PER_S) < 0)
+            break;
+        if (rs_daemon_stop_count(daemon) && !is_aborted && asking->link) {
+            is_aborted = true;
+            asking->status = rs_err_set(asking->err, RS_CANCELLED, "interrupted");
+            rs_link_abort(asking->link);
+        }
+    }
+}
+
+enum rs_status rs_client_ask(const struct rs_address *address, Rankscope__Ask *ask,
+                             bool (*on_reply)(void *self, const Rankscope__Reply *reply),
+                             void *self, struct rs_err *err)
+{
+    struct rs_daemon *daemon = NULL;
+    struct rs_loop *loop = NULL;
+    struct rs_buf buf = {0};
+    struct asking asking = {
+        .on_reply = on_reply, .self = self, .err = err, .address = address, .status = RS_OK};
+    Rankscope__Version version;
+    rs_wire_own_version(&version);
+    ask->version = &version;
+    rs_wire_pack(&ask->base, &buf);
+    enum rs_status status = buf.failed ? rs_err_set(err, RS_NOMEM, "out of memory") : RS_OK;
+    if (status == RS_OK)
+        status = rs_daemon_start(&daemon, err);
+    if (status == RS_OK)
+        status = rs_grpc_loop_new(&loop, err);
+    if (status == RS_OK)
+        status = rs_grpc_connect(loop, address, RS_WIRE_METHOD_ASK, &asking_user, &asking,
+                                 &asking.link, err);
+    if (status == RS_OK) {
+        rs_daemon_on_signal(daemon, wake_loop, loop);
+        if (rs_link_send(asking.link, rs_view_of(buf.data, buf.length), rs_view_of(NULL, 0)) < 0)
+            rs_link_abort(asking.link);
+        converse(loop, daemon, &asking);
+        rs_daemon_on_signal(daemon, NULL, NULL);
+        status = asking.status;
+    }
+    rs_grpc_loop_free(&loop);
+    rs_daemon_end(&daemon);
+    rs_buf_fini(&buf);
+    return status;
+}
+
+static void converse_within(struct rs_loop *loop, const struct rs_client_patience *patience,
+                            struct asking *asking)
+{
+    bool is_aborted = false;
+    while (asking->link) {
+        const rs_ns now = rs_time_monotonic();
+        if (rs_loop_run(loop, now + RS_NS_PER_S / 5) < 0)
+            break;
+        const bool must_stop = atomic_load(patience->must_stop);
+        if (is_aborted || !asking->link ||
+            (!asking->is_answered && !must_stop && now < patience->until))
+            continue;
+        /* Once answered, nothing is left to be said: the other side may have more, of a capture that goes on. */
+        is_aborted = true;
+        if (asking->is_answered) {
+            rs_link_abort(asking->link);
+            continue;
+        }
+        asking->status =
+            must_stop ? rs_err_set(asking->err, RS_CANCELLED, "stopped")
+                      : rs_err_set(asking->err, RS_UNREACHABLE,
+                                   "no aggregator answers at %s in time", asking->address->text);
+        rs_link_abort(asking->link);
+    }
+}
+
+enum rs_status rs_client_ask_within(const struct rs_address *address, Rankscope__Ask *ask,
+                                    const struct rs_client_patience *patience,
+                                    bool (*on_reply)(void *self, const Rankscope__Reply *reply),
+                                    void *self, struct rs_err *err)
+{
+    struct rs_loop *loop = NULL;
+    struct rs_buf buf = {0};
+    struct asking asking = {
+        .on_reply = on_reply, .self = self, .err = err, .address = address, .status = RS_OK};
+    Rankscope__Version version;
+    rs_wire_own_version(&version);
+    ask->version = &version;
+    rs_wire_pack(&ask->base, &buf);
+    ask->version = NULL;
+    enum rs_status status =
+        buf.failed ? rs_err_set(err, RS_NOMEM, "out of memory") : rs_grpc_loop_new(&loop, err);
+    if (status == RS_OK)
+        status = rs_grpc_connect(loop, address, RS_WIRE_METHOD_ASK, &asking_user, &asking,
+                                 &asking.link, err);
+    if (status == RS_OK) {
+        if (rs_link_send(asking.link, rs_view_of(buf.data, buf.length), rs_view_of(NULL, 0)) < 0)
+            rs_link_abort(asking.link);
+        converse_within(loop, patience, &asking);
+        status = asking.status;
+    }
+    rs_grpc_loop_free(&loop);
+    rs_buf_fini(&buf);
+    return status;
+}

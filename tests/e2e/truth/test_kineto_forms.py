@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every input read for what it is: rows alone, begin and end rows, packed files, unknown devices, other tools' files, odd times.
+
+All traces are made here: two ranks, three steps, an all-reduce and two kernels each.
+"""
+import bz2
+import csv
+import gzip
+import json
+import lzma
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+PROGRAM = os.environ.get("RANKSCOPE", "rankscope")
+BASE_US = 1750000000000000
+ARGUMENTS = {"Collective name": "allreduce", "In msg nelems": 1000, "Out msg nelems": 1000, "Group size": 2, "dtype": "Float",
+             "Process Group Name": "0", "Process Group Ranks": "[0, 1]"}
+
+
+def rows_of(rank, base=BASE_US, kernel="kernel"):
+    rows = []
+    for step in range(3):
+        at = base + step * 10000
+        rows.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 7, "tid": 7, "ts": at, "dur": 9000})
+        for k in range(3):
+            number = step * 10 + k + 1
+            start = at + 1000 + k * 2000 + (rank * 300 if k == 2 else 0)
+            rows.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 7, "tid": 7, "ts": start - 100,
+                         "dur": 10, "args": {"correlation": number}})
+            args = {"device": 0, "stream": 20 if k == 2 else 7, "correlation": number}
+            name = "gemm"
+            if k == 2:
+                name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+                args.update(ARGUMENTS)
+            rows.append({"ph": "X", "cat": kernel, "name": name, "pid": 0, "tid": args["stream"], "ts": start,
+                         "dur": at + 7000 - start if k == 2 else 1500, "args": args})
+    return rows
+
+
+def document(rank, rows, **more):
+    return {"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 2}, **more, "traceEvents": rows}
+
+
+class Rig(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="rs-forms-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def write(self, name, what, pack=None):
+        data = what if isinstance(what, bytes) else json.dumps(what).encode()
+        with open(os.path.join(self.folder, "in", name), "wb") as file:
+            file.write(pack(data) if pack else data)
+
+    def analyse(self, ranks, expected=0):
+        """ranks: name -> (content, pack); returns the rows of step_trace_time.csv and of collectives.csv, and the manifest."""
+        shutil.rmtree(os.path.join(self.folder, "in"), ignore_errors=True)
+        os.mkdir(os.path.join(self.folder, "in"))
+        for name, (what, pack) in ranks.items():
+            self.write(name, what, pack)
+        out = os.path.join(self.folder, "out")
+        done = subprocess.run([PROGRAM, "analyse", os.path.join(self.folder, "in"), "-o", out, "--quiet"], capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, expected, done.stderr)
+        self.said = done.stderr
+        tables = []
+        for name in ("step_trace_time.csv", "collectives.csv"):
+            path = os.path.join(out, name)
+            if not os.path.exists(path):
+                return [], [], {}
+            with open(path, newline="", encoding="utf-8") as file:
+                tables.append(list(csv.DictReader(file)))
+        with open(os.path.join(out, "manifest.json"), encoding="utf-8") as file:
+            return tables[0], tables[1], json.load(file)
+
+    def usual(self):
+        return self.analyse({f"rank{r}.json": (document(r, rows_of(r)), None) for r in range(2)})[:2]
+
+
+class Forms(Rig):
+    def check_same(self, ranks, expected=0):
+        want = self.usual()
+        steps, collectives, manifest = self.analyse(ranks, expected)
+        self.assertEqual((steps, collectives), want)
+        return manifest
+
+    def test_rows_alone(self):
+        self.check_same({f"rank{r}.json": (rows_of(r), None) for r in range(2)})
+
+    def test_rows_alone_cut(self):
+        text = json.dumps(rows_of(1)).encode()
+        _, _, manifest = self.analyse({"rank0.json": (rows_of(0), None), "rank1.json": (text[:len(text) // 2], None)}, 1)
+        self.assertEqual([i["state"] for i in manifest["inputs"]], ["whole", "partial"])
+
+    def test_begin_and_end(self):
+        def halves(rows):
+            made = []
+            for row in rows:
+                begin = {k: v for k, v in row.items() if k != "dur"}
+                begin["ph"] = "B"
+                end = {"ph": "E", "pid": row["pid"], "tid": row["tid"], "ts": row["ts"] + row["dur"]}
+                made += [(row["ts"], 1, -row["dur"], begin), (row["ts"] + row["dur"], 0, row["dur"], end)]
+            return [row for _, _, _, row in sorted(made, key=lambda m: m[:3])]
+        self.check_same({f"rank{r}.json": (document(r, halves(rows_of(r))), None) for r in range(2)})
+
+    def test_begin_without_end(self):
+        rows = rows_of(1) + [{"ph": "B", "cat": "cpu_op", "name": "x", "pid": 7, "tid": 7, "ts": BASE_US + 50}]
+        manifest = self.check_same({"rank0.json": (document(0, rows_of(0)), None), "rank1.json": (document(1, rows), None)})
+        self.assertIn("begin or end of a span without the other", json.dumps(manifest))
+
+    def test_packed(self):
+        def members(data):
+            return gzip.compress(data[:500]) + gzip.compress(data[500:]) + b"\0" * 100
+
+        def streams(data):
+            return bz2.compress(data[:500]) + bz2.compress(data[500:])
+
+        def xz_streams(data):
+            return lzma.compress(data[:500]) + lzma.compress(data[500:])
+
+        packs = {".gz": [members], ".xz": [lzma.compress, xz_streams], ".bz2": [bz2.compress, streams]}
+        if shutil.which("zstd"):
+            def zstd(data):
+                return b"".join(subprocess.run(["zstd", "-c"], input=part, capture_output=True, check=True).stdout
+                                for part in (data[:500], data[500:]))
+            packs[".zst"] = [zstd]
+        for tail, ways in packs.items():
+            for pack in ways:
+                with self.subTest(tail=tail, pack=pack.__name__):
+                    self.check_same({f"rank{r}.json{tail}": (document(r, rows_of(r)), pack) for r in range(2)})
+
+    def test_packed_and_cut(self):
+        for tail, pack in ((".xz", lzma.compress), (".bz2", bz2.compress)):
+            whole = pack(json.dumps(document(1, rows_of(1) * 200)).encode())
+            ranks = {f"rank0.json{tail}": (document(0, rows_of(0)), pack), f"rank1.json{tail}": (whole[:len(whole) - 10], None)}
+            _, _, manifest = self.analyse(ranks, 1)
+            self.assertNotEqual([i["state"] for i in manifest["inputs"]], ["whole", "whole"], tail)
+
+    def test_device_of_a_kind_that_is_not_known(self):
+        ranks = {f"rank{r}.json": (document(r, rows_of(r, kernel="mlu_kernel")), None) for r in range(2)}
+        manifest = self.check_same(ranks)
+        self.assertIn("mlu_kernel", json.dumps(manifest))
+
+    def test_times_of_the_files_own(self):
+        """No base, and the text is whole: they count from somewhere, and nothing was lost."""
+        ranks = {f"rank{r}.json": (document(r, rows_of(r, base=5000 + r * 777)), None) for r in range(2)}
+        steps, collectives, _ = self.analyse(ranks)
+        want_steps, want = self.usual()
+        self.assertEqual(steps, want_steps)
+        self.assertEqual(len(collectives), len(want))
+        self.assertNotIn("time base", self.said)
+
+    def test_a_row_of_another_time(self):
+        for odd in (0, 4102444800000000):
+            rows = [{"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": odd, "dur": 5,
+                     "args": {"device": 0, "stream": 7}}] + rows_of(1)
+            manifest = self.check_same({"rank0.json": (document(0, rows_of(0)), None), "rank1.json": (document(1, rows), None)})
+            self.assertIn("row months away from all others", json.dumps(manifest))
+
+
+class Foreign(Rig):
+    def check(self, content, what, name="x.json"):
+        ranks = {f"rank{r}.json": (document(r, rows_of(r)), None) for r in range(2)}
+        ranks[name] = (content, None)
+        _, _, manifest = self.analyse(ranks, 1)
+        self.assertIn(what, json.dumps(manifest))
+        self.assertIn(what, self.said)
+
+    def test_named(self):
+        device = {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "/device:TPU:0"}}
+        row = {"ph": "X", "pid": 1, "tid": 1, "ts": 1, "dur": 2, "name": "fusion.1"}
+        self.check({"displayTimeUnit": "ns", "metadata": {"highres-ticks": True}, "traceEvents": [device, row]}, "JAX")
+        timeline = {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "/job:localhost/replica:0/task:0/cpu:0 Compute"}}
+        self.check({"traceEvents": [timeline, row]}, "TensorFlow")
+        self.check({"schema": "1.1.1-chakra.0.0.4", "pid": 5, "nodes": [{"id": 1, "name": "[pytorch]"}]}, "execution trace")
+        self.check([[1, 2, 3], [[0, 1], [2, 3]]], "memory timeline")
+        self.check([[[1700000000, 1, 5, 6], [2, 2, 2, 2]]], "memory timeline")
+        self.check({"traceEvents": [row], "metadata": {"trace-config": "x"}}, "Perfetto")
+        self.check({"CudaEvent": {"startNs": "1"}}, "Nsight")
+
+
+class Cut(Rig):
+    def test_before_its_device(self):
+        """Host rows first, device rows behind: a rank that was cut between is no CPU rank, and the group is not whole without it."""
+        def sorted_rows(rank):
+            rows = [{**r, "args": {k: v for k, v in r.get("args", {}).items() if k not in ARGUMENTS}} for r in rows_of(rank)]
+            return sorted(rows, key=lambda r: r["cat"] == "kernel")
+        text = json.dumps(document(1, sorted_rows(1))).encode()
+        for share in range(40, 100, 4):
+            ranks = {"rank0.json": (document(0, sorted_rows(0)), None), "rank1.json": (text[:len(text) * share // 100], None)}
+            _, collectives, _ = self.analyse(ranks, 1)
+            for row in collectives:
+                if row["RanksSeen"] == "1":
+                    self.assertNotEqual(row["Coverage"], "exact", share)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Real NCCL, four ranks on one GPU: ends that lie milliseconds apart, one sequence of collectives (tests/golden/nccl-one-gpu)."""
+import collections
+import csv
+import json
+import os
+import subprocess
+import tarfile
+import tempfile
+import unittest
+
+PROGRAM = os.environ.get("RANKSCOPE", "rankscope")
+DATA = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../golden/nccl-one-gpu"))
+
+
+class Nccl(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.TemporaryDirectory(prefix="rs-nccl-") as out:
+            done = subprocess.run([PROGRAM, "analyse", DATA, "-o", out, "--quiet"], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            with open(os.path.join(out, "collectives.csv"), newline="", encoding="utf-8") as file:
+                cls.rows = list(csv.DictReader(file))
+            for name in ("clock", "report"):
+                with open(os.path.join(out, name + ".json"), encoding="utf-8") as file:
+                    setattr(cls, name, json.load(file))
+
+    def test_every_operation_is_matched(self):
+        ops = collections.defaultdict(list)
+        for row in self.rows:
+            ops[row["OpId"]].append(row)
+        self.assertEqual(len(ops), 17)
+        for rows in ops.values():
+            self.assertEqual([row["Rank"] for row in rows], ["0", "1", "2", "3"])
+            self.assertEqual({row["Coverage"] for row in rows}, {"exact"})
+            self.assertEqual(len({row["Bytes"] for row in rows}), 1)
+            self.assertLessEqual(max(int(row["Start(ns)"]) for row in rows), min(int(row["End(ns)"]) for row in rows))
+
+    def test_clocks_within_their_bounds(self):
+        """It was one host's clock."""
+        for rank in self.clock["ranks"]:
+            self.assertLessEqual(abs(rank["offset_ns"]), rank["bound_ns"], rank)
+
+    def test_the_slow_loader_is_named(self):
+        first = self.report["findings"][0]
+        self.assertEqual(first["where"], {"rank": 1})
+        self.assertIn(first["kind"], ("data_stall", "host_gap"))
+
+
+class Flight(unittest.TestCase):
+    """Flight recorders of the same job, hung in three ways; asked through their pipes some 15 s later (the files' times say when)."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="rs-flight-")
+        cls.addClassCleanup(cls.folder.cleanup)
+        with tarfile.open(os.path.join(DATA, "flight.tar.gz")) as archive:
+            archive.extractall(cls.folder.name)
+
+    def hang(self, name):
+        done = subprocess.run([PROGRAM, "hang", os.path.join(self.folder.name, name), "--json"], capture_output=True, text=True,
+                              check=False)
+        return done.returncode, json.loads(done.stdout)
+
+    def test_a_rank_that_does_not_come(self):
+        code, said = self.hang("absent")
+        self.assertEqual((code, said["state"]), (0, "hung"))
+        self.assertEqual((said["findings"][0]["kind"], said["findings"][0]["where"]), ("hang", {"rank": 3}))
+
+    def test_another_size(self):
+        code, said = self.hang("size")
+        self.assertEqual((code, said["state"]), (0, "hung"))
+        self.assertEqual((said["findings"][0]["kind"], said["findings"][0]["where"]), ("mismatch", {"rank": 2}))
+
+    def test_a_rank_that_makes_a_communicator_alone(self):
+        """It calls another group's first operation before the others do: NCCL makes that communicator, and answers no dump meanwhile."""
+        code, said = self.hang("order")
+        self.assertEqual((code, said["state"]), (1, "hung"))
+        self.assertEqual((said["findings"][0]["kind"], said["findings"][0]["where"]), ("silent_rank", {"rank": 2}))
+
+
+if __name__ == "__main__":
+    unittest.main()
