@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STORE_QUEUE_MAX = 65536 };
+enum { STORE_QUEUE_MAX = 65536, NAME_DRAWS_MAX = 16 };
 
 /* A message that waits for its capture. */
 struct held {
@@ -205,14 +205,34 @@ static void created(struct pool_job *base)
     free_writing(job);
 }
 
+/*
+ * A name nobody has. What is drawn is random, and the store knows only of folders: a capture that is open, its folder not
+ * made yet, is known to the coordinator alone. So a drawn name that is taken is drawn again; one that was given is refused.
+ */
+static enum rs_status name_it(struct rs_server *server, struct rs_coord_capture *capture,
+                              struct rs_err *err)
+{
+    const bool is_given = capture->id[0] != '\0';
+    for (int draw = 0; draw < NAME_DRAWS_MAX; draw++) {
+        if (!is_given)
+            capture->id[0] = '\0';
+        enum rs_status status = server->journal.name(server->journal.self, capture, err);
+        if (status < 0)
+            return status;
+        if (!rs_coord_find(server->coord, capture->id))
+            return RS_OK;
+        if (is_given)
+            break;
+    }
+    return rs_err_set(err, RS_EXISTS, "there is a capture %.63s already", capture->id);
+}
+
 enum rs_status writing_create(struct rs_server *server, struct rs_coord_capture *capture,
                               struct rs_err *err)
 {
-    enum rs_status status = server->journal.name(server->journal.self, capture, err);
+    enum rs_status status = name_it(server, capture, err);
     if (status < 0)
         return status;
-    if (rs_coord_find(server->coord, capture->id))
-        return rs_err_set(err, RS_EXISTS, "there is a capture %.63s already", capture->id);
     struct creating *creating = rs_mem_calloc(1, sizeof *creating);
     struct writing *job = creating ? new_writing(WRITING_CREATE, capture) : NULL;
     if (!job) {

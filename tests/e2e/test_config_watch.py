@@ -233,7 +233,7 @@ class Watch(unittest.TestCase):
 class Kineto(unittest.TestCase):
     """The same with processes that keep to the rules of PyTorch's profiler."""
 
-    def test_edits_reach_pytorch_ranks(self):
+    def edit_thrice(self):
         folder = Folder()
         sockets = tempfile.mkdtemp(prefix="rs-k-")
         rig = Rig(world=0, nodes=1, step_ms=0, run="kineto", collector_words=(
@@ -264,6 +264,17 @@ class Kineto(unittest.TestCase):
             shown = [rig.show(capture["id"]) for capture in captures]
         shutil.rmtree(sockets)
         shutil.rmtree(folder.folder)
+        return shown
+
+    def test_edits_reach_pytorch_ranks(self):
+        # Ranks round their own counts up: one that polls before such a step while the others poll behind it records a round
+        # earlier. It cannot be excluded (about one capture in twenty), it must be said, and the user tries again.
+        for _ in range(4):
+            shown = self.edit_thrice()
+            if not any("not the same time" in (capture["reason"] or "") for capture in shown):
+                break
+            self.assertNotIn("complete", [c["state"] for c in shown if "not the same time" in (c["reason"] or "")])
+            say("a rank recorded a round earlier, and the capture said so: once more")
         for capture, steps, ranks in ((shown[0], 3, [0, 1, 2, 3]), (shown[2], 2, [1, 3])):
             self.assertEqual((capture["state"], capture["steps"]), ("complete", steps), capture)
             self.assertEqual([r["rank"] for r in capture["ranks"]], ranks)

@@ -37,6 +37,8 @@ struct rig {
     pthread_cond_t is_open_now;
     bool is_shut; /* the disk: whoever writes a capture down waits */
     unsigned created, closed;
+    unsigned draws; /* names asked for; the last one is kept */
+    char drawn[RS_STORE_ID_BYTES];
     Rankscope__RankState *states, **pointers; /* of the uplink's table */
     char (*incarnations)[40];
     size_t rank_count;
@@ -80,7 +82,13 @@ static enum rs_status journal_name(void *self, struct rs_coord_capture *capture,
     struct rig *rig = self;
     struct rs_capture_facts facts = {.created_ns = 1};
     (void)snprintf(facts.id, sizeof facts.id, "%s", capture->id);
+    /* Random names do meet, of thousands in one second: here every second one is first the name before it. */
+    if (!capture->id[0] && ++rig->draws % 3 == 2) {
+        (void)snprintf(capture->id, sizeof capture->id, "%s", rig->drawn);
+        return RS_OK;
+    }
     const enum rs_status status = rs_store_name_capture(rig->store, &facts, err);
+    (void)snprintf(rig->drawn, sizeof rig->drawn, "%s", facts.id);
     (void)snprintf(capture->id, sizeof capture->id, "%s", facts.id);
     return status;
 }
