@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/options/args.h"
 #include "common/base/paths.h"
+#include "common/reduce/classes.h"
 
 #define RS_LOG_TAG "aggregator"
 #include "common/base/log.h"
@@ -17,7 +18,7 @@
 struct settings {
     struct rs_aggregator_options daemon; /* lends from here */
     bool is_verbose, is_quiet;
-    const char *log_format;
+    const char *log_format, *classes;
     char listen_default[RS_PATHS_BYTES], data_default[RS_PATHS_BYTES];
     char runtime_dir[RS_PATHS_BYTES];
 };
@@ -119,6 +120,7 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
          .kind = RS_ARG_FLAG,
          .target = &settings->is_quiet,
          .help = "log errors only, and do not print the address"},
+        RS_CLI_CLASSES_ARG(&settings->classes),
         {.name = "log-format",
          .kind = RS_ARG_TEXT,
          .target = &settings->log_format,
@@ -188,6 +190,8 @@ int rs_cmd_aggregator(int argc, char **argv)
         status = fill_defaults(&settings, &err);
     if (status == RS_OK && settings.log_format)
         status = rs_log_set_format(settings.log_format, &err);
+    if (status == RS_OK)
+        status = rs_classes_load(settings.classes, &err);
     if (settings.is_verbose)
         rs_log_set_level(RS_LOG_INFO);
     if (settings.is_quiet)

@@ -5,6 +5,7 @@
 #include "cli/offline/offline.h"
 #include "cli/options/args.h"
 #include "cli/present.h"
+#include "common/reduce/classes.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -22,7 +23,7 @@ static void on_interrupt(int number)
 struct request {
     struct rs_report_options report;
     const char *out_dir, *run; /* NULL: none */
-    const char *rank_map;
+    const char *rank_map, *classes;
     struct rs_arg_list rank_from;
     int64_t jobs;
     bool is_cluster; /* the official cluster output, too */
@@ -132,6 +133,7 @@ int rs_cmd_analyse(int argc, char **argv)
          .value = "PATTERN",
          .help =
              "text before the rank in a file name, such as \"node-\"; a '*' says where the number stands"},
+        RS_CLI_CLASSES_ARG(&request.classes),
         {.name = "run",
          .kind = RS_ARG_TEXT,
          .target = &request.run,
@@ -181,6 +183,8 @@ int rs_cmd_analyse(int argc, char **argv)
     const enum rs_status parsed = rs_args_parse(&args, argc, argv, &first, &err);
     if (parsed != RS_OK)
         return parsed == RS_END ? RS_EXIT_COMPLETE : rs_cli_fail(verb, &err);
+    if (rs_classes_load(request.classes, &err) < 0)
+        return rs_cli_fail(verb, &err);
     if (first == argc) {
         (void)rs_err_set(&err, RS_INVALID, "give a file or a folder; see rankscope analyse --help");
         return rs_cli_fail(verb, &err);

@@ -68,6 +68,15 @@ int rs_cmd_config(int argc, char **argv);
 int rs_cmd_config_show(int argc, char **argv);
 int rs_cmd_completion(int argc, char **argv);
 
+/* Of the verbs that read device rows: an option whose file goes to rs_classes_load() (common/reduce/classes.h). */
+#define RS_CLI_CLASSES_ARG(path_p)                                                                 \
+    {                                                                                              \
+        .name = "classes", .kind = RS_ARG_TEXT, .target = (path_p), .value = "FILE",               \
+        .environment = "RANKSCOPE_CLASSES",                                                        \
+        .help = "kernels of your own libraries that communicate, compute, copy or wait: lines of " \
+                "class, starts|contains, text and, of communication, its type"                     \
+    }
+
 struct rs_report_options {
     bool as_json;             /* report.json on stdout instead of the text */
     bool is_quiet;            /* nothing on stdout */

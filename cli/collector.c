@@ -7,6 +7,7 @@
 #include "collector/agent/agent.h"
 #include "collector/agent/tracedir.h"
 #include "common/base/paths.h"
+#include "common/reduce/classes.h"
 #include "common/wire/wire.h"
 
 #define RS_LOG_TAG "collector"
@@ -23,7 +24,7 @@ struct collector_settings {
     struct rs_agent_options agent;
     struct rs_arg_list rank_from, ascend_dirs, mindspore_dirs;
     bool is_verbose, is_quiet;
-    const char *log_format;
+    const char *log_format, *classes;
     char spool_default[RS_PATHS_BYTES], socket_default[RS_PATHS_BYTES], host[256];
     char trace_default[RS_TRACEDIR_BYTES];
 };
@@ -116,6 +117,7 @@ static void add_general(struct options *options, struct collector_settings *sett
 static void add_files(struct options *options, struct collector_settings *settings)
 {
     const struct rs_arg items[] = {
+        RS_CLI_CLASSES_ARG(&settings->classes),
         {.name = "watch",
          .letter = 'w',
          .kind = RS_ARG_TEXT,
@@ -357,6 +359,8 @@ int rs_cmd_collector(int argc, char **argv)
         return RS_EXIT_COMPLETE;
     if (status == RS_OK && settings.log_format)
         status = rs_log_set_format(settings.log_format, &err);
+    if (status == RS_OK)
+        status = rs_classes_load(settings.classes, &err);
     if (settings.is_verbose)
         rs_log_set_level(RS_LOG_INFO);
     if (settings.is_quiet)

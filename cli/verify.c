@@ -7,13 +7,14 @@
 #include "cli/present.h"
 #include "common/base/json_out.h"
 #include "common/base/mem.h"
+#include "common/reduce/classes.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 struct request {
-    const char *connect, *data;
+    const char *connect, *data, *classes;
     bool as_json, is_quiet;
 };
 
@@ -232,6 +233,7 @@ int rs_cmd_verify(int argc, char **argv)
          .environment = "RANKSCOPE_CONNECT",
          .help =
              "the aggregator that holds the capture; its files are carried here to be read (default: its usual socket)"},
+        RS_CLI_CLASSES_ARG(&request.classes),
         {.name = "json", .kind = RS_ARG_FLAG, .target = &request.as_json, .help = "print JSON"},
         {.name = "quiet",
          .letter = 'q',
@@ -261,6 +263,8 @@ int rs_cmd_verify(int argc, char **argv)
         return RS_EXIT_COMPLETE;
     if (status == RS_OK && argc - first != 1)
         status = rs_err_set(&err, RS_INVALID, "give one capture: its ID or its folder");
+    if (status == RS_OK)
+        status = rs_classes_load(request.classes, &err);
     struct rs_cli_carried carried = {.dir = ""};
     if (status == RS_OK)
         status = rs_cli_capture_find(argv[first], request.data, request.connect, &carried, &err);

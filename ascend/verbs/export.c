@@ -19,6 +19,7 @@
 #include "common/base/json_out.h"
 #include "common/base/mem.h"
 #include "common/chunk/chunk.h"
+#include "common/reduce/classes.h"
 #include "common/reduce/reduce.h"
 
 #include <inttypes.h>
@@ -42,7 +43,7 @@ struct recording {
 struct job {
     const char *const *paths;
     size_t path_count;
-    const char *out_dir, *rank_map, *data;
+    const char *out_dir, *rank_map, *data, *classes;
     struct rs_arg_list rank_from, ranks;
     bool as_json, is_quiet, assume_common_clock;
 
@@ -527,6 +528,7 @@ int rs_cmd_export(int argc, char **argv)
          .target = &job.rank_from,
          .value = "PATTERN",
          .help = "text before the rank in a file name; a '*' says where the number stands"},
+        RS_CLI_CLASSES_ARG(&job.classes),
         {.name = "data",
          .letter = 'd',
          .kind = RS_ARG_TEXT,
@@ -580,6 +582,8 @@ int rs_cmd_export(int argc, char **argv)
                             "say what to write and from what: export ascend PATH... -o DIR");
     if (status == RS_OK && !job.out_dir)
         status = rs_err_set(&err, RS_INVALID, "say where to: -o DIR");
+    if (status == RS_OK)
+        status = rs_classes_load(job.classes, &err);
     if (status != RS_OK)
         return rs_cli_fail(verb, &err);
     job.paths = (const char *const *)argv + first + 1;

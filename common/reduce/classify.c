@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/reduce/classify.h"
 
+#include "common/reduce/classes.h"
+
 #include <string.h>
 
 enum where { STARTS, CONTAINS };
@@ -38,6 +40,8 @@ const char *rs_work_class_text(enum rs_work_class work_class)
         return "communication";
     case RS_WORK_MEMORY:
         return "memory";
+    case RS_WORK_WAITING:
+        return "waiting";
     }
     return "?";
 }
@@ -50,36 +54,84 @@ static bool starts_with(const char *name, size_t length, const char *text)
 
 enum { NAME_BYTES = 512 };
 
+/*
+ * Where the '<' of template arguments is closed: behind its '>', or `end` when it is not. What stands in parentheses is
+ * an expression, in which '>' compares: "gemm<(N > 4), 2>". "->" closes nothing.
+ */
+static const char *skip_template(const char *at, const char *end)
+{
+    size_t depth = 0, parentheses = 0;
+    for (; at < end; at++) {
+        if (*at == '(')
+            parentheses++;
+        else if (*at == ')')
+            parentheses -= parentheses > 0;
+        else if (*at == '<' && !parentheses)
+            depth++;
+        else if (*at == '>' && !parentheses && at[-1] != '-' && --depth == 0)
+            return at + 1;
+    }
+    return end;
+}
+
+/* Of an operator's name that holds '<' or '>', its length; 0 for others ("operator()" ends like every name). */
+static size_t operator_length(const char *name, size_t length)
+{
+    static const char word[] = "operator";
+    static const char *const signs[] = {"<=>", "<<=", ">>=", "<<", ">>",
+                                        "<=",  ">=",  "->",  "<",  ">"};
+    const size_t count = sizeof word - 1;
+    if (!starts_with(name, length, word))
+        return 0;
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+        if (starts_with(name + count, length - count, signs[i]))
+            return count + strlen(signs[i]);
+    }
+    return 0;
+}
+
 /* A function's name without what it is made for: template arguments, and all from its argument list on
  * ("(anonymous namespace)" is none). What stands there would name other things: a copy kernel made for
  * an nvshmem type is no communication. */
 static size_t bare_name(const char *name, size_t length, char out[NAME_BYTES])
 {
-    size_t count = 0, depth = 0;
-    for (size_t i = 0; i < length && count < NAME_BYTES; i++) {
-        const char c = name[i];
-        if (c == '<') {
-            depth++;
-        } else if (c == '>') {
-            depth -= depth > 0;
-        } else if (depth == 0) {
-            if (c == '(' && !starts_with(name + i, length - i, "(anonymous"))
-                break;
-            out[count++] = c;
+    const char *const end = name + length;
+    size_t count = 0;
+    for (const char *at = name; at < end && count < NAME_BYTES;) {
+        const size_t left = (size_t)(end - at);
+        size_t taken = operator_length(at, left);
+        if (!taken && *at == '<') {
+            at = skip_template(at, end);
+            continue;
         }
+        if (*at == '(' && !starts_with(at, left, "(anonymous"))
+            break;
+        for (taken = taken ? taken : 1; taken && count < NAME_BYTES; taken--)
+            out[count++] = *at++;
     }
     return count;
+}
+
+/* The same without a leading "void ", which templates' names have. */
+static const char *called_name(const char *name, size_t length, char text[NAME_BYTES],
+                               size_t *count_p)
+{
+    *count_p = bare_name(name, length, text);
+    if (!starts_with(text, *count_p, "void "))
+        return text;
+    *count_p -= 5;
+    return text + 5;
 }
 
 enum rs_work_class rs_classify_kernel(const char *name, size_t length)
 {
     char text[NAME_BYTES];
-    const char *bare = text;
-    size_t count = bare_name(name, length, text);
-    if (starts_with(bare, count, "void ")) {
-        bare += 5;
-        count -= 5;
-    }
+    size_t count;
+    const char *bare = called_name(name, length, text, &count);
+    enum rs_work_class own;
+    enum rs_op_type type;
+    if (rs_classes_find(bare, count, &own, &type))
+        return own;
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         const struct family *family = &families[i];
         const bool fits = family->where == STARTS
@@ -91,12 +143,12 @@ enum rs_work_class rs_classify_kernel(const char *name, size_t length)
     return RS_WORK_COMPUTING;
 }
 
-/* Lower case letters and digits only. */
-static size_t keep_messages(char text[NAME_BYTES], size_t length)
+/* Lower case letters and digits only; `text` may hold `name`. */
+static size_t keep_alphanumeric(char text[NAME_BYTES], const char *name, size_t length)
 {
     size_t count = 0;
     for (size_t i = 0; i < length; i++) {
-        const char c = text[i];
+        const char c = name[i];
         if (c >= 'A' && c <= 'Z')
             text[count++] = (char)(c - 'A' + 'a');
         else if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'))
@@ -108,7 +160,13 @@ static size_t keep_messages(char text[NAME_BYTES], size_t length)
 enum rs_op_type rs_op_type_of_name(const char *name, size_t length)
 {
     char text[NAME_BYTES];
-    const size_t count = keep_messages(text, bare_name(name, length, text));
+    size_t count;
+    const char *bare = called_name(name, length, text, &count);
+    enum rs_work_class own;
+    enum rs_op_type type;
+    if (rs_classes_find(bare, count, &own, &type) && type != RS_OP_UNKNOWN)
+        return type;
+    count = keep_alphanumeric(text, bare, count);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (memmem(text, count, words[i].text, strlen(words[i].text)))
             return words[i].type;

@@ -13,11 +13,13 @@ enum rs_work_class {
     RS_WORK_COMPUTING,
     RS_WORK_COMMUNICATION,
     RS_WORK_MEMORY,
+    RS_WORK_WAITING, /* a device that waits: what a name may say, never the class of a row of work */
 };
-enum { RS_WORK_CLASS_COUNT = 4 };
+enum { RS_WORK_CLASS_COUNT = 4 }; /* of rows of work: without waiting */
 const char *rs_work_class_text(enum rs_work_class work_class); /* "computing", ... */
 
-/* The class of a kernel row by its name (memcpy and memset rows are memory whatever they are called). */
+/* The class of a kernel row by its name (memcpy and memset rows are memory whatever they are called): the user's own lines
+ * (classes.h), then comm_names.def, else computing. */
 enum rs_work_class rs_classify_kernel(const char *name, size_t length);
 
 /* The operation that the words of a name tell: "ncclDevKernel_AllReduce_...", "_allgather_base",

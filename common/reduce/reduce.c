@@ -172,6 +172,13 @@ static enum rs_status add_work(struct rs_reduce *reduce, const struct row *row, 
     return status;
 }
 
+/* A device that waits is idle, as while it waits for another stream (add_sync). */
+static enum rs_status add_kernel(struct rs_reduce *reduce, const struct row *row)
+{
+    const uint8_t work_class = class_of_kernel(reduce, row);
+    return work_class == RS_WORK_WAITING ? RS_OK : add_work(reduce, row, work_class);
+}
+
 static bool is_wait(struct rs_reduce *reduce, rs_str name)
 {
     struct reduce_name *known = &reduce->names[name];
@@ -456,7 +463,7 @@ static enum rs_status add_row(struct rs_reduce *reduce, const struct row *row)
         return status == RS_OK ? add_annotation(reduce, row) : status;
     case RS_KIND_KERNEL:
         widen_span(reduce, row);
-        return add_work(reduce, row, class_of_kernel(reduce, row));
+        return add_kernel(reduce, row);
     case RS_KIND_MEMCPY:
     case RS_KIND_MEMSET:
         widen_span(reduce, row);

@@ -160,6 +160,30 @@ class OwnTraces(WithFolder):
         self.assertEqual(trace_time[0]["Communication"], f"{allreduce}.000")
         self.assertEqual(trace_time[0]["Preparing"], "100.000")
 
+    def test_kernels_of_a_users_own_library(self):
+        write_traces(self.traces, packed=False)
+        for name in os.listdir(self.traces):
+            path = os.path.join(self.traces, name)
+            with open(path, encoding="ascii") as file:
+                text = file.read()
+            with open(path, "w", encoding="ascii") as file:
+                file.write(text.replace("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+                                        "void our::push<(4 > 2)>(int)"))
+        communication = (STEP_US - 100 - 2500) * 4 * 1000
+        self.analyse(self.traces, "-o", self.out)
+        self.assertEqual(rows(self.out, "rank_breakdown.csv")[0]["Communication(ns)"], "0")
+        classes = os.path.join(self.folder, "classes.conf")
+        with open(classes, "w", encoding="ascii") as file:
+            file.write("communication contains our::push all_reduce\n")
+        told = os.path.join(self.folder, "told")
+        self.analyse(self.traces, "-o", told, "--classes", classes)
+        self.assertEqual(rows(told, "rank_breakdown.csv")[0]["Communication(ns)"], str(communication))
+        self.assertEqual({(r["Op"], r["LastRank"]) for r in rows(told, "collectives.csv")}, {("all_reduce", "2")})
+        with open(classes, "a", encoding="ascii") as file:
+            file.write("communication contains\n")
+        done = self.analyse(self.traces, "--classes", classes, code=2)
+        self.assertIn("classes.conf:2: expected", done.stderr)
+
     def test_the_late_rank_is_last_and_named(self):
         write_traces(self.traces)
         done = self.analyse(self.traces, "-o", self.out)
