@@ -321,6 +321,7 @@ static size_t begin_text(const Rankscope__CaptureInfo *info, char *text, size_t 
 void capture_progress_line(const Rankscope__CaptureInfo *info, char *line, size_t bytes)
 {
     const char *waiting = "";
+    const Rankscope__CaptureRank *unreachable = NULL;
     size_t counts[RS_PROGRESS_COUNT] = {0};
     int64_t least = -1;
     for (size_t i = 0; i < info->n_ranks; i++) {
@@ -329,6 +330,9 @@ void capture_progress_line(const Rankscope__CaptureInfo *info, char *line, size_
             counts[rank->state]++;
         if (rank->state == RS_PROGRESS_WAITING && *rank->text)
             waiting = rank->text;
+        if (!rs_progress_is_final((enum rs_progress_state)rank->state) &&
+            strncmp(rank->text, RS_UNREACHABLE_TEXT, sizeof RS_UNREACHABLE_TEXT - 1) == 0)
+            unreachable = rank;
         if (!rs_progress_is_final((enum rs_progress_state)rank->state) &&
             (least < 0 || rank->steps_done < least))
             least = rank->steps_done;
@@ -352,6 +356,9 @@ void capture_progress_line(const Rankscope__CaptureInfo *info, char *line, size_
     }
     if (info->state == RS_CAPTURE_ARMING && *waiting && used < bytes)
         used += (size_t)snprintf(line + used, bytes - used, "; %.160s", waiting);
+    if (unreachable && used < bytes)
+        used += (size_t)snprintf(line + used, bytes - used, "; rank %u: %.160s", unreachable->rank,
+                                 unreachable->text);
     if (info->state == RS_CAPTURE_QUEUED && used < bytes)
         (void)snprintf(line + used, bytes - used, "; %.120s", info->reason);
     else if (info->steps && least > 0 && used < bytes)

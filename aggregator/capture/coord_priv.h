@@ -30,6 +30,8 @@ struct rs_coord {
     uint32_t parsed_world;
     struct seen_table seen;
     rs_ns seen_swept_at;
+    rs_ns ticked_at;  /* 0: never */
+    rs_ns resumed_at; /* this process had stood still until then; 0: never */
     struct rs_coord_capture **captures;
     size_t capture_count, capture_capacity;
 };
@@ -42,6 +44,8 @@ struct rs_coord_seen *seen_find(const struct rs_coord *coord, const char *run, u
                                 const char *incarnation);
 /* The newest live incarnation of a rank. */
 struct rs_coord_seen *seen_find_live(const struct rs_coord *coord, const char *run, uint32_t rank);
+/* Its link broke in silence: it may come back with all that it has. */
+bool seen_is_unreachable(const struct rs_coord *coord, const struct rs_coord_seen *seen);
 /* Ranks that nobody has told of for long leave the table. */
 void seen_sweep(struct rs_coord *coord, rs_ns now);
 /* Runs with live ranks, as "a, b"; how many. */
@@ -72,6 +76,9 @@ RS_MUST_CHECK enum rs_status member_add(struct rs_coord_capture *capture,
                                         struct rs_coord_rank **rank_p);
 void member_move(struct rs_coord_capture *capture, struct rs_coord_rank *rank,
                  enum rs_progress_state state, const char *text, rs_ns now);
+/* Says since when a rank is unreachable, and until when it is waited for; or that it is there again. */
+void member_set_unreachable(struct rs_coord_capture *capture, struct rs_coord_rank *rank,
+                            bool is_unreachable, rs_ns since_realtime, rs_ns until_realtime);
 /* Ranks that are final. */
 size_t members_final(const struct rs_coord_capture *capture);
 /* Rank numbers, each once. */

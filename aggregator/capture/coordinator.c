@@ -27,6 +27,7 @@ enum rs_status rs_coord_new(const struct rs_coord_options *options, struct rs_co
     own->arm_timeout_ns = or_default(own->arm_timeout_ns, 5 * (rs_dur)RS_NS_PER_S);
     own->silence_ns = or_default(own->silence_ns, 60 * (rs_dur)RS_NS_PER_S);
     own->gone_ns = or_default(own->gone_ns, 15 * (rs_dur)RS_NS_PER_S);
+    own->unreachable_ns = or_default(own->unreachable_ns, 1200 * (rs_dur)RS_NS_PER_S);
     own->abandon_ns = or_default(own->abandon_ns, 60 * (rs_dur)RS_NS_PER_S);
     own->lead_ns = or_default(own->lead_ns, 500 * (rs_dur)RS_NS_PER_MS);
     if (!own->realtime)
@@ -311,6 +312,10 @@ void rs_coord_ended(struct rs_coord *coord, const char *id, uint32_t number,
     if (capture->steps && !is_partial && adapter_can(&rank->adapter, RS_CAP_STEP_PARTS))
         rank->steps_done = capture->steps;
     char text[RS_COORD_REASON_BYTES];
+    /* It was given up, or not reached, and is there after all: what was said of that is not true any more. */
+    if (rank->state == RS_PROGRESS_LOST)
+        rank->text[0] = '\0';
+    member_set_unreachable(capture, rank, false, 0, 0);
     const bool is_short = lacks_steps(capture, rank);
     if (is_short && !*rank->text)
         (void)snprintf(text, sizeof text, "it recorded %lld of %u steps",

@@ -19,6 +19,11 @@
  * rank that dies or stays silent is named and lost; the others finish. Chunks that come for a closed
  * capture open it again: data is never refused for being late.
  *
+ * A partition is not an end. A process that ends closes its link at once; a link that breaks after a silence tells of a network or a
+ * node that stands still. Its ranks are unreachable, and waited for (unreachable_ns) where they have answered already: they
+ * may have recorded all that was asked for. The user sees since when, and can stop the capture. When this process itself
+ * stood still, everybody is given time anew before anybody is given up.
+ *
  * A request is validated by common/request for every live rank of the run (start.c): who is refused is in the capture with every
  * rule it breaks, the others go on. Nothing that was asked for is lost in silence: what waits is listed, and
  * what cannot be done any more is closed as failed with the reason.
@@ -84,6 +89,10 @@ struct rs_coord_seen {
     struct rs_adapter adapter;
     const void *link;   /* of its collector; NULL: that is gone */
     rs_ns last_seen_ns; /* monotonic: last message that named it */
+    rs_ns
+        back_ns; /* monotonic: when its collector came back after it had no link; 0 never. The coordinator's own */
+    rs_dur
+        silent_ns; /* without a link: how long nothing had come when it broke. The coordinator's own */
     int64_t last_start,
         last_stop; /* NO_REPEAT: what it was told last; 0 none. The coordinator's own */
 };
@@ -194,8 +203,12 @@ struct rs_coord_options {
     rs_dur arm_timeout_ns; /* 0: 5 s */
     rs_dur silence_ns; /* rank that can be notified at any time, without a sign of life; 0: 60 s */
     rs_dur gone_ns;    /* after its process or collector went; 0: 15 s */
-    rs_dur abandon_ns; /* files: a stream that does not go on; 0: 60 s */
-    rs_dur lead_ns;    /* 0: 500 ms */
+    rs_dur unreachable_ns; /* after the link to its collector broke in silence; 0: 20 min */
+    rs_dur
+        tick_ns; /* rs_coord_tick() is called this often at least: a longer gap is a time in which this process stood still;
+                     * 0: that is not promised */
+    rs_dur abandon_ns;       /* files: a stream that does not go on; 0: 60 s */
+    rs_dur lead_ns;          /* 0: 500 ms */
     rs_ns (*realtime)(void); /* NULL: the system's; a test brings its own */
     const char *roles; /* text of a file of roles (common/request/roles.h); NULL none; copied */
 };
@@ -211,8 +224,8 @@ void rs_coord_free(struct rs_coord **coord_p);
 /* A collector told of a rank: copies it. RS_INVALID: no rank has that number; RS_LIMIT: there are too many; RS_NOMEM. */
 RS_MUST_CHECK enum rs_status rs_coord_see(struct rs_coord *coord, const struct rs_coord_seen *seen,
                                           rs_ns now);
-/* A collector's link closed: its ranks are kept for a while, without a link. */
-void rs_coord_link_gone(struct rs_coord *coord, const void *link, rs_ns now);
+/* A collector's link closed, by both sides or (`is_broken`) without an end: its ranks are kept for a while, without a link. */
+void rs_coord_link_gone(struct rs_coord *coord, const void *link, bool is_broken, rs_ns now);
 size_t rs_coord_seen_count(const struct rs_coord *coord);
 const struct rs_coord_seen *rs_coord_seen(const struct rs_coord *coord, size_t index);
 /* Who a rank of the table is, to find the place behind it again after others have left. */

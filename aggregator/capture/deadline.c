@@ -4,6 +4,9 @@
  */
 #include "aggregator/capture/coord_priv.h"
 
+#define RS_LOG_TAG "capture"
+#include "common/base/log.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +30,7 @@ static void lose_silent(struct rs_coord_capture *capture, struct rs_coord_rank *
                         const char *why, rs_ns now)
 {
     char text[RS_COORD_REASON_BYTES];
+    member_set_unreachable(capture, rank, false, 0, 0); /* it is said in other words now */
     (void)snprintf(text, sizeof text, "%s%s%.300s", why, *rank->text ? ": " : "", rank->text);
     lose(capture, rank, text, now);
 }
@@ -51,7 +55,7 @@ static rs_ns files_give_up_at(const struct rs_coord *coord, const struct rs_coor
                               const struct rs_coord_rank *rank, const struct rs_coord_seen *seen,
                               const char **why_p)
 {
-    const rs_ns moved = rank->moved_at;
+    const rs_ns moved = later(rank->moved_at, seen ? seen->back_ns : 0);
     if (seen && !*seen->capture && rank->state < RS_PROGRESS_SENDING &&
         seen->last_seen_ns > moved + coord->options.gone_ns / 3) {
         *why_p = "its collector was started again in the middle and does not know of it; its "
@@ -71,7 +75,8 @@ static rs_ns live_give_up_at(const struct rs_coord *coord, const struct rs_coord
                              const struct rs_coord_rank *rank, const struct rs_coord_seen *seen,
                              const char **why_p)
 {
-    const rs_ns moved = rank->moved_at;
+    /* Whoever comes back has things to send first. */
+    const rs_ns moved = later(rank->moved_at, seen ? seen->back_ns : 0);
     if (capture->request && capture->request->timeout_ms) {
         *why_p = "it did not finish in time";
         return later(moved,
@@ -92,12 +97,23 @@ static rs_ns live_give_up_at(const struct rs_coord *coord, const struct rs_coord
     return moved + patience;
 }
 
+/* Who was told to begin may have all that was asked for. A user who stops the capture wants no more of that. */
+static bool is_waited_for(const struct rs_coord *coord, const struct rs_coord_capture *capture,
+                          const struct rs_coord_seen *seen)
+{
+    return capture->committed_at && !capture->was_stopped && seen_is_unreachable(coord, seen);
+}
+
 /* When this rank will be given up, if nothing comes; and why. */
 static rs_ns give_up_at(const struct rs_coord *coord, const struct rs_coord_capture *capture,
                         const struct rs_coord_rank *rank, const char **why_p)
 {
     const struct rs_coord_seen *seen =
         seen_find(coord, capture->run, rank->rank, rank->incarnation);
+    if (seen && is_waited_for(coord, capture, seen)) {
+        *why_p = "its collector did not come back";
+        return later(seen->last_seen_ns, rank->moved_at) + coord->options.unreachable_ns;
+    }
     if (seen && !seen->link) {
         *why_p = "its collector is gone";
         return later(seen->last_seen_ns, rank->moved_at) + coord->options.gone_ns;
@@ -111,6 +127,12 @@ static rs_ns give_up_at(const struct rs_coord *coord, const struct rs_coord_capt
     return adapter_can(adapter, RS_CAP_WRITES_FILES)
                ? files_give_up_at(coord, capture, rank, seen, why_p)
                : live_give_up_at(coord, capture, rank, seen, why_p);
+}
+
+/* After this process stood still, what the others sent meanwhile is still to be read. */
+static rs_ns not_before(const struct rs_coord *coord, rs_ns at, rs_dur patience)
+{
+    return coord->resumed_at ? later(at, coord->resumed_at + patience) : at;
 }
 
 static const char orphan_text[] = "the aggregator was started again before it began: ask again";
@@ -151,6 +173,7 @@ rs_ns tick_arming(struct rs_coord *coord, struct rs_coord_capture *capture, rs_n
         rs_ns deadline = later(capture->opened_at, rank->moved_at) + coord->options.arm_timeout_ns;
         if (deadline > capture->opened_at + arming_max_ns)
             deadline = capture->opened_at + arming_max_ns;
+        deadline = not_before(coord, deadline, coord->options.arm_timeout_ns);
         if (now >= deadline)
             lose_silent(capture, rank, "it did not answer in time", now);
         else if (deadline < next)
@@ -182,6 +205,19 @@ static rs_ns tick_limit(struct rs_coord *coord, struct rs_coord_capture *capture
     return RS_NS_MAX;
 }
 
+/* The rank's row says so while it lasts. */
+static void tell_unreachable(const struct rs_coord *coord, struct rs_coord_capture *capture,
+                             struct rs_coord_rank *rank, rs_ns give_up, rs_ns now)
+{
+    const struct rs_coord_seen *seen =
+        seen_find(coord, capture->run, rank->rank, rank->incarnation);
+    const bool is_unreachable = seen && is_waited_for(coord, capture, seen);
+    const rs_ns realtime = coord->options.realtime();
+    const rs_ns since = is_unreachable ? seen->last_seen_ns - seen->silent_ns : now;
+    member_set_unreachable(capture, rank, is_unreachable, realtime - (now - since),
+                           realtime + (give_up - now));
+}
+
 rs_ns tick_recording(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
 {
     rs_ns next = tick_limit(coord, capture, now);
@@ -190,7 +226,9 @@ rs_ns tick_recording(struct rs_coord *coord, struct rs_coord_capture *capture, r
         if (rs_progress_is_final(rank->state))
             continue;
         const char *why = "";
-        const rs_ns at = give_up_at(coord, capture, rank, &why);
+        const rs_ns at =
+            not_before(coord, give_up_at(coord, capture, rank, &why), coord->options.gone_ns);
+        tell_unreachable(coord, capture, rank, at, now);
         if (now >= at)
             lose_silent(capture, rank, why, now);
         else if (at < next)
@@ -270,6 +308,13 @@ static rs_ns tick_queued(struct rs_coord *coord, struct rs_coord_capture *captur
 rs_ns rs_coord_tick(struct rs_coord *coord, rs_ns now)
 {
     rs_ns next = RS_NS_MAX;
+    const rs_dur gap = coord->ticked_at ? now - coord->ticked_at : 0;
+    if (coord->options.tick_ns && gap > coord->options.tick_ns + coord->options.gone_ns / 3) {
+        rs_log_warn("this process stood still for %.1f s: ranks are given time anew",
+                    (double)gap / (double)RS_NS_PER_S);
+        coord->resumed_at = now;
+    }
+    coord->ticked_at = now;
     seen_sweep(coord, now);
     for (size_t i = 0; i < coord->capture_count; i++) {
         struct rs_coord_capture *capture = coord->captures[i];

@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 struct rs_coord_capture *capture_new(void)
 {
@@ -139,6 +140,35 @@ void member_move(struct rs_coord_capture *capture, struct rs_coord_rank *rank,
     if (*capture->id && is_new && rs_progress_is_final(state) && state != RS_PROGRESS_DONE)
         rs_log_info("capture %s: rank %u is %s%s%s", capture->id, rank->rank,
                     rs_progress_state_text(state), *rank->text ? ": " : "", rank->text);
+}
+
+static void clock_text(rs_ns realtime, char *text, size_t bytes)
+{
+    const time_t seconds = (time_t)(realtime / RS_NS_PER_S);
+    struct tm parts;
+    if (!gmtime_r(&seconds, &parts) || !strftime(text, bytes, "%H:%M:%SZ", &parts))
+        (void)snprintf(text, bytes, "-");
+}
+
+void member_set_unreachable(struct rs_coord_capture *capture, struct rs_coord_rank *rank,
+                            bool is_unreachable, rs_ns since_realtime, rs_ns until_realtime)
+{
+    const bool was = strncmp(rank->text, RS_UNREACHABLE_TEXT, sizeof RS_UNREACHABLE_TEXT - 1) == 0;
+    char since[16];
+    char until[16];
+    if (was == is_unreachable)
+        return;
+    if (is_unreachable) {
+        clock_text(since_realtime, since, sizeof since);
+        clock_text(until_realtime, until, sizeof until);
+        (void)snprintf(rank->text, sizeof rank->text,
+                       RS_UNREACHABLE_TEXT " %s; it is waited for until %s, or stop the capture",
+                       since, until);
+    } else {
+        rank->text[0] = '\0';
+    }
+    rank->is_changed = true;
+    capture->is_changed = true;
 }
 
 size_t members_final(const struct rs_coord_capture *capture)

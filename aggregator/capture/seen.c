@@ -133,6 +133,8 @@ static void renew(struct rs_coord_seen *known, const struct rs_coord_seen *seen,
     fit(known, now);
     known->last_start = before.last_start;
     known->last_stop = before.last_stop;
+    known->silent_ns = before.silent_ns;
+    known->back_ns = !before.link && known->link ? now : before.back_ns;
     for (size_t i = 0; i < RS_ROLE_COUNT; i++)
         if (known->role[i] < 0)
             known->role[i] = before.role[i];
@@ -155,16 +157,31 @@ enum rs_status rs_coord_see(struct rs_coord *coord, const struct rs_coord_seen *
     table->items[table->count] = *seen;
     fit(&table->items[table->count], now);
     table->items[table->count].last_start = table->items[table->count].last_stop = 0;
+    table->items[table->count].silent_ns = table->items[table->count].back_ns = 0;
     put_slot(table, table->count++);
     return RS_OK;
 }
 
-void rs_coord_link_gone(struct rs_coord *coord, const void *link, rs_ns now)
+/* Heartbeats come every half second, and gRPC's own watch breaks a link after 15 to 30 s without a byte. */
+bool seen_is_unreachable(const struct rs_coord *coord, const struct rs_coord_seen *seen)
 {
+    return !seen->link && seen->state != RS_RANK_GONE &&
+           seen->silent_ns >= coord->options.gone_ns / 3 * 2;
+}
+
+void rs_coord_link_gone(struct rs_coord *coord, const void *link, bool is_broken, rs_ns now)
+{
+    rs_ns newest_ns = 0; /* the link is silent only when nothing came of any of its ranks */
+    for (size_t i = 0; i < coord->seen.count; i++) {
+        const struct rs_coord_seen *seen = &coord->seen.items[i];
+        if (seen->link == link && seen->last_seen_ns > newest_ns)
+            newest_ns = seen->last_seen_ns;
+    }
     for (size_t i = 0; i < coord->seen.count; i++) {
         struct rs_coord_seen *seen = &coord->seen.items[i];
         if (seen->link == link) {
             seen->link = NULL;
+            seen->silent_ns = is_broken ? now - newest_ns : 0;
             seen->last_seen_ns = now;
         }
     }
@@ -228,7 +245,10 @@ void seen_sweep(struct rs_coord *coord, rs_ns now)
     coord->seen_swept_at = now;
     for (size_t i = 0; i < table->count; i++) {
         const struct rs_coord_seen *seen = &table->items[i];
-        const bool is_old = now - seen->last_seen_ns > 4 * coord->options.gone_ns;
+        const rs_dur kept_ns = seen_is_unreachable(coord, seen)
+                                   ? coord->options.unreachable_ns + coord->options.gone_ns
+                                   : 4 * coord->options.gone_ns;
+        const bool is_old = now - seen->last_seen_ns > kept_ns;
         if (is_old && (!seen->link || seen->state == RS_RANK_GONE))
             continue;
         if (kept < i)

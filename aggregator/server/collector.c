@@ -855,7 +855,7 @@ static void on_closed(void *self, struct rs_link *link, enum rs_status status, c
     struct session *session = self;
     rs_log_info("collector on %s is gone%s%s", *session->node ? session->node : "an unnamed node",
                 status < 0 ? ": " : "", status < 0 ? reason : "");
-    rs_coord_link_gone(session->server->coord, link, rs_time_monotonic());
+    rs_coord_link_gone(session->server->coord, link, status < 0, rs_time_monotonic());
     hang_link_gone(session->server, link);
     session->link = NULL;
     (void)session_reap(session);

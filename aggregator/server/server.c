@@ -16,6 +16,7 @@
 
 enum { JOIN_QUEUE_MAX = 256, READ_QUEUE_MAX = BOUND_SESSIONS, JOIN_NICE = 5 };
 
+static const rs_dur tick_ns = RS_NS_PER_S; /* at least that often */
 static const rs_dur sweep_every_ns = 50 * (rs_dur)RS_NS_PER_MS;
 
 /* ---- jobs ---------------------------------------------------------------------------------------------- */
@@ -474,6 +475,7 @@ enum rs_status rs_server_new(const struct rs_server_options *options, struct rs_
         coord_options = *options->coord;
     coord_options.ops = &coord_ops;
     coord_options.self = server;
+    coord_options.tick_ns = tick_ns;
     const struct rs_ingest_options ingest_options = {.store = options->store,
                                                      .queue_bytes = options->queue_bytes,
                                                      .done = on_done,
@@ -590,7 +592,7 @@ enum rs_status rs_server_step(struct rs_server *server, rs_ns until, struct rs_e
         next = watch < next ? watch : next;
         const rs_ns join = live_join_tick(server, now);
         next = join < next ? join : next;
-        const rs_ns latest = now + RS_NS_PER_S;
+        const rs_ns latest = now + tick_ns;
         if (server->next_tick != 0)
             server->next_tick = next < latest ? next : latest;
     }

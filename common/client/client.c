@@ -90,6 +90,11 @@ static enum rs_status say_unreachable(const struct rs_address *address, const ch
         return rs_err_set(err, RS_UNREACHABLE,
                           "no aggregator answers at %s: it ended without removing its socket",
                           address->text);
+    if (strstr(reason, "keepalive"))
+        return rs_err_set(err, RS_UNREACHABLE,
+                          "the aggregator at %s has stopped answering: its process or the network "
+                          "stands still",
+                          address->text);
     /* The transport's sentence names what it tried again and again; what happened stands last. */
     const char *last = strrchr(reason, ':');
     const char *text = last && last[1] == ' ' && last[2] ? last + 2 : reason;

@@ -76,6 +76,8 @@ enum rs_progress_state {
     RS_PROGRESS_COUNT
 };
 const char *rs_progress_state_text(enum rs_progress_state state);
+/* A rank's text begins so while it is waited for although its link broke in silence; a time of day follows. */
+#define RS_UNREACHABLE_TEXT "its collector has not answered since"
 bool rs_progress_is_final(enum rs_progress_state state);
 
 /* Why a chunk was not taken (AckStream.refusal). The stream is asked for another, the link stays. */

@@ -123,6 +123,37 @@ class Restart(unittest.TestCase):
         self.assertEqual(here, {("lost", "the collector was stopped before it began")})
         self.next_is_complete()
 
+    def freeze(self, process, capture, is_told, code):
+        """A process that stands still until its links broke, as in a partition; then it goes on."""
+        process.send_signal(signal.SIGSTOP)
+        try:
+            is_told()
+        finally:
+            process.send_signal(signal.SIGCONT)
+        ended, took = capture.end(120)
+        self.assertEqual(ended, code, capture.text())
+        found = self.rig.wait_captures(len(self.rig.captures()), 120)[-1]
+        found = self.rig.show(found["id"])
+        self.assertEqual((found["state"], found["reason"]), ("complete", None))
+        self.assertEqual({(r["state"], r["reason"], r["steps_done"]) for r in found["ranks"]}, {("done", None, 20)})
+        return took
+
+    def test_a_collector_that_stood_still(self):
+        capture = self.rig.capture("--ranks", "all", "--steps", "20", "--no-report")
+        capture.wait_for(lambda line: " 32 recording" in line and "slowest" in line)
+        took = self.freeze(self.rig.collectors[0], capture,
+                           lambda: capture.wait_for(lambda line: "has not answered since" in line, 90), 0)
+        say(f"a collector stood still until its link broke: complete after {took:.1f} s")
+        self.next_is_complete()
+
+    def test_an_aggregator_that_stood_still(self):
+        capture = self.rig.capture("--ranks", "all", "--steps", "20", "--no-report")
+        capture.wait_for(lambda line: " 32 recording" in line and "slowest" in line)
+        took = self.freeze(self.rig.aggregator, capture,
+                           lambda: capture.wait_for(lambda line: "stopped answering" in line, 90), 4)
+        say(f"the aggregator stood still until the links broke: the client gave up after {took:.1f} s, complete since")
+        self.next_is_complete()
+
     def test_killed_and_not_started_again(self):
         capture = self.rig.capture("--ranks", "all", "--steps", "10", "--no-report")
         capture.wait_for(lambda line: " 32 recording" in line)

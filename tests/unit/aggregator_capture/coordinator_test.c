@@ -256,6 +256,24 @@ static void who_does_not_answer_is_lost_and_the_others_record(void **state)
     rs_coord_free(&coord);
 }
 
+/* A collector that was stopped has said so, however long it had nothing to tell. */
+static void a_link_closed_in_order_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    see(coord, "r", 0, link_a, 1, 0);
+    see(coord, "r", 1, link_b, 1, 0);
+    struct rs_coord_capture *capture = start(coord, "all");
+    arm(coord, 0, 1, 0, "");
+    arm(coord, 1, 1, 0, "");
+    end(coord, 0, false);
+    rs_coord_link_gone(coord, link_b, false, 20 * second);
+    (void)rs_coord_tick(coord, 36 * second);
+    assert_int_equal(capture->state, RS_CAPTURE_PARTIAL);
+    assert_string_equal(capture->ranks[1].text, "its collector is gone");
+    rs_coord_free(&coord);
+}
+
 static void a_rank_whose_collector_is_gone_is_named_after_a_while(void **state)
 {
     (void)state;
@@ -266,12 +284,124 @@ static void a_rank_whose_collector_is_gone_is_named_after_a_while(void **state)
     arm(coord, 0, 1, 0, "");
     arm(coord, 1, 1, 0, "");
     end(coord, 0, false);
-    rs_coord_link_gone(coord, link_b, 3 * second);
+    rs_coord_link_gone(coord, link_b, true, 3 * second);
     (void)rs_coord_tick(coord, 17 * second);
     assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
     (void)rs_coord_tick(coord, 19 * second);
     assert_int_equal(capture->state, RS_CAPTURE_PARTIAL);
     assert_string_equal(capture->ranks[1].text, "its collector is gone");
+    rs_coord_free(&coord);
+}
+
+/* Ranks 0 and 1 record; the link of rank 1 has been silent for 20 s when it breaks. */
+static struct rs_coord_capture *cut_off(struct rs_coord *coord)
+{
+    see(coord, "r", 0, link_a, 1, 0);
+    see(coord, "r", 1, link_b, 1, 0);
+    struct rs_coord_capture *capture = start(coord, "all");
+    arm(coord, 0, 1, 0, "");
+    arm(coord, 1, 1, 0, "");
+    end(coord, 0, false);
+    rs_coord_link_gone(coord, link_b, true, 20 * second);
+    (void)rs_coord_tick(coord, 21 * second);
+    assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    assert_ptr_equal(strstr(capture->ranks[1].text, RS_UNREACHABLE_TEXT), capture->ranks[1].text);
+    return capture;
+}
+
+static void come_back(struct rs_coord *coord, uint32_t rank, rs_ns now)
+{
+    struct rs_coord_seen seen = *rs_coord_seen(coord, rank);
+    seen.link = link_b;
+    assert_ok(rs_coord_see(coord, &seen, now));
+}
+
+static void a_partition_is_waited_for(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    struct rs_coord_capture *capture = cut_off(coord);
+    (void)rs_coord_tick(coord, 600 * second);
+    assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    /* It comes back without a word of the capture: it has things to send first. */
+    come_back(coord, 1, 601 * second);
+    (void)rs_coord_tick(coord, 602 * second);
+    assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    assert_string_equal(capture->ranks[1].text, "");
+    end(coord, 1, false);
+    assert_int_equal(capture->state, RS_CAPTURE_COMPLETE);
+    assert_string_equal(capture->ranks[1].text, "");
+    rs_coord_free(&coord);
+}
+
+static void a_collector_that_comes_back_and_knows_nothing_is_named(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    struct rs_coord_capture *capture = cut_off(coord);
+    come_back(coord, 1, 601 * second);
+    for (int at = 602; at < 617; at++) {
+        assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+        come_back(coord, 1, at * second);
+        (void)rs_coord_tick(coord, at * second);
+    }
+    assert_int_equal(capture->state, RS_CAPTURE_PARTIAL);
+    assert_string_equal(capture->ranks[1].text,
+                        "its collector was started again in the middle and does not know of it");
+    rs_coord_free(&coord);
+}
+
+static void a_partition_is_not_waited_for_for_ever(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    struct rs_coord_capture *capture = cut_off(coord);
+    (void)rs_coord_tick(coord, (20 + 1199) * second);
+    assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    (void)rs_coord_tick(coord, (20 + 1201) * second);
+    assert_int_equal(capture->state, RS_CAPTURE_PARTIAL);
+    assert_string_equal(capture->ranks[1].text, "its collector did not come back");
+    rs_coord_free(&coord);
+}
+
+static void who_stops_a_capture_does_not_wait_for_a_partition(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    struct rs_coord_capture *capture = cut_off(coord);
+    assert_ok(rs_coord_stop(coord, "c1", 22 * second, NULL));
+    (void)rs_coord_tick(coord, 36 * second);
+    assert_int_equal(capture->state, RS_CAPTURE_STOPPED);
+    assert_string_equal(capture->ranks[1].text, "its collector is gone");
+    rs_coord_free(&coord);
+}
+
+static void a_process_that_stood_still_gives_everybody_time_anew(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = NULL;
+    const struct rs_coord_options options = {.ops = &ops, .tick_ns = second};
+    said[0] = '\0';
+    ids = 0;
+    assert_ok(rs_coord_new(&options, &coord, NULL));
+    see(coord, "r", 0, link_a, 1, 0);
+    struct rs_coord_capture *capture = start(coord, "all");
+    (void)rs_coord_tick(coord, second);
+    /* 100 s later: its answer may lie in the socket. */
+    (void)rs_coord_tick(coord, 101 * second);
+    assert_int_equal(capture->state, RS_CAPTURE_ARMING);
+    arm(coord, 0, 1, 0, "");
+    assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    (void)rs_coord_tick(coord, 102 * second);
+    /* An hour later the same of what it recorded. */
+    (void)rs_coord_tick(coord, 3702 * second);
+    assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    for (int at = 3703; at < 3717; at++) {
+        (void)rs_coord_tick(coord, at * second);
+        assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    }
+    (void)rs_coord_tick(coord, 3717 * second);
+    assert_int_equal(capture->state, RS_CAPTURE_FAILED);
     rs_coord_free(&coord);
 }
 
@@ -545,7 +675,7 @@ static void who_ends_while_it_waits_is_named_and_the_others_record(void **state)
     see(coord, "r", 1, link_b, 1, 0);
     (void)start(coord, "0");
     const struct asked waits = ask(coord, "ranks=0-1");
-    rs_coord_link_gone(coord, link_b, second);
+    rs_coord_link_gone(coord, link_b, true, second);
     arm(coord, 0, 1, 0, "");
     end(coord, 0, false);
     (void)rs_coord_tick(coord, 3 * second); /* it may come back */
@@ -1018,6 +1148,12 @@ int main(void)
         cmocka_unit_test(a_collectors_word_makes_nobody_done),
         cmocka_unit_test(who_does_not_answer_is_lost_and_the_others_record),
         cmocka_unit_test(a_rank_whose_collector_is_gone_is_named_after_a_while),
+        cmocka_unit_test(a_link_closed_in_order_is_not_waited_for),
+        cmocka_unit_test(a_partition_is_waited_for),
+        cmocka_unit_test(a_collector_that_comes_back_and_knows_nothing_is_named),
+        cmocka_unit_test(a_partition_is_not_waited_for_for_ever),
+        cmocka_unit_test(who_stops_a_capture_does_not_wait_for_a_partition),
+        cmocka_unit_test(a_process_that_stood_still_gives_everybody_time_anew),
         cmocka_unit_test(all_refusing_is_a_failure),
         cmocka_unit_test(unknown_ranks_are_listed_and_the_known_ones_record),
         cmocka_unit_test(two_runs_need_a_name),
