@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What reading and judging costs: 64 ranks against torchfrtrace in the same run, 1,024 ranks x 2,000 calls against the limits.
 
-    RANKSCOPE=build/release/rankscope tests/bench/hang_speed.py [--ranks 1024] [--torchfrtrace PATH] [--runs 3]
+    RANKSCOPE=build/release/rankscope tests/bench/hang_speed.py [--ranks 1024] [--torchfrtrace PATH] [--runs 5]
 
 Prints CPU seconds (user + system, median) and the largest resident memory. Exit 1: beyond 3 CPU s or 512 MiB at 1,024
 ranks, or less than 60 times cheaper than torchfrtrace at 64 (where it is there; it comes with PyTorch).
@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import mkflight  # noqa: E402
 
 PROGRAM = os.path.abspath(os.environ.get("RANKSCOPE", "build/release/rankscope"))
+LARGE_STACK = 30  # frames of a call: 1,024 ranks then are some 460 MB
 
 
 def cost(command):
@@ -46,7 +47,7 @@ def write(ranks, folder, stack=22):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--ranks", type=int, default=1024)
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--torchfrtrace", default=os.path.expanduser("~/.cache/rankscope/torch-2.15.0/bin/torchfrtrace"))
     arguments = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="rs-hang-speed-")
@@ -65,7 +66,7 @@ def main():
             print("torchfrtrace is not here: not compared")
         shutil.rmtree(path)
         path = os.path.join(folder, "large")
-        size = write(arguments.ranks, path)
+        size = write(arguments.ranks, path, LARGE_STACK)
         runs = [cost([PROGRAM, "hang", path, "-q"]) for _ in range(arguments.runs)]
         cpu, memory = statistics.median(r[0] for r in runs), max(r[1] for r in runs)
         print(f"{arguments.ranks} ranks x 2,000 calls, {size:.0f} MB: {cpu:.2f} CPU s, {memory:.0f} MiB")

@@ -175,6 +175,76 @@ static void a_missing_dump_of_an_innocent_does_not_hide_the_culprit(void **state
     close_job(&job, hang);
 }
 
+static void nccl_says(struct job *job, int32_t rank, int32_t comm_size, int64_t count)
+{
+    const struct rs_flight_witness witness = {.kind = RS_WITNESS_RAS,
+                                              .comm = id(job, comm_size == RANKS ? "0xa" : "0xb"),
+                                              .host = id(job, rank < 3 ? "node-0" : "node-7"),
+                                              .rank = rank,
+                                              .comm_size = comm_size,
+                                              .is_missing = count < 0,
+                                              .is_dead = count < 0,
+                                              .op = count < 0 ? RS_STR_EMPTY : id(job, "AllReduce"),
+                                              .count = count < 0 ? RS_FLIGHT_UNKNOWN : count,
+                                              .at_ns = RS_FLIGHT_UNKNOWN};
+    assert_ok(rs_flight_witness_add(&job->set, &witness));
+}
+
+/* The only evidence of NCCL's in a finding. */
+static const struct rs_evidence *word_of_nccl(const struct rs_finding *finding)
+{
+    const struct rs_evidence *found = NULL;
+    for (size_t i = 0; i < finding->evidence_count; i++) {
+        if (finding->evidence[i].what == RS_EVIDENCE_WITNESS) {
+            assert_null(found);
+            found = &finding->evidence[i];
+        }
+    }
+    assert_non_null(found);
+    return found;
+}
+
+static void what_nccl_says_of_a_rank_without_a_dump_is_told(void **state)
+{
+    (void)state;
+    struct job job = {0};
+    assert_ok(rs_flight_set_init(&job.set));
+    for (int32_t rank = 0; rank < 3; rank++) {
+        rank_of_world(&job, rank, 1, 10, 1, LONG_AFTER);
+        nccl_says(&job, rank, RANKS, 11);
+    }
+    nccl_says(&job, 3, RANKS, -1);
+    struct rs_hang *hang = judge(&job);
+    assert_named(hang, RS_FINDING_SILENT_RANK, 3);
+    const struct rs_evidence *word = word_of_nccl(&hang->findings[0]);
+    assert_int_equal(word->rank, 3);
+    assert_string_equal(word->name, "ras: considered dead");
+    /* No dump says where it runs: NCCL does, and that is the node to look at. */
+    assert_int_equal(hang->findings[0].also_count, 1);
+    assert_string_equal(hang->findings[0].also[0].text, "node-7");
+    close_job(&job, hang);
+}
+
+static void a_count_that_lags_is_told_and_that_of_an_unknown_group_is_not(void **state)
+{
+    (void)state;
+    struct job job = {0};
+    assert_ok(rs_flight_set_init(&job.set));
+    for (int32_t rank = 0; rank < RANKS; rank++) {
+        rank_of_world(&job, rank, 1, 10, rank != 3, LONG_AFTER);
+        nccl_says(&job, rank, RANKS, rank == 3 ? 10 : 11);
+        nccl_says(&job, rank, 2, 5 + rank); /* ranks of a smaller communicator: whose is not said */
+    }
+    struct rs_hang *hang = judge(&job);
+    assert_named(hang, RS_FINDING_HANG, 3);
+    const struct rs_evidence *word = word_of_nccl(&hang->findings[0]);
+    assert_int_equal(word->rank, 3);
+    assert_string_equal(word->name, "AllReduce");
+    assert_int_equal(word->value, 10);
+    assert_int_equal(word->reference, 11);
+    close_job(&job, hang);
+}
+
 static void a_short_wait_is_no_hang(void **state)
 {
     (void)state;
@@ -369,6 +439,8 @@ int main(void)
         cmocka_unit_test(what_a_ring_dropped_is_not_missing),
         cmocka_unit_test(a_rank_without_a_dump_is_probable),
         cmocka_unit_test(a_missing_dump_of_an_innocent_does_not_hide_the_culprit),
+        cmocka_unit_test(what_nccl_says_of_a_rank_without_a_dump_is_told),
+        cmocka_unit_test(a_count_that_lags_is_told_and_that_of_an_unknown_group_is_not),
         cmocka_unit_test(a_short_wait_is_no_hang),
         cmocka_unit_test(the_time_of_a_file_with_stacks_is_not_the_time_of_its_dump),
         cmocka_unit_test(calls_after_the_time_of_asking_are_no_long_wait),
