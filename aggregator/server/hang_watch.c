@@ -60,6 +60,7 @@ struct hang_watch {
     rs_ns since_ns;                    /* realtime: dumps before it are old */
     rs_ns next_look;
     bool is_looking;
+    bool is_full_told; /* that there are more runs than places */
     struct watched *runs[RUNS_MAX];
     size_t run_count;
     rs_ns kept_at[BUDGET_MAX]; /* the last per_day captures, a ring */
@@ -132,6 +133,10 @@ static struct watched *find_run(struct hang_watch *watch, const char *name, bool
     if (run) {
         (void)snprintf(run->run, sizeof run->run, "%s", name);
         run->known_ns = watch->since_ns;
+        watch->is_full_told = false;
+    } else if (!watch->is_full_told) {
+        rs_log_warn("run %.100s, and others after it, are not watched: %d are", name, RUNS_MAX);
+        watch->is_full_told = true;
     }
     return run;
 }

@@ -9,6 +9,7 @@
 #define RS_LOG_TAG "flight"
 #include "common/base/log.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -59,6 +60,7 @@ struct rs_collect_flight {
     bool must_stop;
     struct left left[LEFT_MAX]; /* of thread rs-flight */
     size_t left_count;
+    bool is_full_told;
 };
 
 static void free_question(struct question *question)
@@ -101,6 +103,7 @@ static void drop_left(struct rs_collect_flight *flight, size_t index)
 {
     (void)close(flight->left[index].fd);
     flight->left[index] = flight->left[--flight->left_count];
+    flight->is_full_told = false;
 }
 
 static struct left *find_left(struct rs_collect_flight *flight, const struct rs_flight_offer *offer)
@@ -117,10 +120,17 @@ static void hold_file(struct rs_collect_flight *flight, const struct rs_flight_o
     struct left *left = find_left(flight, offer);
     if (left && left->offer.written_ns == offer->written_ns)
         return;
+    if (!left && flight->left_count == LEFT_MAX) {
+        if (!flight->is_full_told)
+            rs_log_warn("%d dumps are held open: that of rank %d of %.100s, and others after it, are "
+                        "lost if their processes end before they are asked",
+                        LEFT_MAX, offer->rank, offer->run);
+        flight->is_full_told = true;
+        return;
+    }
     const int fd = open(offer->file, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0 || (!left && flight->left_count == LEFT_MAX)) {
-        if (fd >= 0)
-            (void)close(fd);
+    if (fd < 0) {
+        rs_log_info("%.300s cannot be held open: %s", offer->file, strerror(errno));
         return;
     }
     if (left)

@@ -7,6 +7,7 @@ one of test_torch.py; without it the test is skipped (77).
 """
 import json
 import os
+import subprocess
 import sys
 
 from test_hang import Cluster, Job, PROGRAM, VENV, named, until
@@ -44,22 +45,54 @@ def steps_of(cluster, run):
     return [r["step"] for r in ranks if r["run"] == run and r["step"] is not None]
 
 
+def until_it_trains(job, cluster):
+    until(lambda: len(steps_of(cluster, job.run)) == 4 and min(steps_of(cluster, job.run)) > 50, "no steps were told")
+
+
+def stall_rank_3(job):
+    mark = os.path.join(job.folder, "stall")
+    with open(mark, "w", encoding="utf-8"):
+        pass
+    return mark
+
+
+def watched_by_steps(port):
+    """`hang --watch`, nothing standing: no rank makes a step any more, none writes a dump by itself."""
+    cluster = Cluster("-v")
+    job = None
+    try:
+        job = Job("stall", port, {"HANG_STEPS": LIBRARY, "RANKSCOPE_RUNTIME_DIR": cluster.folder})
+        watch = subprocess.Popen([PROGRAM, "hang", "--watch", "--incidents", "1", "--run", job.run, "--json", "--fail-if-hung",
+                                  "--connect", cluster.socket], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        until_it_trains(job, cluster)
+        stall_rank_3(job)
+        out, said = watch.communicate(timeout=120)
+        if named(json.loads(out)) != ("hang", [3]) or watch.returncode != 5 or "no rank has made a step for" not in said:
+            raise SystemExit(f"FAILED: hang --watch by steps: exit {watch.returncode}\n{out[:2000]}{said}")
+        print(f"hang --watch: {said.splitlines()[0]}")
+        if len(captures(cluster, job.run)) != 1:
+            raise SystemExit(f"FAILED: one incident is one capture: {captures(cluster, job.run)}")
+    finally:
+        if job:
+            job.stop()
+        cluster.stop()
+
+
 def main():
     if not os.path.exists(os.path.join(VENV, "bin", "python")):
         print(f"hang-watch: skipped, no PyTorch in {VENV} (see test_torch.py)")
         sys.exit(77)
     port = 29000 + os.getpid() % 1000
+    watched_by_steps(port + 3)
     cluster = Cluster("-v", "--hang-watch", "--hang-cool-down", "1s", "--hang-per-day", "3")
     jobs = []
     try:
         stall = Job("stall", port, {"HANG_STEPS": LIBRARY, "RANKSCOPE_RUNTIME_DIR": cluster.folder})
         jobs.append(stall)
-        until(lambda: len(steps_of(cluster, stall.run)) == 4 and min(steps_of(cluster, stall.run)) > 50, "no steps were told")
+        until_it_trains(stall, cluster)
         if captures(cluster, stall.run):
             raise SystemExit(f"FAILED: a job that trains was taken for one that hangs\n{log(cluster)[-3000:]}")
-        mark = os.path.join(stall.folder, "stall")
-        with open(mark, "w", encoding="utf-8"):
-            pass
+        mark = stall_rank_3(stall)
         check(cluster, stall, ("hang", [3]), "no rank has made a step for")
         # Dumps of that incident are no other one. The second job's incident is the proof that they were seen.
         stall.write_dumps(4)
@@ -80,8 +113,7 @@ def main():
         last = max(steps_of(cluster, stall.run))
         os.unlink(mark)
         until(lambda: min(steps_of(cluster, stall.run)) > last + 50, "the job did not go on")
-        with open(mark, "w", encoding="utf-8"):
-            pass
+        stall_rank_3(stall)
         until(lambda: "nothing is kept of it" in log(cluster), "the budget was not told")
         check(cluster, stall, ("hang", [3]), "no rank has made a step for")
         check(cluster, absent, ("hang", [3]), "ranks wrote a flight recorder dump")
