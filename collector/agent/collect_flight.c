@@ -122,9 +122,10 @@ static void hold_file(struct rs_collect_flight *flight, const struct rs_flight_o
         return;
     if (!left && flight->left_count == LEFT_MAX) {
         if (!flight->is_full_told)
-            rs_log_warn("%d dumps are held open: that of rank %d of %.100s, and others after it, are "
-                        "lost if their processes end before they are asked",
-                        LEFT_MAX, offer->rank, offer->run);
+            rs_log_warn(
+                "%d dumps are held open: that of rank %d of %.100s, and others after it, are "
+                "lost if their processes end before they are asked",
+                LEFT_MAX, offer->rank, offer->run);
         flight->is_full_told = true;
         return;
     }

@@ -174,11 +174,21 @@ static struct flight_cached *find(struct rs_flight_reader *reader, struct flight
         if (!hash_tree(&reader->pickle, value, &left, &key.hash))
             return NULL;
     }
-    struct flight_cached *slot = &cache[key.hash % FLIGHT_CACHE];
-    *is_known_p = slot->is_used && slot->hash == key.hash && slot->bytes == key.bytes &&
-                  slot->length == key.length;
-    if (!*is_known_p)
-        *slot = key;
+    /* Files of one job are of one layout: two values that want one place would drive each other out in all of them. */
+    struct flight_cached *set = &cache[key.hash % (FLIGHT_CACHE / FLIGHT_WAYS) * FLIGHT_WAYS];
+    struct flight_cached *slot = NULL;
+    for (size_t i = 0; i < FLIGHT_WAYS; i++) {
+        struct flight_cached *way = &set[i];
+        *is_known_p = way->is_used && way->hash == key.hash && way->bytes == key.bytes &&
+                      way->length == key.length;
+        if (*is_known_p)
+            return way;
+        if (!way->is_used && !slot)
+            slot = way;
+    }
+    if (!slot)
+        slot = &set[reader->next_way++ % FLIGHT_WAYS];
+    *slot = key;
     return slot;
 }
 

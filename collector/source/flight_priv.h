@@ -9,7 +9,7 @@
 #include "collector/source/pickle.h"
 #include "common/base/buf.h"
 
-enum { FLIGHT_CACHE = 256, FLIGHT_CALLS = 64 };
+enum { FLIGHT_CACHE = 512, FLIGHT_WAYS = 4 /* places of a value */, FLIGHT_CALLS = 64 };
 
 /* What a tree of values came out as, by its hash; or what bytes of the dump did, by themselves. */
 struct flight_cached {
@@ -36,6 +36,7 @@ struct rs_flight_reader {
     struct flight_cached sizes[FLIGHT_CACHE], names[FLIGHT_CACHE], frames[FLIGHT_CACHE],
         groups[FLIGHT_CACHE];
     struct flight_name calls[FLIGHT_CALLS];
+    unsigned next_way;         /* of a full set: is driven out next */
     size_t memo_changes;       /* as far as the four caches know */
     struct rs_flight_set *set; /* while reading */
     bool is_json;              /* a time of 0 is none */
