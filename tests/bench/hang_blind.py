@@ -174,6 +174,7 @@ class Job:
         pace = [rnd.uniform(0.2, 3.0) * MS for _ in range(n)]
         self.next, waiting, stream = [0] * n, {}, {}
         now, open_calls = [rnd.uniform(0, 30) * MS for _ in range(n)], [[] for _ in range(n)]
+        self.waited = [0] * n  # for calls of its own to end
         todo, queued = list(range(n)), [True] * n
         while todo:
             r = todo.pop()
@@ -183,7 +184,9 @@ class Job:
                 if len(unfinished) >= self.ahead:
                     break
                 if len(open_calls[r]) >= self.ahead:
-                    now[r] = max(now[r], open_calls[r][-self.ahead].done or 0)
+                    free = max(now[r], open_calls[r][-self.ahead].done or 0)
+                    self.waited[r] += free - now[r]
+                    now[r] = free
                 op = self.calls[r][self.next[r]]
                 self.next[r] += 1
                 now[r] += pace[r] * rnd.uniform(0.5, 1.5)
@@ -275,13 +278,18 @@ def judge(folder):
     return json.loads(done.stdout)
 
 
+def innocents(job, found):
+    """Paces differ up to 15 times here: somebody may well be late all the time. Whoever is, never waits himself."""
+    return [f for f in found if f[0] != "slow_rank" or any(job.waited[r] > 0.2 * job.end for r in f[1])]
+
+
 def main():
     parser = argparse.ArgumentParser()
     for name, value in (("hung", 200), ("healthy", 200), ("max-ranks", 128), ("seed", 77)):
         parser.add_argument("--" + name, type=int, default=value)
     arguments = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="rs-blind-")
-    rows, bad = {}, []
+    rows, bad, named = {}, [], 0
     for number in range(arguments.hung + arguments.healthy):
         hung = number < arguments.hung
         rnd = random.Random(arguments.seed * 1_000_003 + number)
@@ -294,7 +302,8 @@ def main():
         report = judge(path)
         found = [(f["kind"], f["where"].get("ranks") or [f["where"].get("rank")]) for f in report["findings"]]
         found = [f for f in found if f[0] != "slow_rank"] if hung else found
-        good = found[:1] == [(job.kind, job.culprits)] if hung else not found
+        good = found[:1] == [(job.kind, job.culprits)] if hung else not innocents(job, found)
+        named += not hung and good and bool(found)
         row = rows.setdefault(trouble, [0, 0])
         row[0] += good
         row[1] += 1
@@ -307,7 +316,7 @@ def main():
     print("\n".join(bad[:20]))
     right = sum(g for t, (g, _) in rows.items() if t != "none")
     accused = rows.get("none", [0, 0])[1] - rows.get("none", [0, 0])[0]
-    print(f"hung: {right} of {arguments.hung}; healthy: {accused} of {arguments.healthy} accuse somebody")
+    print(f"hung: {right} of {arguments.hung}; healthy: {accused} of {arguments.healthy} accuse an innocent, {named} name who is always late")
     sys.exit(accused > 0 or right < 0.98 * arguments.hung)
 
 

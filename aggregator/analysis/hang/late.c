@@ -13,6 +13,8 @@
  *                           receives (stages of a pipeline), are late by design: such groups are left out. gloo does not
  *                           record sends: there only a job with one size of groups is looked at.
  *   a group of two          somebody is always last: three members are needed.
+ *   a victim                whoever waits in one group comes late in its others: where the one it waits for is late, too, that one
+ *                           is named.
  */
 #include "aggregator/analysis/hang/hang_priv.h"
 #include "common/base/mem.h"
@@ -22,6 +24,18 @@
 
 enum { CALLS_MIN = 20, CALLS_MAX = 512, MEMBERS_MIN = 3, MEMBERS_MAX = 4096 };
 #define LATE_MIN_NS INT64_C(50000)
+
+/* Who would be named. */
+struct late_rank {
+    uint32_t team, node;
+    int64_t late, noise, last, calls;
+    enum rs_confidence confidence;
+};
+
+struct late_ranks {
+    struct late_rank *items;
+    size_t count, capacity;
+};
 
 struct late_member {
     const struct hang_member *member;
@@ -160,31 +174,49 @@ static void summarise(struct late_member *member, size_t calls, bool has_ends, i
     member->end_error = 2 * spread_of(scratch, calls, member->end_median) / root; /* some 95 % */
 }
 
-static enum rs_status tell_late(struct hang_work *work, uint32_t team,
-                                const struct late_member *member, int64_t late, int64_t noise,
-                                size_t calls, enum rs_confidence confidence)
+static enum rs_status tell_late(struct hang_work *work, const struct late_rank *late)
 {
-    const int32_t rank = work->nodes[member->member->node].rank;
+    const int32_t rank = work->nodes[late->node].rank;
     for (size_t i = 0; i < work->hang->finding_count; i++)
         if (work->hang->findings[i].kind == RS_FINDING_SLOW_RANK &&
             work->hang->findings[i].places[0].rank == rank)
             return RS_OK; /* told for a larger group already */
-    struct rs_finding *finding = hang_add_finding(work->hang, RS_FINDING_SLOW_RANK, confidence);
+    struct rs_finding *finding =
+        hang_add_finding(work->hang, RS_FINDING_SLOW_RANK, late->confidence);
     if (!finding)
         return RS_NOMEM;
     struct rs_evidence evidence = hang_evidence(RS_EVIDENCE_LATE);
     evidence.rank = rank;
-    evidence.group = team;
-    evidence.value = late;
-    evidence.bound = noise;
-    evidence.seen = member->last;
-    evidence.of = (int64_t)calls;
+    evidence.group = late->team;
+    evidence.value = late->late;
+    evidence.bound = late->noise;
+    evidence.seen = late->last;
+    evidence.of = late->calls;
     const enum rs_status status = hang_add_rank(finding, rank);
     return status == RS_OK ? hang_add_evidence(finding, evidence, NULL) : status;
 }
 
-static enum rs_status judge_team(struct hang_work *work, uint32_t team, struct late_member *members,
-                                 size_t count, size_t calls, bool has_ends, int64_t *scratch)
+/* It waits, in another group, for somebody who is late there; at least by half of what it is late itself. Of two that would wait for
+ * each other the later one stays. */
+static bool is_victim(const struct hang_work *work, const struct late_ranks *ranks,
+                      const struct late_rank *late)
+{
+    for (size_t i = 0; i < ranks->count; i++) {
+        const struct late_rank *other = &ranks->items[i];
+        const int32_t own = work->nodes[late->node].rank, its = work->nodes[other->node].rank;
+        if (other->node == late->node || other->team == late->team ||
+            !hang_member_of(work, other->team, own))
+            continue;
+        const bool is_mutual = hang_member_of(work, late->team, its);
+        if (is_mutual ? other->late > late->late : other->late >= late->late / 2)
+            return true;
+    }
+    return false;
+}
+
+static enum rs_status judge_team(const struct hang_work *work, uint32_t team,
+                                 struct late_member *members, size_t count, size_t calls,
+                                 bool has_ends, int64_t *scratch, struct late_ranks *ranks)
 {
     enum rs_status status = RS_OK;
     has_ends = has_ends && !work->options->assume_common_clock;
@@ -205,9 +237,19 @@ static enum rs_status judge_team(struct hang_work *work, uint32_t team, struct l
             noise = member->end_error > noise ? member->end_error : noise;
         }
         const bool is_last = member->last * 10 >= (int64_t)calls * 9;
-        if (is_last && late >= LATE_MIN_NS && late >= 3 * noise)
-            status = tell_late(work, team, member, late, noise, calls,
-                               has_ends ? RS_CONFIDENCE_EXACT : RS_CONFIDENCE_BOUNDED);
+        if (!is_last || late < LATE_MIN_NS || late < 3 * noise)
+            continue;
+        status = rs_mem_grow((void **)&ranks->items, &ranks->capacity, ranks->count + 1,
+                             sizeof *ranks->items);
+        if (status == RS_OK)
+            ranks->items[ranks->count++] = (struct late_rank){
+                .team = team,
+                .node = member->member->node,
+                .late = late,
+                .noise = noise,
+                .last = member->last,
+                .calls = (int64_t)calls,
+                .confidence = has_ends ? RS_CONFIDENCE_EXACT : RS_CONFIDENCE_BOUNDED};
     }
     return status;
 }
@@ -233,7 +275,8 @@ static bool common_calls(const struct hang_work *work, const struct hang_team *t
     return *last - *first >= CALLS_MIN;
 }
 
-static enum rs_status look_at_team(struct hang_work *work, uint32_t index, uint32_t *pipelines)
+static enum rs_status look_at_team(const struct hang_work *work, uint32_t index,
+                                   uint32_t *pipelines, struct late_ranks *ranks)
 {
     const struct hang_team *team = &work->teams[index];
     const size_t count = team->member_count;
@@ -256,8 +299,8 @@ static enum rs_status look_at_team(struct hang_work *work, uint32_t index, uint3
     for (int64_t seq = first; is_comparable && seq <= last; seq++)
         calls += read_call(work, members, count, seq, calls, &ends, scratch);
     if (calls >= CALLS_MIN)
-        status =
-            judge_team(work, index, members, count, calls, ends.is_known && ends.is_own, scratch);
+        status = judge_team(work, index, members, count, calls, ends.is_known && ends.is_own,
+                            scratch, ranks);
     rs_mem_free(members);
     rs_mem_free(values);
     rs_mem_free(scratch);
@@ -274,9 +317,14 @@ enum rs_status hang_find_late(struct hang_work *work)
         size = ranks;
     }
     uint32_t *pipelines = join_pipelines(work);
+    struct late_ranks ranks = {.items = NULL};
     enum rs_status status = pipelines ? RS_OK : RS_NOMEM;
     for (uint32_t t = 0; t < work->hang->group_count && status == RS_OK; t++)
-        status = look_at_team(work, t, pipelines);
+        status = look_at_team(work, t, pipelines, &ranks);
+    for (size_t i = 0; i < ranks.count && status == RS_OK; i++)
+        if (!is_victim(work, &ranks, &ranks.items[i]))
+            status = tell_late(work, &ranks.items[i]);
+    rs_mem_free(ranks.items);
     rs_mem_free(pipelines);
     return status;
 }

@@ -432,6 +432,40 @@ static void a_clock_that_is_ahead_is_no_lateness(void **state)
     }
 }
 
+/* Three times three: rank 1 comes 10 ms late to its row's calls; who waits for it there comes as late to its column's. */
+static void who_is_late_because_it_waited_is_not_named(void **state)
+{
+    (void)state;
+    enum { STEPS = 30, SIDE = 3 };
+    struct job job = {0};
+    assert_ok(rs_flight_set_init(&job.set));
+    for (int32_t rank = 0; rank < SIDE * SIDE; rank++) {
+        const int32_t row = rank / SIDE, column = rank % SIDE;
+        const int32_t rows[SIDE] = {row * SIDE, row * SIDE + 1, row * SIDE + 2};
+        const int32_t columns[SIDE] = {column, column + SIDE, column + 2 * SIDE};
+        const char *const names[] = {"1", "2", "3", "4", "5", "6"};
+        begin(&job, rank);
+        const uint32_t shard = group(&job, names[row], "shard", rows, SIDE);
+        const uint32_t copies = group(&job, names[SIDE + column], "replicate", columns, SIDE);
+        for (int64_t step = 0; step < STEPS; step++) {
+            const int64_t at = INT64_C(1000000000000) + step * 100000000;
+            struct rs_flight_entry *entry = call(&job, shard, step, true);
+            entry->created_ns = at + rank * 10000 + (rank == 1 ? 10000000 : 0);
+            entry->completed_ns = at + (row ? 1000000 : 11000000) + step * 1000;
+            entry = call(&job, copies, step, true);
+            entry->created_ns = at + (row ? 1000000 : 11000000) + 200000 + rank * 10000;
+            entry->completed_ns = at + 12000000 + step * 2000;
+            job.now = entry->completed_ns;
+        }
+        end(&job, 50000000);
+    }
+    struct rs_hang *hang = judge(&job);
+    assert_int_equal(hang->finding_count, 1);
+    assert_int_equal(hang->findings[0].kind, RS_FINDING_SLOW_RANK);
+    assert_int_equal(hang->findings[0].places[0].rank, 1);
+    close_job(&job, hang);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -451,6 +485,7 @@ int main(void)
         cmocka_unit_test(the_minority_of_a_mismatch_is_named),
         cmocka_unit_test(a_call_that_everybody_is_in_names_its_group),
         cmocka_unit_test(a_clock_that_is_ahead_is_no_lateness),
+        cmocka_unit_test(who_is_late_because_it_waited_is_not_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
