@@ -236,6 +236,9 @@ static void say_not_known(const struct rs_evidence *e, struct rs_buf *text)
         rs_buf_printf(text,
                       "%" PRId64 " of %" PRId64 " dumps are truncated: their last calls are lost.",
                       e->value, e->of);
+    else if (strcmp(what, "calls_before") == 0)
+        rs_buf_string(text, "The calls of this group before it are in no ring any more: if one of "
+                            "them was called differently, it is that one which holds the group.");
     else
         rs_buf_string(text,
                       "gloo records no sends and receives: a rank that waits in one looks as if it "
@@ -292,9 +295,10 @@ static void say(const struct rs_hang *hang, const struct rs_finding *finding,
     case RS_EVIDENCE_INSIDE:
         rs_buf_printf(text,
                       "All %" PRId64 " members are in %s, call %" PRId64
-                      " of it, and nobody is through: a device, a driver or the network holds it, "
-                      "not a program",
-                      e->of, e->name, e->step);
+                      " of it, and nobody is through: a device, a driver or the network %s",
+                      e->of, e->name, e->step,
+                      finding->confidence == RS_CONFIDENCE_EXACT ? "holds it, not a program"
+                                                                 : "may hold it");
         put_since(text, e);
         rs_buf_string(text, ".");
         return;

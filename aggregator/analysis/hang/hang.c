@@ -326,11 +326,28 @@ static enum rs_status tell_rank(struct hang_work *work, struct sink *sinks, size
     return status;
 }
 
+/* The call before it ended, or there was none. Else a call that the rings have lost may have been called differently, and hold this
+ * one behind it. */
+static bool is_front_known(const struct hang_work *work, const struct rs_hang_wait *wait)
+{
+    const struct hang_team *team = &work->teams[wait->group];
+    if (team->done_seq >= wait->seq - 1)
+        return true;
+    for (size_t m = 0; m < team->member_count; m++) {
+        const struct rs_flight_dump *dump = hang_dump(work, &work->nodes[team->members[m].node]);
+        if (!dump || dump->dropped != 0)
+            return false;
+    }
+    return true;
+}
+
 /* Everybody is in: the call itself. */
 static enum rs_status tell_inside(struct hang_work *work, const struct rs_hang_wait *wait)
 {
+    const bool is_sure = is_front_known(work, wait);
+    const enum rs_confidence confidence = confidence_of(work->hang);
     struct rs_finding *finding =
-        hang_add_finding(work->hang, RS_FINDING_HANG, confidence_of(work->hang));
+        hang_add_finding(work->hang, RS_FINDING_HANG, is_sure ? confidence : RS_CONFIDENCE_PARTIAL);
     if (!finding)
         return RS_NOMEM;
     struct rs_evidence evidence = hang_evidence(RS_EVIDENCE_INSIDE);
@@ -343,6 +360,8 @@ static enum rs_status tell_inside(struct hang_work *work, const struct rs_hang_w
     enum rs_status status = hang_add_group(work->hang, finding, wait->group);
     if (status == RS_OK)
         status = hang_add_evidence(finding, evidence, rs_flight_op_text(wait->op));
+    if (status == RS_OK && !is_sure)
+        status = hang_add_evidence(finding, hang_evidence(RS_EVIDENCE_NOT_KNOWN), "calls_before");
     return status == RS_OK ? add_not_known(work, finding) : status;
 }
 

@@ -2,7 +2,8 @@
 /*
  * Members of one collective that called different things: another operation, another size, another type.
  *
- * The majority is right, the minority is named; two against two, or one against one, names the group with both. Where the
+ * The majority is right, the minority is named; two against two, or one against one, names the group with both, unless the calls
+ * before tell that one of them, and only one, left its program here (course.c). Where the
  * numbers of elements may differ by design (all_to_all, scatter, gather, lists of uneven tensors) only the kind counts, of all_to_all the type, too.
  * Looked at: every collective that is open somewhere, and of those that ended the ones whose size must be equal, from the
  * newest back over what all rings hold. The first of each group is named: behind it everything is shifted.
@@ -121,12 +122,50 @@ static const struct seen *majority(const struct census *census)
     return 2 * most->count > census->members ? most : NULL;
 }
 
+/* Of a group without a majority the only member that left its program; HANG_NO_NODE: none, or several. */
+static uint32_t only_deviant(const struct hang_work *work, const struct hang_team *team,
+                             int64_t seq)
+{
+    uint32_t found = HANG_NO_NODE;
+    for (size_t m = 0; m < team->member_count; m++) {
+        const uint32_t node = team->members[m].node;
+        size_t rounds;
+        if (!hang_call(work, &team->members[m], seq))
+            return HANG_NO_NODE; /* its part in this is not known */
+        if (!hang_off_course(work, &work->nodes[node], &rounds))
+            continue;
+        if (found != HANG_NO_NODE)
+            return HANG_NO_NODE;
+        found = node;
+    }
+    return found;
+}
+
+static enum rs_status add_off_course(const struct hang_work *work, struct rs_finding *finding,
+                                     const struct hang_node *node)
+{
+    size_t rounds;
+    const struct rs_flight_entry *call = hang_off_course(work, node, &rounds);
+    struct rs_evidence evidence = hang_evidence(RS_EVIDENCE_OFF_COURSE);
+    struct rs_buf text = {0};
+    evidence.rank = node->rank;
+    evidence.group = node->teams[call->group];
+    evidence.of = (int64_t)rounds;
+    evidence.step = call->seq;
+    hang_describe(work, call, &text);
+    const enum rs_status status = hang_add_evidence(finding, evidence, rs_buf_text(&text));
+    rs_buf_fini(&text);
+    return status;
+}
+
 static enum rs_status tell(struct hang_work *work, uint32_t index, int64_t seq,
                            const struct census *census)
 {
     enum { TOLD = 16 };
     const struct hang_team *team = &work->teams[index];
     const struct seen *most = majority(census);
+    const uint32_t deviant =
+        !most && census->is_open ? only_deviant(work, team, seq) : HANG_NO_NODE;
     struct rs_finding *finding = hang_add_finding(
         work->hang, RS_FINDING_MISMATCH, most ? RS_CONFIDENCE_EXACT : RS_CONFIDENCE_BOUNDED);
     enum rs_status status = finding ? RS_OK : RS_NOMEM;
@@ -141,7 +180,7 @@ static enum rs_status tell(struct hang_work *work, uint32_t index, int64_t seq,
             continue;
         const struct shape shape = shape_of(call);
         const bool is_common = most && is_equal(&most->shape, &shape);
-        if (!is_common)
+        if (!is_common && (deviant == HANG_NO_NODE || deviant == member->node))
             status = hang_add_rank(finding, node->rank);
         if (is_common ? has_common : told++ >= TOLD)
             continue;
@@ -171,6 +210,8 @@ static enum rs_status tell(struct hang_work *work, uint32_t index, int64_t seq,
                                        rs_strtab_text(&work->set->strings, call->frames));
         }
     }
+    if (status == RS_OK && deviant != HANG_NO_NODE)
+        status = add_off_course(work, finding, &work->nodes[deviant]);
     if (status == RS_OK)
         status = hang_add_group(work->hang, finding, index);
     rs_buf_fini(&text);

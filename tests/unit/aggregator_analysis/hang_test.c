@@ -404,6 +404,24 @@ static void a_call_that_everybody_is_in_names_its_group(void **state)
     close_job(&job, hang);
 }
 
+/* The same, and no ring has the call before it any more: that one may have been a mismatch. */
+static void a_call_behind_lost_ones_is_told_with_less_confidence(void **state)
+{
+    (void)state;
+    for (int64_t done = 10; done <= 11; done++) {
+        struct job job = {0};
+        assert_ok(rs_flight_set_init(&job.set));
+        for (int32_t rank = 0; rank < RANKS; rank++)
+            rank_of_world(&job, rank, 11, done, 1, LONG_AFTER);
+        struct rs_hang *hang = judge(&job);
+        assert_int_equal(hang->finding_count, 1);
+        assert_int_equal(hang->findings[0].places[0].kind, RS_PLACE_GROUP);
+        assert_int_equal(hang->findings[0].confidence,
+                         done == 10 ? RS_CONFIDENCE_PARTIAL : RS_CONFIDENCE_EXACT);
+        close_job(&job, hang);
+    }
+}
+
 /* Its clock is ahead by 5 ms: starts and ends are late by the same. */
 static void a_clock_that_is_ahead_is_no_lateness(void **state)
 {
@@ -484,6 +502,7 @@ int main(void)
         cmocka_unit_test(crossed_calls_that_are_enqueued_are_a_deadlock_too),
         cmocka_unit_test(the_minority_of_a_mismatch_is_named),
         cmocka_unit_test(a_call_that_everybody_is_in_names_its_group),
+        cmocka_unit_test(a_call_behind_lost_ones_is_told_with_less_confidence),
         cmocka_unit_test(a_clock_that_is_ahead_is_no_lateness),
         cmocka_unit_test(who_is_late_because_it_waited_is_not_named),
     };
