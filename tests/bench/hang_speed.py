@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import mkflight  # noqa: E402
 
 PROGRAM = os.path.abspath(os.environ.get("RANKSCOPE", "build/release/rankscope"))
-LARGE_STACK = 30  # frames of a call: 1,024 ranks then are some 460 MB
+LARGE_STACK = 39  # frames of a call: 1,024 ranks then are some 460 MB
 
 
 def cost(command):
