@@ -362,6 +362,7 @@ static enum rs_status walk(struct finding *finding, const char *path, size_t bas
         const struct rs_err said = *err;
         return failed(finding, path, status, &said, err);
     }
+    bool had_dumps = finding->set->dump_count > 0;
     for (size_t i = 0; i < count; i++) {
         char *child = status == RS_OK ? rs_file_join(path, names[i]) : NULL;
         struct stat about;
@@ -372,6 +373,9 @@ static enum rs_status walk(struct finding *finding, const char *path, size_t bas
                 status = walk(finding, child, base, depth + 1, err);
             else if (S_ISREG(about.st_mode))
                 status = read_file(finding, child, child + base, err);
+            if (!had_dumps && finding->set->dump_count == 1)
+                rs_flight_expect(finding->set, count - i - 1); /* dumps of a job are alike */
+            had_dumps = finding->set->dump_count > 0;
         }
         rs_mem_free(child);
         rs_mem_free(names[i]);

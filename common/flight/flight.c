@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
 
 const char *rs_flight_op_text(enum rs_flight_op op)
 {
@@ -135,6 +136,22 @@ enum rs_status rs_flight_add(struct rs_flight_set *set, const struct rs_flight_e
     own->timeout_ns = sane(own->timeout_ns);
     last_dump(set)->entry_count++;
     return RS_OK;
+}
+
+void rs_flight_expect(struct rs_flight_set *set, size_t dumps)
+{
+    static const size_t most_bytes = 1u << 30, huge_bytes = 2u << 20;
+    const size_t each = set->dump_count ? last_dump(set)->entry_count : 0;
+    if (!each || dumps > most_bytes / sizeof *set->entries / each ||
+        rs_mem_grow((void **)&set->entries, &set->entry_capacity, set->entry_count + dumps * each,
+                    sizeof *set->entries) < 0)
+        return;
+    const uintptr_t begin = (uintptr_t)set->entries;
+    const uintptr_t first = (begin + huge_bytes - 1) / huge_bytes * huge_bytes;
+    const uintptr_t end =
+        (begin + set->entry_capacity * sizeof *set->entries) / huge_bytes * huge_bytes;
+    if (first < end) /* where it is refused, small pages do */
+        (void)madvise((uint8_t *)set->entries + (first - begin), end - first, MADV_HUGEPAGE);
 }
 
 enum rs_status rs_flight_group_of(struct rs_flight_set *set, rs_str name, rs_str desc,

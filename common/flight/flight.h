@@ -149,6 +149,9 @@ void rs_flight_drop_last(struct rs_flight_set *set);
 /* A call of the last dump (copies it; times that cannot be are unknown then). RS_NOMEM. */
 RS_MUST_CHECK enum rs_status rs_flight_add(struct rs_flight_set *set,
                                            const struct rs_flight_entry *entry);
+/* Room for so many more dumps of the size of the last, at once and in huge pages: calls are the bulk of what is held, and small pages
+ * cost a fault for every 39 of them. A hint: without memory nothing happens. */
+void rs_flight_expect(struct rs_flight_set *set, size_t dumps);
 /* The group of this name and description in the last dump, added when it is new. RS_NOMEM. */
 RS_MUST_CHECK enum rs_status rs_flight_group_of(struct rs_flight_set *set, rs_str name, rs_str desc,
                                                 uint32_t *index_p);
