@@ -11,6 +11,7 @@ import argparse
 import os
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 
@@ -21,13 +22,21 @@ PROGRAM = os.path.abspath(os.environ.get("RANKSCOPE", "build/release/rankscope")
 LARGE_STACK = 39  # frames of a call: 1,024 ranks then are some 460 MB
 
 
+COST = """
+import os, sys
+null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
+pid = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ, file_actions=null)
+usage = os.wait4(pid, 0)[2]
+print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+"""
+
+
 def cost(command):
-    """(CPU seconds, MiB) of a command."""
-    # Not fork(): what the child of a large Python costs before its exec() is not the command's.
-    null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
-    pid = os.posix_spawnp(command[0], command, os.environ, file_actions=null)
-    _, _, usage = os.wait4(pid, 0)
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    """(CPU seconds, MiB) of a command. From a small process: what a child is before its exec() counts as its own, and this one is
+    large."""
+    done = subprocess.run([sys.executable, "-S", "-c", COST, *command], capture_output=True, text=True, check=True)
+    cpu, memory = done.stdout.split()
+    return float(cpu), float(memory)
 
 
 def write(ranks, folder, stack=22):
