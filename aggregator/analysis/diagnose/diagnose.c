@@ -419,11 +419,14 @@ static enum rs_confidence confidence_of(const struct speaker *speaker, const str
     return p > DIAG_LEVEL_EXACT || speaker->model->step_count < 2 ? RS_CONFIDENCE_WEAK : best;
 }
 
+/* By noise, and by what equal ranks differ by anyway: of ranks that share cores confidence_on_cores() judges that. */
 static double set_p(const struct speaker *speaker, const struct diag_set *set)
 {
+    const bool are_equal = !diag_may_share_cores(speaker->model);
     double p = 0;
     for (size_t i = 0; i < set->count; i++) {
-        p = fmax(p, speaker->effects->elements[set->members[i]].p);
+        const struct diag_element *element = &speaker->effects->elements[set->members[i]];
+        p = fmax(p, are_equal ? fmax(element->p, element->p_ordinary) : element->p);
     }
     return fmin(1, fmax(p, 1e-12));
 }

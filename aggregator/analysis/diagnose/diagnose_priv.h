@@ -135,7 +135,7 @@ struct diag_panel {
     uint32_t class_id;
     double base, base_variance; /* level of the healthy, in units of one's own variance */
     double *p_noise;            /* [n] chance of such an effect by noise, before counting tests */
-    double *p_tau; /* [n] chance of it by ordinary differences, over the panel's members */
+    double *p_tau; /* [n] chance of it by ordinary differences, over the pool's members */
 };
 
 /* Panels whose cells have the same noise. */

@@ -1218,6 +1218,17 @@ static size_t gather(struct diag_panel **panels, size_t count, struct diag_panel
     return found;
 }
 
+/* Stages differ by chance at least as means of their ranks do. */
+static double stage_prior(const struct finder *finder, double prior)
+{
+    size_t least = SIZE_MAX;
+    for (size_t c = 0; c < finder->model->class_count; c++) {
+        const size_t n = finder->tables[c].n;
+        least = n > 0 && n < least ? n : least;
+    }
+    return least < SIZE_MAX ? hypot(prior, finder->total_pool.tau / sqrt((double)least)) : prior;
+}
+
 static enum rs_status judge_all(struct finder *finder)
 {
     const struct diag_model *model = finder->model;
@@ -1261,7 +1272,7 @@ static enum rs_status judge_all(struct finder *finder)
                                  finder->tests);
     }
     if (status == RS_OK) {
-        status = diag_pool_judge(&finder->stage_pool, prior, finder->tests);
+        status = diag_pool_judge(&finder->stage_pool, stage_prior(finder, prior), finder->tests);
     }
     for (size_t p = 0; status == RS_OK && p < model->panel_count; p++) {
         status = diag_pool_judge(&finder->link_pools[p], DIAG_TAU_PRIOR, finder->tests);

@@ -6,7 +6,8 @@
  *   noise   root mean square of the rest, cells beyond 6 MAD left out, pooled over all panels of the figure
  *   level   median of the faster half of a, minus its bias; then mean of those that do not stand out, again
  *           until nothing changes (three times at most). Right as long as half of the units are healthy
- *   tau     ordinary differences: from the range of the faster halves, with a prior. Of ranks that share cores the
+ *   tau     ordinary differences: from the range of the faster halves, and of panels of two from the middle one of their
+ *           differences, with a prior. Of ranks that share cores the
  *           prior is large, since the scheduler may favour some; but what it does shows in their steps, too, so the
  *           steadier they are seen to be, the smaller it gets
  *
@@ -277,6 +278,43 @@ static double prior_of_sharing(const struct diag_pool *pool, double prior)
     return fmin(prior, sqrt((own + seen) / (DIAG_TAU_PRIOR_WEIGHT + cells)));
 }
 
+enum { PAIRS_MIN = 3, NORMAL_DOF = 1000000 };
+
+/* Of two a faster half says nothing. The difference in the middle of several pairs does (the lower one of an even number), though
+ * somebody is slow in half of them: it is sqrt(2) times that quantile of |N(0, 1)| as much as tau. True: *square_p is tau
+ * squared, worth *dof_p differences. */
+static bool tau_of_pairs(const struct diag_pool *pool, double *scratch, double *square_p,
+                         double *dof_p)
+{
+    size_t pairs = 0;
+    double own = 0;
+    for (size_t p = 0; p < pool->count; p++) {
+        double two[2] = {0, 0};
+        const struct diag_panel *panel = pool->panels[p];
+        size_t n = 0;
+        for (size_t u = 0; u < panel->n; u++) {
+            if (!isnan(panel->a[u]) && n++ < 2) {
+                two[n - 1] = panel->a[u];
+            }
+        }
+        if (n == 2) {
+            scratch[pairs++] = fabs(two[0] - two[1]);
+            own += own_variance(pool, panel);
+        }
+    }
+    if (pairs < PAIRS_MIN) {
+        return false;
+    }
+    qsort(scratch, pairs, sizeof *scratch, compare_doubles);
+    const size_t middle = (pairs - 1) / 2;
+    const double above = 1 - (double)(middle + 1) / (double)(pairs + 1);
+    const double tau = scratch[middle] / (sqrt(2) * diag_t_quantile(above / 2, NORMAL_DOF));
+    const double rest = tau * tau - own / (double)pairs;
+    *square_p = rest > 0 ? rest : 0;
+    *dof_p = (double)(pairs / 2); /* a median is worth a good third of what it is of */
+    return true;
+}
+
 static void pool_tau(struct diag_pool *pool, double prior, double *scratch)
 {
     if (pool->shares_cores) {
@@ -295,6 +333,11 @@ static void pool_tau(struct diag_pool *pool, double prior, double *scratch)
         const double rest = square - own_variance(pool, panel);
         squares += (double)(half - 1) * (rest > 0 ? rest : 0);
         dof += (double)(half - 1);
+    }
+    double square, worth;
+    if (tau_of_pairs(pool, scratch, &square, &worth)) {
+        squares += worth * square;
+        dof += worth;
     }
     pool->tau_dof = DIAG_TAU_PRIOR_WEIGHT + dof;
     pool->tau = sqrt((DIAG_TAU_PRIOR_WEIGHT * prior * prior + squares) / pool->tau_dof);
@@ -346,6 +389,10 @@ enum rs_status diag_pool_judge(struct diag_pool *pool, double tau_prior, double 
     }
     pool_noise(pool, scratch);
     pool_tau(pool, tau_prior, scratch);
+    double units = 0; /* levels are of a report, not of a panel */
+    for (size_t p = 0; p < pool->count; p++) {
+        units += (double)pool->panels[p]->n;
+    }
     for (size_t p = 0; p < pool->count; p++) {
         struct diag_panel *panel = pool->panels[p];
         find_level(pool, panel, tests, scratch);
@@ -359,7 +406,7 @@ enum rs_status diag_pool_judge(struct diag_pool *pool, double tau_prior, double 
             panel->p_noise[u] = is_known && pool->dof >= 1 ? diag_t_above(by_noise, pool->dof)
                                 : is_known                 ? 0
                                                            : 1;
-            panel->p_tau[u] = is_known ? diag_t_above(by_tau, pool->tau_dof) * (double)panel->n : 1;
+            panel->p_tau[u] = is_known ? diag_t_above(by_tau, pool->tau_dof) * units : 1;
         }
     }
     rs_mem_free(scratch);

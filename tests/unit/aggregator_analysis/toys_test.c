@@ -353,6 +353,41 @@ static void a_cycle_costs_its_youngest_guess(void **state)
 
 /* ---- statistics ----------------------------------------------------------------------------- */
 
+/* Four stages of two ranks: what the two of a stage differ by, in parts of their work. */
+static double least_p(const double differences[4])
+{
+    enum { STAGES = 4, STEPS = 6 };
+    struct diag_panel *panels[STAGES];
+    double least = 1;
+    for (size_t stage = 0; stage < STAGES; stage++) {
+        assert_ok(diag_panel_new(2, STEPS, &panels[stage]));
+        for (size_t step = 0; step < STEPS; step++) {
+            const double noise = ((step + stage) % 2 ? 1 : -1) * 0.002;
+            panels[stage]->y[step] = noise;
+            panels[stage]->y[STEPS + step] = differences[stage] - noise;
+        }
+    }
+    struct diag_pool pool = {.panels = panels, .count = STAGES};
+    assert_ok(diag_pool_judge(&pool, 0.005, 1));
+    for (size_t stage = 0; stage < STAGES; stage++) {
+        least = fmin(least, panels[stage]->p_tau[1]);
+        diag_panel_free(&panels[stage]);
+    }
+    return least;
+}
+
+/* Of two nobody knows what is ordinary; of four times two one does. */
+static void pairs_tell_what_is_ordinary(void **state)
+{
+    (void)state;
+    const double all_differ[4] = {0.03, 0.05, 0.04, 0.045};
+    const double one_differs[4] = {0.001, 0.05, 0.002, 0.001};
+    const double two_differ[4] = {0.001, 0.2, 0.002, 0.2};
+    assert_true(least_p(all_differ) > 0.05);
+    assert_true(least_p(one_differs) < 0.01);
+    assert_true(least_p(two_differ) < 0.01);
+}
+
 static void student_is_the_book_s(void **state)
 {
     (void)state;
@@ -374,6 +409,7 @@ int main(void)
         cmocka_unit_test(every_second_step_is_charged_over_all),
         cmocka_unit_test(one_behind_the_other_are_fixed_in_order),
         cmocka_unit_test(a_cycle_costs_its_youngest_guess),
+        cmocka_unit_test(pairs_tell_what_is_ordinary),
         cmocka_unit_test(student_is_the_book_s),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
