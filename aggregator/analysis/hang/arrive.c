@@ -12,7 +12,8 @@
  *                                               made later (crossed order), or has not begun while others have: BEHIND
  *
  * Sends and receives are matched per pair and direction: by number where both rings hold everything, else from their ends:
- * an open one waits for the other side if that has no open one for it.
+ * an open one waits for the other side if that has no open one for it. Where both sides are there, and neither has an open call of
+ * this group before it, it is the transfer itself that stands.
  */
 #include "aggregator/analysis/hang/hang_priv.h"
 #include "common/base/mem.h"
@@ -240,6 +241,7 @@ static enum rs_status collective(struct hang_work *work, uint32_t from, uint32_t
     else
         status = edges_behind(work, from, entry, op);
     node->waits = true;
+    node->is_inside = node->is_inside || work->edge_count == before;
     return status == RS_OK ? add_wait(work, from, entry, before, false) : status;
 }
 
@@ -292,6 +294,24 @@ static struct pair_count count_pairs(const struct hang_work *work, const struct 
     return count;
 }
 
+/* Has this node another open call of this team before the one of `op` with `peer` that is the next after `skip` open ones? Calls of a
+ * group run in their order: it may be that one which holds both sides up. */
+static bool is_behind(const struct hang_work *work, const struct hang_node *node, uint32_t team,
+                      uint8_t op, uint32_t peer, size_t skip)
+{
+    const struct rs_flight_dump *dump = hang_dump(work, node);
+    bool is_any_before = false;
+    for (size_t i = 0; dump && i < dump->entry_count; i++) {
+        const struct rs_flight_entry *entry = &work->set->entries[dump->entry_first + i];
+        if (node->teams[entry->group] != team || !is_open(work, dump, entry))
+            continue;
+        if (entry->op == op && hang_peer(work, node, entry) == peer && skip-- == 0)
+            return is_any_before;
+        is_any_before = true;
+    }
+    return true;
+}
+
 static bool is_whole(const struct rs_flight_dump *dump)
 {
     return dump->dropped == 0 && !dump->is_partial && !dump->is_sparse;
@@ -321,6 +341,9 @@ static enum rs_status point_to_point(struct hang_work *work, uint32_t from, uint
                                                                  : mates.open > own.open_before;
         if (!is_there)
             status = add_edge(work, from, to, entry, HANG_NOT_CALLED);
+        else if (!is_behind(work, node, team, call->op, to, own.open_before) &&
+                 !is_behind(work, other, team, opposite, from, own.open_before))
+            node->is_inside = true;
     }
     return status == RS_OK ? add_wait(work, from, entry, before, true) : status;
 }

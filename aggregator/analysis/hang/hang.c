@@ -474,7 +474,9 @@ static enum sink_kind kind_of(const struct hang_work *work, const struct hang_gr
         return SINK_SILENT;
     if (about->is_blind || hang_dump(work, about)->is_partial)
         return SINK_UNJUDGED;
-    return about->waits ? SINK_INSIDE : SINK_RANK;
+    if (about->waits)
+        return about->is_inside ? SINK_INSIDE : SINK_UNJUDGED;
+    return SINK_RANK;
 }
 
 /* All of one kind, those first for whom most wait; a circle is one. `sinks` has room for every node. */
@@ -529,16 +531,13 @@ static enum rs_status tell_sinks(struct hang_work *work, const struct hang_graph
     return status;
 }
 
-static size_t count_sinks(const struct hang_work *work, const struct hang_graph *graph,
-                          enum sink_kind kind)
+/* A call that stands although all are in it, and nothing before it: no rank without a dump explains that. */
+static bool is_any_inside(const struct hang_work *work)
 {
-    size_t count = 0;
-    for (uint32_t n = 0; n < work->node_count; n++) {
-        const uint32_t component = graph->component[n];
-        count += !graph->leaves[component] && kind_of(work, graph, n) == kind &&
-                 (graph->size[component] > 1 || graph->waiting[component]);
-    }
-    return count;
+    for (uint32_t n = 0; n < work->node_count; n++)
+        if (work->nodes[n].is_inside)
+            return true;
+    return false;
 }
 
 /* Calls that everybody is in: the earliest of each group, longest first. */
@@ -589,8 +588,7 @@ static enum rs_status conclude(struct hang_work *work, const struct hang_graph *
         status = tell_sinks(work, graph, SINK_RANK);
         if (status == RS_OK)
             status = tell_sinks(work, graph, SINK_CYCLE);
-        if (status == RS_OK && hang->finding_count == before &&
-            !count_sinks(work, graph, SINK_INSIDE))
+        if (status == RS_OK && hang->finding_count == before && !is_any_inside(work))
             status = tell_sinks(work, graph, SINK_SILENT);
         if (status == RS_OK && hang->finding_count == before && is_surely_long(hang))
             status = tell_all_inside(work);

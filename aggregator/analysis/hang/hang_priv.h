@@ -34,6 +34,8 @@ struct hang_node {
     bool is_stale;   /* its dump is older than what others saw it take part in */
     bool is_blind;   /* silent, stale, or its last calls are lost: its absence proves nothing */
     bool waits;      /* it has a call that is open and that nobody saw end */
+    bool
+        is_inside; /* and one of them is held by nobody: all are in, and no call stands before it */
     size_t edge_first, edge_count;
     uint32_t in_count; /* ranks that wait for it */
     int64_t gap_ns;    /* longest pause between two of its calls; 0 unknown */

@@ -404,6 +404,48 @@ static void a_call_that_everybody_is_in_names_its_group(void **state)
     close_job(&job, hang);
 }
 
+static void sends(struct job *job, uint32_t in, int64_t seq, int32_t from, int32_t to, bool is_send)
+{
+    struct rs_flight_entry *entry = call(job, in, seq, false);
+    entry->op = is_send ? RS_FLIGHT_SEND : RS_FLIGHT_RECV;
+    entry->peer_src = from;
+    entry->peer_dst = to;
+    entry->flags = RS_FLIGHT_P2P;
+}
+
+/* A pipeline of four, rank 2 without a dump. Rank 1 sends to it, and what rank 0 sends to rank 1 is behind that; or (`is_first`) is
+ * what rank 1 waits in first: then nobody knows whether rank 2 or this transfer holds the job. */
+static void what_stands_behind_a_wait_is_no_other_trouble(void **state)
+{
+    (void)state;
+    for (int is_first = 0; is_first < 2; is_first++) {
+        struct job job = {0};
+        assert_ok(rs_flight_set_init(&job.set));
+        begin(&job, 0);
+        sends(&job, world(&job), 1, 0, 1, true);
+        end(&job, LONG_AFTER);
+        begin(&job, 1);
+        uint32_t in = world(&job);
+        if (is_first)
+            sends(&job, in, 1, 0, 1, false);
+        sends(&job, in, 2, 1, 2, true);
+        if (!is_first)
+            sends(&job, in, 3, 0, 1, false);
+        end(&job, LONG_AFTER);
+        begin(&job, 3);
+        sends(&job, world(&job), 1, 2, 3, false);
+        end(&job, LONG_AFTER);
+        struct rs_hang *hang = judge(&job);
+        if (is_first) {
+            assert_int_equal(hang->finding_count, 0);
+            assert_int_equal(hang->state, RS_HANG_UNDECIDED);
+        } else {
+            assert_named(hang, RS_FINDING_SILENT_RANK, 2);
+        }
+        close_job(&job, hang);
+    }
+}
+
 /* The same, and no ring has the call before it any more: that one may have been a mismatch. */
 static void a_call_behind_lost_ones_is_told_with_less_confidence(void **state)
 {
@@ -503,6 +545,7 @@ int main(void)
         cmocka_unit_test(the_minority_of_a_mismatch_is_named),
         cmocka_unit_test(a_call_that_everybody_is_in_names_its_group),
         cmocka_unit_test(a_call_behind_lost_ones_is_told_with_less_confidence),
+        cmocka_unit_test(what_stands_behind_a_wait_is_no_other_trouble),
         cmocka_unit_test(a_clock_that_is_ahead_is_no_lateness),
         cmocka_unit_test(who_is_late_because_it_waited_is_not_named),
     };
