@@ -431,6 +431,20 @@ static void put_finding(struct doc *doc, const struct rs_hang *hang, size_t inde
     rs_buf_fini(&cost);
 }
 
+/* Nobody waits, and somebody is not there: where a process dies, gloo ends its neighbours' calls with an error. */
+static void put_absent(struct doc *doc, const struct rs_hang *hang)
+{
+    struct rs_buf text = {0};
+    put_ranks(&text, hang->silent, hang->silent_count, RANKS_TOLD);
+    doc_paragraph(
+        doc, DOC_PLAIN,
+        "Of rank%s %s there is nothing. A process that was killed leaves no dump and gives no answer: "
+        "look whether it lives, unless it was not asked. If it does not, the logs of the others have "
+        "an error in the call in which they lost it.",
+        hang->silent_count == 1 ? "" : "s", rs_buf_text(&text));
+    rs_buf_fini(&text);
+}
+
 static void put_nobody(struct doc *doc, const struct rs_hang *hang)
 {
     char longest[UNIT_TEXT_BYTES], limit[UNIT_TEXT_BYTES];
@@ -442,6 +456,8 @@ static void put_nobody(struct doc *doc, const struct rs_hang *hang)
             doc, DOC_PLAIN,
             "No call is open that another rank did not see end: as far as these dumps go, the "
             "job does not hang.");
+        if (hang->silent_count)
+            put_absent(doc, hang);
         return;
     case RS_HANG_IN_FLIGHT:
         if (hang->longest_wait_ns != RS_NULL) {
@@ -717,8 +733,9 @@ static struct doc *make_doc(const struct rs_hang *hang)
     doc_title(doc, "Rankscope  %" PRId32 " rank%s, %zu dump%s%s%s: %s", hang->world_size,
               hang->world_size == 1 ? "" : "s", set->dump_count, set->dump_count == 1 ? "" : "s",
               *backend ? " of " : "", backend,
-              hang->state == RS_HANG_HUNG        ? "the job hangs"
-              : hang->state == RS_HANG_NOTHING   ? "no hang"
+              hang->state == RS_HANG_HUNG ? "the job hangs"
+              : hang->state == RS_HANG_NOTHING
+                  ? hang->silent_count ? "nobody waits, somebody is missing" : "no hang"
               : hang->state == RS_HANG_IN_FLIGHT ? "calls are under way"
                                                  : "cannot be decided");
     for (size_t i = 0; i < hang->finding_count; i++)

@@ -165,6 +165,9 @@ def killed(port, cluster):
         # All calls ended, if only with an error: nobody waits. Who is missing is said.
         if got not in (None, ("silent_rank", [1])) or report["coverage"]["silent_ranks"] != [1]:
             raise SystemExit(f"FAILED: killed: {got}\n{json.dumps(report, indent=1)[:3000]}")
+        text = " ".join(cluster.run("hang", "--run", job.run).stdout.split())
+        if got is None and "Of rank 1 there is nothing" not in text:
+            raise SystemExit(f"FAILED: killed: the report does not say who is missing\n{text}")
     finally:
         job.stop()
 
