@@ -18,6 +18,7 @@
 struct settings {
     struct rs_aggregator_options daemon; /* lends from here */
     bool is_verbose, is_quiet;
+    struct rs_arg_list listen;
     const char *log_format, *classes;
     char listen_default[RS_PATHS_BYTES], data_default[RS_PATHS_BYTES];
     char runtime_dir[RS_PATHS_BYTES];
@@ -28,12 +29,40 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
     const struct rs_arg items[] = {
         {.name = "listen",
          .letter = 'l',
-         .kind = RS_ARG_TEXT,
-         .target = &settings->daemon.listen,
+         .kind = RS_ARG_LIST,
+         .target = &settings->listen,
          .value = "ADDR",
          .environment = "RANKSCOPE_LISTEN",
-         .help = "unix:PATH or HOST:PORT on this machine; HOST:0 takes a free port (default: "
+         .help = "unix:PATH or HOST:PORT, also several times; HOST:0 takes a free port (default: "
                  "aggregator.sock in the runtime directory)"},
+        {.name = "join",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->daemon.join,
+         .value = "HOST:PORT",
+         .environment = "RANKSCOPE_JOIN_LISTEN",
+         .help =
+             "where nodes with an invite (rankscope certs invite) get their first certificate; needs the "
+             "authority's folder"},
+        {.name = "certs",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->daemon.certs,
+         .value = "DIR",
+         .environment = "RANKSCOPE_CERTS",
+         .help =
+             "folder of the aggregator's certificate, for HOST:PORT (default: certs in the data "
+             "folder)"},
+        {.name = "ca",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->daemon.ca,
+         .value = "DIR",
+         .environment = "RANKSCOPE_CA",
+         .help =
+             "folder of the authority that signs for those who join or renew (default: ca in the data "
+             "folder, if it is there)"},
+        {.name = "insecure-loopback",
+         .kind = RS_ARG_FLAG,
+         .target = &settings->daemon.is_insecure_loopback,
+         .help = "serve 127.0.0.1 and ::1 in plain text to everybody on this machine: for tests"},
         {.name = "data",
          .letter = 'd',
          .kind = RS_ARG_TEXT,
@@ -140,11 +169,12 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
         .count = sizeof items / sizeof items[0],
         .epilogue =
             "  rankscope aggregator --data /srv/rankscope\n"
-            "  rankscope aggregator --listen 127.0.0.1:7070 --data ./data\n"
             "  rankscope aggregator --data /srv/rankscope --group profilers\n"
+            "  rankscope certs init --data /srv/rankscope --host agg.cluster\n"
+            "  rankscope aggregator --data /srv/rankscope --listen 0.0.0.0:7070 --join 0.0.0.0:7071\n"
             "\n"
-            "Without TLS, which does not exist yet, only loopback addresses and unix sockets\n"
-            "are allowed; any other is refused. Stop it with SIGTERM.\n"
+            "Over TCP both sides show certificates (rankscope certs --help). Who asked for what stands in\n"
+            "audit.jsonl in the data folder. Stop it with SIGTERM.\n"
             "\n"
             "Exit: 0 stopped by SIGTERM or SIGINT, 2 bad request, 3 refused: address, folder, or another\n"
             "aggregator is there.\n"};
@@ -158,13 +188,18 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
 static enum rs_status fill_defaults(struct settings *settings, struct rs_err *err)
 {
     enum rs_status status = RS_OK;
-    if (!settings->daemon.listen) {
+    if (settings->listen.count > RS_AGGREGATOR_LISTEN_MAX)
+        return rs_err_set(err, RS_INVALID, "--listen: at most %d addresses",
+                          RS_AGGREGATOR_LISTEN_MAX);
+    if (!settings->listen.count) {
         status = rs_paths_aggregator(settings->listen_default, true, err);
-        settings->daemon.listen = settings->listen_default;
+        settings->listen.items[settings->listen.count++] = settings->listen_default;
         if (status == RS_OK)
             status = rs_paths_runtime_dir(settings->runtime_dir, false, err);
         settings->daemon.runtime_dir = settings->runtime_dir;
     }
+    settings->daemon.listen = settings->listen.items;
+    settings->daemon.listen_count = settings->listen.count;
     if (status == RS_OK && !settings->daemon.data) {
         status = rs_paths_data_dir(settings->data_default, err);
         settings->daemon.data = settings->data_default;
@@ -172,10 +207,10 @@ static enum rs_status fill_defaults(struct settings *settings, struct rs_err *er
     return status;
 }
 
-static void print_address(void *self, const char *address)
+static void print_address(void *self, const char *address, bool is_for_joining)
 {
     (void)self;
-    printf("listening on %s\n", address);
+    printf("%s on %s\n", is_for_joining ? "nodes join" : "listening", address);
     (void)fflush(stdout);
 }
 

@@ -63,6 +63,7 @@ int rs_cmd_run(int argc, char **argv);
 int rs_cmd_doctor(int argc, char **argv);
 int rs_cmd_hang(int argc, char **argv);
 int rs_cmd_whatif(int argc, char **argv);
+int rs_cmd_certs(int argc, char **argv);
 int rs_cmd_config(int argc, char **argv);
 /* `config show`: every option of a verb, its value and where that comes from. */
 int rs_cmd_config_show(int argc, char **argv);
@@ -75,6 +76,29 @@ int rs_cmd_completion(int argc, char **argv);
         .environment = "RANKSCOPE_CLASSES",                                                        \
         .help = "kernels of your own libraries that communicate, compute, copy or wait: lines of " \
                 "class, starts|contains, text and, of communication, its type"                     \
+    }
+
+/* Of the verbs that ask an aggregator: where it is, and how links over TCP are guarded (common/client/client.h). */
+#define RS_CLI_CONNECT_ARGS(connect_p)                                                             \
+    {.name = "connect",                                                                            \
+     .letter = 'c',                                                                                \
+     .kind = RS_ARG_TEXT,                                                                          \
+     .target = (connect_p),                                                                        \
+     .value = "ADDR",                                                                              \
+     .environment = "RANKSCOPE_CONNECT",                                                           \
+     .help = "the aggregator: unix:PATH or HOST:PORT (default: its default socket)"},              \
+        {.name = "certs",                                                                          \
+         .kind = RS_ARG_TEXT,                                                                      \
+         .target = &rs_client_security.certs,                                                      \
+         .value = "DIR",                                                                           \
+         .environment = "RANKSCOPE_CERTS",                                                         \
+         .help = "folder of certificates for HOST:PORT, as rankscope certs makes it (default: "    \
+                 "~/.config/rankscope/certs, else /etc/rankscope/certs)"},                         \
+    {                                                                                              \
+        .name = "insecure-loopback", .kind = RS_ARG_FLAG,                                          \
+        .target = &rs_client_security.is_insecure_loopback,                                        \
+        .help = "plain text to an aggregator on 127.0.0.1 or ::1 that was started with the same "  \
+                "option"                                                                           \
     }
 
 struct rs_report_options {

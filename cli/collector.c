@@ -7,6 +7,7 @@
 #include "collector/agent/agent.h"
 #include "collector/agent/tracedir.h"
 #include "common/base/paths.h"
+#include "common/client/client.h"
 #include "common/reduce/classes.h"
 #include "common/wire/wire.h"
 
@@ -26,7 +27,7 @@ struct collector_settings {
     bool is_verbose, is_quiet;
     const char *log_format, *classes;
     char spool_default[RS_PATHS_BYTES], socket_default[RS_PATHS_BYTES], host[256];
-    char trace_default[RS_TRACEDIR_BYTES];
+    char trace_default[RS_TRACEDIR_BYTES], certs_default[RS_PATHS_BYTES];
 };
 
 /* The options of one kind, behind those that are there. */
@@ -45,14 +46,7 @@ static void add(struct options *options, const struct rs_arg *items, size_t coun
 static void add_general(struct options *options, struct collector_settings *settings)
 {
     const struct rs_arg items[] = {
-        {.name = "connect",
-         .letter = 'c',
-         .kind = RS_ARG_TEXT,
-         .target = &settings->agent.connect,
-         .value = "ADDR",
-         .environment = "RANKSCOPE_CONNECT",
-         .help =
-             "the aggregator: unix:PATH or HOST:PORT on this machine (default: its default socket)"},
+        RS_CLI_CONNECT_ARGS(&settings->agent.connect),
         {.name = "spool",
          .letter = 's',
          .kind = RS_ARG_TEXT,
@@ -77,7 +71,21 @@ static void add_general(struct options *options, struct collector_settings *sett
          .kind = RS_ARG_TEXT,
          .target = &settings->agent.node,
          .value = "NAME",
-         .help = "name of this node (default: its host name)"},
+         .help = "name of this node (default: the one of its certificate, else its host name)"},
+        {.name = "join",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->agent.join,
+         .value = "HOST:PORT",
+         .environment = "RANKSCOPE_JOIN",
+         .help =
+             "where the aggregator takes nodes in (its --join): with --invite, get a certificate there "
+             "unless there is one in --certs, and keep the address to send to beside it"},
+        {.name = "invite",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->agent.invite,
+         .value = "INVITE",
+         .environment = "RANKSCOPE_INVITE",
+         .help = "what rankscope certs invite printed, or a file that holds it"},
         {.name = "raw-keep",
          .kind = RS_ARG_DURATION,
          .target = &settings->agent.raw_keep_ns,
@@ -274,12 +282,13 @@ static enum rs_status parse(struct collector_settings *settings, int argc, char 
         .items = options.items,
         .count = options.count,
         .epilogue =
-            "  rankscope collector --connect 127.0.0.1:7070 --spool /var/spool/rankscope\n"
             "  rankscope collector --watch ./traces --rank-map ranks.json --run r1\n"
+            "  rankscope collector --join agg.cluster:7071 --invite /run/invite   # the first time\n"
+            "  rankscope collector --connect agg.cluster:7070\n"
             "\n"
-            "Without TLS, which does not exist yet, the aggregator must be on this machine. It may come\n"
-            "later, and go: what is collected waits in the spool. Stop the collector with SIGTERM; a capture\n"
-            "that runs meanwhile goes on when it is back.\n"
+            "Over TCP both sides show certificates (rankscope certs --help); ours is renewed over the link\n"
+            "before it ends. The aggregator may come later, and go: what is collected waits in the spool. Stop\n"
+            "the collector with SIGTERM; a capture that runs meanwhile goes on when it is back.\n"
             "\n"
             "Exit: 0 stopped by SIGTERM or SIGINT, 2 bad request, 3 refused: address, folder, or another\n"
             "collector or daemon is there.\n"};
@@ -301,6 +310,8 @@ static enum rs_status check(struct collector_settings *settings, struct rs_err *
         rs_wire_check_text(settings->agent.run ? settings->agent.run : "", RS_WIRE_TEXT_MAX_BYTES,
                            "--run", err) < 0)
         status = RS_INVALID;
+    if (status == RS_OK && !settings->agent.join != !settings->agent.invite)
+        status = rs_err_set(err, RS_INVALID, "--join and --invite go together");
     if (status == RS_OK && settings->agent.parse_wait_ns < 0)
         status = rs_err_set(err, RS_INVALID, "--parse-wait must not be negative");
     return status;
@@ -312,13 +323,16 @@ static enum rs_status fill_defaults(struct collector_settings *settings, struct 
     if (gethostname(settings->host, sizeof settings->host - 1) < 0)
         (void)snprintf(settings->host, sizeof settings->host, "localhost");
     settings->agent.host = settings->host;
-    if (!settings->agent.node)
-        settings->agent.node = settings->agent.host;
+    status = settings->agent.join || !rs_client_security.certs
+                 ? rs_paths_certs(settings->certs_default, settings->agent.join != NULL, err)
+                 : RS_OK;
+    settings->agent.certs =
+        rs_client_security.certs ? rs_client_security.certs : settings->certs_default;
     if (!settings->agent.trace_dir) {
         rs_tracedir_default(settings->trace_default);
         settings->agent.trace_dir = settings->trace_default;
     }
-    if (!settings->agent.spool) {
+    if (status == RS_OK && !settings->agent.spool) {
         char data[RS_PATHS_BYTES];
         status = rs_paths_data_dir(data, err);
         (void)snprintf(settings->spool_default, sizeof settings->spool_default, "%.4000s/spool",

@@ -166,13 +166,7 @@ int rs_cmd_counters(int argc, char **argv)
          .target = &words.as_prometheus,
          .help = "print Prometheus' text format"},
         {.name = "json", .kind = RS_ARG_FLAG, .target = &words.as_json, .help = "print JSON"},
-        {.name = "connect",
-         .letter = 'c',
-         .kind = RS_ARG_TEXT,
-         .target = &words.connect,
-         .value = "ADDR",
-         .environment = "RANKSCOPE_CONNECT",
-         .help = "the aggregator: unix:PATH or HOST:PORT (default: its default socket)"},
+        RS_CLI_CONNECT_ARGS(&words.connect),
     };
     static const struct rs_args args = {
         .verb = "counters",

@@ -434,13 +434,7 @@ static struct options {
 } options = {.timeout = 60 * (rs_dur)RS_NS_PER_S};
 
 static const struct rs_arg items[] = {
-    {.name = "connect",
-     .letter = 'c',
-     .kind = RS_ARG_TEXT,
-     .target = &options.connect,
-     .value = "ADDR",
-     .environment = "RANKSCOPE_CONNECT",
-     .help = "the aggregator: unix:PATH or HOST:PORT (default: its default socket)"},
+    RS_CLI_CONNECT_ARGS(&options.connect),
     {.name = "run",
      .kind = RS_ARG_TEXT,
      .target = &options.run,

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/options/args.h"
 #include "cli/present.h"
+#include "common/client/client.h"
 
 static const char verb[] = "report";
 
@@ -47,13 +48,7 @@ int rs_cmd_report(int argc, char **argv)
          .value = "DIR",
          .help = "read the capture from this data folder, without asking an aggregator",
          .environment = "RANKSCOPE_DATA"},
-        {.name = "connect",
-         .kind = RS_ARG_TEXT,
-         .target = &connect,
-         .value = "ADDR",
-         .help =
-             "the aggregator that holds the capture (default: its usual socket; where nobody answers there, its data here)",
-         .environment = "RANKSCOPE_CONNECT"},
+        RS_CLI_CONNECT_ARGS(&connect),
         {.name = "assume-common-clock",
          .kind = RS_ARG_FLAG,
          .target = &how.assume_common_clock,

@@ -241,14 +241,7 @@ static const struct rs_arg items[] = {
      .value = "DIR",
      .help = "read the capture from this data folder, without asking an aggregator",
      .environment = "RANKSCOPE_DATA"},
-    {.name = "connect",
-     .letter = 'c',
-     .kind = RS_ARG_TEXT,
-     .target = &words.connect,
-     .value = "ADDR",
-     .help =
-         "the aggregator that holds the capture (default: its usual socket; where nobody answers there, its data here)",
-     .environment = "RANKSCOPE_CONNECT"},
+    RS_CLI_CONNECT_ARGS(&words.connect),
 };
 static const struct rs_args args = {
     .verb = verb,

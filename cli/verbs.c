@@ -60,6 +60,10 @@ static const struct rs_verb own[] = {
      .sentence =
          "profiler_config.json: a template, a check, safe changes; which settings count here",
      .subverbs = {"init", "validate", "set", "show"}},
+    {.name = "certs",
+     .run = rs_cmd_certs,
+     .sentence = "who may do what over TCP: make, issue, invite, renew, revoke, show",
+     .subverbs = {"init", "issue", "invite", "renew", "revoke", "show"}},
     {.name = "completion",
      .run = rs_cmd_completion,
      .sentence = "completion for bash, zsh or fish; man pages; a settings file",
@@ -114,6 +118,7 @@ static void print_help(void)
         "  130  interrupted\n"
         "\nenvironment (an option counts over it, it over the settings files; --help of a verb names what it reads):\n"
         "  RANKSCOPE_CONNECT      address of the aggregator: unix:PATH or HOST:PORT\n"
+        "  RANKSCOPE_CERTS        folder of certificates for HOST:PORT (rankscope certs --help)\n"
         "  RANKSCOPE_RUNTIME_DIR  where the sockets are (default: /run/rankscope for root, else\n"
         "                         $XDG_RUNTIME_DIR/rankscope, else /tmp/rankscope-UID)\n"
         "  RANKSCOPE_DATA         the aggregator's data\n"

@@ -7,6 +7,7 @@
 #include "cli/present.h"
 #include "common/base/json_out.h"
 #include "common/base/mem.h"
+#include "common/client/client.h"
 #include "common/reduce/classes.h"
 
 #include <inttypes.h>
@@ -225,14 +226,7 @@ int rs_cmd_verify(int argc, char **argv)
          .value = "DIR",
          .environment = "RANKSCOPE_DATA",
          .help = "look for an ID in this data folder, without asking an aggregator"},
-        {.name = "connect",
-         .letter = 'c',
-         .kind = RS_ARG_TEXT,
-         .target = &request.connect,
-         .value = "ADDR",
-         .environment = "RANKSCOPE_CONNECT",
-         .help =
-             "the aggregator that holds the capture; its files are carried here to be read (default: its usual socket)"},
+        RS_CLI_CONNECT_ARGS(&request.connect),
         RS_CLI_CLASSES_ARG(&request.classes),
         {.name = "json", .kind = RS_ARG_FLAG, .target = &request.as_json, .help = "print JSON"},
         {.name = "quiet",

@@ -221,9 +221,13 @@ void rs_coord_free(struct rs_coord **coord_p);
 
 /* ---- ranks ----------------------------------------------------------------------------------------- */
 
-/* A collector told of a rank: copies it. RS_INVALID: no rank has that number; RS_LIMIT: there are too many; RS_NOMEM. */
+/* A collector told of a rank: copies it. RS_INVALID: no rank has that number; RS_LIMIT: there are too many; RS_NOMEM;
+ * RS_REFUSED: the collector of another node is connected and has that very process. */
 RS_MUST_CHECK enum rs_status rs_coord_see(struct rs_coord *coord, const struct rs_coord_seen *seen,
                                           rs_ns now);
+/* Whether the collector of the node may report of that member of a capture: not when the live table has it of another. */
+bool rs_coord_may_report(struct rs_coord *coord, const char *id, uint32_t rank, const char *node);
+
 /* A collector's link closed, by both sides or (`is_broken`) without an end: its ranks are kept for a while, without a link. */
 void rs_coord_link_gone(struct rs_coord *coord, const void *link, bool is_broken, rs_ns now);
 size_t rs_coord_seen_count(const struct rs_coord *coord);

@@ -140,12 +140,29 @@ static void renew(struct rs_coord_seen *known, const struct rs_coord_seen *seen,
             known->role[i] = before.role[i];
 }
 
+/* A process is on one host: while its collector is here, none of another node has it. */
+static bool is_of_another(const struct rs_coord_seen *known, const char *node)
+{
+    return known->link && strcmp(known->node, node) != 0;
+}
+
+bool rs_coord_may_report(struct rs_coord *coord, const char *id, uint32_t rank, const char *node)
+{
+    const struct rs_coord_capture *capture = rs_coord_find(coord, id);
+    const struct rs_coord_rank *member = capture ? member_find_open(capture, rank) : NULL;
+    const struct rs_coord_seen *seen =
+        member ? seen_find(coord, capture->run, rank, member->incarnation) : NULL;
+    return !seen || !is_of_another(seen, node);
+}
+
 enum rs_status rs_coord_see(struct rs_coord *coord, const struct rs_coord_seen *seen, rs_ns now)
 {
     struct seen_table *table = &coord->seen;
     if (seen->rank > RS_RANK_MAX)
         return RS_INVALID;
     struct rs_coord_seen *known = seen_find(coord, seen->run, seen->rank, seen->incarnation);
+    if (known && is_of_another(known, seen->node))
+        return RS_REFUSED;
     if (known) {
         renew(known, seen, now);
         return RS_OK;

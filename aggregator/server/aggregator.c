@@ -12,9 +12,11 @@
 #include "common/base/mem.h"
 #include "common/client/config_watch.h"
 #include "common/request/roles.h"
+#include "common/trust/authority.h"
 #include "common/wire/link.h"
 
 #include <grp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,28 +47,120 @@ static enum rs_status give_to_group(const struct rs_aggregator_options *settings
     return RS_OK;
 }
 
+/* An address that is served. */
+struct place {
+    struct rs_address address;
+    struct rs_grpc_server *listener;
+};
+
+struct places {
+    struct place items[RS_AGGREGATOR_LISTEN_MAX + 1]; /* the one for joining last */
+    size_t count;
+};
+
+static void stop_listening(struct places *places)
+{
+    for (size_t i = 0; i < places->count; i++)
+        if (places->items[i].listener)
+            rs_grpc_server_stop(places->items[i].listener);
+}
+
+static bool all_stopped(const struct places *places)
+{
+    for (size_t i = 0; i < places->count; i++)
+        if (places->items[i].listener && !rs_grpc_server_is_stopped(places->items[i].listener))
+            return false;
+    return true;
+}
+
 /* Listens; a unix socket comes into being with no right for others. */
-static enum rs_status listen_for(const struct rs_aggregator_options *settings, struct rs_loop *loop,
-                                 struct rs_address *address, struct rs_server *server,
-                                 struct rs_grpc_server **listener_p, struct rs_err *err)
+static enum rs_status listen_at(const struct rs_aggregator_options *settings, struct rs_loop *loop,
+                                struct place *place, struct rs_server *server, struct rs_err *err)
 {
     gid_t gid = (gid_t)-1; /* as it is */
-    enum rs_status status = settings->group ? find_group(settings->group, &gid, err) : RS_OK;
+    const bool has_group = settings->group && place->address.is_unix;
+    enum rs_status status = has_group ? find_group(settings->group, &gid, err) : RS_OK;
     if (status < 0)
         return status;
     const mode_t before = umask(0007);
-    status = rs_grpc_server_new(loop, address, rs_server_accept, server, listener_p, err);
+    status =
+        rs_grpc_server_new(loop, &place->address, rs_server_accept, server, &place->listener, err);
     (void)umask(before);
-    if (status < 0 || !address->is_unix)
-        return status;
-    status = give_to_group(settings, address->path, gid, err);
-    if (status < 0) {
-        rs_grpc_server_stop(*listener_p);
-        while (!rs_grpc_server_is_stopped(*listener_p))
-            if (rs_loop_run(loop, rs_time_monotonic() + RS_NS_PER_S) < 0)
-                break;
-    }
+    return status == RS_OK && place->address.is_unix
+               ? give_to_group(settings, place->address.path, gid, err)
+               : status;
+}
+
+static enum rs_status listen_everywhere(const struct rs_aggregator_options *settings,
+                                        struct rs_loop *loop, struct places *places,
+                                        struct rs_server *server, struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < places->count && status == RS_OK; i++)
+        status = listen_at(settings, loop, &places->items[i], server, err);
+    if (status == RS_OK)
+        return RS_OK;
+    stop_listening(places);
+    while (!all_stopped(places))
+        if (rs_loop_run(loop, rs_time_monotonic() + RS_NS_PER_S) < 0)
+            break;
     return status;
+}
+
+static enum rs_status find_places(const struct rs_aggregator_options *settings, const char *certs,
+                                  struct places *places, struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < settings->listen_count && status == RS_OK; i++) {
+        struct rs_address *address = &places->items[places->count++].address;
+        status = rs_address_parse(settings->listen[i], address, err);
+        if (status == RS_OK)
+            status = rs_address_guard(address, certs, settings->is_insecure_loopback, err);
+    }
+    if (status < 0 || !settings->join)
+        return status;
+    struct rs_address *address = &places->items[places->count++].address;
+    status = rs_address_parse(settings->join, address, err);
+    if (status == RS_OK && address->is_unix)
+        status =
+            rs_err_set(err, RS_INVALID, "--join takes HOST:PORT: nobody joins over a unix socket");
+    if (status == RS_OK)
+        status = rs_address_guard(address, certs, false, err);
+    address->guard = RS_ADDRESS_JOIN;
+    return status;
+}
+
+/* How a thread of our own asks: over a unix socket if there is one; an address that means every one is no name that our
+ * certificate has. */
+static struct rs_address own_address(const struct places *places)
+{
+    struct rs_address address = places->items[0].address;
+    for (size_t i = 0; i < places->count; i++)
+        if (places->items[i].address.is_unix)
+            return places->items[i].address;
+    if (strncmp(address.target, "ipv4:0.0.0.0:", 13) == 0)
+        (void)snprintf(address.target, sizeof address.target, "ipv4:127.0.0.1:%s",
+                       strrchr(address.text, ':') + 1);
+    else if (strncmp(address.target, "ipv6:[::]:", 10) == 0)
+        (void)snprintf(address.target, sizeof address.target, "ipv6:[::1]:%s",
+                       strrchr(address.text, ':') + 1);
+    return address;
+}
+
+/* Whether who came with a certificate is believed still; NULL: look for new revocations. */
+static enum rs_status check_identity(void *self, const struct rs_identity *identity,
+                                     struct rs_err *err)
+{
+    const struct places *places = self;
+    for (size_t i = 0; i < places->count; i++) {
+        if (!places->items[i].listener || places->items[i].address.guard != RS_ADDRESS_MUTUAL)
+            continue;
+        if (identity) /* all listeners read the same folder */
+            return rs_grpc_server_check(places->items[i].listener, identity, rs_time_realtime(),
+                                        err);
+        rs_grpc_server_refresh(places->items[i].listener);
+    }
+    return RS_OK;
 }
 
 /* A file that is wrong is refused at start, not when the first capture needs it. */
@@ -87,36 +181,48 @@ static void wake_loop(void *self)
     rs_loop_wake(self);
 }
 
+static enum rs_status turn_probes(struct rs_probe *const *probes, size_t count, struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < count && status == RS_OK; i++)
+        status = rs_probe_turn(probes[i], err);
+    return status;
+}
+
 /* Serves until SIGTERM, then lets what is under way finish. */
-static enum rs_status serve(struct rs_server *server, struct rs_grpc_server *listener,
-                            const struct rs_address *address, struct rs_daemon *daemon,
-                            const struct rs_aggregator_options *settings, struct rs_err *err)
+static enum rs_status serve(struct rs_server *server, struct places *places,
+                            struct rs_daemon *daemon, const struct rs_aggregator_options *settings,
+                            struct rs_err *err)
 {
     enum rs_status status = RS_OK;
     struct rs_config_watch *config_watch = NULL;
+    const struct rs_address own = own_address(places);
     const struct rs_config_watch_options watch_options = {
-        .dir = settings->profiler_config, .run = "", .address = address};
+        .dir = settings->profiler_config, .run = "", .address = &own};
     if (settings->profiler_config)
         status = rs_config_watch_start(&watch_options, &config_watch, err);
-    struct rs_probe *probe = NULL;
-    if (status == RS_OK)
-        status = rs_probe_start(address, &probe, err);
+    struct rs_probe *probes[RS_AGGREGATOR_LISTEN_MAX + 1] = {NULL};
+    size_t probe_count = 0;
+    for (; probe_count < places->count && status == RS_OK; probe_count++)
+        status = rs_probe_start(&places->items[probe_count].address, &probes[probe_count], err);
     while (status == RS_OK && rs_daemon_stop_count(daemon) == 0) {
         status = rs_server_step(server, rs_time_monotonic() + RS_NS_PER_S, err);
         if (status == RS_OK)
-            status = rs_probe_turn(probe, err);
+            status = turn_probes(probes, probe_count, err);
     }
-    rs_probe_stop(&probe);
+    for (size_t i = 0; i < probe_count; i++)
+        rs_probe_stop(&probes[i]);
     rs_config_watch_stop(&config_watch);
     rs_server_drain(server);
-    rs_grpc_server_stop(listener);
+    stop_listening(places);
     const rs_ns deadline = rs_time_monotonic() + settings->drain_ns;
     bool is_cancelled = false;
-    while (rs_server_session_count(server) || !rs_grpc_server_is_stopped(listener)) {
+    while (rs_server_session_count(server) || !all_stopped(places)) {
         const bool must_hurry =
             rs_time_monotonic() >= deadline || status < 0 || rs_daemon_stop_count(daemon) > 1;
         if (must_hurry && !is_cancelled) {
-            rs_grpc_server_cancel(listener);
+            for (size_t i = 0; i < places->count; i++)
+                rs_grpc_server_cancel(places->items[i].listener);
             is_cancelled = true;
         }
         /* The first failure is the one to tell. */
@@ -127,19 +233,52 @@ static enum rs_status serve(struct rs_server *server, struct rs_grpc_server *lis
     return status;
 }
 
+/* The authority, when its key is here; without one nobody joins and nothing is renewed. */
+static enum rs_status open_authority(const struct rs_aggregator_options *settings, const char *dir,
+                                     struct rs_authority **authority_p, struct rs_err *err)
+{
+    const enum rs_status status = rs_authority_open(dir, authority_p, err);
+    return status == RS_NOTFOUND && !settings->ca && !settings->join ? RS_OK : status;
+}
+
+/* Where links with certificates are taken, for who has just joined: ":PORT" of the host that it reached. */
+static void find_port(const struct places *places, char port_p[16])
+{
+    for (size_t i = 0; i < places->count && !*port_p; i++)
+        if (places->items[i].address.guard == RS_ADDRESS_MUTUAL)
+            (void)snprintf(port_p, 16, "%s", strrchr(places->items[i].address.text, ':'));
+}
+
+static void tell_places(const struct rs_aggregator_options *settings, const struct places *places)
+{
+    for (size_t i = 0; settings->on_listening && i < places->count; i++)
+        settings->on_listening(settings->self, places->items[i].address.text,
+                               places->items[i].address.guard == RS_ADDRESS_JOIN);
+}
+
 static enum rs_status run(const struct rs_aggregator_options *settings, struct rs_daemon *daemon,
                           struct rs_err *err)
 {
-    struct rs_address address;
+    struct places places = {.count = 0};
     struct rs_store *store = NULL;
     struct rs_loop *loop = NULL;
     struct rs_server *server = NULL;
-    struct rs_grpc_server *listener = NULL;
     struct rs_infer_roles *infer = NULL;
+    struct rs_authority *authority = NULL;
     struct rs_capture_journal own = {.store = NULL};
     struct rs_buf roles = {0};
     char *documents = NULL;
-    enum rs_status status = rs_address_parse(settings->listen, &address, err);
+    char *audit = NULL;
+    char port[16] = "";
+    char *certs =
+        settings->certs ? rs_mem_strdup(settings->certs) : rs_file_join(settings->data, "certs");
+    char *ca = settings->ca ? rs_mem_strdup(settings->ca) : rs_file_join(settings->data, "ca");
+    enum rs_status status =
+        certs && ca ? RS_OK : rs_err_set(err, RS_NOMEM, "no memory for the names of folders");
+    if (status == RS_OK)
+        status = find_places(settings, certs, &places, err);
+    if (status == RS_OK)
+        status = open_authority(settings, ca, &authority, err);
     if (status == RS_OK)
         status = read_roles(settings->roles, &roles, err);
     if (status == RS_OK)
@@ -155,33 +294,44 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
         const struct rs_coord_options coord = {.roles =
                                                    settings->roles ? rs_buf_text(&roles) : NULL};
         documents = rs_file_join(settings->data, "documents");
+        audit = rs_file_join(settings->data, "audit.jsonl");
         const struct rs_server_options options = {.loop = loop,
                                                   .store = store,
                                                   .journal = &journal,
                                                   .coord = &coord,
                                                   .documents_dir = documents,
+                                                  .audit_path = audit,
+                                                  .authority = authority,
+                                                  .stream_port = port,
+                                                  .check_identity = check_identity,
+                                                  .check_self = &places,
                                                   .hang = settings->hang,
                                                   .credit_bytes = (uint64_t)settings->credit_bytes};
-        status = documents ? rs_server_new(&options, &server, err)
-                           : rs_err_set(err, RS_NOMEM, "out of memory");
+        status = documents && audit ? rs_server_new(&options, &server, err)
+                                    : rs_err_set(err, RS_NOMEM, "out of memory");
     }
     if (status == RS_OK)
         status = rs_capture_journal_infer_roles(&own, err);
     if (status == RS_OK)
-        status = listen_for(settings, loop, &address, server, &listener, err);
+        status = listen_everywhere(settings, loop, &places, server, err);
     if (status == RS_OK) {
+        find_port(&places, port);
         rs_daemon_on_signal(daemon, wake_loop, loop);
-        if (settings->on_listening)
-            settings->on_listening(settings->self, address.text);
-        status = serve(server, listener, &address, daemon, settings, err);
+        tell_places(settings, &places);
+        status = serve(server, &places, daemon, settings, err);
         rs_daemon_on_signal(daemon, NULL, NULL);
     }
-    rs_grpc_server_free(&listener);
+    for (size_t i = 0; i < places.count; i++)
+        rs_grpc_server_free(&places.items[i].listener);
     rs_server_free(&server);
     rs_grpc_loop_free(&loop);
     rs_infer_roles_stop(&infer);
     rs_store_close(&store);
+    rs_authority_close(&authority);
     rs_mem_free(documents);
+    rs_mem_free(audit);
+    rs_mem_free(certs);
+    rs_mem_free(ca);
     rs_buf_fini(&roles);
     return status;
 }

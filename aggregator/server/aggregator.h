@@ -12,10 +12,18 @@
 
 #include <stdint.h>
 
+enum { RS_AGGREGATOR_LISTEN_MAX = 8 };
+
 /* Texts are lent until rs_aggregator_run() returns. */
 struct rs_aggregator_options {
-    const char *listen; /* unix:PATH or HOST:PORT */
-    const char *data;   /* folder of captures and catalogue */
+    const char *const *listen; /* unix:PATH or HOST:PORT, at least one */
+    size_t listen_count;
+    const char *join;  /* HOST:PORT where nodes with an invite come; NULL: nowhere */
+    const char *certs; /* folder of our certificate; NULL: "certs" in the data folder */
+    const char *
+        ca; /* folder of the authority, for joining and renewing; NULL: "ca" in the data folder, if it is there */
+    bool is_insecure_loopback; /* plain text on TCP addresses of this machine */
+    const char *data;          /* folder of captures and catalogue */
     /* A unix socket is 0660: its owner and this group may ask. NULL: the group of this process. */
     const char *group;
     /* The folder of the socket when it is ours, so that the group may pass through it; NULL: it is not. */
@@ -25,8 +33,8 @@ struct rs_aggregator_options {
     int64_t segment_bytes;               /* 0: the default */
     rs_dur drain_ns;                     /* how long SIGTERM waits for collectors */
     struct rs_server_hang_rules hang;    /* off unless it is switched on */
-    /* Called once it listens, with the address (a port of 0 is filled in); NULL: nobody wants to know. Thread: main. */
-    void (*on_listening)(void *self, const char *address);
+    /* Called for each address once all are served (a port of 0 is filled in); NULL: nobody wants to know. Thread: main. */
+    void (*on_listening)(void *self, const char *address, bool is_for_joining);
     void *self;
 };
 

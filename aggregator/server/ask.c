@@ -627,6 +627,10 @@ static void on_ask(struct session *session, const Rankscope__Ask *ask)
         ask_refuse(session, &err);
         return;
     }
+    if (rights_to_ask(session, ask, &err) < 0) {
+        ask_refuse(session, &err);
+        return;
+    }
     switch (ask->message_case) {
     case RANKSCOPE__ASK__MESSAGE_RANKS:
         ask_ranks(session, ask->ranks);
@@ -660,6 +664,9 @@ static void on_ask(struct session *session, const Rankscope__Ask *ask)
         return;
     case RANKSCOPE__ASK__MESSAGE_HANG:
         hang_ask(session, ask->hang);
+        return;
+    case RANKSCOPE__ASK__MESSAGE_CERTIFICATE:
+        ask_certificate(session, ask->certificate);
         return;
     case RANKSCOPE__ASK__MESSAGE__NOT_SET:
     case RS_WIRE_ONEOF_SIZE(RANKSCOPE__ASK):

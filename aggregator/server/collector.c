@@ -659,9 +659,12 @@ static void see_rank(struct session *session, const Rankscope__RankState *state)
     const enum rs_status status = rs_coord_see(session->server->coord, &seen, rs_time_monotonic());
     if (status < 0 && !session->has_warned) /* it comes again with every heartbeat */
         rs_log_warn("rank %u of the collector on %.100s is left out: %s", seen.rank, session->node,
-                    status == RS_INVALID ? "no rank has that number"
-                    : status == RS_LIMIT ? "there are too many ranks"
-                                         : "no memory");
+                    status == RS_INVALID   ? "no rank has that number"
+                    : status == RS_LIMIT   ? "there are too many ranks"
+                    : status == RS_REFUSED ? "the collector of another node has it"
+                                           : "no memory");
+    if (status == RS_REFUSED && !session->has_warned)
+        rights_refused(session, "rank", seen.incarnation, "the collector of another node has it");
     session->has_warned = session->has_warned || status < 0;
 }
 
@@ -681,7 +684,9 @@ static void on_hello(struct session *session, const Rankscope__Hello *hello)
         session_fail(session, RS_VERSION, err.text);
         return;
     }
-    enum rs_status status = take_adapters(session, hello, &err);
+    enum rs_status status = rights_of_collector(session, session->node, &err);
+    if (status == RS_OK)
+        status = take_adapters(session, hello, &err);
     if (status < 0) {
         session_fail(session, status, err.text);
         return;
@@ -744,10 +749,23 @@ static void on_heartbeat(struct session *session, const Rankscope__Heartbeat *he
     session_post(session, &down.base);
 }
 
+/* Whether it may speak for that member of the capture: not when the collector of another node has the rank. */
+static bool speaks_for(struct session *session, const char *capture, uint32_t rank)
+{
+    if (rs_coord_may_report(session->server->coord, capture, rank, session->node))
+        return true;
+    if (!session->has_warned)
+        rights_refused(session, "report", capture, "the collector of another node has that rank");
+    session->has_warned = true;
+    return false;
+}
+
 static void on_armed(struct session *session, const Rankscope__Armed *armed)
 {
     for (size_t i = 0; i < armed->n_ranks; i++) {
         const Rankscope__ArmedRank *rank = armed->ranks[i];
+        if (!speaks_for(session, armed->capture, rank->rank))
+            continue;
         const struct rs_coord_armed reported = {.rank = rank->rank,
                                                 .incarnation = rank->incarnation,
                                                 .step = rank->step,
@@ -766,6 +784,8 @@ static void on_progress(struct session *session, const Rankscope__Progress *prog
 {
     for (size_t i = 0; i < progress->n_ranks; i++) {
         const Rankscope__RankProgress *rank = progress->ranks[i];
+        if (!speaks_for(session, progress->capture, rank->rank))
+            continue;
         const struct rs_coord_report reported = {.rank = rank->rank,
                                                  .steps_done = rank->steps_done,
                                                  .state = (enum rs_progress_state)rank->state,

@@ -43,7 +43,6 @@ static int connect_unix(const char *path)
     return fd;
 }
 
-/* Only loopback addresses are served without TLS, so looking the name up asks no network. */
 static int connect_tcp(const char *host, const char *port)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
@@ -82,17 +81,25 @@ static int knock(const struct rs_address *address)
 
 enum answer { ANSWER_GREETED, ANSWER_NONE, ANSWER_STOPPED };
 
-/* Connects and waits for the greeting. A refused connection is no answer at once. */
+/* Connects and waits for the greeting. A refused connection is no answer at once. Behind TLS the other side speaks first: a
+ * connection that we end at once is ended by a listener that lives, too, and that is the answer. */
 static enum answer ask(const struct rs_probe *probe)
 {
     const int fd = knock(&probe->address);
+    const bool is_tls =
+        probe->address.guard == RS_ADDRESS_MUTUAL || probe->address.guard == RS_ADDRESS_JOIN;
+    if (fd >= 0 && is_tls) {
+        struct pollfd connected = {.fd = fd, .events = POLLOUT};
+        (void)poll(&connected, 1, PATIENCE_MS);
+        (void)shutdown(fd, SHUT_WR);
+    }
     struct pollfd ready[] = {{.fd = probe->stop_fd, .events = POLLIN},
                              {.fd = fd, .events = POLLIN}};
     char greeting;
     enum answer answer = ANSWER_NONE;
     if (poll(ready, 2, PATIENCE_MS) > 0 && ready[0].revents)
         answer = ANSWER_STOPPED;
-    else if (fd >= 0 && recv(fd, &greeting, 1, MSG_DONTWAIT) == 1)
+    else if (fd >= 0 && recv(fd, &greeting, 1, MSG_DONTWAIT) >= (is_tls ? 0 : 1))
         answer = ANSWER_GREETED;
     if (fd >= 0)
         (void)close(fd);

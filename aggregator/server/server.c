@@ -18,6 +18,7 @@ enum { JOIN_QUEUE_MAX = 256, READ_QUEUE_MAX = BOUND_SESSIONS, JOIN_NICE = 5 };
 
 static const rs_dur tick_ns = RS_NS_PER_S; /* at least that often */
 static const rs_dur sweep_every_ns = 50 * (rs_dur)RS_NS_PER_MS;
+static const rs_dur check_every_ns = 2 * (rs_dur)RS_NS_PER_S;
 
 /* ---- jobs ---------------------------------------------------------------------------------------------- */
 
@@ -485,6 +486,9 @@ enum rs_status rs_server_new(const struct rs_server_options *options, struct rs_
         status = rs_ingest_start(&ingest_options, &server->ingest, err);
     if (status == RS_OK)
         status = writing_start(server, err);
+    if (status == RS_OK && options->audit_path)
+        status = rs_audit_open(options->audit_path, &server->audit, err);
+    server->options.audit_path = NULL; /* it was lent */
     if (status == RS_OK && options->documents_dir)
         status = start_documents(server, err);
     if (status == RS_OK)
@@ -531,6 +535,7 @@ void rs_server_free(struct rs_server **server_p)
     hang_fini(server);
     hang_watch_fini(server);
     rs_documents_close(&server->documents);
+    rs_audit_close(&server->audit);
     rs_coord_free(&server->coord);
     (void)pthread_mutex_destroy(&server->mailbox_lock);
     rs_mem_free(server);
@@ -539,6 +544,17 @@ void rs_server_free(struct rs_server **server_p)
 bool rs_server_accept(void *self, struct rs_link *link, const char *method)
 {
     struct rs_server *server = self;
+    if (link->distrust) {
+        const struct rs_audit_line line = {.who = &link->identity,
+                                           .from = link->peer,
+                                           .what = "connect",
+                                           .subject = "",
+                                           .why = link->distrust};
+        rs_count(RS_COUNT_SERVER_UNTRUSTED, 1);
+        rs_log_warn("link from %.100s refused: %s", link->peer, link->distrust);
+        rs_audit_put(server->audit, &line);
+        return false;
+    }
     if (server->is_draining || server->session_count >= BOUND_SESSIONS) {
         rs_count(RS_COUNT_SERVER_LINKS_REFUSED, 1);
         return false;
@@ -549,6 +565,7 @@ bool rs_server_accept(void *self, struct rs_link *link, const char *method)
         return false;
     session->server = server;
     session->link = link;
+    session->identity = link->identity;
     session->outbox_last_p = &session->outbox;
     session->opened_at = rs_time_monotonic();
     session->kind = strcmp(method, RS_WIRE_METHOD_ASK) == 0 ? SESSION_ASK : SESSION_COLLECTOR;
@@ -580,6 +597,10 @@ enum rs_status rs_server_step(struct rs_server *server, rs_ns until, struct rs_e
     if (now - server->swept_at > sweep_every_ns) {
         server->swept_at = now;
         sessions_sweep(server, now);
+    }
+    if (now - server->checked_at > check_every_ns) {
+        server->checked_at = now;
+        sessions_check(server);
     }
     if (now >= server->next_tick) {
         /* First the mark, then the tick: what happens in it may want another at once. */

@@ -74,6 +74,15 @@ struct rs_server_options {
     uint64_t documents_bytes; /* of what is kept there; 0: 2 GiB */
     const struct rs_coord_options *coord; /* times only; NULL: defaults */
     struct rs_server_hang_rules hang;
+    const char *audit_path; /* lent for the call; NULL: no audit log */
+    /* Signs certificates of who joins or renews; keeps a pointer to it; NULL: nobody can. */
+    struct rs_authority *authority;
+    const char *
+        stream_port; /* ":7070" for who joined; keeps a pointer to it, it may be filled in later; NULL: "" */
+    /* RS_REFUSED: an identity of a session does not count any more; identity NULL: look for what is new. NULL: all count. */
+    enum rs_status (*check_identity)(void *self, const struct rs_identity *identity,
+                                     struct rs_err *err);
+    void *check_self;
 };
 
 /* Starts ingest; loads the captures that the journal says are open. */

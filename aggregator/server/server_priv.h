@@ -8,6 +8,7 @@
 #ifndef RS_SERVER_PRIV_H
 #define RS_SERVER_PRIV_H
 
+#include "aggregator/server/audit.h"
 #include "aggregator/server/bounds.h"
 #include "aggregator/server/pool.h"
 #include "aggregator/server/server.h"
@@ -51,6 +52,7 @@ struct session {
     struct rs_server *server;
     struct rs_link *link; /* NULL: closed */
     enum session_kind kind;
+    struct rs_identity identity; /* of the other side, as its link brought it */
     bool has_hello, is_failed, is_paused, is_ended;
     bool is_choked; /* not read: it does not take its answers */
     rs_ns opened_at;
@@ -119,7 +121,9 @@ struct rs_server {
     size_t server_job_count; /* CLOSE jobs at ingest */
     bool is_draining;
     rs_ns next_tick;
-    rs_ns swept_at; /* sessions, for what takes too long */
+    rs_ns swept_at;         /* sessions, for what takes too long */
+    rs_ns checked_at;       /* identities, for what is no longer believed */
+    struct rs_audit *audit; /* NULL: none is kept */
 
     pthread_mutex_t mailbox_lock; /* guards the mailbox: ingest puts, server takes */
     struct rs_pool_job *pool_mailbox,
@@ -137,6 +141,8 @@ void session_pump(struct session *session);
 void session_fail(struct session *session, enum rs_status status, const char *reason);
 /* Closes those that take too long. */
 void sessions_sweep(struct rs_server *server, rs_ns now);
+/* Closes those whose certificate expired or was revoked since they came. */
+void sessions_check(struct rs_server *server);
 /* Frees it when its link and its jobs are gone; true: it is gone. */
 bool session_reap(struct session *session);
 extern const struct rs_link_user collector_user;
@@ -179,6 +185,20 @@ void ask_transfer_free(struct session *session);
 void ask_table(struct session *session, const Rankscope__AskTable *ask);
 void ask_table_pump(struct session *session);
 void ask_table_free(struct session *session);
+
+/* ask_certificate.c */
+void ask_certificate(struct session *session, const Rankscope__AskCertificate *ask);
+
+/* rights.c */
+/* What a question is called in the audit log; RS_REFUSED: the session may not ask it, which is written there. */
+RS_MUST_CHECK enum rs_status rights_to_ask(struct session *session, const Rankscope__Ask *ask,
+                                           struct rs_err *err);
+/* That it speaks as the collector of the node. */
+RS_MUST_CHECK enum rs_status rights_of_collector(struct session *session, const char *node,
+                                                 struct rs_err *err);
+/* Counts and writes down that it was refused. */
+void rights_refused(const struct session *session, const char *what, const char *subject,
+                    const char *why);
 
 /* hang.c */
 void hang_ask(struct session *session, const Rankscope__AskHang *ask);

@@ -111,6 +111,22 @@ void sessions_sweep(struct rs_server *server, rs_ns now)
     }
 }
 
+void sessions_check(struct rs_server *server)
+{
+    const struct rs_server_options *options = &server->options;
+    struct rs_err err = {0};
+    if (!options->check_identity)
+        return;
+    (void)!options->check_identity(options->check_self, NULL, NULL);
+    for (struct session *session = server->sessions; session; session = session->next) {
+        if (session->is_failed || !session->link || !*session->identity.serial ||
+            options->check_identity(options->check_self, &session->identity, &err) == RS_OK)
+            continue;
+        rights_refused(session, "stay", session->node, err.text);
+        session_fail(session, RS_REFUSED, err.text);
+    }
+}
+
 static void unlink_session(struct session *session)
 {
     struct session **at = &session->server->sessions;

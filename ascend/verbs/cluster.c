@@ -14,6 +14,7 @@
 #include "cli/present.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/client/client.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -224,13 +225,7 @@ int rs_cmd_cluster(int argc, char **argv)
          .value = "DIR",
          .environment = "RANKSCOPE_DATA",
          .help = "the aggregator's data, where a capture's ID is looked for"},
-        {.name = "connect",
-         .letter = 'c',
-         .kind = RS_ARG_TEXT,
-         .target = &options.connect,
-         .value = "ADDR",
-         .environment = "RANKSCOPE_CONNECT",
-         .help = "the aggregator that holds the capture (default: its usual socket)"},
+        RS_CLI_CONNECT_ARGS(&options.connect),
         {.name = "json",
          .kind = RS_ARG_FLAG,
          .target = &options.is_json,

@@ -19,6 +19,7 @@
 #include "common/base/json_out.h"
 #include "common/base/mem.h"
 #include "common/chunk/chunk.h"
+#include "common/client/client.h"
 #include "common/reduce/classes.h"
 #include "common/reduce/reduce.h"
 
@@ -536,14 +537,7 @@ int rs_cmd_export(int argc, char **argv)
          .value = "DIR",
          .environment = "RANKSCOPE_DATA",
          .help = "the aggregator's data, where a capture's ID is looked for"},
-        {.name = "connect",
-         .letter = 'c',
-         .kind = RS_ARG_TEXT,
-         .target = &job.connect,
-         .value = "ADDR",
-         .environment = "RANKSCOPE_CONNECT",
-         .help =
-             "the aggregator that holds the capture; its files are carried here (default: its usual socket)"},
+        RS_CLI_CONNECT_ARGS(&job.connect),
         {.name = "assume-common-clock",
          .kind = RS_ARG_FLAG,
          .target = &job.assume_common_clock,

@@ -67,8 +67,16 @@ static enum rs_status scaled(const char *text, const struct suffix *suffixes, si
 enum rs_status rs_args_duration(const char *text, int64_t *ns_p)
 {
     static const struct suffix units[] = {
-        {"", 1000000000}, {"s", 1000000000},  {"ms", 1000000},      {"us", 1000},
-        {"ns", 1},        {"m", 60000000000}, {"min", 60000000000}, {"h", 3600000000000},
+        {"", 1000000000},
+        {"s", 1000000000},
+        {"ms", 1000000},
+        {"us", 1000},
+        {"ns", 1},
+        {"m", 60000000000},
+        {"min", 60000000000},
+        {"h", 3600000000000},
+        {"d", 86400000000000},
+        {"d", 86400000000000},
     };
     return scaled(text, units, sizeof units / sizeof units[0], ns_p);
 }

@@ -9,6 +9,7 @@
 #include "collector/agent/collect.h"
 #include "collector/agent/collect_config.h"
 #include "collector/agent/collect_flight.h"
+#include "collector/agent/enrol.h"
 #include "collector/agent/tracedir.h"
 #include "common/base/daemon.h"
 #include "common/base/mem.h"
@@ -38,7 +39,9 @@ struct collector {
     struct rs_collect_watch *watch;
     struct rs_collect_flight *flight;
     struct rs_config_watch *config_watch;
-    Rankscope__RankState **states; /* of all ranks, for the uplink */
+    struct rs_renewal *renewal;        /* of our certificate */
+    char node[RS_IDENTITY_NAME_BYTES]; /* when none was given */
+    Rankscope__RankState **states;     /* of all ranks, for the uplink */
     size_t state_capacity;
     int64_t spool_free,
         trace_free; /* bytes where ranks without, and with, files of their own end up here; 0 unknown */
@@ -394,7 +397,9 @@ static enum rs_status run(const struct rs_agent_options *settings, struct rs_dae
     struct collector collector = {.settings = settings};
     const struct rs_spool_options spool_options = {.budget_bytes = (uint64_t)settings->spool_bytes,
                                                    .keep_ns = settings->raw_keep_ns};
-    enum rs_status status = rs_client_address(settings->connect, &collector.address, err);
+    enum rs_status status = rs_enrol(settings, &collector.address, collector.node, err);
+    if (status == RS_OK)
+        status = rs_renewal_start(&collector.address, &collector.renewal, err);
     if (status == RS_OK)
         status = rs_spool_open(settings->spool, &spool_options, &collector.spool, err);
     if (status == RS_OK)
@@ -404,7 +409,8 @@ static enum rs_status run(const struct rs_agent_options *settings, struct rs_dae
                                                   .loop = collector.loop,
                                                   .connect = connect_link,
                                                   .connect_self = &collector,
-                                                  .node = settings->node,
+                                                  .node = settings->node ? settings->node
+                                                                         : collector.node,
                                                   .ranks = give_ranks,
                                                   .before_chunk = before_chunk,
                                                   .on_prepare = on_prepare,
@@ -423,6 +429,7 @@ static enum rs_status run(const struct rs_agent_options *settings, struct rs_dae
         serve(&collector, daemon);
         rs_daemon_on_signal(daemon, NULL, NULL);
     }
+    rs_renewal_stop(&collector.renewal);
     rs_config_watch_stop(&collector.config_watch);
     rs_collect_watch_stop(&collector.watch);
     rs_collect_flight_stop(&collector.flight);

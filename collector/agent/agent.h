@@ -27,7 +27,11 @@ struct rs_agent_options {
     const char *spool;   /* folder */
     int64_t spool_bytes; /* budget; 0: the spool's default */
     rs_dur raw_keep_ns;  /* raw data that nobody asked for yet; 0: the spool's default */
-    const char *host, *node;
+    const char *host;
+    const char *node; /* NULL: the one of our certificate, else the host */
+    /* Where, and with what (text, or a file that holds it), a first certificate is asked for when there is none in `certs`,
+     * the folder for it. All NULL: nowhere. */
+    const char *join, *invite, *certs;
     const char *run;   /* NULL: each process names its own */
     rs_dur drain_ns;   /* after SIGTERM, for what is in the spool */
     bool must_discard; /* remove originals although raw data lies in them that was not packed */

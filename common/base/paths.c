@@ -84,3 +84,22 @@ enum rs_status rs_paths_data_dir(char dir_p[RS_PATHS_BYTES], struct rs_err *err)
         return rs_err_set(err, RS_INVALID, "there is no HOME: give --data DIR");
     return RS_OK;
 }
+
+enum rs_status rs_paths_certs(char dir_p[RS_PATHS_BYTES], bool create, struct rs_err *err)
+{
+    static const char everybody[] = "/etc/rankscope/certs";
+    const char *config = getenv("XDG_CONFIG_HOME");
+    const char *home = getenv("HOME");
+    char own[RS_PATHS_BYTES] = "";
+    char file[RS_PATHS_BYTES + 16];
+    if (config && *config)
+        (void)snprintf(own, sizeof own, "%.3900s/rankscope/certs", config);
+    else if (home && *home)
+        (void)snprintf(own, sizeof own, "%.3900s/.config/rankscope/certs", home);
+    (void)snprintf(file, sizeof file, "%s/tls.crt", own);
+    const bool is_own = *own && (create ? geteuid() != 0 : access(file, F_OK) == 0);
+    if (create && !is_own && geteuid() != 0)
+        return rs_err_set(err, RS_INVALID, "there is no HOME: give --certs DIR");
+    (void)snprintf(dir_p, RS_PATHS_BYTES, "%s", is_own ? own : everybody);
+    return RS_OK;
+}

@@ -23,5 +23,9 @@ RS_MUST_CHECK enum rs_status rs_paths_collector(char path_p[RS_PATHS_BYTES], boo
                                                 struct rs_err *err);
 /* /var/lib/rankscope for root, else $XDG_STATE_HOME/rankscope, else ~/.local/state/rankscope. */
 RS_MUST_CHECK enum rs_status rs_paths_data_dir(char dir_p[RS_PATHS_BYTES], struct rs_err *err);
+/* The folder of this user's certificates: $XDG_CONFIG_HOME/rankscope/certs or ~/.config/rankscope/certs when there is one in
+ * it, else /etc/rankscope/certs, whether there is one or not; with `create` the first of them for users other than root. */
+RS_MUST_CHECK enum rs_status rs_paths_certs(char dir_p[RS_PATHS_BYTES], bool create,
+                                            struct rs_err *err);
 
 #endif

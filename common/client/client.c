@@ -45,14 +45,34 @@ static void find_socket(char address[RS_PATHS_BYTES])
     (void)snprintf(address, RS_PATHS_BYTES, "unix:%.4080s", paths[found < count ? found : 0]);
 }
 
+struct rs_client_security rs_client_security;
+
+enum rs_status rs_client_guard(struct rs_address *address, struct rs_err *err)
+{
+    char usual[RS_PATHS_BYTES];
+    char file[RS_PATHS_BYTES + 16];
+    const char *certs = rs_client_security.certs;
+    if (!certs && rs_paths_certs(usual, false, NULL) == RS_OK) {
+        (void)snprintf(file, sizeof file, "%s/tls.crt", usual);
+        certs = access(file, F_OK) == 0 ? usual : NULL;
+    }
+    return rs_address_guard(address, certs, rs_client_security.is_insecure_loopback, err);
+}
+
 enum rs_status rs_client_address(const char *given, struct rs_address *address_p,
                                  struct rs_err *err)
 {
     char text[RS_PATHS_BYTES];
-    if (given && *given)
-        return rs_address_parse(given, address_p, err);
-    find_socket(text);
-    return rs_address_parse(text, address_p, err);
+    struct rs_address address;
+    const bool is_given = given && *given;
+    if (!is_given)
+        find_socket(text);
+    enum rs_status status = rs_address_parse(is_given ? given : text, &address, err);
+    if (status == RS_OK)
+        status = rs_client_guard(&address, err);
+    if (status == RS_OK)
+        *address_p = address;
+    return status;
 }
 
 /* 0, or the errno of connecting to the socket. */
@@ -74,6 +94,25 @@ bool rs_client_is_there(const struct rs_address *address)
     return !address->is_unix || try_socket(address) == 0;
 }
 
+/* What a handshake failed for, as the transport's text tells it; NULL: for nothing of that kind. */
+static const char *problem_of_tls(const char *reason)
+{
+    static const struct {
+        const char *text, *what;
+    } problems[] = {
+        {"certificate verify failed",
+         "its certificate is not of the authority in our ca.crt, or has expired"},
+        {"is not in peer certificate",
+         "its certificate does not name that host: \"rankscope certs renew --host NAME\" adds a name"},
+        {"wrong version number", "it speaks plain text: was it started with --insecure-loopback?"},
+        {"alert", "it does not take our certificate: has it expired, or another authority?"},
+    };
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++)
+        if (strstr(reason, problems[i].text))
+            return problems[i].what;
+    return NULL;
+}
+
 /* Why nobody answered, in words of the system instead of the transport's own. */
 static enum rs_status say_unreachable(const struct rs_address *address, const char *reason,
                                       struct rs_err *err)
@@ -89,6 +128,17 @@ static enum rs_status say_unreachable(const struct rs_address *address, const ch
     if (number == ECONNREFUSED)
         return rs_err_set(err, RS_UNREACHABLE,
                           "no aggregator answers at %s: it ended without removing its socket",
+                          address->text);
+    if (address->guard == RS_ADDRESS_MUTUAL || address->guard == RS_ADDRESS_JOIN) {
+        const char *what = problem_of_tls(reason);
+        if (what)
+            return rs_err_set(err, RS_REFUSED, "who answers at %s is not believed: %s",
+                              address->text, what);
+    }
+    if (address->guard == RS_ADDRESS_LOCAL && !address->is_unix && strstr(reason, "Socket closed"))
+        return rs_err_set(err, RS_UNREACHABLE,
+                          "%s ended the link at once: it may want certificates, not plain text "
+                          "(--insecure-loopback)",
                           address->text);
     if (strstr(reason, "keepalive"))
         return rs_err_set(err, RS_UNREACHABLE,

@@ -10,8 +10,20 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+/* How links over TCP are guarded, for the whole process. The options --certs and --insecure-loopback write it, before there is
+ * any second thread; nobody else does. */
+struct rs_client_security {
+    const char
+        *certs; /* folder of our certificates; NULL: where they usually are, if there are any */
+    bool is_insecure_loopback;
+};
+extern struct rs_client_security rs_client_security;
+
+/* Guards a TCP address as the process wants it. RS_REFUSED as rs_address_guard(). */
+RS_MUST_CHECK enum rs_status rs_client_guard(struct rs_address *address, struct rs_err *err);
+
 /* The address to ask: `given` (--connect, RANKSCOPE_CONNECT), else the default socket, the first that is there.
- * RS_INVALID, RS_REFUSED as rs_address_parse(). */
+ * RS_INVALID as rs_address_parse(), RS_REFUSED as rs_client_guard(). */
 RS_MUST_CHECK enum rs_status rs_client_address(const char *given, struct rs_address *address_p,
                                                struct rs_err *err);
 

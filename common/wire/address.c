@@ -15,6 +15,8 @@ static enum rs_status parse_unix(const char *path, struct rs_address *address, s
         return rs_err_set(err, RS_INVALID, "socket path %s is longer than %zu bytes", path,
                           sizeof address->path - 6);
     address->is_unix = true;
+    address->is_loopback = true;
+    address->guard = RS_ADDRESS_LOCAL;
     (void)snprintf(address->path, sizeof address->path, "%s", path);
     (void)snprintf(address->text, sizeof address->text, "unix:%s", path);
     (void)snprintf(address->target, sizeof address->target, "unix:%s", path);
@@ -32,6 +34,15 @@ static enum rs_status parse_port(const char *text, const char *digits, unsigned 
     return RS_OK;
 }
 
+/* A host's name as DNS has them; what else stands in a target would mean something to gRPC. */
+static bool is_host_name(const char *host)
+{
+    const size_t length = strlen(host);
+    return length > 0 && *host != '-' && *host != '.' &&
+           strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") ==
+               length;
+}
+
 static enum rs_status parse_host(const char *text, const char *host, unsigned port,
                                  struct rs_address *address, struct rs_err *err)
 {
@@ -40,18 +51,20 @@ static enum rs_status parse_host(const char *text, const char *host, unsigned po
     const char *numeric = strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;
     (void)snprintf(address->text, sizeof address->text, strchr(numeric, ':') ? "[%s]:%u" : "%s:%u",
                    numeric, port);
-    if (inet_pton(AF_INET, numeric, &four) == 1 && (ntohl(four.s_addr) >> 24) == 127) {
+    if (inet_pton(AF_INET, numeric, &four) == 1) {
+        address->is_loopback = (ntohl(four.s_addr) >> 24) == 127;
         (void)snprintf(address->target, sizeof address->target, "ipv4:%s:%u", numeric, port);
         return RS_OK;
     }
-    if (inet_pton(AF_INET6, numeric, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six)) {
+    if (inet_pton(AF_INET6, numeric, &six) == 1) {
+        address->is_loopback = IN6_IS_ADDR_LOOPBACK(&six);
         (void)snprintf(address->target, sizeof address->target, "ipv6:[%s]:%u", numeric, port);
         return RS_OK;
     }
-    return rs_err_set(err, RS_REFUSED,
-                      "address %s is not on this machine: without TLS, which does not exist yet, "
-                      "only loopback (127.0.0.1, ::1, localhost) and unix:PATH are allowed",
-                      text);
+    if (!is_host_name(host))
+        return rs_err_set(err, RS_INVALID, "address %.200s: \"%.100s\" is not a host", text, host);
+    (void)snprintf(address->target, sizeof address->target, "dns:///%s:%u", numeric, port);
+    return RS_OK;
 }
 
 enum rs_status rs_address_parse(const char *text, struct rs_address *address_p, struct rs_err *err)
@@ -80,4 +93,32 @@ enum rs_status rs_address_parse(const char *text, struct rs_address *address_p, 
     if (status == RS_OK)
         *address_p = address;
     return status;
+}
+
+enum rs_status rs_address_guard(struct rs_address *address, const char *certs,
+                                bool is_insecure_loopback, struct rs_err *err)
+{
+    if (address->is_unix)
+        return RS_OK;
+    if (is_insecure_loopback) {
+        if (!address->is_loopback)
+            return rs_err_set(err, RS_REFUSED,
+                              "%s is not on this machine: plain text (--insecure-loopback) goes to "
+                              "127.0.0.0/8 and ::1 only",
+                              address->text);
+        address->guard = RS_ADDRESS_LOCAL;
+        return RS_OK;
+    }
+    if (!certs || !*certs)
+        return rs_err_set(
+            err, RS_REFUSED,
+            "%s needs certificates: give --certs DIR, a folder as \"rankscope certs\" "
+            "makes it%s",
+            address->text, address->is_loopback ? ", or --insecure-loopback on both sides" : "");
+    if (strlen(certs) >= sizeof address->certs)
+        return rs_err_set(err, RS_INVALID, "the path of the certificates is longer than %zu bytes",
+                          sizeof address->certs - 1);
+    (void)snprintf(address->certs, sizeof address->certs, "%s", certs);
+    address->guard = RS_ADDRESS_MUTUAL;
+    return RS_OK;
 }

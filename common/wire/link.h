@@ -23,6 +23,7 @@
 #include "common/base/err.h"
 #include "common/base/time.h"
 #include "common/base/view.h"
+#include "common/trust/trust.h"
 #include "common/wire/wire.h"
 
 struct rs_link;
@@ -50,6 +51,8 @@ struct rs_link {
     const struct rs_link_user *user; /* keeps a pointer to it */
     void *self;                      /* of the user */
     const char *peer;                /* for logs; lent by the link */
+    struct rs_identity identity;     /* of the other side; of a server's links only */
+    const char *distrust;            /* while it is accepted: why it is nobody; else NULL */
 };
 
 struct rs_loop_ops {
@@ -103,17 +106,36 @@ static inline void rs_loop_wake(struct rs_loop *loop)
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
+enum { RS_ADDRESS_CERTS_BYTES = 1024 };
+
+/* How links of an address are guarded. A unix socket is by the rights of its file. */
+enum rs_address_guard {
+    RS_ADDRESS_UNGUARDED, /* nothing was decided: TCP is refused */
+    RS_ADDRESS_LOCAL, /* a unix socket, or loopback that the user wants in plain text on both sides */
+    RS_ADDRESS_MUTUAL, /* TLS, both sides with a certificate */
+    RS_ADDRESS_JOIN,   /* TLS, only the server has one: for who has none yet */
+};
+
 struct rs_address {
-    bool is_unix;
+    bool is_unix, is_loopback; /* this machine and no other */
+    enum rs_address_guard guard;
     char text[160];   /* as people write it: "unix:PATH", "HOST:PORT" */
     char target[192]; /* as gRPC wants it */
     char path[108];   /* unix only */
+    char certs
+        [RS_ADDRESS_CERTS_BYTES]; /* MUTUAL, JOIN of a server: folder of certificates (common/trust/trust.h) */
+    const struct rs_view *ca; /* JOIN of a client: PEM of the authority; keeps a pointer to it */
 };
 
-/* "unix:PATH" or "HOST:PORT". RS_INVALID when it is neither. RS_REFUSED when it is not on this machine:
- * without TLS the stream stays on loopback and unix sockets. */
+/* "unix:PATH" or "HOST:PORT", HOST a name, an IPv4 address or "[IPv6]". RS_INVALID when it is neither. A unix
+ * socket is guarded by its rights; TCP is unguarded until rs_address_guard(). */
 RS_MUST_CHECK enum rs_status rs_address_parse(const char *text, struct rs_address *address_p,
                                               struct rs_err *err);
+
+/* Decides how links of a TCP address are guarded; a unix socket stays as it is. `certs` is the folder of our
+ * certificates, NULL or "" none. RS_REFUSED: there are none, or plain text is wanted beyond this machine. */
+RS_MUST_CHECK enum rs_status rs_address_guard(struct rs_address *address, const char *certs,
+                                              bool is_insecure_loopback, struct rs_err *err);
 
 /* ---- over gRPC (link_grpc.c) ------------------------------------------------------------------ */
 
@@ -122,8 +144,9 @@ RS_MUST_CHECK enum rs_status rs_grpc_loop_new(struct rs_loop **loop_p, struct rs
 /* All links and servers of the loop must be gone. */
 void rs_grpc_loop_free(struct rs_loop **loop_p);
 
-/* A link that is being opened; failure to reach the other side comes as on_closed(RS_UNREACHABLE). Keeps pointers to
- * user and self until on_closed. */
+/* A link that is being opened; failure to reach the other side comes as on_closed(RS_UNREACHABLE), one that does not prove
+ * to be an aggregator as RS_REFUSED. Certificates are read now, so that a renewed one counts with the next link. Keeps
+ * pointers to user and self until on_closed. RS_REFUSED, RS_NOTFOUND, RS_FORMAT: as rs_trust_open(), or an unguarded address. */
 RS_MUST_CHECK enum rs_status rs_grpc_connect(struct rs_loop *loop, const struct rs_address *address,
                                              const char *method, const struct rs_link_user *user,
                                              void *self, struct rs_link **link_p,
@@ -135,7 +158,8 @@ struct rs_grpc_server;
 typedef bool rs_accept_fn(void *self, struct rs_link *link, const char *method);
 
 /* Listens. RS_EXISTS when the address is served already (unix: PATH.lock is held; TCP: bound). The bound
- * port of "HOST:0" is in *address. */
+ * port of "HOST:0" is in *address. Who comes has an identity (link->identity) when it is handed to `accept`; one whose
+ * certificate does not count is nobody (link->distrust says why), and refused whatever `accept` answers. Errors of certificates as rs_grpc_connect(). */
 RS_MUST_CHECK enum rs_status rs_grpc_server_new(struct rs_loop *loop, struct rs_address *address,
                                                 rs_accept_fn *accept, void *self,
                                                 struct rs_grpc_server **server_p,
@@ -146,6 +170,12 @@ void rs_grpc_server_cancel(struct rs_grpc_server *server);
 /* Whether everything is over after stop (run the loop until it is). */
 bool rs_grpc_server_is_stopped(const struct rs_grpc_server *server);
 void rs_grpc_server_free(struct rs_grpc_server **server_p);
+/* Looks for new revocations; touches the disk. */
+void rs_grpc_server_refresh(struct rs_grpc_server *server);
+/* Whether an identity that one of its links had still counts (Unix epoch): RS_REFUSED, expired or revoked. */
+RS_MUST_CHECK enum rs_status rs_grpc_server_check(struct rs_grpc_server *server,
+                                                  const struct rs_identity *identity, rs_ns now,
+                                                  struct rs_err *err);
 
 /* Raises RLIMIT_NOFILE to its hard limit; the limit then. */
 uint64_t rs_grpc_raise_file_limit(void);

@@ -19,6 +19,7 @@
  * wrappers at the top tell it.
  */
 #include "common/base/check.h"
+#include "common/base/counters.h"
 #include "common/base/mem.h"
 #include "common/wire/link.h"
 
@@ -103,6 +104,8 @@ struct grpc_link {
     grpc_slice details;                   /* client */
     const char *error_string;             /* client */
     grpc_slice sent_details;              /* server */
+    struct rs_trust *trust; /* client: until the other side has proven itself; else NULL */
+    struct rs_err distrust; /* client: why it has not */
 };
 
 struct accept_slot {
@@ -127,6 +130,9 @@ struct rs_grpc_server {
     bool is_stopping, is_stopped;
     int lock_fd;
     char lock_path[128];
+    struct rs_trust *trust;      /* NULL: a guarded socket, or plain text */
+    bool is_join;                /* who comes has no certificate */
+    atomic_uint sent_generation; /* of the certificates that gRPC has; 0 none */
 };
 
 static const char *const method_names[METHOD_COUNT] = {RS_WIRE_METHOD_STREAM, RS_WIRE_METHOD_ASK};
@@ -194,6 +200,36 @@ static struct rs_frame *frame_of_buffer(grpc_byte_buffer *buffer)
     frame->base.part_count = count;
     frame->base.release = release_frame;
     return &frame->base;
+}
+
+/* ---- who is there ------------------------------------------------------------------------------ */
+
+/* The certificate that the other side of the call proved to have the key of; false: there is none. */
+static bool peer_certificate(grpc_call *call, struct rs_buf *pem)
+{
+    grpc_auth_context *context = grpc_call_auth_context(call);
+    if (!context)
+        return false;
+    grpc_auth_property_iterator at =
+        grpc_auth_context_find_properties_by_name(context, GRPC_X509_PEM_CERT_PROPERTY_NAME);
+    const grpc_auth_property *found = grpc_auth_property_iterator_next(&at);
+    if (found)
+        rs_buf_bytes(pem, found->value, found->value_length);
+    grpc_auth_context_release(context);
+    return pem->length > 0 && !pem->failed;
+}
+
+static enum rs_status identify(struct rs_trust *trust, grpc_call *call,
+                               struct rs_identity *identity_p, struct rs_err *err)
+{
+    struct rs_buf pem = {0};
+    const enum rs_status status =
+        peer_certificate(call, &pem)
+            ? rs_trust_identify(trust, rs_view_of(pem.data, pem.length), rs_time_realtime(),
+                                identity_p, err)
+            : rs_err_set(err, RS_REFUSED, "the other side showed no certificate");
+    rs_buf_fini(&pem);
+    return status;
 }
 
 /* ---- links ------------------------------------------------------------------------------------- */
@@ -380,6 +416,7 @@ static void link_free(struct grpc_link *link)
     grpc_call_unref(link->call);
     if (link->channel)
         grpc_channel_destroy(link->channel);
+    rs_trust_close(&link->trust);
     rs_mem_free(link->peer);
     rs_mem_free(link);
 }
@@ -388,7 +425,10 @@ static void report_closed(struct grpc_link *link)
 {
     char reason[512] = "";
     enum rs_status status = RS_OK;
-    if (link->is_client) {
+    if (link->distrust.status < 0) {
+        status = link->distrust.status;
+        (void)snprintf(reason, sizeof reason, "%.500s", link->distrust.text);
+    } else if (link->is_client) {
         status = status_of(link->code);
         const size_t length = GRPC_SLICE_LENGTH(link->details);
         (void)snprintf(reason, sizeof reason, "%.*s", (int)(length > 400 ? 400 : length),
@@ -401,9 +441,30 @@ static void report_closed(struct grpc_link *link)
         link->base.user->on_closed(link->base.self, &link->base, status, reason);
 }
 
+/* Its chain and name were proven by the handshake; that it is an aggregator, and not revoked, is looked at before
+ * anything that it says is taken. */
+static void check_server(struct grpc_link *link)
+{
+    struct rs_identity identity;
+    struct rs_err why = {0};
+    if (!link->trust)
+        return;
+    enum rs_status status = identify(link->trust, link->call, &identity, &why);
+    if (status == RS_OK && identity.party != RS_PARTY_AGGREGATOR)
+        status = rs_err_set(&why, RS_REFUSED, "its certificate is not an aggregator's");
+    rs_trust_close(&link->trust);
+    if (status == RS_OK)
+        return;
+    (void)rs_err_set(&link->distrust, RS_REFUSED, "who answers there is not believed: %.400s",
+                     why.text);
+    link_abort(&link->base);
+}
+
 static void on_received(struct grpc_link *link, bool ok)
 {
     link->is_receiving = false;
+    if (ok && link->recv_buffer)
+        check_server(link);
     grpc_byte_buffer *buffer = link->recv_buffer;
     link->recv_buffer = NULL;
     if (!ok || !buffer) {
@@ -449,6 +510,10 @@ static void on_link_event(struct grpc_link *link, enum tag_kind kind, bool ok)
         link->outstanding_count++;
         on_sent(link, ok);
         link->outstanding_count--;
+    } else if (kind == TAG_RECV_META && ok && link->is_client) {
+        link->outstanding_count++;
+        check_server(link);
+        link->outstanding_count--;
     } else if (kind == TAG_CLOSED) {
         link->is_closed = true;
         link->is_closing = true;
@@ -458,6 +523,41 @@ static void on_link_event(struct grpc_link *link, enum tag_kind kind, bool ok)
         report_closed(link);
         link_free(link);
     }
+}
+
+/* What the address wants of a client; *trust_p is NULL when the other side has nothing to prove. */
+static enum rs_status client_credentials(const struct rs_address *address,
+                                         grpc_channel_credentials **creds_p,
+                                         struct rs_trust **trust_p, struct rs_err *err)
+{
+    struct rs_trust *trust = NULL;
+    struct rs_trust_texts texts = {.ca = {0}};
+    if (address->guard == RS_ADDRESS_UNGUARDED)
+        return rs_err_set(err, RS_REFUSED, "%s needs certificates", address->text);
+    if (address->guard == RS_ADDRESS_LOCAL) {
+        *creds_p = grpc_insecure_credentials_create();
+        *trust_p = NULL;
+        return RS_OK;
+    }
+    const bool is_join = address->guard == RS_ADDRESS_JOIN;
+    enum rs_status status = is_join ? rs_trust_of_authority(*address->ca, &trust, err)
+                                    : rs_trust_open(address->certs, &trust, err);
+    if (status == RS_OK)
+        status = rs_trust_texts(trust, &texts, err);
+    if (status == RS_OK) {
+        grpc_ssl_pem_key_cert_pair pair = {.private_key = (const char *)texts.key.data,
+                                           .cert_chain = (const char *)texts.certificate.data};
+        *creds_p = grpc_ssl_credentials_create_ex((const char *)texts.ca.data,
+                                                  is_join ? NULL : &pair, NULL, NULL);
+        if (!*creds_p)
+            status = rs_err_set(err, RS_FORMAT, "gRPC does not take the certificates in %s",
+                                address->certs);
+    }
+    rs_trust_texts_fini(&texts);
+    if (status < 0)
+        rs_trust_close(&trust);
+    *trust_p = trust;
+    return status;
 }
 
 enum rs_status rs_grpc_connect(struct rs_loop *base, const struct rs_address *address,
@@ -481,7 +581,11 @@ enum rs_status rs_grpc_connect(struct rs_loop *base, const struct rs_address *ad
         INT_ARG(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0),
     };
     const grpc_channel_args channel_args = {.num_args = sizeof args / sizeof args[0], .args = args};
-    grpc_channel_credentials *creds = grpc_insecure_credentials_create();
+    grpc_channel_credentials *creds = NULL;
+    struct rs_trust *trust = NULL;
+    const enum rs_status status = client_credentials(address, &creds, &trust, err);
+    if (status < 0)
+        return status;
     grpc_channel *channel = grpc_channel_create(address->target, creds, &channel_args);
     grpc_channel_credentials_release(creds);
     const grpc_slice path = grpc_slice_from_static_string(method);
@@ -493,9 +597,11 @@ enum rs_status rs_grpc_connect(struct rs_loop *base, const struct rs_address *ad
         if (call)
             grpc_call_unref(call);
         grpc_channel_destroy(channel);
+        rs_trust_close(&trust);
         return rs_err_set(err, RS_NOMEM, "no memory for a link to %s", address->text);
     }
     link->channel = channel;
+    link->trust = trust;
     link->base.user = user;
     link->base.self = self;
     const grpc_op ops[] = {
@@ -598,8 +704,11 @@ static void loop_wake(struct rs_loop *base)
 
 static const struct rs_loop_ops grpc_loop_ops = {.run = loop_run, .wake = loop_wake};
 
+/* Of a handshake that fails, gRPC tells nobody but its log. */
 static void log_of_grpc(gpr_log_func_args *args)
 {
+    if (args->severity == GPR_LOG_SEVERITY_ERROR && strstr(args->message, "Handshake failed"))
+        rs_count(RS_COUNT_TLS_FAILED, 1);
     if (args->severity == GPR_LOG_SEVERITY_ERROR)
         rs_log_info("grpc: %.400s", args->message);
     else
@@ -694,6 +803,18 @@ static void on_accept(struct accept_slot *slot, bool ok)
     };
     (void)start_link(link, &ops[0], TAG_CLOSED);
     (void)start_link(link, &ops[1], TAG_SEND_META);
+    struct rs_err why = {0};
+    link->base.identity.party = server->is_join ? RS_PARTY_GUEST : RS_PARTY_LOCAL;
+    if (server->trust && !server->is_join &&
+        identify(server->trust, call, &link->base.identity, &why) < 0) {
+        link->base.identity = (struct rs_identity){.party = RS_PARTY_NOBODY};
+        link->base.distrust = why.text;
+        (void)server->accept(server->self, &link->base, method);
+        link->base.user = NULL;
+        link->base.distrust = NULL;
+        link_close(&link->base, RS_REFUSED, why.text);
+        return;
+    }
     if (server->is_stopping || !server->accept(server->self, &link->base, method)) {
         link->base.user = NULL;
         link_close(&link->base, RS_UNREACHABLE, "the aggregator takes no new links now");
@@ -746,10 +867,67 @@ static enum rs_status take_lock(struct rs_grpc_server *server, const struct rs_a
     return RS_OK;
 }
 
+/* gRPC asks at every handshake, on a thread of its own. */
+static grpc_ssl_certificate_config_reload_status
+give_certificates(void *self, grpc_ssl_server_certificate_config **config_p)
+{
+    struct rs_grpc_server *server = self;
+    struct rs_err why = {0};
+    struct rs_trust_texts texts = {.ca = {0}};
+    unsigned generation = 0;
+    if (rs_trust_refresh(server->trust, &generation, &why) < 0)
+        rs_log_error("the certificates changed and cannot be used, the old ones are: %s", why.text);
+    if (generation == atomic_load(&server->sent_generation))
+        return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    if (rs_trust_texts(server->trust, &texts, &why) < 0)
+        return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
+    const grpc_ssl_pem_key_cert_pair pair = {.private_key = (const char *)texts.key.data,
+                                             .cert_chain = (const char *)texts.certificate.data};
+    *config_p = grpc_ssl_server_certificate_config_create((const char *)texts.ca.data, &pair, 1);
+    rs_trust_texts_fini(&texts);
+    if (!*config_p)
+        return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
+    if (atomic_exchange(&server->sent_generation, generation) != 0)
+        rs_log_info("the certificates changed: new links get the new ones");
+    return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
+}
+
+static enum rs_status server_credentials(struct rs_grpc_server *server,
+                                         const struct rs_address *address,
+                                         grpc_server_credentials **creds_p, struct rs_err *err)
+{
+    if (address->guard == RS_ADDRESS_UNGUARDED)
+        return rs_err_set(err, RS_REFUSED, "%s needs certificates", address->text);
+    if (address->guard == RS_ADDRESS_LOCAL) {
+        *creds_p = grpc_insecure_server_credentials_create();
+        return RS_OK;
+    }
+    const enum rs_status status = rs_trust_open(address->certs, &server->trust, err);
+    if (status < 0)
+        return status;
+    if (rs_trust_own(server->trust).party != RS_PARTY_AGGREGATOR)
+        return rs_err_set(err, RS_REFUSED,
+                          "%s/tls.crt is a certificate of a %s, not of an aggregator",
+                          address->certs, rs_party_name(rs_trust_own(server->trust).party));
+    server->is_join = address->guard == RS_ADDRESS_JOIN;
+    /* Ownership of the options goes to the credentials. */
+    *creds_p = grpc_ssl_server_credentials_create_with_options(
+        grpc_ssl_server_credentials_create_options_using_config_fetcher(
+            server->is_join ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                            : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY,
+            give_certificates, server));
+    return *creds_p ? RS_OK
+                    : rs_err_set(err, RS_FORMAT, "gRPC does not take the certificates in %s",
+                                 address->certs);
+}
+
 static enum rs_status bind_address(struct rs_grpc_server *server, struct rs_address *address,
                                    struct rs_err *err)
 {
-    grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
+    grpc_server_credentials *creds = NULL;
+    const enum rs_status status = server_credentials(server, address, &creds, err);
+    if (status < 0)
+        return status;
     const int port = grpc_server_add_http2_port(
         server->server, address->is_unix ? address->target : address->text, creds);
     grpc_server_credentials_release(creds);
@@ -861,7 +1039,22 @@ void rs_grpc_server_free(struct rs_grpc_server **server_p)
         grpc_server_destroy(server->server);
     if (server->lock_fd >= 0)
         (void)close(server->lock_fd);
+    rs_trust_close(&server->trust);
     rs_mem_free(server);
+}
+
+void rs_grpc_server_refresh(struct rs_grpc_server *server)
+{
+    unsigned generation = 0;
+    if (server->trust) /* what is wrong is said at the next handshake */
+        (void)!rs_trust_refresh(server->trust, &generation, NULL);
+}
+
+enum rs_status rs_grpc_server_check(struct rs_grpc_server *server,
+                                    const struct rs_identity *identity, rs_ns now,
+                                    struct rs_err *err)
+{
+    return server->trust ? rs_trust_check(server->trust, identity, now, err) : RS_OK;
 }
 
 uint64_t rs_grpc_raise_file_limit(void)

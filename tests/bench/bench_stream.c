@@ -187,6 +187,8 @@ static int feed(const char *connect, struct feeder *feeder)
     pthread_t thread;
     const struct rs_spool_options spool_options = {.budget_bytes = (uint64_t)256 << 20};
     if (rs_address_parse(connect, &feeder->address, &err) < 0 ||
+        rs_address_guard(&feeder->address, getenv("RANKSCOPE_CERTS"), !getenv("RANKSCOPE_CERTS"),
+                         &err) < 0 ||
         rs_spool_open(feeder->dir, &spool_options, &feeder->spool, &err) < 0 ||
         rs_grpc_loop_new(&feeder->loop, &err) < 0)
         fail_with("cannot start", &err);
@@ -498,6 +500,7 @@ static double our_stream(const char *dir, const uint8_t *chunk, size_t chunk_byt
     const uint64_t count = bytes / chunk_bytes;
     const struct rs_spool_options spool_options = {.budget_bytes = 2 * bytes + ((uint64_t)1 << 28)};
     if (rs_address_parse("127.0.0.1:0", &ours.address, &err) < 0 ||
+        rs_address_guard(&ours.address, NULL, true, &err) < 0 ||
         rs_store_open(data, 0, &ours.store, &err) < 0 ||
         rs_spool_open(spool_dir, &spool_options, &spool, &err) < 0 ||
         rs_grpc_loop_new(&ours.server_loop, &err) < 0 ||

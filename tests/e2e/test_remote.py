@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A report by a user without any right on the aggregator's disk is, byte for byte, the local one.
 
-The data folder is 0700 and root's; who asks is nobody. Over a unix socket (0660, with --group) and over TCP. Besides, strace
+The data folder is 0700 and root's; who asks is nobody. Over a unix socket (0660, with --group) and over TCP, where both
+sides show certificates: nobody's is a viewer's. Besides, strace
 says that no path below the data folder is opened by the one who asks, not even by root.
 """
 import hashlib
@@ -62,6 +63,11 @@ class Remote(unittest.TestCase):
             aggregator.terminate()
         assert captures[0]["state"] == "complete", captures
         cls.capture = captures[0]["id"]
+        data, cls.certs = os.path.join(cls.base, "data"), os.path.join(cls.base, "viewer")
+        for words in (("init",), ("issue", "viewer", "nobody", "--out", cls.certs)):
+            subprocess.run([PROGRAM, "certs", *words, "--data", data, "-q"], check=True)
+        for name in (".", *os.listdir(cls.certs)):
+            shutil.chown(os.path.join(cls.certs, name), "nobody", "nogroup")
 
     @classmethod
     def tearDownClass(cls):
@@ -88,7 +94,8 @@ class Remote(unittest.TestCase):
         shutil.rmtree(self.folder)
 
     def run_as(self, user, *words):
-        environment = {"LC_ALL": "C", "PATH": os.environ["PATH"], "HOME": "/", "TMPDIR": self.folder + "/nobody"}
+        environment = {"LC_ALL": "C", "PATH": os.environ["PATH"], "HOME": "/", "TMPDIR": self.folder + "/nobody",
+                       "RANKSCOPE_CERTS": self.certs}
         return subprocess.run([*user, self.program, *words], capture_output=True, text=True, env=environment,
                               timeout=300, check=False, cwd=self.folder)
 
@@ -265,7 +272,7 @@ class Remote(unittest.TestCase):
         log = os.path.join(self.folder, "strace.log")
         out = os.path.join(self.folder, "out")
         done = subprocess.run(["strace", "-f", "-e", "trace=file", "-o", log, self.program, "report", self.capture,
-                               "--connect", address, "-o", out], capture_output=True, text=True, check=False)
+                               "--connect", address, "--certs", self.certs, "-o", out], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(log, encoding="utf-8", errors="replace") as file:
             lines = file.readlines()

@@ -208,15 +208,19 @@ struct rs_link *link_mem_connect(
     struct mem_link *server = rs_mem_calloc(1, sizeof *server);
     if (!client || !server)
         abort();
-    *client =
-        (struct mem_link){.base = {.ops = &mem_ops, .user = user, .self = self, .peer = "mem"},
-                          .other = server,
-                          .loop = loop,
-                          .is_receiving = true};
-    *server = (struct mem_link){.base = {.ops = &mem_ops, .peer = "mem"},
-                                .other = client,
+    *client = (struct mem_link){.base = {.ops = &mem_ops,
+                                         .user = user,
+                                         .self = self,
+                                         .peer = "mem",
+                                         .identity.party = RS_PARTY_LOCAL},
+                                .other = server,
                                 .loop = loop,
                                 .is_receiving = true};
+    *server = (struct mem_link){
+        .base = {.ops = &mem_ops, .peer = "mem", .identity.party = RS_PARTY_LOCAL},
+        .other = client,
+        .loop = loop,
+        .is_receiving = true};
     if (!accept(accept_self, &server->base, method)) {
         rs_mem_free(server);
         client->other = NULL;

@@ -125,13 +125,23 @@ static void versions_from_the_oldest_to_the_next_are_understood(void **state)
     assert_status(rs_wire_check_version(NULL, "it", NULL), RS_VERSION);
 }
 
-static void only_this_machine_may_be_addressed(void **state)
+static void addresses_are_a_socket_or_a_host_and_a_port(void **state)
 {
     (void)state;
-    static const char *const good[] = {"unix:/run/x.sock", "127.0.0.1:7070", "localhost:1",
-                                       "[::1]:7070", "127.9.8.7:0"};
-    static const char *const refused[] = {"10.0.0.1:7070", "example.org:80", "0.0.0.0:7070",
-                                          "[2001:db8::1]:1"};
+    static const struct {
+        const char *text, *target;
+        bool is_loopback;
+    } good[] = {
+        {"unix:/run/x.sock", "unix:/run/x.sock", true},
+        {"127.0.0.1:7070", "ipv4:127.0.0.1:7070", true},
+        {"localhost:1", "ipv4:127.0.0.1:1", true},
+        {"[::1]:7070", "ipv6:[::1]:7070", true},
+        {"127.9.8.7:0", "ipv4:127.9.8.7:0", true},
+        {"10.0.0.1:7070", "ipv4:10.0.0.1:7070", false},
+        {"0.0.0.0:7070", "ipv4:0.0.0.0:7070", false},
+        {"[2001:db8::1]:1", "ipv6:[2001:db8::1]:1", false},
+        {"agg-1.cluster:80", "dns:///agg-1.cluster:80", false},
+    };
     static const char *const wrong[] = {"",
                                         "unix:",
                                         "7070",
@@ -139,14 +149,39 @@ static void only_this_machine_may_be_addressed(void **state)
                                         "127.0.0.1:",
                                         "127.0.0.1:x",
                                         "127.0.0.1:65536",
-                                        "127.0.0.1:-1"};
+                                        "127.0.0.1:-1",
+                                        "a/b:80",
+                                        "dns:///x:80",
+                                        "-x:80",
+                                        "a%2f:80",
+                                        "[]:80"};
     struct rs_address address;
-    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
-        assert_ok(rs_address_parse(good[i], &address, NULL));
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
-        assert_status(rs_address_parse(refused[i], &address, NULL), RS_REFUSED);
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_ok(rs_address_parse(good[i].text, &address, NULL));
+        assert_string_equal(address.target, good[i].target);
+        assert_int_equal(address.is_loopback, good[i].is_loopback);
+    }
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         assert_status(rs_address_parse(wrong[i], &address, NULL), RS_INVALID);
+}
+
+static void tcp_takes_certificates_or_a_word_for_plain_text_here(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"unix:/run/x.sock", "127.0.0.1:7070", "[::1]:7070",
+                                        "10.0.0.1:7070", "agg:7070"};
+    struct rs_address address;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const bool is_unix = i == 0;
+        const bool is_here = i < 3;
+        assert_ok(rs_address_parse(texts[i], &address, NULL));
+        assert_int_equal(address.guard, is_unix ? RS_ADDRESS_LOCAL : RS_ADDRESS_UNGUARDED);
+        assert_status(rs_address_guard(&address, NULL, false, NULL), is_unix ? RS_OK : RS_REFUSED);
+        assert_status(rs_address_guard(&address, NULL, true, NULL), is_here ? RS_OK : RS_REFUSED);
+        assert_int_equal(address.guard, is_here ? RS_ADDRESS_LOCAL : RS_ADDRESS_UNGUARDED);
+        assert_ok(rs_address_guard(&address, "/certs", false, NULL));
+        assert_int_equal(address.guard, is_unix ? RS_ADDRESS_LOCAL : RS_ADDRESS_MUTUAL);
+    }
 }
 
 static void a_name_that_would_leave_its_folder_is_no_captures(void **state)
@@ -175,7 +210,8 @@ int main(void)
         cmocka_unit_test(a_chunk_cut_anywhere_is_refused),
         cmocka_unit_test(a_message_that_would_eat_memory_is_refused),
         cmocka_unit_test(versions_from_the_oldest_to_the_next_are_understood),
-        cmocka_unit_test(only_this_machine_may_be_addressed),
+        cmocka_unit_test(addresses_are_a_socket_or_a_host_and_a_port),
+        cmocka_unit_test(tcp_takes_certificates_or_a_word_for_plain_text_here),
         cmocka_unit_test(a_name_that_would_leave_its_folder_is_no_captures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

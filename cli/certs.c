@@ -1,0 +1,608 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `rankscope certs init|issue|invite|renew|revoke|show`: who is who in an installation of many hosts.
+ *
+ *     DATA/ca       the authority (common/trust/authority.h), on one host: whoever has its key is everybody
+ *     DATA/certs    the aggregator's own certificate
+ *     a node        rankscope certs invite NODE, here, and rankscope collector --join ADDR --invite TEXT, there
+ *     a person      rankscope certs issue operator NAME --out DIR, and the folder is carried to that person
+ *
+ * Sub-verbs that change the authority are run on its host, as its user; nothing here speaks over the network but `renew` of
+ * an identity whose authority is elsewhere.
+ */
+#include "cli/cli.h"
+#include "cli/options/args.h"
+#include "common/base/file.h"
+#include "common/base/json_out.h"
+#include "common/base/mem.h"
+#include "common/base/paths.h"
+#include "common/client/certificate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const rs_dur day_ns = 86400 * (rs_dur)RS_NS_PER_S;
+
+/* The options of all sub-verbs; each knows some of them. */
+static struct {
+    const char *data, *ca, *out, *connect;
+    struct rs_arg_list hosts;
+    rs_dur valid_ns;
+    bool must_replace, as_json, is_quiet;
+} words;
+
+static char ca_default[RS_PATHS_BYTES], certs_default[RS_PATHS_BYTES];
+
+#define DATA_ARG                                                                                   \
+    {                                                                                              \
+        .name = "data", .letter = 'd', .kind = RS_ARG_TEXT, .target = &words.data, .value = "DIR", \
+        .environment = "RANKSCOPE_DATA",                                                           \
+        .help = "the aggregator's data folder (default: /var/lib/rankscope for root)"              \
+    }
+#define CA_ARG                                                                                     \
+    {                                                                                              \
+        .name = "ca", .kind = RS_ARG_TEXT, .target = &words.ca, .value = "DIR",                    \
+        .environment = "RANKSCOPE_CA",                                                             \
+        .help = "folder of the authority (default: ca in the data folder)"                         \
+    }
+#define CERTS_ARG(text)                                                                            \
+    {                                                                                              \
+        .name = "certs", .kind = RS_ARG_TEXT, .target = &rs_client_security.certs, .value = "DIR", \
+        .environment = "RANKSCOPE_CERTS", .help = (text)                                           \
+    }
+#define VALID_ARG(text)                                                                            \
+    {                                                                                              \
+        .name = "valid", .kind = RS_ARG_DURATION, .target = &words.valid_ns, .value = "TIME",      \
+        .help = (text)                                                                             \
+    }
+#define HOST_ARG                                                                                   \
+    {                                                                                              \
+        .name = "host", .kind = RS_ARG_LIST, .target = &words.hosts, .value = "NAME",              \
+        .help =                                                                                    \
+            "a name or address under which the aggregator is reached, also several times; this "   \
+            "host's name, localhost, 127.0.0.1 and ::1 are always among them"                      \
+    }
+#define QUIET_ARG                                                                                  \
+    {                                                                                              \
+        .name = "quiet", .letter = 'q', .kind = RS_ARG_FLAG, .target = &words.is_quiet,            \
+        .help = "print errors only"                                                                \
+    }
+#define JSON_ARG                                                                                   \
+    {                                                                                              \
+        .name = "json", .kind = RS_ARG_FLAG, .target = &words.as_json, .help = "print JSON"        \
+    }
+
+static int finish(const char *verb, enum rs_status status, const struct rs_err *err)
+{
+    return status < 0 ? rs_cli_fail(verb, err) : (int)rs_exit_of(status);
+}
+
+/* Where the authority and the aggregator's own certificate are. */
+static enum rs_status find_folders(struct rs_err *err)
+{
+    char data[RS_PATHS_BYTES];
+    enum rs_status status = RS_OK;
+    if (words.data)
+        (void)snprintf(data, sizeof data, "%.4000s", words.data);
+    else
+        status = rs_paths_data_dir(data, err);
+    if (status < 0)
+        return status;
+    (void)snprintf(ca_default, sizeof ca_default, "%.4000s/ca", data);
+    (void)snprintf(certs_default, sizeof certs_default, "%.4000s/certs", data);
+    if (!words.ca)
+        words.ca = ca_default;
+    return RS_OK;
+}
+
+static void day_text(rs_ns at, char text_p[32])
+{
+    const time_t seconds = (time_t)(at / RS_NS_PER_S);
+    struct tm utc;
+    *text_p = '\0';
+    if (gmtime_r(&seconds, &utc))
+        (void)strftime(text_p, 32, "%Y-%m-%dT%H:%M:%SZ", &utc);
+}
+
+/* Under which an aggregator here is reached without anybody naming it. */
+static size_t usual_hosts(const char *hosts[RS_AUTHORITY_HOSTS_MAX], char own[256])
+{
+    static const char *const always[] = {"localhost", "127.0.0.1", "::1"};
+    size_t count = 0;
+    for (size_t i = 0; i < 3; i++)
+        hosts[count++] = always[i];
+    if (gethostname(own, 255) == 0 && rs_identity_is_name(own) && strcmp(own, "localhost") != 0)
+        hosts[count++] = own;
+    for (size_t i = 0; i < words.hosts.count && count < RS_AUTHORITY_HOSTS_MAX; i++)
+        hosts[count++] = words.hosts.items[i];
+    return count;
+}
+
+static enum rs_status issue(enum rs_party party, const char *name, const char *out,
+                            struct rs_err *err)
+{
+    struct rs_authority *authority = NULL;
+    struct rs_identity identity;
+    const char *hosts[RS_AUTHORITY_HOSTS_MAX];
+    char own[256] = "";
+    char until[32];
+    const bool is_server = party == RS_PARTY_AGGREGATOR;
+    const struct rs_certificate_wish wish = {.party = party,
+                                             .name = name,
+                                             .hosts = hosts,
+                                             .host_count = is_server ? usual_hosts(hosts, own) : 0,
+                                             .valid_ns = words.valid_ns           ? words.valid_ns
+                                                         : party == RS_PARTY_NODE ? 14 * day_ns
+                                                         : is_server              ? 365 * day_ns
+                                                                                  : 90 * day_ns};
+    if (!is_server && words.hosts.count)
+        return rs_err_set(err, RS_INVALID,
+                          "--host is for aggregators: others are not connected to");
+    enum rs_status status = rs_authority_open(words.ca, &authority, err);
+    if (status == RS_OK)
+        status = rs_authority_issue(authority, &wish, out, words.must_replace, &identity, err);
+    rs_authority_close(&authority);
+    if (status == RS_OK && !words.is_quiet) {
+        day_text(identity.expires_at, until);
+        printf("%s/%s until %s: %s\n", rs_party_name(party), name, until, out);
+    }
+    return status;
+}
+
+/* ---- init ------------------------------------------------------------------------------------------------------------ */
+
+static int certs_init(int argc, char **argv)
+{
+    static const struct rs_arg items[] = {
+        DATA_ARG, CA_ARG,
+        CERTS_ARG("folder of the aggregator's certificate (default: certs in the data folder)"),
+        HOST_ARG, QUIET_ARG};
+    static const struct rs_args args = {
+        .verb = "certs init",
+        .operands = "",
+        .summary = "Makes the authority of an installation, and the certificate of its aggregator. "
+                   "Run it once, on the aggregator's host, as the aggregator's user.",
+        .items = items,
+        .count = sizeof items / sizeof items[0],
+        .epilogue = "  rankscope certs init --host agg.cluster --host 10.0.0.5\n"
+                    "\n"
+                    "Exit: 0 done, 2 bad request, 3 refused: there is one already.\n"};
+    struct rs_err err = {0};
+    int first = 0;
+    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
+    if (status == RS_END)
+        return RS_EXIT_COMPLETE;
+    if (status == RS_OK && argc != first)
+        status = rs_err_set(&err, RS_INVALID, "certs init takes no operand");
+    if (status == RS_OK)
+        status = find_folders(&err);
+    if (status == RS_OK &&
+        words.data) /* the aggregator's, whose mode is not that of a folder of keys */
+        status = rs_file_make_dirs(words.data, RS_FOLDER_MODE, &err);
+    if (status == RS_OK)
+        status = rs_authority_create(words.ca, &err);
+    if (status == RS_OK)
+        status = issue(RS_PARTY_AGGREGATOR, "main",
+                       rs_client_security.certs ? rs_client_security.certs : certs_default, &err);
+    if (status == RS_OK && !words.is_quiet)
+        printf(
+            "the authority is in %s: keep ca.key to yourself, and a copy of the folder elsewhere\n"
+            "next: rankscope aggregator --listen 0.0.0.0:7070 --join 0.0.0.0:7071\n"
+            "      rankscope certs invite NODE, for each node\n"
+            "      rankscope certs issue operator NAME --out DIR, for each person\n",
+            words.ca);
+    return finish("certs init", status == RS_EXISTS ? RS_REFUSED : status, &err);
+}
+
+/* ---- issue ------------------------------------------------------------------------------------------------------------ */
+
+static int certs_issue(int argc, char **argv)
+{
+    static const struct rs_arg items[] = {
+        {.name = "out",
+         .letter = 'o',
+         .kind = RS_ARG_TEXT,
+         .target = &words.out,
+         .value = "DIR",
+         .help = "the folder to make; carry it to the host or person as you would a password"},
+        VALID_ARG(
+            "how long it counts (default: 14d for nodes, 90d for people, 365d for aggregators)"),
+        {.name = "replace",
+         .kind = RS_ARG_FLAG,
+         .target = &words.must_replace,
+         .help = "write over the certificate that is in DIR"},
+        HOST_ARG,
+        DATA_ARG,
+        CA_ARG,
+        QUIET_ARG};
+    static const struct rs_args args = {
+        .verb = "certs issue",
+        .operands = "PARTY NAME",
+        .summary =
+            "Makes a key and a certificate for a party: operator (may capture and read), viewer "
+            "(may read), node (a collector, for the host of that name), aggregator.",
+        .items = items,
+        .count = sizeof items / sizeof items[0],
+        .epilogue =
+            "  rankscope certs issue operator alice --out alice\n"
+            "  rankscope certs issue viewer grafana --out grafana --valid 30d\n"
+            "\n"
+            "A node is better invited (rankscope certs invite): then its key never leaves it.\n"
+            "\n"
+            "Exit: 0 done, 2 bad request, 3 refused.\n"};
+    struct rs_err err = {0};
+    int first = 0;
+    enum rs_party party = RS_PARTY_NOBODY;
+    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
+    if (status == RS_END)
+        return RS_EXIT_COMPLETE;
+    if (status == RS_OK && (argc - first != 2 || !words.out))
+        status = rs_err_set(&err, RS_INVALID, "PARTY, NAME and --out DIR are expected");
+    if (status == RS_OK)
+        status = rs_party_parse(argv[first], &party, &err);
+    if (status == RS_OK)
+        status = find_folders(&err);
+    if (status == RS_OK)
+        status = issue(party, argv[first + 1], words.out, &err);
+    return finish("certs issue", status == RS_EXISTS ? RS_REFUSED : status, &err);
+}
+
+/* ---- invite ------------------------------------------------------------------------------------------------------------ */
+
+static int certs_invite(int argc, char **argv)
+{
+    static const struct rs_arg items[] = {VALID_ARG("how long it can be used (default 1h)"),
+                                          DATA_ARG, CA_ARG};
+    static const struct rs_args args = {
+        .verb = "certs invite",
+        .operands = "NODE",
+        .summary =
+            "Prints one line with which the node of that name joins, once: it makes its own key "
+            "and gets a certificate, and believes this installation and no other.",
+        .items = items,
+        .count = sizeof items / sizeof items[0],
+        .epilogue =
+            "  rankscope certs invite gpu-017 > invite\n"
+            "  rankscope collector --join agg.cluster:7071 --invite ./invite   # on gpu-017\n"
+            "\n"
+            "Exit: 0 done, 2 bad request, 3 refused.\n"};
+    struct rs_err err = {0};
+    struct rs_buf text = {0};
+    struct rs_authority *authority = NULL;
+    int first = 0;
+    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
+    if (status == RS_END)
+        return RS_EXIT_COMPLETE;
+    if (status == RS_OK && argc - first != 1)
+        status = rs_err_set(&err, RS_INVALID, "the name of one node is expected");
+    if (status == RS_OK)
+        status = find_folders(&err);
+    if (status == RS_OK)
+        status = rs_authority_open(words.ca, &authority, &err);
+    if (status == RS_OK)
+        status = rs_invite_make(authority, argv[first],
+                                rs_time_realtime() +
+                                    (words.valid_ns ? words.valid_ns : 3600 * (rs_dur)RS_NS_PER_S),
+                                &text, &err);
+    if (status == RS_OK)
+        printf("%s\n", rs_buf_text(&text));
+    rs_authority_close(&authority);
+    rs_buf_fini(&text);
+    return finish("certs invite", status, &err);
+}
+
+/* ---- renew -------------------------------------------------------------------------------------------------------------- */
+
+/* With the authority's folder at hand: the same party and name, the same time from now on. */
+static enum rs_status renew_here(const char *dir, struct rs_err *err)
+{
+    struct rs_trust *trust = NULL;
+    enum rs_status status = rs_trust_open(dir, &trust, err);
+    if (status < 0)
+        return status;
+    const struct rs_identity own = rs_trust_own(trust);
+    rs_trust_close(&trust);
+    words.must_replace = true;
+    if (!words.valid_ns)
+        words.valid_ns = own.expires_at - own.begins_at - 300 * (rs_dur)RS_NS_PER_S;
+    return issue(own.party, own.name, dir, err);
+}
+
+static enum rs_status renew_there(const char *dir, struct rs_err *err)
+{
+    static const atomic_bool never;
+    struct rs_address address;
+    const struct rs_client_patience patience = {
+        .until = rs_time_monotonic() + 30 * (rs_dur)RS_NS_PER_S, .must_stop = &never};
+    rs_client_security.certs = dir;
+    if (words.valid_ns || words.hosts.count)
+        return rs_err_set(
+            err, RS_INVALID,
+            "over the link a certificate is renewed as it is: --valid and --host need "
+            "the authority's folder");
+    enum rs_status status = rs_client_address(words.connect, &address, err);
+    if (status == RS_OK)
+        status = rs_client_renew(&address, &patience, err);
+    if (status == RS_OK && !words.is_quiet)
+        printf("renewed: %s\n", dir);
+    return status;
+}
+
+static int certs_renew(int argc, char **argv)
+{
+    static const struct rs_arg items[] = {
+        VALID_ARG("how long it counts from now on (default: as long as the last one)"),
+        HOST_ARG,
+        DATA_ARG,
+        CA_ARG,
+        QUIET_ARG,
+        {.name = "connect",
+         .letter = 'c',
+         .kind = RS_ARG_TEXT,
+         .target = &words.connect,
+         .value = "ADDR",
+         .environment = "RANKSCOPE_CONNECT",
+         .help =
+             "have it renewed by the aggregator at HOST:PORT instead of with the authority's folder"},
+    };
+    static const struct rs_args args = {
+        .verb = "certs renew",
+        .operands = "[DIR]",
+        .summary = "Makes a new key and certificate for the identity in DIR (default: where this "
+                   "user's certificates are). Collectors do it by themselves. The old certificate "
+                   "counts until it ends, or is revoked.",
+        .items = items,
+        .count = sizeof items / sizeof items[0],
+        .epilogue =
+            "  rankscope certs renew /var/lib/rankscope/certs --host agg.cluster\n"
+            "  rankscope certs renew --connect agg.cluster:7070\n"
+            "\n"
+            "The hosts of an aggregator are named again. Exit: 0 done, 2 bad request, 3 refused, 4 no\n"
+            "aggregator answers.\n"};
+    struct rs_err err = {0};
+    char usual[RS_PATHS_BYTES] = "";
+    int first = 0;
+    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
+    if (status == RS_END)
+        return RS_EXIT_COMPLETE;
+    if (status == RS_OK && argc - first > 1)
+        status = rs_err_set(&err, RS_INVALID, "one DIR is expected");
+    if (status == RS_OK && argc == first)
+        status = rs_paths_certs(usual, false, &err);
+    if (status == RS_OK)
+        status = find_folders(&err);
+    if (status == RS_OK) {
+        const char *dir = argc == first ? usual : argv[first];
+        status = words.connect ? renew_there(dir, &err) : renew_here(dir, &err);
+    }
+    return finish("certs renew", status, &err);
+}
+
+/* ---- show and revoke ---------------------------------------------------------------------------------------------------- */
+
+struct listing {
+    struct rs_json_out json;
+    struct rs_buf text;
+    const char *wanted; /* revoke: "PARTY/NAME" or a serial number */
+    struct rs_buf serials;
+    size_t count;
+};
+
+static void show_item(void *self, const struct rs_authority_item *item)
+{
+    struct listing *listing = self;
+    const struct rs_identity *identity = &item->identity;
+    char who[RS_IDENTITY_TEXT_BYTES];
+    char until[32];
+    const char *state = item->is_revoked                             ? "revoked"
+                        : rs_time_realtime() >= identity->expires_at ? "expired"
+                                                                     : "counts";
+    rs_identity_text(identity, who);
+    day_text(identity->expires_at, until);
+    listing->count++;
+    if (!words.as_json) {
+        printf("%-28s %s until %s  %s\n", who, state, until, identity->serial);
+        return;
+    }
+    struct rs_json_out *json = &listing->json;
+    rs_json_out_object(json);
+    rs_json_out_key(json, "party");
+    rs_json_out_string(json, rs_party_name(identity->party));
+    rs_json_out_key(json, "name");
+    rs_json_out_string(json, identity->name);
+    rs_json_out_key(json, "serial");
+    rs_json_out_string(json, identity->serial);
+    rs_json_out_key(json, "state");
+    rs_json_out_string(json, state);
+    rs_json_out_key(json, "begins_ns");
+    rs_json_out_int(json, identity->begins_at);
+    rs_json_out_key(json, "expires_ns");
+    rs_json_out_int(json, identity->expires_at);
+    rs_json_out_end(json);
+}
+
+/* One folder, as its owner sees it. */
+static enum rs_status show_folder(const char *dir, struct listing *listing, struct rs_err *err)
+{
+    struct rs_trust *trust = NULL;
+    const enum rs_status status = rs_trust_open(dir, &trust, err);
+    if (status < 0)
+        return status;
+    struct rs_authority_item item = {.identity = rs_trust_own(trust)};
+    item.is_revoked =
+        rs_trust_check(trust, &item.identity, item.identity.begins_at, NULL) == RS_REFUSED;
+    rs_trust_close(&trust);
+    show_item(listing, &item);
+    return RS_OK;
+}
+
+static enum rs_status show_issued(struct listing *listing, struct rs_err *err)
+{
+    struct rs_authority *authority = NULL;
+    enum rs_status status = rs_authority_open(words.ca, &authority, err);
+    if (status == RS_OK)
+        status = rs_authority_list(authority, show_item, listing, err);
+    rs_authority_close(&authority);
+    return status;
+}
+
+static int certs_show(int argc, char **argv)
+{
+    static const struct rs_arg items[] = {JSON_ARG, DATA_ARG, CA_ARG};
+    static const struct rs_args args = {
+        .verb = "certs show",
+        .operands = "[DIR...]",
+        .summary = "What certificates say: of the folders, or all that the authority issued.",
+        .items = items,
+        .count = sizeof items / sizeof items[0],
+        .epilogue = "  rankscope certs show\n"
+                    "  rankscope certs show /etc/rankscope/certs\n"
+                    "\n"
+                    "Exit: 0 done, 2 bad request, 3 refused.\n"};
+    struct rs_err err = {0};
+    struct listing listing = {.count = 0};
+    int first = 0;
+    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
+    if (status == RS_END)
+        return RS_EXIT_COMPLETE;
+    if (status == RS_OK)
+        status = find_folders(&err);
+    rs_json_out_init(&listing.json, &listing.text, 2);
+    rs_json_out_array(&listing.json);
+    for (int i = first; i < argc && status == RS_OK; i++)
+        status = show_folder(argv[i], &listing, &err);
+    if (status == RS_OK && argc == first)
+        status = show_issued(&listing, &err);
+    rs_json_out_end(&listing.json);
+    if (status == RS_OK && words.as_json)
+        printf("%s\n", rs_buf_text(&listing.text));
+    rs_buf_fini(&listing.text);
+    return finish("certs show", status, &err);
+}
+
+/* Of those that count still. */
+static void pick_item(void *self, const struct rs_authority_item *item)
+{
+    struct listing *listing = self;
+    char who[RS_IDENTITY_TEXT_BYTES];
+    rs_identity_text(&item->identity, who);
+    if (item->is_revoked || rs_time_realtime() >= item->identity.expires_at ||
+        (strcmp(who, listing->wanted) != 0 && strcmp(item->identity.serial, listing->wanted) != 0))
+        return;
+    rs_buf_bytes(&listing->serials, item->identity.serial, sizeof item->identity.serial);
+    listing->count++;
+}
+
+/* The aggregator reads its own copy of the list. */
+static enum rs_status hand_on(const struct rs_authority *authority, struct rs_err *err)
+{
+    struct rs_buf pem = {0};
+    const char *dir = rs_client_security.certs ? rs_client_security.certs : certs_default;
+    char *path = rs_file_join(dir, "crl.pem");
+    enum rs_status status = path ? rs_authority_revocations(authority, &pem, err)
+                                 : rs_err_set(err, RS_NOMEM, "no memory for a path");
+    if (status == RS_OK && access(dir, F_OK) < 0) {
+        rs_cli_note("certs revoke",
+                    "there is no %s here: copy %s/crl.pem to the aggregator's folder", dir,
+                    rs_authority_dir(authority));
+        status = RS_PARTIAL;
+    } else if (status == RS_OK) {
+        status = rs_file_replace(path, pem.data, pem.length, true, err);
+    }
+    rs_buf_fini(&pem);
+    rs_mem_free(path);
+    return status;
+}
+
+static enum rs_status revoke_all(const char *wanted, struct rs_authority *authority,
+                                 struct rs_err *err)
+{
+    struct listing listing = {.wanted = wanted};
+    enum rs_status status = rs_authority_list(authority, pick_item, &listing, err);
+    if (status == RS_OK && listing.serials.failed)
+        status = rs_err_set(err, RS_NOMEM, "out of memory");
+    if (status == RS_OK && !listing.count)
+        status = rs_err_set(err, RS_NOTFOUND,
+                            "no certificate that counts is of \"%.80s\": PARTY/NAME or a serial "
+                            "number is expected, as rankscope certs show prints them",
+                            wanted);
+    for (size_t i = 0; i < listing.count && status == RS_OK; i++) {
+        const char *serial = (const char *)listing.serials.data + i * RS_IDENTITY_SERIAL_BYTES;
+        status = rs_authority_revoke(authority, serial, err);
+        if (status == RS_OK && !words.is_quiet)
+            printf("revoked: %s %s\n", wanted, serial);
+    }
+    rs_buf_fini(&listing.serials);
+    return status;
+}
+
+static int certs_revoke(int argc, char **argv)
+{
+    static const struct rs_arg items[] = {
+        DATA_ARG, CA_ARG,
+        CERTS_ARG(
+            "the aggregator's folder, where its copy of the list goes (default: certs in the data folder)"),
+        QUIET_ARG};
+    static const struct rs_args args = {
+        .verb = "certs revoke",
+        .operands = "WHO...",
+        .summary = "Ends the certificates of PARTY/NAME, or the one of a serial number. The "
+                   "aggregator sees it within seconds: links are closed, and new ones refused.",
+        .items = items,
+        .count = sizeof items / sizeof items[0],
+        .epilogue = "  rankscope certs revoke operator/alice\n"
+                    "  rankscope certs revoke node/gpu-017\n"
+                    "\n"
+                    "Exit: 0 done, 2 bad request: there is none, 3 refused.\n"};
+    struct rs_err err = {0};
+    struct rs_authority *authority = NULL;
+    int first = 0;
+    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
+    if (status == RS_END)
+        return RS_EXIT_COMPLETE;
+    if (status == RS_OK && argc == first)
+        status = rs_err_set(&err, RS_INVALID, "PARTY/NAME or a serial number is expected");
+    if (status == RS_OK)
+        status = find_folders(&err);
+    if (status == RS_OK)
+        status = rs_authority_open(words.ca, &authority, &err);
+    for (int i = first; i < argc && status == RS_OK; i++)
+        status = revoke_all(argv[i], authority, &err);
+    if (status == RS_OK)
+        status = hand_on(authority, &err);
+    rs_authority_close(&authority);
+    return finish("certs revoke", status, &err);
+}
+
+int rs_cmd_certs(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(int argc, char **argv);
+        const char *sentence;
+    } verbs[] = {
+        {"init", certs_init, "make the authority and the aggregator's certificate"},
+        {"issue", certs_issue, "a certificate for an operator, a viewer, a node, an aggregator"},
+        {"invite", certs_invite, "one line with which a node joins"},
+        {"renew", certs_renew, "the same identity, a new key, more time"},
+        {"revoke", certs_revoke, "end somebody's certificates at once"},
+        {"show", certs_show, "what was issued, until when, to whom"},
+    };
+    const char *word = argc > 1 ? argv[1] : "";
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+        if (strcmp(word, verbs[i].name) == 0)
+            return verbs[i].run(argc - 1, argv + 1);
+    const bool is_help = strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+    FILE *to = is_help ? stdout : stderr;
+    if (*word && !is_help)
+        fprintf(to, "rankscope certs: there is no certs %.40s\n", word);
+    fprintf(to, "usage: rankscope certs WORD [OPTION...]\n\n"
+                "Who may do what over TCP: certificates for both sides of every link.\n\n");
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+        fprintf(to, "  %-8s %s\n", verbs[i].name, verbs[i].sentence);
+    fprintf(to, "\nrankscope certs WORD --help says more.\n");
+    return is_help ? RS_EXIT_COMPLETE : RS_EXIT_BAD_REQUEST;
+}
