@@ -14,7 +14,6 @@
 #include "cli/options/args.h"
 #include "common/base/file.h"
 #include "common/base/json_out.h"
-#include "common/base/mem.h"
 #include "common/base/paths.h"
 #include "common/client/certificate.h"
 
@@ -75,8 +74,10 @@ static char ca_default[RS_PATHS_BYTES], certs_default[RS_PATHS_BYTES];
         .name = "json", .kind = RS_ARG_FLAG, .target = &words.as_json, .help = "print JSON"        \
     }
 
-static int finish(const char *verb, enum rs_status status, const struct rs_err *err)
+static int finish(const char *verb, enum rs_status status, struct rs_err *err)
 {
+    if (status == RS_EXISTS) /* what is there is not written over */
+        err->status = RS_REFUSED;
     return status < 0 ? rs_cli_fail(verb, err) : (int)rs_exit_of(status);
 }
 
@@ -194,7 +195,7 @@ static int certs_init(int argc, char **argv)
             "      rankscope certs invite NODE, for each node\n"
             "      rankscope certs issue operator NAME --out DIR, for each person\n",
             words.ca);
-    return finish("certs init", status == RS_EXISTS ? RS_REFUSED : status, &err);
+    return finish("certs init", status, &err);
 }
 
 /* ---- issue ------------------------------------------------------------------------------------------------------------ */
@@ -247,7 +248,7 @@ static int certs_issue(int argc, char **argv)
         status = find_folders(&err);
     if (status == RS_OK)
         status = issue(party, argv[first + 1], words.out, &err);
-    return finish("certs issue", status == RS_EXISTS ? RS_REFUSED : status, &err);
+    return finish("certs issue", status, &err);
 }
 
 /* ---- invite ------------------------------------------------------------------------------------------------------------ */
@@ -501,19 +502,16 @@ static enum rs_status hand_on(const struct rs_authority *authority, struct rs_er
 {
     struct rs_buf pem = {0};
     const char *dir = rs_client_security.certs ? rs_client_security.certs : certs_default;
-    char *path = rs_file_join(dir, "crl.pem");
-    enum rs_status status = path ? rs_authority_revocations(authority, &pem, err)
-                                 : rs_err_set(err, RS_NOMEM, "no memory for a path");
+    enum rs_status status = rs_authority_revocations(authority, &pem, err);
     if (status == RS_OK && access(dir, F_OK) < 0) {
         rs_cli_note("certs revoke",
                     "there is no %s here: copy %s/crl.pem to the aggregator's folder", dir,
                     rs_authority_dir(authority));
         status = RS_PARTIAL;
     } else if (status == RS_OK) {
-        status = rs_file_replace(path, pem.data, pem.length, true, err);
+        status = rs_trust_revocations_write(dir, rs_view_of(pem.data, pem.length), err);
     }
     rs_buf_fini(&pem);
-    rs_mem_free(path);
     return status;
 }
 

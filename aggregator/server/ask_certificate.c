@@ -147,14 +147,13 @@ void ask_certificate(struct session *session, const Rankscope__AskCertificate *a
     }
     job->base.finish = finish;
     job->base.base.run = run;
-    job->status = fill(session, ask, job);
-    if (job->status == RS_OK &&
-        (!session->server->read_pool ||
-         server_pool_put(session, session->server->read_pool, &job->base) < 0))
-        job->status = rs_err_set(&job->err, RS_LIMIT, "too many ask this aggregator: try again");
-    if (job->status == RS_OK)
-        return; /* finish() answers */
-    if (job->status == RS_REFUSED)
+    enum rs_status status = fill(session, ask, job);
+    struct rs_pool *pool = session->server->read_pool;
+    if (status == RS_OK && pool && server_pool_put(session, pool, &job->base) == RS_OK)
+        return; /* finish() answers; the job is the pool's */
+    if (status == RS_OK)
+        status = rs_err_set(&job->err, RS_LIMIT, "too many ask this aggregator: try again");
+    if (status == RS_REFUSED)
         rights_refused(session, "join", job->name, job->err.text);
     ask_refuse(session, &job->err);
     free_job(job);

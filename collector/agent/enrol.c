@@ -120,10 +120,11 @@ enum rs_status rs_enrol(const struct rs_agent_options *options, struct rs_addres
         const struct rs_identity own = rs_trust_own(trust);
         memcpy(node_p, own.name, RS_IDENTITY_NAME_BYTES);
         if (own.party != RS_PARTY_NODE)
-            status = rs_err_set(err, RS_REFUSED,
-                                "%s holds a certificate of a %s: a collector needs one of a node "
-                                "(rankscope certs issue node NAME)",
-                                address_p->certs, rs_party_name(own.party));
+            status = rs_err_set(
+                err, RS_REFUSED,
+                "%s holds the certificate of another party (%s): a collector needs one of a node "
+                "(rankscope certs issue node NAME)",
+                address_p->certs, rs_party_name(own.party));
     }
     rs_trust_close(&trust);
     return status;

@@ -14,6 +14,9 @@
 #include "common/base/mem.h"
 #include "common/trust/trust_priv.h"
 
+#define RS_LOG_TAG "trust"
+#include "common/base/log.h"
+
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
@@ -54,6 +57,26 @@ static enum rs_status path_in(const char *dir, const char *name, char path_p[TRU
     return RS_OK;
 }
 
+void trust_follow_owner(const char *path, const char *dir)
+{
+    struct stat info;
+    if (geteuid() == 0 && stat(dir, &info) == 0 && info.st_uid != 0 &&
+        lchown(path, info.st_uid, info.st_gid) < 0)
+        rs_log_warn("%s cannot be given to the owner of %s", path, dir);
+}
+
+/* mkdir -p, of whom the folder above belongs to. */
+static enum rs_status make_folder(const char *path, struct rs_err *err)
+{
+    char parent[TRUST_PATH_BYTES + 8];
+    const bool is_new = access(path, F_OK) < 0;
+    const enum rs_status status = rs_file_make_dirs(path, PRIVATE_FOLDER_MODE, err);
+    (void)snprintf(parent, sizeof parent, "%s/..", path);
+    if (status == RS_OK && is_new)
+        trust_follow_owner(path, parent);
+    return status;
+}
+
 /* By a temporary name, with no right for others from its first byte on. */
 static enum rs_status write_private(const char *dir, const char *name, struct rs_view bytes,
                                     struct rs_err *err)
@@ -72,6 +95,7 @@ static enum rs_status write_private(const char *dir, const char *name, struct rs
     if (status == RS_OK && fsync(fd) < 0)
         status = rs_err_errno(err, "cannot write %s", temporary);
     (void)close(fd);
+    trust_follow_owner(temporary, dir);
     if (status == RS_OK && rename(temporary, path) < 0)
         status = rs_err_errno(err, "cannot rename %s", temporary);
     if (status < 0)
@@ -92,6 +116,7 @@ static int take_lock(const char *dir, struct rs_err *err)
             (void)close(fd);
         return -1;
     }
+    trust_follow_owner(path, dir);
     return fd;
 }
 
@@ -197,7 +222,7 @@ static enum rs_status check_wish(const struct rs_certificate_wish *wish, struct 
                           "certificates are for nodes, viewers, operators and aggregators");
     if (!rs_identity_is_name(wish->name))
         return rs_err_set(err, RS_INVALID,
-                          "\"%.80s\" is no name: 1 to 63 letters, digits, \".\", \"_\" and \"-\"",
+                          "\"%.80s\" is no name: 1 to 63 of a-z, A-Z, 0-9, \".\", \"_\" and \"-\"",
                           wish->name);
     if (wish->valid_ns < RS_NS_PER_S || wish->valid_ns > RS_AUTHORITY_VALID_MAX_NS)
         return rs_err_set(err, RS_INVALID, "a certificate is valid for a second to 825 days");
@@ -395,11 +420,11 @@ enum rs_status rs_authority_create(const char *dir, struct rs_err *err)
 {
     char path[TRUST_PATH_BYTES];
     static const char *const folders[] = {"issued", "invites"};
-    enum rs_status status = rs_file_make_dirs(dir, PRIVATE_FOLDER_MODE, err);
+    enum rs_status status = make_folder(dir, err);
     for (size_t i = 0; i < 2 && status == RS_OK; i++) {
         status = path_in(dir, folders[i], path, err);
         if (status == RS_OK)
-            status = rs_file_make_dirs(path, PRIVATE_FOLDER_MODE, err);
+            status = make_folder(path, err);
     }
     const int lock = status == RS_OK ? take_lock(dir, err) : -1;
     if (status == RS_OK && lock < 0)
@@ -501,10 +526,16 @@ enum rs_status rs_authority_revocations(const struct rs_authority *authority, st
 
 /* ---- issuing ----------------------------------------------------------------------------------------------------------------- */
 
+enum rs_status rs_trust_revocations_write(const char *dir, struct rs_view revoked,
+                                          struct rs_err *err)
+{
+    return write_private(dir, "crl.pem", revoked, err);
+}
+
 enum rs_status rs_trust_folder_write(const char *dir, struct rs_view ca, struct rs_view certificate,
                                      struct rs_view key, struct rs_view revoked, struct rs_err *err)
 {
-    enum rs_status status = rs_file_make_dirs(dir, PRIVATE_FOLDER_MODE, err);
+    enum rs_status status = make_folder(dir, err);
     if (status == RS_OK)
         status = write_private(dir, "ca.crt", ca, err);
     if (status == RS_OK && revoked.length)

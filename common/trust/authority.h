@@ -86,5 +86,8 @@ RS_MUST_CHECK enum rs_status rs_request_make(struct rs_buf *key, struct rs_buf *
 RS_MUST_CHECK enum rs_status rs_trust_folder_write(const char *dir, struct rs_view ca,
                                                    struct rs_view certificate, struct rs_view key,
                                                    struct rs_view revoked, struct rs_err *err);
+/* Replaces the list of revocations in such a folder. */
+RS_MUST_CHECK enum rs_status rs_trust_revocations_write(const char *dir, struct rs_view revoked,
+                                                        struct rs_err *err);
 
 #endif

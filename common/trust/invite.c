@@ -51,8 +51,8 @@ static bool add_base64(struct rs_buf *text, const unsigned char *bytes, size_t l
     return true;
 }
 
-static enum rs_status write_invite(const char *path, const char *name, rs_ns expires_at,
-                                   struct rs_err *err)
+static enum rs_status write_invite(const char *dir, const char *path, const char *name,
+                                   rs_ns expires_at, struct rs_err *err)
 {
     char line[128];
     const int length = snprintf(line, sizeof line, "%lld %s\n", (long long)expires_at, name);
@@ -63,6 +63,7 @@ static enum rs_status write_invite(const char *path, const char *name, rs_ns exp
     if (status == RS_OK && fsync(fd) < 0)
         status = rs_err_errno(err, "cannot write %s", path);
     (void)close(fd);
+    trust_follow_owner(path, dir);
     return status;
 }
 
@@ -89,7 +90,7 @@ enum rs_status rs_invite_make(struct rs_authority *authority, const char *name, 
             status = rs_err_set(err, RS_NOMEM, "no memory for an invite");
     }
     if (status == RS_OK)
-        status = write_invite(path, name, expires_at, err);
+        status = write_invite(rs_authority_dir(authority), path, name, expires_at, err);
     OPENSSL_free(der);
     wipe(&secret);
     OPENSSL_cleanse(raw, sizeof raw);

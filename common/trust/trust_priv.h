@@ -24,6 +24,9 @@ bool trust_time(const ASN1_TIME *time, rs_ns *ns_p);
 int trust_no_password(char *buf, int size, int rwflag, void *u);
 /* OpenSSL's queue of errors belongs to the thread; what stays in it is found by whoever looks next. */
 void trust_clear_errors(void);
+/* When root makes a file or folder in a folder of somebody else's, it becomes that one's: an aggregator that runs as a user of its
+ * own must be able to read what `certs` of root wrote. */
+void trust_follow_owner(const char *path, const char *dir);
 /* The last of OpenSSL's reasons, for people; clears the queue. Lent, constant. */
 const char *trust_last_error(void);
 

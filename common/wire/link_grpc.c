@@ -907,7 +907,7 @@ static enum rs_status server_credentials(struct rs_grpc_server *server,
         return status;
     if (rs_trust_own(server->trust).party != RS_PARTY_AGGREGATOR)
         return rs_err_set(err, RS_REFUSED,
-                          "%s/tls.crt is a certificate of a %s, not of an aggregator",
+                          "%s/tls.crt is of another party (%s), not of an aggregator",
                           address->certs, rs_party_name(rs_trust_own(server->trust).party));
     server->is_join = address->guard == RS_ADDRESS_JOIN;
     /* Ownership of the options goes to the credentials. */

@@ -9,6 +9,9 @@
  * --ops operators in half of it, then an all-reduce over all ranks with one hop. Of --slow-rank they take nearly
  * all of it, and the others' all-reduce waits for it.
  *
+ * --first and --count start some of the ranks of the world, --t0-ns says when all of its parts begin (CLOCK_MONOTONIC): so a
+ * job runs on several hosts.
+ *
  * Prints one line of JSON when all ranks run: {"pids": [...]} in order of the ranks. Goes on until its stdin is closed, or for
  * --seconds; then ends all ranks. A rank never outlives this program (PR_SET_PDEATHSIG).
  */
@@ -31,7 +34,7 @@ enum { WORLD_MAX = 65536, NS_PER_MS = 1000000, NS_PER_S = 1000000000 };
 
 struct options {
     const char *socket, *run;
-    long world, sockets, step_ms, ring_bytes, seconds, slow_rank, ops;
+    long world, sockets, step_ms, ring_bytes, seconds, slow_rank, ops, first, count, t0_ns;
 };
 
 static int64_t now_ns(void)
@@ -118,7 +121,8 @@ static bool parse(struct options *options, int argc, char **argv)
         {"--world", NULL, &options->world},     {"--sockets", NULL, &options->sockets},
         {"--step-ms", NULL, &options->step_ms}, {"--ring-bytes", NULL, &options->ring_bytes},
         {"--seconds", NULL, &options->seconds}, {"--slow-rank", NULL, &options->slow_rank},
-        {"--ops", NULL, &options->ops}};
+        {"--ops", NULL, &options->ops},         {"--first", NULL, &options->first},
+        {"--count", NULL, &options->count},     {"--t0-ns", NULL, &options->t0_ns}};
     for (int i = 1; i < argc; i += 2) {
         size_t j = 0;
         while (j < sizeof known / sizeof known[0] && strcmp(argv[i], known[j].name) != 0)
@@ -130,23 +134,27 @@ static bool parse(struct options *options, int argc, char **argv)
         else
             *known[j].number = strtol(argv[i + 1], NULL, 10);
     }
-    return options->socket && options->world > 0 && options->world <= WORLD_MAX &&
-           options->sockets > 0 && options->step_ms > 0 && options->ops > 0;
+    if (!options->count)
+        options->count = options->world - options->first;
+    return options->first >= 0 && options->count > 0 &&
+           options->first + options->count <= options->world && options->socket &&
+           options->world > 0 && options->world <= WORLD_MAX && options->sockets > 0 &&
+           options->step_ms > 0 && options->ops > 0;
 }
 
 /* Starts all ranks; 0, or how it failed. */
 static int start_all(const struct options *options, pid_t *pids)
 {
     const pid_t parent = getpid();
-    const int64_t t0 = now_ns() + NS_PER_S;
-    for (long i = 0; i < options->world; i++) {
+    const int64_t t0 = options->t0_ns ? options->t0_ns : now_ns() + NS_PER_S;
+    for (long i = 0; i < options->count; i++) {
         pids[i] = fork();
         if (pids[i] < 0)
             return errno;
         if (pids[i] == 0) {
             (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
             if (getppid() == parent)
-                be_rank(options, (int32_t)i, t0);
+                be_rank(options, (int32_t)(options->first + i), t0);
             _exit(0);
         }
     }
@@ -181,7 +189,8 @@ int main(int argc, char **argv)
         fprintf(
             stderr,
             "usage: native_ranks --socket PREFIX [--world N] [--sockets N] [--step-ms N] [--run NAME] "
-            "[--ring-bytes N] [--seconds N] [--slow-rank R] [--ops N]\n");
+            "[--ring-bytes N] [--seconds N] [--slow-rank R] [--ops N] "
+            "[--first R] [--count N] [--t0-ns NS]\n");
         return 2;
     }
     pid_t *pids = calloc((size_t)options.world, sizeof *pids);
@@ -189,13 +198,13 @@ int main(int argc, char **argv)
     if (failure)
         fprintf(stderr, "native_ranks: %s\n", strerror(failure));
     if (!failure) {
-        for (long i = 0; i < options.world; i++)
+        for (long i = 0; i < options.count; i++)
             printf("%s%d", i ? ", " : "{\"pids\": [", (int)pids[i]);
         printf("]}\n");
         (void)fflush(stdout);
         wait_for_end(options.seconds);
     }
-    for (long i = 0; pids && i < options.world; i++)
+    for (long i = 0; pids && i < options.count; i++)
         if (pids[i] > 0)
             (void)kill(pids[i], SIGKILL);
     while (wait(NULL) > 0)

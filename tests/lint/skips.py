@@ -42,7 +42,10 @@ def holds(when):
     if kind == "mount":
         return subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], check=False,
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0
-    sys.exit(f"tests/skips.txt: \"{when}\" is none of always, user, mount, absent:PATH, tool:NAME")
+    if kind == "netns":
+        return subprocess.run(["unshare", "-n", "ip", "link", "add", "b0", "type", "bridge"], check=False,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0
+    sys.exit(f"tests/skips.txt: \"{when}\" is none of always, user, mount, netns, absent:PATH, tool:NAME")
 
 
 def main():

@@ -1,0 +1,314 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Eight hosts, one aggregator, thirty-two ranks, two users: everything over mutual TLS.
+
+Hosts are network namespaces behind a bridge, each with a host name of its own (a UTS namespace). Every node joins with an
+invite; half of them reach the aggregator by way of a proxy that delays every byte by 50 ms, as a far site would. Who captures is an
+unprivileged user on another host. One host is cut off in the middle of a capture and comes back.
+
+Needs root, for the namespaces; without them the test is skipped and says so.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import unittest_run
+
+PROGRAM = os.path.abspath(os.environ.get("RANKSCOPE", "build/dev/rankscope"))
+RANKS = os.path.join(os.path.abspath(os.environ.get("RANKSCOPE_BUILD", "build/dev")), "native_ranks")
+HOSTS, RANKS_PER_HOST, STEP_MS, DELAY_S = 8, 4, 200, 0.05
+NET = "10.211.77."
+SERVER = NET + "1"
+PREFIX = f"rs{os.getpid() % 100000}"  # of namespaces and links: 15 bytes at most
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+def can_make_hosts():
+    if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("setpriv") or not shutil.which("unshare"):
+        return False
+    name = PREFIX + "t"
+    if subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode:
+        return False
+    done = subprocess.run(["ip", "-n", name, "link", "add", "b0", "type", "bridge"], capture_output=True, check=False)
+    ip("netns", "del", name)
+    return done.returncode == 0
+
+
+# A proxy whose every byte arrives a delay later, in both directions: PORT HOST PORT SECONDS. It runs on the aggregator's host.
+DELAY = """
+import asyncio, sys
+async def carry(reader, writer, delay):
+    queue = asyncio.Queue()
+    async def read():
+        loop = asyncio.get_running_loop()
+        while True:
+            data = await reader.read(65536)
+            await queue.put((loop.time() + delay, data))
+            if not data:
+                return
+    task = asyncio.create_task(read())
+    try:
+        while True:
+            at, data = await queue.get()
+            await asyncio.sleep(max(0, at - asyncio.get_running_loop().time()))
+            if not data:
+                break
+            writer.write(data)
+            await writer.drain()
+    except ConnectionError:
+        pass
+    finally:
+        task.cancel()
+        writer.close()
+async def main(port, host, to, delay):
+    async def serve(reader, writer):
+        try:
+            there, back = await asyncio.open_connection(host, to)
+        except OSError:
+            writer.close()
+            return
+        await asyncio.gather(carry(reader, back, delay), carry(there, writer, delay))
+    server = await asyncio.start_server(serve, "0.0.0.0", port)
+    print("ready", flush=True)
+    async with server:
+        await server.serve_forever()
+asyncio.run(main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])))
+"""
+
+
+class Hosts(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="rs-hosts-")
+        os.chmod(cls.folder, 0o755)
+        cls.program = shutil.copy(PROGRAM, cls.folder)  # where everybody may run it
+        cls.processes, cls.is_fine = [], True
+        try:
+            cls.make_network()
+            cls.start_service()
+            cls.start_job()
+        except BaseException:
+            cls.tearDownClass()
+            raise
+
+    @classmethod
+    def tearDownClass(cls):
+        for process in reversed(cls.processes):
+            if process.stdin:
+                process.stdin.close()
+            if process.poll() is None:
+                process.terminate()
+        for process in reversed(cls.processes):
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            if process.stdout:
+                process.stdout.close()
+        for name in cls.names:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+        if cls.is_fine:
+            shutil.rmtree(cls.folder)
+        else:
+            print("what was said is in", cls.folder, file=sys.stderr)
+
+    # ---- hosts
+
+    @classmethod
+    def make_network(cls):
+        cls.names = [f"{PREFIX}h{i}" for i in range(HOSTS + 1)]
+        for name in cls.names:
+            ip("netns", "add", name)
+            ip("-n", name, "link", "set", "lo", "up")
+        ip("-n", cls.names[0], "link", "add", "br0", "type", "bridge")
+        ip("-n", cls.names[0], "addr", "add", SERVER + "/24", "dev", "br0")
+        ip("-n", cls.names[0], "link", "set", "br0", "up")
+        for i in range(1, HOSTS + 1):
+            ip("-n", cls.names[0], "link", "add", f"to{i}", "type", "veth", "peer", "name", "eth0", "netns", cls.names[i])
+            ip("-n", cls.names[0], "link", "set", f"to{i}", "master", "br0", "up")
+            ip("-n", cls.names[i], "addr", "add", f"{NET}{i + 1}/24", "dev", "eth0")
+            ip("-n", cls.names[i], "link", "set", "eth0", "up")
+
+    @classmethod
+    def on(cls, host, *words):
+        """The command line that runs the words on a host; 0 is the aggregator's."""
+        return ["ip", "netns", "exec", cls.names[host], "unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"',
+                cls.host_name(host), *words]
+
+    @staticmethod
+    def host_name(host):
+        return f"gpu-{host:03}" if host else "agg"
+
+    @classmethod
+    def start(cls, host, *words, stdin=None):
+        environment = {"LC_ALL": "C", "PATH": os.environ["PATH"], "HOME": cls.path(f"home{host}"),
+                       "RANKSCOPE_CONFIG": "", "RANKSCOPE_RUNTIME_DIR": cls.path(f"run{host}")}
+        with open(cls.path(f"log-{len(cls.processes)}"), "w", encoding="utf-8") as log:
+            process = subprocess.Popen(cls.on(host, *words), stdin=stdin, stdout=subprocess.PIPE, stderr=log, text=True,
+                                       env=environment)
+        cls.processes.append(process)
+        return process
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.folder, name)
+
+    # ---- the service and the job
+
+    @classmethod
+    def certs(cls, *words):
+        return subprocess.run([PROGRAM, "certs", *words, "--data", cls.path("data")], check=True, capture_output=True,
+                              text=True, env={"PATH": os.environ["PATH"], "RANKSCOPE_CONFIG": ""}).stdout
+
+    @classmethod
+    def start_service(cls):
+        cls.certs("init", "--host", SERVER)
+        for party, name in (("operator", "alice"), ("viewer", "bob")):
+            cls.certs("issue", party, name, "--out", cls.path(name))
+            for file in (".", *os.listdir(cls.path(name))):
+                shutil.chown(os.path.join(cls.path(name), file), "nobody", "nogroup")
+        aggregator = cls.start(0, cls.program, "aggregator", "--data", cls.path("data"), "--listen", SERVER + ":7070",
+                               "--join", SERVER + ":7071", "-v")
+        for _ in range(2):
+            assert "on " + SERVER in aggregator.stdout.readline()
+        proxy = cls.start(0, sys.executable, "-c", DELAY, "7072", SERVER, "7070", str(DELAY_S))
+        assert proxy.stdout.readline() == "ready\n"
+        cls.collectors = {}
+        for host in range(1, HOSTS + 1):
+            with open(cls.path(f"invite{host}"), "w", encoding="ascii") as file:
+                file.write(cls.certs("invite", cls.host_name(host)))
+            is_far = host > HOSTS // 2
+            cls.collectors[host] = cls.start(
+                host, cls.program, "collector", "--join", SERVER + ":7071", "--invite", cls.path(f"invite{host}"),
+                "--certs", cls.path(f"certs{host}"), "--spool", cls.path(f"spool{host}"), "--socket",
+                cls.path(f"socket{host}.0"), "--no-kineto", "--no-ascend", "--no-mindspore", "-v",
+                *(("--connect", SERVER + ":7072") if is_far else ()))
+
+    @classmethod
+    def start_job(cls):
+        t0 = time.monotonic_ns() + 4 * 10**9
+        for host in range(1, HOSTS + 1):
+            cls.start(host, RANKS, "--socket", cls.path(f"socket{host}."), "--world", str(HOSTS * RANKS_PER_HOST), "--first",
+                      str((host - 1) * RANKS_PER_HOST), "--count", str(RANKS_PER_HOST), "--step-ms", str(STEP_MS), "--run",
+                      "train", "--slow-rank", "13", "--t0-ns", str(t0), stdin=subprocess.PIPE)
+
+    # ---- users
+
+    def ask(self, who, *words, code=0, host=3, seconds=180):
+        """As nobody, on another host than the aggregator's."""
+        certs = self.path(who)
+        command = self.on(host, "setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", self.program, *words,
+                          "--connect", SERVER + ":7070", "--certs", certs)
+        environment = {"LC_ALL": "C", "PATH": os.environ["PATH"], "HOME": "/", "RANKSCOPE_CONFIG": "", "TMPDIR": certs,
+                       "RANKSCOPE_WAIT": "raw"}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, env=environment)
+        self.assertEqual(done.returncode, code, (words, done.stdout[-2000:], done.stderr[-3000:]))
+        return done
+
+    def wait_for(self, is_it, what, seconds=90):
+        until = time.monotonic() + seconds
+        while not is_it():
+            self.assertLess(time.monotonic(), until, "never: " + what)
+            time.sleep(0.2)
+
+    def ranks(self):
+        done = subprocess.run(
+            self.on(3, self.program, "ranks", "--json", "--connect", SERVER + ":7070", "--certs", self.path("bob")),
+            capture_output=True, text=True, check=False, env={"PATH": os.environ["PATH"], "RANKSCOPE_CONFIG": "", "HOME": "/"})
+        return json.loads(done.stdout)["ranks"] if done.returncode == 0 else []
+
+    def last_capture(self):
+        captures = json.loads(self.ask("bob", "capture", "list", "--json").stdout)["captures"]
+        return max(captures, key=lambda capture: capture["created_ns"])
+
+    def run(self, result=None):
+        super().run(result)
+        type(self).is_fine = type(self).is_fine and not (result.failures or result.errors)
+
+    def test_0_all_ranks_are_there(self):
+        self.wait_for(lambda: len([r for r in self.ranks() if (r["step"] or 0) > 0]) == HOSTS * RANKS_PER_HOST, "32 ranks step")
+        by_node = {}
+        for rank in self.ranks():
+            by_node.setdefault(rank["node"], set()).add(rank["rank"])
+        self.assertEqual(by_node, {self.host_name(h): set(range((h - 1) * RANKS_PER_HOST, h * RANKS_PER_HOST))
+                                   for h in range(1, HOSTS + 1)})
+        self.assertIn("viewer/bob may not", self.ask("bob", "capture", "--steps", "3", code=3).stderr)
+
+    def steps_of(self, capture):
+        """{rank: its steps} of what was stored."""
+        rows = json.loads(self.ask("bob", "table", capture, "step_device", "--json").stdout)["rows"]
+        steps = {}
+        for row in rows:
+            steps.setdefault(row["rank"], set()).add(row["step"])
+        return steps
+
+    def test_1_steps(self):
+        done = self.ask("alice", "capture", "--steps", "5", "--out", self.path("alice") + "/out")
+        capture = self.last_capture()
+        self.assertEqual(capture["state"], "complete", capture)
+        steps = self.steps_of(capture["id"])
+        self.assertEqual(set(steps), set(range(HOSTS * RANKS_PER_HOST)))
+        whole = set.intersection(*steps.values())
+        self.assertGreaterEqual(len(whole), 5, steps)
+        self.assertIn("rank 13", done.stdout.lower())
+        with open(self.path("alice") + "/out/report.json", encoding="utf-8") as file:
+            report = json.load(file)
+        self.assertEqual([finding["where"] for finding in report["findings"]], [{"rank": 13}], report["findings"])
+
+    def test_2_ranks(self):
+        self.ask("alice", "capture", "--ranks", "4-7,30", "--steps", "3")
+        capture = self.last_capture()
+        self.assertEqual((capture["state"], sorted(r["rank"] for r in capture["ranks"])), ("complete", [4, 5, 6, 7, 30]))
+
+    def test_3_duration(self):
+        self.ask("alice", "capture", "--duration", "2s")
+        capture = self.last_capture()
+        self.assertEqual((capture["state"], len(capture["ranks"])), ("complete", HOSTS * RANKS_PER_HOST))
+
+    def test_4_a_host_is_cut_off_and_comes_back(self):
+        cut = 2
+        asking = threading.Thread(target=lambda: self.ask("alice", "capture", "--steps", "30", seconds=240))
+        asking.start()
+        try:
+            self.wait_for(lambda: self.last_capture()["steps"] == 30 and self.last_capture()["state"] == "recording",
+                          "it records")
+            ip("-n", self.names[0], "link", "set", f"to{cut}", "down")
+            time.sleep(12)  # longer than what is recorded: all of it is told and sent afterwards
+        finally:
+            ip("-n", self.names[0], "link", "set", f"to{cut}", "up")
+            asking.join()
+        capture = self.last_capture()
+        self.assertEqual((capture["state"], len(capture["ranks"])), ("complete", HOSTS * RANKS_PER_HOST), capture["reason"])
+        steps = self.steps_of(capture["id"])
+        self.assertEqual({len(found) >= 30 for found in steps.values()}, {True}, {r: len(s) for r, s in steps.items()})
+
+    def test_5_nobody_else_is_believed(self):
+        with open(self.path("data") + "/audit.jsonl", encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        self.assertEqual({line["who"] for line in lines if line["what"] == "collector"},
+                         {f"node/{self.host_name(h)}" for h in range(1, HOSTS + 1)})
+        self.assertEqual({(line["who"], line["outcome"]) for line in lines if line["what"] == "capture.start"},
+                         {("operator/alice", "asked"), ("viewer/bob", "refused")})
+        self.certs("revoke", "node/" + self.host_name(8))
+        self.wait_for(lambda: self.collectors_now() == HOSTS - 1, "a revoked node is gone")
+
+    def collectors_now(self):
+        said = json.loads(self.ask("bob", "counters", "--json").stdout)["daemons"]
+        return next(daemon for daemon in said if daemon["daemon"] == "aggregator")["counters"]["server.collectors"]
+
+
+if __name__ == "__main__":
+    if not can_make_hosts():
+        print("skipped: network namespaces cannot be made here")
+        sys.exit(77)
+    unittest_run.main(verbosity=1)
