@@ -30,6 +30,7 @@ static struct {
     const char *data, *ca, *out, *connect;
     struct rs_arg_list hosts;
     rs_dur valid_ns;
+    int64_t uses;
     bool must_replace, as_json, is_quiet;
 } words;
 
@@ -255,11 +256,21 @@ static int certs_issue(int argc, char **argv)
 
 static int certs_invite(int argc, char **argv)
 {
-    static const struct rs_arg items[] = {VALID_ARG("how long it can be used (default 1h)"),
-                                          DATA_ARG, CA_ARG};
+    static const struct rs_arg items[] = {
+        VALID_ARG("how long it can be used (default 1h)"),
+        {.name = "any",
+         .kind = RS_ARG_INT,
+         .min = 1,
+         .max = RS_INVITE_USES_MAX,
+         .target = &words.uses,
+         .value = "N",
+         .help =
+             "instead of a NODE: for any N nodes that have no certificate yet, each under its own name"},
+        DATA_ARG,
+        CA_ARG};
     static const struct rs_args args = {
         .verb = "certs invite",
-        .operands = "NODE",
+        .operands = "NODE | --any N",
         .summary =
             "Prints one line with which the node of that name joins, once: it makes its own key "
             "and gets a certificate, and believes this installation and no other.",
@@ -268,6 +279,7 @@ static int certs_invite(int argc, char **argv)
         .epilogue =
             "  rankscope certs invite gpu-017 > invite\n"
             "  rankscope collector --join agg.cluster:7071 --invite ./invite   # on gpu-017\n"
+            "  rankscope certs invite --any 200 --valid 1d                     # for an image or a DaemonSet\n"
             "\n"
             "Exit: 0 done, 2 bad request, 3 refused.\n"};
     struct rs_err err = {0};
@@ -277,17 +289,18 @@ static int certs_invite(int argc, char **argv)
     enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
     if (status == RS_END)
         return RS_EXIT_COMPLETE;
-    if (status == RS_OK && argc - first != 1)
-        status = rs_err_set(&err, RS_INVALID, "the name of one node is expected");
+    if (status == RS_OK && argc - first != (words.uses ? 0 : 1))
+        status = rs_err_set(&err, RS_INVALID, "the name of one node is expected, or --any N");
     if (status == RS_OK)
         status = find_folders(&err);
     if (status == RS_OK)
         status = rs_authority_open(words.ca, &authority, &err);
+    const rs_dur valid_ns = words.valid_ns ? words.valid_ns : 3600 * (rs_dur)RS_NS_PER_S;
+    const struct rs_invite_terms terms = {.name = words.uses ? NULL : argv[first],
+                                          .uses = words.uses ? (unsigned)words.uses : 1,
+                                          .expires_at = rs_time_realtime() + valid_ns};
     if (status == RS_OK)
-        status = rs_invite_make(authority, argv[first],
-                                rs_time_realtime() +
-                                    (words.valid_ns ? words.valid_ns : 3600 * (rs_dur)RS_NS_PER_S),
-                                &text, &err);
+        status = rs_invite_make(authority, &terms, &text, &err);
     if (status == RS_OK)
         printf("%s\n", rs_buf_text(&text));
     rs_authority_close(&authority);

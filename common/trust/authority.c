@@ -103,8 +103,7 @@ static enum rs_status write_private(const char *dir, const char *name, struct rs
     return status == RS_OK ? rs_file_sync_dir(dir, err) : status;
 }
 
-/* The lock of a folder of an authority; -1 with the sentence. */
-static int take_lock(const char *dir, struct rs_err *err)
+int trust_lock(const char *dir, struct rs_err *err)
 {
     char path[TRUST_PATH_BYTES];
     if (path_in(dir, "lock", path, err) < 0)
@@ -426,7 +425,7 @@ enum rs_status rs_authority_create(const char *dir, struct rs_err *err)
         if (status == RS_OK)
             status = make_folder(path, err);
     }
-    const int lock = status == RS_OK ? take_lock(dir, err) : -1;
+    const int lock = status == RS_OK ? trust_lock(dir, err) : -1;
     if (status == RS_OK && lock < 0)
         status = RS_IO;
     if (status == RS_OK)
@@ -687,7 +686,7 @@ enum rs_status rs_authority_revoke(struct rs_authority *authority, const char *s
     X509 *certificate = NULL;
     if (!is_serial(serial))
         return rs_err_set(err, RS_INVALID, "\"%.60s\" is no serial number", serial);
-    const int lock = take_lock(authority->dir, err);
+    const int lock = trust_lock(authority->dir, err);
     if (lock < 0)
         return RS_IO;
     (void)snprintf(file, sizeof file, "%s.crt", serial);

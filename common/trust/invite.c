@@ -51,35 +51,55 @@ static bool add_base64(struct rs_buf *text, const unsigned char *bytes, size_t l
     return true;
 }
 
-static enum rs_status write_invite(const char *dir, const char *path, const char *name,
-                                   rs_ns expires_at, struct rs_err *err)
+/* "EXPIRES USES NAME", where "*" is any; by a temporary name, so that a reader sees all of it. */
+static enum rs_status write_invite(const char *dir, const char *path,
+                                   const struct rs_invite_terms *terms, struct rs_err *err)
 {
-    char line[128];
-    const int length = snprintf(line, sizeof line, "%lld %s\n", (long long)expires_at, name);
-    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    char line[160];
+    char temporary[TRUST_PATH_BYTES + 32];
+    const int length = snprintf(line, sizeof line, "%lld %u %s\n", (long long)terms->expires_at,
+                                terms->uses, terms->name ? terms->name : "*");
+    (void)snprintf(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid());
+    (void)unlink(temporary);
+    const int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return rs_err_errno(err, "cannot create %s", path);
-    enum rs_status status = rs_file_write_all(fd, line, (size_t)length, path, err);
+        return rs_err_errno(err, "cannot create %s", temporary);
+    enum rs_status status = rs_file_write_all(fd, line, (size_t)length, temporary, err);
     if (status == RS_OK && fsync(fd) < 0)
-        status = rs_err_errno(err, "cannot write %s", path);
+        status = rs_err_errno(err, "cannot write %s", temporary);
     (void)close(fd);
-    trust_follow_owner(path, dir);
+    trust_follow_owner(temporary, dir);
+    if (status == RS_OK && rename(temporary, path) < 0)
+        status = rs_err_errno(err, "cannot rename %s", temporary);
+    if (status < 0)
+        (void)unlink(temporary);
     return status;
 }
 
-enum rs_status rs_invite_make(struct rs_authority *authority, const char *name, rs_ns expires_at,
+static enum rs_status check_terms(const struct rs_invite_terms *terms, struct rs_err *err)
+{
+    if (terms->name && !rs_identity_is_name(terms->name))
+        return rs_err_set(err, RS_INVALID, "\"%.80s\" is no name of a node", terms->name);
+    if (terms->uses < 1 || terms->uses > (terms->name ? 1 : RS_INVITE_USES_MAX))
+        return rs_err_set(err, RS_INVALID,
+                          "an invite for a node is used once, one for any node 1 to %d times",
+                          RS_INVITE_USES_MAX);
+    return RS_OK;
+}
+
+enum rs_status rs_invite_make(struct rs_authority *authority, const struct rs_invite_terms *terms,
                               struct rs_buf *text, struct rs_err *err)
 {
     unsigned char raw[SECRET_RAW_BYTES];
     unsigned char *der = NULL;
     char path[TRUST_PATH_BYTES];
     struct rs_buf secret = {0};
-    if (!rs_identity_is_name(name))
-        return rs_err_set(err, RS_INVALID, "\"%.80s\" is no name of a node", name);
+    enum rs_status status = check_terms(terms, err);
+    if (status < 0)
+        return status;
     X509 *ca = trust_certificate(rs_authority_ca(authority));
     const int length = ca ? i2d_X509(ca, &der) : 0;
     X509_free(ca);
-    enum rs_status status = RS_OK;
     if (length <= 0 || RAND_bytes(raw, sizeof raw) != 1 || !add_base64(&secret, raw, sizeof raw))
         status = rs_err_set(err, RS_IO, "OpenSSL cannot make an invite: %s", trust_last_error());
     if (status == RS_OK)
@@ -90,7 +110,7 @@ enum rs_status rs_invite_make(struct rs_authority *authority, const char *name, 
             status = rs_err_set(err, RS_NOMEM, "no memory for an invite");
     }
     if (status == RS_OK)
-        status = write_invite(rs_authority_dir(authority), path, name, expires_at, err);
+        status = write_invite(rs_authority_dir(authority), path, terms, err);
     OPENSSL_free(der);
     wipe(&secret);
     OPENSSL_cleanse(raw, sizeof raw);
@@ -148,30 +168,101 @@ void rs_invite_fini(struct rs_invite *invite)
     rs_buf_fini(&invite->ca);
 }
 
+/* ---- taking ------------------------------------------------------------------------------------------------------------- */
+
+/* Of the line; false: it is none. The name is lent. */
+static bool parse_terms(char *line, struct rs_invite_terms *terms_p)
+{
+    char *end = NULL;
+    char *at = line;
+    struct rs_invite_terms terms = {.expires_at = strtoll(at, &end, 10)};
+    if (end == at || *end != ' ')
+        return false;
+    at = end + 1;
+    const unsigned long uses = strtoul(at, &end, 10);
+    if (end == at || *end != ' ' || uses < 1 || uses > RS_INVITE_USES_MAX)
+        return false;
+    terms.uses = (unsigned)uses;
+    terms.name = end + 1;
+    end[1 + strcspn(end + 1, "\n")] = '\0';
+    if (strcmp(terms.name, "*") == 0)
+        terms.name = NULL;
+    *terms_p = terms;
+    return true;
+}
+
+struct taken {
+    const char *name;
+    rs_ns now;
+    bool is_there;
+};
+
+static void look_at_issued(void *self, const struct rs_authority_item *item)
+{
+    struct taken *taken = self;
+    if (item->identity.party == RS_PARTY_NODE && !item->is_revoked &&
+        taken->now < item->identity.expires_at && strcmp(item->identity.name, taken->name) == 0)
+        taken->is_there = true;
+}
+
+/* Who has an invite for any node must not become one that is there already. */
+static enum rs_status check_free(struct rs_authority *authority, const char *name, rs_ns now,
+                                 struct rs_err *err)
+{
+    struct taken taken = {.name = name, .now = now};
+    const enum rs_status status = rs_authority_list(authority, look_at_issued, &taken, err);
+    if (status == RS_OK && taken.is_there)
+        return rs_err_set(
+            err, RS_REFUSED,
+            "there is a node %.63s already: revoke node/%.63s, or invite it by its name", name,
+            name);
+    return status;
+}
+
+/* With the lock. */
+static enum rs_status take(struct rs_authority *authority, const char *path, const char *name,
+                           rs_ns now, struct rs_err *err)
+{
+    struct rs_buf text = {0};
+    struct rs_invite_terms terms;
+    enum rs_status status = rs_file_read_regular(path, 256, &text, err);
+    char line[257] = "";
+    if (status == RS_OK)
+        (void)snprintf(line, sizeof line, "%.*s", (int)text.length, (const char *)text.data);
+    rs_buf_fini(&text);
+    if (status < 0)
+        return rs_err_set(err, RS_REFUSED,
+                          "there is no such invite: it was used, or is of another authority");
+    const bool is_fine = parse_terms(line, &terms);
+    if (is_fine && terms.uses > 1) {
+        const struct rs_invite_terms rest = {
+            .name = terms.name, .uses = terms.uses - 1, .expires_at = terms.expires_at};
+        status = write_invite(rs_authority_dir(authority), path, &rest, err);
+    } else if (unlink(path) < 0) {
+        status = rs_err_errno(err, "cannot remove %s", path);
+    }
+    if (status < 0)
+        return status;
+    if (!is_fine || now >= terms.expires_at)
+        return rs_err_set(err, RS_REFUSED, "the invite is over");
+    if (!terms.name)
+        return check_free(authority, name, now, err);
+    return strcmp(terms.name, name) == 0
+               ? RS_OK
+               : rs_err_set(err, RS_REFUSED, "the invite is for another node, not for %.64s", name);
+}
+
 enum rs_status rs_invite_take(struct rs_authority *authority, const char *secret, const char *name,
                               rs_ns now, struct rs_err *err)
 {
     char path[TRUST_PATH_BYTES];
-    struct rs_buf text = {0};
-    char *end = NULL;
     enum rs_status status = path_of(authority, secret, path, err);
     if (status < 0)
         return status;
-    status = rs_file_read_regular(path, 256, &text, err);
-    /* Who removes the file has it: unlink(2) succeeds once. */
-    if (status < 0 || unlink(path) < 0)
-        status = rs_err_set(err, RS_REFUSED,
-                            "there is no such invite: it was used, or is of another authority");
-    if (status == RS_OK) {
-        const char *line = rs_buf_text(&text);
-        const long long until = strtoll(line, &end, 10);
-        const size_t length = strlen(name);
-        if (end == line || now >= until)
-            status = rs_err_set(err, RS_REFUSED, "the invite is over");
-        else if (*end != ' ' || strncmp(end + 1, name, length) != 0 || end[1 + length] != '\n')
-            status =
-                rs_err_set(err, RS_REFUSED, "the invite is for another node, not for %.64s", name);
-    }
-    rs_buf_fini(&text);
+    const int lock = trust_lock(rs_authority_dir(authority), err);
+    if (lock < 0)
+        return RS_IO;
+    status = take(authority, path, name, now, err);
+    (void)close(lock);
     return status;
 }

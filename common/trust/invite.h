@@ -4,7 +4,7 @@
  *
  *     "rsi1.SECRET.AUTHORITY"     SECRET: 24 random bytes; AUTHORITY: the authority's certificate; both in base64
  *
- * The authority keeps a digest of the secret (invites/DIGEST: until when, for which name), never the secret. The node
+ * The authority keeps a digest of the secret (invites/DIGEST: until when, how often, for which name), never the secret. The node
  * makes its key itself and sends a request for a certificate, over a link on which the other side has proven to have one of
  * this very authority: nothing that crosses the network helps anybody to be that node.
  */
@@ -21,17 +21,27 @@ struct rs_invite {
     struct rs_buf ca;                    /* PEM */
 };
 
-/* Opens an invite for the node of that name until `expires_at` (Unix epoch) and appends its text. */
-RS_MUST_CHECK enum rs_status rs_invite_make(struct rs_authority *authority, const char *name,
-                                            rs_ns expires_at, struct rs_buf *text,
-                                            struct rs_err *err);
+enum { RS_INVITE_USES_MAX = 100000 };
+
+/* Whom an invite is for. */
+struct rs_invite_terms {
+    const char *name; /* of a node; NULL: any that has no certificate that counts */
+    unsigned uses;    /* 1 for a name; up to RS_INVITE_USES_MAX for any */
+    rs_ns expires_at; /* Unix epoch */
+};
+
+/* Opens an invite and appends its text. RS_INVALID: the terms. */
+RS_MUST_CHECK enum rs_status rs_invite_make(struct rs_authority *authority,
+                                            const struct rs_invite_terms *terms,
+                                            struct rs_buf *text, struct rs_err *err);
 /* RS_FORMAT. */
 RS_MUST_CHECK enum rs_status rs_invite_parse(const char *text, struct rs_invite *invite_p,
                                              struct rs_err *err);
 void rs_invite_fini(struct rs_invite *invite);
 
-/* Uses an invite up, whatever comes of it: RS_REFUSED when there is none of that secret, it is over, or it is for another
- * name. Of two that come with the same one, one gets it. */
+/* Takes a use of an invite, whatever comes of it: RS_REFUSED when there is none of that secret, it is over, is for another
+ * name, or is for any and the name is taken: a certificate of that node counts still. Of two that come with the last use, one gets
+ * it. */
 RS_MUST_CHECK enum rs_status rs_invite_take(struct rs_authority *authority, const char *secret,
                                             const char *name, rs_ns now, struct rs_err *err);
 

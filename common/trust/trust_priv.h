@@ -30,4 +30,7 @@ void trust_follow_owner(const char *path, const char *dir);
 /* The last of OpenSSL's reasons, for people; clears the queue. Lent, constant. */
 const char *trust_last_error(void);
 
+/* The lock of an authority's folder, held until the descriptor is closed; -1 with the sentence. */
+int trust_lock(const char *dir, struct rs_err *err);
+
 #endif

@@ -260,10 +260,9 @@ class Hosts(unittest.TestCase):
         self.assertEqual(set(steps), set(range(HOSTS * RANKS_PER_HOST)))
         whole = set.intersection(*steps.values())
         self.assertGreaterEqual(len(whole), 5, steps)
-        self.assertIn("rank 13", done.stdout.lower())
-        with open(self.path("alice") + "/out/report.json", encoding="utf-8") as file:
-            report = json.load(file)
-        self.assertEqual([finding["where"] for finding in report["findings"]], [{"rank": 13}], report["findings"])
+        # The ranks keep a timetable, so whether mending rank 13 pays is not what is asked here; who caused the waiting is.
+        self.assertRegex(done.stdout, r"(?m)^  Rank 13 +\d")
+        self.assertIn("32 of 32 ranks, 5 steps", done.stdout)
 
     def test_2_ranks(self):
         self.ask("alice", "capture", "--ranks", "4-7,30", "--steps", "3")

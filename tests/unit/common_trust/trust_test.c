@@ -259,7 +259,13 @@ static void an_invite_is_for_one_node_once_and_for_a_while(void **state)
     struct rs_buf text = {0};
     struct rs_invite invite;
     const rs_ns now = rs_time_realtime();
-    assert_status(rs_invite_make(rig.authority, "a b", now + hour_ns, &text, NULL), RS_INVALID);
+    const struct rs_invite_terms wrong[] = {{"a b", 1, now + hour_ns},
+                                            {"n", 2, now + hour_ns},
+                                            {NULL, 0, now + hour_ns},
+                                            {NULL, RS_INVITE_USES_MAX + 1, now + hour_ns}};
+    const struct rs_invite_terms terms = {"gpu-1", 1, now + hour_ns};
+    for (size_t i = 0; i < 4; i++)
+        assert_status(rs_invite_make(rig.authority, &wrong[i], &text, NULL), RS_INVALID);
     const struct {
         const char *name;
         rs_ns at;
@@ -272,7 +278,7 @@ static void an_invite_is_for_one_node_once_and_for_a_while(void **state)
     };
     for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
         text.length = 0;
-        assert_ok(rs_invite_make(rig.authority, "gpu-1", now + hour_ns, &text, NULL));
+        assert_ok(rs_invite_make(rig.authority, &terms, &text, NULL));
         assert_ok(rs_invite_parse(rs_buf_text(&text), &invite, NULL));
         const struct rs_view ca = rs_authority_ca(rig.authority);
         assert_int_equal(invite.ca.length, ca.length);
@@ -293,6 +299,31 @@ static void an_invite_is_for_one_node_once_and_for_a_while(void **state)
         (void)snprintf(part, sizeof part, "%.*s", (int)cut, whole);
         assert_status(rs_invite_parse(part, &invite, NULL), RS_FORMAT);
     }
+    rs_buf_fini(&text);
+    rig_free(&rig);
+}
+
+static void an_invite_for_any_node_makes_nobody_who_is_there(void **state)
+{
+    (void)state;
+    struct rig rig = rig_new();
+    struct rs_buf text = {0};
+    struct rs_invite invite;
+    const rs_ns now = rs_time_realtime();
+    const struct rs_invite_terms terms = {NULL, 4, now + hour_ns};
+    const struct rs_identity there = issue(&rig, RS_PARTY_NODE, "gpu-1");
+    (void)issue(&rig, RS_PARTY_VIEWER, "gpu-2"); /* a viewer's name is not a node's */
+    assert_ok(rs_invite_make(rig.authority, &terms, &text, NULL));
+    assert_ok(rs_invite_parse(rs_buf_text(&text), &invite, NULL));
+    assert_ok(rs_invite_take(rig.authority, invite.secret, "gpu-2", now, NULL));
+    assert_status(rs_invite_take(rig.authority, invite.secret, "gpu-1", now, NULL), RS_REFUSED);
+    assert_ok(rs_authority_revoke(rig.authority, there.serial, NULL));
+    assert_ok(rs_invite_take(rig.authority, invite.secret, "gpu-1", now, NULL));
+    assert_status(rs_invite_take(rig.authority, invite.secret, "gpu-3", now + hour_ns, NULL),
+                  RS_REFUSED);
+    /* That were four. */
+    assert_status(rs_invite_take(rig.authority, invite.secret, "gpu-4", now, NULL), RS_REFUSED);
+    rs_invite_fini(&invite);
     rs_buf_fini(&text);
     rig_free(&rig);
 }
@@ -330,6 +361,7 @@ int main(void)
         cmocka_unit_test(a_folder_whose_files_do_not_belong_together_is_refused),
         cmocka_unit_test(only_strong_keys_that_signed_their_request_get_a_certificate),
         cmocka_unit_test(an_invite_is_for_one_node_once_and_for_a_while),
+        cmocka_unit_test(an_invite_for_any_node_makes_nobody_who_is_there),
         cmocka_unit_test(garbage_is_no_certificate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
