@@ -47,7 +47,7 @@ struct rs_uplink {
     char node[RS_WIRE_TEXT_MAX_BYTES + 1];
     enum state state;
     struct rs_link *link;
-    bool is_closing, must_stop, is_beat_due;
+    bool is_closing, must_stop, is_beat_due, was_refused;
     rs_ns next_connect, next_beat;
     rs_ns next_counters; /* to be told with a heartbeat; 0: with the next */
     rs_dur backoff_ns, heartbeat_ns;
@@ -830,6 +830,23 @@ static uint32_t next_random(struct rs_uplink *uplink)
     return uplink->random;
 }
 
+/* Said once for an outage, and once more when what was an outage is a refusal: a certificate that was revoked meanwhile. */
+static void try_later(struct rs_uplink *uplink, enum rs_status status, const char *reason)
+{
+    const bool is_refused = status == RS_REFUSED;
+    if (uplink->failures++ == 0 || (is_refused && !uplink->was_refused))
+        rs_log_warn("the link to the aggregator is down: %.300s; trying again", reason);
+    else
+        rs_log_debug("the aggregator is not there: %.300s", reason);
+    uplink->was_refused = is_refused;
+    const rs_dur half = uplink->backoff_ns / 2;
+    uplink->next_connect = rs_time_monotonic() + half +
+                           (rs_dur)(next_random(uplink) % (uint32_t)(half / 1000 + 1)) * 1000;
+    uplink->backoff_ns *= 2;
+    if (uplink->backoff_ns > uplink->options.backoff_max_ns)
+        uplink->backoff_ns = uplink->options.backoff_max_ns;
+}
+
 static void on_closed(void *self, struct rs_link *link, enum rs_status status, const char *reason)
 {
     struct rs_uplink *uplink = self;
@@ -843,19 +860,10 @@ static void on_closed(void *self, struct rs_link *link, enum rs_status status, c
     uplink->last_entry = 0;
     if (uplink->must_stop)
         return;
-    if (uplink->failures++ == 0)
-        rs_log_warn("the link to the aggregator is down: %.300s; trying again",
-                    status == RS_OK ? "it was ended there"
-                    : *reason       ? reason
-                                    : rs_status_text(status));
-    else
-        rs_log_debug("the aggregator is not there: %.300s", reason);
-    const rs_dur half = uplink->backoff_ns / 2;
-    uplink->next_connect = rs_time_monotonic() + half +
-                           (rs_dur)(next_random(uplink) % (uint32_t)(half / 1000 + 1)) * 1000;
-    uplink->backoff_ns *= 2;
-    if (uplink->backoff_ns > uplink->options.backoff_max_ns)
-        uplink->backoff_ns = uplink->options.backoff_max_ns;
+    try_later(uplink, status,
+              status == RS_OK ? "it was ended there"
+              : *reason       ? reason
+                              : rs_status_text(status));
 }
 
 static const struct rs_link_user uplink_user = {
@@ -868,8 +876,7 @@ static void connect_now(struct rs_uplink *uplink)
     struct rs_err err = {0};
     if (uplink->options.connect(uplink->options.connect_self, &uplink_user, uplink, &uplink->link,
                                 &err) < 0) {
-        rs_log_warn("%s", err.text);
-        uplink->next_connect = rs_time_monotonic() + uplink->backoff_ns;
+        try_later(uplink, err.status, err.text);
         return;
     }
     uplink->state = STATE_HELLO;
