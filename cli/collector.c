@@ -323,9 +323,8 @@ static enum rs_status fill_defaults(struct collector_settings *settings, struct 
     if (gethostname(settings->host, sizeof settings->host - 1) < 0)
         (void)snprintf(settings->host, sizeof settings->host, "localhost");
     settings->agent.host = settings->host;
-    status = settings->agent.join || !rs_client_security.certs
-                 ? rs_paths_certs(settings->certs_default, settings->agent.join != NULL, err)
-                 : RS_OK;
+    if (!rs_client_security.certs)
+        status = rs_paths_certs(settings->certs_default, settings->agent.join != NULL, err);
     settings->agent.certs =
         rs_client_security.certs ? rs_client_security.certs : settings->certs_default;
     if (!settings->agent.trace_dir) {
