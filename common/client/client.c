@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -59,6 +60,24 @@ enum rs_status rs_client_guard(struct rs_address *address, struct rs_err *err)
     return rs_address_guard(address, certs, rs_client_security.is_insecure_loopback, err);
 }
 
+/* In /tmp anybody can make the folder first, and be believed. */
+static enum rs_status check_socket(const char *address, struct rs_err *err)
+{
+    struct stat info;
+    char dir[64];
+    (void)snprintf(dir, sizeof dir, "/tmp/rankscope-%u", (unsigned)geteuid());
+    const size_t length = strlen(dir);
+    if (strncmp(address + 5, dir, length) != 0 || address[5 + length] != '/' ||
+        lstat(dir, &info) < 0)
+        return RS_OK;
+    if (S_ISDIR(info.st_mode) && info.st_uid == geteuid() && !(info.st_mode & (S_IWGRP | S_IWOTH)))
+        return RS_OK;
+    return rs_err_set(err, RS_REFUSED,
+                      "%s is not a folder of this user alone: who serves the socket in it is not "
+                      "believed; give --connect",
+                      dir);
+}
+
 enum rs_status rs_client_address(const char *given, struct rs_address *address_p,
                                  struct rs_err *err)
 {
@@ -67,7 +86,9 @@ enum rs_status rs_client_address(const char *given, struct rs_address *address_p
     const bool is_given = given && *given;
     if (!is_given)
         find_socket(text);
-    enum rs_status status = rs_address_parse(is_given ? given : text, &address, err);
+    enum rs_status status = is_given ? RS_OK : check_socket(text, err);
+    if (status == RS_OK)
+        status = rs_address_parse(is_given ? given : text, &address, err);
     if (status == RS_OK)
         status = rs_client_guard(&address, err);
     if (status == RS_OK)

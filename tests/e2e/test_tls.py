@@ -226,6 +226,33 @@ class Tls(unittest.TestCase):
         os.chmod(self.path("alice") + "/tls.key", 0o644)
         self.assertIn("may be read by others", self.ask("alice", "ranks", code=3).stderr)
 
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "plays two users")
+    def test_a_socket_that_somebody_else_put_there(self):
+        """A user of no name asks by default in /tmp/rankscope-UID, which another one made first."""
+        uid = 61000 + os.getpid() % 4000
+        trap = f"/tmp/rankscope-{uid}"
+        program = shutil.copy(PROGRAM, self.folder)
+        os.chmod(self.folder, 0o755)
+        os.mkdir(trap, 0o755)
+        try:
+            server = socket.socket(socket.AF_UNIX)
+            server.bind(trap + "/aggregator.sock")
+            os.chmod(trap + "/aggregator.sock", 0o777)
+            server.listen()
+            command = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", program, "ranks"]
+            environment = {"PATH": os.environ["PATH"], "RANKSCOPE_CONFIG": "", "HOME": "/nonexistent"}
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+            if os.path.exists("/run/rankscope/aggregator.sock"):
+                self.skipTest("an aggregator of the system runs here, and is preferred")
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn("is not believed", done.stderr)
+            server.settimeout(0.2)
+            with self.assertRaises(TimeoutError):  # it was not even spoken to
+                server.accept()
+            server.close()
+        finally:
+            shutil.rmtree(trap)
+
     def test_wrong_name(self):
         other = self.start("aggregator", "--data", self.path("d2"), "--certs", os.path.join(self.data, "certs"),
                            "--listen", "127.0.0.2:0")
