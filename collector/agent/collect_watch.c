@@ -59,6 +59,7 @@ struct pending {
 /* A file whose original goes when its stream is acknowledged. */
 struct discard {
     char *path;
+    struct stat seen; /* before it was read: only that very file goes */
     uint32_t entry;
 };
 
@@ -370,8 +371,9 @@ static void folder_of(const char *path, char *folder, size_t bytes)
     (void)snprintf(folder, bytes, "%.*s", (int)(base_name(path) - path - 1), path);
 }
 
-static enum rs_status pack_file(struct rs_collect_watch *watch, const char *path, uint64_t identity,
-                                const struct look *look, struct rs_err *err)
+static enum rs_status pack_file(struct rs_collect_watch *watch, const char *path,
+                                const struct stat *seen, const struct look *look,
+                                struct rs_err *err)
 {
     char folder[PATH_BYTES];
     char key[PATH_BYTES + 16];
@@ -384,7 +386,7 @@ static enum rs_status pack_file(struct rs_collect_watch *watch, const char *path
                                   rs_time_monotonic(), watch->settle_ns, key, sizeof key) < 0)
         return rs_err_set(err, RS_NOMEM, "no memory to take %s", path);
     (void)snprintf(incarnation, sizeof incarnation, "%.120s:file:%016llx", watch->host,
-                   (unsigned long long)identity);
+                   (unsigned long long)identity_of(watch, path, seen));
     struct rs_source_stream stream;
     struct rs_pack *pack = NULL;
     struct rs_err failure = {0};
@@ -427,7 +429,7 @@ static enum rs_status pack_file(struct rs_collect_watch *watch, const char *path
             rs_mem_grow((void **)&watch->discards, &watch->discard_capacity,
                         watch->discard_count + 1, sizeof *watch->discards) == RS_OK)
             watch->discards[watch->discard_count++] =
-                (struct discard){.path = rs_mem_strdup(path), .entry = entry};
+                (struct discard){.path = rs_mem_strdup(path), .seen = *seen, .entry = entry};
     }
     rs_pack_free(&pack);
     rs_source_stream_fini(&stream);
@@ -496,12 +498,12 @@ static bool take_file(struct rs_collect_watch *watch, struct pending *pending)
             is_done = false;
         } else {
             rs_log_warn("%s names no rank; as it is the only one it is taken for rank 0", path);
-            status = pack_file(watch, path, identity, &look, &err);
+            status = pack_file(watch, path, &info, &look, &err);
             if (status == RS_OK)
                 mark_taken(watch, identity, path);
         }
     } else if (status == RS_OK) {
-        status = pack_file(watch, path, identity, &look, &err);
+        status = pack_file(watch, path, &info, &look, &err);
         if (status == RS_OK)
             mark_taken(watch, identity, path);
     } else if (status == RS_NOTFOUND) {
@@ -544,6 +546,7 @@ static void discard_files(struct rs_collect_watch *watch)
     for (size_t i = 0; i < watch->discard_count; i++) {
         struct discard *discard = &watch->discards[i];
         struct rs_spool_entry entry;
+        struct rs_err err = {0};
         const enum rs_status status = rs_spool_entry_of(watch->spool, discard->entry, &entry);
         if (status == RS_OK && !(entry.is_ended && entry.end_seq <= entry.acked_seq)) {
             watch->discards[kept++] = *discard;
@@ -551,8 +554,10 @@ static void discard_files(struct rs_collect_watch *watch)
         }
         if (rs_spool_was_lost(watch->spool, discard->entry))
             rs_log_warn("%s stays: its data could not be kept for the aggregator", discard->path);
-        else if (discard->path && unlink(discard->path) == 0)
+        else if (discard->path && rs_file_remove_same(discard->path, &discard->seen, &err) == RS_OK)
             rs_log_info("%s is stored and was removed", discard->path);
+        else if (discard->path)
+            rs_log_warn("%s is stored and stays: %s", discard->path, err.text);
         rs_mem_free(discard->path);
     }
     watch->discard_count = kept;

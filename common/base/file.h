@@ -38,6 +38,13 @@ RS_MUST_CHECK enum rs_status rs_file_set_mode(const char *path, struct rs_err *e
 /* mkdir -p. Mode is for what is created, whatever the umask is. */
 RS_MUST_CHECK enum rs_status rs_file_make_dirs(const char *path, unsigned mode, struct rs_err *err);
 
+/* Removes the very file that `seen` describes (device, inode, size, time of its data). The absolute path is walked without following
+ * any link: in folders of others one may stand anywhere by now. RS_REFUSED: there is a link on the way, or another file.
+ * RS_NOTFOUND, RS_IO, RS_INVALID: the path. */
+struct stat;
+RS_MUST_CHECK enum rs_status rs_file_remove_same(const char *path, const struct stat *seen,
+                                                 struct rs_err *err);
+
 /* fsync of a folder, so that names in it survive a power cut. */
 RS_MUST_CHECK enum rs_status rs_file_sync_dir(const char *path, struct rs_err *err);
 
