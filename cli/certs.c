@@ -48,10 +48,11 @@ static char ca_default[RS_PATHS_BYTES], certs_default[RS_PATHS_BYTES];
         .environment = "RANKSCOPE_CA",                                                             \
         .help = "folder of the authority (default: ca in the data folder)"                         \
     }
+/* Not from the environment: that is the folder of who asks, and this the aggregator's. */
 #define CERTS_ARG(text)                                                                            \
     {                                                                                              \
         .name = "certs", .kind = RS_ARG_TEXT, .target = &rs_client_security.certs, .value = "DIR", \
-        .environment = "RANKSCOPE_CERTS", .help = (text)                                           \
+        .help = (text)                                                                             \
     }
 #define VALID_ARG(text)                                                                            \
     {                                                                                              \

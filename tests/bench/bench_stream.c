@@ -2,10 +2,11 @@
 /*
  * The stream from a spool to durable segments: how fast, and a collector of made-up ranks for tests.
  *
- *   bench_stream [--bytes N] [--chunk N] [--dir DIR]
+ *   bench_stream [--bytes N] [--chunk N] [--dir DIR] [--tls 1]
  *       In one process over a loopback socket: spool -> uplink -> gRPC -> server -> ingest -> segment, acked. Against
  *       bare gRPC core with the same chunk size, and bare append + fdatasync per 16 chunks in the same
- *       folder. Prints one JSON line; `ratio` is ours / the smaller of the two.
+ *       folder. Prints one JSON line; `ratio` is ours / the smaller of the two. With --tls both sides of ours and of bare gRPC
+ *       show certificates of an authority made for it.
  *
  *   bench_stream feed --connect ADDR --spool DIR [--ranks N] [--bytes N] [--run NAME]
  *       A collector whose source makes the same events for the same rank every time: after kill -9
@@ -18,6 +19,7 @@
 #include "common/base/mem.h"
 #include "common/base/reclog.h"
 #include "common/chunk/chunk.h"
+#include "common/trust/authority.h"
 #include "common/wire/link.h"
 
 #include <grpc/byte_buffer.h>
@@ -246,6 +248,69 @@ static double bare_append(const char *dir, const uint8_t *chunk, size_t chunk_by
     return (double)(count * chunk_bytes) / seconds / 1e6;
 }
 
+/* ---- certificates, for who wants them --------------------------------------------------------------------------- */
+
+/* Folders of certificates; empty: plain text. */
+static struct {
+    char server[600], client[600];
+    struct rs_trust *trusts[2];
+    struct rs_trust_texts texts[2];
+} tls;
+
+static void make_certificates(const char *dir)
+{
+    static const char *const hosts[] = {"127.0.0.1"};
+    char ca[600];
+    struct rs_err err = {0};
+    struct rs_authority *authority = NULL;
+    struct rs_identity identity;
+    struct rs_certificate_wish wish = {.party = RS_PARTY_AGGREGATOR,
+                                       .name = "bench",
+                                       .hosts = hosts,
+                                       .host_count = 1,
+                                       .valid_ns = 86400 * (rs_dur)RS_NS_PER_S};
+    (void)snprintf(ca, sizeof ca, "%.500s/ca", dir);
+    (void)snprintf(tls.server, sizeof tls.server, "%.500s/server", dir);
+    (void)snprintf(tls.client, sizeof tls.client, "%.500s/client", dir);
+    if (rs_authority_create(ca, &err) < 0 || rs_authority_open(ca, &authority, &err) < 0 ||
+        rs_authority_issue(authority, &wish, tls.server, false, &identity, &err) < 0)
+        fail_with("certificates", &err);
+    wish = (struct rs_certificate_wish){
+        .party = RS_PARTY_NODE, .name = "bench", .valid_ns = wish.valid_ns};
+    if (rs_authority_issue(authority, &wish, tls.client, false, &identity, &err) < 0)
+        fail_with("certificates", &err);
+    rs_authority_close(&authority);
+    const char *const folders[] = {tls.server, tls.client};
+    for (size_t i = 0; i < 2; i++)
+        if (rs_trust_open(folders[i], &tls.trusts[i], &err) < 0 ||
+            rs_trust_texts(tls.trusts[i], &tls.texts[i], &err) < 0)
+            fail_with("certificates", &err);
+}
+
+static grpc_ssl_pem_key_cert_pair pair_of(size_t i)
+{
+    return (grpc_ssl_pem_key_cert_pair){.private_key = (const char *)tls.texts[i].key.data,
+                                        .cert_chain = (const char *)tls.texts[i].certificate.data};
+}
+
+static grpc_server_credentials *bare_server_credentials(void)
+{
+    if (!*tls.server)
+        return grpc_insecure_server_credentials_create();
+    grpc_ssl_pem_key_cert_pair pair = pair_of(0);
+    return grpc_ssl_server_credentials_create_ex(
+        (const char *)tls.texts[0].ca.data, &pair, 1,
+        GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY, NULL);
+}
+
+static grpc_channel_credentials *bare_client_credentials(void)
+{
+    if (!*tls.client)
+        return grpc_insecure_credentials_create();
+    grpc_ssl_pem_key_cert_pair pair = pair_of(1);
+    return grpc_ssl_credentials_create_ex((const char *)tls.texts[1].ca.data, &pair, NULL, NULL);
+}
+
 /* ---- bare gRPC core: one stream, the server reads and drops, one short answer at the end ---------------------- */
 
 struct bare {
@@ -307,7 +372,7 @@ static void send_bare(struct bare *bare)
 {
     char target[64];
     (void)snprintf(target, sizeof target, "ipv4:127.0.0.1:%d", bare->port);
-    grpc_channel_credentials *creds = grpc_insecure_credentials_create();
+    grpc_channel_credentials *creds = bare_client_credentials();
     grpc_channel *channel = grpc_channel_create(target, creds, NULL);
     grpc_channel_credentials_release(creds);
     grpc_call *call = grpc_channel_create_call(
@@ -362,7 +427,7 @@ static double bare_grpc(const uint8_t *chunk, size_t chunk_bytes, uint64_t bytes
     bare.client_cq = grpc_completion_queue_create_for_next(NULL);
     bare.server = grpc_server_create(NULL, NULL);
     grpc_server_register_completion_queue(bare.server, bare.server_cq, NULL);
-    grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
+    grpc_server_credentials *creds = bare_server_credentials();
     bare.port = grpc_server_add_http2_port(bare.server, "127.0.0.1:0", creds);
     grpc_server_credentials_release(creds);
     grpc_server_start(bare.server);
@@ -460,9 +525,11 @@ static void *serve_ours(void *self)
 static enum rs_status connect_ours(void *self, const struct rs_link_user *user, void *user_self,
                                    struct rs_link **link_p, struct rs_err *err)
 {
-    struct ours *ours = self;
-    return rs_grpc_connect(ours->client_loop, &ours->address, RS_WIRE_METHOD_STREAM, user,
-                           user_self, link_p, err);
+    const struct ours *ours = self;
+    struct rs_address address = ours->address;
+    (void)snprintf(address.certs, sizeof address.certs, "%s", tls.client);
+    return rs_grpc_connect(ours->client_loop, &address, RS_WIRE_METHOD_STREAM, user, user_self,
+                           link_p, err);
 }
 
 static void fill_spool(struct rs_spool *spool, const uint8_t *chunk, size_t chunk_bytes,
@@ -500,7 +567,7 @@ static double our_stream(const char *dir, const uint8_t *chunk, size_t chunk_byt
     const uint64_t count = bytes / chunk_bytes;
     const struct rs_spool_options spool_options = {.budget_bytes = 2 * bytes + ((uint64_t)1 << 28)};
     if (rs_address_parse("127.0.0.1:0", &ours.address, &err) < 0 ||
-        rs_address_guard(&ours.address, NULL, true, &err) < 0 ||
+        rs_address_guard(&ours.address, tls.server, !*tls.server, &err) < 0 ||
         rs_store_open(data, 0, &ours.store, &err) < 0 ||
         rs_spool_open(spool_dir, &spool_options, &spool, &err) < 0 ||
         rs_grpc_loop_new(&ours.server_loop, &err) < 0 ||
@@ -612,12 +679,14 @@ static double middle(double turns[ROUNDS])
     return turns[ROUNDS / 2];
 }
 
-static int bench(const char *dir, uint64_t bytes, size_t chunk_bytes)
+static int bench(const char *dir, uint64_t bytes, size_t chunk_bytes, bool has_tls)
 {
     char own[4096];
     (void)snprintf(own, sizeof own, "%s/bench-stream-XXXXXX", dir);
     if (!mkdtemp(own))
         fail_with("cannot make a folder", NULL);
+    if (has_tls)
+        make_certificates(own);
     struct rs_buf chunk = make_chunk(chunk_bytes);
     (void)bare_append(own, chunk.data, chunk.length, bytes / 4); /* the disk's own warm-up */
     /* Others use this machine, too: three turns of each, one after the other, and the middle one counts. */
@@ -641,10 +710,14 @@ static int bench(const char *dir, uint64_t bytes, size_t chunk_bytes)
     const double grpc = middle(turns[1]);
     const double ours = middle(turns[2]);
     const double least = append < grpc ? append : grpc;
-    printf("{\"bench\": \"stream\", \"chunk_bytes\": %zu, \"bytes\": %" PRIu64
+    printf("{\"bench\": \"stream\", \"tls\": %s, \"chunk_bytes\": %zu, \"bytes\": %" PRIu64
            ", \"append_sync16_MBps\": %.0f, \"grpc_MBps\": %.0f, \"ours_MBps\": %.0f, "
            "\"ratio\": %.2f, \"aim\": 0.60}\n",
-           chunk.length, bytes, append, grpc, ours, ours / least);
+           has_tls ? "true" : "false", chunk.length, bytes, append, grpc, ours, ours / least);
+    for (size_t i = 0; has_tls && i < 2; i++) {
+        rs_trust_texts_fini(&tls.texts[i]);
+        rs_trust_close(&tls.trusts[i]);
+    }
     rs_buf_fini(&chunk);
     char command[4200];
     (void)snprintf(command, sizeof command, "rm -rf '%s'", own);
@@ -668,6 +741,7 @@ int main(int argc, char **argv)
     struct feeder feeder = {.run = "fed", .ranks = 4, .bytes = (uint64_t)64 << 20};
     uint64_t bytes = (uint64_t)1 << 30;
     size_t chunk_bytes = 256 * 1024;
+    bool has_tls = false;
     for (int i = is_feed ? 2 : 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--connect") == 0)
             connect = argv[i + 1];
@@ -683,10 +757,12 @@ int main(int argc, char **argv)
             chunk_bytes = (size_t)number_of(argv[i + 1]);
         else if (strcmp(argv[i], "--dir") == 0)
             dir = argv[i + 1];
+        else if (strcmp(argv[i], "--tls") == 0)
+            has_tls = number_of(argv[i + 1]) != 0;
         else
             fail_with("unknown option", NULL);
     }
     if (is_feed && (!connect || !feeder.dir || !feeder.ranks))
         fail_with("feed needs --connect and --spool", NULL);
-    return is_feed ? feed(connect, &feeder) : bench(dir, bytes, chunk_bytes);
+    return is_feed ? feed(connect, &feeder) : bench(dir, bytes, chunk_bytes, has_tls);
 }
