@@ -322,7 +322,7 @@ static enum rs_status renew_here(const char *dir, struct rs_err *err)
     rs_trust_close(&trust);
     words.must_replace = true;
     if (!words.valid_ns)
-        words.valid_ns = own.expires_at - own.begins_at - 300 * (rs_dur)RS_NS_PER_S;
+        words.valid_ns = own.expires_at - own.begins_at - RS_AUTHORITY_EARLY_NS;
     return issue(own.party, own.name, dir, err);
 }
 

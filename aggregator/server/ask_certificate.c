@@ -48,10 +48,9 @@ static void run(struct rs_pool_job *base)
                                        .name = joins ? job->name : job->identity.name,
                                        .valid_ns = node_valid_ns};
     if (!joins) {
-        const rs_dur was = job->identity.expires_at - job->identity.begins_at;
-        wish.valid_ns = was < RS_NS_PER_S                 ? RS_NS_PER_S
-                        : was > RS_AUTHORITY_VALID_MAX_NS ? RS_AUTHORITY_VALID_MAX_NS
-                                                          : was;
+        const rs_dur was =
+            job->identity.expires_at - job->identity.begins_at - RS_AUTHORITY_EARLY_NS;
+        wish.valid_ns = was < RS_NS_PER_S ? RS_NS_PER_S : was;
     }
     job->status = joins ? rs_invite_take(job->authority, job->secret, job->name, rs_time_realtime(),
                                          &job->err)

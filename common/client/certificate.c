@@ -114,5 +114,6 @@ enum rs_status rs_client_renew(const struct rs_address *address,
 
 rs_ns rs_client_renew_at(const struct rs_identity *identity)
 {
-    return identity->expires_at - (identity->expires_at - identity->begins_at) / 3;
+    const rs_dur valid = identity->expires_at - identity->begins_at - RS_AUTHORITY_EARLY_NS;
+    return identity->expires_at - (valid > 0 ? valid / 3 : 0);
 }

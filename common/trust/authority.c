@@ -33,7 +33,6 @@
 
 enum {
     AUTHORITY_S = 3653 * 86400,
-    EARLY_S = 300,
     SERIAL_BYTES = 16,
     KEY_MODE = 0600,
     PRIVATE_FOLDER_MODE = 0700,
@@ -191,7 +190,8 @@ static X509 *begin_certificate(const X509 *issuer, const char *subject, EVP_PKEY
     X509 *certificate = X509_new();
     bool is_fine = certificate && X509_set_version(certificate, X509_VERSION_3) == 1 &&
                    set_serial(certificate) && X509_set_pubkey(certificate, key) == 1 &&
-                   X509_gmtime_adj(X509_getm_notBefore(certificate), -EARLY_S) &&
+                   X509_gmtime_adj(X509_getm_notBefore(certificate),
+                                   -(long)(RS_AUTHORITY_EARLY_NS / RS_NS_PER_S)) &&
                    X509_time_adj_ex(X509_getm_notAfter(certificate), (int)(valid_s / 86400),
                                     (long)(valid_s % 86400), NULL) &&
                    set_name(X509_get_subject_name(certificate), subject);
@@ -332,7 +332,7 @@ static X509_CRL *read_revocations(const char *dir, struct rs_err *err)
 /* As long as the authority itself: nobody has to be told again and again that nothing was revoked. */
 static bool stamp_revocations(X509_CRL *revoked, const X509 *authority, EVP_PKEY *key)
 {
-    ASN1_TIME *now = X509_gmtime_adj(NULL, -EARLY_S);
+    ASN1_TIME *now = X509_gmtime_adj(NULL, -(long)(RS_AUTHORITY_EARLY_NS / RS_NS_PER_S));
     const bool is_fine = now && X509_CRL_set1_lastUpdate(revoked, now) == 1 &&
                          X509_CRL_set1_nextUpdate(revoked, X509_get0_notAfter(authority)) == 1 &&
                          X509_CRL_sort(revoked) == 1 &&

@@ -329,7 +329,7 @@ class Tls(unittest.TestCase):
 
     def test_renew(self):
         def serial(who):
-            return json.loads(self.run_it("certs", "show", self.path(who), "--json").stdout)[0]["serial"]
+            return self.certificate(who)["serial"]
         before = serial("bob")
         self.certs_renew("bob", "--connect", self.address)
         self.assertNotEqual(serial("bob"), before)
@@ -339,16 +339,22 @@ class Tls(unittest.TestCase):
         self.assertNotEqual(serial("alice"), before)
         self.ask("alice", "ranks", code=1)
         # a collector does it by itself, and its link lives on over the end of the certificate that it began with
-        self.certs("issue", "node", "n1", "--out", self.path("n1"), "--valid", "20s")
-        before = serial("n1")
+        self.certs("issue", "node", "n1", "--out", self.path("n1"), "--valid", "30s")
+        before, first = serial("n1"), self.certificate("n1")
         collector = self.collector("n1", *FILES_ONLY, "--connect", self.address)
         self.wait_for(lambda: self.count("server.collectors") == 1, "the collector is there")
         self.wait_for(lambda: serial("n1") != before, "it renews its certificate")
         self.wait_for(lambda: "was renewed" in self.log_of(collector), "and says so")
         self.wait_audit(who="node/n1", what="renew", outcome="asked")
+        second = self.certificate("n1")
+        self.assertEqual(second["expires_ns"] - second["begins_ns"], first["expires_ns"] - first["begins_ns"])
+        self.assertGreaterEqual(second["begins_ns"] - first["begins_ns"], 20 * 10**9)  # not before a third is left
         self.certs("renew", os.path.join(self.data, "certs"), "--host", "127.0.0.2")
         self.run_it("ranks", "--connect", self.address, "--certs", self.path("alice"), code=1)
         self.wait_for(lambda: "the certificates changed" in self.log_of(self.aggregator), "the aggregator reads it")
+
+    def certificate(self, who):
+        return json.loads(self.run_it("certs", "show", self.path(who), "--json").stdout)[0]
 
     def certs_renew(self, who, *words):
         self.run_it("certs", "renew", self.path(who), *words)
