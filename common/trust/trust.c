@@ -359,9 +359,6 @@ enum rs_status rs_trust_identify(struct rs_trust *trust, struct rs_view pem, rs_
                                  struct rs_identity *identity_p, struct rs_err *err)
 {
     struct rs_identity identity;
-    unsigned generation = 0;
-    /* What is wrong with new files is said by the one who makes links of them. */
-    (void)!rs_trust_refresh(trust, &generation, NULL);
     enum rs_status status = rs_identity_of_pem(pem, now, &identity, err);
     if (status == RS_OK)
         status = rs_trust_check(trust, &identity, now, err);

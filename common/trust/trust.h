@@ -43,8 +43,8 @@ void rs_trust_texts_fini(struct rs_trust_texts *texts);
 /* Our own identity; RS_PARTY_NOBODY without a certificate. */
 struct rs_identity rs_trust_own(struct rs_trust *trust);
 
-/* The identity of a certificate in PEM that the handshake took: as rs_identity_of_pem(), and RS_REFUSED when it is revoked.
- * Looks at the files first. Any thread. */
+/* The identity of a certificate in PEM that the handshake took: as rs_identity_of_pem(), and RS_REFUSED when it is revoked,
+ * by what was read last. Any thread. */
 RS_MUST_CHECK enum rs_status rs_trust_identify(struct rs_trust *trust, struct rs_view pem,
                                                rs_ns now, struct rs_identity *identity_p,
                                                struct rs_err *err);

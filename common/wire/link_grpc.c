@@ -867,6 +867,16 @@ static enum rs_status take_lock(struct rs_grpc_server *server, const struct rs_a
     return RS_OK;
 }
 
+/* The generation that counts. A change that cannot be used is told to the one who finds it, and said here. */
+static unsigned look_at_certificates(struct rs_grpc_server *server)
+{
+    unsigned generation = 0;
+    struct rs_err why = {0};
+    if (rs_trust_refresh(server->trust, &generation, &why) < 0)
+        rs_log_error("the certificates changed and cannot be used, the old ones are: %s", why.text);
+    return generation;
+}
+
 /* gRPC asks at every handshake, on a thread of its own. */
 static grpc_ssl_certificate_config_reload_status
 give_certificates(void *self, grpc_ssl_server_certificate_config **config_p)
@@ -874,9 +884,7 @@ give_certificates(void *self, grpc_ssl_server_certificate_config **config_p)
     struct rs_grpc_server *server = self;
     struct rs_err why = {0};
     struct rs_trust_texts texts = {.ca = {0}};
-    unsigned generation = 0;
-    if (rs_trust_refresh(server->trust, &generation, &why) < 0)
-        rs_log_error("the certificates changed and cannot be used, the old ones are: %s", why.text);
+    const unsigned generation = look_at_certificates(server);
     if (generation == atomic_load(&server->sent_generation))
         return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     if (rs_trust_texts(server->trust, &texts, &why) < 0)
@@ -1045,9 +1053,8 @@ void rs_grpc_server_free(struct rs_grpc_server **server_p)
 
 void rs_grpc_server_refresh(struct rs_grpc_server *server)
 {
-    unsigned generation = 0;
-    if (server->trust) /* what is wrong is said at the next handshake */
-        (void)!rs_trust_refresh(server->trust, &generation, NULL);
+    if (server->trust)
+        (void)look_at_certificates(server);
 }
 
 enum rs_status rs_grpc_server_check(struct rs_grpc_server *server,

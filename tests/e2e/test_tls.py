@@ -351,7 +351,12 @@ class Tls(unittest.TestCase):
         self.assertGreaterEqual(second["begins_ns"] - first["begins_ns"], 20 * 10**9)  # not before a third is left
         self.certs("renew", os.path.join(self.data, "certs"), "--host", "127.0.0.2")
         self.run_it("ranks", "--connect", self.address, "--certs", self.path("alice"), code=1)
-        self.wait_for(lambda: "the certificates changed" in self.log_of(self.aggregator), "the aggregator reads it")
+        self.wait_for(lambda: "the certificates changed: new" in self.log_of(self.aggregator), "the aggregator reads it")
+        # what cannot be used is said, without anybody asking for it, and the old ones count
+        with open(os.path.join(self.data, "certs", "tls.crt"), "w", encoding="ascii") as file:
+            file.write("nothing\n")
+        self.wait_for(lambda: "cannot be used, the old ones are" in self.log_of(self.aggregator), "it says so")
+        self.ask("bob", "capture", "list")
 
     def certificate(self, who):
         return json.loads(self.run_it("certs", "show", self.path(who), "--json").stdout)[0]
