@@ -54,9 +54,24 @@ rankscope ranks && rankscope capture list
 code=0; rankscope capture --steps 2 --timeout 5s || code=$?
 [ $code = 3 ] || [ $code = 2 ] || { echo "capture without ranks: exit $code"; exit 1; }
 kill $collector $aggregator; wait
+step "certificates, as between hosts"
+rankscope certs init -q
+[ "$(stat -c %U /var/lib/rankscope/ca/ca.key)" = "$(stat -c %U /var/lib/rankscope)" ] || { echo "the service could not read its authority"; exit 1; }
+rankscope aggregator --listen unix:/run/rankscope/aggregator.sock --listen 127.0.0.1:7070 --join 127.0.0.1:7071 & aggregator=$!
+for _ in $(seq 100); do [ -S /run/rankscope/aggregator.sock ] && break; sleep 0.1; done
+rankscope certs invite this-node >/tmp/invite
+rankscope collector --join 127.0.0.1:7071 --invite /tmp/invite --node this-node & collector=$!
+for _ in $(seq 100); do rankscope counters | grep -q 'server.collectors  *1' && break; sleep 0.1; done
+rankscope counters | grep 'server.collectors  *1'
+rankscope certs issue viewer user --out /tmp/viewer -q
+rankscope capture list --connect 127.0.0.1:7070 --certs /tmp/viewer
+kill $collector $aggregator; wait
+rm -rf /etc/rankscope/certs
 step "not root, and nothing set"
 useradd -m user
-su user -c 'cd && rankscope config show && rankscope analyse /root/docs/examples/slow-loader -o out >/dev/null 2>&1 || rankscope --help >/dev/null'
+cp -r /root/docs/examples/slow-loader /tmp/example && chmod -R a+rX /tmp/example
+su user -c 'cd && rankscope config show >/dev/null && rankscope analyse /tmp/example -o out >/dev/null'
+[ -s /home/user/out/report.json ] || { echo "a user's analyse left no report"; exit 1; }
 code=0; su user -c 'rankscope ranks' || code=$?
 [ $code = 4 ] || { echo "no aggregator: exit $code instead of 4"; exit 1; }
 step "purge leaves data, and nothing else"
