@@ -45,10 +45,8 @@ void capture_question_fini(struct capture_question *question);
 
 /* ---- capture_print.c ----------------------------------------------------------------------------------------- */
 
-struct rs_json_out;
 /* Freed by protobuf-c; NULL: no memory. */
 Rankscope__CaptureInfo *capture_info_copy(const Rankscope__CaptureInfo *info);
-void capture_info_json(struct rs_json_out *json, const Rankscope__CaptureInfo *info);
 void capture_print_info(const Rankscope__CaptureInfo *info, bool as_json);
 void capture_print_list(const Rankscope__CaptureList *list, bool as_json);
 /* Ranks that did not make it, on stderr. */

@@ -4,10 +4,9 @@
  */
 #include "cli/capture.h"
 #include "cli/cli.h"
-#include "common/base/json_out.h"
+#include "common/answer/answer.h"
 #include "common/base/mem.h"
 #include "common/base/time.h"
-#include "common/wire/request_message.h"
 #include "common/wire/wire.h"
 
 #include <inttypes.h>
@@ -24,59 +23,6 @@ static void time_text(rs_ns ns, char *text, size_t bytes)
         (void)snprintf(text, bytes, "-");
 }
 
-static void key_int(struct rs_json_out *json, const char *key, int64_t value, bool is_known)
-{
-    rs_json_out_key(json, key);
-    if (is_known)
-        rs_json_out_int(json, value);
-    else
-        rs_json_out_null(json);
-}
-
-static void key_text(struct rs_json_out *json, const char *key, const char *text)
-{
-    rs_json_out_key(json, key);
-    rs_json_out_string(json, text);
-}
-
-/* "" is null. */
-static void key_text_or_null(struct rs_json_out *json, const char *key, const char *text)
-{
-    rs_json_out_key(json, key);
-    if (*text)
-        rs_json_out_string(json, text);
-    else
-        rs_json_out_null(json);
-}
-
-static void rank_json(struct rs_json_out *json, const Rankscope__CaptureRank *rank)
-{
-    rs_json_out_object(json);
-    key_int(json, "rank", rank->rank, true);
-    key_text(json, "incarnation", rank->incarnation);
-    key_text(json, "host", rank->host);
-    key_text(json, "state", rs_progress_state_text((enum rs_progress_state)rank->state));
-    key_int(json, "steps_done", rank->steps_done, true);
-    key_text_or_null(json, "reason", rank->text);
-    rs_json_out_end(json);
-}
-
-/* The document of docs/schema/capture_request.schema.json. */
-static void request_json(struct rs_json_out *json, const Rankscope__CaptureRequest *message)
-{
-    struct rs_capture_request request = {0};
-    struct rs_buf document = {0};
-    rs_json_out_key(json, "request");
-    if (message && rs_request_from_message(message, &request, NULL) == RS_OK) {
-        rs_request_to_json(&request, 0, &document);
-        rs_json_out_number(json, rs_buf_text(&document)); /* JSON as it is */
-    } else {
-        rs_json_out_null(json);
-    }
-    rs_buf_fini(&document);
-    rs_request_fini(&request);
-}
-
 Rankscope__CaptureInfo *capture_info_copy(const Rankscope__CaptureInfo *info)
 {
     const size_t bytes = rankscope__capture_info__get_packed_size(info);
@@ -88,59 +34,6 @@ Rankscope__CaptureInfo *capture_info_copy(const Rankscope__CaptureInfo *info)
     }
     rs_mem_free(packed);
     return copy;
-}
-
-static void findings_json(struct rs_json_out *json, const Rankscope__CaptureFindings *findings)
-{
-    rs_json_out_key(json, "findings");
-    if (!findings) {
-        rs_json_out_null(json);
-        return;
-    }
-    rs_json_out_object(json);
-    rs_json_out_key(json, "is_provisional");
-    rs_json_out_bool(json, findings->is_provisional);
-    key_int(json, "ranks", findings->ranks, true);
-    key_int(json, "recording", findings->recording, true);
-    key_int(json, "last_step", findings->last_step, findings->last_step != INT64_MIN);
-    key_int(json, "count", findings->findings, true);
-    key_text_or_null(json, "first", findings->headline);
-    key_int(json, "joined_ns", findings->joined_ns, true);
-    rs_json_out_end(json);
-}
-
-/* The members of an object that is begun and ended by the caller. */
-static void info_members(struct rs_json_out *json, const Rankscope__CaptureInfo *info)
-{
-    key_text(json, "id", info->id);
-    key_text(json, "run", info->run);
-    key_text(json, "state", rs_capture_state_text((enum rs_capture_state)info->state));
-    key_text(json, "source", info->source);
-    key_text(json, "directory", info->directory);
-    key_int(json, "created_ns", info->created_ns, true);
-    key_int(json, "closed_ns", info->closed_ns, info->closed_ns != 0);
-    key_int(json, "start_step", info->start_step, info->start_step >= 0);
-    key_int(json, "steps", info->steps, info->steps != 0);
-    key_int(json, "duration_ns", info->duration_ns, info->duration_ns != 0);
-    key_int(json, "start_time_ns", info->start_time_ns, info->start_time_ns != 0);
-    key_int(json, "roundup", info->roundup, info->roundup != 0);
-    key_int(json, "world", info->world, info->world != 0);
-    key_text_or_null(json, "reason", info->reason);
-    key_text(json, "raw", *info->raw ? info->raw : "all");
-    rs_json_out_key(json, "ranks");
-    rs_json_out_array(json);
-    for (size_t i = 0; i < info->n_ranks; i++)
-        rank_json(json, info->ranks[i]);
-    rs_json_out_end(json);
-    findings_json(json, info->findings);
-    request_json(json, info->request);
-}
-
-void capture_info_json(struct rs_json_out *json, const Rankscope__CaptureInfo *info)
-{
-    rs_json_out_object(json);
-    info_members(json, info);
-    rs_json_out_end(json);
 }
 
 /* The reason of a partial capture begins with its state. */
@@ -214,12 +107,7 @@ static void print_facts(const Rankscope__CaptureInfo *info)
 static void print_json(const Rankscope__CaptureInfo *info)
 {
     struct rs_buf buf = {0};
-    struct rs_json_out json;
-    rs_json_out_init(&json, &buf, 2);
-    rs_json_out_object(&json);
-    key_int(&json, "schema_version", 1, true);
-    info_members(&json, info);
-    rs_json_out_end(&json);
+    rs_answer_capture(info, 2, &buf);
     printf("%s\n", rs_buf_text(&buf));
     rs_buf_fini(&buf);
 }
@@ -396,17 +284,8 @@ static void print_table(const Rankscope__CaptureList *list)
 static void print_list_json(const Rankscope__CaptureList *list)
 {
     struct rs_buf buf = {0};
-    struct rs_json_out json;
-    rs_json_out_init(&json, &buf, 2);
-    rs_json_out_object(&json);
-    rs_json_out_key(&json, "schema_version");
-    rs_json_out_int(&json, 1);
-    rs_json_out_key(&json, "captures");
-    rs_json_out_array(&json);
-    for (size_t i = 0; i < list->n_captures; i++)
-        capture_info_json(&json, list->captures[i]);
-    rs_json_out_end(&json);
-    rs_json_out_end(&json);
+    rs_answer_captures((const Rankscope__CaptureInfo *const *)list->captures, list->n_captures, 2,
+                       &buf);
     printf("%s\n", rs_buf_text(&buf));
     rs_buf_fini(&buf);
 }

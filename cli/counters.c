@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/options/args.h"
-#include "common/base/json_out.h"
+#include "common/answer/answer.h"
 #include "common/base/mem.h"
 #include "common/client/client.h"
 
@@ -71,35 +71,7 @@ static void put_text(const struct rs_counter_set *set, struct rs_buf *buf)
 
 static void put_json(const struct daemons *daemons, struct rs_buf *buf)
 {
-    struct rs_json_out json;
-    rs_json_out_init(&json, buf, 1);
-    rs_json_out_object(&json);
-    rs_json_out_key(&json, "schema_version");
-    rs_json_out_int(&json, 1);
-    rs_json_out_key(&json, "daemons");
-    rs_json_out_array(&json);
-    for (size_t i = 0; i < daemons->count; i++) {
-        const struct rs_counter_set *set = &daemons->sets[i];
-        rs_json_out_object(&json);
-        rs_json_out_key(&json, "daemon");
-        rs_json_out_string(&json, set->daemon);
-        rs_json_out_key(&json, "node");
-        rs_json_out_string(&json, set->node);
-        rs_json_out_key(&json, "collector");
-        rs_json_out_string(&json, set->instance);
-        rs_json_out_key(&json, "counters");
-        rs_json_out_object(&json);
-        for (unsigned k = 0; k < RS_COUNT_END; k++) {
-            if (!set->has[k])
-                continue;
-            rs_json_out_key(&json, rs_counter_info((enum rs_counter)k)->name);
-            rs_json_out_uint(&json, set->values[k]);
-        }
-        rs_json_out_end(&json);
-        rs_json_out_end(&json);
-    }
-    rs_json_out_end(&json);
-    rs_json_out_end(&json);
+    rs_answer_counters(daemons->sets, daemons->count, 1, buf);
     rs_buf_string(buf, "\n");
 }
 

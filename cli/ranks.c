@@ -4,8 +4,8 @@
  */
 #include "cli/cli.h"
 #include "cli/options/args.h"
+#include "common/answer/answer.h"
 #include "common/base/file.h"
-#include "common/base/json_out.h"
 #include "common/base/mem.h"
 #include "common/client/client.h"
 #include "common/request/adapter.h"
@@ -45,12 +45,6 @@ static int by_rank(const void *left, const void *right)
     if (a->rank != b->rank)
         return a->rank < b->rank ? -1 : 1;
     return strcmp(a->incarnation, b->incarnation);
-}
-
-/* An aggregator of minor version 2 names the number alone. */
-static const char *adapter_name(const Rankscope__RankState *rank)
-{
-    return *rank->adapter ? rank->adapter : rs_adapter_name(rank->kind);
 }
 
 static uint32_t capabilities_of(const Rankscope__RankState *rank)
@@ -138,88 +132,10 @@ static enum rs_status filter(struct ranks *ranks, const Rankscope__RankTable *ta
 
 /* ---- printing -------------------------------------------------------------------------------------------- */
 
-static void json_roles(struct rs_json_out *json, const Rankscope__RankState *rank)
-{
-    rs_json_out_key(json, "roles");
-    if (!rank->n_role) {
-        rs_json_out_null(json);
-        return;
-    }
-    rs_json_out_object(json);
-    for (size_t i = 0; i < rank->n_role && i < RS_ROLE_COUNT; i++) {
-        if (rank->role[i] < 0)
-            continue;
-        rs_json_out_key(json, rs_rank_role_name((enum rs_rank_role_kind)i));
-        rs_json_out_int(json, rank->role[i]);
-    }
-    rs_json_out_end(json);
-}
-
 static void print_json(const struct shown *table)
 {
     struct rs_buf buf = {0};
-    struct rs_json_out json;
-    rs_json_out_init(&json, &buf, 2);
-    rs_json_out_object(&json);
-    rs_json_out_key(&json, "schema_version");
-    rs_json_out_int(&json, 1);
-    rs_json_out_key(&json, "ranks");
-    rs_json_out_array(&json);
-    for (size_t i = 0; i < table->count; i++) {
-        const Rankscope__RankState *rank = table->items[i];
-        rs_json_out_object(&json);
-        rs_json_out_key(&json, "run");
-        rs_json_out_string(&json, rank->run);
-        rs_json_out_key(&json, "rank");
-        rs_json_out_int(&json, rank->rank);
-        rs_json_out_key(&json, "world");
-        if (rank->world)
-            rs_json_out_int(&json, rank->world);
-        else
-            rs_json_out_null(&json);
-        rs_json_out_key(&json, "host");
-        rs_json_out_string(&json, rank->host);
-        rs_json_out_key(&json, "node");
-        rs_json_out_string(&json, rank->node);
-        rs_json_out_key(&json, "pid");
-        rs_json_out_int(&json, rank->pid);
-        rs_json_out_key(&json, "incarnation");
-        rs_json_out_string(&json, rank->incarnation);
-        rs_json_out_key(&json, "kind");
-        rs_json_out_string(&json, adapter_name(rank));
-        rs_json_out_key(&json, "state");
-        rs_json_out_string(&json, rs_rank_state_text((enum rs_rank_state)rank->state));
-        rs_json_out_key(&json, "step");
-        if (rank->step >= 0)
-            rs_json_out_int(&json, rank->step);
-        else
-            rs_json_out_null(&json);
-        rs_json_out_key(&json, "step_duration_ns");
-        if (rank->step_duration_ns)
-            rs_json_out_int(&json, rank->step_duration_ns);
-        else
-            rs_json_out_null(&json);
-        rs_json_out_key(&json, "capture");
-        if (*rank->capture)
-            rs_json_out_string(&json, rank->capture);
-        else
-            rs_json_out_null(&json);
-        rs_json_out_key(&json, "can_capture");
-        rs_json_out_bool(&json, rank->can_capture);
-        rs_json_out_key(&json, "free_disk_bytes");
-        if (rank->free_disk_bytes > 0)
-            rs_json_out_int(&json, rank->free_disk_bytes);
-        else
-            rs_json_out_null(&json);
-        json_roles(&json, rank);
-        rs_json_out_key(&json, "events_dropped");
-        rs_json_out_uint(&json, rank->events_dropped);
-        rs_json_out_key(&json, "seen_ns");
-        rs_json_out_int(&json, rank->seen_ns);
-        rs_json_out_end(&json);
-    }
-    rs_json_out_end(&json);
-    rs_json_out_end(&json);
+    rs_answer_ranks((const Rankscope__RankState *const *)table->items, table->count, 2, &buf);
     printf("%s\n", rs_buf_text(&buf));
     rs_buf_fini(&buf);
 }
@@ -254,7 +170,7 @@ static struct widths widths_of(const struct shown *table)
         const Rankscope__RankState *rank = table->items[i];
         w.run = wider(w.run, rank->run, 40);
         w.host = wider(w.host, rank->host, 40);
-        w.kind = wider(w.kind, adapter_name(rank), 20);
+        w.kind = wider(w.kind, rs_answer_adapter(rank), 20);
         w.state = wider(w.state, rs_rank_state_text((enum rs_rank_state)rank->state), 20);
         roles_text(rank, roles, sizeof roles);
         if (*roles)
@@ -280,7 +196,7 @@ static void print_row(const Rankscope__RankState *rank, const struct widths *w)
         (void)snprintf(world, sizeof world, "%u", rank->world);
     roles_text(rank, roles, sizeof roles);
     printf("%-*.40s %5u %5s  %-*.40s %7u  %-*s  %-*s %7s %8s  ", w->run, rank->run, rank->rank,
-           world, w->host, rank->host, rank->pid, w->kind, adapter_name(rank), w->state,
+           world, w->host, rank->host, rank->pid, w->kind, rs_answer_adapter(rank), w->state,
            rs_rank_state_text((enum rs_rank_state)rank->state), step, duration);
     if (w->roles)
         printf("%-*.60s  ", w->roles, *roles ? roles : "-");
