@@ -40,8 +40,9 @@ struct rs_identity {
     enum rs_party party;
     char name
         [RS_IDENTITY_NAME_BYTES]; /* letters, digits, ".", "_", "-"; empty without a certificate */
-    char serial[RS_IDENTITY_SERIAL_BYTES]; /* lower-case hex; empty without a certificate */
-    rs_ns begins_at, expires_at;           /* Unix epoch; 0 without a certificate */
+    char serial
+        [RS_IDENTITY_SERIAL_BYTES]; /* lower-case hex, or "token-ID" (token.h); empty: neither */
+    rs_ns begins_at, expires_at;    /* Unix epoch; 0 without either */
 };
 
 /* "node", "operator", ...; never NULL. */
