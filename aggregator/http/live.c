@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is there now: ranks, runs, counters; and all three for Prometheus. Labels are bounded: a run has a fixed number of series,
+ * and of its ranks only the slowest few have one each.
+ */
+#include "aggregator/http/api_priv.h"
+#include "common/answer/answer.h"
+#include "common/base/json_out.h"
+#include "common/base/mem.h"
+#include "common/wire/wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SCHEMA_VERSION = 1, RUNS_MAX = 64, SLOWEST = 5 };
+
+/* ---- ranks, page by page ------------------------------------------------------------------------------------------ */
+
+struct table {
+    Rankscope__Reply **replies; /* that the ranks lie in */
+    size_t reply_count, reply_capacity;
+    Rankscope__RankState **ranks;
+    size_t count, capacity;
+};
+
+static void table_fini(struct table *table)
+{
+    for (size_t i = 0; i < table->reply_count; i++)
+        rankscope__reply__free_unpacked(table->replies[i], NULL);
+    rs_mem_free(table->replies);
+    rs_mem_free(table->ranks);
+    *table = (struct table){0};
+}
+
+/* Takes the reply. */
+static enum rs_status add_page(struct table *table, Rankscope__Reply *reply)
+{
+    const Rankscope__RankTable *page = reply->ranks;
+    if (rs_mem_grow((void **)&table->replies, &table->reply_capacity, table->reply_count + 1,
+                    sizeof(Rankscope__Reply *)) < 0) {
+        rankscope__reply__free_unpacked(reply, NULL);
+        return RS_NOMEM;
+    }
+    table->replies[table->reply_count++] = reply;
+    if (rs_mem_grow((void **)&table->ranks, &table->capacity, table->count + page->n_ranks + 1,
+                    sizeof(Rankscope__RankState *)) < 0)
+        return RS_NOMEM;
+    for (size_t i = 0; i < page->n_ranks; i++)
+        table->ranks[table->count++] = page->ranks[i];
+    return RS_OK;
+}
+
+static int by_rank(const void *left, const void *right)
+{
+    const Rankscope__RankState *a = *(Rankscope__RankState *const *)left;
+    const Rankscope__RankState *b = *(Rankscope__RankState *const *)right;
+    const int order = strcmp(a->run, b->run);
+    if (order)
+        return order;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    return strcmp(a->incarnation, b->incarnation);
+}
+
+/* By run and rank. False: the answer says why. */
+static bool read_ranks(struct api_ask *ask, const char *run, struct table *table)
+{
+    Rankscope__AskRanks question = RANKSCOPE__ASK_RANKS__INIT;
+    Rankscope__Ask message = RANKSCOPE__ASK__INIT;
+    struct rs_err err = {0};
+    question.run = api_lend(run ? run : "");
+    message.message_case = RANKSCOPE__ASK__MESSAGE_RANKS;
+    message.ranks = &question;
+    struct rs_call *call = api_begin(ask, &message);
+    Rankscope__Reply *reply = NULL;
+    if (!call)
+        return false;
+    while ((reply = api_next(ask, call, &err)) != NULL) {
+        if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_RANKS) {
+            rankscope__reply__free_unpacked(reply, NULL);
+            continue;
+        }
+        if (add_page(table, reply) < 0) {
+            (void)rs_err_set(&err, RS_NOMEM, "out of memory");
+            rs_http_problem(ask->answer, &err);
+            break;
+        }
+    }
+    rs_call_end(&call);
+    if (table->count)
+        qsort(table->ranks, table->count, sizeof(Rankscope__RankState *), by_rank);
+    return err.status >= 0;
+}
+
+void route_ranks(struct api_ask *ask)
+{
+    struct table table = {0};
+    struct rs_buf body = {0};
+    if (read_ranks(ask, rs_http_query(ask->request, "run"), &table)) {
+        rs_answer_ranks((const Rankscope__RankState *const *)table.ranks, table.count, 0, &body);
+        api_json(ask, &body);
+    }
+    table_fini(&table);
+}
+
+/* ---- runs ---------------------------------------------------------------------------------------------------------- */
+
+struct run {
+    const char *name;
+    Rankscope__RankState **ranks; /* in the table */
+    size_t count, gone, recording, capturable, hosts;
+    uint32_t world;
+    int64_t first_step, last_step; /* of ranks that are there; -1: nobody tells one */
+    int64_t median_ns, worst_ns;   /* of their last step; 0: nobody tells one */
+    uint64_t dropped;
+};
+
+static int by_value(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left;
+    const int64_t b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+static int by_text(const void *left, const void *right)
+{
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+static void count_rank(struct run *run, const Rankscope__RankState *rank)
+{
+    const bool is_gone = rank->state == RS_RANK_GONE;
+    run->gone += is_gone;
+    run->recording += *rank->capture != '\0';
+    run->capturable += rank->can_capture && !is_gone;
+    run->dropped += rank->events_dropped;
+    if (rank->world > run->world)
+        run->world = rank->world;
+    if (is_gone || rank->step < 0)
+        return;
+    if (run->first_step < 0 || rank->step < run->first_step)
+        run->first_step = rank->step;
+    if (rank->step > run->last_step)
+        run->last_step = rank->step;
+}
+
+/* Median and worst of the steps of ranks that are there, and how many hosts they are on. */
+static bool measure(struct run *run)
+{
+    int64_t *steps = rs_mem_calloc(run->count + 1, sizeof *steps);
+    const char **hosts = rs_mem_calloc(run->count + 1, sizeof(char *));
+    size_t step_count = 0, host_count = 0;
+    for (size_t i = 0; steps && hosts && i < run->count; i++) {
+        const Rankscope__RankState *rank = run->ranks[i];
+        if (rank->state == RS_RANK_GONE)
+            continue;
+        hosts[host_count++] = *rank->node ? rank->node : rank->host;
+        if (rank->step_duration_ns > 0)
+            steps[step_count++] = rank->step_duration_ns;
+    }
+    if (step_count) {
+        qsort(steps, step_count, sizeof *steps, by_value);
+        run->median_ns = steps[step_count / 2];
+        run->worst_ns = steps[step_count - 1];
+    }
+    if (host_count)
+        qsort(hosts, host_count, sizeof(char *), by_text);
+    for (size_t i = 0; i < host_count; i++)
+        run->hosts += i == 0 || strcmp(hosts[i], hosts[i - 1]) != 0;
+    const bool is_fine = steps && hosts;
+    rs_mem_free(steps);
+    rs_mem_free(hosts);
+    return is_fine;
+}
+
+/* The run that begins at rank `first` of the table. False: no memory. */
+static bool read_run(const struct table *table, size_t first, struct run *run_p)
+{
+    struct run run = {.name = table->ranks[first]->run,
+                      .ranks = &table->ranks[first],
+                      .first_step = -1,
+                      .last_step = -1};
+    for (size_t i = first; i < table->count && strcmp(table->ranks[i]->run, run.name) == 0; i++) {
+        count_rank(&run, table->ranks[i]);
+        run.count++;
+    }
+    *run_p = run;
+    return measure(run_p);
+}
+
+static void key_number(struct rs_json_out *json, const char *key, int64_t value, bool is_known)
+{
+    rs_json_out_key(json, key);
+    if (is_known)
+        rs_json_out_int(json, value);
+    else
+        rs_json_out_null(json);
+}
+
+static void put_run(struct rs_json_out *json, const struct run *run)
+{
+    rs_json_out_object(json);
+    rs_json_out_key(json, "run");
+    rs_json_out_string(json, run->name);
+    key_number(json, "ranks", (int64_t)run->count, true);
+    key_number(json, "world", run->world, run->world != 0);
+    key_number(json, "gone", (int64_t)run->gone, true);
+    key_number(json, "recording", (int64_t)run->recording, true);
+    key_number(json, "can_capture", (int64_t)run->capturable, true);
+    key_number(json, "nodes", (int64_t)run->hosts, true);
+    key_number(json, "first_step", run->first_step, run->first_step >= 0);
+    key_number(json, "last_step", run->last_step, run->last_step >= 0);
+    key_number(json, "step_duration_median_ns", run->median_ns, run->median_ns > 0);
+    key_number(json, "step_duration_max_ns", run->worst_ns, run->worst_ns > 0);
+    rs_json_out_end(json);
+}
+
+void route_runs(struct api_ask *ask)
+{
+    struct table table = {0};
+    struct rs_buf body = {0};
+    struct rs_json_out json;
+    if (!read_ranks(ask, rs_http_query(ask->request, "run"), &table)) {
+        table_fini(&table);
+        return;
+    }
+    rs_json_out_init(&json, &body, 0);
+    rs_json_out_object(&json);
+    key_number(&json, "schema_version", SCHEMA_VERSION, true);
+    rs_json_out_key(&json, "runs");
+    rs_json_out_array(&json);
+    for (size_t first = 0; first < table.count;) {
+        struct run run;
+        body.failed |= !read_run(&table, first, &run);
+        put_run(&json, &run);
+        first += run.count;
+    }
+    rs_json_out_end(&json);
+    rs_json_out_end(&json);
+    api_json(ask, &body);
+    table_fini(&table);
+}
+
+/* ---- counters ------------------------------------------------------------------------------------------------------ */
+
+struct daemons {
+    Rankscope__Reply **replies; /* that the texts lie in */
+    struct rs_counter_set *sets;
+    size_t count, capacity, reply_count, reply_capacity;
+};
+
+static void daemons_fini(struct daemons *daemons)
+{
+    for (size_t i = 0; i < daemons->reply_count; i++)
+        rankscope__reply__free_unpacked(daemons->replies[i], NULL);
+    rs_mem_free(daemons->replies);
+    rs_mem_free(daemons->sets);
+}
+
+/* Takes the reply. */
+static enum rs_status add_daemons(struct daemons *daemons, Rankscope__Reply *reply)
+{
+    const Rankscope__CounterTable *table = reply->counters;
+    if (rs_mem_grow((void **)&daemons->replies, &daemons->reply_capacity, daemons->reply_count + 1,
+                    sizeof(Rankscope__Reply *)) < 0) {
+        rankscope__reply__free_unpacked(reply, NULL);
+        return RS_NOMEM;
+    }
+    daemons->replies[daemons->reply_count++] = reply;
+    for (size_t i = 0; i < table->n_daemons; i++) {
+        const Rankscope__CounterSet *from = table->daemons[i];
+        if (rs_mem_grow((void **)&daemons->sets, &daemons->capacity, daemons->count + 1,
+                        sizeof *daemons->sets) < 0)
+            return RS_NOMEM;
+        struct rs_counter_set *set = &daemons->sets[daemons->count++];
+        *set = (struct rs_counter_set){
+            .daemon = from->daemon, .node = from->node, .instance = from->instance};
+        for (size_t k = 0; k < from->n_counters; k++) {
+            const enum rs_counter counter = rs_counter_find(from->counters[k]->name);
+            if (counter == RS_COUNT_END)
+                continue;
+            set->values[counter] = from->counters[k]->value;
+            set->has[counter] = true;
+        }
+    }
+    return RS_OK;
+}
+
+static bool read_daemons(struct api_ask *ask, struct daemons *daemons)
+{
+    Rankscope__AskCounters question = RANKSCOPE__ASK_COUNTERS__INIT;
+    Rankscope__Ask message = RANKSCOPE__ASK__INIT;
+    struct rs_err err = {0};
+    message.message_case = RANKSCOPE__ASK__MESSAGE_COUNTERS;
+    message.counters = &question;
+    struct rs_call *call = api_begin(ask, &message);
+    Rankscope__Reply *reply = NULL;
+    if (!call)
+        return false;
+    while ((reply = api_next(ask, call, &err)) != NULL) {
+        if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_COUNTERS) {
+            rankscope__reply__free_unpacked(reply, NULL);
+            continue;
+        }
+        if (add_daemons(daemons, reply) < 0) {
+            (void)rs_err_set(&err, RS_NOMEM, "out of memory");
+            rs_http_problem(ask->answer, &err);
+            break;
+        }
+    }
+    rs_call_end(&call);
+    return err.status >= 0;
+}
+
+void route_counters(struct api_ask *ask)
+{
+    struct daemons daemons = {0};
+    struct rs_buf body = {0};
+    if (read_daemons(ask, &daemons)) {
+        rs_answer_counters(daemons.sets, daemons.count, 0, &body);
+        api_json(ask, &body);
+    }
+    daemons_fini(&daemons);
+}
+
+/* ---- for Prometheus ------------------------------------------------------------------------------------------------ */
+
+static void put_label(struct rs_buf *buf, const char *text)
+{
+    for (const char *p = text; *p; p++) {
+        if (*p == '\\' || *p == '"')
+            rs_buf_u8(buf, '\\');
+        if (*p == '\n')
+            rs_buf_string(buf, "\\n");
+        else
+            rs_buf_u8(buf, (uint8_t)*p);
+    }
+}
+
+struct series {
+    const char *name, *help;
+    double (*value)(const struct run *run);
+    bool (*is_known)(const struct run *run); /* NULL: always */
+};
+
+static double ranks_of(const struct run *run)
+{
+    return (double)run->count;
+}
+
+static double gone_of(const struct run *run)
+{
+    return (double)run->gone;
+}
+
+static double recording_of(const struct run *run)
+{
+    return (double)run->recording;
+}
+
+static double nodes_of(const struct run *run)
+{
+    return (double)run->hosts;
+}
+
+static double world_of(const struct run *run)
+{
+    return (double)run->world;
+}
+
+static double step_of(const struct run *run)
+{
+    return (double)run->last_step;
+}
+
+static double behind_of(const struct run *run)
+{
+    return (double)(run->last_step - run->first_step);
+}
+
+static double median_of(const struct run *run)
+{
+    return (double)run->median_ns / (double)RS_NS_PER_S;
+}
+
+static double worst_of(const struct run *run)
+{
+    return (double)run->worst_ns / (double)RS_NS_PER_S;
+}
+
+static double dropped_of(const struct run *run)
+{
+    return (double)run->dropped;
+}
+
+static bool has_world(const struct run *run)
+{
+    return run->world != 0;
+}
+
+static bool has_step(const struct run *run)
+{
+    return run->last_step >= 0;
+}
+
+static bool has_duration(const struct run *run)
+{
+    return run->median_ns > 0;
+}
+
+static const struct series all_series[] = {
+    {"rankscope_run_ranks", "ranks of the run in the live table", ranks_of, NULL},
+    {"rankscope_run_world", "ranks that the run says it has", world_of, has_world},
+    {"rankscope_run_gone_ranks", "ranks of the run that ended or are not told of any more", gone_of,
+     NULL},
+    {"rankscope_run_recording_ranks", "ranks of the run that record now", recording_of, NULL},
+    {"rankscope_run_nodes", "nodes that its ranks are on", nodes_of, NULL},
+    {"rankscope_run_step", "the step of the rank that is furthest", step_of, has_step},
+    {"rankscope_run_steps_behind", "steps between the first and the last of its ranks", behind_of,
+     has_step},
+    {"rankscope_run_step_seconds", "median over its ranks of how long the last step took",
+     median_of, has_duration},
+    {"rankscope_run_step_seconds_max", "the same of the slowest rank", worst_of, has_duration},
+    {"rankscope_run_dropped_events", "events that its ranks could not keep", dropped_of, NULL},
+};
+
+static void put_series(const struct run *runs, size_t count, struct rs_buf *buf)
+{
+    for (size_t i = 0; i < sizeof all_series / sizeof all_series[0]; i++) {
+        const struct series *series = &all_series[i];
+        rs_buf_printf(buf, "# HELP %s %s.\n# TYPE %s gauge\n", series->name, series->help,
+                      series->name);
+        for (size_t k = 0; k < count; k++) {
+            if (series->is_known && !series->is_known(&runs[k]))
+                continue;
+            rs_buf_printf(buf, "%s{run=\"", series->name);
+            put_label(buf, runs[k].name);
+            rs_buf_printf(buf, "\"} %.10g\n", series->value(&runs[k]));
+        }
+    }
+}
+
+static int by_duration(const void *left, const void *right)
+{
+    const Rankscope__RankState *a = *(Rankscope__RankState *const *)left;
+    const Rankscope__RankState *b = *(Rankscope__RankState *const *)right;
+    return (a->step_duration_ns < b->step_duration_ns) -
+           (a->step_duration_ns > b->step_duration_ns);
+}
+
+/* The slowest ranks of each run; sorts them in place. */
+static void put_slowest(const struct run *runs, size_t count, struct rs_buf *buf)
+{
+    static const char name[] = "rankscope_rank_step_seconds";
+    rs_buf_printf(buf,
+                  "# HELP %s How long the last step took, of the slowest %d ranks of each run.\n"
+                  "# TYPE %s gauge\n",
+                  name, SLOWEST, name);
+    for (size_t k = 0; k < count; k++) {
+        size_t put = 0;
+        qsort(runs[k].ranks, runs[k].count, sizeof(Rankscope__RankState *), by_duration);
+        for (size_t i = 0; i < runs[k].count && put < SLOWEST; i++) {
+            const Rankscope__RankState *rank = runs[k].ranks[i];
+            if (rank->state == RS_RANK_GONE || rank->step_duration_ns <= 0)
+                continue;
+            rs_buf_printf(buf, "%s{run=\"", name);
+            put_label(buf, runs[k].name);
+            rs_buf_printf(buf, "\",rank=\"%u\",node=\"", rank->rank);
+            put_label(buf, *rank->node ? rank->node : rank->host);
+            rs_buf_printf(buf, "\"} %.10g\n", (double)rank->step_duration_ns / (double)RS_NS_PER_S);
+            put++;
+        }
+    }
+}
+
+static void put_runs(const struct table *table, struct rs_buf *buf)
+{
+    struct run *runs = rs_mem_calloc(RUNS_MAX, sizeof *runs);
+    size_t count = 0, left_out = 0;
+    buf->failed |= !runs;
+    for (size_t first = 0; runs && first < table->count;) {
+        struct run run;
+        buf->failed |= !read_run(table, first, &run);
+        first += run.count;
+        if (count < RUNS_MAX)
+            runs[count++] = run;
+        else
+            left_out++;
+    }
+    if (runs) {
+        put_series(runs, count, buf);
+        put_slowest(runs, count, buf);
+    }
+    rs_buf_printf(buf,
+                  "# HELP rankscope_runs_left_out Runs beyond the first %d, which have no series.\n"
+                  "# TYPE rankscope_runs_left_out gauge\nrankscope_runs_left_out %zu\n",
+                  RUNS_MAX, left_out);
+    rs_mem_free(runs);
+}
+
+void route_metrics(struct api_ask *ask)
+{
+    struct daemons daemons = {0};
+    struct table table = {0};
+    struct rs_buf body = {0};
+    if (read_daemons(ask, &daemons) && read_ranks(ask, NULL, &table)) {
+        rs_counters_prometheus(daemons.sets, daemons.count, &body);
+        put_runs(&table, &body);
+        ask->answer->type = "text/plain; version=0.0.4; charset=utf-8";
+        ask->answer->body = body;
+    }
+    table_fini(&table);
+    daemons_fini(&daemons);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows of a capture's tables, page by page from the server's blocks to JSON or CSV, as the client takes them; what the command
+ * `rankscope table` prints.
+ */
+#include "aggregator/http/api_priv.h"
+#include "aggregator/model/columns.h"
+#include "aggregator/model/reads.h"
+#include "common/base/json_out.h"
+#include "common/base/mem.h"
+#include "common/wire/wire.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SCHEMA_VERSION = 1 };
+
+/* Words that people look for, beside the names of the tables themselves. */
+static const struct {
+    const char *word, *read;
+} aliases[] = {
+    {"steps", "step_device"}, {"ops", "op"},           {"links", "link"},
+    {"kernels", "kernel"},    {"findings", "finding"},
+};
+
+static bool find_read(const char *word, enum rs_read *read_p)
+{
+    for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++)
+        if (strcmp(word, aliases[i].word) == 0)
+            word = aliases[i].read;
+    return rs_read_named(word, read_p);
+}
+
+struct rows {
+    struct rs_call *call;
+    Rankscope__Reply *first;
+    const struct rs_table *table;
+    struct rs_block block;
+    bool is_csv, has_begun, is_over;
+    uint64_t count, limit; /* 0: all */
+    char cursor[512];      /* behind the last row */
+};
+
+static void end_rows(void *self)
+{
+    struct rows *rows = self;
+    rs_call_end(&rows->call);
+    if (rows->first)
+        rankscope__reply__free_unpacked(rows->first, NULL);
+    rs_block_fini(&rows->block);
+    rs_mem_free(rows);
+}
+
+static void put_begin(struct rows *rows, const Rankscope__TableRows *page, struct rs_buf *buf)
+{
+    struct rs_json_out json;
+    rows->has_begun = true;
+    if (rows->is_csv) {
+        rs_csv_head(rows->table, buf);
+        return;
+    }
+    rs_buf_printf(buf,
+                  "{\"schema_version\": %d, \"table\": \"%s\", \"is_partial\": %s, "
+                  "\"is_provisional\": %s, \"notes\": ",
+                  SCHEMA_VERSION, rows->table->name, page->is_partial ? "true" : "false",
+                  page->is_provisional ? "true" : "false");
+    rs_json_out_init(&json, buf, 0);
+    rs_json_out_array(&json);
+    for (size_t i = 0; i < page->n_lines; i++)
+        rs_json_out_string(&json, page->lines[i]);
+    rs_json_out_end(&json);
+    rs_buf_string(buf, ", \"rows\": [");
+}
+
+/* Where the limit cut it off the next page begins. */
+static void put_end(struct rows *rows, struct rs_buf *buf)
+{
+    struct rs_json_out json;
+    if (rows->is_csv)
+        return;
+    rs_buf_string(buf, "\n], \"cursor\": ");
+    if (rows->limit && rows->count == rows->limit) {
+        rs_json_out_init(&json, buf, 0);
+        rs_json_out_string(&json, rows->cursor);
+    } else {
+        rs_buf_string(buf, "null");
+    }
+    rs_buf_string(buf, "}\n");
+}
+
+static enum rs_status put_page(struct rows *rows, const Rankscope__TableRows *page,
+                               struct rs_buf *buf)
+{
+    struct rs_err err = {0};
+    enum rs_status status = RS_OK;
+    if (!rows->has_begun)
+        put_begin(rows, page, buf);
+    if (page->block.len)
+        status = rs_block_take(rows->table, rs_view_of(page->block.data, page->block.len),
+                               &rows->block, &err);
+    for (size_t i = 0; status == RS_OK && page->block.len && i < rows->block.count; i++) {
+        if (rows->is_csv) {
+            rs_csv_row(rows->table, rs_block_row(&rows->block, i), buf);
+        } else {
+            rs_buf_string(buf, rows->count ? ",\n" : "\n");
+            rs_json_row(rows->table, rs_block_row(&rows->block, i), buf);
+        }
+        rows->count++;
+    }
+    if (page->rows)
+        (void)snprintf(rows->cursor, sizeof rows->cursor, "%s", page->cursor);
+    return status;
+}
+
+static enum rs_status next_rows(void *self, struct rs_buf *buf)
+{
+    struct rows *rows = self;
+    Rankscope__Reply *reply = rows->first;
+    struct rs_err err = {0};
+    enum rs_status status = RS_OK;
+    if (rows->is_over)
+        return RS_END;
+    rows->first = NULL;
+    while (!reply && (status == RS_OK || status == RS_AGAIN))
+        status = rs_call_next(rows->call, rs_time_monotonic() + RS_NS_PER_S, &reply, &err);
+    if (!reply)
+        return RS_UNREACHABLE; /* the last reply says that it is the last: an end before it is none */
+    status = reply->message_case == RANKSCOPE__REPLY__MESSAGE_TABLE
+                 ? put_page(rows, reply->table, buf)
+                 : RS_FORMAT;
+    rows->is_over = reply->last;
+    if (status == RS_OK && reply->last)
+        put_end(rows, buf);
+    rankscope__reply__free_unpacked(reply, NULL);
+    return status;
+}
+
+static bool is_csv(struct api_ask *ask, bool *is_csv_p)
+{
+    const char *format = rs_http_query(ask->request, "format");
+    const char *accept = rs_http_header(ask->request, "Accept");
+    *is_csv_p = format ? strcmp(format, "csv") == 0 : accept && strncmp(accept, "text/csv", 8) == 0;
+    if (!format || *is_csv_p || strcmp(format, "json") == 0)
+        return true;
+    rs_http_problem_as(ask->answer, 400, "format is json or csv");
+    return false;
+}
+
+void route_table(struct api_ask *ask)
+{
+    Rankscope__AskTable question = RANKSCOPE__ASK_TABLE__INIT;
+    Rankscope__Ask message = RANKSCOPE__ASK__INIT;
+    const char *cursor = rs_http_query(ask->request, "cursor");
+    struct rs_err err = {0};
+    enum rs_read read;
+    bool has_csv = false;
+    uint64_t limit = 0;
+    if (!rs_wire_is_capture_id(ask->id) || !find_read(ask->rest, &read)) {
+        rs_http_problem_as(ask->answer, 404,
+                           "captures have no such table: /api/v1/tables lists them");
+        return;
+    }
+    if (!is_csv(ask, &has_csv) || !api_number(ask, "limit", &limit))
+        return;
+    struct rows *rows = rs_mem_calloc(1, sizeof *rows);
+    if (!rows) {
+        rs_http_problem_as(ask->answer, 500, "out of memory");
+        return;
+    }
+    rows->table = rs_read_def(read)->result;
+    rows->is_csv = has_csv;
+    rows->limit = limit;
+    question.capture = ask->id;
+    question.read = api_lend(rs_read_def(read)->name);
+    question.limit = limit;
+    question.cursor = api_lend(cursor ? cursor : "");
+    message.message_case = RANKSCOPE__ASK__MESSAGE_TABLE;
+    message.table = &question;
+    rows->call = api_begin(ask, &message);
+    if (rows->call)
+        rows->first = api_next(ask, rows->call, &err);
+    if (!rows->first) {
+        if (rows->call && err.status >= 0)
+            rs_http_problem_as(ask->answer, 500, "the aggregator gave no answer");
+        end_rows(rows);
+        return;
+    }
+    ask->answer->type = has_csv ? "text/csv; charset=utf-8" : "application/json";
+    ask->answer->next = next_rows;
+    ask->answer->end = end_rows;
+    ask->answer->self = rows;
+}
+
+void route_tables(struct api_ask *ask)
+{
+    struct rs_buf body = {0};
+    rs_buf_printf(&body, "{\"schema_version\": %d, \"tables\": [", SCHEMA_VERSION);
+    for (enum rs_read read = 0; read < RS_READ_COUNT; read++) {
+        const struct rs_read_def *def = rs_read_def(read);
+        struct rs_json_out json;
+        rs_buf_printf(&body, "%s\n{\"name\": \"%s\", \"title\": ", read ? "," : "", def->name);
+        rs_json_out_init(&json, &body, 0);
+        rs_json_out_string(&json, def->help);
+        rs_buf_string(&body, ", \"row\": ");
+        rs_json_schema(def->result, &body);
+        rs_buf_string(&body, "}");
+    }
+    rs_buf_string(&body, "\n]}");
+    api_json(ask, &body);
+}
