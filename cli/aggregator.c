@@ -2,7 +2,7 @@
 /*
  * `rankscope aggregator`: its options. The daemon itself is aggregator/server.
  */
-#include "aggregator/server/aggregator.h"
+#include "aggregator/daemon/aggregator.h"
 
 #include "cli/cli.h"
 #include "cli/options/args.h"
@@ -18,7 +18,7 @@
 struct settings {
     struct rs_aggregator_options daemon; /* lends from here */
     bool is_verbose, is_quiet;
-    struct rs_arg_list listen;
+    struct rs_arg_list listen, http;
     const char *log_format, *classes;
     char listen_default[RS_PATHS_BYTES], data_default[RS_PATHS_BYTES];
     char runtime_dir[RS_PATHS_BYTES];
@@ -43,6 +43,14 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
          .help =
              "where nodes with an invite (rankscope certs invite) get their first certificate; needs the "
              "authority's folder"},
+        {.name = "http",
+         .kind = RS_ARG_LIST,
+         .target = &settings->http,
+         .value = "HOST:PORT",
+         .environment = "RANKSCOPE_HTTP",
+         .help = "serve the HTTP API and /metrics there, also several times: HTTPS, for who has a "
+                 "certificate or a token (rankscope token new); plain on loopback with "
+                 "--insecure-loopback (default: nowhere)"},
         {.name = "certs",
          .kind = RS_ARG_TEXT,
          .target = &settings->daemon.certs,
@@ -200,6 +208,8 @@ static enum rs_status fill_defaults(struct settings *settings, struct rs_err *er
     }
     settings->daemon.listen = settings->listen.items;
     settings->daemon.listen_count = settings->listen.count;
+    settings->daemon.http = settings->http.items;
+    settings->daemon.http_count = settings->http.count;
     if (status == RS_OK && !settings->daemon.data) {
         status = rs_paths_data_dir(settings->data_default, err);
         settings->daemon.data = settings->data_default;

@@ -25,7 +25,7 @@ struct rs_audit {
     char *path;
     struct rs_pool *pool;
     atomic_bool has_failed; /* the disk refused a line: said once */
-    bool is_over;           /* lines were left out: said once */
+    atomic_bool is_over;    /* lines were left out: said once */
 };
 
 struct audit_job {

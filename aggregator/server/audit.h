@@ -31,7 +31,7 @@ struct rs_audit_line {
     const char *why;     /* it was refused; NULL: it was not */
 };
 
-/* Copies. Of NULL does nothing. Thread: the server's. */
+/* Copies. Of NULL does nothing. Any thread. */
 void rs_audit_put(struct rs_audit *audit, const struct rs_audit_line *line);
 
 #endif

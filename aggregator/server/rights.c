@@ -132,3 +132,12 @@ enum rs_status rights_of_collector(struct session *session, const char *node, st
         write_down(session, "collector", node, NULL);
     return RS_OK;
 }
+
+void rs_server_refused(struct rs_server *server, const struct rs_identity *who, const char *from,
+                       const char *what, const char *why)
+{
+    const struct rs_audit_line line = {
+        .who = who, .from = from, .what = "http", .subject = what, .why = why};
+    rs_count(RS_COUNT_SERVER_FORBIDDEN, 1);
+    rs_audit_put(server->audit, &line);
+}

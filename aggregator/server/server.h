@@ -94,6 +94,10 @@ void rs_server_free(struct rs_server **server_p);
 /* An rs_accept_fn: gives the link a session. `self` is the server. */
 bool rs_server_accept(void *self, struct rs_link *link, const char *method);
 
+/* Counts and writes into the audit log that somebody was refused before a link of his reached the server. Any thread. */
+void rs_server_refused(struct rs_server *server, const struct rs_identity *who, const char *from,
+                       const char *what, const char *why);
+
 /* Runs the loop once and everything that is due, at most until `until` (monotonic). RS_IO when ingest is
  * broken: stop, the data on disk is right up to the last ack. */
 RS_MUST_CHECK enum rs_status rs_server_step(struct rs_server *server, rs_ns until,

@@ -5,8 +5,8 @@
  * The verb fills in the options; this room puts store, server (with ingest and the coordinator in it), the gRPC listener
  * and the signals together.
  */
-#ifndef RS_SERVER_AGGREGATOR_H
-#define RS_SERVER_AGGREGATOR_H
+#ifndef RS_DAEMON_AGGREGATOR_H
+#define RS_DAEMON_AGGREGATOR_H
 
 #include "aggregator/server/server.h"
 
@@ -18,6 +18,8 @@ enum { RS_AGGREGATOR_LISTEN_MAX = 8 };
 struct rs_aggregator_options {
     const char *const *listen; /* unix:PATH or HOST:PORT, at least one */
     size_t listen_count;
+    const char *const *http; /* HOST:PORT where HTTP is served, any number */
+    size_t http_count;
     const char *join;  /* HOST:PORT where nodes with an invite come; NULL: nowhere */
     const char *certs; /* folder of our certificate; NULL: "certs" in the data folder */
     const char *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "aggregator/server/probe.h"
+#include "aggregator/daemon/probe.h"
 
 #include "common/base/counters.h"
 #include "common/base/mem.h"

@@ -13,8 +13,8 @@
  *
  * A thread of its own, rs-probe, so that neither a name's look-up nor the wait holds the loop up.
  */
-#ifndef RS_SERVER_PROBE_H
-#define RS_SERVER_PROBE_H
+#ifndef RS_DAEMON_PROBE_H
+#define RS_DAEMON_PROBE_H
 
 #include "common/base/err.h"
 #include "common/base/time.h"

@@ -2,10 +2,11 @@
 /*
  * The aggregator's daemon put together. The main thread is the server's.
  */
-#include "aggregator/server/aggregator.h"
+#include "aggregator/daemon/aggregator.h"
 
+#include "aggregator/daemon/http.h"
+#include "aggregator/daemon/probe.h"
 #include "aggregator/server/capture_journal.h"
-#include "aggregator/server/probe.h"
 #include "aggregator/server/server.h"
 #include "common/base/daemon.h"
 #include "common/base/file.h"
@@ -13,6 +14,7 @@
 #include "common/client/config_watch.h"
 #include "common/request/roles.h"
 #include "common/trust/authority.h"
+#include "common/trust/token.h"
 #include "common/wire/link.h"
 
 #include <grp.h>
@@ -56,6 +58,7 @@ struct place {
 struct places {
     struct place items[RS_AGGREGATOR_LISTEN_MAX + 1]; /* the one for joining last */
     size_t count;
+    struct rs_daemon_http *http; /* NULL: none */
 };
 
 static void stop_listening(struct places *places)
@@ -91,6 +94,15 @@ static enum rs_status listen_at(const struct rs_aggregator_options *settings, st
                : status;
 }
 
+/* Before anybody came. */
+static void end_listening(struct rs_loop *loop, struct places *places)
+{
+    stop_listening(places);
+    while (!all_stopped(places))
+        if (rs_loop_run(loop, rs_time_monotonic() + RS_NS_PER_S) < 0)
+            break;
+}
+
 static enum rs_status listen_everywhere(const struct rs_aggregator_options *settings,
                                         struct rs_loop *loop, struct places *places,
                                         struct rs_server *server, struct rs_err *err)
@@ -100,10 +112,7 @@ static enum rs_status listen_everywhere(const struct rs_aggregator_options *sett
         status = listen_at(settings, loop, &places->items[i], server, err);
     if (status == RS_OK)
         return RS_OK;
-    stop_listening(places);
-    while (!all_stopped(places))
-        if (rs_loop_run(loop, rs_time_monotonic() + RS_NS_PER_S) < 0)
-            break;
+    end_listening(loop, places);
     return status;
 }
 
@@ -152,6 +161,13 @@ static enum rs_status check_identity(void *self, const struct rs_identity *ident
                                      struct rs_err *err)
 {
     const struct places *places = self;
+    const bool is_token =
+        identity && strncmp(identity->serial, rs_token_serial, strlen(rs_token_serial)) == 0;
+    if (!identity || is_token) {
+        const enum rs_status status = rs_daemon_http_check(places->http, identity, err);
+        if (is_token)
+            return status;
+    }
     for (size_t i = 0; i < places->count; i++) {
         if (!places->items[i].listener || places->items[i].address.guard != RS_ADDRESS_MUTUAL)
             continue;
@@ -160,7 +176,7 @@ static enum rs_status check_identity(void *self, const struct rs_identity *ident
                                         err);
         rs_grpc_server_refresh(places->items[i].listener);
     }
-    return RS_OK;
+    return identity ? rs_daemon_http_check(places->http, identity, err) : RS_OK;
 }
 
 /* A file that is wrong is refused at start, not when the first capture needs it. */
@@ -207,12 +223,14 @@ static enum rs_status serve(struct rs_server *server, struct places *places,
         status = rs_probe_start(&places->items[probe_count].address, &probes[probe_count], err);
     while (status == RS_OK && rs_daemon_stop_count(daemon) == 0) {
         status = rs_server_step(server, rs_time_monotonic() + RS_NS_PER_S, err);
+        rs_daemon_http_turn(places->http);
         if (status == RS_OK)
             status = turn_probes(probes, probe_count, err);
     }
     for (size_t i = 0; i < probe_count; i++)
         rs_probe_stop(&probes[i]);
     rs_config_watch_stop(&config_watch);
+    rs_daemon_http_stop(places->http);
     rs_server_drain(server);
     stop_listening(places);
     const rs_ns deadline = rs_time_monotonic() + settings->drain_ns;
@@ -251,9 +269,37 @@ static void find_port(const struct places *places, char port_p[16])
 
 static void tell_places(const struct rs_aggregator_options *settings, const struct places *places)
 {
+    const char *address = NULL;
     for (size_t i = 0; settings->on_listening && i < places->count; i++)
         settings->on_listening(settings->self, places->items[i].address.text,
                                places->items[i].address.guard == RS_ADDRESS_JOIN);
+    for (size_t i = 0;
+         settings->on_listening && (address = rs_daemon_http_address(places->http, i)) != NULL; i++)
+        settings->on_listening(settings->self, address, false);
+}
+
+static void http_refused(void *self, const struct rs_identity *who, const char *from,
+                         const char *path, const char *why)
+{
+    rs_server_refused(self, who, from, path, why);
+}
+
+static enum rs_status serve_http(const struct rs_aggregator_options *settings, const char *certs,
+                                 const char *tokens, struct rs_loop *loop, struct rs_server *server,
+                                 struct places *places, struct rs_err *err)
+{
+    const struct rs_daemon_http_options options = {.addresses = settings->http,
+                                                   .count = settings->http_count,
+                                                   .certs = certs,
+                                                   .tokens = tokens,
+                                                   .is_insecure_loopback =
+                                                       settings->is_insecure_loopback,
+                                                   .loop = loop,
+                                                   .accept = rs_server_accept,
+                                                   .accept_self = server,
+                                                   .refused = http_refused,
+                                                   .self = server};
+    return rs_daemon_http_start(&options, &places->http, err);
 }
 
 static enum rs_status run(const struct rs_aggregator_options *settings, struct rs_daemon *daemon,
@@ -269,6 +315,7 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
     struct rs_buf roles = {0};
     char *documents = NULL;
     char *audit = NULL;
+    char *tokens = NULL;
     char port[16] = "";
     char *certs =
         settings->certs ? rs_mem_strdup(settings->certs) : rs_file_join(settings->data, "certs");
@@ -295,6 +342,7 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
                                                    settings->roles ? rs_buf_text(&roles) : NULL};
         documents = rs_file_join(settings->data, "documents");
         audit = rs_file_join(settings->data, "audit.jsonl");
+        tokens = rs_file_join(settings->data, "tokens");
         const struct rs_server_options options = {.loop = loop,
                                                   .store = store,
                                                   .journal = &journal,
@@ -307,13 +355,18 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
                                                   .check_self = &places,
                                                   .hang = settings->hang,
                                                   .credit_bytes = (uint64_t)settings->credit_bytes};
-        status = documents && audit ? rs_server_new(&options, &server, err)
-                                    : rs_err_set(err, RS_NOMEM, "out of memory");
+        status = documents && audit && tokens ? rs_server_new(&options, &server, err)
+                                              : rs_err_set(err, RS_NOMEM, "out of memory");
     }
     if (status == RS_OK)
         status = rs_capture_journal_infer_roles(&own, err);
     if (status == RS_OK)
         status = listen_everywhere(settings, loop, &places, server, err);
+    if (status == RS_OK) {
+        status = serve_http(settings, certs, tokens, loop, server, &places, err);
+        if (status < 0)
+            end_listening(loop, &places);
+    }
     if (status == RS_OK) {
         find_port(&places, port);
         rs_daemon_on_signal(daemon, wake_loop, loop);
@@ -324,12 +377,14 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
     for (size_t i = 0; i < places.count; i++)
         rs_grpc_server_free(&places.items[i].listener);
     rs_server_free(&server);
+    rs_daemon_http_free(&places.http);
     rs_grpc_loop_free(&loop);
     rs_infer_roles_stop(&infer);
     rs_store_close(&store);
     rs_authority_close(&authority);
     rs_mem_free(documents);
     rs_mem_free(audit);
+    rs_mem_free(tokens);
     rs_mem_free(certs);
     rs_mem_free(ca);
     rs_buf_fini(&roles);
