@@ -53,6 +53,7 @@ void doc_table_end(struct doc *doc);
 
 void doc_as_text(const struct doc *doc, struct rs_output_style style, struct rs_buf *buf);
 void doc_as_markdown(const struct doc *doc, struct rs_buf *buf);
-void doc_as_html(const struct doc *doc, struct rs_buf *buf); /* one page, doc_html.c */
+/* One page, doc_html.c. `figure`, HTML of our own, stands before the first heading behind the findings; NULL: none. */
+void doc_as_html(const struct doc *doc, const struct rs_buf *figure, struct rs_buf *buf);
 
 #endif

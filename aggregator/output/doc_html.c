@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A document as one HTML page that needs nothing else: no script, no font, no picture, no request. Everything that came from
+ * A document as one HTML page that needs nothing else: no script, no font, no file of a picture, no request. Everything that came from
  * strangers is escaped; the style stands in the page, for light and dark screens and for paper.
  */
 #include "aggregator/output/doc_priv.h"
@@ -14,9 +14,9 @@ static const char head[] =
 static const char page_style[] =
     "<style>\n"
     ":root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--dim:#5c6570;--line:#d5dae0;--alarm:#b3261e;--soft:#fdecea;"
-    "--good:#1f7a3d}\n"
+    "--good:#1f7a3d;--h0:#9ecae9;--h1:#e4e8ec;--h2:#fdd49e;--h3:#fc8d59;--h4:#d7301f;--h5:#7f0000}\n"
     "@media (prefers-color-scheme:dark){:root{--ink:#e6e9ed;--paper:#14171a;--dim:#9aa4af;--line:#343b43;--alarm:#ff8a80;"
-    "--soft:#3a1d1b;--good:#7bd58f}}\n"
+    "--soft:#3a1d1b;--good:#7bd58f;--h0:#2c5f80;--h1:#262c32;--h2:#6e5526;--h3:#b5622f;--h4:#ee5a45;--h5:#ffc2b8}}\n"
     "body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:64rem;margin:2rem auto;"
     "padding:0 1rem}\n"
     "h1{font-size:1.15rem;font-weight:600;color:var(--dim);margin:0 0 1rem}\n"
@@ -27,8 +27,15 @@ static const char page_style[] =
     "ul{margin:.3rem 0;padding-left:1.3rem}li{margin:.2rem 0;overflow-wrap:anywhere}\n"
     "table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}\n"
     "th,td{text-align:left;padding:.25rem .8rem .25rem 0;border-bottom:1px solid var(--line);vertical-align:top}\n"
-    "th{color:var(--dim);font-weight:500}.r{text-align:right}.bar{font-family:monospace;white-space:pre}\n"
-    ".strong{font-weight:700}.alarm{font-weight:700;color:var(--alarm)}.good{color:var(--good)}.dim{color:var(--dim)}\n"
+    "th{color:var(--dim);font-weight:500}.r{text-align:right}\n"
+    ".bar{display:flex;height:1rem;min-width:9rem;margin-top:.25rem}.bar i{display:block;height:100%}\n"
+    ".pC,.key.pC{background:#4477aa}.pX,.key.pX{background:#ee6677}.pM,.key.pM{background:#ccbb44}.pI,.key.pI{background:#8f979f}"
+    ".pW,.key.pW{background:#aa3377}\n"
+    ".key{display:inline-block;width:.9rem;height:.9rem;vertical-align:-.1rem;margin:0 .3rem 0 .6rem;border:1px solid var(--line)}\n"
+    ".heat{width:100%;height:auto}.heat .axis{font-size:12px;fill:var(--dim);text-anchor:end}.heat .first{text-anchor:start}"
+    ".heat .named{fill:var(--alarm);font-weight:700}.legend{color:var(--dim);font-size:.9rem}\n"
+    ".h0{fill:var(--h0);background:var(--h0)}.h1{fill:var(--h1);background:var(--h1)}.h2{fill:var(--h2);background:var(--h2)}"
+    ".h3{fill:var(--h3);background:var(--h3)}.h4{fill:var(--h4);background:var(--h4)}.h5{fill:var(--h5);background:var(--h5)}\n"
     "@media print{body{margin:0;max-width:none}}\n"
     "</style>\n";
 
@@ -81,9 +88,52 @@ static void put_element(struct rs_buf *buf, const char *open, const char *text, 
     rs_buf_string(buf, close);
 }
 
+/* What the letters of doc_bar() say. */
+static const struct {
+    char letter;
+    const char *meaning;
+} pieces[] = {{'C', "computing"},
+              {'X', "exposed communication"},
+              {'M', "memory"},
+              {'I', "idle"},
+              {'W', "waiting"}};
+
+/* Letters as coloured pieces, each of its own width; what they say in words for who cannot see them. */
+static void put_bar(struct rs_buf *buf, const char *letters)
+{
+    rs_buf_string(buf, "<div class=\"bar\" role=\"img\" aria-label=\"");
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
+        size_t count = 0;
+        for (const char *p = letters; *p; p++)
+            count += *p == pieces[i].letter;
+        if (count)
+            rs_buf_printf(buf, "%s %zu; ", pieces[i].meaning, count);
+    }
+    rs_buf_string(buf, "\">");
+    for (const char *p = letters; *p;) {
+        size_t run = 1;
+        while (p[run] == *p)
+            run++;
+        rs_buf_printf(buf, "<i class=\"p%c\" style=\"width:%.1fem\"></i>", *p, 0.45 * (double)run);
+        p += run;
+    }
+    rs_buf_string(buf, "</div>");
+}
+
+/* What the colours of a table's bars mean. */
+static void put_bar_legend(struct rs_buf *buf)
+{
+    rs_buf_string(buf, "<p class=\"legend\">");
+    for (size_t i = 0; i + 1 < sizeof pieces / sizeof pieces[0]; i++)
+        rs_buf_printf(buf, "<span class=\"key p%c\"></span>%s", pieces[i].letter,
+                      pieces[i].meaning);
+    rs_buf_string(buf, "</p>\n");
+}
+
 static void put_table(struct rs_buf *buf, const struct doc *doc, const struct doc_block *table)
 {
     const struct doc_cell *cells = doc->cells + table->first_cell;
+    bool has_bars = false;
     if (!table->column_count)
         return;
     rs_buf_string(buf, "<table>\n");
@@ -93,17 +143,21 @@ static void put_table(struct rs_buf *buf, const struct doc *doc, const struct do
         const char *tag = i < table->column_count ? "th" : "td";
         if (!column)
             rs_buf_string(buf, "<tr>");
-        rs_buf_printf(buf, "<%s class=\"%s%s\">", tag,
-                      kind == DOC_RIGHT                             ? "r "
-                      : kind == DOC_BAR && i >= table->column_count ? "bar "
-                                                                    : "",
+        const bool is_bar = kind == DOC_BAR && i >= table->column_count;
+        has_bars = has_bars || is_bar;
+        rs_buf_printf(buf, "<%s class=\"%s%s\">", tag, kind == DOC_RIGHT ? "r " : "",
                       i < table->column_count ? "" : class_of(cells[i].style));
-        put_escaped(buf, doc_string(doc, cells[i].text));
+        if (is_bar)
+            put_bar(buf, doc_string(doc, cells[i].text));
+        else
+            put_escaped(buf, doc_string(doc, cells[i].text));
         rs_buf_printf(buf, "</%s>", tag);
         if (column + 1 == table->column_count)
             rs_buf_string(buf, "</tr>\n");
     }
     rs_buf_string(buf, "</table>\n");
+    if (has_bars)
+        put_bar_legend(buf);
 }
 
 /* What a finding says stands in its box: its bullets, up to the next block of another kind. */
@@ -141,7 +195,7 @@ static void put_block(struct rs_buf *buf, const struct doc *doc, const struct do
     }
 }
 
-void doc_as_html(const struct doc *doc, struct rs_buf *buf)
+void doc_as_html(const struct doc *doc, const struct rs_buf *figure, struct rs_buf *buf)
 {
     bool in_list = false, in_finding = false;
     rs_buf_string(buf, head);
@@ -162,6 +216,10 @@ void doc_as_html(const struct doc *doc, struct rs_buf *buf)
         if (!in_list && is_bullet)
             rs_buf_string(buf, "<ul>\n");
         in_list = is_bullet;
+        if (figure && block->kind == DOC_HEADING) {
+            rs_buf_bytes(buf, figure->data, figure->length);
+            figure = NULL;
+        }
         put_block(buf, doc, block);
         in_finding = in_finding || block->kind == DOC_FINDING;
     }

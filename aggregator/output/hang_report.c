@@ -765,7 +765,7 @@ static enum rs_status render(const struct rs_hang *hang, enum form form,
     else if (form == FORM_MARKDOWN)
         doc_as_markdown(doc, buf);
     else
-        doc_as_html(doc, buf);
+        doc_as_html(doc, NULL, buf);
     doc_free(&doc);
     return buf->failed ? rs_err_set(err, RS_NOMEM, "no memory for the report") : RS_OK;
 }

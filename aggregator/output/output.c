@@ -23,6 +23,12 @@ static enum rs_status report_markdown(const struct rs_analysis *analysis, struct
     return rs_output_report_markdown(analysis, &file->buf, err);
 }
 
+static enum rs_status report_html(const struct rs_analysis *analysis, struct output_file *file,
+                                  struct rs_err *err)
+{
+    return rs_output_report_html(analysis, &file->buf, err);
+}
+
 static enum rs_status job_communication(const struct rs_analysis *analysis,
                                         struct output_file *file, struct rs_err *err)
 {
@@ -57,6 +63,7 @@ static const struct {
     {.name = "clock.json", .of_reads = clock_document},
     {.name = "report.json", .write = report_json},
     {.name = "report.md", .write = report_markdown},
+    {.name = "report.html", .write = report_html},
 };
 
 enum { DOCUMENT_COUNT = sizeof documents / sizeof documents[0] };

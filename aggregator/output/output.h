@@ -4,7 +4,7 @@
  *
  *                     +--> rank_breakdown.csv  step_trace_time.csv  step_breakdown.csv  collectives.csv
  *     rs_analysis ----+--> communication.json  communication_matrix.json  analysis.db
- *                     +--> report.json  report.md            the same model as the text on a terminal
+ *                     +--> report.json  report.md  report.html   the same model as the text on a terminal
  *     + what was read ---> manifest.json                     last: it names and sums up all others
  *
  * Promises: each file appears whole or not at all, others in the folder are left alone; what is not
@@ -81,12 +81,14 @@ RS_MUST_CHECK enum rs_status rs_output_rows(const struct rs_output_input *input,
 RS_MUST_CHECK enum rs_status rs_output_write(const struct rs_output_input *input, const char *dir,
                                              struct rs_err *err);
 
-/* The report as text, Markdown or JSON, appended to `buf`. RS_NOMEM. */
+/* The report as text, Markdown, HTML (one page that needs no network) or JSON, appended to `buf`. RS_NOMEM. */
 RS_MUST_CHECK enum rs_status rs_output_report_text(const struct rs_analysis *analysis,
                                                    struct rs_output_style style, struct rs_buf *buf,
                                                    struct rs_err *err);
 RS_MUST_CHECK enum rs_status rs_output_report_markdown(const struct rs_analysis *analysis,
                                                        struct rs_buf *buf, struct rs_err *err);
+RS_MUST_CHECK enum rs_status rs_output_report_html(const struct rs_analysis *analysis,
+                                                   struct rs_buf *buf, struct rs_err *err);
 RS_MUST_CHECK enum rs_status rs_output_report_json(const struct rs_analysis *analysis,
                                                    struct rs_buf *buf, struct rs_err *err);
 

@@ -6,6 +6,7 @@
 #include "aggregator/output/doc.h"
 #include "aggregator/output/output_priv.h"
 #include "aggregator/output/report.h"
+#include "aggregator/output/report_figure.h"
 #include "aggregator/output/report_findings.h"
 
 #include <inttypes.h>
@@ -377,8 +378,9 @@ static void put_known(struct doc *doc, const struct report *report)
 
 /* --- whole ------------------------------------------------------------------------------------------ */
 
+/* With `figure` the pictures, too; NULL: none are wanted. */
 static enum rs_status build(const struct rs_analysis *analysis, struct doc **doc_p,
-                            struct rs_err *err)
+                            struct rs_buf *figure, struct rs_err *err)
 {
     struct report report;
     struct doc *doc = doc_new();
@@ -392,8 +394,9 @@ static enum rs_status build(const struct rs_analysis *analysis, struct doc **doc
     report_put_waiting(doc, &report);
     put_links(doc, &report);
     put_known(doc, &report);
+    const enum rs_status status = figure ? report_put_figure(&report, figure) : RS_OK;
     report_fini(&report);
-    if (doc_failed(doc)) {
+    if (doc_failed(doc) || status < 0) {
         doc_free(&doc);
         return rs_err_set(err, RS_NOMEM, "no memory for the report");
     }
@@ -406,7 +409,7 @@ enum rs_status rs_output_report_text(const struct rs_analysis *analysis,
                                      struct rs_err *err)
 {
     struct doc *doc = NULL;
-    const enum rs_status status = build(analysis, &doc, err);
+    const enum rs_status status = build(analysis, &doc, NULL, err);
     if (status != RS_OK)
         return status;
     doc_as_text(doc, style, buf);
@@ -418,10 +421,26 @@ enum rs_status rs_output_report_markdown(const struct rs_analysis *analysis, str
                                          struct rs_err *err)
 {
     struct doc *doc = NULL;
-    const enum rs_status status = build(analysis, &doc, err);
+    const enum rs_status status = build(analysis, &doc, NULL, err);
     if (status != RS_OK)
         return status;
     doc_as_markdown(doc, buf);
     doc_free(&doc);
     return buf->failed ? rs_err_set(err, RS_NOMEM, "no memory for the report") : RS_OK;
+}
+
+enum rs_status rs_output_report_html(const struct rs_analysis *analysis, struct rs_buf *buf,
+                                     struct rs_err *err)
+{
+    struct doc *doc = NULL;
+    struct rs_buf figure = {0};
+    const enum rs_status status = build(analysis, &doc, &figure, err);
+    if (status == RS_OK && !figure.failed)
+        doc_as_html(doc, &figure, buf);
+    const bool is_short = figure.failed || buf->failed;
+    rs_buf_fini(&figure);
+    if (status != RS_OK)
+        return status;
+    doc_free(&doc);
+    return is_short ? rs_err_set(err, RS_NOMEM, "no memory for the report") : RS_OK;
 }

@@ -378,6 +378,25 @@ static void put_undecided(struct rs_buf *buf, const struct rs_diagnosis *diagnos
     }
 }
 
+/* Somebody does stand out, and yet there is next to nothing to win. */
+static void put_not_worth_first(struct rs_buf *buf, const struct rs_diagnosis *diagnosis)
+{
+    const struct rs_finding *finding = &diagnosis->not_worth_fixing[0];
+    char subject[SUBJECT_BYTES], predicate[256], cost[UNIT_TEXT_BYTES];
+    subject_text(finding, subject, sizeof subject);
+    predicate_text(finding, predicate, sizeof predicate);
+    unit_people_time(cost, finding->cost_ns_per_step);
+    rs_buf_printf(buf,
+                  "Of %zu ranks that could be judged, in %" PRId64
+                  " complete %s, nobody is worth fixing. %s %s; yet without that a step would ",
+                  diagnosis->judged_ranks, diagnosis->judged_steps,
+                  plural(diagnosis->judged_steps, "step", "steps"), subject, predicate);
+    if (finding->cost_ns_per_step > 0)
+        rs_buf_printf(buf, "be only %s (%.1f %%) shorter.", cost, finding->share * 100);
+    else
+        rs_buf_string(buf, "not be shorter.");
+}
+
 void report_silence(const struct rs_analysis *analysis, struct rs_buf *buf)
 {
     const struct rs_diagnosis *diagnosis = analysis->diagnosis;
@@ -403,10 +422,13 @@ void report_silence(const struct rs_analysis *analysis, struct rs_buf *buf)
     case RS_SILENCE_NOTHING:
         break;
     }
-    rs_buf_printf(
-        buf, "Nobody stands out of %zu ranks that could be judged, in %" PRId64 " complete %s.",
-        diagnosis->judged_ranks, diagnosis->judged_steps,
-        plural(diagnosis->judged_steps, "step", "steps"));
+    if (diagnosis->not_worth_count)
+        put_not_worth_first(buf, diagnosis);
+    else
+        rs_buf_printf(
+            buf, "Nobody stands out of %zu ranks that could be judged, in %" PRId64 " complete %s.",
+            diagnosis->judged_ranks, diagnosis->judged_steps,
+            plural(diagnosis->judged_steps, "step", "steps"));
     if (diagnosis->sensitivity.smallest_factor > 1)
         rs_buf_printf(buf, " A rank less than %.2f times slower would not have been seen.",
                       diagnosis->sensitivity.smallest_factor);
@@ -456,7 +478,12 @@ void report_put_findings(struct doc *doc, const struct report *report)
     if (!diagnosis || diagnosis->silence != RS_SILENCE_NONE) {
         struct rs_buf why = {0};
         report_silence(analysis, &why);
-        doc_heading(doc, "Nobody is named", "");
+        doc_heading(doc,
+                    diagnosis && diagnosis->silence == RS_SILENCE_NOTHING &&
+                            diagnosis->not_worth_count
+                        ? "Nobody is worth fixing"
+                        : "Nobody is named",
+                    "");
         doc_paragraph(doc, DOC_PLAIN, "%s", rs_buf_text(&why));
         rs_buf_fini(&why);
         if (diagnosis && diagnosis->finding_count) {

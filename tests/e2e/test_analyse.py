@@ -12,6 +12,7 @@ import collections
 import csv
 import gzip
 import hashlib
+import html.parser
 import json
 import os
 import random
@@ -31,7 +32,7 @@ except ImportError:
 PROGRAM = os.environ.get("RANKSCOPE", "build/dev/rankscope")
 SHARED = "../shared/data"
 DELIVERABLES = ["rank_breakdown.csv", "step_trace_time.csv", "step_breakdown.csv", "collectives.csv",
-                "communication.json", "communication_matrix.json", "report.json", "report.md",
+                "communication.json", "communication_matrix.json", "report.json", "report.md", "report.html",
                 "analysis.db", "clock.json"]
 
 
@@ -198,6 +199,34 @@ class OwnTraces(WithFolder):
         self.assertIn("Rank 2", "\n".join(done.stdout.splitlines()[:4]))
         self.assertTrue(all(len(line) <= 100 for line in done.stdout.splitlines()))
         self.assertNotIn("\033", done.stdout)
+
+    def test_the_page_needs_nothing_else(self):
+        write_traces(self.traces)
+        self.analyse(self.traces, "-o", self.out)
+        page = read(self.out, "report.html").decode()
+        self.assertIn("<h2>1. Rank 2 ", page)
+        self.assertIn("default-src 'none'", page)
+        for word in ("<script", "http://", "https://", "src=", "url(", "@import", "onload", "onclick"):
+            self.assertNotIn(word, page)
+        picture = page[page.index("<svg"):page.index("</svg>")]
+        self.assertIn(">rank 2</text>", picture)
+        self.assertIn('class="axis named"', picture)
+        self.assertRegex(picture, r'class="h[2-5]" d="M[\d. hvzM-]+z"')
+        self.assertLess(page.index("1. Rank 2 "), page.index("<svg"))  # who, before any picture
+
+        class Balance(html.parser.HTMLParser):
+            stack = []
+
+            def handle_starttag(self, tag, attrs):
+                if tag not in ("meta", "path"):
+                    self.stack.append(tag)
+
+            def handle_endtag(self, tag):
+                if tag != "path":
+                    assert self.stack.pop() == tag, (tag, self.getpos())
+        balance = Balance()
+        balance.feed(page)
+        self.assertEqual(balance.stack, [])
 
     def test_breakdown_adds_up_in_every_row(self):
         write_traces(self.traces)

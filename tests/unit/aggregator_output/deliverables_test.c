@@ -320,11 +320,11 @@ static void manifest_vouches_for_every_deliverable(void **state)
 {
     (void)state;
     struct rs_buf buf = slurp(folder, "manifest.json");
-    static const char *const names[] = {"rank_breakdown.csv", "step_trace_time.csv",
-                                        "step_breakdown.csv", "collectives.csv",
-                                        "communication.json", "communication_matrix.json",
-                                        "report.json",        "report.md",
-                                        "analysis.db",        "clock.json"};
+    static const char *const names[] = {
+        "rank_breakdown.csv", "step_trace_time.csv", "step_breakdown.csv",
+        "collectives.csv",    "communication.json",  "communication_matrix.json",
+        "report.json",        "report.md",           "report.html",
+        "analysis.db",        "clock.json"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         assert_contains(rs_buf_text(&buf), names[i]);
     assert_contains(rs_buf_text(&buf), "\"reason\": \"no events\"");
@@ -428,7 +428,8 @@ static void same_input_gives_the_same_bytes(void **state)
     (void)state;
     static const char *const names[] = {
         "rank_breakdown.csv", "collectives.csv", "communication.json", "communication_matrix.json",
-        "report.json",        "report.md",       "analysis.db",        "manifest.json"};
+        "report.json",        "report.md",       "report.html",        "analysis.db",
+        "manifest.json"};
     char second[] = "/tmp/rs-output-XXXXXX";
     assert_non_null(mkdtemp(second));
     write_into(second);
