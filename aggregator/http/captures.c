@@ -338,6 +338,9 @@ void route_start(struct api_ask *ask)
     if (reply) {
         put_answer(ask, reply->answer, is_dry);
         rankscope__reply__free_unpacked(reply, NULL);
+    } else if (ask->answer->status == 404) {
+        /* The run, not this address, is what is not there. */
+        rs_http_problem_as(ask->answer, 409, "no run or rank that is meant can record now");
     }
     rs_request_message_free(&body);
     rs_request_fini(&request);

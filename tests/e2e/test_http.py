@@ -1,0 +1,480 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The HTTP API as a user of curl meets it: real daemons, real certificates and tokens, a job of native ranks with a slow one.
+
+What comes over HTTP must be what the command line prints; who may not ask is told so, counted, and in the audit log.
+"""
+import hashlib
+import http.client
+import json
+import os
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import zlib
+
+import unittest_run
+
+from rig_native import PROGRAM, Rig
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+CURL = ["curl", "--silent", "--show-error", "--max-time", "120"]
+
+
+class Answer:
+    """One request by curl: status, headers, body."""
+
+    def __init__(self, *words):
+        done = subprocess.run([*CURL, "--include", *words], capture_output=True, check=False)
+        self.code, self.error = done.returncode, done.stderr.decode()
+        head, _, self.body = done.stdout.partition(b"\r\n\r\n")
+        while head.startswith(b"HTTP/1.1 100"):
+            head, _, self.body = self.body.partition(b"\r\n\r\n")
+        lines = head.decode("latin-1").split("\r\n")
+        self.status = int(lines[0].split()[1]) if self.code == 0 else 0
+        self.headers = {key.lower(): value for key, _, value in (line.partition(": ") for line in lines[1:])}
+
+    def json(self):
+        return json.loads(self.body)
+
+
+def cli(rig, *words, code=0):
+    done = subprocess.run([PROGRAM, *words, "--connect", rig.address], capture_output=True, check=False)
+    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    return done.stdout
+
+
+def wait_for(is_it, what, seconds=60):
+    until = time.monotonic() + seconds
+    while not is_it():
+        assert time.monotonic() < until, "never: " + what
+        time.sleep(0.1)
+
+
+class HttpRig(Rig):
+    """A rig whose aggregator serves HTTPS, too."""
+
+    def __enter__(self):
+        self.data = os.path.join(self.folder, "data")
+        self.certs("init")
+        for party, name in (("viewer", "bob"), ("operator", "alice")):
+            self.certs("issue", party, name, "--out", os.path.join(self.folder, name))
+        self.ca = os.path.join(self.data, "ca", "ca.crt")
+        return super().__enter__()
+
+    def certs(self, *words):
+        subprocess.run([PROGRAM, "certs", *words, "--data", self.data], check=True, capture_output=True)
+
+    def token(self, *words):
+        done = subprocess.run([PROGRAM, "token", "new", *words, "--data", self.data], check=True, capture_output=True,
+                              text=True)
+        return done.stdout.strip()
+
+    def start_aggregator(self):
+        super().start_aggregator()
+        self.url = self.aggregator.stdout.readline().decode().split()[-1].replace("127.0.0.1", "localhost")
+        self.port = int(self.url.rsplit(":", 1)[1])
+
+    def ask_http(self, path, *words, token=None, cert=None):
+        who = []
+        if token:
+            who += ["--header", "Authorization: Bearer " + token]
+        if cert:
+            folder = os.path.join(self.folder, cert)
+            who += ["--cert", folder + "/tls.crt", "--key", folder + "/tls.key"]
+        return Answer("--cacert", self.ca, *who, *words, self.url + path)
+
+    def audit(self):
+        with open(os.path.join(self.data, "audit.jsonl"), encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+
+class Http(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.rig = HttpRig(world=4, nodes=2, step_ms=100, run="demo", rank_words=["--slow-rank", "2"],
+                          aggregator_words=["--http", "127.0.0.1:0"])
+        cls.rig.__enter__()
+        try:
+            cls.rig.wait_ranks(4)
+            cls.operator = cls.rig.token("carol", "--operator")
+            cls.viewer = cls.rig.token("dave")
+            cls.capture = cls.record()
+        except BaseException:
+            cls.rig.__exit__(*sys.exc_info())
+            raise
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.rig.__exit__(None, None, None)
+
+    @classmethod
+    def record(cls, **members):
+        """A capture over HTTP, followed to its end by server-sent events; its ID."""
+        body = {"schedule": {"active": 20}, **members}
+        started = cls.rig.ask_http("/api/v1/captures", "--json", json.dumps(body), token=cls.operator)
+        assert started.status == 201, (started.status, started.body)
+        where = started.headers["location"]
+        told = cls.rig.ask_http(where + "/progress", "--no-buffer", token=cls.operator)
+        assert told.headers["content-type"] == "text/event-stream", told.headers
+        events = [dict(line.partition(": ")[::2] for line in event.split("\n"))
+                  for event in told.body.decode().strip().split("\n\n") if not event.startswith(":")]
+        assert events[-1]["event"] == "closed", events[-1]
+        assert all(event["event"] == "capture" for event in events[:-1]), events
+        last = json.loads(events[-1]["data"])
+        assert last["state"] == "complete", last
+        assert where == "/api/v1/captures/" + last["id"]
+        return last["id"]
+
+    def get(self, path, *words, status=200, token=None):
+        answer = self.rig.ask_http(path, *words, token=token or self.viewer)
+        self.assertEqual(answer.status, status, (path, answer.error, answer.body[:500]))
+        return answer
+
+    def of_capture(self, path, *words, **how):
+        return self.get(f"/api/v1/captures/{self.capture}{path}", *words, **how)
+
+    # ---- what is answered
+
+    def test_it_says_what_the_command_line_says(self):
+        self.assertEqual(self.of_capture("").json(), json.loads(cli(self.rig, "capture", "show", self.capture, "--json")))
+        self.assertEqual(self.get("/api/v1/captures").json(), json.loads(cli(self.rig, "capture", "list", "--json")))
+        over_http, printed = (
+            [(rank["run"], rank["rank"], rank["kind"], rank["node"], rank["pid"]) for rank in table["ranks"]]
+            for table in (self.get("/api/v1/ranks?run=demo").json(), json.loads(cli(self.rig, "ranks", "--json"))))
+        self.assertEqual(over_http, printed)
+        self.assertEqual(len(printed), 4)
+        for read in ("finding", "op", "op_member", "step_device", "kernel", "link", "clock", "coverage", "collectives"):
+            printed = json.loads(cli(self.rig, "table", self.capture, read, "--json"))
+            table = self.of_capture("/" + read).json()
+            self.assertEqual(table["rows"], printed["rows"], read)
+            self.assertIsNone(table["cursor"])
+            self.assertEqual(self.of_capture(f"/{read}?format=csv").body, cli(self.rig, "table", self.capture, read))
+        self.assertEqual(self.of_capture("/steps").json(), self.of_capture("/step_device").json())
+        report = self.of_capture("/report?format=json").json()
+        self.assertEqual(report, json.loads(cli(self.rig, "report", self.capture, "--json")))
+        self.assertEqual(report, self.of_capture("/report", "--header", "Accept: application/json").json())
+        self.assertEqual((report["findings"][0]["kind"], report["findings"][0]["where"]), ("slow_rank", {"rank": 2}))
+
+    def test_runs(self):
+        run, = self.get("/api/v1/runs").json()["runs"]
+        self.assertEqual((run["run"], run["ranks"], run["world"], run["nodes"], run["gone"]), ("demo", 4, 4, 2, 0))
+        self.assertGreater(run["last_step"], 2)
+        self.assertGreaterEqual(run["last_step"], run["first_step"])
+        self.assertAlmostEqual(run["step_duration_median_ns"] / 1e6, 100, delta=90)
+
+    def test_files(self):
+        listed = self.of_capture("/files").json()
+        self.assertIn("manifest.json", [file["name"] for file in listed["files"]])
+        for file in listed["files"]:
+            sent = self.of_capture("/files/" + file["name"])
+            self.assertEqual(len(sent.body), file["bytes"], file)
+            self.assertEqual(hashlib.sha256(sent.body).hexdigest(), file["sha256"], file)
+            again = self.of_capture("/files/" + file["name"], "--header", f"If-None-Match: {sent.headers['etag']}", status=304)
+            self.assertEqual(again.body, b"")
+        html = self.of_capture("/report")
+        self.assertTrue(html.headers["content-type"].startswith("text/html"))
+        self.assertEqual(html.body, self.of_capture("/files/report.html").body)
+        self.assertIn(b"Rank 2", html.body)
+        self.assertEqual(self.of_capture("/report?format=md").body, self.of_capture("/files/report.md").body)
+        self.assertIn(b"Rank 2", self.of_capture("/report?format=text").body)
+        raw = self.of_capture("/files?raw=true").json()["files"]
+        segment = next(file for file in raw if file["name"].startswith("segments/"))
+        self.assertEqual(len(self.of_capture(f"/files/{segment['name']}?raw=true").body), segment["bytes"])
+        for name in ("nothing", "../../catalogue.db", "..%2f..%2fcatalogue.db", "%00", "/etc/passwd", "a" * 3000):
+            answer = self.rig.ask_http(f"/api/v1/captures/{self.capture}/files/{name}", "--path-as-is", token=self.viewer)
+            self.assertIn(answer.status, (400, 404), name)
+
+    def test_pages(self):
+        whole = self.of_capture("/op_member").json()["rows"]
+        self.assertGreater(len(whole), 20)
+        rows, cursor, pages = [], "", 0
+        while cursor is not None:
+            page = self.of_capture(f"/op_member?limit=7&cursor={cursor}").json()
+            rows += page["rows"]
+            cursor, pages = page["cursor"], pages + 1
+        self.assertEqual(rows, whole)
+        self.assertGreater(pages, len(whole) // 7)
+        self.of_capture("/op_member?limit=seven", status=400)
+        self.of_capture("/op_member?cursor=nonsense", status=404)
+        self.of_capture("/op_member?format=xml", status=400)
+        second = self.record(ranks="0-1")
+        newest, = self.get("/api/v1/captures?limit=1&run=demo").json()["captures"]
+        self.assertEqual(newest["id"], second)
+        before, = self.get(f"/api/v1/captures?limit=1&before={second}").json()["captures"]
+        self.assertEqual(before["id"], self.capture)
+        self.assertEqual(self.get("/api/v1/captures?state=failed").json()["captures"], [])
+
+    def test_compressed_and_known_answers(self):
+        plain = self.of_capture("")
+        gzip = self.of_capture("", "--header", "Accept-Encoding: gzip")
+        self.assertEqual(gzip.headers["content-encoding"], "gzip")
+        self.assertEqual(zlib.decompress(gzip.body, 31), plain.body)
+        zstd = self.of_capture("", "--header", "Accept-Encoding: gzip, zstd")
+        self.assertEqual(zstd.headers["content-encoding"], "zstd")
+        self.assertEqual(len({plain.headers["etag"], gzip.headers["etag"], zstd.headers["etag"]}), 3)
+        none = self.of_capture("", "--header", "Accept-Encoding: gzip;q=0, identity")
+        self.assertNotIn("content-encoding", none.headers)
+        known = self.of_capture("", "--header", f"If-None-Match: {plain.headers['etag']}", status=304)
+        self.assertEqual(known.body, b"")
+        for header, value in (("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer"),
+                              ("cache-control", "private, no-cache")):
+            self.assertEqual(plain.headers[header], value)
+        self.assertIn("default-src 'none'", plain.headers["content-security-policy"])
+        head = self.of_capture("", "--head")
+        self.assertEqual(int(head.headers["content-length"]), len(plain.body))
+
+    def test_metrics(self):
+        answer = self.get("/metrics")
+        text = answer.body.decode()
+        self.assertTrue(answer.headers["content-type"].startswith("text/plain; version=0.0.4"))
+        self.assertIn('rankscope_run_ranks{run="demo"} 4\n', text)
+        self.assertIn('rankscope_run_gone_ranks{run="demo"} 0\n', text)
+        self.assertRegex(text, r'rankscope_run_step_seconds\{run="demo"\} 0\.\d+\n')
+        self.assertEqual(len(re.findall(r'^rankscope_rank_step_seconds\{run="demo",rank="\d+",node="n\d"\}', text, re.M)), 4)
+        self.assertRegex(text, r'rankscope_http_requests_total\{daemon="aggregator"\} [1-9]')
+        promtool = shutil.which("promtool")
+        if not promtool:
+            self.skipTest("no promtool here (Debian package prometheus)")
+        done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        rules = os.path.join(ROOT, "dashboards/prometheus/rankscope.rules")
+        for words in (("check", "rules", rules + ".yml"), ("test", "rules", rules + ".test.yml")):
+            done = subprocess.run([promtool, *words], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        with open(rules + ".yml", encoding="utf-8") as file:  # of what is really told
+            for name in set(re.findall(r"rankscope_\w+", re.sub(r"alert: \w+|summary.*|description.*", "", file.read()))):
+                self.assertIn(f"# TYPE {name} ", text, "an alert on a series that nobody tells")
+
+    def test_the_description_is_of_the_routes(self):
+        document = self.rig.ask_http("/api/v1/openapi.json").json()
+        self.assertEqual(document["openapi"], "3.1.0")
+        tables = {table["name"]: table["row"] for table in self.get("/api/v1/tables").json()["tables"]}
+        self.assertEqual(document["components"]["schemas"], tables)
+        for path, operations in document["paths"].items():
+            wanted = re.findall(r"\{(\w+)\}", path)
+            url = path.format(id=self.capture, table="finding", name="report.md")
+            for method, operation in operations.items():
+                given = [item["name"] for item in operation["parameters"] if item["in"] == "path"]
+                self.assertEqual(given, wanted, path)
+                if method == "get":
+                    answer = self.get(url)
+                    kind = answer.headers["content-type"].split(";")[0]
+                    if "application/octet-stream" not in operation["responses"]["200"]["content"]:
+                        self.assertIn(kind, operation["responses"]["200"]["content"], path)
+                if operation["x-may-ask"] == "an operator":
+                    answer = self.rig.ask_http(url, "--json", '{"schedule": {"active": 1}}' if url.endswith("captures")
+                                               else "{}", token=self.viewer)
+                    self.assertEqual(answer.status, 403, (path, answer.body))
+            other = self.rig.ask_http(url, "--request", "DELETE", token=self.operator)
+            self.assertEqual(other.status, 405, path)
+            self.assertIn("GET" if "get" in operations else "POST", other.headers["allow"])
+
+    # ---- what is asked for
+
+    def test_a_request_is_checked_first(self):
+        for body, words in (("{", "JSON"), ("[]", "object"), ('{"schedule": {"active": -1}}', "active"),
+                            ('{"stepps": 3}', "stepps"), ('{"ranks": "0-"}', "rank")):
+            answer = self.rig.ask_http("/api/v1/captures", "--json", body, token=self.operator)
+            self.assertEqual((answer.status, answer.headers["content-type"]), (400, "application/problem+json"), answer.body)
+            self.assertIn(words, answer.json()["detail"])
+        dry = self.rig.ask_http("/api/v1/captures?dry_run=true", "--json", '{"schedule": {"active": 2}, "ranks": "1,3"}',
+                                token=self.operator)
+        self.assertEqual(dry.status, 200, dry.body)
+        self.assertIsNone(dry.json()["capture"])
+        self.assertEqual([rank["rank"] for rank in dry.json()["answer"]["ranks"]], [1, 3])
+        nobody = self.rig.ask_http("/api/v1/captures", "--json", '{"schedule": {"active": 2}, "ranks": "77"}',
+                                   token=self.operator)
+        self.assertEqual(nobody.status, 409, nobody.body)
+        self.assertIn("77", json.dumps(nobody.json()))
+        self.assertIsNone(nobody.json()["capture"])
+
+    def test_stop(self):
+        started = self.rig.ask_http("/api/v1/captures", "--json", '{"schedule": {"active": 5000}, "force": true}',
+                                    token=self.operator)
+        self.assertEqual(started.status, 201, started.body)
+        where = started.headers["location"]
+        wait_for(lambda: self.get(where).json()["state"] == "recording", "recording")
+        stopped = self.rig.ask_http(where + "/stop", "--json", "", token=self.operator)
+        self.assertEqual(stopped.status, 200, stopped.body)
+        wait_for(lambda: self.get(where).json()["closed_ns"], "closed")
+        again = self.rig.ask_http(where + "/stop", "--json", "", token=self.operator)
+        self.assertIn(again.status, (400, 403, 404, 409), again.body)
+
+    # ---- who may ask
+
+    def test_who_is_nobody(self):
+        self.assertEqual(self.rig.ask_http("/healthz").body, b"ok\n")
+        self.assertEqual(self.rig.ask_http("/readyz").body, b"ok\n")
+        for path in ("/metrics", "/api/v1/runs", "/api/v1/captures/" + self.capture, "/nothing"):
+            answer = self.rig.ask_http(path)
+            self.assertEqual(answer.status, 401, path)
+            self.assertIn("Bearer", answer.headers["www-authenticate"])
+        for word in ("Bearer rst1." + "0" * 64, "Bearer", "Basic YTpi", "Bearer " + "x" * 4000):
+            answer = self.rig.ask_http("/api/v1/runs", "--header", "Authorization: " + word)
+            self.assertEqual(answer.status, 401, word)
+        wait_for(lambda: any(line["what"] == "http" and line["outcome"] == "refused" for line in self.rig.audit()), "audit")
+
+    def test_tokens_end(self):
+        token = self.rig.token("erin")
+        self.get("/api/v1/runs", token=token)
+        listed = json.loads(subprocess.run([PROGRAM, "token", "list", "--json", "--data", self.rig.data], check=True,
+                                           capture_output=True).stdout)["tokens"]
+        own, = [item for item in listed if item["name"] == "erin"]
+        self.assertEqual(own["party"], "viewer")
+        started = self.rig.ask_http("/api/v1/captures", "--json", '{"schedule": {"active": 5000}, "force": true}',
+                                    token=self.operator)
+        told = []
+        reader = threading.Thread(target=lambda: told.append(
+            self.rig.ask_http(started.headers["location"] + "/progress", token=token)))
+        reader.start()
+        wait_for(lambda: self.get(started.headers["location"]).json()["state"] == "recording", "recording")
+        subprocess.run([PROGRAM, "token", "revoke", "viewer/erin", "--data", self.rig.data], check=True, capture_output=True)
+        reader.join(30)  # what is under way ends, too
+        self.assertFalse(reader.is_alive())
+        self.assertNotIn(b"event: closed", told[0].body)
+        wait_for(lambda: self.rig.ask_http("/api/v1/runs", token=token).status == 401, "the token is refused")
+        self.rig.ask_http(started.headers["location"] + "/stop", "--json", "", token=self.operator)
+        short = self.rig.token("frank", "--valid", "1s")
+        wait_for(lambda: self.rig.ask_http("/api/v1/runs", token=short).status == 401, "the token is over")
+        for name in os.listdir(self.rig.data + "/tokens"):
+            path = os.path.join(self.rig.data, "tokens", name)
+            self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+            with open(path, encoding="utf-8") as file:
+                self.assertNotIn(self.viewer[5:], file.read())  # no secret is kept
+
+    def test_certificates(self):
+        self.assertEqual(self.rig.ask_http("/api/v1/runs", cert="bob").status, 200)
+        body = ["--json", '{"schedule": {"active": 2}}']
+        self.assertEqual(self.rig.ask_http("/api/v1/captures?dry_run=1", *body, cert="bob").status, 403)
+        self.assertEqual(self.rig.ask_http("/api/v1/captures?dry_run=1", *body, cert="alice").status, 200)
+        wait_for(lambda: {("viewer/bob", "refused"), ("operator/alice", "asked")} <=
+                 {(line["who"], line["outcome"]) for line in self.rig.audit() if line["what"] == "capture.check"}, "audit")
+        self.rig.certs("issue", "viewer", "gone", "--out", self.rig.folder + "/gone")
+        self.assertEqual(self.rig.ask_http("/api/v1/runs", cert="gone").status, 200)
+        self.rig.certs("revoke", "viewer/gone")
+        wait_for(lambda: self.rig.ask_http("/api/v1/runs", cert="gone").status == 401, "the certificate is refused")
+        foreign = tempfile.mkdtemp(dir=self.rig.folder)
+        for words in (("init",), ("issue", "operator", "alice", "--out", foreign + "/alice")):
+            subprocess.run([PROGRAM, "certs", *words, "--data", foreign], check=True, capture_output=True)
+        answer = self.rig.ask_http("/api/v1/runs", "--cert", foreign + "/alice/tls.crt", "--key", foreign + "/alice/tls.key")
+        self.assertTrue(answer.status == 401 or answer.code != 0, answer.body)
+        self.rig.certs("issue", "node", "n9", "--out", self.rig.folder + "/n9")
+        self.assertEqual(self.rig.ask_http("/api/v1/runs", cert="n9").status, 403)  # a node reads nothing
+
+    def test_a_renewed_certificate_counts_without_a_restart(self):
+        context = ssl.create_default_context(cafile=self.rig.ca)
+
+        def serial():
+            with socket.create_connection(("localhost", self.rig.port)) as plain:
+                with context.wrap_socket(plain, server_hostname="localhost") as link:
+                    return link.getpeercert()["serialNumber"]
+        before = serial()
+        self.rig.certs("renew", self.rig.data + "/certs")
+        wait_for(lambda: serial() != before, "another certificate")
+
+    # ---- what must do no harm
+
+    def test_other_sites(self):
+        body = ["--json", '{"schedule": {"active": 2}}']
+        for header in ("Origin: https://evil.example", "Sec-Fetch-Site: cross-site", "Origin: null"):
+            answer = self.rig.ask_http("/api/v1/captures?dry_run=1", *body, "--header", header, token=self.operator)
+            self.assertEqual(answer.status, 403, header)
+        own = self.rig.ask_http("/api/v1/captures?dry_run=1", *body, "--header", "Origin: " + self.rig.url, token=self.operator)
+        self.assertEqual(own.status, 200)
+        form = self.rig.ask_http("/api/v1/captures?dry_run=1", "--data", "a=b", token=self.operator)
+        self.assertEqual(form.status, 415)
+
+    def test_too_much(self):
+        big = os.path.join(self.rig.folder, "big")
+        with open(big, "wb") as file:
+            file.write(b'{"ranks": "' + b"0," * (3 << 20) + b'0"}')
+        answer = self.rig.ask_http("/api/v1/captures", "--json", "@" + big, token=self.operator)
+        self.assertEqual(answer.status, 413)
+        answer = self.rig.ask_http("/api/v1/captures", "--json", "@" + big, "--header", "Transfer-Encoding: chunked",
+                                   token=self.operator)
+        self.assertEqual(answer.status, 413)
+        held = [socket.create_connection(("localhost", self.rig.port)) for _ in range(100)]
+        self.get("/api/v1/runs")  # plain text into TLS, and connections that say nothing
+        for index, link in enumerate(held):
+            try:
+                link.sendall(os.urandom(1000) if index % 2 else b"GET / HTTP/1.1\r\n\r\n")
+            except OSError:
+                pass
+        self.get("/api/v1/runs")
+        for link in held:
+            link.close()
+        wait_for(lambda: b'tls_failed_handshakes_total{daemon="aggregator"} 0\n' not in self.get("/metrics").body, "counted")
+
+
+class Plain(unittest.TestCase):
+    """Loopback without TLS: only where it was asked for, only under loopback's names."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="rs-http-")
+
+    def tearDown(self):
+        shutil.rmtree(self.folder)
+
+    def start(self, *words):
+        environment = {**os.environ, "RANKSCOPE_RUNTIME_DIR": self.folder, "RANKSCOPE_CONFIG": ""}
+        return subprocess.Popen([PROGRAM, "aggregator", "--data", self.folder + "/data", *words], env=environment,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def test_refused_without_certificates(self):
+        for address in ("127.0.0.1:0", "0.0.0.0:0", "nonsense", "unix:/tmp/x"):
+            process = self.start("--http", address)
+            _, said = process.communicate(timeout=30)
+            self.assertIn(process.returncode, (2, 3), said)
+            self.assertTrue(said.strip())
+        process = self.start("--http", "0.0.0.0:0", "--insecure-loopback")
+        _, said = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 3, said)
+
+    def test_plain(self):
+        process = self.start("--http", "127.0.0.1:0", "--http", "localhost:0", "--insecure-loopback")
+        process.stdout.readline()
+        urls = [process.stdout.readline().split()[-1] for _ in range(2)]
+        for url in urls:
+            self.assertEqual(Answer(url + "/api/v1/runs").json()["runs"], [])
+        url = urls[0]
+        self.assertEqual(Answer("--header", "Host: evil.example", url + "/api/v1/runs").status, 421)
+        self.assertEqual(Answer("--header", "Host: 127.0.0.1.evil.example", url + "/api/v1/runs").status, 421)
+        port = int(url.rsplit(":", 1)[1])
+        for text in (b"\0" * 100, b"GET\r\n\r\n", b"GET /%zz%00%2f HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                     b"POST /api/v1/captures HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                     b"Content-Length: 99999999999999999999\r\n\r\n{", b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 9000 + b"\r\n",
+                     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as link:
+                link.sendall(text)
+                try:
+                    link.shutdown(socket.SHUT_WR)
+                    while link.recv(65536):
+                        pass
+                except OSError:
+                    pass
+            self.assertEqual(Answer(url + "/healthz").status, 200)
+        taken = self.start("--http", url.partition("//")[2], "--insecure-loopback", "--listen", "unix:" + self.folder + "/2",
+                           "--data", self.folder + "/data2")
+        _, said = taken.communicate(timeout=30)
+        self.assertEqual(taken.returncode, 2, said)
+        self.assertIn("already", said)
+        # A client that keeps its connection does not hold the end up.
+        held = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        held.request("GET", "/healthz")
+        self.assertEqual(held.getresponse().read(), b"ok\n")
+        process.terminate()
+        _, said = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 0, said)
+        held.close()
+
+
+if __name__ == "__main__":
+    unittest_run.main()
