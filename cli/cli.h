@@ -65,6 +65,7 @@ int rs_cmd_hang(int argc, char **argv);
 int rs_cmd_whatif(int argc, char **argv);
 int rs_cmd_certs(int argc, char **argv);
 int rs_cmd_token(int argc, char **argv);
+int rs_cmd_rm(int argc, char **argv);
 int rs_cmd_config(int argc, char **argv);
 /* `config show`: every option of a verb, its value and where that comes from. */
 int rs_cmd_config_show(int argc, char **argv);

@@ -6,6 +6,7 @@
  * A capture that goes on changes between the list and the documents: then the list is asked for again, a few times.
  */
 #include "cli/present.h"
+#include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/base/paths.h"
 #include "common/client/client.h"
@@ -161,29 +162,10 @@ static enum rs_status carry(const struct rs_address *address, const char *captur
     return status;
 }
 
-static void remove_below(int parent, const char *name, int depth)
-{
-    const int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!stream) {
-        if (fd >= 0)
-            (void)close(fd);
-        return;
-    }
-    for (const struct dirent *entry = readdir(stream); entry; entry = readdir(stream)) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        if (unlinkat(dirfd(stream), entry->d_name, 0) < 0 && depth < 8)
-            remove_below(dirfd(stream), entry->d_name, depth + 1);
-    }
-    (void)closedir(stream);
-    (void)unlinkat(parent, name, AT_REMOVEDIR);
-}
-
 void rs_cli_carried_remove(struct rs_cli_carried *carried)
 {
     if (carried->is_temporary)
-        remove_below(AT_FDCWD, carried->dir, 0);
+        (void)!rs_file_remove_tree(carried->dir, NULL);
     *carried = (struct rs_cli_carried){.dir = ""};
 }
 

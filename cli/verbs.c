@@ -42,6 +42,7 @@ static const struct rs_verb own[] = {
     {.name = "verify",
      .run = rs_cmd_verify,
      .sentence = "reads a capture again: nothing missing, nothing double"},
+    {.name = "rm", .run = rs_cmd_rm, .sentence = "removes captures from the aggregator's store"},
     {.name = "rebuild",
      .run = rs_cmd_rebuild,
      .sentence = "makes the databases of captures again from their segments"},

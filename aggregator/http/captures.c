@@ -144,6 +144,18 @@ void route_stop(struct api_ask *ask)
     answer_capture(ask, api_ask(ask, &message, RANKSCOPE__REPLY__MESSAGE_CAPTURE));
 }
 
+void route_remove(struct api_ask *ask)
+{
+    Rankscope__AskRemove question = RANKSCOPE__ASK_REMOVE__INIT;
+    Rankscope__Ask message = RANKSCOPE__ASK__INIT;
+    if (!has_id(ask))
+        return;
+    question.id = ask->id;
+    message.message_case = RANKSCOPE__ASK__MESSAGE_REMOVE;
+    message.remove = &question;
+    answer_capture(ask, api_ask(ask, &message, RANKSCOPE__REPLY__MESSAGE_CAPTURE));
+}
+
 /* ---- bodies -------------------------------------------------------------------------------------------------------- */
 
 /* An object whose members are all known, or NULL and the answer says why. An empty body is an empty object. */

@@ -620,6 +620,69 @@ static void ask_fetch(struct session *session, const Rankscope__AskFetch *ask)
     ask_pump(session);
 }
 
+/* ---- removing --------------------------------------------------------------------------------------------------- */
+
+struct remove_job {
+    struct pool_job base;
+    struct rs_coord_capture *capture; /* as it was */
+    enum rs_status status;
+    struct rs_err err;
+};
+
+/* On the thread that writes. */
+static void run_remove(struct rs_pool_job *pool_job)
+{
+    struct remove_job *job = (struct remove_job *)pool_job; /* its first member's first */
+    struct rs_server_journal *journal = &job->base.server->journal;
+    job->status = journal->remove(journal->self, job->capture->id, &job->err);
+}
+
+static void removed(struct pool_job *base)
+{
+    struct remove_job *job = (struct remove_job *)base;
+    struct session *session = base->session;
+    if (base->base.was_dropped)
+        job->status = rs_err_set(&job->err, RS_UNREACHABLE, "the aggregator stops");
+    if (job->status == RS_OK)
+        rs_log_info("capture %s is removed", job->capture->id);
+    if (session->link && job->status == RS_OK)
+        reply_capture(session, job->capture, true);
+    else if (session->link)
+        ask_refuse(session, &job->err);
+    free_copy(job->capture);
+    rs_mem_free(job);
+}
+
+static void ask_remove(struct session *session, const Rankscope__AskRemove *ask)
+{
+    struct rs_server *server = session->server;
+    struct rs_err err = {0};
+    struct rs_coord_capture *copy = NULL;
+    const struct rs_coord_capture *capture = find_capture(server, ask->id, &copy, &err);
+    struct remove_job *job = NULL;
+    if (!server->journal.remove) {
+        (void)rs_err_set(&err, RS_REFUSED, "this aggregator removes nothing");
+        capture = NULL;
+    }
+    if (capture && !copy)
+        (void)rs_err_set(&err, RS_REFUSED, "capture %.60s goes on: stop it first", ask->id);
+    if (capture && copy)
+        job = rs_mem_calloc(1, sizeof *job);
+    if (capture && copy && !job)
+        (void)rs_err_set(&err, RS_NOMEM, "out of memory");
+    if (job) {
+        job->base.base.run = run_remove;
+        job->base.finish = removed;
+        job->capture = copy;
+        if (server_pool_put(session, server->store_pool, &job->base) == RS_OK)
+            return;
+        (void)rs_err_set(&err, RS_LIMIT, "too much waits to be written: try again");
+        rs_mem_free(job);
+    }
+    free_copy(copy);
+    ask_refuse(session, &err);
+}
+
 static void on_ask(struct session *session, const Rankscope__Ask *ask)
 {
     struct rs_err err = {0};
@@ -646,6 +709,9 @@ static void on_ask(struct session *session, const Rankscope__Ask *ask)
         return;
     case RANKSCOPE__ASK__MESSAGE_STOP:
         ask_stop(session, ask->stop);
+        return;
+    case RANKSCOPE__ASK__MESSAGE_REMOVE:
+        ask_remove(session, ask->remove);
         return;
     case RANKSCOPE__ASK__MESSAGE_FETCH:
         ask_fetch(session, ask->fetch);

@@ -326,6 +326,11 @@ static enum rs_status find_one(struct rs_store *store, const char *id, bool is_a
     return status;
 }
 
+static enum rs_status remove_one(void *self, const char *id, struct rs_err *err)
+{
+    return rs_store_remove_capture(((struct rs_capture_journal *)self)->store, id, err);
+}
+
 static enum rs_status find(void *self, const char *id, struct rs_coord_capture *capture_p,
                            struct rs_err *err)
 {
@@ -395,6 +400,7 @@ struct rs_server_journal rs_capture_journal_interface(struct rs_capture_journal 
                                       .create = create,
                                       .save = save,
                                       .facts = facts_of,
+                                      .remove = remove_one,
                                       .find = find,
                                       .list = list,
                                       .closed = infer_closed,

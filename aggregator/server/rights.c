@@ -5,7 +5,7 @@
  *     party        by                                    may
  *     local        unix socket, --insecure-loopback      everything: who gets there was let in by the rights of the socket
  *     aggregator   its own certificate                   everything
- *     operator     certificate                           read; capture, stop, fetch, ask ranks why they hang; renew its own
+ *     operator     certificate                           read; capture, stop, remove, fetch, ask ranks why they hang; renew its own
  *     viewer       certificate                           read; renew its own
  *     node         certificate                           be the collector of the node of its name; renew its own
  *     guest        no certificate, the address to join   ask for its first certificate with an invite
@@ -39,6 +39,8 @@ static struct question question_of(const Rankscope__Ask *ask)
         return (struct question){"capture.show", RIGHT_READ, ask->capture->id, false};
     case RANKSCOPE__ASK__MESSAGE_STOP:
         return (struct question){"capture.stop", RIGHT_OPERATE, ask->stop->id, true};
+    case RANKSCOPE__ASK__MESSAGE_REMOVE:
+        return (struct question){"capture.remove", RIGHT_OPERATE, ask->remove->id, true};
     case RANKSCOPE__ASK__MESSAGE_FETCH:
         return (struct question){"capture.fetch", RIGHT_OPERATE, ask->fetch->id, true};
     case RANKSCOPE__ASK__MESSAGE_DOCUMENTS:

@@ -24,7 +24,7 @@
 struct rs_server;
 
 /* Where captures are written down (over the store; the server knows no rows). Called on the server's thread, but for
- * `create` and `save`, which are called on the thread that writes, in the order in which they were asked for. */
+ * `create`, `save` and `remove`, which are called on the thread that writes, in the order in which they were asked for. */
 struct rs_server_journal {
     /* A new capture: fills id (unless it has one), directory, created_ns. Refuses what could not be written. Touches no disk,
      * but for a capture that brings its id: RS_EXISTS. */
@@ -43,6 +43,8 @@ struct rs_server_journal {
     enum rs_status (*list)(void *self,
                            bool (*visit)(void *visitor, const struct rs_coord_capture *capture),
                            void *visitor, struct rs_err *err);
+    /* A capture that is closed goes, with all that is stored of it. On the thread that writes. NULL: none does. */
+    enum rs_status (*remove)(void *self, const char *id, struct rs_err *err);
     /* A capture is closed, and all of it on disk. May be NULL. */
     void (*closed)(void *self, const struct rs_capture_facts *facts);
     /* As struct rs_coord_ops; NULL: nothing is known. */

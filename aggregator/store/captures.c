@@ -7,11 +7,17 @@
 #include "common/base/file.h"
 #include "common/base/mem.h"
 
+#define RS_LOG_TAG "store"
+#include "common/base/log.h"
+
+#include <dirent.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 char *rs_store_capture_dir(const struct rs_store *store, const char *id)
 {
@@ -167,5 +173,92 @@ enum rs_status rs_store_list_ranks(struct rs_store *store, const char *id,
     const enum rs_status status =
         catalogue_list_ranks(catalogue_to_read(store), id, visit, self, err);
     catalogue_done(store);
+    return status;
+}
+
+/* ---- removing ---------------------------------------------------------------------------------------------------------
+ *
+ *     captures/ID --rename--> captures/.removed-ID --> its rows go --> its files go
+ *
+ * From the rename on nobody finds it; whatever comes after is done again by the next start if it has to be.
+ */
+
+static const char removed_prefix[] = ".removed-";
+
+static enum rs_status paths_of(const struct rs_store *store, const char *id, char **dir_p,
+                               char **removed_p, struct rs_err *err)
+{
+    char name[RS_STORE_ID_BYTES + sizeof removed_prefix];
+    char *captures = rs_file_join(store->data_dir, "captures");
+    (void)snprintf(name, sizeof name, "%s%s", removed_prefix, id);
+    *dir_p = captures ? rs_file_join(captures, id) : NULL;
+    *removed_p = captures ? rs_file_join(captures, name) : NULL;
+    rs_mem_free(captures);
+    return *dir_p && *removed_p ? RS_OK
+                                : rs_err_set(err, RS_NOMEM, "no memory to remove a capture");
+}
+
+/* With the lock. */
+static enum rs_status forget(struct rs_store *store, const char *id, struct rs_err *err)
+{
+    enum rs_status status = catalogue_begin(store->catalogue, err);
+    if (status == RS_OK)
+        status = catalogue_forget(store->catalogue, id, err);
+    if (status == RS_OK)
+        status = catalogue_commit(store->catalogue, err);
+    if (status < 0)
+        catalogue_rollback(store->catalogue);
+    return status;
+}
+
+enum rs_status rs_store_remove_capture(struct rs_store *store, const char *id, struct rs_err *err)
+{
+    struct rs_capture_facts *facts = rs_mem_calloc(1, sizeof *facts);
+    char *dir = NULL, *removed = NULL;
+    if (!facts)
+        return rs_err_set(err, RS_NOMEM, "no memory to remove a capture");
+    (void)pthread_mutex_lock(&store->lock);
+    enum rs_status status = store_is_id(id)
+                                ? catalogue_find(store->catalogue, id, facts, err)
+                                : rs_err_set(err, RS_NOTFOUND, "there is no capture %.60s", id);
+    if (status == RS_OK && !facts->is_closed)
+        status = rs_err_set(err, RS_REFUSED, "capture %s is not closed: stop it first", id);
+    if (status == RS_OK)
+        status = paths_of(store, id, &dir, &removed, err);
+    /* A folder that somebody removed by hand leaves a row to be forgotten. */
+    if (status == RS_OK && rename(dir, removed) < 0 && errno != ENOENT)
+        status = rs_err_errno(err, "cannot rename %s", dir);
+    if (status == RS_OK)
+        status = forget(store, id, err);
+    (void)pthread_mutex_unlock(&store->lock);
+    if (status == RS_OK && access(removed, F_OK) == 0)
+        status = rs_file_remove_tree(removed, err);
+    rs_mem_free(facts);
+    rs_mem_free(dir);
+    rs_mem_free(removed);
+    return status;
+}
+
+enum rs_status store_end_removals(struct rs_store *store, struct rs_err *err)
+{
+    char *path = rs_file_join(store->data_dir, "captures");
+    DIR *folder = path ? opendir(path) : NULL;
+    enum rs_status status =
+        path ? RS_OK : rs_err_set(err, RS_NOMEM, "no memory to look for captures");
+    for (const struct dirent *item = folder ? readdir(folder) : NULL; item && status == RS_OK;
+         item = readdir(folder)) { /* NOLINT(concurrency-mt-unsafe): a stream of our own */
+        struct rs_err why = {0};
+        if (strncmp(item->d_name, removed_prefix, sizeof removed_prefix - 1) != 0)
+            continue;
+        char *dir = rs_file_join(path, item->d_name);
+        status = dir ? forget(store, item->d_name + sizeof removed_prefix - 1, err)
+                     : rs_err_set(err, RS_NOMEM, "no memory to look for captures");
+        if (status == RS_OK && rs_file_remove_tree(dir, &why) < 0)
+            rs_log_warn("%s", why.text); /* it takes room, and harms nothing */
+        rs_mem_free(dir);
+    }
+    if (folder)
+        (void)closedir(folder);
+    rs_mem_free(path);
     return status;
 }

@@ -813,6 +813,8 @@ enum rs_status rs_store_open(const char *data_dir, uint64_t segment_bytes,
             status = catalogue_open(path, &store->catalogue, err);
     }
     if (status == RS_OK && store->catalogue)
+        status = store_end_removals(store, err);
+    if (status == RS_OK && store->catalogue)
         status = store_find_folders(store, err);
     if (status == RS_OK && store->catalogue)
         status = recover(store, err);

@@ -97,6 +97,10 @@ RS_MUST_CHECK enum rs_status rs_store_list_ranks(struct rs_store *store, const c
                                                  bool (*visit)(void *self,
                                                                const struct rs_capture_rank *rank),
                                                  void *self, struct rs_err *err);
+/* Forgets a closed capture and removes its folder; who reads it goes on until he is through. Were the process to end in between,
+ * the next rs_store_open() ends it. RS_NOTFOUND. RS_REFUSED: it is not closed. RS_IO. */
+RS_MUST_CHECK enum rs_status rs_store_remove_capture(struct rs_store *store, const char *id,
+                                                     struct rs_err *err);
 /* Path of the capture's directory, absolute; rs_mem_free(). NULL: no memory. */
 char *rs_store_capture_dir(const struct rs_store *store, const char *id);
 

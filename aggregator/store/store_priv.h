@@ -116,6 +116,8 @@ RS_MUST_CHECK enum rs_status catalogue_list_ranks(struct catalogue *catalogue, c
                                                   bool (*visit)(void *self,
                                                                 const struct rs_capture_rank *rank),
                                                   void *self, struct rs_err *err);
+/* Captures whose removal began and did not end. */
+RS_MUST_CHECK enum rs_status store_end_removals(struct rs_store *store, struct rs_err *err);
 /* All rows of a capture go. */
 RS_MUST_CHECK enum rs_status catalogue_forget(struct catalogue *catalogue, const char *id,
                                               struct rs_err *err);

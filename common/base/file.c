@@ -293,3 +293,39 @@ void rs_file_sweep(const char *dir)
     if (list)
         (void)closedir(list);
 }
+
+/* ---- trees ------------------------------------------------------------------------------------------------------------ */
+
+enum { TREE_DEPTH_MAX = 16 };
+
+/* errno of the first thing that could not be removed; 0: all is gone. */
+static int remove_below(int parent, const char *name, int depth)
+{
+    const int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
+    int why = 0;
+    if (!stream) {
+        why = errno;
+        if (fd >= 0)
+            (void)close(fd);
+        return why;
+    }
+    for (const struct dirent *entry = readdir(stream); entry; entry = readdir(stream)) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        int failure = unlinkat(dirfd(stream), entry->d_name, 0) < 0 ? errno : 0;
+        if ((failure == EISDIR || failure == EPERM) && depth < TREE_DEPTH_MAX)
+            failure = remove_below(dirfd(stream), entry->d_name, depth + 1);
+        why = why ? why : failure;
+    }
+    (void)closedir(stream);
+    if (unlinkat(parent, name, AT_REMOVEDIR) < 0 && !why)
+        why = errno;
+    return why;
+}
+
+enum rs_status rs_file_remove_tree(const char *path, struct rs_err *err)
+{
+    errno = remove_below(AT_FDCWD, path, 0);
+    return errno ? rs_err_errno(err, "cannot remove %s", path) : RS_OK;
+}

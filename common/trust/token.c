@@ -155,7 +155,7 @@ static bool parse(const char *line, const char *id, struct token *token_p)
         return false;
     token.item.created_at = created;
     token.item.expires_at = expires;
-    (void)snprintf(token.item.id, sizeof token.item.id, "%s", id);
+    (void)snprintf(token.item.id, sizeof token.item.id, "%.12s", id);
     *token_p = token;
     return true;
 }

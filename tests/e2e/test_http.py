@@ -269,13 +269,16 @@ class Http(unittest.TestCase):
                     kind = answer.headers["content-type"].split(";")[0]
                     if "application/octet-stream" not in operation["responses"]["200"]["content"]:
                         self.assertIn(kind, operation["responses"]["200"]["content"], path)
-                if operation["x-may-ask"] == "an operator":
+                if operation["x-may-ask"] == "an operator" and method == "delete":
+                    self.assertEqual(self.rig.ask_http(url, "--request", "DELETE", token=self.viewer).status, 403)
+                elif operation["x-may-ask"] == "an operator":
                     answer = self.rig.ask_http(url, "--json", '{"schedule": {"active": 1}}' if url.endswith("captures")
                                                else "{}", token=self.viewer)
                     self.assertEqual(answer.status, 403, (path, answer.body))
-            other = self.rig.ask_http(url, "--request", "DELETE", token=self.operator)
-            self.assertEqual(other.status, 405, path)
-            self.assertIn("GET" if "get" in operations else "POST", other.headers["allow"])
+            if "delete" not in operations:
+                other = self.rig.ask_http(url, "--request", "DELETE", token=self.operator)
+                self.assertEqual(other.status, 405, path)
+                self.assertIn("GET" if "get" in operations else "POST", other.headers["allow"])
 
     # ---- what is asked for
 
@@ -307,6 +310,40 @@ class Http(unittest.TestCase):
         wait_for(lambda: self.get(where).json()["closed_ns"], "closed")
         again = self.rig.ask_http(where + "/stop", "--json", "", token=self.operator)
         self.assertIn(again.status, (400, 403, 404, 409), again.body)
+
+    def test_remove(self):
+        gone, other = self.record(), self.record()
+        where = "/api/v1/captures/" + gone
+        self.get(where + "/report?format=text")  # its documents are made, and must not outlive it
+        rows = self.get(where + "/findings").json()
+        self.assertTrue(rows["rows"])
+        folder = os.path.join(self.rig.data, "captures", gone)
+        self.assertEqual(self.rig.ask_http(where, "--request", "DELETE", token=self.viewer).status, 403)
+        self.assertTrue(os.path.isdir(folder))
+        removed = self.rig.ask_http(where, "--request", "DELETE", token=self.operator)
+        self.assertEqual((removed.status, removed.json()["id"]), (200, gone), removed.body)
+        self.assertFalse(os.path.exists(folder))
+        for path in ("", "/report?format=text", "/findings", "/files", "/files/report.md", "/progress"):
+            self.get(where + path, status=404)
+        self.assertNotIn(gone, [capture["id"] for capture in self.get("/api/v1/captures").json()["captures"]])
+        self.assertEqual(self.rig.ask_http(where, "--request", "DELETE", token=self.operator).status, 404)
+        self.assertIn(b"no capture", subprocess.run([PROGRAM, "rm", gone, "--connect", self.rig.address], check=False,
+                                                    capture_output=True).stderr)
+        done = subprocess.run([PROGRAM, "rm", gone, other, "nonsense", "--connect", self.rig.address], check=False,
+                              capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (2, other + " removed\n"), done.stderr)  # the others still go
+        self.assertEqual([name for name in os.listdir(os.path.dirname(folder)) if name.startswith(".")], [])
+        started = self.rig.ask_http("/api/v1/captures", "--json", '{"schedule": {"active": 5000}, "force": true}',
+                                    token=self.operator)
+        running = started.headers["location"]
+        refused = self.rig.ask_http(running, "--request", "DELETE", token=self.operator)
+        self.assertEqual(refused.status, 403, refused.body)
+        self.assertIn("stop it first", refused.json()["detail"])
+        self.rig.ask_http(running + "/stop", "--json", "", token=self.operator)
+        wait_for(lambda: self.get(running).json()["closed_ns"], "closed")
+        self.assertEqual(self.rig.ask_http(running, "--request", "DELETE", token=self.operator).status, 200)
+        wait_for(lambda: any(line["what"] == "capture.remove" and line["who"] == "operator/carol" and line["subject"] == gone
+                             for line in self.rig.audit()), "audit")
 
     # ---- who may ask
 

@@ -546,6 +546,76 @@ static void an_open_capture_is_not_rebuilt(void **state)
     rs_store_close(&store);
 }
 
+static bool has_path(const char *name)
+{
+    char path[400];
+    (void)snprintf(path, sizeof path, "%s/captures/%s", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+static void a_removed_capture_is_gone(void **state)
+{
+    (void)state;
+    struct rs_store *store = open_store();
+    struct rs_capture_facts facts;
+    size_t count = 0;
+    create(store, "c1");
+    create(store, "c2");
+    append(store, 0, "c1", RS_ENVELOPE_LAST, "one");
+    append(store, 0, "c2", 0, "two");
+    assert_status(rs_store_remove_capture(store, "c1", NULL), RS_REFUSED); /* it goes on */
+    assert_true(has_path("c1"));
+    close_capture(store, "c1");
+    struct rs_stored *reading = open_stored(store, "c1");
+    assert_ok(rs_store_remove_capture(store, "c1", NULL));
+    assert_false(has_path("c1") || has_path(".removed-c1"));
+    assert_status(rs_store_find_capture(store, "c1", &facts, NULL), RS_NOTFOUND);
+    assert_status(rs_store_remove_capture(store, "c1", NULL), RS_NOTFOUND);
+    assert_status(rs_store_remove_capture(store, "../c2", NULL), RS_NOTFOUND);
+    struct rs_stored_chunk chunk; /* who reads it goes on */
+    assert_ok(rs_stored_chunk(reading, 0, 0, true, &chunk, NULL));
+    assert_memory_equal(chunk.bytes.data, "one", 3);
+    rs_stored_close(&reading);
+    append(store, 0, "c2", RS_ENVELOPE_LAST, "three"); /* the other is as it was */
+    close_capture(store, "c2");
+    rs_store_close(&store);
+    store = open_store();
+    assert_ok(rs_store_list_captures(store, count_one, &count, NULL));
+    assert_int_equal(count, 1);
+    rs_store_close(&store);
+}
+
+/* The process ends behind the rename, behind the rows, or in the middle of the files: the next start ends it. */
+static void a_removal_that_was_cut_off_is_ended_by_the_next_start(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 3; how++) {
+        struct rs_store *store = open_store();
+        struct rs_capture_facts facts;
+        char from[400], to[400], file[500];
+        create(store, "c1");
+        append(store, 0, "c1", RS_ENVELOPE_LAST, "one");
+        close_capture(store, "c1");
+        (void)snprintf(from, sizeof from, "%s/captures/c1", dir);
+        (void)snprintf(to, sizeof to, "%s/captures/.removed-c1", dir);
+        (void)snprintf(file, sizeof file, "%s/captures/.removed-c1/capture.db", dir);
+        if (how == 1) { /* the rows are gone, some of the folder is left */
+            assert_ok(rs_store_remove_capture(store, "c1", NULL));
+            assert_int_equal(mkdir(to, 0750), 0);
+            assert_ok(rs_file_replace(file, "rest", 4, false, NULL));
+        } else {
+            assert_int_equal(rename(from, to), 0);
+        }
+        if (how == 2)
+            assert_int_equal(unlink(file), 0);
+        rs_store_close(&store);
+        store = open_store();
+        assert_false(has_path("c1") || has_path(".removed-c1"));
+        assert_status(rs_store_find_capture(store, "c1", &facts, NULL), RS_NOTFOUND);
+        rs_store_close(&store);
+    }
+}
+
 static void an_id_cannot_leave_the_folder(void **state)
 {
     (void)state;
@@ -624,6 +694,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(facts_are_whole_or_older_at_every_byte, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(an_open_capture_is_not_rebuilt, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(a_removed_capture_is_gone, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(a_removal_that_was_cut_off_is_ended_by_the_next_start,
+                                        make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(an_id_cannot_leave_the_folder, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(data_has_one_writer, make_dir, remove_dir),
     };
