@@ -354,6 +354,8 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
                                                   .check_identity = check_identity,
                                                   .check_self = &places,
                                                   .hang = settings->hang,
+                                                  .keep_ns = settings->keep_ns,
+                                                  .keep_bytes = (uint64_t)settings->keep_bytes,
                                                   .credit_bytes = (uint64_t)settings->credit_bytes};
         status = documents && audit && tokens ? rs_server_new(&options, &server, err)
                                               : rs_err_set(err, RS_NOMEM, "out of memory");

@@ -629,7 +629,7 @@ struct remove_job {
     struct rs_err err;
 };
 
-/* On the thread that writes. */
+/* On a thread that may take its time: files of gigabytes go. */
 static void run_remove(struct rs_pool_job *pool_job)
 {
     struct remove_job *job = (struct remove_job *)pool_job; /* its first member's first */
@@ -674,9 +674,10 @@ static void ask_remove(struct session *session, const Rankscope__AskRemove *ask)
         job->base.base.run = run_remove;
         job->base.finish = removed;
         job->capture = copy;
-        if (server_pool_put(session, server->store_pool, &job->base) == RS_OK)
+        if (server_pool_put(session, server->join_pool ? server->join_pool : server->store_pool,
+                            &job->base) == RS_OK)
             return;
-        (void)rs_err_set(&err, RS_LIMIT, "too much waits to be written: try again");
+        (void)rs_err_set(&err, RS_LIMIT, "too much waits to be done: try again");
         rs_mem_free(job);
     }
     free_copy(copy);

@@ -105,6 +105,7 @@ static void close_done(struct rs_server *server, struct chunk_job *job)
     else if (server->journal.closed)
         server->journal.closed(server->journal.self, job->facts);
     rs_coord_closed(server->coord, job->facts->id);
+    retention_soon(server);
     live_join_forget(server, job->facts->id);
     ask_capture_changed(server, job->facts->id, true);
     rs_mem_free(job->facts);
@@ -613,6 +614,8 @@ enum rs_status rs_server_step(struct rs_server *server, rs_ns until, struct rs_e
         next = watch < next ? watch : next;
         const rs_ns join = live_join_tick(server, now);
         next = join < next ? join : next;
+        const rs_ns retention = retention_tick(server, now);
+        next = retention < next ? retention : next;
         const rs_ns latest = now + tick_ns;
         if (server->next_tick != 0)
             server->next_tick = next < latest ? next : latest;

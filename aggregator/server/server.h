@@ -76,6 +76,8 @@ struct rs_server_options {
     uint64_t documents_bytes; /* of what is kept there; 0: 2 GiB */
     const struct rs_coord_options *coord; /* times only; NULL: defaults */
     struct rs_server_hang_rules hang;
+    rs_dur keep_ns;         /* of closed captures, since they were closed; 0: for ever */
+    uint64_t keep_bytes;    /* of all captures; the oldest closed ones go; 0: no limit */
     const char *audit_path; /* lent for the call; NULL: no audit log */
     /* Signs certificates of who joins or renews; keeps a pointer to it; NULL: nobody can. */
     struct rs_authority *authority;

@@ -124,6 +124,9 @@ struct rs_server {
     rs_ns swept_at;         /* sessions, for what takes too long */
     rs_ns checked_at;       /* identities, for what is no longer believed */
     struct rs_audit *audit; /* NULL: none is kept */
+    rs_ns retention_looked_at;
+    rs_ns retention_at;   /* when captures are looked at for what may go; retention.c */
+    bool is_looking_back; /* that is under way */
 
     pthread_mutex_t mailbox_lock; /* guards the mailbox: ingest puts, server takes */
     struct rs_pool_job *pool_mailbox,
@@ -223,6 +226,12 @@ void hang_watch_looked(struct rs_server *server);
 void hang_watch_asked(struct rs_server *server, const char *run, const char *capture,
                       const char *text, bool has_dumps, bool is_own);
 void hang_watch_fini(struct rs_server *server);
+
+/* retention.c */
+/* A capture was closed: look again soon. */
+void retention_soon(struct rs_server *server);
+/* When to call again at the latest. */
+rs_ns retention_tick(struct rs_server *server, rs_ns now);
 
 /* writing.c */
 RS_MUST_CHECK enum rs_status writing_start(struct rs_server *server, struct rs_err *err);

@@ -329,3 +329,31 @@ enum rs_status rs_file_remove_tree(const char *path, struct rs_err *err)
     errno = remove_below(AT_FDCWD, path, 0);
     return errno ? rs_err_errno(err, "cannot remove %s", path) : RS_OK;
 }
+
+static uint64_t bytes_below(int parent, const char *name, int depth)
+{
+    struct stat info;
+    uint64_t bytes = 0;
+    if (fstatat(parent, name, &info, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    bytes = (uint64_t)info.st_blocks * 512;
+    const int fd = S_ISDIR(info.st_mode) && depth < TREE_DEPTH_MAX
+                       ? openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                       : -1;
+    DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!stream) {
+        if (fd >= 0)
+            (void)close(fd);
+        return bytes;
+    }
+    for (const struct dirent *entry = readdir(stream); entry; entry = readdir(stream))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            bytes += bytes_below(dirfd(stream), entry->d_name, depth + 1);
+    (void)closedir(stream);
+    return bytes;
+}
+
+uint64_t rs_file_tree_bytes(const char *path)
+{
+    return bytes_below(AT_FDCWD, path, 0);
+}

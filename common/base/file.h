@@ -48,6 +48,9 @@ RS_MUST_CHECK enum rs_status rs_file_remove_same(const char *path, const struct 
 /* Removes a folder with all that is in it, as deep as 16 folders; follows no link. What cannot be removed stays: RS_IO. */
 RS_MUST_CHECK enum rs_status rs_file_remove_tree(const char *path, struct rs_err *err);
 
+/* What a folder and all that is in it take on disk, as far as it can be seen. */
+uint64_t rs_file_tree_bytes(const char *path);
+
 /* fsync of a folder, so that names in it survive a power cut. */
 RS_MUST_CHECK enum rs_status rs_file_sync_dir(const char *path, struct rs_err *err);
 

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Captures go when they are old, or when all of them take too much room: the oldest closed ones first, never one that goes on.
+ *
+ *     tick --when due--> job on rs-join: who is too old, or too much? --list--> server's thread: is it open? --job each--> removed
+ *
+ * Looked at once a minute, soon after a capture was closed, and when the next one will be too old. Room is what the folders take on disk.
+ */
+#include "aggregator/server/server_priv.h"
+#include "common/base/file.h"
+#include "common/base/mem.h"
+
+#define RS_LOG_TAG "server"
+#include "common/base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const rs_dur look_every_ns = 60 * (rs_dur)RS_NS_PER_S;
+static const rs_dur pause_ns = 3 * (rs_dur)RS_NS_PER_S; /* however many captures are closed */
+
+/* A capture that is closed, as the catalogue has it. */
+struct kept {
+    char id[RS_STORE_ID_BYTES];
+    rs_ns closed_ns;
+    uint64_t bytes;
+    const char *why; /* it goes; NULL: it stays */
+};
+
+struct look_job {
+    struct pool_job base;
+    struct kept *items; /* oldest first */
+    size_t count, capacity;
+    uint64_t open_bytes; /* of captures that are not closed: they take room, and stay */
+    rs_dur next_ns;      /* until the next one is too old */
+    enum rs_status status;
+    struct rs_err err;
+};
+
+struct remove_job {
+    struct pool_job base;
+    struct kept capture;
+    enum rs_status status;
+    struct rs_err err;
+};
+
+static bool add_one(void *self, const struct rs_capture_facts *facts)
+{
+    struct look_job *job = self;
+    const struct rs_server *server = job->base.server;
+    const bool has_limit = server->options.keep_bytes != 0;
+    char *dir = has_limit ? rs_store_capture_dir(server->options.store, facts->id) : NULL;
+    const uint64_t bytes = dir ? rs_file_tree_bytes(dir) : 0;
+    rs_mem_free(dir);
+    if (!facts->is_closed) {
+        job->open_bytes += bytes;
+        return true;
+    }
+    job->status =
+        rs_mem_grow((void **)&job->items, &job->capacity, job->count + 1, sizeof *job->items);
+    if (job->status < 0)
+        return false;
+    struct kept *item = &job->items[job->count++];
+    *item = (struct kept){.closed_ns = facts->closed_ns, .bytes = bytes};
+    (void)snprintf(item->id, sizeof item->id, "%s", facts->id);
+    return true;
+}
+
+static void judge(struct look_job *job)
+{
+    const struct rs_server_options *options = &job->base.server->options;
+    const rs_ns now = rs_time_realtime();
+    uint64_t all = job->open_bytes;
+    job->next_ns = look_every_ns;
+    for (size_t i = 0; i < job->count; i++) {
+        struct kept *item = &job->items[i];
+        const rs_dur left = options->keep_ns - (now - item->closed_ns);
+        if (options->keep_ns && item->closed_ns && left < 0) {
+            item->why = "it is older than --keep-for";
+            continue;
+        }
+        all += item->bytes;
+        if (options->keep_ns && left < job->next_ns)
+            job->next_ns = left > pause_ns ? left : pause_ns;
+    }
+    for (size_t i = 0; options->keep_bytes && all > options->keep_bytes && i < job->count; i++) {
+        struct kept *item = &job->items[i];
+        if (item->why)
+            continue;
+        item->why = "all captures take more than --keep-bytes";
+        all -= item->bytes;
+    }
+}
+
+/* On a thread of the pool. */
+static void run_look(struct rs_pool_job *pool_job)
+{
+    struct look_job *job = (struct look_job *)pool_job; /* its first member's first */
+    const enum rs_status status =
+        rs_store_list_captures(job->base.server->options.store, add_one, job, &job->err);
+    if (job->status == RS_OK)
+        job->status = status;
+    if (job->status == RS_OK)
+        judge(job);
+}
+
+static void run_remove(struct rs_pool_job *pool_job)
+{
+    struct remove_job *job = (struct remove_job *)pool_job;
+    struct rs_server_journal *journal = &job->base.server->journal;
+    job->status = journal->remove(journal->self, job->capture.id, &job->err);
+}
+
+static void removed(struct pool_job *base)
+{
+    struct remove_job *job = (struct remove_job *)base;
+    const struct rs_identity self = {.party = RS_PARTY_AGGREGATOR, .name = "retention"};
+    const struct rs_audit_line line = {
+        .who = &self, .from = "", .what = "capture.remove", .subject = job->capture.id};
+    if (job->status == RS_OK && !base->base.was_dropped) {
+        rs_log_info("capture %s is removed: %s", job->capture.id, job->capture.why);
+        rs_count(RS_COUNT_RETENTION_REMOVED, 1);
+        rs_audit_put(base->server->audit, &line);
+    } else if (job->status < 0 && job->status != RS_NOTFOUND) {
+        rs_log_warn("capture %s cannot be removed: %s", job->capture.id, job->err.text);
+    }
+    rs_mem_free(job);
+}
+
+static bool put(struct rs_server *server, struct pool_job *job)
+{
+    job->server = server;
+    return server->join_pool && rs_pool_put(server->join_pool, &job->base) == RS_OK;
+}
+
+static void looked(struct pool_job *base)
+{
+    struct look_job *job = (struct look_job *)base;
+    struct rs_server *server = base->server;
+    if (job->status < 0)
+        rs_log_warn("captures cannot be looked at for what may go: %s",
+                    *job->err.text ? job->err.text : rs_status_text(job->status));
+    for (size_t i = 0; job->status == RS_OK && !base->base.was_dropped && i < job->count; i++) {
+        if (!job->items[i].why || rs_coord_find(server->coord, job->items[i].id))
+            continue; /* one that is fetched goes on */
+        struct remove_job *remove = rs_mem_calloc(1, sizeof *remove);
+        if (!remove)
+            break;
+        remove->base.base.run = run_remove;
+        remove->base.finish = removed;
+        remove->capture = job->items[i];
+        if (!put(server, &remove->base)) {
+            rs_mem_free(remove); /* the next look finds it again */
+            break;
+        }
+    }
+    server->is_looking_back = false;
+    if (job->status == RS_OK && server->retention_at > server->retention_looked_at + job->next_ns)
+        server->retention_at = server->retention_looked_at + job->next_ns;
+    rs_mem_free(job->items);
+    rs_mem_free(job);
+}
+
+void retention_soon(struct rs_server *server)
+{
+    if (server->retention_at > server->retention_looked_at + pause_ns)
+        server->retention_at = server->retention_looked_at + pause_ns;
+}
+
+rs_ns retention_tick(struct rs_server *server, rs_ns now)
+{
+    const struct rs_server_options *options = &server->options;
+    if ((!options->keep_ns && !options->keep_bytes) || !server->join_pool ||
+        !server->journal.remove || server->is_draining)
+        return RS_NS_MAX;
+    if (now >= server->retention_at && !server->is_looking_back) {
+        struct look_job *job = rs_mem_calloc(1, sizeof *job);
+        server->retention_at = now + look_every_ns;
+        server->retention_looked_at = now;
+        if (job) {
+            job->base.base.run = run_look;
+            job->base.finish = looked;
+            server->is_looking_back = put(server, &job->base);
+            if (!server->is_looking_back)
+                rs_mem_free(job);
+        }
+    }
+    return server->retention_at;
+}
