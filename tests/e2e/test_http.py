@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.parse
 import zlib
 
 import unittest_run
@@ -252,6 +253,63 @@ class Http(unittest.TestCase):
         with open(rules + ".yml", encoding="utf-8") as file:  # of what is really told
             for name in set(re.findall(r"rankscope_\w+", re.sub(r"alert: \w+|summary.*|description.*", "", file.read()))):
                 self.assertIn(f"# TYPE {name} ", text, "an alert on a series that nobody tells")
+
+    def test_prometheus_and_every_panel(self):
+        """A real Prometheus scrapes over HTTPS with a token; each query of each dashboard brings data from it."""
+        prometheus = shutil.which("prometheus")
+        if not prometheus:
+            self.skipTest("no prometheus here (Debian package prometheus)")
+        folder = os.path.join(self.rig.folder, "prometheus")
+        os.mkdir(folder)
+        with open(folder + "/token", "w", encoding="utf-8") as file:
+            file.write(self.viewer)
+        with open(folder + "/prometheus.yml", "w", encoding="utf-8") as file:
+            file.write(f"""global: {{scrape_interval: 1s, evaluation_interval: 1s}}
+rule_files: ["{ROOT}/dashboards/prometheus/rankscope.rules.yml"]
+scrape_configs:
+  - job_name: rankscope
+    scheme: https
+    authorization: {{credentials_file: {folder}/token}}
+    tls_config: {{ca_file: {self.rig.ca}}}
+    static_configs: [{{targets: ["localhost:{self.rig.port}"]}}]
+""")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        with open(folder + "/log", "wb") as log:
+            process = subprocess.Popen([prometheus, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
+                                        f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log)
+
+        def ask(query):
+            try:
+                link = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+                link.request("GET", "/api/v1/query?" + urllib.parse.urlencode({"query": query}))
+                answer = json.loads(link.getresponse().read())
+                link.close()
+            except (OSError, ValueError):
+                return []
+            self.assertEqual(answer["status"], "success", (query, answer))
+            return answer["data"]["result"]
+        try:
+            wait_for(lambda: any(item["value"][1] == "1" for item in ask('up{job="rankscope"}')), "scraped")
+            wait_for(lambda: ask('count_over_time(rankscope_run_step{run="demo"}[30s]) > 4'), "a few times")
+            panels = 0
+            for name in sorted(os.listdir(ROOT + "/dashboards/grafana")):
+                with open(f"{ROOT}/dashboards/grafana/{name}", encoding="utf-8") as file:
+                    board = json.load(file)
+                self.assertEqual(board["uid"] + ".json", name)
+                self.assertEqual([panel["id"] for panel in board["panels"]], list(range(1, len(board["panels"]) + 1)))
+                for panel in board["panels"]:
+                    for target in panel["targets"]:
+                        query = target["expr"].replace("$run", "demo").replace("$__rate_interval", "20s")
+                        self.assertTrue(ask(query), (name, panel["title"], query))
+                    panels += 1
+            self.assertGreater(panels, 20)
+            step, = ask('rankscope_run_step{run="demo"}')
+            wait_for(lambda: float(ask('rankscope_run_step{run="demo"}')[0]["value"][1]) > float(step["value"][1]), "it moves")
+        finally:
+            process.terminate()
+            process.wait(30)
 
     def test_the_description_is_of_the_routes(self):
         document = self.rig.ask_http("/api/v1/openapi.json").json()
