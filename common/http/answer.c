@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WORTH_BYTES = 1024, PIECE_BYTES = 64 << 10, ZSTD_LEVEL = 3 };
+enum { WORTH_BYTES = 1024, PIECE_BYTES = 64 << 10, ZSTD_LEVEL = 1 };
 
 /* ---- problems --------------------------------------------------------------------------------------------------- */
 
@@ -123,9 +123,9 @@ static bool accepts(const char *list, const char *name)
 
 static bool pack_gzip(const struct rs_buf *from, struct rs_buf *to)
 {
-    enum { GZIP = 16 + MAX_WBITS, MEMORY = 8 };
+    enum { GZIP = 16 + MAX_WBITS, MEMORY = 9 }; /* fast: it is made for every answer anew */
     z_stream stream = {0};
-    if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, MEMORY,
+    if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, GZIP, MEMORY,
                      Z_DEFAULT_STRATEGY) != Z_OK)
         return false;
     const size_t room = deflateBound(&stream, (uLong)from->length);
