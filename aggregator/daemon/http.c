@@ -30,6 +30,12 @@ static enum rs_status take_token(void *self, const char *text, struct rs_identit
     return rs_tokens_identify(http->tokens, text, rs_time_realtime(), identity_p, err);
 }
 
+static enum rs_status check_token(void *self, const struct rs_identity *who, struct rs_err *err)
+{
+    struct rs_daemon_http *http = self;
+    return rs_tokens_check(http->tokens, who, rs_time_realtime(), err);
+}
+
 static void answer(void *self, const struct rs_http_request *request,
                    struct rs_http_answer *answer_p)
 {
@@ -53,6 +59,7 @@ static enum rs_status listen_at(struct rs_daemon_http *http, const char *address
                                                 http->options.is_insecure_loopback,
                                             .handler = answer,
                                             .token = take_token,
+                                            .check_token = check_token,
                                             .refused = refused,
                                             .self = http};
     struct rs_http *listener = NULL;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* As long as a connection may wait for its answer (common/http): the joins of large captures take their time. */
 static const rs_dur slice_ns = RS_NS_PER_S;
@@ -146,6 +147,14 @@ Rankscope__Reply *api_ask(struct api_ask *ask, Rankscope__Ask *message,
     }
     rs_call_end(&call);
     return reply;
+}
+
+bool api_sleep_until(const struct rs_api *api, rs_ns until)
+{
+    const struct timespec nap = {.tv_nsec = RS_NS_PER_S / 20};
+    while (!atomic_load(&api->is_draining) && rs_time_monotonic() < until)
+        (void)nanosleep(&nap, NULL);
+    return !atomic_load(&api->is_draining);
 }
 
 /* ---- parameters ---------------------------------------------------------------------------------------------------- */

@@ -32,6 +32,8 @@ Rankscope__Reply *api_next(struct api_ask *ask, struct rs_call *call, struct rs_
 /* The one reply of a question. NULL: the answer says why. */
 Rankscope__Reply *api_ask(struct api_ask *ask, Rankscope__Ask *message,
                           Rankscope__Reply__MessageCase wanted);
+/* Whether the time came before the service stops. */
+bool api_sleep_until(const struct rs_api *api, rs_ns until);
 /* A parameter that is "true" or "1", "false" or "0" or not there; anything else: false, and the answer says so. */
 bool api_flag(struct api_ask *ask, const char *name, bool *value_p);
 /* A parameter of digits; not there: *value_p stays. */

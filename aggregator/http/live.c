@@ -9,8 +9,11 @@
 #include "common/base/mem.h"
 #include "common/wire/wire.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 enum { SCHEMA_VERSION = 1, RUNS_MAX = 64, SLOWEST = 5 };
 
@@ -101,6 +104,151 @@ void route_ranks(struct api_ask *ask)
         api_json(ask, &body);
     }
     table_fini(&table);
+}
+
+/* ---- following: server-sent events --------------------------------------------------------------------------------- */
+
+static const rs_dur look_every_ns = RS_NS_PER_S;
+static const rs_dur keep_alive_ns = 10 * (rs_dur)RS_NS_PER_S;
+
+/* A rank as it was sent last. */
+struct sent {
+    uint64_t who, what; /* digests: run, rank, incarnation; everything but when it was heard of */
+};
+
+struct stream {
+    struct rs_api *api;
+    struct rs_http *listener;
+    struct rs_identity who;
+    char from[80], run[API_PARAMETER_BYTES];
+    bool has_run;
+    struct sent *sent; /* of the last look, in the table's order */
+    size_t count;
+    uint64_t event;
+    rs_ns next_at, spoke_at; /* monotonic */
+};
+
+static uint64_t digest_of(const void *data, size_t length, uint64_t seed)
+{
+    return XXH3_64bits_withSeed(data, length, seed);
+}
+
+static struct sent digest_rank(const Rankscope__RankState *rank, struct rs_buf *scratch)
+{
+    Rankscope__RankState still = *rank;
+    struct sent sent = {
+        .who = digest_of(rank->run, strlen(rank->run),
+                         digest_of(rank->incarnation, strlen(rank->incarnation), rank->rank))};
+    still.seen_ns = 0;
+    still.free_disk_bytes = 0; /* moves all the time, and tells nobody anything */
+    rs_buf_reset(scratch);
+    rs_wire_pack(&still.base, scratch);
+    sent.what = digest_of(scratch->data, scratch->length, 0);
+    return sent;
+}
+
+static const struct sent *find_sent(const struct stream *stream, uint64_t who)
+{
+    for (size_t i = 0; i < stream->count; i++)
+        if (stream->sent[i].who == who)
+            return &stream->sent[i];
+    return NULL;
+}
+
+/* Ranks that are new or other than they were; the first time all of them. With them, ranks that are forgotten show by `count`. */
+static enum rs_status put_changes(struct stream *stream, const struct table *table,
+                                  struct rs_buf *buf)
+{
+    struct sent *now = rs_mem_calloc(table->count + 1, sizeof *now);
+    const Rankscope__RankState **changed =
+        rs_mem_calloc(table->count + 1, sizeof(Rankscope__RankState *));
+    struct rs_buf scratch = {0};
+    size_t count = 0, same = 0;
+    for (size_t i = 0; now && changed && i < table->count; i++) {
+        now[i] = digest_rank(table->ranks[i], &scratch);
+        /* Mostly the table is as it was, and a rank where it was. */
+        const struct sent *before = i < stream->count && stream->sent[i].who == now[i].who
+                                        ? &stream->sent[i]
+                                        : find_sent(stream, now[i].who);
+        same += before != NULL;
+        if (!before || before->what != now[i].what)
+            changed[count++] = table->ranks[i];
+    }
+    const bool is_short = !now || !changed || scratch.failed;
+    const bool has_lost = same < stream->count; /* some are forgotten: begin again */
+    if (!is_short && (count || has_lost || !stream->event)) {
+        const bool is_all = has_lost || !stream->event;
+        rs_buf_printf(buf, "id: %llu\nevent: %s\ndata: ", (unsigned long long)++stream->event,
+                      is_all ? "ranks" : "changed");
+        if (is_all)
+            rs_answer_ranks((const Rankscope__RankState *const *)table->ranks, table->count, 0,
+                            buf);
+        else
+            rs_answer_ranks(changed, count, 0, buf);
+        rs_buf_string(buf, "\n\n");
+    }
+    rs_buf_fini(&scratch);
+    rs_mem_free(changed);
+    rs_mem_free(stream->sent);
+    stream->sent = now;
+    stream->count = now ? table->count : 0;
+    return is_short ? RS_NOMEM : RS_OK;
+}
+
+static enum rs_status next_ranks(void *self, struct rs_buf *buf)
+{
+    struct stream *stream = self;
+    const struct rs_http_request request = {.who = &stream->who, .from = stream->from};
+    struct rs_http_answer unused = {.status = 200};
+    struct api_ask ask = {.api = stream->api, .request = &request, .answer = &unused};
+    struct table table = {0};
+    struct rs_err why = {0};
+    enum rs_status status = RS_OK;
+    while (status == RS_OK && !buf->length) {
+        if (!api_sleep_until(stream->api, stream->next_at))
+            return RS_UNREACHABLE;
+        if (rs_http_check(stream->listener, &stream->who, &why) < 0)
+            return RS_REFUSED; /* revoked meanwhile, or over */
+        stream->next_at = rs_time_monotonic() + look_every_ns;
+        status = read_ranks(&ask, stream->has_run ? stream->run : NULL, &table)
+                     ? put_changes(stream, &table, buf)
+                     : RS_UNREACHABLE; /* the service stops */
+        table_fini(&table);
+        if (!buf->length && rs_time_monotonic() - stream->spoke_at > keep_alive_ns)
+            rs_buf_string(buf, ": nothing new\n\n");
+    }
+    stream->spoke_at = rs_time_monotonic();
+    rs_buf_fini(&unused.body);
+    return status;
+}
+
+static void end_ranks(void *self)
+{
+    struct stream *stream = self;
+    rs_mem_free(stream->sent);
+    rs_mem_free(stream);
+}
+
+void route_ranks_stream(struct api_ask *ask)
+{
+    const char *run = rs_http_query(ask->request, "run");
+    struct stream *stream = rs_mem_calloc(1, sizeof *stream);
+    if (!stream || (run && strlen(run) >= sizeof stream->run)) {
+        rs_http_problem_as(ask->answer, stream ? 400 : 500,
+                           stream ? "no run has such a name" : "out of memory");
+        rs_mem_free(stream);
+        return;
+    }
+    stream->api = ask->api;
+    stream->listener = ask->request->listener;
+    stream->who = *ask->request->who;
+    stream->has_run = run != NULL;
+    (void)snprintf(stream->from, sizeof stream->from, "%s", ask->request->from);
+    (void)snprintf(stream->run, sizeof stream->run, "%s", run ? run : "");
+    ask->answer->type = "text/event-stream";
+    ask->answer->next = next_ranks;
+    ask->answer->end = end_ranks;
+    ask->answer->self = stream;
 }
 
 /* ---- runs ---------------------------------------------------------------------------------------------------------- */

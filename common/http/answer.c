@@ -125,8 +125,7 @@ static bool pack_gzip(const struct rs_buf *from, struct rs_buf *to)
 {
     enum { GZIP = 16 + MAX_WBITS, MEMORY = 9 }; /* fast: it is made for every answer anew */
     z_stream stream = {0};
-    if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, GZIP, MEMORY,
-                     Z_DEFAULT_STRATEGY) != Z_OK)
+    if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, GZIP, MEMORY, Z_DEFAULT_STRATEGY) != Z_OK)
         return false;
     const size_t room = deflateBound(&stream, (uLong)from->length);
     stream.next_in = from->data;

@@ -38,6 +38,7 @@ struct rs_http_request {
     const struct rs_identity *who; /* RS_PARTY_NOBODY: it did not say */
     const char *from;              /* "127.0.0.1:51234" */
     void *connection;              /* of libmicrohttpd */
+    struct rs_http *listener;      /* lives as long as a handler or a `next` runs */
 };
 /* A parameter behind "?", decoded; NULL: it is not there. */
 const char *rs_http_query(const struct rs_http_request *request, const char *name);
@@ -75,6 +76,8 @@ struct rs_http_options {
     /* Whose token it is: RS_REFUSED when it is nobody's. NULL: there are no tokens. Any thread. */
     enum rs_status (*token)(void *self, const char *text, struct rs_identity *identity_p,
                             struct rs_err *err);
+    /* Whether who came with a token is believed still. NULL: for ever. Any thread. */
+    enum rs_status (*check_token)(void *self, const struct rs_identity *who, struct rs_err *err);
     /* Somebody was refused before a handler saw the request. NULL: nobody wants to know. Any thread. */
     void (*refused)(void *self, const struct rs_identity *who, const char *from, const char *path,
                     const char *why);
@@ -92,7 +95,7 @@ const char *rs_http_address(const struct rs_http *http);
 bool rs_http_is_plain(const struct rs_http *http);
 /* Looks for a renewed certificate and for revocations; touches the disk. */
 void rs_http_refresh(struct rs_http *http);
-/* Whether who came with a certificate is believed still. RS_REFUSED. Any thread. */
+/* Whether who came with a certificate or a token is believed still: what goes on for long asks again. RS_REFUSED. Any thread. */
 RS_MUST_CHECK enum rs_status rs_http_check(struct rs_http *http, const struct rs_identity *who,
                                            struct rs_err *err);
 /* Ends all connections; returns when no handler and no `next` runs any more: they must not wait for the caller. */

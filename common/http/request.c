@@ -196,8 +196,8 @@ static void take_body(struct state *state, const char *upload, size_t *upload_by
     *upload_bytes = 0; /* taken, or thrown away */
 }
 
-static void ask_handler(const struct rs_http *http, struct MHD_Connection *connection,
-                        const char *path, enum rs_http_method method, struct state *state)
+static void ask_handler(struct rs_http *http, struct MHD_Connection *connection, const char *path,
+                        enum rs_http_method method, struct state *state)
 {
     const struct rs_http_request request = {.method = method,
                                             .path = path,
@@ -205,7 +205,8 @@ static void ask_handler(const struct rs_http *http, struct MHD_Connection *conne
                                                 rs_view_of(state->body.data, state->body.length),
                                             .who = &state->who,
                                             .from = state->from,
-                                            .connection = connection};
+                                            .connection = connection,
+                                            .listener = http};
     if (state->body.failed)
         rs_http_problem_as(&state->answer, 500, "out of memory");
     else
@@ -216,7 +217,7 @@ enum MHD_Result http_on_request(void *self, struct MHD_Connection *connection, c
                                 const char *method, const char *version, const char *upload,
                                 size_t *upload_bytes, void **state_p)
 {
-    const struct rs_http *http = self;
+    struct rs_http *http = self;
     struct state *state = *state_p;
     (void)version;
     if (!state) {

@@ -25,7 +25,8 @@ const char rs_token_serial[] = "token-";
 
 static const char magic[] = "rst1.";
 static const rs_dur look_after_ns = RS_NS_PER_S;
-static const rs_dur look_for_unknown_after_ns = RS_NS_PER_S / 10;
+/* A folder's time is of the system's tick: a change as close to the last look as this may have been missed by it. */
+static const rs_dur tick_ns = RS_NS_PER_S / 20;
 
 struct token {
     struct rs_token_item item;
@@ -261,6 +262,17 @@ enum rs_status rs_tokens_revoke(struct rs_tokens *tokens, const char *word, size
 
 /* ---- believing ---------------------------------------------------------------------------------------------------- */
 
+/* With the lock. Whether something may have come into the folder since the last look. */
+static bool has_changed(const struct rs_tokens *tokens)
+{
+    struct stat info;
+    if (stat(tokens->dir, &info) < 0)
+        return false;
+    const rs_ns changed = (rs_ns)info.st_mtim.tv_sec * RS_NS_PER_S + info.st_mtim.tv_nsec;
+    const rs_ns looked = rs_time_realtime() - (rs_time_monotonic() - tokens->looked_at);
+    return changed + tick_ns > looked;
+}
+
 /* With the lock. All are compared, whichever it is. */
 static void find(const struct rs_tokens *tokens, const char digest[RS_SHA256_HEX_BYTES],
                  struct token *found)
@@ -283,8 +295,8 @@ enum rs_status rs_tokens_identify(struct rs_tokens *tokens, const char *text, rs
     enum rs_status status = look_again(tokens, look_after_ns, err);
     if (status == RS_OK)
         find(tokens, digest, &found);
-    if (status == RS_OK && !*found.item.id) { /* it may be a moment old */
-        status = look_again(tokens, look_for_unknown_after_ns, err);
+    if (status == RS_OK && !*found.item.id && has_changed(tokens)) { /* it may be a moment old */
+        status = look(tokens, err);
         find(tokens, digest, &found);
     }
     (void)pthread_mutex_unlock(&tokens->lock);

@@ -6,8 +6,8 @@
  *     DIR/ID               mode 0600: "DIGEST PARTY CREATED EXPIRES NAME"; DIGEST: SHA-256 of the whole text, ID: its first 12
  *
  * The secret has 256 random bits, so its digest needs no salt and no slow function; digests are compared in constant time, all of
- * them every time. The folder is looked at again once a second when somebody asks (for an unknown token ten times),
- * so that a new token and a revoked one count without a restart. One folder, any number of processes: each file is written whole or not at all.
+ * them every time. The folder is looked at again once a second when somebody asks, and for an unknown token
+ * when something came into it, so that a new token counts at once and a revoked one no longer than a second. One folder, any number of processes: each file is written whole or not at all.
  */
 #ifndef RS_TRUST_TOKEN_H
 #define RS_TRUST_TOKEN_H

@@ -171,6 +171,30 @@ class Http(unittest.TestCase):
         self.assertGreaterEqual(run["last_step"], run["first_step"])
         self.assertAlmostEqual(run["step_duration_median_ns"] / 1e6, 100, delta=90)
 
+    def test_ranks_as_they_change(self):
+        token = self.rig.token("gina")
+        command = [*CURL, "--no-buffer", "--cacert", self.rig.ca, "--header", "Authorization: Bearer " + token,
+                   self.rig.url + "/api/v1/ranks/stream?run=demo"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            events = []
+            for line in process.stdout:
+                key, _, value = line.strip().partition(": ")
+                if key == "event":
+                    events.append(value)
+                if key == "data":
+                    ranks = json.loads(value)["ranks"]
+                    if len(events) == 1:
+                        self.assertEqual([rank["rank"] for rank in ranks], [0, 1, 2, 3])
+                        first = max(rank["step"] for rank in ranks)
+                    self.assertTrue(all(rank["run"] == "demo" for rank in ranks))
+                if len(events) == 3:
+                    break
+            self.assertEqual(events, ["ranks", "changed", "changed"])
+            self.assertGreater(max(rank["step"] for rank in ranks), first)
+            subprocess.run([PROGRAM, "token", "revoke", "viewer/gina", "--data", self.rig.data], check=True, capture_output=True)
+            process.stdout.read()  # it is ended, not left open
+            self.assertIn(process.wait(30), (18, 56), "the stream of a revoked token goes on")
+
     def test_files(self):
         listed = self.of_capture("/files").json()
         self.assertIn("manifest.json", [file["name"] for file in listed["files"]])
@@ -322,7 +346,7 @@ scrape_configs:
             for method, operation in operations.items():
                 given = [item["name"] for item in operation["parameters"] if item["in"] == "path"]
                 self.assertEqual(given, wanted, path)
-                if method == "get":
+                if method == "get" and not url.endswith("/stream"):
                     answer = self.get(url)
                     kind = answer.headers["content-type"].split(";")[0]
                     if "application/octet-stream" not in operation["responses"]["200"]["content"]:
