@@ -18,7 +18,7 @@
 struct settings {
     struct rs_aggregator_options daemon; /* lends from here */
     bool is_verbose, is_quiet;
-    struct rs_arg_list listen, http;
+    struct rs_arg_list listen, http, webhooks, slack_webhooks;
     const char *log_format, *classes;
     char listen_default[RS_PATHS_BYTES], data_default[RS_PATHS_BYTES];
     char runtime_dir[RS_PATHS_BYTES];
@@ -95,6 +95,25 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
          .target = &settings->daemon.segment_bytes,
          .value = "SIZE",
          .help = "size at which a capture's next segment is begun (default 256MiB)"},
+        {.name = "webhook",
+         .kind = RS_ARG_LIST,
+         .target = &settings->webhooks,
+         .value = "URL",
+         .environment = "RANKSCOPE_WEBHOOK",
+         .help =
+             "POST there, as JSON, when a capture names a culprit or fails; also several times"},
+        {.name = "webhook-slack",
+         .kind = RS_ARG_LIST,
+         .target = &settings->slack_webhooks,
+         .value = "URL",
+         .environment = "RANKSCOPE_WEBHOOK_SLACK",
+         .help = "the same as {\"text\": ...}, for Slack and what speaks as it does"},
+        {.name = "webhook-secret",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->daemon.webhook_secret,
+         .value = "FILE",
+         .environment = "RANKSCOPE_WEBHOOK_SECRET",
+         .help = "sign webhooks with the first line of this file (HMAC-SHA256)"},
         {.name = "keep-for",
          .kind = RS_ARG_DURATION,
          .target = &settings->daemon.keep_ns,
@@ -223,6 +242,10 @@ static enum rs_status fill_defaults(struct settings *settings, struct rs_err *er
     settings->daemon.listen = settings->listen.items;
     settings->daemon.listen_count = settings->listen.count;
     settings->daemon.http = settings->http.items;
+    settings->daemon.webhooks = settings->webhooks.items;
+    settings->daemon.webhook_count = settings->webhooks.count;
+    settings->daemon.slack_webhooks = settings->slack_webhooks.items;
+    settings->daemon.slack_count = settings->slack_webhooks.count;
     settings->daemon.http_count = settings->http.count;
     if (status == RS_OK && !settings->daemon.data) {
         status = rs_paths_data_dir(settings->data_default, err);

@@ -6,6 +6,7 @@
 
 #include "aggregator/daemon/http.h"
 #include "aggregator/daemon/probe.h"
+#include "aggregator/notify/notify.h"
 #include "aggregator/server/capture_journal.h"
 #include "aggregator/server/server.h"
 #include "common/base/daemon.h"
@@ -302,6 +303,28 @@ static enum rs_status serve_http(const struct rs_aggregator_options *settings, c
     return rs_daemon_http_start(&options, &places->http, err);
 }
 
+/* A capture that failed, or that names somebody, is worth telling. */
+static void tell_of_capture(void *self, const struct rs_capture_facts *facts, const char *headline)
+{
+    const bool has_failed =
+        strcmp(facts->state, "failed") == 0 || strcmp(facts->state, "partial") == 0;
+    char text[1024];
+    if (headline)
+        (void)snprintf(text, sizeof text, "Run %.200s, capture %s: %.600s", facts->run, facts->id,
+                       headline);
+    else
+        (void)snprintf(text, sizeof text, "Run %.200s, capture %s is %s%s%.500s", facts->run,
+                       facts->id, facts->state, *facts->reason ? ": " : "", facts->reason);
+    const struct rs_notify_event event = {.event = headline ? "culprit_found" : "capture_failed",
+                                          .run = facts->run,
+                                          .capture = facts->id,
+                                          .state = facts->state,
+                                          .text = text,
+                                          .at = rs_time_realtime()};
+    if (headline || has_failed)
+        rs_notify_put(self, &event);
+}
+
 static enum rs_status run(const struct rs_aggregator_options *settings, struct rs_daemon *daemon,
                           struct rs_err *err)
 {
@@ -311,6 +334,7 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
     struct rs_server *server = NULL;
     struct rs_infer_roles *infer = NULL;
     struct rs_authority *authority = NULL;
+    struct rs_notify *notify = NULL;
     struct rs_capture_journal own = {.store = NULL};
     struct rs_buf roles = {0};
     char *documents = NULL;
@@ -334,6 +358,13 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
         status = rs_grpc_loop_new(&loop, err);
     if (status == RS_OK)
         status = rs_infer_roles_start(&infer, err);
+    const struct rs_notify_options hooks = {.urls = settings->webhooks,
+                                            .url_count = settings->webhook_count,
+                                            .slack_urls = settings->slack_webhooks,
+                                            .slack_count = settings->slack_count,
+                                            .secret_file = settings->webhook_secret};
+    if (status == RS_OK)
+        status = rs_notify_start(&hooks, &notify, err);
     if (status == RS_OK) {
         own.store = store;
         own.infer = infer;
@@ -353,6 +384,8 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
                                                   .stream_port = port,
                                                   .check_identity = check_identity,
                                                   .check_self = &places,
+                                                  .on_closed = tell_of_capture,
+                                                  .closed_self = notify,
                                                   .hang = settings->hang,
                                                   .keep_ns = settings->keep_ns,
                                                   .keep_bytes = (uint64_t)settings->keep_bytes,
@@ -380,6 +413,7 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
         rs_grpc_server_free(&places.items[i].listener);
     rs_server_free(&server);
     rs_daemon_http_free(&places.http);
+    rs_notify_stop(&notify);
     rs_grpc_loop_free(&loop);
     rs_infer_roles_stop(&infer);
     rs_store_close(&store);

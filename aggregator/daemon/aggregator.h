@@ -20,8 +20,11 @@ struct rs_aggregator_options {
     size_t listen_count;
     const char *const *http; /* HOST:PORT where HTTP is served, any number */
     size_t http_count;
-    const char *join;  /* HOST:PORT where nodes with an invite come; NULL: nowhere */
-    const char *certs; /* folder of our certificate; NULL: "certs" in the data folder */
+    const char *const *webhooks, *const *slack_webhooks; /* URLs, any number */
+    size_t webhook_count, slack_count;
+    const char *webhook_secret; /* file; NULL: webhooks are not signed */
+    const char *join;           /* HOST:PORT where nodes with an invite come; NULL: nowhere */
+    const char *certs;          /* folder of our certificate; NULL: "certs" in the data folder */
     const char *
         ca; /* folder of the authority, for joining and renewing; NULL: "ca" in the data folder, if it is there */
     bool is_insecure_loopback; /* plain text on TCP addresses of this machine */

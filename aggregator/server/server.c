@@ -97,6 +97,14 @@ static void read_pool_mailbox(struct rs_server *server)
     }
 }
 
+static void tell_closed(const struct rs_server *server, const struct rs_capture_facts *facts)
+{
+    const struct live_join_facts *found = live_join_facts(server, facts->id);
+    if (server->options.on_closed)
+        server->options.on_closed(server->options.closed_self, facts,
+                                  found && found->finding_count ? found->headline : NULL);
+}
+
 static void close_done(struct rs_server *server, struct chunk_job *job)
 {
     server->server_job_count--;
@@ -104,6 +112,8 @@ static void close_done(struct rs_server *server, struct chunk_job *job)
         rs_log_error("capture %s cannot be closed: %s", job->facts->id, job->base.err.text);
     else if (server->journal.closed)
         server->journal.closed(server->journal.self, job->facts);
+    if (job->base.status >= 0)
+        tell_closed(server, job->facts);
     rs_coord_closed(server->coord, job->facts->id);
     retention_soon(server);
     live_join_forget(server, job->facts->id);

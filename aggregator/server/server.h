@@ -76,8 +76,11 @@ struct rs_server_options {
     uint64_t documents_bytes; /* of what is kept there; 0: 2 GiB */
     const struct rs_coord_options *coord; /* times only; NULL: defaults */
     struct rs_server_hang_rules hang;
-    rs_dur keep_ns;         /* of closed captures, since they were closed; 0: for ever */
-    uint64_t keep_bytes;    /* of all captures; the oldest closed ones go; 0: no limit */
+    rs_dur keep_ns;      /* of closed captures, since they were closed; 0: for ever */
+    uint64_t keep_bytes; /* of all captures; the oldest closed ones go; 0: no limit */
+    /* A capture was closed: what was found in it (NULL: nothing was joined), before it is forgotten. Lent. May be NULL. */
+    void (*on_closed)(void *self, const struct rs_capture_facts *facts, const char *headline);
+    void *closed_self;
     const char *audit_path; /* lent for the call; NULL: no audit log */
     /* Signs certificates of who joins or renews; keeps a pointer to it; NULL: nobody can. */
     struct rs_authority *authority;

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Webhooks: who is told what, signed, tried again when it fails and not when it is refused; the aggregator waits for none of it."""
+import hashlib
+import hmac
+import http.server
+import json
+import os
+import subprocess
+import threading
+import time
+import unittest
+
+import unittest_run
+
+from rig_native import PROGRAM, Rig, kill
+
+SECRET = b"a secret of enough bytes"
+
+
+class Receiver(http.server.ThreadingHTTPServer):
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.taken, self.tries, self.lock = [], {}, threading.Lock()
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        with self.server.lock:
+            tries = self.server.tries[self.path] = self.server.tries.get(self.path, 0) + 1
+            code = {"/flaky": 500 if tries < 3 else 204, "/refused": 404}.get(self.path, 200)
+            if code < 300:
+                self.server.taken.append((self.path, dict(self.headers), body))
+        self.send_response(code)
+        self.send_header("Location", self.server.url + "/elsewhere")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+class Webhook(unittest.TestCase):
+    def wait_for(self, is_it, what, seconds=60):
+        until = time.monotonic() + seconds
+        while not is_it():
+            self.assertLess(time.monotonic(), until, "never: " + what)
+            time.sleep(0.1)
+
+    def check(self, headers, body):
+        signed = hmac.new(SECRET, headers["X-Rankscope-Timestamp"].encode() + b"." + body, hashlib.sha256).hexdigest()
+        self.assertEqual(headers["X-Rankscope-Signature"], "sha256=" + signed)
+        self.assertLess(abs(time.time() - int(headers["X-Rankscope-Timestamp"])), 120)
+        event = json.loads(body)
+        self.assertEqual(headers["X-Rankscope-Event"], event["event"])
+        return event
+
+    def rig(self, receiver, **how):
+        rig = Rig(nodes=1, step_ms=50, aggregator_words=[
+            "--webhook", receiver.url + "/flaky", "--webhook", receiver.url + "/refused", "--webhook-slack", receiver.url + "/slack",
+            "--webhook", "http://127.0.0.1:9/nobody-is-there", "--webhook-secret", ""], **how)
+        with open(os.path.join(rig.folder, "secret"), "wb") as file:
+            file.write(SECRET + b"\n")
+        rig.aggregator_words[-1] = os.path.join(rig.folder, "secret")
+        return rig
+
+    def test_a_culprit(self):
+        receiver = Receiver()
+        with self.rig(receiver, world=4, rank_words=["--slow-rank", "2"]) as rig:
+            rig.wait_ranks(4)
+            begun = time.monotonic()
+            done = subprocess.run([PROGRAM, "capture", "--steps", "10", "--no-report", "--connect", rig.address],
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertLess(time.monotonic() - begun, 60)  # nobody waited for the one that does not answer
+            self.wait_for(lambda: len(receiver.taken) == 2, "both were told")
+            by_path = {path: (headers, body) for path, headers, body in receiver.taken}
+            event = self.check(*by_path["/flaky"])
+            capture = rig.captures()[-1]
+            self.assertEqual((event["event"], event["run"], event["capture"], event["state"]),
+                             ("culprit_found", capture["run"], capture["id"], "complete"))
+            self.assertIn("Rank 2 is slow", event["text"])
+            self.assertEqual(json.loads(by_path["/slack"][1]), {"text": event["text"]})
+            self.assertNotIn("X-Rankscope-Signature", by_path["/slack"][0])
+            self.assertEqual(receiver.tries, {"/flaky": 3, "/refused": 1, "/slack": 1})  # and no redirect was followed
+            rig.aggregator.terminate()
+            self.assertEqual(rig.aggregator.wait(30), 0)  # what waits for nobody does not hold the end up
+        receiver.shutdown()
+
+    def test_a_capture_that_fails(self):
+        receiver = Receiver()
+        with self.rig(receiver, world=2) as rig:
+            rig.wait_ranks(2)
+            capture = rig.capture("--steps", "5000", "--force", "--no-report")
+            self.wait_for(lambda: any(c["state"] == "recording" for c in rig.captures()), "it records")
+            for pid in rig.pids:
+                kill(pid)
+            self.assertNotEqual(capture.end()[0], 0)
+            self.wait_for(lambda: any(path == "/flaky" for path, _, _ in receiver.taken), "it was told")
+            event = next(self.check(headers, body) for path, headers, body in receiver.taken if path == "/flaky")
+            self.assertEqual((event["event"], event["capture"]), ("capture_failed", rig.captures()[-1]["id"]))
+            self.assertIn(event["state"], ("partial", "failed"))
+        receiver.shutdown()
+
+    def test_what_cannot_be(self):
+        with Rig(world=0, nodes=0, step_ms=50) as rig:
+            secret = os.path.join(rig.folder, "secret")
+            with open(secret, "w", encoding="utf-8") as file:
+                file.write("short\n")
+            for words in (["--webhook", "ftp://x/"], ["--webhook", "/etc/passwd"],
+                          ["--webhook", "https://x/", "--webhook-secret", secret],
+                          ["--webhook", "https://x/", "--webhook-secret", secret + "-not-there"]):
+                done = subprocess.run([PROGRAM, "aggregator", "--data", rig.folder + "/2", "--listen", f"unix:{rig.folder}/2.sock", *words],
+                                      capture_output=True, text=True, timeout=30, check=False)
+                self.assertEqual(done.returncode, 2, (words, done.stderr))
+                self.assertTrue(done.stderr.strip())
+
+
+if __name__ == "__main__":
+    unittest_run.main()
