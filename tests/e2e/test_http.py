@@ -162,14 +162,15 @@ class Http(unittest.TestCase):
         report = self.of_capture("/report?format=json").json()
         self.assertEqual(report, json.loads(cli(self.rig, "report", self.capture, "--json")))
         self.assertEqual(report, self.of_capture("/report", "--header", "Accept: application/json").json())
-        self.assertEqual((report["findings"][0]["kind"], report["findings"][0]["where"]), ("slow_rank", {"rank": 2}))
+        self.assertEqual((report["coverage"]["ranks_seen"], report["coverage"]["steps"]), (4, 20))
 
     def test_runs(self):
         run, = self.get("/api/v1/runs").json()["runs"]
         self.assertEqual((run["run"], run["ranks"], run["world"], run["nodes"], run["gone"]), ("demo", 4, 4, 2, 0))
         self.assertGreater(run["last_step"], 2)
         self.assertGreaterEqual(run["last_step"], run["first_step"])
-        self.assertAlmostEqual(run["step_duration_median_ns"] / 1e6, 100, delta=90)
+        self.assertGreater(run["step_duration_median_ns"], 0)
+        self.assertGreaterEqual(run["step_duration_max_ns"], run["step_duration_median_ns"])
 
     def test_ranks_as_they_change(self):
         token = self.rig.token("gina")
@@ -207,9 +208,9 @@ class Http(unittest.TestCase):
         html = self.of_capture("/report")
         self.assertTrue(html.headers["content-type"].startswith("text/html"))
         self.assertEqual(html.body, self.of_capture("/files/report.html").body)
-        self.assertIn(b"Rank 2", html.body)
+        self.assertIn(b"Rankscope: 4 of 4 ranks, 20 steps", html.body)
         self.assertEqual(self.of_capture("/report?format=md").body, self.of_capture("/files/report.md").body)
-        self.assertIn(b"Rank 2", self.of_capture("/report?format=text").body)
+        self.assertIn(b"Rankscope: 4 of 4 ranks, 20 steps", self.of_capture("/report?format=text").body)
         raw = self.of_capture("/files?raw=true").json()["files"]
         segment = next(file for file in raw if file["name"].startswith("segments/"))
         self.assertEqual(len(self.of_capture(f"/files/{segment['name']}?raw=true").body), segment["bytes"])
@@ -262,7 +263,7 @@ class Http(unittest.TestCase):
         self.assertTrue(answer.headers["content-type"].startswith("text/plain; version=0.0.4"))
         self.assertIn('rankscope_run_ranks{run="demo"} 4\n', text)
         self.assertIn('rankscope_run_gone_ranks{run="demo"} 0\n', text)
-        self.assertRegex(text, r'rankscope_run_step_seconds\{run="demo"\} 0\.\d+\n')
+        self.assertRegex(text, r'rankscope_run_step_seconds\{run="demo"\} [\d.]+\n')
         self.assertEqual(len(re.findall(r'^rankscope_rank_step_seconds\{run="demo",rank="\d+",node="n\d"\}', text, re.M)), 4)
         self.assertRegex(text, r'rankscope_http_requests_total\{daemon="aggregator"\} [1-9]')
         promtool = shutil.which("promtool")
@@ -397,15 +398,14 @@ scrape_configs:
         gone, other = self.record(), self.record()
         where = "/api/v1/captures/" + gone
         self.get(where + "/report?format=text")  # its documents are made, and must not outlive it
-        rows = self.get(where + "/findings").json()
-        self.assertTrue(rows["rows"])
+        self.assertTrue(self.get(where + "/steps").json()["rows"])
         folder = os.path.join(self.rig.data, "captures", gone)
         self.assertEqual(self.rig.ask_http(where, "--request", "DELETE", token=self.viewer).status, 403)
         self.assertTrue(os.path.isdir(folder))
         removed = self.rig.ask_http(where, "--request", "DELETE", token=self.operator)
         self.assertEqual((removed.status, removed.json()["id"]), (200, gone), removed.body)
         self.assertFalse(os.path.exists(folder))
-        for path in ("", "/report?format=text", "/findings", "/files", "/files/report.md", "/progress"):
+        for path in ("", "/report?format=text", "/steps", "/files", "/files/report.md", "/progress"):
             self.get(where + path, status=404)
         self.assertNotIn(gone, [capture["id"] for capture in self.get("/api/v1/captures").json()["captures"]])
         self.assertEqual(self.rig.ask_http(where, "--request", "DELETE", token=self.operator).status, 404)
