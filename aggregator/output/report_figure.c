@@ -164,7 +164,8 @@ static void put_cells(const struct grid *grid, const double *ratio, size_t rows,
                 while (end < columns && class_at(grid, ratio, r, end, rows, columns) == class)
                     end++;
                 if (end > c) {
-                    rs_buf_printf(html, has_any ? "" : "<path class=\"h%d\" d=\"", class);
+                    if (!has_any)
+                        rs_buf_printf(html, "<path class=\"h%d\" d=\"", class);
                     rs_buf_printf(html, "M%.5g %.5gh%.5gv%.5gh-%.5gz", LEFT + (double)c * width,
                                   (double)r * height, (double)(end - c) * width, height,
                                   (double)(end - c) * width);

@@ -174,7 +174,8 @@ static int pick_pair(gnutls_session_t session, const gnutls_datum_t *authorities
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 /* libmicrohttpd's own words: a handshake that fails, mostly. */
-static void on_log(void *self, const char *format, va_list arguments)
+__attribute__((format(printf, 2, 0))) static void on_log(void *self, const char *format,
+                                                         va_list arguments)
 {
     char text[300];
     (void)self;
@@ -215,7 +216,7 @@ static enum rs_status start_daemon(struct rs_http *http, int fd, struct rs_err *
         flags, 0, NULL, NULL, http_on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_log, http,
         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, http,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        (unsigned)HTTP_CONNECTIONS_OF_ONE, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_TIMEOUT_S,
+        (unsigned)HTTP_CONNECTIONS_OF_ONE, MHD_OPTION_CONNECTION_TIMEOUT, http->options.timeout_s,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_HEAD_BYTES, MHD_OPTION_THREAD_STACK_SIZE,
         (size_t)HTTP_STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, tls,
         MHD_OPTION_END);
@@ -237,7 +238,6 @@ static enum rs_status guard(struct rs_http *http, struct rs_err *err)
     if (status < 0)
         return status;
     http->is_plain = address.guard == RS_ADDRESS_LOCAL;
-    http->is_loopback = address.is_loopback;
     if (http->is_plain)
         return RS_OK;
     if (atomic_load(&tls_listener))
@@ -253,6 +253,8 @@ enum rs_status rs_http_start(const struct rs_http_options *options, struct rs_ht
     if (!http)
         return rs_err_set(err, RS_NOMEM, "no memory for HTTP");
     http->options = *options;
+    if (!http->options.timeout_s)
+        http->options.timeout_s = HTTP_TIMEOUT_S;
     (void)pthread_mutex_init(&http->lock, NULL);
     (void)snprintf(http->address, sizeof http->address, "%s", options->address);
     enum rs_status status = guard(http, err);

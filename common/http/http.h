@@ -71,6 +71,7 @@ struct rs_http_options {
     const char *address; /* HOST:PORT */
     const char *certs;   /* folder of our certificate; NULL: none */
     bool is_insecure_loopback;
+    unsigned timeout_s; /* without a byte of a request, or of an answer that is not taken; 0: 60 */
     void (*handler)(void *self, const struct rs_http_request *request,
                     struct rs_http_answer *answer);
     /* Whose token it is: RS_REFUSED when it is nobody's. NULL: there are no tokens. Any thread. */

@@ -14,8 +14,8 @@
 enum {
     HTTP_CONNECTIONS = 256,
     HTTP_CONNECTIONS_OF_ONE = 128, /* address */
-    HTTP_TIMEOUT_S = 60,           /* without a byte */
-    HTTP_HEAD_BYTES = 32 << 10,    /* of a connection: headers and the piece that is under way */
+    HTTP_TIMEOUT_S = 60,
+    HTTP_HEAD_BYTES = 32 << 10, /* of a connection: headers and the piece that is under way */
     HTTP_STACK_BYTES = 1 << 20,
 };
 
@@ -30,7 +30,7 @@ struct http_pair {
 struct rs_http {
     struct rs_http_options options;
     char address[RS_HTTP_TEXT_BYTES];
-    bool is_plain, is_loopback;
+    bool is_plain;
     struct rs_trust *trust; /* NULL: plain */
     unsigned generation;    /* of the pair */
     struct MHD_Daemon *daemon;
