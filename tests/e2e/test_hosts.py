@@ -178,9 +178,9 @@ class Hosts(unittest.TestCase):
             for file in (".", *os.listdir(cls.path(name))):
                 shutil.chown(os.path.join(cls.path(name), file), "nobody", "nogroup")
         aggregator = cls.start(0, cls.program, "aggregator", "--data", cls.path("data"), "--listen", SERVER + ":7070",
-                               "--join", SERVER + ":7071", "-v")
-        for _ in range(2):
-            assert "on " + SERVER in aggregator.stdout.readline()
+                               "--join", SERVER + ":7071", "--http", SERVER + ":7443", "-v")
+        for _ in range(3):
+            assert SERVER in aggregator.stdout.readline()
         proxy = cls.start(0, sys.executable, "-c", DELAY, "7072", SERVER, "7070", str(DELAY_S))
         assert proxy.stdout.readline() == "ready\n"
         cls.collectors = {}
@@ -291,13 +291,48 @@ class Hosts(unittest.TestCase):
         steps = self.steps_of(capture["id"])
         self.assertEqual({len(found) >= 30 for found in steps.values()}, {True}, {r: len(s) for r, s in steps.items()})
 
-    def test_5_nobody_else_is_believed(self):
+    def curl(self, token, path, *words, status=200):
+        """As nobody, on the host farthest away; nothing but curl, the authority and a token."""
+        command = self.on(HOSTS, "setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "curl", "--silent", "--show-error",
+                          "--max-time", "120", "--cacert", self.path("bob") + "/ca.crt", "--write-out", "\n%{http_code}",
+                          *(("--header", "Authorization: Bearer " + token) if token else ()), *words,
+                          f"https://{SERVER}:7443{path}")
+        done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False,
+                              env={"PATH": os.environ["PATH"], "HOME": "/"})
+        body, _, code = done.stdout.rpartition("\n")
+        self.assertEqual((done.returncode, code), (0, str(status)), (path, done.stderr, body[-2000:]))
+        return body
+
+    def token(self, *words):
+        return subprocess.run([PROGRAM, "token", "new", *words, "--data", self.path("data")], check=True, capture_output=True,
+                              text=True, env={"PATH": os.environ["PATH"], "RANKSCOPE_CONFIG": ""}).stdout.strip()
+
+    def test_5_the_same_with_curl_and_a_token(self):
+        operator, viewer = self.token("carol", "--operator"), self.token("dave")
+        run, = json.loads(self.curl(viewer, "/api/v1/runs"))["runs"]
+        self.assertEqual((run["run"], run["ranks"], run["nodes"]), ("train", HOSTS * RANKS_PER_HOST, HOSTS))
+        body = ("--json", json.dumps({"schedule": {"active": 4}, "ranks": "8-23"}))
+        self.curl(None, "/api/v1/captures", *body, status=401)
+        self.curl(viewer, "/api/v1/captures", *body, status=403)
+        capture = json.loads(self.curl(operator, "/api/v1/captures", *body, status=201))["capture"]
+        events = self.curl(operator, f"/api/v1/captures/{capture}/progress", "--no-buffer")
+        self.assertIn("event: closed", events)
+        shown = json.loads(self.curl(viewer, f"/api/v1/captures/{capture}"))
+        self.assertEqual((shown["state"], [rank["rank"] for rank in shown["ranks"]]), ("complete", list(range(8, 24))))
+        report = json.loads(self.curl(viewer, f"/api/v1/captures/{capture}/report?format=json"))
+        self.assertEqual((report["coverage"]["ranks_seen"], report["coverage"]["steps"]), (16, 4))
+        rows = json.loads(self.curl(viewer, f"/api/v1/captures/{capture}/steps"))["rows"]
+        self.assertEqual({row["rank"] for row in rows}, set(range(8, 24)))
+        self.assertIn("<svg", self.curl(viewer, f"/api/v1/captures/{capture}/report"))
+
+    def test_6_nobody_else_is_believed(self):
         with open(self.path("data") + "/audit.jsonl", encoding="utf-8") as file:
             lines = [json.loads(line) for line in file]
         self.assertEqual({line["who"] for line in lines if line["what"] == "collector"},
                          {f"node/{self.host_name(h)}" for h in range(1, HOSTS + 1)})
         self.assertEqual({(line["who"], line["outcome"]) for line in lines if line["what"] == "capture.start"},
-                         {("operator/alice", "asked"), ("viewer/bob", "refused")})
+                         {("operator/alice", "asked"), ("viewer/bob", "refused"), ("operator/carol", "asked"),
+                          ("viewer/dave", "refused")})
         self.certs("revoke", "node/" + self.host_name(8))
         self.wait_for(lambda: self.collectors_now() == HOSTS - 1, "a revoked node is gone")
 
