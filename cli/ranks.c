@@ -12,13 +12,19 @@
 #include "common/request/roles.h"
 
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
+#include <unistd.h>
 
 struct ranks {
     bool as_json, is_quiet;
+    bool is_watching; /* again and again: JSON a line each, a table at most row_max rows */
+    size_t row_max;   /* 0: all */
     bool is_waiting;  /* count, print nothing yet */
     int64_t min_step; /* ranks below this step do not count as ready */
     size_t count;
@@ -97,8 +103,9 @@ static enum rs_status choose(struct ranks *ranks, Rankscope__RankState **states,
     if (status == RS_OK)
         status = rs_rank_expr_eval(ranks->expr, rows, row_count, 0, &set, &ranks->err);
     if (status == RS_PARTIAL && !ranks->is_waiting) {
+        if (!ranks->is_watching || !ranks->is_partial) /* once is enough */
+            report_unknown(states[0]->run, &set);
         ranks->is_partial = true;
-        report_unknown(states[0]->run, &set);
     }
     for (size_t i = 0; i < count && status >= 0; i++)
         if (rs_rank_set_has(&set, states[i]->rank))
@@ -132,10 +139,10 @@ static enum rs_status filter(struct ranks *ranks, const Rankscope__RankTable *ta
 
 /* ---- printing -------------------------------------------------------------------------------------------- */
 
-static void print_json(const struct shown *table)
+static void print_json(const struct shown *table, unsigned indent)
 {
     struct rs_buf buf = {0};
-    rs_answer_ranks((const Rankscope__RankState *const *)table->items, table->count, 2, &buf);
+    rs_answer_ranks((const Rankscope__RankState *const *)table->items, table->count, indent, &buf);
     printf("%s\n", rs_buf_text(&buf));
     rs_buf_fini(&buf);
 }
@@ -203,7 +210,7 @@ static void print_row(const Rankscope__RankState *rank, const struct widths *w)
     printf("%" PRId64 " s\n", ago > 0 ? ago / RS_NS_PER_S : 0);
 }
 
-static void print_table(const struct shown *table, bool is_chosen)
+static void print_table(const struct shown *table, bool is_chosen, size_t row_max)
 {
     if (table->count == 0) {
         printf(is_chosen ? "no rank is meant by that\n" : "no rank is known\n");
@@ -215,8 +222,12 @@ static void print_table(const struct shown *table, bool is_chosen)
     if (w.roles)
         printf("%-*s  ", w.roles, "ROLES");
     printf("AGO\n");
-    for (size_t i = 0; i < table->count; i++)
+    const size_t count = row_max && table->count > row_max ? row_max : table->count;
+    for (size_t i = 0; i < count; i++)
         print_row(table->items[i], &w);
+    if (count < table->count)
+        printf("... and %zu more; --ranks slowest=%zu shows those that count\n",
+               table->count - count, count);
 }
 
 /* Ranks whose profilers do not tell a step are ready when they are there. */
@@ -238,9 +249,9 @@ static void show(struct ranks *ranks, Rankscope__RankTable *table)
         for (size_t i = 0; i < shown.count; i++)
             ranks->ready_count += is_ready(ranks, shown.items[i]);
         if (!ranks->is_waiting && ranks->as_json)
-            print_json(&shown);
+            print_json(&shown, ranks->is_watching ? 0 : 2);
         else if (!ranks->is_waiting && !ranks->is_quiet)
-            print_table(&shown, ranks->expr != NULL);
+            print_table(&shown, ranks->expr != NULL, ranks->row_max);
     }
     rs_mem_free(shown.items);
 }
@@ -345,9 +356,9 @@ static enum rs_status wait_for(const struct rs_address *address, const char *run
 static struct options {
     const char *connect, *run, *expression, *roles;
     int64_t wanted;
-    rs_dur timeout;
+    rs_dur timeout, interval;
     struct ranks ranks;
-} options = {.timeout = 60 * (rs_dur)RS_NS_PER_S};
+} options = {.timeout = 60 * (rs_dur)RS_NS_PER_S, .interval = RS_NS_PER_S};
 
 static const struct rs_arg items[] = {
     RS_CLI_CONNECT_ARGS(&options.connect),
@@ -399,6 +410,18 @@ static const struct rs_arg items[] = {
      .target = &options.timeout,
      .value = "D",
      .help = "with --wait, give up after this time (default 60s): exit 1"},
+    {.name = "watch",
+     .letter = 'w',
+     .kind = RS_ARG_FLAG,
+     .target = &options.ranks.is_watching,
+     .help =
+         "show it again and again until Ctrl-C, also while the aggregator is away; with --json a "
+         "document a line"},
+    {.name = "interval",
+     .kind = RS_ARG_DURATION,
+     .target = &options.interval,
+     .value = "D",
+     .help = "with --watch, how often (default 1s, at least 100ms)"},
 };
 static const struct rs_args args = {
     .verb = "ranks",
@@ -411,10 +434,12 @@ static const struct rs_args args = {
         "  rankscope ranks\n"
         "  rankscope ranks --run r1 --json\n"
         "  rankscope ranks --ranks slowest=3\n"
+        "  rankscope ranks --watch --ranks slowest=20\n"
         "  rankscope ranks --wait 8 --min-step 10   # a job that starts up\n"
         "\n"
         "Exit: 0 there are ranks, 1 there are none, or not all that were named, 2 bad request, 4 no\n"
-        "aggregator answers.\n"};
+        "aggregator answers, 130 --watch was ended.\n"};
+
 static enum rs_status take_expression(struct rs_rank_expr **expr_p, struct rs_err *err)
 {
     enum rs_status status = RS_OK;
@@ -426,6 +451,54 @@ static enum rs_status take_expression(struct rs_rank_expr **expr_p, struct rs_er
     return status;
 }
 
+/* ---- --watch ----------------------------------------------------------------------------------------------------- */
+
+/* Rows that a terminal has beside the head and what is behind the table. */
+static size_t rows_of_terminal(void)
+{
+    enum { OTHER_LINES = 4, ROWS_MIN = 3 };
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row < OTHER_LINES + ROWS_MIN)
+        return ROWS_MIN;
+    return size.ws_row - (size_t)OTHER_LINES;
+}
+
+/* False: Ctrl-C. The signals are blocked by the first question. */
+static bool pause_for(rs_dur interval)
+{
+    const struct timespec time = {.tv_sec = (time_t)(interval / RS_NS_PER_S),
+                                  .tv_nsec = (long)(interval % RS_NS_PER_S)};
+    sigset_t signals;
+    (void)sigemptyset(&signals);
+    (void)sigaddset(&signals, SIGINT);
+    (void)sigaddset(&signals, SIGTERM);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    return sigtimedwait(&signals, NULL, &time) < 0;
+}
+
+/* Until Ctrl-C, or until it is clear that asking again would be of no use. */
+static enum rs_status watch(const struct rs_address *address, struct rs_err *err)
+{
+    const bool is_terminal = isatty(STDOUT_FILENO) && !options.ranks.as_json;
+    enum rs_status status = RS_OK;
+    do {
+        options.ranks.row_max = is_terminal ? rows_of_terminal() : 0;
+        if (is_terminal)
+            printf("\033[H\033[J"); /* from the top, and nothing of the last look below */
+        *err = (struct rs_err){.status = RS_OK};
+        status = ask_once(address, options.run, &options.ranks, err);
+        if (status == RS_UNREACHABLE && is_terminal)
+            printf("%s\n", err->text);
+        else if (status == RS_UNREACHABLE)
+            rs_cli_note("ranks", "%s", err->text);
+        else if (status >= 0 && !is_terminal && !options.ranks.as_json)
+            printf("\n");
+        if (fflush(stdout) != 0)
+            return rs_err_errno(err, "cannot print the ranks");
+    } while ((status >= 0 || status == RS_UNREACHABLE) && pause_for(options.interval));
+    return status >= 0 || status == RS_UNREACHABLE ? RS_CANCELLED : status;
+}
+
 static enum rs_status ask_for_table(struct rs_err *err)
 {
     struct rs_address address;
@@ -434,7 +507,8 @@ static enum rs_status ask_for_table(struct rs_err *err)
         status =
             wait_for(&address, options.run, options.wanted, options.timeout, &options.ranks, err);
     if (status >= 0)
-        status = ask_once(&address, options.run, &options.ranks, err);
+        status = options.ranks.is_watching ? watch(&address, err)
+                                           : ask_once(&address, options.run, &options.ranks, err);
     return status;
 }
 
@@ -448,6 +522,10 @@ int rs_cmd_ranks(int argc, char **argv)
         return RS_EXIT_COMPLETE;
     if (status == RS_OK && first < argc)
         status = rs_err_set(&err, RS_INVALID, "\"%s\" is not expected here", argv[first]);
+    if (status == RS_OK && options.ranks.is_watching && options.ranks.is_quiet)
+        status = rs_err_set(&err, RS_INVALID, "--watch and --quiet exclude each other");
+    if (status == RS_OK && options.interval < RS_NS_PER_S / 10)
+        status = rs_err_set(&err, RS_INVALID, "--interval is at least 100ms");
     if (status == RS_OK)
         status = take_expression(&expr, &err);
     if (status == RS_OK)
@@ -458,6 +536,8 @@ int rs_cmd_ranks(int argc, char **argv)
         (void)rs_cli_fail("ranks", &err);
         return RS_EXIT_PARTIAL;
     }
+    if (status == RS_CANCELLED)
+        return RS_EXIT_INTERRUPTED;
     if (status < 0)
         return rs_cli_fail("ranks", &err);
     return options.ranks.count && !options.ranks.is_partial ? RS_EXIT_COMPLETE : RS_EXIT_PARTIAL;

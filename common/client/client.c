@@ -5,6 +5,7 @@
 #include "common/base/paths.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -281,7 +282,12 @@ enum rs_status rs_client_ask(const struct rs_address *address, Rankscope__Ask *a
         status = asking.status;
     }
     rs_grpc_loop_free(&loop);
+    const bool was_signalled = daemon && rs_daemon_stop_count(daemon) > 0;
     rs_daemon_end(&daemon);
+    /* A Ctrl-C that came with the last of the answer was taken and changed nothing: whoever asks again and again must find it.
+     * Blocked as it is, it waits for that, and does nobody else any harm. */
+    if (was_signalled && status != RS_CANCELLED)
+        (void)kill(getpid(), SIGINT);
     rs_buf_fini(&buf);
     return status;
 }

@@ -4,17 +4,23 @@
 
 What comes over HTTP must be what the command line prints; who may not ask is told so, counted, and in the audit log.
 """
+import fcntl
 import hashlib
 import http.client
 import json
 import os
+import pty
 import re
+import select
 import shutil
+import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 import unittest
@@ -195,6 +201,38 @@ class Http(unittest.TestCase):
             subprocess.run([PROGRAM, "token", "revoke", "viewer/gina", "--data", self.rig.data], check=True, capture_output=True)
             process.stdout.read()  # it is ended, not left open
             self.assertIn(process.wait(30), (18, 56), "the stream of a revoked token goes on")
+
+    def test_ranks_watch(self):
+        """The command line's own: a line of JSON a look, or a table that fits the terminal and is drawn over."""
+        command = [PROGRAM, "ranks", "--watch", "--interval", "100ms", "--run", "demo", "--connect", self.rig.address]
+        with subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            self.addCleanup(process.kill)
+            lines = [process.stdout.readline() for _ in range(8)]
+            process.send_signal(signal.SIGINT)
+            rest, said = process.communicate(timeout=30)
+        self.assertEqual((process.returncode, said), (130, ""))
+        steps = [max(rank["step"] for rank in json.loads(line)["ranks"]) for line in [*lines, *rest.splitlines()]]
+        self.assertEqual(steps, sorted(steps))
+        self.assertGreater(steps[-1], steps[0])
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 7, 120, 0, 0))
+        process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True)
+        self.addCleanup(process.kill)
+        os.close(theirs)
+        shown = b""
+        until = time.monotonic() + 60
+        while shown.count(b"\x1b[H\x1b[J") < 4 and time.monotonic() < until:
+            if select.select([ours], [], [], 1)[0]:
+                shown += os.read(ours, 65536)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(30), 130, shown[-500:])
+        os.close(ours)
+        screen = shown.split(b"\x1b[H\x1b[J")[2].decode()
+        self.assertIn("RUN", screen)
+        self.assertEqual(screen.count("demo"), 3, screen)  # 7 lines: a head, three rows, what is left out
+        self.assertIn("... and 1 more; --ranks slowest=3", screen)
+        for words in (["--watch", "--quiet"], ["--watch", "--interval", "1ms"]):
+            self.assertEqual(subprocess.run([PROGRAM, "ranks", *words], capture_output=True, check=False).returncode, 2)
 
     def test_files(self):
         listed = self.of_capture("/files").json()
