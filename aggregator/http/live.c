@@ -256,7 +256,8 @@ void route_ranks_stream(struct api_ask *ask)
 struct run {
     const char *name;
     Rankscope__RankState **ranks; /* in the table */
-    size_t count, gone, recording, capturable, hosts;
+    size_t processes;             /* in the table: of a rank that was started again more than one */
+    size_t count, gone, recording, capturable, hosts; /* ranks */
     uint32_t world;
     int64_t first_step, last_step; /* of ranks that are there; -1: nobody tells one */
     int64_t median_ns, worst_ns;   /* of their last step; 0: nobody tells one */
@@ -275,10 +276,20 @@ static int by_text(const void *left, const void *right)
     return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-static void count_rank(struct run *run, const Rankscope__RankState *rank)
+/* A rank that was started again is one rank: it is gone when all of its processes are. */
+static void count_process(struct run *run, const Rankscope__RankState *rank,
+                          const Rankscope__RankState *before, bool *is_there)
 {
     const bool is_gone = rank->state == RS_RANK_GONE;
-    run->gone += is_gone;
+    const bool is_first = !before || before->rank != rank->rank;
+    run->count += is_first;
+    run->gone += is_first;
+    if (is_first)
+        *is_there = false;
+    if (!is_gone && !*is_there) {
+        *is_there = true;
+        run->gone--;
+    }
     run->recording += *rank->capture != '\0';
     run->capturable += rank->can_capture && !is_gone;
     run->dropped += rank->events_dropped;
@@ -295,10 +306,10 @@ static void count_rank(struct run *run, const Rankscope__RankState *rank)
 /* Median and worst of the steps of ranks that are there, and how many hosts they are on. */
 static bool measure(struct run *run)
 {
-    int64_t *steps = rs_mem_calloc(run->count + 1, sizeof *steps);
-    const char **hosts = rs_mem_calloc(run->count + 1, sizeof(char *));
+    int64_t *steps = rs_mem_calloc(run->processes + 1, sizeof *steps);
+    const char **hosts = rs_mem_calloc(run->processes + 1, sizeof(char *));
     size_t step_count = 0, host_count = 0;
-    for (size_t i = 0; steps && hosts && i < run->count; i++) {
+    for (size_t i = 0; steps && hosts && i < run->processes; i++) {
         const Rankscope__RankState *rank = run->ranks[i];
         if (rank->state == RS_RANK_GONE)
             continue;
@@ -328,9 +339,10 @@ static bool read_run(const struct table *table, size_t first, struct run *run_p)
                       .ranks = &table->ranks[first],
                       .first_step = -1,
                       .last_step = -1};
+    bool is_there = false;
     for (size_t i = first; i < table->count && strcmp(table->ranks[i]->run, run.name) == 0; i++) {
-        count_rank(&run, table->ranks[i]);
-        run.count++;
+        count_process(&run, table->ranks[i], run.processes ? table->ranks[i - 1] : NULL, &is_there);
+        run.processes++;
     }
     *run_p = run;
     return measure(run_p);
@@ -381,7 +393,7 @@ void route_runs(struct api_ask *ask)
         struct run run;
         body.failed |= !read_run(&table, first, &run);
         put_run(&json, &run);
-        first += run.count;
+        first += run.processes;
     }
     rs_json_out_end(&json);
     rs_json_out_end(&json);
@@ -472,18 +484,6 @@ void route_counters(struct api_ask *ask)
 }
 
 /* ---- for Prometheus ------------------------------------------------------------------------------------------------ */
-
-static void put_label(struct rs_buf *buf, const char *text)
-{
-    for (const char *p = text; *p; p++) {
-        if (*p == '\\' || *p == '"')
-            rs_buf_u8(buf, '\\');
-        if (*p == '\n')
-            rs_buf_string(buf, "\\n");
-        else
-            rs_buf_u8(buf, (uint8_t)*p);
-    }
-}
 
 struct series {
     const char *name, *help;
@@ -581,9 +581,9 @@ static void put_series(const struct run *runs, size_t count, struct rs_buf *buf)
         for (size_t k = 0; k < count; k++) {
             if (series->is_known && !series->is_known(&runs[k]))
                 continue;
-            rs_buf_printf(buf, "%s{run=\"", series->name);
-            put_label(buf, runs[k].name);
-            rs_buf_printf(buf, "\"} %.10g\n", series->value(&runs[k]));
+            rs_buf_printf(buf, "%s{", series->name);
+            rs_prometheus_label("run", runs[k].name, buf);
+            rs_buf_printf(buf, "} %.10g\n", series->value(&runs[k]));
         }
     }
 }
@@ -606,16 +606,16 @@ static void put_slowest(const struct run *runs, size_t count, struct rs_buf *buf
                   name, SLOWEST, name);
     for (size_t k = 0; k < count; k++) {
         size_t put = 0;
-        qsort(runs[k].ranks, runs[k].count, sizeof(Rankscope__RankState *), by_duration);
-        for (size_t i = 0; i < runs[k].count && put < SLOWEST; i++) {
+        qsort(runs[k].ranks, runs[k].processes, sizeof(Rankscope__RankState *), by_duration);
+        for (size_t i = 0; i < runs[k].processes && put < SLOWEST; i++) {
             const Rankscope__RankState *rank = runs[k].ranks[i];
             if (rank->state == RS_RANK_GONE || rank->step_duration_ns <= 0)
                 continue;
-            rs_buf_printf(buf, "%s{run=\"", name);
-            put_label(buf, runs[k].name);
-            rs_buf_printf(buf, "\",rank=\"%u\",node=\"", rank->rank);
-            put_label(buf, *rank->node ? rank->node : rank->host);
-            rs_buf_printf(buf, "\"} %.10g\n", (double)rank->step_duration_ns / (double)RS_NS_PER_S);
+            rs_buf_printf(buf, "%s{", name);
+            rs_prometheus_label("run", runs[k].name, buf);
+            rs_buf_printf(buf, ",rank=\"%u\",", rank->rank);
+            rs_prometheus_label("node", *rank->node ? rank->node : rank->host, buf);
+            rs_buf_printf(buf, "} %.10g\n", (double)rank->step_duration_ns / (double)RS_NS_PER_S);
             put++;
         }
     }
@@ -629,7 +629,7 @@ static void put_runs(const struct table *table, struct rs_buf *buf)
     for (size_t first = 0; runs && first < table->count;) {
         struct run run;
         buf->failed |= !read_run(table, first, &run);
-        first += run.count;
+        first += run.processes;
         if (count < RUNS_MAX)
             runs[count++] = run;
         else

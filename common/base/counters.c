@@ -2,6 +2,7 @@
 #include "common/base/counters.h"
 
 #include "common/base/check.h"
+#include "common/base/utf8.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -81,10 +82,13 @@ static void put_name(const struct rs_counter_info *info, struct rs_buf *buf)
 }
 
 /* Texts of collectors are theirs to choose. */
-static void put_label(const char *name, const char *value, struct rs_buf *buf)
+void rs_prometheus_label(const char *name, const char *value, struct rs_buf *buf)
 {
+    struct rs_buf clean = {0};
+    size_t length = 0;
+    const char *text = rs_utf8_clean(value, strlen(value), &clean, &length);
     rs_buf_printf(buf, "%s=\"", name);
-    for (const char *at = value; *at; at++) {
+    for (const char *at = text; at < text + length; at++) {
         if (*at == '\\' || *at == '"')
             rs_buf_u8(buf, '\\');
         if (*at == '\n')
@@ -93,6 +97,8 @@ static void put_label(const char *name, const char *value, struct rs_buf *buf)
             rs_buf_u8(buf, (uint8_t)*at);
     }
     rs_buf_string(buf, "\"");
+    buf->failed |= clean.failed;
+    rs_buf_fini(&clean);
 }
 
 static void put_sample(enum rs_counter counter, const struct rs_counter_set *set,
@@ -100,14 +106,14 @@ static void put_sample(enum rs_counter counter, const struct rs_counter_set *set
 {
     put_name(&infos[counter], buf);
     rs_buf_string(buf, "{");
-    put_label("daemon", set->daemon, buf);
+    rs_prometheus_label("daemon", set->daemon, buf);
     if (*set->node) {
         rs_buf_string(buf, ",");
-        put_label("node", set->node, buf);
+        rs_prometheus_label("node", set->node, buf);
     }
     if (*set->instance) {
         rs_buf_string(buf, ",");
-        put_label("collector", set->instance, buf);
+        rs_prometheus_label("collector", set->instance, buf);
     }
     rs_buf_printf(buf, "} %" PRIu64 "\n", set->values[counter]);
 }

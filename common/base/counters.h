@@ -50,6 +50,9 @@ struct rs_counter_set {
     uint64_t values[RS_COUNT_END];
     bool has[RS_COUNT_END];
 };
+/* Appends name="value": quotes, backslashes and line ends are escaped, and so are bytes that are not UTF-8, for which a scrape would
+ * be thrown away as a whole. */
+void rs_prometheus_label(const char *name, const char *value, struct rs_buf *buf);
 /* Prometheus' text format 0.0.4: rankscope_spool_lost_chunks_total{daemon="collector",node="n1",instance="..."} 3 */
 void rs_counters_prometheus(const struct rs_counter_set *sets, size_t count, struct rs_buf *buf);
 

@@ -66,6 +66,12 @@ static void unknown_is_not_printed_and_labels_are_escaped(void **state)
         "# TYPE rankscope_process_resident_bytes gauge\n"
         "rankscope_process_resident_bytes{daemon=\"collector\",node=\"a\\\"b\\\\c\\nd\",collector=\"0f\"} 0\n"
         "rankscope_process_resident_bytes{daemon=\"aggregator\"} 4096\n");
+    rs_buf_reset(&buf);
+    rs_prometheus_label("run",
+                        "b\xe4"
+                        "d\xc3\xa4\xff",
+                        &buf); /* one byte that is no UTF-8, and a scrape is lost */
+    assert_string_equal(rs_buf_text(&buf), "run=\"b\\\\xE4d\xc3\xa4\\\\xFF\"");
     rs_buf_fini(&buf);
 }
 
