@@ -33,10 +33,12 @@ enum {
     ANSWER_LIMIT_S = 10,
     STOP_LIMIT_S = 5,
     HEX_BYTES = 2 * EVP_MAX_MD_SIZE + 1,
+    HOST_BYTES = 128,
 };
 
 struct url {
-    char *text;
+    char *text;            /* whoever knows it may post there: never logged */
+    char host[HOST_BYTES]; /* for logs */
     bool is_slack;
 };
 
@@ -218,14 +220,14 @@ static void settle(struct rs_notify *notify, struct delivery *delivery, enum out
     if (outcome == OUTCOME_TAKEN) {
         rs_count(RS_COUNT_NOTIFY_SENT, 1);
     } else if (outcome == OUTCOME_AGAIN && !is_last) {
-        rs_log_debug("webhook %s: %s; again", delivery->url->text, why);
+        rs_log_debug("webhook of %s: %s; again", delivery->url->host, why);
         delivery->due = rs_time_monotonic() + (notify->retry_ns << (delivery->tries - 1));
         put_back(notify, delivery);
         return;
     } else {
         rs_count(RS_COUNT_NOTIFY_LOST, 1);
-        rs_log_warn("%s was not told to %.100s after %u tries: %s", delivery->event,
-                    delivery->url->text, delivery->tries, why);
+        rs_log_warn("%s was not told to %s after %u tries: %s", delivery->event,
+                    delivery->url->host, delivery->tries, why);
     }
     free_delivery(delivery);
 }
@@ -281,12 +283,25 @@ void rs_notify_put(struct rs_notify *notify, const struct rs_notify_event *event
         if (delivery)
             free_delivery(delivery);
         rs_count(RS_COUNT_NOTIFY_LOST, 1);
-        rs_log_warn("%s is not told to %.100s: too much waits for it", event->event,
-                    notify->urls[i].text);
+        rs_log_warn("%s is not told to %s: too much waits for it", event->event,
+                    notify->urls[i].host);
     }
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------------------- */
+
+/* The host of a URL; false: it is none. */
+static bool find_host(const char *text, char host_p[HOST_BYTES])
+{
+    CURLU *parts = curl_url();
+    char *host = NULL;
+    const bool is_fine = parts && curl_url_set(parts, CURLUPART_URL, text, 0) == CURLUE_OK &&
+                         curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK;
+    (void)snprintf(host_p, HOST_BYTES, "%s", is_fine ? host : "");
+    curl_free(host);
+    curl_url_cleanup(parts);
+    return is_fine;
+}
 
 static enum rs_status add_urls(struct rs_notify *notify, const char *const *urls, size_t count,
                                bool is_slack, struct rs_err *err)
@@ -294,7 +309,7 @@ static enum rs_status add_urls(struct rs_notify *notify, const char *const *urls
     for (size_t i = 0; i < count; i++) {
         if (strncmp(urls[i], "https://", 8) != 0 && strncmp(urls[i], "http://", 7) != 0)
             return rs_err_set(err, RS_INVALID,
-                              "a webhook begins with https:// or http://, not %.60s", urls[i]);
+                              "a webhook begins with https:// or http://, not %.12s", urls[i]);
         if (notify->url_count >= URLS_MAX)
             return rs_err_set(err, RS_INVALID, "there may be %d webhooks at most", URLS_MAX);
         struct url *url = &notify->urls[notify->url_count];
@@ -302,6 +317,8 @@ static enum rs_status add_urls(struct rs_notify *notify, const char *const *urls
         if (!url->text)
             return rs_err_set(err, RS_NOMEM, "no memory for webhooks");
         notify->url_count++;
+        if (!find_host(urls[i], url->host))
+            return rs_err_set(err, RS_INVALID, "webhook %zu is no URL", i + 1);
     }
     return RS_OK;
 }

@@ -85,6 +85,9 @@ class Webhook(unittest.TestCase):
             self.assertEqual(receiver.tries, {"/flaky": 3, "/refused": 1, "/slack": 1})  # and no redirect was followed
             rig.aggregator.terminate()
             self.assertEqual(rig.aggregator.wait(30), 0)  # what waits for nobody does not hold the end up
+            said = rig.log_text("aggregator")
+            self.assertIn("was not told to 127.0.0.1", said)
+            self.assertNotIn("/refused", said)  # whoever knows a webhook's URL may post there
         receiver.shutdown()
 
     def test_a_capture_that_fails(self):
@@ -107,7 +110,7 @@ class Webhook(unittest.TestCase):
             secret = os.path.join(rig.folder, "secret")
             with open(secret, "w", encoding="utf-8") as file:
                 file.write("short\n")
-            for words in (["--webhook", "ftp://x/"], ["--webhook", "/etc/passwd"],
+            for words in (["--webhook", "http://"], ["--webhook", "https://a b/"], ["--webhook", "ftp://x/"], ["--webhook", "/etc/passwd"],
                           ["--webhook", "https://x/", "--webhook-secret", secret],
                           ["--webhook", "https://x/", "--webhook-secret", secret + "-not-there"]):
                 done = subprocess.run([PROGRAM, "aggregator", "--data", rig.folder + "/2", "--listen", f"unix:{rig.folder}/2.sock", *words],
