@@ -83,13 +83,14 @@ void rs_api_answer(void *self, const struct rs_http_request *request, struct rs_
     const char *allow = NULL;
     const struct api_route *route = find_route(&ask, &allow);
     /* Who is nobody does not learn what there is. */
-    if (request->who->party == RS_PARTY_NOBODY && !(route && route->access == API_OPEN))
+    if (request->who->party == RS_PARTY_NOBODY && !(route && route->access == API_OPEN)) {
         rs_http_problem_as(answer, 401,
                            "say who asks: with a client certificate (rankscope certs issue viewer "
                            "NAME), or \"Authorization: Bearer TOKEN\" (rankscope token new NAME)");
-    else if (route)
+        rs_http_tell_refused(request, answer);
+    } else if (route) {
         route->handler(&ask);
-    else if (allow) {
+    } else if (allow) {
         rs_http_problem_as(answer, 405, "this is not asked for in this way");
         answer->allow = allow;
     } else {

@@ -124,6 +124,13 @@ static void refuse(struct rs_call *call, enum rs_status status, const char *reas
 
 static void open_call(struct rs_calls *calls, struct rs_call *call)
 {
+    (void)pthread_mutex_lock(&calls->lock);
+    const bool is_late = calls->is_stopping || call->is_left; /* nobody would see what came of it */
+    (void)pthread_mutex_unlock(&calls->lock);
+    if (is_late) {
+        refuse(call, RS_UNREACHABLE, "the aggregator stops");
+        return;
+    }
     struct rs_frame *frame = rs_frame_of(call->ask.data, call->ask.length);
     rs_buf_fini(&call->ask);
     if (!frame) {

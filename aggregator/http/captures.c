@@ -352,7 +352,9 @@ void route_start(struct api_ask *ask)
         rankscope__reply__free_unpacked(reply, NULL);
     } else if (ask->answer->status == 404) {
         /* The run, not this address, is what is not there. */
-        rs_http_problem_as(ask->answer, 409, "no run or rank that is meant can record now");
+        char why[RS_HTTP_TEXT_BYTES];
+        (void)snprintf(why, sizeof why, "%s", ask->answer->detail);
+        rs_http_problem_as(ask->answer, 409, why);
     }
     rs_request_message_free(&body);
     rs_request_fini(&request);

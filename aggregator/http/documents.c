@@ -166,11 +166,11 @@ static enum rs_status send_document(struct api_ask *ask, Rankscope__DocumentOpti
     if (download->call)
         download->first = api_next(ask, download->call, &err);
     if (!download->first) {
-        if (download->call && err.status >= 0) /* nothing is in it */
-            rs_buf_reset(&ask->answer->body);
-        const bool is_empty = download->call && err.status >= 0 && document->size == 0;
+        const bool is_over = download->call && err.status >= 0; /* without a page */
         end_download(download);
-        return is_empty ? RS_OK : err.status < 0 ? err.status : RS_FORMAT;
+        if (is_over && document->size)
+            rs_http_problem_as(ask->answer, 500, "the aggregator sent nothing of it");
+        return is_over ? RS_OK : err.status < 0 ? err.status : RS_UNREACHABLE;
     }
     ask->answer->next = next_page;
     ask->answer->end = end_download;

@@ -81,6 +81,7 @@ void rs_http_problem_as(struct rs_http_answer *answer, unsigned status, const ch
     struct rs_json_out json;
     answer->status = status;
     answer->type = "application/problem+json";
+    (void)snprintf(answer->detail, sizeof answer->detail, "%s", detail);
     rs_buf_reset(&answer->body);
     rs_json_out_init(&json, &answer->body, 0);
     rs_json_out_object(&json);
@@ -193,7 +194,7 @@ static struct MHD_Response *whole(struct MHD_Connection *connection, struct rs_h
         rs_sha256_hex(body->data, body->length, digest) == RS_OK)
         (void)snprintf(answer->etag, sizeof answer->etag, "%.32s", digest);
     const enum coding coding = pack(connection, body);
-    if (answer->status == 200 && *answer->etag)
+    if ((answer->status == 200 || answer->status == 304) && *answer->etag)
         (void)snprintf(etag, sizeof etag, "%s%s%s", answer->etag, coding ? "-" : "",
                        coding ? names[coding] : "");
     if (known && *etag && has_it(known, etag)) {

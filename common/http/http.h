@@ -58,8 +58,9 @@ struct rs_http_answer {
     char
         etag[RS_HTTP_ETAG_BYTES]; /* without quotes; empty: of the body's digest, none for pieces */
     char location[RS_HTTP_TEXT_BYTES];
-    const char *allow;             /* of 405; constant text */
-    char file[RS_HTTP_TEXT_BYTES]; /* to be saved under this name; empty: to be shown */
+    const char *allow;               /* of 405; constant text */
+    char detail[RS_HTTP_TEXT_BYTES]; /* of a problem, as far as it fits: for logs */
+    char file[RS_HTTP_TEXT_BYTES];   /* to be saved under this name; empty: to be shown */
 };
 
 /* What went wrong as problem+json, with the HTTP status that belongs to err->status. */
@@ -79,7 +80,7 @@ struct rs_http_options {
                             struct rs_err *err);
     /* Whether who came with a token is believed still. NULL: for ever. Any thread. */
     enum rs_status (*check_token)(void *self, const struct rs_identity *who, struct rs_err *err);
-    /* Somebody was refused before a handler saw the request. NULL: nobody wants to know. Any thread. */
+    /* Somebody was refused: before a handler saw the request, or by rs_http_tell_refused(). NULL: nobody wants to know. Any thread. */
     void (*refused)(void *self, const struct rs_identity *who, const char *from, const char *path,
                     const char *why);
     void *self;
@@ -99,6 +100,9 @@ void rs_http_refresh(struct rs_http *http);
 /* Whether who came with a certificate or a token is believed still: what goes on for long asks again. RS_REFUSED. Any thread. */
 RS_MUST_CHECK enum rs_status rs_http_check(struct rs_http *http, const struct rs_identity *who,
                                            struct rs_err *err);
+/* Tells rs_http_options.refused of a request that the handler answers with the problem in `answer`. */
+void rs_http_tell_refused(const struct rs_http_request *request,
+                          const struct rs_http_answer *answer);
 /* Ends all connections; returns when no handler and no `next` runs any more: they must not wait for the caller. */
 void rs_http_stop(struct rs_http **http_p);
 

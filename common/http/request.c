@@ -230,7 +230,7 @@ enum MHD_Result http_on_request(void *self, struct MHD_Connection *connection, c
         if (!may_pass(http, connection, method_of(method), state)) {
             if (http->options.refused)
                 http->options.refused(http->options.self, &state->who, state->from, path,
-                                      rs_buf_text(&state->answer.body));
+                                      state->answer.detail);
             /* A body that is on its way is not waited for. */
             return http_send(connection, &state->answer);
         }
@@ -258,6 +258,14 @@ void http_on_completed(void *self, struct MHD_Connection *connection, void **sta
     rs_buf_fini(&state->body);
     rs_buf_fini(&state->answer.body);
     rs_mem_free(state);
+}
+
+void rs_http_tell_refused(const struct rs_http_request *request,
+                          const struct rs_http_answer *answer)
+{
+    const struct rs_http_options *options = &request->listener->options;
+    if (options->refused)
+        options->refused(options->self, request->who, request->from, request->path, answer->detail);
 }
 
 const char *rs_http_query(const struct rs_http_request *request, const char *name)

@@ -417,6 +417,10 @@ scrape_configs:
         nobody = self.rig.ask_http("/api/v1/captures", "--json", '{"schedule": {"active": 2}, "ranks": "77"}',
                                    token=self.operator)
         self.assertEqual(nobody.status, 409, nobody.body)
+        elsewhere = self.rig.ask_http("/api/v1/captures", "--json", '{"schedule": {"active": 2}, "job_id": "elsewhere"}',
+                                      token=self.operator)
+        self.assertEqual(elsewhere.status, 409, elsewhere.body)
+        self.assertIn("elsewhere", elsewhere.json()["detail"])
         self.assertIn("77", json.dumps(nobody.json()))
         self.assertIsNone(nobody.json()["capture"])
 
@@ -477,7 +481,9 @@ scrape_configs:
         for word in ("Bearer rst1." + "0" * 64, "Bearer", "Basic YTpi", "Bearer " + "x" * 4000):
             answer = self.rig.ask_http("/api/v1/runs", "--header", "Authorization: " + word)
             self.assertEqual(answer.status, 401, word)
-        wait_for(lambda: any(line["what"] == "http" and line["outcome"] == "refused" for line in self.rig.audit()), "audit")
+        for subject, why in (("/nothing", "say who asks"), ("/api/v1/runs", "this is no token of this service")):
+            wait_for(lambda: any(line["what"] == "http" and line["outcome"] == "refused" and line["subject"] == subject and
+                                 line["why"].startswith(why) for line in self.rig.audit()), f"audit of {subject}")
 
     def test_tokens_end(self):
         token = self.rig.token("erin")
@@ -569,6 +575,32 @@ scrape_configs:
         for link in held:
             link.close()
         wait_for(lambda: b'tls_failed_handshakes_total{daemon="aggregator"} 0\n' not in self.get("/metrics").body, "counted")
+
+
+class Odd(unittest.TestCase):
+    """Runs whose names are no text, and ranks that were started again."""
+
+    def test_odd_runs(self):
+        with Rig(world=2, nodes=1, step_ms=100, run=b'b\xe4d"\\', aggregator_words=["--http", "127.0.0.1:0", "--insecure-loopback"]) as rig:
+            url = rig.aggregator.stdout.readline().decode().split()[-1]
+
+            def run():
+                runs = Answer(url + "/api/v1/runs").json()["runs"]
+                return (runs[0]["ranks"], runs[0]["gone"], runs[0]["last_step"]) if runs else (0, 0, 0)
+            wait_for(lambda: run()[:2] == (2, 0) and (run()[2] or 0) > 1, "two ranks")
+            rig.job.stdin.close()
+            rig.job.wait()
+            rig.job.stdout.close()
+            wait_for(lambda: run()[:2] == (2, 2), "both are gone")
+            rig.start_ranks()
+            wait_for(lambda: run()[:2] == (2, 0), "two ranks again, and not four")
+            text = Answer(url + "/metrics").body.decode()  # a scrape with anything else is thrown away whole
+            self.assertIn('rankscope_run_ranks{run="b?d\\"\\\\"} 2\n', text)
+            self.assertIn('rankscope_run_gone_ranks{run="b?d\\"\\\\"} 0\n', text)
+            promtool = shutil.which("promtool")
+            if promtool:
+                done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
 
 class Plain(unittest.TestCase):
