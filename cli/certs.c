@@ -591,11 +591,7 @@ static int certs_revoke(int argc, char **argv)
 
 int rs_cmd_certs(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        int (*run)(int argc, char **argv);
-        const char *sentence;
-    } verbs[] = {
+    static const struct rs_cli_subverb verbs[] = {
         {"init", certs_init, "make the authority and the aggregator's certificate"},
         {"issue", certs_issue, "a certificate for an operator, a viewer, a node, an aggregator"},
         {"invite", certs_invite, "one line with which a node joins"},
@@ -603,18 +599,7 @@ int rs_cmd_certs(int argc, char **argv)
         {"revoke", certs_revoke, "end somebody's certificates at once"},
         {"show", certs_show, "what was issued, until when, to whom"},
     };
-    const char *word = argc > 1 ? argv[1] : "";
-    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
-        if (strcmp(word, verbs[i].name) == 0)
-            return verbs[i].run(argc - 1, argv + 1);
-    const bool is_help = strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
-    FILE *to = is_help ? stdout : stderr;
-    if (*word && !is_help)
-        fprintf(to, "rankscope certs: there is no certs %.40s\n", word);
-    fprintf(to, "usage: rankscope certs WORD [OPTION...]\n\n"
-                "Who may do what over TCP: certificates for both sides of every link.\n\n");
-    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
-        fprintf(to, "  %-8s %s\n", verbs[i].name, verbs[i].sentence);
-    fprintf(to, "\nrankscope certs WORD --help says more.\n");
-    return is_help ? RS_EXIT_COMPLETE : RS_EXIT_BAD_REQUEST;
+    return rs_cli_run_subverb(
+        "certs", "Who may do what over TCP: certificates for both sides of every link.", verbs,
+        sizeof verbs / sizeof verbs[0], argc, argv);
 }

@@ -4,6 +4,7 @@
  */
 #include "cli/cli.h"
 
+#include "cli/options/nearest.h"
 #include "common/base/utf8.h"
 
 #include <limits.h>
@@ -104,4 +105,27 @@ unsigned rs_cli_width(FILE *stream)
     if (!isatty(fileno(stream)) || ioctl(fileno(stream), TIOCGWINSZ, &size) != 0 || !size.ws_col)
         return 96;
     return size.ws_col < 60 ? 60 : size.ws_col > 100 ? 100 : size.ws_col;
+}
+
+int rs_cli_run_subverb(const char *verb, const char *summary, const struct rs_cli_subverb *subverbs,
+                       size_t count, int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : "";
+    const bool is_help = strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+    FILE *to = is_help ? stdout : stderr;
+    struct rs_nearest nearest = rs_nearest(word);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(word, subverbs[i].name) == 0)
+            return subverbs[i].run(argc - 1, argv + 1);
+        rs_nearest_look(&nearest, subverbs[i].name);
+    }
+    if (*word && !is_help)
+        fprintf(to, "rankscope %s: there is no %s %.40s%s%s%s\n", verb, verb, word,
+                nearest.best ? "; did you mean " : "", nearest.best ? nearest.best : "",
+                nearest.best ? "?" : "");
+    fprintf(to, "usage: rankscope %s WORD [OPTION...]\n\n%s\n\n", verb, summary);
+    for (size_t i = 0; i < count; i++)
+        fprintf(to, "  %-8s %s\n", subverbs[i].name, subverbs[i].sentence);
+    fprintf(to, "\nrankscope %s WORD --help says more.\n", verb);
+    return is_help ? RS_EXIT_COMPLETE : RS_EXIT_BAD_REQUEST;
 }

@@ -63,6 +63,14 @@ int rs_cmd_run(int argc, char **argv);
 int rs_cmd_doctor(int argc, char **argv);
 int rs_cmd_hang(int argc, char **argv);
 int rs_cmd_whatif(int argc, char **argv);
+/* Verbs of verbs: "certs init". Runs the one that argv[1] names; without one, or with --help, says which there are. */
+struct rs_cli_subverb {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *sentence;
+};
+int rs_cli_run_subverb(const char *verb, const char *summary, const struct rs_cli_subverb *subverbs,
+                       size_t count, int argc, char **argv);
 int rs_cmd_certs(int argc, char **argv);
 int rs_cmd_token(int argc, char **argv);
 int rs_cmd_rm(int argc, char **argv);

@@ -41,18 +41,6 @@ struct shown {
     size_t count;
 };
 
-static int by_rank(const void *left, const void *right)
-{
-    const Rankscope__RankState *a = *(Rankscope__RankState *const *)left;
-    const Rankscope__RankState *b = *(Rankscope__RankState *const *)right;
-    const int order = strcmp(a->run, b->run);
-    if (order)
-        return order;
-    if (a->rank != b->rank)
-        return a->rank < b->rank ? -1 : 1;
-    return strcmp(a->incarnation, b->incarnation);
-}
-
 static uint32_t capabilities_of(const Rankscope__RankState *rank)
 {
     return *rank->adapter ? rank->capabilities
@@ -241,8 +229,7 @@ static bool is_ready(const struct ranks *ranks, const Rankscope__RankState *rank
 static void show(struct ranks *ranks, Rankscope__RankTable *table)
 {
     struct shown shown = {0};
-    if (table->n_ranks)
-        qsort(table->ranks, table->n_ranks, sizeof(Rankscope__RankState *), by_rank);
+    rs_answer_sort_ranks(table->ranks, table->n_ranks);
     ranks->ready_count = ranks->count = 0;
     if (filter(ranks, table, &shown) == RS_OK) {
         ranks->count = shown.count;

@@ -257,27 +257,11 @@ static int token_revoke(int argc, char **argv)
 
 int rs_cmd_token(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        int (*run)(int argc, char **argv);
-        const char *sentence;
-    } verbs[] = {
+    static const struct rs_cli_subverb verbs[] = {
         {"new", token_new, "make one: for a viewer, or an operator"},
         {"list", token_list, "who has one, until when"},
         {"revoke", token_revoke, "end one at once"},
     };
-    const char *word = argc > 1 ? argv[1] : "";
-    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
-        if (strcmp(word, verbs[i].name) == 0)
-            return verbs[i].run(argc - 1, argv + 1);
-    const bool is_help = strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
-    FILE *to = is_help ? stdout : stderr;
-    if (*word && !is_help)
-        fprintf(to, "rankscope token: there is no token %.40s\n", word);
-    fprintf(to, "usage: rankscope token WORD [OPTION...]\n\n"
-                "Who may use the HTTP API without a certificate.\n\n");
-    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
-        fprintf(to, "  %-8s %s\n", verbs[i].name, verbs[i].sentence);
-    fprintf(to, "\nrankscope token WORD --help says more.\n");
-    return is_help ? RS_EXIT_COMPLETE : RS_EXIT_BAD_REQUEST;
+    return rs_cli_run_subverb("token", "Who may use the HTTP API without a certificate.", verbs,
+                              sizeof verbs / sizeof verbs[0], argc, argv);
 }

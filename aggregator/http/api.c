@@ -24,7 +24,7 @@ const size_t api_route_count = sizeof api_routes / sizeof api_routes[0];
 
 /* ---- routes ------------------------------------------------------------------------------------------------------- */
 
-static bool take(char to[API_PARAMETER_BYTES], const char *from, size_t length)
+static bool copy_segment(char to[API_PARAMETER_BYTES], const char *from, size_t length)
 {
     if (length == 0 || length >= API_PARAMETER_BYTES)
         return false;
@@ -44,8 +44,8 @@ static bool matches(const char *form, const char *path, struct api_ask *ask)
         if (form[1] == '{') {
             const bool is_rest = memcmp(form + wanted - 4, "...}", 4) == 0;
             const bool is_id = memcmp(form, "/{id}", 5) == 0;
-            if (!take(is_id ? ask->id : ask->rest, path + 1,
-                      is_rest ? strlen(path + 1) : given - 1))
+            if (!copy_segment(is_id ? ask->id : ask->rest, path + 1,
+                              is_rest ? strlen(path + 1) : given - 1))
                 return false;
             if (is_rest)
                 return true;
@@ -148,6 +148,27 @@ Rankscope__Reply *api_ask(struct api_ask *ask, Rankscope__Ask *message,
     }
     rs_call_end(&call);
     return reply;
+}
+
+bool api_each(struct api_ask *ask, Rankscope__Ask *message, Rankscope__Reply__MessageCase wanted,
+              enum rs_status (*take)(void *self, Rankscope__Reply *reply), void *self)
+{
+    struct rs_err err = {0};
+    struct rs_call *call = api_begin(ask, message);
+    Rankscope__Reply *reply = NULL;
+    if (!call)
+        return false;
+    while ((reply = api_next(ask, call, &err)) != NULL) {
+        if (reply->message_case != wanted) {
+            rankscope__reply__free_unpacked(reply, NULL);
+        } else if (take(self, reply) < 0) {
+            (void)rs_err_set(&err, RS_NOMEM, "out of memory");
+            rs_http_problem(ask->answer, &err);
+            break;
+        }
+    }
+    rs_call_end(&call);
+    return err.status >= 0;
 }
 
 bool api_sleep_until(const struct rs_api *api, rs_ns until)

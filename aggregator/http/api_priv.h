@@ -32,6 +32,9 @@ Rankscope__Reply *api_next(struct api_ask *ask, struct rs_call *call, struct rs_
 /* The one reply of a question. NULL: the answer says why. */
 Rankscope__Reply *api_ask(struct api_ask *ask, Rankscope__Ask *message,
                           Rankscope__Reply__MessageCase wanted);
+/* Every reply of a question in order; `take` owns each, and fails with RS_NOMEM. False: the answer says why. */
+bool api_each(struct api_ask *ask, Rankscope__Ask *message, Rankscope__Reply__MessageCase wanted,
+              enum rs_status (*take)(void *self, Rankscope__Reply *reply), void *self);
 /* Whether the time came before the service stops. */
 bool api_sleep_until(const struct rs_api *api, rs_ns until);
 /* A parameter that is "true" or "1", "false" or "0" or not there; anything else: false, and the answer says so. */

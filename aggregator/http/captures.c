@@ -55,8 +55,9 @@ static bool is_wanted(const struct list *list, const Rankscope__CaptureInfo *inf
 }
 
 /* Takes the reply. */
-static enum rs_status add_items(struct list *list, Rankscope__Reply *reply)
+static enum rs_status add_items(void *self, Rankscope__Reply *reply)
 {
+    struct list *list = self;
     const Rankscope__CaptureList *page = reply->list;
     if (rs_mem_grow((void **)&list->replies, &list->reply_capacity, list->reply_count + 1,
                     sizeof(Rankscope__Reply *)) < 0) {
@@ -77,28 +78,11 @@ static bool read_list(struct api_ask *ask, struct list *list)
 {
     Rankscope__AskList question = RANKSCOPE__ASK_LIST__INIT;
     Rankscope__Ask message = RANKSCOPE__ASK__INIT;
-    struct rs_err err = {0};
     const char *run = rs_http_query(ask->request, "run");
     question.run = api_lend(run ? run : "");
     message.message_case = RANKSCOPE__ASK__MESSAGE_LIST;
     message.list = &question;
-    struct rs_call *call = api_begin(ask, &message);
-    Rankscope__Reply *reply = NULL;
-    if (!call)
-        return false;
-    while ((reply = api_next(ask, call, &err)) != NULL) {
-        if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_LIST) {
-            rankscope__reply__free_unpacked(reply, NULL);
-            continue;
-        }
-        if (add_items(list, reply) < 0) {
-            (void)rs_err_set(&err, RS_NOMEM, "out of memory");
-            rs_http_problem(ask->answer, &err);
-            break;
-        }
-    }
-    rs_call_end(&call);
-    return err.status >= 0;
+    return api_each(ask, &message, RANKSCOPE__REPLY__MESSAGE_LIST, add_items, list);
 }
 
 void route_captures(struct api_ask *ask)

@@ -36,8 +36,9 @@ static void table_fini(struct table *table)
 }
 
 /* Takes the reply. */
-static enum rs_status add_page(struct table *table, Rankscope__Reply *reply)
+static enum rs_status add_page(void *self, Rankscope__Reply *reply)
 {
+    struct table *table = self;
     const Rankscope__RankTable *page = reply->ranks;
     if (rs_mem_grow((void **)&table->replies, &table->reply_capacity, table->reply_count + 1,
                     sizeof(Rankscope__Reply *)) < 0) {
@@ -53,46 +54,18 @@ static enum rs_status add_page(struct table *table, Rankscope__Reply *reply)
     return RS_OK;
 }
 
-static int by_rank(const void *left, const void *right)
-{
-    const Rankscope__RankState *a = *(Rankscope__RankState *const *)left;
-    const Rankscope__RankState *b = *(Rankscope__RankState *const *)right;
-    const int order = strcmp(a->run, b->run);
-    if (order)
-        return order;
-    if (a->rank != b->rank)
-        return a->rank < b->rank ? -1 : 1;
-    return strcmp(a->incarnation, b->incarnation);
-}
-
 /* By run and rank. False: the answer says why. */
 static bool read_ranks(struct api_ask *ask, const char *run, struct table *table)
 {
     Rankscope__AskRanks question = RANKSCOPE__ASK_RANKS__INIT;
     Rankscope__Ask message = RANKSCOPE__ASK__INIT;
-    struct rs_err err = {0};
     question.run = api_lend(run ? run : "");
     message.message_case = RANKSCOPE__ASK__MESSAGE_RANKS;
     message.ranks = &question;
-    struct rs_call *call = api_begin(ask, &message);
-    Rankscope__Reply *reply = NULL;
-    if (!call)
+    if (!api_each(ask, &message, RANKSCOPE__REPLY__MESSAGE_RANKS, add_page, table))
         return false;
-    while ((reply = api_next(ask, call, &err)) != NULL) {
-        if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_RANKS) {
-            rankscope__reply__free_unpacked(reply, NULL);
-            continue;
-        }
-        if (add_page(table, reply) < 0) {
-            (void)rs_err_set(&err, RS_NOMEM, "out of memory");
-            rs_http_problem(ask->answer, &err);
-            break;
-        }
-    }
-    rs_call_end(&call);
-    if (table->count)
-        qsort(table->ranks, table->count, sizeof(Rankscope__RankState *), by_rank);
-    return err.status >= 0;
+    rs_answer_sort_ranks(table->ranks, table->count);
+    return true;
 }
 
 void route_ranks(struct api_ask *ask)
@@ -418,8 +391,9 @@ static void daemons_fini(struct daemons *daemons)
 }
 
 /* Takes the reply. */
-static enum rs_status add_daemons(struct daemons *daemons, Rankscope__Reply *reply)
+static enum rs_status add_daemons(void *self, Rankscope__Reply *reply)
 {
+    struct daemons *daemons = self;
     const Rankscope__CounterTable *table = reply->counters;
     if (rs_mem_grow((void **)&daemons->replies, &daemons->reply_capacity, daemons->reply_count + 1,
                     sizeof(Rankscope__Reply *)) < 0) {
@@ -450,26 +424,9 @@ static bool read_daemons(struct api_ask *ask, struct daemons *daemons)
 {
     Rankscope__AskCounters question = RANKSCOPE__ASK_COUNTERS__INIT;
     Rankscope__Ask message = RANKSCOPE__ASK__INIT;
-    struct rs_err err = {0};
     message.message_case = RANKSCOPE__ASK__MESSAGE_COUNTERS;
     message.counters = &question;
-    struct rs_call *call = api_begin(ask, &message);
-    Rankscope__Reply *reply = NULL;
-    if (!call)
-        return false;
-    while ((reply = api_next(ask, call, &err)) != NULL) {
-        if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_COUNTERS) {
-            rankscope__reply__free_unpacked(reply, NULL);
-            continue;
-        }
-        if (add_daemons(daemons, reply) < 0) {
-            (void)rs_err_set(&err, RS_NOMEM, "out of memory");
-            rs_http_problem(ask->answer, &err);
-            break;
-        }
-    }
-    rs_call_end(&call);
-    return err.status >= 0;
+    return api_each(ask, &message, RANKSCOPE__REPLY__MESSAGE_COUNTERS, add_daemons, daemons);
 }
 
 void route_counters(struct api_ask *ask)

@@ -7,6 +7,9 @@
 #include "common/wire/request_message.h"
 #include "common/wire/wire.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 enum { SCHEMA_VERSION = 1 };
 
 static void key_int(struct rs_json_out *json, const char *key, int64_t value, bool is_known)
@@ -148,6 +151,24 @@ void rs_answer_captures(const Rankscope__CaptureInfo *const *captures, size_t co
 }
 
 /* ---- ranks ----------------------------------------------------------------------------------------------------- */
+
+static int by_rank(const void *left, const void *right)
+{
+    const Rankscope__RankState *a = *(Rankscope__RankState *const *)left;
+    const Rankscope__RankState *b = *(Rankscope__RankState *const *)right;
+    const int order = strcmp(a->run, b->run);
+    if (order)
+        return order;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    return strcmp(a->incarnation, b->incarnation);
+}
+
+void rs_answer_sort_ranks(Rankscope__RankState **ranks, size_t count)
+{
+    if (count)
+        qsort(ranks, count, sizeof(Rankscope__RankState *), by_rank);
+}
 
 const char *rs_answer_adapter(const Rankscope__RankState *rank)
 {
