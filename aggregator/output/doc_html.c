@@ -88,9 +88,9 @@ static void put_element(struct rs_buf *buf, const char *open, const char *text, 
     rs_buf_string(buf, close);
 }
 
-/* What the letters of doc_bar() say. */
+/* What the codes of doc_bar() say. */
 static const struct {
-    char letter;
+    char code;
     const char *meaning;
 } pieces[] = {{'C', "computing"},
               {'X', "exposed communication"},
@@ -98,19 +98,19 @@ static const struct {
               {'I', "idle"},
               {'W', "waiting"}};
 
-/* Letters as coloured pieces, each of its own width; what they say in words for who cannot see them. */
-static void put_bar(struct rs_buf *buf, const char *letters)
+/* Codes as coloured pieces, each of its own width; what they say in words for who cannot see them. */
+static void put_bar(struct rs_buf *buf, const char *codes)
 {
     rs_buf_string(buf, "<div class=\"bar\" role=\"img\" aria-label=\"");
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
         size_t count = 0;
-        for (const char *p = letters; *p; p++)
-            count += *p == pieces[i].letter;
+        for (const char *p = codes; *p; p++)
+            count += *p == pieces[i].code;
         if (count)
             rs_buf_printf(buf, "%s %zu; ", pieces[i].meaning, count);
     }
     rs_buf_string(buf, "\">");
-    for (const char *p = letters; *p;) {
+    for (const char *p = codes; *p;) {
         size_t run = 1;
         while (p[run] == *p)
             run++;
@@ -125,8 +125,7 @@ static void put_bar_legend(struct rs_buf *buf)
 {
     rs_buf_string(buf, "<p class=\"legend\">");
     for (size_t i = 0; i + 1 < sizeof pieces / sizeof pieces[0]; i++)
-        rs_buf_printf(buf, "<span class=\"key p%c\"></span>%s", pieces[i].letter,
-                      pieces[i].meaning);
+        rs_buf_printf(buf, "<span class=\"key p%c\"></span>%s", pieces[i].code, pieces[i].meaning);
     rs_buf_string(buf, "</p>\n");
 }
 
