@@ -15,210 +15,209 @@
 #include <stdio.h>
 #include <string.h>
 
-struct settings {
+static struct settings {
     struct rs_aggregator_options daemon; /* lends from here */
     bool is_verbose, is_quiet;
     struct rs_arg_list listen, http, webhooks, slack_webhooks;
     const char *log_format, *classes;
     char listen_default[RS_PATHS_BYTES], data_default[RS_PATHS_BYTES];
     char runtime_dir[RS_PATHS_BYTES];
+} settings = {.daemon = {.drain_ns = 5 * (rs_dur)RS_NS_PER_S}};
+
+static const struct rs_arg items[] = {
+    {.name = "listen",
+     .letter = 'l',
+     .kind = RS_ARG_LIST,
+     .target = &settings.listen,
+     .value = "ADDR",
+     .environment = "RANKSCOPE_LISTEN",
+     .help = "unix:PATH or HOST:PORT, also several times; HOST:0 takes a free port (default: "
+             "aggregator.sock in the runtime directory)"},
+    {.name = "join",
+     .kind = RS_ARG_TEXT,
+     .target = &settings.daemon.join,
+     .value = "HOST:PORT",
+     .environment = "RANKSCOPE_JOIN_LISTEN",
+     .help =
+         "where nodes with an invite (rankscope certs invite) get their first certificate; needs the "
+         "authority's folder"},
+    {.name = "http",
+     .kind = RS_ARG_LIST,
+     .target = &settings.http,
+     .value = "HOST:PORT",
+     .environment = "RANKSCOPE_HTTP",
+     .help = "serve the HTTP API and /metrics there, also several times: HTTPS, for who has a "
+             "certificate or a token (rankscope token new); plain on loopback with "
+             "--insecure-loopback (default: nowhere)"},
+    {.name = "certs",
+     .kind = RS_ARG_TEXT,
+     .target = &settings.daemon.certs,
+     .value = "DIR",
+     .environment = "RANKSCOPE_CERTS",
+     .help = "folder of the aggregator's certificate, for HOST:PORT (default: certs in the data "
+             "folder)"},
+    {.name = "ca",
+     .kind = RS_ARG_TEXT,
+     .target = &settings.daemon.ca,
+     .value = "DIR",
+     .environment = "RANKSCOPE_CA",
+     .help =
+         "folder of the authority that signs for those who join or renew (default: ca in the data "
+         "folder, if it is there)"},
+    {.name = "insecure-loopback",
+     .kind = RS_ARG_FLAG,
+     .target = &settings.daemon.is_insecure_loopback,
+     .help = "serve 127.0.0.1 and ::1 in plain text to everybody on this machine: for tests"},
+    {.name = "data",
+     .letter = 'd',
+     .kind = RS_ARG_TEXT,
+     .target = &settings.daemon.data,
+     .value = "DIR",
+     .environment = "RANKSCOPE_DATA",
+     .help = "captures and catalogue (default: /var/lib/rankscope for root)"},
+    {.name = "group",
+     .kind = RS_ARG_TEXT,
+     .target = &settings.daemon.group,
+     .value = "NAME",
+     .environment = "RANKSCOPE_GROUP",
+     .help =
+         "who may ask over the unix socket, which is 0660 (default: the group of this process)"},
+    {.name = "credit",
+     .kind = RS_ARG_SIZE,
+     .target = &settings.daemon.credit_bytes,
+     .value = "SIZE",
+     .help = "bytes a collector may have under way without an acknowledgement (default 16MiB)"},
+    {.name = "segment-bytes",
+     .kind = RS_ARG_SIZE,
+     .target = &settings.daemon.segment_bytes,
+     .value = "SIZE",
+     .help = "size at which a capture's next segment is begun (default 256MiB)"},
+    {.name = "webhook",
+     .kind = RS_ARG_LIST,
+     .target = &settings.webhooks,
+     .value = "URL",
+     .environment = "RANKSCOPE_WEBHOOK",
+     .help = "POST there, as JSON, when a capture names a culprit or fails; also several times"},
+    {.name = "webhook-slack",
+     .kind = RS_ARG_LIST,
+     .target = &settings.slack_webhooks,
+     .value = "URL",
+     .environment = "RANKSCOPE_WEBHOOK_SLACK",
+     .help = "the same as {\"text\": ...}, for Slack and what speaks as it does"},
+    {.name = "webhook-secret",
+     .kind = RS_ARG_TEXT,
+     .target = &settings.daemon.webhook_secret,
+     .value = "FILE",
+     .environment = "RANKSCOPE_WEBHOOK_SECRET",
+     .help = "sign webhooks with the first line of this file (HMAC-SHA256)"},
+    {.name = "keep-for",
+     .kind = RS_ARG_DURATION,
+     .target = &settings.daemon.keep_ns,
+     .value = "TIME",
+     .environment = "RANKSCOPE_KEEP_FOR",
+     .help = "remove captures so long after they were closed, for instance 30d (default: never)"},
+    {.name = "keep-bytes",
+     .kind = RS_ARG_SIZE,
+     .target = &settings.daemon.keep_bytes,
+     .value = "SIZE",
+     .environment = "RANKSCOPE_KEEP_BYTES",
+     .help = "remove the oldest closed captures when all take more than that (default: no limit)"},
+    {.name = "profiler-config",
+     .kind = RS_ARG_TEXT,
+     .target = &settings.daemon.profiler_config,
+     .value = "DIR",
+     .environment = "RANKSCOPE_PROFILER_CONFIG",
+     .help =
+         "every edit of DIR/profiler_config.json starts the capture that it describes; the version that "
+         "is there at start does not"},
+    {.name = "roles",
+     .kind = RS_ARG_TEXT,
+     .target = &settings.daemon.roles,
+     .value = "FILE",
+     .environment = "RANKSCOPE_ROLES",
+     .help =
+         "JSON that says which tp, pp, dp, ep index a rank has: {\"0\": {\"tp\": 0}, ...}, or sizes: "
+         "{\"tp\": 2, \"pp\": 2}"},
+    {.name = "hang-watch",
+     .kind = RS_ARG_FLAG,
+     .target = &settings.daemon.hang.is_on,
+     .help =
+         "watch all runs: when no rank makes a step any more, or ranks write flight recorder dumps, ask all ranks "
+         "and keep a capture, as rankscope hang does"},
+    {.name = "hang-steps",
+     .kind = RS_ARG_INT,
+     .min = 2,
+     .max = 1000000,
+     .target = &settings.daemon.hang.steps,
+     .value = "N",
+     .help = "with --hang-watch: no step for so many times the median step (default 10)"},
+    {.name = "hang-min-wait",
+     .kind = RS_ARG_DURATION,
+     .target = &settings.daemon.hang.min_wait_ns,
+     .value = "TIME",
+     .help = "with --hang-watch: and at least so long (default 10s)"},
+    {.name = "hang-cool-down",
+     .kind = RS_ARG_DURATION,
+     .target = &settings.daemon.hang.cool_down_ns,
+     .value = "TIME",
+     .help =
+         "with --hang-watch: after a capture, the next one of the same run not before (default 10m)"},
+    {.name = "hang-per-day",
+     .kind = RS_ARG_INT,
+     .min = 1,
+     .max = 1000,
+     .target = &settings.daemon.hang.per_day,
+     .value = "N",
+     .help = "with --hang-watch: captures in 24 hours, of all runs (default 20)"},
+    {.name = "drain",
+     .kind = RS_ARG_DURATION,
+     .target = &settings.daemon.drain_ns,
+     .value = "TIME",
+     .help = "how long SIGTERM waits for collectors to finish what is under way (default 5s)"},
+    {.name = "verbose",
+     .letter = 'v',
+     .kind = RS_ARG_FLAG,
+     .target = &settings.is_verbose,
+     .help = "log collectors and captures coming and going"},
+    {.name = "quiet",
+     .letter = 'q',
+     .kind = RS_ARG_FLAG,
+     .target = &settings.is_quiet,
+     .help = "log errors only, and do not print the address"},
+    RS_CLI_CLASSES_ARG(&settings.classes),
+    {.name = "log-format",
+     .kind = RS_ARG_TEXT,
+     .target = &settings.log_format,
+     .value = "FORM",
+     .environment = "RANKSCOPE_LOG_FORMAT",
+     .help =
+         "text, json (an object a line) or journal (levels as systemd reads them); default: journal when "
+         "stderr is the journal's, else text"},
 };
 
-static enum rs_status parse(struct settings *settings, int argc, char **argv, struct rs_err *err)
+static const struct rs_args args = {
+    .verb = "aggregator",
+    .operands = "",
+    .summary = "Takes profiles from collectors, makes them durable and answers the command "
+               "line. A chunk is acknowledged only after fdatasync; whatever was not is sent "
+               "again after a restart and stored once.",
+    .items = items,
+    .count = sizeof items / sizeof items[0],
+    .epilogue =
+        "  rankscope aggregator --data /srv/rankscope\n"
+        "  rankscope aggregator --data /srv/rankscope --group profilers\n"
+        "  rankscope certs init --data /srv/rankscope --host agg.cluster\n"
+        "  rankscope aggregator --data /srv/rankscope --listen 0.0.0.0:7070 --join 0.0.0.0:7071\n"
+        "  rankscope aggregator --data /srv/rankscope --http 0.0.0.0:7443 --keep-for 30d\n"
+        "\n"
+        "Over TCP both sides show certificates (rankscope certs --help). Who asked for what stands in\n"
+        "audit.jsonl in the data folder. Stop it with SIGTERM.\n"
+        "\n"
+        "Exit: 0 stopped by SIGTERM or SIGINT, 2 bad request, 3 refused: address, folder, or another\n"
+        "aggregator is there.\n"};
+
+static enum rs_status parse(int argc, char **argv, struct rs_err *err)
 {
-    const struct rs_arg items[] = {
-        {.name = "listen",
-         .letter = 'l',
-         .kind = RS_ARG_LIST,
-         .target = &settings->listen,
-         .value = "ADDR",
-         .environment = "RANKSCOPE_LISTEN",
-         .help = "unix:PATH or HOST:PORT, also several times; HOST:0 takes a free port (default: "
-                 "aggregator.sock in the runtime directory)"},
-        {.name = "join",
-         .kind = RS_ARG_TEXT,
-         .target = &settings->daemon.join,
-         .value = "HOST:PORT",
-         .environment = "RANKSCOPE_JOIN_LISTEN",
-         .help =
-             "where nodes with an invite (rankscope certs invite) get their first certificate; needs the "
-             "authority's folder"},
-        {.name = "http",
-         .kind = RS_ARG_LIST,
-         .target = &settings->http,
-         .value = "HOST:PORT",
-         .environment = "RANKSCOPE_HTTP",
-         .help = "serve the HTTP API and /metrics there, also several times: HTTPS, for who has a "
-                 "certificate or a token (rankscope token new); plain on loopback with "
-                 "--insecure-loopback (default: nowhere)"},
-        {.name = "certs",
-         .kind = RS_ARG_TEXT,
-         .target = &settings->daemon.certs,
-         .value = "DIR",
-         .environment = "RANKSCOPE_CERTS",
-         .help =
-             "folder of the aggregator's certificate, for HOST:PORT (default: certs in the data "
-             "folder)"},
-        {.name = "ca",
-         .kind = RS_ARG_TEXT,
-         .target = &settings->daemon.ca,
-         .value = "DIR",
-         .environment = "RANKSCOPE_CA",
-         .help =
-             "folder of the authority that signs for those who join or renew (default: ca in the data "
-             "folder, if it is there)"},
-        {.name = "insecure-loopback",
-         .kind = RS_ARG_FLAG,
-         .target = &settings->daemon.is_insecure_loopback,
-         .help = "serve 127.0.0.1 and ::1 in plain text to everybody on this machine: for tests"},
-        {.name = "data",
-         .letter = 'd',
-         .kind = RS_ARG_TEXT,
-         .target = &settings->daemon.data,
-         .value = "DIR",
-         .environment = "RANKSCOPE_DATA",
-         .help = "captures and catalogue (default: /var/lib/rankscope for root)"},
-        {.name = "group",
-         .kind = RS_ARG_TEXT,
-         .target = &settings->daemon.group,
-         .value = "NAME",
-         .environment = "RANKSCOPE_GROUP",
-         .help =
-             "who may ask over the unix socket, which is 0660 (default: the group of this process)"},
-        {.name = "credit",
-         .kind = RS_ARG_SIZE,
-         .target = &settings->daemon.credit_bytes,
-         .value = "SIZE",
-         .help = "bytes a collector may have under way without an acknowledgement (default 16MiB)"},
-        {.name = "segment-bytes",
-         .kind = RS_ARG_SIZE,
-         .target = &settings->daemon.segment_bytes,
-         .value = "SIZE",
-         .help = "size at which a capture's next segment is begun (default 256MiB)"},
-        {.name = "webhook",
-         .kind = RS_ARG_LIST,
-         .target = &settings->webhooks,
-         .value = "URL",
-         .environment = "RANKSCOPE_WEBHOOK",
-         .help =
-             "POST there, as JSON, when a capture names a culprit or fails; also several times"},
-        {.name = "webhook-slack",
-         .kind = RS_ARG_LIST,
-         .target = &settings->slack_webhooks,
-         .value = "URL",
-         .environment = "RANKSCOPE_WEBHOOK_SLACK",
-         .help = "the same as {\"text\": ...}, for Slack and what speaks as it does"},
-        {.name = "webhook-secret",
-         .kind = RS_ARG_TEXT,
-         .target = &settings->daemon.webhook_secret,
-         .value = "FILE",
-         .environment = "RANKSCOPE_WEBHOOK_SECRET",
-         .help = "sign webhooks with the first line of this file (HMAC-SHA256)"},
-        {.name = "keep-for",
-         .kind = RS_ARG_DURATION,
-         .target = &settings->daemon.keep_ns,
-         .value = "TIME",
-         .environment = "RANKSCOPE_KEEP_FOR",
-         .help =
-             "remove captures so long after they were closed, for instance 30d (default: never)"},
-        {.name = "keep-bytes",
-         .kind = RS_ARG_SIZE,
-         .target = &settings->daemon.keep_bytes,
-         .value = "SIZE",
-         .environment = "RANKSCOPE_KEEP_BYTES",
-         .help =
-             "remove the oldest closed captures when all take more than that (default: no limit)"},
-        {.name = "profiler-config",
-         .kind = RS_ARG_TEXT,
-         .target = &settings->daemon.profiler_config,
-         .value = "DIR",
-         .environment = "RANKSCOPE_PROFILER_CONFIG",
-         .help =
-             "every edit of DIR/profiler_config.json starts the capture that it describes; the version that "
-             "is there at start does not"},
-        {.name = "roles",
-         .kind = RS_ARG_TEXT,
-         .target = &settings->daemon.roles,
-         .value = "FILE",
-         .environment = "RANKSCOPE_ROLES",
-         .help =
-             "JSON that says which tp, pp, dp, ep index a rank has: {\"0\": {\"tp\": 0}, ...}, or sizes: "
-             "{\"tp\": 2, \"pp\": 2}"},
-        {.name = "hang-watch",
-         .kind = RS_ARG_FLAG,
-         .target = &settings->daemon.hang.is_on,
-         .help =
-             "watch all runs: when no rank makes a step any more, or ranks write flight recorder dumps, ask all ranks "
-             "and keep a capture, as rankscope hang does"},
-        {.name = "hang-steps",
-         .kind = RS_ARG_INT,
-         .min = 2,
-         .max = 1000000,
-         .target = &settings->daemon.hang.steps,
-         .value = "N",
-         .help = "with --hang-watch: no step for so many times the median step (default 10)"},
-        {.name = "hang-min-wait",
-         .kind = RS_ARG_DURATION,
-         .target = &settings->daemon.hang.min_wait_ns,
-         .value = "TIME",
-         .help = "with --hang-watch: and at least so long (default 10s)"},
-        {.name = "hang-cool-down",
-         .kind = RS_ARG_DURATION,
-         .target = &settings->daemon.hang.cool_down_ns,
-         .value = "TIME",
-         .help =
-             "with --hang-watch: after a capture, the next one of the same run not before (default 10m)"},
-        {.name = "hang-per-day",
-         .kind = RS_ARG_INT,
-         .min = 1,
-         .max = 1000,
-         .target = &settings->daemon.hang.per_day,
-         .value = "N",
-         .help = "with --hang-watch: captures in 24 hours, of all runs (default 20)"},
-        {.name = "drain",
-         .kind = RS_ARG_DURATION,
-         .target = &settings->daemon.drain_ns,
-         .value = "TIME",
-         .help = "how long SIGTERM waits for collectors to finish what is under way (default 5s)"},
-        {.name = "verbose",
-         .letter = 'v',
-         .kind = RS_ARG_FLAG,
-         .target = &settings->is_verbose,
-         .help = "log collectors and captures coming and going"},
-        {.name = "quiet",
-         .letter = 'q',
-         .kind = RS_ARG_FLAG,
-         .target = &settings->is_quiet,
-         .help = "log errors only, and do not print the address"},
-        RS_CLI_CLASSES_ARG(&settings->classes),
-        {.name = "log-format",
-         .kind = RS_ARG_TEXT,
-         .target = &settings->log_format,
-         .value = "FORM",
-         .environment = "RANKSCOPE_LOG_FORMAT",
-         .help =
-             "text, json (an object a line) or journal (levels as systemd reads them); default: journal when "
-             "stderr is the journal's, else text"},
-    };
-    const struct rs_args args = {
-        .verb = "aggregator",
-        .operands = "",
-        .summary = "Takes profiles from collectors, makes them durable and answers the command "
-                   "line. A chunk is acknowledged only after fdatasync; whatever was not is sent "
-                   "again after a restart and stored once.",
-        .items = items,
-        .count = sizeof items / sizeof items[0],
-        .epilogue =
-            "  rankscope aggregator --data /srv/rankscope\n"
-            "  rankscope aggregator --data /srv/rankscope --group profilers\n"
-            "  rankscope certs init --data /srv/rankscope --host agg.cluster\n"
-            "  rankscope aggregator --data /srv/rankscope --listen 0.0.0.0:7070 --join 0.0.0.0:7071\n"
-            "\n"
-            "Over TCP both sides show certificates (rankscope certs --help). Who asked for what stands in\n"
-            "audit.jsonl in the data folder. Stop it with SIGTERM.\n"
-            "\n"
-            "Exit: 0 stopped by SIGTERM or SIGINT, 2 bad request, 3 refused: address, folder, or another\n"
-            "aggregator is there.\n"};
     int first = 0;
     const enum rs_status status = rs_args_parse(&args, argc, argv, &first, err);
     if (status == RS_OK && first < argc)
@@ -226,30 +225,30 @@ static enum rs_status parse(struct settings *settings, int argc, char **argv, st
     return status;
 }
 
-static enum rs_status fill_defaults(struct settings *settings, struct rs_err *err)
+static enum rs_status fill_defaults(struct rs_err *err)
 {
     enum rs_status status = RS_OK;
-    if (settings->listen.count > RS_AGGREGATOR_LISTEN_MAX)
+    if (settings.listen.count > RS_AGGREGATOR_LISTEN_MAX)
         return rs_err_set(err, RS_INVALID, "--listen: at most %d addresses",
                           RS_AGGREGATOR_LISTEN_MAX);
-    if (!settings->listen.count) {
-        status = rs_paths_aggregator(settings->listen_default, true, err);
-        settings->listen.items[settings->listen.count++] = settings->listen_default;
+    if (!settings.listen.count) {
+        status = rs_paths_aggregator(settings.listen_default, true, err);
+        settings.listen.items[settings.listen.count++] = settings.listen_default;
         if (status == RS_OK)
-            status = rs_paths_runtime_dir(settings->runtime_dir, false, err);
-        settings->daemon.runtime_dir = settings->runtime_dir;
+            status = rs_paths_runtime_dir(settings.runtime_dir, false, err);
+        settings.daemon.runtime_dir = settings.runtime_dir;
     }
-    settings->daemon.listen = settings->listen.items;
-    settings->daemon.listen_count = settings->listen.count;
-    settings->daemon.http = settings->http.items;
-    settings->daemon.webhooks = settings->webhooks.items;
-    settings->daemon.webhook_count = settings->webhooks.count;
-    settings->daemon.slack_webhooks = settings->slack_webhooks.items;
-    settings->daemon.slack_count = settings->slack_webhooks.count;
-    settings->daemon.http_count = settings->http.count;
-    if (status == RS_OK && !settings->daemon.data) {
-        status = rs_paths_data_dir(settings->data_default, err);
-        settings->daemon.data = settings->data_default;
+    settings.daemon.listen = settings.listen.items;
+    settings.daemon.listen_count = settings.listen.count;
+    settings.daemon.http = settings.http.items;
+    settings.daemon.webhooks = settings.webhooks.items;
+    settings.daemon.webhook_count = settings.webhooks.count;
+    settings.daemon.slack_webhooks = settings.slack_webhooks.items;
+    settings.daemon.slack_count = settings.slack_webhooks.count;
+    settings.daemon.http_count = settings.http.count;
+    if (status == RS_OK && !settings.daemon.data) {
+        status = rs_paths_data_dir(settings.data_default, err);
+        settings.daemon.data = settings.data_default;
     }
     return status;
 }
@@ -263,13 +262,12 @@ static void print_address(void *self, const char *address, bool is_for_joining)
 
 int rs_cmd_aggregator(int argc, char **argv)
 {
-    struct settings settings = {.daemon = {.drain_ns = 5 * (rs_dur)RS_NS_PER_S}};
     struct rs_err err = {0};
-    enum rs_status status = parse(&settings, argc, argv, &err);
+    enum rs_status status = parse(argc, argv, &err);
     if (status == RS_END)
         return RS_EXIT_COMPLETE;
     if (status == RS_OK)
-        status = fill_defaults(&settings, &err);
+        status = fill_defaults(&err);
     if (status == RS_OK && settings.log_format)
         status = rs_log_set_format(settings.log_format, &err);
     if (status == RS_OK)
