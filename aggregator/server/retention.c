@@ -19,11 +19,12 @@
 static const rs_dur look_every_ns = 60 * (rs_dur)RS_NS_PER_S;
 static const rs_dur pause_ns = 3 * (rs_dur)RS_NS_PER_S; /* however many captures are closed */
 
-/* A capture that is closed, as the catalogue has it. */
+/* A capture, as the catalogue has it. */
 struct kept {
     char id[RS_STORE_ID_BYTES];
     rs_ns closed_ns;
     uint64_t bytes;
+    bool is_open;    /* it takes room, and stays */
     const char *why; /* it goes; NULL: it stays */
 };
 
@@ -31,8 +32,7 @@ struct look_job {
     struct pool_job base;
     struct kept *items; /* oldest first */
     size_t count, capacity;
-    uint64_t open_bytes; /* of captures that are not closed: they take room, and stay */
-    rs_dur next_ns;      /* until the next one is too old */
+    rs_dur next_ns; /* until the next one is too old */
     enum rs_status status;
     struct rs_err err;
 };
@@ -44,37 +44,40 @@ struct remove_job {
     struct rs_err err;
 };
 
+/* Only takes down: whoever asks for a capture waits while the catalogue is read. */
 static bool add_one(void *self, const struct rs_capture_facts *facts)
 {
     struct look_job *job = self;
-    const struct rs_server *server = job->base.server;
-    const bool has_limit = server->options.keep_bytes != 0;
-    char *dir = has_limit ? rs_store_capture_dir(server->options.store, facts->id) : NULL;
-    const uint64_t bytes = dir ? rs_file_tree_bytes(dir) : 0;
-    rs_mem_free(dir);
-    if (!facts->is_closed) {
-        job->open_bytes += bytes;
-        return true;
-    }
     job->status =
         rs_mem_grow((void **)&job->items, &job->capacity, job->count + 1, sizeof *job->items);
     if (job->status < 0)
         return false;
     struct kept *item = &job->items[job->count++];
-    *item = (struct kept){.closed_ns = facts->closed_ns, .bytes = bytes};
+    *item = (struct kept){.closed_ns = facts->closed_ns, .is_open = !facts->is_closed};
     (void)snprintf(item->id, sizeof item->id, "%s", facts->id);
     return true;
+}
+
+static void measure(const struct rs_server *server, struct kept *item)
+{
+    char *dir = rs_store_capture_dir(server->options.store, item->id);
+    item->bytes = dir ? rs_file_tree_bytes(dir) : 0;
+    rs_mem_free(dir);
 }
 
 static void judge(struct look_job *job)
 {
     const struct rs_server_options *options = &job->base.server->options;
     const rs_ns now = rs_time_realtime();
-    uint64_t all = job->open_bytes;
+    uint64_t all = 0;
     job->next_ns = look_every_ns;
     for (size_t i = 0; i < job->count; i++) {
         struct kept *item = &job->items[i];
         const rs_dur left = options->keep_ns - (now - item->closed_ns);
+        if (item->is_open) {
+            all += item->bytes;
+            continue;
+        }
         if (options->keep_ns && item->closed_ns && left < 0) {
             item->why = "it is older than --keep-for";
             continue;
@@ -85,7 +88,7 @@ static void judge(struct look_job *job)
     }
     for (size_t i = 0; options->keep_bytes && all > options->keep_bytes && i < job->count; i++) {
         struct kept *item = &job->items[i];
-        if (item->why)
+        if (item->why || item->is_open)
             continue;
         item->why = "all captures take more than --keep-bytes";
         all -= item->bytes;
@@ -100,6 +103,8 @@ static void run_look(struct rs_pool_job *pool_job)
         rs_store_list_captures(job->base.server->options.store, add_one, job, &job->err);
     if (job->status == RS_OK)
         job->status = status;
+    for (size_t i = 0; job->base.server->options.keep_bytes && i < job->count; i++)
+        measure(job->base.server, &job->items[i]);
     if (job->status == RS_OK)
         judge(job);
 }

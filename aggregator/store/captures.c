@@ -211,6 +211,16 @@ static enum rs_status forget(struct rs_store *store, const char *id, struct rs_e
     return status;
 }
 
+static enum rs_status sync_captures(const struct rs_store *store, struct rs_err *err)
+{
+    char *captures = rs_file_join(store->data_dir, "captures");
+    const enum rs_status status = captures
+                                      ? rs_file_sync_dir(captures, err)
+                                      : rs_err_set(err, RS_NOMEM, "no memory to remove a capture");
+    rs_mem_free(captures);
+    return status;
+}
+
 enum rs_status rs_store_remove_capture(struct rs_store *store, const char *id, struct rs_err *err)
 {
     struct rs_capture_facts *facts = rs_mem_calloc(1, sizeof *facts);
@@ -228,6 +238,9 @@ enum rs_status rs_store_remove_capture(struct rs_store *store, const char *id, s
     /* A folder that somebody removed by hand leaves a row to be forgotten. */
     if (status == RS_OK && rename(dir, removed) < 0 && errno != ENOENT)
         status = rs_err_errno(err, "cannot rename %s", dir);
+    /* Rows that are gone before the name is would bring the capture back after a power cut. */
+    if (status == RS_OK)
+        status = sync_captures(store, err);
     if (status == RS_OK)
         status = forget(store, id, err);
     (void)pthread_mutex_unlock(&store->lock);
