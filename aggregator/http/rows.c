@@ -8,12 +8,15 @@
 #include "aggregator/model/reads.h"
 #include "common/base/json_out.h"
 #include "common/base/mem.h"
+#include "common/request/rank_expr.h"
 #include "common/wire/wire.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { SCHEMA_VERSION = 1 };
+enum { SCHEMA_VERSION = 1, COLUMNS_MAX = 32 };
 
 /* Words that people look for, beside the names of the tables themselves. */
 static const struct {
@@ -35,6 +38,8 @@ struct rows {
     struct rs_call *call;
     Rankscope__Reply *first;
     const struct rs_table *table;
+    struct rs_column columns[COLUMNS_MAX]; /* that are shown */
+    struct rs_table shown;
     struct rs_block block;
     bool is_csv, has_begun, is_over;
     uint64_t count, limit; /* 0: all */
@@ -56,7 +61,7 @@ static void put_begin(struct rows *rows, const Rankscope__TableRows *page, struc
     struct rs_json_out json;
     rows->has_begun = true;
     if (rows->is_csv) {
-        rs_csv_head(rows->table, buf);
+        rs_csv_head(&rows->shown, buf);
         return;
     }
     rs_buf_printf(buf,
@@ -100,10 +105,10 @@ static enum rs_status put_page(struct rows *rows, const Rankscope__TableRows *pa
                                &rows->block, &err);
     for (size_t i = 0; status == RS_OK && page->block.len && i < rows->block.count; i++) {
         if (rows->is_csv) {
-            rs_csv_row(rows->table, rs_block_row(&rows->block, i), buf);
+            rs_csv_row(&rows->shown, rs_block_row(&rows->block, i), buf);
         } else {
             rs_buf_string(buf, rows->count ? ",\n" : "\n");
-            rs_json_row(rows->table, rs_block_row(&rows->block, i), buf);
+            rs_json_row(&rows->shown, rs_block_row(&rows->block, i), buf);
         }
         rows->count++;
     }
@@ -146,6 +151,86 @@ static bool is_csv(struct api_ask *ask, bool *is_csv_p)
     return false;
 }
 
+/* "rank,step": only these, in this order; the rows are as they were. False: the answer says why. */
+static bool choose_columns(struct api_ask *ask, struct rows *rows)
+{
+    const char *at = rs_http_query(ask->request, "columns");
+    struct rs_err err = {0};
+    rows->shown = *rows->table;
+    if (!at)
+        return true;
+    rows->shown.columns = rows->columns;
+    rows->shown.column_count = 0;
+    for (const char *end = at; *at; at = *end ? end + 1 : end) {
+        char name[64];
+        end = at + strcspn(at, ",");
+        (void)snprintf(name, sizeof name, "%.*s", (int)(end - at), at);
+        const struct rs_column *column = rs_table_column(rows->table, name);
+        if (!column || rows->shown.column_count == COLUMNS_MAX) {
+            (void)rs_err_set(&err, RS_INVALID,
+                             column ? "%s: more columns than it has are asked for, with \"%s\""
+                                    : "%s has no column \"%s\": /api/v1/tables lists them",
+                             rows->table->name, name);
+            rs_http_problem(ask->answer, &err);
+            return false;
+        }
+        rows->columns[rows->shown.column_count++] = *column;
+    }
+    if (!rows->shown.column_count)
+        rs_http_problem_as(ask->answer, 400, "columns names none");
+    return rows->shown.column_count > 0;
+}
+
+/* Numbers separated by commas. False: the answer says why. */
+static bool choose_steps(struct api_ask *ask, int64_t steps[RS_READ_FILTER_MAX], size_t *count_p)
+{
+    const char *at = rs_http_query(ask->request, "step");
+    *count_p = 0;
+    for (char *end = NULL; at && *at; at = *end ? end + 1 : end) {
+        const bool is_number = (*at >= '0' && *at <= '9') || *at == '-';
+        errno = 0;
+        const long long step = is_number ? strtoll(at, &end, 10) : 0;
+        if (!is_number || errno || end == at || (*end && *end != ',') || (*end && !end[1]) ||
+            *count_p == RS_READ_FILTER_MAX) {
+            rs_http_problem_as(ask->answer, 400, "step is a number, or several: 12,13");
+            return false;
+        }
+        steps[(*count_p)++] = step;
+    }
+    return true;
+}
+
+/* "0-3,8": numbers of an expression, whether such ranks are there or not. False: the answer says why. */
+static bool choose_ranks(struct api_ask *ask, uint32_t ranks[RS_READ_FILTER_MAX], size_t *count_p)
+{
+    const char *text = rs_http_query(ask->request, "ranks");
+    struct rs_rank_expr *expr = NULL;
+    struct rs_rank_set set = {0};
+    struct rs_err err = {0};
+    *count_p = 0;
+    if (!text)
+        return true;
+    enum rs_status status = rs_rank_expr_parse(text, strlen(text), &expr, &err);
+    if (status == RS_OK)
+        status = rs_rank_expr_eval(expr, NULL, 0, 0, &set, &err);
+    if (status >= 0 && (set.remark_count || !set.unknown_count))
+        status = rs_err_set(&err, RS_INVALID, "ranks of a table are numbers: 0-3,8");
+    for (size_t i = 0; status >= 0 && i < set.unknown_count; i++)
+        for (uint64_t rank = set.unknown[i].first; status >= 0 && rank <= set.unknown[i].last;
+             rank++) {
+            if (*count_p == RS_READ_FILTER_MAX)
+                status = rs_err_set(&err, RS_INVALID, "at most %d ranks can be asked for at once",
+                                    (int)RS_READ_FILTER_MAX);
+            else
+                ranks[(*count_p)++] = (uint32_t)rank;
+        }
+    if (status < 0)
+        rs_http_problem(ask->answer, &err);
+    rs_rank_expr_free(&expr);
+    rs_rank_set_fini(&set);
+    return status >= 0;
+}
+
 void route_table(struct api_ask *ask)
 {
     Rankscope__AskTable question = RANKSCOPE__ASK_TABLE__INIT;
@@ -155,12 +240,16 @@ void route_table(struct api_ask *ask)
     enum rs_read read;
     bool has_csv = false;
     uint64_t limit = 0;
+    int64_t steps[RS_READ_FILTER_MAX];
+    uint32_t ranks[RS_READ_FILTER_MAX];
     if (!rs_wire_is_capture_id(ask->id) || !find_read(ask->rest, &read)) {
         rs_http_problem_as(ask->answer, 404,
                            "captures have no such table: /api/v1/tables lists them");
         return;
     }
-    if (!is_csv(ask, &has_csv) || !api_number(ask, "limit", &limit))
+    if (!is_csv(ask, &has_csv) || !api_number(ask, "limit", &limit) ||
+        !choose_steps(ask, steps, &question.n_steps) ||
+        !choose_ranks(ask, ranks, &question.n_ranks))
         return;
     struct rows *rows = rs_mem_calloc(1, sizeof *rows);
     if (!rows) {
@@ -168,11 +257,17 @@ void route_table(struct api_ask *ask)
         return;
     }
     rows->table = rs_read_def(read)->result;
+    if (!choose_columns(ask, rows)) {
+        end_rows(rows);
+        return;
+    }
     rows->is_csv = has_csv;
     rows->limit = limit;
     question.capture = ask->id;
     question.read = api_lend(rs_read_def(read)->name);
     question.limit = limit;
+    question.steps = steps;
+    question.ranks = ranks;
     question.cursor = api_lend(cursor ? cursor : "");
     message.message_case = RANKSCOPE__ASK__MESSAGE_TABLE;
     message.table = &question;

@@ -3,6 +3,7 @@
 
 #include "common/base/check.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static const struct rs_read_def defs[RS_READ_COUNT] = {
@@ -27,7 +28,40 @@ bool rs_read_named(const char *name, enum rs_read *read_p)
     return false;
 }
 
-void rs_read_sql(enum rs_read read, struct rs_buf *buf)
+enum rs_status rs_read_check_filter(enum rs_read read, const struct rs_read_filter *filter,
+                                    struct rs_err *err)
+{
+    const struct rs_read_def *def = rs_read_def(read);
+    const struct {
+        const char *column;
+        size_t count;
+    } wanted[] = {{"step", filter->step_count}, {"rank", filter->rank_count}};
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        const struct rs_column *column = rs_table_column(def->result, wanted[i].column);
+        if (!wanted[i].count)
+            continue;
+        if (def->sql || !column || column->kind != RS_I64)
+            return rs_err_set(err, RS_INVALID, "rows of %s cannot be chosen by their %s", def->name,
+                              wanted[i].column);
+        if (wanted[i].count > RS_READ_FILTER_MAX)
+            return rs_err_set(err, RS_INVALID, "at most %d values of %s can be asked for at once",
+                              (int)RS_READ_FILTER_MAX, wanted[i].column);
+    }
+    return RS_OK;
+}
+
+/* Numbers only: nothing in it is anybody's text. */
+static void put_filter(const struct rs_read_filter *filter, struct rs_buf *buf)
+{
+    for (size_t i = 0; i < filter->step_count; i++)
+        rs_buf_printf(buf, "%s%" PRId64, i ? ", " : " AND step IN (", filter->steps[i]);
+    rs_buf_string(buf, filter->step_count ? ")" : "");
+    for (size_t i = 0; i < filter->rank_count; i++)
+        rs_buf_printf(buf, "%s%" PRId32, i ? ", " : " AND rank IN (", filter->ranks[i]);
+    rs_buf_string(buf, filter->rank_count ? ")" : "");
+}
+
+void rs_read_sql(enum rs_read read, const struct rs_read_filter *filter, struct rs_buf *buf)
 {
     const struct rs_read_def *def = rs_read_def(read);
     if (def->sql) {
@@ -37,7 +71,9 @@ void rs_read_sql(enum rs_read read, struct rs_buf *buf)
     const struct rs_table *table = def->result;
     for (size_t i = 0; i < table->column_count; i++)
         rs_buf_printf(buf, "%s%s", i ? ", " : "SELECT ", table->columns[i].name);
-    rs_buf_printf(buf, " FROM %s WHERE capture = :capture ORDER BY ", table->name);
+    rs_buf_printf(buf, " FROM %s WHERE capture = :capture", table->name);
+    put_filter(filter, buf);
+    rs_buf_string(buf, " ORDER BY ");
     for (size_t i = 0, keys = 0; i < table->column_count; i++)
         if (table->columns[i].flags & RS_KEY)
             rs_buf_printf(buf, "%s%s", keys++ ? ", " : "", table->columns[i].name);

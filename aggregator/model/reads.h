@@ -23,7 +23,19 @@ struct rs_read_def {
 const struct rs_read_def *rs_read_def(enum rs_read read);
 /* False: there is none of that name. */
 bool rs_read_named(const char *name, enum rs_read *read_p);
-/* The SQL of a read, also of those that are a whole table. */
-void rs_read_sql(enum rs_read read, struct rs_buf *buf);
+
+/* Which rows of a whole table are wanted; no numbers: all. */
+struct rs_read_filter {
+    const int64_t *steps;
+    size_t step_count;
+    const int32_t *ranks;
+    size_t rank_count;
+};
+enum { RS_READ_FILTER_MAX = 1024 }; /* numbers of each kind */
+/* RS_INVALID: its rows have no step, or no rank, or it is no whole table; too many numbers. */
+RS_MUST_CHECK enum rs_status
+rs_read_check_filter(enum rs_read read, const struct rs_read_filter *filter, struct rs_err *err);
+/* The SQL of a read, also of those that are a whole table. The filter is a checked one. */
+void rs_read_sql(enum rs_read read, const struct rs_read_filter *filter, struct rs_buf *buf);
 
 #endif

@@ -222,8 +222,12 @@ static void put_test(struct rs_json_out *json, const struct rs_finding *finding)
 static void put_finding(struct rs_json_out *json, const struct rs_analysis *analysis,
                         const struct rs_finding *finding, size_t order)
 {
+    struct rs_buf sentence = {0};
     rs_json_out_object(json);
     put_int(json, "order", (int64_t)order);
+    rs_output_finding_line(finding, &sentence);
+    put_text(json, "sentence", rs_buf_text(&sentence));
+    rs_buf_fini(&sentence);
     put_text(json, "kind", rs_finding_kind_text(finding->kind));
     put_where(json, finding);
     put_int(json, "cost_ns_per_step", finding->cost_ns_per_step);

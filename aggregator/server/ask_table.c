@@ -21,6 +21,7 @@
 #include "aggregator/server/documents.h"
 #include "aggregator/server/live.h"
 #include "aggregator/server/server_priv.h"
+#include "common/base/digest.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
 
@@ -39,6 +40,11 @@ struct table_reader {
     struct rs_block block;
     size_t at;     /* rows of the block that were handed out */
     uint64_t left; /* of the limit */
+    /* Which rows: lists of its own. */
+    int64_t *steps;
+    int32_t *ranks;
+    struct rs_read_filter filter;
+    uint64_t filter_digest; /* 0: all rows */
     bool has_begun, is_reading;
 };
 
@@ -79,6 +85,8 @@ static void free_reader(struct rs_server *server, struct table_reader **reader_p
     *reader_p = NULL;
     close_rows(reader);
     rs_documents_unpin(server->documents, reader->set); /* NULL is allowed */
+    rs_mem_free(reader->steps);
+    rs_mem_free(reader->ranks);
     rs_mem_free(reader);
 }
 
@@ -95,9 +103,10 @@ static void free_job(struct table_job *job)
     rs_mem_free(job);
 }
 
+/* What a cursor is of: the rows' generation (live rows: the token has theirs) and the choice of rows. */
 static uint64_t generation_of(const struct table_reader *reader)
 {
-    return reader->set ? reader->set->generation : 0; /* live rows: the token has theirs */
+    return (reader->set ? reader->set->generation : 0) ^ reader->filter_digest;
 }
 
 /* ---- pages ------------------------------------------------------------------------------------------------------------ */
@@ -242,7 +251,8 @@ static enum rs_status check_cursor(const struct table_job *job, const char **tok
     (void)snprintf(generation, sizeof generation, "%016" PRIx64 ".", generation_of(job->reader));
     if (strncmp(job->cursor, generation, strlen(generation)) != 0)
         return rs_err_set(err, RS_NOTFOUND,
-                          "the rows were made anew since that page: read again from the start");
+                          "the rows were made anew since that page, or others are asked for: "
+                          "read again from the start");
     *token_p = job->cursor + strlen(generation);
     return RS_OK;
 }
@@ -274,7 +284,7 @@ static void run_open(struct rs_pool_job *pool_job)
 {
     struct table_job *job = (struct table_job *)pool_job;
     struct table_reader *reader = job->reader;
-    struct rs_read_args args = {.capture = RS_ROWS_CAPTURE};
+    struct rs_read_args args = {.capture = RS_ROWS_CAPTURE, .filter = reader->filter};
     job->status = open_rows(job);
     if (job->status == RS_OK)
         job->status = check_cursor(job, &args.token, &job->err);
@@ -301,6 +311,38 @@ static void opened(struct pool_job *base)
     ask_table_pump(session);
 }
 
+/* The numbers, with room for one more: never no memory at all. */
+static enum rs_status take_filter(struct table_reader *reader, const Rankscope__AskTable *ask,
+                                  struct rs_err *err)
+{
+    struct rs_read_filter *filter = &reader->filter;
+    struct rs_buf digested = {0};
+    reader->steps = rs_mem_calloc(ask->n_steps + 1, sizeof *reader->steps);
+    reader->ranks = rs_mem_calloc(ask->n_ranks + 1, sizeof *reader->ranks);
+    if (!reader->steps || !reader->ranks)
+        return rs_err_set(err, RS_NOMEM, "out of memory");
+    for (size_t i = 0; i < ask->n_steps; i++)
+        reader->steps[i] = ask->steps[i];
+    for (size_t i = 0; i < ask->n_ranks; i++) {
+        if (ask->ranks[i] > INT32_MAX)
+            return rs_err_set(err, RS_INVALID, "%" PRIu32 " is no rank", ask->ranks[i]);
+        reader->ranks[i] = (int32_t)ask->ranks[i];
+    }
+    *filter = (struct rs_read_filter){.steps = reader->steps,
+                                      .step_count = ask->n_steps,
+                                      .ranks = reader->ranks,
+                                      .rank_count = ask->n_ranks};
+    if (!filter->step_count && !filter->rank_count)
+        return RS_OK;
+    if (rs_read_check_filter(reader->read, filter, err) < 0)
+        return err->status;
+    rs_read_sql(reader->read, filter, &digested);
+    reader->filter_digest = rs_crc32c(0, digested.data, digested.length);
+    const bool has_failed = digested.failed;
+    rs_buf_fini(&digested);
+    return has_failed ? rs_err_set(err, RS_NOMEM, "out of memory") : RS_OK;
+}
+
 static enum rs_status fill_job(struct session *session, const Rankscope__AskTable *ask,
                                struct table_job *job)
 {
@@ -320,6 +362,8 @@ static enum rs_status fill_job(struct session *session, const Rankscope__AskTabl
     if (!rs_read_named(ask->read, &job->reader->read))
         return rs_err_set(&job->err, RS_INVALID, "this aggregator has no table \"%.60s\"",
                           ask->read);
+    if (take_filter(job->reader, ask, &job->err) < 0)
+        return job->err.status;
     job->reader->left = ask->limit ? ask->limit : UINT64_MAX;
     (void)snprintf(job->capture, sizeof job->capture, "%s", ask->capture);
     (void)snprintf(job->cursor, sizeof job->cursor, "%s", ask->cursor);

@@ -636,9 +636,12 @@ static enum rs_status start_read(struct rs_cursor *cursor, enum rs_read read,
 {
     struct rs_row_store *store = cursor->store;
     struct rs_buf sql = {0};
-    rs_read_sql(read, &sql);
-    enum rs_status status = sql.failed ? rs_err_set(err, RS_NOMEM, "no memory for a read")
-                                       : prepare(store, rs_buf_text(&sql), &cursor->statement, err);
+    enum rs_status status = rs_read_check_filter(read, &args->filter, err);
+    if (status != RS_OK)
+        return status;
+    rs_read_sql(read, &args->filter, &sql);
+    status = sql.failed ? rs_err_set(err, RS_NOMEM, "no memory for a read")
+                        : prepare(store, rs_buf_text(&sql), &cursor->statement, err);
     rs_buf_fini(&sql);
     if (status != RS_OK)
         return status;

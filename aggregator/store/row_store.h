@@ -59,12 +59,13 @@ enum { RS_CURSOR_ROWS = 4096, RS_TOKEN_BYTES = 64 };
 
 struct rs_read_args {
     int64_t capture;
-    const char *token; /* of rs_cursor_token(); NULL: from the start */
+    const char *token; /* of rs_cursor_token(), of the same filter; NULL: from the start */
+    struct rs_read_filter filter;
 };
 struct rs_cursor;
 
 /* All reads that are open at once on one handle see the same rows. RS_AGAIN: the token is of other rows than are
- * there now: start again. RS_INVALID: it is no token. RS_FORMAT, RS_IO, RS_NOMEM. */
+ * there now: start again. RS_INVALID: it is no token, or the read has no such filter. RS_FORMAT, RS_IO, RS_NOMEM. */
 RS_MUST_CHECK enum rs_status rs_read_open(struct rs_row_store *store, enum rs_read read,
                                           const struct rs_read_args *args,
                                           struct rs_cursor **cursor_p, struct rs_err *err);

@@ -289,16 +289,20 @@ static void add_headers(struct MHD_Response *response, const struct rs_http_answ
 {
     static const char *const always[][2] = {
         {"Cache-Control", "private, no-cache"}, /* kept, and asked about every time */
-        {"Content-Security-Policy",
-         "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; "
-         "base-uri 'none'; form-action 'none'; sandbox"},
-        {"Cross-Origin-Resource-Policy", "same-origin"},
-        {"Referrer-Policy", "no-referrer"},
-        {"X-Content-Type-Options", "nosniff"},
-        {"X-Frame-Options", "DENY"},
+        {"Cross-Origin-Resource-Policy", "same-origin"}, {"Referrer-Policy", "no-referrer"},
+        {"X-Content-Type-Options", "nosniff"},           {"X-Frame-Options", "DENY"},
     };
+    static const char document_policy[] =
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; "
+        "base-uri 'none'; form-action 'none'; sandbox";
+    /* Nothing from anywhere else, nothing inline. */
+    static const char page_policy[] =
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
     for (size_t i = 0; i < sizeof always / sizeof always[0]; i++)
         (void)MHD_add_response_header(response, always[i][0], always[i][1]);
+    (void)MHD_add_response_header(response, "Content-Security-Policy",
+                                  answer->is_page ? page_policy : document_policy);
     if (answer->type)
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer->type);
     if (*answer->location)

@@ -61,6 +61,7 @@ struct rs_http_answer {
     const char *allow;               /* of 405; constant text */
     char detail[RS_HTTP_TEXT_BYTES]; /* of a problem, as far as it fits: for logs */
     char file[RS_HTTP_TEXT_BYTES];   /* to be saved under this name; empty: to be shown */
+    bool is_page;                    /* a file of our own page: it may run its script and ask us */
 };
 
 /* What went wrong as problem+json, with the HTTP status that belongs to err->status. */

@@ -187,6 +187,54 @@ static void expect_member(struct rs_buf *buf, int64_t step, int64_t group, int64
     rs_csv_row(&rs_table_op_member, &row, buf);
 }
 
+/* Members of the steps and ranks that are asked for, in the order of their key; what has no such column is refused. */
+static void rows_are_chosen(void **state)
+{
+    (void)state;
+    struct rs_row_store *store = open_store(RS_ROWS_WRITE);
+    static const int64_t written[] = {3, 4, -1, 9}, steps[] = {9, 3};
+    static const int32_t ranks[] = {2, 0, 77};
+    for (size_t i = 0; i < 4; i++)
+        put_step(store, written[i], -5, 1500, 3);
+    const struct rs_read_args args = {
+        .capture = CAPTURE,
+        .filter = {.steps = steps, .step_count = 2, .ranks = ranks, .rank_count = 3}};
+    struct rs_buf expected = {0}, found = {0};
+    for (size_t i = 0; i < 3000; i++)
+        for (int64_t rank = 0; rank < 3; rank += 2)
+            expect_member(&expected, i < 1500 ? 3 : 9, -5, (int64_t)(i % 1500), rank);
+    struct rs_cursor *cursor = NULL;
+    struct rs_block block = {0};
+    struct rs_err err = {0};
+    char token[RS_TOKEN_BYTES];
+    assert_ok(rs_read_open(store, RS_READ_OP_MEMBERS, &args, &cursor, &err));
+    while (rs_cursor_next(cursor, &block, &err) == RS_OK) {
+        for (size_t i = 0; i < block.count; i++)
+            rs_csv_row(block.table, rs_block_row(&block, i), &found);
+        /* Each page by a cursor of its own, which goes on where the last one was. */
+        struct rs_read_args next = args;
+        rs_cursor_token(cursor, token);
+        next.token = token;
+        rs_cursor_close(&cursor);
+        assert_ok(rs_read_open(store, RS_READ_OP_MEMBERS, &next, &cursor, &err));
+    }
+    assert_int_equal(err.status, RS_OK);
+    assert_string_equal(rs_buf_text(&found), rs_buf_text(&expected));
+    rs_cursor_close(&cursor);
+
+    static const enum rs_read none[] = {RS_READ_COLLECTIVES, RS_READ_LINKS, RS_READ_GROUPS};
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
+        assert_status(rs_read_open(store, none[i], &args, &cursor, &err), RS_INVALID);
+    int64_t many[RS_READ_FILTER_MAX + 1] = {0};
+    const struct rs_read_args over = {
+        .capture = CAPTURE, .filter = {.steps = many, .step_count = RS_READ_FILTER_MAX + 1}};
+    assert_status(rs_read_open(store, RS_READ_OP_MEMBERS, &over, &cursor, &err), RS_INVALID);
+    rs_buf_fini(&expected);
+    rs_buf_fini(&found);
+    rs_block_fini(&block);
+    rs_row_store_close(&store);
+}
+
 /* Some blocks a step, three steps, one of them outside every step. */
 static void check_members(struct rs_row_store *store, enum rs_row_mode reader_mode)
 {
@@ -512,6 +560,7 @@ int main(void)
         EACH(a_damaged_segment_is_refused),
         EACH(members_out_of_order_are_refused),
         EACH(operations_are_numbered_as_they_come),
+        EACH(rows_are_chosen),
         EACH(a_read_goes_on_elsewhere),
         EACH(a_reader_keeps_what_it_began_with),
         EACH(reads_answer_while_a_writer_writes),

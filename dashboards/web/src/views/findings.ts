@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Who or what makes the job slow, what fixing it would bring, and on what that rests: each with a way to where it is seen. */
+import { getJson, type Evidence, type Finding, type Report, type Where } from "../api";
+import { COLOURS } from "../charts";
+import type { View } from "../capture";
+import { h } from "../dom";
+import { count, duration, percent, rankList, UNKNOWN } from "../format";
+
+const SURE: Record<string, string> = {
+  exact: "exact: every member was seen, on clocks that compare",
+  bounded: "bounded: as exact as the clocks are",
+  partial: "partial: ranks or steps are missing",
+  weak: "weak: more steps would tell",
+};
+
+/* The gain as a bar over 0 to a tenth more than its upper end, its interval as a line. */
+function gain(finding: Finding): Node {
+  const [low, high] = finding.cost_interval_ns;
+  const value = finding.cost_ns_per_step ?? 0;
+  const most = Math.max(high, value) * 1.1 || 1;
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const part = (name: string, attributes: Record<string, string | number>) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, v] of Object.entries(attributes)) element.setAttribute(key, String(v));
+    svg.append(element);
+  };
+  const x = (ns: number) => (Math.max(0, ns) / most) * 400;
+  svg.setAttribute("viewBox", "0 0 400 18");
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("class", "gain");
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", `gain ${duration(value)}, between ${duration(low)} and ${duration(high)}`);
+  part("rect", { x: 0, y: 4, width: x(value), height: 10, fill: COLOURS.computing });
+  part("line", { x1: x(low), x2: x(high), y1: 9, y2: 9, stroke: COLOURS.communication, "stroke-width": 2 });
+  for (const end of [low, high]) part("line", { x1: x(end), x2: x(end), y1: 3, y2: 15, stroke: COLOURS.communication, "stroke-width": 2 });
+  return svg;
+}
+
+function ranksOf(where: Where): number[] {
+  return where.ranks ?? (where.rank !== undefined ? [where.rank] : where.src !== undefined && where.dst !== undefined ? [where.src, where.dst] : []);
+}
+
+function ranksOfFinding(finding: Finding): number[] {
+  return [finding.where, ...finding.also].flatMap(ranksOf);
+}
+
+const WHAT: Record<string, string> = {
+  own_work: "Its own work per step", stage_work: "The stage's work per step", host_head: "Before the first kernel of a step",
+  transfer: "Transfers", waiting: "Waiting that it causes", look_at: "Look first at", kernels: "Kernels", spread: "Spread",
+};
+
+function sentence(view: View, finding: Finding, evidence: Evidence): HTMLElement {
+  const what = WHAT[evidence.type] ?? evidence.type.replaceAll("_", " ");
+  const parts: (Node | string)[] = [what];
+  if (evidence.name) parts.push(" ", h("code", {}, evidence.name));
+  if (evidence.rank !== undefined) parts.push(` on rank ${evidence.rank}`);
+  if (evidence.peer !== undefined) parts.push(` to rank ${evidence.peer}`);
+  if (evidence.step !== undefined) parts.push(` in step ${evidence.step}`);
+  if (evidence.ns !== undefined) parts.push(`: ${duration(evidence.ns)}`);
+  if (evidence.healthy_ns !== undefined) parts.push(`, healthy ${duration(evidence.healthy_ns)}`);
+  if (evidence.peers_ns !== undefined) parts.push(`, peers ${duration(evidence.peers_ns)}`);
+  if (evidence.count !== undefined) parts.push(`: ${count(evidence.count)}, healthy ${count(evidence.healthy_count ?? null)}`);
+  if (evidence.caused_ns !== undefined) parts.push(`: ${duration(evidence.caused_ns)} of ${duration(evidence.of_ns)}`);
+  if (evidence.dur_ns !== undefined) parts.push(`, ${duration(evidence.dur_ns)} long`);
+  if (evidence.steps_above !== undefined) parts.push(`, in ${evidence.steps_above} of ${evidence.steps ?? UNKNOWN} steps`);
+  const ranks = evidence.rank !== undefined ? [evidence.rank] : ranksOfFinding(finding);
+  const step = evidence.step ?? finding.steps.first ?? undefined;
+  const chosen = ranks.length ? rankList(ranks) : undefined;
+  const to =
+    evidence.type === "waiting" ? ["who waited", view.href("waits")]
+    : evidence.type === "transfer" ? ["the links", view.href("links", { ranks: chosen })]
+    : evidence.type === "look_at" ? ["the timeline", view.href("timeline", { step, ranks: chosen, at: evidence.start_ns === undefined ? undefined : String(evidence.start_ns) })]
+    : evidence.type === "kernels" ? ["the kernels", view.href("kernels")]
+    : ["the steps", view.href("steps", { ranks: chosen })];
+  parts.push(" (", h("a", { href: to[1]! }, to[0]!), ")");
+  return h("li", {}, parts);
+}
+
+function one(view: View, finding: Finding, isMild: boolean): HTMLElement {
+  const [low, high] = finding.cost_interval_ns;
+  return h("article", { class: isMild ? "finding mild" : "finding" },
+    h("h2", {}, finding.sentence),
+    h("p", {},
+      h("strong", {}, `Fixed, a step takes ${duration(finding.cost_ns_per_step)} less`),
+      ` (between ${duration(low)} and ${duration(high)}); ${percent(finding.share)} of a step. `,
+      h("span", { class: "badge", title: SURE[finding.confidence] ?? "" }, finding.confidence),
+      finding.more_steps ? ` ${finding.more_steps} more steps would tell.` : ""),
+    gain(finding),
+    h("p", { class: "dim" }, `In ${finding.steps.hit} of ${finding.steps.seen} steps`,
+      finding.steps.first !== null ? `, first in step ${finding.steps.first}` : "",
+      finding.steps.period > 1 ? `, every ${finding.steps.period} steps` : "",
+      finding.steps.began ? "; steps before that were healthy" : "",
+      finding.test.peers ? `; compared among ${finding.test.peers}` : "", "."),
+    h("ul", {}, finding.evidence.map((e) => sentence(view, finding, e))));
+}
+
+export async function showFindings(view: View): Promise<Node[]> {
+  const report = await getJson<Report>(`/api/v1/captures/${encodeURIComponent(view.id)}/report?format=json`, { signal: view.signal });
+  const figure = (name: string, value: string) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
+  const nodes: Node[] = report.findings.map((f) => one(view, f, false));
+  if (report.no_finding_because) nodes.push(h("p", { class: "calm" }, report.no_finding_because));
+  if (!report.findings.length && report.undecided.length)
+    nodes.push(h("h2", {}, "Not decided"), ...report.undecided.map((f) => one(view, f, true)));
+  nodes.push(
+    h("h2", {}, "The job"),
+    h("dl", { class: "figures" },
+      figure("A step takes", duration(report.loss.step_ns)),
+      figure("It could take", duration(report.loss.ideal_ns)),
+      figure("To be won", duration(report.loss.recoverable_ns)),
+      figure("Judged", `${report.sensitivity.judged_ranks} ranks, ${report.sensitivity.judged_steps} steps`),
+      figure("Smallest effect that would show", report.sensitivity.smallest_cost_ns ? duration(report.sensitivity.smallest_cost_ns) : UNKNOWN),
+      figure("Clocks", report.coverage.clock)));
+  if (report.not_worth_fixing.length)
+    nodes.push(h("h2", {}, "Real, and not worth fixing"), ...report.not_worth_fixing.map((f) => one(view, f, true)));
+  if (report.unjudged.length)
+    nodes.push(h("h2", {}, "Could not be compared"),
+      h("ul", {}, report.unjudged.slice(0, 50).map((u) => h("li", {}, `${u.rank !== undefined ? `Rank ${u.rank}` : `Group ${u.group}`}: ${u.why.replaceAll("_", " ")}`))));
+  if (report.notes.length) nodes.push(h("h2", {}, "To know"), h("ul", {}, report.notes.map((n) => h("li", {}, n))));
+  nodes.push(h("p", {}, h("a", { href: view.href("files") }, "Report as a file, tables, database")));
+  return nodes;
+}

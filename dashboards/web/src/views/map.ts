@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Steps x ranks: a slow rank is a dark line, a bad step a dark column, noise is scattered. What is measured is by default a
+ * rank's own work (what its step took without exposed communication) against the median of all ranks in that step: ranks in
+ * lock step all take equally long, and wait in it for the slowest.
+ *
+ * Where there are more ranks or steps than cells, a cell is the worst of those that fall into it, as in report.html.
+ */
+import { getRows, num } from "../api";
+import type { View } from "../capture";
+import { axis, chart, scale, tooltip } from "../charts";
+import { h, replace } from "../dom";
+import { duration, median } from "../format";
+
+const COLUMNS = ["rank", "step", "window_ns", "window_exposed_ns", "idle_head_ns", "idle_inside_ns", "idle_tail_ns", "is_in_means"] as const;
+const LIMITS = [0.9, 1.05, 1.15, 1.3, 1.6];
+const MEANINGS = ["less than 0.9 times the median", "0.9 to 1.05", "to 1.15", "to 1.3", "to 1.6", "more"];
+const ROWS_MAX = 512;
+const COLUMNS_MAX = 240;
+
+type Measure = "own" | "step" | "exposed" | "free";
+
+interface Point {
+  rank: number;
+  step: number;
+  value: number;
+  ratio: number;
+}
+
+export async function showMap(view: View): Promise<Node[]> {
+  const found = await getRows(view.id, "steps", COLUMNS, { limit: 500_000 }, view.signal);
+  const rows = found.rows.filter((r) => r.is_in_means === 1);
+  if (!rows.length) return [h("p", { class: "dim" }, "No complete step was recorded.")];
+  const box = h("div");
+  const select = h("select", { onchange: () => { view.remember({ measure: select.value }); draw(); } },
+    ([["own", "own work"], ["step", "whole step"], ["exposed", "exposed communication"], ["free", "free time"]] as const).map(([value, text]) =>
+      h("option", { value, selected: view.choices.get("measure") === value }, text)));
+  const draw = () => replace(box, picture(select.value as Measure));
+
+  const pointsOf = (measure: Measure): Point[] => {
+    const byStep = new Map<number, Point[]>();
+    for (const row of rows) {
+      const value = (name: (typeof COLUMNS)[number]) => num(row[name]) ?? 0;
+      const free = value("idle_head_ns") + value("idle_inside_ns") + value("idle_tail_ns");
+      const figure = { own: value("window_ns") - value("window_exposed_ns"), step: value("window_ns"), exposed: value("window_exposed_ns"), free }[measure];
+      const point = { rank: value("rank"), step: value("step"), value: figure, ratio: 1 };
+      const list = byStep.get(point.step);
+      if (list) list.push(point);
+      else byStep.set(point.step, [point]);
+    }
+    for (const list of byStep.values()) {
+      const middle = median(list.map((p) => p.value)) || 1;
+      for (const point of list) point.ratio = point.value / middle;
+    }
+    return [...byStep.values()].flat();
+  };
+
+  const picture = (measure: Measure): HTMLElement => {
+    const points = pointsOf(measure);
+    const ranks = [...new Set(points.map((p) => p.rank))].sort((a, b) => a - b);
+    const steps = [...new Set(points.map((p) => p.step))].sort((a, b) => a - b);
+    const perRow = Math.ceil(ranks.length / ROWS_MAX);
+    const perColumn = Math.ceil(steps.length / COLUMNS_MAX);
+    const rowOf = new Map(ranks.map((r, i) => [r, Math.floor(i / perRow)]));
+    const columnOf = new Map(steps.map((s, i) => [s, Math.floor(i / perColumn)]));
+    const worst = new Map<number, Point>();
+    for (const point of points) {
+      const key = rowOf.get(point.rank)! * COLUMNS_MAX + columnOf.get(point.step)!;
+      const known = worst.get(key);
+      if (!known || point.ratio > known.ratio) worst.set(key, point);
+    }
+    const cells = [...worst].map(([key, point]) => ({
+      value: [key % COLUMNS_MAX, Math.floor(key / COLUMNS_MAX), LIMITS.filter((l) => point.ratio >= l).length], point,
+    }));
+    const yNames = Array.from({ length: Math.ceil(ranks.length / perRow) }, (_, i) => String(ranks[i * perRow]));
+    const xNames = Array.from({ length: Math.ceil(steps.length / perColumn) }, (_, i) => String(steps[i * perColumn]));
+    return h("div", {},
+      h("p", { class: "dim" }, "Against the median of the same step: ", MEANINGS.map((text, i) => [h("span", { class: `key h${i}` }), text]).flat(),
+        perRow > 1 || perColumn > 1 ? `. A cell is the worst of ${perRow} ranks and ${perColumn} steps.` : ""),
+      chart(`${ranks.length} ranks by ${steps.length} steps`, Math.max(220, Math.min(900, 90 + yNames.length * (yNames.length > 100 ? 3 : 22))), () => ({
+        grid: { left: 64, right: 16, top: 8, bottom: 48 },
+        tooltip: tooltip({
+          formatter: (item: { data: (typeof cells)[number] }) => {
+            const p = item.data.point;
+            return `Rank ${p.rank}, step ${p.step}\n${duration(p.value)}, ${p.ratio.toFixed(2)} times the median`;
+          },
+        }),
+        xAxis: axis("step", { type: "category", data: xNames, splitLine: { show: false } }),
+        yAxis: axis("rank", { type: "category", data: yNames, inverse: true, nameGap: 44, splitLine: { show: false } }),
+        visualMap: { show: false, type: "piecewise", dimension: 2, pieces: scale().map((color, i) => ({ value: i, color })) },
+        series: [{ type: "heatmap", data: cells, progressive: 0 }],
+      }), (params) => {
+        const cell = params.data as (typeof cells)[number] | undefined;
+        if (cell) location.hash = view.href("timeline", { ranks: cell.point.rank, step: cell.point.step });
+      }));
+  };
+  draw();
+  return [
+    h("div", { class: "bar" }, h("label", {}, "What", select)),
+    found.cursor ? h("p", { class: "warn" }, "Only the first half million rows are shown.") : h("span"),
+    box,
+  ];
+}

@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The page as somebody uses it: a real Chromium, driven by Playwright, on an aggregator with TLS, tokens and a job whose rank 2 is slow.
+
+Whatever the page writes to the browser's console as an error fails the case, and so does a request to anywhere but its aggregator.
+
+Playwright is in ~/.cache/rankscope/playwright-VERSION, where RANKSCOPE_PAGE_INSTALL=1 puts it (45 MB); Chromium is Debian's. With
+RANKSCOPE_PAGE_SHOTS=DIR pictures of every view are left there.
+"""
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import unittest
+
+import unittest_run
+
+from test_http import HttpRig, cli
+
+VERSION = "1.55.0"
+SHOTS = os.environ.get("RANKSCOPE_PAGE_SHOTS")
+VIEWS = {"findings": "Rank 2 is slow", "steps": "The same in figures", "map": "Against the median", "waits": "Who came last",
+         "links": "Links, the slowest first", "kernels": "Time, all ranks", "timeline": "waiting for others", "clock": "May be off by",
+         "coverage": "What came", "files": "SHA-256"}
+
+
+def skip(why):
+    print(f"page: skipped, {why}")
+    sys.exit(77)
+
+
+def find_playwright():
+    folder = os.path.expanduser(f"~/.cache/rankscope/playwright-{VERSION}")
+    if not os.path.isdir(folder):
+        if os.environ.get("RANKSCOPE_PAGE_INSTALL") != "1":
+            skip(f"no Playwright in {folder}; RANKSCOPE_PAGE_INSTALL=1 puts it there (45 MB)")
+        part = folder + ".part"
+        shutil.rmtree(part, ignore_errors=True)
+        try:
+            subprocess.run([sys.executable, "-m", "venv", part], check=True, timeout=120)
+            subprocess.run([os.path.join(part, "bin", "pip"), "-q", "install", f"playwright=={VERSION}"], check=True, timeout=300)
+            os.rename(part, folder)
+        except (OSError, subprocess.SubprocessError) as error:
+            shutil.rmtree(part, ignore_errors=True)
+            skip(f"Playwright {VERSION} cannot be had here: {error}")
+    sys.path.extend(glob.glob(os.path.join(folder, "lib", "python3*", "site-packages")))
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        # A port of its own: the aggregator comes back where it was.
+        cls.rig = HttpRig(world=4, nodes=2, step_ms=100, run="demo", rank_words=["--slow-rank", "2"],
+                          aggregator_words=["--http", f"127.0.0.1:{free_port()}"])
+        cls.rig.__enter__()
+        try:
+            cls.rig.wait_ranks(4)
+            cls.operator = cls.rig.token("carol", "--operator")
+            cls.viewer = cls.rig.token("dave")
+            cli(cls.rig, "capture", "--run", "demo", "--steps", "20")
+            cls.capture = json.loads(cli(cls.rig, "capture", "list", "--json"))["captures"][-1]["id"]
+            cls.play = sync_playwright().start()
+            cls.browser = cls.play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        except BaseException:
+            cls.rig.__exit__(*sys.exc_info())
+            raise
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        cls.play.stop()
+        cls.rig.__exit__(None, None, None)
+
+    def setUp(self):
+        self.said, self.expected = [], []
+
+    def tearDown(self):
+        strange = [line for line in self.said if not any(re.search(known, line) for known in self.expected)]
+        self.assertEqual(strange, [])
+
+    def open(self, where="#/", token=None, size=(1280, 900), scheme="light"):
+        context = self.browser.new_context(ignore_https_errors=True, viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+        self.addCleanup(context.close)
+        if token:
+            context.add_init_script(f"sessionStorage.getItem('rankscope.token') || sessionStorage.setItem('rankscope.token', '{token}')")
+        page = context.new_page()
+        page.set_default_timeout(60_000)
+        page.on("console", lambda line: line.type in ("error", "warning") and self.said.append(line.text))
+        page.on("pageerror", lambda error: self.said.append("error: " + str(error)))
+        page.on("request", lambda asked: asked.url.startswith((self.rig.url, "blob:")) or self.said.append("asked elsewhere: " + asked.url))
+        page.goto(self.rig.url + "/" + where)
+        return page
+
+    def shoot(self, page, name):
+        if SHOTS:
+            os.makedirs(SHOTS, exist_ok=True)
+            page.screenshot(path=os.path.join(SHOTS, name + ".png"), full_page=True)
+
+    # ---- who asks
+
+    def test_nobody_is_asked_for_a_token(self):
+        self.expected = ["401"]
+        page = self.open()
+        dialog = page.get_by_role("dialog", name="Say who you are.")
+        dialog.wait_for()
+        self.shoot(page, "token")
+        dialog.get_by_label("Token").fill("rst1.nobody")
+        dialog.get_by_role("button", name="Go on").click()
+        again = page.get_by_role("dialog", name="The token is not taken any more.")
+        again.wait_for()
+        again.get_by_label("Token").fill(self.viewer)
+        again.get_by_role("button", name="Go on").click()
+        page.get_by_role("link", name="demo", exact=True).first.wait_for()
+        self.shoot(page, "home")
+
+    def test_a_token_that_ends_is_asked_for_again(self):
+        self.expected = ["401", "ERR_INCOMPLETE_CHUNKED_ENCODING"]
+        page = self.open("#/run/demo", self.rig.token("erin"))
+        page.get_by_text("4 of 4").wait_for()
+        subprocess.run([os.environ["RANKSCOPE"], "token", "revoke", "viewer/erin", "--data", self.rig.data], check=True, capture_output=True)
+        dialog = page.get_by_role("dialog", name="The token is not taken any more.")
+        dialog.wait_for()
+        dialog.get_by_label("Token").fill(self.viewer)
+        dialog.get_by_role("button", name="Go on").click()
+        dialog.wait_for(state="detached")
+        step = page.locator(".figures dd").nth(2)
+        before = step.inner_text()
+        page.wait_for_function("before => document.querySelectorAll('.figures dd')[2].textContent !== before", arg=before)
+
+    def test_a_viewer_records_nothing(self):
+        self.expected = ["403"]
+        page = self.open("#/run/demo/record", self.viewer)
+        page.locator(".problem").wait_for()
+        self.assertIn("operator", page.locator(".problem").inner_text())
+        self.assertTrue(page.get_by_role("button", name="Start").is_disabled())
+
+    # ---- ranks
+
+    def test_ranks_as_they_are(self):
+        page = self.open("#/run/demo", self.viewer)
+        page.get_by_text("4 of 4").wait_for()
+        page.locator("canvas.grid").focus()
+        page.keyboard.press("Home")
+        page.get_by_role("heading", name="Rank 0").wait_for()
+        page.keyboard.press("ArrowRight")
+        page.get_by_role("heading", name="Rank 1").wait_for()
+        self.assertIn("native", page.locator("aside").inner_text())
+        self.shoot(page, "run")
+        page.get_by_role("link", name="Record this rank").click()
+        page.get_by_label("Ranks").wait_for()
+        self.assertEqual(page.get_by_label("Ranks").input_value(), "1")
+        self.expected = ["403"]
+
+    def test_four_thousand_ranks(self):
+        ranks = [{"run": "demo", "rank": i, "world": 4097, "host": f"n{i // 8}", "node": f"n{i // 8}", "pid": 100 + i, "incarnation": "x",
+                  "kind": "kineto", "state": "gone" if i == 77 else "idle", "step": 500, "step_duration_ns": 100_000_000 + (i == 2025) * 70_000_000,
+                  "capture": None, "can_capture": True, "free_disk_bytes": 1, "roles": {"dp": i // 64, "tp": i % 8}, "events_dropped": 0,
+                  "seen_ns": 1} for i in range(4096)]
+        body = "id: 1\nevent: ranks\ndata: " + json.dumps({"schema_version": 1, "ranks": ranks}) + "\n\n"
+        for size in ((1280, 900), (2560, 1440)):
+            page = self.open("#/", self.viewer, size)
+            page.get_by_role("link", name="demo", exact=True).first.wait_for()
+            page.route("**/api/v1/ranks/stream*", lambda route: route.fulfill(status=200, content_type="text/event-stream", body=body))
+            page.goto(self.rig.url + "/#/run/demo")
+            # One that the job never had, and one that went.
+            page.get_by_text("Missing: 1 ranks, 4096").wait_for()
+            self.assertIn("4\u202f095 of 4\u202f097", page.locator(".figures").inner_text())
+            page.locator("canvas.grid").focus()
+            page.keyboard.press("End")
+            page.get_by_role("heading", name=re.compile("Rank (4095|2025)")).wait_for()
+            page.get_by_label("Grouped by").select_option("dp")
+            self.shoot(page, f"ranks-4096-{size[0]}")
+
+    def test_names_are_texts(self):
+        page = self.open("#/", self.viewer)
+        page.get_by_role("link", name="demo", exact=True).first.wait_for()
+        evil = "<img src=x onerror=alert(1)>"
+        page.route("**/api/v1/runs", lambda route: route.fulfill(status=200, content_type="application/json", body=json.dumps({
+            "schema_version": 1, "runs": [{"run": evil, "ranks": 1, "world": 1, "gone": 0, "recording": 0, "can_capture": 1, "nodes": 1,
+                                           "first_step": None, "last_step": None, "step_duration_median_ns": None,
+                                           "step_duration_max_ns": None}]})))
+        page.reload()
+        page.get_by_role("link", name=evil).wait_for()
+        self.assertEqual(page.locator("img").count(), 0)
+
+    # ---- captures
+
+    def test_a_capture_from_the_page(self):
+        self.expected = ["400"]  # of the expression that is half typed
+        page = self.open("#/run/demo/record", self.operator)
+        page.get_by_text("4 ranks are meant").wait_for()
+        page.get_by_label("Ranks").fill("0-1,9")
+        page.get_by_text("Nobody knows ranks 9.").wait_for()
+        page.get_by_label("Ranks").fill("0,2-")
+        page.locator(".problem").filter(has_text="column").wait_for()
+        page.get_by_label("Ranks").fill("all")
+        page.get_by_text("4 ranks are meant").wait_for()
+        page.locator("input[type=number]").first.fill("30")
+        self.shoot(page, "record")
+        page.get_by_role("button", name="Start").click()
+        page.get_by_role("heading", name=re.compile("^Capture 2")).wait_for()
+        page.get_by_label("Progress").wait_for()
+        self.shoot(page, "progress")
+        page.get_by_role("heading", name=re.compile("Rank 2 is slow")).wait_for()
+        page.locator(".figures").get_by_text("complete", exact=True).wait_for()
+        page.get_by_role("link", name="the timeline").first.wait_for()
+
+    def test_every_view_of_a_capture(self):
+        for scheme, size in (("light", (1280, 900)), ("dark", (2560, 1440))):
+            page = self.open(f"#/capture/{self.capture}", self.viewer, size, scheme)
+            for view, what in VIEWS.items():
+                page.goto(f"{self.rig.url}/#/capture/{self.capture}/{view}")
+                page.locator("main section").get_by_text(what).first.wait_for()
+                self.assertEqual(page.locator(".problem").count(), 0, view)
+                if view in ("steps", "map", "waits", "links"):
+                    page.locator("main section canvas").first.wait_for()
+                self.shoot(page, f"{view}-{scheme}-{size[0]}")
+
+    def test_evidence_leads_to_where_it_is_seen(self):
+        page = self.open(f"#/capture/{self.capture}", self.viewer)
+        page.get_by_role("link", name="the timeline").first.click()
+        page.locator(".lanes canvas").wait_for()
+        self.assertRegex(page.url, r"/timeline\?step=\d+&ranks=2&at=\d+$")
+        page.goto(f"{self.rig.url}/#/capture/{self.capture}/timeline?ranks=0-3")
+        page.locator(".lanes canvas").wait_for()
+        page.get_by_label("Search").fill("all_reduce")
+        page.get_by_text(re.compile(r"^[1-9]\d* spans$")).wait_for()
+        page.get_by_label("Search").press("Enter")
+        page.locator("aside").get_by_text(re.compile("all_reduce: .* waiting ")).wait_for()
+        page.locator(".lanes canvas").focus()
+        for key in ("+", "+", "ArrowRight", "ArrowDown", "-", "Home"):
+            page.keyboard.press(key)
+        self.shoot(page, "timeline-chosen")
+
+    def test_files_are_saved(self):
+        page = self.open(f"#/capture/{self.capture}/files", self.viewer)
+        with page.expect_download() as download:
+            page.get_by_role("button", name="report.json").click()
+        with open(download.value.path(), encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["findings"][0]["where"], {"rank": 2})
+
+    def test_what_is_not_there(self):
+        self.expected = ["404"]
+        page = self.open("#/capture/20260101-000000-abcdef", self.viewer)
+        page.locator(".problem").wait_for()
+        page.goto(self.rig.url + "/#/nowhere/at/all")
+        page.get_by_text("There is no such place here.").wait_for()
+
+    # ---- an aggregator that dies
+
+    def test_z_an_aggregator_that_dies_and_comes_back(self):
+        self.expected = ["ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE",
+                         "ERR_CONNECTION_CLOSED", "ERR_SOCKET_NOT_CONNECTED"]
+        page = self.open("#/run/demo", self.viewer)
+        page.get_by_text("4 of 4").wait_for()
+        self.rig.aggregator.send_signal(signal.SIGKILL)
+        self.rig.aggregator.wait()
+        self.rig.aggregator.stdout.close()
+        page.get_by_text("Not connected").wait_for()
+        self.shoot(page, "gone")
+        self.rig.start_aggregator()
+        self.rig.wait_ranks(4)
+        page.wait_for_function("() => document.getElementById('notice').textContent === ''")
+        page.get_by_text("4 of 4").wait_for()
+
+
+if __name__ == "__main__":
+    if not shutil.which("chromium"):
+        skip("there is no chromium")
+    if not shutil.which("npm"):
+        skip("the page is built with npm, which is not there")
+    find_playwright()
+    from playwright.sync_api import sync_playwright
+    unittest_run.main(verbosity=1)
