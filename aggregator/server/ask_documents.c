@@ -108,8 +108,10 @@ static char *lend(const char *text)
     return both.out;
 }
 
-static void reply_list(struct session *session, const struct rs_document_set *set)
+static void reply_list(struct session *session, const struct rs_document_options *want,
+                       const struct rs_document_set *set)
 {
+    size_t count = 0;
     Rankscope__DocumentList list = RANKSCOPE__DOCUMENT_LIST__INIT;
     Rankscope__Reply reply = RANKSCOPE__REPLY__INIT;
     Rankscope__Document *items = rs_mem_calloc(set->count + 1, sizeof *items);
@@ -121,15 +123,18 @@ static void reply_list(struct session *session, const struct rs_document_set *se
         return;
     }
     for (size_t i = 0; i < set->count; i++) {
-        rankscope__document__init(&items[i]);
-        items[i].name = set->items[i].name;
-        items[i].size = set->items[i].size;
-        items[i].sha256 = lend(set->items[i].sha256);
-        pointers[i] = &items[i];
+        if (!rs_document_is_wanted(want, set->items[i].name))
+            continue;
+        rankscope__document__init(&items[count]);
+        items[count].name = set->items[i].name;
+        items[count].size = set->items[i].size;
+        items[count].sha256 = lend(set->items[i].sha256);
+        pointers[count] = &items[count];
+        count++;
     }
     list.generation = set->generation;
     list.documents = pointers;
-    list.n_documents = set->count;
+    list.n_documents = count;
     list.is_partial = set->is_partial;
     list.is_provisional = set->is_provisional;
     list.lines = set->lines;
@@ -152,7 +157,7 @@ static void list_made(struct pool_job *base)
     if (job->base.base.was_dropped)
         job->status = rs_err_set(&job->err, RS_UNREACHABLE, "the aggregator stops");
     if (session->link && job->status == RS_OK)
-        reply_list(session, job->set);
+        reply_list(session, &job->options, job->set);
     else if (session->link)
         ask_refuse(session, &job->err);
     rs_documents_unpin(session->server->documents, job->set);
@@ -311,7 +316,8 @@ void ask_document(struct session *session, const Rankscope__AskDocument *ask)
                "the documents of this list are not kept: ask for the list again");
         return;
     }
-    const struct rs_document *item = find_item(set, ask->name);
+    const struct rs_document *item =
+        rs_document_is_wanted(&options, ask->name) ? find_item(set, ask->name) : NULL;
     struct transfer *transfer = rs_mem_calloc(1, sizeof *transfer);
     char *path = item ? rs_file_join(set->dir, item->name) : NULL;
     if (!item || !transfer || !path) {

@@ -150,9 +150,19 @@ static enum rs_status add_item(struct rs_document_set *set, const char *name, ui
     return RS_OK;
 }
 
+static bool is_of_rows(const char *name)
+{
+    return strncmp(name, "rows.db", 7) == 0 || strncmp(name, "members/", 8) == 0;
+}
+
+/* Rows count, and are no documents; of a capture's own files they are. */
 static enum rs_status add_file(void *self, const char *name, const struct stat *info)
 {
     struct rs_document_set *set = self;
+    if (set->options.has_rows && is_of_rows(name)) {
+        set->bytes += (uint64_t)info->st_size;
+        return RS_OK;
+    }
     return rs_document_name_is_good(name) ? add_item(set, name, (uint64_t)info->st_size) : RS_OK;
 }
 
@@ -167,12 +177,34 @@ static bool is_same_style(const struct rs_output_style *a, const struct rs_outpu
     return a->width == b->width && a->has_colour == b->has_colour && a->has_utf8 == b->has_utf8;
 }
 
-static bool is_same(const struct rs_document_options *a, const struct rs_document_options *b)
+/* Whether all that is wanted is in a set that was made with `have`. */
+static bool covers(const struct rs_document_options *have, const struct rs_document_options *want)
 {
-    return a->assume_common_clock == b->assume_common_clock &&
-           a->has_deliverables == b->has_deliverables && a->is_raw == b->is_raw &&
-           a->has_rows == b->has_rows && a->report == b->report &&
-           (a->report != RS_DELIVER_TEXT || is_same_style(&a->style, &b->style));
+    return have->assume_common_clock == want->assume_common_clock && have->is_raw == want->is_raw &&
+           have->has_deliverables >= want->has_deliverables && have->has_rows >= want->has_rows &&
+           (want->report == RS_DELIVER_NO_REPORT ||
+            (have->report == want->report &&
+             (want->report != RS_DELIVER_TEXT || is_same_style(&have->style, &want->style))));
+}
+
+/* What is made when `want` is asked for. Joining is what takes its time: a capture that is closed is joined once for its tables,
+ * its deliverables and its report, whichever of them is asked for first. One that goes on is joined for what is wanted. */
+static struct rs_document_options what_to_make(const struct rs_document_options *want,
+                                               const struct rs_deliver_live *live)
+{
+    struct rs_document_options made = *want;
+    if (live || want->is_raw)
+        return made;
+    made.has_deliverables = made.has_rows = true;
+    if (made.report == RS_DELIVER_NO_REPORT)
+        made.report = RS_DELIVER_JSON;
+    return made;
+}
+
+bool rs_document_is_wanted(const struct rs_document_options *want, const char *name)
+{
+    return strcmp(name, report_name) == 0 ? want->report != RS_DELIVER_NO_REPORT
+                                          : want->has_deliverables || want->is_raw;
 }
 
 /* ---- the generation -------------------------------------------------------------------------------------------- */
@@ -185,7 +217,7 @@ struct hashing {
 static enum rs_status hash_file(void *self, const char *name, const struct stat *info)
 {
     struct hashing *hashing = self;
-    if (strncmp(name, "rows.db", 7) == 0 || strncmp(name, "members/", 8) == 0)
+    if (is_of_rows(name))
         return RS_OK; /* derived */
     const int64_t facts[3] = {info->st_size, info->st_mtim.tv_sec, info->st_mtim.tv_nsec};
     hashing->sum += XXH64(name, strlen(name), XXH64(facts, sizeof facts, 0));
@@ -245,14 +277,6 @@ static enum rs_status digest_items(struct rs_document_set *set, struct rs_err *e
     return status;
 }
 
-static enum rs_status count_file(void *self, const char *name, const struct stat *info)
-{
-    struct rs_document_set *set = self;
-    (void)name;
-    set->bytes += (uint64_t)info->st_size;
-    return RS_OK;
-}
-
 static enum rs_status fill_set(struct rs_document_set *set, const char *capture_dir,
                                const struct rs_deliver_live *live, struct rs_err *err)
 {
@@ -271,10 +295,10 @@ static enum rs_status fill_set(struct rs_document_set *set, const char *capture_
     if (status == RS_OK && set->options.report != RS_DELIVER_NO_REPORT)
         status = write_report(set, &result.report, err);
     if (status == RS_OK)
-        status = walk(set->dir, "", 0, set->options.has_rows ? count_file : add_file, set, err);
+        status = walk(set->dir, "", 0, add_file, set, err);
     if (status == RS_OK && set->has_failed)
         status = rs_err_set(err, RS_NOMEM, "out of memory");
-    if (status == RS_OK && set->count) { /* rows have no documents */
+    if (status == RS_OK && set->count) { /* of rows alone there are no documents */
         qsort(set->items, set->count, sizeof *set->items, by_name);
         status = digest_items(set, err);
     }
@@ -357,7 +381,8 @@ enum rs_status rs_documents_make(struct rs_documents *documents, const char *cap
     *set_p = rs_documents_find(documents, capture, options, generation);
     if (*set_p)
         return RS_OK;
-    struct rs_document_set *set = new_set(documents, capture, capture_dir, options, generation);
+    const struct rs_document_options made = what_to_make(options, live);
+    struct rs_document_set *set = new_set(documents, capture, capture_dir, &made, generation);
     if (!set)
         return rs_err_set(err, RS_NOMEM, "out of memory");
     if (options->is_raw) {
@@ -392,7 +417,7 @@ struct rs_document_set *rs_documents_find(struct rs_documents *documents, const 
     (void)pthread_mutex_lock(&documents->lock);
     struct rs_document_set *set = documents->sets;
     while (set && (set->generation != generation || strcmp(set->capture, capture) != 0 ||
-                   !is_same(&set->options, options)))
+                   !covers(&set->options, options)))
         set = set->next;
     if (set) {
         set->pin_count++;

@@ -5,6 +5,8 @@
  *     rs_documents_make()  on a join thread: capture's folder --deliver--> DATA/documents/N/ (files, sizes, SHA-256)
  *     rs_documents_find()  any thread: the set that a list named, while it is kept
  *
+ * A capture that is closed is joined once: its set has rows, deliverables and a report, whichever was asked for.
+ *
  * A set belongs to (capture, options, generation); the generation is a hash of the names, sizes and times of the capture's
  * files (but its derived rows), so a capture that goes on has a new one with every chunk. Sets over the limit of bytes go, least recently used
  * first, but none that is pinned. The folder is emptied on opening: everything in it can be made again.
@@ -21,8 +23,9 @@ struct rs_documents;
 struct rs_document_options {
     bool assume_common_clock;
     bool has_deliverables;
-    bool is_raw;   /* the capture's own files: listed, not copied */
-    bool has_rows; /* a row store in the set's folder, and no document: for tables (ask_table.c) */
+    bool is_raw; /* the capture's own files: listed, not copied */
+    bool
+        has_rows; /* a row store in the set's folder, which is no document: for tables (ask_table.c) */
     enum rs_deliver_report report;
     struct rs_output_style style;
 };
@@ -33,7 +36,7 @@ struct rs_document {
     char sha256[RS_SHA256_HEX_BYTES]; /* "" for raw files */
 };
 
-/* Lent while it is pinned; nothing of it changes then. */
+/* Lent while it is pinned; nothing of it changes then. `options` are what it was made with: all that was wanted, and maybe more. */
 struct rs_document_set {
     struct rs_document_set *next;
     char capture[RS_STORE_ID_BYTES];
@@ -73,6 +76,9 @@ struct rs_document_set *rs_documents_find(struct rs_documents *documents, const 
                                           uint64_t generation);
 /* Any thread; of NULL is allowed. */
 void rs_documents_unpin(struct rs_documents *documents, struct rs_document_set *set);
+
+/* Whether a set's document of that name is of what is wanted: a set may hold more. */
+bool rs_document_is_wanted(const struct rs_document_options *want, const char *name);
 
 /* Whether `name` may be a document's: parts of letters, digits, ".", "_", "-" and "+", none beginning with ".", at most four. */
 bool rs_document_name_is_good(const char *name);

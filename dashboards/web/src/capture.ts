@@ -147,13 +147,21 @@ export async function showCapture(box: HTMLElement, place: Place, signal: AbortS
     replace(state, isClosed(capture) ? null : progress(capture), isClosed(capture) || entry[0] !== "findings" ? null : liveFindings(capture));
   };
   const drawView = async () => {
-    replace(content, h("p", { class: "dim" }, "Reading ..."));
+    const reading = h("p", { class: "dim", role: "status" }, "Reading ...");
+    const begun = Date.now();
+    const timer = setInterval(() => {
+      const seconds = Math.round((Date.now() - begun) / 1000);
+      if (seconds >= 2) reading.textContent = `Reading: the aggregator joins what the ranks sent, once; ${seconds} s so far.`;
+    }, 1000);
+    signal.addEventListener("abort", () => clearInterval(timer));
+    replace(content, reading);
     try {
       const nodes = await entry[2]({ id, capture, choices: place.choices, signal, href, remember });
       if (!signal.aborted) replace(content, ...[nodes].flat());
     } catch (error) {
       if (!signal.aborted) replace(content, h("p", { class: "problem", role: "alert" }, error instanceof Error ? error.message : String(error)));
     }
+    clearInterval(timer);
   };
   drawHead();
   if (isClosed(capture)) {

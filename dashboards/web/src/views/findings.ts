@@ -81,11 +81,13 @@ function one(view: View, finding: Finding, isMild: boolean): HTMLElement {
   return h("article", { class: isMild ? "finding mild" : "finding" },
     h("h2", {}, finding.sentence),
     h("p", {},
-      h("strong", {}, `Fixed, a step takes ${duration(finding.cost_ns_per_step)} less`),
-      ` (between ${duration(low)} and ${duration(high)}); ${percent(finding.share)} of a step. `,
+      high > 0
+        ? [h("strong", {}, `Fixed, a step takes ${duration(finding.cost_ns_per_step)} less`),
+           ` (between ${duration(low)} and ${duration(high)}); ${percent(finding.share)} of a step. `]
+        : "Fixed, a step would not be shorter. ",
       h("span", { class: "badge", title: SURE[finding.confidence] ?? "" }, finding.confidence),
       finding.more_steps ? ` ${finding.more_steps} more steps would tell.` : ""),
-    gain(finding),
+    high > 0 ? gain(finding) : null,
     h("p", { class: "dim" }, `In ${finding.steps.hit} of ${finding.steps.seen} steps`,
       finding.steps.first !== null ? `, first in step ${finding.steps.first}` : "",
       finding.steps.period > 1 ? `, every ${finding.steps.period} steps` : "",

@@ -65,7 +65,7 @@ export async function showWaits(view: View): Promise<Node[]> {
   if (!flows.size) return [...nodes, h("p", { class: "dim" }, "No operation has members whose waiting is known.")];
   const links = [...flows].map(([key, value]) => ({ source: key.split(">")[0]!, target: key.split(">")[1]!, value }));
   const names = [...new Set(links.flatMap((l) => [l.source, l.target]))];
-  const suspects = new Set(report.findings.flatMap((f) => [f.where.rank, ...(f.where.ranks ?? [])]).filter((r) => r !== undefined).map((r) => `rank ${r}`));
+  const suspects = new Set([...report.findings, ...report.not_worth_fixing].flatMap((f) => [f.where.rank, ...(f.where.ranks ?? [])]).filter((r) => r !== undefined).map((r) => `rank ${r}`));
   nodes.push(
     h("p", { class: "dim" }, "A rank comes last in many operations because it was made late itself: the causes above have that taken out.",
       members.cursor ? ` Of the first ${count(ROWS_MAX)} members.` : ""),
