@@ -216,6 +216,28 @@ class Page(unittest.TestCase):
         page.locator(".figures").get_by_text("complete", exact=True).wait_for()
         page.get_by_role("link", name="the timeline").first.wait_for()
 
+    def test_a_capture_is_stopped_and_removed(self):
+        page = self.open("#/run/demo/record?steps=100000", self.operator)
+        page.get_by_text("4 ranks are meant").wait_for()
+        page.get_by_role("button", name="Start").click()
+        page.get_by_role("heading", name=re.compile("^Capture 2")).wait_for()
+        name = page.get_by_role("heading", name=re.compile("^Capture 2")).inner_text().split()[1]
+        page.locator(".figures").get_by_text("recording", exact=True).wait_for()
+        page.wait_for_function("() => document.querySelector('progress').value > 8")
+        page.get_by_role("button", name="Stop").click()
+        page.get_by_role("button", name="Remove").wait_for()
+        stopped = json.loads(cli(self.rig, "capture", "show", name, "--json", code=1))
+        self.assertEqual(stopped["state"], "stopped")
+        page.locator(".figures").get_by_text("stopped", exact=True).wait_for()
+        page.locator("main section").get_by_text("A step takes", exact=True).wait_for()
+        page.once("dialog", lambda dialog: dialog.dismiss())
+        page.get_by_role("button", name="Remove").click()
+        self.assertIn(name, page.url)
+        page.once("dialog", lambda dialog: dialog.accept())
+        page.get_by_role("button", name="Remove").click()
+        page.get_by_role("heading", name="Run demo").wait_for()
+        self.assertNotIn(name, [one["id"] for one in json.loads(cli(self.rig, "capture", "list", "--json"))["captures"]])
+
     def test_every_view_of_a_capture(self):
         for scheme, size in (("light", (1280, 900)), ("dark", (2560, 1440))):
             page = self.open(f"#/capture/{self.capture}", self.viewer, size, scheme)
