@@ -239,7 +239,7 @@ void route_table(struct api_ask *ask)
     struct rs_err err = {0};
     enum rs_read read;
     bool has_csv = false;
-    uint64_t limit = 0;
+    uint64_t limit = 0, from_ns = 0, to_ns = 0;
     int64_t steps[RS_READ_FILTER_MAX];
     uint32_t ranks[RS_READ_FILTER_MAX];
     if (!rs_wire_is_capture_id(ask->id) || !find_read(ask->rest, &read)) {
@@ -248,6 +248,7 @@ void route_table(struct api_ask *ask)
         return;
     }
     if (!is_csv(ask, &has_csv) || !api_number(ask, "limit", &limit) ||
+        !api_number(ask, "from_ns", &from_ns) || !api_number(ask, "to_ns", &to_ns) ||
         !choose_steps(ask, steps, &question.n_steps) ||
         !choose_ranks(ask, ranks, &question.n_ranks))
         return;
@@ -268,6 +269,8 @@ void route_table(struct api_ask *ask)
     question.limit = limit;
     question.steps = steps;
     question.ranks = ranks;
+    question.from_ns = (int64_t)from_ns; /* api_number() has looked */
+    question.to_ns = (int64_t)to_ns;
     question.cursor = api_lend(cursor ? cursor : "");
     message.message_case = RANKSCOPE__ASK__MESSAGE_TABLE;
     message.table = &question;

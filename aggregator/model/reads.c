@@ -28,6 +28,26 @@ bool rs_read_named(const char *name, enum rs_read *read_p)
     return false;
 }
 
+bool rs_read_is_raw(enum rs_read read)
+{
+    const char *sql = rs_read_def(read)->sql;
+    return sql && !*sql;
+}
+
+static enum rs_status check_raw(const char *name, const struct rs_read_filter *filter,
+                                struct rs_err *err)
+{
+    if (filter->step_count)
+        return rs_err_set(err, RS_INVALID, "rows of %s cannot be chosen by their step", name);
+    if (!filter->rank_count || filter->rank_count > RS_READ_RAW_RANKS_MAX)
+        return rs_err_set(err, RS_INVALID, "rows of %s are those of named ranks, %d at most", name,
+                          (int)RS_READ_RAW_RANKS_MAX);
+    if (filter->from_ns < 0 || filter->to_ns < filter->from_ns)
+        return rs_err_set(err, RS_INVALID, "rows of %s lie between a begin and an end behind it",
+                          name);
+    return RS_OK;
+}
+
 enum rs_status rs_read_check_filter(enum rs_read read, const struct rs_read_filter *filter,
                                     struct rs_err *err)
 {
@@ -36,6 +56,8 @@ enum rs_status rs_read_check_filter(enum rs_read read, const struct rs_read_filt
         const char *column;
         size_t count;
     } wanted[] = {{"step", filter->step_count}, {"rank", filter->rank_count}};
+    if (rs_read_is_raw(read))
+        return check_raw(def->name, filter, err);
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         const struct rs_column *column = rs_table_column(def->result, wanted[i].column);
         if (!wanted[i].count)

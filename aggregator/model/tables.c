@@ -303,6 +303,14 @@ static const struct rs_column collectives_columns[] = {
 const struct rs_table rs_table_collectives = {"collectives", collectives_columns,
                                               COUNT_OF(collectives_columns),
                                               sizeof(struct rs_row_collectives)};
+
+#define RS_ROW rs_row_span
+static const struct rs_column span_columns[] = {
+#include "aggregator/model/reads/span.def"
+};
+#undef RS_ROW
+const struct rs_table rs_table_span = {"span", span_columns, COUNT_OF(span_columns),
+                                       sizeof(struct rs_row_span)};
 #undef C
 
 const struct rs_table *const rs_tables[] = {&rs_table_rank,

@@ -117,6 +117,9 @@ struct rs_row_groups {
 struct rs_row_collectives {
 #include "aggregator/model/reads/collectives.def"
 };
+struct rs_row_span {
+#include "aggregator/model/reads/span.def"
+};
 #undef C
 
 extern const struct rs_table rs_table_rank;
@@ -150,6 +153,7 @@ extern const struct rs_table rs_table_vendor_official_step;
 extern const struct rs_table rs_table_step_breakdown;
 extern const struct rs_table rs_table_groups;
 extern const struct rs_table rs_table_collectives;
+extern const struct rs_table rs_table_span;
 
 /* Every table that is stored, by name; NULL behind the last. */
 extern const struct rs_table *const rs_tables[];

@@ -18,6 +18,7 @@
  * generation of the set and the place in it; the rows of another generation are refused.
  */
 #include "aggregator/analysis/rows.h"
+#include "aggregator/analysis/spans.h"
 #include "aggregator/server/documents.h"
 #include "aggregator/server/live.h"
 #include "aggregator/server/server_priv.h"
@@ -37,6 +38,7 @@ struct table_reader {
     enum rs_read read;
     struct rs_row_store *rows; /* NULL: read to the end */
     struct rs_cursor *cursor;
+    struct rs_spans *spans; /* instead of both: raw events */
     struct rs_block block;
     size_t at;     /* rows of the block that were handed out */
     uint64_t left; /* of the limit */
@@ -46,6 +48,7 @@ struct table_reader {
     struct rs_read_filter filter;
     uint64_t filter_digest; /* 0: all rows */
     bool has_begun, is_reading;
+    bool is_live; /* the capture goes on */
 };
 
 struct table_job {
@@ -74,6 +77,7 @@ static void close_rows(struct table_reader *reader)
 {
     rs_cursor_close(&reader->cursor);
     rs_row_store_close(&reader->rows);
+    rs_spans_close(&reader->spans);
     rs_block_fini(&reader->block);
 }
 
@@ -145,13 +149,17 @@ static void run_page(struct rs_pool_job *pool_job)
     job->status = RS_OK;
     if (reader->at >= reader->block.count) {
         reader->at = 0;
-        job->status = rs_cursor_next(reader->cursor, &reader->block, &job->err);
+        job->status = reader->spans ? rs_spans_next(reader->spans, &reader->block, &job->err)
+                                    : rs_cursor_next(reader->cursor, &reader->block, &job->err);
     }
     if (job->status == RS_OK)
         job->status = put_page(job);
     if (job->status < 0)
         return;
-    rs_cursor_token_before(reader->cursor, reader->block.count - reader->at, token);
+    if (reader->spans)
+        rs_spans_token_before(reader->spans, reader->block.count - reader->at, token);
+    else
+        rs_cursor_token_before(reader->cursor, reader->block.count - reader->at, token);
     (void)snprintf(job->cursor, sizeof job->cursor, "%016" PRIx64 ".%s", generation_of(reader),
                    token);
     job->is_last = job->status == RS_END || !reader->left ||
@@ -181,7 +189,7 @@ static void post_page(struct session *session, struct table_job *job)
     rows.block.len = job->page.length;
     rows.cursor = job->cursor;
     rows.is_partial = reader->set && reader->set->is_partial;
-    rows.is_provisional = !reader->set || reader->set->is_provisional;
+    rows.is_provisional = reader->set ? reader->set->is_provisional : reader->is_live;
     if (reader->set && !reader->has_begun) {
         rows.lines = reader->set->lines;
         rows.n_lines = reader->set->line_count;
@@ -219,8 +227,8 @@ static void refuse(struct session *session, enum rs_status status, const char *t
 void ask_table_pump(struct session *session)
 {
     struct table_reader *reader = session->table;
-    if (!reader || !reader->rows || reader->is_reading || session->outbox || !session->link ||
-        session->is_ended || session->is_failed)
+    if (!reader || (!reader->rows && !reader->spans) || reader->is_reading || session->outbox ||
+        !session->link || session->is_ended || session->is_failed)
         return;
     struct table_job *job = rs_mem_calloc(1, sizeof *job);
     if (!job) {
@@ -280,10 +288,25 @@ static enum rs_status open_rows(struct table_job *job)
                : status;
 }
 
+static void open_spans(struct table_job *job)
+{
+    const char *token = NULL;
+    job->status = check_cursor(job, &token, &job->err);
+    if (job->status == RS_OK)
+        job->status = rs_spans_open(job->capture_dir, &job->reader->filter, token,
+                                    &job->reader->spans, &job->err);
+    if (job->status == RS_AGAIN)
+        job->status = rs_err_set(&job->err, RS_NOTFOUND, "%s", job->err.text);
+}
+
 static void run_open(struct rs_pool_job *pool_job)
 {
     struct table_job *job = (struct table_job *)pool_job;
     struct table_reader *reader = job->reader;
+    if (rs_read_is_raw(reader->read)) {
+        open_spans(job);
+        return;
+    }
     struct rs_read_args args = {.capture = RS_ROWS_CAPTURE, .filter = reader->filter};
     job->status = open_rows(job);
     if (job->status == RS_OK)
@@ -331,12 +354,16 @@ static enum rs_status take_filter(struct table_reader *reader, const Rankscope__
     *filter = (struct rs_read_filter){.steps = reader->steps,
                                       .step_count = ask->n_steps,
                                       .ranks = reader->ranks,
-                                      .rank_count = ask->n_ranks};
-    if (!filter->step_count && !filter->rank_count)
-        return RS_OK;
+                                      .rank_count = ask->n_ranks,
+                                      .from_ns = ask->from_ns,
+                                      .to_ns = ask->to_ns ? ask->to_ns : INT64_MAX};
     if (rs_read_check_filter(reader->read, filter, err) < 0)
         return err->status;
+    if (!filter->step_count && !filter->rank_count)
+        return RS_OK;
     rs_read_sql(reader->read, filter, &digested);
+    rs_buf_bytes(&digested, reader->ranks, ask->n_ranks * sizeof *reader->ranks);
+    rs_buf_printf(&digested, "%" PRId64 " %" PRId64, ask->from_ns, ask->to_ns);
     reader->filter_digest = rs_crc32c(0, digested.data, digested.length);
     const bool has_failed = digested.failed;
     rs_buf_fini(&digested);
@@ -365,6 +392,7 @@ static enum rs_status fill_job(struct session *session, const Rankscope__AskTabl
     if (take_filter(job->reader, ask, &job->err) < 0)
         return job->err.status;
     job->reader->left = ask->limit ? ask->limit : UINT64_MAX;
+    job->reader->is_live = job->live != NULL;
     (void)snprintf(job->capture, sizeof job->capture, "%s", ask->capture);
     (void)snprintf(job->cursor, sizeof job->cursor, "%s", ask->cursor);
     (void)snprintf(job->base.base.key, sizeof job->base.base.key, "%s", job->capture);

@@ -283,6 +283,37 @@ class Http(unittest.TestCase):
                       "/steps?ranks=4294967295", "/steps?ranks="):
             self.of_capture(wrong, status=400)
 
+    def test_raw_events(self):
+        """Spans of chosen ranks in a stretch: what the members of a step lie between, page by page, and what may not be asked."""
+        members = self.of_capture("/op_member?ranks=2").json()["rows"]
+        first, last = members[0]["start_ns"], members[-1]["end_ns"]
+        whole = self.of_capture("/span?ranks=2").json()
+        self.assertFalse(whole["is_provisional"])
+        self.assertEqual({row["rank"] for row in whole["rows"]}, {2})
+        ops = [row for row in whole["rows"] if row["kind"] == "op"]
+        # 20 steps were asked for; each has one forward.
+        self.assertEqual([row["name"] for row in ops].count("forward"), 20)
+        self.assertEqual([(row["start_ns"], row["end_ns"]) for row in whole["rows"] if row["kind"] == "comm"],
+                         [(row["start_ns"], row["end_ns"]) for row in members])
+        some = [row for row in whole["rows"] if row["end_ns"] >= first + 300_000_000 and row["start_ns"] <= first + 600_000_000]
+        choice = f"/span?ranks=2&from_ns={first + 300_000_000}&to_ns={first + 600_000_000}"
+        self.assertGreater(len(whole["rows"]), len(some))
+        self.assertEqual(self.of_capture(choice).json()["rows"], some)
+        found, cursor = [], ""
+        while cursor is not None:
+            page = self.of_capture(choice + "&limit=3" + (f"&cursor={cursor}" if cursor else "")).json()
+            found, cursor = found + page["rows"], page["cursor"]
+        self.assertEqual(found, some)
+        both = self.of_capture("/span?ranks=1-2&format=csv&columns=rank,name").body.decode().split("\n")
+        self.assertEqual({line.split(",")[0] for line in both[1:-1]}, {"1", "2"})
+        self.assertEqual(self.of_capture("/span?ranks=77").json()["rows"], [])
+        self.assertEqual(self.of_capture(f"/span?ranks=2&from_ns={last + 10**12}&to_ns={last + 2 * 10**12}").json()["rows"], [])
+        self.of_capture(choice.replace("ranks=2", "ranks=1") + "&cursor=" + self.of_capture(choice + "&limit=1").json()["cursor"], status=404)
+        for wrong in ("/span", "/span?ranks=0-64", "/span?ranks=2&step=1", "/span?ranks=2&from_ns=5&to_ns=4", "/span?ranks=2&from_ns=-1",
+                      "/span?ranks=2&to_ns=x"):
+            self.of_capture(wrong, status=400)
+        self.get("/api/v1/captures/20260101-000000-abcdef/span?ranks=0", status=404)
+
     def test_the_page_is_for_anybody(self):
         page = self.rig.ask_http("/")
         if page.status == 404:

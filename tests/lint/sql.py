@@ -56,7 +56,7 @@ def reads(text):
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     for match in re.finditer(r"\bR\(\s*\w+\s*,\s*(\w+)\s*,\s*(NULL|(?:\"(?:[^\"\\]|\\.)*\"\s*)+)\s*,", text):
         sql = match.group(2)
-        yield match.group(1), None if sql == "NULL" else "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', sql))
+        yield match.group(1), None if sql.strip() in ("NULL", '""') else "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', sql))
 
 
 def rules_hold():

@@ -105,6 +105,8 @@ export interface Choice {
   steps?: number[];
   ranks?: string;
   limit?: number;
+  fromNs?: bigint; /* of raw events */
+  toNs?: bigint;
 }
 
 /* Rows of a capture's table, these columns only. */
@@ -118,6 +120,8 @@ export function getRows<K extends string>(
   const query = new URLSearchParams({ columns: columns.join(","), limit: String(choice.limit ?? 200_000) });
   if (choice.steps?.length) query.set("step", choice.steps.join(","));
   if (choice.ranks) query.set("ranks", choice.ranks);
+  if (choice.fromNs !== undefined) query.set("from_ns", String(choice.fromNs));
+  if (choice.toNs !== undefined) query.set("to_ns", String(choice.toNs));
   return getJson(`/api/v1/captures/${encodeURIComponent(capture)}/${table}?${query}`, signal ? { signal } : {});
 }
 

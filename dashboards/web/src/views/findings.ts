@@ -69,7 +69,7 @@ function sentence(view: View, finding: Finding, evidence: Evidence): HTMLElement
   const to =
     evidence.type === "waiting" ? ["who waited", view.href("waits")]
     : evidence.type === "transfer" ? ["the links", view.href("links", { ranks: chosen })]
-    : evidence.type === "look_at" ? ["the timeline", view.href("timeline", { step, ranks: chosen, at: evidence.start_ns === undefined ? undefined : String(evidence.start_ns) })]
+    : evidence.type === "look_at" ? ["the timeline", view.href("timeline", { step, ranks: chosen, raw: 1, at: evidence.start_ns === undefined ? undefined : String(evidence.start_ns) })]
     : evidence.type === "kernels" ? ["the kernels", view.href("kernels")]
     : ["the steps", view.href("steps", { ranks: chosen })];
   parts.push(" (", h("a", { href: to[1]! }, to[0]!), ")");
@@ -100,15 +100,18 @@ export async function showFindings(view: View): Promise<Node[]> {
   const report = await getJson<Report>(`/api/v1/captures/${encodeURIComponent(view.id)}/report?format=json`, { signal: view.signal });
   const figure = (name: string, value: string) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
   const nodes: Node[] = report.findings.map((f) => one(view, f, false));
-  if (report.no_finding_because) nodes.push(h("p", { class: "calm" }, report.no_finding_because));
+  // What could not be judged is not calm, and its figures are not 0.
+  const isJudged = report.sensitivity.judged_steps > 0;
+  const judged = (ns: number) => (isJudged ? duration(ns) : UNKNOWN);
+  if (report.no_finding_because) nodes.push(h("p", { class: isJudged ? "calm" : "finding mild" }, report.no_finding_because));
   if (!report.findings.length && report.undecided.length)
     nodes.push(h("h2", {}, "Not decided"), ...report.undecided.map((f) => one(view, f, true)));
   nodes.push(
     h("h2", {}, "The job"),
     h("dl", { class: "figures" },
-      figure("A step takes", duration(report.loss.step_ns)),
-      figure("It could take", duration(report.loss.ideal_ns)),
-      figure("To be won", duration(report.loss.recoverable_ns)),
+      figure("A step takes", judged(report.loss.step_ns)),
+      figure("It could take", judged(report.loss.ideal_ns)),
+      figure("To be won", judged(report.loss.recoverable_ns)),
       figure("Judged", `${report.sensitivity.judged_ranks} ranks, ${report.sensitivity.judged_steps} steps`),
       figure("Smallest effect that would show", report.sensitivity.smallest_cost_ns ? duration(report.sensitivity.smallest_cost_ns) : UNKNOWN),
       figure("Clocks", report.coverage.clock)));

@@ -9,13 +9,14 @@
  * A lane's spans are sorted, those in sight are found by bisection, and spans narrower than a pixel are drawn as one: 10^5 of
  * them cost what is seen of them.
  */
-import { getJson, getRows, num, since, type Report } from "../api";
+import { getJson, getRows, num, since, type Cell, type Report } from "../api";
 import type { View } from "../capture";
 import { colour, COLOURS, onScheme } from "../charts";
 import { h, put, replace } from "../dom";
-import { bytes, count, duration, parseRanks, rankList, UNKNOWN } from "../format";
+import { bytes, count, duration, parseRanks, rankList } from "../format";
 
 const RANKS_MAX = 64;
+const EVENTS_MAX = 100_000;
 const LANE = 20;
 const HEAD = 26;
 const LEFT = 150;
@@ -25,7 +26,7 @@ interface Span {
   end: number;
   wait: number;
   name: string;
-  op: string; // of an operation: members that share it belong together; empty: none
+  op: string; // of an operation: members that share it belong together; empty: other work
   text: string;
 }
 
@@ -285,7 +286,7 @@ class Chart {
       if (x1 - x0 <= 1.01 && Math.floor(x0) === painted && !isFound && !isTied) continue;
       painted = Math.floor(x0);
       pen.globalAlpha = this.found && !isFound ? 0.3 : 1;
-      pen.fillStyle = COLOURS.communication;
+      pen.fillStyle = span.op === "" ? COLOURS.computing : COLOURS.communication;
       pen.fillRect(x0, y + 3, x1 - x0, LANE - 6);
       if (span.wait > 0) {
         pen.fillStyle = COLOURS.wait;
@@ -321,17 +322,35 @@ class Chart {
   }
 }
 
-async function readOperations(view: View, step: number, ranks: number[], align: Align): Promise<{ lanes: Lane[]; isCut: boolean }> {
-  const found = await getRows(view.id, "op_member", MEMBERS, { steps: [step], ranks: rankList(ranks) }, view.signal);
-  const lanes = new Map<string, Lane>();
+type Lanes = Map<string, Lane>;
+
+function laneOf(lanes: Lanes, row: Record<"rank" | "device" | "stream", Cell>): Lane {
+  const key = `${row.rank}/${row.device}/${row.stream}`;
+  let lane = lanes.get(key);
+  if (!lane) {
+    lane = { rank: num(row.rank)!, name: `rank ${row.rank}, ${row.device === null ? "thread" : "stream"} ${row.stream}`, spans: [] };
+    lanes.set(key, lane);
+  }
+  return lane;
+}
+
+/* What is known of the communication: where it was, so that raw events do not show it twice, and when. */
+interface Seen {
+  spans: Set<string>;
+  first: bigint | null; // own clocks
+  last: bigint | null;
+}
+
+async function readOperations(view: View, step: number | null, ranks: number[], align: Align, lanes: Lanes, seen: Seen): Promise<boolean> {
+  const found = await getRows(view.id, "op_member", MEMBERS, { steps: step === null ? [] : [step], ranks: rankList(ranks) }, view.signal);
   for (const row of found.rows) {
     const rank = num(row.rank)!;
-    const key = `${rank}/${row.device}/${row.stream}`;
-    let lane = lanes.get(key);
-    if (!lane) {
-      lane = { rank, name: `rank ${rank}, ${row.device === null ? "thread" : "stream"} ${row.stream}`, spans: [] };
-      lanes.set(key, lane);
-    }
+    const lane = laneOf(lanes, row);
+    seen.spans.add(`${row.rank}/${row.device}/${row.stream}/${row.start_ns}`);
+    const begin = BigInt(row.start_ns!);
+    const finish = BigInt(row.end_ns!);
+    if (seen.first === null || begin < seen.first) seen.first = begin;
+    if (seen.last === null || finish > seen.last) seen.last = finish;
     const start = align(rank, row.start_ns!);
     const end = align(rank, row.end_ns!);
     const wait = num(row.wait_ns);
@@ -341,12 +360,32 @@ async function readOperations(view: View, step: number, ranks: number[], align: 
         `${row.transport ? ` over ${row.transport}` : ""}${row.is_partial === "exact" ? "" : "; a member is missing"}`,
     });
   }
-  return { lanes: [...lanes.values()], isCut: found.cursor !== null };
+  return found.cursor !== null;
+}
+
+/* The other work of the step, out of the raw events: what overlaps the step's window on any of the ranks. What is said of it. */
+async function readEvents(view: View, ranks: number[], align: Align, lanes: Lanes, seen: Seen, windowNs: number): Promise<string> {
+  if (seen.first === null || seen.last === null) return "Nobody knows when the step was.";
+  const begin = seen.last - BigInt(Math.round(windowNs));
+  const found = await getRows(view.id, "span", ["rank", "device", "stream", "start_ns", "end_ns", "kind", "name"] as const,
+    { ranks: rankList(ranks), limit: EVENTS_MAX, fromNs: begin < seen.first ? begin : seen.first, toNs: seen.last }, view.signal);
+  let added = 0;
+  for (const row of found.rows) {
+    if (row.kind === "comm" || seen.spans.has(`${row.rank}/${row.device}/${row.stream}/${row.start_ns}`)) continue;
+    const rank = num(row.rank)!;
+    const start = align(rank, row.start_ns!);
+    const end = align(rank, row.end_ns!);
+    laneOf(lanes, row).spans.push({ start, end, wait: 0, name: String(row.name), op: "", text: `${row.name} (${row.kind}): ${duration(end - start)}` });
+    added++;
+  }
+  if (!found.rows.length) return `The aggregator has no raw events of these ranks: rankscope fetch ${view.id} brings what is still on the nodes.`;
+  return `${count(added)} spans of other work${found.cursor ? "; there are more: choose fewer ranks" : ""}`;
 }
 
 /* Who is looked at when nobody said: those whom the findings name, with as many others, eight at least. */
 async function ranksToShow(view: View): Promise<number[]> {
-  const all = view.capture.ranks.map((r) => r.rank);
+  let all = view.capture.ranks.map((r) => r.rank);
+  if (!all.length) all = [...new Set((await getRows(view.id, "rank", ["rank"] as const, {}, view.signal)).rows.map((r) => num(r.rank)!))];
   let named: number[] = [];
   if (view.capture.closed_ns !== null) {
     const report = await getJson<Report>(`/api/v1/captures/${encodeURIComponent(view.id)}/report?format=json`, { signal: view.signal });
@@ -365,10 +404,12 @@ export async function showTimeline(view: View): Promise<Node[]> {
   const ranks = asked.length ? asked : await ranksToShow(view);
   const [clock, stepRows] = await Promise.all([
     getRows(view.id, "clock", ["rank", "at_ns", "offset_ns", "drift_ppb"] as const, {}, view.signal),
-    getRows(view.id, "steps", ["step"] as const, { ranks: rankList(ranks.slice(0, 1)) }, view.signal),
+    getRows(view.id, "steps", ["step", "window_ns"] as const, { ranks: rankList(ranks) }, view.signal),
   ]);
-  const steps = [...new Set(stepRows.rows.map((r) => num(r.step)!))].sort((a, b) => a - b);
-  const step = view.choices.has("step") ? Number(view.choices.get("step")) : (steps[0] ?? 0);
+  const steps = [...new Set(stepRows.rows.map((r) => num(r.step)).filter((s): s is number => s !== null))].sort((a, b) => a - b);
+  // A recording without steps is shown whole.
+  const wanted = Number(view.choices.get("step") ?? NaN);
+  const step = Number.isInteger(wanted) ? wanted : (steps[0] ?? null);
   const clocks = new Map(clock.rows.map((r) => [num(r.rank)!, r]));
   let base: bigint | null = null;
   const align: Align = (rank, own) => {
@@ -380,25 +421,28 @@ export async function showTimeline(view: View): Promise<Node[]> {
     return time - Number(known.offset_ns) - drift;
   };
   const strange = ranks.filter((r) => clocks.size > 1 && clocks.get(r)?.offset_ns === null);
-  const { lanes, isCut } = await readOperations(view, step, ranks, align);
+  const lanes: Lanes = new Map();
+  const seen: Seen = { spans: new Set(), first: null, last: null };
+  const isCut = await readOperations(view, step, ranks, align, lanes, seen);
+  const windowNs = stepRows.rows.reduce((most, r) => (num(r.step) === step ? Math.max(most, num(r.window_ns) ?? 0) : most), 0);
 
   const side = h("aside", { class: "side", "aria-live": "polite", "aria-label": "One span" }, h("p", { class: "dim" }, "A span that is pressed is told here."));
   const chartBox = h("div", { class: "lanes" });
   const found = h("span", { class: "dim", "aria-live": "polite" });
   let chart: Chart | null = null;
   const build = () => {
-    lanes.sort((a, b) => a.rank - b.rank || a.name.localeCompare(b.name, "en", { numeric: true }));
-    for (const lane of lanes) lane.spans.sort((a, b) => a.start - b.start || b.end - a.end);
-    const first = lanes.reduce((least, l) => Math.min(least, l.spans[0]?.start ?? Infinity), Infinity);
-    const last = lanes.reduce((most, l) => l.spans.reduce((m, s) => Math.max(m, s.end), most), -Infinity);
-    chart = new Chart(lanes, first, last, (lane, span) =>
+    const shown = [...lanes.values()].sort((a, b) => a.rank - b.rank || a.name.localeCompare(b.name, "en", { numeric: true }));
+    for (const lane of shown) lane.spans.sort((a, b) => a.start - b.start || b.end - a.end);
+    const first = shown.reduce((least, l) => Math.min(least, l.spans[0]?.start ?? Infinity), Infinity);
+    const last = shown.reduce((most, l) => l.spans.reduce((m, s) => Math.max(m, s.end), most), -Infinity);
+    chart = new Chart(shown, first, last, (lane, span) =>
       replace(side, h("h2", {}, lane.name), h("p", {}, span.text), h("p", { class: "dim" }, `begins at ${duration(span.start - first)} of the step`)));
     replace(chartBox, chart.canvas);
     chart.draw();
     const at = view.choices.get("at");
     if (at && /^\d+$/.test(at)) chart.look(align(ranks[0]!, at));
   };
-  const none = !lanes.length;
+  const none = !lanes.size;
   if (!none) build();
   new ResizeObserver(() => chart?.draw()).observe(chartBox);
   view.signal.addEventListener("abort", onScheme(() => chart?.draw()));
@@ -419,19 +463,37 @@ export async function showTimeline(view: View): Promise<Node[]> {
   search.addEventListener("keydown", (event) => {
     if (event.key === "Enter") look(true);
   });
+  const rawState = h("span", { class: "dim", "aria-live": "polite" });
+  const raw = h("button", {
+    type: "button",
+    onclick: async () => {
+      raw.disabled = true;
+      rawState.textContent = "Reading ...";
+      try {
+        rawState.textContent = await readEvents(view, ranks, align, lanes, seen, windowNs);
+        view.remember({ raw: "1" });
+        if (lanes.size) build();
+      } catch (error) {
+        rawState.textContent = error instanceof Error ? error.message : String(error);
+        raw.disabled = false;
+      }
+    },
+  }, "Add other work (raw events)");
+  if (view.choices.get("raw") === "1") raw.click();
   const nodes: Node[] = [
     h("div", { class: "bar" },
       h("label", {}, "Step", stepSelect), h("label", {}, `Ranks (${RANKS_MAX} at most)`, rankInput),
       h("label", {}, "Search", search), found,
-      h("button", { type: "button", onclick: () => chart?.whole() }, "The whole step")),
+      h("button", { type: "button", onclick: () => chart?.whole() }, "The whole step"), raw, rawState),
     h("p", { class: "dim" },
-      h("span", { class: "key c-wait" }), "waiting for others ", h("span", { class: "key c-communication" }), "communication. Other work is not shown here: the page does not read raw events."),
+      h("span", { class: "key c-wait" }), "waiting for others ", h("span", { class: "key c-communication" }), "communication ",
+      h("span", { class: "key c-computing" }), "other work, out of raw events"),
   ];
   const said = h("div");
   put(said,
     isCut ? h("p", { class: "warn" }, "Only the first 200 000 spans are shown: choose fewer ranks.") : null,
     strange.length ? h("p", { class: "warn" }, `Nobody knows how the clocks of ranks ${rankList(strange)} stand: they are shown as they are.`) : null,
-    none ? h("p", { class: "dim" }, `No communication of these ranks was seen in step ${Number.isFinite(step) ? step : UNKNOWN}.`) : null);
+    none ? h("p", { class: "dim" }, `No communication of these ranks was seen${step === null ? "" : ` in step ${step}`}.`) : null);
   nodes.push(said, h("div", { class: "split" }, chartBox, side));
   return nodes;
 }
