@@ -26,9 +26,11 @@ install(FILES ${PROJECT_BINARY_DIR}/package/rankscope-config.cmake
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rankscope)
 
 # At install time, so that no other build waits for it. A cross build runs its own program under
-# CMAKE_CROSSCOMPILING_EMULATOR (qemu-user).
+# CMAKE_CROSSCOMPILING_EMULATOR (qemu-user). Installations of one build folder that run at the same time take turns until the end
+# of each (a package's parts are installed by one process, which has its turn already).
 set(generated_texts ${PROJECT_BINARY_DIR}/package/texts)
 install(CODE "
+    file(LOCK \"${generated_texts}.lock\" GUARD PROCESS TIMEOUT 600 RESULT_VARIABLE its_turn)
     file(REMOVE_RECURSE \"${generated_texts}\")
     execute_process(COMMAND ${CMAKE_COMMAND} -E env RANKSCOPE_CONFIG= ${CMAKE_CROSSCOMPILING_EMULATOR} \"$<TARGET_FILE:rankscope>\" completion --all \"${generated_texts}\"
         COMMAND_ERROR_IS_FATAL ANY)")
