@@ -8,12 +8,14 @@
  * Which reads there are, and what their columns mean, needs no capture: `table` alone, `table --schema READ`.
  */
 #include "aggregator/analysis/rows.h"
+#include "aggregator/analysis/spans.h"
 #include "cli/cli.h"
 #include "cli/options/args.h"
 #include "cli/options/nearest.h"
 #include "cli/present.h"
 #include "common/base/mem.h"
 #include "common/client/client.h"
+#include "common/request/numbers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +24,17 @@ static const char verb[] = "table";
 enum { SCHEMA_VERSION = 1 };
 
 static struct {
-    const char *data, *connect;
-    int64_t limit;
+    const char *data, *connect, *steps, *ranks;
+    int64_t limit, from_ns, to_ns;
     bool as_json, as_schema, assume_common_clock;
 } words;
+
+/* Which rows: what the words mean. */
+static struct {
+    int64_t steps[RS_READ_FILTER_MAX];
+    uint32_t ranks[RS_READ_FILTER_MAX];
+    size_t step_count, rank_count;
+} chosen;
 
 /* ---- printing ------------------------------------------------------------------------------------------------------ */
 
@@ -147,6 +156,12 @@ static int ask(const struct rs_address *address, char *capture, struct printer *
     question.capture = capture;
     question.read = name;
     question.limit = (uint64_t)words.limit;
+    question.steps = chosen.steps;
+    question.n_steps = chosen.step_count;
+    question.ranks = chosen.ranks;
+    question.n_ranks = chosen.rank_count;
+    question.from_ns = words.from_ns;
+    question.to_ns = words.to_ns;
     question.assume_common_clock = words.assume_common_clock;
     message.message_case = RANKSCOPE__ASK__MESSAGE_TABLE;
     message.table = &question;
@@ -160,9 +175,10 @@ static int ask(const struct rs_address *address, char *capture, struct printer *
 /* ---- a folder's ---------------------------------------------------------------------------------------------------- */
 
 static enum rs_status print_read(struct rs_row_store *rows, enum rs_read read,
-                                 struct printer *printer, struct rs_err *err)
+                                 const struct rs_read_filter *filter, struct printer *printer,
+                                 struct rs_err *err)
 {
-    const struct rs_read_args args = {.capture = RS_ROWS_CAPTURE};
+    const struct rs_read_args args = {.capture = RS_ROWS_CAPTURE, .filter = *filter};
     struct rs_cursor *cursor = NULL;
     struct rs_block block = {0};
     uint64_t left = words.limit ? (uint64_t)words.limit : UINT64_MAX;
@@ -178,19 +194,50 @@ static enum rs_status print_read(struct rs_row_store *rows, enum rs_read read,
     return status == RS_END ? RS_OK : status;
 }
 
+static enum rs_status print_spans(const char *dir, const struct rs_read_filter *filter,
+                                  struct printer *printer, struct rs_err *err)
+{
+    struct rs_spans *spans = NULL;
+    struct rs_block block = {0};
+    uint64_t left = words.limit ? (uint64_t)words.limit : UINT64_MAX;
+    enum rs_status status = rs_spans_open(dir, filter, NULL, &spans, err);
+    while (status == RS_OK && left && printer->status == RS_OK &&
+           (status = rs_spans_next(spans, &block, err)) == RS_OK) {
+        const size_t count = block.count < left ? block.count : (size_t)left;
+        put_rows(printer, &block, count);
+        left -= count;
+    }
+    rs_spans_close(&spans);
+    rs_block_fini(&block);
+    return status == RS_END ? RS_OK : status;
+}
+
 static int join(const char *dir, enum rs_read read, struct printer *printer)
 {
     struct rs_err err = {0};
     struct rs_deliver_result result = {0};
     struct rs_deliver_options how = {.assume_common_clock = words.assume_common_clock};
     struct rs_cli_noter noter = {.verb = verb};
+    int32_t ranks[RS_READ_FILTER_MAX];
+    const struct rs_read_filter filter = {.steps = chosen.steps,
+                                          .step_count = chosen.step_count,
+                                          .ranks = ranks,
+                                          .rank_count = chosen.rank_count,
+                                          .from_ns = words.from_ns,
+                                          .to_ns = words.to_ns ? words.to_ns : INT64_MAX};
+    for (size_t i = 0; i < chosen.rank_count; i++)
+        ranks[i] = (int32_t)chosen.ranks[i];
+    if (rs_read_check_filter(read, &filter, &err) < 0)
+        return finish(printer, err.status, &err);
+    if (rs_read_is_raw(read))
+        return finish(printer, print_spans(dir, &filter, printer, &err), &err);
     enum rs_status status = rs_row_store_open(NULL, RS_ROWS_PRIVATE, &how.rows, &err);
     if (status == RS_OK)
         status = rs_deliver_capture(dir, &how, rs_cli_note_line, &noter, &result, &err);
     printer->is_partial = result.is_partial;
     printer->is_provisional = result.is_provisional;
     if (status == RS_OK)
-        status = print_read(how.rows, read, printer, &err);
+        status = print_read(how.rows, read, &filter, printer, &err);
     rs_row_store_close(&how.rows);
     rs_deliver_result_fini(&result);
     return finish(printer, status, &err);
@@ -226,6 +273,28 @@ static const struct rs_arg items[] = {
      .min = 1,
      .max = INT64_MAX,
      .help = "the first N rows (default: all)"},
+    {.name = "ranks",
+     .kind = RS_ARG_TEXT,
+     .target = &words.ranks,
+     .value = "RANKS",
+     .help = "of whole tables and of span: only rows of these ranks, 0-3,8"},
+    {.name = "step",
+     .kind = RS_ARG_TEXT,
+     .target = &words.steps,
+     .value = "N[,N]",
+     .help = "of whole tables: only rows of these steps"},
+    {.name = "from-ns",
+     .kind = RS_ARG_INT,
+     .target = &words.from_ns,
+     .value = "NS",
+     .max = INT64_MAX,
+     .help = "of span: what ends behind this time, Unix"},
+    {.name = "to-ns",
+     .kind = RS_ARG_INT,
+     .target = &words.to_ns,
+     .value = "NS",
+     .max = INT64_MAX,
+     .help = "of span: what begins before this time, Unix"},
     {.name = "schema",
      .kind = RS_ARG_FLAG,
      .target = &words.as_schema,
@@ -256,6 +325,7 @@ static const struct rs_args args = {
         "  rankscope table --schema finding\n"
         "  rankscope table 20260102-030405-a1b2c3 finding --json\n"
         "  rankscope table 20260102-030405-a1b2c3 collectives --connect 127.0.0.1:7070\n"
+        "  rankscope table 20260102-030405-a1b2c3 span --ranks 0-3\n"
         "\n"
         "A capture that goes on has the rows of what has come so far.\n"
         "\n"
@@ -297,6 +367,11 @@ int rs_cmd_table(int argc, char **argv)
     struct printer printer = {.table = rs_read_def(read)->result};
     if (words.as_schema)
         return print_schema(printer.table);
+    if (rs_numbers_of_steps(words.steps, chosen.steps, RS_READ_FILTER_MAX, &chosen.step_count,
+                            &err) < 0 ||
+        rs_numbers_of_ranks(words.ranks, chosen.ranks, RS_READ_FILTER_MAX, &chosen.rank_count,
+                            &err) < 0)
+        return rs_cli_fail(verb, &err);
     if (rs_cli_place_of(argv[first], words.data, words.connect, &place, &err) < 0)
         return rs_cli_fail(verb, &err);
     return *place.dir ? join(place.dir, read, &printer)

@@ -8,7 +8,7 @@
 #include "aggregator/model/reads.h"
 #include "common/base/json_out.h"
 #include "common/base/mem.h"
-#include "common/request/rank_expr.h"
+#include "common/request/numbers.h"
 #include "common/wire/wire.h"
 
 #include <errno.h>
@@ -181,54 +181,18 @@ static bool choose_columns(struct api_ask *ask, struct rows *rows)
     return rows->shown.column_count > 0;
 }
 
-/* Numbers separated by commas. False: the answer says why. */
-static bool choose_steps(struct api_ask *ask, int64_t steps[RS_READ_FILTER_MAX], size_t *count_p)
+/* False: the answer says why. */
+static bool choose(struct api_ask *ask, int64_t steps[RS_READ_FILTER_MAX],
+                   uint32_t ranks[RS_READ_FILTER_MAX], Rankscope__AskTable *question)
 {
-    const char *at = rs_http_query(ask->request, "step");
-    *count_p = 0;
-    for (char *end = NULL; at && *at; at = *end ? end + 1 : end) {
-        const bool is_number = (*at >= '0' && *at <= '9') || *at == '-';
-        errno = 0;
-        const long long step = is_number ? strtoll(at, &end, 10) : 0;
-        if (!is_number || errno || end == at || (*end && *end != ',') || (*end && !end[1]) ||
-            *count_p == RS_READ_FILTER_MAX) {
-            rs_http_problem_as(ask->answer, 400, "step is a number, or several: 12,13");
-            return false;
-        }
-        steps[(*count_p)++] = step;
-    }
-    return true;
-}
-
-/* "0-3,8": numbers of an expression, whether such ranks are there or not. False: the answer says why. */
-static bool choose_ranks(struct api_ask *ask, uint32_t ranks[RS_READ_FILTER_MAX], size_t *count_p)
-{
-    const char *text = rs_http_query(ask->request, "ranks");
-    struct rs_rank_expr *expr = NULL;
-    struct rs_rank_set set = {0};
     struct rs_err err = {0};
-    *count_p = 0;
-    if (!text)
+    if (rs_numbers_of_steps(rs_http_query(ask->request, "step"), steps, RS_READ_FILTER_MAX,
+                            &question->n_steps, &err) == RS_OK &&
+        rs_numbers_of_ranks(rs_http_query(ask->request, "ranks"), ranks, RS_READ_FILTER_MAX,
+                            &question->n_ranks, &err) == RS_OK)
         return true;
-    enum rs_status status = rs_rank_expr_parse(text, strlen(text), &expr, &err);
-    if (status == RS_OK)
-        status = rs_rank_expr_eval(expr, NULL, 0, 0, &set, &err);
-    if (status >= 0 && (set.remark_count || !set.unknown_count))
-        status = rs_err_set(&err, RS_INVALID, "ranks of a table are numbers: 0-3,8");
-    for (size_t i = 0; status >= 0 && i < set.unknown_count; i++)
-        for (uint64_t rank = set.unknown[i].first; status >= 0 && rank <= set.unknown[i].last;
-             rank++) {
-            if (*count_p == RS_READ_FILTER_MAX)
-                status = rs_err_set(&err, RS_INVALID, "at most %d ranks can be asked for at once",
-                                    (int)RS_READ_FILTER_MAX);
-            else
-                ranks[(*count_p)++] = (uint32_t)rank;
-        }
-    if (status < 0)
-        rs_http_problem(ask->answer, &err);
-    rs_rank_expr_free(&expr);
-    rs_rank_set_fini(&set);
-    return status >= 0;
+    rs_http_problem(ask->answer, &err);
+    return false;
 }
 
 void route_table(struct api_ask *ask)
@@ -249,8 +213,7 @@ void route_table(struct api_ask *ask)
     }
     if (!is_csv(ask, &has_csv) || !api_number(ask, "limit", &limit) ||
         !api_number(ask, "from_ns", &from_ns) || !api_number(ask, "to_ns", &to_ns) ||
-        !choose_steps(ask, steps, &question.n_steps) ||
-        !choose_ranks(ask, ranks, &question.n_ranks))
+        !choose(ask, steps, ranks, &question))
         return;
     struct rows *rows = rs_mem_calloc(1, sizeof *rows);
     if (!rows) {

@@ -637,8 +637,7 @@ static enum rs_status start_read(struct rs_cursor *cursor, enum rs_read read,
     struct rs_row_store *store = cursor->store;
     struct rs_buf sql = {0};
     if (rs_read_is_raw(read))
-        return rs_err_set(err, RS_INVALID,
-                          "%s: raw events are read from captures of an aggregator, of named ranks",
+        return rs_err_set(err, RS_INVALID, "%s: raw events are no rows of a store",
                           rs_read_def(read)->name);
     enum rs_status status = rs_read_check_filter(read, &args->filter, err);
     if (status != RS_OK)
