@@ -196,12 +196,16 @@ struct rs_diagnosis {
     struct rs_finding *not_worth_fixing;
     size_t not_worth_count;
     struct {
-        rs_dur step_ns, ideal_ns, recoverable_ns; /* per step */
-        double slowdown;                          /* step / ideal */
+        rs_dur step_ns;                  /* known with the replay; the others: */
+        bool is_known;                   /* false: nobody could be judged */
+        rs_dur ideal_ns, recoverable_ns; /* per step */
+        double slowdown;                 /* step / ideal; 0 unknown */
         bool single_culprit;
-        double spread_share; /* part of the recoverable loss that no finding explains */
+        double
+            spread_share; /* part of the recoverable loss that no finding explains; of no loss: 0 */
     } loss;
     struct {
+        bool is_known; /* false: no complete step, or nothing in it to replay */
         double error_share, unexplained_share;
         int64_t nodes, edges, inferred_edges, refuted, cycles;
     } replay;

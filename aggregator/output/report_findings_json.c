@@ -308,25 +308,31 @@ static void put_unjudged(struct rs_json_out *json, const struct rs_analysis *ana
 
 static void put_loss(struct rs_json_out *json, const struct rs_diagnosis *diagnosis)
 {
+    const bool is_known = diagnosis->loss.is_known, is_replayed = diagnosis->replay.is_known;
     rs_json_out_key(json, "loss");
     rs_json_out_object(json);
-    put_int(json, "step_ns", diagnosis->loss.step_ns);
-    put_int(json, "ideal_ns", diagnosis->loss.ideal_ns);
-    put_int(json, "recoverable_ns", diagnosis->loss.recoverable_ns);
-    put_double(json, "slowdown", diagnosis->loss.slowdown);
+    put_int(json, "step_ns", is_replayed ? diagnosis->loss.step_ns : RS_NULL);
+    put_int(json, "ideal_ns", is_known ? diagnosis->loss.ideal_ns : RS_NULL);
+    put_int(json, "recoverable_ns", is_known ? diagnosis->loss.recoverable_ns : RS_NULL);
+    put_double(json, "slowdown",
+               diagnosis->loss.slowdown > 0 ? diagnosis->loss.slowdown : (double)NAN);
     rs_json_out_key(json, "single_culprit");
-    rs_json_out_bool(json, diagnosis->loss.single_culprit);
-    put_double(json, "spread_share", diagnosis->loss.spread_share);
+    if (is_known)
+        rs_json_out_bool(json, diagnosis->loss.single_culprit);
+    else
+        rs_json_out_null(json);
+    put_double(json, "spread_share", is_known ? diagnosis->loss.spread_share : (double)NAN);
     rs_json_out_end(json);
     rs_json_out_key(json, "replay");
     rs_json_out_object(json);
-    put_double(json, "error_share", diagnosis->replay.error_share);
-    put_double(json, "unexplained_share", diagnosis->replay.unexplained_share);
-    put_int(json, "nodes", diagnosis->replay.nodes);
-    put_int(json, "edges", diagnosis->replay.edges);
-    put_int(json, "inferred_edges", diagnosis->replay.inferred_edges);
-    put_int(json, "refuted", diagnosis->replay.refuted);
-    put_int(json, "cycles", diagnosis->replay.cycles);
+    put_double(json, "error_share", is_replayed ? diagnosis->replay.error_share : (double)NAN);
+    put_double(json, "unexplained_share",
+               is_replayed ? diagnosis->replay.unexplained_share : (double)NAN);
+    put_int(json, "nodes", is_replayed ? diagnosis->replay.nodes : RS_NULL);
+    put_int(json, "edges", is_replayed ? diagnosis->replay.edges : RS_NULL);
+    put_int(json, "inferred_edges", is_replayed ? diagnosis->replay.inferred_edges : RS_NULL);
+    put_int(json, "refuted", is_replayed ? diagnosis->replay.refuted : RS_NULL);
+    put_int(json, "cycles", is_replayed ? diagnosis->replay.cycles : RS_NULL);
     rs_json_out_end(json);
 }
 
@@ -352,8 +358,11 @@ void report_json_diagnosis(struct rs_json_out *json, const struct rs_analysis *a
         put_unjudged(json, analysis);
     rs_json_out_key(json, "sensitivity");
     rs_json_out_object(json);
-    put_double(json, "smallest_factor", diagnosis->sensitivity.smallest_factor);
-    put_int(json, "smallest_cost_ns", diagnosis->sensitivity.smallest_cost_ns);
+    const bool is_sensed = diagnosis->sensitivity.smallest_factor > 0;
+    put_double(json, "smallest_factor",
+               is_sensed ? diagnosis->sensitivity.smallest_factor : (double)NAN);
+    put_int(json, "smallest_cost_ns",
+            is_sensed ? diagnosis->sensitivity.smallest_cost_ns : RS_NULL);
     put_int(json, "judged_ranks", (int64_t)diagnosis->judged_ranks);
     put_int(json, "judged_steps", diagnosis->judged_steps);
     rs_json_out_end(json);

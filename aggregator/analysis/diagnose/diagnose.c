@@ -620,17 +620,20 @@ static void tell_loss(const struct speaker *speaker)
     const struct diag_verdict *verdict = speaker->verdict;
     const struct graph *graph = &speaker->model->graph;
     double explained = 0;
+    out->replay.is_known = true;
+    out->loss.is_known = speaker->effects->judged_workers > 0;
     out->loss.step_ns = verdict->step_ns;
     out->loss.ideal_ns = verdict->ideal_ns;
     out->loss.recoverable_ns = verdict->step_ns - verdict->ideal_ns;
-    out->loss.slowdown =
-        verdict->ideal_ns > 0 ? (double)verdict->step_ns / (double)verdict->ideal_ns : 0;
+    out->loss.slowdown = out->loss.is_known && verdict->ideal_ns > 0
+                             ? (double)verdict->step_ns / (double)verdict->ideal_ns
+                             : 0;
     for (size_t i = 0; i < out->finding_count; i++) {
         explained += out->findings[i].explains;
     }
     out->loss.single_culprit =
         out->finding_count > 0 && out->findings[0].explains >= DIAG_CULPRIT_SHARE;
-    out->loss.spread_share = explained < 1 ? 1 - explained : 0;
+    out->loss.spread_share = out->loss.recoverable_ns > 0 && explained < 1 ? 1 - explained : 0;
     out->replay.error_share = verdict->error_share;
     out->replay.unexplained_share = verdict->unexplained_share;
     out->replay.nodes = (int64_t)graph->count;

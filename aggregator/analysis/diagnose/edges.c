@@ -18,15 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All there is: graph_seal() cuts it to what lies behind the latest predecessor. */
-static const rs_dur WHATEVER_IS_THERE = INT64_C(1) << 60;
-
 /* ---- one rank ---------------------------------------------------------------------------- */
 
-/* How far an operation looks back for its input: what was launched last before it may still run beside it. */
 /* An end is noted at most this part of a wait behind it. */
 enum { WAIT_LATE_SHARE = 4 };
 
+/* How far an operation looks back for its input: what was launched last before it may still run beside it. */
 enum { RECENT_SPANS = 4 };
 
 struct rank_walk {
@@ -160,7 +157,7 @@ static enum rs_status add_launch(struct rank_walk *walk, struct line *line, bool
     if (graph_node(graph, line->launch, line->step, &line->launch_node) != RS_OK) {
         return RS_NOMEM;
     }
-    graph->work[line->launch_node] = WHATEVER_IS_THERE;
+    graph->work[line->launch_node] = GRAPH_ALL_THERE_IS;
     if (after(graph, walk->host, line->launch_node) != RS_OK) {
         return RS_NOMEM;
     }
@@ -185,7 +182,7 @@ static enum rs_status add_work(struct rank_walk *walk, struct line *line, bool i
     if (graph_node(graph, line->end, line->step, &line->end_node) != RS_OK) {
         return RS_NOMEM;
     }
-    graph->work[line->end_node] = is_gap ? WHATEVER_IS_THERE : line->work;
+    graph->work[line->end_node] = is_gap ? GRAPH_ALL_THERE_IS : line->work;
     const uint32_t before = line->on_host && !is_gap
                                 ? walk->host
                                 : lane_before(walk, line->lane, is_gap ? line->end : line->start);
@@ -276,7 +273,7 @@ static enum rs_status add_wait(struct rank_walk *walk, struct line *line)
         after(graph, line->first_node, line->end_node) != RS_OK) {
         return RS_NOMEM;
     }
-    graph->work[line->first_node] = walk->program->is_host ? 0 : WHATEVER_IS_THERE;
+    graph->work[line->first_node] = walk->program->is_host ? 0 : GRAPH_ALL_THERE_IS;
     if (walk->program->is_host) {
         end_with_wait(walk, line);
     }
@@ -471,7 +468,7 @@ static enum rs_status meet_all(struct builder *builder, const struct rs_job_op *
             return RS_NOMEM;
         }
         const bool is_known = !builder->analysis->rows[r].is_partial;
-        graph->work[member.line->end_node] = is_known ? WHATEVER_IS_THERE : 0;
+        graph->work[member.line->end_node] = is_known ? GRAPH_ALL_THERE_IS : 0;
     }
     return RS_OK;
 }
@@ -506,7 +503,7 @@ static enum rs_status meet_some(struct builder *builder, const struct rs_job_op 
             }
         }
         const bool is_known = !builder->analysis->rows[r].is_partial;
-        graph->work[i.line->end_node] = is_known ? WHATEVER_IS_THERE : 0;
+        graph->work[i.line->end_node] = is_known ? GRAPH_ALL_THERE_IS : 0;
     }
     return RS_OK;
 }

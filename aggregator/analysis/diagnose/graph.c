@@ -190,7 +190,8 @@ static void find_delays(struct graph *graph)
 {
     for (size_t n = 0; n < graph->count; n++) {
         if (graph->first[n] == graph->first[n + 1]) {
-            graph->work[n] = graph->work[n] > 0 ? graph->work[n] : 0;
+            const bool is_known = graph->work[n] > 0 && graph->work[n] < GRAPH_ALL_THERE_IS;
+            graph->work[n] = is_known ? graph->work[n] : 0;
             graph->delay[n] = graph->seen[n] - graph->work[n];
             continue;
         }

@@ -22,6 +22,8 @@
 #include <stdint.h>
 
 #define GRAPH_NONE UINT32_MAX
+/* As work: all that lies behind the latest predecessor. Behind none nothing is known: 0. */
+#define GRAPH_ALL_THERE_IS (INT64_C(1) << 60)
 
 struct graph {
     rs_ns *seen;     /* [node] observed instant */

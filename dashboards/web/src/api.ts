@@ -342,7 +342,7 @@ export interface Report {
   no_finding_because: string | null;
   undecided: Finding[];
   not_worth_fixing: Finding[];
-  loss: { step_ns: number; ideal_ns: number; recoverable_ns: number; slowdown: number };
+  loss: { step_ns: number | null; ideal_ns: number | null; recoverable_ns: number | null; slowdown: number | null };
   waiting: {
     is_whole: boolean;
     total_ns: number | null;
@@ -351,7 +351,7 @@ export interface Report {
     caused: { finding?: number; not_worth_fixing?: number; ns: number; indirect_ns: number }[];
   };
   unjudged: { rank?: number; group?: string; why: string }[];
-  sensitivity: { smallest_factor: number; smallest_cost_ns: number; judged_ranks: number; judged_steps: number };
+  sensitivity: { smallest_factor: number | null; smallest_cost_ns: number | null; judged_ranks: number; judged_steps: number };
   coverage: {
     ranks_seen: number;
     ranks_expected: number | null;

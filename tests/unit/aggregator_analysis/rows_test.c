@@ -107,6 +107,7 @@ static void a_diagnosis_comes_back_from_its_tables(void **state)
                                      .unjudged_count = 1};
     diagnosis.waiting.caused = causes;
     diagnosis.waiting.cause_count = 2;
+    diagnosis.replay.is_known = true;
     diagnosis.loss.step_ns = 10000000;
     const struct rs_analysis analysis = {
         .groups = &group, .group_count = 1, .diagnosis = &diagnosis};
@@ -126,6 +127,11 @@ static void a_diagnosis_comes_back_from_its_tables(void **state)
         assert_read(store, RS_READ_UNJUDGED, "3,0,5,,no_peers\n");
         assert_read(store, RS_READ_COMM_GROUPS, ",tp@0-1,0,,2,0,0\n");
     }
+    /* nobody could be judged: unknown, and not 0 */
+    diagnosis.replay.is_known = false;
+    assert_ok(rs_analysis_rows(&analysis, CAPTURE, store, NULL));
+    assert_read(store, RS_READ_DIAGNOSIS, "3,loss_step_ns,\n");
+    assert_read(store, RS_READ_DIAGNOSIS, "3,replay_nodes,\n");
     rs_row_store_close(&store);
 }
 

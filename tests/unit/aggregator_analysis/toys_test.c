@@ -398,9 +398,30 @@ static void student_is_the_book_s(void **state)
     assert_true(fabs(diag_faster_half(2).mean + 0.5642) < 0.003);
 }
 
+/* A node that nothing precedes has no work of which all that there is would be known: a step does not take 36 years. */
+static void behind_nothing_nothing_is_known(void **state)
+{
+    (void)state;
+    struct graph graph = {0};
+    uint32_t first, next;
+    rs_ns times[2];
+    assert_ok(graph_node(&graph, 500, 0, &first));
+    assert_ok(graph_node(&graph, 700, 0, &next));
+    assert_ok(graph_edge(&graph, first, next));
+    graph.work[first] = graph.work[next] = GRAPH_ALL_THERE_IS;
+    assert_ok(graph_seal(&graph));
+    assert_int_equal(graph.work[first], 0);
+    assert_int_equal(graph.work[next], 200);
+    graph_replay(&graph, NULL, times);
+    assert_int_equal(times[first], 500);
+    assert_int_equal(times[next], 700);
+    graph_fini(&graph);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(behind_nothing_nothing_is_known),
         cmocka_unit_test(one_slow_rank_costs_what_the_others_wait),
         cmocka_unit_test(two_that_hold_one_group_up_are_one_finding),
         cmocka_unit_test(a_victim_that_comes_last_is_innocent),

@@ -100,20 +100,19 @@ export async function showFindings(view: View): Promise<Node[]> {
   const report = await getJson<Report>(`/api/v1/captures/${encodeURIComponent(view.id)}/report?format=json`, { signal: view.signal });
   const figure = (name: string, value: string) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
   const nodes: Node[] = report.findings.map((f) => one(view, f, false));
-  // What could not be judged is not calm, and its figures are not 0.
+  // What could not be judged is not calm.
   const isJudged = report.sensitivity.judged_steps > 0;
-  const judged = (ns: number) => (isJudged ? duration(ns) : UNKNOWN);
   if (report.no_finding_because) nodes.push(h("p", { class: isJudged ? "calm" : "finding mild" }, report.no_finding_because));
   if (!report.findings.length && report.undecided.length)
     nodes.push(h("h2", {}, "Not decided"), ...report.undecided.map((f) => one(view, f, true)));
   nodes.push(
     h("h2", {}, "The job"),
     h("dl", { class: "figures" },
-      figure("A step takes", judged(report.loss.step_ns)),
-      figure("It could take", judged(report.loss.ideal_ns)),
-      figure("To be won", judged(report.loss.recoverable_ns)),
+      figure("A step takes", duration(report.loss.step_ns)),
+      figure("It could take", duration(report.loss.ideal_ns)),
+      figure("To be won", duration(report.loss.recoverable_ns)),
       figure("Judged", `${report.sensitivity.judged_ranks} ranks, ${report.sensitivity.judged_steps} steps`),
-      figure("Smallest effect that would show", report.sensitivity.smallest_cost_ns ? duration(report.sensitivity.smallest_cost_ns) : UNKNOWN),
+      figure("Smallest effect that would show", duration(report.sensitivity.smallest_cost_ns)),
       figure("Clocks", report.coverage.clock)));
   if (report.not_worth_fixing.length)
     nodes.push(h("h2", {}, "Real, and not worth fixing"), ...report.not_worth_fixing.map((f) => one(view, f, true)));
