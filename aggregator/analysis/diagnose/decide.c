@@ -560,6 +560,11 @@ static enum rs_status find_loss(struct decider *decider)
     verdict->step_ns = (rs_dur)llround(decider->step_ns);
     const rs_dur saved = gain(decider, decider->base_ends, decider->ends, true);
     verdict->ideal_ns = verdict->step_ns - (saved > 0 ? saved : 0);
+    /* Where everything is as on the peers some become slower, too: never less is to be won than by the best single thing. */
+    for (size_t i = 0; i < verdict->count; i++) {
+        const rs_dur left = verdict->step_ns - verdict->sets[i].cost;
+        verdict->ideal_ns = left < verdict->ideal_ns ? left : verdict->ideal_ns;
+    }
     return RS_OK;
 }
 

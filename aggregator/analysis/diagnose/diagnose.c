@@ -631,8 +631,9 @@ static void tell_loss(const struct speaker *speaker)
     for (size_t i = 0; i < out->finding_count; i++) {
         explained += out->findings[i].explains;
     }
-    out->loss.single_culprit =
-        out->finding_count > 0 && out->findings[0].explains >= DIAG_CULPRIT_SHARE;
+    out->loss.single_culprit = out->finding_count > 0 &&
+                               out->findings[0].confidence != RS_CONFIDENCE_WEAK &&
+                               out->findings[0].explains >= DIAG_CULPRIT_SHARE;
     out->loss.spread_share = out->loss.recoverable_ns > 0 && explained < 1 ? 1 - explained : 0;
     out->replay.error_share = verdict->error_share;
     out->replay.unexplained_share = verdict->unexplained_share;
