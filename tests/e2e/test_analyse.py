@@ -409,6 +409,18 @@ class RealTraces(WithFolder):
         self.assertEqual(last.count("7"), 5)
         self.assertEqual(sum(int(r["Wait(ns)"]) for r in collectives if r["Rank"] == "1"), 11125000)
         self.assertEqual({r["Bubble"] for r in rows(self.out, "step_trace_time.csv")}, {"0.000"})
+        # Figures that cannot contradict each other: they did, with a step of 36 years and a rank that was 38 times as slow with
+        # less work than its peers.
+        with open(f"{self.out}/report.json") as file:
+            report = json.load(file)
+        told = report["findings"] + report["not_worth_fixing"]
+        self.assertLess(report["loss"]["step_ns"], 30_000_000)
+        self.assertGreaterEqual(report["loss"]["recoverable_ns"], max(f["cost_ns_per_step"] for f in told))
+        works = [(f["test"]["factor"], e["ns"] / e["healthy_ns"]) for f in told if f["kind"] == "slow_rank"
+                 for e in f["evidence"] if e["type"] == "own_work"]
+        self.assertTrue(works)
+        for factor, of_work in works:
+            self.assertAlmostEqual(factor, of_work, delta=0.02 * factor)
 
     def test_ondemand_needs_the_map(self):
         folder = f"{SHARED}/kineto/gloo-ddp-4rank-ondemand"

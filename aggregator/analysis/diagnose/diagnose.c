@@ -435,8 +435,12 @@ static void set_test(const struct speaker *speaker, const struct diag_element *e
                      struct rs_finding *finding)
 {
     const struct diag_model *model = speaker->model;
+    /* An excess in one place is told as what it is of all the work: "the same work takes 1.2 times as long". */
+    const bool is_of_all =
+        element->position != GRAPH_NONE && element->own > element->healthy && element->healthy > 0;
+    const double factor = is_of_all ? element->own / element->healthy : exp(element->effect);
     finding->test = (struct rs_finding_test){
-        .factor = element->is_additive ? 0 : exp(element->effect),
+        .factor = element->is_additive ? 0 : factor,
         .noise = element->noise,
         .limit = element->is_additive ? element->limit : exp(element->limit),
         .peers = (int64_t)element->peers,

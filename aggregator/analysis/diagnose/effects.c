@@ -887,6 +887,7 @@ static void find_levels(struct finder *finder, struct table *table)
     }
 }
 
+/* NAN: it was not seen there. */
 static double own_mean(const struct table *table, size_t steps, size_t m, size_t p)
 {
     double sum = 0, count = 0;
@@ -897,7 +898,7 @@ static double own_mean(const struct table *table, size_t steps, size_t m, size_t
             count += 1;
         }
     }
-    return count > 0 ? sum / count : 0;
+    return count > 0 ? sum / count : (double)NAN;
 }
 
 /* An excess that stands in one position is taken away there: a factor over all would take from the others. */
@@ -911,6 +912,9 @@ static void find_place(const struct finder *finder, struct diag_element *element
     element->own = element->healthy = 0;
     for (size_t p = 0; p < table->positions; p++) {
         const double own = own_mean(table, model->step_count, m, p);
+        if (isnan(own)) {
+            continue; /* its peers' work there is nothing to compare with */
+        }
         const double excess = own - table->level[p];
         element->own += own;
         element->healthy += table->level[p];
