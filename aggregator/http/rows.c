@@ -252,6 +252,46 @@ void route_table(struct api_ask *ask)
     ask->answer->self = rows;
 }
 
+void route_query(struct api_ask *ask)
+{
+    Rankscope__AskQuery question = RANKSCOPE__ASK_QUERY__INIT;
+    Rankscope__Ask message = RANKSCOPE__ASK__INIT;
+    struct rs_buf body = {0};
+    struct rs_json_out notes;
+    const char *sql = rs_http_query(ask->request, "sql");
+    if (!rs_wire_is_capture_id(ask->id)) {
+        rs_http_problem_as(ask->answer, 404, "there is no such capture");
+        return;
+    }
+    if (!sql || !*sql) {
+        rs_http_problem_as(ask->answer, 400, "sql=SELECT ... is what is asked");
+        return;
+    }
+    if (!api_number(ask, "limit", &question.limit))
+        return;
+    question.capture = ask->id;
+    question.sql = api_lend(sql);
+    message.message_case = RANKSCOPE__ASK__MESSAGE_QUERY;
+    message.query = &question;
+    Rankscope__Reply *reply = api_ask(ask, &message, RANKSCOPE__REPLY__MESSAGE_QUERY);
+    if (!reply)
+        return;
+    const Rankscope__QueryRows *rows = reply->query;
+    rs_buf_printf(&body, "{\"schema_version\": %d, \"is_partial\": %s, \"is_cut\": %s, \"notes\": ",
+                  SCHEMA_VERSION, rows->is_partial ? "true" : "false",
+                  rows->is_cut ? "true" : "false");
+    rs_json_out_init(&notes, &body, 0);
+    rs_json_out_array(&notes);
+    for (size_t i = 0; i < rows->n_lines; i++)
+        rs_json_out_string(&notes, rows->lines[i]);
+    rs_json_out_end(&notes);
+    rs_buf_string(&body, ", ");
+    rs_buf_bytes(&body, rows->json.data, rows->json.len);
+    rs_buf_string(&body, "}\n");
+    rankscope__reply__free_unpacked(reply, NULL);
+    api_json(ask, &body);
+}
+
 void route_tables(struct api_ask *ask)
 {
     struct rs_buf body = {0};

@@ -729,6 +729,9 @@ static void on_ask(struct session *session, const Rankscope__Ask *ask)
     case RANKSCOPE__ASK__MESSAGE_TABLE:
         ask_table(session, ask->table);
         return;
+    case RANKSCOPE__ASK__MESSAGE_QUERY:
+        ask_query(session, ask->query);
+        return;
     case RANKSCOPE__ASK__MESSAGE_HANG:
         hang_ask(session, ask->hang);
         return;

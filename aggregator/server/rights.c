@@ -49,6 +49,8 @@ static struct question question_of(const Rankscope__Ask *ask)
         return (struct question){"capture.read", RIGHT_READ, ask->document->capture, false};
     case RANKSCOPE__ASK__MESSAGE_TABLE:
         return (struct question){"capture.table", RIGHT_READ, ask->table->capture, true};
+    case RANKSCOPE__ASK__MESSAGE_QUERY:
+        return (struct question){"capture.query", RIGHT_READ, ask->query->capture, true};
     case RANKSCOPE__ASK__MESSAGE_COUNTERS:
         return (struct question){"counters", RIGHT_READ, "", false};
     case RANKSCOPE__ASK__MESSAGE_HANG:

@@ -189,6 +189,9 @@ void ask_table(struct session *session, const Rankscope__AskTable *ask);
 void ask_table_pump(struct session *session);
 void ask_table_free(struct session *session);
 
+/* ask_query.c */
+void ask_query(struct session *session, const Rankscope__AskQuery *ask);
+
 /* ask_certificate.c */
 void ask_certificate(struct session *session, const Rankscope__AskCertificate *ask);
 

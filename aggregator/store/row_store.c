@@ -574,6 +574,23 @@ static void end_reading(struct rs_row_store *store)
         (void)sqlite3_exec(store->db, "COMMIT", NULL, NULL, NULL);
 }
 
+enum rs_status row_store_lend(struct rs_row_store *store, sqlite3 **db_p, struct rs_err *err)
+{
+    *db_p = store->db;
+    store->cursor_count++;
+    /* what it sorts and keeps is counted, and no disk is filled; not to be changed in a transaction */
+    enum rs_status status = run(store, "PRAGMA temp_store=MEMORY; BEGIN", err);
+    return status == RS_OK ? name_segments(store, err) : status;
+}
+
+enum rs_status row_store_take_back(struct rs_row_store *store, struct rs_err *err)
+{
+    const struct rs_err members = store->members.err;
+    store->members.err = (struct rs_err){0};
+    end_reading(store);
+    return members.status < 0 ? rs_err_set(err, members.status, "%s", members.text) : RS_OK;
+}
+
 /* Do the columns stand as the result has them? A read that does not fit is a bug of ours. */
 static void check_columns(const struct rs_cursor *cursor)
 {

@@ -7,6 +7,7 @@
  *   members.c     the virtual table op_member over segments
  *   table_file.c  files of tables for others
  *   row_store.c   units, generations, cursors
+ *   query.c       a stranger's SELECT
  */
 #ifndef RS_STORE_SQLITE_PRIV_H
 #define RS_STORE_SQLITE_PRIV_H
@@ -32,6 +33,12 @@ int rows_source_insert(struct rows_source *source, const void *rows, size_t coun
 
 /* A cell as SQLite's value: what rows_NAME shows for a column. Texts are the row's. */
 struct rs_cell cell_of(const struct rs_column *column, const void *row);
+/* The connection of a store for a statement of somebody's: one snapshot of all its tables, op_member among them. RS_OK or not,
+ * it is taken back: what op_member has to say of its own failure. */
+struct rs_row_store;
+RS_MUST_CHECK enum rs_status row_store_lend(struct rs_row_store *store, sqlite3 **db_p,
+                                            struct rs_err *err);
+RS_MUST_CHECK enum rs_status row_store_take_back(struct rs_row_store *store, struct rs_err *err);
 /* The result of a virtual table's column. */
 void sqlite_answer(sqlite3_context *context, struct rs_cell cell);
 

@@ -4,6 +4,7 @@
 
 What comes over HTTP must be what the command line prints; who may not ask is told so, counted, and in the audit log.
 """
+import collections
 import fcntl
 import hashlib
 import http.client
@@ -283,6 +284,33 @@ class Http(unittest.TestCase):
                       "/steps?ranks=4294967295", "/steps?ranks="):
             self.of_capture(wrong, status=400)
 
+    def test_queries(self):
+        """A SELECT of one's own gives what the tables give; it changes nothing, and ends."""
+        def query(sql, status=200, more=""):
+            return self.of_capture("/query?sql=" + urllib.parse.quote(sql) + more, status=status)
+
+        members = self.of_capture("/op_member").json()["rows"]
+        waited = collections.Counter()
+        for row in members:
+            waited[row["rank"]] += row["wait_ns"] or 0
+        answer = query("SELECT rank, sum(wait_ns) AS waited FROM op_member GROUP BY rank ORDER BY 1").json()
+        self.assertEqual((answer["columns"], answer["is_cut"], answer["is_partial"]), (["rank", "waited"], False, False))
+        self.assertEqual(dict(answer["rows"]), dict(waited))
+        some = query("SELECT rank, start_ns FROM op_member ORDER BY start_ns", more="&limit=3").json()
+        self.assertEqual((len(some["rows"]), some["is_cut"]), (3, True))
+        endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT "
+        self.assertEqual(len(query(endless + "i FROM n").json()["rows"]), 10000)
+        self.assertIn("longer than 5 s", query(endless + "sum(i) FROM n", status=504).json()["detail"])
+        for wrong in ("DELETE FROM op", "PRAGMA journal_mode=DELETE", "ATTACH '/etc/passwd' AS x", "SELECT 1; SELECT 2", "SELEC", "",
+                      "SELECT * FROM nowhere", "SELECT load_extension('x')"):
+            query(wrong, status=400)
+        query("SELECT zeroblob(1e9)", status=429)
+        self.of_capture("/query?sql=SELECT%201&limit=x", status=400)
+        self.of_capture("/query", status=400)
+        self.get("/api/v1/captures/20260101-000000-abcdef/query?sql=SELECT%201", status=404)
+        self.assertEqual(self.rig.ask_http(f"/api/v1/captures/{self.capture}/query?sql=SELECT%201").status, 401)
+        self.assertEqual(self.of_capture("/op_member").json()["rows"], members)
+
     def test_raw_events(self):
         """Spans of chosen ranks in a stretch: what the members of a step lie between, page by page, and what may not be asked."""
         members = self.of_capture("/op_member?ranks=2").json()["rows"]
@@ -462,7 +490,7 @@ scrape_configs:
                 given = [item["name"] for item in operation["parameters"] if item["in"] == "path"]
                 self.assertEqual(given, wanted, path)
                 if method == "get" and not url.endswith("/stream"):
-                    answer = self.get(url)
+                    answer = self.get(url + "?sql=SELECT%201" if url.endswith("/query") else url)
                     kind = answer.headers["content-type"].split(";")[0]
                     if "application/octet-stream" not in operation["responses"]["200"]["content"]:
                         self.assertIn(kind, operation["responses"]["200"]["content"], path)

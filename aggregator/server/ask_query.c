@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stranger's SELECT on a capture that is closed.
+ *
+ *     AskQuery --> join pool: rs_documents_make(rows), pinned --> read pool: rs_row_store_query() --> QueryRows
+ *
+ * One job goes through both pools: joining is one at a time for a capture, and a query must not hold that up.
+ */
+#include "aggregator/server/documents.h"
+#include "aggregator/server/live.h"
+#include "aggregator/server/server_priv.h"
+#include "aggregator/store/query.h"
+#include "common/base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ANSWER_BYTES = (1 << 20) - 4096, ROWS_MAX = 10000 };
+
+static const struct rs_query_limits most = {.rows = ROWS_MAX,
+                                            .bytes = ANSWER_BYTES,
+                                            .time_ns = (rs_dur)5 * RS_NS_PER_S,
+                                            .memory_bytes = 256 << 20};
+
+struct query_job {
+    struct pool_job base;
+    struct rs_err err;
+    enum rs_status status;
+    char capture[RS_STORE_ID_BYTES];
+    char *capture_dir, *sql;
+    struct rs_document_options options;
+    struct rs_document_set *set; /* pinned */
+    struct rs_query_limits limits;
+    struct rs_buf json;
+    struct rs_query_facts facts;
+};
+
+static struct query_job *job_of(struct pool_job *base)
+{
+    return (struct query_job *)base; /* its first member */
+}
+
+static void free_job(struct query_job *job)
+{
+    rs_documents_unpin(job->base.server->documents, job->set); /* NULL is allowed */
+    rs_buf_fini(&job->json);
+    rs_mem_free(job->capture_dir);
+    rs_mem_free(job->sql);
+    rs_mem_free(job);
+}
+
+static void run_query(struct rs_pool_job *pool_job)
+{
+    struct query_job *job = (struct query_job *)pool_job;
+    struct rs_row_store *rows = NULL;
+    job->status = rs_row_store_open(job->set->dir, RS_ROWS_READ, &rows, &job->err);
+    if (job->status == RS_OK)
+        job->status =
+            rs_row_store_query(rows, job->sql, &job->limits, &job->json, &job->facts, &job->err);
+    rs_row_store_close(&rows);
+}
+
+static void answer(struct session *session, struct query_job *job)
+{
+    Rankscope__QueryRows rows = RANKSCOPE__QUERY_ROWS__INIT;
+    Rankscope__Reply reply = RANKSCOPE__REPLY__INIT;
+    rows.json.data = job->json.data;
+    rows.json.len = job->json.length;
+    rows.rows = job->facts.rows;
+    rows.is_cut = job->facts.is_cut;
+    rows.is_partial = job->set->is_partial;
+    rows.lines = job->set->lines;
+    rows.n_lines = job->set->line_count;
+    reply.last = true;
+    reply.message_case = RANKSCOPE__REPLY__MESSAGE_QUERY;
+    reply.query = &rows;
+    session->is_ended = true;
+    session_post(session, &reply.base);
+}
+
+static void queried(struct pool_job *base)
+{
+    struct query_job *job = job_of(base);
+    if (base->base.was_dropped)
+        job->status = rs_err_set(&job->err, RS_UNREACHABLE, "the aggregator stops");
+    if (base->session->link && job->status < 0)
+        ask_refuse(base->session, &job->err);
+    else if (base->session->link)
+        answer(base->session, job);
+    free_job(job);
+}
+
+static void run_join(struct rs_pool_job *pool_job)
+{
+    struct query_job *job = (struct query_job *)pool_job;
+    job->status = rs_documents_make(job->base.server->documents, job->capture, job->capture_dir,
+                                    &job->options, NULL, &job->set, &job->err);
+}
+
+static void joined(struct pool_job *base)
+{
+    struct query_job *job = job_of(base);
+    struct session *session = base->session;
+    if (base->base.was_dropped)
+        job->status = rs_err_set(&job->err, RS_UNREACHABLE, "the aggregator stops");
+    if (session->link && job->status >= 0) {
+        job->base.finish = queried;
+        job->base.base.run = run_query;
+        if (server_pool_put(session, session->server->read_pool, &job->base) == RS_OK)
+            return;
+        job->status =
+            rs_err_set(&job->err, RS_LIMIT, "too many read from this aggregator: try again");
+    }
+    if (session->link)
+        ask_refuse(session, &job->err);
+    free_job(job);
+}
+
+static enum rs_status fill_job(const struct rs_server *server, const Rankscope__AskQuery *ask,
+                               struct query_job *job)
+{
+    struct live *live = NULL;
+    if (!server->documents)
+        return rs_err_set(&job->err, RS_REFUSED, "this aggregator makes no tables");
+    if (!rs_wire_is_capture_id(ask->capture))
+        return rs_err_set(&job->err, RS_INVALID, "that is no name of a capture");
+    if (strlen(ask->sql) > RS_QUERY_SQL_BYTES_MAX)
+        return rs_err_set(&job->err, RS_INVALID, "a query has at most 64 KiB");
+    job->options = (struct rs_document_options){.has_rows = true,
+                                                .assume_common_clock = ask->assume_common_clock};
+    job->limits = most;
+    if (ask->limit && ask->limit < job->limits.rows)
+        job->limits.rows = ask->limit;
+    job->sql = rs_mem_strdup(ask->sql);
+    job->capture_dir = rs_store_capture_dir(server->options.store, ask->capture);
+    if (!job->sql || !job->capture_dir || live_of(server, ask->capture, &live) < 0)
+        return rs_err_set(&job->err, RS_NOMEM, "out of memory");
+    const bool is_live = live != NULL;
+    live_free(&live);
+    if (is_live)
+        return rs_err_set(&job->err, RS_REFUSED,
+                          "%s goes on: a query is for captures that are closed", ask->capture);
+    (void)snprintf(job->capture, sizeof job->capture, "%s", ask->capture);
+    (void)snprintf(job->base.base.key, sizeof job->base.base.key, "%s", job->capture);
+    return RS_OK;
+}
+
+void ask_query(struct session *session, const Rankscope__AskQuery *ask)
+{
+    struct query_job *job = rs_mem_calloc(1, sizeof *job);
+    struct rs_err err = {0};
+    if (!job) {
+        (void)rs_err_set(&err, RS_NOMEM, "out of memory");
+        ask_refuse(session, &err);
+        return;
+    }
+    job->base.server = session->server;
+    enum rs_status status = fill_job(session->server, ask, job);
+    job->base.finish = joined;
+    job->base.base.run = run_join;
+    if (status == RS_OK && server_pool_put(session, session->server->join_pool, &job->base) < 0)
+        status = rs_err_set(&job->err, RS_LIMIT,
+                            "too many wait for tables of this aggregator: try again");
+    if (status < 0) {
+        ask_refuse(session, &job->err);
+        free_job(job);
+    }
+}
