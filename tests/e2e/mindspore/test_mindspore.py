@@ -53,7 +53,7 @@ class Rig:
                                       "2000", "--step-ms", str(STEP_MS)], shm)
         job.config = config
         job.wait_step(3, ranks)
-        self.ask("ranks", "--run", name, "--wait", str(ranks), "--timeout", "60s", "-q")
+        self.ask("ranks", "--run", name, "--wait", str(ranks), "--timeout", "180s", "-q")
         return job
 
     def begin(self, verb, *words):

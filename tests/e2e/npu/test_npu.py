@@ -176,7 +176,7 @@ class Rig:
                                 stderr=subprocess.PIPE, text=True, env=self.environment)
 
     def wait_ranks(self, job):
-        done = self.ask("ranks", "--run", job.name, "--wait", str(RANKS), "--timeout", "60s", "-q")
+        done = self.ask("ranks", "--run", job.name, "--wait", str(RANKS), "--timeout", "180s", "-q")
         check(done.returncode == 0, "the ranks are not seen:", done.stderr)
 
     def close(self):
