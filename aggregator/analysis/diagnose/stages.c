@@ -159,8 +159,10 @@ static void measure_step(struct measure *measure, size_t i, size_t end, double *
         has_all = has_all && measure->counts[c] > 0;
         same += measure->counts[c] > 0 ? measure->sums[c] / measure->counts[c] : 0;
     }
-    measure->member_total[at] = total > 0 ? log(total) : (double)NAN;
-    measure->member_same[at] = has_all && same > 0 ? log(same) : (double)NAN;
+    /* Where the CPU time is known, by that, as ranks: a crowded machine makes the wall time of a whole stage long. */
+    const double ran = model->cpu != NULL && total > 0 ? (double)model->cpu[at] / total : 1;
+    measure->member_total[at] = total > 0 ? log(total * ran) : (double)NAN;
+    measure->member_same[at] = has_all && same > 0 ? log(same * ran) : (double)NAN;
 }
 
 static enum rs_status measure_members(struct measure *measure)

@@ -27,6 +27,8 @@ struct plan {
     int32_t slow_src, slow_dst; /* 200 MB/s instead of 4 GB/s */
     bool slow_both;             /* and back */
     bool no_host;
+    int32_t crowded_stage; /* whose ranks have to wait for a core; -1 none */
+    int32_t slow_stage;    /* whose ranks work longer, by `factor`; -1 none */
 };
 
 static const struct plan clean = {
@@ -41,6 +43,8 @@ static const struct plan clean = {
     .stall_rank = -1,
     .slow_src = -1,
     .slow_dst = -1,
+    .crowded_stage = -1,
+    .slow_stage = -1,
 };
 
 struct model {
@@ -71,10 +75,11 @@ static rs_dur sending(struct model *m, int32_t src, int32_t dst, int64_t bytes)
 
 static void compute(struct model *m, int32_t rank, rs_dur share)
 {
-    const double factor = rank == m->plan->slow_rank ? m->plan->factor : 1;
-    const rs_dur work = (rs_dur)((double)share * factor);
+    const bool is_slow = rank == m->plan->slow_rank || rank / DP == m->plan->slow_stage;
+    const rs_dur work = (rs_dur)((double)share * (is_slow ? m->plan->factor : 1));
     const rs_dur cpu = work + up_to(m, work / 50);
-    const rs_dur wall = cpu + up_to(m, m->plan->jitter);
+    const rs_dur taken = rank / DP == m->plan->crowded_stage ? cpu / 4 + up_to(m, cpu / 8) : 0;
+    const rs_dur wall = cpu + taken + up_to(m, m->plan->jitter);
     m->cpu[rank] += cpu;
     m->computing[rank] += wall;
     m->now[rank] += wall;
@@ -279,6 +284,16 @@ static void innocent_noisy_heads_are_not_named(void **state)
     expect_silence(&plan);
 }
 
+/* A stage whose ranks wait for a core in every step does not work longer. */
+static void innocent_crowded_stage_is_not_named(void **state)
+{
+    struct plan plan = clean;
+    (void)state;
+    plan.jitter = 2 * MS;
+    plan.crowded_stage = 0;
+    expect_silence(&plan);
+}
+
 /* At least 95 of 100 of the seeds, and never somebody else in first place. */
 static void expect_named(size_t named, size_t wrong)
 {
@@ -320,6 +335,27 @@ static size_t add_named(const struct plan *plan, uint64_t seed, size_t *wrong)
 
 /* 1.6 times slower by wall time, on cores that may be shared: the scheduler does as much, but not without showing in
  * the steps. By CPU time it is a fact anyway. */
+static void slow_stage_is_named(void **state)
+{
+    size_t named = 0, wrong = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct plan plan = clean;
+        struct model m;
+        plan.jitter = 2 * MS;
+        plan.slow_stage = (int32_t)(seed % 2);
+        plan.factor = 1.4;
+        const struct rs_analysis *analysis = run_model(&m, &plan, seed);
+        const bool is_there = above_weak(analysis) > 0;
+        const bool is_right =
+            is_there && analysis->diagnosis->findings[0].kind == RS_FINDING_SLOW_STAGE;
+        named += is_right;
+        wrong += is_there && !is_right;
+        rig_fini(&m.rig);
+    }
+    expect_named(named, wrong);
+}
+
 static void wall_time_alone_is_believed_where_steps_are_steady(void **state)
 {
     size_t with_cpu = 0, steady = 0, unsteady = 0, wrong = 0;
@@ -480,6 +516,8 @@ int main(void)
         cmocka_unit_test(innocent_native_ranks_are_not_named),
         cmocka_unit_test(innocent_ranks_without_cpu_time_are_not_named),
         cmocka_unit_test(innocent_noisy_heads_are_not_named),
+        cmocka_unit_test(innocent_crowded_stage_is_not_named),
+        cmocka_unit_test(slow_stage_is_named),
         cmocka_unit_test(slow_rank_is_named),
         cmocka_unit_test(wall_time_alone_is_believed_where_steps_are_steady),
         cmocka_unit_test(stall_is_named_and_costs_what_it_takes),
