@@ -1222,14 +1222,18 @@ static size_t gather(struct diag_panel **panels, size_t count, struct diag_panel
     return found;
 }
 
-/* Stages differ by chance at least as means of their ranks do. */
+/* Stages differ by chance at least as means of their ranks do. Where no kernels were recorded, nothing says that
+ * operations of one name do the same work in all of them: by design, one stage may have other layers. */
 static double stage_prior(const struct finder *finder, double prior)
 {
     size_t least = SIZE_MAX;
+    bool has_kernels = false;
     for (size_t c = 0; c < finder->model->class_count; c++) {
         const size_t n = finder->tables[c].n;
         least = n > 0 && n < least ? n : least;
+        has_kernels = has_kernels || finder->stage_work.kernels[c] > 0;
     }
+    prior = has_kernels ? prior : fmax(prior, DIAG_TAU_PRIOR_STAGE);
     return least < SIZE_MAX ? hypot(prior, finder->total_pool.tau / sqrt((double)least)) : prior;
 }
 

@@ -133,7 +133,7 @@ static void measure_step(struct measure *measure, size_t i, size_t end, double *
     const struct diag_model *model = measure->model;
     const uint32_t w = model->items[i].worker, k = model->items[i].step;
     const size_t at = w * model->step_count + k;
-    double total = 0, same = 0;
+    double total = 0, same = 0, shared = 0;
     bool has_all = measure->common_count > 0;
     memset(measure->sums, 0, measure->common_count * sizeof *measure->sums);
     memset(measure->counts, 0, measure->common_count * sizeof *measure->counts);
@@ -152,6 +152,7 @@ static void measure_step(struct measure *measure, size_t i, size_t end, double *
             measure->sums[c] += work;
             measure->counts[c] += 1;
             class_common[model->workers[w].class_id] += work;
+            shared += work;
         }
     }
     class_total[model->workers[w].class_id] += total;
@@ -159,10 +160,15 @@ static void measure_step(struct measure *measure, size_t i, size_t end, double *
         has_all = has_all && measure->counts[c] > 0;
         same += measure->counts[c] > 0 ? measure->sums[c] / measure->counts[c] : 0;
     }
-    /* Where the CPU time is known, by that, as ranks: a crowded machine makes the wall time of a whole stage long. */
-    const double ran = model->cpu != NULL && total > 0 ? (double)model->cpu[at] / total : 1;
-    measure->member_total[at] = total > 0 ? log(total * ran) : (double)NAN;
-    measure->member_same[at] = has_all && same > 0 ? log(same * ran) : (double)NAN;
+    /* Where the CPU time is known, by that, as ranks: a crowded machine makes the wall time of a whole stage long. It is
+     * known of a step only, so the same work has the part of it that it has of the wall time; a mean per signature would
+     * give one crowded operation of many the weight of all. */
+    if (model->cpu != NULL && total > 0) {
+        same = (double)model->cpu[at] * (shared / total);
+        total = (double)model->cpu[at];
+    }
+    measure->member_total[at] = total > 0 ? log(total) : (double)NAN;
+    measure->member_same[at] = has_all && same > 0 ? log(same) : (double)NAN;
 }
 
 static enum rs_status measure_members(struct measure *measure)
