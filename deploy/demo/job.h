@@ -17,6 +17,7 @@ enum { MAX_WORLD = 64, MAX_PLANTS = 16 };
 struct slow_rank {
     int rank;
     double factor; /* of computing */
+    uint64_t from; /* the first step of it */
 };
 
 struct slow_link {

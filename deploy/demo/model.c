@@ -168,7 +168,7 @@ void model_init(struct model *model, const struct options *o, const struct place
         .options = o, .is_first = place->pp == 0, .is_last = place->pp == o->pp - 1, .factor = 1.0};
     for (int i = 0; i < o->slow_rank_count; i++)
         if (o->slow_ranks[i].rank == place->rank)
-            model->factor = o->slow_ranks[i].factor;
+            model->slow = &o->slow_ranks[i];
     shape_linears(model);
     place_parameters(model);
     fill_normal(model->parameters, model->parameter_count,
@@ -207,6 +207,8 @@ void model_fini(struct model *model)
 void model_load(struct model *model, uint64_t step, int dp)
 {
     const struct options *o = model->options;
+    if (model->slow != NULL && step >= model->slow->from)
+        model->factor = model->slow->factor;
     uint64_t state = ((uint64_t)o->seed << 48) + (step << 8) + (uint64_t)dp;
     for (int i = 0; i < o->micro_batches * o->batch; i++)
         model->tokens[i] = (int)(next_random(&state) % TOKENS);

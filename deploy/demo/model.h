@@ -44,9 +44,10 @@ struct model {
     int linear_count;
     float *
         upstream; /* [batch][hidden]: gradient from the next stage, then of what this stage was given */
-    float *spare;  /* [batch][hidden] */
-    float *waste;  /* a slow rank's extra products go here */
-    double factor; /* of computing, 1: as it should be */
+    float *spare;                 /* [batch][hidden] */
+    float *waste;                 /* a slow rank's extra products go here */
+    double factor;                /* of computing, 1: as it should be */
+    const struct slow_rank *slow; /* NULL: never */
 };
 
 void model_init(struct model *model, const struct options *options, const struct place *place);

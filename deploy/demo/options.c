@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ static const char help[] =
     "  --narrow N           width of input and output (64)\n"
     "  --run NAME           name of the run (minitrain)\n"
     "  --seed N             of weights and data (1)\n"
-    "  --slow-rank R:FACTOR rank R computes FACTOR times as much\n"
+    "  --slow-rank R:FACTOR rank R computes FACTOR times as much; R:FACTOR@STEP: from that step on\n"
     "  --slow-link A-B:MBPS what A sends to B goes at MBPS * 10^6 bytes per second\n"
     "  --data-stall R:MS    rank R waits MS ms for its data in every step\n"
     "  --links              print the links of this layout, one A-B a line, and end\n"
@@ -119,6 +120,22 @@ static int read_slow_link(const char *text, struct slow_link *link)
     return code;
 }
 
+/* "R:FACTOR" or "R:FACTOR@STEP" */
+static int read_slow_rank(const char *text, struct slow_rank *slow)
+{
+    char before[64];
+    long from = 0;
+    const char *at = strchr(text, '@');
+    size_t length = at != NULL ? (size_t)(at - text) : strlen(text);
+    if (length >= sizeof before)
+        return complain("not RANK:FACTOR@STEP", text);
+    memcpy(before, text, length);
+    before[length] = '\0';
+    int code = at != NULL ? read_count(at + 1, 0, LONG_MAX, &from) : 0;
+    slow->from = (uint64_t)from;
+    return code == 0 ? read_planted(before, &slow->rank, &slow->factor) : code;
+}
+
 static int read_plant(int option, const char *text, struct options *o)
 {
     if (o->slow_rank_count == MAX_PLANTS || o->slow_link_count == MAX_PLANTS ||
@@ -128,7 +145,7 @@ static int read_plant(int option, const char *text, struct options *o)
         return read_slow_link(text, &o->slow_links[o->slow_link_count++]);
     if (option == OPT_SLOW_RANK) {
         struct slow_rank *slow = &o->slow_ranks[o->slow_rank_count++];
-        int code = read_planted(text, &slow->rank, &slow->factor);
+        int code = read_slow_rank(text, slow);
         return code == 0 && slow->factor < 1.0 ? complain("a factor below 1", text) : code;
     }
     struct data_stall *stall = &o->stalls[o->stall_count++];
