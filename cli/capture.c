@@ -324,7 +324,7 @@ static bool waits_for_raw(const struct capture_words *words, bool is_start)
 }
 
 /* Waits with progress; what then. */
-static int converse(const struct capture_words *words, Rankscope__Ask *ask)
+static int converse(const struct capture_words *words, Rankscope__Ask *ask, char id[64])
 {
     const bool is_start = ask->message_case == RANKSCOPE__ASK__MESSAGE_START;
     struct watch watch = {.words = words,
@@ -340,13 +340,15 @@ static int converse(const struct capture_words *words, Rankscope__Ask *ask)
     const int code = exit_of_watch(&watch, status, &address, &err);
     if (watch.info)
         rankscope__capture_info__free_unpacked(watch.info, NULL);
+    (void)snprintf(id, sizeof watch.id, "%s", watch.id);
     return code;
 }
 
 /* ---- verbs -------------------------------------------------------------------------------------------------- */
 
-static int capture_start(const struct capture_words *words)
+int rs_capture_start(const struct capture_words *words, char id[64])
 {
+    id[0] = '\0';
     struct rs_err err = {0};
     struct capture_question question = {.origin_file = NULL};
     int code = RS_EXIT_COMPLETE;
@@ -356,7 +358,7 @@ static int capture_start(const struct capture_words *words)
         Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
         ask.message_case = RANKSCOPE__ASK__MESSAGE_START;
         ask.start = &question.start;
-        code = converse(words, &ask);
+        code = converse(words, &ask, id);
     }
     capture_question_fini(&question);
     return code;
@@ -389,7 +391,8 @@ static int capture_wait(const struct capture_words *words, const char *id)
     Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
     ask.message_case = RANKSCOPE__ASK__MESSAGE_CAPTURE;
     ask.capture = &ask_capture;
-    return converse(words, &ask);
+    char own[64];
+    return converse(words, &ask, own);
 }
 
 static int capture_show(const struct capture_words *words, const char *id)
@@ -499,13 +502,14 @@ static int run_word(struct capture_words *words, int count, char **operands, str
     static const char *const one[] = {"show", "stop", "wait"};
     static int (*const verbs[])(const struct capture_words *words,
                                 const char *id) = {capture_show, capture_stop, capture_wait};
+    char id[64];
     if (!is_wait(words->wait)) {
         (void)rs_err_set(err, RS_INVALID, "--wait takes summary, raw or all, not %.60s",
                          words->wait);
         return rs_cli_fail("capture", err);
     }
     if (count == 0)
-        return capture_start(words);
+        return rs_capture_start(words, id);
     if (strcmp(operands[0], "list") == 0 && count == 1)
         return capture_list(words);
     for (size_t i = 0; i < sizeof one / sizeof one[0]; i++)

@@ -24,6 +24,12 @@ struct capture_words {
     double fail_above;
 };
 
+/* ---- capture.c ------------------------------------------------------------------------------------------------ */
+
+/* Starts a capture, waits for it with progress, prints its report, as `rankscope capture` does; the exit code. `id` has the
+ * capture, "" when none was started. */
+int rs_capture_start(const struct capture_words *words, char id[64]);
+
 /* ---- capture_ask.c ------------------------------------------------------------------------------------------- */
 
 /* An AskStart and what it lends from. Zeroed is empty. */

@@ -51,6 +51,7 @@ int rs_cmd_aggregator(int argc, char **argv);
 int rs_cmd_collector(int argc, char **argv);
 int rs_cmd_ranks(int argc, char **argv);
 int rs_cmd_capture(int argc, char **argv);
+int rs_cmd_watch(int argc, char **argv);
 int rs_cmd_counters(int argc, char **argv);
 int rs_cmd_fetch(int argc, char **argv);
 int rs_cmd_verify(int argc, char **argv);

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `rankscope watch`: waits until a run's steps take longer, then captures some of them and says why.
+ *
+ *     look at the ranks --rule of step_watch.h--> alarm --budget, cool-down--> capture, report --> look on
+ *
+ * An aggregator that is away for a while is waited for; a run that is not there yet, too. Steps of a capture, whoever started it,
+ * are not compared.
+ */
+#include "cli/capture.h"
+#include "cli/cli.h"
+#include "common/base/json_out.h"
+#include "common/client/client.h"
+#include "common/client/step_watch.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static const char verb[] = "watch";
+static const rs_dur look_every_ns = RS_NS_PER_S / 2;
+static const rs_dur mute_after_ns =
+    30 * (rs_dur)RS_NS_PER_S; /* a run that tells no steps: say so */
+enum { DAY_S = 86400, BUDGET_MAX = 1000 };
+
+struct options {
+    const char *connect, *run, *ranks, *out_dir, *raw;
+    int64_t steps, per_day, alarms;
+    double longer_by;
+    rs_dur cool_down_ns;
+    bool as_json, is_quiet, must_not_capture;
+};
+
+struct watching {
+    const struct options *options;
+    struct rs_address address;
+    struct rs_step_watch rule;
+    char run[64];               /* as found */
+    rs_ns began, next_capture;  /* monotonic */
+    rs_ns captured[BUDGET_MAX]; /* monotonic; a ring of those that count */
+    size_t captured_count, next;
+    int64_t alarms;
+    int code; /* of the last capture */
+    bool is_away, has_said_mute, has_said_learning, has_said_ready;
+};
+
+/* ---- what is told ------------------------------------------------------------------------------------------------ */
+
+static double ms_of(rs_dur length)
+{
+    return (double)length / RS_NS_PER_MS;
+}
+
+static void put_text(struct rs_json_out *json, const char *key, const char *text)
+{
+    rs_json_out_key(json, key);
+    if (text && *text)
+        rs_json_out_string(json, text);
+    else
+        rs_json_out_null(json);
+}
+
+static void put_int(struct rs_json_out *json, const char *key, int64_t value)
+{
+    rs_json_out_key(json, key);
+    rs_json_out_int(json, value);
+}
+
+/* One document a line. */
+static void print_alarm(const struct watching *watching, const struct rs_step_alarm *alarm,
+                        const char *capture, const char *why_not)
+{
+    struct rs_buf buf = {0};
+    struct rs_json_out json;
+    rs_json_out_init(&json, &buf, 0);
+    rs_json_out_object(&json);
+    put_text(&json, "event", "regression");
+    put_text(&json, "run", watching->run);
+    put_int(&json, "before_ns", alarm->before_ns);
+    put_int(&json, "now_ns", alarm->now_ns);
+    put_int(&json, "first_step", alarm->first_step);
+    put_int(&json, "last_step", alarm->last_step);
+    put_int(&json, "samples", (int64_t)alarm->samples);
+    put_text(&json, "capture", capture);
+    rs_json_out_key(&json, "exit");
+    if (*capture)
+        rs_json_out_int(&json, watching->code);
+    else
+        rs_json_out_null(&json);
+    put_text(&json, "not_captured_because", why_not);
+    rs_json_out_end(&json);
+    printf("%s\n", rs_buf_text(&buf));
+    (void)fflush(stdout);
+    rs_buf_fini(&buf);
+}
+
+static void say_state(struct watching *watching, const struct rs_step_look *look)
+{
+    const struct options *options = watching->options;
+    if (options->is_quiet)
+        return;
+    if (look->step >= 0 && !watching->has_said_learning) {
+        rs_cli_note(verb,
+                    "run %s: %zu ranks step, at step %" PRId64 "; learning how long steps take",
+                    watching->run, look->stepping, look->step);
+        watching->has_said_learning = true;
+    }
+    if (watching->rule.count >= RS_STEP_WATCH_LEARN && !watching->has_said_ready) {
+        rs_cli_note(verb, "run %s: watching; steps take %.3f ms now", watching->run,
+                    ms_of(look->step_ns));
+        watching->has_said_ready = true;
+    }
+    if (look->step < 0 && !watching->has_said_mute &&
+        rs_time_monotonic() > watching->began + mute_after_ns) {
+        rs_cli_note(verb,
+                    "%s so far: nothing can be noticed (only programs that call librankscope tell "
+                    "their steps while they run)",
+                    *watching->run ? "no rank tells its steps" : "no such run");
+        watching->has_said_mute = true;
+    }
+}
+
+/* ---- a capture --------------------------------------------------------------------------------------------------- */
+
+/* Why none may be taken now; NULL: one may. */
+static const char *refusal(const struct watching *watching, rs_ns now)
+{
+    int64_t today = 0;
+    if (watching->options->must_not_capture)
+        return "--no-capture";
+    if (now < watching->next_capture)
+        return "cool-down";
+    for (size_t i = 0; i < watching->captured_count; i++)
+        today += watching->captured[i] > now - DAY_S * (rs_dur)RS_NS_PER_S;
+    return today >= watching->options->per_day ? "as many captures in 24 hours as are allowed"
+                                               : NULL;
+}
+
+static void take(struct watching *watching, const struct rs_step_alarm *alarm)
+{
+    const struct options *options = watching->options;
+    const rs_ns now = rs_time_monotonic();
+    const char *why_not = refusal(watching, now);
+    char id[64] = "";
+    rs_cli_note(verb,
+                "run %s: steps take %.3f ms, %.2f times as long as before (%.3f ms), from step "
+                "%" PRId64 " on%s%s",
+                watching->run, ms_of(alarm->now_ns),
+                (double)alarm->now_ns / (double)alarm->before_ns, ms_of(alarm->before_ns),
+                alarm->first_step, why_not ? "; not captured: " : "", why_not ? why_not : "");
+    watching->alarms++;
+    watching->has_said_ready = false;
+    if (!why_not) {
+        const struct capture_words words = {.connect = options->connect,
+                                            .run = watching->run,
+                                            .ranks = options->ranks,
+                                            .steps = options->steps,
+                                            .out_dir = options->out_dir,
+                                            .raw = options->raw,
+                                            .on_busy = "refuse",
+                                            .is_quiet = options->as_json || options->is_quiet,
+                                            .fail_above = -1};
+        watching->code = rs_capture_start(&words, id);
+        watching->next_capture = rs_time_monotonic() + options->cool_down_ns;
+        watching->captured[watching->next] = now;
+        watching->next = (watching->next + 1) % BUDGET_MAX;
+        watching->captured_count += watching->captured_count < BUDGET_MAX;
+    }
+    if (!why_not && !*id)
+        why_not = "it was refused";
+    if (options->as_json)
+        print_alarm(watching, alarm, id, why_not);
+}
+
+/* ---- looking ----------------------------------------------------------------------------------------------------- */
+
+/* False: Ctrl-C. The signals are blocked by the first question. */
+static bool pause_for(rs_dur length)
+{
+    const struct timespec time = {.tv_nsec = (long)length};
+    sigset_t signals;
+    (void)sigemptyset(&signals);
+    (void)sigaddset(&signals, SIGINT);
+    (void)sigaddset(&signals, SIGTERM);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    return sigtimedwait(&signals, NULL, &time) < 0;
+}
+
+/* RS_UNREACHABLE is told once, and no failure: it comes back. */
+static enum rs_status look_once(struct watching *watching, struct rs_err *err)
+{
+    struct rs_step_look look;
+    struct rs_step_alarm alarm;
+    char found[64];
+    bool is_recording;
+    enum rs_status status = rs_client_step_look(
+        &watching->address, watching->options->run ? watching->options->run : "", &look, found,
+        &is_recording, err);
+    if (status == RS_UNREACHABLE) {
+        if (!watching->is_away)
+            rs_cli_note(verb, "%s; asking on", err->text);
+        watching->is_away = true;
+        rs_step_watch_skip(&watching->rule);
+        return RS_OK;
+    }
+    if (status < 0)
+        return status;
+    if (watching->is_away)
+        rs_cli_note(verb, "the aggregator answers again");
+    watching->is_away = false;
+    if (*found)
+        (void)snprintf(watching->run, sizeof watching->run, "%s", found);
+    if (is_recording)
+        rs_step_watch_skip(&watching->rule);
+    else if (rs_step_watch_see(&watching->rule, &look, 1 + watching->options->longer_by, &alarm))
+        take(watching, &alarm);
+    if (watching->code ==
+        RS_EXIT_INTERRUPTED) /* Ctrl-C in a capture, which said how to come back to it */
+        return RS_CANCELLED;
+    say_state(watching, &look);
+    return RS_OK;
+}
+
+static int watch(const struct options *options)
+{
+    static struct watching watching; /* large */
+    struct rs_err err = {0};
+    watching = (struct watching){.options = options, .began = rs_time_monotonic()};
+    enum rs_status status = rs_client_address(options->connect, &watching.address, &err);
+    while (status >= 0) {
+        status = look_once(&watching, &err);
+        if (status >= 0 && options->alarms && watching.alarms >= options->alarms)
+            return watching.code;
+        if (status >= 0 && !pause_for(look_every_ns))
+            status = RS_CANCELLED;
+    }
+    return status == RS_CANCELLED ? RS_EXIT_INTERRUPTED : rs_cli_fail(verb, &err);
+}
+
+int rs_cmd_watch(int argc, char **argv)
+{
+    struct options options = {
+        .steps = 5, .per_day = 10, .longer_by = 0.15, .cool_down_ns = 600 * (rs_dur)RS_NS_PER_S};
+    const struct rs_arg items[] = {
+        {.name = "longer-by",
+         .kind = RS_ARG_PERCENT,
+         .target = &options.longer_by,
+         .value = "P",
+         .help = "steps that take so much longer than before are an alarm (default 15%)"},
+        {.name = "ranks",
+         .letter = 'r',
+         .kind = RS_ARG_TEXT,
+         .target = &options.ranks,
+         .value = "EXPR",
+         .help = "capture these: 0,3-7, node=n12, tp=0 (default: all)"},
+        {.name = "steps",
+         .kind = RS_ARG_INT,
+         .target = &options.steps,
+         .value = "N",
+         .min = 1,
+         .max = 1000,
+         .help = "of each capture (default 5)"},
+        {.name = "cool-down",
+         .kind = RS_ARG_DURATION,
+         .target = &options.cool_down_ns,
+         .value = "D",
+         .help = "after a capture, the next one not before (default 10m)"},
+        {.name = "per-day",
+         .kind = RS_ARG_INT,
+         .target = &options.per_day,
+         .value = "N",
+         .min = 1,
+         .max = BUDGET_MAX,
+         .help = "captures in 24 hours (default 10)"},
+        {.name = "alarms",
+         .kind = RS_ARG_INT,
+         .target = &options.alarms,
+         .value = "N",
+         .min = 1,
+         .max = INT32_MAX,
+         .help = "end after so many (default: go on until Ctrl-C)"},
+        {.name = "no-capture",
+         .kind = RS_ARG_FLAG,
+         .target = &options.must_not_capture,
+         .help = "only tell"},
+        {.name = "raw",
+         .kind = RS_ARG_TEXT,
+         .target = &options.raw,
+         .value = "WHOSE",
+         .help = "raw data that is sent: all (default), none, or of ranks EXPR"},
+        {.name = "out",
+         .letter = 'o',
+         .kind = RS_ARG_TEXT,
+         .target = &options.out_dir,
+         .value = "DIR",
+         .help = "write the deliverables of the last capture into DIR"},
+        RS_CLI_CONNECT_ARGS(&options.connect),
+        {.name = "json",
+         .kind = RS_ARG_FLAG,
+         .target = &options.as_json,
+         .help = "print a JSON document a line for each alarm, instead of reports"},
+        {.name = "quiet",
+         .letter = 'q',
+         .kind = RS_ARG_FLAG,
+         .target = &options.is_quiet,
+         .help = "print no reports and no progress, only alarms on stderr"},
+    };
+    const struct rs_args args = {
+        .verb = verb,
+        .operands = "[RUN]",
+        .summary =
+            "Waits until the steps of a run take longer than before and keep doing so; then it "
+            "captures some steps, and the report says who is the cause. Costs the job nothing until "
+            "then: it reads what collectors tell of ranks anyway.",
+        .items = items,
+        .count = sizeof items / sizeof items[0],
+        .epilogue =
+            "  rankscope watch train1\n"
+            "  rankscope watch train1 --longer-by 30% --ranks 'one-per-node' --per-day 3\n"
+            "  rankscope watch --alarms 1 --json\n"
+            "\n"
+            "A sample is four steps or more; twenty samples are learnt first, and three in a row that are longer\n"
+            "than all of the last 128 are an alarm. One long step (a checkpoint) is none.\n"
+            "Ranks must tell their steps while they run. Only programs that call librankscope do so now: of\n"
+            "unmodified PyTorch, torch_npu and MindSpore nothing is noticed, which is said.\n"
+            "\n"
+            "Exit: with --alarms that of the last capture: 0 complete, 1 partial; 2 bad request, 4 no aggregator\n"
+            "is set or known, 130 it was ended.\n"};
+    struct rs_err err = {0};
+    int first = 0;
+    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
+    if (status == RS_END)
+        return RS_EXIT_COMPLETE;
+    if (status == RS_OK && first + 1 < argc)
+        status = rs_err_set(&err, RS_INVALID, "\"%s\" is not expected here", argv[first + 1]);
+    if (status == RS_OK && options.longer_by <= 0)
+        status = rs_err_set(&err, RS_INVALID, "--longer-by is more than 0%%");
+    if (status < 0)
+        return rs_cli_fail(verb, &err);
+    options.run = first < argc ? argv[first] : NULL;
+    return watch(&options);
+}
