@@ -6,6 +6,7 @@ The data folder is 0700 and root's; who asks is nobody. Over a unix socket (0660
 sides show certificates: nobody's is a viewer's. Besides, strace
 says that no path below the data folder is opened by the one who asks, not even by root.
 """
+import collections
 import hashlib
 import json
 import os
@@ -187,6 +188,34 @@ class Remote(unittest.TestCase):
             done = self.run_as(NOBODY, *words, "--connect", address)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(text, done.stderr)
+
+    def test_queries(self):
+        """A SELECT of one's own, of the aggregator and of the folder: the same rows, and nothing that does more than read."""
+        address = self.serve("127.0.0.1:0")
+        sql = "SELECT rank, count(*) AS members, max(op.op), NULL AS none, 0.5 AS half FROM op_member JOIN op USING (capture, step, group_id, op_no) GROUP BY rank"
+        for more in ([], ["--json"], ["--limit", "2"]):
+            here = self.run_as([], "query", self.capture, sql, "--data", self.data, *more)
+            there = self.run_as(NOBODY, "query", self.capture, sql, "--connect", address, *more)
+            code = 1 if "--limit" in more else 0  # cut off
+            self.assertEqual((here.returncode, there.returncode), (code, code), here.stderr + there.stderr)
+            self.assertEqual(there.stdout, here.stdout)
+            if code:
+                self.assertIn("there are more rows than these 2", there.stderr)
+        rows = self.run_as(NOBODY, "query", self.capture, sql, "--connect", address).stdout.splitlines()
+        members = self.run_as(NOBODY, "table", self.capture, "op_member", "--connect", address, "--json")
+        counted = collections.Counter(row["rank"] for row in json.loads(members.stdout)["rows"])
+        self.assertEqual(rows[0], "rank,members,max(op.op),none,half")
+        self.assertEqual({int(row.split(",")[0]): int(row.split(",")[1]) for row in rows[1:]}, dict(counted))
+        self.assertTrue(all(row.endswith(",,0.5") for row in rows[1:]))
+        for where in (["--data", self.data], ["--connect", address]):
+            for words, code in ((["DELETE FROM op"], 2), (["SELECT 1; SELECT 2"], 2), (["ATTACH '/tmp/x' AS x"], 2), (["PRAGMA user_version"], 2),
+                                ([], 2), (["SELECT 1", "x"], 2), (["SELECT * FROM nowhere"], 2), (["SELECT 1", "--limit", "0"], 2)):
+                done = self.run_as([] if "--data" in where else NOBODY, "query", self.capture, *words, *where)
+                self.assertEqual((done.returncode, done.stdout), (code, ""), (words, where, done.stderr))
+                self.assertTrue(done.stderr.startswith("rankscope query: "), done.stderr)
+        done = self.run_as(NOBODY, "query", "20200101-000000-abcdef", "SELECT 1", "--connect", address)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("there is no capture", done.stderr)
 
     def answers(self):
         """What the aggregator says of its captures, and the report: bytes."""

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `rankscope query ID|DIR SQL`: one SELECT of one's own on a capture's tables.
+ *
+ *     ID               AskQuery --> rows as JSON, as the aggregator's SQLite made them --+--> JSON as it is, or CSV
+ *     DIR, or --data   joined in this process into a private store --> the same query ---+
+ *
+ * What may be asked, and how much of an answer comes, is the same on both ways: aggregator/store/query.h.
+ */
+#include "aggregator/store/query.h"
+
+#include "cli/cli.h"
+#include "cli/options/args.h"
+#include "cli/present.h"
+#include "common/base/csv_out.h"
+#include "common/base/mem.h"
+#include "common/client/client.h"
+
+#include <jansson.h>
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char verb[] = "query";
+enum { ROWS_MAX = 10000, BYTES_MAX = 16 << 20, TIME_S = 60, MEMORY_MIB = 2048 };
+
+static struct {
+    const char *data, *connect;
+    int64_t limit;
+    bool as_json, assume_common_clock;
+} words;
+
+struct answer {
+    struct rs_buf json; /* "columns": [...], "rows": [...] */
+    uint64_t rows;
+    bool is_there, is_cut, is_partial;
+};
+
+/* ---- printing ------------------------------------------------------------------------------------------------------ */
+
+static void put_cell(struct rs_buf *csv, const json_t *value)
+{
+    if (json_is_string(value))
+        rs_csv_text(csv, json_string_value(value));
+    else if (json_is_integer(value))
+        rs_buf_printf(csv, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else if (json_is_real(value))
+        rs_buf_printf(csv, "%.17g", json_real_value(value));
+    /* Unknown is an empty cell. */
+}
+
+static void put_line(struct rs_buf *csv, const json_t *cells)
+{
+    for (size_t i = 0; i < json_array_size(cells); i++) {
+        if (i > 0)
+            rs_buf_string(csv, ",");
+        put_cell(csv, json_array_get(cells, i));
+    }
+    rs_buf_string(csv, "\n");
+}
+
+static enum rs_status csv_of(const struct rs_buf *document, struct rs_buf *csv, struct rs_err *err)
+{
+    json_error_t why;
+    json_t *root = json_loadb((const char *)document->data, document->length, 0, &why);
+    const json_t *rows = root ? json_object_get(root, "rows") : NULL;
+    const json_t *columns = root ? json_object_get(root, "columns") : NULL;
+    enum rs_status status = RS_OK;
+    if (!json_is_array(rows) || !json_is_array(columns))
+        status = rs_err_set(err, RS_FORMAT, "the answer holds no rows: %.100s",
+                            root ? "other members" : why.text);
+    else
+        put_line(csv, columns);
+    for (size_t i = 0; status == RS_OK && i < json_array_size(rows); i++)
+        put_line(csv, json_array_get(rows, i));
+    json_decref(root);
+    return status;
+}
+
+static enum rs_status print_answer(const struct answer *answer, struct rs_err *err)
+{
+    struct rs_buf document = {0}, csv = {0};
+    rs_buf_string(&document, "{");
+    rs_buf_bytes(&document, answer->json.data, answer->json.length);
+    rs_buf_printf(&document, ", \"is_cut\": %s, \"is_partial\": %s}\n",
+                  answer->is_cut ? "true" : "false", answer->is_partial ? "true" : "false");
+    enum rs_status status = RS_OK;
+    if (!words.as_json)
+        status = csv_of(&document, &csv, err);
+    const struct rs_buf *shown = words.as_json ? &document : &csv;
+    if (status == RS_OK && (document.failed || csv.failed))
+        status = rs_err_set(err, RS_NOMEM, "out of memory");
+    if (status == RS_OK &&
+        (fwrite(shown->data, 1, shown->length, stdout) != shown->length || fflush(stdout) != 0))
+        status = rs_err_errno(err, "cannot print the rows");
+    rs_buf_fini(&document);
+    rs_buf_fini(&csv);
+    return status;
+}
+
+static int finish(struct answer *answer, enum rs_status status, struct rs_err *err)
+{
+    if (status == RS_OK)
+        status = print_answer(answer, err);
+    rs_buf_fini(&answer->json);
+    if (status < 0)
+        return rs_cli_fail(verb, err);
+    if (answer->is_cut)
+        rs_cli_note(verb, "there are more rows than these %" PRIu64, answer->rows);
+    return answer->is_cut || answer->is_partial ? RS_EXIT_PARTIAL : RS_EXIT_COMPLETE;
+}
+
+/* ---- an aggregator's ----------------------------------------------------------------------------------------------- */
+
+static bool on_rows(void *self, const Rankscope__Reply *reply)
+{
+    struct answer *answer = self;
+    if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_QUERY)
+        return true;
+    const Rankscope__QueryRows *rows = reply->query;
+    answer->is_there = true;
+    answer->rows = rows->rows;
+    answer->is_cut = rows->is_cut;
+    answer->is_partial = rows->is_partial;
+    rs_buf_bytes(&answer->json, rows->json.data, rows->json.len);
+    for (size_t i = 0; i < rows->n_lines; i++)
+        rs_cli_note(verb, "%s", rows->lines[i]);
+    return true;
+}
+
+static int ask(const struct rs_address *address, char *capture, char *sql)
+{
+    struct rs_err err = {0};
+    struct answer answer = {.rows = 0};
+    Rankscope__AskQuery question = RANKSCOPE__ASK_QUERY__INIT;
+    Rankscope__Ask message = RANKSCOPE__ASK__INIT;
+    question.capture = capture;
+    question.sql = sql;
+    question.limit = (uint64_t)words.limit;
+    question.assume_common_clock = words.assume_common_clock;
+    message.message_case = RANKSCOPE__ASK__MESSAGE_QUERY;
+    message.query = &question;
+    enum rs_status status = rs_client_ask(address, &message, on_rows, &answer, &err);
+    if (status == RS_OK && !answer.is_there)
+        status = rs_err_set(&err, RS_FORMAT, "the aggregator answers without rows");
+    return finish(&answer, status, &err);
+}
+
+/* ---- a folder's ---------------------------------------------------------------------------------------------------- */
+
+static int join(const char *dir, const char *sql)
+{
+    struct rs_err err = {0};
+    struct answer answer = {.rows = 0};
+    struct rs_query_facts facts = {0};
+    struct rs_deliver_result result = {0};
+    struct rs_deliver_options how = {.assume_common_clock = words.assume_common_clock};
+    struct rs_cli_noter noter = {.verb = verb};
+    const struct rs_query_limits limits = {.rows = words.limit ? (uint64_t)words.limit : ROWS_MAX,
+                                           .bytes = BYTES_MAX,
+                                           .time_ns = TIME_S * (rs_dur)RS_NS_PER_S,
+                                           .memory_bytes = (int64_t)MEMORY_MIB << 20};
+    enum rs_status status = rs_row_store_open(NULL, RS_ROWS_PRIVATE, &how.rows, &err);
+    if (status == RS_OK)
+        status = rs_deliver_capture(dir, &how, rs_cli_note_line, &noter, &result, &err);
+    if (status >= 0)
+        status = rs_row_store_query(how.rows, sql, &limits, &answer.json, &facts, &err);
+    answer.rows = facts.rows;
+    answer.is_cut = facts.is_cut;
+    answer.is_partial = result.is_partial;
+    rs_row_store_close(&how.rows);
+    rs_deliver_result_fini(&result);
+    return finish(&answer, status, &err);
+}
+
+/* ---- the verb ------------------------------------------------------------------------------------------------------ */
+
+static const struct rs_arg items[] = {
+    {.name = "json",
+     .kind = RS_ARG_FLAG,
+     .target = &words.as_json,
+     .help = "print JSON instead of CSV; unknown is null"},
+    {.name = "limit",
+     .kind = RS_ARG_INT,
+     .target = &words.limit,
+     .value = "N",
+     .min = 1,
+     .max = ROWS_MAX,
+     .help = "the first N rows (default, and the most: 10000)"},
+    {.name = "assume-common-clock",
+     .kind = RS_ARG_FLAG,
+     .target = &words.assume_common_clock,
+     .help = "take the clocks of all hosts as one"},
+    {.name = "data",
+     .kind = RS_ARG_TEXT,
+     .target = &words.data,
+     .value = "DIR",
+     .help = "read the capture from this data folder, without asking an aggregator",
+     .environment = "RANKSCOPE_DATA"},
+    RS_CLI_CONNECT_ARGS(&words.connect),
+};
+static const struct rs_args args = {
+    .verb = verb,
+    .operands = "DIR|ID SQL",
+    .summary =
+        "The rows of one SELECT on the tables of a capture that is closed: of an ID by the aggregator that holds "
+        "it, of a capture's folder in this process. It reads and computes, and can do nothing else.",
+    .items = items,
+    .count = sizeof items / sizeof items[0],
+    .epilogue =
+        "  rankscope table                   # which tables there are\n"
+        "  rankscope table --schema finding  # and their columns\n"
+        "  rankscope query 20260102-030405-a1b2c3 'SELECT kind, confidence FROM finding'\n"
+        "\n"
+        "Exit: 0 complete, 1 rows were cut off or something is missing in the capture (named), 2 no such\n"
+        "capture, or not one SELECT, 3 refused (time, memory, a capture that goes on), 4 no aggregator answers.\n"};
+
+int rs_cmd_query(int argc, char **argv)
+{
+    struct rs_err err = {0};
+    struct rs_cli_place place;
+    int first = argc;
+    const enum rs_status parsed = rs_args_parse(&args, argc, argv, &first, &err);
+    if (parsed != RS_OK)
+        return parsed == RS_END ? RS_EXIT_COMPLETE : rs_cli_fail(verb, &err);
+    if (argc - first != 2) {
+        (void)rs_err_set(&err, RS_INVALID,
+                         "give a capture and a SELECT; see rankscope query --help");
+        return rs_cli_fail(verb, &err);
+    }
+    if (rs_cli_place_of(argv[first], words.data, words.connect, &place, &err) < 0)
+        return rs_cli_fail(verb, &err);
+    return *place.dir ? join(place.dir, argv[first + 1])
+                      : ask(&place.address, argv[first], argv[first + 1]);
+}
