@@ -325,6 +325,18 @@ static void tell_of_capture(void *self, const struct rs_capture_facts *facts, co
         rs_notify_put(self, &event);
 }
 
+static void tell_of_alarm(void *self, const char *event_name, const char *run, const char *capture,
+                          const char *text)
+{
+    const struct rs_notify_event event = {.event = event_name,
+                                          .run = run,
+                                          .capture = capture,
+                                          .state = "",
+                                          .text = text,
+                                          .at = rs_time_realtime()};
+    rs_notify_put(self, &event);
+}
+
 static enum rs_status run(const struct rs_aggregator_options *settings, struct rs_daemon *daemon,
                           struct rs_err *err)
 {
@@ -386,7 +398,10 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
                                                   .check_self = &places,
                                                   .on_closed = tell_of_capture,
                                                   .closed_self = notify,
+                                                  .on_alarm = tell_of_alarm,
+                                                  .alarm_self = notify,
                                                   .hang = settings->hang,
+                                                  .step_watch = settings->step_watch,
                                                   .keep_ns = settings->keep_ns,
                                                   .keep_bytes = (uint64_t)settings->keep_bytes,
                                                   .credit_bytes = (uint64_t)settings->credit_bytes};

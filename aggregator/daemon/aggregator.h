@@ -33,13 +33,14 @@ struct rs_aggregator_options {
     const char *group;
     /* The folder of the socket when it is ours, so that the group may pass through it; NULL: it is not. */
     const char *runtime_dir;
-    const char *profiler_config, *roles; /* folder to watch, file of roles; NULL: none */
-    int64_t credit_bytes;                /* 0: the default */
-    int64_t segment_bytes;               /* 0: the default */
-    rs_dur keep_ns;                      /* of closed captures; 0: for ever */
-    int64_t keep_bytes;                  /* of all captures; 0: no limit */
-    rs_dur drain_ns;                     /* how long SIGTERM waits for collectors */
-    struct rs_server_hang_rules hang;    /* off unless it is switched on */
+    const char *profiler_config, *roles;    /* folder to watch, file of roles; NULL: none */
+    int64_t credit_bytes;                   /* 0: the default */
+    int64_t segment_bytes;                  /* 0: the default */
+    rs_dur keep_ns;                         /* of closed captures; 0: for ever */
+    int64_t keep_bytes;                     /* of all captures; 0: no limit */
+    rs_dur drain_ns;                        /* how long SIGTERM waits for collectors */
+    struct rs_server_hang_rules hang;       /* off unless it is switched on */
+    struct rs_server_step_rules step_watch; /* the same */
     /* Called for each address once all are served (a port of 0 is filled in); NULL: nobody wants to know. Thread: main. */
     void (*on_listening)(void *self, const char *address, bool is_for_joining);
     void *self;

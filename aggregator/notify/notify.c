@@ -71,7 +71,10 @@ struct rs_notify {
 static void member(struct rs_json_out *json, const char *key, const char *text)
 {
     rs_json_out_key(json, key);
-    rs_json_out_string(json, text);
+    if (*text)
+        rs_json_out_string(json, text);
+    else
+        rs_json_out_null(json);
 }
 
 static void put_body(const struct rs_notify_event *event, bool is_slack, struct rs_buf *body)

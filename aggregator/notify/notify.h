@@ -40,10 +40,10 @@ RS_MUST_CHECK enum rs_status rs_notify_start(const struct rs_notify_options *opt
 
 /* Lent for the call. */
 struct rs_notify_event {
-    const char *event; /* "culprit_found", "capture_failed" */
-    const char *run, *capture, *state;
-    const char *text; /* one sentence for people */
-    rs_ns at;         /* Unix epoch */
+    const char *event;                 /* "culprit_found", "capture_failed", "regression" */
+    const char *run, *capture, *state; /* "": none, null in the event */
+    const char *text;                  /* one sentence for people */
+    rs_ns at;                          /* Unix epoch */
 };
 /* Any thread. */
 void rs_notify_put(struct rs_notify *notify, const struct rs_notify_event *event);

@@ -61,6 +61,15 @@ struct rs_server_hang_rules {
     int64_t per_day;     /* captures in 24 h, of all runs; at most 1000; 0: 20 */
 };
 
+/* The standing watch for steps that begin to take longer (step_watch.c). */
+struct rs_server_step_rules {
+    bool is_on;
+    double longer_by;    /* part of the usual length; 0: 0.15 */
+    int64_t steps;       /* of a capture; 0: 5 */
+    rs_dur cool_down_ns; /* of one run, after a capture; 0: 10 min */
+    int64_t per_day;     /* captures in 24 h, of all runs; at most 1000; 0: 10 */
+};
+
 struct rs_server_options {
     struct rs_loop *loop; /* keeps a pointer to it */
     struct rs_store *store;
@@ -76,11 +85,17 @@ struct rs_server_options {
     uint64_t documents_bytes; /* of what is kept there; 0: 2 GiB */
     const struct rs_coord_options *coord; /* times only; NULL: defaults */
     struct rs_server_hang_rules hang;
+    struct rs_server_step_rules step_watch;
     rs_dur keep_ns;      /* of closed captures, since they were closed; 0: for ever */
     uint64_t keep_bytes; /* of all captures; the oldest closed ones go; 0: no limit */
     /* A capture was closed: what was found in it (NULL: nothing was joined), before it is forgotten. Lent. May be NULL. */
     void (*on_closed)(void *self, const struct rs_capture_facts *facts, const char *headline);
     void *closed_self;
+    /* Something of a run that lives is worth telling ("regression"): a sentence, and the capture that was started for it, ""
+     * none. Lent. May be NULL. */
+    void (*on_alarm)(void *self, const char *event, const char *run, const char *capture,
+                     const char *text);
+    void *alarm_self;
     const char *audit_path; /* lent for the call; NULL: no audit log */
     /* Signs certificates of who joins or renews; keeps a pointer to it; NULL: nobody can. */
     struct rs_authority *authority;

@@ -114,6 +114,7 @@ struct rs_server {
     struct rs_pool *join_pool, *read_pool, *store_pool;
     struct hang *hangs;            /* that are being looked at; hang.c */
     struct hang_watch *hang_watch; /* NULL: nobody watches; hang_watch.c */
+    struct step_watch *step_watch; /* NULL: nobody watches; step_watch.c */
     struct join *joins;            /* of open captures; live_join.c */
     struct creating *creating;     /* captures that are not written yet; writing.c */
     struct session *sessions;
@@ -229,6 +230,11 @@ void hang_watch_looked(struct rs_server *server);
 void hang_watch_asked(struct rs_server *server, const char *run, const char *capture,
                       const char *text, bool has_dumps, bool is_own);
 void hang_watch_fini(struct rs_server *server);
+
+/* step_watch.c; all of them do nothing when nobody watches */
+RS_MUST_CHECK enum rs_status step_watch_start(struct rs_server *server, struct rs_err *err);
+rs_ns step_watch_tick(struct rs_server *server, rs_ns now);
+void step_watch_fini(struct rs_server *server);
 
 /* retention.c */
 /* A capture was closed: look again soon. */

@@ -127,12 +127,45 @@ void rs_step_watch_skip(struct rs_step_watch *watch)
     watch->doubt_count = 0;
 }
 
+enum rs_status rs_step_gather_add(struct rs_step_gather *gather, int64_t step, rs_ns at,
+                                  rs_dur step_ns)
+{
+    struct rs_step_look *look = &gather->look;
+    if (step < 0 || step_ns <= 0)
+        return RS_OK;
+    if (rs_mem_grow((void **)&gather->lengths, &gather->capacity, look->stepping + 1,
+                    sizeof *gather->lengths) < 0)
+        return RS_NOMEM;
+    gather->lengths[look->stepping] = step_ns;
+    if (look->stepping == 0 || step > look->step) {
+        look->step = step;
+        look->at = at;
+    }
+    look->stepping++;
+    return RS_OK;
+}
+
+struct rs_step_look rs_step_gather_take(struct rs_step_gather *gather)
+{
+    struct rs_step_look look = gather->look;
+    if (look.stepping)
+        look.step_ns = median_of(gather->lengths, look.stepping);
+    else
+        look.step = -1;
+    gather->look = (struct rs_step_look){.step = -1};
+    return look;
+}
+
+void rs_step_gather_fini(struct rs_step_gather *gather)
+{
+    rs_mem_free(gather->lengths);
+    *gather = (struct rs_step_gather){.lengths = NULL};
+}
+
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
 struct looking {
-    struct rs_step_look look;
-    rs_dur *lengths; /* of the ranks that tell steps */
-    size_t capacity;
+    struct rs_step_gather gather;
     char run[64];
     bool is_recording, has_failed, are_several;
 };
@@ -154,17 +187,11 @@ static bool on_table(void *self, const Rankscope__Reply *reply)
         const uint32_t can = *rank->adapter
                                  ? rank->capabilities
                                  : rs_adapter_capabilities_of(rs_adapter_name(rank->kind));
-        if (!(can & RS_CAP_TELLS_STEP) || rank->step < 0 || rank->step_duration_ns <= 0)
-            continue;
-        if (rs_mem_grow((void **)&looking->lengths, &looking->capacity, looking->look.stepping + 1,
-                        sizeof *looking->lengths) < 0) {
+        if ((can & RS_CAP_TELLS_STEP) &&
+            rs_step_gather_add(&looking->gather, rank->step, rank->seen_ns,
+                               rank->step_duration_ns) < 0) {
             looking->has_failed = true;
             return false;
-        }
-        looking->lengths[looking->look.stepping++] = rank->step_duration_ns;
-        if (rank->step > looking->look.step) {
-            looking->look.step = rank->step;
-            looking->look.at = rank->seen_ns;
         }
     }
     return true;
@@ -174,7 +201,7 @@ enum rs_status rs_client_step_look(const struct rs_address *address, const char 
                                    struct rs_step_look *look_p, char found[64],
                                    bool *is_recording_p, struct rs_err *err)
 {
-    struct looking looking = {.look = {.step = -1}};
+    struct looking looking = {.has_failed = false};
     Rankscope__AskRanks ranks = RANKSCOPE__ASK_RANKS__INIT;
     Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
     char *lent = rs_mem_strdup(run);
@@ -188,12 +215,10 @@ enum rs_status rs_client_step_look(const struct rs_address *address, const char 
         status = rs_err_set(err, RS_NOMEM, "no memory to look at ranks");
     else if (status >= 0 && looking.are_several)
         status = rs_err_set(err, RS_INVALID, "several runs are there: say which one is meant");
-    if (status >= 0 && looking.look.stepping)
-        looking.look.step_ns = median_of(looking.lengths, looking.look.stepping);
-    *look_p = looking.look;
+    *look_p = rs_step_gather_take(&looking.gather);
     *is_recording_p = looking.is_recording;
     (void)snprintf(found, 64, "%s", looking.run);
-    rs_mem_free(looking.lengths);
+    rs_step_gather_fini(&looking.gather);
     rs_mem_free(lent);
     return status;
 }

@@ -46,6 +46,19 @@ struct rs_step_look {
     size_t stepping; /* ranks that tell steps while they run */
 };
 
+/* A look that is put together rank by rank. Zeroed is empty. */
+struct rs_step_gather {
+    struct rs_step_look look; /* step_ns comes with rs_step_gather_take() */
+    rs_dur *lengths;
+    size_t capacity;
+};
+/* A rank that tells its steps while it runs. RS_NOMEM. */
+RS_MUST_CHECK enum rs_status rs_step_gather_add(struct rs_step_gather *gather, int64_t step,
+                                                rs_ns at, rs_dur step_ns);
+/* The look; what was gathered is empty again. */
+struct rs_step_look rs_step_gather_take(struct rs_step_gather *gather);
+void rs_step_gather_fini(struct rs_step_gather *gather);
+
 struct rs_step_watch {
     rs_dur samples[RS_STEP_WATCH_SAMPLES]; /* a ring */
     size_t count, next;

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 import unittest
 
 import unittest_run
@@ -15,7 +16,7 @@ import unittest_run
 from rig_native import BUILD, PROGRAM, Rig
 from test_webhook import Receiver
 
-CHANGE, FACTOR, WORLD = 220, 8, 8
+CHANGE, FACTOR, WORLD = 220, 16, 8
 
 
 def job(rig, *words):
@@ -54,7 +55,7 @@ class StepWatch(unittest.TestCase):
                 self.assertGreater(alarm["before_ns"], 150_000_000)
                 # The first longer sample may have begun before the change.
                 self.assertLessEqual(CHANGE - 20, alarm["first_step"])
-                self.assertLessEqual(alarm["last_step"], CHANGE + 20)
+                self.assertLessEqual(alarm["last_step"], CHANGE + 40)  # 19 on a machine with nothing else to do
                 self.assertLess(CHANGE, alarm["last_step"])
                 self.assertIn("watching; steps take", told)
                 with open(os.path.join(out, "report.json"), encoding="utf-8") as file:
@@ -75,6 +76,32 @@ class StepWatch(unittest.TestCase):
                 end(only_tells)
                 end(minitrain)
         receiver.shutdown()
+        receiver.server_close()
+
+    def test_while_nobody_looks(self):
+        """The aggregator watches itself: what it tells webhooks, in order, and what it keeps."""
+        receiver = Receiver()
+        with Rig(world=0, nodes=1, step_ms=50, aggregator_words=["--webhook", receiver.url + "/told", "--step-watch"]) as rig:
+            minitrain = job(rig, "--slow-rank", f"3:{FACTOR}@{CHANGE}")
+            try:
+                until = time.monotonic() + 240
+                while len(receiver.taken) < 2 and time.monotonic() < until:
+                    time.sleep(0.2)
+                events = [json.loads(body) for _, _, body in receiver.taken]
+                print(events, flush=True)
+                captures = rig.captures()
+                self.assertEqual([(e["event"], e["run"], e["state"]) for e in events],
+                                 [("regression", "demo", None), ("culprit_found", "demo", "complete")])
+                self.assertEqual([c["id"] for c in captures], [events[0]["capture"]])
+                self.assertEqual(events[1]["capture"], events[0]["capture"])
+                self.assertRegex(events[0]["text"], "times as long as before .* from step [0-9]+ on; captured as ")
+                self.assertIn("Rank 3 ", events[1]["text"])
+                self.assertLess((events[1]["time_ns"] - events[0]["time_ns"]) / 1e9, 60)
+                self.assertIn("captured as " + events[0]["capture"], rig.log_text("aggregator"))
+            finally:
+                end(minitrain)
+        receiver.shutdown()
+        receiver.server_close()
 
     def test_an_aggregator_that_is_away(self):
         with Rig(world=0, nodes=0, step_ms=50) as rig:
