@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ascend result directories through `analyse` and through two collectors.
 
-Real ranks lie in ../shared/data/ascend; larger clusters with a planted slow rank and slow link come from
-../shared/tools/gen_ascend_cluster.py. Without these the test is skipped (77).
+Two ranks and a job of eight with a planted slow rank and slow link are made (tests/support/ascend_job.py); where ../shared is,
+the ranks are real ones of ../shared/data/ascend and the job is made by ../shared/tools/gen_ascend_cluster.py.
 """
 import csv
 import json
@@ -18,11 +18,13 @@ import time
 
 import ascend_generations
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+import ascend_inputs  # noqa: E402
+
 PROGRAM = os.environ["RANKSCOPE"]
-SHARED = os.path.join("..", "shared")
-REAL = os.path.join(SHARED, "data", "ascend")
-GENERATOR = os.path.join(SHARED, "tools", "gen_ascend_cluster.py")
+GENERATOR = ascend_inputs.generator()
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
+PAIR = {}  # "text", "db" -> a tree of two ranks
 
 
 def check(condition, *what):
@@ -102,13 +104,13 @@ def vendor_rows_are_kept(out, rank, database):
                   "cann_version": info.get("cann_version")}, own)
 
 
-def real_text_keeps_the_vendors_figures(work):
+def text_keeps_the_vendors_figures(work):
     out = os.path.join(work, "real-text")
-    code, errors = analyse(out, os.path.join(REAL, "level1-text"))
+    code, errors = analyse(out, PAIR["text"])
     check(code == 0, code, errors)
     mine = os.path.join(out, "analysis.db")
     for rank in (0, 1):
-        folder = os.path.join(REAL, "level1-text", "rank%d_ascend_pt" % rank, OUTPUT)
+        folder = os.path.join(PAIR["text"], "rank%d_ascend_pt" % rank, OUTPUT)
         steps = table(folder, "step_trace_time.csv")
         ours = rows_of(mine, "SELECT * FROM StepTraceTime WHERE rank_id = ?", rank)
         check(len(ours) == len(steps) > 0, ours, steps)
@@ -129,21 +131,23 @@ def real_text_keeps_the_vendors_figures(work):
                                                                   "Synchronization Time", "Idle Time")]), row, own)
 
 
-def real_databases_keep_their_step_rows(work):
+def databases_keep_their_step_rows(work):
     out = os.path.join(work, "real-db")
-    code, errors = analyse(out, os.path.join(REAL, "level1-db"))
+    code, errors = analyse(out, PAIR["db"])
     check(code == 0, code, errors)
     rows = table(out, "step_trace_time.csv")
     check(len(rows) == 2, rows)
     for row in rows:
-        own = own_figures(os.path.join(REAL, "level1-db", "rank%s_ascend_pt" % row["Rank"], OUTPUT, "analysis.db"))
+        own = own_figures(os.path.join(PAIR["db"], "rank%s_ascend_pt" % row["Rank"], OUTPUT, "analysis.db"))
         check(three(row) == own[row["Step"]], row, own)
     for rank in (0, 1):  # the vendor's own rows stand beside ours
-        database = os.path.join(REAL, "level1-db", "rank%d_ascend_pt" % rank, OUTPUT, "analysis.db")
+        database = os.path.join(PAIR["db"], "rank%d_ascend_pt" % rank, OUTPUT, "analysis.db")
         vendor_rows_are_kept(out, rank, database)
     keys = document(out, "communication.json")["step50"]["collective"]
-    check("hcom_allReduce__210_0_1@17148521525495523210" in keys, list(keys))
-    check(set(keys["hcom_allReduce__210_0_1@17148521525495523210"]) == {"0", "1"}, keys)
+    (name, group), = rows_of(os.path.join(PAIR["db"], "rank0_ascend_pt", OUTPUT, "analysis.db"),
+                             "SELECT hccl_op_name, group_name FROM CommAnalyzerTime ORDER BY start_timestamp LIMIT 1")
+    check(name == "hcom_allReduce__%s_0_1" % group[-3:], name, group)
+    check(set(keys["%s@%s" % (name, group)]) == {"0", "1"}, keys)
 
 
 def planted_truth_is_found(work):
@@ -275,7 +279,7 @@ def raw_data_is_named_by_every_verb(work):
 
 def truncated_trace_is_partial(work):
     broken = os.path.join(work, "cut-text")
-    shutil.copytree(os.path.join(REAL, "level1-text"), broken)
+    shutil.copytree(PAIR["text"], broken)
     for root, folders, files in os.walk(broken):
         for name in folders + files:
             os.chmod(os.path.join(root, name), 0o755)
@@ -408,7 +412,7 @@ def streamed_is_as_offline(work, form):
     daemons = Daemons(place)
     os.makedirs(watched[0])
     os.makedirs(watched[1])
-    sources = [os.path.join(REAL, "level1-" + form, "rank%d_ascend_pt" % rank) for rank in range(2)]
+    sources = [os.path.join(PAIR[form], "rank%d_ascend_pt" % rank) for rank in range(2)]
     subprocess.run(["cp", "-r", "--no-preserve=mode", sources[0], watched[0]], check=True)
     raw_folder(watched[0], True)
     os.makedirs(os.path.join(watched[1], "PROF_000001_20260102030405006_ABC", "host"))
@@ -452,13 +456,12 @@ def streamed_is_as_offline(work, form):
 
 
 def main():
-    if not os.path.isdir(REAL) or not os.path.exists(GENERATOR):
-        print("skipped: ../shared with Ascend data and its generator is not here")
-        sys.exit(77)
     with tempfile.TemporaryDirectory(prefix="rs-ascend-") as work:
-        real_databases_keep_their_step_rows(work)
-        print("ok: real databases keep their step rows")
-        real_text_keeps_the_vendors_figures(work)
+        PAIR.update(ascend_inputs.either_pair(os.path.join(work, "pair")))
+        print("two ranks of %s, jobs of %s" % (PAIR["db"], GENERATOR))
+        databases_keep_their_step_rows(work)
+        print("ok: databases keep their step rows")
+        text_keeps_the_vendors_figures(work)
         print("ok: the vendor's own figures beside ours")
         tree = planted_truth_is_found(work)
         print("ok: step rows, slow rank and slow link as planted")
@@ -469,7 +472,7 @@ def main():
         raw_data_is_named_by_every_verb(work)
         print("ok: raw and unfinished folders are named")
         ascend_generations.run(work, analyse, cluster_of, check, os.path.join(tree, "db"),
-                               os.path.join(REAL, "level1-text"))
+                               PAIR["text"])
         print("ok: generations of the formats")
         truncated_trace_is_partial(work)
         print("ok: a truncated trace is partial")

@@ -3,13 +3,14 @@
 """`rankscope cluster` from end to end: against what the vendor's tool wrote, against planted truth, and on
 broken input.
 
-    golden      every cell of the text and database outputs of 8 ranks; a differing one is printed
+    golden      every cell of the text and database outputs of 8 ranks; a differing one is printed (where ../shared is)
     planted     generated jobs of several shapes, forms and sizes, checked value by value
     broken      truncated files, missing, duplicate and unfinished ranks, odd names
     defects     where the vendor's tool is wrong: the planted case, the right answer
     compat      --compat msprof-analyze gives the vendor's value there
 
-Data and generator are in ../shared; without it the test is skipped (77). RANKSCOPE_CLUSTER_RANKS="8 64 256 1024" makes
+Jobs are made by the generator of ../shared, without it by tests/support/ascend_job.py; what a broken tree must still give is then
+what the sound one gave, which is held against what was planted. RANKSCOPE_CLUSTER_RANKS="8 64 256 1024" makes
 planted jobs of those sizes instead, each in six shapes and two layouts, of one step with 60 operations a rank
 (RANKSCOPE_CLUSTER_OPS="3x200": of three with 200).
 """
@@ -25,12 +26,15 @@ import tarfile
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+import ascend_inputs  # noqa: E402
+
 PROGRAM = os.environ.get("RANKSCOPE", "rankscope")
-SHARED = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../../shared"))
-GOLDEN = os.path.join(SHARED, "data/msprof-golden")
-REAL = os.path.join(SHARED, "data/ascend")
-GENERATE = os.path.join(SHARED, "tools/gen_ascend_cluster.py")
-CHECK = os.path.join(SHARED, "tools/check_ascend_cluster.py")
+GOLDEN = ascend_inputs.GOLDEN
+REAL = ascend_inputs.REAL
+GENERATE = ascend_inputs.generator()
+CHECK = ascend_inputs.checker()
+REFERENCE = {}  # form -> what `cluster` gives of the sound job of eight: of the vendor's tool, or of ours, checked
 OUTPUT = "cluster_analysis_output"
 DOCUMENTS = ("cluster_communication.json", "cluster_communication_matrix.json", "communication_group.json")
 
@@ -174,8 +178,18 @@ def golden(temp):
             out = os.path.join(temp, "golden-" + form + ("-compat" if options else ""))
             code, manifest, told = cluster(os.path.join(temp, form), out, *options)
             check("golden %s %s: exit 0, whole" % (form, " ".join(options)), code == 0 and manifest["state"] == "whole", told)
-            theirs = os.path.join(GOLDEN, "r8-" + form)
+            theirs = REFERENCE[form] = os.path.join(GOLDEN, "r8-" + form)
             (compare_text if form == "text" else compare_db)(theirs, out)
+
+
+def made(temp):
+    """The job of eight without the vendor's results: ours of the sound trees, held against what was planted."""
+    for form, tree in ascend_inputs.made_eight(temp).items():
+        out = os.path.join(temp, "reference-" + form)
+        code, manifest, told = cluster(tree, out)
+        check("made %s: exit 0, whole" % form, code == 0 and manifest["state"] == "whole", told)
+        check_planted("job of eight, from " + form, tree, out)
+        REFERENCE[form] = out
 
 
 # ---- planted: shapes, forms, sizes ---------------------------------------------------------------------
@@ -207,7 +221,7 @@ def check_planted(name, tree, out):
     for form in forms:
         if form == "text" and "db" in forms:
             os.rename(database, database + ".aside")
-        done = subprocess.run([sys.executable, CHECK, tree, out], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, *CHECK, tree, out], capture_output=True, text=True)
         values = sum(int(line.split(" values ")[0].split()[-1]) for line in done.stdout.splitlines()
                      if " values " in line)
         check("planted %s, %s: %d values" % (name, form, values), done.returncode == 0,
@@ -327,7 +341,7 @@ def state_of(manifest, rank):
 
 def others_complete(name, out, rank, form, parts=("ops", "links")):
     """Every value of the golden output that is not this rank's is there, and equal."""
-    theirs = os.path.join(GOLDEN, "r8-" + form)
+    theirs = REFERENCE[form]
     if form == "db":
         for table_name, column in (("ClusterCommunicationTime", "rank_id"), ("ClusterCommunicationBandwidth", "rank_id"),
                                    ("ClusterCommunicationMatrix", "src_rank")):
@@ -413,7 +427,7 @@ def broken(temp):
         out, manifest, told = broken_case(temp, "duplicate", form, duplicate)
         check("duplicate, %s: told, the newer one read" % form,
               state_of(manifest, 3) == "whole" and "another result of rank 3" in told, told)
-        theirs = os.path.join(GOLDEN, "r8-" + form)
+        theirs = REFERENCE[form]
         (compare_text if form == "text" else compare_db)(theirs, out)
     odd_names(temp)
 
@@ -582,16 +596,16 @@ def mindspore(temp):
         code, manifest, told = cluster(tree, out)
         check("mindspore %s: exit 0" % form, code == 0, told)
         if form == "text":
-            compare_text(os.path.join(GOLDEN, "r8-text"), out)
+            compare_text(REFERENCE["text"], out)
             continue
         columns = "hccl_op_name, group_name, rank_id, elapsed_time, wait_time FROM ClusterCommunicationTime WHERE step = "
-        theirs = set(table(os.path.join(GOLDEN, "r8-db"), "SELECT " + columns + "'step1'"))
+        theirs = set(table(REFERENCE["db"], "SELECT " + columns + "'step1'"))
         ours = set(table(out, "SELECT " + columns + "'step'"))
         check("mindspore db: the operations without a step (%d rows)" % len(theirs), theirs == ours,
               sorted(theirs ^ ours, key=str)[:2])
         kinds = "SELECT type, group_name FROM CommunicationGroupMapping ORDER BY 2"
         check("mindspore db: p2p told by the operation's name",
-              table(out, kinds) == table(os.path.join(GOLDEN, "r8-db"), kinds))
+              table(out, kinds) == table(REFERENCE["db"], kinds))
     both = os.path.join(temp, "mindspore-both")
     link_tree(os.path.join(temp, "mindspore-text"), os.path.join(both, "ms"))
     link_tree(os.path.join(temp, "text"), os.path.join(both, "pt"))
@@ -620,16 +634,17 @@ def real(temp):
 
 
 def main():
-    if not os.path.isdir(GOLDEN):
-        print("skipped: ../shared/data/msprof-golden is not there")
-        return 77
     wanted = [int(word) for word in os.environ.get("RANKSCOPE_CLUSTER_RANKS", "").split()]
     with tempfile.TemporaryDirectory(prefix="rankscope-cluster-") as temp:
         if wanted:
             sizes(temp, wanted)
             print("FAILED: " + "; ".join(FAILED) if FAILED else "all passed")
             return 1 if FAILED else 0
-        golden(temp)
+        if ascend_inputs.has_shared():
+            made(os.path.join(temp, "made"))
+            golden(temp)
+        else:
+            made(temp)
         planted(temp)
         broken(temp)
         defects(temp)

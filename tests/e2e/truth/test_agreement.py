@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`analyse`, `report` of what two collectors streamed, and `cluster` show the figures of the profiler's own files, cell by cell.
 
-Four recordings: real ranks of Level1 and a generated job of eight, each as database and as text. The number of cells held
-against the inputs is printed. The inputs are in ../shared/data; without them nothing can be said, and the test is skipped.
+Two ranks of Level1 and a job of eight, each as database and as text: made ones (tests/support/ascend_inputs.py), and where
+../shared/data is, real ones and those of another generator. The number of cells held against the inputs is printed.
 
     RANKSCOPE=build/dev/rankscope tests/e2e/truth/test_agreement.py
 """
@@ -14,12 +14,11 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 import unittest
 
-from test_vendor_figures import FIGURES, PROGRAM, SHARED, TABLES, document, query, rank_folders
+from test_vendor_figures import FIGURES, PROGRAM, TABLES, ascend_inputs, document, query, rank_folders
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
 LONG_S = 300  # only against waiting for ever
@@ -86,12 +85,16 @@ class Streams:
         self.processes[0].stdout.close()
 
 
-class Agreement(unittest.TestCase):
+class Made(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.work = tempfile.mkdtemp(prefix="rs-agree-")
-        with tarfile.open(os.path.join(SHARED, "msprof-golden", "r8-input.tar.xz")) as tar:
-            tar.extractall(os.path.join(cls.work, "r8"), filter="data")
+        cls.take_inputs()
+
+    @classmethod
+    def take_inputs(cls):
+        cls.pair = ascend_inputs.made_pair(os.path.join(cls.work, "pair"))
+        cls.eight = ascend_inputs.made_eight(os.path.join(cls.work, "eight"))
 
     @classmethod
     def tearDownClass(cls):
@@ -213,21 +216,28 @@ class Agreement(unittest.TestCase):
         self.assertGreater(cluster, 200)
         print("%s: %d cells of analyse and report, %d of cluster equal the inputs'" % (name, count, cluster))
 
-    def test_level1_database(self):
-        self.agree(os.path.join(SHARED, "ascend", "level1-db"), "level1-db", False)
+    def test_pair_database(self):
+        self.agree(self.pair["db"], "pair-db", False)
 
-    def test_level1_text(self):
-        self.agree(os.path.join(SHARED, "ascend", "level1-text"), "level1-text", True)
+    def test_pair_text(self):
+        self.agree(self.pair["text"], "pair-text", True)
 
-    def test_r8_database(self):
-        self.agree(os.path.join(self.work, "r8", "db"), "r8-db", False)
+    def test_eight_database(self):
+        self.agree(self.eight["db"], "eight-db", False)
 
-    def test_r8_text(self):
-        self.agree(os.path.join(self.work, "r8", "text"), "r8-text", True)
+    def test_eight_text(self):
+        self.agree(self.eight["text"], "eight-text", True)
+
+
+if ascend_inputs.has_shared():
+    class Recorded(Made):
+        """The same of real ranks of Level1, and of a job that another generator made."""
+
+        @classmethod
+        def take_inputs(cls):
+            cls.pair = ascend_inputs.real_pair()
+            cls.eight = ascend_inputs.golden_eight(os.path.join(cls.work, "eight"))
 
 
 if __name__ == "__main__":
-    if not os.path.isdir(os.path.join(SHARED, "ascend")) or not os.path.isdir(os.path.join(SHARED, "msprof-golden")):
-        print("skipped: ../shared/data/ascend and ../shared/data/msprof-golden are not there")
-        sys.exit(77)
     unittest.main()

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every column that is read, emptied, filled with text, with infinity, with bytes that are not UTF-8, renamed, dropped.
 
-One rank of a real job gets the changed table, the other stays. Whatever the change: no number becomes 0 and no row goes
+One rank of a job gets the changed table, the other stays. Whatever the change: no number becomes 0 and no row goes
 away unless the rank is called partial (exit 1) with a reason that names the table; no byte that is not UTF-8 gets into a
 deliverable.
 
-The recording is in ../shared/data/ascend/level1-db; without it nothing can be said, and the test is skipped.
+The job is ../shared/data/ascend/level1-db where that is, else a made one (tests/support/ascend_inputs.py).
 
     RANKSCOPE=build/dev/rankscope tests/e2e/truth/test_columns.py
 """
@@ -22,8 +22,10 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+import ascend_inputs  # noqa: E402
+
 PROGRAM = os.path.abspath(os.environ.get("RANKSCOPE", "build/dev/rankscope"))
-JOB = os.path.abspath("../shared/data/ascend/level1-db")
 ANALYSIS = ["StepTraceTime", "CommAnalyzerTime", "CommAnalyzerBandwidth", "CommAnalyzerMatrix"]
 PROFILER = {
     "STRING_IDS": ["id", "value"],
@@ -51,8 +53,8 @@ TEXTS = {("COMMUNICATION_OP", "opName"), ("COMMUNICATION_OP", "groupName"), ("TA
 OPTIONAL = {"deviceId", "streamId", "opId", "dataType", "count", "rdmaType", "globalTid", "type", "op_name", "groupName"}
 
 
-def copy_job(target):
-    shutil.copytree(JOB, target, copy_function=shutil.copyfile)
+def copy_job(job, target):
+    shutil.copytree(job, target, copy_function=shutil.copyfile)
     for folder, _, _ in os.walk(target):
         os.chmod(folder, 0o755)
 
@@ -114,7 +116,8 @@ def figures(out):
 class Columns(unittest.TestCase):
     def setUp(self):
         self.work = tempfile.mkdtemp(prefix="rs-columns-")
-        self.sound = {verb: self.run_verb(verb, JOB, "sound")[2] for verb in ("analyse", "cluster")}
+        self.job = ascend_inputs.either_pair(os.path.join(self.work, "made"))["db"]
+        self.sound = {verb: self.run_verb(verb, self.job, "sound")[2] for verb in ("analyse", "cluster")}
 
     def tearDown(self):
         shutil.rmtree(self.work)
@@ -134,7 +137,7 @@ class Columns(unittest.TestCase):
     def check_change(self, number, verb, base, table, column, change):
         """What is wrong with the answer; None."""
         tree = os.path.join(self.work, "tree%d" % number)
-        copy_job(tree)
+        copy_job(self.job, tree)
         change_column(glob.glob(os.path.join(tree, "rank1_ascend_pt", "*", base))[0], table, column, change)
         code, told, (rows, zeros) = self.run_verb(verb, tree, "tree%d" % number)
         shutil.rmtree(tree)
@@ -158,7 +161,7 @@ class Columns(unittest.TestCase):
 
     def test_no_silent_zero(self):
         cases = []
-        with sqlite3.connect("file:%s?immutable=1" % glob.glob(JOB + "/rank1_ascend_pt/*/analysis.db")[0], uri=True) as db:
+        with sqlite3.connect("file:%s?immutable=1" % glob.glob(self.job + "/rank1_ascend_pt/*/analysis.db")[0], uri=True) as db:
             for table in ANALYSIS:
                 columns = [row[1] for row in db.execute('PRAGMA table_info("%s")' % table)]
                 for at, column in enumerate(columns):
@@ -178,7 +181,4 @@ class Columns(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if not os.path.isdir(JOB):
-        print("skipped: ../shared/data/ascend is not there")
-        sys.exit(77)
     unittest.main()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pipes, devices and links under names that a profiler uses: reported, never waited for, never followed unasked.
 
-The recordings are in ../shared/data/ascend; without them nothing can be said, and the test is skipped.
+Tried on two made ranks (tests/support/ascend_inputs.py), and where ../shared/data is, on two real ones.
 
     RANKSCOPE=build/dev/rankscope tests/e2e/truth/test_odd_files.py
 """
@@ -16,15 +16,30 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+import ascend_inputs  # noqa: E402
+
 PROGRAM = os.path.abspath(os.environ.get("RANKSCOPE", "build/dev/rankscope"))
-DATA = os.path.abspath("../shared/data/ascend")
-READ = {"level1-db": ["analysis.db", "ascend_pytorch_profiler_1.db", "profiler_info_1.json"],
-        "level1-text": ["communication.json", "communication_matrix.json", "step_trace_time.csv", "trace_view.json",
-                        "kernel_details.csv", "profiler_info_1.json", "profiler_metadata.json"]}
+READ = {"db": ["analysis.db", "ascend_pytorch_profiler_1.db", "profiler_info_1.json"],
+        "text": ["communication.json", "communication_matrix.json", "step_trace_time.csv", "trace_view.json",
+                 "kernel_details.csv", "profiler_info_1.json", "profiler_metadata.json"]}
 LONG_S = 300  # only against waiting for ever
 
 
-class OddFiles(unittest.TestCase):
+class Made(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.kept = tempfile.mkdtemp(prefix="rs-odd-")
+        cls.take_inputs()
+
+    @classmethod
+    def take_inputs(cls):
+        cls.pair = ascend_inputs.made_pair(cls.kept)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.kept)
+
     def setUp(self):
         self.work = tempfile.mkdtemp(prefix="rs-odd-")
 
@@ -34,7 +49,7 @@ class OddFiles(unittest.TestCase):
     def copy(self, form):
         tree = os.path.join(self.work, form)
         shutil.rmtree(tree, ignore_errors=True)
-        shutil.copytree(os.path.join(DATA, form), tree, copy_function=shutil.copyfile)
+        shutil.copytree(self.pair[form], tree, copy_function=shutil.copyfile)
         for folder, _, _ in os.walk(tree):
             os.chmod(folder, 0o755)
         return tree
@@ -52,14 +67,14 @@ class OddFiles(unittest.TestCase):
 
     def test_modes_whatever_the_umask(self):
         """Of the official files, of recipes and of exports, too."""
-        for form, verb, more in (("level1-db", ["cluster"], ["--form", "both"]), ("level1-text", ["cluster"], []),
-                                 ("level1-db", ["recipe", "hccl_sum"], []),
-                                 ("level1-db", ["recipe", "hccl_sum"], ["--export-type", "text"]),
-                                 ("level1-db", ["export", "ascend"], [])):
+        for form, verb, more in (("db", ["cluster"], ["--form", "both"]), ("text", ["cluster"], []),
+                                 ("db", ["recipe", "hccl_sum"], []),
+                                 ("db", ["recipe", "hccl_sum"], ["--export-type", "text"]),
+                                 ("db", ["export", "ascend"], [])):
             for umask in (0, 0o77):
                 out = os.path.join(self.work, "out", "deep")
                 shutil.rmtree(os.path.dirname(out), ignore_errors=True)
-                done = subprocess.run([PROGRAM, *verb, os.path.join(DATA, form), "-o", out, *more], capture_output=True,
+                done = subprocess.run([PROGRAM, *verb, self.pair[form], "-o", out, *more], capture_output=True,
                                       check=False, stdin=subprocess.DEVNULL, preexec_fn=lambda mask=umask: os.umask(mask))
                 self.assertIn(done.returncode, (0, 1), done.stderr)
                 count = 0
@@ -94,7 +109,7 @@ class OddFiles(unittest.TestCase):
         self.replace(lambda path: os.symlink("/dev/zero", path))
 
     def test_a_linked_rank_is_reported_and_read_when_it_is_named(self):
-        tree = self.copy("level1-db")
+        tree = self.copy("db")
         elsewhere = os.path.join(self.work, "elsewhere_ascend_pt")
         os.rename(os.path.join(tree, "rank1_ascend_pt"), elsewhere)
         link = os.path.join(tree, "rank1_ascend_pt")
@@ -111,7 +126,7 @@ class OddFiles(unittest.TestCase):
 
     def test_a_level0_database_gives_a_database(self):
         """Level0 has steps and no analysis of communication."""
-        tree = self.copy("level1-db")
+        tree = self.copy("db")
         for path in glob.glob(os.path.join(tree, "*", "*", "analysis.db")):
             with sqlite3.connect(path) as db:
                 for table in ("CommAnalyzerTime", "CommAnalyzerBandwidth", "CommAnalyzerMatrix"):
@@ -125,8 +140,12 @@ class OddFiles(unittest.TestCase):
             self.assertEqual(db.execute("SELECT count(*) FROM ClusterStepTraceTime").fetchall(), [(2,)])
 
 
+if ascend_inputs.has_shared():
+    class Recorded(Made):
+        @classmethod
+        def take_inputs(cls):
+            cls.pair = ascend_inputs.real_pair()
+
+
 if __name__ == "__main__":
-    if not os.path.isdir(DATA):
-        print("skipped: ../shared/data/ascend is not there")
-        sys.exit(77)
     unittest.main()
