@@ -82,6 +82,26 @@ static const struct rs_arg items[] = {
      .environment = "RANKSCOPE_GROUP",
      .help =
          "who may ask over the unix socket, which is 0660 (default: the group of this process)"},
+    {.name = "operators",
+     .kind = RS_ARG_TEXT,
+     .target = &settings.daemon.operators,
+     .value = "LIST",
+     .environment = "RANKSCOPE_OPERATORS",
+     .help =
+         "users, and @groups, who may capture and read everything over the unix socket, besides root and the "
+         "aggregator's own user: alice,@ml-ops (default: those of the socket's group)"},
+    {.name = "viewers",
+     .kind = RS_ARG_TEXT,
+     .target = &settings.daemon.viewers,
+     .value = "LIST",
+     .environment = "RANKSCOPE_VIEWERS",
+     .help = "the same, who may read everything"},
+    {.name = "users",
+     .kind = RS_ARG_FLAG,
+     .target = &settings.daemon.is_for_users,
+     .help =
+         "open the unix socket to every user of this machine: who is neither operator nor viewer sees and "
+         "captures his own runs"},
     {.name = "credit",
      .kind = RS_ARG_SIZE,
      .target = &settings.daemon.credit_bytes,

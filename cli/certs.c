@@ -226,7 +226,8 @@ static int certs_issue(int argc, char **argv)
         .operands = "PARTY NAME",
         .summary =
             "Makes a key and a certificate for a party: operator (may capture and read), viewer "
-            "(may read), node (a collector, for the host of that name), aggregator.",
+            "(may read), user (may capture and read what is of the user of that name), node (a "
+            "collector, for the host of that name), aggregator.",
         .items = items,
         .count = sizeof items / sizeof items[0],
         .epilogue =

@@ -22,7 +22,7 @@ enum { VALID_DAYS = 90, VALID_MAX_DAYS = 3660 };
 static struct {
     const char *data;
     rs_dur valid_ns;
-    bool is_operator, as_json;
+    bool is_operator, is_user, as_json;
 } words;
 
 #define DATA_ARG                                                                                   \
@@ -66,14 +66,19 @@ static enum rs_status make(const char *name, struct rs_err *err)
     struct rs_buf text = {0};
     const rs_dur valid = words.valid_ns ? words.valid_ns : VALID_DAYS * day_ns;
     const rs_ns until = rs_time_realtime() + valid;
+    const enum rs_party party = words.is_operator ? RS_PARTY_OPERATOR
+                                : words.is_user   ? RS_PARTY_USER
+                                                  : RS_PARTY_VIEWER;
     char until_text[32];
-    enum rs_status status =
-        valid > VALID_MAX_DAYS * day_ns
-            ? rs_err_set(err, RS_INVALID, "--valid is at most %d days", VALID_MAX_DAYS)
-            : open_tokens(&tokens, err);
+    enum rs_status status = RS_OK;
+    if (words.is_operator && words.is_user)
+        status = rs_err_set(err, RS_INVALID, "--operator and --user exclude each other");
+    else if (valid > VALID_MAX_DAYS * day_ns)
+        status = rs_err_set(err, RS_INVALID, "--valid is at most %d days", VALID_MAX_DAYS);
+    else
+        status = open_tokens(&tokens, err);
     if (status == RS_OK)
-        status = rs_tokens_make(tokens, words.is_operator ? RS_PARTY_OPERATOR : RS_PARTY_VIEWER,
-                                name, until, &text, err);
+        status = rs_tokens_make(tokens, party, name, until, &text, err);
     rs_tokens_close(&tokens);
     if (status == RS_OK) {
         time_text(until, until_text);
@@ -81,7 +86,7 @@ static enum rs_status make(const char *name, struct rs_err *err)
             status = rs_err_errno(err, "cannot print the token");
         else
             rs_cli_note("token new", "%s/%s, until %s; it is not shown again",
-                        words.is_operator ? "operator" : "viewer", name, until_text);
+                        rs_party_name(party), name, until_text);
     }
     rs_buf_fini(&text);
     return status;
@@ -94,6 +99,10 @@ static int token_new(int argc, char **argv)
          .kind = RS_ARG_FLAG,
          .target = &words.is_operator,
          .help = "may capture, stop and fetch, too (default: may read)"},
+        {.name = "user",
+         .kind = RS_ARG_FLAG,
+         .target = &words.is_user,
+         .help = "may capture, stop and read, of the processes of the user of that name alone"},
         {.name = "valid",
          .kind = RS_ARG_DURATION,
          .target = &words.valid_ns,

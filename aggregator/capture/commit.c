@@ -35,6 +35,8 @@ struct addressed {
     uint32_t number; /* of the adapter */
     uint32_t rank;
     uint32_t group; /* the lowest rank of its link and adapter: messages go out in that order */
+    size_t index;   /* in the capture */
+    const char *node; /* of its collector; lent by the table of ranks */
 };
 
 static int by_link(const void *left, const void *right)
@@ -77,7 +79,9 @@ static struct addressed *address_ranks(const struct rs_coord *coord,
                                                 .adapter = &rank->adapter,
                                                 .number = rank->adapter.number,
                                                 .rank = rank->rank,
-                                                .group = rank->rank};
+                                                .group = rank->rank,
+                                                .index = i,
+                                                .node = seen->node};
     }
     *count_p = count;
     if (count > 1)
@@ -96,6 +100,10 @@ void messages_send(struct rs_coord *coord, struct rs_coord_capture *capture,
     size_t count = 0;
     struct addressed *items = address_ranks(coord, capture, 1u << state, &count);
     uint32_t *numbers = rs_mem_calloc(capture->rank_count + 1, sizeof *numbers);
+    for (size_t i = 0; items && i < count; i++) {
+        struct rs_coord_rank *rank = &capture->ranks[items[i].index];
+        (void)snprintf(rank->node, sizeof rank->node, "%s", items[i].node);
+    }
     for (size_t i = 0; items && numbers && i < count;) {
         size_t end = i;
         for (; end < count && items[end].link == items[i].link &&

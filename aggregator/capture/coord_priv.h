@@ -5,7 +5,7 @@
  *   coordinator.c  life, messages, streams, stop     seen.c      every rank that was told of
  *   start.c        from a request to a capture      members.c   a capture's ranks, closing it
  *   commit.c       the start, messages per collector deadline.c  what time moves; the queue
- *   plan.c         when askers begin together
+ *   plan.c         when askers begin together       owners.c    whose the runs are
  *
  * Nothing here looks at all ranks for each rank: tables are found by hash (seen.c) or in order (members.c).
  */
@@ -22,6 +22,15 @@ struct seen_table {
     size_t slot_count;
 };
 
+/* Whose the runs are; by name, ascending (owners.c). */
+struct owner_table {
+    struct owner {
+        char run[RS_COORD_TEXT_BYTES], user[RS_COORD_USER_BYTES];
+        bool is_known; /* a rank of it is in the table of ranks: of a sweep */
+    } * *items;
+    size_t count, capacity;
+};
+
 struct rs_coord {
     struct rs_coord_options options;
     char *roles;            /* text; owned; NULL none */
@@ -29,6 +38,7 @@ struct rs_coord {
     bool is_parsed;
     uint32_t parsed_world;
     struct seen_table seen;
+    struct owner_table owners;
     rs_ns seen_swept_at;
     rs_ns ticked_at;  /* 0: never */
     rs_ns resumed_at; /* this process had stood still until then; 0: never */
@@ -48,8 +58,8 @@ struct rs_coord_seen *seen_find_live(const struct rs_coord *coord, const char *r
 bool seen_is_unreachable(const struct rs_coord *coord, const struct rs_coord_seen *seen);
 /* Ranks that nobody has told of for long leave the table. */
 void seen_sweep(struct rs_coord *coord, rs_ns now);
-/* Runs with live ranks, as "a, b"; how many. */
-size_t seen_name_runs(const struct rs_coord *coord, char *text, size_t bytes);
+/* Runs with live ranks, as "a, b"; how many. `user`: of that one; "" of all. */
+size_t seen_name_runs(const struct rs_coord *coord, const char *user, char *text, size_t bytes);
 /* The coordinator's file of roles for a world of that size; NULL: there is none. */
 const struct rs_roles *seen_roles(struct rs_coord *coord, uint32_t world);
 void seen_fini(struct seen_table *table);
@@ -63,6 +73,14 @@ static inline bool adapter_can(const struct rs_adapter *adapter, enum rs_capabil
 {
     return (adapter->capabilities & capability) != 0;
 }
+
+/* ---- owners.c ------------------------------------------------------------------------------------------ */
+
+/* The run is that user's from now on. RS_EXISTS: it is another one's. RS_NOMEM. */
+RS_MUST_CHECK enum rs_status owner_claim(struct rs_coord *coord, const char *run, const char *user);
+/* Runs without a rank in the table are nobody's. */
+void owners_sweep(struct rs_coord *coord);
+void owners_fini(struct owner_table *table);
 
 /* ---- members.c ----------------------------------------------------------------------------------------- */
 

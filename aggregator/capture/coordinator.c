@@ -53,6 +53,7 @@ void rs_coord_free(struct rs_coord **coord_p)
         capture_free(coord->captures[i]);
     rs_mem_free(coord->captures);
     seen_fini(&coord->seen);
+    owners_fini(&coord->owners);
     rs_roles_fini(&coord->parsed);
     rs_mem_free(coord->roles);
     rs_mem_free(coord);
@@ -172,13 +173,19 @@ enum rs_status rs_coord_stop(struct rs_coord *coord, const char *id, rs_ns now, 
 
 /* ---- streams ------------------------------------------------------------------------------------------- */
 
+static const char *user_of(const struct rs_coord_stream *stream)
+{
+    return stream->user ? stream->user : "";
+}
+
+/* Files of one user never end up in another's capture, whatever they are called. */
 static struct rs_coord_capture *find_key(const struct rs_coord *coord, const char *run,
-                                         const char *key)
+                                         const char *key, const char *user)
 {
     for (size_t i = 0; i < coord->capture_count; i++) {
         struct rs_coord_capture *capture = coord->captures[i];
         if (capture->is_files && !capture->is_closing && strcmp(capture->run, run) == 0 &&
-            strcmp(capture->key, key) == 0)
+            strcmp(capture->key, key) == 0 && strcmp(capture->owner, user) == 0)
             return capture;
     }
     return NULL;
@@ -194,6 +201,7 @@ static enum rs_status begin_files(struct rs_coord *coord, const struct rs_coord_
     (void)snprintf(capture->run, sizeof capture->run, "%s", stream->run);
     (void)snprintf(capture->key, sizeof capture->key, "%s", stream->key);
     (void)snprintf(capture->id, sizeof capture->id, "%s", stream->capture);
+    (void)snprintf(capture->owner, sizeof capture->owner, "%s", user_of(stream));
     capture->is_files = true;
     capture->state = RS_CAPTURE_COLLECTING;
     capture->start_step = -1;
@@ -252,7 +260,7 @@ enum rs_status rs_coord_stream_opened(struct rs_coord *coord, const struct rs_co
         if (!capture)
             return rs_err_set(err, RS_NOTFOUND, "there is no capture %.63s", stream->capture);
     } else {
-        capture = find_key(coord, stream->run, stream->key);
+        capture = find_key(coord, stream->run, stream->key, user_of(stream));
         if (!capture)
             status = begin_files(coord, stream, now, &capture, err);
     }
@@ -371,6 +379,7 @@ enum rs_status rs_coord_load(struct rs_coord *coord, const struct rs_coord_captu
     else if (rs_capture_state_is_closed(from->state))
         capture->state = RS_CAPTURE_SUMMARISED;
     capture->is_orphan = capture->state == RS_CAPTURE_ARMING;
+    capture->is_loaded = true;
     if (status == RS_OK)
         status = capture_add(coord, capture);
     if (status < 0) {

@@ -67,6 +67,7 @@
 enum {
     RS_COORD_ID_BYTES = 64,
     RS_COORD_TEXT_BYTES = 257, /* run, incarnation, host, node */
+    RS_COORD_USER_BYTES = 64,  /* name of a user */
     RS_COORD_REASON_BYTES = 512,
     RS_COORD_SOURCE_BYTES = 48,
     RS_COORD_RAW_BYTES = 1024,
@@ -77,6 +78,7 @@ enum {
 struct rs_coord_seen {
     char run[RS_COORD_TEXT_BYTES], incarnation[RS_COORD_TEXT_BYTES], host[RS_COORD_TEXT_BYTES];
     char node[RS_COORD_TEXT_BYTES];
+    char user[RS_COORD_USER_BYTES]; /* whose process it is; "" unknown */
     char capture[RS_COORD_ID_BYTES];
     uint32_t rank, world, pid;
     int64_t step; /* -1 not known, or before the first */
@@ -101,6 +103,7 @@ struct rs_coord_seen {
 struct rs_coord_rank {
     uint32_t rank;
     char incarnation[RS_COORD_TEXT_BYTES], host[RS_COORD_TEXT_BYTES];
+    char node[RS_COORD_TEXT_BYTES]; /* of the collector that was asked; "" nobody was, by this process */
     enum rs_progress_state state;
     int64_t steps_done;
     int64_t step; /* when armed */
@@ -126,6 +129,7 @@ struct rs_coord_profile {
 struct rs_coord_capture {
     char id[RS_COORD_ID_BYTES];
     char run[RS_COORD_TEXT_BYTES];
+    char owner[RS_COORD_USER_BYTES]; /* the user whose run it is; "" unknown: nobody's own */
     char key[RS_WIRE_KEY_MAX_BYTES +
              1]; /* files: what they have in common; else the file the request came from, "" none */
     char directory[4096];
@@ -161,6 +165,7 @@ struct rs_coord_capture {
     bool is_stopped;    /* its ranks were called back */
     bool was_stopped;   /* by request */
     bool is_orphan;     /* this process was started again between PREPARE and COMMIT */
+    bool is_loaded;     /* it was begun by an earlier process, or was closed: who was asked is not known */
     bool is_closing;    /* the journal was asked to close it */
     bool is_written;    /* the journal is at work on it: the server's own */
     bool is_joining;    /* to be closed when it is joined */
@@ -222,11 +227,14 @@ void rs_coord_free(struct rs_coord **coord_p);
 /* ---- ranks ----------------------------------------------------------------------------------------- */
 
 /* A collector told of a rank: copies it. RS_INVALID: no rank has that number; RS_LIMIT: there are too many; RS_NOMEM;
- * RS_REFUSED: the collector of another node is connected and has that very process. */
+ * RS_REFUSED: the collector of another node is connected and has that very process; RS_EXISTS: the run is another user's. */
 RS_MUST_CHECK enum rs_status rs_coord_see(struct rs_coord *coord, const struct rs_coord_seen *seen,
                                           rs_ns now);
-/* Whether the collector of the node may report of that member of a capture: not when the live table has it of another. */
+/* Whether the collector of the node may report of that member of a capture: only who was asked for it, and of captures that
+ * an earlier process began not when the live table has it of another node. What is no open member is nobody's: true. */
 bool rs_coord_may_report(struct rs_coord *coord, const char *id, uint32_t rank, const char *node);
+/* Whose run it is: "" while no collector said. Lent until the next call that changes the table. */
+const char *rs_coord_owner(const struct rs_coord *coord, const char *run);
 
 /* A collector's link closed, by both sides or (`is_broken`) without an end: its ranks are kept for a while, without a link. */
 void rs_coord_link_gone(struct rs_coord *coord, const void *link, bool is_broken, rs_ns now);
@@ -259,6 +267,7 @@ struct rs_coord_ask {
     bool shapes_by_default;  /* record_shapes is on where there are PyTorch ranks */
     const char *raw;         /* raw policy: "all" (NULL, ""), "none", a rank expression */
     bool is_dry;             /* validate only */
+    const char *user;        /* among the runs of that user; NULL, "": among all */
 };
 
 /* Starts a capture of live ranks, or puts it into the queue. `answer` (zeroed) says what every chosen rank is reported, in all cases but
@@ -276,6 +285,7 @@ struct rs_coord_stream {
     uint32_t rank, world;
     const char *capture; /* id it was recorded for, or that its chunks are in already; "" */
     const char *key;     /* files */
+    const char *user;    /* files: whose they are; NULL, "": unknown */
     rs_dur settle_ns;
 };
 /* The capture its chunks go to: the one named, the open one of the key, or a new one. RS_NOTFOUND: a capture is

@@ -150,8 +150,11 @@ bool rs_coord_may_report(struct rs_coord *coord, const char *id, uint32_t rank, 
 {
     const struct rs_coord_capture *capture = rs_coord_find(coord, id);
     const struct rs_coord_rank *member = capture ? member_find_open(capture, rank) : NULL;
-    const struct rs_coord_seen *seen =
-        member ? seen_find(coord, capture->run, rank, member->incarnation) : NULL;
+    if (!member)
+        return true;
+    if (!capture->is_files && (*member->node || !capture->is_loaded))
+        return strcmp(member->node, node) == 0;
+    const struct rs_coord_seen *seen = seen_find(coord, capture->run, rank, member->incarnation);
     return !seen || !is_of_another(seen, node);
 }
 
@@ -163,12 +166,15 @@ enum rs_status rs_coord_see(struct rs_coord *coord, const struct rs_coord_seen *
     struct rs_coord_seen *known = seen_find(coord, seen->run, seen->rank, seen->incarnation);
     if (known && is_of_another(known, seen->node))
         return RS_REFUSED;
+    if (!known && table->count >= SEEN_MAX)
+        return RS_LIMIT;
+    const enum rs_status claimed = owner_claim(coord, seen->run, seen->user);
+    if (claimed < 0)
+        return claimed;
     if (known) {
         renew(known, seen, now);
         return RS_OK;
     }
-    if (table->count >= SEEN_MAX)
-        return RS_LIMIT;
     if (make_room(table) < 0)
         return RS_NOMEM;
     table->items[table->count] = *seen;
@@ -277,12 +283,14 @@ void seen_sweep(struct rs_coord *coord, rs_ns now)
     table->count = kept;
     shrink(table);
     refill(table);
+    owners_sweep(coord);
 }
 
 enum { RUNS_NAMED_MAX = 64 };
 
 /* Runs with live ranks: lends their names. */
-static size_t list_runs(const struct rs_coord *coord, const char *runs[RUNS_NAMED_MAX])
+static size_t list_runs(const struct rs_coord *coord, const char *user,
+                        const char *runs[RUNS_NAMED_MAX])
 {
     size_t count = 0;
     for (size_t i = 0; i < coord->seen.count && count < RUNS_NAMED_MAX; i++) {
@@ -290,16 +298,16 @@ static size_t list_runs(const struct rs_coord *coord, const char *runs[RUNS_NAME
         size_t j = 0;
         while (j < count && strcmp(runs[j], seen->run) != 0)
             j++;
-        if (j == count && seen_is_live(seen))
+        if (j == count && seen_is_live(seen) && (!*user || strcmp(seen->user, user) == 0))
             runs[count++] = seen->run;
     }
     return count;
 }
 
-size_t seen_name_runs(const struct rs_coord *coord, char *text, size_t bytes)
+size_t seen_name_runs(const struct rs_coord *coord, const char *user, char *text, size_t bytes)
 {
     const char *runs[RUNS_NAMED_MAX];
-    const size_t count = list_runs(coord, runs);
+    const size_t count = list_runs(coord, user, runs);
     size_t used = 0;
     text[0] = '\0';
     for (size_t i = 0; i < count && used + 80 < bytes; i++)
@@ -344,7 +352,7 @@ void rs_coord_infer_roles(struct rs_coord *coord, const char *run)
 void rs_coord_infer_all_roles(struct rs_coord *coord)
 {
     const char *runs[RUNS_NAMED_MAX];
-    const size_t count = list_runs(coord, runs);
+    const size_t count = list_runs(coord, "", runs);
     for (size_t i = 0; i < count; i++)
         rs_coord_infer_roles(coord, runs[i]);
 }

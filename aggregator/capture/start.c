@@ -192,18 +192,20 @@ static void table_mark_busy(const struct rs_coord *coord, const char *run,
 
 /* ---- the run ------------------------------------------------------------------------------------------- */
 
-static enum rs_status choose_run(const struct rs_coord *coord, const char *asked, char *run,
-                                 size_t bytes, struct rs_err *err)
+static enum rs_status choose_run(const struct rs_coord *coord, const char *asked, const char *user,
+                                 char *run, size_t bytes, struct rs_err *err)
 {
     char names[400];
-    const size_t count = seen_name_runs(coord, names, sizeof names);
+    const size_t count = seen_name_runs(coord, user, names, sizeof names);
     if (count == 0)
-        return rs_err_set(err, RS_NOTFOUND, "no live rank is known that can record");
+        return rs_err_set(err, RS_NOTFOUND, "no live rank%s%s is known that can record",
+                          *user ? " of " : "", user);
     if (!*asked && count > 1)
         return rs_err_set(err, RS_INVALID, "which run is not clear, give --run: %s", names);
     for (size_t i = 0; i < coord->seen.count; i++) {
         const struct rs_coord_seen *seen = &coord->seen.items[i];
-        if (seen_is_live(seen) && (!*asked || strcmp(seen->run, asked) == 0)) {
+        if (seen_is_live(seen) && (!*asked || strcmp(seen->run, asked) == 0) &&
+            (!*user || strcmp(seen->user, user) == 0)) {
             (void)snprintf(run, bytes, "%s", seen->run);
             return RS_OK;
         }
@@ -386,6 +388,7 @@ static enum rs_status make_capture(const struct rs_coord *coord, const struct rs
     }
     capture->request = request;
     (void)snprintf(capture->run, sizeof capture->run, "%s", run);
+    (void)snprintf(capture->owner, sizeof capture->owner, "%s", rs_coord_owner(coord, run));
     (void)snprintf(request->job_id, sizeof request->job_id, "%s", run);
     if (ask->shapes_by_default && who_can(table, answer, RS_CAP_SHAPES_FOR_BYTES, true))
         request->record_shapes = true;
@@ -508,7 +511,8 @@ enum rs_status rs_coord_start(struct rs_coord *coord, const struct rs_coord_ask 
     char run[RS_COORD_TEXT_BYTES];
     struct table table = {0};
     *capture_p = NULL;
-    enum rs_status status = choose_run(coord, ask->request->job_id, run, sizeof run, err);
+    enum rs_status status = choose_run(coord, ask->request->job_id, ask->user ? ask->user : "", run,
+                                       sizeof run, err);
     if (status == RS_OK)
         status = start_in_run(coord, ask, run, now, &table, answer, capture_p, err);
     table_fini(&table);

@@ -37,22 +37,39 @@ static enum rs_status find_group(const char *name, gid_t *gid_p, struct rs_err *
     return RS_OK;
 }
 
+/* The folder of the sockets lets through whom the socket is for, and whom it let through before: jobs go to a collector's
+ * socket in the same folder. */
+static enum rs_status open_folder(const struct rs_aggregator_options *settings, gid_t gid,
+                                  struct rs_err *err)
+{
+    struct stat info;
+    if (!settings->runtime_dir || (!settings->group && !settings->is_for_users))
+        return RS_OK;
+    if (stat(settings->runtime_dir, &info) < 0)
+        return rs_err_errno(err, "cannot look at %s", settings->runtime_dir);
+    const mode_t wanted = (info.st_mode & 07777) | (settings->group ? 0010 : 0) |
+                          (settings->is_for_users ? 0011 : 0);
+    if ((settings->group && chown(settings->runtime_dir, (uid_t)-1, gid) < 0) ||
+        (wanted != (info.st_mode & 07777) && chmod(settings->runtime_dir, wanted) < 0))
+        return rs_err_errno(err, "cannot open %s to %s %s", settings->runtime_dir,
+                            settings->group ? "the group" : "the users of this machine",
+                            settings->group ? settings->group : "");
+    return RS_OK;
+}
+
 static enum rs_status give_to_group(const struct rs_aggregator_options *settings, const char *path,
                                     gid_t gid, struct rs_err *err)
 {
     const char *group = settings->group ? settings->group : "of this process";
-    if (chown(path, (uid_t)-1, gid) < 0 || chmod(path, 0660) < 0)
+    if (chown(path, (uid_t)-1, gid) < 0 || chmod(path, settings->is_for_users ? 0666 : 0660) < 0)
         return rs_err_errno(err, "cannot give %s to the group %s", path, group);
-    if (settings->group && settings->runtime_dir &&
-        (chown(settings->runtime_dir, (uid_t)-1, gid) < 0 ||
-         chmod(settings->runtime_dir, 0710) < 0))
-        return rs_err_errno(err, "cannot open %s to the group %s", settings->runtime_dir, group);
-    return RS_OK;
+    return open_folder(settings, gid, err);
 }
 
 /* An address that is served. */
 struct place {
     struct rs_address address;
+    struct rs_local_rules rules; /* of a unix socket */
     struct rs_grpc_server *listener;
 };
 
@@ -84,6 +101,12 @@ static enum rs_status listen_at(const struct rs_aggregator_options *settings, st
     gid_t gid = (gid_t)-1; /* as it is */
     const bool has_group = settings->group && place->address.is_unix;
     enum rs_status status = has_group ? find_group(settings->group, &gid, err) : RS_OK;
+    place->rules = (struct rs_local_rules){.operators = settings->operators,
+                                           .viewers = settings->viewers,
+                                           .group = has_group ? gid : getegid()};
+    place->address.local_rules = &place->rules;
+    if (status == RS_OK)
+        status = rs_local_check(&place->rules, err);
     if (status < 0)
         return status;
     const mode_t before = umask(0007);

@@ -244,6 +244,14 @@ static void store_chunk(struct rs_ingest *ingest, struct group *group, struct rs
         group->stats.repeated++;
         return;
     }
+    if (stream->is_ended && strcmp(stream->capture, job->capture) == 0) {
+        group->stats.refused++;
+        job->status = rs_err_set(&job->err, RS_REFUSED,
+                                 "the last chunk of rank %u for capture %s is here: nothing is "
+                                 "appended to it",
+                                 stream->rank, stream->capture);
+        return;
+    }
     job->status = check_chunk(job, &loss, &job->err);
     if (job->status < 0) {
         group->stats.refused++;

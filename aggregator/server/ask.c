@@ -32,6 +32,12 @@ void ask_refuse(struct session *session, const struct rs_err *err)
     rs_mem_free(text);
 }
 
+/* Whose runs and captures it may see; NULL: all. */
+static const char *user_of(const struct session *session)
+{
+    return rs_identity_is_user(&session->identity) ? session->identity.name : NULL;
+}
+
 /* Texts of messages point into what they tell of: packing only reads them. */
 static char *lend(const char *text)
 {
@@ -108,6 +114,7 @@ static bool fill_info(const struct rs_server *server, const struct rs_coord_capt
     rs_coord_source(capture, message->source);
     info->id = lend(capture->id);
     info->run = lend(capture->run);
+    info->owner = lend(capture->owner);
     info->state = capture->state;
     info->directory = lend(capture->directory);
     info->created_ns = capture->created_ns;
@@ -269,6 +276,7 @@ static void fill_rank_state(struct rs_coord *coord, const struct rs_coord_seen *
     state->capture = lend(seen->capture);
     state->seen_ns = rs_time_realtime() - (rs_time_monotonic() - seen->last_seen_ns);
     state->node = lend(seen->node);
+    state->user = lend(seen->user);
     state->can_capture = seen->can_capture;
     state->kind = seen->adapter.number;
     state->adapter = lend(seen->adapter.name);
@@ -281,6 +289,7 @@ static void fill_rank_state(struct rs_coord *coord, const struct rs_coord_seen *
  * or, if that one is gone, where it stood. */
 struct rank_cursor {
     char wanted[RS_COORD_TEXT_BYTES]; /* run; "" all */
+    const char *user;                 /* of that one alone; NULL: of all. Lent by the session */
     size_t next;
     struct rs_coord_key last; /* of the rank before `next`; .run "" none */
 };
@@ -323,7 +332,8 @@ void ask_ranks_pump(struct session *session)
     for (; states && pointers && roles && count < BOUND_REPLY_RANKS && bytes < bytes_max &&
            (seen = rs_coord_seen(coord, at));
          at++) {
-        if (*cursor->wanted && strcmp(cursor->wanted, seen->run) != 0)
+        if ((*cursor->wanted && strcmp(cursor->wanted, seen->run) != 0) ||
+            (cursor->user && strcmp(cursor->user, seen->user) != 0))
             continue;
         fill_rank_state(coord, seen, &roles[count * RS_ROLE_COUNT], &states[count]);
         pointers[count] = &states[count];
@@ -356,6 +366,7 @@ static void ask_ranks(struct session *session, const Rankscope__AskRanks *ask)
         return;
     }
     (void)snprintf(cursor->wanted, sizeof cursor->wanted, "%s", ask->run);
+    cursor->user = user_of(session);
     session->rank_cursor = cursor;
     rs_coord_infer_all_roles(session->server->coord);
     ask_ranks_pump(session);
@@ -434,7 +445,8 @@ static void start_capture(struct session *session, const Rankscope__AskStart *as
                                            .origin_file = ask->origin_file,
                                            .raw = ask->raw,
                                            .shapes_by_default = ask->shapes_by_default,
-                                           .is_dry = ask->dry_run};
+                                           .is_dry = ask->dry_run,
+                                           .user = user_of(session)};
     const enum rs_status status = rs_coord_start(session->server->coord, &coord_ask,
                                                  rs_time_monotonic(), &answer, &capture, &err);
     const bool is_decided = answer.count || answer.notes.count || answer.chosen.unknown_count;
@@ -507,6 +519,9 @@ static bool list_one(void *self, const struct rs_coord_capture *capture)
 {
     struct listing *listing = self;
     if (*listing->run && strcmp(listing->run, capture->run) != 0)
+        return true;
+    const char *user = user_of(listing->session);
+    if (user && strcmp(capture->owner, user) != 0)
         return true;
     const struct rs_coord_capture *open =
         rs_coord_find(listing->session->server->coord, capture->id);

@@ -94,32 +94,53 @@ static enum rs_status write_request(const struct rs_coord_capture *capture,
 }
 
 static const char raw_name[] = "raw";
+static const char owner_name[] = "owner";
 
-/* Whose raw data is wanted, as one line; no file: all. */
-static enum rs_status write_raw(const struct rs_coord_capture *capture, struct rs_err *err)
+/* A document of one line in the folder of a capture, so that it is there after a rebuild, too. */
+static enum rs_status write_line(const struct rs_coord_capture *capture, const char *name,
+                                 const char *line, struct rs_err *err)
 {
     char text[RS_COORD_RAW_BYTES + 1];
-    if (!*capture->directory || !*capture->raw || strcmp(capture->raw, "all") == 0)
-        return RS_OK;
-    const int length = snprintf(text, sizeof text, "%s\n", capture->raw);
-    char *path = rs_file_join(capture->directory, raw_name);
+    const int length = snprintf(text, sizeof text, "%s\n", line);
+    char *path = rs_file_join(capture->directory, name);
     const enum rs_status status = path ? rs_file_replace(path, text, (size_t)length, true, err)
                                        : rs_err_set(err, RS_NOMEM, "no memory for a capture");
     rs_mem_free(path);
     return status;
 }
 
-static void read_raw(struct rs_coord_capture *capture)
+static void read_line(const char *directory, const char *name, char *line, size_t bytes)
 {
     struct rs_buf buf = {0};
-    char *path = rs_file_join(capture->directory, raw_name);
-    if (path && rs_file_read(path, sizeof capture->raw, &buf, NULL) == RS_OK) {
+    char *path = rs_file_join(directory, name);
+    if (path && rs_file_read(path, bytes, &buf, NULL) == RS_OK) {
         const char *text = rs_buf_text(&buf);
         const size_t length = strcspn(text, "\n");
-        (void)snprintf(capture->raw, sizeof capture->raw, "%.*s", (int)length, text);
+        (void)snprintf(line, bytes, "%.*s", (int)length, text);
     }
     rs_buf_fini(&buf);
     rs_mem_free(path);
+}
+
+/* Whose raw data is wanted; no file: all. */
+static enum rs_status write_raw(const struct rs_coord_capture *capture, struct rs_err *err)
+{
+    if (!*capture->directory || !*capture->raw || strcmp(capture->raw, "all") == 0)
+        return RS_OK;
+    return write_line(capture, raw_name, capture->raw, err);
+}
+
+static void read_raw(struct rs_coord_capture *capture)
+{
+    read_line(capture->directory, raw_name, capture->raw, sizeof capture->raw);
+}
+
+/* Whose it is; no file: nobody's own. */
+static enum rs_status write_owner(const struct rs_coord_capture *capture, struct rs_err *err)
+{
+    return *capture->directory && *capture->owner
+               ? write_line(capture, owner_name, capture->owner, err)
+               : RS_OK;
 }
 
 /* The capture's request; it stays NULL when there is none that can be read. */
@@ -242,6 +263,8 @@ static enum rs_status create(void *self, struct rs_coord_capture *capture, struc
             status = write_request(capture, &document, err);
         if (status == RS_OK)
             status = write_raw(capture, err);
+        if (status == RS_OK)
+            status = write_owner(capture, err);
         /* Who asked is answered behind this: a daemon that is killed now must know whom it was to ask. */
         if (status == RS_OK)
             status = save_ranks(store, capture, err);
@@ -314,6 +337,7 @@ static enum rs_status find_one(struct rs_store *store, const char *id, bool is_a
     if (status == RS_OK) {
         capture_of(store, facts, capture_p);
         read_raw(capture_p);
+        read_line(capture_p->directory, owner_name, capture_p->owner, sizeof capture_p->owner);
         if (!capture_p->is_files && (is_asked_for || !facts->is_closed)) {
             read_request(capture_p);
             take_plan(capture_p);
@@ -329,6 +353,16 @@ static enum rs_status find_one(struct rs_store *store, const char *id, bool is_a
 static enum rs_status remove_one(void *self, const char *id, struct rs_err *err)
 {
     return rs_store_remove_capture(((struct rs_capture_journal *)self)->store, id, err);
+}
+
+static void owner_of(void *self, const char *id, char owner_p[RS_COORD_USER_BYTES])
+{
+    const struct rs_store *store = ((struct rs_capture_journal *)self)->store;
+    char *dir = rs_wire_is_capture_id(id) ? rs_store_capture_dir(store, id) : NULL;
+    *owner_p = '\0';
+    if (dir)
+        read_line(dir, owner_name, owner_p, RS_COORD_USER_BYTES);
+    rs_mem_free(dir);
 }
 
 static enum rs_status find(void *self, const char *id, struct rs_coord_capture *capture_p,
@@ -402,6 +436,7 @@ struct rs_server_journal rs_capture_journal_interface(struct rs_capture_journal 
                                       .facts = facts_of,
                                       .remove = remove_one,
                                       .find = find,
+                                      .owner = owner_of,
                                       .list = list,
                                       .closed = infer_closed,
                                       .earlier_roles = earlier_roles,

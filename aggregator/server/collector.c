@@ -48,10 +48,19 @@ static void free_stream(struct stream *stream)
     rs_mem_free(stream);
 }
 
+/* Another may open it from now on. */
+static void let_go(const struct session *session, const struct stream *stream)
+{
+    if (stream->stored && stream->stored->held_by == session)
+        stream->stored->held_by = NULL;
+}
+
 void collector_free_streams(struct session *session)
 {
-    for (size_t i = 0; i < session->stream_count; i++)
+    for (size_t i = 0; i < session->stream_count; i++) {
+        let_go(session, session->streams[i]);
         free_stream(session->streams[i]);
+    }
     rs_mem_free(session->streams);
     rs_mem_free(session->adapters);
     if (session->welcome)
@@ -266,6 +275,38 @@ static bool is_unwanted(const struct rs_server *server, const struct stream *str
     return is_unwanted;
 }
 
+/* Whether a stream may go into a capture that was closed: what is owed may come late, and nothing else. Owed is what a member
+ * of it has not sent to its end. */
+static enum rs_status check_owed(const struct rs_coord_capture *closed, const struct stream *stream,
+                                 struct rs_err *err)
+{
+    for (size_t i = 0; i < closed->rank_count; i++)
+        if (closed->ranks[i].rank == stream->rank &&
+            strcmp(closed->ranks[i].incarnation, stream->incarnation) == 0)
+            return RS_OK;
+    return rs_err_set(err, RS_REFUSED,
+                      "capture %.63s is closed, and rank %u (%.100s) is none of its ranks",
+                      closed->id, stream->rank, stream->incarnation);
+}
+
+/* Two collectors never write to one stream, and a user's collector writes into his captures alone. */
+static enum rs_status check_stream(struct session *session, const struct stream *stream,
+                                   struct rs_store_stream *stored, const char *capture,
+                                   struct rs_err *err)
+{
+    const struct session *holder = stored->held_by;
+    const char *own = rights_own_user(session);
+    if (holder && holder != session && holder->link && !holder->is_failed &&
+        (strcmp(holder->node, session->node) != 0 ||
+         !rs_identity_is_same(&holder->identity, &session->identity)))
+        return rs_err_set(err, RS_REFUSED,
+                          "the collector on %.100s has that stream open (rank %u of run %.60s)",
+                          holder->node, stream->rank, stream->run);
+    if (own && *capture && !server_is_owner(session->server, capture, own))
+        return rs_err_set(err, RS_REFUSED, "capture %.63s is not of %s", capture, own);
+    return RS_OK;
+}
+
 /* Finds the capture of a stream that ingest looked up. */
 static enum rs_status place_stream(struct session *session, struct stream *stream,
                                    const struct rs_ingest_job *job, struct rs_err *err)
@@ -280,6 +321,14 @@ static enum rs_status place_stream(struct session *session, struct stream *strea
         return RS_OK;
     }
     const char *id = is_known ? job->capture_found : stream->asked_capture;
+    const enum rs_status checked =
+        job->stream ? check_stream(session, stream, job->stream, id, err) : RS_OK;
+    if (checked < 0) {
+        rights_refused(session, "stream", id, err->text);
+        return checked;
+    }
+    if (job->stream)
+        job->stream->held_by = session;
     if (session->minor >= 2 && !stream->is_held && is_unwanted(server, stream, id)) {
         (void)snprintf(stream->capture, sizeof stream->capture, "%s", id);
         stream->is_held = true;
@@ -293,6 +342,7 @@ static enum rs_status place_stream(struct session *session, struct stream *strea
         .world = stream->world,
         .capture = id,
         .key = stream->key,
+        .user = rights_own_user(session),
         .settle_ns = stream->settle_ns,
     };
     const rs_ns now = rs_time_monotonic();
@@ -302,6 +352,10 @@ static enum rs_status place_stream(struct session *session, struct stream *strea
         struct rs_coord_capture *late = rs_mem_calloc(1, sizeof *late);
         status =
             late ? server->journal.find(server->journal.self, who.capture, late, err) : RS_NOMEM;
+        if (status == RS_OK)
+            status = late->closed_ns ? check_owed(late, stream, err) : RS_OK;
+        if (status == RS_REFUSED)
+            rights_refused(session, "capture.append", late->id, err->text);
         if (status == RS_OK)
             status = rs_coord_load(server->coord, late, now, err);
         else if (status == RS_NOTFOUND && rs_wire_is_capture_id(who.capture))
@@ -369,6 +423,17 @@ static void take_up(struct session *session, struct stream *stream)
     stream->is_held = false;
 }
 
+/* Its capture was closed while the stream was open: what is owed opens it again, as it does when the stream is opened then. */
+static enum rs_status reopen(struct session *session, struct stream *stream, struct rs_err *err)
+{
+    struct rs_ingest_job job = {.status = RS_OK};
+    if (stream->is_ended || !*stream->capture ||
+        rs_coord_find(session->server->coord, stream->capture))
+        return RS_OK;
+    (void)snprintf(job.capture_found, sizeof job.capture_found, "%s", stream->capture);
+    return place_stream(session, stream, &job, err);
+}
+
 void collector_release(struct session *session, const struct rs_coord_capture *capture)
 {
     uint32_t *handles = rs_mem_calloc(session->stream_count + 1, sizeof *handles);
@@ -424,63 +489,6 @@ static bool is_left_unread(struct stream *stream, const struct rs_chunk_message 
 
 /* ---- chunks and acks -------------------------------------------------------------------------------- */
 
-static bool on_chunk(struct session *session, struct rs_frame *frame)
-{
-    struct rs_err err = {0};
-    struct rs_chunk_message message;
-    enum rs_status status = rs_wire_chunk_parse(frame, &message, &err);
-    struct stream *known = status == RS_OK ? find_stream(session, message.handle) : NULL;
-    if (status == RS_OK && (!known || !known->stored))
-        status = rs_err_set(&err, RS_FORMAT, "a chunk came for a stream that is not open");
-    if (status == RS_OK && is_left_unread(known, &message)) {
-        rs_frame_free(&frame);
-        return true;
-    }
-    struct chunk_job *job = status == RS_OK ? server_job_new(session, RS_INGEST_CHUNK) : NULL;
-    if (status == RS_OK && !job)
-        status = rs_err_set(&err, RS_NOMEM, "out of memory");
-    if (status == RS_OK)
-        status = rs_frame_slice(frame, message.payload_offset, message.payload_length,
-                                job->base.parts, RS_INGEST_PARTS_MAX, &job->base.part_count);
-    if (status == RS_LIMIT && job) {
-        /* In more pieces than usual: one copy makes it one. */
-        struct rs_frame *copy = NULL;
-        uint8_t *bytes = rs_mem_calloc(frame->length, 1);
-        if (bytes)
-            (void)rs_frame_copy(frame, 0, bytes, frame->length);
-        copy = bytes ? rs_frame_of(bytes, frame->length) : NULL;
-        rs_mem_free(bytes);
-        rs_frame_free(&frame);
-        frame = copy;
-        status = frame ? rs_frame_slice(frame, message.payload_offset, message.payload_length,
-                                        job->base.parts, RS_INGEST_PARTS_MAX, &job->base.part_count)
-                       : rs_err_set(&err, RS_NOMEM, "out of memory");
-    }
-    if (status < 0) {
-        rs_mem_free(job);
-        if (frame)
-            rs_frame_free(&frame);
-        session_fail(session, status, err.text[0] ? err.text : "a chunk could not be taken");
-        return true;
-    }
-    struct stream *stream = known;
-    take_up(session, stream);
-    job->stream = stream;
-    job->frame = frame;
-    job->generation = stream->generation;
-    job->base.is_wide = session->minor < 2;
-    job->base.stream = stream->stored;
-    job->base.capture = stream->capture;
-    job->base.source = (struct rs_store_source){
-        .host = stream->host, .origin = stream->origin, .world = stream->world};
-    job->base.seq = message.seq;
-    job->base.flags = message.flags;
-    job->base.bytes = message.payload_length;
-    server_job_put(session->server, job);
-    session->is_paused = rs_ingest_is_full(session->server->ingest);
-    return !session->is_paused;
-}
-
 static void want_ack(struct session *session, struct stream *stream)
 {
     if (stream->is_ack_due)
@@ -517,6 +525,77 @@ static void refuse_chunk(struct session *session, struct stream *stream,
                 session->node, (unsigned long long)base->seq, base->err.text,
                 (unsigned long long)stream->wanted_seq);
     want_ack(session, stream);
+}
+
+static bool on_chunk(struct session *session, struct rs_frame *frame)
+{
+    struct rs_err err = {0};
+    struct rs_chunk_message message;
+    enum rs_status status = rs_wire_chunk_parse(frame, &message, &err);
+    struct stream *known = status == RS_OK ? find_stream(session, message.handle) : NULL;
+    if (status == RS_OK && (!known || !known->stored))
+        status = rs_err_set(&err, RS_FORMAT, "a chunk came for a stream that is not open");
+    if (status == RS_OK && known->stored->held_by != session)
+        status = rs_err_set(&err, RS_REFUSED,
+                            "its collector opened the stream anew over another link");
+    if (status == RS_OK && is_left_unread(known, &message)) {
+        rs_frame_free(&frame);
+        return true;
+    }
+    struct chunk_job *job = status == RS_OK ? server_job_new(session, RS_INGEST_CHUNK) : NULL;
+    if (status == RS_OK && !job)
+        status = rs_err_set(&err, RS_NOMEM, "out of memory");
+    if (status == RS_OK)
+        status = rs_frame_slice(frame, message.payload_offset, message.payload_length,
+                                job->base.parts, RS_INGEST_PARTS_MAX, &job->base.part_count);
+    if (status == RS_LIMIT && job) {
+        /* In more pieces than usual: one copy makes it one. */
+        struct rs_frame *copy = NULL;
+        uint8_t *bytes = rs_mem_calloc(frame->length, 1);
+        if (bytes)
+            (void)rs_frame_copy(frame, 0, bytes, frame->length);
+        copy = bytes ? rs_frame_of(bytes, frame->length) : NULL;
+        rs_mem_free(bytes);
+        rs_frame_free(&frame);
+        frame = copy;
+        status = frame ? rs_frame_slice(frame, message.payload_offset, message.payload_length,
+                                        job->base.parts, RS_INGEST_PARTS_MAX, &job->base.part_count)
+                       : rs_err_set(&err, RS_NOMEM, "out of memory");
+    }
+    if (status < 0) {
+        rs_mem_free(job);
+        if (frame)
+            rs_frame_free(&frame);
+        session_fail(session, status, err.text[0] ? err.text : "a chunk could not be taken");
+        return true;
+    }
+    struct stream *stream = known;
+    take_up(session, stream);
+    if (reopen(session, stream, &err) < 0) {
+        job->base.status = RS_REFUSED;
+        job->base.err = err;
+        job->base.seq = job->base.wanted_seq = message.seq;
+        job->generation = stream->generation;
+        refuse_chunk(session, stream, job);
+        collector_post_acks(session);
+        rs_mem_free(job);
+        rs_frame_free(&frame);
+        return true;
+    }
+    job->stream = stream;
+    job->frame = frame;
+    job->generation = stream->generation;
+    job->base.is_wide = session->minor < 2;
+    job->base.stream = stream->stored;
+    job->base.capture = stream->capture;
+    job->base.source = (struct rs_store_source){
+        .host = stream->host, .origin = stream->origin, .world = stream->world};
+    job->base.seq = message.seq;
+    job->base.flags = message.flags;
+    job->base.bytes = message.payload_length;
+    server_job_put(session->server, job);
+    session->is_paused = rs_ingest_is_full(session->server->ingest);
+    return !session->is_paused;
 }
 
 static void chunk_done(struct session *session, struct chunk_job *job)
@@ -562,10 +641,12 @@ static void forget_ended(struct session *session)
     size_t kept = 0;
     for (size_t i = 0; i < session->stream_count; i++) {
         struct stream *stream = session->streams[i];
-        if (stream->is_ended && !stream->is_ack_due && !stream->job_count && !stream->is_refusing)
+        if (stream->is_ended && !stream->is_ack_due && !stream->job_count && !stream->is_refusing) {
+            let_go(session, stream);
             free_stream(stream);
-        else
+        } else {
             session->streams[kept++] = stream;
+        }
     }
     session->stream_count = kept;
 }
@@ -628,6 +709,9 @@ static void see_roles(const Rankscope__RankState *state, int32_t role[RS_ROLE_CO
     }
 }
 
+static const char another_node[] = "the collector of another node has it";
+static const char another_user[] = "its run is another user's";
+
 static void see_rank(struct session *session, const Rankscope__RankState *state)
 {
     /* Of an adapter that was not announced: it is seen, and cannot be told anything. */
@@ -648,9 +732,12 @@ static void see_rank(struct session *session, const Rankscope__RankState *state)
     if (rs_wire_check_text(state->run, RS_WIRE_TEXT_MAX_BYTES, "run", NULL) < 0 ||
         rs_wire_check_text(state->incarnation, RS_WIRE_TEXT_MAX_BYTES, "incarnation", NULL) < 0 ||
         rs_wire_check_text(state->host, RS_WIRE_TEXT_MAX_BYTES, "host", NULL) < 0 ||
+        rs_wire_check_text(state->user, RS_COORD_USER_BYTES - 1, "user", NULL) < 0 ||
         rs_wire_check_text(state->capture, RS_COORD_ID_BYTES - 1, "capture", NULL) < 0)
         return;
+    const char *own = rights_own_user(session);
     see_roles(state, seen.role);
+    (void)snprintf(seen.user, sizeof seen.user, "%s", own ? own : state->user);
     (void)snprintf(seen.run, sizeof seen.run, "%s", state->run);
     (void)snprintf(seen.incarnation, sizeof seen.incarnation, "%s", state->incarnation);
     (void)snprintf(seen.host, sizeof seen.host, "%s", state->host);
@@ -661,10 +748,12 @@ static void see_rank(struct session *session, const Rankscope__RankState *state)
         rs_log_warn("rank %u of the collector on %.100s is left out: %s", seen.rank, session->node,
                     status == RS_INVALID   ? "no rank has that number"
                     : status == RS_LIMIT   ? "there are too many ranks"
-                    : status == RS_REFUSED ? "the collector of another node has it"
+                    : status == RS_REFUSED ? another_node
+                    : status == RS_EXISTS  ? another_user
                                            : "no memory");
-    if (status == RS_REFUSED && !session->has_warned)
-        rights_refused(session, "rank", seen.incarnation, "the collector of another node has it");
+    if ((status == RS_REFUSED || status == RS_EXISTS) && !session->has_warned)
+        rights_refused(session, "rank", seen.incarnation,
+                       status == RS_REFUSED ? another_node : another_user);
     session->has_warned = session->has_warned || status < 0;
 }
 

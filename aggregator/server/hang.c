@@ -107,18 +107,22 @@ static void refuse(struct rs_server *server, struct hang *hang, enum rs_status s
 /* ---- the question ----------------------------------------------------------------------------------------- */
 
 /* Without a name: the only run that has live ranks. None known: whatever the collectors find. */
-static enum rs_status choose_run(struct rs_coord *coord, struct hang *hang, struct rs_err *err)
+static enum rs_status choose_run(struct rs_coord *coord, const char *user, struct hang *hang,
+                                 struct rs_err *err)
 {
-    for (size_t i = 0; i < rs_coord_seen_count(coord) && !*hang->run; i++)
-        if (rs_coord_seen(coord, i)->link)
-            (void)snprintf(hang->run, sizeof hang->run, "%s", rs_coord_seen(coord, i)->run);
     for (size_t i = 0; i < rs_coord_seen_count(coord); i++) {
         const struct rs_coord_seen *seen = rs_coord_seen(coord, i);
-        if (seen->link && strcmp(seen->run, hang->run) != 0)
+        if (!seen->link || (user && strcmp(seen->user, user) != 0))
+            continue;
+        if (!*hang->run)
+            (void)snprintf(hang->run, sizeof hang->run, "%s", seen->run);
+        if (strcmp(seen->run, hang->run) != 0)
             return rs_err_set(err, RS_INVALID,
                               "several jobs run, say which with --run: %.100s, %.100s", hang->run,
                               seen->run);
     }
+    if (user && !*hang->run)
+        return rs_err_set(err, RS_NOTFOUND, "no run of %s is known", user);
     return RS_OK;
 }
 
@@ -175,8 +179,9 @@ static enum rs_status check(const struct rs_server *server, const Rankscope__Ask
     return status;
 }
 
+/* `user`: who asks, if he may ask for his own runs alone; NULL: for all. */
 static enum rs_status begin(struct rs_server *server, const Rankscope__AskHang *ask, bool is_own,
-                            struct hang **hang_p, struct rs_err *err)
+                            const char *user, struct hang **hang_p, struct rs_err *err)
 {
     enum rs_status status = check(server, ask, err);
     if (status < 0)
@@ -194,7 +199,9 @@ static enum rs_status begin(struct rs_server *server, const Rankscope__AskHang *
     (void)snprintf(hang->run, sizeof hang->run, "%s", ask->run);
     hang->newer_than_ns = ask->newer_than_ns;
     hang->is_own = is_own;
-    status = *hang->run || is_own ? RS_OK : choose_run(server->coord, hang, err);
+    status = *hang->run || is_own ? RS_OK : choose_run(server->coord, user, hang, err);
+    (void)snprintf(hang->capture.owner, sizeof hang->capture.owner, "%s",
+                   rs_coord_owner(server->coord, hang->run));
     hang->capture.state = RS_CAPTURE_RECORDING;
     hang->capture.start_step = -1;
     rs_coord_set_source(&hang->capture, "flight");
@@ -224,7 +231,8 @@ void hang_ask(struct session *session, const Rankscope__AskHang *ask)
 {
     struct rs_err err = {0};
     struct hang *hang = NULL;
-    if (begin(session->server, ask, false, &hang, &err) < 0) {
+    const char *user = rs_identity_is_user(&session->identity) ? session->identity.name : NULL;
+    if (begin(session->server, ask, false, user, &hang, &err) < 0) {
         ask_refuse(session, &err);
         return;
     }
@@ -241,7 +249,7 @@ enum rs_status hang_begin(struct rs_server *server, const char *run, rs_ns newer
     (void)snprintf(name, sizeof name, "%s", run);
     ask.run = name;
     ask.newer_than_ns = newer_than_ns;
-    const enum rs_status status = begin(server, &ask, true, &hang, err);
+    const enum rs_status status = begin(server, &ask, true, NULL, &hang, err);
     if (status < 0)
         return status;
     (void)snprintf(hang->why, sizeof hang->why, "%s", why);

@@ -3,12 +3,16 @@
  * Who may say what. One table; all refusals are counted and written to the audit log.
  *
  *     party        by                                    may
- *     local        unix socket, --insecure-loopback      everything: who gets there was let in by the rights of the socket
+ *     local        unix socket: root, the aggregator's   everything
+ *                  user; --insecure-loopback
  *     aggregator   its own certificate                   everything
- *     operator     certificate                           read; capture, stop, remove, fetch, ask ranks why they hang; renew its own
- *     viewer       certificate                           read; renew its own
+ *     operator     certificate, token, unix socket       read; capture, stop, remove, fetch, ask ranks why they hang; renew its own
+ *     viewer       the same                              read; renew its own
+ *     user         the same                              as an operator, with runs and captures of his name alone; renew its own
  *     node         certificate                           be the collector of the node of its name; renew its own
  *     guest        no certificate, the address to join   ask for its first certificate with an invite
+ *
+ * Whoever comes over the unix socket may be the collector of his own processes (rights_of_collector()).
  */
 #include "aggregator/server/server_priv.h"
 
@@ -17,9 +21,18 @@
 
 enum right { RIGHT_READ, RIGHT_OPERATE, RIGHT_RENEW };
 
+/* What of it is a user's own. */
+enum scope {
+    SCOPE_ALL,     /* nothing */
+    SCOPE_OWN,     /* who answers leaves out what is not */
+    SCOPE_RUN,     /* the run that it names; without a name who answers chooses among them */
+    SCOPE_CAPTURE, /* the capture that it names */
+};
+
 struct question {
     const char *what;
     enum right right;
+    enum scope scope;
     const char *subject; /* lent by the question */
     bool
         is_written; /* in the audit log, when it is allowed; what only looks at the present is not */
@@ -29,47 +42,74 @@ static struct question question_of(const Rankscope__Ask *ask)
 {
     switch (ask->message_case) {
     case RANKSCOPE__ASK__MESSAGE_RANKS:
-        return (struct question){"ranks", RIGHT_READ, ask->ranks->run, false};
+        return (struct question){"ranks", RIGHT_READ, SCOPE_OWN, ask->ranks->run, false};
     case RANKSCOPE__ASK__MESSAGE_START:
         return (struct question){ask->start->dry_run ? "capture.check" : "capture.start",
-                                 RIGHT_OPERATE, ask->start->run, true};
+                                 RIGHT_OPERATE, SCOPE_RUN,
+                                 ask->start->request ? ask->start->request->job_id : ask->start->run,
+                                 true};
     case RANKSCOPE__ASK__MESSAGE_LIST:
-        return (struct question){"capture.list", RIGHT_READ, ask->list->run, false};
+        return (struct question){"capture.list", RIGHT_READ, SCOPE_OWN, ask->list->run, false};
     case RANKSCOPE__ASK__MESSAGE_CAPTURE:
-        return (struct question){"capture.show", RIGHT_READ, ask->capture->id, false};
+        return (struct question){"capture.show", RIGHT_READ, SCOPE_CAPTURE, ask->capture->id, false};
     case RANKSCOPE__ASK__MESSAGE_STOP:
-        return (struct question){"capture.stop", RIGHT_OPERATE, ask->stop->id, true};
+        return (struct question){"capture.stop", RIGHT_OPERATE, SCOPE_CAPTURE, ask->stop->id, true};
     case RANKSCOPE__ASK__MESSAGE_REMOVE:
-        return (struct question){"capture.remove", RIGHT_OPERATE, ask->remove->id, true};
+        return (struct question){"capture.remove", RIGHT_OPERATE, SCOPE_CAPTURE, ask->remove->id, true};
     case RANKSCOPE__ASK__MESSAGE_FETCH:
-        return (struct question){"capture.fetch", RIGHT_OPERATE, ask->fetch->id, true};
+        return (struct question){"capture.fetch", RIGHT_OPERATE, SCOPE_CAPTURE, ask->fetch->id, true};
     case RANKSCOPE__ASK__MESSAGE_DOCUMENTS:
-        return (struct question){"capture.read", RIGHT_READ, ask->documents->capture, true};
+        return (struct question){"capture.read", RIGHT_READ, SCOPE_CAPTURE, ask->documents->capture, true};
     case RANKSCOPE__ASK__MESSAGE_DOCUMENT: /* a page of what was listed by the question above */
-        return (struct question){"capture.read", RIGHT_READ, ask->document->capture, false};
+        return (struct question){"capture.read", RIGHT_READ, SCOPE_CAPTURE, ask->document->capture, false};
     case RANKSCOPE__ASK__MESSAGE_TABLE:
-        return (struct question){"capture.table", RIGHT_READ, ask->table->capture, true};
+        return (struct question){"capture.table", RIGHT_READ, SCOPE_CAPTURE, ask->table->capture, true};
     case RANKSCOPE__ASK__MESSAGE_QUERY:
-        return (struct question){"capture.query", RIGHT_READ, ask->query->capture, true};
+        return (struct question){"capture.query", RIGHT_READ, SCOPE_CAPTURE, ask->query->capture, true};
     case RANKSCOPE__ASK__MESSAGE_COUNTERS:
-        return (struct question){"counters", RIGHT_READ, "", false};
+        return (struct question){"counters", RIGHT_READ, SCOPE_ALL, "", false};
     case RANKSCOPE__ASK__MESSAGE_HANG:
-        return (struct question){"hang", RIGHT_OPERATE, ask->hang->run, true};
+        return (struct question){"hang", RIGHT_OPERATE, SCOPE_RUN, ask->hang->run, true};
     case RANKSCOPE__ASK__MESSAGE_CERTIFICATE:
-        return (struct question){*ask->certificate->secret ? "join" : "renew", RIGHT_RENEW,
+        return (struct question){*ask->certificate->secret ? "join" : "renew", RIGHT_RENEW, SCOPE_OWN,
                                  ask->certificate->name, true};
     case RANKSCOPE__ASK__MESSAGE__NOT_SET:
     case RS_WIRE_ONEOF_SIZE(RANKSCOPE__ASK):
         break;
     }
-    return (struct question){"unknown", RIGHT_READ, "", false};
+    return (struct question){"unknown", RIGHT_READ, SCOPE_ALL, "", false};
 }
 
-static bool has_right(const struct rs_identity *identity, enum right right)
+static bool has_right(const struct rs_identity *identity, const struct question *question)
 {
-    if (right == RIGHT_RENEW)
+    if (question->right == RIGHT_RENEW)
         return identity->party == RS_PARTY_GUEST || *identity->serial;
-    return right == RIGHT_READ ? rs_identity_may_read(identity) : rs_identity_may_operate(identity);
+    if (rs_identity_is_user(identity))
+        return question->scope != SCOPE_ALL;
+    return question->right == RIGHT_READ ? rs_identity_may_read(identity)
+                                         : rs_identity_may_operate(identity);
+}
+
+bool server_is_owner(const struct rs_server *server, const char *id, const char *user)
+{
+    const struct rs_coord_capture *open = rs_coord_find(server->coord, id);
+    char owner[RS_COORD_USER_BYTES] = "";
+    if (open)
+        (void)snprintf(owner, sizeof owner, "%s", open->owner);
+    else if (server->journal.owner)
+        server->journal.owner(server->journal.self, id, owner);
+    return strcmp(owner, user) == 0;
+}
+
+/* Of what is not there a user hears the same as of what is another's. */
+static bool is_own(const struct session *session, const struct question *question)
+{
+    if (question->scope == SCOPE_CAPTURE)
+        return server_is_owner(session->server, question->subject, session->identity.name);
+    if (question->scope != SCOPE_RUN || !*question->subject)
+        return true;
+    return strcmp(rs_coord_owner(session->server->coord, question->subject),
+                  session->identity.name) == 0;
 }
 
 static const char *from_of(const struct session *session)
@@ -100,15 +140,24 @@ enum rs_status rights_to_ask(struct session *session, const Rankscope__Ask *ask,
     const struct question question = question_of(ask);
     char who[RS_IDENTITY_TEXT_BYTES];
     struct rs_err why = {0};
-    if (has_right(&session->identity, question.right)) {
+    const bool may = has_right(&session->identity, &question);
+    const bool is_others =
+        may && rs_identity_is_user(&session->identity) && !is_own(session, &question);
+    if (may && !is_others) {
         if (question.is_written)
             write_down(session, question.what, question.subject, NULL);
         return RS_OK;
     }
     rs_identity_text(&session->identity, who);
-    (void)rs_err_set(&why, RS_REFUSED, "%s may not ask for this (%s): it takes a certificate of %s",
-                     who, question.what,
-                     question.right == RIGHT_OPERATE ? "an operator" : "a viewer or an operator");
+    if (is_others)
+        (void)rs_err_set(&why, RS_REFUSED, "%s has no %s %.100s (%s)", who,
+                         question.scope == SCOPE_RUN ? "run" : "capture", question.subject,
+                         question.what);
+    else
+        (void)rs_err_set(
+            &why, RS_REFUSED, "%s may not ask for this (%s): it takes a certificate of %s", who,
+            question.what,
+            question.right == RIGHT_OPERATE ? "an operator" : "a viewer or an operator");
     rights_refused(session, question.what, question.subject, why.text);
     return rs_err_set(err, RS_REFUSED, "%s", why.text);
 }
@@ -120,7 +169,7 @@ enum rs_status rights_of_collector(struct session *session, const char *node, st
     struct rs_err why = {0};
     enum rs_status status = RS_OK;
     rs_identity_text(identity, who);
-    if (identity->party != RS_PARTY_LOCAL && identity->party != RS_PARTY_NODE)
+    if (identity->party != RS_PARTY_LOCAL && identity->party != RS_PARTY_NODE && !identity->has_uid)
         status = rs_err_set(&why, RS_REFUSED,
                             "%s may not send profiles: it takes a certificate of a node", who);
     else if (identity->party == RS_PARTY_NODE && strcmp(identity->name, node) != 0)
@@ -132,9 +181,15 @@ enum rs_status rights_of_collector(struct session *session, const char *node, st
         rights_refused(session, "collector", node, why.text);
         return rs_err_set(err, RS_REFUSED, "%s", why.text);
     }
-    if (identity->party == RS_PARTY_NODE)
+    if (identity->party != RS_PARTY_LOCAL)
         write_down(session, "collector", node, NULL);
     return RS_OK;
+}
+
+const char *rights_own_user(const struct session *session)
+{
+    const struct rs_identity *identity = &session->identity;
+    return identity->has_uid && identity->party != RS_PARTY_LOCAL ? identity->name : NULL;
 }
 
 void rs_server_refused(struct rs_server *server, const struct rs_identity *who, const char *from,

@@ -39,6 +39,8 @@ struct rs_server_journal {
     /* A capture with its ranks, by copy (rs_coord_capture_fini()). RS_NOTFOUND. */
     enum rs_status (*find)(void *self, const char *id, struct rs_coord_capture *capture_p,
                            struct rs_err *err);
+    /* The name of the user whose capture it is; "": nobody's own, or there is none. NULL: none has an owner. */
+    void (*owner)(void *self, const char *id, char owner_p[RS_COORD_USER_BYTES]);
     /* Every capture, oldest first, ranks too (lent for the call); visit returns false to end. */
     enum rs_status (*list)(void *self,
                            bool (*visit)(void *visitor, const struct rs_coord_capture *capture),

@@ -203,6 +203,10 @@ RS_MUST_CHECK enum rs_status rights_to_ask(struct session *session, const Ranksc
 /* That it speaks as the collector of the node. */
 RS_MUST_CHECK enum rs_status rights_of_collector(struct session *session, const char *node,
                                                  struct rs_err *err);
+/* Whether the capture is of the user of that name. */
+bool server_is_owner(const struct rs_server *server, const char *id, const char *user);
+/* The user for whose processes alone the session is a collector; NULL: for all of its node. */
+const char *rights_own_user(const struct session *session);
 /* Counts and writes down that it was refused. */
 void rights_refused(const struct session *session, const char *what, const char *subject,
                     const char *why);

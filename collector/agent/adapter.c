@@ -153,12 +153,19 @@ void rs_agent_adapter_fill(const struct rs_agent_adapter *adapter, struct rs_age
                            const char *capture)
 {
     row->id = 0;
+    row->user[0] = '\0';
     (void)snprintf(row->run, sizeof row->run, "%.256s", run);
     (void)snprintf(row->host, sizeof row->host, "%.256s", host);
     (void)snprintf(row->incarnation, sizeof row->incarnation, "%s", incarnation);
     (void)snprintf(row->capture, sizeof row->capture, "%.64s", capture);
     rankscope__rank_state__init(&row->state);
     row->state.kind = adapter->what.number;
+}
+
+void rs_agent_adapter_set_user(struct rs_agent_row *row, int64_t uid)
+{
+    if (uid >= 0)
+        rs_local_name((uid_t)uid, row->user);
 }
 
 bool rs_agent_adapter_grow(struct rs_agent_adapter *adapter, size_t rows)
@@ -186,6 +193,7 @@ size_t rs_agent_adapter_ranks(struct rs_agent_adapter *adapter, Rankscope__RankS
         row->state.host = row->host;
         row->state.incarnation = row->incarnation;
         row->state.capture = row->capture;
+        row->state.user = row->user;
         adapter->copy_states[i] = &row->state;
     }
     *states_p = adapter->copy_states;

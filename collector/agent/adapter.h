@@ -16,6 +16,7 @@
 #include "collector/spool/spool.h"
 #include "collector/uplink/uplink.h"
 #include "common/request/adapter.h"
+#include "common/trust/local.h"
 
 #include <stdatomic.h>
 
@@ -25,6 +26,7 @@ struct rs_agent_row {
     uint64_t id; /* the adapter's own */
     char run[RS_AGENT_TEXT_BYTES], host[RS_AGENT_TEXT_BYTES], incarnation[RS_AGENT_TEXT_BYTES];
     char capture[65];
+    char user[RS_IDENTITY_NAME_BYTES]; /* whose process it is; "" unknown */
     Rankscope__RankState state; /* without its texts */
 };
 
@@ -94,6 +96,8 @@ bool rs_agent_adapter_grow(struct rs_agent_adapter *adapter, size_t rows);
 void rs_agent_adapter_fill(const struct rs_agent_adapter *adapter, struct rs_agent_row *row,
                            const char *run, const char *host, const char *incarnation,
                            const char *capture);
+/* Whose process it is, by the number of its user; below 0: that is not known. */
+void rs_agent_adapter_set_user(struct rs_agent_row *row, int64_t uid);
 /* The run of a process that names `own` ("": none). Lent. */
 const char *rs_agent_adapter_run(const struct rs_agent_adapter *adapter, const char *own);
 /* host:pid:start, and a mark of the spool: its numbers begin at 1 again when the spool is another. */

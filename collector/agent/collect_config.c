@@ -85,6 +85,7 @@ static void fill_row(struct rs_collect_config *config, const struct rs_config_ra
     config_incarnation_of(config, rank, incarnation);
     rs_agent_adapter_fill(&config->base, row, config_run_of(config, rank), config->base.host,
                           incarnation, job ? job->capture : "");
+    rs_agent_adapter_set_user(row, (int64_t)rank->process.uid);
     row->state.rank = (uint32_t)rank->rank;
     row->state.world = rank->world > 0 ? (uint32_t)rank->world : 0;
     row->state.pid = (uint32_t)rank->process.pid;

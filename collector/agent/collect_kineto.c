@@ -141,6 +141,7 @@ static void fill_row(struct rs_collect_kineto *kineto, const struct rs_kineto_cl
     kineto_incarnation_of(kineto, client, incarnation);
     rs_agent_adapter_fill(&kineto->base, row, kineto_run_of(kineto, client), kineto->base.host,
                           incarnation, job ? job->facts.capture : "");
+    rs_agent_adapter_set_user(row, (int64_t)client->process.uid);
     row->state.rank = (uint32_t)client->process.rank;
     row->state.world = client->process.world_size > 0 ? (uint32_t)client->process.world_size : 0;
     row->state.pid = (uint32_t)client->process.pid;

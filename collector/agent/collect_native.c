@@ -156,6 +156,7 @@ static void fill_row(const struct rs_collect_native *native, const struct rs_nat
     rs_agent_adapter_fill(&native->base, row, run_of(native, rank), host_of(native, rank),
                           incarnation, "");
     row->id = rank->id;
+    rs_agent_adapter_set_user(row, rank->uid);
     row->state.rank = (uint32_t)rank->rank;
     row->state.world = rank->world_size > 0 ? (uint32_t)rank->world_size : 0;
     row->state.pid = (uint32_t)rank->pid;

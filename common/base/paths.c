@@ -25,6 +25,8 @@ static enum rs_status check_owner(const char *dir, struct rs_err *err)
     const bool is_given = geteuid() == 0 && strcmp(dir, "/run/rankscope") == 0;
     if (!S_ISDIR(info.st_mode) || (info.st_uid != geteuid() && !is_given))
         return rs_err_set(err, RS_REFUSED, "%s is not a folder of this user", dir);
+    if (!is_given && info.st_mode & (S_IWGRP | S_IWOTH))
+        return rs_err_set(err, RS_REFUSED, "others may write to %s: make it 0755 or 0700", dir);
     return RS_OK;
 }
 
@@ -42,9 +44,9 @@ enum rs_status rs_paths_runtime_dir(char dir_p[RS_PATHS_BYTES], bool create, str
         (void)snprintf(dir_p, RS_PATHS_BYTES, "/tmp/rankscope-%u", (unsigned)geteuid());
     if (!create)
         return RS_OK;
-    const bool is_new = access(dir_p, F_OK) < 0;
-    enum rs_status status = rs_file_make_dirs(dir_p, 0700, err);
-    if (status == RS_OK && !own && !is_new)
+    /* Jobs of every user come to a system's collector; who may do what there its sockets say. */
+    enum rs_status status = rs_file_make_dirs(dir_p, geteuid() == 0 ? 0755 : 0700, err);
+    if (status == RS_OK && !own)
         status = check_owner(dir_p, err);
     return status;
 }

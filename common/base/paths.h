@@ -12,7 +12,7 @@
 enum { RS_PATHS_BYTES = 4096 };
 
 /* $RANKSCOPE_RUNTIME_DIR, else /run/rankscope (root, or when it is there and may be written), else
- * $XDG_RUNTIME_DIR/rankscope, else /tmp/rankscope-UID. With `create` it is made with mode 0700 and must belong
+ * $XDG_RUNTIME_DIR/rankscope, else /tmp/rankscope-UID. With `create` it is made with mode 0700 (root: 0755) and must belong
  * to this user: RS_REFUSED. */
 RS_MUST_CHECK enum rs_status rs_paths_runtime_dir(char dir_p[RS_PATHS_BYTES], bool create,
                                                   struct rs_err *err);

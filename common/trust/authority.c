@@ -218,7 +218,7 @@ static enum rs_status check_wish(const struct rs_certificate_wish *wish, struct 
     struct in6_addr six;
     if (wish->party < RS_PARTY_NODE || wish->party >= RS_PARTY_COUNT)
         return rs_err_set(err, RS_INVALID,
-                          "certificates are for nodes, viewers, operators and aggregators");
+                          "certificates are for nodes, users, viewers, operators and aggregators");
     if (!rs_identity_is_name(wish->name))
         return rs_err_set(err, RS_INVALID,
                           "\"%.80s\" is no name: 1 to 63 of a-z, A-Z, 0-9, \".\", \"_\" and \"-\"",

@@ -15,8 +15,8 @@ static const char uri_prefix[] = "spiffe://rankscope/";
 static const char *const party_names[RS_PARTY_COUNT] = {
     [RS_PARTY_NOBODY] = "nobody",        [RS_PARTY_GUEST] = "guest",
     [RS_PARTY_LOCAL] = "local",          [RS_PARTY_NODE] = "node",
-    [RS_PARTY_VIEWER] = "viewer",        [RS_PARTY_OPERATOR] = "operator",
-    [RS_PARTY_AGGREGATOR] = "aggregator"};
+    [RS_PARTY_USER] = "user",            [RS_PARTY_VIEWER] = "viewer",
+    [RS_PARTY_OPERATOR] = "operator",    [RS_PARTY_AGGREGATOR] = "aggregator"};
 
 const char *rs_party_name(enum rs_party party)
 {
@@ -30,7 +30,7 @@ enum rs_status rs_party_parse(const char *text, enum rs_party *party_p, struct r
             *party_p = party;
             return RS_OK;
         }
-    return rs_err_set(err, RS_INVALID, "\"%.60s\" is not node, viewer, operator or aggregator",
+    return rs_err_set(err, RS_INVALID, "\"%.60s\" is not node, user, viewer, operator or aggregator",
                       text);
 }
 
@@ -47,6 +47,17 @@ void rs_identity_text(const struct rs_identity *identity, char text_p[RS_IDENTIT
 {
     (void)snprintf(text_p, RS_IDENTITY_TEXT_BYTES, "%s%s%s", rs_party_name(identity->party),
                    *identity->name ? "/" : "", identity->name);
+}
+
+bool rs_identity_is_same(const struct rs_identity *one, const struct rs_identity *other)
+{
+    return one->party == other->party && one->has_uid == other->has_uid &&
+           one->uid == other->uid && strcmp(one->name, other->name) == 0;
+}
+
+bool rs_identity_is_user(const struct rs_identity *identity)
+{
+    return identity->party == RS_PARTY_USER;
 }
 
 bool rs_identity_may_operate(const struct rs_identity *identity)

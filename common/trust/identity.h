@@ -7,6 +7,7 @@
  *     spiffe://rankscope/node/gpu-017        a collector, for the host of that name
  *     spiffe://rankscope/operator/alice      may capture, stop, fetch, ask for hangs; and read
  *     spiffe://rankscope/viewer/bob          may read
+ *     spiffe://rankscope/user/carol          may capture, stop and read what is of her own processes
  *     spiffe://rankscope/aggregator/main     the service itself
  *
  * rs_identity_of_pem() is the one function that maps a certificate to an identity, for every protocol. That the chain leads
@@ -19,11 +20,15 @@
 #include "common/base/time.h"
 #include "common/base/view.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 enum rs_party {
     RS_PARTY_NOBODY, /* nothing is known: may do nothing */
     RS_PARTY_GUEST,  /* came without a certificate where that is allowed: may ask for one */
-    RS_PARTY_LOCAL, /* of this machine: guarded by the rights of a socket, or by nothing (--insecure-loopback) */
+    RS_PARTY_LOCAL, /* of this machine: root, the service's own user, or guarded by nothing (--insecure-loopback) */
     RS_PARTY_NODE,       /* a collector */
+    RS_PARTY_USER,       /* may do with runs of its own name what an operator may with all */
     RS_PARTY_VIEWER,     /* may read */
     RS_PARTY_OPERATOR,   /* may capture, stop and read */
     RS_PARTY_AGGREGATOR, /* the service itself */
@@ -43,6 +48,8 @@ struct rs_identity {
     char serial
         [RS_IDENTITY_SERIAL_BYTES]; /* lower-case hex, or "token-ID" (token.h); empty: neither */
     rs_ns begins_at, expires_at;    /* Unix epoch; 0 without either */
+    bool has_uid;                   /* it came over a unix socket: the kernel says who it is */
+    uint32_t uid;
 };
 
 /* "node", "operator", ...; never NULL. */
@@ -55,6 +62,10 @@ bool rs_identity_is_name(const char *name);
 /* "operator/alice"; "local" and the like without a certificate. */
 void rs_identity_text(const struct rs_identity *identity, char text_p[RS_IDENTITY_TEXT_BYTES]);
 
+/* Whether two links are of the same party: the same name, whichever certificate of it they showed. */
+bool rs_identity_is_same(const struct rs_identity *one, const struct rs_identity *other);
+/* Whether what it sees and captures ends at what is of its own name. */
+bool rs_identity_is_user(const struct rs_identity *identity);
 /* Whether it may change something (capture, stop, fetch, ask ranks), and whether it may read what was captured. */
 bool rs_identity_may_operate(const struct rs_identity *identity);
 bool rs_identity_may_read(const struct rs_identity *identity);

@@ -99,13 +99,19 @@ static enum rs_status write_token(const struct rs_tokens *tokens, const struct t
     return status == RS_OK ? rs_file_sync_dir(tokens->dir, err) : status;
 }
 
+/* Of people and programs that ask; nodes and aggregators have certificates. */
+static bool is_for(enum rs_party party)
+{
+    return party == RS_PARTY_USER || party == RS_PARTY_VIEWER || party == RS_PARTY_OPERATOR;
+}
+
 enum rs_status rs_tokens_make(struct rs_tokens *tokens, enum rs_party party, const char *name,
                               rs_ns expires_at, struct rs_buf *text, struct rs_err *err)
 {
     unsigned char raw[SECRET_RAW_BYTES];
     struct token token = {.item = {.party = party, .expires_at = expires_at}};
     struct rs_buf secret = {0};
-    if (party != RS_PARTY_VIEWER && party != RS_PARTY_OPERATOR)
+    if (!is_for(party))
         return rs_err_set(err, RS_INVALID, "a token is a viewer's or an operator's");
     if (!rs_identity_is_name(name))
         return rs_err_set(err, RS_INVALID, "\"%.80s\" is no name for a token", name);
@@ -152,7 +158,7 @@ static bool parse(const char *line, const char *id, struct token *token_p)
     if (strlen(token.digest) != RS_SHA256_HEX_BYTES - 1 || strncmp(token.digest, id, 12) != 0 ||
         !rs_identity_is_name(token.item.name) ||
         rs_party_parse(party, &token.item.party, &ignored) < 0 ||
-        (token.item.party != RS_PARTY_VIEWER && token.item.party != RS_PARTY_OPERATOR))
+        !is_for(token.item.party))
         return false;
     token.item.created_at = created;
     token.item.expires_at = expires;

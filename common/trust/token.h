@@ -27,7 +27,7 @@ RS_MUST_CHECK enum rs_status rs_tokens_open(const char *dir, struct rs_tokens **
                                             struct rs_err *err);
 void rs_tokens_close(struct rs_tokens **tokens_p);
 
-/* Makes one and appends its text. Viewers and operators only. RS_INVALID: the name, the party, the time. RS_IO. */
+/* Makes one and appends its text. Users, viewers and operators only. RS_INVALID: the name, the party, the time. RS_IO. */
 RS_MUST_CHECK enum rs_status rs_tokens_make(struct rs_tokens *tokens, enum rs_party party,
                                             const char *name, rs_ns expires_at, struct rs_buf *text,
                                             struct rs_err *err);

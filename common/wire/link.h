@@ -23,6 +23,7 @@
 #include "common/base/err.h"
 #include "common/base/time.h"
 #include "common/base/view.h"
+#include "common/trust/local.h"
 #include "common/trust/trust.h"
 #include "common/wire/wire.h"
 
@@ -108,7 +109,7 @@ static inline void rs_loop_wake(struct rs_loop *loop)
 
 enum { RS_ADDRESS_CERTS_BYTES = 1024 };
 
-/* How links of an address are guarded. A unix socket is by the rights of its file. */
+/* How links of an address are guarded. A unix socket is by the rights of its file, and by who the kernel says comes. */
 enum rs_address_guard {
     RS_ADDRESS_UNGUARDED, /* nothing was decided: TCP is refused */
     RS_ADDRESS_LOCAL, /* a unix socket, or loopback that the user wants in plain text on both sides */
@@ -122,6 +123,8 @@ struct rs_address {
     char text[160];   /* as people write it: "unix:PATH", "HOST:PORT" */
     char target[192]; /* as gRPC wants it */
     char path[108];   /* unix only */
+    const struct rs_local_rules
+        *local_rules; /* unix, of a server: who may what; keeps a pointer to it. NULL: all are local */
     char certs
         [RS_ADDRESS_CERTS_BYTES]; /* MUTUAL, JOIN of a server: folder of certificates (common/trust/trust.h) */
     const struct rs_view *ca; /* JOIN of a client: PEM of the authority; keeps a pointer to it */

@@ -22,12 +22,14 @@
 #include "common/base/counters.h"
 #include "common/base/mem.h"
 #include "common/wire/link.h"
+#include "common/wire/local_listen.h"
 
 #define RS_LOG_TAG "link"
 #include "common/base/log.h"
 
 #include <grpc/byte_buffer.h>
 #include <grpc/grpc.h>
+#include <grpc/grpc_posix.h>
 #include <grpc/grpc_security.h>
 #include <grpc/support/alloc.h>
 #include <grpc/support/log.h>
@@ -130,6 +132,7 @@ struct rs_grpc_server {
     bool is_stopping, is_stopped;
     int lock_fd;
     char lock_path[128];
+    struct local_listen *local;  /* a unix socket; NULL: gRPC listens */
     struct rs_trust *trust;      /* NULL: a guarded socket, or plain text */
     bool is_join;                /* who comes has no certificate */
     atomic_uint sent_generation; /* of the certificates that gRPC has; 0 none */
@@ -781,6 +784,28 @@ static void ask_for_call(struct accept_slot *slot)
     grpc_metadata_array_destroy(&slot->metadata);
 }
 
+/* Who a link is of, as the address that it came to says it. */
+static enum rs_status identify_peer(struct rs_grpc_server *server, struct grpc_link *link,
+                                    struct rs_err *why)
+{
+    struct rs_identity *identity = &link->base.identity;
+    char text[64];
+    *identity = (struct rs_identity){.party = server->is_join ? RS_PARTY_GUEST : RS_PARTY_LOCAL};
+    if (server->local) {
+        if (!local_listen_find(server->local, link->base.peer, identity, text, sizeof text))
+            return rs_err_set(why, RS_REFUSED, "nobody knows whose this connection is");
+        char *peer = rs_mem_strdup(text);
+        if (peer) {
+            rs_mem_free(link->peer);
+            link->peer = peer;
+            link->base.peer = peer;
+        }
+        return RS_OK;
+    }
+    return server->trust && !server->is_join ? identify(server->trust, link->call, identity, why)
+                                             : RS_OK;
+}
+
 static void on_accept(struct accept_slot *slot, bool ok)
 {
     struct rs_grpc_server *server = slot->server;
@@ -804,9 +829,7 @@ static void on_accept(struct accept_slot *slot, bool ok)
     (void)start_link(link, &ops[0], TAG_CLOSED);
     (void)start_link(link, &ops[1], TAG_SEND_META);
     struct rs_err why = {0};
-    link->base.identity.party = server->is_join ? RS_PARTY_GUEST : RS_PARTY_LOCAL;
-    if (server->trust && !server->is_join &&
-        identify(server->trust, call, &link->base.identity, &why) < 0) {
+    if (identify_peer(server, link, &why) < 0) {
         link->base.identity = (struct rs_identity){.party = RS_PARTY_NOBODY};
         link->base.distrust = why.text;
         (void)server->accept(server->self, &link->base, method);
@@ -929,6 +952,25 @@ static enum rs_status server_credentials(struct rs_grpc_server *server,
                                  address->certs);
 }
 
+/* On the thread of the unix socket's listener. */
+static void take_connection(void *self, int fd)
+{
+    const struct rs_grpc_server *server = self;
+    grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
+    grpc_server_add_channel_from_fd(server->server, fd, creds);
+    grpc_server_credentials_release(creds);
+}
+
+static enum rs_status listen_locally(struct rs_grpc_server *server,
+                                     const struct rs_address *address, struct rs_err *err)
+{
+    const struct local_listen_options options = {.path = address->path,
+                                                 .rules = address->local_rules,
+                                                 .take = take_connection,
+                                                 .self = server};
+    return local_listen_start(&options, &server->local, err);
+}
+
 static enum rs_status bind_address(struct rs_grpc_server *server, struct rs_address *address,
                                    struct rs_err *err)
 {
@@ -936,15 +978,14 @@ static enum rs_status bind_address(struct rs_grpc_server *server, struct rs_addr
     const enum rs_status status = server_credentials(server, address, &creds, err);
     if (status < 0)
         return status;
-    const int port = grpc_server_add_http2_port(
-        server->server, address->is_unix ? address->target : address->text, creds);
+    const int port = grpc_server_add_http2_port(server->server, address->text, creds);
     grpc_server_credentials_release(creds);
     if (port == 0)
         return rs_err_set(err, RS_EXISTS,
                           "cannot listen on %s: it is served already, or not permitted",
                           address->text);
     char *colon = strrchr(address->text, ':');
-    if (!address->is_unix && colon && strcmp(colon, ":0") == 0) {
+    if (colon && strcmp(colon, ":0") == 0) {
         (void)snprintf(colon, sizeof address->text - (size_t)(colon - address->text), ":%d", port);
         colon = strrchr(address->target, ':');
         (void)snprintf(colon, sizeof address->target - (size_t)(colon - address->target), ":%d",
@@ -953,12 +994,17 @@ static enum rs_status bind_address(struct rs_grpc_server *server, struct rs_addr
     return RS_OK;
 }
 
+/* A connection that proves nothing, or carries no call, holds a descriptor: not for longer than that. */
+enum { HANDSHAKE_MS = 10000, IDLE_MS = 30000 };
+
 static void make_server(struct rs_grpc_server *server)
 {
     grpc_arg args[] = {
         INT_ARG(GRPC_ARG_ALLOW_REUSEPORT, 0),
         INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, RS_WIRE_MESSAGE_MAX_BYTES),
         INT_ARG(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000),
+        INT_ARG(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, HANDSHAKE_MS),
+        INT_ARG(GRPC_ARG_MAX_CONNECTION_IDLE_MS, IDLE_MS),
         INT_ARG(GRPC_ARG_KEEPALIVE_TIME_MS, 20000),
         INT_ARG(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000),
         INT_ARG(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0),
@@ -988,14 +1034,18 @@ enum rs_status rs_grpc_server_new(struct rs_loop *loop, struct rs_address *addre
         status = take_lock(server, address, err);
     if (status == RS_OK) {
         make_server(server);
-        status = bind_address(server, address, err);
+        if (!address->is_unix)
+            status = bind_address(server, address, err);
+    }
+    if (status == RS_OK) {
+        grpc_server_start(server->server);
+        status = address->is_unix ? listen_locally(server, address, err) : RS_OK;
     }
     if (status < 0) {
-        server->is_stopped = true; /* was never started */
+        server->is_stopped = true; /* it waits for no call */
         rs_grpc_server_free(&server);
         return status;
     }
-    grpc_server_start(server->server);
     for (unsigned i = 0; i < METHOD_COUNT * SLOT_COUNT + 1; i++) {
         struct accept_slot *slot = &server->slots[i];
         slot->server = server;
@@ -1014,6 +1064,8 @@ void rs_grpc_server_stop(struct rs_grpc_server *server)
     if (server->is_stopping)
         return;
     server->is_stopping = true;
+    if (server->local)
+        local_listen_stop(server->local);
     HAND_OVER(&server->stopped_tag);
     grpc_server_shutdown_and_notify(server->server, server->loop->cq, &server->stopped_tag);
 }
@@ -1036,7 +1088,7 @@ void rs_grpc_server_free(struct rs_grpc_server **server_p)
     *server_p = NULL;
     RS_CHECK(server->is_stopped);
     if (server->server && !server->is_stopping) {
-        /* Never started: it still wants to be shut down before it goes. */
+        /* Nobody was served: it still wants to be shut down before it goes. */
         struct tag *tag = &server->stopped_tag;
         server->is_stopped = false;
         grpc_server_shutdown_and_notify(server->server, server->loop->cq, tag);
@@ -1045,6 +1097,7 @@ void rs_grpc_server_free(struct rs_grpc_server **server_p)
     }
     if (server->server)
         grpc_server_destroy(server->server);
+    local_listen_free(&server->local);
     if (server->lock_fd >= 0)
         (void)close(server->lock_fd);
     rs_trust_close(&server->trust);
