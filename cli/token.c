@@ -85,8 +85,8 @@ static enum rs_status make(const char *name, struct rs_err *err)
         if (printf("%s\n", rs_buf_text(&text)) < 0 || fflush(stdout) != 0)
             status = rs_err_errno(err, "cannot print the token");
         else
-            rs_cli_note("token new", "%s/%s, until %s; it is not shown again",
-                        rs_party_name(party), name, until_text);
+            rs_cli_note("token new", "%s/%s, until %s; it is not shown again", rs_party_name(party),
+                        name, until_text);
     }
     rs_buf_fini(&text);
     return status;

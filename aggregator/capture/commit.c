@@ -34,8 +34,8 @@ struct addressed {
     const struct rs_adapter *adapter;
     uint32_t number; /* of the adapter */
     uint32_t rank;
-    uint32_t group; /* the lowest rank of its link and adapter: messages go out in that order */
-    size_t index;   /* in the capture */
+    uint32_t group;   /* the lowest rank of its link and adapter: messages go out in that order */
+    size_t index;     /* in the capture */
     const char *node; /* of its collector; lent by the table of ranks */
 };
 

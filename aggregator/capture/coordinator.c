@@ -191,6 +191,11 @@ static struct rs_coord_capture *find_key(const struct rs_coord *coord, const cha
     return NULL;
 }
 
+bool rs_coord_has_key(const struct rs_coord *coord, const struct rs_coord_stream *stream)
+{
+    return find_key(coord, stream->run, stream->key, user_of(stream)) != NULL;
+}
+
 static enum rs_status begin_files(struct rs_coord *coord, const struct rs_coord_stream *stream,
                                   rs_ns now, struct rs_coord_capture **capture_p,
                                   struct rs_err *err)

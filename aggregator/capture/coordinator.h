@@ -103,7 +103,8 @@ struct rs_coord_seen {
 struct rs_coord_rank {
     uint32_t rank;
     char incarnation[RS_COORD_TEXT_BYTES], host[RS_COORD_TEXT_BYTES];
-    char node[RS_COORD_TEXT_BYTES]; /* of the collector that was asked; "" nobody was, by this process */
+    char node
+        [RS_COORD_TEXT_BYTES]; /* of the collector that was asked; "" nobody was, by this process */
     enum rs_progress_state state;
     int64_t steps_done;
     int64_t step; /* when armed */
@@ -165,10 +166,11 @@ struct rs_coord_capture {
     bool is_stopped;    /* its ranks were called back */
     bool was_stopped;   /* by request */
     bool is_orphan;     /* this process was started again between PREPARE and COMMIT */
-    bool is_loaded;     /* it was begun by an earlier process, or was closed: who was asked is not known */
-    bool is_closing;    /* the journal was asked to close it */
-    bool is_written;    /* the journal is at work on it: the server's own */
-    bool is_joining;    /* to be closed when it is joined */
+    bool
+        is_loaded; /* it was begun by an earlier process, or was closed: who was asked is not known */
+    bool is_closing; /* the journal was asked to close it */
+    bool is_written; /* the journal is at work on it: the server's own */
+    bool is_joining; /* to be closed when it is joined */
     bool is_changed;
 };
 /* What a copy owns: ranks, request. */
@@ -230,6 +232,8 @@ void rs_coord_free(struct rs_coord **coord_p);
  * RS_REFUSED: the collector of another node is connected and has that very process; RS_EXISTS: the run is another user's. */
 RS_MUST_CHECK enum rs_status rs_coord_see(struct rs_coord *coord, const struct rs_coord_seen *seen,
                                           rs_ns now);
+/* Whether that process is in the table already. */
+bool rs_coord_knows(const struct rs_coord *coord, const struct rs_coord_seen *seen);
 /* Whether the collector of the node may report of that member of a capture: only who was asked for it, and of captures that
  * an earlier process began not when the live table has it of another node. What is no open member is nobody's: true. */
 bool rs_coord_may_report(struct rs_coord *coord, const char *id, uint32_t rank, const char *node);
@@ -294,6 +298,8 @@ RS_MUST_CHECK enum rs_status rs_coord_stream_opened(struct rs_coord *coord,
                                                     const struct rs_coord_stream *stream, rs_ns now,
                                                     struct rs_coord_capture **capture_p,
                                                     struct rs_err *err);
+/* Whether an open capture takes the files of that stream; else it would begin one. */
+bool rs_coord_has_key(const struct rs_coord *coord, const struct rs_coord_stream *stream);
 /* A stream names a capture that nobody knows: this aggregator's data was replaced, or lost its catalogue. It is begun again
  * under that name, as one whose chunks come by themselves; rs_coord_stream_opened() finds it then. RS_IO, RS_NOMEM,
  * RS_INVALID (the name is none). */

@@ -158,6 +158,11 @@ bool rs_coord_may_report(struct rs_coord *coord, const char *id, uint32_t rank, 
     return !seen || !is_of_another(seen, node);
 }
 
+bool rs_coord_knows(const struct rs_coord *coord, const struct rs_coord_seen *seen)
+{
+    return seen_find(coord, seen->run, seen->rank, seen->incarnation) != NULL;
+}
+
 enum rs_status rs_coord_see(struct rs_coord *coord, const struct rs_coord_seen *seen, rs_ns now)
 {
     struct seen_table *table = &coord->seen;

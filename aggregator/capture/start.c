@@ -511,8 +511,8 @@ enum rs_status rs_coord_start(struct rs_coord *coord, const struct rs_coord_ask 
     char run[RS_COORD_TEXT_BYTES];
     struct table table = {0};
     *capture_p = NULL;
-    enum rs_status status = choose_run(coord, ask->request->job_id, ask->user ? ask->user : "", run,
-                                       sizeof run, err);
+    enum rs_status status =
+        choose_run(coord, ask->request->job_id, ask->user ? ask->user : "", run, sizeof run, err);
     if (status == RS_OK)
         status = start_in_run(coord, ask, run, now, &table, answer, capture_p, err);
     table_fini(&table);

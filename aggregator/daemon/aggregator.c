@@ -47,8 +47,8 @@ static enum rs_status open_folder(const struct rs_aggregator_options *settings, 
         return RS_OK;
     if (stat(settings->runtime_dir, &info) < 0)
         return rs_err_errno(err, "cannot look at %s", settings->runtime_dir);
-    const mode_t wanted = (info.st_mode & 07777) | (settings->group ? 0010 : 0) |
-                          (settings->is_for_users ? 0011 : 0);
+    const mode_t wanted =
+        (info.st_mode & 07777) | (settings->group ? 0010 : 0) | (settings->is_for_users ? 0011 : 0);
     if ((settings->group && chown(settings->runtime_dir, (uid_t)-1, gid) < 0) ||
         (wanted != (info.st_mode & 07777) && chmod(settings->runtime_dir, wanted) < 0))
         return rs_err_errno(err, "cannot open %s to %s %s", settings->runtime_dir,

@@ -33,7 +33,8 @@ struct rs_aggregator_options {
     const char *group;
     /* Who may do what over it (common/trust/local.h). NULL: without `operators` those of the group are. */
     const char *operators, *viewers;
-    bool is_for_users; /* the socket is 0666: every user of the machine may come, for his own runs */
+    bool
+        is_for_users; /* the socket is 0666: every user of the machine may come, for his own runs */
     /* The folder of the socket when it is ours, so that the group may pass through it; NULL: it is not. */
     const char *runtime_dir;
     const char *profiler_config, *roles;    /* folder to watch, file of roles; NULL: none */

@@ -440,6 +440,13 @@ static void start_capture(struct session *session, const Rankscope__AskStart *as
     struct rs_err err = {0};
     struct rs_request_answer answer = {0};
     struct rs_coord_capture *capture = NULL;
+    if (!ask->dry_run &&
+        quota_take(session->quota, QUOTA_CAPTURES, rs_time_monotonic(), &err) < 0) {
+        rights_refused(session, "capture.start", request->job_id, err.text);
+        err.status = RS_REFUSED;
+        ask_refuse(session, &err);
+        return;
+    }
     const struct rs_coord_ask coord_ask = {.request = request,
                                            .roles = ask->roles,
                                            .origin_file = ask->origin_file,

@@ -13,6 +13,9 @@
  *     ... for so long                                 OUTBOX_S                 closed
  *     one message of a table of ranks, of a list      REPLY_BYTES, REPLY_RANKS the next message goes on
  *     live ranks                                      262,144 (seen.c)         that rank is left out, said once a link
+ *     links, streams, ranks, captures of an identity  by its party: quota.c    refused, counted, in the audit log
+ *     bytes per second of an identity                 the same                 it is not read for a while
+ *     bytes that wait for the disk, of an identity    SHARE_BYTES              the same, while others send, too
  */
 #ifndef RS_SERVER_BOUNDS_H
 #define RS_SERVER_BOUNDS_H
@@ -26,6 +29,7 @@ enum {
     BOUND_OUTBOX_S = 30,
     BOUND_REPLY_BYTES = 3 << 20, /* below what both ends take */
     BOUND_REPLY_RANKS = 16384,
+    BOUND_SHARE_BYTES = 4 << 20,
 };
 
 #endif

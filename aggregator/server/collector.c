@@ -34,10 +34,11 @@ static struct stream *find_stream(const struct session *session, uint32_t handle
     return NULL;
 }
 
-static void free_stream(struct stream *stream)
+static void free_stream(struct session *session, struct stream *stream)
 {
     if (!stream)
         return;
+    quota_give(session->quota, QUOTA_STREAMS);
     rs_mem_free(stream->run);
     rs_mem_free(stream->incarnation);
     rs_mem_free(stream->host);
@@ -59,7 +60,7 @@ void collector_free_streams(struct session *session)
 {
     for (size_t i = 0; i < session->stream_count; i++) {
         let_go(session, session->streams[i]);
-        free_stream(session->streams[i]);
+        free_stream(session, session->streams[i]);
     }
     rs_mem_free(session->streams);
     rs_mem_free(session->adapters);
@@ -158,7 +159,7 @@ static struct stream *add_stream(struct session *session, const Rankscope__Open 
                               .asked_capture = rs_mem_strdup(open->capture)};
     if (!stream->run || !stream->incarnation || !stream->host || !stream->origin || !stream->key ||
         !stream->asked_capture) {
-        free_stream(stream);
+        free_stream(session, stream);
         return NULL;
     }
     size_t at = session->stream_count++;
@@ -242,9 +243,16 @@ static void on_open(struct session *session, const Rankscope__Open *open, bool i
                     is_of_hello);
         return;
     }
+    if (quota_take(session->quota, QUOTA_STREAMS, rs_time_monotonic(), &err) < 0) {
+        rights_refused(session, "stream", open->run, err.text);
+        post_opened(session, open->handle, 0, false, err.text, is_of_hello);
+        return;
+    }
     struct stream *stream = add_stream(session, open);
     struct chunk_job *job = stream ? server_job_new(session, RS_INGEST_OPEN) : NULL;
     if (!job) {
+        if (!stream)
+            quota_give(session->quota, QUOTA_STREAMS);
         session_fail(session, RS_NOMEM, "out of memory");
         return;
     }
@@ -315,11 +323,6 @@ static enum rs_status place_stream(struct session *session, struct stream *strea
     const bool is_same =
         !*stream->asked_capture || strcmp(stream->asked_capture, job->capture_found) == 0;
     const bool is_known = *job->capture_found && is_same;
-    if (is_known && job->is_ended) {
-        /* Everything is there: what still comes are repeats. */
-        (void)snprintf(stream->capture, sizeof stream->capture, "%s", job->capture_found);
-        return RS_OK;
-    }
     const char *id = is_known ? job->capture_found : stream->asked_capture;
     const enum rs_status checked =
         job->stream ? check_stream(session, stream, job->stream, id, err) : RS_OK;
@@ -329,6 +332,11 @@ static enum rs_status place_stream(struct session *session, struct stream *strea
     }
     if (job->stream)
         job->stream->held_by = session;
+    if (is_known && job->is_ended) {
+        /* Everything is there: what still comes are repeats. */
+        (void)snprintf(stream->capture, sizeof stream->capture, "%s", job->capture_found);
+        return RS_OK;
+    }
     if (session->minor >= 2 && !stream->is_held && is_unwanted(server, stream, id)) {
         (void)snprintf(stream->capture, sizeof stream->capture, "%s", id);
         stream->is_held = true;
@@ -347,7 +355,15 @@ static enum rs_status place_stream(struct session *session, struct stream *strea
     };
     const rs_ns now = rs_time_monotonic();
     struct rs_coord_capture *capture = NULL;
-    enum rs_status status = rs_coord_stream_opened(server->coord, &who, now, &capture, err);
+    /* One that begins a capture of its own is counted; the last one of a minute is told that it is too much. */
+    enum rs_status status = RS_OK;
+    if (!*id && !rs_coord_has_key(server->coord, &who)) {
+        status = quota_take(session->quota, QUOTA_CAPTURES, now, err);
+        if (status < 0)
+            rights_refused(session, "capture.files", stream->run, err->text);
+    }
+    if (status == RS_OK)
+        status = rs_coord_stream_opened(server->coord, &who, now, &capture, err);
     if (status == RS_NOTFOUND) {
         struct rs_coord_capture *late = rs_mem_calloc(1, sizeof *late);
         status =
@@ -536,8 +552,8 @@ static bool on_chunk(struct session *session, struct rs_frame *frame)
     if (status == RS_OK && (!known || !known->stored))
         status = rs_err_set(&err, RS_FORMAT, "a chunk came for a stream that is not open");
     if (status == RS_OK && known->stored->held_by != session)
-        status = rs_err_set(&err, RS_REFUSED,
-                            "its collector opened the stream anew over another link");
+        status =
+            rs_err_set(&err, RS_REFUSED, "its collector opened the stream anew over another link");
     if (status == RS_OK && is_left_unread(known, &message)) {
         rs_frame_free(&frame);
         return true;
@@ -593,8 +609,9 @@ static bool on_chunk(struct session *session, struct rs_frame *frame)
     job->base.seq = message.seq;
     job->base.flags = message.flags;
     job->base.bytes = message.payload_length;
+    quota_put(&session->server->quotas, session->quota, job->base.bytes, rs_time_monotonic());
     server_job_put(session->server, job);
-    session->is_paused = rs_ingest_is_full(session->server->ingest);
+    session->is_paused = !session_may_read(session);
     return !session->is_paused;
 }
 
@@ -643,7 +660,7 @@ static void forget_ended(struct session *session)
         struct stream *stream = session->streams[i];
         if (stream->is_ended && !stream->is_ack_due && !stream->job_count && !stream->is_refusing) {
             let_go(session, stream);
-            free_stream(stream);
+            free_stream(session, stream);
         } else {
             session->streams[kept++] = stream;
         }
@@ -743,7 +760,15 @@ static void see_rank(struct session *session, const Rankscope__RankState *state)
     (void)snprintf(seen.host, sizeof seen.host, "%s", state->host);
     (void)snprintf(seen.capture, sizeof seen.capture, "%s", state->capture);
     (void)snprintf(seen.node, sizeof seen.node, "%s", session->node);
-    const enum rs_status status = rs_coord_see(session->server->coord, &seen, rs_time_monotonic());
+    const rs_ns now = rs_time_monotonic();
+    struct rs_err err = {0};
+    enum rs_status status = rs_coord_knows(session->server->coord, &seen)
+                                ? RS_OK
+                                : quota_take(session->quota, QUOTA_RANKS, now, &err);
+    if (status == RS_LIMIT && !session->has_warned)
+        rights_refused(session, "rank", seen.incarnation, err.text);
+    if (status == RS_OK)
+        status = rs_coord_see(session->server->coord, &seen, now);
     if (status < 0 && !session->has_warned) /* it comes again with every heartbeat */
         rs_log_warn("rank %u of the collector on %.100s is left out: %s", seen.rank, session->node,
                     status == RS_INVALID   ? "no rank has that number"
@@ -838,14 +863,18 @@ static void on_heartbeat(struct session *session, const Rankscope__Heartbeat *he
     session_post(session, &down.base);
 }
 
-/* Whether it may speak for that member of the capture: not when the collector of another node has the rank. */
+/* Whether it may speak for that member of the capture: only the collector that was asked, and a user's of his captures. */
 static bool speaks_for(struct session *session, const char *capture, uint32_t rank)
 {
-    if (rs_coord_may_report(session->server->coord, capture, rank, session->node))
+    const char *own = rights_own_user(session);
+    const bool is_others = own && !server_is_owner(session->server, capture, own);
+    if (!is_others && rs_coord_may_report(session->server->coord, capture, rank, session->node))
         return true;
-    if (!session->has_warned)
-        rights_refused(session, "report", capture, "the collector of another node has that rank");
-    session->has_warned = true;
+    if (!session->has_misreported)
+        rights_refused(session, "report", capture,
+                       is_others ? "the capture is another user's"
+                                 : "that rank was asked through another collector");
+    session->has_misreported = true;
     return false;
 }
 

@@ -44,35 +44,41 @@ static struct question question_of(const Rankscope__Ask *ask)
     case RANKSCOPE__ASK__MESSAGE_RANKS:
         return (struct question){"ranks", RIGHT_READ, SCOPE_OWN, ask->ranks->run, false};
     case RANKSCOPE__ASK__MESSAGE_START:
-        return (struct question){ask->start->dry_run ? "capture.check" : "capture.start",
-                                 RIGHT_OPERATE, SCOPE_RUN,
-                                 ask->start->request ? ask->start->request->job_id : ask->start->run,
-                                 true};
+        return (struct question){
+            ask->start->dry_run ? "capture.check" : "capture.start", RIGHT_OPERATE, SCOPE_RUN,
+            ask->start->request ? ask->start->request->job_id : ask->start->run, true};
     case RANKSCOPE__ASK__MESSAGE_LIST:
         return (struct question){"capture.list", RIGHT_READ, SCOPE_OWN, ask->list->run, false};
     case RANKSCOPE__ASK__MESSAGE_CAPTURE:
-        return (struct question){"capture.show", RIGHT_READ, SCOPE_CAPTURE, ask->capture->id, false};
+        return (struct question){"capture.show", RIGHT_READ, SCOPE_CAPTURE, ask->capture->id,
+                                 false};
     case RANKSCOPE__ASK__MESSAGE_STOP:
         return (struct question){"capture.stop", RIGHT_OPERATE, SCOPE_CAPTURE, ask->stop->id, true};
     case RANKSCOPE__ASK__MESSAGE_REMOVE:
-        return (struct question){"capture.remove", RIGHT_OPERATE, SCOPE_CAPTURE, ask->remove->id, true};
+        return (struct question){"capture.remove", RIGHT_OPERATE, SCOPE_CAPTURE, ask->remove->id,
+                                 true};
     case RANKSCOPE__ASK__MESSAGE_FETCH:
-        return (struct question){"capture.fetch", RIGHT_OPERATE, SCOPE_CAPTURE, ask->fetch->id, true};
+        return (struct question){"capture.fetch", RIGHT_OPERATE, SCOPE_CAPTURE, ask->fetch->id,
+                                 true};
     case RANKSCOPE__ASK__MESSAGE_DOCUMENTS:
-        return (struct question){"capture.read", RIGHT_READ, SCOPE_CAPTURE, ask->documents->capture, true};
+        return (struct question){"capture.read", RIGHT_READ, SCOPE_CAPTURE, ask->documents->capture,
+                                 true};
     case RANKSCOPE__ASK__MESSAGE_DOCUMENT: /* a page of what was listed by the question above */
-        return (struct question){"capture.read", RIGHT_READ, SCOPE_CAPTURE, ask->document->capture, false};
+        return (struct question){"capture.read", RIGHT_READ, SCOPE_CAPTURE, ask->document->capture,
+                                 false};
     case RANKSCOPE__ASK__MESSAGE_TABLE:
-        return (struct question){"capture.table", RIGHT_READ, SCOPE_CAPTURE, ask->table->capture, true};
+        return (struct question){"capture.table", RIGHT_READ, SCOPE_CAPTURE, ask->table->capture,
+                                 true};
     case RANKSCOPE__ASK__MESSAGE_QUERY:
-        return (struct question){"capture.query", RIGHT_READ, SCOPE_CAPTURE, ask->query->capture, true};
+        return (struct question){"capture.query", RIGHT_READ, SCOPE_CAPTURE, ask->query->capture,
+                                 true};
     case RANKSCOPE__ASK__MESSAGE_COUNTERS:
         return (struct question){"counters", RIGHT_READ, SCOPE_ALL, "", false};
     case RANKSCOPE__ASK__MESSAGE_HANG:
         return (struct question){"hang", RIGHT_OPERATE, SCOPE_RUN, ask->hang->run, true};
     case RANKSCOPE__ASK__MESSAGE_CERTIFICATE:
-        return (struct question){*ask->certificate->secret ? "join" : "renew", RIGHT_RENEW, SCOPE_OWN,
-                                 ask->certificate->name, true};
+        return (struct question){*ask->certificate->secret ? "join" : "renew", RIGHT_RENEW,
+                                 SCOPE_OWN, ask->certificate->name, true};
     case RANKSCOPE__ASK__MESSAGE__NOT_SET:
     case RS_WIRE_ONEOF_SIZE(RANKSCOPE__ASK):
         break;

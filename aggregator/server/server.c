@@ -130,6 +130,8 @@ static void finish_job(struct rs_server *server, struct chunk_job *job)
         return;
     }
     session->job_count--;
+    if (job->base.kind == RS_INGEST_CHUNK)
+        quota_done(session->quota, job->base.bytes);
     if (job->stream)
         job->stream->job_count--;
     /* What is durable is counted even when the link is gone. */
@@ -137,11 +139,7 @@ static void finish_job(struct rs_server *server, struct chunk_job *job)
     if (job->frame)
         rs_frame_free(&job->frame);
     rs_mem_free(job);
-    if (session->is_paused && session->link && !rs_ingest_is_full(server->ingest)) {
-        session->is_paused = false;
-        if (!session->is_choked)
-            rs_link_resume(session->link);
-    }
+    session_resume(session);
 }
 
 static void read_mailbox(struct rs_server *server)
@@ -465,6 +463,7 @@ enum rs_status rs_server_new(const struct rs_server_options *options, struct rs_
     server->options = *options;
     server->loop = options->loop;
     server->journal = *options->journal;
+    server->quotas.limits = options->limits;
     server->mailbox_last_p = &server->mailbox;
     server->pool_mailbox_last_p = &server->pool_mailbox;
     (void)pthread_mutex_init(&server->mailbox_lock, NULL);
@@ -548,6 +547,7 @@ void rs_server_free(struct rs_server **server_p)
     hang_fini(server);
     hang_watch_fini(server);
     step_watch_fini(server);
+    quotas_fini(&server->quotas);
     rs_documents_close(&server->documents);
     rs_audit_close(&server->audit);
     rs_coord_free(&server->coord);
@@ -575,8 +575,20 @@ bool rs_server_accept(void *self, struct rs_link *link, const char *method)
     }
     rs_count(RS_COUNT_SERVER_LINKS, 1);
     struct session *session = rs_mem_calloc(1, sizeof *session);
-    if (!session)
+    struct rs_err why = {0};
+    if (!session || quota_open(&server->quotas, &link->identity, rs_time_monotonic(),
+                               &session->quota, &why) < 0) {
+        const struct rs_audit_line line = {.who = &link->identity,
+                                           .from = link->peer,
+                                           .what = "connect",
+                                           .subject = "",
+                                           .why = why.text};
+        if (session)
+            rs_audit_put(server->audit, &line);
+        rs_count(RS_COUNT_SERVER_LINKS_REFUSED, 1);
+        rs_mem_free(session);
         return false;
+    }
     session->server = server;
     session->link = link;
     session->identity = link->identity;
@@ -615,6 +627,7 @@ enum rs_status rs_server_step(struct rs_server *server, rs_ns until, struct rs_e
     if (now - server->checked_at > check_every_ns) {
         server->checked_at = now;
         sessions_check(server);
+        quotas_sweep(&server->quotas, now);
     }
     if (now >= server->next_tick) {
         /* First the mark, then the tick: what happens in it may want another at once. */

@@ -22,6 +22,7 @@
 #include "common/wire/link.h"
 
 struct rs_server;
+struct quota_limits;
 
 /* Where captures are written down (over the store; the server knows no rows). Called on the server's thread, but for
  * `create`, `save` and `remove`, which are called on the thread that writes, in the order in which they were asked for. */
@@ -82,6 +83,8 @@ struct rs_server_options {
     rs_dur heartbeat_ns;                     /* 0: 500 ms */
     rs_dur first_message_ns, outbox_ns;      /* bounds.h; 0: as it says */
     size_t outbox_bytes, reply_bytes;        /* the same */
+    const struct quota_limits
+        *limits; /* of every identity (quota.h), keeps a pointer to it; NULL: by party */
     const char
         *documents_dir;       /* lent for the call; made and emptied; NULL: documents are refused */
     uint64_t documents_bytes; /* of what is kept there; 0: 2 GiB */

@@ -11,6 +11,7 @@
 #include "aggregator/server/audit.h"
 #include "aggregator/server/bounds.h"
 #include "aggregator/server/pool.h"
+#include "aggregator/server/quota.h"
 #include "aggregator/server/server.h"
 #include "common/base/counters.h"
 
@@ -53,6 +54,7 @@ struct session {
     struct rs_link *link; /* NULL: closed */
     enum session_kind kind;
     struct rs_identity identity; /* of the other side, as its link brought it */
+    struct quota *quota;         /* of the identity */
     bool has_hello, is_failed, is_paused, is_ended;
     bool is_choked; /* not read: it does not take its answers */
     rs_ns opened_at;
@@ -71,6 +73,7 @@ struct session {
     size_t stream_count, stream_capacity;
     size_t ack_due_count;
     bool has_warned;             /* of a rank that is left out */
+    bool has_misreported;        /* of ranks that it was not asked for: said once */
     Rankscope__Welcome *welcome; /* waits until every Open of the Hello is answered */
     size_t welcome_pending;
     char call_back
@@ -118,6 +121,7 @@ struct rs_server {
     struct join *joins;            /* of open captures; live_join.c */
     struct creating *creating;     /* captures that are not written yet; writing.c */
     struct session *sessions;
+    struct quotas quotas;
     size_t session_count;
     size_t server_job_count; /* CLOSE jobs at ingest */
     bool is_draining;
@@ -143,6 +147,9 @@ void session_cancel(struct session *session, const struct rs_coord_capture *capt
                     const char *reason);
 void session_pump(struct session *session);
 void session_fail(struct session *session, enum rs_status status, const char *reason);
+/* Whether its next chunk may be taken; and takes it, if it waited for that. */
+bool session_may_read(const struct session *session);
+void session_resume(struct session *session);
 /* Closes those that take too long. */
 void sessions_sweep(struct rs_server *server, rs_ns now);
 /* Closes those whose certificate expired or was revoked since they came. */

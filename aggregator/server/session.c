@@ -98,6 +98,7 @@ void sessions_sweep(struct rs_server *server, rs_ns now)
     for (struct session *session = server->sessions; session; session = session->next) {
         if (session->is_failed || !session->link)
             continue;
+        session_resume(session);
         if (!session->has_hello && now - session->opened_at > options->first_message_ns) {
             (void)snprintf(text, sizeof text, "no first message came within %lld s",
                            (long long)(options->first_message_ns / RS_NS_PER_S));
@@ -127,6 +128,22 @@ void sessions_check(struct rs_server *server)
     }
 }
 
+bool session_may_read(const struct session *session)
+{
+    struct rs_server *server = session->server;
+    return !rs_ingest_is_full(server->ingest) &&
+           quota_may_read(&server->quotas, session->quota, rs_time_monotonic());
+}
+
+void session_resume(struct session *session)
+{
+    if (!session->is_paused || !session->link || !session_may_read(session))
+        return;
+    session->is_paused = false;
+    if (!session->is_choked)
+        rs_link_resume(session->link);
+}
+
 static void unlink_session(struct session *session)
 {
     struct session **at = &session->server->sessions;
@@ -134,16 +151,17 @@ static void unlink_session(struct session *session)
         at = &(*at)->next;
     *at = session->next;
     session->server->session_count--;
+    quota_close(session->quota, rs_time_monotonic());
 }
 
 bool session_reap(struct session *session)
 {
     if (session->link || session->job_count)
         return false;
-    unlink_session(session);
     while (session->outbox)
         drop_first(session);
     collector_free_streams(session);
+    unlink_session(session);
     rs_mem_free(session->counters);
     ask_transfer_free(session);
     ask_table_free(session);

@@ -120,7 +120,8 @@ struct rs_store_stream {
     bool is_ended;                   /* its last chunk for that capture is there */
     bool is_partial;                 /* and says that the recording ended early */
     bool is_dirty;                   /* the store's own: appended to since the last sync began */
-    const void *held_by; /* the server's own: the session that has it open; NULL: none. Its thread alone reads and writes it */
+    const void *
+        held_by; /* the server's own: the session that has it open; NULL: none. Its thread alone reads and writes it */
 };
 
 /* What a stream says of itself once per segment. */

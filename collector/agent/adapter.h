@@ -27,7 +27,7 @@ struct rs_agent_row {
     char run[RS_AGENT_TEXT_BYTES], host[RS_AGENT_TEXT_BYTES], incarnation[RS_AGENT_TEXT_BYTES];
     char capture[65];
     char user[RS_IDENTITY_NAME_BYTES]; /* whose process it is; "" unknown */
-    Rankscope__RankState state; /* without its texts */
+    Rankscope__RankState state;        /* without its texts */
 };
 
 struct rs_agent_adapter_options {

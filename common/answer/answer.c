@@ -88,6 +88,7 @@ static void capture_members(struct rs_json_out *json, const Rankscope__CaptureIn
 {
     key_text(json, "id", info->id);
     key_text(json, "run", info->run);
+    key_text_or_null(json, "owner", info->owner);
     key_text(json, "state", rs_capture_state_text((enum rs_capture_state)info->state));
     key_text(json, "source", info->source);
     key_text(json, "directory", info->directory);
@@ -197,6 +198,7 @@ static void rank_state_json(struct rs_json_out *json, const Rankscope__RankState
     key_int(json, "world", rank->world, rank->world != 0);
     key_text(json, "host", rank->host);
     key_text(json, "node", rank->node);
+    key_text_or_null(json, "user", rank->user);
     key_int(json, "pid", rank->pid, true);
     key_text(json, "incarnation", rank->incarnation);
     key_text(json, "kind", rs_answer_adapter(rank));

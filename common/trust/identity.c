@@ -13,10 +13,10 @@
 static const char uri_prefix[] = "spiffe://rankscope/";
 
 static const char *const party_names[RS_PARTY_COUNT] = {
-    [RS_PARTY_NOBODY] = "nobody",        [RS_PARTY_GUEST] = "guest",
-    [RS_PARTY_LOCAL] = "local",          [RS_PARTY_NODE] = "node",
-    [RS_PARTY_USER] = "user",            [RS_PARTY_VIEWER] = "viewer",
-    [RS_PARTY_OPERATOR] = "operator",    [RS_PARTY_AGGREGATOR] = "aggregator"};
+    [RS_PARTY_NOBODY] = "nobody",     [RS_PARTY_GUEST] = "guest",
+    [RS_PARTY_LOCAL] = "local",       [RS_PARTY_NODE] = "node",
+    [RS_PARTY_USER] = "user",         [RS_PARTY_VIEWER] = "viewer",
+    [RS_PARTY_OPERATOR] = "operator", [RS_PARTY_AGGREGATOR] = "aggregator"};
 
 const char *rs_party_name(enum rs_party party)
 {
@@ -30,8 +30,8 @@ enum rs_status rs_party_parse(const char *text, enum rs_party *party_p, struct r
             *party_p = party;
             return RS_OK;
         }
-    return rs_err_set(err, RS_INVALID, "\"%.60s\" is not node, user, viewer, operator or aggregator",
-                      text);
+    return rs_err_set(err, RS_INVALID,
+                      "\"%.60s\" is not node, user, viewer, operator or aggregator", text);
 }
 
 bool rs_identity_is_name(const char *name)
@@ -51,8 +51,8 @@ void rs_identity_text(const struct rs_identity *identity, char text_p[RS_IDENTIT
 
 bool rs_identity_is_same(const struct rs_identity *one, const struct rs_identity *other)
 {
-    return one->party == other->party && one->has_uid == other->has_uid &&
-           one->uid == other->uid && strcmp(one->name, other->name) == 0;
+    return one->party == other->party && one->has_uid == other->has_uid && one->uid == other->uid &&
+           strcmp(one->name, other->name) == 0;
 }
 
 bool rs_identity_is_user(const struct rs_identity *identity)

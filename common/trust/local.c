@@ -97,8 +97,8 @@ static enum rs_status check_list(const char *list, struct rs_err *err)
     while (next_name(&at, name, &is_long)) {
         const bool is_group = *name == '@';
         if (is_long || !(is_group ? find_group(name + 1, &gid) : find_user(name, &uid)))
-            return rs_err_set(err, RS_INVALID, "there is no %s \"%s\"",
-                              is_group ? "group" : "user", is_group ? name + 1 : name);
+            return rs_err_set(err, RS_INVALID, "there is no %s \"%s\"", is_group ? "group" : "user",
+                              is_group ? name + 1 : name);
     }
     return RS_OK;
 }

@@ -20,7 +20,7 @@
 
 struct rs_local_rules {
     const char *operators, *viewers; /* lent while it is used; NULL, "": nobody is named */
-    gid_t group;                     /* without `operators`: whose members are; (gid_t)-1: of none */
+    gid_t group; /* without `operators`: whose members are; (gid_t)-1: of none */
 };
 
 /* RS_INVALID names a user or a group that is not there: a slip of the pen must not let in, or keep out, somebody else. */

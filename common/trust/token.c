@@ -157,8 +157,7 @@ static bool parse(const char *line, const char *id, struct token *token_p)
         return false;
     if (strlen(token.digest) != RS_SHA256_HEX_BYTES - 1 || strncmp(token.digest, id, 12) != 0 ||
         !rs_identity_is_name(token.item.name) ||
-        rs_party_parse(party, &token.item.party, &ignored) < 0 ||
-        !is_for(token.item.party))
+        rs_party_parse(party, &token.item.party, &ignored) < 0 || !is_for(token.item.party))
         return false;
     token.item.created_at = created;
     token.item.expires_at = expires;

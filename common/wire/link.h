@@ -123,8 +123,8 @@ struct rs_address {
     char text[160];   /* as people write it: "unix:PATH", "HOST:PORT" */
     char target[192]; /* as gRPC wants it */
     char path[108];   /* unix only */
-    const struct rs_local_rules
-        *local_rules; /* unix, of a server: who may what; keeps a pointer to it. NULL: all are local */
+    const struct rs_local_rules *
+        local_rules; /* unix, of a server: who may what; keeps a pointer to it. NULL: all are local */
     char certs
         [RS_ADDRESS_CERTS_BYTES]; /* MUTUAL, JOIN of a server: folder of certificates (common/trust/trust.h) */
     const struct rs_view *ca; /* JOIN of a client: PEM of the authority; keeps a pointer to it */

@@ -22,14 +22,15 @@
 
 enum { NUMBERS_TRIED_MAX = 4096, PAUSE_MS = 100 };
 
-static const rs_dur rest_ns = 60 * (rs_dur)RS_NS_PER_S; /* of a number, before somebody else gets it */
+static const rs_dur rest_ns =
+    60 * (rs_dur)RS_NS_PER_S; /* of a number, before somebody else gets it */
 
 /* A descriptor that was handed to gRPC. */
 struct local_peer {
     struct rs_identity identity;
     pid_t pid;
-    ino_t inode;     /* of its socket: another one, or none, and the connection is over */
-    rs_ns over_at;   /* when that was seen; 0: it was not yet */
+    ino_t inode;   /* of its socket: another one, or none, and the connection is over */
+    rs_ns over_at; /* when that was seen; 0: it was not yet */
 };
 
 struct local_listen {
@@ -39,7 +40,7 @@ struct local_listen {
     pthread_t thread;
     bool is_running;
     bool has_warned;
-    pthread_mutex_t lock; /* guards the table */
+    pthread_mutex_t lock;      /* guards the table */
     struct local_peer **peers; /* by descriptor; NULL: never used */
     size_t count;
 };
@@ -49,7 +50,8 @@ struct local_listen {
 static bool is_over(struct local_peer *peer, int fd, rs_ns now)
 {
     struct stat info;
-    if (!peer->over_at && (fstat(fd, &info) < 0 || !S_ISSOCK(info.st_mode) || info.st_ino != peer->inode))
+    if (!peer->over_at &&
+        (fstat(fd, &info) < 0 || !S_ISSOCK(info.st_mode) || info.st_ino != peer->inode))
         peer->over_at = now;
     return peer->over_at != 0;
 }
@@ -125,8 +127,8 @@ static int number_for(struct local_listen *door, int fd, const struct rs_identit
     return -1;
 }
 
-bool local_listen_find(struct local_listen *door, const char *peer,
-                       struct rs_identity *identity_p, char *text, size_t bytes)
+bool local_listen_find(struct local_listen *door, const char *peer, struct rs_identity *identity_p,
+                       char *text, size_t bytes)
 {
     char *end = NULL;
     if (strncmp(peer, "fd:", 3) != 0)

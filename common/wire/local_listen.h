@@ -20,7 +20,7 @@ enum { LOCAL_CONNECTIONS_MAX = 256 }; /* of one user who is not local, at a time
 struct local_listen;
 
 struct local_listen_options {
-    const char *path;                  /* of the socket; a stale one there is replaced: the caller has its lock */
+    const char *path; /* of the socket; a stale one there is replaced: the caller has its lock */
     const struct rs_local_rules *rules; /* keeps a pointer to it; NULL: everybody is local */
     /* Takes the descriptor. On the thread of the listener. */
     void (*take)(void *self, int fd);
@@ -37,7 +37,7 @@ void local_listen_free(struct local_listen **listen_p);
 
 /* Whose the connection is that gRPC calls `peer`; `text` (for logs and the audit log) says it in words. False: of nobody who
  * came here. Any thread. */
-bool local_listen_find(struct local_listen *door, const char *peer,
-                       struct rs_identity *identity_p, char *text, size_t bytes);
+bool local_listen_find(struct local_listen *door, const char *peer, struct rs_identity *identity_p,
+                       char *text, size_t bytes);
 
 #endif

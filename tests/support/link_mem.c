@@ -203,6 +203,16 @@ struct rs_link *link_mem_connect(
     struct rs_loop *base, const struct rs_link_user *user, void *self, const char *method,
     bool (*accept)(void *accept_self, struct rs_link *link, const char *method), void *accept_self)
 {
+    const struct rs_identity who = {.party = RS_PARTY_LOCAL};
+    return link_mem_connect_as(&who, base, user, self, method, accept, accept_self);
+}
+
+struct rs_link *link_mem_connect_as(const struct rs_identity *who, struct rs_loop *base,
+                                    const struct rs_link_user *user, void *self, const char *method,
+                                    bool (*accept)(void *accept_self, struct rs_link *link,
+                                                   const char *method),
+                                    void *accept_self)
+{
     struct link_mem_loop *loop = (struct link_mem_loop *)base;
     struct mem_link *client = rs_mem_calloc(1, sizeof *client);
     struct mem_link *server = rs_mem_calloc(1, sizeof *server);
@@ -216,11 +226,10 @@ struct rs_link *link_mem_connect(
                                 .other = server,
                                 .loop = loop,
                                 .is_receiving = true};
-    *server = (struct mem_link){
-        .base = {.ops = &mem_ops, .peer = "mem", .identity.party = RS_PARTY_LOCAL},
-        .other = client,
-        .loop = loop,
-        .is_receiving = true};
+    *server = (struct mem_link){.base = {.ops = &mem_ops, .peer = "mem", .identity = *who},
+                                .other = client,
+                                .loop = loop,
+                                .is_receiving = true};
     if (!accept(accept_self, &server->base, method)) {
         rs_mem_free(server);
         client->other = NULL;

@@ -21,6 +21,12 @@ void link_mem_loop_free(struct rs_loop **loop_p);
 struct rs_link *link_mem_connect(
     struct rs_loop *loop, const struct rs_link_user *user, void *self, const char *method,
     bool (*accept)(void *accept_self, struct rs_link *link, const char *method), void *accept_self);
+/* The same of somebody who has proven to be `who`, as the server sees it. */
+struct rs_link *link_mem_connect_as(const struct rs_identity *who, struct rs_loop *loop,
+                                    const struct rs_link_user *user, void *self, const char *method,
+                                    bool (*accept)(void *accept_self, struct rs_link *link,
+                                                   const char *method),
+                                    void *accept_self);
 /* Cuts every link as a crash of the other side would. */
 void link_mem_cut_all(struct rs_loop *loop);
 

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/server/quota.h"
+
+#include "aggregator/server/bounds.h"
+#include "common/base/mem.h"
+
+#include <string.h>
+
+static const rs_dur minute_ns = 60 * (rs_dur)RS_NS_PER_S;
+
+struct quota {
+    struct quota *next;
+    struct rs_identity who;
+    struct quota_limits limits;
+    bool is_shared; /* by all links of the identity; else this link's own */
+    size_t links;
+    rs_ns left_at; /* when its last link closed */
+    uint32_t used[QUOTA_KIND_COUNT];
+    rs_ns minute; /* when the counts of what is per minute began */
+    size_t waiting_bytes;
+    /* Bytes that may be taken now; it grows with time up to one second's, and goes below 0 by one chunk. */
+    int64_t credit;
+    rs_ns credited_at;
+};
+
+/* The one table. A node of thousands of ranks has one link and two streams a rank; a person has some windows open. */
+static const struct quota_limits limits_of[RS_PARTY_COUNT] = {
+    [RS_PARTY_GUEST] = {.most = {[QUOTA_LINKS] = 256}},
+    [RS_PARTY_NODE] = {.most = {[QUOTA_LINKS] = 16,
+                                [QUOTA_STREAMS] = BOUND_STREAMS,
+                                [QUOTA_RANKS] = 16384,
+                                [QUOTA_CAPTURES] = 600},
+                       .bytes_per_s = UINT64_C(1) << 30},
+    [RS_PARTY_USER] = {.most = {[QUOTA_LINKS] = 64,
+                                [QUOTA_STREAMS] = 8192,
+                                [QUOTA_RANKS] = 4096,
+                                [QUOTA_CAPTURES] = 60},
+                       .bytes_per_s = UINT64_C(256) << 20},
+    [RS_PARTY_VIEWER] = {.most = {[QUOTA_LINKS] = 256,
+                                  [QUOTA_STREAMS] = 8192,
+                                  [QUOTA_RANKS] = 4096,
+                                  [QUOTA_CAPTURES] = 60},
+                         .bytes_per_s = UINT64_C(256) << 20},
+    [RS_PARTY_OPERATOR] = {.most = {[QUOTA_LINKS] = 1024,
+                                    [QUOTA_STREAMS] = 8192,
+                                    [QUOTA_RANKS] = 4096,
+                                    [QUOTA_CAPTURES] = 600},
+                           .bytes_per_s = UINT64_C(256) << 20},
+};
+
+static const char *const kind_texts[QUOTA_KIND_COUNT] = {[QUOTA_LINKS] = "links at a time",
+                                                         [QUOTA_STREAMS] = "streams at a time",
+                                                         [QUOTA_RANKS] = "new ranks in a minute",
+                                                         [QUOTA_CAPTURES] =
+                                                             "new captures in a minute"};
+
+static bool is_per_minute(enum quota_kind kind)
+{
+    return kind == QUOTA_RANKS || kind == QUOTA_CAPTURES;
+}
+
+static bool is_own(const struct rs_identity *who)
+{
+    return who->party != RS_PARTY_LOCAL && who->party != RS_PARTY_AGGREGATOR;
+}
+
+static void forget(struct quotas *quotas, struct quota *quota)
+{
+    struct quota **at = &quotas->first;
+    while (*at != quota)
+        at = &(*at)->next;
+    *at = quota->next;
+    if (quotas->last == quota)
+        quotas->last = NULL;
+    rs_mem_free(quota);
+}
+
+void quotas_fini(struct quotas *quotas)
+{
+    while (quotas->first)
+        forget(quotas, quotas->first);
+}
+
+void quotas_sweep(struct quotas *quotas, rs_ns now)
+{
+    for (struct quota *quota = quotas->first, *next = NULL; quota; quota = next) {
+        next = quota->next;
+        if (!quota->links && !quota->waiting_bytes &&
+            (!quota->is_shared || now - quota->left_at > minute_ns))
+            forget(quotas, quota);
+    }
+}
+
+static struct quota *find(const struct quotas *quotas, const struct rs_identity *who)
+{
+    struct quota *quota = quotas->first;
+    while (quota && !(quota->is_shared && rs_identity_is_same(&quota->who, who)))
+        quota = quota->next;
+    return quota;
+}
+
+static bool is_within(const struct quota *quota, enum quota_kind kind)
+{
+    return !quota->limits.most[kind] || quota->used[kind] < quota->limits.most[kind];
+}
+
+static enum rs_status refuse(const struct quota *quota, enum quota_kind kind, struct rs_err *err)
+{
+    char who[RS_IDENTITY_TEXT_BYTES];
+    rs_identity_text(&quota->who, who);
+    return rs_err_set(err, RS_LIMIT, "%s has %u %s, the most that one may have", who,
+                      quota->limits.most[kind], kind_texts[kind]);
+}
+
+enum rs_status quota_open(struct quotas *quotas, const struct rs_identity *who, rs_ns now,
+                          struct quota **quota_p, struct rs_err *err)
+{
+    struct quota *quota = is_own(who) ? find(quotas, who) : NULL;
+    if (!quota) {
+        quota = rs_mem_calloc(1, sizeof *quota);
+        if (!quota)
+            return rs_err_set(err, RS_NOMEM, "no memory for an account");
+        quota->who = *who;
+        quota->is_shared = is_own(who);
+        quota->limits =
+            quota->is_shared ? limits_of[who->party] : (struct quota_limits){.bytes_per_s = 0};
+        if (quota->is_shared && quotas->limits)
+            quota->limits = *quotas->limits;
+        quota->minute = quota->credited_at = now;
+        quota->credit = (int64_t)quota->limits.bytes_per_s;
+        quota->next = quotas->first;
+        quotas->first = quota;
+    }
+    if (!is_within(quota, QUOTA_LINKS))
+        return refuse(quota, QUOTA_LINKS, err);
+    quota->links++;
+    quota->used[QUOTA_LINKS]++;
+    *quota_p = quota;
+    return RS_OK;
+}
+
+void quota_close(struct quota *quota, rs_ns now)
+{
+    if (!quota)
+        return;
+    quota->links--;
+    quota->used[QUOTA_LINKS]--;
+    quota->left_at = now;
+}
+
+enum rs_status quota_take(struct quota *quota, enum quota_kind kind, rs_ns now, struct rs_err *err)
+{
+    if (now - quota->minute >= minute_ns) {
+        quota->minute = now;
+        for (int i = 0; i < QUOTA_KIND_COUNT; i++)
+            if (is_per_minute((enum quota_kind)i))
+                quota->used[i] = 0;
+    }
+    if (!is_within(quota, kind))
+        return refuse(quota, kind, err);
+    quota->used[kind]++;
+    return RS_OK;
+}
+
+void quota_give(struct quota *quota, enum quota_kind kind)
+{
+    if (quota && quota->used[kind])
+        quota->used[kind]--;
+}
+
+/* ---- bytes --------------------------------------------------------------------------------------------------------- */
+
+static void credit(struct quota *quota, rs_ns now)
+{
+    const int64_t most = (int64_t)quota->limits.bytes_per_s;
+    const rs_dur since = now - quota->credited_at;
+    if (since >= RS_NS_PER_S)
+        quota->credit = most;
+    else if (since > 0)
+        quota->credit += (int64_t)((double)most * (double)since / (double)RS_NS_PER_S);
+    if (quota->credit > most)
+        quota->credit = most;
+    quota->credited_at = now;
+}
+
+void quota_put(struct quotas *quotas, struct quota *quota, size_t bytes, rs_ns now)
+{
+    if (quotas->last && quotas->last != quota)
+        quotas->shared_until = now + RS_NS_PER_S;
+    quotas->last = quota;
+    quota->waiting_bytes += bytes;
+    if (!quota->limits.bytes_per_s)
+        return;
+    credit(quota, now);
+    quota->credit -= (int64_t)bytes;
+}
+
+void quota_done(struct quota *quota, size_t bytes)
+{
+    if (quota)
+        quota->waiting_bytes -= bytes < quota->waiting_bytes ? bytes : quota->waiting_bytes;
+}
+
+bool quota_may_read(const struct quotas *quotas, struct quota *quota, rs_ns now)
+{
+    /* While nobody else sends, the queue is all its own. */
+    if (now < quotas->shared_until && quota->waiting_bytes >= BOUND_SHARE_BYTES)
+        return false;
+    if (!quota->limits.bytes_per_s)
+        return true;
+    credit(quota, now);
+    return quota->credit > 0;
+}

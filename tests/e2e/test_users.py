@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Two users of one node: one collector of root serves the jobs of both, and each sees and captures his own.
+
+Real processes of real users (root plays them): who somebody is, is what the kernel says of the socket, and nothing else. An operator
+by the settings sees all, over HTTP a token of the same user sees the same.
+"""
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+import unittest_run
+
+PROGRAM = os.path.abspath(os.environ.get("RANKSCOPE", "build/dev/rankscope"))
+RANKS = os.path.join(os.path.abspath(os.environ.get("RANKSCOPE_BUILD", "build/dev")), "native_ranks")
+USERS = {"hers": "daemon", "his": "games"}  # of Debian, without a login
+OPERATOR = "backup"
+
+
+@unittest.skipUnless(os.geteuid() == 0, "root plays three users")
+class Users(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="rs-users-")
+        os.chmod(self.folder, 0o755)
+        self.program = shutil.copy(PROGRAM, self.folder)
+        self.ranks = shutil.copy(RANKS, self.folder)
+        self.runtime = os.path.join(self.folder, "run")
+        self.data = os.path.join(self.folder, "data")
+        self.processes, self.jobs = [], {}
+        aggregator = self.start("aggregator", "--data", self.data, "--users", "--operators", OPERATOR, "-v",
+                                "--http", "127.0.0.1:0", "--insecure-loopback", stdout=subprocess.PIPE)
+        aggregator.stdout.readline()
+        self.http = aggregator.stdout.readline().split()[-1]
+        # a collector of root makes a socket that everybody's jobs can reach
+        self.start("collector", "--node", "n1", "--spool", os.path.join(self.folder, "spool"), "--no-kineto", "--no-ascend",
+                   "--no-mindspore", "-v")
+        self.wait_for(lambda: os.path.exists(os.path.join(self.runtime, "collector.sock")), "the collector listens")
+        os.symlink("collector.sock", os.path.join(self.runtime, "collector.sock0"))
+        for run, user in USERS.items():
+            self.jobs[run] = self.start_job(run, user)
+        self.wait_for(lambda: len(self.ranks_of("root")) == 4, "four ranks are seen")
+
+    def tearDown(self):
+        for job in self.jobs.values():
+            job.stdin.close()
+            job.wait(30)
+            job.stdout.close()
+        for process in reversed(self.processes):
+            process.terminate()
+            process.wait(30)
+            if process.stdout:
+                process.stdout.close()
+        if self._outcome.success:
+            shutil.rmtree(self.folder)
+        else:
+            print("what was said is in", self.folder, file=sys.stderr)
+
+    # ---- tools
+
+    def environment(self):
+        return {"LC_ALL": "C", "PATH": os.environ["PATH"], "HOME": "/nonexistent", "RANKSCOPE_CONFIG": "",
+                "RANKSCOPE_RUNTIME_DIR": self.runtime, "RANKSCOPE_WAIT": "raw"}
+
+    def start(self, *words, **pipes):
+        with open(os.path.join(self.folder, words[0] + ".log"), "ab") as log:
+            process = subprocess.Popen([self.program, *words], env=self.environment(), stderr=log, text=True, **pipes)
+        self.processes.append(process)
+        return process
+
+    def start_job(self, run, user):
+        entry = pwd.getpwnam(user)
+        job = subprocess.Popen([self.ranks, "--run", run, "--world", "2", "--socket",
+                                os.path.join(self.runtime, "collector.sock"), "--step-ms", "50"], user=entry.pw_uid,
+                               group=entry.pw_gid, extra_groups=[], env=self.environment(), stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE)
+        self.assertIn(b"pids", job.stdout.readline())
+        return job
+
+    def ask(self, user, *words, code=0):
+        entry = pwd.getpwnam(user)
+        done = subprocess.run([self.program, *words], user=entry.pw_uid, group=entry.pw_gid, extra_groups=[],
+                              env=self.environment(), capture_output=True, text=True, timeout=120, check=False)
+        if code is not None:
+            self.assertEqual(done.returncode, code, (user, words, done.stdout, done.stderr))
+        return done
+
+    def wait_for(self, is_it, what, seconds=60):
+        until = time.monotonic() + seconds
+        while not is_it():
+            self.assertLess(time.monotonic(), until, "never: " + what)
+            time.sleep(0.1)
+
+    def ranks_of(self, user):
+        said = self.ask(user, "ranks", "--json", code=None).stdout
+        return json.loads(said)["ranks"] if said.strip() else []
+
+    def captures_of(self, user):
+        return [capture["id"] for capture in json.loads(self.ask(user, "capture", "list", "--json").stdout)["captures"]]
+
+    def audit(self):
+        with open(os.path.join(self.data, "audit.jsonl"), encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    def was_refused(self, **wanted):
+        return lambda: any(line["outcome"] == "refused" and all(line.get(key) == value for key, value in wanted.items())
+                           for line in self.audit())
+
+    def get(self, path, token, method="GET"):
+        request = urllib.request.Request(f"{self.http}/api/v1/{path}", headers={"Authorization": "Bearer " + token},
+                                         method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+
+    # ---- the test
+
+    def test_each_has_his_own(self):
+        mode = os.stat(self.runtime).st_mode & 0o777
+        self.assertEqual(mode, 0o755)
+        for run, user in USERS.items():
+            ranks = self.ranks_of(user)
+            self.assertEqual({(rank["run"], rank["user"]) for rank in ranks}, {(run, user)})
+        self.assertEqual({rank["run"] for rank in self.ranks_of(OPERATOR)}, set(USERS))
+        hers, his = USERS["hers"], USERS["his"]
+        # his capture of her run, named and not named
+        self.assertIn("has no run hers", self.ask(his, "capture", "--run", "hers", "--steps", "2", code=3).stderr)
+        self.wait_for(self.was_refused(who="user/" + his, what="capture.start", subject="hers"), "in the audit log")
+        self.ask(hers, "capture", "--steps", "2")
+        mine = self.captures_of(hers)
+        self.assertEqual((len(mine), self.captures_of(his), self.captures_of(OPERATOR)), (1, [], mine))
+        shown = json.loads(self.ask(hers, "capture", "show", mine[0], "--json").stdout)
+        self.assertEqual((shown["run"], shown["owner"], shown["state"]), ("hers", hers, "complete"))
+        self.ask(hers, "report", mine[0])
+        for words, what in ((("capture", "show", mine[0]), "capture.show"), (("report", mine[0]), "capture.read"),
+                            (("table", mine[0], "collectives"), "capture.table"), (("rm", mine[0]), "capture.remove"),
+                            (("capture", "stop", mine[0]), "capture.stop"), (("fetch", mine[0]), "capture.fetch"),
+                            (("counters",), "counters"), (("hang", "--run", "hers"), "hang")):
+            done = self.ask(his, *words, code=None)
+            self.assertNotEqual(done.returncode, 0, (words, done.stdout))
+            self.wait_for(self.was_refused(who="user/" + his, what=what), f"{words} in the audit log: {done.stderr}")
+        self.ask(OPERATOR, "capture", "show", mine[0])
+        line = next(line for line in self.audit() if line["who"] == "user/" + his)
+        self.assertIn(f"uid={pwd.getpwnam(his).pw_uid},pid=", line["from"])
+        # the same over HTTP
+        tokens = {user: self.ask("root", "token", "new", user, "--user", "--data", self.data).stdout.strip()
+                  for user in (hers, his)}
+        self.wait_for(lambda: self.get("captures", tokens[hers])[0] == 200, "the token counts")
+        self.assertEqual([item["id"] for item in self.get("captures", tokens[hers])[1]["captures"]], mine)
+        self.assertEqual(self.get("captures", tokens[his])[1]["captures"], [])
+        self.assertEqual(self.get("captures/" + mine[0], tokens[his])[0], 403)
+        self.assertEqual(self.get("captures/" + mine[0], tokens[his], "DELETE")[0], 403)
+        self.assertEqual(self.get("captures/" + mine[0], tokens[hers])[0], 200)
+        # a job of his under the name of her run is not taken into it
+        self.jobs["squat"] = self.start_job("hers", his)
+        self.wait_for(self.was_refused(who="local/root", what="rank", why="its run is another user's"), "the squatter is left out")
+        self.assertEqual(len(self.ranks_of(OPERATOR)), 4)
+        # she removes what is hers
+        self.ask(hers, "rm", mine[0])
+        self.assertEqual(self.captures_of(OPERATOR), [])
+
+    def test_a_collector_of_ones_own(self):
+        """A user's own collector on the shared socket brings his processes, whatever it says of them."""
+        user = USERS["his"]
+        entry = pwd.getpwnam(user)
+        home = os.path.join(self.folder, "home")
+        os.mkdir(home)
+        os.chown(home, entry.pw_uid, entry.pw_gid)
+        with open(os.path.join(self.folder, "own.log"), "ab") as log:
+            own = subprocess.Popen([self.program, "collector", "--connect", "unix:" + self.runtime + "/aggregator.sock", "--node",
+                                    "n1", "--spool", home + "/spool", "--socket", home + "/c0", "--no-kineto", "--no-ascend",
+                                    "--no-mindspore", "-v"], user=entry.pw_uid, group=entry.pw_gid, extra_groups=[],
+                                   env=self.environment(), stderr=log)
+        self.processes.append(own)
+        self.wait_for(lambda: os.path.exists(home + "/c0"), "it listens")
+        os.chmod(home, 0o777)
+        other = pwd.getpwnam(USERS["hers"])
+        with subprocess.Popen([self.ranks, "--run", "lent", "--world", "1", "--socket", home + "/c", "--step-ms", "50"],
+                              user=other.pw_uid, group=other.pw_gid, extra_groups=[], env=self.environment(),
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as job:
+            self.assertIn(b"pids", job.stdout.readline())
+            self.wait_for(lambda: len(self.ranks_of(OPERATOR)) == 5, "its rank is seen")
+            lent = [rank for rank in self.ranks_of(OPERATOR) if rank["run"] == "lent"]
+            self.assertEqual([rank["user"] for rank in lent], [user])
+            self.assertEqual({rank["run"] for rank in self.ranks_of(USERS["hers"])}, {"hers"})
+            job.stdin.close()
+
+
+if __name__ == "__main__":
+    unittest_run.main()
