@@ -15,6 +15,7 @@
 #include "common/base/log.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -320,7 +321,10 @@ static enum rs_status check(struct collector_settings *settings, struct rs_err *
 static enum rs_status fill_defaults(struct collector_settings *settings, struct rs_err *err)
 {
     enum rs_status status = RS_OK;
-    if (gethostname(settings->host, sizeof settings->host - 1) < 0)
+    const char *slurm = getenv("SLURMD_NODENAME"); /* started by Slurm's prolog */
+    if (slurm && *slurm)
+        (void)snprintf(settings->host, sizeof settings->host, "%s", slurm);
+    else if (gethostname(settings->host, sizeof settings->host - 1) < 0)
         (void)snprintf(settings->host, sizeof settings->host, "localhost");
     settings->agent.host = settings->host;
     if (!rs_client_security.certs)

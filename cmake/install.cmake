@@ -51,6 +51,8 @@ foreach(daemon aggregator collector)
     configure_file(deploy/systemd/rankscope-${daemon}.service ${PROJECT_BINARY_DIR}/package/rankscope-${daemon}.service @ONLY)
     install(FILES ${PROJECT_BINARY_DIR}/package/rankscope-${daemon}.service DESTINATION lib/systemd/system)
 endforeach()
+install(PROGRAMS deploy/slurm/prolog.sh deploy/slurm/epilog.sh deploy/slurm/task-prolog.sh DESTINATION share/rankscope/slurm)
+install(FILES deploy/slurm/rankscope.env DESTINATION share/rankscope/slurm)
 install(FILES deploy/systemd/rankscope.tmpfiles DESTINATION lib/tmpfiles.d RENAME rankscope.conf)
 install(FILES deploy/systemd/rankscope.sysusers DESTINATION lib/sysusers.d RENAME rankscope.conf)
 

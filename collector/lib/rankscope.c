@@ -89,7 +89,12 @@ static int fill_hello(const struct rankscope_config *config, struct rs_hello *he
     };
     if (hello->rank < 0 || (hello->world_size >= 0 && hello->rank >= hello->world_size))
         return -EINVAL;
-    if (gethostname(hello->host, sizeof hello->host - 1) != 0)
+    /* Slurm's name of the node is the one that its users know it by; several may be one machine. */
+    static const char *const nodes[] = {"SLURMD_NODENAME", NULL};
+    const char *node = first_of(nodes);
+    if (node != NULL)
+        snprintf(hello->host, sizeof hello->host, "%s", node);
+    else if (gethostname(hello->host, sizeof hello->host - 1) != 0)
         hello->host[0] = '\0';
     snprintf(hello->program, sizeof hello->program, "%s", program_invocation_short_name);
     return find_run(config->run, hello->run);

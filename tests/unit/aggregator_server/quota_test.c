@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Accounts of identities: shared by links of the same name, filled again by time, and a share of the queue while others want it. */
+#include "aggregator/server/quota.h"
+
+#include "aggregator/server/bounds.h"
+#include "tests/support/rs_test.h"
+
+#include <string.h>
+
+static const struct rs_identity alice = {.party = RS_PARTY_USER, .name = "alice"};
+static const struct rs_identity bob = {.party = RS_PARTY_USER, .name = "bob"};
+static const struct rs_identity root = {.party = RS_PARTY_LOCAL, .name = "root"};
+static const struct quota_limits few = {
+    .most = {[QUOTA_LINKS] = 2, [QUOTA_STREAMS] = 1, [QUOTA_RANKS] = 2}, .bytes_per_s = 1000};
+
+static void links_of_one_name_share_an_account(void **state)
+{
+    struct quotas quotas = {.limits = &few};
+    struct quota *one = NULL, *two = NULL, *other = NULL;
+    struct rs_err err = {0};
+    (void)state;
+    assert_ok(quota_open(&quotas, &alice, 1, &one, NULL));
+    assert_ok(quota_open(&quotas, &alice, 1, &two, NULL));
+    assert_ptr_equal(one, two);
+    assert_status(quota_open(&quotas, &alice, 1, &two, &err), RS_LIMIT);
+    assert_non_null(strstr(err.text, "user/alice has 2 links"));
+    assert_ok(quota_open(&quotas, &bob, 1, &other, NULL));
+    assert_ok(quota_take(one, QUOTA_STREAMS, 1, NULL));
+    assert_status(quota_take(one, QUOTA_STREAMS, 1, NULL), RS_LIMIT);
+    assert_ok(quota_take(other, QUOTA_STREAMS, 1, NULL));
+    quota_give(one, QUOTA_STREAMS);
+    assert_ok(quota_take(one, QUOTA_STREAMS, 1, NULL));
+    quota_close(one, 2);
+    assert_ok(quota_open(&quotas, &alice, 3, &one, NULL));
+    quotas_fini(&quotas);
+}
+
+static void what_is_per_minute_comes_back_and_leaving_does_not_bring_it(void **state)
+{
+    struct quotas quotas = {.limits = &few};
+    struct quota *quota = NULL;
+    const rs_ns minute = 60 * (rs_ns)RS_NS_PER_S;
+    (void)state;
+    assert_ok(quota_open(&quotas, &alice, 1, &quota, NULL));
+    assert_ok(quota_take(quota, QUOTA_RANKS, 1, NULL));
+    assert_ok(quota_take(quota, QUOTA_RANKS, 1, NULL));
+    assert_status(quota_take(quota, QUOTA_RANKS, 1, NULL), RS_LIMIT);
+    quota_close(quota, 2);
+    quotas_sweep(&quotas, 3);
+    assert_ok(quota_open(&quotas, &alice, 4, &quota, NULL));
+    assert_status(quota_take(quota, QUOTA_RANKS, 4, NULL), RS_LIMIT);
+    assert_ok(quota_take(quota, QUOTA_RANKS, 2 + minute, NULL));
+    quota_close(quota, minute);
+    quotas_sweep(&quotas, 3 * minute);
+    assert_null(quotas.first);
+}
+
+static void bytes_make_a_link_wait(void **state)
+{
+    struct quotas quotas = {.limits = &few};
+    struct quota *quota = NULL;
+    (void)state;
+    assert_ok(quota_open(&quotas, &alice, 0, &quota, NULL));
+    assert_true(quota_may_read(&quotas, quota, 0));
+    quota_put(&quotas, quota, 1500, 0);
+    assert_false(quota_may_read(&quotas, quota, 0));
+    assert_false(quota_may_read(&quotas, quota, RS_NS_PER_S / 4));
+    assert_true(quota_may_read(&quotas, quota, 3 * (rs_ns)RS_NS_PER_S / 4));
+    quota_done(quota, 1500);
+    quotas_fini(&quotas);
+}
+
+static void the_queue_is_shared_while_others_send(void **state)
+{
+    struct quotas quotas = {.first = NULL};
+    struct quota *greedy = NULL, *other = NULL;
+    (void)state;
+    /* of local links each is one of many: they share nothing but the queue */
+    assert_ok(quota_open(&quotas, &root, 0, &greedy, NULL));
+    assert_ok(quota_open(&quotas, &root, 0, &other, NULL));
+    assert_ptr_not_equal(greedy, other);
+    quota_put(&quotas, greedy, 2 * BOUND_SHARE_BYTES, 0);
+    assert_true(quota_may_read(&quotas, greedy, 0));
+    quota_put(&quotas, other, 1, 1);
+    assert_false(quota_may_read(&quotas, greedy, 1));
+    assert_true(quota_may_read(&quotas, other, 1));
+    quota_done(greedy, BOUND_SHARE_BYTES + 1);
+    assert_true(quota_may_read(&quotas, greedy, 1));
+    quota_put(&quotas, greedy, BOUND_SHARE_BYTES, 1);
+    assert_false(quota_may_read(&quotas, greedy, 1));
+    assert_true(quota_may_read(&quotas, greedy, 2 + RS_NS_PER_S)); /* nobody else does any more */
+    quotas_fini(&quotas);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(links_of_one_name_share_an_account),
+        cmocka_unit_test(what_is_per_minute_comes_back_and_leaving_does_not_bring_it),
+        cmocka_unit_test(bytes_make_a_link_wait),
+        cmocka_unit_test(the_queue_is_shared_while_others_send),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
