@@ -287,7 +287,7 @@ static enum rs_status put_op(struct comm_writer *w, const struct op_row *own, in
     db_row_int(&row, name ? name->name : unnamed, true);
     db_row_int(&row, own->start, true);
     db_row_int(&row, own->end, true);
-    db_row_int(&row, own->connection, own->connection >= 0);
+    db_row_int(&row, own->connection >= 0 ? own->connection : RS_EXPORT_NO_CONNECTION, true);
     db_row_int(&row, name ? name->group : none, true);
     db_row_int(&row, *id_p, true);
     db_row_int(&row, 0, true); /* relay, retry */

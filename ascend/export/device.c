@@ -54,7 +54,7 @@ enum rs_status put_task(struct rs_export_ascend *e, const struct task *task, int
     db_row_int(&row, epoch_ns(e, task->start), true);
     db_row_int(&row, epoch_ns(e, task->end), true);
     db_row_int(&row, device_number(task->device), true);
-    db_row_int(&row, task->connection, task->connection >= 0);
+    db_row_int(&row, task->connection >= 0 ? task->connection : RS_EXPORT_NO_CONNECTION, true);
     db_row_int(&row, *id_p, true);
     db_row_int(&row, e->main_process, e->main_process >= 0);
     db_row_int(&row, type, true);
@@ -170,9 +170,11 @@ static int64_t copy_kind(const char *name)
 static enum rs_status copy_row(struct rs_export_ascend *e, const struct rs_batch *batch, size_t at,
                                int64_t task, struct rs_err *err)
 {
+    if (batch->bytes[at] < 0) /* a row would say nothing but a size that is not known */
+        return RS_OK;
     struct db_row row = db_row_begin(&e->rows, T_MEMCPY);
     db_row_int(&row, task, true);
-    db_row_int(&row, batch->bytes[at], batch->bytes[at] >= 0);
+    db_row_int(&row, batch->bytes[at], true);
     db_row_int(&row, copy_kind(text_of(e, batch->name[at])), true);
     return db_row_end(&e->rows, &row, err);
 }

@@ -221,6 +221,9 @@ RS_MUST_CHECK enum rs_status device_row(struct rs_export_ascend *e, const struct
 RS_MUST_CHECK enum rs_status device_host_work(struct rs_export_ascend *e, struct rs_err *err);
 /* Ends of unfinished rows; rows that bound windows of steps. */
 RS_MUST_CHECK enum rs_status device_settle(struct rs_export_ascend *e, struct rs_err *err);
+/* Of a TASK or COMMUNICATION_OP that nothing launched, as the vendor writes it. */
+#define RS_EXPORT_NO_CONNECTION INT64_C(4294967295)
+
 /* One row of TASK. connection -1 none. */
 struct task {
     rs_ns start, end;

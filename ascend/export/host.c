@@ -374,9 +374,9 @@ enum rs_status host_settle(struct rs_export_ascend *e, struct rs_err *err)
         return status;
     return db_run(&e->rows,
                   "UPDATE CANN_API SET type = 10000 WHERE type = 5000 AND connectionId IN "
-                  "(SELECT connectionId FROM TASK WHERE connectionId IS NOT NULL);"
+                  "(SELECT connectionId FROM TASK WHERE connectionId <> 4294967295);"
                   "DELETE FROM CONNECTION_IDS WHERE connectionId NOT IN "
-                  "(SELECT connectionId FROM TASK WHERE connectionId IS NOT NULL);"
+                  "(SELECT connectionId FROM TASK WHERE connectionId <> 4294967295);"
                   "UPDATE PYTORCH_API SET connectionId = NULL WHERE connectionId IS NOT NULL AND "
                   "connectionId NOT IN (SELECT id FROM CONNECTION_IDS);",
                   err);

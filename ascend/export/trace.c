@@ -474,11 +474,12 @@ static enum rs_status put_rows(struct trace *t, struct rs_err *err)
          "JOIN STRING_IDS n ON n.id = a.name JOIN ENUM_API_TYPE y ON y.id = a.type "
          "ORDER BY a.connectionId",
          api_event},
-        {"SELECT t.startNs, t.endNs, t.deviceId, t.streamId, t.connectionId, y.value, n.value FROM "
-         "TASK t JOIN STRING_IDS y ON y.id = t.taskType LEFT JOIN COMPUTE_TASK_INFO c ON "
+        {"SELECT t.startNs, t.endNs, t.deviceId, t.streamId, NULLIF(t.connectionId, 4294967295), "
+         "y.value, n.value FROM TASK t JOIN STRING_IDS y ON y.id = t.taskType LEFT JOIN COMPUTE_TASK_INFO c ON "
          "c.globalTaskId = t.globalTaskId LEFT JOIN STRING_IDS n ON n.id = c.name ORDER BY t.rowid",
          task_event},
-        {"SELECT c.startNs, c.endNs, c.deviceId, n.value, c.groupName, c.connectionId, d.name, "
+        {"SELECT c.startNs, c.endNs, c.deviceId, n.value, c.groupName, NULLIF(c.connectionId, "
+         "4294967295), d.name, "
          "c.count, c.rankSize FROM COMMUNICATION_OP c JOIN STRING_IDS n ON n.id = c.opName "
          "LEFT JOIN ENUM_HCCL_DATA_TYPE d ON d.id = c.dataType ORDER BY c.opId",
          comm_event},

@@ -102,7 +102,7 @@ void rs_ascend_list_fini(struct rs_ascend_list *list);
 /* A communicator as a rank's metadata names it. */
 struct rs_ascend_group {
     char *id;         /* the communicator's name, for instance "192.0.2.1%eth0_60000_0_17..." */
-    char *hash;       /* rs_ascend_group_hash() of it: what communication.json says after "@" */
+    char *hash;       /* rs_ascend_group_key() of it: what communication.json says after "@" */
     char *name;       /* "tp", "dp", "default_group", ...; "" when unknown */
     int64_t own_rank; /* of this rank within the group; -1 unknown */
     int64_t *ranks;   /* [count] global ranks, ascending */
@@ -140,6 +140,8 @@ enum { RS_ASCEND_HASH_BYTES = 21 }; /* 20 decimal digits and NUL */
 
 /* The decimal hash of a communicator's name: two 32-bit polynomials (29 and 131), byte by byte. */
 void rs_ascend_group_hash(const char *id, char hash_p[RS_ASCEND_HASH_BYTES]);
+/* The same of a name that may be the hash already (our own export has no other). */
+void rs_ascend_group_key(const char *name, char hash_p[RS_ASCEND_HASH_BYTES]);
 
 /* True for point-to-point operations by name, as the vendor tells them apart in files:
  * hcom_send, hcom_receive, hcom_batchSendRecv. */

@@ -29,6 +29,17 @@ void rs_ascend_group_hash(const char *id, char hash_p[RS_ASCEND_HASH_BYTES])
     (void)snprintf(hash_p, RS_ASCEND_HASH_BYTES, "%" PRIu64, ((uint64_t)high << 32) | low);
 }
 
+void rs_ascend_group_key(const char *name, char hash_p[RS_ASCEND_HASH_BYTES])
+{
+    enum { LEAST_DIGITS = 12 }; /* no communicator is named by so many and nothing else */
+    const size_t length = strlen(name);
+    if (length >= LEAST_DIGITS && length < RS_ASCEND_HASH_BYTES &&
+        strspn(name, "0123456789") == length)
+        memcpy(hash_p, name, length + 1);
+    else
+        rs_ascend_group_hash(name, hash_p);
+}
+
 bool rs_ascend_is_p2p(const char *op_name)
 {
     static const char *const heads[] = {"hcom_send", "hcom_receive", "hcom_batchsendrecv"};
@@ -85,7 +96,7 @@ static enum rs_status read_group(const char *id, const json_t *value, struct rs_
     const char *name = json_string_value(json_object_get(value, "group_name"));
     if (!json_is_object(value))
         return RS_FORMAT;
-    rs_ascend_group_hash(id, hash);
+    rs_ascend_group_key(id, hash);
     group->id = rs_mem_strdup(id);
     group->hash = rs_mem_strdup(hash);
     group->name = rs_mem_strdup(name ? name : "");

@@ -205,7 +205,7 @@ static enum rs_status firsts_of(const struct frame *ops, struct frame *firsts)
             break;
         }
         char hash[RS_ASCEND_HASH_BYTES];
-        rs_ascend_group_hash(frame_text(ops, from[GROUP].t), hash);
+        rs_ascend_group_key(frame_text(ops, from[GROUP].t), hash);
         const size_t length = strlen(hash);
         row[GROUP].t = group;
         row[RANK].i = from[RANK].i;

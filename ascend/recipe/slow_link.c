@@ -162,7 +162,7 @@ static const char *hash_of(const char *group, char hash[RS_ASCEND_HASH_BYTES])
     const size_t length = strlen(group);
     if (length && strspn(group, "0123456789") == length)
         return group;
-    rs_ascend_group_hash(group, hash);
+    rs_ascend_group_key(group, hash);
     return hash;
 }
 

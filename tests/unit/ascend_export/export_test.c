@@ -184,7 +184,8 @@ static void tables_hold_what_the_rank_did(void **state)
                  "JOIN STRING_IDS s ON s.id = t.taskType WHERE s.value NOT LIKE 'RANKSCOPE%' "
                  "ORDER BY t.startNs",
                  "KERNEL|1500|1600|2|3|7|1000\nKERNEL|2000|4000|2|1|7|1000\n"
-                 "MEMCPY_ASYNC|4100|4200|2|NULL|7|1000\nMEMSET|4300|4310|2|NULL|7|1000\n"
+                 "MEMCPY_ASYNC|4100|4200|2|4294967295|7|1000\n"
+                 "MEMSET|4300|4310|2|4294967295|7|1000\n"
                  "KERNEL|5000|6000|2|10|8|1000\nKERNEL|7000|9000|2|11|8|1000\n");
     assert_query(
         &rank,
