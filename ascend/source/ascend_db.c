@@ -625,6 +625,7 @@ static void reader_fini(struct db_reader *reader)
     rs_mem_free(reader->steps);
     rs_mem_free(reader->connections.slots);
     rs_mem_free(reader->ops);
+    rs_mem_free(reader->stretches);
     rs_mem_free(reader->devices);
     rs_ascend_db_close(&reader->db);
     ascend_close(&reader->a);

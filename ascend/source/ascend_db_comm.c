@@ -28,15 +28,12 @@ enum op_column {
     OP_ID
 };
 
-/* A communicator is named by its text, in some files by the hash of it already. "" when it has no name. */
+/* "" when it has no name. */
 static void hash_of(const char *name, char hash[RS_ASCEND_HASH_BYTES])
 {
-    const size_t length = strlen(name);
     hash[0] = '\0';
-    if (length >= 12 && length < RS_ASCEND_HASH_BYTES && strspn(name, "0123456789") == length)
-        memcpy(hash, name, length + 1);
-    else if (length && strcmp(name, "N/A") != 0)
-        rs_ascend_group_hash(name, hash);
+    if (*name && strcmp(name, "N/A") != 0)
+        rs_ascend_group_key(name, hash);
 }
 
 static enum rs_status find_group(struct db_reader *reader, struct sqlite3_stmt *rows,
@@ -201,6 +198,10 @@ static enum rs_status emit_run(struct db_reader *reader, int64_t id, struct task
     tasks->count = 0;
     if (!op || !count)
         return RS_OK;
+    const enum rs_status status =
+        db_status(reader, db_stretch_op(reader, op, tasks->items, count), err);
+    if (status != RS_OK)
+        return status;
     return ascend_emit_hops(&reader->a, &op->op, tasks->items, count, err);
 }
 
@@ -283,8 +284,18 @@ enum rs_status db_emit_hops(struct db_reader *reader, struct rs_err *err)
 
 enum rs_status db_emit_ops(struct db_reader *reader, struct rs_err *err)
 {
-    enum rs_status status = RS_OK;
-    for (size_t i = 0; i < reader->op_count && status == RS_OK; i++)
-        status = ascend_emit_op(&reader->a, &reader->ops[i].op, err);
+    enum rs_status status = db_status(reader, db_choose_stretches(reader), err);
+    for (size_t i = 0; i < reader->op_count && status == RS_OK; i++) {
+        struct db_op *op = &reader->ops[i];
+        const size_t rows = reader->has_stretches ? op->stretch_count : 0;
+        for (size_t k = 0; k < rows && status == RS_OK;
+             k++) { /* rows of one id are one operation */
+            op->op.start = reader->stretches[op->stretch_first + k].start;
+            op->op.end = reader->stretches[op->stretch_first + k].end;
+            status = ascend_emit_op(&reader->a, &op->op, err);
+        }
+        if (!rows && status == RS_OK)
+            status = ascend_emit_op(&reader->a, &op->op, err);
+    }
     return status;
 }

@@ -35,9 +35,15 @@ struct db_connections {
     size_t slot_count, count;
 };
 
+/* Time that tasks of one operation cover without a gap. */
+struct db_stretch {
+    rs_ns start, end;
+};
+
 struct db_op {
     struct ascend_op op;
     bool has_device;
+    size_t stretch_first, stretch_count; /* in stretches */
 };
 
 struct db_reader {
@@ -49,7 +55,10 @@ struct db_reader {
     struct db_connections connections;
     struct db_op *ops; /* by id */
     size_t op_count, op_capacity;
-    int32_t *devices; /* seen in TASK */
+    struct db_stretch *stretches; /* by operation, then by start */
+    size_t stretch_count, stretch_capacity;
+    bool has_stretches; /* operations are what their tasks cover: ascend_db_stretch.c */
+    int32_t *devices;   /* seen in TASK */
     size_t device_count, device_capacity;
     int64_t map_device; /* RANK_DEVICE_MAP; -1 unknown */
 };
@@ -106,5 +115,10 @@ RS_MUST_CHECK enum rs_status db_load_ops(struct db_reader *reader, struct rs_err
 RS_MUST_CHECK enum rs_status db_emit_hops(struct db_reader *reader, struct rs_err *err);
 RS_MUST_CHECK enum rs_status db_emit_ops(struct db_reader *reader, struct rs_err *err);
 void db_settle_devices(struct db_reader *reader);
+
+/* ascend_db_stretch.c: what the tasks of an operation, by start, cover; and, when all are known, whether operations are that. */
+RS_MUST_CHECK enum rs_status db_stretch_op(struct db_reader *reader, struct db_op *op,
+                                           const struct ascend_task *tasks, size_t count);
+RS_MUST_CHECK enum rs_status db_choose_stretches(struct db_reader *reader);
 
 #endif

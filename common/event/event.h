@@ -58,8 +58,8 @@ enum rs_event_flag {
     RS_EVENT_NO_TIME =
         8, /* the row had no time (metadata of some writers): start is 0 and says nothing */
     RS_EVENT_NO_NAME = 16, /* the row had no name: `name` is the empty string */
-    /* of a kernel: its source knows what it is; its name is not asked, and each such communication row
-     * is one operation, named as its vendor names it */
+    /* of a kernel: its source knows what it is; its name is not asked, and the communication rows of one
+     * external id are one operation, named as its vendor names it */
     RS_EVENT_COMPUTING = 32,
     RS_EVENT_COMMUNICATION = 64,
 };

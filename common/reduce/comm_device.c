@@ -328,6 +328,23 @@ static enum rs_status push_no_call(struct builder *b, const struct reduce_work *
     return comm_op_push(b->reduce, &op);
 }
 
+/* The operation of which this row is another stretch: same id, name and device, met of late. NULL: none. */
+static struct rs_comm_op *op_so_far(const struct rs_reduce *reduce,
+                                    const struct reduce_comm_row *row)
+{
+    enum { LATE = 64 }; /* stretches of other communicators may lie between */
+    const struct reduce_work *work = &reduce->work.items[row->work];
+    const size_t count = reduce->kernel_ids.count;
+    for (size_t i = count; row->external_id >= 0 && i > 0 && count - i < LATE; i--) {
+        const struct sort_item *known = &reduce->kernel_ids.items[i - 1];
+        struct rs_comm_op *op = &reduce->summary->ops[known->value];
+        if (known->key == row->external_id && op->name == work->name &&
+            op->device == reduce->lanes->items[work->lane].device)
+            return op;
+    }
+    return NULL;
+}
+
 /* Its hops find it by its external id (comm_native.c). */
 static enum rs_status push_vendors(struct builder *b, const struct reduce_comm_row *row)
 {
@@ -336,6 +353,11 @@ static enum rs_status push_vendors(struct builder *b, const struct reduce_comm_r
     const struct rs_comm *comm = comm_at(reduce, row->comm);
     if (!comm)
         return push_no_call(b, work);
+    struct rs_comm_op *known = op_so_far(reduce, row);
+    if (known) {
+        widen_op(known, work);
+        return RS_OK;
+    }
     enum rs_status status = push_op(b, work, comm, NULL);
     if (status != RS_OK)
         return status;

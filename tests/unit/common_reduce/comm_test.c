@@ -283,6 +283,37 @@ static void without_any_link_kernels_and_calls_pair_in_order(void **unused)
     }
 }
 
+/* A vendor's operation with a gap: two rows of one id. Figures count what they cover, the list has one operation. */
+static void stretches_of_one_id_are_one_operation(void **unused)
+{
+    (void)unused;
+    static const rs_ns times[][2] = {{100, 200}, {150, 250}, {300, 400}, {500, 600}};
+    static const int64_t ids[] = {7, 8, 7, 9};
+    struct make_events e;
+    struct rs_summary s;
+    make_events_init(&e);
+    const uint32_t lanes[] = {make_device_lane(&e, 0, 1), make_device_lane(&e, 0, 2)};
+    for (size_t i = 0; i < 4; i++) {
+        struct rs_comm *comm;
+        make_row(&e, RS_KIND_KERNEL, "hcom_allReduce__586_0_1", lanes[ids[i] == 8], times[i][0],
+                 times[i][1]);
+        e.batch.flags[e.row] |= RS_EVENT_COMMUNICATION;
+        e.batch.external_id[e.row] = ids[i];
+        comm = make_comm(&e, "allReduce");
+        set_elements(&e, comm, "Half", 8, 8);
+    }
+    reduce(&e, &s);
+    assert_int_equal(s.op_count, 3);
+    assert_int_equal(s.ops[0].start, 100);
+    assert_int_equal(s.ops[0].end, 400);
+    assert_int_equal(s.ops[1].start, 150);
+    assert_int_equal(s.ops[1].end, 250);
+    assert_int_equal(s.ops[2].start, 500);
+    assert_int_equal(s.devices[0].communication, 150 + 100 + 100);
+    rs_summary_fini(&s);
+    make_events_fini(&e);
+}
+
 static void an_external_id_finds_the_call_when_the_launch_is_gone(void **unused)
 {
     (void)unused;
@@ -479,6 +510,7 @@ int main(void)
         cmocka_unit_test(tensors_of_a_coalesced_collective_add_up),
         cmocka_unit_test(without_any_link_kernels_and_calls_pair_in_order),
         cmocka_unit_test(an_external_id_finds_the_call_when_the_launch_is_gone),
+        cmocka_unit_test(stretches_of_one_id_are_one_operation),
         cmocka_unit_test(gloo_rows_find_their_calls),
         cmocka_unit_test(without_shapes_there_are_no_bytes),
         cmocka_unit_test(native_operations_keep_what_the_program_said),
