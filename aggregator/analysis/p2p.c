@@ -11,6 +11,9 @@
  * tried first (the default group is the one that all ranks share), what finds no partner there
  * tries the next smaller one.
  *
+ * A receive that does not name its peer (documents of a rank without its trace) is tried last: within its communicator, and on one
+ * clock, the sends to its rank that are left are aligned with the receives there that are left, whoever sent them.
+ *
  * What is accepted: a send whose receive was dropped in the middle of a step is paired with the
  * next one of equal size until the next step begins, if their times allow.
  */
@@ -28,6 +31,7 @@ struct end { /* one side of a transfer */
     bool is_batch;
     bool is_second; /* the receive; of a batch the higher rank's row */
     uint32_t summary, op;
+    rs_ns ended; /* where that orders them, else 0 */
 };
 
 struct pairing {
@@ -59,7 +63,13 @@ static int compare_ends(const void *left, const void *right)
     if (a->is_second != b->is_second) {
         return a->is_second ? 1 : -1;
     }
-    return (a->op > b->op) - (a->op < b->op);
+    if (a->ended != b->ended) {
+        return a->ended > b->ended ? 1 : -1;
+    }
+    if (a->op != b->op) {
+        return a->op > b->op ? 1 : -1;
+    }
+    return (a->summary > b->summary) - (a->summary < b->summary);
 }
 
 static bool same_pair(const struct end *a, const struct end *b)
@@ -317,6 +327,89 @@ static enum rs_status match_ends(struct pairing *pg)
     return RS_OK;
 }
 
+/* ---- receives without a peer -------------------------------------------------------------- */
+
+static bool is_peerless(const struct join *join, size_t s, size_t i)
+{
+    const struct rs_comm_op *op = join_op(join, s, i);
+    return op->type == RS_OP_RECV && (op->flags & (RS_OP_NO_CALL | RS_OP_IS_BATCH)) == 0 &&
+           op->peer < 0 && join->op_group[join->op_base[s] + i] != RS_NO_GROUP &&
+           !join->op_done[join->op_base[s] + i];
+}
+
+/* Sends that found nobody, by where they go, and receives that do not say where they come from. */
+static enum rs_status collect_peerless(struct pairing *pg)
+{
+    const struct join *join = pg->join;
+    const struct rs_analysis *out = join->out;
+    bool any = false;
+    pg->count = 0;
+    for (size_t s = 0; s < out->summary_count; s++) {
+        for (size_t i = 0; i < out->summaries[s]->op_count && out->ranks[s].takes_part; i++) {
+            const bool is_recv = is_peerless(join, s, i);
+            any = any || is_recv;
+            if (is_recv) {
+                if (rs_mem_grow((void **)&pg->ends, &pg->capacity, pg->count + 1,
+                                sizeof *pg->ends) != RS_OK) {
+                    return RS_NOMEM;
+                }
+                pg->ends[pg->count++] = (struct end){.group = join->op_group[join->op_base[s] + i],
+                                                     .from = -1,
+                                                     .to = out->ranks[s].rank,
+                                                     .is_second = true,
+                                                     .summary = (uint32_t)s,
+                                                     .op = (uint32_t)i};
+            } else if (is_candidate(join, s, i) && join_op(join, s, i)->type == RS_OP_SEND &&
+                       (join_op(join, s, i)->flags & RS_OP_ON_DEVICE) != 0 &&
+                       add_end(pg, s, (uint32_t)i, 0) != RS_OK) {
+                return RS_NOMEM;
+            }
+        }
+    }
+    /* the sends to a rank come from several: in order of their ends, which a rendezvous has in common */
+    for (size_t i = 0; i < pg->count; i++) {
+        struct end *end = &pg->ends[i];
+        const struct rs_comm_op *op = join_op(join, end->summary, end->op);
+        end->from = -1;
+        end->ended = end->is_second ? 0 : join_time(join, end->summary, op->end);
+    }
+    pg->count = any ? pg->count : 0;
+    return RS_OK;
+}
+
+static bool are_on_one_clock(const struct join *join, const struct end *ends, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        if (join->domain[ends[i].summary] != join->domain[ends[0].summary]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum rs_status match_peerless(struct pairing *pg)
+{
+    if (collect_peerless(pg) != RS_OK) {
+        return RS_NOMEM;
+    }
+    if (pg->count > 1) {
+        qsort(pg->ends, pg->count, sizeof *pg->ends, compare_ends);
+    }
+    for (size_t begin = 0; begin < pg->count;) {
+        size_t end = begin, sends = 0;
+        while (end < pg->count && same_pair(&pg->ends[begin], &pg->ends[end])) {
+            sends += !pg->ends[end].is_second;
+            end++;
+        }
+        if (are_on_one_clock(pg->join, &pg->ends[begin], end - begin) &&
+            match_pair(pg, &pg->ends[begin], sends, end - begin) != RS_OK) {
+            return RS_NOMEM;
+        }
+        begin = end;
+    }
+    return RS_OK;
+}
+
 enum rs_status match_p2p(struct join *join)
 {
     struct pairing pg = {.join = join};
@@ -330,6 +423,9 @@ enum rs_status match_p2p(struct join *join)
         if (status == RS_OK) {
             status = match_ends(&pg);
         }
+    }
+    if (status == RS_OK) {
+        status = match_peerless(&pg);
     }
     for (size_t s = 0; s < join->out->summary_count && pg.tries != NULL; s++) {
         rs_mem_free(pg.tries[s]);

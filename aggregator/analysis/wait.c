@@ -174,8 +174,13 @@ static void wait_of(const struct members *ms)
 static int64_t expected_ranks(const struct join *join, const struct rs_job_op *op)
 {
     if (op->is_p2p) {
-        const struct rs_job_row *row = &join->out->rows[op->row_first];
-        return join_op(join, row->summary, row->op_index)->peer >= 0 ? 2 : -1;
+        for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
+            const struct rs_job_row *row = &join->out->rows[r];
+            if (join_op(join, row->summary, row->op_index)->peer >= 0) {
+                return 2; /* one end is enough to know the pair */
+            }
+        }
+        return -1;
     }
     if (op->group == RS_NO_GROUP || join->out->groups[op->group].size <= 0) {
         return -1;

@@ -97,16 +97,18 @@ static enum rs_status add_ops(const struct builder *builder, struct program *pro
     for (size_t i = 0; i < summary->op_count; i++) {
         const struct rs_comm_op *op = &summary->ops[i];
         const bool on_device = (op->flags & RS_OP_ON_DEVICE) != 0;
-        struct line line = {.order = op->call_order,
-                            .what = LINE_OP,
-                            .rank_in_order = 1,
-                            .on_host = !on_device,
-                            .has_launch = op->call_start <= op->start,
-                            .index = (uint32_t)i,
-                            .step = step_index(builder, op->step),
-                            .start = since(builder, program, op->start),
-                            .end = since(builder, program, op->end),
-                            .launch = since(builder, program, op->call_start)};
+        struct line line = {
+            .order = op->call_order,
+            .what = LINE_OP,
+            .rank_in_order = 1,
+            .on_host = !on_device,
+            /* of a device's operation whose call is not recorded, call_start is its start */
+            .has_launch = on_device ? op->call_start < op->start : op->call_start <= op->start,
+            .index = (uint32_t)i,
+            .step = step_index(builder, op->step),
+            .start = since(builder, program, op->start),
+            .end = since(builder, program, op->end),
+            .launch = since(builder, program, op->call_start)};
         if (line.step == GRAPH_NONE || op->end < op->start) {
             continue;
         }

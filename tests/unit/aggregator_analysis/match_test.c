@@ -461,6 +461,43 @@ static void recv_before_its_send_is_no_pair(void **state)
     rig_fini(&rig);
 }
 
+/* Documents of a rank without its trace: a receive says its group, not whom it is from. Sends of two ranks end in turn. */
+static void a_recv_without_a_peer_finds_its_send(void **state)
+{
+    const int32_t members[] = {0, 1, 2};
+    struct rig rig = {0};
+    (void)state;
+    for (int32_t rank = 0; rank < 3; rank++) {
+        rig_rank(&rig, rank, "n1");
+        assert_int_equal(make_group(&rig.ranks[rank], "pp", members, 3), 0);
+    }
+    for (int64_t k = 0; k < 6; k++) {
+        const size_t from = k % 2 == 0 ? 0 : 2;
+        add_transfer(&rig, from, 1, (rs_ns[]){k * 100, k * 100 + 40, k * 100 - 10, k * 100 + 41},
+                     64);
+        rig.ranks[from].ops[rig.ranks[from].op_count - 1].group = 0;
+        struct rs_comm_op *recv = &rig.ranks[1].ops[rig.ranks[1].op_count - 1];
+        struct rs_comm_op *send = &rig.ranks[from].ops[rig.ranks[from].op_count - 1];
+        send->flags = recv->flags = RS_OP_ON_DEVICE;
+        recv->group = 0;
+        recv->peer = -1;
+        recv->bytes = -1;
+    }
+    rig_run(&rig, false);
+    assert_int_equal(rig.analysis->op_count, 6);
+    assert_int_equal(rig_matched(rig.analysis), 6);
+    for (size_t i = 0; i < 6; i++) {
+        const struct rs_job_op *op = &rig.analysis->ops[i];
+        const struct rs_job_row *rows = &rig.analysis->rows[op->row_first];
+        assert_int_equal(op->ranks_expected, 2);
+        assert_int_equal(op->coverage, RS_COVERAGE_EXACT);
+        const rs_ns ends[2] = {rig.ranks[rows[0].rank].ops[rows[0].op_index].end,
+                               rig.ranks[rows[1].rank].ops[rows[1].op_index].end};
+        assert_in_range(llabs(ends[0] - ends[1]), 0, 1 * US);
+    }
+    rig_fini(&rig);
+}
+
 /* ---- clocks -------------------------------------------------------------------------- */
 
 static void move_clock(struct rs_summary *summary, rs_dur by)
@@ -668,6 +705,7 @@ int main(void)
         cmocka_unit_test(buffered_sends_keep_their_order),
         cmocka_unit_test(peer_within_an_unnamed_group),
         cmocka_unit_test(recv_before_its_send_is_no_pair),
+        cmocka_unit_test(a_recv_without_a_peer_finds_its_send),
         cmocka_unit_test(hosts_are_matched_and_their_clocks_aligned),
         cmocka_unit_test(common_clock_can_be_assumed),
         cmocka_unit_test(clocks_of_unknown_hosts_are_measured),
