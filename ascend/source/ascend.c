@@ -21,6 +21,9 @@
 
 enum {
     GROUPS_MAX = 4096,
+    GROUP_STREAMS =
+        1
+        << 20, /* operations of a communicator stand on a stream of their own, no stream of the device */
     PLACES_MAX = 1 << 20,
     METADATA_MAX_BYTES = 64 << 20
 }; /* communicators of one rank; tens are usual */
@@ -213,7 +216,7 @@ enum rs_status ascend_group_lane(struct ascend *a, int64_t device, size_t group,
         (void)snprintf(name, sizeof name, "Communication");
     else
         (void)snprintf(name, sizeof name, "Group %s Communication", a->groups[group].hash);
-    return ascend_device_lane(a, device, (int64_t)number, name, lane_p);
+    return ascend_device_lane(a, device, GROUP_STREAMS + (int64_t)number, name, lane_p);
 }
 
 /* ---- communicators ---- */

@@ -106,7 +106,8 @@ static void take_op(struct reader *reader, const struct member *named)
 {
     const char *mark = memrchr(named->key.text, '@', named->key.length);
     const char *at = inside(named);
-    struct json_op op = {.step = reader->step};
+    struct json_op op = {
+        .step = reader->step, .step_text = RS_STR_NONE, .group = RS_STR_NONE, .moved = -1};
     struct member member;
     bool is_whole = false;
     if (!mark || !at)
@@ -205,7 +206,11 @@ enum rs_status json_ops_of_vendor(struct json_ops *ops, const struct ascend *a)
     for (size_t i = 0; vendor && i < vendor->comm_count; i++) {
         const struct rs_vendor_comm *comm = &vendor->comms[i];
         const char *hash = rs_strtab_text(strings, comm->group);
-        struct json_op op = {.name = comm->name, .start = comm->start};
+        struct json_op op = {.name = comm->name,
+                             .start = comm->start,
+                             .step_text = comm->step,
+                             .group = comm->group,
+                             .moved = -1};
         if (comm->is_total || comm->start == RS_VENDOR_UNKNOWN || comm->elapse < 0 || !*hash ||
             strlen(hash) >= sizeof op.hash ||
             __builtin_add_overflow(comm->start, comm->elapse / PS_PER_NS, &op.end))
@@ -219,6 +224,82 @@ enum rs_status json_ops_of_vendor(struct json_ops *ops, const struct ascend *a)
     }
     if (ops->count)
         qsort(ops->items, ops->count, sizeof *ops->items, by_name);
+    return RS_OK;
+}
+
+/* ---- what went over links ---- */
+
+/* MB as the file writes them, in bytes; -1: no number. */
+static int64_t bytes_of(const struct ascend *a, rs_str digits)
+{
+    int64_t bytes;
+    if (digits == RS_STR_NONE)
+        return -1;
+    const char *text = rs_strtab_text(&a->stream->strings, digits);
+    return to_ns((struct kineto_span){text, strlen(text)}, 1e6, &bytes) && bytes >= 0 ? bytes : -1;
+}
+
+/* SDMA is the sum of what went by HCCS, PCIE and SIO, where the file has it; RDMA is beside it. */
+static int64_t moved_by(const struct ascend *a, const struct rs_vendor_band *bands, size_t count)
+{
+    enum { SDMA, RDMA, PARTS };
+    static const char *const names[] = {"SDMA", "RDMA", "HCCS", "PCIE", "SIO"};
+    int64_t sums[PARTS + 1] = {-1, -1, -1};
+    rs_str last = RS_STR_NONE;
+    for (size_t i = 0; i < count;
+         i++) { /* a row per package size: the transport's own figures repeat */
+        const char *transport = rs_strtab_text(&a->stream->strings, bands[i].transport);
+        const int64_t bytes = bytes_of(a, bands[i].fields[0]);
+        size_t at = 0;
+        while (at < sizeof names / sizeof names[0] && strcmp(names[at], transport) != 0)
+            at++;
+        if (bands[i].transport == last || at == sizeof names / sizeof names[0] || bytes < 0)
+            continue;
+        last = bands[i].transport;
+        at = at < PARTS ? at : PARTS;
+        sums[at] = (sums[at] < 0 ? 0 : sums[at]) + bytes;
+    }
+    const int64_t inside = sums[SDMA] >= 0 ? sums[SDMA] : sums[PARTS];
+    if (inside < 0 && sums[RDMA] < 0)
+        return -1;
+    return (inside < 0 ? 0 : inside) + (sums[RDMA] < 0 ? 0 : sums[RDMA]);
+}
+
+enum rs_status json_ops_moved(struct json_ops *ops, const struct ascend *a)
+{
+    enum { NEAR_NS = 1000 }; /* one number, read by two readers */
+    const struct rs_provenance *vendor = a->stream->info.vendor;
+    struct json_ops known = {0};
+    size_t band = 0;
+    for (size_t i = 0; vendor && i < vendor->comm_count; i++) {
+        const struct rs_vendor_comm *comm = &vendor->comms[i];
+        const struct json_op op = {.name = comm->name,
+                                   .start = comm->start,
+                                   .step_text = comm->step,
+                                   .group = comm->group,
+                                   .moved = moved_by(a, &vendor->bands[band], comm->band_count)};
+        band += comm->band_count;
+        if (comm->is_total || comm->start == RS_VENDOR_UNKNOWN)
+            continue;
+        if (rs_mem_grow((void **)&known.items, &known.capacity, known.count + 1,
+                        sizeof *known.items) != RS_OK) {
+            json_ops_fini(&known);
+            return RS_NOMEM;
+        }
+        known.items[known.count++] = op;
+    }
+    if (known.count)
+        qsort(known.items, known.count, sizeof *known.items, by_name);
+    for (size_t i = 0; i < ops->count; i++) {
+        struct json_op *found = json_ops_find(&known, ops->items[i].name, ops->items[i].start);
+        if (!found || llabs(found->start - ops->items[i].start) > NEAR_NS)
+            continue;
+        found->is_used = true;
+        ops->items[i].moved = found->moved;
+        ops->items[i].step_text = found->step_text;
+        ops->items[i].group = found->group;
+    }
+    json_ops_fini(&known);
     return RS_OK;
 }
 

@@ -16,8 +16,10 @@
 struct json_op {
     rs_str name; /* of the stream */
     char hash[RS_ASCEND_HASH_BYTES];
-    int64_t step; /* RS_ASCEND_NO_STEP: "step" alone */
+    int64_t step;            /* RS_ASCEND_NO_STEP: "step" alone */
+    rs_str step_text, group; /* of the same in stream->info.vendor; RS_STR_NONE: it is not there */
     rs_ns start, end;
+    int64_t moved; /* bytes that this rank sent over links for it; -1 unknown */
     bool is_used;
 };
 
@@ -31,6 +33,8 @@ RS_MUST_CHECK enum rs_status json_ops_read(struct json_ops *ops, struct ascend *
                                            struct rs_err *err);
 /* The same from what the rank's analysis database says (stream->info.vendor), where there is no such file. RS_NOMEM. */
 RS_MUST_CHECK enum rs_status json_ops_of_vendor(struct json_ops *ops, const struct ascend *a);
+/* Fills step_text, group and `moved` from the operations and transports of stream->info.vendor. RS_NOMEM. */
+RS_MUST_CHECK enum rs_status json_ops_moved(struct json_ops *ops, const struct ascend *a);
 void json_ops_fini(struct json_ops *ops);
 
 /* The unused operation of this name that starts nearest; NULL: none. */

@@ -6,11 +6,14 @@
  *   ascend_db.c       the database's host rows, steps and tasks
  *   ascend_db_check.c  does it hold what figures are made of
  *   ascend_db_comm.c  its communication operations and their transfers
+ *   ascend_db_stretch.c  when its operations were under way, by generation
  *   ascend_db_rest.c  what only a timeline shows
  *   ascend_db_tables.c  tables that no figure is made of
  *   ascend_hops.c     the tasks of one operation -> transfers between global ranks
  *   ascend_text.c     the text form: which files there are, and what becomes of their rows
  *   ascend_text_work.c  operators of tables; what is known without a trace
+ *   ascend_text_steps.c  steps of a rank without a trace, from its step figures
+ *   ascend_links.c    its links, from its own figures
  *   ascend_trace.c    rows of trace_view.json
  *   ascend_figures.c  the vendor's text algorithm
  *   ascend_json.c     communication.json: names, groups, starts

@@ -7,8 +7,8 @@
  *                        of its name find it among the groups of the metadata)
  *   kernel_details.csv   which device rows are operators; without it their task types tell
  *
- * Without a trace the operations of communication.json are all there is: each step then spans its operations and is
- * told as partial, since neither computing nor the host is known.
+ * Without a trace the operations of communication.json are all there is, with the sums of the step figures: ascend_text_steps.c
+ * says what steps are made of then. The host is not known, so the rank is partial.
  *
  * Memory grows with device rows and operations: a row of a step's window is known only when all steps are.
  */
@@ -115,7 +115,8 @@ static enum rs_status take_op(struct text_reader *reader, const struct kineto_ro
                                   .peer = -1,
                                   .transport = RS_STR_NONE},
                            .pid = row->pid.value,
-                           .tid = row->tid.value};
+                           .tid = row->tid.value,
+                           .step = RS_ASCEND_NO_STEP};
     trace_string(row, "data_type", made.dtype, sizeof made.dtype);
     enum rs_status status =
         ascend_text_bytes(&reader->a, row->name.text, row->name.length, &made.op.name);
@@ -506,7 +507,8 @@ static enum rs_status emit_ops(struct text_reader *reader, struct rs_err *err)
         op->op.dtype = *op->dtype ? op->dtype : NULL;
         status = no_memory(reader, find_group(reader, op), err);
         if (status == RS_OK)
-            status = emit_hops(reader, op, &at, err);
+            status = reader->has_trace ? emit_hops(reader, op, &at, err)
+                                       : ascend_text_link_hops(reader, op, err);
         if (status == RS_OK)
             status = ascend_emit_op(&reader->a, &op->op, err);
     }
@@ -597,11 +599,19 @@ static enum rs_status read_all(struct text_reader *reader, const char *trace, st
     else if (status == RS_OK && !reader->json.count)
         status = no_memory(reader, json_ops_of_vendor(&reader->json, &reader->a), err);
     if (status == RS_OK && !has_trace)
+        status = no_memory(reader, json_ops_moved(&reader->json, &reader->a), err);
+    if (status == RS_OK && !has_trace)
         status = ascend_text_ops_of_json(reader, err);
+    if (status == RS_OK && !has_trace)
+        status = ascend_text_links(reader, err);
+    if (status == RS_OK && !has_trace)
+        status = ascend_text_count_types(reader, err);
     if (status == RS_OK)
         status = ascend_text_kernels(reader, err);
     if (status == RS_OK)
         status = ascend_text_rest(reader, err);
+    if (status == RS_OK && !has_trace)
+        status = ascend_text_settle_steps(reader, err);
     if (status == RS_OK)
         status = emit_steps(reader, err);
     if (status == RS_OK)
@@ -621,6 +631,9 @@ static void reader_fini(struct text_reader *reader)
     rs_mem_free(reader->nodes.items);
     rs_mem_free(reader->ops.items);
     rs_mem_free(reader->tasks.items);
+    rs_mem_free(reader->listed.items);
+    rs_mem_free(reader->links.items);
+    rs_mem_free(reader->types.items);
     ascend_close(&reader->a);
 }
 
@@ -637,12 +650,10 @@ enum rs_status rs_ascend_text_read(const struct rs_ascend_rank *rank, unsigned f
         status = no_memory(&reader, RS_NOMEM, err);
     if (status == RS_OK)
         status = read_all(&reader, trace, err);
+    if (status == RS_OK && !reader.has_trace)
+        status = ascend_text_report_no_trace(&reader, err);
     if (status == RS_OK)
         status = ascend_finish(&reader.a, reader.has_trace ? "text" : "text, no trace", err);
-    if (status == RS_OK && !reader.has_trace) {
-        status = ascend_text_report_no_trace(&reader, err);
-        status = status == RS_OK ? RS_PARTIAL : status;
-    }
     rs_mem_free(trace);
     reader_fini(&reader);
     return status;

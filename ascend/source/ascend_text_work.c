@@ -5,9 +5,9 @@
  *   kernel_details.csv   operators; beside a trace they are joined to its rows by start and name
  *   communication.json   without a trace: operations, and the steps they stand under
  *
- * Without a trace a step spans the work that the tables put into it. Computing and communication are then what the tables
- * say; the host, preparing, and with communication.json alone computing too, are not known: the rank is partial, says so,
- * and the vendor's own figures stand beside it (ascend_vendor.c).
+ * Without a trace a step spans the work that the tables put into it, and more where the rank's step figures say so
+ * (ascend_text_steps.c). Computing and communication are then what the tables say; the host, and where there are no figures
+ * preparing too, and with communication.json alone computing, are not known: the rank is partial and says so.
  */
 #include "ascend/source/ascend_text.h"
 #include "ascend/source/csv.h"
@@ -39,22 +39,35 @@ static struct host_step *guessed_step(struct text_reader *reader, int64_t number
     return status == RS_OK ? &reader->steps.items[reader->steps.count - 1] : NULL;
 }
 
+static struct kineto_span name_of(const struct text_reader *reader, rs_str name)
+{
+    const char *text = rs_strtab_text(&reader->a.stream->strings, name);
+    return (struct kineto_span){text, strlen(text)};
+}
+
 enum rs_status ascend_text_ops_of_json(struct text_reader *reader, struct rs_err *err)
 {
     enum rs_status status = RS_OK;
     for (size_t i = 0; i < reader->json.count && status == RS_OK; i++) {
         const struct json_op *reported = &reader->json.items[i];
-        const struct hccl_op made = {.op = {.name = reported->name,
-                                            .start = reported->start,
-                                            .end = reported->end,
-                                            .device = 0,
-                                            .connection = -1,
-                                            .id = (int64_t)i,
-                                            .group = ASCEND_NO_GROUP,
-                                            .count = -1,
-                                            .peer = -1,
-                                            .transport = RS_STR_NONE},
-                                     .tid = -1};
+        struct hccl_op made = {.op = {.name = reported->name,
+                                      .start = reported->start,
+                                      .end = reported->end,
+                                      .device = 0,
+                                      .connection = -1,
+                                      .id = (int64_t)i,
+                                      .group = ASCEND_NO_GROUP,
+                                      .count = -1,
+                                      .peer = -1,
+                                      .transport = RS_STR_NONE},
+                               .tid = -1,
+                               .step = reported->step};
+        /* what a send moved is its message; a collective moves what its algorithm wants */
+        if (reported->moved > 0 &&
+            trace_starts_with(name_of(reader, reported->name), "hcom_send")) {
+            made.op.count = reported->moved;
+            (void)snprintf(made.dtype, sizeof made.dtype, "BYTE");
+        }
         struct host_step *step =
             reported->step == RS_ASCEND_NO_STEP ? NULL : guessed_step(reader, reported->step);
         if (step) {
@@ -124,8 +137,8 @@ struct kernel_columns {
     int name, core, start, duration, device, stream, step;
 };
 
-/* Without a trace: the step of a row reaches at least around it. */
-static void reach_step(struct text_reader *reader, const char *cell, rs_ns start, rs_ns end)
+/* Without a trace: the step of a row reaches at least around it. RS_ASCEND_NO_STEP: the cell names none. */
+static int64_t reach_step(struct text_reader *reader, const char *cell, rs_ns start, rs_ns end)
 {
     char *rest;
     errno = 0;
@@ -133,13 +146,15 @@ static void reach_step(struct text_reader *reader, const char *cell, rs_ns start
     struct host_step *step =
         rest == cell || *rest || errno ? NULL : guessed_step(reader, (int64_t)number);
     if (!step)
-        return;
+        return RS_ASCEND_NO_STEP;
     step->host_start = start < step->host_start ? start : step->host_start;
     step->host_end = end > step->host_end ? end : step->host_end;
+    return (int64_t)number;
 }
 
 /* An operation that no other file tells of. */
-static enum rs_status take_listed_op(struct text_reader *reader, const struct device_row *row)
+static enum rs_status take_listed_op(struct text_reader *reader, const struct device_row *row,
+                                     int64_t step)
 {
     enum rs_status status;
     PUSH(&reader->ops, status,
@@ -153,7 +168,8 @@ static enum rs_status take_listed_op(struct text_reader *reader, const struct de
                                  .count = -1,
                                  .peer = -1,
                                  .transport = RS_STR_NONE},
-                          .tid = -1});
+                          .tid = -1,
+                          .step = step});
     return status;
 }
 
@@ -178,6 +194,7 @@ static enum rs_status emit_kernel(struct text_reader *reader, const struct csv *
     const bool is_op = strcasecmp(core, "COMMUNICATION") == 0 || strcasecmp(core, "HCCL") == 0 ||
                        strncmp(name, "hcom_", 5) == 0;
     struct device_row made = {.connection = -1, .is_computing = true};
+    int64_t step = RS_ASCEND_NO_STEP;
     rs_dur length;
     if (is_op && (reader->has_trace || reader->json.count))
         return RS_OK;
@@ -196,12 +213,14 @@ static enum rs_status emit_kernel(struct text_reader *reader, const struct csv *
     if (reader->has_trace)
         join_trace(reader, &made);
     else
-        reach_step(reader, csv_cell(csv, columns->step), made.start, made.end);
+        step = reach_step(reader, csv_cell(csv, columns->step), made.start, made.end);
     ascend_text_widen(reader, made.start, made.end);
     if (is_op)
-        return no_memory(reader, take_listed_op(reader, &made), err);
+        return no_memory(reader, take_listed_op(reader, &made, step), err);
     reader->has_table = true;
-    return emit_work(reader, &made, err);
+    if (!reader->has_trace)
+        PUSH(&reader->listed, status, (struct listed_work){made.start, made.end, step});
+    return status == RS_OK ? emit_work(reader, &made, err) : no_memory(reader, status, err);
 }
 
 static enum rs_status emit_kernel_table(struct text_reader *reader, const char *path,
@@ -286,10 +305,25 @@ enum rs_status ascend_text_report_no_trace(struct text_reader *reader, struct rs
 {
     const struct rs_provenance *vendor = reader->a.stream->info.vendor;
     const bool has_own = vendor && vendor->step_count;
-    char text[256];
-    (void)snprintf(
-        text, sizeof text, "no trace_view.json: the host is not known, a step spans its work%s%s",
-        reader->has_table ? "" : ", and without kernel_details.csv computing is not known",
-        has_own ? "; the official step figures are the profiler's own" : "");
-    return no_memory(reader, ascend_partial(&reader->a, text), err);
+    bool is_whole = reader->steps.count > 0, any_whole = false;
+    char text[320];
+    for (size_t i = 0; i < reader->steps.count; i++) {
+        is_whole = is_whole && !reader->steps.items[i].is_guess;
+        any_whole = any_whole || !reader->steps.items[i].is_guess;
+    }
+    (void)snprintf(text, sizeof text, "no trace_view.json: the host is not known%s%s%s",
+                   is_whole ? "" : ", a step spans its work",
+                   reader->has_inferred
+                       ? ", and without kernel_details.csv computing is the time between "
+                         "operations, as far as the step figures allow"
+                   : reader->has_table ? ""
+                                       : ", and without kernel_details.csv computing is not known",
+                   has_own ? "; the official step figures are the profiler's own" : "");
+    if (reader->a.stream->info.is_partial) { /* damaged, too: that comes first */
+        ascend_flaw(&reader->a, text);
+        return RS_OK;
+    }
+    const enum rs_status status = ascend_partial(&reader->a, text);
+    reader->a.stream->info.has_whole_steps = any_whole;
+    return no_memory(reader, status, err);
 }

@@ -5,7 +5,8 @@
  * communication_matrix.json; one source per document, never two.
  *
  * Figures go on as the digits of the file (official tables show them so) and, where ours are compared with them, as
- * whole ps. Nothing of ours is computed from them. "Total Op Info" stands in the text form; a database has none, and
+ * whole ps. Nothing of ours is computed from them but what a rank without a trace has
+ * nothing else for (ascend_text_steps.c, ascend_links.c). "Total Op Info" stands in the text form; a database has none, and
  * the document that is made of it has the sums of its rows, added as the vendor adds them: one after another.
  */
 #include "ascend/format/comm.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Provenance: what the vendor's own tool says of a rank that it recorded. It is kept with the rank: official tables
- * show it as it stands there, and anyone can see how far its figures are from ours; no figure of ours is computed from it.
+ * show it as it stands there, and anyone can see how far its figures are from ours; of a rank whose events are there no figure of ours
+ * is computed from it.
  *
  *     versions     of the framework's profiler and of CANN
  *     steps[]      rows of step_trace_time.csv, or StepTraceTime
