@@ -23,7 +23,8 @@ struct rs_ring_reader {
     uint32_t number;
     int64_t thread;
     char thread_name[17];
-    struct rs_slot last; /* drained; an open entry with its start was ended just before a death */
+    struct rs_slot last; /* drained: what was ended just before a death may still look open */
+    struct rs_slot_more last_more;
 };
 
 enum { TMPFS = 0x01021994 };
@@ -186,6 +187,7 @@ enum rs_status rs_ring_drain(struct rs_ring_reader *reader, rs_ring_record_fn *t
         if (status < 0)
             break;
         reader->last = record.slot;
+        reader->last_more = record.more;
         reader->tail += record.slot.slots;
     }
     give_back(reader);
@@ -200,6 +202,22 @@ void rs_ring_discard(struct rs_ring_reader *reader)
     give_back(reader);
 }
 
+/* Is this open entry the record drained last? The thread was killed between writing it and taking it off. A start alone does
+ * not tell: a counter of 25 MHz stands still while an operation ends and the next one of its kind begins. */
+static bool is_drained(const struct rs_ring_reader *reader, const struct rs_open *open,
+                       uint32_t depth)
+{
+    const struct rs_slot *last = &reader->last;
+    if (open->start != last->start || open->kind != last->kind)
+        return false;
+    if (open->kind == RS_RECORD_COMM) /* numbered in their ring */
+        return open->comm == reader->last_more.comm;
+    if (open->kind == RS_RECORD_TASK)
+        return open->comm == reader->last_more.comm && open->peer == reader->last_more.peer &&
+               open->bytes == last->value;
+    return open->name == last->name && depth == last->depth;
+}
+
 static enum rs_status take_open(struct rs_ring_reader *reader, const struct rs_open *from,
                                 uint32_t depth, rs_ring_record_fn *take, void *self,
                                 struct rs_err *err)
@@ -208,7 +226,7 @@ static enum rs_status take_open(struct rs_ring_reader *reader, const struct rs_o
     memcpy(&open, from, sizeof open);
     bool is_known = open.kind == RS_RECORD_OP || open.kind == RS_RECORD_RANGE ||
                     open.kind == RS_RECORD_COMM || open.kind == RS_RECORD_TASK;
-    if (!is_known || (open.start == reader->last.start && open.kind == reader->last.kind))
+    if (!is_known || is_drained(reader, &open, depth))
         return RS_OK;
     bool is_double = open.kind == RS_RECORD_COMM || open.kind == RS_RECORD_TASK;
     struct rs_ring_record record = {.slot = {.kind = open.kind,

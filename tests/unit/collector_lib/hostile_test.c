@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a hostile job can put into shared memory: the readers refuse it or skip it, and never loop.
+ * What a hostile job can put into shared memory: the readers refuse it or skip it, and never loop. And what only a job that dies
+ * at one instruction leaves there.
  */
 #include "tests/unit/collector_lib/door.h"
 
@@ -209,6 +210,51 @@ static void garbage_open_entries_are_bounded(void **state)
     drop(&forged);
 }
 
+/* How many entries a dead thread left open: its ring has one record (`more` is its second slot, if it has one). */
+static size_t left_open(struct rs_slot record, struct rs_slot_more more, struct rs_open entry)
+{
+    struct forged forged = forge();
+    struct rs_ring_reader *reader = NULL;
+    size_t count = 0;
+    forged.slots[0] = record;
+    memcpy(&forged.slots[1], &more, sizeof more);
+    forged.ring->open[0] = entry;
+    assert_ok(rs_ring_reader_open(forged.fd, BYTES, &reader, NULL));
+    atomic_store(&forged.ring->epoch, 1);
+    atomic_store(&forged.ring->open_depth, 1);
+    atomic_store(&forged.ring->head, record.slots);
+    assert_ok(rs_ring_drain(reader, count_record, &count, NULL));
+    assert_int_equal(count, 1);
+    assert_ok(rs_ring_open_entries(reader, 1, count_record, &count, NULL));
+    rs_ring_reader_close(&reader);
+    drop(&forged);
+    return count - 1;
+}
+
+static void an_operation_that_begins_in_the_tick_of_the_one_before_is_open(void **state)
+{
+    (void)state;
+    const struct rs_slot ended = {.kind = RS_RECORD_COMM, .slots = 2, .start = 40, .end = 40};
+    const struct rs_open next = {.kind = RS_RECORD_COMM, .start = 40, .comm = 8};
+    assert_int_equal(left_open(ended, (struct rs_slot_more){.comm = 7}, next), 1);
+    const struct rs_slot work = {
+        .kind = RS_RECORD_OP, .slots = 1, .name = 3, .start = 40, .end = 40};
+    const struct rs_open other = {.kind = RS_RECORD_OP, .name = 4, .start = 40};
+    assert_int_equal(left_open(work, (struct rs_slot_more){.comm = 0}, other), 1);
+}
+
+static void what_was_written_just_before_the_death_is_not_open(void **state)
+{
+    (void)state;
+    const struct rs_slot ended = {.kind = RS_RECORD_COMM, .slots = 2, .start = 40, .end = 90};
+    const struct rs_open same = {.kind = RS_RECORD_COMM, .start = 40, .comm = 7};
+    assert_int_equal(left_open(ended, (struct rs_slot_more){.comm = 7}, same), 0);
+    const struct rs_slot work = {
+        .kind = RS_RECORD_OP, .slots = 1, .name = 3, .start = 40, .end = 90};
+    const struct rs_open also = {.kind = RS_RECORD_OP, .name = 3, .start = 40};
+    assert_int_equal(left_open(work, (struct rs_slot_more){.comm = 0}, also), 0);
+}
+
 static void damaged_names_are_refused_and_those_before_stand(void **state)
 {
     (void)state;
@@ -270,6 +316,8 @@ int main(void)
         cmocka_unit_test(an_impossible_tail_at_opening_starts_at_the_head),
         cmocka_unit_test(garbage_slots_are_skipped_and_counted),
         cmocka_unit_test(garbage_open_entries_are_bounded),
+        cmocka_unit_test(an_operation_that_begins_in_the_tick_of_the_one_before_is_open),
+        cmocka_unit_test(what_was_written_just_before_the_death_is_not_open),
         cmocka_unit_test(damaged_names_are_refused_and_those_before_stand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
