@@ -24,9 +24,9 @@ world=8
 if [ -z "$build" ]; then
     build=build/release
     deploy/install-packages.sh deploy/packages.txt
-    echo "building (build/release) ..." >&2
+    echo "building (build/release), some minutes ..." >&2
     cmake --preset release -DRS_TESTS=OFF >/dev/null
-    cmake --build --preset release -j "$(nproc)" >/dev/null
+    cmake --build --preset release -j "$(nproc)" | deploy/progress.sh building
 fi
 case $build in /*) ;; *) build=$PWD/$build ;; esac
 rankscope=$build/rankscope

@@ -25,7 +25,10 @@ if [ "$(id -u)" != 0 ]; then
     fi
     as_root=(sudo)
 fi
-echo "installing: ${missing[*]}" >&2
+here=$(dirname "${BASH_SOURCE[0]}")
+echo "installing ${#missing[@]} packages: ${missing[*]}" >&2
 # The lists of a fresh system are empty and those of an old one name files that are gone: update first.
 "${as_root[@]}" apt-get update -qq
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+# Its progress comes on stdout: sudo closes what is above stderr.
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o APT::Status-Fd=1 \
+    "${missing[@]}" | "$here/progress.sh" --only packages

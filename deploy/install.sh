@@ -64,7 +64,7 @@ else
         deploy/install-packages.sh deploy/packages.txt
         echo "building ($build) ..." >&2
         cmake --preset release -DRS_TESTS=OFF >/dev/null
-        cmake --build --preset release -j "$(nproc)" | tail -n 1 >&2
+        cmake --build --preset release -j "$(nproc)" | deploy/progress.sh building
     fi
     cmake --install "$build" --prefix "$stage" >/dev/null
     # Units of a service manager belong to root's installation.

@@ -29,7 +29,7 @@ if [ -z "$build" ]; then
     deploy/install-packages.sh deploy/packages.txt
     echo "building ($build) ..." >&2
     cmake --preset release -DRS_TESTS=OFF >/dev/null
-    cmake --build --preset release -j "$(nproc)" | tail -n 1 >&2
+    cmake --build --preset release -j "$(nproc)" | deploy/progress.sh building
 fi
 name=rankscope-$(cat VERSION)-linux-$(uname -m)
 out=${RANKSCOPE_PORTABLE_OUT:-build/portable}

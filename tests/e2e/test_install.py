@@ -23,6 +23,35 @@ def run(*words, **options):
     return done.stdout
 
 
+def tells(lines, *words):
+    """What deploy/progress.sh says of these lines when nobody's terminal listens."""
+    done = subprocess.run([ROOT / "deploy/progress.sh", *words], input="".join(line + "\n" for line in lines), capture_output=True, text=True,
+                          check=True, timeout=60)
+    return done.stderr.splitlines()
+
+
+def progress_is_shown(scratch):
+    """Of a build and of packages: the first is ninja's own text, the second apt's, of a fetch and an installation."""
+    assert tells(["[1/200] CC a.o", "[9/200] CC b.o", "[150/200] CC c.o", "FAILED: d.o", "d.c:1: error: no", "[200/200] LD"], "building") == [
+        "building: compiled 0 %", "building: compiled 75 %", "FAILED: d.o", "d.c:1: error: no", "building: compiled 100 %"]
+    assert tells(["dlstatus:1:4.8:Retrieving file 1 of 21", "Reading package lists...", "dlstatus:2:93.4:Retrieving file 20 of 21",
+                  "pmstatus:libgrpc29:arm64:10.3:Preparing libgrpc29: (arm64)", "pmstatus:x:100.0:Installed x"], "--only", "packages") == [
+        "packages: fetched 4 %", "packages: fetched 93 %", "packages: unpacked and set up 10 %", "packages: unpacked and set up 100 %"]
+    # install-packages.sh asks apt for it, and fails when apt does
+    fake = pathlib.Path(scratch) / "fake"
+    fake.mkdir()
+    for name, text in (("dpkg-query", "exit 1"), ("id", "echo 0"),
+                       ("apt-get", 'case $* in *Status-Fd=1*) echo pmstatus:x:50.0:Unpacking; [ "$FAIL" != yes ] || exit 100;; esac')):
+        (fake / name).write_text("#!/bin/sh\n%s\n" % text)
+        (fake / name).chmod(0o755)
+    (fake / "list").write_text("one\ntwo\n")
+    for fail, code in (("no", 0), ("yes", 100)):
+        done = subprocess.run([ROOT / "deploy/install-packages.sh", fake / "list"], capture_output=True, text=True, timeout=60, check=False,
+                              env={"PATH": "%s:%s" % (fake, os.environ["PATH"]), "FAIL": fail})
+        assert done.returncode == code, done
+        assert done.stderr.splitlines() == ["installing 2 packages: one two", "packages: unpacked and set up 50 %"], done.stderr
+
+
 def files(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
@@ -30,6 +59,7 @@ def files(folder):
 def main():
     install = str(ROOT / "deploy/install.sh")
     with tempfile.TemporaryDirectory() as scratch:
+        progress_is_shown(scratch)
         prefix = pathlib.Path(scratch) / "prefix"
         (prefix / "bin").mkdir(parents=True)
         (prefix / "bin/other").write_text("somebody else's\n")
