@@ -7,6 +7,7 @@
 #include "ascend/verbs/verbs.h"
 #include "cli/cli.h"
 #include "cli/options/args.h"
+#include "cli/options/nearest.h"
 #include "cli/present.h"
 #include "common/base/buf.h"
 #include "common/base/json_out.h"
@@ -170,6 +171,22 @@ static int run(const struct recipe_options *options, const char *name, const cha
     return code;
 }
 
+/* A name that is mistyped is told before anything about the paths. */
+static enum rs_status check_name(const char *name, struct rs_err *err)
+{
+    if (rs_recipe_find(name))
+        return RS_OK;
+    struct rs_nearest nearest = rs_nearest(name);
+    for (size_t i = 0; i < rs_recipe_count(); i++)
+        rs_nearest_look(&nearest, rs_recipe_at(i)->name);
+    return nearest.best ? rs_err_set(err, RS_INVALID,
+                                     "there is no recipe \"%.60s\"; did you mean \"%s\"? --list "
+                                     "names them",
+                                     name, nearest.best)
+                        : rs_err_set(err, RS_INVALID,
+                                     "there is no recipe \"%.60s\"; --list names them", name);
+}
+
 /* `words` are the operands: NAME PATH... */
 static int carry_out(struct recipe_options *options, int count, char **words)
 {
@@ -179,6 +196,8 @@ static int carry_out(struct recipe_options *options, int count, char **words)
     enum rs_status status = read_words(options, &err);
     if (status == RS_OK && options->is_list)
         return list_recipes(options->is_json);
+    if (status == RS_OK && count > 0)
+        status = check_name(words[0], &err);
     if (status == RS_OK && count < 2)
         status = rs_err_set(&err, RS_INVALID,
                             "say which recipe and where the ranks are; --list names the recipes");

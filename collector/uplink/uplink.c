@@ -862,7 +862,7 @@ static void on_closed(void *self, struct rs_link *link, enum rs_status status, c
         return;
     try_later(uplink, status,
               status == RS_OK ? "it was ended there"
-              : *reason       ? reason
+              : *reason       ? rs_link_plain(reason)
                               : rs_status_text(status));
 }
 

@@ -167,11 +167,8 @@ static enum rs_status say_unreachable(const struct rs_address *address, const ch
                           "the aggregator at %s has stopped answering: its process or the network "
                           "stands still",
                           address->text);
-    /* The transport's sentence names what it tried again and again; what happened stands last. */
-    const char *last = strrchr(reason, ':');
-    const char *text = last && last[1] == ' ' && last[2] ? last + 2 : reason;
     return rs_err_set(err, RS_UNREACHABLE, "no aggregator answers at %s: %.400s", address->text,
-                      *text ? text : "the link was closed");
+                      rs_link_plain(reason));
 }
 
 static void on_refusal(struct asking *asking, const Rankscope__Refusal *refusal)

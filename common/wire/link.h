@@ -180,6 +180,10 @@ RS_MUST_CHECK enum rs_status rs_grpc_server_check(struct rs_grpc_server *server,
                                                   const struct rs_identity *identity, rs_ns now,
                                                   struct rs_err *err);
 
+/* The reason of on_closed for people: the transport's text without what it says of itself. Lends a part of `reason`, or a text
+ * that stays. */
+const char *rs_link_plain(const char *reason);
+
 /* Raises RLIMIT_NOFILE to its hard limit; the limit then. */
 uint64_t rs_grpc_raise_file_limit(void);
 

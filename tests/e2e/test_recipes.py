@@ -499,6 +499,10 @@ def broken_part(work):
                        (["slow_rank", str(data), "--rank-list", "0,1,55", "-o", str(work / "o2"), "--quiet"], 1)):
         done = subprocess.run([PROGRAM, "recipe", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         check(done.returncode == code, "recipe %s: exit %d, expected %d: %s" % (args, done.returncode, code, done.stderr[-200:]))
+    for args in (["slow_rnk", str(data)], ["slow_rnk", "nowhere"], ["slow_rnk"]):
+        done = subprocess.run([PROGRAM, "recipe", *args], capture_output=True, text=True)
+        check(done.returncode == 2 and 'there is no recipe "slow_rnk"; did you mean "slow_rank"?' in done.stderr,
+              "a mistyped recipe, %s: %s" % (args, done.stderr))
     many = recipe("slow_rank", data, work / "o-threads", "--threads", "7")
     check(many.returncode == 1 and [tuple(r) for r in table(database(work / "o-threads"), "RankscopeSlowRank")] ==
           [tuple(r) for r in table(database(work / "o"), "RankscopeSlowRank")], "any number of threads gives the same")

@@ -202,6 +202,33 @@ static void a_name_that_would_leave_its_folder_is_no_captures(void **state)
     assert_true(rs_wire_is_capture_id(text));
 }
 
+static void a_lost_link_is_told_in_plain_words(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *said, *told;
+    } cases[] = {
+        {"failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:7996: Failed to connect to "
+         "remote host: Connection refused",
+         "Connection refused"},
+        {"failed to connect to all addresses; last error: UNKNOWN: unix:/run/x.sock: No such file or directory",
+         "No such file or directory"},
+        {"failed to connect to all addresses", "the link was closed"},
+        {"Trying to connect an http1.x server",
+         "who answers there speaks HTTP/1; an aggregator does so on its --http port only"},
+        {"DNS resolution failed for x:1: C-ares status is not ARES_SUCCESS qtype=A name=x is_balancer=0: Domain "
+         "name not found",
+         "there is no host of that name"},
+        {"recvmsg:Connection reset by peer", "Connection reset by peer"},
+        {"Socket closed", "the link was closed"},
+        {"", "the link was closed"},
+        {"this node's certificate was revoked: ask for another", /* what a peer of ours said */
+         "this node's certificate was revoked: ask for another"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_string_equal(rs_link_plain(cases[i].said), cases[i].told);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +240,7 @@ int main(void)
         cmocka_unit_test(addresses_are_a_socket_or_a_host_and_a_port),
         cmocka_unit_test(tcp_takes_certificates_or_a_word_for_plain_text_here),
         cmocka_unit_test(a_name_that_would_leave_its_folder_is_no_captures),
+        cmocka_unit_test(a_lost_link_is_told_in_plain_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
