@@ -130,6 +130,47 @@ static const struct rs_arg items[] = {
      .value = "FILE",
      .environment = "RANKSCOPE_WEBHOOK_SECRET",
      .help = "sign webhooks with the first line of this file (HMAC-SHA256)"},
+    {.name = "archive",
+     .kind = RS_ARG_TEXT,
+     .target = &settings.daemon.archive.url,
+     .value = "URL",
+     .environment = "RANKSCOPE_ARCHIVE",
+     .help =
+         "object storage for closed captures: s3://BUCKET or s3://BUCKET/PREFIX (default: none)"},
+    {.name = "archive-endpoint",
+     .kind = RS_ARG_TEXT,
+     .target = &settings.daemon.archive.endpoint,
+     .value = "URL",
+     .environment = "RANKSCOPE_ARCHIVE_ENDPOINT",
+     .help =
+         "who serves it: https://HOST[:PORT], plain http on loopback only (default: Amazon, of the region)"},
+    {.name = "archive-region",
+     .kind = RS_ARG_TEXT,
+     .target = &settings.daemon.archive.region,
+     .value = "NAME",
+     .environment = "RANKSCOPE_ARCHIVE_REGION",
+     .help = "its region, part of the signature (default: us-east-1)"},
+    {.name = "archive-credentials",
+     .kind = RS_ARG_TEXT,
+     .target = &settings.daemon.archive.credentials,
+     .value = "FILE",
+     .environment = "RANKSCOPE_ARCHIVE_CREDENTIALS",
+     .help =
+         "0600, two lines: the key's id, the secret; a third one may hold a session token (default: "
+         "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)"},
+    {.name = "archive-ca",
+     .kind = RS_ARG_TEXT,
+     .target = &settings.daemon.archive.ca_file,
+     .value = "FILE",
+     .environment = "RANKSCOPE_ARCHIVE_CA",
+     .help = "certificates that its server is held against (default: the system's)"},
+    {.name = "archive-after",
+     .kind = RS_ARG_DURATION,
+     .target = &settings.daemon.archive_ns,
+     .value = "TIME",
+     .environment = "RANKSCOPE_ARCHIVE_AFTER",
+     .help =
+         "archive captures so long after they were closed, for instance 7d (default: when told to)"},
     {.name = "keep-for",
      .kind = RS_ARG_DURATION,
      .target = &settings.daemon.keep_ns,
@@ -297,6 +338,8 @@ static enum rs_status fill_defaults(struct rs_err *err)
     settings.daemon.slack_webhooks = settings.slack_webhooks.items;
     settings.daemon.slack_count = settings.slack_webhooks.count;
     settings.daemon.http_count = settings.http.count;
+    if (status == RS_OK && settings.daemon.archive_ns && !settings.daemon.archive.url)
+        status = rs_err_set(err, RS_INVALID, "--archive-after needs --archive s3://BUCKET");
     if (status == RS_OK && !settings.daemon.data) {
         status = rs_paths_data_dir(settings.data_default, err);
         settings.daemon.data = settings.data_default;

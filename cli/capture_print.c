@@ -75,6 +75,8 @@ static void print_facts(const Rankscope__CaptureInfo *info)
     printf("run        %.200s\n", info->run);
     print_state(info);
     printf("source     %.40s\n", info->source);
+    if (*info->archive)
+        printf("archived   at %.600s\n", info->archive);
     if (*info->raw && strcmp(info->raw, "all") != 0)
         printf("raw data   of %s%.200s; the rest: rankscope fetch %s\n",
                strcmp(info->raw, "none") == 0 ? "" : "ranks ", info->raw, info->id);

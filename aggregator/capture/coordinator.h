@@ -71,6 +71,7 @@ enum {
     RS_COORD_REASON_BYTES = 512,
     RS_COORD_SOURCE_BYTES = 48,
     RS_COORD_RAW_BYTES = 1024,
+    RS_COORD_ARCHIVE_BYTES = 1024,
     RS_COORD_RANKS_MAX = 65536, /* of one capture */
 };
 
@@ -152,7 +153,8 @@ struct rs_coord_capture {
     rs_dur settle_ns;
     char reason[RS_COORD_REASON_BYTES];
     char raw[RS_COORD_RAW_BYTES]; /* whose raw data is wanted: "all" (or ""), "none", "0,3-7" */
-    struct rs_coord_rank *ranks;  /* owned */
+    char archive[RS_COORD_ARCHIVE_BYTES]; /* where it is archived; "": it is not */
+    struct rs_coord_rank *ranks;          /* owned */
     size_t rank_count, rank_capacity;
     /* the coordinator's own, while it is open; instants are monotonic */
     uint32_t *order; /* indices of ranks, ascending by rank number */

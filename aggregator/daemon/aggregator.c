@@ -370,6 +370,7 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
     struct rs_infer_roles *infer = NULL;
     struct rs_authority *authority = NULL;
     struct rs_notify *notify = NULL;
+    struct rs_archive *archive = NULL;
     struct rs_capture_journal own = {.store = NULL};
     struct rs_buf roles = {0};
     char *documents = NULL;
@@ -400,6 +401,8 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
                                             .secret_file = settings->webhook_secret};
     if (status == RS_OK)
         status = rs_notify_start(&hooks, &notify, err);
+    if (status == RS_OK)
+        status = rs_archive_open(&settings->archive, &archive, err);
     if (status == RS_OK) {
         own.store = store;
         own.infer = infer;
@@ -425,6 +428,8 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
                                                   .alarm_self = notify,
                                                   .hang = settings->hang,
                                                   .step_watch = settings->step_watch,
+                                                  .archive = archive,
+                                                  .archive_ns = settings->archive_ns,
                                                   .keep_ns = settings->keep_ns,
                                                   .keep_bytes = (uint64_t)settings->keep_bytes,
                                                   .credit_bytes = (uint64_t)settings->credit_bytes};
@@ -450,6 +455,7 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
     for (size_t i = 0; i < places.count; i++)
         rs_grpc_server_free(&places.items[i].listener);
     rs_server_free(&server);
+    rs_archive_close(&archive);
     rs_daemon_http_free(&places.http);
     rs_notify_stop(&notify);
     rs_grpc_loop_free(&loop);

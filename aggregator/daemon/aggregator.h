@@ -37,10 +37,13 @@ struct rs_aggregator_options {
         is_for_users; /* the socket is 0666: every user of the machine may come, for his own runs */
     /* The folder of the socket when it is ours, so that the group may pass through it; NULL: it is not. */
     const char *runtime_dir;
-    const char *profiler_config, *roles;    /* folder to watch, file of roles; NULL: none */
-    int64_t credit_bytes;                   /* 0: the default */
-    int64_t segment_bytes;                  /* 0: the default */
-    rs_dur keep_ns;                         /* of closed captures; 0: for ever */
+    const char *profiler_config, *roles; /* folder to watch, file of roles; NULL: none */
+    int64_t credit_bytes;                /* 0: the default */
+    int64_t segment_bytes;               /* 0: the default */
+    struct rs_archive_options archive;   /* url NULL: none */
+    rs_dur
+        archive_ns; /* closed captures go there so long after they were closed; 0: when told to */
+    rs_dur keep_ns; /* of closed captures; 0: for ever */
     int64_t keep_bytes;                     /* of all captures; 0: no limit */
     rs_dur drain_ns;                        /* how long SIGTERM waits for collectors */
     struct rs_server_hang_rules hang;       /* off unless it is switched on */

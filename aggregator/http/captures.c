@@ -140,6 +140,43 @@ void route_remove(struct api_ask *ask)
     answer_capture(ask, api_ask(ask, &message, RANKSCOPE__REPLY__MESSAGE_CAPTURE));
 }
 
+/* Progress is left out: the answer is the capture. */
+static enum rs_status take_capture(void *self, Rankscope__Reply *reply)
+{
+    Rankscope__Reply **last_p = self;
+    if (*last_p)
+        rankscope__reply__free_unpacked(*last_p, NULL);
+    *last_p = reply;
+    return RS_OK;
+}
+
+static void move_capture(struct api_ask *ask, bool is_restore)
+{
+    Rankscope__AskArchive question = RANKSCOPE__ASK_ARCHIVE__INIT;
+    Rankscope__Ask message = RANKSCOPE__ASK__INIT;
+    Rankscope__Reply *last = NULL;
+    if (!has_id(ask))
+        return;
+    question.id = ask->id;
+    question.restore = is_restore;
+    message.message_case = RANKSCOPE__ASK__MESSAGE_ARCHIVE;
+    message.archive = &question;
+    if (api_each(ask, &message, RANKSCOPE__REPLY__MESSAGE_CAPTURE, take_capture, &last))
+        answer_capture(ask, last);
+    else if (last)
+        rankscope__reply__free_unpacked(last, NULL);
+}
+
+void route_archive(struct api_ask *ask)
+{
+    move_capture(ask, false);
+}
+
+void route_restore(struct api_ask *ask)
+{
+    move_capture(ask, true);
+}
+
 /* ---- bodies -------------------------------------------------------------------------------------------------------- */
 
 /* An object whose members are all known, or NULL and the answer says why. An empty body is an empty object. */

@@ -131,6 +131,7 @@ static bool fill_info(const struct rs_server *server, const struct rs_coord_capt
     info->begin_by_ns = capture->begin_by_ns;
     info->reason = lend(capture->reason);
     info->raw = lend(capture->raw);
+    info->archive = lend(capture->archive);
     info->n_ranks = capture->rank_count;
     info->ranks = message->pointers;
     info->request = message->request;
@@ -591,6 +592,29 @@ static void ask_capture(struct session *session, const Rankscope__AskCapture *as
     free_copy(copy);
 }
 
+void ask_show(struct session *session, const char *id)
+{
+    struct rs_err err = {0};
+    struct rs_coord_capture *copy = NULL;
+    const struct rs_coord_capture *capture = find_capture(session->server, id, &copy, &err);
+    if (capture)
+        reply_capture(session, capture, true);
+    else
+        ask_refuse(session, &err);
+    free_copy(copy);
+}
+
+enum rs_status ask_is_closed(struct session *session, const char *id, bool *is_closed_p,
+                             struct rs_err *err)
+{
+    struct rs_coord_capture *copy = NULL;
+    const struct rs_coord_capture *capture = find_capture(session->server, id, &copy, err);
+    *is_closed_p = capture && copy;
+    const enum rs_status status = capture ? RS_OK : RS_NOTFOUND;
+    free_copy(copy);
+    return status;
+}
+
 static void ask_stop(struct session *session, const Rankscope__AskStop *ask)
 {
     struct rs_err err = {0};
@@ -613,6 +637,14 @@ static enum rs_status load_closed(struct rs_server *server, const char *id, stru
     if (!closed)
         return rs_err_set(err, RS_NOMEM, "out of memory");
     enum rs_status status = server->journal.find(server->journal.self, id, closed, err);
+    if (status == RS_OK && *closed->archive) {
+        status =
+            rs_err_set(err, RS_REFUSED,
+                       "capture %.60s is archived at %.200s: restore it first (rankscope restore "
+                       "%.60s)",
+                       id, closed->archive, id);
+        rs_coord_capture_fini(closed);
+    }
     if (status == RS_OK) {
         status = rs_coord_load(server->coord, closed, rs_time_monotonic(), err);
         rs_coord_capture_fini(closed);
@@ -656,7 +688,9 @@ static void run_remove(struct rs_pool_job *pool_job)
 {
     struct remove_job *job = (struct remove_job *)pool_job; /* its first member's first */
     struct rs_server_journal *journal = &job->base.server->journal;
-    job->status = journal->remove(journal->self, job->capture->id, &job->err);
+    job->status = archiving_remove(job->base.server, job->capture->id, &job->err);
+    if (job->status == RS_OK)
+        job->status = journal->remove(journal->self, job->capture->id, &job->err);
 }
 
 static void removed(struct pool_job *base)
@@ -735,6 +769,9 @@ static void on_ask(struct session *session, const Rankscope__Ask *ask)
         return;
     case RANKSCOPE__ASK__MESSAGE_REMOVE:
         ask_remove(session, ask->remove);
+        return;
+    case RANKSCOPE__ASK__MESSAGE_ARCHIVE:
+        ask_archive(session, ask->archive);
         return;
     case RANKSCOPE__ASK__MESSAGE_FETCH:
         ask_fetch(session, ask->fetch);

@@ -95,8 +95,11 @@ static enum rs_status options_of(const Rankscope__DocumentOptions *message,
 static void make_list(struct rs_pool_job *pool_job)
 {
     struct document_job *job = (struct document_job *)pool_job;
-    job->status = rs_documents_make(job->base.server->documents, job->capture, job->capture_dir,
-                                    &job->options, live_facts_of(job->live), &job->set, &job->err);
+    job->status = archiving_check(&job->base, job->capture, job->capture_dir, &job->err);
+    if (job->status == RS_OK)
+        job->status =
+            rs_documents_make(job->base.server->documents, job->capture, job->capture_dir,
+                              &job->options, live_facts_of(job->live), &job->set, &job->err);
 }
 
 static char *lend(const char *text)
@@ -186,7 +189,8 @@ void ask_documents(struct session *session, const Rankscope__AskDocuments *ask)
     job->base.finish = list_made;
     job->base.base.run = make_list;
     (void)snprintf(job->base.base.key, sizeof job->base.base.key, "%s", job->capture);
-    if (status == RS_OK && server_pool_put(session, server->join_pool, &job->base) < 0)
+    if (status == RS_OK &&
+        archiving_put_join(session, &job->base, job->capture, job->capture_dir) < 0)
         status = rs_err_set(&job->err, RS_LIMIT,
                             "too many wait for documents of this aggregator: try again");
     if (status < 0) {

@@ -93,8 +93,10 @@ static void queried(struct pool_job *base)
 static void run_join(struct rs_pool_job *pool_job)
 {
     struct query_job *job = (struct query_job *)pool_job;
-    job->status = rs_documents_make(job->base.server->documents, job->capture, job->capture_dir,
-                                    &job->options, NULL, &job->set, &job->err);
+    job->status = archiving_check(&job->base, job->capture, job->capture_dir, &job->err);
+    if (job->status == RS_OK)
+        job->status = rs_documents_make(job->base.server->documents, job->capture, job->capture_dir,
+                                        &job->options, NULL, &job->set, &job->err);
 }
 
 static void joined(struct pool_job *base)
@@ -158,7 +160,8 @@ void ask_query(struct session *session, const Rankscope__AskQuery *ask)
     enum rs_status status = fill_job(session->server, ask, job);
     job->base.finish = joined;
     job->base.base.run = run_join;
-    if (status == RS_OK && server_pool_put(session, session->server->join_pool, &job->base) < 0)
+    if (status == RS_OK &&
+        archiving_put_join(session, &job->base, job->capture, job->capture_dir) < 0)
         status = rs_err_set(&job->err, RS_LIMIT,
                             "too many wait for tables of this aggregator: try again");
     if (status < 0) {

@@ -303,6 +303,9 @@ static void run_open(struct rs_pool_job *pool_job)
 {
     struct table_job *job = (struct table_job *)pool_job;
     struct table_reader *reader = job->reader;
+    job->status = archiving_check(&job->base, job->capture, job->capture_dir, &job->err);
+    if (job->status < 0)
+        return;
     if (rs_read_is_raw(reader->read)) {
         open_spans(job);
         return;
@@ -409,7 +412,8 @@ void ask_table(struct session *session, const Rankscope__AskTable *ask)
     enum rs_status status = fill_job(session, ask, job);
     job->base.finish = opened;
     job->base.base.run = run_open;
-    if (status == RS_OK && server_pool_put(session, session->server->join_pool, &job->base) < 0)
+    if (status == RS_OK &&
+        archiving_put_join(session, &job->base, job->capture, job->capture_dir) < 0)
         status = rs_err_set(&job->err, RS_LIMIT,
                             "too many wait for tables of this aggregator: try again");
     if (status < 0) {

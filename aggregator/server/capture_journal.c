@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/server/capture_journal.h"
 
+#include "aggregator/archive/archive.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/base/replace.h"
@@ -338,6 +339,9 @@ static enum rs_status find_one(struct rs_store *store, const char *id, bool is_a
         capture_of(store, facts, capture_p);
         read_raw(capture_p);
         read_line(capture_p->directory, owner_name, capture_p->owner, sizeof capture_p->owner);
+        if (facts->is_closed)
+            read_line(capture_p->directory, RS_ARCHIVE_PLACE_NAME, capture_p->archive,
+                      sizeof capture_p->archive);
         if (!capture_p->is_files && (is_asked_for || !facts->is_closed)) {
             read_request(capture_p);
             take_plan(capture_p);

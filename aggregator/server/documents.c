@@ -8,6 +8,7 @@
  */
 #include "aggregator/server/documents.h"
 
+#include "aggregator/archive/archive.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
 
@@ -155,10 +156,19 @@ static bool is_of_rows(const char *name)
     return strncmp(name, "rows.db", 7) == 0 || strncmp(name, "members/", 8) == 0;
 }
 
+/* Where a capture is archived is nothing of the capture. */
+static bool is_of_archive(const char *name)
+{
+    return strcmp(name, RS_ARCHIVE_PLACE_NAME) == 0 || strcmp(name, RS_ARCHIVE_LIST_NAME) == 0 ||
+           strcmp(name, "restored") == 0;
+}
+
 /* Rows count, and are no documents; of a capture's own files they are. */
 static enum rs_status add_file(void *self, const char *name, const struct stat *info)
 {
     struct rs_document_set *set = self;
+    if (is_of_archive(name))
+        return RS_OK;
     if (set->options.has_rows && is_of_rows(name)) {
         set->bytes += (uint64_t)info->st_size;
         return RS_OK;
@@ -217,7 +227,7 @@ struct hashing {
 static enum rs_status hash_file(void *self, const char *name, const struct stat *info)
 {
     struct hashing *hashing = self;
-    if (is_of_rows(name))
+    if (is_of_rows(name) || is_of_archive(name))
         return RS_OK; /* derived */
     const int64_t facts[3] = {info->st_size, info->st_mtim.tv_sec, info->st_mtim.tv_nsec};
     hashing->sum += XXH64(name, strlen(name), XXH64(facts, sizeof facts, 0));

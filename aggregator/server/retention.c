@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captures go when they are old, or when all of them take too much room: the oldest closed ones first, never one that goes on.
+ * Captures go when they are old, or when all of them take too much room: the oldest closed ones first, never one that goes on. With an
+ * archive, those that are old enough go there, and what was fetched of one goes again when nobody needed it for a day.
  *
  *     tick --when due--> job on rs-join: who is too old, or too much? --list--> server's thread: is it open? --job each--> removed
  *
@@ -23,9 +24,12 @@ static const rs_dur pause_ns = 3 * (rs_dur)RS_NS_PER_S; /* however many captures
 struct kept {
     char id[RS_STORE_ID_BYTES];
     rs_ns closed_ns;
+    rs_ns here_since; /* with an archive: closed, or restored */
     uint64_t bytes;
-    bool is_open;    /* it takes room, and stays */
-    const char *why; /* it goes; NULL: it stays */
+    bool is_open;           /* it takes room, and stays */
+    const char *why;        /* it goes; NULL: it stays */
+    bool is_away, is_stale; /* archived; with something here that was fetched */
+    bool is_to_archive;
 };
 
 struct look_job {
@@ -58,11 +62,24 @@ static bool add_one(void *self, const struct rs_capture_facts *facts)
     return true;
 }
 
-static void measure(const struct rs_server *server, struct kept *item)
+static void measure(const struct rs_server *server, struct kept *item, rs_ns now)
 {
-    char *dir = rs_store_capture_dir(server->options.store, item->id);
-    item->bytes = dir ? rs_file_tree_bytes(dir) : 0;
+    const struct rs_server_options *options = &server->options;
+    char *dir = rs_store_capture_dir(options->store, item->id);
+    if (dir && options->keep_bytes)
+        item->bytes = rs_file_tree_bytes(dir);
+    if (dir && options->archive && !item->is_open) {
+        item->is_away = archiving_is_away(dir);
+        item->is_stale = archiving_is_stale(dir, now);
+        item->here_since = archiving_here_since(dir, item->closed_ns);
+    }
     rs_mem_free(dir);
+}
+
+static bool is_due(const struct rs_server_options *options, const struct kept *item, rs_ns now)
+{
+    return options->archive && options->archive_ns && !item->is_away && item->closed_ns &&
+           now - item->here_since > options->archive_ns;
 }
 
 static void judge(struct look_job *job)
@@ -83,12 +100,13 @@ static void judge(struct look_job *job)
             continue;
         }
         all += item->bytes;
+        item->is_to_archive = is_due(options, item, now);
         if (options->keep_ns && left < job->next_ns)
             job->next_ns = left > pause_ns ? left : pause_ns;
     }
     for (size_t i = 0; options->keep_bytes && all > options->keep_bytes && i < job->count; i++) {
         struct kept *item = &job->items[i];
-        if (item->why || item->is_open)
+        if (item->why || item->is_open || item->is_away) /* next to nothing of it is here */
             continue;
         item->why = "all captures take more than --keep-bytes";
         all -= item->bytes;
@@ -103,8 +121,8 @@ static void run_look(struct rs_pool_job *pool_job)
         rs_store_list_captures(job->base.server->options.store, add_one, job, &job->err);
     if (job->status == RS_OK)
         job->status = status;
-    for (size_t i = 0; job->base.server->options.keep_bytes && i < job->count; i++)
-        measure(job->base.server, &job->items[i]);
+    for (size_t i = 0; i < job->count; i++)
+        measure(job->base.server, &job->items[i], rs_time_realtime());
     if (job->status == RS_OK)
         judge(job);
 }
@@ -113,7 +131,9 @@ static void run_remove(struct rs_pool_job *pool_job)
 {
     struct remove_job *job = (struct remove_job *)pool_job;
     struct rs_server_journal *journal = &job->base.server->journal;
-    job->status = journal->remove(journal->self, job->capture.id, &job->err);
+    job->status = archiving_remove(job->base.server, job->capture.id, &job->err);
+    if (job->status == RS_OK)
+        job->status = journal->remove(journal->self, job->capture.id, &job->err);
 }
 
 static void removed(struct pool_job *base)
@@ -146,8 +166,15 @@ static void looked(struct pool_job *base)
         rs_log_warn("captures cannot be looked at for what may go: %s",
                     *job->err.text ? job->err.text : rs_status_text(job->status));
     for (size_t i = 0; job->status == RS_OK && !base->base.was_dropped && i < job->count; i++) {
-        if (!job->items[i].why || rs_coord_find(server->coord, job->items[i].id))
+        const struct kept *item = &job->items[i];
+        if (rs_coord_find(server->coord, item->id))
             continue; /* one that is fetched goes on */
+        if (!item->why && item->is_stale)
+            archiving_forget_cache(server, item->id);
+        if (!item->why && item->is_to_archive)
+            archiving_begin(server, item->id, "it is older than --archive-after");
+        if (!item->why)
+            continue;
         struct remove_job *remove = rs_mem_calloc(1, sizeof *remove);
         if (!remove)
             break;
@@ -175,7 +202,7 @@ void retention_soon(struct rs_server *server)
 rs_ns retention_tick(struct rs_server *server, rs_ns now)
 {
     const struct rs_server_options *options = &server->options;
-    if ((!options->keep_ns && !options->keep_bytes) || !server->join_pool ||
+    if ((!options->keep_ns && !options->keep_bytes && !options->archive) || !server->join_pool ||
         !server->journal.remove || server->is_draining)
         return RS_NS_MAX;
     if (now >= server->retention_at && !server->is_looking_back) {

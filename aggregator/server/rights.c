@@ -6,7 +6,7 @@
  *     local        unix socket: root, the aggregator's   everything
  *                  user; --insecure-loopback
  *     aggregator   its own certificate                   everything
- *     operator     certificate, token, unix socket       read; capture, stop, remove, fetch, ask ranks why they hang; renew its own
+ *     operator     certificate, token, unix socket       read; capture, stop, remove, archive, fetch, ask ranks why they hang; renew its own
  *     viewer       the same                              read; renew its own
  *     user         the same                              as an operator, with runs and captures of his name alone; renew its own
  *     node         certificate                           be the collector of the node of its name; renew its own
@@ -57,6 +57,9 @@ static struct question question_of(const Rankscope__Ask *ask)
     case RANKSCOPE__ASK__MESSAGE_REMOVE:
         return (struct question){"capture.remove", RIGHT_OPERATE, SCOPE_CAPTURE, ask->remove->id,
                                  true};
+    case RANKSCOPE__ASK__MESSAGE_ARCHIVE:
+        return (struct question){ask->archive->restore ? "capture.restore" : "capture.archive",
+                                 RIGHT_OPERATE, SCOPE_CAPTURE, ask->archive->id, true};
     case RANKSCOPE__ASK__MESSAGE_FETCH:
         return (struct question){"capture.fetch", RIGHT_OPERATE, SCOPE_CAPTURE, ask->fetch->id,
                                  true};

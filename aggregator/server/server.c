@@ -502,6 +502,8 @@ enum rs_status rs_server_new(const struct rs_server_options *options, struct rs_
     if (status == RS_OK && options->documents_dir)
         status = start_documents(server, err);
     if (status == RS_OK)
+        status = archiving_start(server, err);
+    if (status == RS_OK)
         status = hang_watch_start(server, err);
     if (status == RS_OK)
         status = step_watch_start(server, err);
@@ -539,6 +541,8 @@ void rs_server_free(struct rs_server **server_p)
     if (!server)
         return;
     *server_p = NULL;
+    archiving_drain(server);
+    rs_pool_stop(&server->archive_pool);
     rs_pool_stop(&server->join_pool);
     rs_pool_stop(&server->read_pool);
     end_writing(server);
@@ -644,6 +648,8 @@ enum rs_status rs_server_step(struct rs_server *server, rs_ns until, struct rs_e
         next = join < next ? join : next;
         const rs_ns retention = retention_tick(server, now);
         next = retention < next ? retention : next;
+        const rs_ns archiving = archiving_tick(server, now);
+        next = archiving < next ? archiving : next;
         const rs_ns latest = now + tick_ns;
         if (server->next_tick != 0)
             server->next_tick = next < latest ? next : latest;
@@ -654,6 +660,7 @@ enum rs_status rs_server_step(struct rs_server *server, rs_ns until, struct rs_e
 void rs_server_drain(struct rs_server *server)
 {
     server->is_draining = true;
+    archiving_drain(server);
     char reason[] = "the aggregator stops";
     Rankscope__Goodbye goodbye = RANKSCOPE__GOODBYE__INIT;
     goodbye.reason = reason;

@@ -17,6 +17,7 @@
 #ifndef RS_SERVER_H
 #define RS_SERVER_H
 
+#include "aggregator/archive/archive.h"
 #include "aggregator/capture/coordinator.h"
 #include "aggregator/ingest/ingest.h"
 #include "common/wire/link.h"
@@ -91,6 +92,9 @@ struct rs_server_options {
     const struct rs_coord_options *coord; /* times only; NULL: defaults */
     struct rs_server_hang_rules hang;
     struct rs_server_step_rules step_watch;
+    struct rs_archive *archive; /* keeps a pointer to it; NULL: nothing is archived */
+    rs_dur
+        archive_ns; /* closed captures go there so long after they were closed; 0: when they are told to */
     rs_dur keep_ns;      /* of closed captures, since they were closed; 0: for ever */
     uint64_t keep_bytes; /* of all captures; the oldest closed ones go; 0: no limit */
     /* A capture was closed: what was found in it (NULL: nothing was joined), before it is forgotten. Lent. May be NULL. */

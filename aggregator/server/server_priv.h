@@ -95,6 +95,7 @@ struct pool_job {
     struct rs_server *server;
     struct session *session;
     void (*finish)(struct pool_job *job);
+    struct rs_err before; /* status < 0: what had to be done first came to nothing (archiving.c) */
 };
 
 struct chunk_job {
@@ -115,6 +116,8 @@ struct rs_server {
     struct rs_coord *coord;
     struct rs_documents *documents; /* NULL: none are made */
     struct rs_pool *join_pool, *read_pool, *store_pool;
+    struct rs_pool *archive_pool;  /* NULL: there is no archive */
+    struct archiving *archivings;  /* under way; archiving.c */
     struct hang *hangs;            /* that are being looked at; hang.c */
     struct hang_watch *hang_watch; /* NULL: nobody watches; hang_watch.c */
     struct step_watch *step_watch; /* NULL: nobody watches; step_watch.c */
@@ -185,6 +188,36 @@ void ask_cursor_free(struct session *session);
 /* ask_counters.c */
 void ask_counters(struct session *session);
 void counters_take(struct session *session, const Rankscope__Heartbeat *heartbeat);
+
+/* What is known of a capture, as the last answer. */
+void ask_show(struct session *session, const char *id);
+/* RS_NOTFOUND: there is no such capture. */
+RS_MUST_CHECK enum rs_status ask_is_closed(struct session *session, const char *id,
+                                           bool *is_closed_p, struct rs_err *err);
+
+/* archiving.c */
+void ask_archive(struct session *session, const Rankscope__AskArchive *ask);
+/* Nobody asked, but it is time: `why` is a constant text. */
+void archiving_begin(struct rs_server *server, const char *id, const char *why);
+/* What was fetched of an archived capture goes from here again. */
+void archiving_forget_cache(struct rs_server *server, const char *id);
+/* By its folder: it is archived; it is, and what was fetched of it was not needed for a day. */
+bool archiving_is_away(const char *dir);
+bool archiving_is_stale(const char *dir, rs_ns now);
+rs_ns archiving_here_since(const char *dir, rs_ns closed_ns);
+/* Puts a job that reads the capture's folder into the join pool, behind what has to be fetched for it. As server_pool_put(). */
+RS_MUST_CHECK enum rs_status archiving_put_join(struct session *session, struct pool_job *then,
+                                                const char *id, const char *dir);
+/* In such a job, first: that all of the folder is here. */
+RS_MUST_CHECK enum rs_status archiving_check(const struct pool_job *base, const char *id,
+                                             const char *dir, struct rs_err *err);
+/* What is in the archive of a capture that is removed goes first. On a thread of a pool. */
+RS_MUST_CHECK enum rs_status archiving_remove(struct rs_server *server, const char *id,
+                                              struct rs_err *err);
+RS_MUST_CHECK enum rs_status archiving_start(struct rs_server *server, struct rs_err *err);
+rs_ns archiving_tick(struct rs_server *server, rs_ns now);
+/* What is under way ends soon. */
+void archiving_drain(struct rs_server *server);
 
 /* ask_documents.c */
 void ask_documents(struct session *session, const Rankscope__AskDocuments *ask);

@@ -102,6 +102,8 @@ static void capture_members(struct rs_json_out *json, const Rankscope__CaptureIn
     key_int(json, "world", info->world, info->world != 0);
     key_text_or_null(json, "reason", info->reason);
     key_text(json, "raw", *info->raw ? info->raw : "all");
+    if (*info->archive)
+        key_text(json, "archive", info->archive);
     rs_json_out_key(json, "ranks");
     rs_json_out_array(json);
     for (size_t i = 0; i < info->n_ranks; i++)

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `rankscope archive ID...` and `rankscope restore ID...`: closed captures to the aggregator's object storage, and back.
+ *
+ * The aggregator does it, and goes on when this command is interrupted; asked again, what is there is not sent twice.
+ */
+#include "cli/cli.h"
+#include "cli/options/args.h"
+#include "common/answer/answer.h"
+#include "common/client/client.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+    const char *connect;
+    bool as_json, is_quiet;
+} words;
+
+struct moving {
+    const char *verb, *id;
+    struct rs_buf json; /* of the capture, as it is now */
+    char place[1024];
+    bool is_there, has_line;
+};
+
+static const char *size_text(uint64_t bytes, char text[32])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    for (; value >= 1024 && unit + 1 < sizeof units / sizeof units[0]; unit++)
+        value /= 1024;
+    (void)snprintf(text, 32, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return text;
+}
+
+static void end_line(struct moving *moving)
+{
+    if (moving->has_line)
+        (void)fputc('\n', stderr);
+    moving->has_line = false;
+}
+
+/* On a terminal one line that changes; elsewhere a line each time. */
+static void show(struct moving *moving, const Rankscope__ArchiveProgress *progress)
+{
+    char done[32], all[32];
+    if (words.is_quiet)
+        return;
+    const bool is_terminal = isatty(STDERR_FILENO) != 0;
+    (void)fprintf(stderr, "%s%s: %s%s%s%s", is_terminal ? "\r\033[K" : "", moving->id,
+                  strcmp(moving->verb, "archive") == 0 ? "archived " : "restored ",
+                  size_text(progress->done_bytes, done), progress->all_bytes ? " of " : "",
+                  progress->all_bytes ? size_text(progress->all_bytes, all) : "");
+    if (!is_terminal)
+        (void)fputc('\n', stderr);
+    moving->has_line = is_terminal;
+    (void)fflush(stderr);
+}
+
+static bool on_reply(void *self, const Rankscope__Reply *reply)
+{
+    struct moving *moving = self;
+    if (reply->message_case == RANKSCOPE__REPLY__MESSAGE_ARCHIVE) {
+        show(moving, reply->archive);
+        return true;
+    }
+    if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_CAPTURE)
+        return false;
+    moving->is_there = true;
+    (void)snprintf(moving->place, sizeof moving->place, "%s", reply->capture->archive);
+    rs_answer_capture(reply->capture, 2, &moving->json);
+    return true;
+}
+
+static enum rs_status move_one(const char *verb, const struct rs_address *address, char *id,
+                               struct rs_err *err)
+{
+    const bool is_restore = strcmp(verb, "restore") == 0;
+    struct moving moving = {.verb = verb, .id = id};
+    Rankscope__AskArchive ask_archive = RANKSCOPE__ASK_ARCHIVE__INIT;
+    Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
+    ask_archive.id = id;
+    ask_archive.restore = is_restore;
+    ask.message_case = RANKSCOPE__ASK__MESSAGE_ARCHIVE;
+    ask.archive = &ask_archive;
+    enum rs_status status = rs_client_ask(address, &ask, on_reply, &moving, err);
+    end_line(&moving);
+    if (status >= 0 && !moving.is_there)
+        status = rs_err_set(err, RS_VERSION, "the aggregator did not say what became of it");
+    if (status >= 0 && words.as_json)
+        printf("%s\n", rs_buf_text(&moving.json));
+    else if (status >= 0 && !words.is_quiet && is_restore)
+        printf("%s restored\n", id);
+    else if (status >= 0 && !words.is_quiet)
+        printf("%s archived at %s\n", id, moving.place);
+    rs_buf_fini(&moving.json);
+    return status;
+}
+
+/* Each is tried: one that cannot be moved does not keep the others. */
+static int move_all(const char *verb, char **ids, int count)
+{
+    struct rs_err err = {0};
+    struct rs_address address;
+    int code = RS_EXIT_COMPLETE;
+    if (rs_client_address(words.connect, &address, &err) < 0)
+        return rs_cli_fail(verb, &err);
+    for (int i = 0; i < count; i++) {
+        const enum rs_status status = move_one(verb, &address, ids[i], &err);
+        if (status == RS_CANCELLED) {
+            rs_cli_note(verb, "the aggregator goes on with %s", ids[i]);
+            return RS_EXIT_INTERRUPTED;
+        }
+        if (status < 0)
+            code = rs_cli_fail(verb, &err);
+        if (status == RS_UNREACHABLE)
+            return code;
+    }
+    return code;
+}
+
+static const struct rs_arg items[] = {
+    {.name = "json",
+     .kind = RS_ARG_FLAG,
+     .target = &words.as_json,
+     .help = "print each capture as it is now, as JSON"},
+    {.name = "quiet",
+     .letter = 'q',
+     .kind = RS_ARG_FLAG,
+     .target = &words.is_quiet,
+     .help = "print nothing but errors"},
+    RS_CLI_CONNECT_ARGS(&words.connect),
+};
+
+static int run(const struct rs_args *args, int argc, char **argv)
+{
+    struct rs_err err = {0};
+    int first = 0;
+    enum rs_status status = rs_args_parse(args, argc, argv, &first, &err);
+    if (status == RS_END)
+        return RS_EXIT_COMPLETE;
+    if (status == RS_OK && first == argc)
+        status = rs_err_set(&err, RS_INVALID, "%s takes the IDs of captures", args->verb);
+    return status < 0 ? rs_cli_fail(args->verb, &err)
+                      : move_all(args->verb, argv + first, argc - first);
+}
+
+int rs_cmd_archive(int argc, char **argv)
+{
+    static const struct rs_args args = {
+        .verb = "archive",
+        .operands = "ID...",
+        .summary =
+            "Moves captures that are closed to the object storage that the aggregator was "
+            "started with (--archive s3://BUCKET). They stay in the list; what is asked of one is "
+            "fetched then.",
+        .items = items,
+        .count = sizeof items / sizeof items[0],
+        .epilogue =
+            "  rankscope archive 20260102-030405-a1b2c3\n"
+            "\n"
+            "Nothing goes from the aggregator's disk before all of it is there. Interrupted, the\n"
+            "aggregator goes on; asked again, what is there already is not sent twice.\n"
+            "\n"
+            "Exit: 0 archived, 2 there is no such capture, 3 refused: it goes on, there is no archive, or\n"
+            "you may not, 4 no aggregator answers, or no archive, 130 interrupted.\n"};
+    return run(&args, argc, argv);
+}
+
+int rs_cmd_restore(int argc, char **argv)
+{
+    static const struct rs_args args = {
+        .verb = "restore",
+        .operands = "ID...",
+        .summary =
+            "Brings archived captures back to the aggregator's disk, byte for byte: each file is held "
+            "against its SHA-256. One that the aggregator does not know is looked for in the archive.",
+        .items = items,
+        .count = sizeof items / sizeof items[0],
+        .epilogue =
+            "  rankscope restore 20260102-030405-a1b2c3\n"
+            "\n"
+            "What is in the archive stays there, and goes with rankscope rm.\n"
+            "\n"
+            "Exit: 0 restored, 2 there is no such capture, 3 refused, 4 no aggregator answers, or\n"
+            "no archive, 130 interrupted.\n"};
+    return run(&args, argc, argv);
+}
