@@ -23,6 +23,7 @@
 #include <jansson.h>
 #include <openssl/crypto.h>
 
+#include <arpa/inet.h>
 #include <curl/curl.h>
 #include <dirent.h>
 #include <errno.h>
@@ -100,6 +101,13 @@ static enum rs_status parse_url(struct rs_archive *archive, const char *url, str
     return RS_OK;
 }
 
+static bool is_loopback(const char *host)
+{
+    struct in_addr address;
+    return strcmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0 ||
+           (inet_pton(AF_INET, host, &address) == 1 && ntohl(address.s_addr) >> 24 == 127);
+}
+
 /* What a capture tells of a job is nobody else's: plain HTTP does not leave this machine. */
 static enum rs_status check_endpoint(const char *endpoint, struct rs_err *err)
 {
@@ -115,10 +123,7 @@ static enum rs_status check_endpoint(const char *endpoint, struct rs_err *err)
             err, RS_INVALID,
             "the archive's endpoint is https://HOST or https://HOST:PORT, not \"%.200s\"",
             endpoint);
-    else if (strcmp(scheme, "https") != 0 &&
-             (strcmp(scheme, "http") != 0 ||
-              (strncmp(host, "127.", 4) != 0 && strcmp(host, "[::1]") != 0 &&
-               strcmp(host, "localhost") != 0)))
+    else if (strcmp(scheme, "https") != 0 && (strcmp(scheme, "http") != 0 || !is_loopback(host)))
         status = rs_err_set(
             err, RS_REFUSED,
             "the archive's endpoint %.200s: beyond this machine only https:// is spoken", endpoint);

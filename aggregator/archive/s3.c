@@ -721,13 +721,14 @@ static bool is_there(const struct part *part, const void *data, size_t length)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned digest_length = 0;
-    char text[ETAG_BYTES] = "\"";
+    char hex[2 * EVP_MAX_MD_SIZE + 1] = "";
+    char text[sizeof hex + 2];
     if (part->size != length ||
         EVP_Digest(data, length, digest, &digest_length, EVP_md5(), NULL) != 1)
         return false;
     for (unsigned i = 0; i < digest_length; i++)
-        (void)snprintf(text + 1 + 2 * (size_t)i, 3, "%02x", digest[i]);
-    (void)strcat(text, "\"");
+        (void)snprintf(hex + 2 * (size_t)i, 3, "%02x", digest[i]);
+    (void)snprintf(text, sizeof text, "\"%s\"", hex);
     return strcmp(part->etag, text) == 0;
 }
 
