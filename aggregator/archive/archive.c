@@ -97,7 +97,7 @@ static enum rs_status parse_url(struct rs_archive *archive, const char *url, str
         strstr(archive->prefix, "//") || strlen(archive->prefix) > KEY_BYTES / 2)
         return rs_err_set(
             err, RS_INVALID,
-            "the archive \"%.200s\": bucket and prefix have letters, digits and . _ - +", url);
+            "the archive \"%.200s\": bucket and prefix consist of a-z, A-Z, 0-9 and . _ - +", url);
     return RS_OK;
 }
 

@@ -365,7 +365,7 @@ class Archive(unittest.TestCase):
             for words, code, text in (
                     (self.words(credentials=wrong), 3, "make it 0600"),
                     (["--archive", "captures"], 2, "s3://BUCKET"),
-                    (["--archive", f"s3://{BUCKET}/a b"], 2, "letters, digits"),
+                    (["--archive", f"s3://{BUCKET}/a b"], 2, "consist of a-z"),
                     (self.words("http://192.0.2.1:9000"), 3, "only https:// is spoken"),
                     (self.words("ftp://127.0.0.1"), 3, "only https:// is spoken"),
                     (["--archive", f"s3://{BUCKET}"], 2, "needs credentials"),
