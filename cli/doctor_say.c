@@ -236,7 +236,7 @@ static void print_place(const struct rs_doctor *doctor)
     const struct rs_doctor_clock *clock = &doctor->clock;
     print_socket(doctor);
     print_fact("trace folder", "%s: %" PRId64 " MiB free%s", doctor->trace_dir,
-               folder->free_bytes / (1024 * 1024),
+               folder->free_bytes / (INT64_C(1024) * 1024),
                folder->free_bytes < RS_DOCTOR_LITTLE_SPACE_BYTES
                    ? "; captures of some busy ranks will be refused for want of room"
                    : "");

@@ -546,7 +546,7 @@ static bool learn_tolerance(struct pairing_in_order *in)
         in->tolerance = TOLERANCE_LEAST;
         return true;
     }
-    in->tolerance = usual < (INT64_MAX - TOLERANCE_LEAST) / (2 * TOLERANCE_SPREADS)
+    in->tolerance = usual < (INT64_MAX - TOLERANCE_LEAST) / ((int64_t)2 * TOLERANCE_SPREADS)
                         ? TOLERANCE_LEAST + (on_device ? DEVICE_SPREADS : TOLERANCE_SPREADS) * usual
                         : INT64_MAX / 2;
     return true;

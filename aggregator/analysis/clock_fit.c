@@ -21,6 +21,7 @@
  * Linear in rows but for the votes, which look at a bounded number of rows.
  */
 #include "aggregator/analysis/analysis_priv.h"
+#include "common/base/const.h"
 #include "common/base/mem.h"
 
 #include <math.h>
@@ -428,7 +429,8 @@ static bool vote(struct fitting *fit, const struct witnesses *a, const struct wi
     uint64_t families[FAMILIES_TRIED + 1];
     const size_t count = families_of(b, families);
     double width = VOTE_WINDOW_NS;
-    for (int level = 0; level < VOTE_LEVELS; level++, width *= 10) {
+    for (int level = 0; level < VOTE_LEVELS;
+         level++, width *= 10) { /* NOLINT(cert-flp30-c): few levels, counted */
         struct verdict verdicts[FAMILIES_TRIED + 1];
         size_t known = 0, best = 0;
         for (size_t f = 0; f < count; f++) {
@@ -1069,7 +1071,7 @@ rs_ns rs_analysis_time(const struct rs_analysis *analysis, size_t summary_index,
     if (analysis->clocks == NULL) { /* made by hand: one clock */
         return instant;
     }
-    const struct join view = {.out = (struct rs_analysis *)(uintptr_t)analysis};
+    const struct join view = {.out = rs_const_away(analysis)};
     return join_time(&view, summary_index, instant);
 }
 

@@ -171,12 +171,12 @@ enum rs_status rs_spans_next(struct rs_spans *spans, struct rs_block *block, str
 
 static enum rs_status skip_to(struct rs_spans *spans, const char *token, struct rs_err *err)
 {
-    uint64_t chunks, rows;
-    char rest;
+    int64_t chunks;
+    uint64_t rows;
     enum rs_status status = RS_OK;
-    if (sscanf(token, "%" SCNu64 ".%" SCNu64 "%c", &chunks, &rows, &rest) != 2)
+    if (!rs_read_place(token, &chunks, &rows) || chunks < 0)
         return rs_err_set(err, RS_INVALID, "\"%.60s\" is no place in a read", token);
-    if (chunks != spans->chunks)
+    if ((uint64_t)chunks != spans->chunks)
         return rs_err_set(err, RS_AGAIN, "events came since: read again from the start");
     while (spans->rows < rows && (status = find_next(spans, err)) == RS_OK)
         spans->rows++;

@@ -319,14 +319,14 @@ bool rs_coord_wants_raw(const struct rs_coord_capture *capture, uint32_t rank);
  * RS_INVALID, RS_LIMIT, RS_NOMEM. */
 RS_MUST_CHECK enum rs_status rs_coord_fetch(struct rs_coord *coord, const char *id,
                                             const char *ranks, rs_ns now, struct rs_err *err);
-/* A rank's last summary is durable. */
-void rs_coord_summarised(struct rs_coord *coord, const char *id, uint32_t rank,
+/* The last summary of rank `number` is durable. */
+void rs_coord_summarised(struct rs_coord *coord, const char *id, uint32_t number,
                          const char *incarnation, bool is_partial, rs_ns now);
 
 /* Chunks of a rank became durable; `is_ended`: its last one is among them. */
-void rs_coord_stored(struct rs_coord *coord, const char *capture, uint32_t rank,
+void rs_coord_stored(struct rs_coord *coord, const char *id, uint32_t number,
                      const char *incarnation, uint64_t chunks, uint64_t bytes, rs_ns now);
-void rs_coord_ended(struct rs_coord *coord, const char *capture, uint32_t rank,
+void rs_coord_ended(struct rs_coord *coord, const char *id, uint32_t number,
                     const char *incarnation, bool is_partial, rs_ns now);
 
 /* Messages. What they change is written down with the next tick, once for all of them. */
@@ -340,7 +340,7 @@ struct rs_coord_armed {
     rs_ns next_poll_ns;  /* POLLS: see struct rs_coord_rank */
     rs_dur poll_period_ns, lead_ns;
 };
-void rs_coord_armed(struct rs_coord *coord, const char *capture, const struct rs_coord_armed *armed,
+void rs_coord_armed(struct rs_coord *coord, const char *id, const struct rs_coord_armed *armed,
                     rs_ns now);
 struct rs_coord_report {
     uint32_t rank;
@@ -349,7 +349,7 @@ struct rs_coord_report {
     const char *text;
     rs_ns window_start_ns, window_end_ns; /* 0 unknown */
 };
-void rs_coord_progress(struct rs_coord *coord, const char *capture,
+void rs_coord_progress(struct rs_coord *coord, const char *id,
                        const struct rs_coord_report *reported, rs_ns now);
 
 /* Ends it at the next step boundary; what is recorded stays. What waits is dropped. RS_NOTFOUND: not open. */

@@ -43,7 +43,7 @@ static rs_ns later(rs_ns a, rs_ns b)
 /* From the step it is in to the start: as long as its steps are, a month at most. */
 static rs_dur way_to_start(const struct rs_coord_capture *capture, const struct rs_coord_seen *seen)
 {
-    const rs_dur month = 30 * 86400 * (rs_dur)RS_NS_PER_S;
+    const rs_dur month = (rs_dur)30 * 86400 * RS_NS_PER_S;
     const int64_t steps = seen ? capture->start_step - seen->step : 0;
     if (steps <= 0 || seen->step_duration_ns <= 0)
         return 0;

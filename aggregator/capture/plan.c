@@ -234,10 +234,11 @@ size_t rs_coord_strays(const struct rs_coord_capture *capture, char *text, size_
         const rs_dur apart = rank->window_start_ns - common->window_start_ns;
         const rs_dur size = apart < 0 ? -apart : apart;
         if (used < bytes)
-            used += (size_t)snprintf(
-                text + used, bytes - used, "%srank %u recorded %" PRId64 ".%" PRId64 " s %s",
-                used ? ", " : "", rank->rank, size / RS_NS_PER_S,
-                size % RS_NS_PER_S / (100 * RS_NS_PER_MS), apart < 0 ? "earlier" : "later");
+            used += (size_t)snprintf(text + used, bytes - used,
+                                     "%srank %u recorded %" PRId64 ".%" PRId64 " s %s",
+                                     used ? ", " : "", rank->rank, size / RS_NS_PER_S,
+                                     size % RS_NS_PER_S / ((int64_t)100 * RS_NS_PER_MS),
+                                     apart < 0 ? "earlier" : "later");
     }
     return count;
 }

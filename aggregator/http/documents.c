@@ -201,11 +201,11 @@ static void name_file(struct rs_http_answer *answer, const char *name)
 {
     const char *slash = strrchr(name, '/');
     size_t used = 0;
-    for (const char *p = slash ? slash + 1 : name; *p && used < sizeof answer->file - 1; p++)
-        answer->file[used++] = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
-                                       (*p >= '0' && *p <= '9') || strchr("._-", *p)
-                                   ? *p
-                                   : '_';
+    for (const char *p = slash ? slash + 1 : name; *p && used < sizeof answer->file - 1; p++) {
+        const bool is_plain = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
+                              (*p >= '0' && *p <= '9') || strchr("._-", *p);
+        answer->file[used++] = (char)(is_plain ? *p : '_');
+    }
     answer->file[used] = '\0';
 }
 

@@ -513,7 +513,7 @@ static void put_row(struct doc *doc, const struct rs_hang *hang,
     size_t told = 0;
     int64_t since = RS_NULL;
     for (size_t i = 0; i < count; i++) {
-        if (told < RANKS_TOLD * 2)
+        if (told < (size_t)RANKS_TOLD * 2)
             ranks[told++] = waits[i]->rank;
         if (waits[i]->since_ns != RS_NULL && (since == RS_NULL || waits[i]->since_ns < since))
             since = waits[i]->since_ns;
@@ -541,12 +541,13 @@ static enum rs_status put_waits(struct doc *doc, const struct rs_hang *hang)
 {
     if (!hang->wait_count)
         return RS_OK;
-    const struct rs_hang_wait **waits = rs_mem_calloc(hang->wait_count, sizeof *waits);
+    const struct rs_hang_wait **waits =
+        rs_mem_calloc(hang->wait_count, sizeof(const struct rs_hang_wait *));
     if (!waits)
         return RS_NOMEM;
     for (size_t i = 0; i < hang->wait_count; i++)
         waits[i] = &hang->waits[i];
-    qsort(waits, hang->wait_count, sizeof *waits,
+    qsort(waits, hang->wait_count, sizeof(const struct rs_hang_wait *),
           by_call); /* NOLINT(bugprone-sizeof-expression): pointers are sorted */
     doc_heading(doc, "Who waits for whom", "");
     doc_table_begin(doc);
@@ -628,7 +629,7 @@ static void put_node_row(struct doc *doc, const struct rs_flight_dump *const *du
     size_t rank_count = 0, named_count = 0;
     struct rs_buf text = {0};
     for (size_t i = row->first; i < row->first + row->count; i++) {
-        if (rank_count < RANKS_TOLD * 2)
+        if (rank_count < (size_t)RANKS_TOLD * 2)
             ranks[rank_count++] = dumps[i]->rank;
         if (is_named(hang, dumps[i]->rank) && named_count < RANKS_TOLD)
             named[named_count++] = dumps[i]->rank;
@@ -665,7 +666,8 @@ static void put_node_table(struct doc *doc, const struct rs_hang *hang,
 static enum rs_status put_nodes(struct doc *doc, const struct rs_hang *hang)
 {
     const struct rs_flight_set *set = hang->set;
-    const struct rs_flight_dump **dumps = rs_mem_calloc(set->dump_count + 1, sizeof *dumps);
+    const struct rs_flight_dump **dumps =
+        rs_mem_calloc(set->dump_count + 1, sizeof(const struct rs_flight_dump *));
     struct node_row *rows = rs_mem_calloc(set->dump_count + 1, sizeof *rows);
     size_t count = 0, known = 0;
     if (!dumps || !rows) {
@@ -676,7 +678,7 @@ static enum rs_status put_nodes(struct doc *doc, const struct rs_hang *hang)
     for (size_t i = 0; i < set->dump_count; i++)
         if (*set->dumps[i].host)
             dumps[known++] = &set->dumps[i];
-    qsort(dumps, known, sizeof *dumps,
+    qsort(dumps, known, sizeof(const struct rs_flight_dump *),
           by_host); /* NOLINT(bugprone-sizeof-expression): pointers are sorted */
     for (size_t i = 0; i < known; i++) {
         if (!count || strcmp(rows[count - 1].host, dumps[i]->host) != 0)

@@ -19,7 +19,7 @@
 #include <string.h>
 
 /* Of nodes, which renew by themselves; people's certificates are renewed as long as they were. */
-static const rs_dur node_valid_ns = 14 * 86400 * (rs_dur)RS_NS_PER_S;
+static const rs_dur node_valid_ns = (rs_dur)14 * 86400 * RS_NS_PER_S;
 
 struct certificate_job {
     struct pool_job base;

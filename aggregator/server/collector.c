@@ -673,7 +673,8 @@ void collector_post_acks(struct session *session)
     if (!session->ack_due_count || session->outbox || !session->link)
         return;
     Rankscope__AckStream *items = rs_mem_calloc(session->ack_due_count, sizeof *items);
-    Rankscope__AckStream **pointers = rs_mem_calloc(session->ack_due_count, sizeof *pointers);
+    Rankscope__AckStream **pointers =
+        rs_mem_calloc(session->ack_due_count, sizeof(Rankscope__AckStream *));
     if (items && pointers) {
         size_t count = 0;
         for (size_t i = 0; i < session->stream_count; i++) {

@@ -72,8 +72,8 @@ static enum rs_status walk(const char *dir, const char *prefix, int depth, visit
     enum rs_status status = RS_OK;
     if (!stream)
         return rs_err_errno(err, "cannot read the folder %s", dir);
-    for (const struct dirent *entry = readdir(stream); entry && status == RS_OK;
-         entry = readdir(stream)) { /* NOLINT(concurrency-mt-unsafe): a stream of our own */
+    for (const struct dirent *entry = rs_dir_next(stream); entry && status == RS_OK;
+         entry = rs_dir_next(stream)) {
         struct stat info;
         char name[512];
         if (entry->d_name[0] == '.' ||
@@ -101,7 +101,7 @@ static void remove_tree(const char *dir, int depth)
     DIR *stream = opendir(dir);
     if (!stream)
         return;
-    for (const struct dirent *entry = readdir(stream); entry; entry = readdir(stream)) {
+    for (const struct dirent *entry = rs_dir_next(stream); entry; entry = rs_dir_next(stream)) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         if (unlinkat(dirfd(stream), entry->d_name, 0) == 0 || depth >= DEPTH_MAX)

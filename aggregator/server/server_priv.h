@@ -266,12 +266,12 @@ RS_MUST_CHECK enum rs_status hang_begin(struct rs_server *server, const char *ru
 /* hang_watch.c; all of them do nothing when nobody watches */
 RS_MUST_CHECK enum rs_status hang_watch_start(struct rs_server *server, struct rs_err *err);
 rs_ns hang_watch_tick(struct rs_server *server, rs_ns now);
-/* A rank wrote a dump; then the node answers are all there. */
-void hang_watch_dump(struct rs_server *server, const char *run, rs_ns written_ns);
+/* A rank of run `name` wrote a dump; then the node answers are all there. */
+void hang_watch_dump(struct rs_server *server, const char *name, rs_ns written_ns);
 void hang_watch_looked(struct rs_server *server);
-/* All ranks of the run were asked. `capture` NULL: nothing is kept, `text` says why. has_dumps: one of them at least. is_own: as
+/* All ranks of run `name` were asked. `capture` NULL: nothing is kept, `text` says why. has_dumps: one of them at least. is_own: as
  * the watch wanted. */
-void hang_watch_asked(struct rs_server *server, const char *run, const char *capture,
+void hang_watch_asked(struct rs_server *server, const char *name, const char *capture,
                       const char *text, bool has_dumps, bool is_own);
 void hang_watch_fini(struct rs_server *server);
 

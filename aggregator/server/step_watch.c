@@ -28,7 +28,7 @@
 enum { RUNS_MAX = 64, BUDGET_MAX = 1000 };
 
 static const rs_dur look_every_ns = RS_NS_PER_S / 2;
-static const rs_dur day_ns = 24 * 3600 * (rs_dur)RS_NS_PER_S;
+static const rs_dur day_ns = (rs_dur)24 * 3600 * RS_NS_PER_S;
 
 struct watched {
     char run[RS_COORD_TEXT_BYTES];

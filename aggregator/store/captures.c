@@ -258,8 +258,8 @@ enum rs_status store_end_removals(struct rs_store *store, struct rs_err *err)
     DIR *folder = path ? opendir(path) : NULL;
     enum rs_status status =
         path ? RS_OK : rs_err_set(err, RS_NOMEM, "no memory to look for captures");
-    for (const struct dirent *item = folder ? readdir(folder) : NULL; item && status == RS_OK;
-         item = readdir(folder)) { /* NOLINT(concurrency-mt-unsafe): a stream of our own */
+    for (const struct dirent *item = folder ? rs_dir_next(folder) : NULL; item && status == RS_OK;
+         item = rs_dir_next(folder)) {
         struct rs_err why = {0};
         if (strncmp(item->d_name, removed_prefix, sizeof removed_prefix - 1) != 0)
             continue;

@@ -8,6 +8,7 @@
  * stays decoded until another is.
  */
 #include "aggregator/store/members_priv.h"
+#include "common/base/const.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
 
@@ -164,7 +165,7 @@ void segment_writer_fini(struct segment_writer *segment)
 static void segment_fini(struct segment *segment)
 {
     if (segment->is_mapped && segment->bytes.length)
-        (void)munmap((void *)(uintptr_t)segment->bytes.data, segment->bytes.length);
+        (void)munmap(rs_const_away(segment->bytes.data), segment->bytes.length);
     rs_buf_fini(&segment->owned);
     rs_mem_free(segment->blocks);
     *segment = (struct segment){0};

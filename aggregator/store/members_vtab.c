@@ -240,7 +240,8 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int index
 static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid_p)
 {
     const struct vtab_cursor *cursor = (const struct vtab_cursor *)base;
-    *rowid_p = (sqlite3_int64)((cursor->segment << 42) + (cursor->block << 14) + cursor->row);
+    *rowid_p = ((sqlite3_int64)cursor->segment << 42) + ((sqlite3_int64)cursor->block << 14) +
+               (sqlite3_int64)cursor->row;
     return SQLITE_OK;
 }
 

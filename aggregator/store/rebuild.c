@@ -160,8 +160,8 @@ enum rs_status store_find_folders(struct rs_store *store, struct rs_err *err)
         return rs_err_set(err, RS_NOMEM, "no memory to look for captures");
     if (!folder)
         status = rs_err_errno(err, "cannot read %s", path);
-    for (const struct dirent *item = folder ? readdir(folder) : NULL; item && status == RS_OK;
-         item = readdir(folder)) { /* NOLINT(concurrency-mt-unsafe): a stream of our own */
+    for (const struct dirent *item = folder ? rs_dir_next(folder) : NULL; item && status == RS_OK;
+         item = rs_dir_next(folder)) {
         struct rs_capture_facts known;
         struct rs_err why = {0};
         if (!store_is_id(item->d_name) ||
@@ -199,8 +199,8 @@ static void drop_rows(const char *dir)
     }
     char *members = rs_file_join(dir, "members");
     DIR *stream = members ? opendir(members) : NULL;
-    for (const struct dirent *item = stream ? readdir(stream) : NULL; item;
-         item = readdir(stream)) /* NOLINT(concurrency-mt-unsafe): a stream of our own */
+    for (const struct dirent *item = stream ? rs_dir_next(stream) : NULL; item;
+         item = rs_dir_next(stream))
         (void)unlinkat(dirfd(stream), item->d_name, 0);
     if (stream)
         (void)closedir(stream);
@@ -279,8 +279,8 @@ enum rs_status rs_store_list_folders(const struct rs_store *store,
     char *path = rs_file_join(store->data_dir, "captures");
     DIR *stream = path ? opendir(path) : NULL;
     enum rs_status status = stream || !path ? RS_OK : rs_err_errno(err, "cannot read %s", path);
-    for (const struct dirent *item = stream ? readdir(stream) : NULL; item && status == RS_OK;
-         item = readdir(stream)) { /* NOLINT(concurrency-mt-unsafe): a stream of our own */
+    for (const struct dirent *item = stream ? rs_dir_next(stream) : NULL; item && status == RS_OK;
+         item = rs_dir_next(stream)) {
         if (!store_is_id(item->d_name))
             continue;
         status = rs_mem_grow((void **)&names, &capacity, count + 1, sizeof *names);

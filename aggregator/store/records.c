@@ -130,8 +130,8 @@ enum rs_status list_segments(const char *dir, enum rs_stream_lane lane, uint32_t
     size_t count = 0;
     size_t capacity = 0;
     enum rs_status status = RS_OK;
-    for (const struct dirent *item = readdir(folder); item && status == RS_OK;
-         item = readdir(folder)) {
+    for (const struct dirent *item = rs_dir_next(folder); item && status == RS_OK;
+         item = rs_dir_next(folder)) {
         char *end = NULL;
         const unsigned long number = strtoul(item->d_name, &end, 10);
         if (strlen(item->d_name) != SEGMENT_NAME_BYTES || strcmp(end, ".seg") != 0 || number == 0)

@@ -227,9 +227,10 @@ static bool is_named(struct rs_row_store *store, const char *name)
 static void sweep(struct rs_row_store *store)
 {
     DIR *dir = opendir(store->members_dir);
-    for (const struct dirent *item = dir ? readdir(dir) : NULL; item; item = readdir(dir)) {
+    for (const struct dirent *item = dir ? rs_dir_next(dir) : NULL; item; item = rs_dir_next(dir)) {
         int64_t step, generation;
         char name[SEGMENT_NAME_MAX];
+        /* NOLINTNEXTLINE(cert-err34-c): compared with what the numbers make */
         if (sscanf(item->d_name, "%" SCNd64 ".%" SCNd64 ".seg", &step, &generation) != 2)
             continue;
         segment_file_name(name, step, generation);
@@ -626,12 +627,28 @@ static void count_row(struct rs_cursor *cursor)
     cursor->rows++;
 }
 
+bool rs_read_place(const char *token, int64_t *first_p, uint64_t *rows_p)
+{
+    char *end;
+    if (*token != '-' && (*token < '0' || *token > '9'))
+        return false;
+    errno = 0;
+    const long long first = strtoll(token, &end, 10);
+    if (errno || *end != '.' || end[1] < '0' || end[1] > '9')
+        return false;
+    const unsigned long long rows = strtoull(end + 1, &end, 10);
+    if (errno || *end)
+        return false;
+    *first_p = first;
+    *rows_p = rows;
+    return true;
+}
+
 static enum rs_status skip_to(struct rs_cursor *cursor, const char *token, struct rs_err *err)
 {
     int64_t generation;
     uint64_t rows;
-    char rest;
-    if (sscanf(token, "%" SCNd64 ".%" SCNu64 "%c", &generation, &rows, &rest) != 2)
+    if (!rs_read_place(token, &generation, &rows))
         return rs_err_set(err, RS_INVALID, "\"%.60s\" is no place in a read", token);
     if (generation != cursor->generation)
         return rs_err_set(err, RS_AGAIN, "rows were written since: read again from the start");

@@ -77,6 +77,8 @@ void rs_cursor_token(const struct rs_cursor *cursor, char token[RS_TOKEN_BYTES])
 /* The same `rows` rows before that; it has handed out as many (checked: a bug). */
 void rs_cursor_token_before(const struct rs_cursor *cursor, uint64_t rows,
                             char token[RS_TOKEN_BYTES]);
+/* "N.ROWS", what tokens of reads look like; false: it is something else. */
+bool rs_read_place(const char *token, int64_t *first_p, uint64_t *rows_p);
 void rs_cursor_close(struct rs_cursor **cursor_p);
 
 #endif

@@ -217,9 +217,7 @@ static bool find_log(pid_t pid, struct found_log *found)
     const int64_t own = own_pid(pid);
     bool is_found = false;
     const struct dirent *entry;
-    for (size_t seen = 0; !is_found && seen < FDS_MAX &&
-                          (entry = readdir(dir)); /* NOLINT(concurrency-mt-unsafe): own DIR */
-         seen++) {
+    for (size_t seen = 0; !is_found && seen < FDS_MAX && (entry = rs_dir_next(dir)); seen++) {
         static const char deleted[] = " (deleted)";
         const ssize_t length =
             readlinkat(dirfd(dir), entry->d_name, found->path, sizeof found->path - 1);
@@ -319,7 +317,7 @@ static void look_at_named(struct trigger *trigger)
         if (!dir)
             continue;
         const struct dirent *entry;
-        while ((entry = readdir(dir))) /* NOLINT(concurrency-mt-unsafe): own DIR */
+        while ((entry = rs_dir_next(dir)))
             if (strncmp(entry->d_name, "dp_", 3) == 0)
                 look_at_log(trigger, trigger->dirs[i], entry->d_name);
         (void)closedir(dir);

@@ -11,6 +11,7 @@
  *   the rank that made the block ended normally: the monitor ended with it
  */
 #include "ascend/adapter/ascend_priv.h"
+#include "common/base/file.h"
 
 #include <dirent.h>
 #include <stdarg.h>
@@ -113,7 +114,7 @@ static void find_old_block(const struct member *member, char name[ASCEND_BLOCK_B
     (void)snprintf(path, sizeof path, "/proc/%d/root/dev/shm", (int)member->shown.process.pid);
     DIR *dir = opendir(path);
     const struct dirent *entry;
-    while (dir && (entry = readdir(dir))) /* NOLINT(concurrency-mt-unsafe): own DIR */
+    while (dir && (entry = rs_dir_next(dir)))
         if (strncmp(entry->d_name, block_head, sizeof block_head - 1) == 0 &&
             strlen(entry->d_name) < ASCEND_BLOCK_BYTES &&
             (!*name || strcmp(entry->d_name, name) < 0))

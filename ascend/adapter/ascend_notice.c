@@ -39,8 +39,8 @@ static const rs_dur check_every_ns = RS_NS_PER_S;
 static const rs_dur cancel_timeout_ns = 120 * (rs_dur)RS_NS_PER_S;
 static const rs_dur result_timeout_ns = 60 * (rs_dur)RS_NS_PER_S;
 /* Logs say what their user lets them say: no step takes so long, and no stretch of them counts for longer. */
-static const rs_dur step_max_ns = 24 * 3600 * (rs_dur)RS_NS_PER_S;
-static const rs_dur stretch_max_ns = 30 * 24 * 3600 * (rs_dur)RS_NS_PER_S;
+static const rs_dur step_max_ns = (rs_dur)24 * 3600 * RS_NS_PER_S;
+static const rs_dur stretch_max_ns = (rs_dur)30 * 24 * 3600 * RS_NS_PER_S;
 static const rs_dur probe_timeout_ns = 180 * (rs_dur)RS_NS_PER_S;
 
 /* ---- tells and their ranks ------------------------------------------------------------------------------------ */

@@ -34,7 +34,7 @@ bool npu_result_find(const struct member *member, const char *result,
     char newest[256] = "";
     DIR *dir = opendir(result);
     const struct dirent *entry;
-    while (dir && (entry = readdir(dir))) /* NOLINT(concurrency-mt-unsafe): own DIR */
+    while (dir && (entry = rs_dir_next(dir)))
         if (is_of(entry->d_name, member->log_pid) && strcmp(entry->d_name, newest) > 0)
             (void)snprintf(newest, sizeof newest, "%s", entry->d_name);
     if (dir)
@@ -51,8 +51,7 @@ static int document_holds(const char *path, const char *head, const char *text)
     int holds = -1;
     DIR *dir = opendir(path);
     const struct dirent *entry;
-    while (dir && holds < 1 &&
-           (entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+    while (dir && holds < 1 && (entry = rs_dir_next(dir))) {
         const size_t length = strlen(entry->d_name);
         if (strncmp(entry->d_name, head, strlen(head)) != 0 || length < 5 ||
             strcmp(entry->d_name + length - 5, ".json") != 0)

@@ -48,7 +48,7 @@ static bool find_attachment(pid_t pid, struct attachment *found)
         return false;
     const struct dirent *entry;
     for (int i = 0; i < FDS_MAX && !is_there; i++) {
-        entry = readdir(dir); /* NOLINT(concurrency-mt-unsafe): own DIR */
+        entry = rs_dir_next(dir);
         if (!entry)
             break;
         if (!isdigit((unsigned char)entry->d_name[0]))

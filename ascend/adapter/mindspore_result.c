@@ -51,7 +51,7 @@ static void each_entry(const char *folder, entry_fn *see, void *self)
         return;
     const struct dirent *entry;
     for (int i = 0; i < ENTRIES_MAX; i++) {
-        entry = readdir(dir); /* NOLINT(concurrency-mt-unsafe): own DIR */
+        entry = rs_dir_next(dir);
         if (!entry)
             break;
         if (entry->d_name[0] == '.')

@@ -44,7 +44,7 @@ static void put_name(struct sink *sink, const char *name, size_t length, const c
         }
         memcpy(whole, name, length);
         whole[length] = '@';
-        memcpy(whole + length + 1, group, strlen(group));
+        memcpy(whole + length + 1, group, strlen(group) + 1);
         sink_quoted(sink, whole, length + 1 + strlen(group));
         rs_mem_free(whole);
     }

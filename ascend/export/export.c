@@ -73,7 +73,7 @@ static void remove_folder(const char *path)
     DIR *dir = path ? opendir(path) : NULL;
     if (!dir)
         return;
-    for (struct dirent *item; (item = readdir(dir));) /* NOLINT: a stream of our own */
+    for (struct dirent *item; (item = rs_dir_next(dir));)
         (void)unlinkat(dirfd(dir), item->d_name, 0);
     (void)closedir(dir);
     (void)rmdir(path);

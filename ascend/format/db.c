@@ -180,7 +180,7 @@ static char *uri_of(const char *path, const char *query)
         uri[used++] = hex[*p >> 4];
         uri[used++] = hex[*p & 15];
     }
-    memcpy(uri + used, query, strlen(query));
+    memcpy(uri + used, query, strlen(query) + 1);
     return uri;
 }
 

@@ -55,7 +55,7 @@ static enum rs_status entries_read(const char *path, struct entries *entries, st
     DIR *dir = opendir(path);
     if (!dir)
         return rs_err_errno(err, "cannot list %s", path);
-    for (struct dirent *item; status == RS_OK && (item = readdir(dir));) {
+    for (struct dirent *item; status == RS_OK && (item = rs_dir_next(dir));) {
         if (strcmp(item->d_name, ".") == 0 || strcmp(item->d_name, "..") == 0)
             continue;
         if (entries->count >= ENTRIES_MAX)

@@ -550,7 +550,8 @@ static enum rs_status write_decisions(struct run *run, const struct decision *de
     for (size_t i = 0; i < state->tops.count; i++)
         named += decisions[i].slow != RS_NULL;
     /* as a data frame types ranks: all there, with gaps, none at all */
-    const char kind = named == state->tops.count ? 'i' : named ? 'r' : 't';
+    const char some = (char)(named ? 'r' : 't');
+    const char kind = named == state->tops.count ? (char)'i' : some;
     const struct column columns[] = {{"startTime(us)", 't', "Start Time(us)"},
                                      {"endTime(us)", 't', "End Time(us)"},
                                      {"duration(us)", 'r', "Duration(us)"},

@@ -136,7 +136,7 @@ static enum rs_status sum_times(struct part *part, int64_t rank)
             status = RS_NOMEM;
             break;
         }
-        for (size_t k = 0; k < 2 * TIMES; k++)
+        for (size_t k = 0; k < (size_t)2 * TIMES; k++)
             total[S_FIRST + k].r = sums[k].sum;
         total[S_RANK].i = rank;
         status = frame_text_id(&part->sums, frame_text(&part->rows, row[STEP].t), &total[STEP].t);

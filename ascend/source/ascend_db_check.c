@@ -91,15 +91,13 @@ enum { CHECKS = sizeof checks / sizeof checks[0], TABLE_COLUMNS_MAX = 16 };
 static void put_condition(struct rs_buf *sql, const struct check *check, bool has_strings)
 {
     const char *c = check->column;
-    if (check->need == NEED_TEXT)
+    if (check->need == NEED_TEXT || (check->need == NEED_STRING && !has_strings))
         rs_buf_printf(sql, ",total(typeof(\"%s\")<>'text')", c);
-    else if (check->need == NEED_STRING && has_strings)
+    else if (check->need == NEED_STRING)
         rs_buf_printf(sql,
                       ",total(\"%s\" IS NULL OR (\"%s\" NOT IN (SELECT id FROM STRING_IDS) AND"
                       " typeof(\"%s\")<>'text'))",
                       c, c, c);
-    else if (check->need == NEED_STRING)
-        rs_buf_printf(sql, ",total(typeof(\"%s\")<>'text')", c);
     else
         rs_buf_printf(sql,
                       ",total(typeof(\"%s\")<>'integer' AND NOT (typeof(\"%s\")='real' AND"

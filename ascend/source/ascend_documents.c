@@ -44,8 +44,8 @@ static void encode64(struct rs_buf *buf, const uint8_t *bytes, size_t length)
                               (left > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) |
                               (left > 2 ? bytes[i + 2] : 0U);
         const char text[4] = {digits64[word >> 18 & 63], digits64[word >> 12 & 63],
-                              left > 1 ? digits64[word >> 6 & 63] : '=',
-                              left > 2 ? digits64[word & 63] : '='};
+                              (char)(left > 1 ? digits64[word >> 6 & 63] : '='),
+                              (char)(left > 2 ? digits64[word & 63] : '=')};
         rs_buf_bytes(buf, text, 4);
     }
 }
@@ -393,6 +393,7 @@ static enum rs_status finish(struct rs_ascend_documents *documents, struct rs_er
     uLongf length = (uLongf)documents->bytes;
     uint8_t *bytes = NULL;
     enum rs_status status = RS_OK;
+    /* NOLINTNEXTLINE(bugprone-branch-clone): the order of the questions */
     if (length / DEFLATE_MOST > documents->packed.length + 1)
         status = rs_err_set(err, RS_FORMAT, "the document %s is damaged", documents->name);
     else if (!(bytes = rs_mem_calloc(1, length + 1)) || documents->packed.failed)

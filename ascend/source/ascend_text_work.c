@@ -263,7 +263,7 @@ enum rs_status ascend_text_kernels(struct text_reader *reader, struct rs_err *er
     DIR *dir = opendir(output);
     struct dirent *entry;
     enum rs_status status = RS_OK;
-    while (dir && status == RS_OK && (entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe) */
+    while (dir && status == RS_OK && (entry = rs_dir_next(dir))) {
         const size_t length = strlen(entry->d_name);
         if (strncmp(entry->d_name, "kernel_details", 14) != 0 || length < 18 ||
             strcmp(entry->d_name + length - 4, ".csv") != 0)

@@ -20,8 +20,8 @@
 
 enum { VENDOR_ROWS_MAX = 1 << 20 }; /* of each table; thousands are usual */
 
-static const double PS_PER_US = 1e6;
-static const double PS_PER_MS = 1e9;
+static const double ps_per_us = 1e6;
+static const double ps_per_ms = 1e9;
 
 /* NULL and RS_OK: it does not say. */
 static enum rs_status add_text(struct ascend *a, const char *text, rs_str *id_p)
@@ -93,7 +93,7 @@ static enum rs_status take_steps(struct ascend *a, const struct rs_ascend_steps 
     for (size_t i = 0; i < count && status == RS_OK; i++) {
         struct rs_vendor_step row = {.device = steps->rows[i].device};
         for (int k = 0; k < RS_VENDOR_STEP_FIELDS; k++)
-            row.ps[k] = time_of(&steps->rows[i].values[k], PS_PER_US);
+            row.ps[k] = time_of(&steps->rows[i].values[k], ps_per_us);
         status = ascend_text(a, steps->rows[i].step, &row.step);
         if (status == RS_OK)
             status = all_digits(a, steps->rows[i].values, RS_VENDOR_STEP_FIELDS, row.digits);
@@ -155,11 +155,11 @@ static enum rs_status take_op(struct ascend *a, const struct rs_ascend_comm *com
         .is_p2p = op->is_p2p,
         .is_total = strncmp(rs_strtab_text(&comm->names, op->name), "Total ", 6) == 0,
         .start = start_of(&times[RS_ASCEND_COMM_START]),
-        .elapse = time_of(&times[RS_ASCEND_COMM_ELAPSE], PS_PER_MS),
-        .transit = time_of(&times[RS_ASCEND_COMM_TRANSIT], PS_PER_MS),
-        .wait = time_of(&times[RS_ASCEND_COMM_WAIT], PS_PER_MS),
-        .synchronization = time_of(&times[RS_ASCEND_COMM_SYNC], PS_PER_MS),
-        .idle = time_of(&times[RS_ASCEND_COMM_IDLE], PS_PER_MS),
+        .elapse = time_of(&times[RS_ASCEND_COMM_ELAPSE], ps_per_ms),
+        .transit = time_of(&times[RS_ASCEND_COMM_TRANSIT], ps_per_ms),
+        .wait = time_of(&times[RS_ASCEND_COMM_WAIT], ps_per_ms),
+        .synchronization = time_of(&times[RS_ASCEND_COMM_SYNC], ps_per_ms),
+        .idle = time_of(&times[RS_ASCEND_COMM_IDLE], ps_per_ms),
     };
     enum rs_status status = name_of(a, comm, op->step, &row.step);
     if (status == RS_OK)

@@ -63,7 +63,7 @@ static void add_files(const char *path, struct rs_result_state *state)
 {
     DIR *dir = opendir(path);
     struct dirent *entry;
-    while (dir && (entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+    while (dir && (entry = rs_dir_next(dir))) {
         struct stat about;
         if (fstatat(dirfd(dir), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) < 0 ||
             !S_ISREG(about.st_mode))

@@ -18,7 +18,7 @@
 static const rs_dur fresh_ns = 900 * (rs_dur)RS_NS_PER_S; /* what an earlier profile told */
 static const rs_dur say_every_ns = RS_NS_PER_S;
 static const rs_dur default_timeout_ns = 600 * (rs_dur)RS_NS_PER_S;
-static const rs_dur timeout_max_ns = 366 * 86400 * (rs_dur)RS_NS_PER_S;
+static const rs_dur timeout_max_ns = (rs_dur)366 * 86400 * RS_NS_PER_S;
 /* From the file to a rank's first chance, beside its side's interval of looking: whole seconds, a slow file system. */
 static const rs_dur lead_ns = 1500 * (rs_dur)RS_NS_PER_MS;
 

@@ -8,6 +8,7 @@
 #include "collector/agent/collect_config_priv.h"
 #include "collector/pack/pack.h"
 #include "collector/source/discover.h"
+#include "common/base/file.h"
 #include "common/base/mem.h"
 
 #define RS_LOG_TAG "config"
@@ -39,7 +40,7 @@ static uint64_t change_mark_of(int parent, const char *name, unsigned depth)
     const struct dirent *entry;
     if (fd >= 0 && !dir)
         (void)close(fd);
-    while (dir && (entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+    while (dir && (entry = rs_dir_next(dir))) {
         struct stat info;
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
             fstatat(dirfd(dir), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
@@ -100,7 +101,7 @@ static bool has_raw(const char *path)
     bool is_raw = false;
     DIR *dir = opendir(path);
     const struct dirent *entry;
-    while (dir && !is_raw && (entry = readdir(dir))) /* NOLINT(concurrency-mt-unsafe): own DIR */
+    while (dir && !is_raw && (entry = rs_dir_next(dir)))
         is_raw = strcmp(entry->d_name, "FRAMEWORK") == 0 || strncmp(entry->d_name, "PROF_", 5) == 0;
     if (dir)
         (void)closedir(dir);

@@ -131,7 +131,7 @@ static void hold_file(struct rs_collect_flight *flight, const struct rs_flight_o
     }
     const int fd = open(offer->file, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (fd < 0) {
-        rs_log_info("%.300s cannot be held open: %s", offer->file, strerror(errno));
+        rs_log_info("%.300s cannot be held open: %s", offer->file, RS_ERRNO_TEXT());
         return;
     }
     if (left)

@@ -15,7 +15,7 @@ enum {
 };
 
 static const rs_dur default_timeout_ns = 600 * (rs_dur)RS_NS_PER_S;
-static const rs_dur timeout_max_ns = 366 * 86400 * (rs_dur)RS_NS_PER_S;
+static const rs_dur timeout_max_ns = (rs_dur)366 * 86400 * RS_NS_PER_S;
 /* Of a probe: the aggregator waits for an answer for 240 s. */
 static const rs_dur probe_timeout_ns = 200 * (rs_dur)RS_NS_PER_S;
 static const rs_dur unknown_step_ns = RS_NS_PER_S; /* for the estimate only */

@@ -264,12 +264,11 @@ static void watch_prepared(struct rs_collect_kineto *kineto, struct job *job)
     const struct rs_kineto_client *client =
         kineto_find_client(kineto, job->facts.pid, job->facts.start_ticks);
     const rs_dur more = client ? PREPARED_STEPS * kineto_step_of(kineto, client) : 0;
-    if (job->is_called_back)
+    const bool is_late = rs_time_monotonic() > job->prepared_at + prepared_timeout_ns + more;
+    if (job->is_called_back || (!job->is_waiting && is_late))
         kineto_remove_job(kineto, job);
     else if (job->is_waiting)
         say_waiting(job);
-    else if (rs_time_monotonic() > job->prepared_at + prepared_timeout_ns + more)
-        kineto_remove_job(kineto, job);
 }
 
 static void finish_job(struct rs_collect_kineto *kineto, struct job *job)

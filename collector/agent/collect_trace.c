@@ -179,7 +179,7 @@ static enum rs_status read_held(const struct rs_trace_task *task, struct rs_sour
         fd < 0 ? failure.status : rs_kineto_read(held, RS_SOURCE_LOSSLESS, stream, sink, &failure);
     if (fd >= 0)
         (void)close(fd);
-    if (status < 0 && status != RS_PARTIAL)
+    if (status < 0)
         return rs_err_set(err, status, "%s",
                           failure.text[0] ? failure.text : "its trace cannot be read");
     return status;
@@ -192,7 +192,7 @@ enum rs_status rs_trace_measure(struct rs_trace_task *task, struct rs_err *err)
         return rs_err_set(err, RS_NOMEM, "no memory to read %s", task->path);
     struct measure measure = {.strings = &stream.strings, .first = RS_NS_MAX, .last = RS_NS_MIN};
     const enum rs_status status = read_held(task, &stream, &measure, err);
-    const bool is_read = status >= 0 || status == RS_PARTIAL;
+    const bool is_read = status >= 0;
     if (is_read) {
         take_facts(task, &measure, &stream.info);
         if (unlink(task->path) < 0)
@@ -211,7 +211,7 @@ static enum rs_status emit(struct rs_trace_task *task, struct rs_source_stream *
                               .first = RS_NS_MAX,
                               .last = RS_NS_MIN};
     const enum rs_status read_status = read_held(task, stream, &measure, err);
-    if (read_status < 0 && read_status != RS_PARTIAL)
+    if (read_status < 0)
         return read_status;
     take_facts(task, &measure, &stream->info);
     stream->info.rank = (int32_t)task->rank;

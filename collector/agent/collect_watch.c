@@ -213,7 +213,7 @@ static void watch_folder(struct rs_collect_watch *watch, const char *path, unsig
                                          IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_ONLYDIR |
                                              IN_DONT_FOLLOW | IN_EXCL_UNLINK);
     if (number < 0) {
-        rs_log_error("cannot watch %s: %s", path, strerror(errno));
+        rs_log_error("cannot watch %s: %s", path, RS_ERRNO_TEXT());
         return;
     }
     bool is_known = false;

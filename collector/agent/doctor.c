@@ -247,8 +247,7 @@ static enum rs_status find_patients(struct rs_doctor *doctor, struct rs_err *err
         return rs_err_errno(err, "cannot list /proc");
     enum rs_status status = RS_OK;
     struct dirent *entry;
-    while (status == RS_OK &&
-           (entry = readdir(proc))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+    while (status == RS_OK && (entry = rs_dir_next(proc))) {
         const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
         struct rs_doctor_patient patient;
         if (pid > 0 && look_at_process(doctor, pid, &patient) && !add_patient(doctor, &patient))
@@ -341,14 +340,13 @@ static void check_all(struct rs_doctor *doctor)
 {
     for (size_t i = 0; i < doctor->count; i++) {
         struct rs_doctor_patient *patient = &doctor->patients[i];
-        if (*patient->config_dir)
-            patient->is_rank = true; /* its trigger says so */
-        else if (patient->process.has_environ && patient->process.rank < 0)
+        const bool has_trigger = *patient->config_dir; /* that says it is a rank */
+        const bool is_known = !has_trigger && patient->process.has_environ;
+        if (is_known && patient->process.rank < 0)
             patient->why_no_rank =
                 "a launcher, or a single process: it has no rank variable (a single one that "
                 "is to be captured is started with RANK=0 WORLD_SIZE=1)";
-        else if (patient->process.has_environ &&
-                 rs_process_rank_holder(&patient->process, is_patient, doctor))
+        else if (is_known && rs_process_rank_holder(&patient->process, is_patient, doctor))
             patient->why_no_rank = "a data loader or helper: it inherited its parent's rank";
         else
             patient->is_rank = true;

@@ -132,7 +132,7 @@ static void list_sockets(pid_t pid, struct inodes *inodes)
     char folder[64], path[400], target[64];
     (void)snprintf(folder, sizeof folder, "/proc/%d/fd", (int)pid);
     DIR *dir = opendir(folder);
-    for (const struct dirent *item = dir ? readdir(dir) : NULL; item; item = readdir(dir)) {
+    for (const struct dirent *item = dir ? rs_dir_next(dir) : NULL; item; item = rs_dir_next(dir)) {
         (void)snprintf(path, sizeof path, "%s/%s", folder, item->d_name);
         const ssize_t length = readlink(path, target, sizeof target - 1);
         target[length > 0 ? length : 0] = '\0';
@@ -157,10 +157,10 @@ static void find_socket(pid_t pid, rs_ns until, struct rs_flight_offer *offer)
         unsigned flags, type;
         uint64_t inode;
         /* Num: RefCount Protocol Flags Type St Inode Path */
+        /* NOLINTNEXTLINE(cert-err34-c): lines of the kernel; what does not fit is left out */
         if (sscanf(line, "%*s %*x %*x %x %x %*x %" SCNu64 " %399s", &flags, &type, &inode, path) !=
-                4 || /* NOLINT(cert-err34-c): lines of the kernel; what does not fit is left out */
-            !(flags & ACCEPTS) ||
-            type != 1 || path[0] != '/')
+                4 ||
+            !(flags & ACCEPTS) || type != 1 || path[0] != '/')
             continue;
         for (size_t i = 0; i < inodes.count; i++) {
             if (inodes.items[i] != inode)
@@ -379,8 +379,9 @@ static char *frames_of_traceback(const char *text)
         char file[400], function[160];
         int number;
         if (length < 1000 &&
+            /* NOLINTNEXTLINE(cert-err34-c): a line of Python's; what does not fit is left out */
             sscanf(line, "  File \"%399[^\"]\", line %d in %159[^\n]", file, &number, function) ==
-                3) { /* NOLINT(cert-err34-c): a line of Python's; what does not fit is left out */
+                3) {
             rs_buf_printf(&now, "%s%s (%s:%d)", lines++ ? "\n" : "", function, file, number);
         } else if (length == 0 || strncmp(line, "Thread", 6) == 0) {
             lines = 0;
@@ -546,7 +547,8 @@ static enum rs_status find_ranks(struct round *round, struct rs_err *err)
     DIR *dir = opendir("/proc");
     if (!dir)
         return rs_err_errno(err, "cannot open /proc");
-    for (const struct dirent *item = readdir(dir); item && status == RS_OK; item = readdir(dir)) {
+    for (const struct dirent *item = rs_dir_next(dir); item && status == RS_OK;
+         item = rs_dir_next(dir)) {
         struct rs_process process;
         struct rs_err said = {0};
         char *end;

@@ -73,15 +73,6 @@ ProtobufCMessage *rs_mailbox_take(struct rs_mailbox *box)
     return message;
 }
 
-char *rs_const_cast(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } both = {.in = text};
-    return both.out;
-}
-
 void rs_mailbox_put_armed(struct rs_mailbox *box, const char *capture,
                           const Rankscope__ArmedRank *rank)
 {
@@ -120,10 +111,12 @@ static bool join_armed(Rankscope__Up *up, const Rankscope__Up *next)
         return false;
     const size_t count = up->armed->n_ranks + next->armed->n_ranks;
     /* protobuf-c's own memory: it frees both messages. */
-    Rankscope__ArmedRank **ranks = realloc(up->armed->ranks, count * sizeof(*ranks));
+    Rankscope__ArmedRank **ranks =
+        realloc(up->armed->ranks, count * sizeof(Rankscope__ArmedRank *));
     if (!ranks)
         return false;
-    memcpy(ranks + up->armed->n_ranks, next->armed->ranks, next->armed->n_ranks * sizeof(*ranks));
+    memcpy(ranks + up->armed->n_ranks, next->armed->ranks,
+           next->armed->n_ranks * sizeof(Rankscope__ArmedRank *));
     up->armed->ranks = ranks;
     up->armed->n_ranks = count;
     next->armed->n_ranks = 0;
@@ -137,11 +130,12 @@ static bool join_progress(Rankscope__Up *up, const Rankscope__Up *next)
         strcmp(up->progress->capture, next->progress->capture) != 0)
         return false;
     const size_t count = up->progress->n_ranks + next->progress->n_ranks;
-    Rankscope__RankProgress **ranks = realloc(up->progress->ranks, count * sizeof(*ranks));
+    Rankscope__RankProgress **ranks =
+        realloc(up->progress->ranks, count * sizeof(Rankscope__RankProgress *));
     if (!ranks)
         return false;
     memcpy(ranks + up->progress->n_ranks, next->progress->ranks,
-           next->progress->n_ranks * sizeof(*ranks));
+           next->progress->n_ranks * sizeof(Rankscope__RankProgress *));
     up->progress->ranks = ranks;
     up->progress->n_ranks = count;
     next->progress->n_ranks = 0;

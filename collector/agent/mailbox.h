@@ -5,6 +5,7 @@
 #ifndef RS_AGENT_MAILBOX_H
 #define RS_AGENT_MAILBOX_H
 
+#include "common/base/const.h"
 #include "proto/rankscope.pb-c.h"
 
 #include <pthread.h>
@@ -32,7 +33,5 @@ void rs_mailbox_put_progress(struct rs_mailbox *box, const char *capture,
 /* Messages of many ranks of one capture follow each other and can go as one: moves the ranks of `next`, if it is such a message, behind
  * those of `up`. True: `next` is empty and still the caller's. Both are owned (rs_mailbox_take()). */
 bool rs_message_join(Rankscope__Up *up, Rankscope__Up *next);
-/* For texts of messages that are only read: protobuf-c knows no const. */
-char *rs_const_cast(const char *text);
 
 #endif

@@ -49,7 +49,7 @@ void rs_tracedir_clean(const char *path, const char *capture)
     if (!dir)
         return;
     struct dirent *entry;
-    while ((entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+    while ((entry = rs_dir_next(dir))) {
         (void)snprintf(user, sizeof user, "%s/%.255s", folder, entry->d_name);
         if (entry->d_name[0] == 'u')
             (void)rmdir(user);
@@ -104,7 +104,7 @@ enum rs_status rs_tracedir_check(const char *path, int64_t bytes, bool is_forced
                                  size_t warning_bytes, struct rs_err *err)
 {
     struct rs_tracedir_facts facts;
-    const int64_t mib = 1024 * 1024;
+    const int64_t mib = INT64_C(1024) * 1024;
     warning[0] = '\0';
     const enum rs_status status = rs_tracedir_look(path, &facts, err);
     if (status < 0)

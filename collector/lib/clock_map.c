@@ -61,7 +61,7 @@ enum rs_status rs_clock_map_init(struct rs_clock_map *map, uint32_t kind, struct
     uint64_t ticks[2] = {0, 0};
     rs_ns realtime[2] = {0, 0};
     read_pair(kind, &ticks[0], &realtime[0]);
-    struct timespec nap = {.tv_nsec = 20 * RS_NS_PER_MS};
+    struct timespec nap = {.tv_nsec = 20L * RS_NS_PER_MS};
     nanosleep(&nap, NULL);
     read_pair(kind, &ticks[1], &realtime[1]);
     if (rs_clock_map_from(map, ticks, realtime) != RS_OK)

@@ -2,6 +2,7 @@
 #include "collector/lib/control_read.h"
 
 #include "collector/lib/ring_read.h"
+#include "common/base/const.h"
 #include "common/base/mem.h"
 
 #include <inttypes.h>
@@ -71,8 +72,8 @@ enum rs_status rs_control_open(int fd, uint64_t bytes, struct rs_control_reader 
 static void free_names(struct name_list *list)
 {
     for (size_t i = 0; i < list->count; i++) {
-        rs_mem_free((void *)(uintptr_t)list->items[i].text);
-        rs_mem_free((void *)(uintptr_t)list->items[i].ranks);
+        rs_mem_free(rs_const_away(list->items[i].text));
+        rs_mem_free(rs_const_away(list->items[i].ranks));
     }
     rs_mem_free(list->items);
 }

@@ -343,7 +343,7 @@ static enum rs_status walk_dir(struct rs_inputs *inputs, const char *path, size_
         return rs_err_errno(err, "cannot search %s", path);
     enum rs_status status = RS_OK;
     struct dirent *entry;
-    while (status == RS_OK && (entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+    while (status == RS_OK && (entry = rs_dir_next(dir))) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         char *child = rs_file_join(path, entry->d_name);

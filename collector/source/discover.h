@@ -115,7 +115,7 @@ struct rs_source_format {
 };
 
 /* The formats this program was built with; before any thread, once. At most RS_SOURCE_FORMATS_MAX; keeps pointers. */
-void rs_source_formats_set(const struct rs_source_format *const *formats, size_t count);
+void rs_source_formats_set(const struct rs_source_format *const *list, size_t count);
 
 /* For find(): a candidate at `path`, lent until the next call; RS_NOMEM. */
 RS_MUST_CHECK enum rs_status rs_inputs_add(struct rs_inputs *inputs, const char *path,

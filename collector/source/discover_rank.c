@@ -394,7 +394,7 @@ enum rs_status rs_inputs_resolve(struct rs_inputs *inputs, struct rs_err *err)
     enum rs_status status = settle_all(inputs, err);
     if (status != RS_OK)
         return status == RS_NOMEM ? rs_err_set(err, status, "out of memory") : status;
-    struct rs_input **sorted = rs_mem_calloc(inputs->count + 1, sizeof *sorted);
+    struct rs_input **sorted = rs_mem_calloc(inputs->count + 1, sizeof(struct rs_input *));
     if (!sorted)
         return rs_err_set(err, RS_NOMEM, "out of memory");
     size_t count = 0;
@@ -402,8 +402,7 @@ enum rs_status rs_inputs_resolve(struct rs_inputs *inputs, struct rs_err *err)
         if (is_read(&inputs->items[i]))
             sorted[count++] = &inputs->items[i];
     }
-    qsort(sorted, count, sizeof *sorted,
-          by_rank_and_time); /* NOLINT(bugprone-sizeof-expression): pointers are sorted */
+    qsort(sorted, count, sizeof(struct rs_input *), by_rank_and_time);
     status = number_cycles(inputs, sorted, count);
     if (status == RS_OK)
         status = report_worlds(inputs, sorted, count);

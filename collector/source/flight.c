@@ -512,7 +512,7 @@ bool flight_take_entry(void *self, struct rs_pickle *pickle, const struct rs_pic
     enum { FEWEST_FIELDS = 6 };
     struct rs_flight_reader *reader = self;
     struct fields fields;
-    if (count < 2 * FEWEST_FIELDS)
+    if (count < (size_t)2 * FEWEST_FIELDS)
         return false;
     fields.has = 0;
     for (size_t i = 0; i + 1 < count; i += 2) {

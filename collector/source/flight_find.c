@@ -333,7 +333,8 @@ static enum rs_status list(const char *path, char ***names_p, size_t *count_p, s
     if (!dir)
         return rs_err_errno(err, "cannot open the folder %s", path);
     enum rs_status status = RS_OK;
-    for (const struct dirent *item = readdir(dir); item && status == RS_OK; item = readdir(dir)) {
+    for (const struct dirent *item = rs_dir_next(dir); item && status == RS_OK;
+         item = rs_dir_next(dir)) {
         if (strcmp(item->d_name, ".") == 0 || strcmp(item->d_name, "..") == 0)
             continue;
         status = rs_mem_grow((void **)&names, &capacity, count + 1, sizeof *names);

@@ -256,6 +256,7 @@ static void end_packed(struct input *input, const char *what)
     input->is_at_end = true;
 }
 
+/* Written through `io`. NOLINTNEXTLINE(readability-non-const-parameter) */
 static enum rs_status read_packed(struct input *input, char *buffer, size_t capacity,
                                   size_t *count_p, struct rs_err *err)
 {

@@ -393,9 +393,9 @@ static enum rs_status add_process(struct rs_native *native, int fd)
 {
     if (native->count >= RS_NATIVE_MAX_PROCESSES ||
         rs_mem_grow((void **)&native->processes, &native->capacity, native->count + 1,
-                    sizeof *native->processes) != RS_OK ||
+                    sizeof(struct native_process *)) != RS_OK ||
         rs_mem_grow((void **)&native->named, &native->named_capacity, native->count + 1,
-                    sizeof *native->named) != RS_OK)
+                    sizeof(struct native_process *)) != RS_OK)
         return RS_LIMIT;
     struct native_process *process = rs_mem_calloc(1, sizeof *process);
     if (process == NULL)

@@ -220,7 +220,7 @@ static void keep_aside(struct rs_spool *spool, const struct folder *folder, cons
                    name ? name + 1 : path);
     char *to = dir ? rs_file_join(dir, aside) : NULL;
     if (!to || rs_file_make_dirs(dir, 0750, NULL) < 0 || (link(path, to) < 0 && errno != EEXIST))
-        rs_log_error("%s cannot be kept aside: %s", path, strerror(errno));
+        rs_log_error("%s cannot be kept aside: %s", path, RS_ERRNO_TEXT());
     rs_log_error("%s: %s; it is kept as %s", path, why, to ? to : "nothing");
     spool->stats.damaged_segments++;
     spool->stats.damaged_bytes += bytes;
@@ -303,7 +303,8 @@ static enum rs_status list_numbers(const char *path, const char *suffix, uint32_
     size_t count = 0;
     size_t capacity = 0;
     enum rs_status status = RS_OK;
-    for (const struct dirent *item = readdir(dir); item && status == RS_OK; item = readdir(dir)) {
+    for (const struct dirent *item = rs_dir_next(dir); item && status == RS_OK;
+         item = rs_dir_next(dir)) {
         char *end = NULL;
         const unsigned long number = strtoul(item->d_name, &end, 10);
         if (strlen(item->d_name) != 8 + strlen(suffix) || !end || strcmp(end, suffix) != 0 ||

@@ -146,11 +146,11 @@ void spool_folder_remove(struct rs_spool *spool, struct folder **folder_p)
         return;
     for (size_t i = 0; i < folder->segment_count; i++) {
         if (unlink(folder->segments[i].path) < 0)
-            rs_log_warn("cannot remove %s: %s", folder->segments[i].path, strerror(errno));
+            rs_log_warn("cannot remove %s: %s", folder->segments[i].path, RS_ERRNO_TEXT());
         spool->stats.disk_bytes -= folder->segments[i].length;
     }
     if (folder->is_raw && rmdir(folder->dir) < 0)
-        rs_log_warn("cannot remove %s: %s", folder->dir, strerror(errno));
+        rs_log_warn("cannot remove %s: %s", folder->dir, RS_ERRNO_TEXT());
     spool_folder_free(folder_p);
     (void)pthread_cond_broadcast(&spool->has_room);
 }
@@ -173,7 +173,8 @@ enum rs_status spool_map_segment(struct rs_spool *spool, struct folder *folder, 
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return rs_err_errno(err, "cannot open %s", path);
-    const size_t bytes = (size_t)(length + spool->options.segment_bytes + 4 * CHUNK_MAX_BYTES);
+    const size_t bytes =
+        (size_t)(length + spool->options.segment_bytes + (uint64_t)4 * CHUNK_MAX_BYTES);
     void *map = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
     (void)close(fd);
     if (map == MAP_FAILED)
@@ -199,7 +200,7 @@ void spool_free_segments(struct rs_spool *spool, struct folder *folder)
     while (gone + 1 < folder->segment_count && folder->segments[gone].waiting_count == 0) {
         struct segment *segment = &folder->segments[gone];
         if (unlink(segment->path) < 0)
-            rs_log_warn("cannot remove %s: %s", segment->path, strerror(errno));
+            rs_log_warn("cannot remove %s: %s", segment->path, RS_ERRNO_TEXT());
         spool->stats.disk_bytes -= segment->length;
         unmap_segment(segment);
         gone++;

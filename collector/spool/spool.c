@@ -75,7 +75,7 @@ enum rs_status rs_spool_open(const char *dir, const struct rs_spool_options *opt
     if (!spool->options.budget_bytes)
         spool->options.budget_bytes = (uint64_t)1 << 30;
     if (!spool->options.keep_ns)
-        spool->options.keep_ns = 24 * 3600 * (rs_dur)RS_NS_PER_S;
+        spool->options.keep_ns = (rs_dur)24 * 3600 * RS_NS_PER_S;
     spool->lock_fd = -1;
     spool->next_entry = 1;
     (void)pthread_mutex_init(&spool->write_lock, NULL);

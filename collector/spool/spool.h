@@ -126,7 +126,7 @@ RS_MUST_CHECK enum rs_status rs_spool_next_entry(struct rs_spool *spool, uint32_
 RS_MUST_CHECK enum rs_status rs_spool_put(struct rs_spool *spool, uint32_t entry, rs_seq seq,
                                           unsigned flags, struct rs_view chunk, struct rs_err *err);
 /* A chunk that was refused will not come again. */
-void rs_spool_lost(struct rs_spool *spool, uint32_t entry, uint64_t bytes, uint64_t events);
+void rs_spool_lost(struct rs_spool *spool, uint32_t id, uint64_t bytes, uint64_t events);
 /* Waits until acks have made room, or `until` (monotonic). RS_OK or RS_TIMEOUT. */
 RS_MUST_CHECK enum rs_status rs_spool_wait(struct rs_spool *spool, uint64_t bytes, rs_ns until);
 
@@ -142,13 +142,13 @@ RS_MUST_CHECK enum rs_status rs_spool_peek(struct rs_spool *spool, uint32_t entr
 bool rs_spool_has_summary(struct rs_spool *spool, uint32_t raw_entry);
 /* Everything of this entry up to `seq` is durable elsewhere. An ack beyond what was put (the
  * spool was lost, the aggregator remembers) moves the sequence forward. Thread: uplink. */
-void rs_spool_ack(struct rs_spool *spool, uint32_t entry, rs_seq seq);
+void rs_spool_ack(struct rs_spool *spool, uint32_t id, rs_seq seq);
 /* Gives up what is left of an entry that the aggregator refuses; counted as lost. */
-void rs_spool_drop(struct rs_spool *spool, uint32_t entry);
+void rs_spool_drop(struct rs_spool *spool, uint32_t id);
 /* Whether an entry of this id was dropped or evicted since the spool was opened: nobody else has its chunks. Any thread. */
 bool rs_spool_was_lost(struct rs_spool *spool, uint32_t entry);
 /* The aggregator does not want the entry yet, or wants it now. Thread: uplink. */
-void rs_spool_hold(struct rs_spool *spool, uint32_t entry, bool is_held);
+void rs_spool_hold(struct rs_spool *spool, uint32_t id, bool is_held);
 /* Evicts what has been held longer than keep_ns. `now`: realtime. Any thread. */
 void rs_spool_expire(struct rs_spool *spool, rs_ns now);
 /* The incarnation will not come again: its sequence need not be remembered once all is acknowledged. */

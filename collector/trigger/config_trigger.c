@@ -205,8 +205,7 @@ static enum rs_status list_pids(struct rs_config_scan *scan, rs_ns now)
     scan->next_count = 0;
     enum rs_status status = RS_OK;
     const struct dirent *entry;
-    while (status == RS_OK && scan->next_count < PIDS_MAX &&
-           (entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+    while (status == RS_OK && scan->next_count < PIDS_MAX && (entry = rs_dir_next(dir))) {
         char *end = NULL;
         if (!isdigit((unsigned char)entry->d_name[0]))
             continue;
@@ -350,7 +349,7 @@ static void remove_below(int parent, const char *name, unsigned depth)
     const struct dirent *entry;
     if (fd >= 0 && !dir)
         (void)close(fd);
-    while (dir && (entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+    while (dir && (entry = rs_dir_next(dir))) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         if (unlinkat(dirfd(dir), entry->d_name, 0) != 0)

@@ -6,6 +6,7 @@
 #include "collector/trigger/kineto_socket.h"
 #include "collector/trigger/process_life.h"
 #include "common/base/check.h"
+#include "common/base/const.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
 
@@ -475,7 +476,7 @@ static bool find_file(const struct slot *slot, bool temporary, char *path, size_
         return false;
     bool found = false;
     struct dirent *entry;
-    while (!found && (entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+    while (!found && (entry = rs_dir_next(dir))) {
         const char *name = entry->d_name;
         if (strncmp(name, slot->stem, stem) != 0 || name[stem] != '_')
             continue;
@@ -586,8 +587,7 @@ const struct rs_kineto_client *rs_kineto_trigger_clients(const struct rs_kineto_
                                                          size_t *count_p)
 {
     /* The copy is a cache that no caller can see through: the trigger itself does not change. */
-    struct rs_kineto_trigger *cache;
-    memcpy(&cache, &trigger, sizeof cache);
+    struct rs_kineto_trigger *cache = rs_const_away(trigger);
     if (rs_mem_grow((void **)&cache->lent, &cache->lent_capacity, trigger->count,
                     sizeof *cache->lent) != RS_OK) {
         *count_p = 0;

@@ -269,7 +269,7 @@ enum rs_status rs_kineto_ledger_read(const char *dir, rs_kineto_ledger_fn *each,
         return errno == ENOENT ? RS_OK : rs_err_errno(err, "cannot list %s", dir);
     boot_id(boot);
     struct dirent *entry;
-    while ((entry = readdir(list))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+    while ((entry = rs_dir_next(list))) {
         struct rs_kineto_job job;
         struct rs_buf buf = {0};
         char *path = entry->d_name[0] == '.' ? NULL : rs_file_join(dir, entry->d_name);

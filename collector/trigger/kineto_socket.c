@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collector/trigger/kineto_socket.h"
 
+#include "common/base/file.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -76,7 +78,7 @@ static bool process_holds(const char *pid, unsigned long long inode)
         return false;
     bool holds = false;
     struct dirent *entry;
-    while (!holds && (entry = readdir(fds))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+    while (!holds && (entry = rs_dir_next(fds))) {
         const ssize_t length = readlinkat(dirfd(fds), entry->d_name, link, sizeof link - 1);
         if (length > 0) {
             link[length] = '\0';
@@ -97,7 +99,7 @@ bool rs_kineto_socket_holder(const char *dir, const char *name, pid_t *pid_p, ch
     if (!proc)
         return inode != 0;
     struct dirent *entry;
-    while ((entry = readdir(proc))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+    while ((entry = rs_dir_next(proc))) {
         if (entry->d_name[0] < '1' || entry->d_name[0] > '9' ||
             !process_holds(entry->d_name, inode))
             continue;

@@ -90,7 +90,7 @@ static void find_version(pid_t pid, struct rs_torch *torch)
         return;
     const char *suffix = ".dist-info";
     struct dirent *entry;
-    while ((entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+    while ((entry = rs_dir_next(dir))) {
         const char *name = entry->d_name;
         const size_t length = strlen(name);
         if (strncmp(name, "torch-", 6) != 0 || length < 6 + strlen(suffix) ||

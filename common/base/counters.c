@@ -60,6 +60,7 @@ void rs_count_process(void)
     uint64_t resident_pages = 0;
     const long page = sysconf(_SC_PAGESIZE);
     FILE *file = fopen("/proc/self/statm", "re");
+    /* NOLINTNEXTLINE(cert-err34-c): lines of the kernel */
     if (file && fscanf(file, "%" SCNu64 " %" SCNu64, &total_pages, &resident_pages) == 2 &&
         page > 0)
         rs_count_set(RS_COUNT_PROCESS_RESIDENT, resident_pages * (uint64_t)page);

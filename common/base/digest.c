@@ -104,16 +104,17 @@ CRC_TARGET static uint32_t crc_of_lanes(uint32_t crc, const uint8_t *data)
     for (size_t i = 0; i < LANE_BYTES; i += 8) {
         crc = CRC_U64(crc, load_u64(data + i));
         second = CRC_U64(second, load_u64(data + LANE_BYTES + i));
-        third = CRC_U64(third, load_u64(data + 2 * LANE_BYTES + i));
+        third = CRC_U64(third, load_u64(data + (size_t)2 * LANE_BYTES + i));
     }
     return skip_lane(skip_lane(crc) ^ second) ^ third;
 }
 
 CRC_TARGET static uint32_t crc_by_machine(uint32_t crc, const uint8_t *data, size_t length)
 {
-    if (length >= 3 * LANE_BYTES)
+    if (length >= (size_t)3 * LANE_BYTES)
         (void)pthread_once(&lane_once, make_lane_table);
-    for (; length >= 3 * LANE_BYTES; data += 3 * LANE_BYTES, length -= 3 * LANE_BYTES)
+    for (; length >= (size_t)3 * LANE_BYTES;
+         data += (size_t)3 * LANE_BYTES, length -= (size_t)3 * LANE_BYTES)
         crc = crc_of_lanes(crc, data);
     for (; length >= 8; data += 8, length -= 8)
         crc = CRC_U64(crc, load_u64(data));

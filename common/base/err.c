@@ -30,6 +30,12 @@ enum rs_status rs_err_set(struct rs_err *err, enum rs_status status, const char 
     return status;
 }
 
+const char *rs_errno_text(char text[RS_ERRNO_TEXT_BYTES])
+{
+    /* GNU strerror_r: it may return a string of its own and leave `text` alone. */
+    return strerror_r(errno, text, RS_ERRNO_TEXT_BYTES);
+}
+
 enum rs_status rs_err_errno(struct rs_err *err, const char *format, ...)
 {
     const int number = errno;
@@ -41,10 +47,9 @@ enum rs_status rs_err_errno(struct rs_err *err, const char *format, ...)
     print_text(err, format, args);
     va_end(args);
     const size_t used = strlen(err->text);
-    char reason[128];
-    /* GNU strerror_r: it may return a string of its own and leave `reason` alone. */
-    const char *text = strerror_r(number, reason, sizeof reason);
-    (void)snprintf(err->text + used, sizeof err->text - used, ": %s", text);
+    char reason[RS_ERRNO_TEXT_BYTES];
+    errno = number;
+    (void)snprintf(err->text + used, sizeof err->text - used, ": %s", rs_errno_text(reason));
     err->status = status;
     return status;
 }

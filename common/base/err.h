@@ -29,6 +29,12 @@ enum rs_status rs_err_set(struct rs_err *err, enum rs_status status, const char 
  * when errno is ENOMEM. */
 enum rs_status rs_err_errno(struct rs_err *err, const char *format, ...) RS_PRINTF(2, 3);
 
+/* errno's text, for a line that is logged: "No space left on device". `text` may stay unused. Any thread. */
+enum { RS_ERRNO_TEXT_BYTES = 128 };
+const char *rs_errno_text(char text[RS_ERRNO_TEXT_BYTES]);
+/* The same, valid until the end of the block it stands in. */
+#define RS_ERRNO_TEXT() rs_errno_text((char[RS_ERRNO_TEXT_BYTES]){0})
+
 /* The analyser of clang-tidy does not see into err.c and would go on as if the status could be RS_OK: most of its false reports.
  * For it alone the two yield their status in plain sight; the compiler sees the functions, which evaluate `status` once. */
 #ifdef __clang_analyzer__

@@ -281,7 +281,7 @@ void rs_file_sweep(const char *dir)
 {
     DIR *list = opendir(dir);
     struct dirent *entry;
-    while (list && (entry = readdir(list))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+    while (list && (entry = rs_dir_next(list))) {
         struct stat about;
         const long process = process_in_name(entry->d_name);
         if (process < 0 || kill((pid_t)process, 0) == 0 || errno != ESRCH)
@@ -310,7 +310,7 @@ static int remove_below(int parent, const char *name, int depth)
             (void)close(fd);
         return why;
     }
-    for (const struct dirent *entry = readdir(stream); entry; entry = readdir(stream)) {
+    for (const struct dirent *entry = rs_dir_next(stream); entry; entry = rs_dir_next(stream)) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         int failure = unlinkat(dirfd(stream), entry->d_name, 0) < 0 ? errno : 0;
@@ -346,7 +346,7 @@ static uint64_t bytes_below(int parent, const char *name, int depth)
             (void)close(fd);
         return bytes;
     }
-    for (const struct dirent *entry = readdir(stream); entry; entry = readdir(stream))
+    for (const struct dirent *entry = rs_dir_next(stream); entry; entry = rs_dir_next(stream))
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             bytes += bytes_below(dirfd(stream), entry->d_name, depth + 1);
     (void)closedir(stream);

@@ -8,6 +8,7 @@
 #include "common/base/buf.h"
 #include "common/base/err.h"
 
+#include <dirent.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -60,5 +61,11 @@ char *rs_file_join(const char *dir, const char *name);
 /* Removes what processes that are gone left half-written in the folder: NAME.tmp-PID and NAME.tmp-PID-ANYTHING of a PID that
  * does not run here, not touched for a minute (the folder may be shared with other nodes). Nothing else, and no word about what cannot be removed. */
 void rs_file_sweep(const char *dir);
+
+/* readdir() of a stream that this thread opened: what it gives is the stream's own, until the next call. */
+static inline struct dirent *rs_dir_next(DIR *stream)
+{
+    return readdir(stream); /* NOLINT(concurrency-mt-unsafe): glibc keeps one entry a stream */
+}
 
 #endif

@@ -25,8 +25,7 @@ enum rs_log_format { RS_LOG_AUTO, RS_LOG_TEXT, RS_LOG_JSON, RS_LOG_JOURNAL };
 enum rs_status rs_log_set_format(const char *name, struct rs_err *err);
 void rs_log_set_level(enum rs_log_level level); /* before any thread; default RS_LOG_WARN */
 enum rs_log_level rs_log_level(void);
-void rs_log_write(enum rs_log_level level, const char *tag, const char *format, ...)
-    RS_PRINTF(3, 4);
+void rs_log_write(enum rs_log_level level, const char *tag, const char *text, ...) RS_PRINTF(3, 4);
 
 #define rs_log_error(...) rs_log_write(RS_LOG_ERROR, RS_LOG_TAG, __VA_ARGS__)
 #define rs_log_warn(...)  rs_log_write(RS_LOG_WARN, RS_LOG_TAG, __VA_ARGS__)

@@ -2,6 +2,7 @@
 #include "common/client/certificate.h"
 
 #include "common/base/buf.h"
+#include "common/base/const.h"
 
 #include <openssl/crypto.h>
 
@@ -48,17 +49,13 @@ static enum rs_status ask(const struct rs_address *address, const char *secret, 
                           struct answer *answer, const struct rs_client_patience *patience,
                           struct rs_err *err)
 {
-    union {
-        const char *in;
-        char *out;
-    } secret_ = {.in = secret}, name_ = {.in = name};
     struct rs_buf key = {0};
     struct rs_buf request = {0};
     enum rs_status status = rs_request_make(&key, &request, err);
     if (status == RS_OK) {
         Rankscope__AskCertificate wish = RANKSCOPE__ASK_CERTIFICATE__INIT;
-        wish.secret = secret_.out;
-        wish.name = name_.out;
+        wish.secret = rs_const_cast(secret);
+        wish.name = rs_const_cast(name);
         wish.request = (ProtobufCBinaryData){.data = request.data, .len = request.length};
         Rankscope__Ask question = RANKSCOPE__ASK__INIT;
         question.message_case = RANKSCOPE__ASK__MESSAGE_CERTIFICATE;

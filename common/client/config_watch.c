@@ -72,15 +72,15 @@ struct rs_config_watch {
 
 static struct face look(const char *path)
 {
-    struct stat stat_;
-    if (stat(path, &stat_) < 0)
+    struct stat facts;
+    if (stat(path, &facts) < 0)
         return (struct face){.is_there = false};
     return (struct face){.is_there = true,
-                         .is_regular = S_ISREG(stat_.st_mode),
-                         .device = stat_.st_dev,
-                         .inode = stat_.st_ino,
-                         .bytes = stat_.st_size,
-                         .mtime_ns = rs_time_of(&stat_.st_mtim)};
+                         .is_regular = S_ISREG(facts.st_mode),
+                         .device = facts.st_dev,
+                         .inode = facts.st_ino,
+                         .bytes = facts.st_size,
+                         .mtime_ns = rs_time_of(&facts.st_mtim)};
 }
 
 static bool is_same_face(const struct face *a, const struct face *b)
@@ -211,16 +211,17 @@ static void ask(struct rs_config_watch *watch)
     struct asked asked = {0};
     Rankscope__CaptureRequest *message = NULL;
     Rankscope__AskStart start = RANKSCOPE__ASK_START__INIT;
-    Rankscope__Ask ask_ = RANKSCOPE__ASK__INIT;
+    Rankscope__Ask question = RANKSCOPE__ASK__INIT;
     enum rs_status status = rs_request_to_message(&watch->request, &message, &err);
     if (status == RS_OK) {
         start.request = message;
         start.origin_file = watch->path;
-        ask_.message_case = RANKSCOPE__ASK__MESSAGE_START;
-        ask_.start = &start;
+        question.message_case = RANKSCOPE__ASK__MESSAGE_START;
+        question.start = &start;
         const struct rs_client_patience patience = {.until = rs_time_monotonic() + ask_timeout_ns,
                                                     .must_stop = &watch->must_stop};
-        status = rs_client_ask_within(&watch->address, &ask_, &patience, on_reply, &asked, &err);
+        status =
+            rs_client_ask_within(&watch->address, &question, &patience, on_reply, &asked, &err);
     }
     rs_request_message_free(&message);
     if (status == RS_UNREACHABLE || status == RS_CANCELLED) {
@@ -472,15 +473,15 @@ static void remember(struct rs_config_watch *watch)
 
 static enum rs_status check_folder(const char *dir, struct rs_err *err)
 {
-    struct stat stat_;
-    if (stat(dir, &stat_) < 0)
+    struct stat facts;
+    if (stat(dir, &facts) < 0)
         return rs_err_set(err, errno == ENOENT ? RS_NOTFOUND : RS_IO, "--profiler-config %s: %s",
-                          dir, errno == ENOENT ? "there is no such folder" : strerror(errno));
-    if (!S_ISDIR(stat_.st_mode))
+                          dir, errno == ENOENT ? "there is no such folder" : RS_ERRNO_TEXT());
+    if (!S_ISDIR(facts.st_mode))
         return rs_err_set(err, RS_INVALID,
                           "--profiler-config %s is no folder: give the one that %s is in", dir,
                           file_name);
-    if (stat_.st_mode & S_IWOTH)
+    if (facts.st_mode & S_IWOTH)
         rs_log_warn("%s can be written by everybody: whoever does starts captures", dir);
     return RS_OK;
 }

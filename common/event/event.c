@@ -22,16 +22,12 @@ const char *rs_kind_text(enum rs_kind kind)
 
 bool rs_kind_is_device_work(enum rs_kind kind)
 {
-    switch (kind) {
-#define X(name, code, text, is_device_work, sentence)                                              \
-    case RS_KIND_##name:                                                                           \
-        return (is_device_work) != 0;
+    static const bool is_work[RS_KIND_COUNT] = {
+#define X(name, code, text, is_device_work, sentence) [RS_KIND_##name] = (is_device_work) != 0,
 #include "common/event/event_kinds.def"
 #undef X
-    case RS_KIND_COUNT:
-        break;
-    }
-    return false;
+    };
+    return (size_t)kind < RS_KIND_COUNT && is_work[kind];
 }
 
 const char *rs_rank_source_text(enum rs_rank_source source)

@@ -48,7 +48,7 @@ static const char *pairs_fault(const struct rs_request_pairs *pairs)
         sorted[i] = &pairs->items[i];
     }
     if (pairs->count > 1)
-        qsort(sorted, pairs->count, sizeof sorted[0], by_key);
+        qsort(sorted, pairs->count, sizeof(const struct rs_request_pair *), by_key);
     for (size_t i = 1; i < pairs->count; i++)
         if (strcmp(sorted[i - 1]->key, sorted[i]->key) == 0)
             return "has a name twice";

@@ -198,14 +198,14 @@ static void validate_room(const struct validation *j, const struct rs_request_ra
         note_add(notes, RS_RULE_SPOOL_REMOTE, FIELD_COUNT, NO_DETAIL);
 }
 
-void validate_rank(const struct validation *j, const struct rs_request_rank *rank,
+void validate_rank(const struct validation *validation, const struct rs_request_rank *rank,
                    struct rs_request_notes *notes)
 {
-    validate_trigger(j, rank, notes);
-    validate_step(j, rank, notes);
-    validate_activities(j, rank, notes);
-    validate_device(j, rank, notes);
-    validate_mindspore(j, rank, notes);
-    validate_room(j, rank, notes);
-    validate_members(j, rank, notes);
+    validate_trigger(validation, rank, notes);
+    validate_step(validation, rank, notes);
+    validate_activities(validation, rank, notes);
+    validate_device(validation, rank, notes);
+    validate_mindspore(validation, rank, notes);
+    validate_room(validation, rank, notes);
+    validate_members(validation, rank, notes);
 }

@@ -223,7 +223,7 @@ static enum rs_status check_wish(const struct rs_certificate_wish *wish, struct 
         return rs_err_set(err, RS_INVALID,
                           "\"%.80s\" is no name: 1 to 63 of a-z, A-Z, 0-9, \".\", \"_\" and \"-\"",
                           wish->name);
-    if (wish->valid_ns < RS_NS_PER_S || wish->valid_ns > RS_AUTHORITY_VALID_MAX_NS)
+    if (wish->valid_ns < RS_NS_PER_S || wish->valid_ns > (rs_dur)RS_AUTHORITY_VALID_MAX_NS)
         return rs_err_set(err, RS_INVALID, "a certificate is valid for a second to 825 days");
     if (wish->host_count > RS_AUTHORITY_HOSTS_MAX)
         return rs_err_set(err, RS_LIMIT, "a certificate names at most %d hosts",
@@ -738,8 +738,8 @@ enum rs_status rs_authority_list(struct rs_authority *authority, rs_authority_it
     DIR *stream = status == RS_OK ? opendir(path) : NULL;
     if (status == RS_OK && !stream)
         status = rs_err_errno(err, "cannot read the folder %s", path);
-    for (const struct dirent *entry = stream ? readdir(stream) : NULL; entry;
-         entry = readdir(stream)) {
+    for (const struct dirent *entry = stream ? rs_dir_next(stream) : NULL; entry;
+         entry = rs_dir_next(stream)) {
         const size_t length = strlen(entry->d_name);
         X509 *certificate = NULL;
         struct rs_authority_item item;

@@ -140,6 +140,7 @@ X509 *trust_certificate(struct rs_view pem)
     return certificate;
 }
 
+/* As OpenSSL declares it. NOLINTNEXTLINE(readability-non-const-parameter) */
 int trust_no_password(char *buf, int size, int rwflag, void *u)
 {
     (void)buf;

@@ -353,19 +353,19 @@ static enum rs_status split_fabrics(struct builder *builder)
     for (size_t i = 0; i < model->move_count; i++) {
         const struct diag_move *move = &model->moves[i];
         if (move->ns > 0) {
-            sums[2 * move->unit] +=
+            sums[(size_t)2 * move->unit] +=
                 log(move->ns) - (move->bytes > 0 ? log((double)move->bytes) : 0);
-            sums[2 * move->unit + 1] += 1;
+            sums[(size_t)2 * move->unit + 1] += 1;
         }
     }
     for (uint32_t panel = 0; panel < 1U << 16; panel += 1) {
         size_t count = 0;
         bool has_any = false;
-        for (uint32_t u = 0; u < model->unit_count; u++) {
+        for (size_t u = 0; u < model->unit_count; u++) {
             const struct diag_unit *unit = &model->units[u];
             has_any = has_any || unit->panel > panel;
             if (unit->panel == panel && ((panel >> 1) & 3) == 0 && sums[2 * u + 1] > 0) {
-                readings[count++] = (struct reading){u, sums[2 * u] / sums[2 * u + 1]};
+                readings[count++] = (struct reading){(uint32_t)u, sums[2 * u] / sums[2 * u + 1]};
             }
         }
         if (count > 3) {

@@ -311,7 +311,8 @@ static bool tau_of_pairs(const struct diag_pool *pool, double *scratch, double *
     const double tau = scratch[middle] / (sqrt(2) * diag_t_quantile(above / 2, NORMAL_DOF));
     const double rest = tau * tau - own / (double)pairs;
     *square_p = rest > 0 ? rest : 0;
-    *dof_p = (double)(pairs / 2); /* a median is worth a good third of what it is of */
+    const size_t half = pairs / 2;
+    *dof_p = (double)half; /* a median is worth a good third of what it is of */
     return true;
 }
 

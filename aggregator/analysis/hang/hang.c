@@ -192,7 +192,8 @@ static enum rs_status add_witnesses(const struct hang_work *work, struct rs_find
 /* Of each node the edge that leads to it from the longest wait; freed by the caller. NULL: no memory. */
 static const struct hang_edge **edges_to(const struct hang_work *work)
 {
-    const struct hang_edge **best = rs_mem_calloc(work->node_count + 1, sizeof *best);
+    const struct hang_edge **best =
+        rs_mem_calloc(work->node_count + 1, sizeof(const struct hang_edge *));
     for (size_t i = 0; best && i < work->edge_count; i++) {
         const struct hang_edge *edge = &work->edges[i];
         const struct hang_edge **at = &best[edge->to];
@@ -593,9 +594,7 @@ static enum rs_status conclude(struct hang_work *work, const struct hang_graph *
         if (status == RS_OK && hang->finding_count == before && is_surely_long(hang))
             status = tell_all_inside(work);
     }
-    if (hang->finding_count > before)
-        hang->state = RS_HANG_HUNG;
-    else if (has_mismatch)
+    if (hang->finding_count > before || has_mismatch)
         hang->state = RS_HANG_HUNG;
     else
         hang->state = waits_for_somebody ? RS_HANG_UNDECIDED : RS_HANG_IN_FLIGHT;
