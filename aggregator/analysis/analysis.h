@@ -154,6 +154,17 @@ RS_MUST_CHECK enum rs_status rs_analysis_messages(const struct rs_analysis *anal
                                                   size_t op_index, rs_analysis_message_fn *visit,
                                                   void *self);
 
+/* What all members of an operation say together. */
+struct rs_job_op_figures {
+    int64_t bytes;         /* nccl-tests' size; -1 unknown */
+    rs_dur longest_ns;     /* longest transfer of a member; -1: a member's is unknown */
+    const char *transport; /* lives in a summary; "SEVERAL": they differ; NULL unknown */
+    int64_t root_no;       /* the root's place in the group; -1 unknown */
+    bool has_hops;         /* a member recorded what it moved, hop by hop */
+};
+struct rs_job_op_figures rs_analysis_op_figures(const struct rs_analysis *analysis,
+                                                const struct rs_job_op *op);
+
 /* The step is the first or the last that was recorded of a triggered rank: switching the profiler is in it. */
 bool rs_analysis_is_inflated(const struct rs_analysis *analysis, size_t summary_index,
                              size_t step_index);

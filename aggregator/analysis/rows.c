@@ -565,7 +565,7 @@ static enum rs_status put_rank(struct rows_filler *filler, size_t index, const b
         status = put_steps(filler, index, p2p_is_known);
     if (status == RS_OK)
         status = put_vendor_steps(filler, index, p2p_is_known);
-    if (status == RS_OK && filler->more->has_vendor_comms)
+    if (status == RS_OK)
         status = rows_put_vendor_comms(filler, summary);
     if (status == RS_OK)
         status = put_kernels(filler, summary);
@@ -588,12 +588,6 @@ static enum rs_status put_ranks_of(struct rows_filler *filler)
 }
 
 /* --- unit step -------------------------------------------------------------------------------------------- */
-
-/* An operation of the step, with the key it gets. */
-struct numbered {
-    int64_t group_id, op_no;
-    size_t op;
-};
 
 static int by_key(const void *a_, const void *b_)
 {
@@ -636,7 +630,12 @@ static enum rs_status put_ops(struct rows_filler *filler, const struct numbered 
         struct rs_row_op *row = rows_add(filler);
         if (!row)
             return rows_failed(filler);
+        const struct rs_job_op_figures figures = rs_analysis_op_figures(filler->analysis, op);
         fill_sums(filler->analysis, op, row);
+        row->longest_ns = rows_not_negative(figures.longest_ns);
+        rs_block_text(&filler->block, &row->transport, figures.transport);
+        row->root_no = rows_not_negative(figures.root_no);
+        row->has_hops = figures.has_hops;
         row->capture = filler->capture;
         row->step = op->step;
         row->group_id = ops[i].group_id;
@@ -723,6 +722,10 @@ static enum rs_status put_step(struct rows_filler *filler, size_t first, size_t 
     status = put_ops(filler, ops, end - first);
     if (status == RS_OK)
         status = put_members(filler, ops, end - first);
+    if (status == RS_OK)
+        status = rows_put_packets(filler, ops, end - first);
+    if (status == RS_OK)
+        status = rows_put_op_links(filler, ops, end - first);
     return commit(filler, status);
 }
 

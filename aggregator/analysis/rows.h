@@ -4,8 +4,8 @@
  *
  *     unit capture   comm_group, link, note, coverage, clock; finding, finding_place, evidence, diagnosis, wait_cause, unjudged
  *     unit rank      rank, rank_device, step_device, vendor_step, kernel      part 0: the whole summary
- *                    vendor_comm_time, vendor_bandwidth, vendor_matrix        where they are wanted
- *     unit step      op, op_member
+ *                    vendor_comm_time, vendor_bandwidth, vendor_matrix        of ranks whose recordings have them
+ *     unit step      op, op_member, op_packet, op_link
  *
  * The same analysis makes the same rows. OpId is not stored: it is the running number of the ordered read.
  */
@@ -29,8 +29,6 @@ struct rs_rows_more {
     enum rs_status (*put)(void *self, struct rs_writer *writer, int64_t coverage_no,
                           int64_t note_no, struct rs_err *err);
     void *self;
-    bool
-        has_vendor_comms; /* vendor_comm_time, vendor_bandwidth, vendor_matrix: as many rows as operations */
 };
 RS_MUST_CHECK enum rs_status rs_analysis_rows_with(const struct rs_analysis *analysis,
                                                    int64_t capture, struct rs_row_store *store,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of one unit on their way into a store: shared by rows.c, vendor_rows.c and diagnosis_rows.c.
+ * Rows of one unit on their way into a store: shared by rows.c, op_rows.c, vendor_rows.c and diagnosis_rows.c.
  *
  *     rows_of(table) -> rows_add() ... -> rows_flush()      texts by rs_block_text(&filler->block, ...)
  */
@@ -35,6 +35,17 @@ static inline int64_t rows_not_negative(int64_t value)
 /* What the rank's own profiler wrote of its communication. */
 RS_MUST_CHECK enum rs_status rows_put_vendor_comms(struct rows_filler *filler,
                                                    const struct rs_summary *summary);
+
+/* An operation of a step, with the key it gets. */
+struct numbered {
+    int64_t group_id, op_no;
+    size_t op;
+};
+/* op_rows.c: op_packet, op_link of the operations of a step, in the order of their keys. */
+RS_MUST_CHECK enum rs_status rows_put_packets(struct rows_filler *filler,
+                                              const struct numbered *ops, size_t count);
+RS_MUST_CHECK enum rs_status rows_put_op_links(struct rows_filler *filler,
+                                               const struct numbered *ops, size_t count);
 
 /* finding, finding_place, evidence. */
 RS_MUST_CHECK enum rs_status rows_put_findings(struct rows_filler *filler);

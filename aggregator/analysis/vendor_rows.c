@@ -95,7 +95,8 @@ static enum rs_status put_matrix(struct rows_filler *filler, const struct rs_sum
         rs_block_text(&filler->block, &row->kind, rs_vendor_text(summary, link->kind));
         rs_block_text(&filler->block, &row->group_name, rs_vendor_text(summary, link->group));
         rs_block_text(&filler->block, &row->transport, rs_vendor_text(summary, link->transport));
-        rs_block_text(&filler->block, &row->op_name, rs_vendor_text(summary, link->op_name));
+        if (link->op_name != RS_STR_NONE)
+            rs_block_text(&filler->block, &row->op_name, rs_vendor_text(summary, link->op_name));
         for (size_t k = 0; k < RS_VENDOR_LINK_FIELDS; k++)
             rs_block_text(&filler->block, fields[k], rs_vendor_digits(summary, link->fields[k]));
     }
@@ -106,8 +107,12 @@ enum rs_status rows_put_vendor_comms(struct rows_filler *filler, const struct rs
 {
     if (!summary->trace.vendor)
         return RS_OK;
-    enum rs_status status = put_times(filler, summary);
-    if (status == RS_OK)
+    /* Summaries of before the digits were kept have rows without them: nothing to show. */
+    const struct rs_provenance *vendor = summary->trace.vendor;
+    const bool has_digits =
+        vendor->comm_count && rs_vendor_has_digits(vendor->comms[0].digits, RS_VENDOR_TIMES);
+    enum rs_status status = has_digits ? put_times(filler, summary) : RS_OK;
+    if (status == RS_OK && has_digits)
         status = put_bands(filler, summary);
     return status == RS_OK ? put_matrix(filler, summary) : status;
 }

@@ -219,7 +219,7 @@ static enum rs_status hand_over(const struct rs_deliver *deliver,
                                           .note_count = deliver->note_count};
     enum rs_status status = RS_OK;
     if (options->rows)
-        status = rs_output_rows(&input, true, options->rows, err);
+        status = rs_output_rows(&input, options->rows, err);
     if (status == RS_OK && options->out_dir)
         status = rs_output_write(&input, options->out_dir, err);
     if (status == RS_OK)

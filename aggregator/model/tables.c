@@ -100,6 +100,22 @@ static const struct rs_column op_member_columns[] = {
 const struct rs_table rs_table_op_member = {
     "op_member", op_member_columns, COUNT_OF(op_member_columns), sizeof(struct rs_row_op_member)};
 
+#define RS_ROW rs_row_op_packet
+static const struct rs_column op_packet_columns[] = {
+#include "aggregator/model/tables/op_packet.def"
+};
+#undef RS_ROW
+const struct rs_table rs_table_op_packet = {
+    "op_packet", op_packet_columns, COUNT_OF(op_packet_columns), sizeof(struct rs_row_op_packet)};
+
+#define RS_ROW rs_row_op_link
+static const struct rs_column op_link_columns[] = {
+#include "aggregator/model/tables/op_link.def"
+};
+#undef RS_ROW
+const struct rs_table rs_table_op_link = {"op_link", op_link_columns, COUNT_OF(op_link_columns),
+                                          sizeof(struct rs_row_op_link)};
+
 #define RS_ROW rs_row_link
 static const struct rs_column link_columns[] = {
 #include "aggregator/model/tables/link.def"
@@ -304,6 +320,40 @@ const struct rs_table rs_table_collectives = {"collectives", collectives_columns
                                               COUNT_OF(collectives_columns),
                                               sizeof(struct rs_row_collectives)};
 
+#define RS_ROW rs_row_job_op
+static const struct rs_column job_op_columns[] = {
+#include "aggregator/model/reads/job_op.def"
+};
+#undef RS_ROW
+const struct rs_table rs_table_job_op = {"job_op", job_op_columns, COUNT_OF(job_op_columns),
+                                         sizeof(struct rs_row_job_op)};
+
+#define RS_ROW rs_row_job_member
+static const struct rs_column job_member_columns[] = {
+#include "aggregator/model/reads/job_member.def"
+};
+#undef RS_ROW
+const struct rs_table rs_table_job_member = {"job_member", job_member_columns,
+                                             COUNT_OF(job_member_columns),
+                                             sizeof(struct rs_row_job_member)};
+
+#define RS_ROW rs_row_job_packet
+static const struct rs_column job_packet_columns[] = {
+#include "aggregator/model/reads/job_packet.def"
+};
+#undef RS_ROW
+const struct rs_table rs_table_job_packet = {"job_packet", job_packet_columns,
+                                             COUNT_OF(job_packet_columns),
+                                             sizeof(struct rs_row_job_packet)};
+
+#define RS_ROW rs_row_job_link
+static const struct rs_column job_link_columns[] = {
+#include "aggregator/model/reads/job_link.def"
+};
+#undef RS_ROW
+const struct rs_table rs_table_job_link = {"job_link", job_link_columns, COUNT_OF(job_link_columns),
+                                           sizeof(struct rs_row_job_link)};
+
 #define RS_ROW rs_row_span
 static const struct rs_column span_columns[] = {
 #include "aggregator/model/reads/span.def"
@@ -320,6 +370,8 @@ const struct rs_table *const rs_tables[] = {&rs_table_rank,
                                             &rs_table_comm_group,
                                             &rs_table_op,
                                             &rs_table_op_member,
+                                            &rs_table_op_packet,
+                                            &rs_table_op_link,
                                             &rs_table_link,
                                             &rs_table_note,
                                             &rs_table_vendor_step,

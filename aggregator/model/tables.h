@@ -45,6 +45,12 @@ struct rs_row_op {
 struct rs_row_op_member {
 #include "aggregator/model/tables/op_member.def"
 };
+struct rs_row_op_packet {
+#include "aggregator/model/tables/op_packet.def"
+};
+struct rs_row_op_link {
+#include "aggregator/model/tables/op_link.def"
+};
 struct rs_row_link {
 #include "aggregator/model/tables/link.def"
 };
@@ -117,6 +123,18 @@ struct rs_row_groups {
 struct rs_row_collectives {
 #include "aggregator/model/reads/collectives.def"
 };
+struct rs_row_job_op {
+#include "aggregator/model/reads/job_op.def"
+};
+struct rs_row_job_member {
+#include "aggregator/model/reads/job_member.def"
+};
+struct rs_row_job_packet {
+#include "aggregator/model/reads/job_packet.def"
+};
+struct rs_row_job_link {
+#include "aggregator/model/reads/job_link.def"
+};
 struct rs_row_span {
 #include "aggregator/model/reads/span.def"
 };
@@ -129,6 +147,8 @@ extern const struct rs_table rs_table_kernel;
 extern const struct rs_table rs_table_comm_group;
 extern const struct rs_table rs_table_op;
 extern const struct rs_table rs_table_op_member;
+extern const struct rs_table rs_table_op_packet;
+extern const struct rs_table rs_table_op_link;
 extern const struct rs_table rs_table_link;
 extern const struct rs_table rs_table_note;
 extern const struct rs_table rs_table_vendor_step;
@@ -153,6 +173,10 @@ extern const struct rs_table rs_table_vendor_official_step;
 extern const struct rs_table rs_table_step_breakdown;
 extern const struct rs_table rs_table_groups;
 extern const struct rs_table rs_table_collectives;
+extern const struct rs_table rs_table_job_op;
+extern const struct rs_table rs_table_job_member;
+extern const struct rs_table rs_table_job_packet;
+extern const struct rs_table rs_table_job_link;
 extern const struct rs_table rs_table_span;
 
 /* Every table that is stored, by name; NULL behind the last. */

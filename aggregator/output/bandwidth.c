@@ -52,46 +52,34 @@ static void set_factor(struct op_bandwidth *band, enum rs_op_type type)
     }
 }
 
-/* What is known, and only that; two that differ are told as such. */
-static const char *one_of(const char *a, const char *b)
+static struct op_bandwidth bandwidth_of(struct op_bandwidth band, int64_t op)
 {
-    if (!b || strcmp(b, "UNKNOWN") == 0)
-        return a;
-    return !a || strcmp(a, b) == 0 ? b : "SEVERAL";
-}
-
-static const char *transport_of(const struct rs_summary *summary, const struct rs_comm_op *own)
-{
-    const char *found = NULL;
-    if (own->transport != RS_STR_NONE && own->transport != RS_STR_EMPTY)
-        return rs_strtab_text(&summary->strings, own->transport);
-    for (uint32_t i = 0; i < own->task_count; i++) {
-        const rs_str id = summary->tasks[own->task_first + i].transport;
-        if (id != RS_STR_NONE && id != RS_STR_EMPTY)
-            found = one_of(found, rs_strtab_text(&summary->strings, id));
-    }
-    return found;
+    if (!band.transport)
+        band.transport = "UNKNOWN";
+    if (band.ranks > 0)
+        set_factor(&band, (enum rs_op_type)op);
+    return band;
 }
 
 struct op_bandwidth op_bandwidth_of(const struct rs_analysis *analysis, const struct rs_job_op *op)
 {
-    struct op_bandwidth band = {.bytes = -1, .ranks = op->ranks_expected};
-    bool has_time = op->has_wait && op->row_count > 0;
-    const char *transport = NULL;
-    for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
-        const struct rs_job_row *row = &analysis->rows[r];
-        const struct rs_comm_op *own = comm_op_of(analysis, row);
-        band.bytes = own->bytes > band.bytes ? own->bytes : band.bytes;
-        band.time = row->transfer > band.time ? row->transfer : band.time;
-        has_time = has_time && row->has_transfer && row->has_wait;
-        transport = one_of(transport, transport_of(analysis->summaries[row->summary], own));
-    }
-    band.transport = transport ? transport : "UNKNOWN";
-    if (!has_time)
-        band.time = 0;
-    if (band.ranks > 0)
-        set_factor(&band, (enum rs_op_type)op->type);
-    return band;
+    const struct rs_job_op_figures figures = rs_analysis_op_figures(analysis, op);
+    return bandwidth_of(
+        (struct op_bandwidth){.bytes = figures.bytes,
+                              .ranks = op->ranks_expected,
+                              .time = figures.longest_ns > 0 ? figures.longest_ns : 0,
+                              .transport = figures.transport},
+        op->type);
+}
+
+struct op_bandwidth op_bandwidth_of_row(const struct rs_row_job_op *row)
+{
+    return bandwidth_of(
+        (struct op_bandwidth){.bytes = row->bytes == RS_NULL ? -1 : row->bytes,
+                              .ranks = row->ranks_expected == RS_NULL ? -1 : row->ranks_expected,
+                              .time = row->longest_ns > 0 ? row->longest_ns : 0,
+                              .transport = row->transport},
+        row->op);
 }
 
 bool op_bandwidth_has_bus(const struct op_bandwidth *band)
@@ -178,17 +166,19 @@ enum rs_status bandwidth_sums_build(const struct rs_analysis *analysis, struct b
             *sums = (struct bandwidth_sums){0};
             return RS_NOMEM;
         }
-        sums->items[sums->count++] =
-            (struct bandwidth_sum){.type = op->type,
-                                   .group = comm_group_text(analysis, op),
-                                   .transport = band.transport,
-                                   .ranks = band.ranks,
-                                   .factor = band.factor,
-                                   .factor_over = band.factor_over,
-                                   .count = 1,
-                                   .bytes = band.bytes,
-                                   .time = band.time,
-                                   .is_exact = op->coverage == RS_COVERAGE_EXACT};
+        sums->items[sums->count++] = (struct bandwidth_sum){
+            .type = op->type,
+            .group = op->group == RS_NO_GROUP || !analysis->groups[op->group].text
+                         ? ""
+                         : analysis->groups[op->group].text,
+            .transport = band.transport,
+            .ranks = band.ranks,
+            .factor = band.factor,
+            .factor_over = band.factor_over,
+            .count = 1,
+            .bytes = band.bytes,
+            .time = band.time,
+            .is_exact = op->coverage == RS_COVERAGE_EXACT};
         if (sums->count < compact_at)
             continue;
         compact(sums);

@@ -17,18 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct rs_comm_op *comm_op_of(const struct rs_analysis *analysis,
-                                    const struct rs_job_row *row)
-{
-    return &analysis->summaries[row->summary]->ops[row->op_index];
-}
-
-const char *comm_group_text(const struct rs_analysis *analysis, const struct rs_job_op *op)
-{
-    const char *text = op->group == RS_NO_GROUP ? NULL : analysis->groups[op->group].text;
-    return text ? text : "";
-}
-
 void comm_step_text(char text[UNIT_TEXT_BYTES], int64_t step)
 {
     if (step == RS_STEP_NONE)
@@ -60,21 +48,24 @@ void comm_group_hash(char text[COMM_HASH_BYTES], const char *group)
     (void)snprintf(text, COMM_HASH_BYTES, "%" PRIu64, (uint64_t)high << 32 | low);
 }
 
-void comm_item_name(const struct rs_analysis *analysis, const struct comm_item *item,
-                    const char *hash, char text[COMM_NAME_BYTES])
+/* <op>__<last 3 of the hash>_<seq>_<nth>, or the vendor's own. */
+static void put_name(const struct step_rows *step, const struct comm_item *item, const char *hash,
+                     const char *prefix, const char *word, char text[COMM_NAME_BYTES])
 {
-    const struct rs_job_row *row = &analysis->rows[item->row];
-    const struct rs_comm_op *own = comm_op_of(analysis, row);
-    if (own->op_text != RS_STR_NONE) {
-        (void)snprintf(text, COMM_NAME_BYTES, "%s",
-                       rs_strtab_text(&analysis->summaries[row->summary]->strings, own->op_text));
-        return;
-    }
+    const char *vendor = step->members[item->row].row->vendor_name;
+    const int64_t seq = step->ops[item->op].row->seq;
     const size_t length = strlen(hash);
-    (void)snprintf(text, COMM_NAME_BYTES, "%s__%s_%" PRId64 "_%" PRIu32,
-                   rs_op_type_text((enum rs_op_type)item->type),
-                   length > 3 ? hash + length - 3 : hash,
-                   analysis->ops[item->op].seq < 0 ? -1 : analysis->ops[item->op].seq, item->nth);
+    if (vendor)
+        (void)snprintf(text, COMM_NAME_BYTES, "%s", vendor);
+    else
+        (void)snprintf(text, COMM_NAME_BYTES, "%s%s__%s_%" PRId64 "_%" PRIu32, prefix, word,
+                       length > 3 ? hash + length - 3 : hash, seq == RS_NULL ? -1 : seq, item->nth);
+}
+
+void comm_item_name(const struct step_rows *step, const struct comm_item *item, const char *hash,
+                    char text[COMM_NAME_BYTES])
+{
+    put_name(step, item, hash, "", rs_op_text(item->type), text);
 }
 
 /* As HCCL's operations are called; all_to_all is the one whose count is what a rank gives, which is what is known. */
@@ -98,50 +89,34 @@ static const char *official_word(uint8_t type)
     return type < RS_OP_TYPE_COUNT ? words[type] : words[RS_OP_UNKNOWN];
 }
 
-void comm_item_official_name(const struct rs_analysis *analysis, const struct comm_item *item,
+void comm_item_official_name(const struct step_rows *step, const struct comm_item *item,
                              const char *hash, char text[COMM_NAME_BYTES])
 {
-    const struct rs_comm_op *own = comm_op_of(analysis, &analysis->rows[item->row]);
-    const size_t length = strlen(hash);
-    if (own->op_text != RS_STR_NONE) {
-        comm_item_name(analysis, item, hash, text);
-        return;
-    }
-    (void)snprintf(text, COMM_NAME_BYTES, "hcom_%s__%s_%" PRId64 "_%" PRIu32,
-                   official_word(item->type), length > 3 ? hash + length - 3 : hash,
-                   analysis->ops[item->op].seq < 0 ? -1 : analysis->ops[item->op].seq, item->nth);
+    put_name(step, item, hash, "hcom_", official_word(item->type), text);
 }
 
-bool view_has(const struct view *view, size_t summary)
+bool view_has(const struct view *view, int32_t rank)
 {
-    return !view->is_rank || summary == view->summary;
+    return !view->is_rank || rank == view->rank;
 }
 
-int32_t view_device(const struct view *view, int32_t device)
+int64_t view_device(const struct view *view, int64_t device)
 {
     return view->is_rank && device < 0 ? 0 : device;
 }
 
-bool view_has_steps(const struct view *view, const struct rs_summary *summary)
+bool view_has_steps(const struct view *view, const struct job_rank *rank)
 {
-    return !view->is_rank || summary->step_origin != RS_STEPS_NONE;
+    return !view->is_rank || rank->has_step_numbers;
 }
 
-void view_item_name(const struct view *view, const struct comm_item *item, const char *hash,
-                    char text[COMM_NAME_BYTES])
+void view_item_name(const struct view *view, const struct step_rows *step,
+                    const struct comm_item *item, const char *hash, char text[COMM_NAME_BYTES])
 {
     if (view->is_rank)
-        comm_item_official_name(view->analysis, item, hash, text);
+        comm_item_official_name(step, item, hash, text);
     else
-        comm_item_name(view->analysis, item, hash, text);
-}
-
-size_t comm_step_end(const struct rs_analysis *analysis, size_t first)
-{
-    size_t end = first;
-    while (end < analysis->op_count && analysis->ops[end].step == analysis->ops[first].step)
-        end++;
-    return end;
+        comm_item_name(step, item, hash, text);
 }
 
 static int compare_ints(int64_t a, int64_t b)
@@ -169,19 +144,18 @@ static int by_type_nth_rank(const void *a_, const void *b_)
     return compare_ints(a->rank, b->rank);
 }
 
-static enum rs_status add_items(const struct rs_analysis *analysis, size_t op_index,
+static enum rs_status add_items(const struct step_rows *step, size_t op_index,
                                 struct comm_items *run)
 {
-    const struct rs_job_op *op = &analysis->ops[op_index];
-    if (rs_mem_grow((void **)&run->items, &run->capacity, run->count + op->row_count,
-                    sizeof *run->items) != RS_OK)
+    const struct step_op *op = &step->ops[op_index];
+    if (rs_mem_grow((void **)&run->items, &run->capacity,
+                    run->count + (op->member_end - op->member_first), sizeof *run->items) != RS_OK)
         return RS_NOMEM;
-    for (size_t r = op->row_first; r < op->row_first + op->row_count; r++)
-        run->items[run->count++] =
-            (struct comm_item){.op = op_index,
-                               .row = r,
-                               .rank = analysis->rows[r].rank,
-                               .type = comm_op_of(analysis, &analysis->rows[r])->type};
+    for (size_t m = op->member_first; m < op->member_end; m++)
+        run->items[run->count++] = (struct comm_item){.op = op_index,
+                                                      .row = m,
+                                                      .rank = (int32_t)step->members[m].row->rank,
+                                                      .type = (uint8_t)step->members[m].row->op};
     return RS_OK;
 }
 
@@ -198,20 +172,19 @@ static void order_run(struct comm_items *run)
     qsort(run->items, run->count, sizeof *run->items, by_type_nth_rank);
 }
 
-static bool in_one_run(const struct rs_analysis *analysis, size_t a, size_t b)
+static bool in_one_run(const struct step_rows *step, size_t a, size_t b)
 {
-    const struct rs_job_op *x = &analysis->ops[a], *y = &analysis->ops[b];
-    return x->seq == y->seq &&
-           strcmp(comm_group_text(analysis, x), comm_group_text(analysis, y)) == 0;
+    const struct rs_row_job_op *x = step->ops[a].row, *y = step->ops[b].row;
+    return x->seq == y->seq && x->group_id == y->group_id;
 }
 
-static enum rs_status visit_run(const struct rs_analysis *analysis, struct comm_items *run,
+static enum rs_status visit_run(const struct step_rows *step, struct comm_items *run,
                                 comm_item_fn *visit, void *self, struct rs_err *err)
 {
     char hash[COMM_HASH_BYTES];
     if (!run->count)
         return RS_OK;
-    comm_group_hash(hash, comm_group_text(analysis, &analysis->ops[run->items[0].op]));
+    comm_group_hash(hash, step->ops[run->items[0].op].row->group_name);
     order_run(run);
     enum rs_status status = RS_OK;
     for (size_t i = 0; i < run->count && status == RS_OK; i++)
@@ -220,37 +193,37 @@ static enum rs_status visit_run(const struct rs_analysis *analysis, struct comm_
     return status;
 }
 
-enum rs_status comm_walk(const struct rs_analysis *analysis, struct comm_span span,
-                         comm_item_fn *visit, void *self, struct rs_err *err)
+enum rs_status comm_walk(const struct step_rows *step, bool is_p2p, comm_item_fn *visit, void *self,
+                         struct rs_err *err)
 {
     struct comm_items run = {0};
     enum rs_status status = RS_OK;
-    size_t run_op = span.first;
-    for (size_t i = span.first; i < span.end && status == RS_OK; i++) {
-        if (!in_one_run(analysis, run_op, i)) {
-            status = visit_run(analysis, &run, visit, self, err);
+    size_t run_op = 0;
+    for (size_t i = 0; i < step->op_count && status == RS_OK; i++) {
+        if (!in_one_run(step, run_op, i)) {
+            status = visit_run(step, &run, visit, self, err);
             run_op = i;
         }
-        if (status == RS_OK && analysis->ops[i].is_p2p == span.is_p2p &&
-            add_items(analysis, i, &run) != RS_OK)
+        if (status == RS_OK && !step->ops[i].row->is_p2p == !is_p2p &&
+            add_items(step, i, &run) != RS_OK)
             status = rs_err_set(err, RS_NOMEM, "no memory for the operations of a step");
     }
     if (status == RS_OK)
-        status = visit_run(analysis, &run, visit, self, err);
+        status = visit_run(step, &run, visit, self, err);
     rs_mem_free(run.items);
     return status;
 }
 
-struct comm_times comm_times_of(const struct rs_analysis *analysis, const struct comm_item *item)
+struct comm_times comm_times_of(const struct step_rows *step, const struct comm_item *item)
 {
-    const struct rs_job_row *row = &analysis->rows[item->row];
-    const struct rs_comm_op *own = comm_op_of(analysis, row);
-    return (struct comm_times){.start = own->start,
-                               .elapse = own->end - own->start,
-                               .transit = row->transfer,
-                               .wait = row->wait,
-                               .has_transit = row->has_wait && row->has_transfer,
-                               .has_wait = row->has_wait};
+    const struct rs_row_job_member *row = step->members[item->row].row;
+    const bool has_transit = row->transfer_ns != RS_NULL, has_wait = row->wait_ns != RS_NULL;
+    return (struct comm_times){.start = row->start_ns,
+                               .elapse = row->end_ns - row->start_ns,
+                               .transit = has_transit ? row->transfer_ns : 0,
+                               .wait = has_wait ? row->wait_ns : 0,
+                               .has_transit = has_transit,
+                               .has_wait = has_wait};
 }
 
 /* --- packets ----------------------------------------------------------------------------- */
@@ -264,53 +237,34 @@ static enum rs_status put_packet(struct comm_packets *packets, struct comm_packe
     return RS_OK;
 }
 
-static const char *transport_text(const struct rs_summary *summary, rs_str id)
-{
-    return id == RS_STR_NONE || id == RS_STR_EMPTY ? "UNKNOWN"
-                                                   : rs_strtab_text(&summary->strings, id);
-}
-
-/* Every byte once: what this rank sent, or, where it sent nothing, what it received. */
-static enum rs_status put_tasks(const struct rs_summary *summary, const struct rs_comm_op *own,
-                                int32_t rank, struct comm_packets *packets)
-{
-    const struct rs_comm_task *tasks = summary->tasks + own->task_first;
-    bool has_send = false;
-    for (uint32_t i = 0; i < own->task_count; i++)
-        has_send = has_send || (tasks[i].is_send && tasks[i].bytes >= 0);
-    for (uint32_t i = 0; i < own->task_count; i++) {
-        if (tasks[i].is_send != has_send || tasks[i].bytes < 0)
-            continue;
-        const struct comm_packet packet = {.rank = rank,
-                                           .transport = transport_text(summary, tasks[i].transport),
-                                           .bytes = tasks[i].bytes,
-                                           .count = 1,
-                                           .time = tasks[i].end - tasks[i].start,
-                                           .has_time = true};
-        if (put_packet(packets, packet) != RS_OK)
-            return RS_NOMEM;
-    }
-    return RS_OK;
-}
-
-enum rs_status comm_packets_add(const struct rs_analysis *analysis, const struct comm_item *item,
+enum rs_status comm_packets_add(const struct step_rows *step, const struct comm_item *item,
                                 struct comm_packets *packets)
 {
-    const struct rs_job_row *row = &analysis->rows[item->row];
-    const struct rs_summary *summary = analysis->summaries[row->summary];
-    const struct rs_comm_op *own = comm_op_of(analysis, row);
-    if (own->task_count)
-        return put_tasks(summary, own, item->rank, packets);
-    if (own->bytes < 0)
-        return RS_OK;
-    const struct comm_times times = comm_times_of(analysis, item);
-    return put_packet(packets,
-                      (struct comm_packet){.rank = item->rank,
-                                           .transport = transport_text(summary, own->transport),
-                                           .bytes = own->bytes,
-                                           .count = 1,
-                                           .time = times.has_transit ? times.transit : 0,
-                                           .has_time = times.has_transit});
+    const struct step_member *member = &step->members[item->row];
+    const struct rs_row_job_member *row = member->row;
+    enum rs_status status = RS_OK;
+    for (size_t i = member->packet_first; i < member->packet_end && status == RS_OK; i++) {
+        const struct rs_row_job_packet *packet = &step->packets[i];
+        if (packet->bytes == RS_NULL)
+            continue;
+        status = put_packet(packets, (struct comm_packet){.rank = item->rank,
+                                                          .transport = packet->transport,
+                                                          .bytes = packet->bytes,
+                                                          .count = packet->count,
+                                                          .time = packet->time_ns,
+                                                          .has_time = true});
+    }
+    if (member->packet_first < member->packet_end || row->bytes == RS_NULL)
+        return status;
+    const struct comm_times times = comm_times_of(step, item);
+    return put_packet(packets, (struct comm_packet){.rank = item->rank,
+                                                    .transport = row->transport && *row->transport
+                                                                     ? row->transport
+                                                                     : "UNKNOWN",
+                                                    .bytes = row->bytes,
+                                                    .count = 1,
+                                                    .time = times.transit,
+                                                    .has_time = times.has_transit});
 }
 
 static int by_rank_transport_size(const void *a_, const void *b_)

@@ -27,13 +27,13 @@ struct comm_totals {
     struct comm_packets all; /* of the class, by rank */
     size_t compact_at;
     bool is_compact;
-    struct total *by_summary;
-    size_t summary_count;
+    struct total *by_rank; /* [job->rank_count] */
+    const struct job *job;
 };
 
 struct writer {
     struct view view;
-    const struct rs_analysis *analysis; /* the view's */
+    const struct step_rows *step; /* being written */
     struct output_file *file;
     struct rs_json_out json;
     char key[KEY_BYTES]; /* "" before the first */
@@ -185,22 +185,24 @@ static void keep_times(struct total *total, const struct total *one)
     total->has_wait = total->has_wait && one->has_wait;
 }
 
-enum rs_status comm_put_item(const struct rs_analysis *analysis, const struct comm_item *item,
+enum rs_status comm_put_item(const struct step_rows *step, const struct comm_item *item,
                              struct comm_totals *totals, struct rs_json_out *json)
 {
-    const struct comm_times times = comm_times_of(analysis, item);
+    const struct comm_times times = comm_times_of(step, item);
+    const struct job_rank *rank = job_rank(totals->job, item->rank);
     const struct total one = {.elapse = times.elapse,
                               .transit = times.transit,
                               .wait = times.wait,
                               .has_transit = times.has_transit,
                               .has_wait = times.has_wait};
     totals->own.count = 0;
-    if (comm_packets_add(analysis, item, &totals->own) != RS_OK)
+    if (comm_packets_add(step, item, &totals->own) != RS_OK)
         return RS_NOMEM;
     comm_packets_compact(&totals->own);
     put_times(json, &times.start, &one);
     put_bandwidth(json, totals->own.items, totals->own.count, false);
-    keep_times(&totals->by_summary[analysis->rows[item->row].summary], &one);
+    if (rank)
+        keep_times(&totals->by_rank[rank - totals->job->ranks], &one);
     return keep_packets(totals);
 }
 
@@ -210,9 +212,9 @@ static enum rs_status write_item(void *self, const struct comm_item *item, const
     struct writer *w = self;
     char name[COMM_NAME_BYTES];
     char key[KEY_BYTES];
-    if (!view_has(&w->view, w->analysis->rows[item->row].summary))
+    if (!view_has(&w->view, item->rank))
         return RS_OK;
-    view_item_name(&w->view, item, hash, name);
+    view_item_name(&w->view, w->step, item, hash, name);
     (void)snprintf(key, sizeof key, "%s@%s", name, hash);
     if (strcmp(key, w->key) != 0) {
         if (*w->key)
@@ -222,7 +224,7 @@ static enum rs_status write_item(void *self, const struct comm_item *item, const
         rs_json_out_object(&w->json);
     }
     open_rank(w, item->rank);
-    const enum rs_status status = comm_put_item(w->analysis, item, w->totals, &w->json);
+    const enum rs_status status = comm_put_item(w->step, item, w->totals, &w->json);
     close_rank(w);
     return status == RS_OK ? output_file_drain(w->file, err)
                            : rs_err_set(err, status, "no memory for communication.json");
@@ -230,16 +232,16 @@ static enum rs_status write_item(void *self, const struct comm_item *item, const
 
 /* --- sums of a class ------------------------------------------------------------------------ */
 
-enum rs_status comm_totals_new(const struct rs_analysis *analysis, struct comm_totals **totals_p)
+enum rs_status comm_totals_new(const struct job *job, struct comm_totals **totals_p)
 {
     struct comm_totals *totals = rs_mem_calloc(1, sizeof *totals);
     if (totals)
-        totals->by_summary = rs_mem_calloc(analysis->summary_count + 1, sizeof *totals->by_summary);
-    if (!totals || !totals->by_summary) {
+        totals->by_rank = rs_mem_calloc(job->rank_count + 1, sizeof *totals->by_rank);
+    if (!totals || !totals->by_rank) {
         rs_mem_free(totals);
         return RS_NOMEM;
     }
-    totals->summary_count = analysis->summary_count;
+    totals->job = job;
     comm_totals_reset(totals);
     *totals_p = totals;
     return RS_OK;
@@ -252,7 +254,7 @@ void comm_totals_free(struct comm_totals **totals_p)
         return;
     comm_packets_fini(&totals->own);
     comm_packets_fini(&totals->all);
-    rs_mem_free(totals->by_summary);
+    rs_mem_free(totals->by_rank);
     rs_mem_free(totals);
     *totals_p = NULL;
 }
@@ -261,12 +263,12 @@ void comm_totals_reset(struct comm_totals *totals)
 {
     totals->all.count = 0;
     totals->compact_at = PACKETS_SOFT_MAX;
-    memset(totals->by_summary, 0, totals->summary_count * sizeof *totals->by_summary);
+    memset(totals->by_rank, 0, totals->job->rank_count * sizeof *totals->by_rank);
 }
 
-bool comm_totals_has(const struct comm_totals *totals, size_t summary)
+bool comm_totals_has(const struct comm_totals *totals, size_t index)
 {
-    return totals->by_summary[summary].is_seen;
+    return totals->by_rank[index].is_seen;
 }
 
 static int by_packet_rank(const void *key_, const void *packet_)
@@ -276,10 +278,9 @@ static int by_packet_rank(const void *key_, const void *packet_)
     return (rank > packet->rank) - (rank < packet->rank);
 }
 
-void comm_put_total(const struct rs_analysis *analysis, struct comm_totals *totals, size_t summary,
-                    struct rs_json_out *json)
+void comm_put_total(struct comm_totals *totals, size_t index, struct rs_json_out *json)
 {
-    const int32_t rank = analysis->summaries[summary]->trace.rank;
+    const int32_t rank = totals->job->ranks[index].rank;
     if (!totals->is_compact)
         comm_packets_compact(&totals->all);
     totals->is_compact = true;
@@ -292,7 +293,7 @@ void comm_put_total(const struct rs_analysis *analysis, struct comm_totals *tota
         first--;
     while (any && end < count && items[end].rank == rank)
         end++;
-    put_times(json, NULL, &totals->by_summary[summary]);
+    put_times(json, NULL, &totals->by_rank[index]);
     put_bandwidth(json, items + first, end - first, true);
 }
 
@@ -300,11 +301,11 @@ static enum rs_status write_totals(struct writer *w, struct rs_err *err)
 {
     rs_json_out_key(&w->json, "Total Op Info");
     rs_json_out_object(&w->json);
-    for (size_t i = 0; i < w->analysis->summary_count; i++) {
+    for (size_t i = 0; i < w->view.job->rank_count; i++) {
         if (!comm_totals_has(w->totals, i))
             continue;
-        open_rank(w, w->analysis->summaries[i]->trace.rank);
-        comm_put_total(w->analysis, w->totals, i, &w->json);
+        open_rank(w, w->view.job->ranks[i].rank);
+        comm_put_total(w->totals, i, &w->json);
         close_rank(w);
         const enum rs_status status = output_file_drain(w->file, err);
         if (status != RS_OK)
@@ -314,13 +315,13 @@ static enum rs_status write_totals(struct writer *w, struct rs_err *err)
     return RS_OK;
 }
 
-static enum rs_status write_class(struct writer *w, struct comm_span span, struct rs_err *err)
+static enum rs_status write_class(struct writer *w, bool is_p2p, struct rs_err *err)
 {
-    rs_json_out_key(&w->json, span.is_p2p ? "p2p" : "collective");
+    rs_json_out_key(&w->json, is_p2p ? "p2p" : "collective");
     rs_json_out_object(&w->json);
     w->key[0] = '\0';
     comm_totals_reset(w->totals);
-    enum rs_status status = comm_walk(w->analysis, span, write_item, w, err);
+    enum rs_status status = comm_walk(w->step, is_p2p, write_item, w, err);
     if (status == RS_OK && *w->key) {
         rs_json_out_end(&w->json);
         status = write_totals(w, err);
@@ -330,33 +331,40 @@ static enum rs_status write_class(struct writer *w, struct comm_span span, struc
     return status;
 }
 
+static enum rs_status write_step(struct writer *w, struct rs_err *err)
+{
+    char text[UNIT_TEXT_BYTES];
+    comm_step_text(text, w->step->step);
+    rs_json_out_key(&w->json, text);
+    rs_json_out_object(&w->json);
+    enum rs_status status = write_class(w, true, err);
+    if (status == RS_OK)
+        status = write_class(w, false, err);
+    if (status == RS_OK)
+        rs_json_out_end(&w->json);
+    return status;
+}
+
 enum rs_status comm_document(const struct view *view, struct output_file *file, struct rs_err *err)
 {
-    const struct rs_analysis *analysis = view->analysis;
-    struct writer w = {.view = *view, .analysis = analysis, .file = file};
+    struct writer w = {.view = *view, .file = file};
+    struct step_rows *step = NULL;
+    bool has_step = false;
     if (vendor_any_comms(view))
         return vendor_comm_document(view, file, err);
-    if (comm_totals_new(analysis, &w.totals) != RS_OK)
+    if (comm_totals_new(view->job, &w.totals) != RS_OK)
         return rs_err_set(err, RS_NOMEM, "no memory for communication.json");
     rs_json_out_init(&w.json, &file->buf, 0);
     rs_json_out_object(&w.json);
-    enum rs_status status = RS_OK;
-    for (size_t i = 0, end; i < analysis->op_count && status == RS_OK; i = end) {
-        char text[UNIT_TEXT_BYTES];
-        end = comm_step_end(analysis, i);
-        comm_step_text(text, analysis->ops[i].step);
-        rs_json_out_key(&w.json, text);
-        rs_json_out_object(&w.json);
-        status = write_class(&w, (struct comm_span){i, end, true}, err);
-        if (status == RS_OK)
-            status = write_class(&w, (struct comm_span){i, end, false}, err);
-        if (status == RS_OK)
-            rs_json_out_end(&w.json);
-    }
+    enum rs_status status = step_rows_open(view->job->rows, &step, err);
+    w.step = step;
+    while (status == RS_OK && (status = step_rows_next(step, &has_step, err)) == RS_OK && has_step)
+        status = write_step(&w, err);
     if (status == RS_OK) {
         rs_json_out_end(&w.json);
         rs_buf_u8(&file->buf, '\n');
     }
+    step_rows_close(&step);
     comm_totals_free(&w.totals);
     return status;
 }

@@ -25,7 +25,7 @@ static const char file_name[] = "analysis.db";
 
 struct database {
     struct view view;
-    const struct rs_analysis *analysis; /* the view's */
+    const struct step_rows *operations; /* of the step being written */
     struct rs_table_file *file;
     struct rs_table tables[RS_OFFICIAL_COUNT]; /* of a rank's own file without rank_id */
     struct rs_table_rows rows[RS_OFFICIAL_COUNT];
@@ -96,12 +96,6 @@ static void put_rate(struct cells cells, const char **field, int64_t bytes, rs_d
     put_text(cells, field, has_time && time > 0 ? text : NULL);
 }
 
-static void put_digits(struct cells cells, const char **field, const struct rs_summary *summary,
-                       rs_str id)
-{
-    put_text(cells, field, rs_vendor_digits(summary, id));
-}
-
 static int64_t known(int64_t value, bool is_known)
 {
     return is_known ? value : RS_NULL;
@@ -109,10 +103,15 @@ static int64_t known(int64_t value, bool is_known)
 
 /* --- StepTraceTime ---------------------------------------------------------------------------- */
 
-static enum rs_status put_step(struct database *db, enum rs_official table,
-                               const struct rs_summary *rank_summary,
-                               const struct rs_step_row *step, struct rs_err *err)
+static enum rs_status put_step(struct database *db, const struct job_rank *rank,
+                               const struct rs_row_step_device *step, struct rs_err *err)
 {
+    const enum rs_official table =
+        rank->has_steps ? RS_OFFICIAL_DERIVED_STEP : RS_OFFICIAL_STEP_TRACE_TIME;
+    /* the vendor writes no row of a step that launched nothing */
+    if (!view_has(&db->view, rank->rank) ||
+        (db->view.is_rank && (rank->has_steps || step->preparing_ns == RS_NULL)))
+        return RS_OK;
     char number[UNIT_TEXT_BYTES];
     const struct cells cells = cells_of(db, table);
     struct rs_row_step_trace_time *row = add_row(db, table, err);
@@ -120,38 +119,35 @@ static enum rs_status put_step(struct database *db, enum rs_official table,
         return failed(err);
     (void)snprintf(number, sizeof number, "%" PRId64, step->step);
     row->deviceId = view_device(&db->view, step->device);
-    put_text(cells, &row->step, view_has_steps(&db->view, rank_summary) ? number : NULL);
-    put_us(cells, &row->computing, step->computing, true);
-    put_us(cells, &row->communication_not_overlapped, step->communication_not_overlapped, true);
-    put_us(cells, &row->overlapped, step->overlapped, true);
-    put_us(cells, &row->communication, step->communication, true);
-    put_us(cells, &row->free, step->free, true);
-    put_us(cells, &row->stage, step->stage, true);
-    put_us(cells, &row->bubble, step->bubble, true);
+    put_text(cells, &row->step, view_has_steps(&db->view, rank) ? number : NULL);
+    put_us(cells, &row->computing, step->computing_ns, true);
+    put_us(cells, &row->communication_not_overlapped, step->communication_not_overlapped_ns, true);
+    put_us(cells, &row->overlapped, step->overlapped_ns, true);
+    put_us(cells, &row->communication, step->communication_ns, true);
+    put_us(cells, &row->free, step->free_ns, true);
+    put_us(cells, &row->stage, step->stage_ns, true);
+    put_us(cells, &row->bubble, step->bubble_ns, true);
     put_us(cells, &row->communication_not_overlapped_and_exclude_receive,
-           step->communication_not_overlapped_exclude_receive, true);
-    put_us(cells, &row->preparing, step->preparing, step->has_work);
-    row->rank_id = rank_summary->trace.rank;
+           step->communication_not_overlapped_exclude_receive_ns, true);
+    put_us(cells, &row->preparing, step->preparing_ns, step->preparing_ns != RS_NULL);
+    row->rank_id = rank->rank;
     return RS_OK;
 }
 
 static enum rs_status put_steps(struct database *db, struct rs_err *err)
 {
-    for (size_t i = 0; i < db->analysis->summary_count; i++) {
-        const struct rs_summary *summary = db->analysis->summaries[i];
-        const enum rs_official to =
-            rs_vendor_has_steps(summary) ? RS_OFFICIAL_DERIVED_STEP : RS_OFFICIAL_STEP_TRACE_TIME;
-        const bool is_shown =
-            view_has(&db->view, i) && (to == RS_OFFICIAL_STEP_TRACE_TIME || !db->view.is_rank);
-        for (size_t k = 0; is_shown && k < summary->step_count; k++) {
-            if (db->view.is_rank && !summary->steps[k].has_work)
-                continue; /* the vendor writes no row of a step that launched nothing */
-            const enum rs_status status = put_step(db, to, summary, &summary->steps[k], err);
-            if (status != RS_OK)
-                return status;
-        }
+    struct rows_reading steps = {0};
+    const void *row = NULL;
+    enum rs_status status =
+        rows_reading_open(&steps, db->view.job->rows, RS_READ_STEP_DEVICES, err);
+    while (status == RS_OK && (status = rows_reading_next(&steps, &row, err)) == RS_OK && row) {
+        const struct rs_row_step_device *step = row;
+        const struct job_rank *rank = job_rank(db->view.job, step->rank);
+        if (rank)
+            status = put_step(db, rank, step, err);
     }
-    return RS_OK;
+    rows_reading_close(&steps);
+    return status;
 }
 
 /* --- CommAnalyzerTime, CommAnalyzerBandwidth ------------------------------------------------- */
@@ -162,7 +158,7 @@ static enum rs_status put_packets(struct database *db, const struct comm_item *i
     struct comm_packets *packets = &db->packets;
     const struct cells cells = cells_of(db, RS_OFFICIAL_BANDWIDTH);
     packets->count = 0;
-    if (comm_packets_add(db->analysis, item, packets) != RS_OK)
+    if (comm_packets_add(db->operations, item, packets) != RS_OK)
         return rs_err_set(err, RS_NOMEM, "no memory for %s", file_name);
     comm_packets_compact(packets);
     enum rs_status status = RS_OK;
@@ -206,12 +202,11 @@ static enum rs_status put_item(void *self, const struct comm_item *item, const c
 {
     struct database *db = self;
     char name[COMM_NAME_BYTES];
-    const uint32_t summary = db->analysis->rows[item->row].summary;
-    const bool is_derived = vendor_has_comms(db->analysis->summaries[summary]);
-    if (!view_has(&db->view, summary) || (is_derived && db->view.is_rank))
+    const bool is_derived = vendor_has_comms(db->view.job, item->rank);
+    if (!view_has(&db->view, item->rank) || (is_derived && db->view.is_rank))
         return RS_OK;
-    view_item_name(&db->view, item, hash, name);
-    const struct comm_times times = comm_times_of(db->analysis, item);
+    view_item_name(&db->view, db->operations, item, hash, name);
+    const struct comm_times times = comm_times_of(db->operations, item);
     const enum rs_official table = is_derived ? RS_OFFICIAL_DERIVED_TIME : RS_OFFICIAL_TIME;
     const struct cells cells = cells_of(db, table);
     struct rs_row_comm_time *row = add_row(db, table, err);
@@ -237,13 +232,15 @@ static enum rs_status put_link(void *self, const struct matrix_row *link, struct
 {
     struct database *db = self;
     char selection[64], src[16], dst[16], name[COMM_NAME_BYTES] = "";
-    if (!view_has_link(&db->view, link->entry) || vendor_tells_link(db->analysis, link->entry))
+    if (!view_has_link(&db->view, link->entry) || vendor_tells_link(db->view.job, link->entry))
         return RS_OK;
     (void)snprintf(selection, sizeof selection, "%s-%s", link->type, link->selection);
-    (void)snprintf(src, sizeof src, "%" PRId32, view_end(&db->view, link->entry, link->entry->src));
-    (void)snprintf(dst, sizeof dst, "%" PRId32, view_end(&db->view, link->entry, link->entry->dst));
+    (void)snprintf(src, sizeof src, "%" PRId32,
+                   view_end(&db->view, db->operations, link->entry, link->entry->src));
+    (void)snprintf(dst, sizeof dst, "%" PRId32,
+                   view_end(&db->view, db->operations, link->entry, link->entry->dst));
     if (link->has_name)
-        view_item_name(&db->view, &link->entry->item, link->hash, name);
+        view_item_name(&db->view, db->operations, &link->entry->item, link->hash, name);
     const struct cells cells = cells_of(db, RS_OFFICIAL_MATRIX);
     struct rs_row_comm_matrix *row = add_row(db, RS_OFFICIAL_MATRIX, err);
     if (!row)
@@ -265,183 +262,186 @@ static enum rs_status put_link(void *self, const struct matrix_row *link, struct
 
 static enum rs_status put_communication(struct database *db, struct rs_err *err)
 {
-    const struct rs_analysis *analysis = db->analysis;
-    enum rs_status status = RS_OK;
-    for (size_t i = 0, end; i < analysis->op_count && status == RS_OK; i = end) {
-        end = comm_step_end(analysis, i);
-        comm_step_text(db->step, analysis->ops[i].step);
+    struct step_rows *step = NULL;
+    bool has_step = false;
+    enum rs_status status = step_rows_open(db->view.job->rows, &step, err);
+    db->operations = step;
+    while (status == RS_OK && (status = step_rows_next(step, &has_step, err)) == RS_OK &&
+           has_step) {
+        comm_step_text(db->step, step->step);
         for (int p2p = 1; p2p >= 0 && status == RS_OK; p2p--) {
             db->type = p2p ? "p2p" : "collective";
-            status = comm_walk(analysis, (struct comm_span){i, end, p2p}, put_item, db, err);
+            status = comm_walk(step, p2p, put_item, db, err);
             if (status == RS_OK)
-                status = matrix_walk(analysis, (struct comm_span){i, end, p2p}, put_link, db, err);
+                status = matrix_walk(step, p2p, put_link, db, err);
         }
     }
+    step_rows_close(&step);
+    db->operations = NULL;
     return status;
 }
 
 /* --- the vendor's own rows of the official tables ----------------------------------------------- */
 
-static enum rs_status put_vendor_steps(struct database *db, const struct rs_summary *summary,
-                                       struct rs_err *err)
+static enum rs_status put_vendor_step(struct database *db, const struct rs_row_vendor_step *step,
+                                      struct rs_err *err)
 {
-    const struct rs_provenance *vendor = summary->trace.vendor;
     const struct cells cells = cells_of(db, RS_OFFICIAL_STEP_TRACE_TIME);
-    for (size_t i = 0; i < vendor->step_count; i++) {
-        const struct rs_vendor_step *step = &vendor->steps[i];
-        const char *text = rs_vendor_text(summary, step->step);
-        struct rs_row_step_trace_time *row = add_row(db, RS_OFFICIAL_STEP_TRACE_TIME, err);
-        if (!row)
-            return failed(err);
-        const char **const fields[RS_VENDOR_STEP_FIELDS] = {
-            &row->computing,  &row->communication_not_overlapped,
-            &row->overlapped, &row->communication,
-            &row->free,       &row->stage,
-            &row->bubble,     &row->communication_not_overlapped_and_exclude_receive,
-            &row->preparing};
-        const int64_t device = rs_vendor_device(summary, step);
-        row->deviceId = known(device, device >= 0);
-        put_text(cells, &row->step, *text ? text : NULL);
-        for (size_t k = 0; k < RS_VENDOR_STEP_FIELDS; k++)
-            put_digits(cells, fields[k], summary, step->digits[k]);
-        row->rank_id = summary->trace.rank;
-    }
+    struct rs_row_step_trace_time *row = add_row(db, RS_OFFICIAL_STEP_TRACE_TIME, err);
+    if (!row)
+        return failed(err);
+    row->deviceId = step->device;
+    put_text(cells, &row->step, *step->step ? step->step : NULL);
+    put_text(cells, &row->computing, step->computing);
+    put_text(cells, &row->communication_not_overlapped, step->communication_not_overlapped);
+    put_text(cells, &row->overlapped, step->overlapped);
+    put_text(cells, &row->communication, step->communication);
+    put_text(cells, &row->free, step->free);
+    put_text(cells, &row->stage, step->stage);
+    put_text(cells, &row->bubble, step->bubble);
+    put_text(cells, &row->communication_not_overlapped_and_exclude_receive,
+             step->communication_not_overlapped_exclude_receive);
+    put_text(cells, &row->preparing, step->preparing);
+    row->rank_id = (int32_t)step->rank;
     return RS_OK;
+}
+
+static enum rs_status put_vendor_steps(struct database *db, struct rs_err *err)
+{
+    struct rows_reading steps = {0};
+    const void *row = NULL;
+    enum rs_status status =
+        rows_reading_open(&steps, db->view.job->rows, RS_READ_VENDOR_STEPS, err);
+    while (status == RS_OK && (status = rows_reading_next(&steps, &row, err)) == RS_OK && row) {
+        const struct rs_row_vendor_step *step = row;
+        if (view_has(&db->view, (int32_t)step->rank))
+            status = put_vendor_step(db, step, err);
+    }
+    rows_reading_close(&steps);
+    return status;
 }
 
 /* As the vendor's own tables: of a transport that carried nothing there is no row, of one without packages one of zeros. */
-static bool has_row(const struct rs_summary *summary, const struct rs_vendor_band *band)
+static bool has_row(const struct rs_row_vendor_bandwidth *band)
 {
-    if (band->package[0] != RS_STR_NONE)
+    const char *const fields[] = {band->transit_size, band->transit_time, band->bandwidth,
+                                  band->large_packet_ratio};
+    if (band->package_size)
         return true;
-    for (size_t k = 0; k < RS_VENDOR_BAND_FIELDS; k++) {
-        const char *digits = rs_vendor_digits(summary, band->fields[k]);
-        if (digits && strpbrk(digits, "123456789"))
+    for (size_t k = 0; k < sizeof fields / sizeof fields[0]; k++)
+        if (fields[k] && strpbrk(fields[k], "123456789"))
             return true;
-    }
     return false;
 }
 
-static enum rs_status put_vendor_bands(struct database *db, const struct rs_summary *summary,
-                                       const struct rs_vendor_comm *comm,
-                                       const struct rs_vendor_band *bands, struct rs_err *err)
+static enum rs_status put_vendor_band(struct database *db,
+                                      const struct rs_row_vendor_comm_time *comm,
+                                      const struct rs_row_vendor_bandwidth *band,
+                                      struct rs_err *err)
 {
     const struct cells cells = cells_of(db, RS_OFFICIAL_BANDWIDTH);
-    for (size_t i = 0; i < comm->band_count; i++) {
-        const struct rs_vendor_band *band = &bands[i];
-        const bool has_package = band->package[0] != RS_STR_NONE;
-        if (!has_row(summary, band))
-            continue;
-        struct rs_row_comm_bandwidth *row = add_row(db, RS_OFFICIAL_BANDWIDTH, err);
-        if (!row)
-            return failed(err);
-        const char **const fields[RS_VENDOR_BAND_FIELDS] = {
-            &row->transit_size, &row->transit_time, &row->bandwidth, &row->large_packet_ratio};
-        const char **const package[RS_VENDOR_PACKAGE_FIELDS] = {&row->package_size, &row->count,
-                                                                &row->total_duration};
-        put_text(cells, &row->hccl_op_name, rs_vendor_text(summary, comm->name));
-        put_text(cells, &row->group_name, rs_vendor_text(summary, comm->group));
-        put_text(cells, &row->transport_type, rs_vendor_text(summary, band->transport));
-        for (size_t k = 0; k < RS_VENDOR_BAND_FIELDS; k++)
-            put_digits(cells, fields[k], summary, band->fields[k]);
-        for (size_t k = 0; k < RS_VENDOR_PACKAGE_FIELDS; k++) {
-            if (has_package)
-                put_digits(cells, package[k], summary, band->package[k]);
-            else
-                put_int(cells, package[k], 0);
-        }
-        put_text(cells, &row->step, rs_vendor_text(summary, comm->step));
-        put_text(cells, &row->type, comm->is_p2p ? "p2p" : "collective");
-        row->rank_id = summary->trace.rank;
-    }
+    const bool has_package = band->package_size != NULL;
+    if (!has_row(band))
+        return RS_OK;
+    struct rs_row_comm_bandwidth *row = add_row(db, RS_OFFICIAL_BANDWIDTH, err);
+    if (!row)
+        return failed(err);
+    put_text(cells, &row->hccl_op_name, comm->name);
+    put_text(cells, &row->group_name, comm->group_name);
+    put_text(cells, &row->transport_type, band->transport);
+    put_text(cells, &row->transit_size, band->transit_size);
+    put_text(cells, &row->transit_time, band->transit_time);
+    put_text(cells, &row->bandwidth, band->bandwidth);
+    put_text(cells, &row->large_packet_ratio, band->large_packet_ratio);
+    put_text(cells, &row->package_size, has_package ? band->package_size : "0");
+    put_text(cells, &row->count, has_package ? band->package_count : "0");
+    put_text(cells, &row->total_duration, has_package ? band->package_time : "0");
+    put_text(cells, &row->step, comm->step);
+    put_text(cells, &row->type, comm->is_p2p ? "p2p" : "collective");
+    row->rank_id = (int32_t)comm->rank;
     return RS_OK;
 }
 
-static enum rs_status put_vendor_time(struct database *db, const struct rs_summary *summary,
-                                      const struct rs_vendor_comm *comm, struct rs_err *err)
+static enum rs_status
+put_vendor_time(struct database *db, const struct rs_row_vendor_comm_time *comm, struct rs_err *err)
 {
     const struct cells cells = cells_of(db, RS_OFFICIAL_TIME);
     struct rs_row_comm_time *row = add_row(db, RS_OFFICIAL_TIME, err);
     if (!row)
         return failed(err);
-    const char **const fields[] = {&row->start_timestamp,      &row->elapse_time,
-                                   &row->transit_time,         &row->wait_time,
-                                   &row->synchronization_time, &row->idle_time};
-    put_text(cells, &row->hccl_op_name, rs_vendor_text(summary, comm->name));
-    put_text(cells, &row->group_name, rs_vendor_text(summary, comm->group));
-    for (size_t k = RS_VENDOR_START; k <= RS_VENDOR_IDLE; k++)
-        put_digits(cells, fields[k - RS_VENDOR_START], summary, comm->digits[k]);
-    put_text(cells, &row->step, rs_vendor_text(summary, comm->step));
+    put_text(cells, &row->hccl_op_name, comm->name);
+    put_text(cells, &row->group_name, comm->group_name);
+    put_text(cells, &row->start_timestamp, comm->start_timestamp);
+    put_text(cells, &row->elapse_time, comm->elapse_time);
+    put_text(cells, &row->transit_time, comm->transit_time);
+    put_text(cells, &row->wait_time, comm->wait_time);
+    put_text(cells, &row->synchronization_time, comm->synchronization_time);
+    put_text(cells, &row->idle_time, comm->idle_time);
+    put_text(cells, &row->step, comm->step);
     put_text(cells, &row->type, comm->is_p2p ? "p2p" : "collective");
-    row->rank_id = summary->trace.rank;
+    row->rank_id = (int32_t)comm->rank;
     return RS_OK;
 }
 
-static enum rs_status put_vendor_comms(struct database *db, const struct rs_summary *summary,
+static enum rs_status put_vendor_comms(struct database *db, const struct job_rank *rank,
                                        struct rs_err *err)
 {
-    const struct rs_provenance *vendor = summary->trace.vendor;
-    const struct rs_vendor_band *bands = vendor->bands;
+    const struct job *job = db->view.job;
     enum rs_status status = RS_OK;
-    for (size_t i = 0; i < vendor->comm_count && status == RS_OK; i++) {
-        const struct rs_vendor_comm *comm = &vendor->comms[i];
-        if (!comm->is_total) { /* no database has sums */
-            status = put_vendor_time(db, summary, comm, err);
-            if (status == RS_OK)
-                status = put_vendor_bands(db, summary, comm, bands, err);
-        }
-        bands += comm->band_count;
+    for (size_t i = rank->comm_first; i < rank->comm_first + rank->comm_count; i++) {
+        const struct rs_row_vendor_comm_time *comm = &job->comms[i];
+        if (comm->is_total) /* no database has sums */
+            continue;
+        status = put_vendor_time(db, comm, err);
+        for (size_t k = job->band_firsts[i]; k < job->band_firsts[i + 1] && status == RS_OK; k++)
+            status = put_vendor_band(db, comm, &job->bands[k], err);
+        if (status != RS_OK)
+            return status;
     }
-    return status;
+    return RS_OK;
 }
 
-static enum rs_status put_vendor_links(struct database *db, const struct vendor_groups *groups,
-                                       const struct rs_summary *summary, struct rs_err *err)
+static enum rs_status put_vendor_link(struct database *db, const struct vendor_groups *groups,
+                                      const struct rs_row_vendor_matrix *link, struct rs_err *err)
 {
-    const struct rs_provenance *vendor = summary->trace.vendor;
     const struct cells cells = cells_of(db, RS_OFFICIAL_MATRIX);
-    for (size_t i = 0; i < vendor->link_count; i++) {
-        const struct rs_vendor_link *link = &vendor->links[i];
-        const struct vendor_ends ends = vendor_ends_of(groups, summary, link);
-        char src[UNIT_TEXT_BYTES], dst[UNIT_TEXT_BYTES];
-        struct rs_row_comm_matrix *row = add_row(db, RS_OFFICIAL_MATRIX, err);
-        if (!row)
-            return failed(err);
-        const char **const fields[RS_VENDOR_LINK_FIELDS] = {&row->transit_size, &row->transit_time,
-                                                            &row->bandwidth};
-        vendor_end_text(src, ends.src);
-        vendor_end_text(dst, ends.dst);
-        put_text(cells, &row->hccl_op_name, rs_vendor_text(summary, link->kind));
-        put_text(cells, &row->group_name, rs_vendor_text(summary, link->group));
-        put_text(cells, &row->src_rank, src);
-        put_text(cells, &row->dst_rank, dst);
-        put_text(cells, &row->transport_type, rs_vendor_text(summary, link->transport));
-        for (size_t k = 0; k < RS_VENDOR_LINK_FIELDS; k++)
-            put_digits(cells, fields[k], summary, link->fields[k]);
-        put_text(cells, &row->step, rs_vendor_text(summary, link->step));
-        put_text(cells, &row->type, link->is_p2p ? "p2p" : "collective");
-        put_text(cells, &row->op_name, rs_vendor_text(summary, link->op_name));
-        row->rank_id = summary->trace.rank;
-    }
+    const struct vendor_ends ends = vendor_ends_of(groups, link);
+    char src[UNIT_TEXT_BYTES], dst[UNIT_TEXT_BYTES];
+    struct rs_row_comm_matrix *row = add_row(db, RS_OFFICIAL_MATRIX, err);
+    if (!row)
+        return failed(err);
+    vendor_end_text(src, ends.src);
+    vendor_end_text(dst, ends.dst);
+    put_text(cells, &row->hccl_op_name, link->kind);
+    put_text(cells, &row->group_name, link->group_name);
+    put_text(cells, &row->src_rank, src);
+    put_text(cells, &row->dst_rank, dst);
+    put_text(cells, &row->transport_type, link->transport);
+    put_text(cells, &row->transit_size, link->transit_size);
+    put_text(cells, &row->transit_time, link->transit_time);
+    put_text(cells, &row->bandwidth, link->bandwidth);
+    put_text(cells, &row->step, link->step);
+    put_text(cells, &row->type, link->is_p2p ? "p2p" : "collective");
+    put_text(cells, &row->op_name, link->op_name ? link->op_name : "");
+    row->rank_id = (int32_t)link->rank;
     return RS_OK;
 }
 
 static enum rs_status put_vendor_rows(struct database *db, struct rs_err *err)
 {
     struct vendor_groups *groups = NULL;
+    const struct job *job = db->view.job;
     enum rs_status status = vendor_groups_new(&db->view, &groups);
     if (status != RS_OK)
         return rs_err_set(err, status, "no memory for %s", file_name);
-    for (size_t i = 0; i < db->analysis->summary_count && status == RS_OK; i++) {
-        const struct rs_summary *summary = db->analysis->summaries[i];
-        if (!view_has(&db->view, i))
+    status = put_vendor_steps(db, err);
+    for (size_t i = 0; i < job->rank_count && status == RS_OK; i++) {
+        const struct job_rank *rank = &job->ranks[i];
+        if (!view_has(&db->view, rank->rank))
             continue;
-        if (rs_vendor_has_steps(summary))
-            status = put_vendor_steps(db, summary, err);
-        if (status == RS_OK && vendor_has_comms(summary))
-            status = put_vendor_comms(db, summary, err);
-        if (status == RS_OK && vendor_has_links(summary))
-            status = put_vendor_links(db, groups, summary, err);
+        status = put_vendor_comms(db, rank, err);
+        for (size_t k = 0; k < rank->link_count && status == RS_OK; k++)
+            status = put_vendor_link(db, groups, &job->links[rank->link_first + k], err);
     }
     vendor_groups_free(&groups);
     return status;
@@ -449,96 +449,68 @@ static enum rs_status put_vendor_rows(struct database *db, struct rs_err *err)
 
 /* --- Collective, RankManifest ------------------------------------------------------------------ */
 
-/* What the rows of one operation say together. */
-struct sums {
-    int64_t bytes;
-    rs_ns first_start, last_end;
-    rs_dur wait, transfer;
-    bool has_wait, has_transfer;
-};
-
-static struct sums sums_of(const struct rs_analysis *analysis, const struct rs_job_op *op)
+static void fill_collective(struct cells cells, const struct rs_row_job_op *op,
+                            struct rs_row_collective *row)
 {
-    struct sums sums = {.bytes = -1,
-                        .first_start = RS_NS_MAX,
-                        .last_end = RS_NS_MIN,
-                        .has_wait = op->has_wait,
-                        .has_transfer = op->has_wait};
-    for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
-        const struct rs_job_row *row = &analysis->rows[r];
-        const struct rs_comm_op *own = comm_op_of(analysis, row);
-        sums.bytes = own->bytes > sums.bytes ? own->bytes : sums.bytes;
-        sums.first_start = own->start < sums.first_start ? own->start : sums.first_start;
-        sums.last_end = own->end > sums.last_end ? own->end : sums.last_end;
-        sums.wait = sum_of(sums.wait, row->wait);
-        sums.transfer = sum_of(sums.transfer, row->transfer);
-        sums.has_wait = sums.has_wait && row->has_wait;
-        sums.has_transfer = sums.has_transfer && row->has_transfer && row->has_wait;
-    }
-    return sums;
+    row->op_id = op->op_id;
+    row->step = op->step;
+    put_text(cells, &row->group_name, op->group_name);
+    put_text(cells, &row->op, rs_op_text(op->op));
+    row->seq = op->seq;
+    row->is_matched = op->is_matched;
+    row->bytes = op->bytes;
+    row->last_rank = op->last_rank;
+    row->ranks_seen = op->ranks_seen;
+    row->ranks_expected = op->ranks_expected;
+    put_text(cells, &row->coverage, rs_coverage_text(op->is_partial));
+    row->first_start_ns = op->first_start_ns;
+    row->last_end_ns = op->last_end_ns;
+    row->wait_ns = op->wait_ns;
+    row->transfer_ns = op->transfer_ns;
+}
+
+static void fill_bandwidth(struct cells cells, const struct rs_row_job_op *op,
+                           struct rs_row_collective_bandwidth *row)
+{
+    const struct op_bandwidth band = op_bandwidth_of_row(op);
+    char algorithm[UNIT_TEXT_BYTES], bus[UNIT_TEXT_BYTES], factor[UNIT_TEXT_BYTES];
+    op_bandwidth_algorithm(algorithm, &band);
+    op_bandwidth_bus(bus, &band);
+    (void)snprintf(factor, sizeof factor, "%.17g",
+                   band.factor_over ? (double)band.factor / (double)band.factor_over : 0);
+    row->op_id = op->op_id;
+    row->step = op->step;
+    put_text(cells, &row->group_name, op->group_name);
+    put_text(cells, &row->op, rs_op_text(op->op));
+    row->seq = op->seq;
+    row->ranks = known(band.ranks, band.ranks > 0);
+    row->bytes = op->bytes;
+    row->time_ns = known(band.time, band.time > 0);
+    put_text(cells, &row->algorithm_bandwidth, band.bytes >= 0 && band.time > 0 ? algorithm : NULL);
+    put_text(cells, &row->bus_factor, band.factor_over > 0 ? factor : NULL);
+    put_text(cells, &row->bus_bandwidth, op_bandwidth_has_bus(&band) ? bus : NULL);
+    put_text(cells, &row->transport_type, band.transport);
+    put_text(cells, &row->coverage, rs_coverage_text(op->is_partial));
 }
 
 static enum rs_status put_collectives(struct database *db, struct rs_err *err)
 {
-    const struct rs_analysis *analysis = db->analysis;
-    const struct cells cells = cells_of(db, RS_OFFICIAL_COLLECTIVE);
-    for (size_t i = 0; i < analysis->op_count; i++) {
-        const struct rs_job_op *op = &analysis->ops[i];
-        const struct sums sums = sums_of(analysis, op);
+    struct rows_reading ops = {0};
+    const void *op = NULL;
+    enum rs_status status = rows_reading_open(&ops, db->view.job->rows, RS_READ_JOB_OPS, err);
+    while (status == RS_OK && (status = rows_reading_next(&ops, &op, err)) == RS_OK && op) {
         struct rs_row_collective *row = add_row(db, RS_OFFICIAL_COLLECTIVE, err);
-        if (!row)
-            return failed(err);
-        row->op_id = (int64_t)i;
-        row->step = known(op->step, op->step != RS_STEP_NONE);
-        put_text(cells, &row->group_name, comm_group_text(analysis, op));
-        put_text(cells, &row->op, rs_op_type_text((enum rs_op_type)op->type));
-        row->seq = known(op->seq, op->seq >= 0);
-        row->is_matched = op->is_matched;
-        row->bytes = known(sums.bytes, sums.bytes >= 0);
-        row->last_rank = known(op->last_rank, op->last_rank >= 0);
-        row->ranks_seen = (int64_t)op->row_count;
-        row->ranks_expected = known(op->ranks_expected, op->ranks_expected >= 0);
-        put_text(cells, &row->coverage, rs_coverage_text(op->coverage != RS_COVERAGE_EXACT));
-        row->first_start_ns = known(sums.first_start, op->row_count > 0);
-        row->last_end_ns = known(sums.last_end, op->row_count > 0);
-        row->wait_ns = known(sums.wait, sums.has_wait);
-        row->transfer_ns = known(sums.transfer, sums.has_transfer);
+        struct rs_row_collective_bandwidth *band =
+            row ? add_row(db, RS_OFFICIAL_COLLECTIVE_BANDWIDTH, err) : NULL;
+        if (!band) {
+            status = failed(err);
+            break;
+        }
+        fill_collective(cells_of(db, RS_OFFICIAL_COLLECTIVE), op, row);
+        fill_bandwidth(cells_of(db, RS_OFFICIAL_COLLECTIVE_BANDWIDTH), op, band);
     }
-    return RS_OK;
-}
-
-static enum rs_status put_bandwidths(struct database *db, struct rs_err *err)
-{
-    const struct rs_analysis *analysis = db->analysis;
-    const struct cells cells = cells_of(db, RS_OFFICIAL_COLLECTIVE_BANDWIDTH);
-    for (size_t i = 0; i < analysis->op_count; i++) {
-        const struct rs_job_op *op = &analysis->ops[i];
-        const struct op_bandwidth band = op_bandwidth_of(analysis, op);
-        char algorithm[UNIT_TEXT_BYTES], bus[UNIT_TEXT_BYTES], factor[UNIT_TEXT_BYTES];
-        struct rs_row_collective_bandwidth *row =
-            add_row(db, RS_OFFICIAL_COLLECTIVE_BANDWIDTH, err);
-        if (!row)
-            return failed(err);
-        op_bandwidth_algorithm(algorithm, &band);
-        op_bandwidth_bus(bus, &band);
-        (void)snprintf(factor, sizeof factor, "%.17g",
-                       band.factor_over ? (double)band.factor / (double)band.factor_over : 0);
-        row->op_id = (int64_t)i;
-        row->step = known(op->step, op->step != RS_STEP_NONE);
-        put_text(cells, &row->group_name, comm_group_text(analysis, op));
-        put_text(cells, &row->op, rs_op_type_text((enum rs_op_type)op->type));
-        row->seq = known(op->seq, op->seq >= 0);
-        row->ranks = known(band.ranks, band.ranks > 0);
-        row->bytes = known(band.bytes, band.bytes >= 0);
-        row->time_ns = known(band.time, band.time > 0);
-        put_text(cells, &row->algorithm_bandwidth,
-                 band.bytes >= 0 && band.time > 0 ? algorithm : NULL);
-        put_text(cells, &row->bus_factor, band.factor_over > 0 ? factor : NULL);
-        put_text(cells, &row->bus_bandwidth, op_bandwidth_has_bus(&band) ? bus : NULL);
-        put_text(cells, &row->transport_type, band.transport);
-        put_text(cells, &row->coverage, rs_coverage_text(op->coverage != RS_COVERAGE_EXACT));
-    }
-    return RS_OK;
+    rows_reading_close(&ops);
+    return status;
 }
 
 static enum rs_status put_estimate(void *self, const struct link_estimate *link, struct rs_err *err)
@@ -602,8 +574,9 @@ static enum rs_status put_file(struct database *db, const struct rs_row_input *i
     return RS_OK;
 }
 
-static enum rs_status put_files(struct database *db, struct rs_row_store *rows, struct rs_err *err)
+static enum rs_status put_files(struct database *db, struct rs_err *err)
 {
+    struct rs_row_store *rows = db->view.job->rows;
     struct rows_reading inputs = {0}, coverage = {0};
     const void *input = NULL, *missing = NULL;
     enum rs_status status = rows_reading_open(&inputs, rows, RS_READ_INPUTS, err);
@@ -643,7 +616,7 @@ static enum rs_status make_tables(struct database *db, struct rs_err *err)
     return status;
 }
 
-static enum rs_status put_all(struct database *db, struct rs_row_store *rows, struct rs_err *err)
+static enum rs_status put_all(struct database *db, struct rs_err *err)
 {
     enum rs_status status = put_steps(db, err);
     if (status == RS_OK)
@@ -653,29 +626,25 @@ static enum rs_status put_all(struct database *db, struct rs_row_store *rows, st
     if (status == RS_OK && !db->view.is_rank)
         status = put_collectives(db, err);
     if (status == RS_OK && !db->view.is_rank)
-        status = put_bandwidths(db, err);
+        status = estimate_walk(db->view.job, put_estimate, db, err);
     if (status == RS_OK && !db->view.is_rank)
-        status = estimate_walk(db->analysis, put_estimate, db, err);
-    if (status == RS_OK && !db->view.is_rank)
-        status = put_files(db, rows, err);
+        status = put_files(db, err);
     for (size_t i = 0; i < table_count(db) && status == RS_OK; i++)
         status = rs_table_rows_flush(&db->rows[i], db->file, err);
     return status;
 }
 
-enum rs_status database_write(const struct view *view, struct rs_row_store *rows, const char *dir,
-                              struct rs_err *err)
+enum rs_status database_write(const struct view *view, const char *dir, struct rs_err *err)
 {
     struct database *db = rs_mem_calloc(1, sizeof *db);
     if (!db)
         return rs_err_set(err, RS_NOMEM, "no memory for %s", file_name);
     db->view = *view;
-    db->analysis = view->analysis;
     enum rs_status status = rs_table_file_create(dir, file_name, &db->file, err);
     if (status == RS_OK)
         status = make_tables(db, err);
     if (status == RS_OK)
-        status = put_all(db, rows, err);
+        status = put_all(db, err);
     for (size_t i = 0; i < RS_OFFICIAL_COUNT; i++)
         rs_table_rows_fini(&db->rows[i]);
     comm_packets_fini(&db->packets);

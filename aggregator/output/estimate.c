@@ -25,7 +25,7 @@ enum { PAIRS_MAX = 256 };
 
 /* Operations of one type in one group with one root. */
 struct shape {
-    uint32_t group;
+    const struct job_group *group;
     uint8_t type;
     int32_t root; /* index in the group; -1: none */
     int64_t count, bytes;
@@ -48,34 +48,11 @@ static bool is_known_shape(uint8_t type)
            type == RS_OP_REDUCE_SCATTER || type == RS_OP_ALL_TO_ALL;
 }
 
-static int32_t place_in(const struct rs_job_group *group, int32_t rank)
-{
-    for (size_t i = 0; i < group->rank_count; i++)
-        if (group->ranks[i] == rank)
-            return (int32_t)i;
-    return -1;
-}
-
-/* The root's place; -1 when no member tells it. False: a member recorded hops. */
-static bool look_at_rows(const struct rs_analysis *analysis, const struct rs_job_op *op,
-                         const struct rs_job_group *group, int32_t *root_p)
-{
-    *root_p = -1;
-    for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
-        const struct rs_comm_op *own = comm_op_of(analysis, &analysis->rows[r]);
-        if (own->task_count)
-            return false;
-        if (own->root >= 0)
-            *root_p = own->flags & RS_OP_ROOT_IN_GROUP ? own->root : place_in(group, own->root);
-    }
-    return *root_p < (int32_t)group->rank_count;
-}
-
 static int by_shape(const void *a_, const void *b_)
 {
     const struct shape *a = a_, *b = b_;
-    if (a->group != b->group)
-        return a->group < b->group ? -1 : 1;
+    if (a->group != b->group) /* as they were found */
+        return a->group->row->group_no < b->group->row->group_no ? -1 : 1;
     if (a->type != b->type)
         return a->type < b->type ? -1 : 1;
     return (a->root > b->root) - (a->root < b->root);
@@ -101,44 +78,62 @@ static void compact(struct shapes *shapes)
     shapes->count = kept + 1;
 }
 
-static enum rs_status collect(const struct rs_analysis *analysis, struct shapes *shapes)
+/* NULL: nothing can be said of its links. */
+static const struct job_group *group_of(const struct job *job, const struct rs_row_job_op *op)
 {
+    const struct job_group *group = job_group(job, op->group_id);
+    const bool is_known = group && group->rank_count >= 2 &&
+                          op->ranks_expected == (int64_t)group->rank_count &&
+                          is_known_shape((uint8_t)op->op) && !op->has_hops &&
+                          (op->root_no == RS_NULL || op->root_no < (int64_t)group->rank_count) &&
+                          (!has_root((uint8_t)op->op) || op->root_no != RS_NULL) &&
+                          (op->op != RS_OP_ALL_TO_ALL || group->rank_count <= PAIRS_MAX);
+    return is_known ? group : NULL;
+}
+
+static enum rs_status add_shape(struct shapes *shapes, const struct rs_row_job_op *op,
+                                const struct job_group *group)
+{
+    const struct op_bandwidth band = op_bandwidth_of_row(op);
+    if (!op_bandwidth_has_bus(&band))
+        return RS_OK;
+    if (rs_mem_grow((void **)&shapes->items, &shapes->capacity, shapes->count + 1,
+                    sizeof *shapes->items) != RS_OK)
+        return RS_NOMEM;
+    shapes->items[shapes->count++] =
+        (struct shape){.group = group,
+                       .type = (uint8_t)op->op,
+                       .root = has_root((uint8_t)op->op) ? (int32_t)op->root_no : -1,
+                       .count = 1,
+                       .bytes = band.bytes,
+                       .time = band.time};
+    return RS_OK;
+}
+
+static enum rs_status collect(const struct job *job, struct shapes *shapes, struct rs_err *err)
+{
+    struct rows_reading ops = {0};
+    const void *row = NULL;
     size_t compact_at = 4096;
-    for (size_t i = 0; i < analysis->op_count; i++) {
-        const struct rs_job_op *op = &analysis->ops[i];
-        const struct rs_job_group *group =
-            op->group == RS_NO_GROUP ? NULL : &analysis->groups[op->group];
-        int32_t root;
-        if (!is_known_shape(op->type) || !group || !group->ranks || group->rank_count < 2 ||
-            op->ranks_expected != (int64_t)group->rank_count ||
-            !look_at_rows(analysis, op, group, &root) || (has_root(op->type) && root < 0) ||
-            (op->type == RS_OP_ALL_TO_ALL && group->rank_count > PAIRS_MAX))
-            continue;
-        const struct op_bandwidth band = op_bandwidth_of(analysis, op);
-        if (!op_bandwidth_has_bus(&band))
-            continue;
-        if (rs_mem_grow((void **)&shapes->items, &shapes->capacity, shapes->count + 1,
-                        sizeof *shapes->items) != RS_OK)
-            return RS_NOMEM;
-        shapes->items[shapes->count++] = (struct shape){.group = op->group,
-                                                        .type = op->type,
-                                                        .root = has_root(op->type) ? root : -1,
-                                                        .count = 1,
-                                                        .bytes = band.bytes,
-                                                        .time = band.time};
+    enum rs_status status = rows_reading_open(&ops, job->rows, RS_READ_JOB_OPS, err);
+    while (status == RS_OK && (status = rows_reading_next(&ops, &row, err)) == RS_OK && row) {
+        const struct job_group *group = group_of(job, row);
+        if (group && add_shape(shapes, row, group) != RS_OK)
+            status = rs_err_set(err, RS_NOMEM, "no memory to estimate links");
         if (shapes->count < compact_at)
             continue;
         compact(shapes);
         compact_at = shapes->count < 2048 ? 4096 : 2 * shapes->count;
     }
+    rows_reading_close(&ops);
     compact(shapes);
-    return RS_OK;
+    return status;
 }
 
 /* ---- a shape -> its links ---- */
 
 struct expansion {
-    const struct rs_job_group *group;
+    const struct job_group *group;
     const struct shape *shape;
     estimate_fn *visit;
     void *self;
@@ -155,7 +150,7 @@ static enum rs_status put_link(const struct expansion *x, size_t src, size_t dst
                                struct share share, struct rs_err *err)
 {
     const double bytes = (double)x->shape->bytes * (double)share.part / (double)share.over;
-    const struct link_estimate link = {.group = x->group->text,
+    const struct link_estimate link = {.group = x->group->row->name,
                                        .type = x->shape->type,
                                        .src = x->group->ranks[src],
                                        .dst = x->group->ranks[dst],
@@ -240,15 +235,13 @@ static enum rs_status expand(const struct expansion *x, struct rs_err *err)
     return RS_OK;
 }
 
-enum rs_status estimate_walk(const struct rs_analysis *analysis, estimate_fn *visit, void *self,
+enum rs_status estimate_walk(const struct job *job, estimate_fn *visit, void *self,
                              struct rs_err *err)
 {
     struct shapes shapes = {0};
-    enum rs_status status = collect(analysis, &shapes);
-    if (status != RS_OK)
-        (void)rs_err_set(err, status, "no memory to estimate links");
+    enum rs_status status = collect(job, &shapes, err);
     for (size_t i = 0; i < shapes.count && status == RS_OK; i++) {
-        const struct expansion x = {.group = &analysis->groups[shapes.items[i].group],
+        const struct expansion x = {.group = shapes.items[i].group,
                                     .shape = &shapes.items[i],
                                     .visit = visit,
                                     .self = self};

@@ -158,11 +158,10 @@ static enum rs_status put_all(void *self, struct rs_writer *writer, int64_t cove
     return status == RS_OK ? put_notes(input, writer, note_no, err) : status;
 }
 
-enum rs_status rs_output_rows(const struct rs_output_input *input, bool has_vendor_comms,
-                              struct rs_row_store *store, struct rs_err *err)
+enum rs_status rs_output_rows(const struct rs_output_input *input, struct rs_row_store *store,
+                              struct rs_err *err)
 {
     struct rs_output_input copy = *input;
-    const struct rs_rows_more more = {
-        .put = put_all, .self = &copy, .has_vendor_comms = has_vendor_comms};
+    const struct rs_rows_more more = {.put = put_all, .self = &copy};
     return rs_analysis_rows_with(input->analysis, RS_ROWS_CAPTURE, store, &more, err);
 }

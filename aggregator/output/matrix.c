@@ -3,8 +3,8 @@
  * Which operations stand for a link: per (step, group, type, link) the fastest, the middle one and the
  * slowest three by bandwidth, and the total; the official selection, links in global ranks.
  *
- * What an operation moved over a link, and how long the link took, is the analysis' to say
- * (rs_analysis_messages()): hops where they were recorded, a send with its recv.
+ * What an operation moved over a link, and how long the link took, is in op_link: hops where they were recorded, a send
+ * with its recv.
  */
 #include "aggregator/output/output_priv.h"
 #include "common/base/mem.h"
@@ -63,38 +63,26 @@ static enum rs_status put_entry(struct entries *entries, struct matrix_entry ent
     return RS_OK;
 }
 
-/* Messages of one operation -> one entry per link: they come link by link. Unknown bytes say nothing of a
- * link; an unknown time makes the entry's unknown. */
-struct op_messages {
-    struct entries *entries;
-    size_t first; /* where this operation's entries begin */
-    const char *type;
-    struct comm_item item;
-};
-
-static enum rs_status put_message(void *self, const struct rs_job_message *message)
+/* An entry per link of the operation that `item` speaks for. */
+static enum rs_status put_links(const struct step_rows *step, const struct comm_item *item,
+                                struct entries *entries)
 {
-    struct op_messages *op = self;
-    struct entries *entries = op->entries;
-    if (message->bytes < 0)
-        return RS_OK;
-    struct matrix_entry *last =
-        entries->count > op->first ? &entries->items[entries->count - 1] : NULL;
-    if (last && last->src == message->src && last->dst == message->dst) {
-        last->bytes = sum_of(last->bytes, message->bytes);
-        last->time = sum_of(last->time, message->link_ns > 0 ? message->link_ns : 0);
-        last->has_time = last->has_time && message->link_ns >= 0;
-        return RS_OK;
+    const struct step_op *op = &step->ops[item->op];
+    const char *type = official_type((enum rs_op_type)item->type);
+    enum rs_status status = RS_OK;
+    for (size_t i = op->link_first; i < op->link_end && status == RS_OK; i++) {
+        const struct rs_row_job_link *link = &step->links[i];
+        const bool has_time = link->busy_ns != RS_NULL;
+        status = put_entry(entries, (struct matrix_entry){.type = type,
+                                                          .src = (int32_t)link->src,
+                                                          .dst = (int32_t)link->dst,
+                                                          .transport = link->transport,
+                                                          .bytes = link->bytes,
+                                                          .time = has_time ? link->busy_ns : 0,
+                                                          .has_time = has_time,
+                                                          .item = *item});
     }
-    return put_entry(entries,
-                     (struct matrix_entry){.type = op->type,
-                                           .src = message->src,
-                                           .dst = message->dst,
-                                           .transport = message->transport,
-                                           .bytes = message->bytes,
-                                           .time = message->link_ns > 0 ? message->link_ns : 0,
-                                           .has_time = message->link_ns >= 0,
-                                           .item = op->item});
+    return status;
 }
 
 static int compare_ints(int64_t a, int64_t b)
@@ -211,20 +199,20 @@ static enum rs_status visit_entries(struct entries *entries, struct matrix_visit
 }
 
 struct collector {
-    const struct rs_analysis *analysis;
+    const struct step_rows *step;
     struct entries entries;
     struct matrix_visit to;
     char hash[COMM_HASH_BYTES]; /* of the group whose entries are held; "" none */
 };
 
-/* The row that gives an operation its name and rank: a pair's send, else the lowest rank's. */
-static size_t speaker_of(const struct rs_analysis *analysis, size_t op_index)
+/* The member that gives an operation its name and rank: a pair's send, else the lowest rank's. */
+static size_t speaker_of(const struct step_rows *step, size_t op_index)
 {
-    const struct rs_job_op *op = &analysis->ops[op_index];
-    for (size_t r = op->row_first; r < op->row_first + op->row_count; r++)
-        if (comm_op_of(analysis, &analysis->rows[r])->type == RS_OP_SEND)
-            return r;
-    return op->row_first;
+    const struct step_op *op = &step->ops[op_index];
+    for (size_t m = op->member_first; m < op->member_end; m++)
+        if (step->members[m].row->op == RS_OP_SEND)
+            return m;
+    return op->member_first;
 }
 
 static enum rs_status collect(void *self, const struct comm_item *item, const char *hash,
@@ -237,23 +225,20 @@ static enum rs_status collect(void *self, const struct comm_item *item, const ch
             return status;
         (void)snprintf(c->hash, sizeof c->hash, "%s", hash);
     }
-    /* Every row of an operation comes by; its first row (the sender's, of a pair) speaks for all. */
-    if (item->row != speaker_of(c->analysis, item->op))
+    /* Every member of an operation comes by; one (the sender, of a pair) speaks for all. */
+    if (item->row != speaker_of(c->step, item->op))
         return RS_OK;
-    struct op_messages op = {.entries = &c->entries,
-                             .first = c->entries.count,
-                             .type = official_type((enum rs_op_type)item->type),
-                             .item = *item};
-    const enum rs_status status = rs_analysis_messages(c->analysis, item->op, put_message, &op);
-    return status == RS_OK ? RS_OK : rs_err_set(err, status, "no memory for the links of a step");
+    return put_links(c->step, item, &c->entries) == RS_OK
+               ? RS_OK
+               : rs_err_set(err, RS_NOMEM, "no memory for the links of a step");
 }
 
-enum rs_status matrix_walk(const struct rs_analysis *analysis, struct comm_span span,
-                           matrix_row_fn *visit, void *self, struct rs_err *err)
+enum rs_status matrix_walk(const struct step_rows *step, bool is_p2p, matrix_row_fn *visit,
+                           void *self, struct rs_err *err)
 {
-    struct collector c = {.analysis = analysis, .to = {.visit = visit, .self = self}};
+    struct collector c = {.step = step, .to = {.visit = visit, .self = self}};
     c.to.hash = c.hash;
-    enum rs_status status = comm_walk(analysis, span, collect, &c, err);
+    enum rs_status status = comm_walk(step, is_p2p, collect, &c, err);
     if (status == RS_OK)
         status = visit_entries(&c.entries, &c.to, err);
     rs_mem_free(c.entries.items);
@@ -264,25 +249,17 @@ enum rs_status matrix_walk(const struct rs_analysis *analysis, struct comm_span 
 
 bool view_has_link(const struct view *view, const struct matrix_entry *entry)
 {
-    if (!view->is_rank)
-        return true;
     /* The sender tells of a link; the receiver where nobody read the sender. */
-    const int32_t rank = view->analysis->summaries[view->summary]->trace.rank;
-    if (entry->src == rank)
-        return true;
-    for (size_t i = 0; entry->dst == rank && i < view->analysis->summary_count; i++)
-        if (view->analysis->summaries[i]->trace.rank == entry->src)
-            return false;
-    return entry->dst == rank;
+    return !view->is_rank || entry->src == view->rank ||
+           (entry->dst == view->rank && !job_rank(view->job, entry->src));
 }
 
-int32_t view_end(const struct view *view, const struct matrix_entry *entry, int32_t rank)
+int32_t view_end(const struct view *view, const struct step_rows *step,
+                 const struct matrix_entry *entry, int32_t rank)
 {
-    const struct rs_job_op *op = &view->analysis->ops[entry->item.op];
-    if (!view->is_rank || op->group == RS_NO_GROUP)
-        return rank;
-    const struct rs_job_group *group = &view->analysis->groups[op->group];
-    for (size_t i = 0; group->ranks && i < group->rank_count; i++)
+    const struct job_group *group =
+        view->is_rank ? job_group(view->job, step->ops[entry->item.op].row->group_id) : NULL;
+    for (size_t i = 0; group && i < group->rank_count; i++)
         if (group->ranks[i] == rank)
             return (int32_t)i;
     return rank;
@@ -290,14 +267,14 @@ int32_t view_end(const struct view *view, const struct matrix_entry *entry, int3
 
 struct writer {
     struct view view;
-    const struct rs_analysis *analysis; /* the view's */
+    const struct step_rows *step; /* being written */
     struct output_file *file;
     struct rs_json_out json;
     char key[COMM_HASH_BYTES + 64];
 };
 
-void matrix_put_entry(const struct view *view, const struct matrix_row *row,
-                      struct rs_json_out *json)
+void matrix_put_entry(const struct view *view, const struct step_rows *step,
+                      const struct matrix_row *row, struct rs_json_out *json)
 {
     char text[UNIT_TEXT_BYTES], name[COMM_NAME_BYTES];
     rs_json_out_object(json);
@@ -313,7 +290,7 @@ void matrix_put_entry(const struct view *view, const struct matrix_row *row,
     unit_gb_per_s(text, row->entry->bytes, row->entry->time);
     rs_json_out_number(json, row->entry->has_time && row->entry->time > 0 ? text : "null");
     if (row->has_name) {
-        view_item_name(view, &row->entry->item, row->hash, name);
+        view_item_name(view, step, &row->entry->item, row->hash, name);
         rs_json_out_key(json, "Op Name");
         rs_json_out_string(json, name);
     }
@@ -336,19 +313,19 @@ static enum rs_status write_row(void *self, const struct matrix_row *row, struct
         rs_json_out_object(json);
     }
     (void)snprintf(text, sizeof text, "%" PRId32 "-%" PRId32,
-                   view_end(&w->view, row->entry, row->entry->src),
-                   view_end(&w->view, row->entry, row->entry->dst));
+                   view_end(&w->view, w->step, row->entry, row->entry->src),
+                   view_end(&w->view, w->step, row->entry, row->entry->dst));
     rs_json_out_key(json, text);
-    matrix_put_entry(&w->view, row, json);
+    matrix_put_entry(&w->view, w->step, row, json);
     return output_file_drain(w->file, err);
 }
 
-static enum rs_status write_class(struct writer *w, struct comm_span span, struct rs_err *err)
+static enum rs_status write_class(struct writer *w, bool is_p2p, struct rs_err *err)
 {
-    rs_json_out_key(&w->json, span.is_p2p ? "p2p" : "collective");
+    rs_json_out_key(&w->json, is_p2p ? "p2p" : "collective");
     rs_json_out_object(&w->json);
     w->key[0] = '\0';
-    const enum rs_status status = matrix_walk(w->analysis, span, write_row, w, err);
+    const enum rs_status status = matrix_walk(w->step, is_p2p, write_row, w, err);
     if (status != RS_OK)
         return status;
     if (*w->key)
@@ -357,29 +334,38 @@ static enum rs_status write_class(struct writer *w, struct comm_span span, struc
     return RS_OK;
 }
 
+static enum rs_status write_step(struct writer *w, struct rs_err *err)
+{
+    char text[UNIT_TEXT_BYTES];
+    comm_step_text(text, w->step->step);
+    rs_json_out_key(&w->json, text);
+    rs_json_out_object(&w->json);
+    enum rs_status status = write_class(w, true, err);
+    if (status == RS_OK)
+        status = write_class(w, false, err);
+    if (status == RS_OK)
+        rs_json_out_end(&w->json);
+    return status;
+}
+
 enum rs_status matrix_document(const struct view *view, struct output_file *file,
                                struct rs_err *err)
 {
-    const struct rs_analysis *analysis = view->analysis;
-    struct writer w = {.view = *view, .analysis = analysis, .file = file};
+    struct writer w = {.view = *view, .file = file};
+    struct step_rows *step = NULL;
+    bool has_step = false;
     if (vendor_any_links(view))
         return vendor_matrix_document(view, file, err);
     rs_json_out_init(&w.json, &file->buf, 0);
     rs_json_out_object(&w.json);
-    for (size_t i = 0, end; i < analysis->op_count; i = end) {
-        char text[UNIT_TEXT_BYTES];
-        end = comm_step_end(analysis, i);
-        comm_step_text(text, analysis->ops[i].step);
-        rs_json_out_key(&w.json, text);
-        rs_json_out_object(&w.json);
-        enum rs_status status = write_class(&w, (struct comm_span){i, end, true}, err);
-        if (status == RS_OK)
-            status = write_class(&w, (struct comm_span){i, end, false}, err);
-        if (status != RS_OK)
-            return status;
+    enum rs_status status = step_rows_open(view->job->rows, &step, err);
+    w.step = step;
+    while (status == RS_OK && (status = step_rows_next(step, &has_step, err)) == RS_OK && has_step)
+        status = write_step(&w, err);
+    if (status == RS_OK) {
         rs_json_out_end(&w.json);
+        rs_buf_u8(&file->buf, '\n');
     }
-    rs_json_out_end(&w.json);
-    rs_buf_u8(&file->buf, '\n');
-    return RS_OK;
+    step_rows_close(&step);
+    return status;
 }

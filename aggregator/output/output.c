@@ -29,37 +29,40 @@ static enum rs_status report_html(const struct rs_analysis *analysis, struct out
     return rs_output_report_html(analysis, &file->buf, err);
 }
 
-static enum rs_status job_communication(const struct rs_analysis *analysis,
-                                        struct output_file *file, struct rs_err *err)
+static enum rs_status job_communication(const struct job *job, struct output_file *file,
+                                        struct rs_err *err)
 {
-    return comm_document(&(struct view){.analysis = analysis}, file, err);
+    return comm_document(&(struct view){.job = job}, file, err);
 }
 
-static enum rs_status job_matrix(const struct rs_analysis *analysis, struct output_file *file,
+static enum rs_status job_matrix(const struct job *job, struct output_file *file,
                                  struct rs_err *err)
 {
-    return matrix_document(&(struct view){.analysis = analysis}, file, err);
+    return matrix_document(&(struct view){.job = job}, file, err);
 }
 
 typedef enum rs_status document_fn(const struct rs_analysis *analysis, struct output_file *file,
                                    struct rs_err *err);
 
+typedef enum rs_status job_fn(const struct job *job, struct output_file *file, struct rs_err *err);
+
 typedef enum rs_status reads_fn(struct rs_row_store *rows, struct output_file *file,
                                 struct rs_err *err);
 
-/* Each is one read as CSV, made from several reads, or (until what it needs are rows, too) from the analysis. */
+/* Each is one read as CSV, made from several reads, or (the reports, until all they say are rows) from the analysis. */
 static const struct {
     const char *name;
     enum rs_read read; /* when the others are NULL */
     reads_fn *of_reads;
+    job_fn *of_job; /* of reads, too: of operations step by step */
     document_fn *write;
 } documents[] = {
     {.name = "rank_breakdown.csv", .read = RS_READ_RANK_BREAKDOWN},
     {.name = "step_trace_time.csv", .of_reads = table_step_trace_time},
     {.name = "step_breakdown.csv", .read = RS_READ_STEP_BREAKDOWN},
     {.name = "collectives.csv", .read = RS_READ_COLLECTIVES},
-    {.name = "communication.json", .write = job_communication},
-    {.name = "communication_matrix.json", .write = job_matrix},
+    {.name = "communication.json", .of_job = job_communication},
+    {.name = "communication_matrix.json", .of_job = job_matrix},
     {.name = "clock.json", .of_reads = clock_document},
     {.name = "report.json", .write = report_json},
     {.name = "report.md", .write = report_markdown},
@@ -72,6 +75,7 @@ enum { DOCUMENT_COUNT = sizeof documents / sizeof documents[0] };
 struct sources {
     const struct rs_analysis *analysis;
     struct rs_row_store *rows;
+    struct job *job; /* of the rows */
 };
 
 static enum rs_status write_document(size_t index, const struct sources *from, const char *dir,
@@ -83,6 +87,8 @@ static enum rs_status write_document(size_t index, const struct sources *from, c
         return status;
     if (documents[index].write)
         status = documents[index].write(from->analysis, &file, err);
+    else if (documents[index].of_job)
+        status = documents[index].of_job(from->job, &file, err);
     else if (documents[index].of_reads)
         status = documents[index].of_reads(from->rows, &file, err);
     else
@@ -103,8 +109,7 @@ static enum rs_status forget_manifest(const char *dir, struct rs_err *err)
     return status;
 }
 
-static enum rs_status write_all(const struct rs_output_input *input, const struct sources *from,
-                                const char *dir, struct rs_err *err)
+static enum rs_status write_all(const struct sources *from, const char *dir, struct rs_err *err)
 {
     const char *names[DOCUMENT_COUNT + 1];
     enum rs_status status = RS_OK;
@@ -113,7 +118,7 @@ static enum rs_status write_all(const struct rs_output_input *input, const struc
         status = write_document(i, from, dir, err);
     }
     if (status == RS_OK)
-        status = database_write(&(struct view){.analysis = input->analysis}, from->rows, dir, err);
+        status = database_write(&(struct view){.job = from->job}, dir, err);
     names[DOCUMENT_COUNT] = "analysis.db";
     if (status == RS_OK)
         status = manifest_write(from->rows, dir, names, DOCUMENT_COUNT + 1, err);
@@ -132,9 +137,12 @@ enum rs_status rs_output_write(const struct rs_output_input *input, const char *
     if (status == RS_OK)
         status = rs_row_store_open(NULL, RS_ROWS_PRIVATE, &from.rows, err);
     if (status == RS_OK)
-        status = rs_output_rows(input, false, from.rows, err);
+        status = rs_output_rows(input, from.rows, err);
     if (status == RS_OK)
-        status = write_all(input, &from, dir, err);
+        status = job_open(from.rows, &from.job, err);
+    if (status == RS_OK)
+        status = write_all(&from, dir, err);
+    job_close(&from.job);
     rs_row_store_close(&from.rows);
     return status;
 }

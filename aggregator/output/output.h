@@ -70,11 +70,9 @@ struct rs_output_input {
     size_t stream_count;
 };
 
-/* The analysis and what was read as rows of capture RS_ROWS_CAPTURE: what every document is made from, or will be. With
- * `has_vendor_comms` also what vendors wrote of every operation. RS_IO, RS_NOMEM. */
+/* The analysis and what was read as rows of capture RS_ROWS_CAPTURE: what documents are made from. RS_IO, RS_NOMEM. */
 RS_MUST_CHECK enum rs_status rs_output_rows(const struct rs_output_input *input,
-                                            bool has_vendor_comms, struct rs_row_store *store,
-                                            struct rs_err *err);
+                                            struct rs_row_store *store, struct rs_err *err);
 
 /* All deliverables into `dir`, which is created. RS_IO, RS_NOMEM. What was written before a failure stays;
  * manifest.json is there only when everything is. */

@@ -4,6 +4,8 @@
  *
  *   output_file  a deliverable being written: buffer, temporary name, rename
  *   view         a document of the job, or the same in the shape that one rank's own profiler writes
+ *   job          ranks, groups and the vendor's rows, read once
+ *   step_rows    the operations of one step after the other
  *   comm         the rows of communication.json and of the database, figure by figure
  *   matrix       the selection per link of communication_matrix.json and CommAnalyzerMatrix
  */
@@ -80,11 +82,66 @@ RS_MUST_CHECK enum rs_status table_of_read(struct rs_row_store *rows, enum rs_re
 RS_MUST_CHECK enum rs_status table_step_trace_time(struct rs_row_store *rows,
                                                    struct output_file *file, struct rs_err *err);
 
-/* --- comm -------------------------------------------------------------------------------- */
+/* --- job: what is said once of a job's ranks and groups (job.c) -------------------------------- */
 
-const struct rs_comm_op *comm_op_of(const struct rs_analysis *analysis,
-                                    const struct rs_job_row *row);
-const char *comm_group_text(const struct rs_analysis *analysis, const struct rs_job_op *op);
+struct job_rank {
+    int32_t rank;
+    bool has_step_numbers;         /* its recording has steps */
+    bool has_steps;                /* the vendor's own step_trace_time is in its recording */
+    size_t comm_first, comm_count; /* its rows in `comms`; none: no document of the vendor's */
+    size_t link_first, link_count; /* its rows in `links` */
+};
+struct job_group {
+    const struct rs_row_comm_group *row;
+    int32_t *ranks; /* sorted; NULL unknown */
+    size_t rank_count;
+};
+struct job {
+    struct rs_row_store *rows; /* lent */
+    struct job_rank *ranks;    /* sorted by rank */
+    size_t rank_count;
+    struct job_group *groups; /* sorted by group_id */
+    size_t group_count;
+    const struct rs_row_vendor_comm_time *comms; /* by rank, place in the document */
+    const struct rs_row_vendor_bandwidth *bands; /* those of comm i from band_firsts[i] on */
+    const struct rs_row_vendor_matrix *links;
+    size_t *band_firsts;
+    struct rs_block comm_block, band_block, link_block, group_block; /* what the rows lie in */
+};
+/* Keeps a pointer to the store. RS_IO, RS_NOMEM. */
+RS_MUST_CHECK enum rs_status job_open(struct rs_row_store *rows, struct job **job_p,
+                                      struct rs_err *err);
+void job_close(struct job **job_p);
+struct job_rank *job_rank(const struct job *job, int64_t rank); /* NULL: nobody read this one */
+const struct job_group *job_group(const struct job *job, int64_t group_id); /* NULL: none */
+
+/* --- step_rows: the operations of one step after the other (step_rows.c) ------------------------ */
+
+struct step_member {
+    const struct rs_row_job_member *row;
+    size_t packet_first, packet_end; /* in `packets`; none: its hops were not recorded */
+};
+struct step_op {
+    const struct rs_row_job_op *row;
+    size_t member_first, member_end, link_first, link_end;
+};
+/* Rows are lent until the next step. */
+struct step_rows {
+    int64_t step;
+    struct step_op *ops;
+    size_t op_count;
+    struct step_member *members;
+    size_t member_count;
+    const struct rs_row_job_packet *packets;
+    const struct rs_row_job_link *links;
+};
+RS_MUST_CHECK enum rs_status step_rows_open(struct rs_row_store *rows, struct step_rows **step_p,
+                                            struct rs_err *err);
+RS_MUST_CHECK enum rs_status step_rows_next(struct step_rows *step, bool *has_p,
+                                            struct rs_err *err);
+void step_rows_close(struct step_rows **step_p);
+
+/* --- comm -------------------------------------------------------------------------------- */
 
 enum { COMM_HASH_BYTES = 24, COMM_NAME_BYTES = 96 };
 
@@ -93,9 +150,9 @@ void comm_step_text(char text[UNIT_TEXT_BYTES], int64_t step);
 /* The official decimal hash of a communicator's name. */
 void comm_group_hash(char text[COMM_HASH_BYTES], const char *group);
 
-/* One row in the order of the documents: (step, group, seq), then type, nth, rank. */
+/* One member in the order of the documents: (step, group, seq), then type, nth, rank. */
 struct comm_item {
-    size_t op, row;
+    size_t op, row; /* in the step's ops and members */
     int32_t rank;
     uint8_t type;
     uint32_t nth; /* how many-th of this name on this rank, from 1 */
@@ -106,40 +163,33 @@ struct comm_items {
 };
 
 /* The op text of a row: the vendor's own, or <op>__<last 3 of the group hash>_<seq>_<nth>. */
-void comm_item_name(const struct rs_analysis *analysis, const struct comm_item *item,
-                    const char *hash, char text[COMM_NAME_BYTES]);
+void comm_item_name(const struct step_rows *step, const struct comm_item *item, const char *hash,
+                    char text[COMM_NAME_BYTES]);
 
 /* The same in HCCL's words: hcom_allReduce__<last 3>_<seq>_<nth>. */
-void comm_item_official_name(const struct rs_analysis *analysis, const struct comm_item *item,
+void comm_item_official_name(const struct step_rows *step, const struct comm_item *item,
                              const char *hash, char text[COMM_NAME_BYTES]);
 
 /* Whose document: the job's, or the one that a rank's own profiler writes. */
 struct view {
-    const struct rs_analysis *analysis;
+    const struct job *job;
     bool is_rank;
-    size_t summary; /* of the rank */
+    int32_t rank;
 };
-/* Is what this summary says in the document? */
-bool view_has(const struct view *view, size_t summary);
+/* Is what this rank says in the document? */
+bool view_has(const struct view *view, int32_t rank);
 /* Vendors count devices from 0: the CPU of a rank without a device is its device 0. */
-int32_t view_device(const struct view *view, int32_t device);
+int64_t view_device(const struct view *view, int64_t device);
 /* A rank's own profiler leaves the step empty where there are none. */
-bool view_has_steps(const struct view *view, const struct rs_summary *summary);
-void view_item_name(const struct view *view, const struct comm_item *item, const char *hash,
-                    char text[COMM_NAME_BYTES]);
+bool view_has_steps(const struct view *view, const struct job_rank *rank);
+void view_item_name(const struct view *view, const struct step_rows *step,
+                    const struct comm_item *item, const char *hash, char text[COMM_NAME_BYTES]);
 
 typedef enum rs_status comm_item_fn(void *self, const struct comm_item *item, const char *hash,
                                     struct rs_err *err);
-/* One class of the operations of one step. */
-struct comm_span {
-    size_t first, end; /* ops [first, end) */
-    bool is_p2p;
-};
-/* Every row of a span, in the documents' order. */
-RS_MUST_CHECK enum rs_status comm_walk(const struct rs_analysis *analysis, struct comm_span span,
+/* Every member of one class of the operations of a step, in the documents' order. */
+RS_MUST_CHECK enum rs_status comm_walk(const struct step_rows *step, bool is_p2p,
                                        comm_item_fn *visit, void *self, struct rs_err *err);
-/* The end of the run of ops that share the step of `first`. */
-size_t comm_step_end(const struct rs_analysis *analysis, size_t first);
 
 /* Times of a row; a figure without `has` is unknown. Synchronization = wait, idle = 0. */
 struct comm_times {
@@ -147,12 +197,12 @@ struct comm_times {
     rs_dur elapse, transit, wait;
     bool has_transit, has_wait;
 };
-struct comm_times comm_times_of(const struct rs_analysis *analysis, const struct comm_item *item);
+struct comm_times comm_times_of(const struct step_rows *step, const struct comm_item *item);
 
 /* Bytes that went over one transport in packets of one size. */
 struct comm_packet {
     int32_t rank;
-    const char *transport; /* lives in a summary; "UNKNOWN" */
+    const char *transport; /* lives in a step's rows; "UNKNOWN" */
     int64_t bytes, count;
     rs_dur time;
     bool has_time;
@@ -162,7 +212,7 @@ struct comm_packets {
     size_t count, capacity;
 };
 /* Appends the packets of a row (its hops, or its message as one packet); none when bytes are unknown. */
-RS_MUST_CHECK enum rs_status comm_packets_add(const struct rs_analysis *analysis,
+RS_MUST_CHECK enum rs_status comm_packets_add(const struct step_rows *step,
                                               const struct comm_item *item,
                                               struct comm_packets *packets);
 /* Sorts by (rank, transport, size) and merges equal ones. */
@@ -192,7 +242,7 @@ struct matrix_row {
 };
 /* Rows come by type, then selection, then link. */
 typedef enum rs_status matrix_row_fn(void *self, const struct matrix_row *row, struct rs_err *err);
-RS_MUST_CHECK enum rs_status matrix_walk(const struct rs_analysis *analysis, struct comm_span span,
+RS_MUST_CHECK enum rs_status matrix_walk(const struct step_rows *step, bool is_p2p,
                                          matrix_row_fn *visit, void *self, struct rs_err *err);
 RS_MUST_CHECK enum rs_status matrix_document(const struct view *view, struct output_file *file,
                                              struct rs_err *err);
@@ -201,7 +251,8 @@ RS_MUST_CHECK enum rs_status matrix_document(const struct view *view, struct out
 
 bool view_has_link(const struct view *view, const struct matrix_entry *entry);
 /* A global rank; in a rank's own file its place within the group, where the group is known. */
-int32_t view_end(const struct view *view, const struct matrix_entry *entry, int32_t rank);
+int32_t view_end(const struct view *view, const struct step_rows *step,
+                 const struct matrix_entry *entry, int32_t rank);
 
 /* --- bandwidth ----------------------------------------------------------------------------- */
 
@@ -211,9 +262,10 @@ struct op_bandwidth {
     int64_t ranks;               /* of the group; -1 unknown */
     rs_dur time;                 /* from when nobody waited any more; 0 unknown */
     int64_t factor, factor_over; /* as a fraction; factor_over 0: unknown, or none is defined */
-    const char *transport;       /* lives in a summary; "UNKNOWN"; "SEVERAL" */
+    const char *transport;       /* lives where the operation does; "UNKNOWN"; "SEVERAL" */
 };
 struct op_bandwidth op_bandwidth_of(const struct rs_analysis *analysis, const struct rs_job_op *op);
+struct op_bandwidth op_bandwidth_of_row(const struct rs_row_job_op *row);
 bool op_bandwidth_has_bus(const struct op_bandwidth *band);
 /* GB/s, nine digits; of what is known. */
 void op_bandwidth_algorithm(char text[UNIT_TEXT_BYTES], const struct op_bandwidth *band);
@@ -250,19 +302,19 @@ struct link_estimate {
 typedef enum rs_status estimate_fn(void *self, const struct link_estimate *link,
                                    struct rs_err *err);
 /* By group, type, root, link. Operations that recorded what they moved are left out. */
-RS_MUST_CHECK enum rs_status estimate_walk(const struct rs_analysis *analysis, estimate_fn *visit,
-                                           void *self, struct rs_err *err);
+RS_MUST_CHECK enum rs_status estimate_walk(const struct job *job, estimate_fn *visit, void *self,
+                                           struct rs_err *err);
 
 /* --- vendor: what a rank's own profiler wrote, in place of ours (vendor.c) ------------------- */
 
-/* Does the recording of this summary have the document? Then official tables show the vendor's rows, and none of ours. */
-bool vendor_has_comms(const struct rs_summary *summary);
-bool vendor_has_links(const struct rs_summary *summary);
+/* Does the recording of this rank have the document? Then official tables show the vendor's rows, and none of ours. */
+bool vendor_has_comms(const struct job *job, int32_t rank);
+bool vendor_has_links(const struct job *job, int32_t rank);
 /* Is one of them in the view? */
 bool vendor_any_comms(const struct view *view);
 bool vendor_any_links(const struct view *view);
 /* Has the rank that tells of a link (the sender; who receives, where nobody read that) its own document? Then it is in there. */
-bool vendor_tells_link(const struct rs_analysis *analysis, const struct matrix_entry *entry);
+bool vendor_tells_link(const struct job *job, const struct matrix_entry *entry);
 /* Ends of a link as ranks of the job (below 0: place -1 - end of the group, nobody says who that is); in a rank's own file
  * within the group. */
 struct vendor_ends {
@@ -273,8 +325,7 @@ RS_MUST_CHECK enum rs_status vendor_groups_new(const struct view *view,
                                                struct vendor_groups **groups_p);
 void vendor_groups_free(struct vendor_groups **groups_p);
 struct vendor_ends vendor_ends_of(const struct vendor_groups *groups,
-                                  const struct rs_summary *summary,
-                                  const struct rs_vendor_link *link);
+                                  const struct rs_row_vendor_matrix *link);
 
 void vendor_end_text(char text[UNIT_TEXT_BYTES], int32_t end); /* "3", "?5" */
 
@@ -284,28 +335,25 @@ RS_MUST_CHECK enum rs_status vendor_comm_document(const struct view *view, struc
 RS_MUST_CHECK enum rs_status vendor_matrix_document(const struct view *view,
                                                     struct output_file *file, struct rs_err *err);
 
-/* comm_document.c, for vendor_document.c: the object of one derived row, and of the sums of one summary's. */
+/* comm_document.c, for vendor_document.c: the object of one derived row, and of the sums of one rank's. */
 struct comm_totals;
-RS_MUST_CHECK enum rs_status comm_totals_new(const struct rs_analysis *analysis,
-                                             struct comm_totals **totals_p);
+RS_MUST_CHECK enum rs_status comm_totals_new(const struct job *job, struct comm_totals **totals_p);
 void comm_totals_free(struct comm_totals **totals_p);
 void comm_totals_reset(struct comm_totals *totals);
-RS_MUST_CHECK enum rs_status comm_put_item(const struct rs_analysis *analysis,
+RS_MUST_CHECK enum rs_status comm_put_item(const struct step_rows *step,
                                            const struct comm_item *item, struct comm_totals *totals,
                                            struct rs_json_out *json);
-/* False: nothing of this summary was put since the reset; then nothing is written. */
-bool comm_totals_has(const struct comm_totals *totals, size_t summary);
-void comm_put_total(const struct rs_analysis *analysis, struct comm_totals *totals, size_t summary,
-                    struct rs_json_out *json);
+/* False: nothing of the job's rank number `index` was put since the reset; then nothing is written. */
+bool comm_totals_has(const struct comm_totals *totals, size_t index);
+void comm_put_total(struct comm_totals *totals, size_t index, struct rs_json_out *json);
 /* matrix.c: the object of one derived link. */
-void matrix_put_entry(const struct view *view, const struct matrix_row *row,
-                      struct rs_json_out *json);
+void matrix_put_entry(const struct view *view, const struct step_rows *step,
+                      const struct matrix_row *row, struct rs_json_out *json);
 
 /* --- database, manifest ------------------------------------------------------------------ */
 
-/* `rows`: what was read; NULL of a rank's own file. */
-RS_MUST_CHECK enum rs_status database_write(const struct view *view, struct rs_row_store *rows,
-                                            const char *dir, struct rs_err *err);
+RS_MUST_CHECK enum rs_status database_write(const struct view *view, const char *dir,
+                                            struct rs_err *err);
 /* From reads: capture, input, coverage, comm_group, note. */
 RS_MUST_CHECK enum rs_status manifest_write(struct rs_row_store *rows, const char *dir,
                                             const char *const *names, size_t name_count,

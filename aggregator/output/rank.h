@@ -11,26 +11,26 @@
 #ifndef RS_OUTPUT_RANK_H
 #define RS_OUTPUT_RANK_H
 
-#include "aggregator/analysis/analysis.h"
+#include "aggregator/store/row_store.h"
 
 /* What one operation of the rank is called. Lent to the visitor. */
 struct rs_output_rank_op {
-    size_t op;         /* index in the analysis */
-    uint32_t own;      /* index into the summary's ops */
+    int64_t op_id;     /* the operation's number in the job */
+    int64_t member_no; /* place within it */
     const char *name;  /* hcom_allReduce__586_0_1 */
     const char *group; /* as in every table; "" unknown */
     const char *hash;  /* of the group, decimal */
 };
 typedef enum rs_status rs_output_rank_op_fn(void *self, const struct rs_output_rank_op *op,
                                             struct rs_err *err);
-/* All operations of summary `summary` that the analysis has. RS_NOMEM, or what visit answers. */
-RS_MUST_CHECK enum rs_status rs_output_rank_ops(const struct rs_analysis *analysis, size_t summary,
+/* All operations of the rank that the rows have. RS_IO, RS_NOMEM, or what visit answers. */
+RS_MUST_CHECK enum rs_status rs_output_rank_ops(struct rs_row_store *rows, int32_t rank,
                                                 rs_output_rank_op_fn *visit, void *self,
                                                 struct rs_err *err);
 
-/* Into `dir`, which exists. The two JSON files only when there are operations. RS_IO, RS_NOMEM. */
-RS_MUST_CHECK enum rs_status rs_output_rank_write(const struct rs_analysis *analysis,
-                                                  size_t summary, const char *dir,
+/* Into `dir`, which exists. The two JSON files only with `has_ops`. RS_IO, RS_NOMEM. */
+RS_MUST_CHECK enum rs_status rs_output_rank_write(struct rs_row_store *rows, int32_t rank,
+                                                  bool has_ops, const char *dir,
                                                   struct rs_err *err);
 
 #endif

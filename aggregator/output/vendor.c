@@ -22,68 +22,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct rs_provenance *said_of(const struct rs_summary *summary)
+bool vendor_has_comms(const struct job *job, int32_t rank)
 {
-    return summary->trace.vendor;
+    const struct job_rank *found = job_rank(job, rank);
+    return found && found->comm_count;
 }
 
-bool vendor_has_comms(const struct rs_summary *summary)
+bool vendor_has_links(const struct job *job, int32_t rank)
 {
-    const struct rs_provenance *vendor = said_of(summary);
-    return vendor && vendor->comm_count &&
-           rs_vendor_has_digits(vendor->comms[0].digits, RS_VENDOR_TIMES);
-}
-
-bool vendor_has_links(const struct rs_summary *summary)
-{
-    const struct rs_provenance *vendor = said_of(summary);
-    return vendor && vendor->link_count;
+    const struct job_rank *found = job_rank(job, rank);
+    return found && found->link_count;
 }
 
 bool vendor_any_comms(const struct view *view)
 {
-    for (size_t i = 0; i < view->analysis->summary_count; i++)
-        if (view_has(view, i) && vendor_has_comms(view->analysis->summaries[i]))
+    for (size_t i = 0; i < view->job->rank_count; i++)
+        if (view_has(view, view->job->ranks[i].rank) && view->job->ranks[i].comm_count)
             return true;
     return false;
 }
 
 bool vendor_any_links(const struct view *view)
 {
-    for (size_t i = 0; i < view->analysis->summary_count; i++)
-        if (view_has(view, i) && vendor_has_links(view->analysis->summaries[i]))
+    for (size_t i = 0; i < view->job->rank_count; i++)
+        if (view_has(view, view->job->ranks[i].rank) && view->job->ranks[i].link_count)
             return true;
     return false;
 }
 
-/* NULL: nobody read this rank. */
-static const struct rs_summary *summary_of(const struct rs_analysis *analysis, int32_t rank)
+bool vendor_tells_link(const struct job *job, const struct matrix_entry *entry)
 {
-    size_t low = 0, high = analysis->summary_count; /* sorted by rank */
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (analysis->summaries[middle]->trace.rank < rank)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < analysis->summary_count && analysis->summaries[low]->trace.rank == rank
-               ? analysis->summaries[low]
-               : NULL;
-}
-
-bool vendor_tells_link(const struct rs_analysis *analysis, const struct matrix_entry *entry)
-{
-    const struct rs_summary *noter = summary_of(analysis, entry->src);
+    const struct job_rank *noter = job_rank(job, entry->src);
     if (!noter)
-        noter = summary_of(analysis, entry->dst);
-    return noter && vendor_has_links(noter);
+        noter = job_rank(job, entry->dst);
+    return noter && noter->link_count;
 }
 
 /* --- groups ------------------------------------------------------------------------------ */
 
 struct member {
-    const char *group; /* hash, in a summary */
+    const char *group; /* hash; lent by the job */
     int32_t local, rank;
 };
 
@@ -100,24 +78,18 @@ static int by_group_and_local(const void *a_, const void *b_)
     return order ? order : (a->local > b->local) - (a->local < b->local);
 }
 
-static enum rs_status add_members(struct vendor_groups *groups, const struct rs_summary *summary)
+static enum rs_status add_member(struct vendor_groups *groups,
+                                 const struct rs_row_vendor_matrix *link)
 {
-    const struct rs_provenance *vendor = said_of(summary);
-    for (size_t i = 0; vendor && i < vendor->link_count; i++) {
-        const struct rs_vendor_link *link = &vendor->links[i];
-        if (link->src != link->dst || link->global_src >= 0)
-            continue;
-        const struct member member = {.group = rs_vendor_text(summary, link->group),
-                                      .local = link->src,
-                                      .rank = summary->trace.rank};
-        const struct member *last = groups->count ? &groups->members[groups->count - 1] : NULL;
-        if (last && by_group_and_local(last, &member) == 0)
-            continue;
-        if (rs_mem_grow((void **)&groups->members, &groups->capacity, groups->count + 1,
-                        sizeof *groups->members) != RS_OK)
-            return RS_NOMEM;
-        groups->members[groups->count++] = member;
-    }
+    const struct member member = {
+        .group = link->group_name, .local = (int32_t)link->src, .rank = (int32_t)link->rank};
+    const struct member *last = groups->count ? &groups->members[groups->count - 1] : NULL;
+    if (last && by_group_and_local(last, &member) == 0)
+        return RS_OK;
+    if (rs_mem_grow((void **)&groups->members, &groups->capacity, groups->count + 1,
+                    sizeof *groups->members) != RS_OK)
+        return RS_NOMEM;
+    groups->members[groups->count++] = member;
     return RS_OK;
 }
 
@@ -127,8 +99,10 @@ enum rs_status vendor_groups_new(const struct view *view, struct vendor_groups *
     if (!groups)
         return RS_NOMEM;
     groups->is_rank = view->is_rank;
-    for (size_t i = 0; !view->is_rank && i < view->analysis->summary_count; i++) {
-        if (add_members(groups, view->analysis->summaries[i]) != RS_OK) {
+    for (size_t i = 0; !view->is_rank && i < view->job->link_block.count; i++) {
+        const struct rs_row_vendor_matrix *link = &view->job->links[i];
+        if (link->src == link->dst && link->global_src == RS_NULL &&
+            add_member(groups, link) != RS_OK) {
             vendor_groups_free(&groups);
             return RS_NOMEM;
         }
@@ -166,11 +140,11 @@ static bool is_shifted(const struct vendor_groups *groups, const char *group)
 }
 
 static int32_t rank_of(const struct vendor_groups *groups, const char *group, int32_t local,
-                       int32_t global)
+                       int64_t global)
 {
     const struct member wanted = {.group = group, .local = local};
-    if (groups->is_rank || global >= 0)
-        return groups->is_rank ? local : global;
+    if (groups->is_rank || global != RS_NULL)
+        return groups->is_rank ? local : (int32_t)global;
     const struct member *found = groups->count
                                      ? bsearch(&wanted, groups->members, groups->count,
                                                sizeof *groups->members, by_group_and_local)
@@ -187,10 +161,9 @@ void vendor_end_text(char text[UNIT_TEXT_BYTES], int32_t end)
 }
 
 struct vendor_ends vendor_ends_of(const struct vendor_groups *groups,
-                                  const struct rs_summary *summary,
-                                  const struct rs_vendor_link *link)
+                                  const struct rs_row_vendor_matrix *link)
 {
-    const char *group = rs_vendor_text(summary, link->group);
-    return (struct vendor_ends){.src = rank_of(groups, group, link->src, link->global_src),
-                                .dst = rank_of(groups, group, link->dst, link->global_dst)};
+    return (struct vendor_ends){
+        .src = rank_of(groups, link->group_name, (int32_t)link->src, link->global_src),
+        .dst = rank_of(groups, link->group_name, (int32_t)link->dst, link->global_dst)};
 }

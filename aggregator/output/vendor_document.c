@@ -5,7 +5,7 @@
  * Rows of both kinds stand side by side under one key (op@group -> rank), so they are brought together first, one step
  * and class at a time:
  *
- *     vendor rows of all summaries, by (step, class) --+
+ *     vendor rows of all ranks, by (step, class) -------+
  *                                                      +--> entries of one step and class --> sorted --> written
  *     comm_walk(), matrix_walk() of the other ranks  --+
  *
@@ -24,9 +24,7 @@
 struct place {
     int64_t step;
     bool is_p2p;
-    uint32_t summary;
-    size_t row;  /* in vendor->comms or vendor->links */
-    size_t band; /* of an operation: its first row in vendor->bands */
+    size_t row; /* in the job's comms or links, which are by rank */
 };
 struct places {
     struct place *items;
@@ -35,7 +33,7 @@ struct places {
 
 /* One row of the document. */
 struct entry {
-    const char *group, *name; /* lent: of a summary, or of `texts` */
+    const char *group, *name; /* lent: of the job, or of `texts` */
     int64_t seq;              /* in the name; -1 none */
     int64_t first, second;    /* rank; of a link its ends */
     int32_t rank;             /* who says it */
@@ -52,7 +50,8 @@ struct entries {
 
 struct builder {
     const struct view *view;
-    const struct rs_analysis *analysis; /* the view's */
+    const struct job *job;        /* the view's */
+    const struct step_rows *step; /* being written; only where `has_ops` */
     struct output_file *file;
     struct rs_json_out json;
     bool is_links;
@@ -78,8 +77,6 @@ static int by_step_and_class(const void *a_, const void *b_)
         return compare_ints(a->step, b->step);
     if (a->is_p2p != b->is_p2p)
         return a->is_p2p ? -1 : 1;
-    if (a->summary != b->summary)
-        return compare_ints(a->summary, b->summary);
     return compare_ints((int64_t)a->row, (int64_t)b->row);
 }
 
@@ -92,53 +89,28 @@ static enum rs_status add_place(struct places *places, const struct place *place
     return RS_OK;
 }
 
-static enum rs_status find_comms(struct builder *b, uint32_t index)
+static struct place place_of(const struct builder *b, size_t row)
 {
-    const struct rs_summary *summary = b->analysis->summaries[index];
-    const struct rs_provenance *vendor = summary->trace.vendor;
-    enum rs_status status = RS_OK;
-    size_t band = 0;
-    for (size_t i = 0; i < vendor->comm_count && status == RS_OK; i++) {
-        const struct rs_vendor_comm *comm = &vendor->comms[i];
-        const struct place place = {.step =
-                                        rs_vendor_step_number(rs_vendor_text(summary, comm->step)),
-                                    .is_p2p = comm->is_p2p,
-                                    .summary = index,
-                                    .row = i,
-                                    .band = band};
-        band += comm->band_count;
-        status = add_place(&b->places, &place);
-    }
-    return status;
-}
-
-static enum rs_status find_links(struct builder *b, uint32_t index)
-{
-    const struct rs_summary *summary = b->analysis->summaries[index];
-    const struct rs_provenance *vendor = summary->trace.vendor;
-    enum rs_status status = RS_OK;
-    for (size_t i = 0; i < vendor->link_count && status == RS_OK; i++) {
-        const struct place place = {
-            .step = rs_vendor_step_number(rs_vendor_text(summary, vendor->links[i].step)),
-            .is_p2p = vendor->links[i].is_p2p,
-            .summary = index,
-            .row = i};
-        status = add_place(&b->places, &place);
-    }
-    return status;
-}
-
-static bool has_document(const struct builder *b, const struct rs_summary *summary)
-{
-    return b->is_links ? vendor_has_links(summary) : vendor_has_comms(summary);
+    const struct job *job = b->job;
+    const char *step = b->is_links ? job->links[row].step : job->comms[row].step;
+    const int64_t is_p2p = b->is_links ? job->links[row].is_p2p : job->comms[row].is_p2p;
+    return (struct place){.step = rs_vendor_step_number(step), .is_p2p = is_p2p != 0, .row = row};
 }
 
 static enum rs_status find_places(struct builder *b)
 {
     enum rs_status status = RS_OK;
-    for (size_t i = 0; i < b->analysis->summary_count && status == RS_OK; i++)
-        if (view_has(b->view, i) && has_document(b, b->analysis->summaries[i]))
-            status = b->is_links ? find_links(b, (uint32_t)i) : find_comms(b, (uint32_t)i);
+    for (size_t i = 0; i < b->job->rank_count && status == RS_OK; i++) {
+        const struct job_rank *rank = &b->job->ranks[i];
+        const size_t first = b->is_links ? rank->link_first : rank->comm_first;
+        const size_t count = b->is_links ? rank->link_count : rank->comm_count;
+        for (size_t k = first; view_has(b->view, rank->rank) && k < first + count; k++) {
+            const struct place place = place_of(b, k);
+            status = add_place(&b->places, &place);
+            if (status != RS_OK)
+                break;
+        }
+    }
     if (b->places.count)
         qsort(b->places.items, b->places.count, sizeof *b->places.items, by_step_and_class);
     return status;
@@ -195,22 +167,22 @@ static void forget_entries(struct builder *b)
 
 static enum rs_status add_vendor_entry(struct builder *b, const struct place *place)
 {
-    const struct rs_summary *summary = b->analysis->summaries[place->summary];
-    const struct rs_provenance *vendor = summary->trace.vendor;
-    struct entry entry = {.vendor = place, .rank = summary->trace.rank, .seq = -1};
+    struct entry entry = {.vendor = place, .seq = -1};
     if (b->is_links) {
-        const struct rs_vendor_link *link = &vendor->links[place->row];
-        const struct vendor_ends ends = vendor_ends_of(b->groups, summary, link);
-        entry.group = rs_vendor_text(summary, link->group);
-        entry.name = rs_vendor_text(summary, link->kind);
+        const struct rs_row_vendor_matrix *link = &b->job->links[place->row];
+        const struct vendor_ends ends = vendor_ends_of(b->groups, link);
+        entry.rank = (int32_t)link->rank;
+        entry.group = link->group_name;
+        entry.name = link->kind;
         entry.first = ends.src;
         entry.second = ends.dst;
     } else {
-        const struct rs_vendor_comm *comm = &vendor->comms[place->row];
+        const struct rs_row_vendor_comm_time *comm = &b->job->comms[place->row];
         if (comm->is_total)
             return RS_OK;
-        entry.group = rs_vendor_text(summary, comm->group);
-        entry.name = rs_vendor_text(summary, comm->name);
+        entry.rank = (int32_t)comm->rank;
+        entry.group = comm->group_name;
+        entry.name = comm->name;
         entry.seq = seq_of(entry.name);
         entry.first = entry.rank;
     }
@@ -222,11 +194,10 @@ static enum rs_status add_item(void *self, const struct comm_item *item, const c
 {
     struct builder *b = self;
     char name[COMM_NAME_BYTES];
-    const uint32_t summary = b->analysis->rows[item->row].summary;
-    if (!view_has(b->view, summary) || vendor_has_comms(b->analysis->summaries[summary]))
+    if (!view_has(b->view, item->rank) || vendor_has_comms(b->job, item->rank))
         return RS_OK;
     struct entry entry = {.item = *item, .rank = item->rank, .first = item->rank};
-    view_item_name(b->view, item, hash, name);
+    view_item_name(b->view, b->step, item, hash, name);
     if (keep_text(b, hash, &entry.group) != RS_OK || keep_text(b, name, &entry.name) != RS_OK)
         return rs_err_set(err, RS_NOMEM, "no memory for communication.json");
     entry.seq = seq_of(entry.name);
@@ -239,13 +210,13 @@ static enum rs_status add_link(void *self, const struct matrix_row *row, struct 
 {
     struct builder *b = self;
     char name[64];
-    if (!view_has_link(b->view, row->entry) || vendor_tells_link(b->analysis, row->entry))
+    if (!view_has_link(b->view, row->entry) || vendor_tells_link(b->job, row->entry))
         return RS_OK;
     (void)snprintf(name, sizeof name, "%s-%s", row->type, row->selection);
     struct entry entry = {.seq = -1,
                           .rank = row->entry->src,
-                          .first = view_end(b->view, row->entry, row->entry->src),
-                          .second = view_end(b->view, row->entry, row->entry->dst),
+                          .first = view_end(b->view, b->step, row->entry, row->entry->src),
+                          .second = view_end(b->view, b->step, row->entry, row->entry->dst),
                           .link_type = row->type,
                           .link_selection = row->selection,
                           .has_name = row->has_name,
@@ -291,91 +262,87 @@ static void put_digits(struct rs_json_out *json, const char *key, const char *di
         rs_json_out_null(json);
 }
 
-static void put_times(struct rs_json_out *json, const struct rs_summary *summary,
-                      const struct rs_vendor_comm *comm)
+static void put_times(struct rs_json_out *json, const struct rs_row_vendor_comm_time *comm)
 {
-    static const char *const keys[RS_VENDOR_TIMES] = {
-        "Start Timestamp(us)",      "Elapse Time(ms)",
-        "Transit Time(ms)",         "Wait Time(ms)",
-        "Synchronization Time(ms)", "Idle Time(ms)",
-        "Wait Time Ratio",          "Synchronization Time Ratio",
-    };
-    rs_json_out_key(json, "Communication Time Info");
-    rs_json_out_object(json);
-    for (size_t i = comm->is_total ? RS_VENDOR_ELAPSE : RS_VENDOR_START; i < RS_VENDOR_TIMES; i++)
-        put_digits(json, keys[i], rs_vendor_digits(summary, comm->digits[i]));
-    rs_json_out_end(json);
+    if (!comm->is_total)
+        put_digits(json, "Start Timestamp(us)", comm->start_timestamp);
+    put_digits(json, "Elapse Time(ms)", comm->elapse_time);
+    put_digits(json, "Transit Time(ms)", comm->transit_time);
+    put_digits(json, "Wait Time(ms)", comm->wait_time);
+    put_digits(json, "Synchronization Time(ms)", comm->synchronization_time);
+    put_digits(json, "Idle Time(ms)", comm->idle_time);
+    put_digits(json, "Wait Time Ratio", comm->wait_time_ratio);
+    put_digits(json, "Synchronization Time Ratio", comm->synchronization_time_ratio);
 }
 
-static void put_packages(struct rs_json_out *json, const struct rs_summary *summary,
-                         const struct rs_vendor_band *bands, size_t count)
+static void put_packages(struct rs_json_out *json, const struct rs_row_vendor_bandwidth *bands,
+                         size_t count)
 {
     rs_json_out_key(json, "Size Distribution");
     rs_json_out_object(json);
     for (size_t i = 0; i < count; i++) {
-        if (bands[i].package[0] == RS_STR_NONE)
+        if (!bands[i].package_size)
             continue;
-        const char *number = rs_vendor_digits(summary, bands[i].package[1]);
-        const char *duration = rs_vendor_digits(summary, bands[i].package[2]);
-        rs_json_out_key(json, rs_vendor_text(summary, bands[i].package[0]));
+        rs_json_out_key(json, bands[i].package_size);
         rs_json_out_array(json);
-        rs_json_out_number(json, number ? number : "null");
-        rs_json_out_number(json, duration ? duration : "null");
+        rs_json_out_number(json, bands[i].package_count ? bands[i].package_count : "null");
+        rs_json_out_number(json, bands[i].package_time ? bands[i].package_time : "null");
         rs_json_out_end(json);
     }
     rs_json_out_end(json);
 }
 
 /* A transport; sums have neither a rate nor a ratio, and name the time first. */
-static void put_transport(struct rs_json_out *json, const struct rs_summary *summary,
-                          const struct rs_vendor_band *bands, size_t count, bool is_total)
+static void put_transport(struct rs_json_out *json, const struct rs_row_vendor_bandwidth *bands,
+                          size_t count, bool is_total)
 {
-    static const char *const keys[RS_VENDOR_BAND_FIELDS] = {
-        "Transit Size(MB)", "Transit Time(ms)", "Bandwidth(GB/s)", "Large Packet Ratio"};
-    rs_json_out_key(json, rs_vendor_text(summary, bands->transport));
+    rs_json_out_key(json, bands->transport);
     rs_json_out_object(json);
-    if (is_total) {
-        put_digits(json, keys[1], rs_vendor_digits(summary, bands->fields[1]));
-        put_digits(json, keys[0], rs_vendor_digits(summary, bands->fields[0]));
+    if (is_total)
+        put_digits(json, "Transit Time(ms)", bands->transit_time);
+    put_digits(json, "Transit Size(MB)", bands->transit_size);
+    if (!is_total) {
+        put_digits(json, "Transit Time(ms)", bands->transit_time);
+        put_digits(json, "Bandwidth(GB/s)", bands->bandwidth);
+        put_digits(json, "Large Packet Ratio", bands->large_packet_ratio);
     }
-    for (size_t i = 0; !is_total && i < RS_VENDOR_BAND_FIELDS; i++)
-        put_digits(json, keys[i], rs_vendor_digits(summary, bands->fields[i]));
-    put_packages(json, summary, bands, count);
+    put_packages(json, bands, count);
     rs_json_out_end(json);
 }
 
 static void put_comm(struct builder *b, const struct place *place)
 {
-    const struct rs_summary *summary = b->analysis->summaries[place->summary];
-    const struct rs_vendor_comm *comm = &summary->trace.vendor->comms[place->row];
-    const struct rs_vendor_band *bands = summary->trace.vendor->bands + place->band;
+    const struct rs_row_vendor_comm_time *comm = &b->job->comms[place->row];
+    const struct rs_row_vendor_bandwidth *bands = b->job->bands;
+    const size_t last = b->job->band_firsts[place->row + 1];
     struct rs_json_out *json = &b->json;
-    put_times(json, summary, comm);
+    rs_json_out_key(json, "Communication Time Info");
+    rs_json_out_object(json);
+    put_times(json, comm);
+    rs_json_out_end(json);
     rs_json_out_key(json, "Communication Bandwidth Info");
     rs_json_out_object(json);
-    for (size_t i = 0, end; i < comm->band_count; i = end) {
-        for (end = i + 1; end < comm->band_count; end++)
-            if (bands[end].transport != bands[i].transport)
+    for (size_t i = b->job->band_firsts[place->row], end; i < last; i = end) {
+        for (end = i + 1; end < last; end++)
+            if (strcmp(bands[end].transport, bands[i].transport) != 0)
                 break;
-        put_transport(json, summary, bands + i, end - i, comm->is_total);
+        put_transport(json, bands + i, end - i, comm->is_total != 0);
     }
     rs_json_out_end(json);
 }
 
 static void put_link(struct builder *b, const struct place *place)
 {
-    static const char *const keys[RS_VENDOR_LINK_FIELDS] = {"Transit Size(MB)", "Transit Time(ms)",
-                                                            "Bandwidth(GB/s)"};
-    const struct rs_summary *summary = b->analysis->summaries[place->summary];
-    const struct rs_vendor_link *link = &summary->trace.vendor->links[place->row];
+    const struct rs_row_vendor_matrix *link = &b->job->links[place->row];
     rs_json_out_object(&b->json);
     rs_json_out_key(&b->json, "Transport Type");
-    rs_json_out_string(&b->json, rs_vendor_text(summary, link->transport));
-    for (size_t i = 0; i < RS_VENDOR_LINK_FIELDS; i++)
-        put_digits(&b->json, keys[i], rs_vendor_digits(summary, link->fields[i]));
-    if (link->op_name != RS_STR_NONE) {
+    rs_json_out_string(&b->json, link->transport);
+    put_digits(&b->json, "Transit Size(MB)", link->transit_size);
+    put_digits(&b->json, "Transit Time(ms)", link->transit_time);
+    put_digits(&b->json, "Bandwidth(GB/s)", link->bandwidth);
+    if (link->op_name) {
         rs_json_out_key(&b->json, "Op Name");
-        rs_json_out_string(&b->json, rs_vendor_text(summary, link->op_name));
+        rs_json_out_string(&b->json, link->op_name);
     }
     rs_json_out_end(&b->json);
 }
@@ -404,7 +371,7 @@ static enum rs_status put_operation(struct builder *b, const struct entry *entry
     if (entry->vendor)
         put_comm(b, entry->vendor);
     else
-        status = comm_put_item(b->analysis, &entry->item, b->totals, &b->json);
+        status = comm_put_item(b->step, &entry->item, b->totals, &b->json);
     close_rank(b);
     return status;
 }
@@ -425,7 +392,7 @@ static void put_pair(struct builder *b, const struct entry *entry)
                                    .hash = entry->group,
                                    .entry = entry->link,
                                    .has_name = entry->has_name};
-    matrix_put_entry(b->view, &row, &b->json);
+    matrix_put_entry(b->view, b->step, &row, &b->json);
 }
 
 static bool is_one_key(const struct entry *a, const struct entry *b)
@@ -472,19 +439,19 @@ static enum rs_status put_totals(struct builder *b, const struct place *places, 
     rs_json_out_key(&b->json, "Total Op Info");
     rs_json_out_object(&b->json);
     size_t at = 0;
-    for (size_t i = 0; i < b->analysis->summary_count; i++) {
-        const struct rs_summary *summary = b->analysis->summaries[i];
+    for (size_t i = 0; i < b->job->rank_count; i++) {
+        const struct job_rank *rank = &b->job->ranks[i];
         const struct place *total = NULL;
-        for (; at < count && places[at].summary <= i; at++)
-            if (places[at].summary == i && summary->trace.vendor->comms[places[at].row].is_total)
+        for (; at < count && b->job->comms[places[at].row].rank <= rank->rank; at++)
+            if (b->job->comms[places[at].row].is_total)
                 total = &places[at];
         if (!total && !comm_totals_has(b->totals, i))
             continue;
-        open_rank(b, summary->trace.rank);
+        open_rank(b, rank->rank);
         if (total)
             put_comm(b, total);
         else
-            comm_put_total(b->analysis, b->totals, i, &b->json);
+            comm_put_total(b->totals, i, &b->json);
         close_rank(b);
         const enum rs_status status = output_file_drain(b->file, err);
         if (status != RS_OK)
@@ -494,10 +461,10 @@ static enum rs_status put_totals(struct builder *b, const struct place *places, 
     return RS_OK;
 }
 
-/* One step: where its vendor rows and its operations of ours lie. */
+/* One step: where its vendor rows lie, and whether there are operations of ours. */
 struct step {
-    int64_t number;
-    size_t place_first, place_end, op_first, op_end;
+    size_t place_first, place_end;
+    bool has_ops;
 };
 
 static enum rs_status put_class(struct builder *b, const struct step *step, bool is_p2p,
@@ -510,10 +477,9 @@ static enum rs_status put_class(struct builder *b, const struct step *step, bool
     for (end = first; end < step->place_end && b->places.items[end].is_p2p == is_p2p; end++)
         if (add_vendor_entry(b, &b->places.items[end]) != RS_OK)
             return rs_err_set(err, RS_NOMEM, "no memory for the rows of a step");
-    const struct comm_span span = {step->op_first, step->op_end, is_p2p};
-    if (span.first < span.end)
-        status = b->is_links ? matrix_walk(b->analysis, span, add_link, b, err)
-                             : comm_walk(b->analysis, span, add_item, b, err);
+    if (step->has_ops)
+        status = b->is_links ? matrix_walk(b->step, is_p2p, add_link, b, err)
+                             : comm_walk(b->step, is_p2p, add_item, b, err);
     if (status != RS_OK)
         return status;
     if (b->entries.count)
@@ -531,43 +497,52 @@ static enum rs_status put_class(struct builder *b, const struct step *step, bool
                               : status;
 }
 
+static enum rs_status put_step(struct builder *b, const struct step *step, int64_t number,
+                               struct rs_err *err)
+{
+    char text[UNIT_TEXT_BYTES];
+    comm_step_text(text, number);
+    rs_json_out_key(&b->json, text);
+    rs_json_out_object(&b->json);
+    enum rs_status status = put_class(b, step, true, err);
+    if (status == RS_OK)
+        status = put_class(b, step, false, err);
+    if (status == RS_OK)
+        rs_json_out_end(&b->json);
+    return status;
+}
+
+/* Both come in order of their steps. */
 static enum rs_status put_steps(struct builder *b, struct rs_err *err)
 {
-    enum rs_status status = RS_OK;
+    struct step_rows *own = NULL;
     struct step step = {0};
-    while (status == RS_OK &&
-           (step.place_end < b->places.count || step.op_end < b->analysis->op_count)) {
-        char text[UNIT_TEXT_BYTES];
+    bool has_own = false;
+    enum rs_status status = step_rows_open(b->job->rows, &own, err);
+    b->step = own;
+    if (status == RS_OK)
+        status = step_rows_next(own, &has_own, err);
+    while (status == RS_OK && (step.place_end < b->places.count || has_own)) {
         step.place_first = step.place_end;
-        step.op_first = step.op_end;
         const bool has_place = step.place_first < b->places.count;
-        const bool has_op = step.op_first < b->analysis->op_count;
         const int64_t next_place = has_place ? b->places.items[step.place_first].step : INT64_MAX;
-        const int64_t next_op = has_op ? b->analysis->ops[step.op_first].step : INT64_MAX;
-        step.number = next_place < next_op ? next_place : next_op;
-        while (step.place_end < b->places.count &&
-               b->places.items[step.place_end].step == step.number)
+        const int64_t number = has_own && own->step < next_place ? own->step : next_place;
+        while (step.place_end < b->places.count && b->places.items[step.place_end].step == number)
             step.place_end++;
-        if (has_op && next_op == step.number)
-            step.op_end = comm_step_end(b->analysis, step.op_first);
-        comm_step_text(text, step.number);
-        rs_json_out_key(&b->json, text);
-        rs_json_out_object(&b->json);
-        status = put_class(b, &step, true, err);
-        if (status == RS_OK)
-            status = put_class(b, &step, false, err);
-        if (status == RS_OK)
-            rs_json_out_end(&b->json);
+        step.has_ops = has_own && own->step == number;
+        status = put_step(b, &step, number, err);
+        if (status == RS_OK && step.has_ops)
+            status = step_rows_next(own, &has_own, err);
     }
+    step_rows_close(&own);
     return status;
 }
 
 static enum rs_status write_document(const struct view *view, struct output_file *file,
                                      bool is_links, struct rs_err *err)
 {
-    struct builder b = {
-        .view = view, .analysis = view->analysis, .file = file, .is_links = is_links};
-    enum rs_status status = comm_totals_new(b.analysis, &b.totals);
+    struct builder b = {.view = view, .job = view->job, .file = file, .is_links = is_links};
+    enum rs_status status = comm_totals_new(b.job, &b.totals);
     if (status == RS_OK)
         status = vendor_groups_new(view, &b.groups);
     if (status == RS_OK)

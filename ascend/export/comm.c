@@ -60,8 +60,11 @@ struct comm_writer {
 static enum rs_status take_name(void *self, const struct rs_output_rank_op *op, struct rs_err *err)
 {
     struct comm_writer *w = self;
-    struct op_name *own = &w->names[op->own];
-    own->op = op->op;
+    const struct rs_analysis *analysis = w->e->options.analysis;
+    const struct rs_job_op *job_op = &analysis->ops[op->op_id];
+    const struct rs_job_row *row = &analysis->rows[job_op->row_first + (size_t)op->member_no];
+    struct op_name *own = &w->names[row->op_index];
+    own->op = (size_t)op->op_id;
     own->is_named = true;
     const enum rs_status status = text_id(w->e, SPACE_DEVICE, op->name, &own->name, err);
     return status == RS_OK
@@ -100,7 +103,7 @@ static enum rs_status learn_names(struct comm_writer *w, struct rs_err *err)
     if (!w->names || !w->joined)
         return no_room(RS_NOMEM, err);
     join_ops(w);
-    return rs_output_rank_ops(options->analysis, options->summary, take_name, w, err);
+    return rs_output_rank_ops(options->rows, w->e->rank, take_name, w, err);
 }
 
 static const struct op_name *name_of(const struct comm_writer *w, uint32_t own)

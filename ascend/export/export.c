@@ -229,7 +229,9 @@ enum rs_status rs_export_ascend_finish(struct rs_export_ascend *e, const struct 
     e->has_own = true;
     status = db_close(&e->rows, fill_tables(e, err), err);
     if (status == RS_OK)
-        status = rs_output_rank_write(e->options.analysis, e->options.summary, e->output_dir, err);
+        status = rs_output_rank_write(
+            e->options.rows, e->rank,
+            e->options.analysis->summaries[e->options.summary]->op_count > 0, e->output_dir, err);
     if (status == RS_OK)
         status = about_files(e, err);
     if (status == RS_OK)

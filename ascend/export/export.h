@@ -19,7 +19,7 @@
 #ifndef RS_ASCEND_EXPORT_H
 #define RS_ASCEND_EXPORT_H
 
-#include "aggregator/analysis/analysis.h"
+#include "aggregator/analysis/rows.h"
 #include "common/event/event.h"
 
 struct rs_export_ascend;
@@ -27,8 +27,10 @@ struct rs_export_ascend;
 struct rs_export_options {
     const struct rs_analysis *analysis; /* keeps a pointer; of all ranks that were read */
     size_t summary;                     /* whose events these are: index into its summaries */
-    const char *out_dir;                /* keeps a pointer; is created */
-    rs_ns base_ns;                      /* the recording's time base: absolute = base_ns + start */
+    struct rs_row_store *
+        rows; /* keeps a pointer; of the analysis (rs_analysis_rows()); nobody writes to it meanwhile */
+    const char *out_dir; /* keeps a pointer; is created */
+    rs_ns base_ns;       /* the recording's time base: absolute = base_ns + start */
 };
 
 /* Keeps pointers to the stream's tables until _free(). RS_IO, RS_NOMEM. */

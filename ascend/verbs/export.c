@@ -369,11 +369,14 @@ static enum rs_status read_again(struct job *job, const struct recording *record
 
 /* A recording that cannot be written stops nobody else. */
 static enum rs_status export_one(struct job *job, const struct rs_analysis *analysis,
-                                 const struct recording *recording, struct rs_err *err)
+                                 struct rs_row_store *rows, const struct recording *recording,
+                                 struct rs_err *err)
 {
     struct rs_err why = {0};
-    struct exporting x = {
-        .options = {.analysis = analysis, .out_dir = job->out_dir, .base_ns = recording->base_ns}};
+    struct exporting x = {.options = {.analysis = analysis,
+                                      .rows = rows,
+                                      .out_dir = job->out_dir,
+                                      .base_ns = recording->base_ns}};
     while (x.options.summary < analysis->summary_count &&
            analysis->summaries[x.options.summary]->trace.rank != recording->rank)
         x.options.summary++;
@@ -432,6 +435,7 @@ static enum rs_status export_all(struct job *job, struct rs_err *err)
 {
     struct rs_deliver *deliver = &job->deliver;
     struct rs_analysis *analysis = NULL;
+    struct rs_row_store *rows = NULL;
     const struct rs_summary **lent =
         rs_mem_calloc(deliver->summary_count + 1, sizeof(const struct rs_summary *));
     if (!lent)
@@ -441,14 +445,19 @@ static enum rs_status export_all(struct job *job, struct rs_err *err)
     qsort(lent, deliver->summary_count, sizeof(const struct rs_summary *), by_rank);
     const struct rs_analysis_options how = {.assume_common_clock = job->assume_common_clock};
     enum rs_status status = rs_analysis_new(lent, deliver->summary_count, &how, &analysis, err);
+    if (status == RS_OK)
+        status = rs_row_store_open(NULL, RS_ROWS_PRIVATE, &rows, err);
+    if (status == RS_OK)
+        status = rs_analysis_rows(analysis, RS_ROWS_CAPTURE, rows, err);
     for (size_t i = 0; i < job->count && status == RS_OK; i++)
         if (job->items[i].rank >= 0 && is_wanted(job, job->items[i].rank))
-            status = export_one(job, analysis, &job->items[i], err);
+            status = export_one(job, analysis, rows, &job->items[i], err);
     if (status == RS_OK &&
         (analysis->missing_count || analysis->world_size > (int64_t)analysis->summary_count))
         job->deliver.is_partial = true; /* the waiting of those that are there is not all known */
     if (status == RS_OK && !job->written_count)
         status = rs_err_set(err, RS_FORMAT, "no rank could be written");
+    rs_row_store_close(&rows);
     rs_analysis_free(&analysis);
     rs_mem_free(lent);
     return status;

@@ -19,7 +19,7 @@ import time
 
 from rig_native import BUILD, PROGRAM, Rig, kill
 
-WORLD, SLOW, STEPS = 6, 4, 2000  # more steps than anybody waits for: it is stopped
+WORLD, SLOW, STEPS = 6, 4, 2000  # more steps than three kills take: it is stopped
 
 
 def check(condition, text):
@@ -160,7 +160,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=3)
     kills = parser.parse_args().kills
-    with Rig(WORLD, 2, 100, rank_words=("--slow-rank", str(SLOW), "--ops", "8")) as rig:
+    # Longer steps for more kills: a capture that has recorded all its steps is closed, and nothing is joined any more.
+    with Rig(WORLD, 2, 100 * max(1, kills // 4), rank_words=("--slow-rank", str(SLOW), "--ops", "8")) as rig:
         capture, name = begin(rig)
         provisional(rig, capture, name)
         in_middle = kill_in_joins(rig, name, kills)

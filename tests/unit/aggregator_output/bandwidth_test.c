@@ -2,6 +2,7 @@
 /*
  * Bandwidth as nccl-tests defines it, against figures worked out by hand; and a rank's files in the vendor's shape.
  */
+#include "aggregator/analysis/rows.h"
 #include "aggregator/output/output_priv.h"
 #include "aggregator/output/rank.h"
 #include "common/base/file.h"
@@ -22,6 +23,7 @@ struct rig {
     const struct rs_summary *lent[RANKS_MAX];
     struct rs_comm_op ops[RANKS_MAX];
     struct rs_job_row rows[RANKS_MAX];
+    struct rs_job_rank ranks[RANKS_MAX];
     struct rs_job_op op;
     struct rs_analysis analysis;
 };
@@ -44,7 +46,11 @@ static void rig_init(struct rig *rig, enum rs_op_type type, uint32_t ranks, int6
                                           .end = 1000000 + time,
                                           .transport = RS_STR_NONE,
                                           .op_text = RS_STR_NONE};
-        rig->summaries[i] = (struct rs_summary){.ops = &rig->ops[i], .op_count = 1};
+        rig->summaries[i] = (struct rs_summary){
+            .trace = {.rank = (int32_t)i, .host = RS_STR_NONE, .partial_reason = RS_STR_NONE},
+            .ops = &rig->ops[i],
+            .op_count = 1};
+        rig->ranks[i] = (struct rs_job_rank){.rank = (int32_t)i, .summary = i, .takes_part = true};
         rig->lent[i] = &rig->summaries[i];
         rig->rows[i] = (struct rs_job_row){.summary = i,
                                            .has_wait = true,
@@ -54,6 +60,7 @@ static void rig_init(struct rig *rig, enum rs_op_type type, uint32_t ranks, int6
     }
     rig->analysis = (struct rs_analysis){.summaries = rig->lent,
                                          .summary_count = ranks,
+                                         .ranks = rig->ranks,
                                          .ops = &rig->op,
                                          .op_count = 1,
                                          .rows = rig->rows,
@@ -165,7 +172,14 @@ static void assert_links(enum rs_op_type type, int32_t root, const char *expecte
         rig.ops[i].root = root;
     rig.analysis.groups = &group;
     rig.analysis.group_count = 1;
-    assert_ok(estimate_walk(&rig.analysis, note_link, &links, &err));
+    struct rs_row_store *rows = NULL;
+    struct job *job = NULL;
+    assert_ok(rs_row_store_open(NULL, RS_ROWS_PRIVATE, &rows, &err));
+    assert_ok(rs_analysis_rows(&rig.analysis, RS_ROWS_CAPTURE, rows, &err));
+    assert_ok(job_open(rows, &job, &err));
+    assert_ok(estimate_walk(job, note_link, &links, &err));
+    job_close(&job);
+    rs_row_store_close(&rows);
     assert_string_equal(links.text, expected);
 }
 
@@ -231,8 +245,11 @@ static void the_table_has_a_row_per_operation(void **state)
     const struct rs_output_input input = {.analysis = &job.analysis};
     struct rs_row_store *rows = NULL;
     assert_ok(rs_row_store_open(NULL, RS_ROWS_PRIVATE, &rows, &err));
-    assert_ok(rs_output_rows(&input, true, rows, &err));
-    assert_ok(database_write(&(struct view){.analysis = &job.analysis}, rows, folder, &err));
+    struct job *facts = NULL;
+    assert_ok(rs_output_rows(&input, rows, &err));
+    assert_ok(job_open(rows, &facts, &err));
+    assert_ok(database_write(&(struct view){.job = facts}, folder, &err));
+    job_close(&facts);
     rs_row_store_close(&rows);
     query(folder,
           "SELECT op_id,op,ranks,bytes,time_ns,algorithm_bandwidth,round(bus_factor,6),"
@@ -259,7 +276,12 @@ static void a_ranks_own_files_have_the_vendors_shape(void **state)
     struct rs_buf buf = {0};
     fixture_init(&job);
     assert_non_null(mkdtemp(folder));
-    assert_ok(rs_output_rank_write(&job.analysis, 1, folder, &err));
+    struct rs_row_store *rows = NULL;
+    assert_ok(rs_row_store_open(NULL, RS_ROWS_PRIVATE, &rows, &err));
+    assert_ok(rs_analysis_rows(&job.analysis, RS_ROWS_CAPTURE, rows, &err));
+    assert_ok(
+        rs_output_rank_write(rows, job.analysis.summaries[1]->trace.rank, true, folder, &err));
+    rs_row_store_close(&rows);
     query(folder, "SELECT hccl_op_name,elapse_time,step,type FROM CommAnalyzerTime", text,
           sizeof text);
     assert_string_equal(text, "hcom_receive__163_0_1,0.0115,step5,p2p\n"

@@ -45,6 +45,7 @@ struct rank {
     struct rs_summary summary;
     const struct rs_summary *lent[1];
     struct rs_analysis *analysis;
+    struct rs_row_store *rows;
     struct rs_export_result result;
     char *db; /* path */
 };
@@ -69,6 +70,8 @@ static void rank_join(struct rank *rank)
     rank->lent[0] = &rank->summary;
     const struct rs_analysis_options options = {0};
     assert_ok(rs_analysis_new(rank->lent, 1, &options, &rank->analysis, &err));
+    assert_ok(rs_row_store_open(NULL, RS_ROWS_PRIVATE, &rank->rows, &err));
+    assert_ok(rs_analysis_rows(rank->analysis, RS_ROWS_CAPTURE, rank->rows, &err));
 }
 
 static void rank_export(struct rank *rank)
@@ -79,7 +82,7 @@ static void rank_export(struct rank *rank)
     char name[256];
     rank_join(rank);
     const struct rs_export_options options = {
-        .analysis = rank->analysis, .out_dir = folder, .base_ns = BASE};
+        .analysis = rank->analysis, .rows = rank->rows, .out_dir = folder, .base_ns = BASE};
     assert_ok(rs_export_ascend_open(&options, &e->strings, &e->lanes, &export, &err));
     assert_ok(rs_export_ascend_add(export, &e->batch, &err));
     if (rs_export_ascend_finish(export, &e->info, &rank->result, &err) != RS_OK)
@@ -93,6 +96,7 @@ static void rank_fini(struct rank *rank)
 {
     rs_mem_free(rank->db);
     rs_mem_free(rank->result.dir);
+    rs_row_store_close(&rank->rows);
     rs_analysis_free(&rank->analysis);
     rs_reduce_free(&rank->reduce);
     rs_summary_fini(&rank->summary);
@@ -478,7 +482,7 @@ static void nothing_remains_without_a_finish(void **state)
     device_rank(&rank);
     rank_join(&rank);
     const struct rs_export_options options = {
-        .analysis = rank.analysis, .out_dir = folder, .base_ns = BASE};
+        .analysis = rank.analysis, .rows = rank.rows, .out_dir = folder, .base_ns = BASE};
     assert_ok(
         rs_export_ascend_open(&options, &rank.events.strings, &rank.events.lanes, &export, &err));
     assert_ok(rs_export_ascend_add(export, &rank.events.batch, &err));
@@ -523,7 +527,7 @@ static void no_memory_leaves_nothing(void **state)
     device_rank(&rank);
     rank_join(&rank);
     const struct rs_export_options options = {
-        .analysis = rank.analysis, .out_dir = folder, .base_ns = BASE};
+        .analysis = rank.analysis, .rows = rank.rows, .out_dir = folder, .base_ns = BASE};
     for (int64_t limit = 0;; limit++) {
         struct rs_err err = {0};
         struct rs_export_ascend *export = NULL;
