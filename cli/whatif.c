@@ -22,7 +22,7 @@ static int run(const char *path, bool is_json)
                          : rs_output_whatif_text(whatif, &buf, &err);
     if (status == RS_OK)
         (void)fwrite(buf.data, 1, buf.length, stdout);
-    if (status == RS_OK && is_partial)
+    if (status == RS_OK && is_partial && whatif)
         rs_cli_note(
             verb,
             "%zu of %zu steps were left out, the first is step %lld: they have not the operations that most "

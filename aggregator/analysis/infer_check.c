@@ -18,6 +18,7 @@
  * not looked at here.
  */
 #include "aggregator/analysis/infer_priv.h"
+#include "common/base/check.h"
 #include "common/base/mem.h"
 
 #include <math.h>
@@ -353,6 +354,7 @@ static bool is_refuted(const struct crowd *crowd, bool is_soft)
 /* Every bipartition of a few members. `alone`: a single member may belong elsewhere. */
 static bool all_are_refuted(const struct crowd *crowd, bool alone, bool is_soft)
 {
+    RS_DCHECK(crowd->count > 0);
     for (uint32_t mask = 1; mask < (uint32_t)1 << (crowd->count - 1); mask++) {
         const int ones = __builtin_popcount(mask);
         if (!alone && (ones == 1 || ones == (int)crowd->count - 1)) {

@@ -161,7 +161,8 @@ static bool choose_columns(struct api_ask *ask, struct rows *rows)
         return true;
     rows->shown.columns = rows->columns;
     rows->shown.column_count = 0;
-    for (const char *end = at; *at; at = *end ? end + 1 : end) {
+    const char *end;
+    for (; *at; at = *end ? end + 1 : end) {
         char name[64];
         end = at + strcspn(at, ",");
         (void)snprintf(name, sizeof name, "%.*s", (int)(end - at), at);

@@ -99,6 +99,7 @@ static enum rs_status check_others(const struct mindspore_trigger *trigger,
         if (member->shown.is_gone || !mindspore_is_of(trigger, member, config_dir) ||
             is_target_of(arm, member))
             continue;
+        /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): a folder that was found has its path */
         is_other_job |= member->own_dir[0] && strcmp(member->own_dir, config_dir->dir) != 0;
         const int more = snprintf(who + used, sizeof who - used, "%s%d (process %d)",
                                   used ? ", " : "", member->shown.rank, (int)member->hold.pid);

