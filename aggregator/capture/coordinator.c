@@ -4,6 +4,7 @@
  */
 #include "aggregator/capture/coord_priv.h"
 #include "common/base/mem.h"
+#include "common/base/thread.h"
 
 #define RS_LOG_TAG "capture"
 #include "common/base/log.h"
@@ -69,6 +70,7 @@ struct rs_coord_capture *rs_coord_find(struct rs_coord *coord, const char *id)
 
 void rs_coord_closed(struct rs_coord *coord, const char *id)
 {
+    RS_ON_THREAD(LINKS);
     for (size_t i = 0; i < coord->capture_count; i++) {
         if (strcmp(coord->captures[i]->id, id) == 0) {
             capture_free(coord->captures[i]);
@@ -98,6 +100,7 @@ static void advance(struct rs_coord *coord, struct rs_coord_capture *capture, rs
 void rs_coord_armed(struct rs_coord *coord, const char *id, const struct rs_coord_armed *armed,
                     rs_ns now)
 {
+    RS_ON_THREAD(LINKS);
     struct rs_coord_capture *capture = rs_coord_find(coord, id);
     struct rs_coord_rank *rank =
         capture ? member_find(capture, armed->rank, armed->incarnation) : NULL;
@@ -119,6 +122,7 @@ void rs_coord_armed(struct rs_coord *coord, const char *id, const struct rs_coor
 void rs_coord_progress(struct rs_coord *coord, const char *id,
                        const struct rs_coord_report *reported, rs_ns now)
 {
+    RS_ON_THREAD(LINKS);
     struct rs_coord_capture *capture = rs_coord_find(coord, id);
     struct rs_coord_rank *rank = capture ? member_find_open(capture, reported->rank) : NULL;
     enum rs_progress_state state = reported->state;
@@ -144,6 +148,7 @@ static const char stopped_text[] = "stopped by request";
 
 enum rs_status rs_coord_stop(struct rs_coord *coord, const char *id, rs_ns now, struct rs_err *err)
 {
+    RS_ON_THREAD(LINKS);
     struct rs_coord_capture *capture = rs_coord_find(coord, id);
     if (!capture || capture->is_closing)
         return rs_err_set(err, RS_NOTFOUND,
@@ -227,6 +232,7 @@ static enum rs_status begin_files(struct rs_coord *coord, const struct rs_coord_
 enum rs_status rs_coord_adopt(struct rs_coord *coord, const struct rs_coord_stream *stream,
                               rs_ns now, struct rs_coord_capture **capture_p, struct rs_err *err)
 {
+    RS_ON_THREAD(LINKS);
     struct rs_coord_stream unnamed = *stream;
     unnamed.key = "";
     if (unnamed.settle_ns <= 0)
@@ -258,6 +264,7 @@ enum rs_status rs_coord_stream_opened(struct rs_coord *coord, const struct rs_co
                                       rs_ns now, struct rs_coord_capture **capture_p,
                                       struct rs_err *err)
 {
+    RS_ON_THREAD(LINKS);
     struct rs_coord_capture *capture = NULL;
     enum rs_status status = RS_OK;
     if (*stream->capture) {
@@ -290,6 +297,7 @@ enum rs_status rs_coord_stream_opened(struct rs_coord *coord, const struct rs_co
 void rs_coord_stored(struct rs_coord *coord, const char *id, uint32_t number,
                      const char *incarnation, uint64_t chunks, uint64_t bytes, rs_ns now)
 {
+    RS_ON_THREAD(LINKS);
     struct rs_coord_capture *capture = rs_coord_find(coord, id);
     struct rs_coord_rank *rank = capture ? member_find(capture, number, incarnation) : NULL;
     if (!rank)
@@ -311,6 +319,7 @@ static bool lacks_steps(const struct rs_coord_capture *capture, const struct rs_
 void rs_coord_ended(struct rs_coord *coord, const char *id, uint32_t number,
                     const char *incarnation, bool is_partial, rs_ns now)
 {
+    RS_ON_THREAD(LINKS);
     struct rs_coord_capture *capture = rs_coord_find(coord, id);
     struct rs_coord_rank *rank = capture ? member_find(capture, number, incarnation) : NULL;
     if (!rank)
@@ -373,6 +382,7 @@ static enum rs_status copy_open(const struct rs_coord_capture *from, rs_ns now,
 enum rs_status rs_coord_load(struct rs_coord *coord, const struct rs_coord_capture *from, rs_ns now,
                              struct rs_err *err)
 {
+    RS_ON_THREAD(LINKS);
     if (rs_coord_find(coord, from->id))
         return RS_OK;
     struct rs_coord_capture *capture = capture_new();

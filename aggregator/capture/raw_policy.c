@@ -10,6 +10,7 @@
  */
 #include "aggregator/capture/coord_priv.h"
 #include "common/base/mem.h"
+#include "common/base/thread.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,6 +203,7 @@ static void see_summarised(struct rs_coord_capture *capture)
 void rs_coord_summarised(struct rs_coord *coord, const char *id, uint32_t number,
                          const char *incarnation, bool is_partial, rs_ns now)
 {
+    RS_ON_THREAD(LINKS);
     struct rs_coord_capture *capture = rs_coord_find(coord, id);
     struct rs_coord_rank *rank = capture ? member_find(capture, number, incarnation) : NULL;
     if (!rank)

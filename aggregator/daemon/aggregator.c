@@ -12,6 +12,7 @@
 #include "common/base/daemon.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/base/thread.h"
 #include "common/client/config_watch.h"
 #include "common/request/roles.h"
 #include "common/trust/authority.h"
@@ -245,6 +246,7 @@ static enum rs_status serve(struct rs_server *server, struct places *places,
     size_t probe_count = 0;
     for (; probe_count < places->count && status == RS_OK; probe_count++)
         status = rs_probe_start(&places->items[probe_count].address, &probes[probe_count], err);
+    rs_thread_is(RS_THREAD_LINKS);
     while (status == RS_OK && rs_daemon_stop_count(daemon) == 0) {
         status = rs_server_step(server, rs_time_monotonic() + RS_NS_PER_S, err);
         rs_daemon_http_turn(places->http);

@@ -3,6 +3,7 @@
 
 #include "common/base/counters.h"
 #include "common/base/mem.h"
+#include "common/base/thread.h"
 
 #define RS_LOG_TAG "probe"
 #include "common/base/log.h"
@@ -108,6 +109,7 @@ static enum answer ask(const struct rs_probe *probe)
 
 static void *watch(void *self)
 {
+    rs_thread_is(RS_THREAD_PROBE);
     struct rs_probe *probe = self;
     struct pollfd stop = {.fd = probe->stop_fd, .events = POLLIN};
     int silent_count = 0;

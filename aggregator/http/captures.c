@@ -184,7 +184,7 @@ static json_t *read_object(struct api_ask *ask, const char *const *known)
 {
     const struct rs_view body = ask->request->body;
     struct rs_err err = {0};
-    json_error_t why;
+    json_error_t why = {.line = 0};
     json_t *object =
         body.length ? json_loadb((const char *)body.data, body.length, JSON_REJECT_DUPLICATES, &why)
                     : json_object();

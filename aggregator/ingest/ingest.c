@@ -3,6 +3,7 @@
 
 #include "common/base/digest.h"
 #include "common/base/mem.h"
+#include "common/base/thread.h"
 #include "common/chunk/chunk.h"
 
 #define RS_LOG_TAG "ingest"
@@ -130,6 +131,7 @@ static void finish_group(struct rs_ingest *ingest, struct group *group)
 
 static void *sync_work(void *self)
 {
+    rs_thread_is(RS_THREAD_SYNC);
     struct rs_ingest *ingest = self;
     (void)pthread_mutex_lock(&ingest->lock);
     for (;;) {
@@ -324,6 +326,7 @@ static bool is_flushing(struct rs_ingest *ingest)
 
 static void *work(void *self)
 {
+    rs_thread_is(RS_THREAD_INGEST);
     struct rs_ingest *ingest = self;
     struct group group;
     bool is_over = false;

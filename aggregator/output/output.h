@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reading room: one analysis in, the files that people and other tools read out.
+ * The reading room: rows of one analysis in, the files that people and other tools read out.
  *
  *                     +--> rank_breakdown.csv  step_trace_time.csv  step_breakdown.csv  collectives.csv
  *     rs_analysis ----+--> communication.json  communication_matrix.json  analysis.db
@@ -10,8 +10,8 @@
  * Promises: each file appears whole or not at all, others in the folder are left alone; what is not
  * known is an empty cell or null, never 0; the same analysis gives the same bytes, since ids, paths
  * and sources stand in manifest.json (and the table RankManifest) only. Rows rest in a private store while
- * documents are made of them (some 20 bytes a member of an operation); else memory does not grow with rows: buffers are
- * drained as they fill, one step of one group is held where an order has to be found.
+ * documents are made of them (some 20 bytes a member of an operation); else memory is that of one step's operations: buffers are
+ * drained as they fill.
  * One thread per call.
  */
 #ifndef RS_OUTPUT_OUTPUT_H

@@ -64,6 +64,7 @@ enum rs_status rs_audit_open(const char *path, struct rs_audit **audit_p, struct
     audit->path = copy;
     audit->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, RS_FILE_MODE);
     const struct rs_pool_options options = {.name = "rs-audit",
+                                            .thread = RS_THREAD_AUDIT,
                                             .threads = 1,
                                             .queue_max = AUDIT_QUEUE_MAX,
                                             .must_drain = true,

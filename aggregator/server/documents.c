@@ -11,6 +11,7 @@
 #include "aggregator/archive/archive.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/base/thread.h"
 
 #define RS_LOG_TAG "documents"
 #include "common/base/log.h"
@@ -384,6 +385,7 @@ enum rs_status rs_documents_make(struct rs_documents *documents, const char *cap
                                  const struct rs_deliver_live *live, struct rs_document_set **set_p,
                                  struct rs_err *err)
 {
+    RS_ON_THREAD(JOIN);
     uint64_t generation = 0;
     enum rs_status status = generation_of(capture, capture_dir, live, &generation, err);
     if (status < 0)

@@ -3,6 +3,7 @@
 
 #include "aggregator/analysis/capture_data.h"
 #include "common/base/mem.h"
+#include "common/base/thread.h"
 #include "common/reduce/summary.h"
 
 #define RS_LOG_TAG "infer"
@@ -200,6 +201,7 @@ static struct task *next_task(struct rs_infer_roles *infer)
 
 static void *work(void *self)
 {
+    rs_thread_is(RS_THREAD_INFER);
     struct rs_infer_roles *infer = self;
     for (struct task *task = next_task(infer); task; task = next_task(infer)) {
         struct rs_roles roles = {0};

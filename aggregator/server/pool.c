@@ -59,6 +59,7 @@ static void *work(void *argument)
 {
     struct worker *worker = argument;
     struct rs_pool *pool = worker->pool;
+    rs_thread_is(pool->options.thread);
     if (pool->options
             .nice) /* Linux: of this thread alone; without it the pool is only less polite */
         (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), pool->options.nice);

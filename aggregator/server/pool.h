@@ -12,6 +12,7 @@
 #define RS_SERVER_POOL_H
 
 #include "common/base/err.h"
+#include "common/base/thread.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,11 +29,12 @@ struct rs_pool_job {
 };
 
 struct rs_pool_options {
-    const char *name; /* of its threads: "rs-join"; copied */
-    unsigned threads; /* at least 1 */
-    int nice;         /* of them, 0..19 */
-    size_t queue_max; /* jobs that wait */
-    bool must_drain;  /* rs_pool_stop() does what waits instead of handing it back undone */
+    const char *name;      /* of its threads: "rs-join"; copied */
+    enum rs_thread thread; /* what they are */
+    unsigned threads;      /* at least 1 */
+    int nice;              /* of them, 0..19 */
+    size_t queue_max;      /* jobs that wait */
+    bool must_drain;       /* rs_pool_stop() does what waits instead of handing it back undone */
     void (*done)(void *self, struct rs_pool_job *job);
     void *self;
 };

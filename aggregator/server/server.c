@@ -6,6 +6,7 @@
 #include "aggregator/server/server_priv.h"
 #include "common/base/check.h"
 #include "common/base/mem.h"
+#include "common/base/thread.h"
 #include "common/wire/request_message.h"
 
 #define RS_LOG_TAG "server"
@@ -434,6 +435,7 @@ static unsigned join_threads(void)
 static enum rs_status start_documents(struct rs_server *server, struct rs_err *err)
 {
     const struct rs_pool_options join = {.name = "rs-join",
+                                         .thread = RS_THREAD_JOIN,
                                          .threads = join_threads(),
                                          .nice = JOIN_NICE,
                                          .queue_max = JOIN_QUEUE_MAX,
@@ -441,6 +443,7 @@ static enum rs_status start_documents(struct rs_server *server, struct rs_err *e
                                          .self = server};
     struct rs_pool_options read = join;
     read.name = "rs-read";
+    read.thread = RS_THREAD_READ;
     read.threads = 1;
     read.nice = 0;
     read.queue_max = READ_QUEUE_MAX;
@@ -614,6 +617,7 @@ void server_tick_soon(struct rs_server *server)
 
 enum rs_status rs_server_step(struct rs_server *server, rs_ns until, struct rs_err *err)
 {
+    RS_ON_THREAD(LINKS);
     if (until > server->next_tick)
         until = server->next_tick;
     if (rs_loop_run(server->loop, until) < 0)

@@ -290,6 +290,7 @@ bool writing_close(struct rs_server *server, const struct rs_coord_capture *capt
 enum rs_status writing_start(struct rs_server *server, struct rs_err *err)
 {
     const struct rs_pool_options options = {.name = "rs-store",
+                                            .thread = RS_THREAD_STORE,
                                             .threads = 1,
                                             .queue_max = STORE_QUEUE_MAX,
                                             .must_drain = true,

@@ -6,6 +6,7 @@
 #include "aggregator/store/store_priv.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/base/thread.h"
 
 #define RS_LOG_TAG "store"
 #include "common/base/log.h"
@@ -84,6 +85,7 @@ enum rs_status rs_store_name_capture(struct rs_store *store, struct rs_capture_f
 enum rs_status rs_store_create_capture(struct rs_store *store, struct rs_capture_facts *facts,
                                        struct rs_err *err)
 {
+    RS_OFF_THREAD(LINKS);
     enum rs_status status = rs_store_name_capture(store, facts, err);
     if (status < 0)
         return status;
@@ -154,6 +156,7 @@ enum rs_status rs_store_put_ranks(struct rs_store *store, const char *id,
                                   const struct rs_capture_rank *ranks, size_t count,
                                   struct rs_err *err)
 {
+    RS_OFF_THREAD(LINKS);
     (void)pthread_mutex_lock(&store->lock);
     enum rs_status status = catalogue_begin(store->catalogue, err);
     for (size_t i = 0; i < count && status == RS_OK; i++)
@@ -223,6 +226,7 @@ static enum rs_status sync_captures(const struct rs_store *store, struct rs_err 
 
 enum rs_status rs_store_remove_capture(struct rs_store *store, const char *id, struct rs_err *err)
 {
+    RS_OFF_THREAD(LINKS);
     struct rs_capture_facts *facts = rs_mem_calloc(1, sizeof *facts);
     char *dir = NULL, *removed = NULL;
     if (!facts)

@@ -13,6 +13,7 @@
 #include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/base/reclog.h"
+#include "common/base/thread.h"
 
 #define RS_LOG_TAG "store"
 #include "common/base/log.h"
@@ -526,6 +527,7 @@ enum rs_status rs_store_append(struct rs_store *store, struct rs_store_stream *s
                                rs_seq seq, unsigned flags, const struct iovec *parts,
                                size_t part_count, struct rs_err *err)
 {
+    RS_ON_THREAD(INGEST);
     struct capture_log *log = NULL;
     size_t index = 0;
     RS_CHECK(seq > stream->appended_seq);
@@ -590,6 +592,7 @@ enum rs_status rs_store_sync(struct rs_store *store, struct rs_err *err)
 enum rs_status rs_store_flush_begin(struct rs_store *store, struct rs_store_flush *flush,
                                     struct rs_err *err)
 {
+    RS_ON_THREAD(INGEST);
     RS_CHECK(!store->is_flushing);
     flush->fd_count = flush->stream_count = 0;
     flush->status = RS_OK;
@@ -624,6 +627,7 @@ void rs_store_flush_run(struct rs_store_flush *flush)
 
 void rs_store_flush_end(struct rs_store *store, struct rs_store_flush *flush)
 {
+    RS_ON_THREAD(INGEST);
     RS_CHECK(store->is_flushing);
     store->is_flushing = false;
     for (size_t i = 0; i < flush->stream_count && flush->status == RS_OK; i++) {
@@ -698,6 +702,7 @@ static void remove_log(struct rs_store *store, const struct capture_log *log)
 enum rs_status rs_store_close_capture(struct rs_store *store, const struct rs_capture_facts *facts,
                                       struct rs_err *err)
 {
+    RS_ON_THREAD(INGEST);
     char *dir = rs_store_capture_dir(store, facts->id);
     struct rank_rows rows = {0};
     enum rs_status status = dir ? RS_OK : rs_err_set(err, RS_NOMEM, "no memory to close a capture");

@@ -13,6 +13,7 @@
 #include "collector/agent/tracedir.h"
 #include "common/base/daemon.h"
 #include "common/base/mem.h"
+#include "common/base/thread.h"
 #include "common/client/client.h"
 #include "common/client/config_watch.h"
 
@@ -369,6 +370,7 @@ static void step(struct collector *collector, rs_dur wait)
 
 static void serve(struct collector *collector, struct rs_daemon *daemon)
 {
+    rs_thread_is(RS_THREAD_UPLINK);
     while (rs_daemon_stop_count(daemon) == 0)
         step(collector, RS_NS_PER_S);
     rs_config_watch_stop(&collector->config_watch);

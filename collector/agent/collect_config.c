@@ -21,6 +21,7 @@
 #include "collector/agent/collect_config_priv.h"
 #include "collector/agent/tracedir.h"
 #include "common/base/mem.h"
+#include "common/base/thread.h"
 
 #define RS_LOG_TAG "config"
 #include "common/base/log.h"
@@ -162,6 +163,7 @@ void config_report(struct config_job *job, enum rs_progress_state state, const c
 
 static void *work(void *self)
 {
+    rs_thread_is(RS_THREAD_CONFIG);
     struct rs_collect_config *config = self;
     struct pollfd fd = {.fd = config->base.wake_fd, .events = POLLIN};
     bool is_busy = false;

@@ -32,6 +32,7 @@
 #include "collector/agent/collect_kineto_priv.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/base/thread.h"
 
 #define RS_LOG_TAG "kineto"
 #include "common/base/log.h"
@@ -215,6 +216,7 @@ static void forget(struct rs_collect_kineto *kineto)
 
 static void *work(void *self)
 {
+    rs_thread_is(RS_THREAD_KINETO);
     struct rs_collect_kineto *kineto = self;
     int sockets[RS_KINETO_FDS_MAX];
     struct pollfd fds[RS_KINETO_FDS_MAX + 1] = {{.fd = kineto->base.wake_fd, .events = POLLIN}};

@@ -22,6 +22,7 @@
 #include "collector/source/native.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/base/thread.h"
 
 #define RS_LOG_TAG "native"
 #include "common/base/log.h"
@@ -617,6 +618,7 @@ static int run_jobs(struct rs_collect_native *native)
 
 static void *work(void *self)
 {
+    rs_thread_is(RS_THREAD_NATIVE);
     struct rs_collect_native *native = self;
     int patience_ms = LONELY_POLL_MS;
     rs_ns refreshed_at = 0;

@@ -23,6 +23,7 @@
 #include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/base/reclog.h"
+#include "common/base/thread.h"
 
 #define RS_LOG_TAG "watch"
 #include "common/base/log.h"
@@ -565,6 +566,7 @@ static void discard_files(struct rs_collect_watch *watch)
 
 static void *work(void *self)
 {
+    rs_thread_is(RS_THREAD_WATCH);
     struct rs_collect_watch *watch = self;
     watch_folder(watch, watch->dir, 0);
     while (!atomic_load(&watch->must_stop)) {

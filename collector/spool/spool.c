@@ -6,6 +6,7 @@
 #include "common/base/check.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/base/thread.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -413,6 +414,7 @@ void rs_spool_expire(struct rs_spool *spool, rs_ns now)
 
 void rs_spool_hold(struct rs_spool *spool, uint32_t id, bool is_held)
 {
+    RS_ON_THREAD(UPLINK);
     (void)pthread_mutex_lock(&spool->lock);
     struct entry *entry = spool_find_entry(spool, id);
     if (entry && !entry->is_evicted)
@@ -520,6 +522,7 @@ enum rs_status rs_spool_wait(struct rs_spool *spool, uint64_t bytes, rs_ns until
 enum rs_status rs_spool_peek(struct rs_spool *spool, uint32_t id, rs_seq seq,
                              struct rs_spool_chunk *chunk_p)
 {
+    RS_ON_THREAD(UPLINK);
     enum rs_status status = RS_NOTFOUND;
     (void)pthread_mutex_lock(&spool->lock);
     const struct entry *entry = spool_find_entry(spool, id);
@@ -581,6 +584,7 @@ static void shrink(struct rs_spool *spool, struct entry *entry)
 
 void rs_spool_ack(struct rs_spool *spool, uint32_t id, rs_seq seq)
 {
+    RS_ON_THREAD(UPLINK);
     (void)pthread_mutex_lock(&spool->lock);
     struct entry *entry = spool_find_entry(spool, id);
     if (entry && seq > entry->acked_seq) {

@@ -4,6 +4,7 @@
 #include "common/base/check.h"
 #include "common/base/counters.h"
 #include "common/base/mem.h"
+#include "common/base/thread.h"
 
 #define RS_LOG_TAG "uplink"
 #include "common/base/log.h"
@@ -885,6 +886,7 @@ static void connect_now(struct rs_uplink *uplink)
 
 void rs_uplink_step(struct rs_uplink *uplink, rs_ns until)
 {
+    RS_ON_THREAD(UPLINK);
     rs_ns now = rs_time_monotonic();
     if (uplink->state == STATE_DOWN && !uplink->must_stop) {
         if (now >= uplink->next_connect)

