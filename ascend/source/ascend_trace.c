@@ -180,7 +180,7 @@ static enum rs_status take_name(void *self, const struct kineto_row *row, struct
 {
     struct trace_names *names = self;
     struct trace_process *process;
-    char text[128];
+    char text[128] = "";
     if (row->phase != 'M' || !row->has_name || row->pid.value == KINETO_NO_ID)
         return RS_OK;
     enum rs_status status = RS_OK;

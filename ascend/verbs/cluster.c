@@ -161,7 +161,7 @@ int rs_ascend_cluster(const char *const *paths, size_t count, const char *out, u
 /* A capture's ranks become folders below OUT/ranks, which stay: RankDeviceMap names them, and viewers open them. */
 static int run_capture(struct cluster_options *options, const char *capture, const char *word)
 {
-    struct rs_documents_result restored;
+    struct rs_documents_result restored = {0};
     struct rs_err err = {0};
     if (!options->cluster.out) {
         (void)rs_err_set(&err, RS_INVALID, "say with -o where the output of a capture goes");

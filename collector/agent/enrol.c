@@ -61,7 +61,7 @@ static enum rs_status join(const struct rs_agent_options *options, struct rs_err
     static const atomic_bool never;
     const struct rs_client_patience patience = {.until = rs_time_monotonic() + join_patience_ns,
                                                 .must_stop = &never};
-    char connect[RS_CLIENT_HOST_PORT_BYTES];
+    char connect[RS_CLIENT_HOST_PORT_BYTES] = "";
     struct rs_invite invite = {.secret = ""};
     const char *node = options->node ? options->node : options->host;
     enum rs_status status = read_invite(options->invite, &invite, err);

@@ -423,6 +423,7 @@ static enum rs_status number_all(struct rs_reduce *reduce, const rs_ns *keys, si
         for (size_t i = 0; rank != LEADS_CALL && i < spans; i++) {
             const struct rs_span_row *span = &summary->spans[i];
             if ((span->kind == RS_SPAN_HOST_WAIT) == (rank == LEADS_WAIT))
+                /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): as many as are counted */
                 items[count++] = (struct sort_item){i < key_count ? keys[i] : span->start, ops + i};
         }
     }
