@@ -272,6 +272,8 @@ static void fill_rank_state(struct rs_coord *coord, const struct rs_coord_seen *
     state->pid = seen->pid;
     state->step = seen->step;
     state->step_duration_ns = seen->step_duration_ns;
+    state->own_ns = seen->own_ns;
+    state->delay_ns = seen->delay_ns;
     state->state = seen->link ? seen->state : RS_RANK_GONE;
     state->events_dropped = seen->events_dropped;
     state->capture = lend(seen->capture);

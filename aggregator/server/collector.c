@@ -741,6 +741,8 @@ static void see_rank(struct session *session, const Rankscope__RankState *state)
         .pid = state->pid,
         .step = state->step,
         .step_duration_ns = state->step_duration_ns,
+        .own_ns = state->own_ns > 0 ? state->own_ns : 0,
+        .delay_ns = state->delay_ns > 0 ? state->delay_ns : 0,
         .state =
             state->state < RS_RANK_STATE_COUNT ? (enum rs_rank_state)state->state : RS_RANK_IDLE,
         .adapter = adapter ? *adapter : (struct rs_adapter){.number = state->kind},

@@ -160,6 +160,7 @@ void rs_agent_adapter_fill(const struct rs_agent_adapter *adapter, struct rs_age
     (void)snprintf(row->capture, sizeof row->capture, "%.64s", capture);
     rankscope__rank_state__init(&row->state);
     row->state.kind = adapter->what.number;
+    row->has_roles = false;
 }
 
 void rs_agent_adapter_set_user(struct rs_agent_row *row, int64_t uid)
@@ -194,6 +195,8 @@ size_t rs_agent_adapter_ranks(struct rs_agent_adapter *adapter, Rankscope__RankS
         row->state.incarnation = row->incarnation;
         row->state.capture = row->capture;
         row->state.user = row->user;
+        row->state.role = row->role;
+        row->state.n_role = row->has_roles ? RS_ROLE_COUNT : 0;
         adapter->copy_states[i] = &row->state;
     }
     *states_p = adapter->copy_states;

@@ -16,6 +16,7 @@
 #include "collector/spool/spool.h"
 #include "collector/uplink/uplink.h"
 #include "common/request/adapter.h"
+#include "common/request/rank_expr.h"
 #include "common/trust/local.h"
 
 #include <stdatomic.h>
@@ -27,7 +28,9 @@ struct rs_agent_row {
     char run[RS_AGENT_TEXT_BYTES], host[RS_AGENT_TEXT_BYTES], incarnation[RS_AGENT_TEXT_BYTES];
     char capture[65];
     char user[RS_IDENTITY_NAME_BYTES]; /* whose process it is; "" unknown */
-    Rankscope__RankState state;        /* without its texts */
+    int32_t role[RS_ROLE_COUNT];       /* -1 unknown; none is known: has_roles is false */
+    bool has_roles;
+    Rankscope__RankState state; /* without its texts and roles */
 };
 
 struct rs_agent_adapter_options {

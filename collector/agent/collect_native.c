@@ -163,10 +163,18 @@ static void fill_row(const struct rs_collect_native *native, const struct rs_nat
     row->state.pid = (uint32_t)rank->pid;
     row->state.step = rank->has_step ? (int64_t)rank->step : -1;
     row->state.step_duration_ns = rank->mean_step_ns;
+    row->state.own_ns = rank->own_ns;
+    row->state.delay_ns = rank->delay_ns;
     row->state.state = state_of(rank);
     row->state.events_dropped = rank->lost > 0 ? (uint64_t)rank->lost : 0;
     row->state.seen_ns = now;
     row->state.can_capture = rank->life == RS_NATIVE_ALIVE;
+    for (size_t i = 0; i < RS_ROLE_COUNT; i++)
+        row->role[i] = -1;
+    row->role[RS_ROLE_DP] = rank->dp;
+    row->role[RS_ROLE_PP] = rank->pp;
+    row->role[RS_ROLE_TP] = rank->tp;
+    row->has_roles = rank->dp >= 0 || rank->pp >= 0 || rank->tp >= 0;
 }
 
 /* Rows stand in order of their ids, as the ranks do. */

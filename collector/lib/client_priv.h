@@ -59,7 +59,8 @@ struct rankscope_priv_client {
     uint64_t step_ns; /* monotonic: when it began */
     uint64_t step_ticks;
     uint64_t step_cpu_ns;
-    bool is_step_whole; /* its beginning was recorded */
+    bool is_step_whole;  /* its beginning was recorded */
+    uint64_t step_began; /* ticks, recorded or not */
 };
 extern struct rankscope_priv_client rankscope_priv_client;
 
@@ -83,6 +84,9 @@ struct rankscope_priv_step {
     uint64_t cpu_ns;
 };
 void rankscope_priv_record_step(const struct rankscope_priv_step *step);
+/* Ticks that this thread spent in communication since the last call; it is the loop's thread from now on. False: it never
+ * communicated. */
+bool rankscope_priv_record_waited(uint64_t now, uint64_t *ticks_p);
 void rankscope_priv_record_forget(void); /* this thread's ring is gone (fini, fork) */
 
 /* connect.c */

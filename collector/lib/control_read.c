@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { TEXT_MAX_BYTES = 4096, RANKS_MAX = 65536 };
+enum { TEXT_MAX_BYTES = 4096, RANKS_MAX = 65536, BOUNDARY_TRIES = 8 };
 
 struct name_list {
     struct rs_lib_name *items;
@@ -108,8 +108,16 @@ void rs_control_progress(const struct rs_control_reader *reader, struct rs_lib_p
     p->next_step = atomic_load_explicit(&c->next_step, memory_order_relaxed);
     p->first_ticks = atomic_load_explicit(&c->first_ticks, memory_order_relaxed);
     p->step_start_ticks = atomic_load_explicit(&c->step_start_ticks, memory_order_acquire);
-    p->step_count = atomic_load_explicit(&c->step_count, memory_order_acquire);
-    p->step = atomic_load_explicit(&c->step, memory_order_relaxed);
+    /* The sum and the step belong together: once more when a boundary came in between. A process that makes them faster than
+     * they are read, or lies, is believed after some tries; the difference is a step. */
+    for (int i = 0; i < BOUNDARY_TRIES; i++) {
+        p->step_count = atomic_load_explicit(&c->step_count, memory_order_acquire);
+        p->step = atomic_load_explicit(&c->step, memory_order_relaxed);
+        p->own_ns = length_of(atomic_load_explicit(&c->own_ns, memory_order_relaxed));
+        atomic_thread_fence(memory_order_acquire);
+        if (atomic_load_explicit(&c->step_count, memory_order_relaxed) == p->step_count)
+            break;
+    }
     p->mean_step_ns = length_of(atomic_load_explicit(&c->mean_step_ns, memory_order_relaxed));
     p->heartbeat_ns = atomic_load_explicit(&c->heartbeat_ns, memory_order_relaxed);
     p->lost_without_ring = atomic_load_explicit(&c->lost_without_ring, memory_order_relaxed);

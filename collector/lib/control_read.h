@@ -20,6 +20,7 @@ struct rs_lib_progress {
     uint64_t step;
     uint64_t step_count; /* boundaries; 0: no step yet, `step` means nothing */
     rs_dur mean_step_ns;
+    rs_dur own_ns; /* of all steps before `step`, outside communication; 0 unknown */
     rs_ns heartbeat_ns;
     uint64_t request_seq;                    /* the request it has acted on */
     enum rs_lib_capture_state capture_state; /* of that request */

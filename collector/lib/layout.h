@@ -92,7 +92,7 @@ struct rs_control {
     _Atomic uint32_t ring_count;        /* rings made so far */
     _Atomic uint64_t step_start_ticks;  /* of the step under way in a recording; 0 none */
     _Atomic uint64_t lost_without_ring; /* events of threads that got no ring */
-    uint8_t line1_rest[8];
+    _Atomic uint64_t own_ns;            /* of its steps so far, outside communication; 0 unknown */
 
     /* line 2: the process about the request */
     _Atomic uint64_t capture_seq; /* the request that the rest of the line is about; written last */

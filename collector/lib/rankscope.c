@@ -315,6 +315,24 @@ static void publish_progress(struct rankscope_priv_client *client, uint64_t step
     atomic_store_explicit(&control->step_count, count + 1, memory_order_release);
 }
 
+/* What of the step that ends was not communication. Written before step_count, which rs_control_progress() reads around it. */
+static void publish_own(struct rankscope_priv_client *client, uint64_t ticks, uint64_t now_ns)
+{
+    struct rs_control *control = client->control;
+    uint64_t waited = 0;
+    bool is_known = rankscope_priv_record_waited(ticks, &waited);
+    uint64_t length = ticks - client->step_began;
+    client->step_began = ticks;
+    if (!client->in_step || !is_known || length == 0)
+        return;
+    if (waited > length)
+        waited = length;
+    uint64_t own = atomic_load_explicit(&control->own_ns, memory_order_relaxed);
+    double part = (double)(length - waited) / (double)length;
+    own += (uint64_t)((double)(now_ns - client->step_ns) * part);
+    atomic_store_explicit(&control->own_ns, own, memory_order_relaxed);
+}
+
 static void care_for_connection(struct rankscope_priv_client *client, uint64_t now_ns)
 {
     if (client->socket_fd < 0) {
@@ -354,6 +372,7 @@ void rankscope_step(uint64_t number)
     uint64_t ticks = rankscope_priv_ticks();
     uint64_t now_ns = rankscope_priv_system_ns(CLOCK_MONOTONIC);
     close_step(client, ticks);
+    publish_own(client, ticks, now_ns);
     publish_progress(client, number, now_ns);
     care_for_connection(client, now_ns);
     if (client->socket_fd >= 0)

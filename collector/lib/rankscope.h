@@ -15,6 +15,9 @@
  * Promises: an event costs one predictable branch while nobody records, and no malloc, lock or
  * system call while somebody does (two exceptions, both asked for: names with
  * RANKSCOPE_CPU_TIME read the thread's CPU clock, and the first event of a thread makes its ring).
+ * A communication costs two reads of the processor's counter more, recorded or not: how much of a step
+ * the loop's thread spends in communication is always known, so that a rank that turns slow can be told
+ * from those that wait for it.
  * Events go to a ring per thread in shared memory, which the collector on this host drains; a full
  * ring counts its losses and never waits. The library starts no thread, prints nothing, opens no network
  * connection, and links to nothing but libc.
@@ -140,6 +143,8 @@ RANKSCOPE_API void rankscope_record_end(void); /* of the innermost of the three 
 RANKSCOPE_API int rankscope_record_task_begin(const struct rankscope_task *task);
 RANKSCOPE_API void rankscope_record_task_end(int handle);
 RANKSCOPE_API void rankscope_record_mark(uint32_t name);
+RANKSCOPE_API void rankscope_record_wait_begin(void); /* the thread communicates, recorded or not */
+RANKSCOPE_API void rankscope_record_wait_end(void);
 RANKSCOPE_API void rankscope_record_counter(uint32_t name, int64_t value);
 
 /* ---- events ---- */
@@ -187,6 +192,7 @@ RANKSCOPE_INLINE void rankscope_range_pop(void)
 /* Copies *comm. */
 RANKSCOPE_INLINE void rankscope_comm_begin(const struct rankscope_comm *comm)
 {
+    rankscope_record_wait_begin();
     if (rankscope_is_recording())
         rankscope_record_comm_begin(comm);
 }
@@ -195,6 +201,7 @@ RANKSCOPE_INLINE void rankscope_comm_end(void)
 {
     if (rankscope_is_recording())
         rankscope_record_end();
+    rankscope_record_wait_end();
 }
 
 /* Hops may overlap each other; a handle (-1: not recorded) is given back once, to the same thread. Up to 16 open. */

@@ -351,6 +351,43 @@ void rankscope_priv_record_step(const struct rankscope_priv_step *step)
     publish(2);
 }
 
+/* ---- how long the loop's thread communicates, recorded or not ---- */
+
+/* Nothing is summed before rankscope_step() made the thread the loop's. */
+static _Thread_local struct {
+    uint64_t began; /* of the outermost communication; ticks */
+    uint64_t sum;   /* since the last step boundary */
+    uint32_t depth;
+    bool is_loop, has_any;
+} waits __attribute__((tls_model("initial-exec")));
+
+void rankscope_record_wait_begin(void)
+{
+    if (waits.is_loop && waits.depth++ == 0)
+        waits.began = rankscope_priv_ticks();
+}
+
+void rankscope_record_wait_end(void)
+{
+    if (waits.depth == 0 || --waits.depth != 0)
+        return;
+    waits.sum += rankscope_priv_ticks() - waits.began;
+    waits.has_any = true;
+}
+
+bool rankscope_priv_record_waited(uint64_t now, uint64_t *ticks_p)
+{
+    if (waits.depth !=
+        0) { /* a boundary within a communication: its first part belongs to the step that ends */
+        waits.sum += now - waits.began;
+        waits.began = now;
+    }
+    *ticks_p = waits.sum;
+    waits.sum = 0;
+    waits.is_loop = true;
+    return waits.has_any;
+}
+
 void rankscope_priv_record_forget(void)
 {
     self = (struct thread_view){.ring = NULL};

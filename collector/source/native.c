@@ -33,6 +33,7 @@ enum {
 };
 
 static const rs_dur accept_pause_ns = 500 * (rs_dur)RS_NS_PER_MS;
+static const rs_dur delay_every_ns = 500 * (rs_dur)RS_NS_PER_MS;
 
 struct rs_native {
     int epoll_fd;
@@ -512,15 +513,35 @@ static enum rs_native_state state_of(const struct native_process *process)
     return RS_NATIVE_LOST;
 }
 
+/* The second number of /proc/PID/schedstat: the run queue delay of the process's first thread. What cannot be read stays unknown. */
+static void look_at_delay(struct native_process *process)
+{
+    char path[64];
+    struct rs_buf text = {0};
+    const rs_ns now = rs_time_monotonic();
+    if (process->shown.pid <= 0 || now < process->delay_at)
+        return;
+    process->delay_at = now + delay_every_ns;
+    (void)snprintf(path, sizeof path, "/proc/%" PRId64 "/schedstat", process->shown.pid);
+    if (rs_file_read(path, PROC_STAT_BYTES, &text, NULL) == RS_OK) {
+        const char *second = strchr(rs_buf_text(&text), ' ');
+        const uint64_t delay = second != NULL ? strtoull(second, NULL, 10) : 0;
+        process->shown.delay_ns = delay <= INT64_MAX ? (rs_dur)delay : 0;
+    }
+    rs_buf_fini(&text);
+}
+
 static void refresh(struct native_process *process)
 {
     struct rs_native_rank *shown = &process->shown;
     if (process->control == NULL)
         return;
+    look_at_delay(process);
     rs_control_progress(process->control, &process->progress);
     shown->has_step = process->progress.step_count > 0;
     shown->step = process->progress.step;
     shown->mean_step_ns = process->progress.mean_step_ns;
+    shown->own_ns = process->progress.own_ns;
     shown->heartbeat_ns = process->progress.heartbeat_ns;
     shown->first_step = process->progress.first_step;
     shown->next_step = process->progress.next_step;

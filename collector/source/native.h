@@ -62,7 +62,9 @@ struct rs_native_rank {
     bool has_step;
     uint64_t step;       /* under way */
     rs_dur mean_step_ns; /* 0 unknown */
-    rs_ns heartbeat_ns;  /* last step boundary; 0 none */
+    rs_dur own_ns;       /* of its steps before that one, outside communication; 0 unknown */
+    rs_dur delay_ns;    /* for which its main thread was ready and had no core, so far; 0 unknown */
+    rs_ns heartbeat_ns; /* last step boundary; 0 none */
     /* the capture */
     enum rs_native_state state;
     bool has_begun;      /* it recorded, or records, for this capture */

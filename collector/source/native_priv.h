@@ -48,6 +48,7 @@ struct native_process {
     const struct rs_clock_map *clock;
     struct rs_lib_progress progress;
     rs_ns ended_ns; /* monotonic */
+    rs_ns delay_at; /* monotonic: no look at its scheduling before */
     struct native_ring *rings;
     size_t ring_count, ring_capacity;
     struct native_capture capture;

@@ -207,6 +207,7 @@ static void rank_state_json(struct rs_json_out *json, const Rankscope__RankState
     key_text(json, "state", rs_rank_state_text((enum rs_rank_state)rank->state));
     key_int(json, "step", rank->step, rank->step >= 0);
     key_int(json, "step_duration_ns", rank->step_duration_ns, rank->step_duration_ns != 0);
+    key_int(json, "own_ns", rank->own_ns, rank->own_ns > 0);
     key_text_or_null(json, "capture", rank->capture);
     rs_json_out_key(json, "can_capture");
     rs_json_out_bool(json, rank->can_capture);
