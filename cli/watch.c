@@ -2,7 +2,7 @@
 /*
  * `rankscope watch`: waits until a run's steps take longer, then captures some of them and says why.
  *
- *     look at the ranks --rule of step_watch.h--> alarm --budget, cool-down--> capture, report --> look on
+ *     look at the ranks --rules of run_watch.h--> alarm --budget, cool-down--> capture, report --> look on
  *
  * An aggregator that is away for a while is waited for; a run that is not there yet, too. Steps of a capture, whoever started it,
  * are not compared.
@@ -11,7 +11,7 @@
 #include "cli/cli.h"
 #include "common/base/json_out.h"
 #include "common/client/client.h"
-#include "common/client/step_watch.h"
+#include "common/client/run_watch.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -37,7 +37,7 @@ struct options {
 struct watching {
     const struct options *options;
     struct rs_address address;
-    struct rs_step_watch rule;
+    struct rs_run_watch rule;
     char run[64];               /* as found */
     rs_ns began, next_capture;  /* monotonic */
     rs_ns captured[BUDGET_MAX]; /* monotonic; a ring of those that count */
@@ -70,20 +70,24 @@ static void put_int(struct rs_json_out *json, const char *key, int64_t value)
 }
 
 /* One document a line. */
-static void print_alarm(const struct watching *watching, const struct rs_step_alarm *alarm,
+static void print_alarm(const struct watching *watching, const struct rs_run_alarm *alarm,
                         const char *capture, const char *why_not)
 {
+    const bool is_of_ranks = alarm->ranks.count > 0;
+    const struct rs_rank_suspect *first = &alarm->ranks.suspects[0];
     struct rs_buf buf = {0};
     struct rs_json_out json;
     rs_json_out_init(&json, &buf, 0);
     rs_json_out_object(&json);
     put_text(&json, "event", "regression");
     put_text(&json, "run", watching->run);
-    put_int(&json, "before_ns", alarm->before_ns);
-    put_int(&json, "now_ns", alarm->now_ns);
-    put_int(&json, "first_step", alarm->first_step);
-    put_int(&json, "last_step", alarm->last_step);
-    put_int(&json, "samples", (int64_t)alarm->samples);
+    put_int(&json, "before_ns", is_of_ranks ? first->before_ns : alarm->steps.before_ns);
+    put_int(&json, "now_ns", is_of_ranks ? first->now_ns : alarm->steps.now_ns);
+    put_int(&json, "first_step", is_of_ranks ? first->first_step : alarm->steps.first_step);
+    put_int(&json, "last_step", is_of_ranks ? first->last_step : alarm->steps.last_step);
+    rs_json_out_key(&json, "why");
+    rs_run_alarm_put(alarm, &json);
+    put_text(&json, "ranks", *alarm->chosen ? alarm->chosen : "all");
     put_text(&json, "capture", capture);
     rs_json_out_key(&json, "exit");
     if (*capture)
@@ -97,8 +101,9 @@ static void print_alarm(const struct watching *watching, const struct rs_step_al
     rs_buf_fini(&buf);
 }
 
-static void say_state(struct watching *watching, const struct rs_step_look *look)
+static void say_state(struct watching *watching)
 {
+    const struct rs_step_look *look = &watching->rule.look;
     const struct options *options = watching->options;
     if (options->is_quiet)
         return;
@@ -108,7 +113,7 @@ static void say_state(struct watching *watching, const struct rs_step_look *look
                     watching->run, look->stepping, look->step);
         watching->has_said_learning = true;
     }
-    if (watching->rule.count >= RS_STEP_WATCH_LEARN && !watching->has_said_ready) {
+    if (watching->rule.steps.count >= RS_STEP_WATCH_LEARN && !watching->has_said_ready) {
         rs_cli_note(verb, "run %s: watching; steps take %.3f ms now", watching->run,
                     ms_of(look->step_ns));
         watching->has_said_ready = true;
@@ -139,24 +144,27 @@ static const char *refusal(const struct watching *watching, rs_ns now)
                                                : NULL;
 }
 
-static void take(struct watching *watching, const struct rs_step_alarm *alarm)
+static void take(struct watching *watching, const struct rs_run_alarm *alarm)
 {
     const struct options *options = watching->options;
     const rs_ns now = rs_time_monotonic();
     const char *why_not = refusal(watching, now);
-    char id[64] = "";
-    rs_cli_note(verb,
-                "run %s: steps take %.3f ms, %.2f times as long as before (%.3f ms), from step "
-                "%" PRId64 " on%s%s",
-                watching->run, ms_of(alarm->now_ns),
-                (double)alarm->now_ns / (double)alarm->before_ns, ms_of(alarm->before_ns),
-                alarm->first_step, why_not ? "; not captured: " : "", why_not ? why_not : "");
+    char id[64] = "", what[300];
+    rs_run_alarm_text(alarm, what, sizeof what);
+    rs_cli_note(verb, "run %s: %s%s%s", watching->run, what, why_not ? "; not captured: " : "",
+                why_not ? why_not : "");
     watching->alarms++;
     watching->has_said_ready = false;
     if (!why_not) {
+        struct rs_buf reason = {0};
+        rs_buf_printf(&reason, "metadata.watch=");
+        rs_run_alarm_json(alarm, &reason);
         const struct capture_words words = {.connect = options->connect,
                                             .run = watching->run,
-                                            .ranks = options->ranks,
+                                            .ranks = options->ranks   ? options->ranks
+                                                     : *alarm->chosen ? alarm->chosen
+                                                                      : NULL,
+                                            .sets = {.items = {rs_buf_text(&reason)}, .count = 1},
                                             .steps = options->steps,
                                             .out_dir = options->out_dir,
                                             .raw = options->raw,
@@ -164,6 +172,7 @@ static void take(struct watching *watching, const struct rs_step_alarm *alarm)
                                             .is_quiet = options->as_json || options->is_quiet,
                                             .fail_above = -1};
         watching->code = rs_capture_start(&words, id);
+        rs_buf_fini(&reason);
         watching->next_capture = rs_time_monotonic() + options->cool_down_ns;
         watching->captured[watching->next] = now;
         watching->next = (watching->next + 1) % BUDGET_MAX;
@@ -192,18 +201,17 @@ static bool pause_for(rs_dur length)
 /* RS_UNREACHABLE is told once, and no failure: it comes back. */
 static enum rs_status look_once(struct watching *watching, struct rs_err *err)
 {
-    struct rs_step_look look;
-    struct rs_step_alarm alarm;
+    struct rs_run_alarm alarm;
     char found[64];
     bool is_recording;
-    enum rs_status status = rs_client_step_look(
-        &watching->address, watching->options->run ? watching->options->run : "", &look, found,
-        &is_recording, err);
+    enum rs_status status =
+        rs_client_run_look(&watching->address, watching->options->run ? watching->options->run : "",
+                           &watching->rule, found, &is_recording, err);
     if (status == RS_UNREACHABLE) {
         if (!watching->is_away)
             rs_cli_note(verb, "%s; asking on", err->text);
         watching->is_away = true;
-        rs_step_watch_skip(&watching->rule);
+        rs_run_watch_skip(&watching->rule);
         return RS_OK;
     }
     if (status < 0)
@@ -213,14 +221,12 @@ static enum rs_status look_once(struct watching *watching, struct rs_err *err)
     watching->is_away = false;
     if (*found)
         (void)snprintf(watching->run, sizeof watching->run, "%s", found);
-    if (is_recording)
-        rs_step_watch_skip(&watching->rule);
-    else if (rs_step_watch_see(&watching->rule, &look, 1 + watching->options->longer_by, &alarm))
+    if (rs_run_watch_see(&watching->rule, is_recording, 1 + watching->options->longer_by, &alarm))
         take(watching, &alarm);
     if (watching->code ==
         RS_EXIT_INTERRUPTED) /* Ctrl-C in a capture, which said how to come back to it */
         return RS_CANCELLED;
-    say_state(watching, &look);
+    say_state(watching);
     return RS_OK;
 }
 
@@ -255,7 +261,9 @@ int rs_cmd_watch(int argc, char **argv)
          .kind = RS_ARG_TEXT,
          .target = &options.ranks,
          .value = "EXPR",
-         .help = "capture these: 0,3-7, node=n12, tp=0 (default: all)"},
+         .help =
+             "capture these: 0,3-7, node=n12, tp=0 (default: who is suspected and a healthy rank each; all "
+             "when nobody is)"},
         {.name = "steps",
          .kind = RS_ARG_INT,
          .target = &options.steps,
@@ -312,8 +320,8 @@ int rs_cmd_watch(int argc, char **argv)
         .verb = verb,
         .operands = "[RUN]",
         .summary =
-            "Waits until the steps of a run take longer than before and keep doing so; then it "
-            "captures some steps, and the report says who is the cause. Costs the job nothing until "
+            "Waits until the steps of a run, or a rank's own work in them, take longer than before and "
+            "keep doing so; then it captures some steps, and the report says who is the cause. Costs the job nothing until "
             "then: it reads what collectors tell of ranks anyway.",
         .items = items,
         .count = sizeof items / sizeof items[0],
@@ -323,7 +331,8 @@ int rs_cmd_watch(int argc, char **argv)
             "  rankscope watch --alarms 1 --json\n"
             "\n"
             "A sample is four steps or more; twenty samples are learnt first, and three in a row that are longer\n"
-            "than all of the last 128 are an alarm. One long step (a checkpoint) is none.\n"
+            "than all of the last 128 are an alarm (of one rank's own work compared with the others', two that are so\n"
+            "by far). One long step (a checkpoint) is none, nor is a machine that gets busy for all.\n"
             "Ranks must tell their steps while they run. Only programs that call librankscope do so now: of\n"
             "unmodified PyTorch, torch_npu and MindSpore nothing is noticed, which is said.\n"
             "\n"

@@ -2,21 +2,20 @@
 /*
  * The standing watch for steps: runs that become slower while nobody looks are captured, and it is told.
  *
- * Twice a second the ranks' steps are looked at, as the collectors tell them; the rule of common/client/step_watch.h decides per
+ * Twice a second the ranks' steps are looked at, as the collectors tell them; the rules of common/client/run_watch.h decide per
  * run. Per run:
  *
- *   LEARNING --> WATCHING --three longer samples--> ALARM --cool-down over, budget left--> a capture of all ranks is started
- *      ^                                              |                                        |
- *      +----------------------------------------------+----------------------------------------+
+ *   LEARNING --> WATCHING --a rank or all steps take longer--> ALARM --cool-down over, budget left--> a capture is started
+ *      ^                                                           |                                        |
+ *      +-----------------------------------------------------------+----------------------------------------+
  *
- * The alarm is told in any case, with the capture or with why there is none. Steps that are recorded are not compared. The budget
+ * Of the ranks that are suspected and a healthy one each, or of all when nobody is; why stands in the capture's request. The alarm is told in any case, with the capture or with why there is none. Steps that are recorded are not compared. The budget
  * counts from the daemon's start: a restart forgets it, and learns anew.
  */
-#include "common/client/step_watch.h"
-
 #include "aggregator/server/server_priv.h"
 #include "common/base/check.h"
 #include "common/base/mem.h"
+#include "common/client/run_watch.h"
 
 #define RS_LOG_TAG "step-watch"
 #include "common/base/log.h"
@@ -32,8 +31,7 @@ static const rs_dur day_ns = (rs_dur)24 * 3600 * RS_NS_PER_S;
 
 struct watched {
     char run[RS_COORD_TEXT_BYTES];
-    struct rs_step_watch rule;
-    struct rs_step_gather gather; /* of this look */
+    struct rs_run_watch rule;
     bool is_recording;
     rs_ns seen_at;    /* monotonic: the last look at which somebody told a step */
     rs_ns cool_until; /* monotonic */
@@ -76,7 +74,7 @@ void step_watch_fini(struct rs_server *server)
     struct step_watch *watch = server->step_watch;
     server->step_watch = NULL;
     for (size_t i = 0; watch && i < watch->run_count; i++) {
-        rs_step_gather_fini(&watch->runs[i]->gather);
+        rs_run_watch_fini(&watch->runs[i]->rule);
         rs_mem_free(watch->runs[i]);
     }
     rs_mem_free(watch);
@@ -101,7 +99,7 @@ static struct watched *find_run(struct step_watch *watch, const char *name, rs_n
         if (now > watch->runs[i]->seen_at + look_every_ns * 4 &&
             now >= watch->runs[i]->cool_until) {
             run = watch->runs[i];
-            rs_step_gather_fini(&run->gather);
+            rs_run_watch_fini(&run->rule);
             *run = (struct watched){.is_recording = false};
         }
     if (run) {
@@ -133,8 +131,19 @@ static void gather(struct rs_server *server, rs_ns now)
             continue;
         run->is_recording = run->is_recording || *seen->capture;
         run->seen_at = now;
-        if (rs_step_gather_add(&run->gather, seen->step, seen->last_seen_ns,
-                               seen->step_duration_ns) < 0)
+        int32_t role[RS_ROLE_COUNT];
+        memcpy(role, seen->role, sizeof role);
+        rs_coord_add_roles(server->coord, seen, role);
+        const struct rs_run_member member = {.rank = seen->rank,
+                                             .step = seen->step,
+                                             .at = seen->last_seen_ns,
+                                             .step_ns = seen->step_duration_ns,
+                                             .own_ns = seen->own_ns,
+                                             .delay_ns = seen->delay_ns,
+                                             .host = seen->host,
+                                             .pp = role[RS_ROLE_PP],
+                                             .tp = role[RS_ROLE_TP]};
+        if (rs_run_watch_add(&run->rule, &member) < 0)
             rs_log_error("no memory to watch rank %" PRIu32 " of %.100s", seen->rank, seen->run);
     }
 }
@@ -148,9 +157,26 @@ static bool has_budget(const struct step_watch *watch, rs_ns now)
            now - watch->kept_at[watch->kept_count % per_day] >= day_ns;
 }
 
+/* Why it was begun stands with the capture: metadata of its request. */
+static enum rs_status keep_reason(struct rs_capture_request *request,
+                                  const struct rs_run_alarm *alarm, struct rs_err *err)
+{
+    struct rs_buf json = {0};
+    struct rs_request_notes notes = {0};
+    rs_run_alarm_json(alarm, &json);
+    const enum rs_status status =
+        json.failed ? RS_NOMEM
+                    : rs_request_set(request, "metadata.watch", rs_buf_text(&json), &notes);
+    rs_request_notes_fini(&notes);
+    rs_buf_fini(&json);
+    return status < 0 ? rs_err_set(err, status, "the reason cannot be kept with the capture")
+                      : RS_OK;
+}
+
 /* RS_OK, RS_PARTIAL: `id` has the capture. */
-static enum rs_status start(struct rs_server *server, const struct watched *run, rs_ns now,
-                            char id[RS_COORD_ID_BYTES], struct rs_err *err)
+static enum rs_status start(struct rs_server *server, const struct watched *run,
+                            const struct rs_run_alarm *alarm, rs_ns now, char id[RS_COORD_ID_BYTES],
+                            struct rs_err *err)
 {
     struct rs_capture_request request;
     struct rs_request_answer answer = {0};
@@ -162,8 +188,12 @@ static enum rs_status start(struct rs_server *server, const struct watched *run,
     (void)snprintf(request.job_id, sizeof request.job_id, "%s", run->run);
     request.schedule.active = (uint32_t)server->step_watch->rules.steps;
     request.on_busy = RS_ON_BUSY_REFUSE;
+    if (*alarm->chosen)
+        (void)snprintf(request.ranks, sizeof request.ranks, "%s", alarm->chosen);
     const struct rs_coord_ask ask = {.request = &request};
-    enum rs_status status = rs_coord_start(server->coord, &ask, now, &answer, &capture, err);
+    enum rs_status status = keep_reason(&request, alarm, err);
+    if (status >= 0)
+        status = rs_coord_start(server->coord, &ask, now, &answer, &capture, err);
     if (status >= 0 && !capture)
         status = rs_err_set(err, RS_REFUSED, "nobody is recorded");
     if (status >= 0)
@@ -173,24 +203,20 @@ static enum rs_status start(struct rs_server *server, const struct watched *run,
     return status;
 }
 
-static void take(struct rs_server *server, struct watched *run, const struct rs_step_alarm *alarm,
+static void take(struct rs_server *server, struct watched *run, const struct rs_run_alarm *alarm,
                  rs_ns now)
 {
     struct step_watch *watch = server->step_watch;
-    char id[RS_COORD_ID_BYTES] = "", what[256], text[700];
+    char id[RS_COORD_ID_BYTES] = "", what[300], text[800];
     struct rs_err err = {0};
-    (void)snprintf(
-        what, sizeof what,
-        "steps take %.3f ms, %.2f times as long as before (%.3f ms), from step %" PRId64 " on",
-        (double)alarm->now_ns / RS_NS_PER_MS, (double)alarm->now_ns / (double)alarm->before_ns,
-        (double)alarm->before_ns / RS_NS_PER_MS, alarm->first_step);
+    rs_run_alarm_text(alarm, what, sizeof what);
     if (now < run->cool_until) {
         (void)rs_err_set(&err, RS_REFUSED, "the last capture of the run was a short while ago");
     } else if (!has_budget(watch, now)) {
         (void)rs_err_set(&err, RS_REFUSED,
                          "%" PRId64 " captures were, in the last 24 h (--step-per-day)",
                          watch->rules.per_day);
-    } else if (start(server, run, now, id, &err) >= 0) {
+    } else if (start(server, run, alarm, now, id, &err) >= 0) {
         watch->kept_at[watch->kept_count++ % (size_t)watch->rules.per_day] = now;
         run->cool_until = now + watch->rules.cool_down_ns;
         server_tick_soon(server);
@@ -216,11 +242,8 @@ rs_ns step_watch_tick(struct rs_server *server, rs_ns now)
     gather(server, now);
     for (size_t i = 0; i < watch->run_count; i++) {
         struct watched *run = watch->runs[i];
-        const struct rs_step_look look = rs_step_gather_take(&run->gather);
-        struct rs_step_alarm alarm;
-        if (run->is_recording)
-            rs_step_watch_skip(&run->rule);
-        else if (rs_step_watch_see(&run->rule, &look, 1 + watch->rules.longer_by, &alarm))
+        struct rs_run_alarm alarm;
+        if (rs_run_watch_see(&run->rule, run->is_recording, 1 + watch->rules.longer_by, &alarm))
             take(server, run, &alarm, now);
     }
     return watch->next_look;

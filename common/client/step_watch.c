@@ -5,8 +5,6 @@
 #include "common/client/step_watch.h"
 
 #include "common/base/mem.h"
-#include "common/client/client.h"
-#include "common/request/adapter.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,9 +30,10 @@ static rs_dur median_of(rs_dur *values, size_t count)
                      : values[count / 2 - 1] + (values[count / 2] - values[count / 2 - 1]) / 2;
 }
 
-static void push(struct rs_step_watch *watch, rs_dur sample)
+static void push(struct rs_step_watch *watch, rs_dur sample, rs_dur delay)
 {
     watch->samples[watch->next] = sample;
+    watch->delays[watch->next] = delay;
     watch->next = (watch->next + 1) % RS_STEP_WATCH_SAMPLES;
     watch->count += watch->count < RS_STEP_WATCH_SAMPLES;
 }
@@ -60,10 +59,18 @@ static bool is_longer(const struct rs_step_watch *watch, rs_dur sample, double a
            (double)(sample - median) > spreads_above * spread;
 }
 
+/* Whether the time for which ranks had no core grew as much as the step did. */
+static bool is_load(const struct rs_step_watch *watch, rs_dur longer_by, rs_dur delay)
+{
+    rs_dur sorted[RS_STEP_WATCH_SAMPLES];
+    memcpy(sorted, watch->delays, watch->count * sizeof *sorted);
+    return delay - median_of(sorted, watch->count) >= longer_by;
+}
+
 static void take_doubts(struct rs_step_watch *watch)
 {
     for (size_t i = 0; i < watch->doubt_count; i++)
-        push(watch, watch->doubts[i]);
+        push(watch, watch->doubts[i], watch->doubt_delays[i]);
     watch->doubt_count = 0;
 }
 
@@ -72,17 +79,18 @@ static void forget(struct rs_step_watch *watch, const struct rs_step_look *look)
     *watch = (struct rs_step_watch){.last = *look, .has_last = true};
 }
 
-static bool judge(struct rs_step_watch *watch, rs_dur sample, int64_t first, int64_t last,
-                  double above, struct rs_step_alarm *alarm_p)
+static bool judge(struct rs_step_watch *watch, rs_dur sample, rs_dur delay, int64_t first,
+                  int64_t last, double above, struct rs_step_alarm *alarm_p)
 {
     rs_dur usual;
-    if (!is_longer(watch, sample, above, &usual)) {
+    if (!is_longer(watch, sample, above, &usual) || is_load(watch, sample - usual, delay)) {
         take_doubts(watch);
-        push(watch, sample);
+        push(watch, sample, delay);
         return false;
     }
     if (!watch->doubt_count)
         watch->first_longer = first;
+    watch->doubt_delays[watch->doubt_count] = delay;
     watch->doubts[watch->doubt_count++] = sample;
     if (watch->doubt_count < RS_STEP_WATCH_CONFIRM)
         return false;
@@ -115,7 +123,10 @@ bool rs_step_watch_see(struct rs_step_watch *watch, const struct rs_step_look *l
     if (look->step_ns > 0 && look->step_ns < sample)
         sample = look->step_ns;
     watch->last = *look;
-    if (!judge(watch, sample, last.step, look->step, above, alarm_p))
+    const rs_dur delay = look->delay_ns > last.delay_ns
+                             ? (look->delay_ns - last.delay_ns) / (look->step - last.step)
+                             : 0;
+    if (!judge(watch, sample, delay, last.step, look->step, above, alarm_p))
         return false;
     forget(watch, look);
     return true;
@@ -127,8 +138,20 @@ void rs_step_watch_skip(struct rs_step_watch *watch)
     watch->doubt_count = 0;
 }
 
+/* Ranks of one host stand together, mostly. */
+static void add_delay(struct rs_step_gather *gather, const char *host, rs_dur delay_ns)
+{
+    if (strcmp(gather->host, host) != 0) {
+        (void)snprintf(gather->host, sizeof gather->host, "%s", host);
+        gather->host_delay_ns = 0;
+    }
+    gather->host_delay_ns += delay_ns;
+    if (gather->host_delay_ns > gather->look.delay_ns)
+        gather->look.delay_ns = gather->host_delay_ns;
+}
+
 enum rs_status rs_step_gather_add(struct rs_step_gather *gather, int64_t step, rs_ns at,
-                                  rs_dur step_ns)
+                                  rs_dur step_ns, rs_dur delay_ns, const char *host)
 {
     struct rs_step_look *look = &gather->look;
     if (step < 0 || step_ns <= 0)
@@ -142,6 +165,7 @@ enum rs_status rs_step_gather_add(struct rs_step_gather *gather, int64_t step, r
         look->at = at;
     }
     look->stepping++;
+    add_delay(gather, host, delay_ns);
     return RS_OK;
 }
 
@@ -153,6 +177,8 @@ struct rs_step_look rs_step_gather_take(struct rs_step_gather *gather)
     else
         look.step = -1;
     gather->look = (struct rs_step_look){.step = -1};
+    gather->host[0] = '\0';
+    gather->host_delay_ns = 0;
     return look;
 }
 
@@ -160,65 +186,4 @@ void rs_step_gather_fini(struct rs_step_gather *gather)
 {
     rs_mem_free(gather->lengths);
     *gather = (struct rs_step_gather){.lengths = NULL};
-}
-
-/* ---- asking ------------------------------------------------------------------------------------------------------ */
-
-struct looking {
-    struct rs_step_gather gather;
-    char run[64];
-    bool is_recording, has_failed, are_several;
-};
-
-static bool on_table(void *self, const Rankscope__Reply *reply)
-{
-    struct looking *looking = self;
-    if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_RANKS)
-        return false;
-    for (size_t i = 0; i < reply->ranks->n_ranks; i++) {
-        const Rankscope__RankState *rank = reply->ranks->ranks[i];
-        if (rank->state == RS_RANK_GONE)
-            continue;
-        if (!*looking->run)
-            (void)snprintf(looking->run, sizeof looking->run, "%.63s", rank->run);
-        looking->are_several = looking->are_several || strcmp(looking->run, rank->run) != 0;
-        looking->is_recording = looking->is_recording || *rank->capture;
-        /* A step that is reckoned from an earlier recording (torch_npu) says nothing of how long steps take now. */
-        const uint32_t can = *rank->adapter
-                                 ? rank->capabilities
-                                 : rs_adapter_capabilities_of(rs_adapter_name(rank->kind));
-        if ((can & RS_CAP_TELLS_STEP) &&
-            rs_step_gather_add(&looking->gather, rank->step, rank->seen_ns,
-                               rank->step_duration_ns) < 0) {
-            looking->has_failed = true;
-            return false;
-        }
-    }
-    return true;
-}
-
-enum rs_status rs_client_step_look(const struct rs_address *address, const char *run,
-                                   struct rs_step_look *look_p, char found[64],
-                                   bool *is_recording_p, struct rs_err *err)
-{
-    struct looking looking = {.has_failed = false};
-    Rankscope__AskRanks ranks = RANKSCOPE__ASK_RANKS__INIT;
-    Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
-    char *lent = rs_mem_strdup(run);
-    if (!lent)
-        return rs_err_set(err, RS_NOMEM, "no memory to look at ranks");
-    ranks.run = lent;
-    ask.message_case = RANKSCOPE__ASK__MESSAGE_RANKS;
-    ask.ranks = &ranks;
-    enum rs_status status = rs_client_ask(address, &ask, on_table, &looking, err);
-    if (status >= 0 && looking.has_failed)
-        status = rs_err_set(err, RS_NOMEM, "no memory to look at ranks");
-    else if (status >= 0 && looking.are_several)
-        status = rs_err_set(err, RS_INVALID, "several runs are there: say which one is meant");
-    *look_p = rs_step_gather_take(&looking.gather);
-    *is_recording_p = looking.is_recording;
-    (void)snprintf(found, 64, "%s", looking.run);
-    rs_step_gather_fini(&looking.gather);
-    rs_mem_free(lent);
-    return status;
 }

@@ -10,7 +10,8 @@
  *                                                  +------ a sample is not ---------+   (those that were are usual from now on)
  *
  * A sample is longer when it is above the median by the factor that was asked for, by four times the spread (from the median
- * deviation, 2 % at least), and above all of the samples it is held against. After an alarm the new length is learnt as the
+ * deviation, 2 % at least), above all of the samples it is held against, and by more than the time for which the ranks of a host
+ * were ready and had no core grew, where that is known: a machine that gets busy is no change of the job. After an alarm the new length is learnt as the
  * usual one: a change is told once. Shorter steps are no alarm. A step number that goes back, or another number of ranks, is
  * another job: all is learnt anew.
  *
@@ -23,7 +24,6 @@
 
 #include "common/base/err.h"
 #include "common/base/time.h"
-#include "common/wire/link.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,13 +36,15 @@ enum {
     RS_STEP_WATCH_CONFIRM = 3, /* samples in a row that make an alarm */
 };
 
-/* ---- pure: what is seen comes in, times are arguments. Zeroed is empty. ---- */
+/* Pure: what is seen comes in, times are arguments. Zeroed is empty. */
 
 /* What a look at the ranks of a run shows. */
 struct rs_step_look {
-    int64_t step;    /* of the foremost rank; -1: nobody tells one */
-    rs_ns at;        /* when it told so: any clock that is always the same */
-    rs_dur step_ns;  /* median over ranks of the mean of their last steps; 0 unknown */
+    int64_t step;   /* of the foremost rank; -1: nobody tells one */
+    rs_ns at;       /* when it told so: any clock that is always the same */
+    rs_dur step_ns; /* median over ranks of the mean of their last steps; 0 unknown */
+    rs_dur
+        delay_ns; /* so far, of the busiest host: for how long its ranks were ready and had no core, together; 0 unknown */
     size_t stepping; /* ranks that tell steps while they run */
 };
 
@@ -51,18 +53,22 @@ struct rs_step_gather {
     struct rs_step_look look; /* step_ns comes with rs_step_gather_take() */
     rs_dur *lengths;
     size_t capacity;
+    char host[64]; /* of the rank before */
+    rs_dur host_delay_ns;
 };
 /* A rank that tells its steps while it runs. RS_NOMEM. */
 RS_MUST_CHECK enum rs_status rs_step_gather_add(struct rs_step_gather *gather, int64_t step,
-                                                rs_ns at, rs_dur step_ns);
+                                                rs_ns at, rs_dur step_ns, rs_dur delay_ns,
+                                                const char *host);
 /* The look; what was gathered is empty again. */
 struct rs_step_look rs_step_gather_take(struct rs_step_gather *gather);
 void rs_step_gather_fini(struct rs_step_gather *gather);
 
 struct rs_step_watch {
     rs_dur samples[RS_STEP_WATCH_SAMPLES]; /* a ring */
+    rs_dur delays[RS_STEP_WATCH_SAMPLES];  /* a step, beside them */
     size_t count, next;
-    rs_dur doubts[RS_STEP_WATCH_CONFIRM];
+    rs_dur doubts[RS_STEP_WATCH_CONFIRM], doubt_delays[RS_STEP_WATCH_CONFIRM];
     size_t doubt_count;
     int64_t first_longer; /* step at which the first doubt began */
     struct rs_step_look last;
@@ -80,13 +86,5 @@ bool rs_step_watch_see(struct rs_step_watch *watch, const struct rs_step_look *l
                        struct rs_step_alarm *alarm_p);
 /* Steps while somebody captured cost more: they are not compared, the rest stays learnt. */
 void rs_step_watch_skip(struct rs_step_watch *watch);
-
-/* ---- asking ---- */
-
-/* The ranks of `run` ("" the only one) as the aggregator knows them now; *is_recording_p: one of them records. As
- * rs_client_ask(); RS_INVALID: several runs, and none was named. */
-RS_MUST_CHECK enum rs_status rs_client_step_look(const struct rs_address *address, const char *run,
-                                                 struct rs_step_look *look_p, char found[64],
-                                                 bool *is_recording_p, struct rs_err *err);
 
 #endif
