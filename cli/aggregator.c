@@ -117,7 +117,9 @@ static const struct rs_arg items[] = {
      .target = &settings.webhooks,
      .value = "URL",
      .environment = "RANKSCOPE_WEBHOOK",
-     .help = "POST there, as JSON, when a capture names a culprit or fails; also several times"},
+     .help =
+         "POST there, as JSON, when a capture names a culprit or fails, ranks are missing, or steps "
+         "take longer (--step-watch); also several times"},
     {.name = "webhook-slack",
      .kind = RS_ARG_LIST,
      .target = &settings.slack_webhooks,
@@ -171,6 +173,12 @@ static const struct rs_arg items[] = {
      .environment = "RANKSCOPE_ARCHIVE_AFTER",
      .help =
          "archive captures so long after they were closed, for instance 7d (default: when told to)"},
+    {.name = "missing-after",
+     .kind = RS_ARG_DURATION,
+     .target = &settings.daemon.missing_ns,
+     .value = "TIME",
+     .help =
+         "tell webhooks of ranks that are missing for so long while others are there (default 30s)"},
     {.name = "keep-for",
      .kind = RS_ARG_DURATION,
      .target = &settings.daemon.keep_ns,

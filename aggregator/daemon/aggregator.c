@@ -432,6 +432,7 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
                                                   .step_watch = settings->step_watch,
                                                   .archive = archive,
                                                   .archive_ns = settings->archive_ns,
+                                                  .missing_ns = settings->missing_ns,
                                                   .keep_ns = settings->keep_ns,
                                                   .keep_bytes = (uint64_t)settings->keep_bytes,
                                                   .credit_bytes = (uint64_t)settings->credit_bytes};

@@ -48,6 +48,7 @@ struct rs_aggregator_options {
     rs_dur drain_ns;                        /* how long SIGTERM waits for collectors */
     struct rs_server_hang_rules hang;       /* off unless it is switched on */
     struct rs_server_step_rules step_watch; /* the same */
+    rs_dur missing_ns; /* webhooks are told of ranks that are missing for so long; 0: 30 s */
     /* Called for each address once all are served (a port of 0 is filled in); NULL: nobody wants to know. Thread: main. */
     void (*on_listening)(void *self, const char *address, bool is_for_joining);
     void *self;

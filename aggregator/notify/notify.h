@@ -40,7 +40,7 @@ RS_MUST_CHECK enum rs_status rs_notify_start(const struct rs_notify_options *opt
 
 /* Lent for the call. */
 struct rs_notify_event {
-    const char *event;                 /* "culprit_found", "capture_failed", "regression" */
+    const char *event; /* "culprit_found", "capture_failed", "regression", "rank_missing" */
     const char *run, *capture, *state; /* "": none, null in the event */
     const char *text;                  /* one sentence for people */
     rs_ns at;                          /* Unix epoch */

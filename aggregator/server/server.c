@@ -510,6 +510,8 @@ enum rs_status rs_server_new(const struct rs_server_options *options, struct rs_
         status = hang_watch_start(server, err);
     if (status == RS_OK)
         status = step_watch_start(server, err);
+    if (status == RS_OK)
+        status = missing_watch_start(server, err);
     struct loading loading = {.server = server, .err = err};
     if (status == RS_OK)
         status = server->journal.list(server->journal.self, load_open, &loading, err);
@@ -555,6 +557,7 @@ void rs_server_free(struct rs_server **server_p)
     hang_watch_fini(server);
     step_watch_fini(server);
     quotas_fini(&server->quotas);
+    missing_watch_fini(server);
     rs_documents_close(&server->documents);
     rs_audit_close(&server->audit);
     rs_coord_free(&server->coord);
@@ -648,6 +651,8 @@ enum rs_status rs_server_step(struct rs_server *server, rs_ns until, struct rs_e
         next = watch < next ? watch : next;
         const rs_ns steps = step_watch_tick(server, now);
         next = steps < next ? steps : next;
+        const rs_ns missing = missing_watch_tick(server, now);
+        next = missing < next ? missing : next;
         const rs_ns join = live_join_tick(server, now);
         next = join < next ? join : next;
         const rs_ns retention = retention_tick(server, now);

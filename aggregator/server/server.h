@@ -95,12 +95,13 @@ struct rs_server_options {
     struct rs_archive *archive; /* keeps a pointer to it; NULL: nothing is archived */
     rs_dur
         archive_ns; /* closed captures go there so long after they were closed; 0: when they are told to */
+    rs_dur missing_ns;   /* on_alarm is told of ranks that are missing for so long; 0: 30 s */
     rs_dur keep_ns;      /* of closed captures, since they were closed; 0: for ever */
     uint64_t keep_bytes; /* of all captures; the oldest closed ones go; 0: no limit */
     /* A capture was closed: what was found in it (NULL: nothing was joined), before it is forgotten. Lent. May be NULL. */
     void (*on_closed)(void *self, const struct rs_capture_facts *facts, const char *headline);
     void *closed_self;
-    /* Something of a run that lives is worth telling ("regression"): a sentence, and the capture that was started for it, ""
+    /* Something of a run that lives is worth telling ("regression", "rank_missing"): a sentence, and the capture that was started for it, ""
      * none. Lent. May be NULL. */
     void (*on_alarm)(void *self, const char *event, const char *run, const char *capture,
                      const char *text);

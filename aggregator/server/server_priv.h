@@ -116,13 +116,14 @@ struct rs_server {
     struct rs_coord *coord;
     struct rs_documents *documents; /* NULL: none are made */
     struct rs_pool *join_pool, *read_pool, *store_pool;
-    struct rs_pool *archive_pool;  /* NULL: there is no archive */
-    struct archiving *archivings;  /* under way; archiving.c */
-    struct hang *hangs;            /* that are being looked at; hang.c */
-    struct hang_watch *hang_watch; /* NULL: nobody watches; hang_watch.c */
-    struct step_watch *step_watch; /* NULL: nobody watches; step_watch.c */
-    struct join *joins;            /* of open captures; live_join.c */
-    struct creating *creating;     /* captures that are not written yet; writing.c */
+    struct rs_pool *archive_pool;        /* NULL: there is no archive */
+    struct archiving *archivings;        /* under way; archiving.c */
+    struct hang *hangs;                  /* that are being looked at; hang.c */
+    struct hang_watch *hang_watch;       /* NULL: nobody watches; hang_watch.c */
+    struct step_watch *step_watch;       /* NULL: nobody watches; step_watch.c */
+    struct missing_watch *missing_watch; /* NULL: nobody would be told; missing_watch.c */
+    struct join *joins;                  /* of open captures; live_join.c */
+    struct creating *creating;           /* captures that are not written yet; writing.c */
     struct session *sessions;
     struct quotas quotas;
     size_t session_count;
@@ -279,6 +280,11 @@ void hang_watch_fini(struct rs_server *server);
 RS_MUST_CHECK enum rs_status step_watch_start(struct rs_server *server, struct rs_err *err);
 rs_ns step_watch_tick(struct rs_server *server, rs_ns now);
 void step_watch_fini(struct rs_server *server);
+
+/* missing_watch.c; all of them do nothing when nobody would be told */
+RS_MUST_CHECK enum rs_status missing_watch_start(struct rs_server *server, struct rs_err *err);
+rs_ns missing_watch_tick(struct rs_server *server, rs_ns now);
+void missing_watch_fini(struct rs_server *server);
 
 /* retention.c */
 /* A capture was closed: look again soon. */

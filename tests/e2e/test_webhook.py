@@ -119,5 +119,29 @@ class Webhook(unittest.TestCase):
                 self.assertTrue(done.stderr.strip())
 
 
+class Missing(unittest.TestCase):
+    def test_ranks_that_are_missing_are_told_once(self):
+        """Two of six ranks are killed; the others go on. A run that ends as a whole is no news."""
+        receiver = Receiver()
+        with Rig(world=6, nodes=2, step_ms=50, aggregator_words=["--webhook", receiver.url + "/told", "--missing-after", "2s"]) as rig:
+            rig.wait_ranks(6)
+            time.sleep(2)  # a look or two at them all
+            kill(rig.pids[1])
+            kill(rig.pids[4])
+            until = time.monotonic() + 60
+            while not receiver.taken and time.monotonic() < until:
+                time.sleep(0.1)
+            for pid in (rig.pids[i] for i in (0, 2, 3, 5)):
+                kill(pid)
+            while any(rank["state"] != "gone" for rank in rig.ranks()):
+                time.sleep(0.1)
+            time.sleep(4)  # nothing is to come: longer than --missing-after
+            events = [json.loads(body) for _, _, body in receiver.taken]
+            self.assertEqual([(e["event"], e["run"], e["capture"], e["state"]) for e in events], [("rank_missing", "thousand", None, None)])
+            self.assertEqual(events[0]["text"], "Run thousand: 2 of 6 ranks are missing: 1, 4; the others are there")
+        receiver.shutdown()
+        receiver.server_close()
+
+
 if __name__ == "__main__":
     unittest_run.main()
