@@ -256,6 +256,7 @@ enum rs_status rs_http_start(const struct rs_http_options *options, struct rs_ht
     if (!http->options.timeout_s)
         http->options.timeout_s = HTTP_TIMEOUT_S;
     (void)pthread_mutex_init(&http->lock, NULL);
+    (void)pthread_mutex_init(&http->wrong_lock, NULL);
     (void)snprintf(http->address, sizeof http->address, "%s", options->address);
     enum rs_status status = guard(http, err);
     const int fd = status == RS_OK ? listen_at(http, err) : -1;
@@ -328,5 +329,6 @@ void rs_http_stop(struct rs_http **http_p)
     }
     rs_trust_close(&http->trust);
     (void)pthread_mutex_destroy(&http->lock);
+    (void)pthread_mutex_destroy(&http->wrong_lock);
     rs_mem_free(http);
 }

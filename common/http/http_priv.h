@@ -27,6 +27,15 @@ struct http_pair {
     gnutls_privkey_t key;
 };
 
+enum { HTTP_WRONG_HOSTS = 256, HTTP_WRONG_HOST_BYTES = 64 };
+
+/* Wrong tokens of one address; wrong.c. */
+struct http_wrong {
+    char host[HTTP_WRONG_HOST_BYTES];
+    int64_t count;
+    rs_ns at; /* monotonic; 0: nobody's */
+};
+
 struct rs_http {
     struct rs_http_options options;
     char address[RS_HTTP_TEXT_BYTES];
@@ -36,6 +45,8 @@ struct rs_http {
     struct MHD_Daemon *daemon;
     pthread_mutex_t lock; /* guards the pairs */
     struct http_pair *pairs;
+    pthread_mutex_t wrong_lock; /* guards what follows */
+    struct http_wrong wrongs[HTTP_WRONG_HOSTS];
 };
 
 /* request.c */
@@ -44,6 +55,9 @@ enum MHD_Result http_on_request(void *self, struct MHD_Connection *connection, c
                                 size_t *upload_bytes, void **state_p);
 void http_on_completed(void *self, struct MHD_Connection *connection, void **state_p,
                        enum MHD_RequestTerminationCode how);
+
+/* wrong.c: a wrong token came from there; true: too many did. Any thread. */
+bool http_wrong_token(struct rs_http *http, const char *from, rs_ns now);
 
 /* answer.c */
 /* Takes all that the answer has. */

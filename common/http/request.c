@@ -135,7 +135,7 @@ static bool is_json(const char *type)
 }
 
 /* Whether the request may be looked at: else the answer says why not. */
-static bool may_pass(const struct rs_http *http, struct MHD_Connection *connection,
+static bool may_pass(struct rs_http *http, struct MHD_Connection *connection,
                      enum rs_http_method method, struct state *state)
 {
     const char *host = header(connection, MHD_HTTP_HEADER_HOST);
@@ -149,6 +149,13 @@ static bool may_pass(const struct rs_http *http, struct MHD_Connection *connecti
         return false;
     }
     const enum rs_status status = identify(http, connection, &state->who, &err);
+    const bool is_wrong_token =
+        status == RS_REFUSED && header(connection, MHD_HTTP_HEADER_AUTHORIZATION);
+    if (is_wrong_token && http_wrong_token(http, state->from, rs_time_monotonic())) {
+        rs_count(RS_COUNT_HTTP_WRONG_TOKENS, 1);
+        rs_http_problem_as(&state->answer, 429, "too many wrong tokens come from this address");
+        return false;
+    }
     if (status < 0) {
         rs_http_problem_as(&state->answer, status == RS_REFUSED ? 401 : 500, err.text);
         return false;
@@ -228,7 +235,7 @@ enum MHD_Result http_on_request(void *self, struct MHD_Connection *connection, c
         state->answer.status = 200;
         rs_count(RS_COUNT_HTTP_REQUESTS, 1);
         if (!may_pass(http, connection, method_of(method), state)) {
-            if (http->options.refused)
+            if (http->options.refused && state->answer.status != 429)
                 http->options.refused(http->options.self, &state->who, state->from, path,
                                       state->answer.detail);
             /* A body that is on its way is not waited for. */
