@@ -33,7 +33,7 @@ static struct {
 struct answer {
     struct rs_buf json; /* "columns": [...], "rows": [...] */
     uint64_t rows;
-    bool is_there, is_cut, is_partial;
+    bool is_there, is_cut, is_partial, is_provisional;
 };
 
 /* ---- printing ------------------------------------------------------------------------------------------------------ */
@@ -82,8 +82,9 @@ static enum rs_status print_answer(const struct answer *answer, struct rs_err *e
     struct rs_buf document = {0}, csv = {0};
     rs_buf_string(&document, "{");
     rs_buf_bytes(&document, answer->json.data, answer->json.length);
-    rs_buf_printf(&document, ", \"is_cut\": %s, \"is_partial\": %s}\n",
-                  answer->is_cut ? "true" : "false", answer->is_partial ? "true" : "false");
+    rs_buf_printf(&document, ", \"is_cut\": %s, \"is_partial\": %s, \"is_provisional\": %s}\n",
+                  answer->is_cut ? "true" : "false", answer->is_partial ? "true" : "false",
+                  answer->is_provisional ? "true" : "false");
     enum rs_status status = RS_OK;
     if (!words.as_json)
         status = csv_of(&document, &csv, err);
@@ -107,7 +108,8 @@ static int finish(struct answer *answer, enum rs_status status, struct rs_err *e
         return rs_cli_fail(verb, err);
     if (answer->is_cut)
         rs_cli_note(verb, "there are more rows than these %" PRIu64, answer->rows);
-    return answer->is_cut || answer->is_partial ? RS_EXIT_PARTIAL : RS_EXIT_COMPLETE;
+    return answer->is_cut || answer->is_partial || answer->is_provisional ? RS_EXIT_PARTIAL
+                                                                          : RS_EXIT_COMPLETE;
 }
 
 /* ---- an aggregator's ----------------------------------------------------------------------------------------------- */
@@ -122,6 +124,9 @@ static bool on_rows(void *self, const Rankscope__Reply *reply)
     answer->rows = rows->rows;
     answer->is_cut = rows->is_cut;
     answer->is_partial = rows->is_partial;
+    answer->is_provisional = rows->is_provisional;
+    if (rows->is_provisional)
+        rs_cli_note(verb, "the capture goes on: these are rows of what was joined so far");
     rs_buf_bytes(&answer->json, rows->json.data, rows->json.len);
     for (size_t i = 0; i < rows->n_lines; i++)
         rs_cli_note(verb, "%s", rows->lines[i]);
@@ -213,7 +218,7 @@ static const struct rs_args args = {
         "  rankscope query 20260102-030405-a1b2c3 'SELECT kind, confidence FROM finding'\n"
         "\n"
         "Exit: 0 complete, 1 rows were cut off or something is missing in the capture (named), 2 no such\n"
-        "capture, or not one SELECT, 3 refused (time, memory, a capture that goes on), 4 no aggregator answers.\n"};
+        "capture, or not one SELECT, 3 refused (time, memory), 4 no aggregator answers.\n"};
 
 int rs_cmd_query(int argc, char **argv)
 {

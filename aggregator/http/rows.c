@@ -11,6 +11,8 @@
 #include "common/request/numbers.h"
 #include "common/wire/wire.h"
 
+#include <jansson.h>
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -253,13 +255,13 @@ void route_table(struct api_ask *ask)
     ask->answer->self = rows;
 }
 
-void route_query(struct api_ask *ask)
+/* Answers with the rows, or with what is wrong. */
+static void query(struct api_ask *ask, const char *sql, uint64_t limit)
 {
     Rankscope__AskQuery question = RANKSCOPE__ASK_QUERY__INIT;
     Rankscope__Ask message = RANKSCOPE__ASK__INIT;
     struct rs_buf body = {0};
     struct rs_json_out notes;
-    const char *sql = rs_http_query(ask->request, "sql");
     if (!rs_wire_is_capture_id(ask->id)) {
         rs_http_problem_as(ask->answer, 404, "there is no such capture");
         return;
@@ -268,19 +270,20 @@ void route_query(struct api_ask *ask)
         rs_http_problem_as(ask->answer, 400, "sql=SELECT ... is what is asked");
         return;
     }
-    if (!api_number(ask, "limit", &question.limit))
-        return;
     question.capture = ask->id;
     question.sql = api_lend(sql);
+    question.limit = limit;
     message.message_case = RANKSCOPE__ASK__MESSAGE_QUERY;
     message.query = &question;
     Rankscope__Reply *reply = api_ask(ask, &message, RANKSCOPE__REPLY__MESSAGE_QUERY);
     if (!reply)
         return;
     const Rankscope__QueryRows *rows = reply->query;
-    rs_buf_printf(&body, "{\"schema_version\": %d, \"is_partial\": %s, \"is_cut\": %s, \"notes\": ",
+    rs_buf_printf(&body,
+                  "{\"schema_version\": %d, \"is_partial\": %s, \"is_provisional\": %s, "
+                  "\"is_cut\": %s, \"notes\": ",
                   SCHEMA_VERSION, rows->is_partial ? "true" : "false",
-                  rows->is_cut ? "true" : "false");
+                  rows->is_provisional ? "true" : "false", rows->is_cut ? "true" : "false");
     rs_json_out_init(&notes, &body, 0);
     rs_json_out_array(&notes);
     for (size_t i = 0; i < rows->n_lines; i++)
@@ -291,6 +294,36 @@ void route_query(struct api_ask *ask)
     rs_buf_string(&body, "}\n");
     rankscope__reply__free_unpacked(reply, NULL);
     api_json(ask, &body);
+}
+
+void route_query(struct api_ask *ask)
+{
+    uint64_t limit = 0;
+    if (api_number(ask, "limit", &limit))
+        query(ask, rs_http_query(ask->request, "sql"), limit);
+}
+
+/* {"sql": "SELECT ...", "limit": 100}: for what is too long for an address, and not to be in its log. */
+void route_query_body(struct api_ask *ask)
+{
+    const struct rs_view body = ask->request->body;
+    const char *sql = NULL;
+    json_error_t why;
+    json_int_t limit = 0;
+    json_t *root = json_loadb(body.length ? (const char *)body.data : "", body.length,
+                              JSON_REJECT_DUPLICATES, &why);
+    if (!root ||
+        json_unpack_ex(root, &why, JSON_STRICT, "{s:s, s?I}", "sql", &sql, "limit", &limit) != 0 ||
+        limit < 0) {
+        char text[RS_HTTP_TEXT_BYTES];
+        (void)snprintf(text, sizeof text,
+                       "the body is {\"sql\": \"SELECT ...\", \"limit\": 100}: %.100s",
+                       limit < 0 ? "a limit is a number from 0 on" : why.text);
+        rs_http_problem_as(ask->answer, 400, text);
+    } else {
+        query(ask, sql, (uint64_t)limit);
+    }
+    json_decref(root);
 }
 
 void route_tables(struct api_ask *ask)

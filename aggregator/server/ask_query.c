@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stranger's SELECT on a capture that is closed.
+ * A stranger's SELECT on a capture: on what was joined so far while it goes on, else on all of it.
  *
- *     AskQuery --> join pool: rs_documents_make(rows), pinned --> read pool: rs_row_store_query() --> QueryRows
+ *     AskQuery --> join pool: rs_documents_make(rows), pinned, or captures/ID/rows.db --> read pool: rs_row_store_query() --> QueryRows
  *
  * One job goes through both pools: joining is one at a time for a capture, and a query must not hold that up.
  */
@@ -29,7 +29,8 @@ struct query_job {
     char capture[RS_STORE_ID_BYTES];
     char *capture_dir, *sql;
     struct rs_document_options options;
-    struct rs_document_set *set; /* pinned */
+    struct rs_document_set *set; /* pinned; NULL: the rows that are joined while it goes on */
+    struct live *live;           /* NULL: closed */
     struct rs_query_limits limits;
     struct rs_buf json;
     struct rs_query_facts facts;
@@ -44,6 +45,7 @@ static void free_job(struct query_job *job)
 {
     rs_documents_unpin(job->base.server->documents, job->set); /* NULL is allowed */
     rs_buf_fini(&job->json);
+    live_free(&job->live);
     rs_mem_free(job->capture_dir);
     rs_mem_free(job->sql);
     rs_mem_free(job);
@@ -53,7 +55,8 @@ static void run_query(struct rs_pool_job *pool_job)
 {
     struct query_job *job = (struct query_job *)pool_job;
     struct rs_row_store *rows = NULL;
-    job->status = rs_row_store_open(job->set->dir, RS_ROWS_READ, &rows, &job->err);
+    job->status = rs_row_store_open(job->set ? job->set->dir : job->capture_dir, RS_ROWS_READ,
+                                    &rows, &job->err);
     if (job->status == RS_OK)
         job->status =
             rs_row_store_query(rows, job->sql, &job->limits, &job->json, &job->facts, &job->err);
@@ -68,9 +71,13 @@ static void answer(struct session *session, struct query_job *job)
     rows.json.len = job->json.length;
     rows.rows = job->facts.rows;
     rows.is_cut = job->facts.is_cut;
-    rows.is_partial = job->set->is_partial;
-    rows.lines = job->set->lines;
-    rows.n_lines = job->set->line_count;
+    rows.is_provisional = job->live != NULL;
+    if (job->set) {
+        rows.is_partial = job->set->is_partial;
+        rows.is_provisional = job->set->is_provisional;
+        rows.lines = job->set->lines;
+        rows.n_lines = job->set->line_count;
+    }
     reply.last = true;
     reply.message_case = RANKSCOPE__REPLY__MESSAGE_QUERY;
     reply.query = &rows;
@@ -94,9 +101,11 @@ static void run_join(struct rs_pool_job *pool_job)
 {
     struct query_job *job = (struct query_job *)pool_job;
     job->status = archiving_check(&job->base, job->capture, job->capture_dir, &job->err);
-    if (job->status == RS_OK)
-        job->status = rs_documents_make(job->base.server->documents, job->capture, job->capture_dir,
-                                        &job->options, NULL, &job->set, &job->err);
+    if (job->status < 0 ||
+        (!job->options.assume_common_clock && rs_row_store_is_joining(job->capture_dir)))
+        return;
+    job->status = rs_documents_make(job->base.server->documents, job->capture, job->capture_dir,
+                                    &job->options, live_facts_of(job->live), &job->set, &job->err);
 }
 
 static void joined(struct pool_job *base)
@@ -121,7 +130,6 @@ static void joined(struct pool_job *base)
 static enum rs_status fill_job(const struct rs_server *server, const Rankscope__AskQuery *ask,
                                struct query_job *job)
 {
-    struct live *live = NULL;
     if (!server->documents)
         return rs_err_set(&job->err, RS_REFUSED, "this aggregator makes no tables");
     if (!rs_wire_is_capture_id(ask->capture))
@@ -135,13 +143,8 @@ static enum rs_status fill_job(const struct rs_server *server, const Rankscope__
         job->limits.rows = ask->limit;
     job->sql = rs_mem_strdup(ask->sql);
     job->capture_dir = rs_store_capture_dir(server->options.store, ask->capture);
-    if (!job->sql || !job->capture_dir || live_of(server, ask->capture, &live) < 0)
+    if (!job->sql || !job->capture_dir || live_of(server, ask->capture, &job->live) < 0)
         return rs_err_set(&job->err, RS_NOMEM, "out of memory");
-    const bool is_live = live != NULL;
-    live_free(&live);
-    if (is_live)
-        return rs_err_set(&job->err, RS_REFUSED,
-                          "%s goes on: a query is for captures that are closed", ask->capture);
     (void)snprintf(job->capture, sizeof job->capture, "%s", ask->capture);
     (void)snprintf(job->base.base.key, sizeof job->base.base.key, "%s", job->capture);
     return RS_OK;

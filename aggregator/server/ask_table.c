@@ -265,20 +265,11 @@ static enum rs_status check_cursor(const struct table_job *job, const char **tok
     return RS_OK;
 }
 
-static bool has_file(const char *dir, const char *name)
-{
-    char *path = rs_file_join(dir, name);
-    const bool is_there = path && access(path, F_OK) == 0;
-    rs_mem_free(path);
-    return is_there;
-}
-
 /* The windows that were joined so far of a capture that is not closed; else all of it is joined, or was. */
 static enum rs_status open_rows(struct table_job *job)
 {
     struct table_reader *reader = job->reader;
-    if (!job->options.assume_common_clock && has_file(job->capture_dir, "rows.db") &&
-        !has_file(job->capture_dir, "capture.db"))
+    if (!job->options.assume_common_clock && rs_row_store_is_joining(job->capture_dir))
         return rs_row_store_open(job->capture_dir, RS_ROWS_READ, &reader->rows, &job->err);
     const enum rs_status status =
         rs_documents_make(job->base.server->documents, job->capture, job->capture_dir,

@@ -317,6 +317,19 @@ static enum rs_status open_store(struct rs_row_store *store, const char *dir, st
     return status;
 }
 
+static bool has_file(const char *dir, const char *name)
+{
+    char *path = rs_file_join(dir, name);
+    const bool is_there = path && access(path, F_OK) == 0;
+    rs_mem_free(path);
+    return is_there;
+}
+
+bool rs_row_store_is_joining(const char *dir)
+{
+    return has_file(dir, "rows.db") && !has_file(dir, "capture.db");
+}
+
 enum rs_status rs_row_store_open(const char *dir, enum rs_row_mode mode,
                                  struct rs_row_store **store_p, struct rs_err *err)
 {

@@ -29,6 +29,8 @@ enum rs_row_mode { RS_ROWS_PRIVATE, RS_ROWS_WRITE, RS_ROWS_READ };
  * RS_VERSION (made by another version: make the rows again), RS_FORMAT, RS_IO, RS_NOMEM. */
 RS_MUST_CHECK enum rs_status rs_row_store_open(const char *dir, enum rs_row_mode mode,
                                                struct rs_row_store **store_p, struct rs_err *err);
+/* Whether the folder is of a capture that goes on: rows of what was joined so far are in it, and it is not closed. */
+bool rs_row_store_is_joining(const char *dir);
 /* No writer or cursor of it is open (checked: a bug). NULL is allowed. */
 void rs_row_store_close(struct rs_row_store **store_p);
 

@@ -284,6 +284,20 @@ class Http(unittest.TestCase):
                       "/steps?ranks=4294967295", "/steps?ranks="):
             self.of_capture(wrong, status=400)
 
+    def test_wrong_tokens(self):
+        """Many wrong tokens of one address are told to wait, and do not fill the audit log; a right one from there is taken."""
+        before = sum(line["what"] == "http" for line in self.rig.audit())
+        statuses = [self.rig.ask_http("/api/v1/runs", token="rst1." + 64 * "0").status for _ in range(40)]
+        self.assertEqual(statuses[0], 401)
+        self.assertIn(429, statuses)
+        self.assertGreaterEqual(statuses.index(429), 10)  # some were used up by other cases
+        late = self.rig.ask_http("/api/v1/runs", token="rst1." + 64 * "1")
+        self.assertIn(late.status, (401, 429))
+        self.assertEqual(self.rig.ask_http("/api/v1/runs", token=self.viewer).status, 200)
+        text = self.rig.ask_http("/metrics", token=self.viewer).body.decode()
+        self.assertRegex(text, r'rankscope_http_wrong_tokens_total\{daemon="aggregator"[^}]*\} [1-9]')
+        self.assertLessEqual(sum(line["what"] == "http" for line in self.rig.audit()) - before, statuses.count(401) + 1)
+
     def test_queries(self):
         """A SELECT of one's own gives what the tables give; it changes nothing, and ends."""
         def query(sql, status=200, more=""):
@@ -310,6 +324,30 @@ class Http(unittest.TestCase):
         self.get("/api/v1/captures/20260101-000000-abcdef/query?sql=SELECT%201", status=404)
         self.assertEqual(self.rig.ask_http(f"/api/v1/captures/{self.capture}/query?sql=SELECT%201").status, 401)
         self.assertEqual(self.of_capture("/op_member").json()["rows"], members)
+        # The same with a body.
+        path = f"/api/v1/captures/{self.capture}/query"
+        posted = self.rig.ask_http(path, "--json", json.dumps({"sql": "SELECT rank, start_ns FROM op_member ORDER BY start_ns", "limit": 3}), token=self.viewer)
+        self.assertEqual((posted.status, posted.json()), (200, some))
+        for wrong in ("", "{}", '{"sql": 1}', '{"sql": "SELECT 1", "limit": -1}', '{"sql": "SELECT 1", "more": 1}', '{"sql": "DELETE FROM op"}'):
+            self.assertEqual(self.rig.ask_http(path, "--json", wrong, token=self.viewer).status, 400, wrong)
+
+    def test_queries_of_a_capture_that_goes_on(self):
+        """What was joined so far can be asked, and grows; it is said that it is provisional."""
+        self.rig.wait_ranks(4)
+        made = self.rig.ask_http("/api/v1/captures", "--json", json.dumps({"schedule": {"active": 400}, "max_duration_s": 120}), token=self.operator)
+        self.assertEqual(made.status, 201, made.body)
+        path = f"/api/v1/captures/{made.json()['capture']}"
+        seen, until = [], time.monotonic() + 60
+        try:
+            while len(seen) < 2 and time.monotonic() < until:
+                answer = self.rig.ask_http(path + "/query?sql=SELECT%20count(*)%20FROM%20step_device", token=self.viewer)
+                if answer.status == 200 and answer.json()["rows"][0][0] > (seen[-1] if seen else 0):
+                    self.assertTrue(answer.json()["is_provisional"])
+                    seen.append(answer.json()["rows"][0][0])
+                time.sleep(0.3)
+        finally:
+            self.rig.ask_http(path + "/stop", "--json", "{}", token=self.operator)
+        self.assertEqual(len(seen), 2, seen)
 
     def test_raw_events(self):
         """Spans of chosen ranks in a stretch: what the members of a step lie between, page by page, and what may not be asked."""
