@@ -432,7 +432,7 @@ enum rs_status rs_analysis_new(const struct rs_summary *const *summaries, size_t
         status = count_world(out);
     }
     if (status == RS_OK) {
-        count_steps(out, options->is_triggered);
+        status = count_steps(out, options->is_triggered);
     }
     if (status == RS_OK) {
         status = run(&join);

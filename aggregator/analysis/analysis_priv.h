@@ -42,7 +42,8 @@ struct join_group_key {
     const char *name; /* lives in a summary; NULL without a name */
     size_t name_length;
     uint64_t hash;
-    bool is_cut; /* the list of ranks is shorter than the group */
+    bool is_cut;    /* the list of ranks is shorter than the group */
+    size_t seen_in; /* summary + 1: the last file with an entry of these ranks and no name */
 };
 
 struct join {
@@ -91,7 +92,7 @@ RS_MUST_CHECK enum rs_status join_pool(struct join *join, size_t count, uint32_t
 RS_MUST_CHECK enum rs_status join_note(struct join *join, const char *format, ...) RS_PRINTF(2, 3);
 
 /* steps.c: edges, mean_step_ns and complete_steps; what is to be said of edges. */
-void count_steps(struct rs_analysis *out, bool is_triggered);
+RS_MUST_CHECK enum rs_status count_steps(struct rs_analysis *out, bool is_triggered);
 RS_MUST_CHECK enum rs_status note_edges(struct join *join);
 /* vendor.c: where official figures are not those of the recording. */
 RS_MUST_CHECK enum rs_status vendor_notes(struct join *join);

@@ -15,6 +15,7 @@
 #include "aggregator/analysis/analysis_priv.h"
 #include "common/base/buf.h"
 #include "common/base/mem.h"
+#include "common/base/slots.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -162,22 +163,38 @@ static enum rs_status add_local(struct join *join, const struct rs_summary *summ
     return status;
 }
 
+static bool has_name(const void *self, uint32_t index, const void *wanted)
+{
+    const struct rs_group_info *groups = self;
+    return groups[index].name == *(const rs_str *)wanted;
+}
+
 /* A local group without ranks is the one of the same name that has them, in the same file. */
-static void borrow_ranks(struct join *join, size_t summary_index)
+static enum rs_status borrow_ranks(struct join *join, size_t summary_index)
 {
     const struct rs_summary *summary = join->out->summaries[summary_index];
     uint32_t *local = &join->local_group[join->local_base[summary_index]];
+    struct rs_slots with_ranks = {0};
+    enum rs_status status = RS_OK;
+    size_t without = 0;
     for (size_t i = 0; i < summary->group_count; i++) {
+        without += local[i] == RS_NO_GROUP && summary->groups[i].name != RS_STR_NONE;
+    }
+    for (size_t i = 0; i < summary->group_count && without > 0 && status == RS_OK; i++) {
+        if (local[i] != RS_NO_GROUP && summary->groups[i].name != RS_STR_NONE) {
+            status = rs_slots_put(&with_ranks, summary->groups[i].name, (uint32_t)i);
+        }
+    }
+    for (size_t i = 0; i < summary->group_count && without > 0 && status == RS_OK; i++) {
         if (local[i] != RS_NO_GROUP || summary->groups[i].name == RS_STR_NONE) {
             continue;
         }
-        for (size_t k = 0; k < summary->group_count; k++) {
-            if (local[k] != RS_NO_GROUP && summary->groups[k].name == summary->groups[i].name) {
-                local[i] = local[k];
-                break;
-            }
-        }
+        const rs_str name = summary->groups[i].name;
+        const uint32_t at = rs_slots_find(&with_ranks, name, has_name, summary->groups, &name);
+        local[i] = at != RS_SLOTS_NONE ? local[at] : RS_NO_GROUP;
     }
+    rs_slots_fini(&with_ranks);
+    return status;
 }
 
 /* Two entries of one file that say nothing but the same ranks. */
@@ -186,28 +203,45 @@ static void tell_ambiguous(struct join *join, size_t summary_index)
     const struct rs_summary *summary = join->out->summaries[summary_index];
     const uint32_t *local = &join->local_group[join->local_base[summary_index]];
     for (size_t i = 0; i < summary->group_count; i++) {
-        for (size_t k = 0; k < i && local[i] != RS_NO_GROUP; k++) {
-            if (local[k] == local[i] && summary->groups[i].name == RS_STR_NONE) {
-                join->out->groups[local[i]].is_ambiguous = true;
-            }
+        if (local[i] == RS_NO_GROUP || summary->groups[i].name != RS_STR_NONE) {
+            continue;
         }
+        struct join_group_key *key = &join->keys[local[i]];
+        if (key->seen_in == summary_index + 1) {
+            join->out->groups[local[i]].is_ambiguous = true;
+        }
+        key->seen_in = summary_index + 1;
     }
+}
+
+static bool completes(const void *self, uint32_t index, const void *wanted)
+{
+    const struct rs_group_info *whole = &((const struct rs_group_info *)self)[index];
+    const struct rs_group_info *info = wanted;
+    return whole->name == info->name && whole->size == info->size &&
+           (int64_t)whole->rank_count == whole->size && info->rank_count < whole->rank_count &&
+           (info->rank_count == 0 ||
+            memcmp(info->ranks, whole->ranks, info->rank_count * sizeof *info->ranks) == 0);
 }
 
 /* A list that was cut is the header's complete one of the same name and size, if that begins alike. */
 static const struct rs_group_info *complete(const struct rs_summary *summary,
+                                            const struct rs_slots *header,
                                             const struct rs_group_info *info)
 {
-    for (size_t i = 0; i < summary->trace.group_count; i++) {
-        const struct rs_group_info *whole = &summary->trace.groups[i];
-        if (info->name != RS_STR_NONE && whole->name == info->name && whole->size == info->size &&
-            (int64_t)whole->rank_count == whole->size && info->rank_count < whole->rank_count &&
-            (info->rank_count == 0 ||
-             memcmp(info->ranks, whole->ranks, info->rank_count * sizeof *info->ranks) == 0)) {
-            return whole;
-        }
+    const uint32_t at = info->name != RS_STR_NONE ? rs_slots_find(header, info->name, completes,
+                                                                  summary->trace.groups, info)
+                                                  : RS_SLOTS_NONE;
+    return at != RS_SLOTS_NONE ? &summary->trace.groups[at] : info;
+}
+
+static enum rs_status index_header(const struct rs_summary *summary, struct rs_slots *header)
+{
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < summary->trace.group_count && status == RS_OK; i++) {
+        status = rs_slots_put(header, summary->trace.groups[i].name, (uint32_t)i);
     }
-    return info;
+    return status;
 }
 
 /* Groups that the header names and no operation: one of them may be what timing finds. */
@@ -332,18 +366,21 @@ enum rs_status group_collect(struct join *join)
     const struct rs_analysis *out = join->out;
     for (size_t s = 0; s < out->summary_count; s++) {
         const struct rs_summary *summary = out->summaries[s];
-        for (size_t i = 0; i < summary->group_count; i++) {
+        struct rs_slots header = {0};
+        enum rs_status status = index_header(summary, &header);
+        for (size_t i = 0; i < summary->group_count && status == RS_OK; i++) {
             uint32_t *local = &join->local_group[join->local_base[s] + i];
-            const struct rs_group_info *info = complete(summary, &summary->groups[i]);
+            const struct rs_group_info *info = complete(summary, &header, &summary->groups[i]);
             *local = RS_NO_GROUP;
-            if (info->rank_count > 0 && add_local(join, summary, info, local) != RS_OK) {
-                return RS_NOMEM;
+            if (info->rank_count > 0) {
+                status = add_local(join, summary, info, local);
             }
         }
-        if (collect_header(join, summary) != RS_OK) {
+        rs_slots_fini(&header);
+        if (status != RS_OK || collect_header(join, summary) != RS_OK ||
+            borrow_ranks(join, s) != RS_OK) {
             return RS_NOMEM;
         }
-        borrow_ranks(join, s);
         tell_ambiguous(join, s);
     }
     return unite_global_names(join);

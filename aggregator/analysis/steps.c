@@ -7,6 +7,9 @@
  * the means of a rank, as long as it has a step between them.
  */
 #include "aggregator/analysis/analysis_priv.h"
+#include "common/base/mem.h"
+
+#include <stdlib.h>
 
 /* Step numbers of a rank are in time order, one after the other for each device. */
 static void find_edges(const struct rs_summary *summary, struct rs_job_rank *rank)
@@ -39,33 +42,67 @@ bool rs_analysis_is_in_means(const struct rs_analysis *analysis, size_t summary_
              rs_analysis_is_inflated(analysis, summary_index, step_index));
 }
 
-static bool is_complete_on(const struct rs_summary *summary, int64_t step)
+static int compare_numbers(const void *left, const void *right)
 {
-    for (size_t i = 0; i < summary->step_count; i++)
-        if (summary->steps[i].step == step && !summary->steps[i].is_partial)
-            return true;
-    return false;
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
 }
 
-/* How many numbers are complete on all ranks. */
-static int64_t count_complete(const struct rs_analysis *analysis, const struct rs_summary *least)
+/* Of the numbers marked, those stay that are complete in this summary. `numbers`: room for its rows. */
+static void keep_complete(const struct rs_summary *summary, const struct rs_summary *least,
+                          bool *marks, int64_t *numbers)
 {
-    int64_t count = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < summary->step_count; i++) {
+        if (!summary->steps[i].is_partial) {
+            numbers[count++] = summary->steps[i].step;
+        }
+    }
+    if (count > 1) {
+        qsort(numbers, count, sizeof *numbers, compare_numbers);
+    }
+    for (size_t i = 0; i < least->step_count; i++) {
+        marks[i] = marks[i] && count > 0 &&
+                   bsearch(&least->steps[i].step, numbers, count, sizeof *numbers,
+                           compare_numbers) != NULL;
+    }
+}
+
+/* How many numbers are complete on all ranks. `least` is who has the fewest rows, `most_rows` how many somebody has. */
+static enum rs_status count_complete(const struct rs_analysis *analysis,
+                                     const struct rs_summary *least, size_t most_rows,
+                                     int64_t *count_p)
+{
+    bool *marks = rs_mem_calloc(least->step_count + 1, sizeof *marks);
+    int64_t *numbers = rs_mem_calloc(most_rows + 1, sizeof *numbers);
+    if (marks == NULL || numbers == NULL) {
+        rs_mem_free(marks);
+        rs_mem_free(numbers);
+        return RS_NOMEM;
+    }
     int64_t last = INT64_MIN;
     for (size_t i = 0; i < least->step_count; i++) {
-        bool is_complete = !least->steps[i].is_partial && least->steps[i].step != last;
-        for (size_t s = 0; s < analysis->summary_count && is_complete; s++)
-            is_complete = is_complete_on(analysis->summaries[s], least->steps[i].step);
-        count += is_complete;
+        marks[i] = !least->steps[i].is_partial && least->steps[i].step != last;
         last = least->steps[i].step;
     }
-    return count;
+    for (size_t s = 0; s < analysis->summary_count; s++) {
+        keep_complete(analysis->summaries[s], least, marks, numbers);
+    }
+    int64_t count = 0;
+    for (size_t i = 0; i < least->step_count; i++) {
+        count += marks[i];
+    }
+    rs_mem_free(marks);
+    rs_mem_free(numbers);
+    *count_p = count;
+    return RS_OK;
 }
 
-void count_steps(struct rs_analysis *out, bool is_triggered)
+enum rs_status count_steps(struct rs_analysis *out, bool is_triggered)
 {
     int64_t total = 0, count = 0;
     const struct rs_summary *least = NULL;
+    size_t most_rows = 0;
     for (size_t s = 0; s < out->summary_count; s++) {
         const struct rs_summary *summary = out->summaries[s];
         if (is_triggered)
@@ -78,10 +115,10 @@ void count_steps(struct rs_analysis *out, bool is_triggered)
         }
         if (least == NULL || summary->step_count < least->step_count)
             least = summary;
+        most_rows = summary->step_count > most_rows ? summary->step_count : most_rows;
     }
     out->mean_step_ns = count > 0 ? total / count : 0;
-    if (least != NULL)
-        out->complete_steps = count_complete(out, least);
+    return least == NULL ? RS_OK : count_complete(out, least, most_rows, &out->complete_steps);
 }
 
 enum rs_status note_edges(struct join *join)

@@ -75,11 +75,20 @@ static void note_bad(struct kineto *kineto, bool is_long, int64_t offset)
         kineto->rows_bad++;
 }
 
+/* A span that lacks what every one of Kineto's has: what it was, or how long. Its figures would be short of it. */
+static bool is_vague(const struct kineto_row *row)
+{
+    if (row->phase != 'X' || (row->category && !row->category->is_wanted))
+        return false;
+    return !row->has_duration || !row->has_name || !row->category;
+}
+
 static enum rs_status take_row(struct kineto *kineto, const struct kineto_row *row,
                                struct rs_err *err)
 {
     kineto->at = row->end;
     const bool is_usable = row->phase && (row->has_time || row->phase != 'X');
+    kineto->rows_vague += is_usable && !kineto->take && is_vague(row);
     if (kineto->probe_left) {
         kineto->probe_left--;
         kineto->probe_usable += is_usable;

@@ -272,6 +272,13 @@ static enum rs_status lane_of(struct kineto *kineto, const struct kineto_row *ro
     return status;
 }
 
+/* Device work that does not say on which device is nobody's. */
+static bool is_homeless(const struct kineto *kineto, uint8_t kind, uint32_t lane)
+{
+    return (kind == RS_KIND_KERNEL || kind == RS_KIND_MEMCPY || kind == RS_KIND_MEMSET) &&
+           kineto->stream->lanes.items[lane].kind != RS_LANE_DEVICE;
+}
+
 /* The number in ns. False: it does not fit, or ns cannot say it exactly; *ns_p is as near as can be. */
 static bool to_ns(const struct kineto *kineto, const struct kineto_decimal *decimal, int64_t *ns_p)
 {
@@ -323,6 +330,7 @@ static void emit_times(struct kineto *kineto, const struct kineto_row *row, size
     if (duration < 0 || __builtin_add_overflow(batch->start[at], duration, &batch->end[at])) {
         batch->end[at] = batch->start[at];
         batch->flags[at] |= RS_EVENT_DURATION_CLAMPED;
+        kineto->rows_clamped += !row->category || row->category->is_wanted;
         *is_odd = true;
     }
 }
@@ -432,6 +440,10 @@ static enum rs_status emit_row(struct kineto *kineto, const struct kineto_row *r
     batch->phase[at] = (uint8_t)row->phase;
     batch->category[at] = row->category ? row->category->id : RS_STR_NONE;
     enum rs_status status = lane_of(kineto, row, kind, &batch->lane[at]);
+    if (status == RS_OK && is_homeless(kineto, kind, batch->lane[at])) {
+        batch->kind[at] = RS_KIND_OTHER;
+        kineto->rows_homeless++;
+    }
     if (status == RS_OK && row->has_name)
         status = kineto_intern(kineto, row->name, row->name_has_escape, &batch->name[at]);
     if (!row->has_name)

@@ -234,6 +234,9 @@ static enum rs_status conclude_drops(struct kineto *kineto)
         {"row that cannot be read", kineto->rows_bad},
         {"row over 4 MiB", kineto->rows_long},
         {"row without phase or time", kineto->rows_timeless},
+        {"row without duration, name or category", kineto->rows_vague},
+        {"device row without device and stream", kineto->rows_homeless},
+        {"row with an impossible duration", kineto->rows_clamped},
         {"member of the document that cannot be read", kineto->members_bad},
         {"begin or end of a span without the other",
          kineto->halves.lost + (int64_t)kineto->halves.count},
@@ -277,6 +280,21 @@ static void partial_text(const struct kineto *kineto, char *text, size_t size)
                        name, bad, kineto->first_bad_offset);
 }
 
+/* Single rows that were left out, or are not what their kind is, in a text that is whole: nothing is known to be missing
+ * elsewhere, so the steps stay. */
+static void flaw_text(const struct kineto *kineto, char *text, size_t size)
+{
+    const char *slash = strrchr(kineto->path, '/');
+    const int64_t flawed = kineto->rows_timeless + kineto->rows_vague + kineto->rows_homeless +
+                           kineto->rows_clamped + kineto->rows_far + kineto->halves.lost +
+                           (int64_t)kineto->halves.count;
+    if (flawed)
+        (void)snprintf(text, size,
+                       "%s: %" PRId64 " rows are not counted, or not as long as they were: the "
+                       "manifest says under \"dropped\" what is wrong with them",
+                       slash ? slash + 1 : kineto->path, flawed);
+}
+
 enum rs_status kineto_conclude(struct kineto *kineto)
 {
     struct rs_trace_info *info = &kineto->stream->info;
@@ -294,6 +312,10 @@ enum rs_status kineto_conclude(struct kineto *kineto)
         status = conclude_drops(kineto);
     char reason[512];
     partial_text(kineto, reason, sizeof reason);
+    if (!reason[0] && !kineto->take) {
+        flaw_text(kineto, reason, sizeof reason);
+        info->has_whole_steps = reason[0] != '\0';
+    }
     info->is_partial = reason[0] != '\0';
     if (status == RS_OK && info->is_partial)
         status = add_string(kineto, reason, &info->partial_reason);

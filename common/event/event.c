@@ -224,19 +224,53 @@ static bool same_lane(const struct rs_lane *a, const struct rs_lane *b)
            a->thread_text == b->thread_text;
 }
 
+enum { LANES_WALKED = 32 };
+
+static uint64_t lane_hash(const struct rs_lane *lane)
+{
+    uint64_t hash = rs_slots_mix((uint64_t)lane->kind, (uint64_t)(uint32_t)lane->device);
+    hash = rs_slots_mix(hash, (uint64_t)lane->process);
+    hash = rs_slots_mix(hash, (uint64_t)lane->thread);
+    return rs_slots_mix(hash, (uint64_t)lane->process_text << 32 | lane->thread_text);
+}
+
+static bool is_lane(const void *self, uint32_t index, const void *wanted)
+{
+    const struct rs_lanes *lanes = self;
+    return same_lane(&lanes->items[index], wanted);
+}
+
+/* The first `count` lanes are in the index then; who adds lanes without looking for them does not keep it. */
+static enum rs_status index_lanes(struct rs_lanes *lanes, size_t count)
+{
+    enum rs_status status = RS_OK;
+    while (status == RS_OK && lanes->index.count < count) {
+        const uint32_t next = (uint32_t)lanes->index.count;
+        status = rs_slots_put(&lanes->index, lane_hash(&lanes->items[next]), next);
+    }
+    return status;
+}
+
 enum rs_status rs_lanes_find(struct rs_lanes *lanes, const struct rs_lane *lane, uint32_t *index_p)
 {
-    /* A trace has tens of lanes and neighbours share one: newest first is enough. */
-    for (size_t i = lanes->count; i-- > 0;) {
+    /* A trace has tens of lanes and neighbours share one: newest first is enough. Of many, the older ones are in the index. */
+    const size_t older = lanes->count > LANES_WALKED ? lanes->count - LANES_WALKED : 0;
+    for (size_t i = lanes->count; i-- > older;) {
         if (same_lane(&lanes->items[i], lane)) {
             *index_p = (uint32_t)i;
             return RS_OK;
         }
     }
+    enum rs_status status = index_lanes(lanes, older);
+    if (status != RS_OK)
+        return status;
+    *index_p = rs_slots_find(&lanes->index, lane_hash(lane), is_lane, lanes, lane);
+    if (*index_p != RS_SLOTS_NONE)
+        return RS_OK;
     if (lanes->count == UINT32_MAX)
         return RS_LIMIT;
-    const enum rs_status status = rs_mem_grow((void **)&lanes->items, &lanes->capacity,
-                                              lanes->count + 1, sizeof *lanes->items);
+    status = rs_mem_grow((void **)&lanes->items, &lanes->capacity, lanes->count + 1,
+                         sizeof *lanes->items);
     if (status != RS_OK)
         return status;
     lanes->items[lanes->count] = *lane;
@@ -247,6 +281,7 @@ enum rs_status rs_lanes_find(struct rs_lanes *lanes, const struct rs_lane *lane,
 void rs_lanes_fini(struct rs_lanes *lanes)
 {
     rs_mem_free(lanes->items);
+    rs_slots_fini(&lanes->index);
     *lanes = (struct rs_lanes){0};
 }
 

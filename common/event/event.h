@@ -31,6 +31,7 @@
 #define RS_EVENT_EVENT_H
 
 #include "common/base/err.h"
+#include "common/base/slots.h"
 #include "common/base/strtab.h"
 #include "common/base/time.h"
 #include "common/event/provenance.h"
@@ -79,6 +80,7 @@ struct rs_lanes {
     struct rs_lane *items;
     size_t count;
     size_t capacity;
+    struct rs_slots index; /* of the first index.count items, once there are many (rs_lanes_find) */
 };
 
 /* Arguments of a communication row. A member that was not there is -1 / RS_STR_NONE / 0 in `has`. */

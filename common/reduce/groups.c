@@ -82,8 +82,36 @@ static bool fits_stride(const struct ranks *ranks, const struct rs_comm *comm)
     return true;
 }
 
-static enum rs_status complete(const struct rs_reduce *reduce, const struct rs_comm *comm,
-                               int64_t size, struct ranks *ranks)
+/* What a group is told by. */
+struct sought {
+    rs_str name;
+    int64_t size; /* -1 unknown */
+    const struct ranks *ranks;
+};
+
+/* The header's groups by name. */
+static enum rs_status index_header(struct rs_reduce *reduce)
+{
+    enum rs_status status = RS_OK;
+    while (status == RS_OK && reduce->header_slots.count < reduce->info->group_count) {
+        const uint32_t next = (uint32_t)reduce->header_slots.count;
+        status = rs_slots_put(&reduce->header_slots, reduce->info->groups[next].name, next);
+    }
+    return status;
+}
+
+static bool completes(const void *self, uint32_t index, const void *wanted)
+{
+    const struct rs_trace_info *info = self;
+    const struct sought *sought = wanted;
+    const struct rs_group_info *known = &info->groups[index];
+    return known->name == sought->name &&
+           (sought->size < 0 || (int64_t)known->rank_count == sought->size) &&
+           known->rank_count > sought->ranks->count;
+}
+
+static enum rs_status complete(struct rs_reduce *reduce, const struct rs_comm *comm, int64_t size,
+                               struct ranks *ranks)
 {
     if (!ranks->is_cut && ranks->count && (size < 0 || (int64_t)ranks->count == size))
         return RS_OK;
@@ -98,28 +126,39 @@ static enum rs_status complete(const struct rs_reduce *reduce, const struct rs_c
         }
         return RS_OK;
     }
-    for (size_t g = 0; g < reduce->info->group_count; g++) {
-        const struct rs_group_info *known = &reduce->info->groups[g];
-        if (known->name != comm->group_name || known->name == RS_STR_NONE ||
-            (size >= 0 && (int64_t)known->rank_count != size) || known->rank_count <= ranks->count)
-            continue;
-        ranks->count = 0;
-        for (size_t i = 0; i < known->rank_count; i++) {
-            const enum rs_status status = push_rank(ranks, known->ranks[i]);
-            if (status != RS_OK)
-                return status;
-        }
+    enum rs_status status = index_header(reduce);
+    if (status != RS_OK || comm->group_name == RS_STR_NONE)
+        return status;
+    const struct sought sought = {.name = comm->group_name, .size = size, .ranks = ranks};
+    const uint32_t at =
+        rs_slots_find(&reduce->header_slots, comm->group_name, completes, reduce->info, &sought);
+    if (at == RS_SLOTS_NONE)
         return RS_OK;
-    }
-    return RS_OK;
+    const struct rs_group_info *known = &reduce->info->groups[at];
+    ranks->count = 0;
+    for (size_t i = 0; status == RS_OK && i < known->rank_count; i++)
+        status = push_rank(ranks, known->ranks[i]);
+    return status;
 }
 
-static bool is_same(const struct rs_group_info *group, rs_str name, int64_t size,
-                    const struct ranks *ranks)
+static bool is_same(const void *self, uint32_t index, const void *wanted)
 {
-    return group->name == name && group->size == size && group->rank_count == ranks->count &&
+    const struct rs_summary *summary = self;
+    const struct sought *sought = wanted;
+    const struct rs_group_info *group = &summary->groups[index];
+    const struct ranks *ranks = sought->ranks;
+    return group->name == sought->name && group->size == sought->size &&
+           group->rank_count == ranks->count &&
            (!ranks->count ||
             memcmp(group->ranks, ranks->items, ranks->count * sizeof *ranks->items) == 0);
+}
+
+static uint64_t hash_of(const struct sought *sought)
+{
+    uint64_t hash = rs_slots_mix(sought->name, (uint64_t)sought->size);
+    for (size_t i = 0; i < sought->ranks->count; i++)
+        hash = rs_slots_mix(hash, (uint64_t)sought->ranks->items[i]);
+    return hash;
 }
 
 enum rs_status groups_find(struct rs_reduce *reduce, const struct rs_comm *comm, uint32_t *group_p)
@@ -148,15 +187,15 @@ enum rs_status groups_find(struct rs_reduce *reduce, const struct rs_comm *comm,
     if (size < 0 && ranks.count && !ranks.is_cut)
         size = (int64_t)ranks.count;
     const rs_str name = has_name ? comm->group_name : RS_STR_NONE;
-    size_t at = 0;
-    while (at < summary->group_count && !is_same(&summary->groups[at], name, size, &ranks))
-        at++;
-    if (at == summary->group_count) {
-        if (at >= RS_NO_GROUP - 1)
-            status = RS_LIMIT;
+    const struct sought sought = {.name = name, .size = size, .ranks = &ranks};
+    const uint64_t hash = hash_of(&sought);
+    size_t at = rs_slots_find(&reduce->group_slots, hash, is_same, summary, &sought);
+    if (at == RS_SLOTS_NONE) {
+        at = summary->group_count;
+        status = rs_mem_grow((void **)&summary->groups, &summary->group_capacity, at + 1,
+                             sizeof *summary->groups);
         if (status == RS_OK)
-            status = rs_mem_grow((void **)&summary->groups, &summary->group_capacity, at + 1,
-                                 sizeof *summary->groups);
+            status = rs_slots_put(&reduce->group_slots, hash, (uint32_t)at);
         if (status != RS_OK) {
             rs_mem_free(ranks.items);
             return status;

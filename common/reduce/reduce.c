@@ -54,6 +54,8 @@ void rs_reduce_free(struct rs_reduce **reduce_p)
     for (size_t i = 0; reduce->device_windows && i < reduce->slot_count; i++)
         windows_fini(&reduce->device_windows[i]);
     rs_mem_free(reduce->device_windows);
+    rs_slots_fini(&reduce->group_slots);
+    rs_slots_fini(&reduce->header_slots);
     rs_mem_free(reduce);
 }
 

@@ -227,7 +227,9 @@ struct rs_reduce {
     uint32_t *order;                       /* work rows by (slot, start) */
     struct reduce_windows *device_windows; /* [slot_count] [START, END) of each step */
     struct group_memory group_memory[GROUP_MEMORY];
-    struct rs_summary *summary; /* being built; rs_str in it are the stream's until renamed */
+    struct rs_slots group_slots;  /* of summary->groups */
+    struct rs_slots header_slots; /* of info->groups, by name */
+    struct rs_summary *summary;   /* being built; rs_str in it are the stream's until renamed */
 };
 
 /* reduce.c: the summary of what was added; of a window of steps as well */

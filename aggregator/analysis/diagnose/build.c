@@ -9,30 +9,52 @@
 
 #include <stdlib.h>
 
-static bool has_step(const struct rs_analysis *analysis, size_t summary_index, int64_t step)
+struct judged_step {
+    int64_t step;
+    bool is_in_means;
+};
+
+static int compare_judged(const void *left, const void *right)
 {
-    const struct rs_summary *summary = analysis->summaries[summary_index];
-    bool has = false;
-    for (size_t i = 0; i < summary->step_count; i++) {
-        if (summary->steps[i].step == step) {
-            if (!rs_analysis_is_in_means(analysis, summary_index, i)) {
-                return false;
-            }
-            has = true;
-        }
-    }
-    return has;
+    const struct judged_step *a = left, *b = right;
+    return (a->step > b->step) - (a->step < b->step);
 }
 
-static bool has_any_step(const struct rs_analysis *analysis, size_t summary_index)
+/* The numbers of which all rows are in the means, ascending, into `steps` (room for the summary's rows). */
+static size_t steps_in_means(const struct rs_analysis *analysis, size_t summary_index,
+                             struct judged_step *steps)
 {
     const struct rs_summary *summary = analysis->summaries[summary_index];
-    for (size_t i = 0; i < summary->step_count; i++) {
-        if (has_step(analysis, summary_index, summary->steps[i].step)) {
-            return true;
+    const size_t count = summary->step_count;
+    for (size_t i = 0; i < count; i++) {
+        steps[i] = (struct judged_step){summary->steps[i].step,
+                                        rs_analysis_is_in_means(analysis, summary_index, i)};
+    }
+    if (count > 1) {
+        qsort(steps, count, sizeof *steps, compare_judged);
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < count;) {
+        bool is_in_means = true;
+        const int64_t step = steps[i].step;
+        for (; i < count && steps[i].step == step; i++) {
+            is_in_means = is_in_means && steps[i].is_in_means;
+        }
+        if (is_in_means) {
+            steps[kept++] = (struct judged_step){step, true};
         }
     }
-    return false;
+    return kept;
+}
+
+static struct judged_step *room_for_steps(const struct rs_analysis *analysis)
+{
+    size_t most = 0;
+    for (size_t s = 0; s < analysis->summary_count; s++) {
+        const size_t count = analysis->summaries[s]->step_count;
+        most = count > most ? count : most;
+    }
+    return rs_mem_calloc(most + 1, sizeof(struct judged_step));
 }
 
 static int compare_steps(const void *left, const void *right)
@@ -54,10 +76,14 @@ static enum rs_status choose_ranks(struct builder *builder)
         builder->op_base == NULL) {
         return RS_NOMEM;
     }
+    struct judged_step *steps = room_for_steps(analysis);
+    if (steps == NULL) {
+        return RS_NOMEM;
+    }
     for (size_t s = 0; s < count; s++) {
         builder->op_base[s + 1] = builder->op_base[s] + analysis->summaries[s]->op_count;
         builder->worker_of[s] = GRAPH_NONE;
-        if (!analysis->ranks[s].takes_part || !has_any_step(analysis, s)) {
+        if (!analysis->ranks[s].takes_part || steps_in_means(analysis, s, steps) == 0) {
             continue;
         }
         const uint32_t worker = (uint32_t)model->worker_count++;
@@ -69,6 +95,7 @@ static enum rs_status choose_ranks(struct builder *builder)
                                                       .stage = -1,
                                                       .host = -1};
     }
+    rs_mem_free(steps);
     builder->op_line = rs_mem_calloc(builder->op_base[count] + 1, sizeof *builder->op_line);
     if (builder->op_line == NULL) {
         return RS_NOMEM;
@@ -86,27 +113,31 @@ static enum rs_status choose_steps(struct builder *builder)
     if (model->worker_count == 0) {
         return RS_OK;
     }
-    const struct rs_summary *first = analysis->summaries[builder->programs[0].summary];
-    model->steps = rs_mem_calloc(first->step_count + 1, sizeof *model->steps);
-    if (model->steps == NULL) {
+    const size_t first = builder->programs[0].summary;
+    model->steps = rs_mem_calloc(analysis->summaries[first]->step_count + 1, sizeof *model->steps);
+    struct judged_step *own = room_for_steps(analysis);
+    if (model->steps == NULL || own == NULL) {
+        rs_mem_free(own);
         return RS_NOMEM;
     }
-    for (size_t i = 0; i < first->step_count; i++) {
-        const int64_t step = first->steps[i].step;
-        bool is_on_all = true;
-        for (size_t w = 0; w < model->worker_count && is_on_all; w++) {
-            is_on_all = has_step(analysis, builder->programs[w].summary, step);
-        }
-        for (size_t k = 0; k < model->step_count; k++) {
-            is_on_all = is_on_all && model->steps[k] != step;
-        }
-        if (is_on_all) {
-            model->steps[model->step_count++] = step;
-        }
+    model->step_count = steps_in_means(analysis, first, own);
+    for (size_t i = 0; i < model->step_count; i++) {
+        model->steps[i] = own[i].step;
     }
-    if (model->step_count > 1) {
-        qsort(model->steps, model->step_count, sizeof *model->steps, compare_steps);
+    for (size_t w = 1; w < model->worker_count; w++) { /* what is on all: both lists ascend */
+        const size_t count = steps_in_means(analysis, builder->programs[w].summary, own);
+        size_t kept = 0;
+        for (size_t i = 0, k = 0; i < model->step_count; i++) {
+            while (k < count && own[k].step < model->steps[i]) {
+                k++;
+            }
+            if (k < count && own[k].step == model->steps[i]) {
+                model->steps[kept++] = model->steps[i];
+            }
+        }
+        model->step_count = kept;
     }
+    rs_mem_free(own);
     return RS_OK;
 }
 
@@ -124,10 +155,12 @@ static enum rs_status take_cpu(struct builder *builder)
             builder->analysis->summaries[builder->programs[w].summary];
         for (size_t i = 0; i < summary->step_count; i++) {
             const struct rs_step_row *row = &summary->steps[i];
-            for (size_t k = 0; k < model->step_count; k++) {
-                if (model->steps[k] == row->step && row->cpu_ns > 0) {
-                    cpu[w * model->step_count + k] = row->cpu_ns;
-                }
+            const int64_t *at = model->step_count > 0
+                                    ? bsearch(&row->step, model->steps, model->step_count,
+                                              sizeof row->step, compare_steps)
+                                    : NULL;
+            if (at != NULL && row->cpu_ns > 0) {
+                cpu[w * model->step_count + (size_t)(at - model->steps)] = row->cpu_ns;
             }
         }
         for (size_t k = 0; k < model->step_count; k++) {

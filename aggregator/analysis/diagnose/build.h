@@ -7,6 +7,7 @@
 
 #include "aggregator/analysis/analysis.h"
 #include "aggregator/analysis/diagnose/diagnose_priv.h"
+#include "common/base/slots.h"
 
 enum line_what {
     LINE_SPAN, /* work that was recorded */
@@ -40,7 +41,8 @@ struct program {
     size_t *step_first; /* [steps + 1] into lines */
     int64_t *lanes;     /* stream of each lane, by first appearance */
     size_t lane_count, lane_capacity;
-    uint64_t signature; /* of most of its steps */
+    struct rs_slots lane_slots; /* of lanes */
+    uint64_t signature;         /* of most of its steps */
     uint64_t *step_signatures;
     bool is_host;      /* no device */
     bool has_launches; /* of device work, that say something about the host */

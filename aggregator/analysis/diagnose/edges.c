@@ -35,6 +35,7 @@ struct rank_walk {
     uint32_t host;                /* newest node of the host */
     uint32_t spans[RECENT_SPANS]; /* ends of the newest computing spans of a device, newest first */
     uint32_t start;
+    const struct rs_step_row **step_rows; /* [step] the first row of that number; NULL: none */
 };
 
 static bool is_gap_line(const struct line *line)
@@ -94,14 +95,27 @@ static enum rs_status add_item(struct rank_walk *walk, const struct line *line, 
 
 static const struct rs_step_row *step_row(const struct rank_walk *walk, const struct line *line)
 {
+    return walk->step_rows[line->step];
+}
+
+static int compare_steps(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+static void find_step_rows(struct rank_walk *walk)
+{
     const struct rs_summary *summary = walk->builder->analysis->summaries[walk->program->summary];
-    const int64_t step = walk->builder->model->steps[line->step];
-    for (size_t i = 0; i < summary->step_count; i++) {
-        if (summary->steps[i].step == step) {
-            return &summary->steps[i];
+    const struct diag_model *model = walk->builder->model;
+    for (size_t i = summary->step_count; i-- > 0 && model->step_count > 0;) {
+        const int64_t step = summary->steps[i].step;
+        const int64_t *at =
+            bsearch(&step, model->steps, model->step_count, sizeof step, compare_steps);
+        if (at != NULL) {
+            walk->step_rows[at - model->steps] = &summary->steps[i];
         }
     }
-    return NULL;
 }
 
 /* The newest item, when it is of this node: an unusual step has none. */
@@ -337,8 +351,12 @@ static enum rs_status add_rank(struct builder *builder, struct program *program)
     builder->model->workers[program->worker].has_device = !program->is_host;
     walk.lane_end = rs_mem_calloc(2 * program->lane_count + 2, sizeof *walk.lane_end);
     walk.lane_older = walk.lane_end != NULL ? walk.lane_end + program->lane_count + 1 : NULL;
+    walk.step_rows = rs_mem_calloc(builder->model->step_count + 1, sizeof *walk.step_rows);
+    if (walk.step_rows != NULL) {
+        find_step_rows(&walk);
+    }
     enum rs_status status =
-        walk.lane_end == NULL
+        walk.lane_end == NULL || walk.step_rows == NULL
             ? RS_NOMEM
             : graph_node(walk.graph, start_of(builder, program), GRAPH_NONE, &walk.start);
     for (size_t lane = 0; status == RS_OK && lane < program->lane_count; lane++) {
@@ -356,6 +374,7 @@ static enum rs_status add_rank(struct builder *builder, struct program *program)
         }
     }
     rs_mem_free(walk.lane_end);
+    rs_mem_free(walk.step_rows);
     return status;
 }
 
@@ -535,6 +554,10 @@ static enum rs_status add_meetings(struct builder *builder)
 }
 
 /* ---- outputs, by refutation ------------------------------------------------------------------ */
+
+/* Each operation is asked about each lane. Where there are more, streams are made anew for every piece of work, and
+ * which one comes next says nothing of the program: no outputs are looked for. */
+enum { OUTPUT_LANES_MAX = 1024 };
 
 /* For one class: [slot of the step's program][lane] the slot that depends on the operation there. */
 struct outputs {
@@ -717,7 +740,9 @@ enum rs_status edges_make(struct builder *builder)
     if (is_found == NULL) {
         return RS_NOMEM;
     }
-    for (uint32_t c = 0; status == RS_OK && c < model->class_count; c++) {
+    for (uint32_t c = 0;
+         status == RS_OK && c < model->class_count && builder->most_lanes <= OUTPUT_LANES_MAX;
+         c++) {
         status = class_outputs(builder, c, is_found);
     }
     rs_mem_free(is_found);

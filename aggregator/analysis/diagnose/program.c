@@ -35,15 +35,25 @@ static uint32_t step_index(const struct builder *builder, int64_t step)
     return at != NULL ? (uint32_t)(at - model->steps) : GRAPH_NONE;
 }
 
+static bool is_stream(const void *self, uint32_t index, const void *wanted)
+{
+    return ((const int64_t *)self)[index] == *(const int64_t *)wanted;
+}
+
+static uint64_t stream_hash(int64_t stream)
+{
+    return rs_slots_mix(0, (uint64_t)stream);
+}
+
 static bool find_lane(const struct program *program, int64_t stream, uint32_t *lane_p)
 {
-    for (size_t i = 0; i < program->lane_count; i++) {
-        if (program->lanes[i] == stream) {
-            *lane_p = (uint32_t)i;
-            return true;
-        }
+    const uint32_t at = rs_slots_find(&program->lane_slots, stream_hash(stream), is_stream,
+                                      program->lanes, &stream);
+    if (at == RS_SLOTS_NONE) {
+        return false;
     }
-    return false;
+    *lane_p = at;
+    return true;
 }
 
 static enum rs_status lane_of(struct program *program, int64_t stream, uint32_t *lane_p)
@@ -52,7 +62,9 @@ static enum rs_status lane_of(struct program *program, int64_t stream, uint32_t 
         return RS_OK;
     }
     if (rs_mem_grow((void **)&program->lanes, &program->lane_capacity, program->lane_count + 1,
-                    sizeof *program->lanes) != RS_OK) {
+                    sizeof *program->lanes) != RS_OK ||
+        rs_slots_put(&program->lane_slots, stream_hash(stream), (uint32_t)program->lane_count) !=
+            RS_OK) {
         return RS_NOMEM;
     }
     program->lanes[program->lane_count] = stream;
@@ -219,10 +231,9 @@ static uint64_t op_signature(const struct builder *builder, const struct program
     return mixed(hash, is_known ? (uint64_t)summary->groups[op->group].size : 0);
 }
 
-static void find_signature(struct builder *builder, struct program *program)
+static void sign_steps(const struct builder *builder, struct program *program)
 {
     const size_t steps = builder->model->step_count;
-    size_t best = 0;
     for (size_t k = 0; k < steps; k++) {
         uint64_t hash = 1;
         uint32_t slot = 0;
@@ -236,16 +247,38 @@ static void find_signature(struct builder *builder, struct program *program)
         }
         program->step_signatures[k] = hash;
     }
-    for (size_t k = 0; k < steps; k++) {
-        size_t same = 0;
-        for (size_t j = 0; j < steps; j++) {
-            same += program->step_signatures[j] == program->step_signatures[k];
+}
+
+static bool is_signature(const void *self, uint32_t index, const void *wanted)
+{
+    return ((const uint64_t *)self)[index] == *(const uint64_t *)wanted;
+}
+
+/* The one that most steps have; of several the first. */
+static enum rs_status choose_signature(struct program *program, size_t steps)
+{
+    const uint64_t *all = program->step_signatures;
+    struct rs_slots slots = {0};
+    uint32_t *counts = rs_mem_calloc(steps + 1, sizeof *counts); /* [the first step that has it] */
+    enum rs_status status = counts != NULL ? RS_OK : RS_NOMEM;
+    for (size_t k = 0; k < steps && status == RS_OK; k++) {
+        uint32_t first = rs_slots_find(&slots, all[k], is_signature, all, &all[k]);
+        if (first == RS_SLOTS_NONE) {
+            first = (uint32_t)k;
+            status = rs_slots_put(&slots, all[k], first);
         }
-        if (same > best) {
-            best = same;
-            program->signature = program->step_signatures[k];
+        counts[first]++;
+    }
+    uint32_t best = 0;
+    for (size_t k = 0; k < steps && status == RS_OK; k++) {
+        if (counts[k] > best) {
+            best = counts[k];
+            program->signature = all[k];
         }
     }
+    rs_mem_free(counts);
+    rs_slots_fini(&slots);
+    return status;
 }
 
 /* Launches that always come just before the device is free are paced by the device, not by the host: a full queue, or
@@ -314,7 +347,10 @@ enum rs_status program_make(struct builder *builder, struct program *program)
     for (size_t k = 0; k < steps; k++) {
         program->step_first[k + 1] += program->step_first[k];
     }
-    find_signature(builder, program);
+    sign_steps(builder, program);
+    if (choose_signature(program, steps) != RS_OK) {
+        return RS_NOMEM;
+    }
     drop_paced_launches(program);
     for (size_t i = 0; i < program->count; i++) {
         const struct line *line = &program->lines[i];
@@ -331,4 +367,5 @@ void program_fini(struct program *program)
     rs_mem_free(program->step_first);
     rs_mem_free(program->step_signatures);
     rs_mem_free(program->lanes);
+    rs_slots_fini(&program->lane_slots);
 }

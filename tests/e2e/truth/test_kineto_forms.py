@@ -108,7 +108,7 @@ class Forms(Rig):
 
     def test_begin_without_end(self):
         rows = rows_of(1) + [{"ph": "B", "cat": "cpu_op", "name": "x", "pid": 7, "tid": 7, "ts": BASE_US + 50}]
-        manifest = self.check_same({"rank0.json": (document(0, rows_of(0)), None), "rank1.json": (document(1, rows), None)})
+        manifest = self.check_same({"rank0.json": (document(0, rows_of(0)), None), "rank1.json": (document(1, rows), None)}, 1)
         self.assertIn("begin or end of a span without the other", json.dumps(manifest))
 
     def test_packed(self):
@@ -157,8 +157,30 @@ class Forms(Rig):
         for odd in (0, 4102444800000000):
             rows = [{"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": odd, "dur": 5,
                      "args": {"device": 0, "stream": 7}}] + rows_of(1)
-            manifest = self.check_same({"rank0.json": (document(0, rows_of(0)), None), "rank1.json": (document(1, rows), None)})
+            manifest = self.check_same({"rank0.json": (document(0, rows_of(0)), None), "rank1.json": (document(1, rows), None)}, 1)
+            self.assertEqual([i["state"] for i in manifest["inputs"]], ["whole", "partial"])
             self.assertIn("row months away from all others", json.dumps(manifest))
+
+
+    def test_rows_that_lack_something(self):
+        """A member that every span has is missing, or is no value of its kind: said, and the other rows stay what they are."""
+        lacks = [({"dur": None}, "without duration"), ({"dur": "soon"}, "without duration"), ({"dur": -5}, "impossible duration"),
+                 ({"name": True}, "without duration, name or"), ({"cat": []}, "without duration, name or category"),
+                 ({"ts": {}}, "without phase or time"), ({"ph": None}, "without phase or time"), ({"pid": None}, "without device and stream"),
+                 ({"tid": None}, "without device and stream"), ({"pid": -3}, "without device and stream"),
+                 ({"pid": "here"}, "without device and stream")]
+        for change, said in lacks:
+            for kind in ("kernel", "cuda_runtime")[:1 if "stream" in said else 2]:
+                rows = rows_of(1)
+                odd = {"ph": "X", "cat": kind, "name": "gemm", "pid": 0, "tid": 7, "ts": BASE_US + 50, "dur": 0, "args": {}}
+                odd.update(change)
+                if None in change.values():
+                    odd = {key: value for key, value in odd.items() if value is not None}
+                with self.subTest(change=change, kind=kind):
+                    manifest = self.check_same({"rank0.json": (document(0, rows_of(0)), None),
+                                                "rank1.json": (document(1, rows + [odd]), None)}, 1)
+                    self.assertEqual([i["state"] for i in manifest["inputs"]], ["whole", "partial"])
+                    self.assertIn(said, json.dumps(manifest["inputs"][1]["dropped"]))
 
 
 class Foreign(Rig):
