@@ -809,6 +809,8 @@ enum rs_status rs_store_open(const char *data_dir, uint64_t segment_bytes,
         status = rs_err_set(err, RS_NOMEM, "no memory for a store");
     if (status == RS_OK)
         status = take_dir(store, err);
+    if (status == RS_OK)
+        rs_file_sweep_own(store->data_dir); /* what died half-written */
     char *path = status == RS_OK ? rs_file_join(store->data_dir, "catalogue.db") : NULL;
     if (path)
         status = catalogue_open(path, &store->catalogue, err);

@@ -12,6 +12,7 @@
 #include "collector/agent/enrol.h"
 #include "collector/agent/tracedir.h"
 #include "common/base/daemon.h"
+#include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/base/thread.h"
 #include "common/client/client.h"
@@ -404,6 +405,8 @@ static enum rs_status run(const struct rs_agent_options *settings, struct rs_dae
         status = rs_renewal_start(&collector.address, &collector.renewal, err);
     if (status == RS_OK)
         status = rs_spool_open(settings->spool, &spool_options, &collector.spool, err);
+    if (status == RS_OK && collector.spool)
+        rs_file_sweep_own(settings->spool); /* what died half-written: the spool is ours alone */
     if (status == RS_OK)
         status = rs_grpc_loop_new(&collector.loop, err);
     if (status == RS_OK) {

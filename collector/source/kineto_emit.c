@@ -279,6 +279,14 @@ static bool is_homeless(const struct kineto *kineto, uint8_t kind, uint32_t lane
            kineto->stream->lanes.items[lane].kind != RS_LANE_DEVICE;
 }
 
+/* A host row whose thread is not told has one of its own: what it lies in, and what lies in it, is not known. */
+static bool is_of_no_thread(const struct kineto *kineto, uint8_t kind, uint32_t lane)
+{
+    return (kind == RS_KIND_CPU_OP || kind == RS_KIND_USER_ANNOTATION || kind == RS_KIND_RUNTIME ||
+            kind == RS_KIND_DRIVER) &&
+           kineto->stream->lanes.items[lane].kind != RS_LANE_HOST;
+}
+
 /* The number in ns. False: it does not fit, or ns cannot say it exactly; *ns_p is as near as can be. */
 static bool to_ns(const struct kineto *kineto, const struct kineto_decimal *decimal, int64_t *ns_p)
 {
@@ -327,7 +335,8 @@ static void emit_times(struct kineto *kineto, const struct kineto_row *row, size
     }
     int64_t duration;
     *is_odd |= !to_ns(kineto, &row->duration, &duration);
-    if (duration < 0 || __builtin_add_overflow(batch->start[at], duration, &batch->end[at])) {
+    if (duration < 0 || duration > FAR_NS ||
+        __builtin_add_overflow(batch->start[at], duration, &batch->end[at])) {
         batch->end[at] = batch->start[at];
         batch->flags[at] |= RS_EVENT_DURATION_CLAMPED;
         kineto->rows_clamped += !row->category || row->category->is_wanted;
@@ -444,6 +453,8 @@ static enum rs_status emit_row(struct kineto *kineto, const struct kineto_row *r
         batch->kind[at] = RS_KIND_OTHER;
         kineto->rows_homeless++;
     }
+    if (status == RS_OK && is_of_no_thread(kineto, kind, batch->lane[at]))
+        kineto->rows_threadless++;
     if (status == RS_OK && row->has_name)
         status = kineto_intern(kineto, row->name, row->name_has_escape, &batch->name[at]);
     if (!row->has_name)

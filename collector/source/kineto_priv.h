@@ -104,8 +104,9 @@ struct kineto {
     int64_t rows_repaired; /* read in spite of unescaped quotes */
     int64_t rows_bad, rows_long, rows_timeless, rows_far;
     int64_t rows_vague; /* taken, and a member that they need is missing or no value of its kind */
-    int64_t rows_homeless; /* device work without a device: set aside */
-    int64_t rows_clamped;  /* with a duration below 0, or beyond all time: taken as 0 long */
+    int64_t rows_homeless;   /* device work without a device: set aside */
+    int64_t rows_threadless; /* of a host, without process or thread */
+    int64_t rows_clamped;    /* with a duration below 0, or beyond all time: taken as 0 long */
     bool has_middle;
     rs_ns
         middle; /* median start of the first batch: what lies months away from it is no time of this recording */

@@ -294,6 +294,38 @@ void rs_file_sweep(const char *dir)
         (void)closedir(list);
 }
 
+enum { SWEEP_DEPTH_MAX = 8 };
+
+/* `fd` is closed. */
+static void sweep_below(int fd, int depth)
+{
+    DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!list) {
+        if (fd >= 0)
+            (void)close(fd);
+        return;
+    }
+    const struct dirent *entry;
+    while ((entry = readdir(list))) { /* NOLINT(concurrency-mt-unsafe): own DIR */
+        struct stat about;
+        const bool is_dots = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+        if (is_dots || fstatat(dirfd(list), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        if (S_ISREG(about.st_mode) && process_in_name(entry->d_name) >= 0)
+            (void)unlinkat(dirfd(list), entry->d_name, 0);
+        else if (S_ISDIR(about.st_mode) && depth < SWEEP_DEPTH_MAX)
+            sweep_below(
+                openat(dirfd(list), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+                depth + 1);
+    }
+    (void)closedir(list);
+}
+
+void rs_file_sweep_own(const char *dir)
+{
+    sweep_below(open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), 0);
+}
+
 /* ---- trees ------------------------------------------------------------------------------------------------------------ */
 
 enum { TREE_DEPTH_MAX = 16 };

@@ -61,6 +61,9 @@ char *rs_file_join(const char *dir, const char *name);
 /* Removes what processes that are gone left half-written in the folder: NAME.tmp-PID and NAME.tmp-PID-ANYTHING of a PID that
  * does not run here, not touched for a minute (the folder may be shared with other nodes). Nothing else, and no word about what cannot be removed. */
 void rs_file_sweep(const char *dir);
+/* The same in the folder and those below it, whatever the process and the age: for who has just taken the folder's lock, so that nobody else
+ * writes there, and has written nothing itself. Links are not followed. */
+void rs_file_sweep_own(const char *dir);
 
 /* readdir() of a stream that this thread opened: what it gives is the stream's own, until the next call. */
 static inline struct dirent *rs_dir_next(DIR *stream)

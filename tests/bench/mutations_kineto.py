@@ -144,6 +144,11 @@ def number(value):
     return value
 
 
+def lane_of(row):
+    """Process and thread of a row of the host."""
+    return number(row.get("pid")), number(row.get("tid"))
+
+
 def identity(value):
     """What links a launch and its kernel; -1: nothing does."""
     whole = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
@@ -218,7 +223,7 @@ class Oracle:
             return
         start = int(number(row.get("ts")) * 1000) + self.base
         span = (start, start + int(number(row.get("dur")) * 1000))
-        if span[1] < span[0] or not -2**62 < start < 2**62 or span[1] > 2**62:
+        if span[1] < span[0] or not -2**62 < start < 2**62 or span[1] - start > FAR:
             raise Unclear("no time")
         args = row.get("args") if isinstance(row.get("args"), dict) else {}
         if category in DEVICE:
@@ -233,9 +238,9 @@ class Oracle:
                 if key not in self.launch or span[0] < self.launch[key]:
                     self.launch[key] = span[0]
         elif category == "user_annotation" and name.startswith("gloo:"):
-            self.gloo.append((span, row.get("tid"), name))
+            self.gloo.append((span, lane_of(row), name))
         elif category == "cpu_op":
-            lane = (str(row.get("pid")), str(row.get("tid")))
+            lane = lane_of(row)
             where = self.calls if re.match(r"c10d::|_c10d_functional::|c10d_functional::", name) else self.ops
             where[lane].append(span)
         if category in ("user_annotation", "cpu_op"):
@@ -263,9 +268,8 @@ class Oracle:
         for (start, end), _, name in self.gloo:
             self.devices[-1].append(((start, end), "communication", self.step_at(start), -1, name))
         lanes = {lane: union(spans) for lane, spans in self.ops.items()}
-        pid = {lane[1]: lane for lane in lanes}
         for lane, spans in lanes.items():
-            away = union(self.calls[lane] + [s for s, tid, _ in self.gloo if pid.get(str(tid)) == lane])
+            away = union(self.calls[lane] + [s for s, own, _ in self.gloo if own == lane])
             for start, end in minus(spans, away):
                 self.devices[-1].append(((start, end), "computing", self.step_at(start), -1, ""))
 

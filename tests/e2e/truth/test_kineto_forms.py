@@ -168,7 +168,7 @@ class Forms(Rig):
                  ({"name": True}, "without duration, name or"), ({"cat": []}, "without duration, name or category"),
                  ({"ts": {}}, "without phase or time"), ({"ph": None}, "without phase or time"), ({"pid": None}, "without device and stream"),
                  ({"tid": None}, "without device and stream"), ({"pid": -3}, "without device and stream"),
-                 ({"pid": "here"}, "without device and stream")]
+                 ({"pid": "here"}, "without device and stream"), ({"dur": 10**30}, "impossible duration")]
         for change, said in lacks:
             for kind in ("kernel", "cuda_runtime")[:1 if "stream" in said else 2]:
                 rows = rows_of(1)
@@ -181,6 +181,11 @@ class Forms(Rig):
                                                 "rank1.json": (document(1, rows + [odd]), None)}, 1)
                     self.assertEqual([i["state"] for i in manifest["inputs"]], ["whole", "partial"])
                     self.assertIn(said, json.dumps(manifest["inputs"][1]["dropped"]))
+        for change in ({"pid": "here"}, {"tid": []}):
+            odd = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 7, "tid": 7, "ts": BASE_US + 50, "dur": 3, **change}
+            manifest = self.check_same({"rank0.json": (document(0, rows_of(0)), None),
+                                        "rank1.json": (document(1, rows_of(1) + [odd]), None)}, 1)
+            self.assertIn("host row without process and thread", json.dumps(manifest["inputs"][1]["dropped"]))
 
 
 class Foreign(Rig):

@@ -262,6 +262,47 @@ static void only_what_the_dead_left_is_swept(void **state)
     rs_file_sweep("/nonexistent");
 }
 
+/* Who has the folder's lock: of any process, of any age, in folders below too; never through a link, never a folder. */
+static void what_died_half_written_goes_from_a_folder_of_ones_own(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        bool stays;
+    } files[] = {
+        {"request.json.tmp-1", false},        {"a/.report.json.tmp-1", false},
+        {"a/b/rows.db.tmp-77-x1Y2z3", false}, {"a/b/rows.db", true},
+        {"a/b/notes.tmp-of-yesterday", true},
+    };
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s/a/b/kept.tmp-5", folder);
+    assert_ok(rs_file_make_dirs(path, 0750,
+                                NULL)); /* a folder of such a name is nobody's half-written file */
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
+        assert_ok(rs_file_replace(path, "x", 1, false, NULL));
+    }
+    char outside[600], link_path[512];
+    (void)snprintf(outside, sizeof outside, "%s/a", folder);
+    (void)snprintf(link_path, sizeof link_path, "%s/own", folder);
+    assert_ok(rs_file_make_dirs(link_path, 0750, NULL));
+    (void)snprintf(link_path, sizeof link_path, "%s/own/link", folder);
+    assert_int_equal(symlink(outside, link_path), 0);
+    (void)snprintf(path, sizeof path, "%s/own", folder);
+    rs_file_sweep_own(path);
+    (void)snprintf(path, sizeof path, "%s/a/.report.json.tmp-1", folder);
+    assert_int_equal(access(path, F_OK), 0);
+    rs_file_sweep_own(folder);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
+        assert_int_equal(access(path, F_OK) == 0, files[i].stays);
+    }
+    (void)snprintf(path, sizeof path, "%s/a/b/kept.tmp-5", folder);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_ok(rs_file_remove_tree(outside, NULL));
+    rs_file_sweep_own("/nonexistent");
+}
+
 static void joined_paths_have_one_slash(void **state)
 {
     (void)state;
@@ -292,6 +333,7 @@ int main(void)
                                         remove_folder),
         cmocka_unit_test_setup_teardown(only_what_the_dead_left_is_swept, make_folder,
                                         remove_folder),
+        cmocka_unit_test(what_died_half_written_goes_from_a_folder_of_ones_own),
         cmocka_unit_test(joined_paths_have_one_slash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
