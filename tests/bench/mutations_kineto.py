@@ -217,6 +217,8 @@ class Oracle:
         if row["ph"] != "X":
             return
         category, name = row.get("cat"), row.get("name")
+        if category in ("python_function", "cuda_event"):
+            return  # no figure is made of these, whatever they hold
         if not isinstance(category, str) or not isinstance(name, str):
             raise Unclear("no category or name")
         if category == "Trace":
