@@ -29,7 +29,7 @@ enum {
     BOUND_OUTBOX_S = 30,
     BOUND_REPLY_BYTES = 3 << 20, /* below what both ends take */
     BOUND_REPLY_RANKS = 16384,
-    BOUND_SHARE_BYTES = 4 << 20,
+    BOUND_SHARE_BYTES = 1 << 20,
 };
 
 #endif
