@@ -3,9 +3,14 @@
  * Files that appear: --watch DIR.
  *
  *   existing, IN_CLOSE_WRITE, IN_MOVED_TO --> queue --> look (whose is it?) --> pack (events, summary, end)
- *                                                        |
- *                                                        +-- rank only assumed: wait --settle, and take it only if
- *                                                            it stayed the only profile of its folder
+ *                                               |        |
+ *                                               |        +-- rank only assumed: wait --settle, and take it only if
+ *                                               |            it stayed the only profile of its folder
+ *                                               +-- somebody writes it: wait
+ *
+ * A file counts when it is closed. Who has it open for writing is asked of the kernel (common/base/writers.h). Where that does not say, a file
+ * that was closed or moved in while we looked counts at once; one that was there before, when its size and its time of change
+ * stood still for --settle and, if it is JSON, its end is there; without an end, after ten times as long.
  *
  * A result folder of an Ascend profiler is taken as a whole, when its parser has said that it is done or nothing in
  * it changed for --settle: its files are not looked at one by one. It is asked once a second.
@@ -24,12 +29,15 @@
 #include "common/base/mem.h"
 #include "common/base/reclog.h"
 #include "common/base/thread.h"
+#include "common/base/writers.h"
 
 #define RS_LOG_TAG "watch"
 #include "common/base/log.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -41,6 +49,8 @@
 #include <unistd.h>
 
 enum { PATH_BYTES = 4096, IDENTITY_BYTES = 17, LEDGER_FILE = 1 };
+static const rs_dur look_again_ns =
+    RS_NS_PER_S / 2; /* at a file that somebody writes; its close is told, too */
 
 struct folder {
     int watch; /* inotify */
@@ -54,7 +64,10 @@ struct pending {
     bool is_assumed;   /* looked at: no rank but "the only input" */
     bool is_result;    /* a folder: the result of an Ascend profiler */
     bool was_reported; /* that it waits */
+    bool was_closed;   /* we saw that it was closed or moved in */
     rs_ns due_at;      /* monotonic */
+    struct stat quiet; /* as it was when it last changed */
+    rs_ns quiet_since; /* monotonic; 0: not looked at yet */
 };
 
 /* A file whose original goes when its stream is acknowledged. */
@@ -159,13 +172,15 @@ static enum rs_status open_ledger(struct rs_collect_watch *watch, const char *sp
 
 /* ---- finding files --------------------------------------------------------------------------------------- */
 
-static void add_pending(struct rs_collect_watch *watch, const char *path, bool is_result)
+static void add_pending(struct rs_collect_watch *watch, const char *path, bool is_result,
+                        bool was_closed)
 {
     for (size_t i = 0; i < watch->pending_count; i++) {
         if (strcmp(watch->pending[i].path, path) == 0) {
             if (is_result)
                 return;                           /* asked again in any case */
             watch->pending[i].is_assumed = false; /* it changed: look again */
+            watch->pending[i].was_closed |= was_closed;
             watch->pending[i].due_at = 0;
             return;
         }
@@ -177,7 +192,8 @@ static void add_pending(struct rs_collect_watch *watch, const char *path, bool i
         rs_mem_free(copy);
         return;
     }
-    watch->pending[watch->pending_count++] = (struct pending){.path = copy, .is_result = is_result};
+    watch->pending[watch->pending_count++] =
+        (struct pending){.path = copy, .is_result = is_result, .was_closed = was_closed};
 }
 
 static void watch_folder(struct rs_collect_watch *watch, const char *path, unsigned depth);
@@ -193,7 +209,7 @@ static void scan_folder(struct rs_collect_watch *watch, const char *path, unsign
             if (S_ISDIR(info.st_mode))
                 watch_folder(watch, child, depth + 1);
             else if (S_ISREG(info.st_mode))
-                add_pending(watch, child, false);
+                add_pending(watch, child, false, false);
         }
         rs_mem_free(child);
         free(items[i]);
@@ -207,7 +223,7 @@ static void watch_folder(struct rs_collect_watch *watch, const char *path, unsig
     if (depth > RS_DISCOVER_DEPTH)
         return;
     if (rs_is_result_folder(path)) {
-        add_pending(watch, path, true);
+        add_pending(watch, path, true, false);
         return;
     }
     const int number = inotify_add_watch(watch->inotify, path,
@@ -249,7 +265,7 @@ static void on_event(struct rs_collect_watch *watch, const struct inotify_event 
     if (path && (event->mask & IN_ISDIR))
         watch_folder(watch, path, folder->depth + 1);
     else if (path && (event->mask & (IN_CLOSE_WRITE | IN_MOVED_TO)))
-        add_pending(watch, path, false);
+        add_pending(watch, path, false, true);
     rs_mem_free(path);
 }
 
@@ -413,6 +429,7 @@ static enum rs_status pack_file(struct rs_collect_watch *watch, const char *path
     if (status == RS_OK)
         status = rs_input_read(&look->inputs.items[0], RS_SOURCE_LOSSLESS, &stream,
                                rs_pack_sink(pack), &failure);
+    const bool is_whole = status == RS_OK;
     if (status < 0 && failure.text[0])
         (void)rs_err_set(err, failure.status, "%s", failure.text);
     if (status == RS_OK || status == RS_PARTIAL) {
@@ -421,7 +438,9 @@ static enum rs_status pack_file(struct rs_collect_watch *watch, const char *path
         status = rs_pack_finish(pack, &stream.info, false, err);
     }
     if (status == RS_OK) {
-        const bool may_go = watch->must_discard && !look->inputs.items[0].format;
+        const bool may_go = watch->must_discard && !look->inputs.items[0].format && is_whole;
+        if (watch->must_discard && !is_whole)
+            rs_log_warn("%s stays: it was not read whole", path);
         const struct rs_pack_totals totals = rs_pack_totals(pack);
         rs_log_info("%s: rank %d, %llu rows in %llu chunks, %llu bytes", path, look->rank,
                     (unsigned long long)totals.rows, (unsigned long long)totals.chunks,
@@ -471,6 +490,56 @@ static bool is_ready(struct rs_collect_watch *watch, struct pending *pending, st
     return state.has_marker || state.changed_ns + watch->settle_ns <= rs_time_realtime();
 }
 
+/* Whether a JSON text ends as one does. What is no JSON text has no end that could be told from its bytes. */
+static bool has_end(const char *path, const struct stat *info)
+{
+    char tail[64];
+    const char *dot = strrchr(path, '.');
+    const int fd = dot && strcmp(dot, ".json") == 0
+                       ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+                       : -1;
+    if (fd < 0)
+        return true;
+    const off_t from =
+        info->st_size > (off_t)sizeof tail ? info->st_size - (off_t)sizeof tail : (off_t)0;
+    ssize_t length = pread(fd, tail, sizeof tail, from);
+    (void)close(fd);
+    while (length > 0 && isspace((unsigned char)tail[length - 1]))
+        length--;
+    return length > 0 && (tail[length - 1] == '}' || tail[length - 1] == ']');
+}
+
+/* Size and time of change have stood still for long enough. */
+static bool is_quiet(const struct rs_collect_watch *watch, struct pending *pending,
+                     const struct stat *info)
+{
+    const rs_ns now = rs_time_monotonic();
+    if (!pending->quiet_since || pending->quiet.st_size != info->st_size ||
+        pending->quiet.st_mtim.tv_sec != info->st_mtim.tv_sec ||
+        pending->quiet.st_mtim.tv_nsec != info->st_mtim.tv_nsec) {
+        pending->quiet = *info;
+        pending->quiet_since = now;
+        return false;
+    }
+    const rs_dur patience = has_end(pending->path, info) ? watch->settle_ns : 10 * watch->settle_ns;
+    return now >= pending->quiet_since + patience;
+}
+
+/* false: somebody still writes it, so it waits. */
+static bool is_closed(const struct rs_collect_watch *watch, struct pending *pending,
+                      const struct stat *info)
+{
+    const enum rs_writers writers = rs_file_writers(pending->path);
+    if (writers == RS_WRITERS_NONE ||
+        (writers == RS_WRITERS_UNKNOWN && (pending->was_closed || is_quiet(watch, pending, info))))
+        return true;
+    if (!pending->was_reported)
+        rs_log_debug("%s is being written: waited for", pending->path);
+    pending->was_reported = true;
+    pending->due_at = rs_time_monotonic() + look_again_ns;
+    return false;
+}
+
 /* Takes one file, or result folder. true: it is done with; false: it waits. */
 static bool take_file(struct rs_collect_watch *watch, struct pending *pending)
 {
@@ -482,6 +551,17 @@ static bool take_file(struct rs_collect_watch *watch, struct pending *pending)
         return true;
     if (pending->is_result && !is_ready(watch, pending, &info))
         return false;
+    if (!pending->is_result) {
+        if (is_taken(watch, identity_of(watch, path, &info))) {
+            if (watch->must_discard)
+                rs_log_info("%s was taken by the collector before this one, and stays", path);
+            return true;
+        }
+        if (!is_closed(watch, pending, &info))
+            return false;
+        if (stat(path, &info) < 0) /* what it is now that nobody writes it */
+            return true;
+    }
     const uint64_t identity = identity_of(watch, path, &info);
     if (is_taken(watch, identity))
         return true;
