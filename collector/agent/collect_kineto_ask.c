@@ -119,13 +119,21 @@ static void prepare_rank(struct rs_collect_kineto *kineto, const Rankscope__Prep
     char incarnation[KINETO_TEXT_BYTES] = "";
     char why[128] = "";
     struct job *job = NULL;
-    const struct job *other = client ? kineto_job_of_process(kineto, client->process.pid) : NULL;
-    if (other && strcmp(other->facts.capture, prepare->capture) == 0)
-        return; /* asked twice: the answer is under way */
+    struct job *other = client ? kineto_job_of_process(kineto, client->process.pid) : NULL;
+    if (other && strcmp(other->facts.capture, prepare->capture) == 0) {
+        /* Asked again: its first answer may be lost, unless it has yet to give one. */
+        if (kineto_phase_of(kineto, other) == PREPARED && !other->is_waiting &&
+            !other->is_called_back)
+            kineto_answer_armed(kineto, other);
+        return;
+    }
     if (client)
         kineto_incarnation_of(kineto, client, incarnation);
     if (!client)
         (void)snprintf(why, sizeof why, "its process is not there any more");
+    else if (other && other->is_overdue)
+        (void)snprintf(why, sizeof why, "it has yet to begin what capture %.64s asked of it",
+                       other->facts.capture);
     else if (other)
         (void)snprintf(why, sizeof why, "it records for capture %.64s already",
                        other->facts.capture);
@@ -213,6 +221,7 @@ static enum rs_status arm_probe(struct rs_collect_kineto *kineto, struct job *jo
     const struct rs_kineto_client *client =
         kineto_find_client(kineto, job->facts.pid, job->facts.start_ticks);
     const rs_dur period = client ? client->poll_period : 0;
+    job->facts.uid = client ? client->process.uid : 0;
     job->facts.steps = KINETO_PROBE_STEPS;
     job->facts.roundup = 1;
     (void)snprintf(job->facts.trace_root, sizeof job->facts.trace_root, "%s", kineto->trace_dir);

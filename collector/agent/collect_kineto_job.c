@@ -52,6 +52,14 @@ void kineto_remove_job(struct rs_collect_kineto *kineto, struct job *job)
     rs_mem_free(job);
 }
 
+/* It was told, and is not any more: a probe that is over. */
+static void take_back(struct job *job)
+{
+    if (job->is_written_down)
+        rs_kineto_ledger_remove(job->kineto->ledger_dir, &job->facts);
+    job->is_written_down = job->facts.is_probe = false;
+}
+
 void kineto_write_down(struct job *job, enum rs_kineto_phase phase)
 {
     struct rs_err err = {0};
@@ -67,8 +75,9 @@ void kineto_before_delivery(void *self, const struct rs_kineto_client *client)
 {
     struct rs_collect_kineto *kineto = self;
     struct job *job = kineto_job_of_process(kineto, client->process.pid);
-    if (!job || strcmp(job->facts.capture, client->capture_id) != 0 || job->is_probe)
+    if (!job || strcmp(job->facts.capture, client->capture_id) != 0)
         return;
+    job->facts.is_probe = job->is_probe;
     job->facts.last_poll = rs_time_realtime();
     job->facts.poll_period = client->poll_period;
     kineto_write_down(job, RS_KINETO_JOB_DELIVERED);
@@ -206,8 +215,9 @@ static struct job *first_waiting(struct rs_collect_kineto *kineto, const char *c
     return NULL;
 }
 
-/* This rank could not tell: another one is asked. */
-static void fail_probe(struct rs_collect_kineto *kineto, struct job *job, const char *why)
+/* This rank could not tell: another one is asked. `is_over`: else it may yet write its trace, which is removed then. */
+static void fail_probe(struct rs_collect_kineto *kineto, struct job *job, const char *why,
+                       bool is_over)
 {
     char capture[sizeof job->facts.capture];
     char text[512];
@@ -218,7 +228,9 @@ static void fail_probe(struct rs_collect_kineto *kineto, struct job *job, const 
                    why);
     if (!job->is_called_back)
         kineto_refuse(kineto, capture, job->facts.rank, job->facts.incarnation, text);
-    kineto_remove_job(kineto, job);
+    job->is_called_back = true;
+    if (is_over)
+        kineto_remove_job(kineto, job);
     kineto_probe_step(kineto, capture);
 }
 
@@ -227,7 +239,7 @@ static void finish_probe(struct rs_collect_kineto *kineto, struct job *job)
 {
     const struct rs_trace_task *task = &job->task;
     if (job->has_failed) {
-        fail_probe(kineto, job, job->err.text);
+        fail_probe(kineto, job, job->err.text, true);
         return;
     }
     if (task->counted_steps > 0 && task->counted_steps <= KINETO_PROBE_STEPS + 1)
@@ -238,6 +250,7 @@ static void finish_probe(struct rs_collect_kineto *kineto, struct job *job)
         kineto_remove_job(kineto, job);
         return;
     }
+    take_back(job);
     job->is_probe = false;
     job->task = (struct rs_trace_task){0};
     job->facts.path[0] = '\0';
@@ -311,7 +324,18 @@ static void watch_reported(struct rs_collect_kineto *kineto, struct job *job)
     if (job->is_probe && !job->is_called_back)
         say_waiting(job);
     if (job->is_probe && (!client || client->state == RS_KINETO_FAILED)) {
-        fail_probe(kineto, job, client ? client->failure : "its process ended");
+        fail_probe(kineto, job, client ? client->failure : "its process ended", true);
+        return;
+    }
+    if (client && client->is_overdue && !job->is_overdue) {
+        static const char why[] =
+            "it took the request and has not carried it out in time: it hangs, or its steps take longer "
+            "than was thought; what it records later is taken when it comes";
+        job->is_overdue = true;
+        if (!job->is_probe)
+            kineto_report(job, RS_PROGRESS_LOST, why);
+        else if (!job->is_called_back)
+            fail_probe(kineto, job, "it took the request and does not go on", false);
         return;
     }
     if (!client || strcmp(client->capture_id, job->facts.capture) != 0) {
@@ -443,6 +467,8 @@ static void adopt_job(void *self, const struct rs_kineto_job *facts)
     job->facts = *facts;
     job->phase = TOLD;
     job->is_written_down = true;
+    job->is_probe = job->is_called_back =
+        facts->is_probe; /* who asked does not wait for it any more */
     job->shown = adopt.is_delivered ? RS_KINETO_IDLE : RS_KINETO_ARMED;
     job->next = kineto->jobs;
     kineto->jobs = job;

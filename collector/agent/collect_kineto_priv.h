@@ -35,6 +35,7 @@ struct job {
     bool is_probe; /* what it is told is the probe of the step time, not what was asked */
     bool
         is_called_back; /* nobody waits for it any more: a probe is removed when it is over, else the next watch does it */
+    bool is_overdue;   /* told as lost; what it writes yet is taken all the same */
     bool is_waiting;   /* PREPARED: it answers when the probe on another rank is over */
     rs_ns said_at;     /* that it waits; monotonic */
     char warning[512]; /* goes with its answer */

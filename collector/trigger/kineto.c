@@ -47,8 +47,9 @@ struct slot {
     uint64_t checked;    /* of the trigger's registrations */
     socklen_t address_bytes;
     struct sockaddr_un
-        address;    /* of its last poll: another one is another client, perhaps after an exec */
-    bool went_busy; /* a poll without the ACTIVITIES bit came after delivery */
+        address;      /* of its last poll: another one is another client, perhaps after an exec */
+    bool is_by_steps; /* of the capture in hand: it begins at a count of steps */
+    bool went_busy;   /* a poll without the ACTIVITIES bit came after delivery */
     bool
         is_gap_unknown; /* polls may have gone to the collector before us: the next gap says nothing */
 };
@@ -151,7 +152,7 @@ static void drop_capture(struct slot *slot)
     slot->config = slot->dir = slot->stem = NULL;
     slot->config_length = 0;
     slot->deadline = slot->deliver_from = slot->deliver_until = 0;
-    slot->went_busy = false;
+    slot->went_busy = slot->client.is_overdue = false;
 }
 
 void rs_kineto_trigger_close(struct rs_kineto_trigger **trigger_p)
@@ -557,6 +558,9 @@ static void check_capture(struct slot *slot, bool alive, rs_ns now)
             "leaves main during a write does; end it by hand");
     else if (client->state == RS_KINETO_ARMED && slot->deliver_until && now > slot->deliver_until)
         fail(slot, "it did not ask for work before the common start could no longer be made");
+    else if (slot->deadline && now > slot->deadline && slot->is_by_steps &&
+             (client->state == RS_KINETO_DELIVERED || client->state == RS_KINETO_RECORDING))
+        client->is_overdue = true;
     else if (slot->deadline && now > slot->deadline)
         fail(
             slot,
@@ -686,6 +690,7 @@ static void begin_capture(struct rs_kineto_trigger *trigger, struct slot *slot,
     slot->config_length = fresh->config_length;
     const rs_ns monotonic = trigger->monotonic();
     const rs_ns realtime = rs_time_realtime();
+    slot->is_by_steps = arm->config.iterations > 0;
     slot->deadline = arm->deadline ? monotonic + arm->deadline : 0;
     slot->deliver_from = arm->deliver_from ? monotonic + (arm->deliver_from - realtime) : 0;
     slot->deliver_until = arm->deliver_until ? monotonic + (arm->deliver_until - realtime) : 0;

@@ -15,6 +15,9 @@
  *
  *    every arrow but arm() and the answer is moved by rs_kineto_trigger_tick().
  *
+ * A process that took a request for steps keeps it until it makes them: one that hangs may begin hours later. So such a request stays in
+ * hand beyond its deadline (is_overdue), until it was carried out or the process ended: nothing records unattended.
+ *
  * Promises: exactly one answer per poll, from the bound socket, without waiting; a configuration only
  * when the client says it can take one, once per capture; never a word to a process that is no rank.
  * A stranger's datagram can cost its own answer only.
@@ -52,8 +55,9 @@ struct rs_kineto_client {
     const char *not_rank_because; /* static sentence, NULL for ranks */
     bool is_gone;                 /* the process has ended; the last tick saw it */
     bool is_busy;                 /* it cannot take a capture now (its own or another's) */
-    rs_ns first_poll, last_poll;  /* monotonic */
-    rs_dur poll_period; /* as measured; the client's default of 5 s until two polls came */
+    bool is_overdue; /* DELIVERED or RECORDING, its deadline has passed, and it may go on yet */
+    rs_ns first_poll, last_poll; /* monotonic */
+    rs_dur poll_period;          /* as measured; the client's default of 5 s until two polls came */
     enum rs_kineto_state state;
     char capture_id[65];   /* of the capture in hand or the last one; "" none */
     char trace_path[1100]; /* WRITTEN: the final file as this process can open it */
@@ -112,7 +116,7 @@ struct rs_kineto_arm {
     const char
         *trace_root; /* folder for traces: /tmp/... or below the rank's KINETO_ONDEMAND_TRACE_DIR */
     struct rs_kineto_config config; /* log_file and trace_id are filled in here */
-    rs_dur deadline;                /* from now to WRITTEN; later it is FAILED */
+    rs_dur deadline;                /* from now to WRITTEN; later it is FAILED, or overdue */
     /* Unix ns. Polls before `deliver_from` get nothing, so that all ranks are told soon after one another; nor do polls
      * after `deliver_until`, when the start could not be made any more: it is FAILED then. 0: no such limit. */
     rs_ns deliver_from, deliver_until;

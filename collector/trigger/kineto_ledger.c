@@ -55,6 +55,7 @@ static const struct field {
     FIELD(FLAG, with_stack),
     FIELD(FLAG, with_flops),
     FIELD(FLAG, with_modules),
+    FIELD(FLAG, is_probe),
     FIELD(TEXT, trace_root),
     FIELD(TEXT, path),
     FIELD(U64, first_seq),

@@ -54,6 +54,7 @@ struct rs_kineto_job {
     int64_t start_time_ms;
     int32_t duration_ms, roundup;
     bool record_shapes, profile_memory, with_stack, with_flops, with_modules;
+    bool is_probe; /* two steps to learn how long one is: its trace is not kept */
     char trace_root[RS_KINETO_LEDGER_TEXT_BYTES * 2];
     char path[RS_KINETO_LEDGER_PATH_BYTES]; /* READING, PACKED: of the trace */
     uint64_t first_seq;                     /* READING: of its first chunk */

@@ -460,6 +460,42 @@ static void silence_past_the_deadline_is_named(void **state)
     rs_kineto_trigger_close(&trigger);
 }
 
+/* A rank that hangs keeps a request for steps, and may carry it out whenever it goes on: somebody has to be there. */
+static void a_request_for_steps_stays_in_hand_beyond_its_deadline(void **state)
+{
+    (void)state;
+    struct rs_kineto_trigger *trigger;
+    assert_ok(
+        rs_kineto_trigger_open(&(struct rs_kineto_trigger_options){.socket_name = socket_name,
+                                                                   .monotonic = fake_monotonic},
+                               &trigger, NULL));
+    const struct child child = start_client("1");
+    const struct rs_kineto_arm request = {
+        .pid = child.pid,
+        .capture_id = "late",
+        .trace_root = trace_root,
+        .config = {.iterations = 2, .iteration_roundup = 10, .start_iteration = -1},
+        .deadline = (rs_dur)30 * RS_NS_PER_S};
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    assert_ok(rs_kineto_trigger_arm(trigger, &request, NULL));
+    assert_int_equal(command(trigger, &child, 'p'), 'c');
+    rs_kineto_trigger_tick(trigger);
+    assert_false(client_of(trigger, child.pid)->is_overdue);
+    fake_now += 3600 * (rs_ns)RS_NS_PER_S;
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_DELIVERED);
+    assert_true(client_of(trigger, child.pid)->is_overdue);
+    assert_status(arm(trigger, child.pid, "next", NULL), RS_EXISTS);
+    command(trigger, &child, '1');
+    command(trigger, &child, 'f');
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_WRITTEN);
+    assert_false(client_of(trigger, child.pid)->is_overdue);
+    assert_ok(arm(trigger, child.pid, "next", NULL));
+    stop_client(&child);
+    rs_kineto_trigger_close(&trigger);
+}
+
 static void a_trace_that_stops_growing_is_named(void **state)
 {
     (void)state;
@@ -547,6 +583,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_request_is_not_delivered_after_its_time),
         cmocka_unit_test(how_a_process_ended_is_reported),
         cmocka_unit_test(silence_past_the_deadline_is_named),
+        cmocka_unit_test(a_request_for_steps_stays_in_hand_beyond_its_deadline),
         cmocka_unit_test(a_trace_that_stops_growing_is_named),
         cmocka_unit_test(a_second_daemon_is_reported_who_serves),
         cmocka_unit_test(a_strangers_bytes_cost_nothing),
