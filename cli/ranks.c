@@ -51,8 +51,10 @@ static uint32_t capabilities_of(const Rankscope__RankState *rank)
 
 static struct rs_rank_row row_of(const Rankscope__RankState *state, const struct rs_roles *roles)
 {
-    struct rs_rank_row row = {
-        .rank = state->rank, .node = state->host, .step_time_ns = state->step_duration_ns};
+    struct rs_rank_row row = {.rank = state->rank,
+                              .node = state->host,
+                              .step_time_ns = state->step_duration_ns,
+                              .self_time_ns = state->self_time_ns};
     for (size_t i = 0; i < RS_ROLE_COUNT; i++)
         row.role[i] = i < state->n_role ? state->role[i] : -1;
     rs_roles_apply(roles, &row);

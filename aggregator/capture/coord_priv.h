@@ -94,8 +94,9 @@ RS_MUST_CHECK enum rs_status member_add(struct rs_coord_capture *capture,
                                         struct rs_coord_rank **rank_p);
 void member_move(struct rs_coord_capture *capture, struct rs_coord_rank *rank,
                  enum rs_progress_state state, const char *text, rs_ns now);
-/* Says since when a rank is unreachable, and until when it is waited for; or that it is there again. */
-void member_set_unreachable(struct rs_coord_capture *capture, struct rs_coord_rank *rank,
+/* Says since when a rank is unreachable, and until when it is waited for; or that it is there again. true: that is news. */
+bool member_is_unreachable(const struct rs_coord_rank *rank);
+bool member_set_unreachable(struct rs_coord_capture *capture, struct rs_coord_rank *rank,
                             bool is_unreachable, rs_ns since_realtime, rs_ns until_realtime);
 /* Ranks that are final. */
 size_t members_final(const struct rs_coord_capture *capture);

@@ -104,7 +104,8 @@ void rs_coord_armed(struct rs_coord *coord, const char *id, const struct rs_coor
     struct rs_coord_capture *capture = rs_coord_find(coord, id);
     struct rs_coord_rank *rank =
         capture ? member_find(capture, armed->rank, armed->incarnation) : NULL;
-    if (!rank || rank->state != RS_PROGRESS_WAITING || capture->state != RS_CAPTURE_ARMING)
+    /* An armed one that is asked again tells where it is now. */
+    if (!rank || rank->state > RS_PROGRESS_ARMED || capture->state != RS_CAPTURE_ARMING)
         return;
     rank->step = reported_step(armed->step);
     rank->step_duration_ns = reported_length(armed->step_duration_ns);
@@ -308,6 +309,15 @@ void rs_coord_stored(struct rs_coord *coord, const char *id, uint32_t number,
     capture->moved_at = now;
 }
 
+void rs_coord_lost(struct rs_coord *coord, const char *id, uint32_t number, const char *incarnation,
+                   uint64_t chunks)
+{
+    struct rs_coord_capture *capture = rs_coord_find(coord, id);
+    struct rs_coord_rank *rank = capture ? member_find(capture, number, incarnation) : NULL;
+    if (rank)
+        rank->lost_chunks += chunks;
+}
+
 /* What is durable is judged by what it holds. A collector that reads files judges them itself, where it cannot say how many
  * steps there were (0). */
 static bool lacks_steps(const struct rs_coord_capture *capture, const struct rs_coord_rank *rank)
@@ -337,11 +347,19 @@ void rs_coord_ended(struct rs_coord *coord, const char *id, uint32_t number,
     /* It was given up, or not reached, and is there after all: what was said of that is not true any more. */
     if (rank->state == RS_PROGRESS_LOST)
         rank->text[0] = '\0';
-    member_set_unreachable(capture, rank, false, 0, 0);
+    (void)member_set_unreachable(capture, rank, false, 0, 0);
     const bool is_short = lacks_steps(capture, rank);
-    if (is_short && !*rank->text)
+    is_partial = is_partial || rank->lost_chunks;
+    if (rank->lost_chunks)
+        (void)snprintf(text, sizeof text,
+                       "%llu chunks of it were lost: rankscope verify says which%s%.300s",
+                       (unsigned long long)rank->lost_chunks, *rank->text ? "; " : "", rank->text);
+    else if (is_short && !*rank->text)
         (void)snprintf(text, sizeof text, "it recorded %lld of %u steps",
                        (long long)rank->steps_done, capture->steps);
+    else if (is_partial && !*rank->text)
+        (void)snprintf(text, sizeof text,
+                       "it ended early, or chunks of it were lost: rankscope verify says which");
     else
         (void)snprintf(text, sizeof text, "%s", rank->text);
     member_move(capture, rank, is_partial || is_short ? RS_PROGRESS_PARTIAL : RS_PROGRESS_DONE,

@@ -4,7 +4,7 @@
  *
  * Knows every rank that a collector told of, and every capture that is open. Two kinds of captures:
  *
- *   live     start --PREPARE--> ARMING --all answered, or 5 s--> COMMIT(start step) --> RECORDING
+ *   live     start --PREPARE--> ARMING --all answered, or heard and silent for 5 s--> COMMIT(start step) --> RECORDING
  *              |                  ^  |                                | every rank is final
  *              | a rank is busy   |  +-- nobody can --> FAILED        +--> COMPLETE | PARTIAL | FAILED
  *              +--> QUEUED -------+ all its ranks are free; one per run
@@ -20,9 +20,10 @@
  * capture open it again: data is never refused for being late.
  *
  * A partition is not an end. A process that ends closes its link at once; a link that breaks after a silence tells of a network or a
- * node that stands still. Its ranks are unreachable, and waited for (unreachable_ns) where they have answered already: they
- * may have recorded all that was asked for. The user sees since when, and can stop the capture. When this process itself
- * stood still, everybody is given time anew before anybody is given up.
+ * node that stands still. Its ranks are unreachable, and waited for (unreachable_ns): they may have recorded all that was
+ * asked for, and where they have not answered yet, all are to begin together. The user sees since when, and can stop the
+ * capture. While it waits to begin, everybody is asked again every few seconds, so that what was answered stays true and a collector
+ * that comes back hears of it. When this process itself stood still, everybody is given time anew before anybody is given up.
  *
  * A request is validated by common/request for every live rank of the run (start.c): who is refused is in the capture with every
  * rule it breaks, the others go on. Nothing that was asked for is lost in silence: what waits is listed, and
@@ -87,6 +88,8 @@ struct rs_coord_seen {
     rs_dur own_ns;           /* of its steps before that one, outside communication; 0 unknown */
     rs_dur delay_ns;         /* so far: ready, without a core; 0 unknown */
     int64_t free_disk_bytes; /* 0 unknown */
+    rs_dur
+        self_time_ns; /* of a step, its own; an earlier capture told it; 0 unknown. The coordinator's own */
     int32_t role[RS_ROLE_COUNT]; /* -1 unknown: what was known before stays */
     enum rs_rank_state state;
     uint64_t events_dropped;
@@ -119,7 +122,9 @@ struct rs_coord_rank {
     rs_ns window_start_ns, window_end_ns; /* when its trace was read; 0 unknown */
     char text[RS_COORD_REASON_BYTES];
     uint64_t chunks, bytes; /* durable */
+    uint64_t lost_chunks;   /* as its loss records say, since this process runs */
     rs_ns moved_at;         /* monotonic: last sign of life in this capture */
+    rs_ns back_at;          /* monotonic; ARMING: heard again after it was out of reach; 0 never */
     bool is_summarised;     /* its last summary is durable */
     bool is_changed;        /* since the journal last wrote it */
 };
@@ -165,6 +170,7 @@ struct rs_coord_capture {
     char remark
         [RS_COORD_REASON_BYTES]; /* goes before the reason when it is closed: stopped, replaced, ... */
     rs_ns opened_at, moved_at, committed_at;
+    rs_ns asked_at;     /* ARMING: PREPARE was sent last; 0: it has to be sent once more */
     rs_ns recording_at; /* the first rank began; 0 not yet */
     rs_ns free_at;      /* it waits: since when no other capture needs its ranks; 0 one does */
     bool is_stopped;    /* its ranks were called back */
@@ -330,6 +336,9 @@ void rs_coord_stored(struct rs_coord *coord, const char *id, uint32_t number,
                      const char *incarnation, uint64_t chunks, uint64_t bytes, rs_ns now);
 void rs_coord_ended(struct rs_coord *coord, const char *id, uint32_t number,
                     const char *incarnation, bool is_partial, rs_ns now);
+/* So many chunks of a rank, of whichever lane, are not there any more, as a loss record says: it will end partial. */
+void rs_coord_lost(struct rs_coord *coord, const char *capture, uint32_t rank,
+                   const char *incarnation, uint64_t chunks);
 
 /* Messages. What they change is written down with the next tick, once for all of them. */
 struct rs_coord_armed {

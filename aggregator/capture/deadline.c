@@ -30,7 +30,7 @@ static void lose_silent(struct rs_coord_capture *capture, struct rs_coord_rank *
                         const char *why, rs_ns now)
 {
     char text[RS_COORD_REASON_BYTES];
-    member_set_unreachable(capture, rank, false, 0, 0); /* it is said in other words now */
+    (void)member_set_unreachable(capture, rank, false, 0, 0); /* it is said in other words now */
     (void)snprintf(text, sizeof text, "%s%s%.300s", why, *rank->text ? ": " : "", rank->text);
     lose(capture, rank, text, now);
 }
@@ -160,25 +160,80 @@ static rs_ns tick_orphan(struct rs_coord *coord, struct rs_coord_capture *captur
     return now;
 }
 
+/* Nothing comes from its collector, neither an answer nor a heartbeat (these come every half second): a partition, or a node that
+ * stands still, and not a collector that does not want to answer. */
+static bool is_out_of_reach(const struct rs_coord *coord, const struct rs_coord_capture *capture,
+                            const struct rs_coord_seen *seen, rs_ns now)
+{
+    if (!seen || capture->was_stopped || seen->state == RS_RANK_GONE)
+        return false;
+    return seen->link ? now - seen->last_seen_ns > coord->options.arm_timeout_ns / 5 * 3
+                      : seen_is_unreachable(coord, seen);
+}
+
+/* When a rank is given up that has not answered, or has and is out of reach since; RS_NS_MAX: it is not waited for. While it is out of
+ * reach its row says so. */
+static rs_ns arming_deadline(const struct rs_coord *coord, struct rs_coord_capture *capture,
+                             struct rs_coord_rank *rank, rs_ns now)
+{
+    const struct rs_coord_seen *seen =
+        seen_find(coord, capture->run, rank->rank, rank->incarnation);
+    const rs_dur timeout = coord->options.arm_timeout_ns;
+    const rs_ns realtime = coord->options.realtime();
+    const bool is_armed = rank->state == RS_PROGRESS_ARMED;
+    rs_ns deadline = later(capture->opened_at, rank->moved_at) + timeout;
+    if ((is_armed || now >= deadline) && is_out_of_reach(coord, capture, seen, now)) {
+        const rs_ns since = seen->last_seen_ns - seen->silent_ns;
+        deadline = later(capture->opened_at, since) + coord->options.unreachable_ns;
+        deadline = not_before(coord, deadline, coord->options.gone_ns);
+        (void)member_set_unreachable(capture, rank, true, realtime - (now - since),
+                                     realtime + (deadline - now));
+        return deadline;
+    }
+    /* It is heard again: its time begins anew. */
+    if (member_set_unreachable(capture, rank, false, 0, 0)) {
+        rank->moved_at = rank->back_at = now;
+        capture->asked_at = 0;
+        deadline = now + timeout;
+    }
+    const rs_ns latest = later(capture->opened_at, rank->back_at) + arming_max_ns;
+    if (is_armed)
+        return RS_NS_MAX;
+    return not_before(coord, deadline < latest ? deadline : latest, timeout);
+}
+
+/* Who was asked may have forgotten, and who comes back was never asked. */
+static void ask_again(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
+{
+    capture->asked_at = now;
+    messages_send(coord, capture, RS_PROGRESS_WAITING, coord->options.ops->prepare);
+    messages_send(coord, capture, RS_PROGRESS_ARMED, coord->options.ops->prepare);
+}
+
 /* A rank that has yet to find something out (its step) says so now and then: its time begins anew with each word. */
 rs_ns tick_arming(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
 {
     rs_ns next = RS_NS_MAX;
+    bool is_waiting = false;
     if (capture->is_orphan)
         return tick_orphan(coord, capture, now);
-    for (size_t i = 0; i < capture->rank_count && capture->counts[RS_PROGRESS_WAITING]; i++) {
+    for (size_t i = 0; i < capture->rank_count; i++) {
         struct rs_coord_rank *rank = &capture->ranks[i];
-        if (rank->state != RS_PROGRESS_WAITING)
+        if (rank->state != RS_PROGRESS_WAITING && rank->state != RS_PROGRESS_ARMED)
             continue;
-        rs_ns deadline = later(capture->opened_at, rank->moved_at) + coord->options.arm_timeout_ns;
-        if (deadline > capture->opened_at + arming_max_ns)
-            deadline = capture->opened_at + arming_max_ns;
-        deadline = not_before(coord, deadline, coord->options.arm_timeout_ns);
-        if (now >= deadline)
+        const rs_ns deadline = arming_deadline(coord, capture, rank, now);
+        if (deadline != RS_NS_MAX && now >= deadline)
             lose_silent(capture, rank, "it did not answer in time", now);
         else if (deadline < next)
             next = deadline;
+        is_waiting |= deadline != RS_NS_MAX && member_is_unreachable(rank);
     }
+    /* While somebody is out of reach all are asked now and then, and once more when he is there again. */
+    const rs_ns again = capture->asked_at ? capture->asked_at + coord->options.arm_timeout_ns : now;
+    if (now >= again && (is_waiting || !capture->asked_at))
+        ask_again(coord, capture, now);
+    if (is_waiting)
+        return next < now + RS_NS_PER_S ? next : now + RS_NS_PER_S;
     if (capture->counts[RS_PROGRESS_WAITING])
         return next;
     if (capture->counts[RS_PROGRESS_ARMED] == 0)
@@ -214,8 +269,8 @@ static void tell_unreachable(const struct rs_coord *coord, struct rs_coord_captu
     const bool is_unreachable = seen && is_waited_for(coord, capture, seen);
     const rs_ns realtime = coord->options.realtime();
     const rs_ns since = is_unreachable ? seen->last_seen_ns - seen->silent_ns : now;
-    member_set_unreachable(capture, rank, is_unreachable, realtime - (now - since),
-                           realtime + (give_up - now));
+    (void)member_set_unreachable(capture, rank, is_unreachable, realtime - (now - since),
+                                 realtime + (give_up - now));
 }
 
 rs_ns tick_recording(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)

@@ -150,14 +150,18 @@ static void clock_text(rs_ns realtime, char *text, size_t bytes)
         (void)snprintf(text, bytes, "-");
 }
 
-void member_set_unreachable(struct rs_coord_capture *capture, struct rs_coord_rank *rank,
+bool member_is_unreachable(const struct rs_coord_rank *rank)
+{
+    return strncmp(rank->text, RS_UNREACHABLE_TEXT, sizeof RS_UNREACHABLE_TEXT - 1) == 0;
+}
+
+bool member_set_unreachable(struct rs_coord_capture *capture, struct rs_coord_rank *rank,
                             bool is_unreachable, rs_ns since_realtime, rs_ns until_realtime)
 {
-    const bool was = strncmp(rank->text, RS_UNREACHABLE_TEXT, sizeof RS_UNREACHABLE_TEXT - 1) == 0;
     char since[16];
     char until[16];
-    if (was == is_unreachable)
-        return;
+    if (member_is_unreachable(rank) == is_unreachable)
+        return false;
     if (is_unreachable) {
         clock_text(since_realtime, since, sizeof since);
         clock_text(until_realtime, until, sizeof until);
@@ -169,6 +173,7 @@ void member_set_unreachable(struct rs_coord_capture *capture, struct rs_coord_ra
     }
     rank->is_changed = true;
     capture->is_changed = true;
+    return true;
 }
 
 size_t members_final(const struct rs_coord_capture *capture)

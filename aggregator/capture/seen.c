@@ -134,6 +134,7 @@ static void renew(struct rs_coord_seen *known, const struct rs_coord_seen *seen,
     known->last_start = before.last_start;
     known->last_stop = before.last_stop;
     known->silent_ns = before.silent_ns;
+    known->self_time_ns = before.self_time_ns;
     known->back_ns = !before.link && known->link ? now : before.back_ns;
     for (size_t i = 0; i < RS_ROLE_COUNT; i++)
         if (known->role[i] < 0)
@@ -350,6 +351,8 @@ void rs_coord_infer_roles(struct rs_coord *coord, const char *run)
         for (size_t k = 0; k < RS_ROLE_COUNT; k++)
             if (seen->role[k] < 0)
                 seen->role[k] = row.role[k];
+        if (row.self_time_ns > 0)
+            seen->self_time_ns = row.self_time_ns;
     }
     rs_roles_fini(&roles);
 }

@@ -48,16 +48,18 @@ static int by_rank(const void *left, const void *right)
 static void fill_row(const struct rs_coord_seen *seen, struct rs_request_rank *rank)
 {
     const bool is_known = seen->step >= 0;
-    *rank = (struct rs_request_rank){
-        .row = {.rank = seen->rank, .node = seen->host, .step_time_ns = seen->step_duration_ns},
-        .adapter = &seen->adapter,
-        .can_capture = true,
-        .is_step_known = is_known,
-        .step = is_known ? seen->step : 0,
-        .world = seen->world,
-        .free_disk_bytes = seen->free_disk_bytes,
-        .last_start = seen->last_start,
-        .last_stop = seen->last_stop};
+    *rank = (struct rs_request_rank){.row = {.rank = seen->rank,
+                                             .node = seen->host,
+                                             .step_time_ns = seen->step_duration_ns,
+                                             .self_time_ns = seen->self_time_ns},
+                                     .adapter = &seen->adapter,
+                                     .can_capture = true,
+                                     .is_step_known = is_known,
+                                     .step = is_known ? seen->step : 0,
+                                     .world = seen->world,
+                                     .free_disk_bytes = seen->free_disk_bytes,
+                                     .last_start = seen->last_start,
+                                     .last_stop = seen->last_stop};
     memcpy(rank->row.role, seen->role, sizeof rank->row.role);
 }
 
@@ -445,6 +447,7 @@ static enum rs_status begin_capture(struct rs_coord *coord, const struct rs_coor
     replace_waiting(coord, waiting, ask, capture->id, now);
     capture->is_changed = true;
     capture_save(coord, capture);
+    capture->asked_at = now;
     if (!must_wait)
         messages_send(coord, capture, RS_PROGRESS_WAITING, coord->options.ops->prepare);
     return RS_OK;
@@ -590,7 +593,7 @@ void queue_start(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns
         return;
     }
     capture->reason[0] = '\0';
-    capture->opened_at = capture->moved_at = now;
+    capture->opened_at = capture->moved_at = capture->asked_at = now;
     capture->is_changed = true;
     if (!capture->counts[RS_PROGRESS_WAITING]) {
         capture_close(coord, capture);

@@ -274,6 +274,7 @@ static void fill_rank_state(struct rs_coord *coord, const struct rs_coord_seen *
     state->step_duration_ns = seen->step_duration_ns;
     state->own_ns = seen->own_ns;
     state->delay_ns = seen->delay_ns;
+    state->self_time_ns = seen->self_time_ns;
     state->state = seen->link ? seen->state : RS_RANK_GONE;
     state->events_dropped = seen->events_dropped;
     state->capture = lend(seen->capture);

@@ -71,6 +71,23 @@ static enum rs_rank_role_kind role_of(const struct rs_summary *summary,
     return role;
 }
 
+/* The mean over its whole steps of what is its own: all of a step's window but the communication that nothing covers. 0 unknown. */
+static int64_t self_time_of(const struct rs_summary *summary)
+{
+    int64_t sum = 0;
+    int64_t count = 0;
+    for (size_t i = 0; i < summary->step_count; i++) {
+        const struct rs_step_row *step = &summary->steps[i];
+        const rs_dur window = step->window_end - step->window_start;
+        if (step->is_partial || !step->has_work || window <= 0 || window < step->window_exposed ||
+            sum > INT64_MAX / 2 - window)
+            continue;
+        sum += window - step->window_exposed;
+        count++;
+    }
+    return count ? sum / count : 0;
+}
+
 /* Only the rank's own place: of others its groups may be lists that were cut. */
 static enum rs_status infer_rank(const struct rs_summary *summary, struct rs_roles *roles)
 {
@@ -80,6 +97,7 @@ static enum rs_status infer_rank(const struct rs_summary *summary, struct rs_rol
     bool is_unclear[RS_ROLE_COUNT] = {false};
     if (!entry)
         return RS_NOMEM;
+    entry->self_time_ns = self_time_of(summary);
     for (size_t g = 0; g < summary->group_count; g++) {
         const struct rs_group_info *group = &summary->groups[g];
         const enum rs_rank_role_kind role = role_of(summary, group);
@@ -155,6 +173,8 @@ static void merge(struct rs_infer_roles *infer, const char *run, const struct rs
         for (size_t k = 0; entry && k < RS_ROLE_COUNT; k++)
             if (roles->ranks[i].role[k] >= 0)
                 entry->role[k] = roles->ranks[i].role[k];
+        if (entry && roles->ranks[i].self_time_ns > 0)
+            entry->self_time_ns = roles->ranks[i].self_time_ns;
     }
 }
 

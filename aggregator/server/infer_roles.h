@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What earlier captures of a run tell of its ranks' roles: the process groups in their summaries, by name or description
- * ("mesh_tp", "PIPELINE_MODEL_PARALLEL_GROUP"); a rank's index is its place in the group.
+ * What earlier captures of a run tell of its ranks. Roles: the process groups in their summaries, by name or description
+ * ("mesh_tp", "PIPELINE_MODEL_PARALLEL_GROUP"); a rank's index is its place in the group. And how much of a step is a rank's own:
+ * who is slow in a job whose steps all take the same time.
  *
  *     a capture is closed --rs_infer_roles_capture()--> thread rs-infer reads its summaries --> table --rs_infer_roles_of()--> coordinator
  *

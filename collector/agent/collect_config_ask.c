@@ -92,10 +92,14 @@ static void prepare_rank(struct rs_collect_config *config, const Rankscope__Prep
     char incarnation[CONFIG_TEXT_BYTES] = "";
     char why[RS_CONFIG_WHY_BYTES];
     const struct rs_config_rank *rank = config_find_rank(config, prepare->run, number);
-    const struct config_job *other = rank ? config_job_of(config, rank->process.pid) : NULL;
+    struct config_job *other = rank ? config_job_of(config, rank->process.pid) : NULL;
     const bool is_fixed = prepare->request && prepare->request->start_step > 0;
-    if (other && strcmp(other->capture, prepare->capture) == 0)
-        return; /* asked twice: the answer is under way */
+    if (other && strcmp(other->capture, prepare->capture) == 0) {
+        /* Asked again: its first answer may be lost, unless it has yet to give one. */
+        if (config_phase_of(config, other) == CONFIG_PREPARED)
+            answer_armed(other, rank);
+        return;
+    }
     if (rank)
         config_incarnation_of(config, rank, incarnation);
     object(config, prepare, rank, why, sizeof why);

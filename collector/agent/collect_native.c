@@ -256,8 +256,13 @@ static void prepare_rank(struct rs_collect_native *native, const Rankscope__Prep
                          uint32_t number)
 {
     const struct rs_native_rank *rank = find_rank(native, prepare->run, number);
-    if (find_job(native, prepare->capture, number))
-        return; /* asked twice: the answer is under way */
+    struct job *known = find_job(native, prepare->capture, number);
+    if (known && !known->is_running && rank) { /* asked again: its first answer may be lost */
+        known->prepared_at = rs_time_monotonic();
+        report_armed(native, known->capture, known, rank, number, "");
+    }
+    if (known)
+        return;
     struct job *job = rank ? rs_mem_calloc(1, sizeof *job) : NULL;
     if (!job || rs_source_stream_init(&job->stream) < 0) {
         rs_mem_free(job);

@@ -189,6 +189,24 @@ static int by_step_time(const void *left, const void *right)
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
+/* What is a rank's own may be compared only when it is known of all. */
+static int by_self_time(const void *left, const void *right)
+{
+    const struct rs_rank_row *a = *(const struct rs_rank_row *const *)left;
+    const struct rs_rank_row *b = *(const struct rs_rank_row *const *)right;
+    if (a->self_time_ns != b->self_time_ns)
+        return a->self_time_ns < b->self_time_ns ? 1 : -1;
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static bool knows_self_times(const struct table *table)
+{
+    size_t known = 0;
+    while (known < table->count && table->rows[known]->self_time_ns > 0)
+        known++;
+    return known == table->count;
+}
+
 static const struct rs_rank_row **sorted_rows(const struct table *table,
                                               int (*order)(const void *, const void *))
 {
@@ -222,11 +240,13 @@ static enum rs_status choose_one_per_node(const struct table *table, uint64_t *b
 static enum rs_status choose_slowest(const struct table *table, const struct expr_node *node,
                                      uint64_t *bits)
 {
-    const struct rs_rank_row **rows = sorted_rows(table, by_step_time);
+    const bool by_self = knows_self_times(table);
+    const struct rs_rank_row **rows = sorted_rows(table, by_self ? by_self_time : by_step_time);
     if (!rows)
         return RS_NOMEM;
     size_t chosen = 0;
-    while (chosen < table->count && chosen < node->first && rows[chosen]->step_time_ns > 0)
+    while (chosen < table->count && chosen < node->first &&
+           (by_self || rows[chosen]->step_time_ns > 0))
         put(bits, lower_bound(table, rows[chosen++]->rank));
     rs_mem_free(rows);
     if (chosen == node->first || chosen == table->count)

@@ -11,7 +11,8 @@
  *              | "one-per-node"                      the lowest rank of each node
  *              | "every=N"                           ranks divisible by N
  *              | "sample=P%"                         so many of all, at least one, drawn by a seed
- *              | "slowest=N"                         N largest known step times; ties: the lower rank
+ *              | "slowest=N"                         N that take longest by themselves (self_time_ns where it is known of all, else
+ *                                          step times, which are equal in lock step); ties: the lower rank
  *
  * White space is free; "!" binds strongest, then "&", then "," and "|", which mean the same. Every
  * atom is a set by itself, taken from the whole table: `one-per-node & pp=last` is the last stage's ranks
@@ -57,6 +58,8 @@ struct rs_rank_row {
     const char *node;            /* host name; NULL or "" unknown */
     int32_t role[RS_ROLE_COUNT]; /* index within the role's group; -1 unknown */
     int64_t step_time_ns;        /* last known length of a step; 0 unknown */
+    int64_t
+        self_time_ns; /* of a step, what is the rank's own: all but waiting for others; 0 unknown */
 };
 
 struct rs_rank_range {

@@ -364,10 +364,13 @@ void rs_roles_apply(const struct rs_roles *roles, struct rs_rank_row *row)
         else
             high = middle;
     }
-    if (low < roles->count && roles->ranks[low].rank == row->rank)
+    if (low < roles->count && roles->ranks[low].rank == row->rank) {
         memcpy(role, roles->ranks[low].role, sizeof role);
-    else if (!roles->has_sizes || rs_roles_derive(&roles->sizes, row->rank, role) != RS_OK)
+        if (roles->ranks[low].self_time_ns > 0)
+            row->self_time_ns = roles->ranks[low].self_time_ns;
+    } else if (!roles->has_sizes || rs_roles_derive(&roles->sizes, row->rank, role) != RS_OK) {
         return;
+    }
     for (int i = 0; i < RS_ROLE_COUNT; i++)
         if (role[i] >= 0)
             row->role[i] = role[i];

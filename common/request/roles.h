@@ -36,6 +36,7 @@ struct rs_role_sizes {
 struct rs_rank_roles {
     uint32_t rank;
     int32_t role[RS_ROLE_COUNT]; /* -1 not said */
+    int64_t self_time_ns; /* as struct rs_rank_row has it; an earlier capture told it; 0 not said */
 };
 
 /* Zeroed: nothing is known of any rank. */

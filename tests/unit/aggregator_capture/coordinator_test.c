@@ -111,8 +111,8 @@ static struct rs_coord *new_coord(void)
     return coord;
 }
 
-static void see(struct rs_coord *coord, const char *run, uint32_t rank, const void *link,
-                int64_t step, rs_dur duration)
+static void see_at(struct rs_coord *coord, const char *run, uint32_t rank, const void *link,
+                   int64_t step, rs_dur duration, rs_ns now)
 {
     struct rs_coord_seen seen = {.rank = rank,
                                  .world = 4,
@@ -124,7 +124,13 @@ static void see(struct rs_coord *coord, const char *run, uint32_t rank, const vo
                                  .link = link};
     (void)snprintf(seen.run, sizeof seen.run, "%s", run);
     (void)snprintf(seen.incarnation, sizeof seen.incarnation, "i%u", rank);
-    assert_ok(rs_coord_see(coord, &seen, 0));
+    assert_ok(rs_coord_see(coord, &seen, now));
+}
+
+static void see(struct rs_coord *coord, const char *run, uint32_t rank, const void *link,
+                int64_t step, rs_dur duration)
+{
+    see_at(coord, run, rank, link, step, duration, 0);
 }
 
 /* "ranks=0-3;schedule.active=5" onto a fresh request. */
@@ -247,12 +253,106 @@ static void who_does_not_answer_is_lost_and_the_others_record(void **state)
     arm(coord, 0, 1, 0, "");
     assert_true(rs_coord_tick(coord, 4 * second) <= 5 * second);
     assert_int_equal(capture->state, RS_CAPTURE_ARMING);
+    see_at(coord, "r", 0, link_a, 1, 0, 4 * second); /* both are there: heartbeats come */
+    see_at(coord, "r", 1, link_b, 1, 0, 4 * second);
     (void)rs_coord_tick(coord, 5 * second);
     assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
     assert_int_equal(capture->ranks[1].state, RS_PROGRESS_LOST);
     end(coord, 0, false);
     assert_int_equal(capture->state, RS_CAPTURE_PARTIAL);
     assert_string_equal(capture->reason, "lost: rank 1");
+    rs_coord_free(&coord);
+}
+
+/* Neither an answer nor a heartbeat: all are to begin together, so the others wait, and are asked again meanwhile. */
+static void who_is_out_of_reach_is_waited_for_before_it_begins(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    see(coord, "r", 0, link_a, 1, 0);
+    see(coord, "r", 1, link_b, 1, 0);
+    struct rs_coord_capture *capture = start(coord, "all");
+    arm(coord, 0, 1, 0, "");
+    for (int64_t at = 1; at <= 300; at++) {
+        see_at(coord, "r", 0, link_a, at, 0, at * second);
+        if (at == 20) /* gRPC's own watch */
+            rs_coord_link_gone(coord, link_b, true, 20 * second);
+        if (at == 60)
+            said[0] = '\0';
+        (void)rs_coord_tick(coord, at * second);
+        assert_int_equal(capture->state, RS_CAPTURE_ARMING);
+        if (at == 64)
+            assert_string_equal(said, "prepare A 0; ");
+    }
+    assert_non_null(strstr(capture->ranks[1].text, "has not answered since"));
+    said[0] = '\0';
+    see_at(coord, "r", 0, link_a, 301, 0, 301 * second);
+    see_at(coord, "r", 1, link_b, 1, 0, 301 * second);
+    (void)rs_coord_tick(coord, 301 * second);
+    assert_non_null(strstr(said, "prepare B 1; "));
+    arm(coord, 1, 1, 0, "");
+    assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    end(coord, 0, false);
+    end(coord, 1, false);
+    assert_int_equal(capture->state, RS_CAPTURE_COMPLETE);
+    rs_coord_free(&coord);
+}
+
+/* Not for ever; and who comes back and does not answer has 5 s, as everybody. */
+static void who_is_out_of_reach_before_it_begins_is_given_up_in_the_end(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    see(coord, "r", 0, link_a, 1, 0);
+    see(coord, "r", 1, link_b, 1, 0);
+    struct rs_coord_capture *capture = start(coord, "all");
+    arm(coord, 0, 1, 0, "");
+    (void)rs_coord_tick(coord, 6 * second);
+    assert_int_equal(capture->state, RS_CAPTURE_ARMING);
+    see_at(coord, "r", 0, link_a, 1, 0, 1199 * second);
+    (void)rs_coord_tick(coord, 1199 * second);
+    assert_int_equal(capture->state, RS_CAPTURE_ARMING);
+    see_at(coord, "r", 1, link_b, 1, 0, 1199 * second);
+    (void)rs_coord_tick(coord, 1199 * second);
+    see_at(coord, "r", 0, link_a, 1, 0, 1203 * second);
+    see_at(coord, "r", 1, link_b, 1, 0, 1203 * second);
+    (void)rs_coord_tick(coord, 1203 * second);
+    assert_int_equal(capture->state, RS_CAPTURE_ARMING);
+    (void)rs_coord_tick(coord, 1204 * second);
+    assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    assert_int_equal(capture->ranks[1].state, RS_PROGRESS_LOST);
+    assert_string_equal(capture->ranks[1].text, "it did not answer in time");
+    rs_coord_free(&coord);
+
+    coord = new_coord();
+    see(coord, "r", 0, link_a, 1, 0);
+    see(coord, "r", 1, link_b, 1, 0);
+    capture = start(coord, "all");
+    arm(coord, 0, 1, 0, "");
+    see_at(coord, "r", 0, link_a, 1, 0, 1200 * second);
+    (void)rs_coord_tick(coord, 1200 * second);
+    assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    assert_int_equal(capture->ranks[1].state, RS_PROGRESS_LOST);
+    rs_coord_free(&coord);
+}
+
+/* All steps may be in its summary: what was asked for is not all there all the same. */
+static void a_lost_chunk_makes_a_rank_partial(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    see(coord, "r", 0, link_a, 1, 0);
+    see(coord, "r", 1, link_b, 1, 0);
+    struct rs_coord_capture *capture = start(coord, "all");
+    arm(coord, 0, 1, 0, "");
+    arm(coord, 1, 1, 0, "");
+    rs_coord_lost(coord, "c1", 1, "i1", 2);
+    end(coord, 0, false);
+    end(coord, 1, false);
+    assert_int_equal(capture->state, RS_CAPTURE_PARTIAL);
+    assert_int_equal(capture->ranks[1].state, RS_PROGRESS_PARTIAL);
+    assert_string_equal(capture->ranks[1].text,
+                        "2 chunks of it were lost: rankscope verify says which");
     rs_coord_free(&coord);
 }
 
@@ -1147,6 +1247,9 @@ int main(void)
         cmocka_unit_test(every_rank_starts_at_one_step_beyond_the_foremost),
         cmocka_unit_test(a_collectors_word_makes_nobody_done),
         cmocka_unit_test(who_does_not_answer_is_lost_and_the_others_record),
+        cmocka_unit_test(who_is_out_of_reach_is_waited_for_before_it_begins),
+        cmocka_unit_test(who_is_out_of_reach_before_it_begins_is_given_up_in_the_end),
+        cmocka_unit_test(a_lost_chunk_makes_a_rank_partial),
         cmocka_unit_test(a_rank_whose_collector_is_gone_is_named_after_a_while),
         cmocka_unit_test(a_link_closed_in_order_is_not_waited_for),
         cmocka_unit_test(a_partition_is_waited_for),

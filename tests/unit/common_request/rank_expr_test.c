@@ -277,6 +277,27 @@ static void ties_of_the_slowest_go_to_the_lower_rank(void **state)
     rs_rank_expr_free(&expr);
 }
 
+/* In lock step all steps take as long as the slowest rank's. */
+static void the_slowest_are_so_by_themselves_where_that_is_known_of_all(void **state)
+{
+    (void)state;
+    struct rs_rank_row rows[3] = {{.rank = 0, .step_time_ns = 9, .self_time_ns = 2},
+                                  {.rank = 1, .step_time_ns = 8, .self_time_ns = 7},
+                                  {.rank = 2, .step_time_ns = 9, .self_time_ns = 3}};
+    struct rs_rank_expr *expr = NULL;
+    struct rs_rank_set set = {0};
+    assert_ok(rs_rank_expr_parse("slowest=1", 9, &expr, NULL));
+    assert_ok(rs_rank_expr_eval(expr, rows, 3, 0, &set, NULL));
+    assert_int_equal(set.count, 1);
+    assert_int_equal(set.ranks[0], 1);
+    rows[2].self_time_ns = 0;
+    assert_ok(rs_rank_expr_eval(expr, rows, 3, 0, &set, NULL));
+    assert_int_equal(set.count, 1);
+    assert_int_equal(set.ranks[0], 0);
+    rs_rank_set_fini(&set);
+    rs_rank_expr_free(&expr);
+}
+
 static void a_table_with_a_rank_twice_is_refused(void **state)
 {
     (void)state;
@@ -574,6 +595,7 @@ int main(void)
         cmocka_unit_test(depth_and_length_are_limited),
         cmocka_unit_test(a_sample_is_so_many_and_the_same_each_time),
         cmocka_unit_test(ties_of_the_slowest_go_to_the_lower_rank),
+        cmocka_unit_test(the_slowest_are_so_by_themselves_where_that_is_known_of_all),
         cmocka_unit_test(a_table_with_a_rank_twice_is_refused),
         cmocka_unit_test(the_normal_form_is_short_and_reads_back),
         cmocka_unit_test(all_is_recognised),
