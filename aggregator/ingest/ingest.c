@@ -65,6 +65,7 @@ static void report_group(struct rs_ingest *ingest, struct group *group, enum rs_
         if (job->stream) {
             job->durable_seq = job->stream->durable_seq;
             job->is_ended = job->stream->is_ended;
+            job->is_partial = job->stream->is_partial;
         }
     }
     (void)pthread_mutex_lock(&ingest->lock);
@@ -273,6 +274,7 @@ static void store_chunk(struct rs_ingest *ingest, struct group *group, struct rs
                                   job->seq, job->flags, job->parts, job->part_count, &job->err);
     if (job->status < 0)
         return;
+    job->lost_chunks = loss.chunks;
     group->count++;
     group->stats.chunks++;
     group->stats.bytes += job->bytes;

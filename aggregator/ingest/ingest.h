@@ -65,7 +65,9 @@ struct rs_ingest_job {
     rs_seq wanted_seq;  /* CHUNK that was refused: the number to go on with */
     bool is_repeated;   /* was there already */
     bool is_ended;
-    bool is_summarised; /* OPEN of a raw stream: the same rank's summary lane has ended */
+    bool is_partial;      /* ... and the recording ended early, or chunks of it were lost */
+    uint64_t lost_chunks; /* CHUNK: a loss record, of so many */
+    bool is_summarised;   /* OPEN of a raw stream: the same rank's summary lane has ended */
     char capture_found[RS_STORE_ID_BYTES]; /* OPEN: of the stream's newest chunk */
 };
 

@@ -375,6 +375,11 @@ static enum rs_status find(void *self, const char *id, struct rs_coord_capture *
     return find_one(((struct rs_capture_journal *)self)->store, id, true, capture_p, err);
 }
 
+static bool was_removed(void *self, const char *id)
+{
+    return rs_store_was_removed(((struct rs_capture_journal *)self)->store, id);
+}
+
 /* Ids first, rows after: a visitor may write, and the listing must not be open meanwhile. */
 struct id_list {
     char (*items)[RS_STORE_ID_BYTES];
@@ -441,6 +446,7 @@ struct rs_server_journal rs_capture_journal_interface(struct rs_capture_journal 
                                       .remove = remove_one,
                                       .find = find,
                                       .owner = owner_of,
+                                      .was_removed = was_removed,
                                       .list = list,
                                       .closed = infer_closed,
                                       .earlier_roles = earlier_roles,

@@ -374,6 +374,9 @@ static enum rs_status place_stream(struct session *session, struct stream *strea
             rights_refused(session, "capture.append", late->id, err->text);
         if (status == RS_OK)
             status = rs_coord_load(server->coord, late, now, err);
+        else if (status == RS_NOTFOUND && server->journal.was_removed &&
+                 server->journal.was_removed(server->journal.self, who.capture))
+            status = rs_err_set(err, RS_REFUSED, "capture %.63s was removed", who.capture);
         else if (status == RS_NOTFOUND && rs_wire_is_capture_id(who.capture))
             status = rs_coord_adopt(server->coord, &who, now, &capture, err);
         if (status == RS_OK)
@@ -632,7 +635,10 @@ static void chunk_done(struct session *session, struct chunk_job *job)
         return;
     rs_coord_stored(session->server->coord, stream->capture, stream->rank, stream->incarnation, 1,
                     base->bytes, now);
-    const bool is_partial = (base->flags & RS_ENVELOPE_PARTIAL) != 0;
+    if (base->lost_chunks)
+        rs_coord_lost(session->server->coord, stream->capture, stream->rank, stream->incarnation,
+                      base->lost_chunks);
+    const bool is_partial = base->is_partial;
     stream->is_ended = stream->is_ended || base->flags & RS_ENVELOPE_LAST;
     if (stream->lane == RS_STREAM_SUMMARY || base->flags & RS_ENVELOPE_LAST)
         live_join_due(session->server, stream->capture);
@@ -642,7 +648,7 @@ static void chunk_done(struct session *session, struct chunk_job *job)
     /* A rank whose raw data is wanted is done when that is here; its summary is, by then. */
     if (base->flags & RS_ENVELOPE_LAST && stream->lane == RS_STREAM_RAW)
         rs_coord_ended(session->server->coord, stream->capture, stream->rank, stream->incarnation,
-                       (base->flags & RS_ENVELOPE_PARTIAL) != 0, now);
+                       is_partial, now);
 }
 
 void collector_job_done(struct session *session, struct chunk_job *job)

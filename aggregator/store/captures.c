@@ -133,6 +133,13 @@ enum rs_status rs_store_find_capture(struct rs_store *store, const char *id,
     return status;
 }
 
+bool rs_store_was_removed(struct rs_store *store, const char *id)
+{
+    const bool was_removed = catalogue_was_removed(catalogue_to_read(store), id);
+    catalogue_done(store);
+    return was_removed;
+}
+
 enum rs_status rs_store_list_captures(struct rs_store *store,
                                       bool (*visit)(void *self,
                                                     const struct rs_capture_facts *facts),
@@ -207,6 +214,8 @@ static enum rs_status forget(struct rs_store *store, const char *id, struct rs_e
     enum rs_status status = catalogue_begin(store->catalogue, err);
     if (status == RS_OK)
         status = catalogue_forget(store->catalogue, id, err);
+    if (status == RS_OK)
+        status = catalogue_put_removed(store->catalogue, id, err);
     if (status == RS_OK)
         status = catalogue_commit(store->catalogue, err);
     if (status < 0)

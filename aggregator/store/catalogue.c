@@ -46,7 +46,9 @@ static const char schema_catalogue[] =
     "  PRIMARY KEY(run, rank, incarnation)) WITHOUT ROWID;"
     "INSERT OR IGNORE INTO stream_position"
     "  SELECT run, rank, incarnation, 0, capture, seq, is_ended FROM position;"
-    "DROP TABLE position;";
+    "DROP TABLE position;"
+    /* Captures that were removed: what a collector still has of one is not wanted. */
+    "CREATE TABLE IF NOT EXISTS removed(capture TEXT PRIMARY KEY) WITHOUT ROWID;";
 static const char schema_streams[] =
     /* One row per stream of this capture, counted from the segments. */
     "CREATE TABLE stream("
@@ -74,6 +76,8 @@ enum statement {
     FORGET_CAPTURE,
     FORGET_RANKS,
     FORGET_POSITIONS,
+    PUT_REMOVED,
+    FIND_REMOVED,
     STATEMENT_COUNT
 };
 
@@ -93,6 +97,8 @@ static const char *const statement_texts[STATEMENT_COUNT] = {
     [FORGET_CAPTURE] = "DELETE FROM capture WHERE id = ?1",
     [FORGET_RANKS] = "DELETE FROM capture_rank WHERE capture = ?1",
     [FORGET_POSITIONS] = "DELETE FROM stream_position WHERE capture = ?1",
+    [PUT_REMOVED] = "INSERT OR IGNORE INTO removed(capture) VALUES(?1)",
+    [FIND_REMOVED] = "SELECT 1 FROM removed WHERE capture = ?1",
 };
 
 struct catalogue {
@@ -331,6 +337,27 @@ enum rs_status catalogue_forget(struct catalogue *catalogue, const char *id, str
         status = finish(catalogue, statement, err);
     }
     return status;
+}
+
+enum rs_status catalogue_put_removed(struct catalogue *catalogue, const char *id,
+                                     struct rs_err *err)
+{
+    sqlite3_stmt *statement = prepare(catalogue, PUT_REMOVED, err);
+    if (!statement)
+        return RS_IO;
+    bind_text(statement, 1, id);
+    return finish(catalogue, statement, err);
+}
+
+bool catalogue_was_removed(struct catalogue *catalogue, const char *id)
+{
+    sqlite3_stmt *statement = prepare(catalogue, FIND_REMOVED, NULL);
+    if (!statement)
+        return false;
+    bind_text(statement, 1, id);
+    const bool is_there = sqlite3_step(statement) == SQLITE_ROW;
+    (void)sqlite3_reset(statement);
+    return is_there;
 }
 
 static void take_facts(sqlite3_stmt *statement, struct rs_capture_facts *facts)

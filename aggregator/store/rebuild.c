@@ -72,7 +72,9 @@ static enum rs_status put_positions(struct rs_store *store, const struct rs_stor
                                          .rank = from->rank,
                                          .lane = lane,
                                          .durable_seq = from->last_seq,
-                                         .is_ended = from->is_ended};
+                                         .is_ended = from->is_ended,
+                                         .is_partial = from->is_partial || from->loss.chunks ||
+                                                       from->missing_count};
         (void)snprintf(stream.capture, sizeof stream.capture, "%.63s", id);
         status = catalogue_put_position(store->catalogue, &stream, err);
     }

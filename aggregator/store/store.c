@@ -353,6 +353,15 @@ static enum rs_status number_stream(struct capture_log *log, struct rs_store_str
     return RS_OK;
 }
 
+/* Another of its chunks is written. One that lost chunks is partial, whatever its last one says. */
+static void move_on(struct rs_store_stream *stream, rs_seq seq, unsigned flags)
+{
+    stream->appended_seq = seq;
+    stream->has_losses |= (flags & RS_ENVELOPE_LOSS) != 0;
+    stream->is_ended = (flags & RS_ENVELOPE_LAST) != 0;
+    stream->is_partial = stream->has_losses || flags & RS_ENVELOPE_PARTIAL;
+}
+
 /* One STREAM record, checked whole: a broken name would be another stream's. */
 static enum rs_status scan_stream(struct rs_store *store, struct capture_log *log,
                                   const struct rs_reclog_reader *reader, uint64_t offset,
@@ -418,11 +427,11 @@ static enum rs_status scan_segment(struct rs_store *store, struct capture_log *l
         } else if (record.kind == RECORD_CHUNK && record.tag < log->stream_count &&
                    log->streams[record.tag]) {
             struct rs_store_stream *stream = log->streams[record.tag];
-            if (record.seq > stream->appended_seq) {
-                stream->appended_seq = record.seq;
-                stream->is_ended = (record.flags & RS_ENVELOPE_LAST) != 0;
-                stream->is_partial = (record.flags & RS_ENVELOPE_PARTIAL) != 0;
-            }
+            /* A hole that no loss record explains was made here: what was there cannot be read any more. */
+            if (stream->appended_seq && record.seq > stream->appended_seq + 1)
+                stream->has_losses = true;
+            if (record.seq > stream->appended_seq)
+                move_on(stream, record.seq, record.flags);
         }
     }
     rs_reclog_reader_close(&reader);
@@ -556,9 +565,7 @@ enum rs_status rs_store_append(struct rs_store *store, struct rs_store_stream *s
     if (!stream->is_dirty)
         store->dirty[store->dirty_count++] = stream;
     stream->is_dirty = true;
-    stream->appended_seq = seq;
-    stream->is_ended = (flags & RS_ENVELOPE_LAST) != 0;
-    stream->is_partial = (flags & RS_ENVELOPE_PARTIAL) != 0;
+    move_on(stream, seq, flags);
     if (!*stream->capture)
         (void)snprintf(stream->capture, sizeof stream->capture, "%s", capture);
     return RS_OK;

@@ -81,6 +81,8 @@ RS_MUST_CHECK enum rs_status rs_store_update_capture(struct rs_store *store,
 RS_MUST_CHECK enum rs_status rs_store_find_capture(struct rs_store *store, const char *id,
                                                    struct rs_capture_facts *facts_p,
                                                    struct rs_err *err);
+/* Whether a capture of that name was removed (rs_store_remove_capture()). Catalogues that were lost do not tell. */
+bool rs_store_was_removed(struct rs_store *store, const char *id);
 /* Calls visit for each, oldest first, until it returns false. */
 RS_MUST_CHECK enum rs_status
 rs_store_list_captures(struct rs_store *store,
@@ -118,8 +120,9 @@ struct rs_store_stream {
     rs_seq durable_seq;              /* written and synced */
     char capture[RS_STORE_ID_BYTES]; /* "": its first chunk will say */
     bool is_ended;                   /* its last chunk for that capture is there */
-    bool is_partial;                 /* and says that the recording ended early */
-    bool is_dirty;                   /* the store's own: appended to since the last sync began */
+    bool is_partial; /* and says that the recording ended early, or chunks of it were lost */
+    bool has_losses; /* a loss record is among its chunks for that capture */
+    bool is_dirty;   /* the store's own: appended to since the last sync began */
     const void *
         held_by; /* the server's own: the session that has it open; NULL: none. Its thread alone reads and writes it */
 };

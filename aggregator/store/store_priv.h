@@ -121,6 +121,10 @@ RS_MUST_CHECK enum rs_status store_end_removals(struct rs_store *store, struct r
 /* All rows of a capture go. */
 RS_MUST_CHECK enum rs_status catalogue_forget(struct catalogue *catalogue, const char *id,
                                               struct rs_err *err);
+/* The name of a capture that was removed stays known. */
+RS_MUST_CHECK enum rs_status catalogue_put_removed(struct catalogue *catalogue, const char *id,
+                                                   struct rs_err *err);
+bool catalogue_was_removed(struct catalogue *catalogue, const char *id);
 RS_MUST_CHECK enum rs_status catalogue_begin(struct catalogue *catalogue, struct rs_err *err);
 RS_MUST_CHECK enum rs_status catalogue_commit(struct catalogue *catalogue, struct rs_err *err);
 void catalogue_rollback(struct catalogue *catalogue);

@@ -582,6 +582,8 @@ static void a_removed_capture_is_gone(void **state)
     store = open_store();
     assert_ok(rs_store_list_captures(store, count_one, &count, NULL));
     assert_int_equal(count, 1);
+    assert_true(rs_store_was_removed(store, "c1")); /* what collectors still have of it stays out */
+    assert_false(rs_store_was_removed(store, "c2"));
     rs_store_close(&store);
 }
 
