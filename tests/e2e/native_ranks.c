@@ -5,7 +5,8 @@
  *     native_ranks --world 1000 --sockets 8 --socket /run/x/c --step-ms 500
  *
  * Rank r is a process of its own and comes to the collector at SOCKET<r * sockets / world>. All ranks are in step n from
- * t0 + n * step on, as ranks in lock step are; a rank that was stopped (SIGSTOP) is in the others' step when it goes on. In every step:
+ * t0 + n * step on, as ranks in lock step are; a rank that was stopped (SIGSTOP) is in the others' step when it goes on, or with
+ * --catch-up 1 makes every step that it missed. In every step:
  * --ops operators in half of it, then an all-reduce over all ranks with one hop. Of --slow-rank they take nearly
  * all of it, and the others' all-reduce waits for it.
  *
@@ -34,7 +35,8 @@ enum { WORLD_MAX = 65536, NS_PER_MS = 1000000, NS_PER_S = 1000000000 };
 
 struct options {
     const char *socket, *run;
-    long world, sockets, step_ms, ring_bytes, seconds, slow_rank, ops, first, count, t0_ns;
+    long world, sockets, step_ms, ring_bytes, seconds, slow_rank, ops, first, count, t0_ns,
+        catch_up;
 };
 
 static int64_t now_ns(void)
@@ -79,7 +81,9 @@ static void be_rank(const struct options *options, int32_t rank, int64_t t0)
     int64_t last = -1;
     for (;;) {
         const int64_t now = now_ns();
-        const int64_t step = now > t0 ? (now - t0) / step_ns : -1;
+        int64_t step = now > t0 ? (now - t0) / step_ns : -1;
+        if (options->catch_up && step > last)
+            step = last + 1;
         if (step > last) {
             last = step;
             rankscope_step((uint64_t)step);
@@ -117,12 +121,13 @@ static bool parse(struct options *options, int argc, char **argv)
         const char **text;
         long *number;
     } known[] = {
-        {"--socket", &options->socket, NULL},   {"--run", &options->run, NULL},
-        {"--world", NULL, &options->world},     {"--sockets", NULL, &options->sockets},
-        {"--step-ms", NULL, &options->step_ms}, {"--ring-bytes", NULL, &options->ring_bytes},
-        {"--seconds", NULL, &options->seconds}, {"--slow-rank", NULL, &options->slow_rank},
-        {"--ops", NULL, &options->ops},         {"--first", NULL, &options->first},
-        {"--count", NULL, &options->count},     {"--t0-ns", NULL, &options->t0_ns}};
+        {"--socket", &options->socket, NULL},    {"--run", &options->run, NULL},
+        {"--world", NULL, &options->world},      {"--sockets", NULL, &options->sockets},
+        {"--step-ms", NULL, &options->step_ms},  {"--ring-bytes", NULL, &options->ring_bytes},
+        {"--seconds", NULL, &options->seconds},  {"--slow-rank", NULL, &options->slow_rank},
+        {"--ops", NULL, &options->ops},          {"--first", NULL, &options->first},
+        {"--count", NULL, &options->count},      {"--t0-ns", NULL, &options->t0_ns},
+        {"--catch-up", NULL, &options->catch_up}};
     for (int i = 1; i < argc; i += 2) {
         size_t j = 0;
         while (j < sizeof known / sizeof known[0] && strcmp(argv[i], known[j].name) != 0)
