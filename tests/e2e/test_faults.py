@@ -40,7 +40,7 @@ from test_analyse import trace_of
 WORLD, NODES, STEP_MS = 8, 2, 40
 SHIM = os.path.join(os.path.abspath(BUILD), "shim_faults.so")
 BLOCKED_S = 10.0
-SHORT = {"corrupt": 6, "wipe": 1, "kill": 3, "errno": 2, "partition": 6, "slow": 8}
+SHORT = {"corrupt": 2, "wipe": 1, "kill": 3, "errno": 2, "partition": 6, "slow": 8}
 FEW = (("preparing", "link"), ("recording", "collector"))  # of partitions that are shorter than 10 s
 
 
