@@ -294,6 +294,8 @@ static void explain(struct rs_coord_capture *capture)
     const size_t distinct = members_distinct(capture);
     if (capture->is_files && distinct < capture->world)
         append(capture, "%zu of %u ranks came", distinct, capture->world);
+    if (!distinct && !*capture->reason) /* a folder whose row could not be written */
+        append(capture, "nothing of it is stored: the disk failed when it began");
 }
 
 /* A rank that was given up may still be armed: nobody waits for what it would record, and its next capture does. */

@@ -336,6 +336,21 @@ static void who_is_out_of_reach_before_it_begins_is_given_up_in_the_end(void **s
     rs_coord_free(&coord);
 }
 
+/* A folder was made and its row was not: the next start finds it. */
+static void a_capture_of_nothing_says_so(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    struct rs_coord_capture left = {
+        .id = "c1", .is_files = true, .state = RS_CAPTURE_COLLECTING, .start_step = -1};
+    assert_ok(rs_coord_load(coord, &left, 0, NULL));
+    const struct rs_coord_capture *capture = rs_coord_find(coord, "c1");
+    (void)rs_coord_tick(coord, 100 * second);
+    assert_int_equal(capture->state, RS_CAPTURE_FAILED);
+    assert_non_null(strstr(capture->reason, "nothing of it is stored"));
+    rs_coord_free(&coord);
+}
+
 /* All steps may be in its summary: what was asked for is not all there all the same. */
 static void a_lost_chunk_makes_a_rank_partial(void **state)
 {
@@ -1250,6 +1265,7 @@ int main(void)
         cmocka_unit_test(who_is_out_of_reach_is_waited_for_before_it_begins),
         cmocka_unit_test(who_is_out_of_reach_before_it_begins_is_given_up_in_the_end),
         cmocka_unit_test(a_lost_chunk_makes_a_rank_partial),
+        cmocka_unit_test(a_capture_of_nothing_says_so),
         cmocka_unit_test(a_rank_whose_collector_is_gone_is_named_after_a_while),
         cmocka_unit_test(a_link_closed_in_order_is_not_waited_for),
         cmocka_unit_test(a_partition_is_waited_for),
