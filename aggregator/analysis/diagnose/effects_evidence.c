@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an element is about: the level of its peers, the one position in which its excess stands, its kind where
+ * one loss was found twice, the way of a link, and the ns that the report shows.
+ */
+#include "aggregator/analysis/diagnose/effects_priv.h"
+#include "common/base/mem.h"
+
+#include <math.h>
+
+static void find_levels(struct finder *finder, struct table *table)
+{
+    const size_t steps = finder->model->step_count;
+    for (size_t p = 0; p < table->positions; p++) {
+        double sum = 0, count = 0, all = 0, cells = 0;
+        for (size_t m = 0; m < table->n; m++) {
+            for (size_t k = 0; k < steps; k++) {
+                const double work = effect_cell(table, steps, m, k, p);
+                if (isnan(work)) {
+                    continue;
+                }
+                all += work;
+                cells += 1;
+                if (!finder->is_slow[table->workers[m]]) {
+                    sum += work;
+                    count += 1;
+                }
+            }
+        }
+        table->level[p] = count > 0 ? sum / count : cells > 0 ? all / cells : 0;
+    }
+}
+
+/* NAN: it was not seen there. */
+static double own_mean(const struct table *table, size_t steps, size_t m, size_t p)
+{
+    double sum = 0, count = 0;
+    for (size_t k = 0; k < steps; k++) {
+        const double work = effect_cell(table, steps, m, k, p);
+        if (!isnan(work)) {
+            sum += work;
+            count += 1;
+        }
+    }
+    return count > 0 ? sum / count : (double)NAN;
+}
+
+/* An excess that stands in one position is taken away there: a factor over all would take from the others. */
+static void find_place(const struct finder *finder, struct diag_element *element)
+{
+    const struct diag_model *model = finder->model;
+    const struct table *table = &finder->tables[model->workers[element->id].class_id];
+    const size_t m = finder->member[element->id];
+    double above = 0, most = 0, own_most = 0, level_most = 0;
+    size_t at = 0;
+    element->own = element->healthy = 0;
+    for (size_t p = 0; p < table->positions; p++) {
+        const double own = own_mean(table, model->step_count, m, p);
+        if (isnan(own)) {
+            continue; /* its peers' work there is nothing to compare with */
+        }
+        const double excess = own - table->level[p];
+        element->own += own;
+        element->healthy += table->level[p];
+        above += excess > 0 ? excess : 0;
+        if (excess > most) {
+            most = excess;
+            at = p;
+            own_most = own;
+            level_most = table->level[p];
+        }
+    }
+    const double share = element->healthy > 0 ? level_most / element->healthy : 1;
+    if (table->positions > 2 && most > DIAG_ONE_PLACE * above && share < 0.5 * most / above &&
+        element->by_step == NULL && level_most > 0) {
+        element->position = (uint32_t)at;
+        element->effect = log(own_most / level_most);
+    }
+}
+
+/* Data loading per step of the others of the class, on average: every rank loads data. 0 where it is not known. */
+static double input_of_peers(const struct finder *finder, uint32_t id, uint8_t figure)
+{
+    const struct diag_model *model = finder->model;
+    const struct table *table = &finder->tables[model->workers[id].class_id];
+    double sum = 0, peers = 0;
+    for (size_t m = 0; m < table->n; m++) {
+        const uint32_t w = table->workers[m];
+        peers += w != id && !finder->is_slow[w];
+        for (size_t i = model->item_first[w];
+             i < model->item_first[w + 1] && w != id && !finder->is_slow[w]; i++) {
+            const struct diag_item *item = &model->items[i];
+            sum += item->figure == figure && item->input > 0 ? (double)item->input : 0;
+        }
+    }
+    return peers > 0 ? sum / peers / (double)model->step_count : 0;
+}
+
+static void head_evidence(const struct finder *finder, struct diag_element *element)
+{
+    const struct diag_model *model = finder->model;
+    const struct diag_panel *panel = finder->heads[model->workers[element->id].class_id];
+    double own = 0, count = 0, input = 0;
+    bool knows_input = true;
+    for (size_t i = model->item_first[element->id]; i < model->item_first[element->id + 1]; i++) {
+        const struct diag_item *item = &model->items[i];
+        if (item->figure != RS_FIGURE_HOST_HEAD ||
+            (element->by_step != NULL && element->by_step[item->step] <= 0)) {
+            continue;
+        }
+        own += (double)diag_value(model, item);
+        input += (double)item->input;
+        knows_input = knows_input && item->input >= 0;
+        count += 1;
+    }
+    element->own = count > 0 ? own / count : 0;
+    element->input = knows_input && count > 0 ? input / count : -1;
+    element->healthy_input = input_of_peers(finder, element->id, RS_FIGURE_HOST_HEAD);
+    element->healthy = panel != NULL && panel->base > 0 ? panel->base : 0;
+}
+
+static void idle_evidence(const struct finder *finder, struct diag_element *element)
+{
+    const struct diag_model *model = finder->model;
+    const struct diag_panel *panel = finder->idles[model->workers[element->id].class_id];
+    double own = 0, input = 0;
+    bool knows_input = false;
+    for (size_t i = model->item_first[element->id]; i < model->item_first[element->id + 1]; i++) {
+        const struct diag_item *item = &model->items[i];
+        if (item->figure == RS_FIGURE_HOST_INSIDE &&
+            (element->by_step == NULL || element->by_step[item->step] > 0)) {
+            own += (double)diag_value(model, item);
+            input += item->input > 0 ? (double)item->input : 0;
+            knows_input = knows_input || item->input >= 0;
+        }
+    }
+    const double steps = (double)element->hits;
+    element->own = own / steps;
+    element->input = knows_input ? input / steps : -1;
+    element->healthy_input = input_of_peers(finder, element->id, RS_FIGURE_HOST_INSIDE);
+    element->healthy = panel != NULL && panel->base > 0 ? panel->base : 0;
+}
+
+static double excess_of(const struct diag_element *element)
+{
+    return element->is_additive ? element->effect : element->own - element->healthy;
+}
+
+/* a's time is also in b's: on a CPU rank a head is part of what is idle, and that of its own work. */
+static bool is_within(const struct diag_model *model, const struct diag_element *a,
+                      const struct diag_element *b)
+{
+    return a->id == b->id && !model->workers[a->id].has_device &&
+           ((a->what == DIAG_HEAD && (b->what == DIAG_IDLE || b->what == DIAG_RANK)) ||
+            (a->what == DIAG_IDLE && b->what == DIAG_RANK));
+}
+
+/* Lost time is judged as a whole and fixed once; its kind is what most of it is. */
+static void keep_kind(const struct diag_model *model, struct diag_effects *effects)
+{
+    for (size_t i = 0; i < effects->count; i++) {
+        for (size_t k = 0; k < effects->count; k++) {
+            struct diag_element *part = &effects->elements[i], *whole = &effects->elements[k];
+            if (i == k || part->what == DIAG_STAGE || part->what == DIAG_UNIT ||
+                !is_within(model, part, whole)) {
+                continue;
+            }
+            struct diag_element *gone = excess_of(part) > 0.5 * excess_of(whole) ? whole : part;
+            rs_mem_free(gone->by_step);
+            *gone = effects->elements[--effects->count];
+            keep_kind(model, effects);
+            return;
+        }
+    }
+}
+
+/* Whether a pair is slow one way only, and by how much each way is: the mean over both would be charged to both. */
+static void find_way(const struct finder *finder, struct diag_element *element)
+{
+    const struct diag_model *model = finder->model;
+    const double base = finder->links[model->units[element->id].panel]->base;
+    double sums[2] = {0, 0}, counts[2] = {0, 0};
+    for (size_t i = model->move_first[element->id]; i < model->move_first[element->id + 1]; i++) {
+        const struct diag_move *move = &model->moves[i];
+        if (!move->has_way) {
+            return;
+        }
+        if (!isnan(finder->relative[i])) {
+            sums[move->is_back] += finder->relative[i];
+            counts[move->is_back] += 1;
+        }
+    }
+    for (size_t back = 0; back < 2; back++) {
+        element->way_effects[back] = counts[back] > 0 ? sums[back] / counts[back] - base : 0;
+    }
+    if (counts[0] < 1 || counts[1] < 1) {
+        element->way = counts[0] > 0 ? 1 : counts[1] > 0 ? -1 : 0;
+        return;
+    }
+    const double difference = element->way_effects[0] - element->way_effects[1];
+    element->way = difference > log(DIAG_ONE_WAY) ? 1 : difference < -log(DIAG_ONE_WAY) ? -1 : 0;
+    /* What the better way differs by is not worth telling from its equals. */
+    double *better = &element->way_effects[element->way > 0];
+    *better = *better < log(DIAG_LINK_FACTOR) ? 0 : *better;
+}
+
+static void unit_evidence(const struct finder *finder, struct diag_element *element)
+{
+    find_way(finder, element);
+    const struct diag_model *model = finder->model;
+    double sum = 0, count = 0;
+    for (size_t i = model->move_first[element->id]; i < model->move_first[element->id + 1]; i++) {
+        if (element->way != 0 && model->moves[i].is_back != (element->way < 0)) {
+            continue;
+        }
+        sum += model->moves[i].ns;
+        count += 1;
+    }
+    if (element->way != 0) {
+        element->effect = element->way_effects[element->way < 0];
+        element->se *= sqrt(2); /* of half the transfers */
+    }
+    element->own = count > 0 ? sum / count : 0;
+    element->healthy = element->own / exp(element->effect);
+}
+
+static void stage_evidence(const struct finder *finder, struct diag_element *element)
+{
+    const struct table *table = &finder->tables[element->id];
+    element->own = 0;
+    for (size_t p = 0; p < table->positions; p++) {
+        element->own += table->level[p];
+    }
+    element->healthy = element->own / exp(element->effect);
+}
+
+void effect_finish_elements(struct finder *finder)
+{
+    struct diag_effects *effects = finder->effects;
+    for (size_t i = 0; i < effects->count; i++) {
+        if (effects->elements[i].what == DIAG_RANK) {
+            finder->is_slow[effects->elements[i].id] = 1;
+        }
+    }
+    for (size_t c = 0; c < finder->model->class_count; c++) {
+        find_levels(finder, &finder->tables[c]);
+    }
+    for (size_t i = 0; i < effects->count; i++) {
+        struct diag_element *element = &effects->elements[i];
+        switch (element->what) {
+        case DIAG_RANK:
+            find_place(finder, element);
+            break;
+        case DIAG_HEAD:
+            head_evidence(finder, element);
+            break;
+        case DIAG_IDLE:
+            idle_evidence(finder, element);
+            break;
+        case DIAG_STAGE:
+            stage_evidence(finder, element);
+            break;
+        case DIAG_UNIT:
+            unit_evidence(finder, element);
+            break;
+        case DIAG_HEAVIER:
+        case DIAG_SPREAD:
+        case DIAG_JITTER:
+            break;
+        }
+    }
+    keep_kind(finder->model, effects);
+}

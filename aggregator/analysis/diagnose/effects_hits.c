@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Trouble that comes and goes, judged step by step.
+ *
+ *   hit          a member beyond the others' median by more than a single cell may differ
+ *   a rank's     as many hits of one rank are unlikely when each step's hits fall on ranks at random (permutation),
+ *                times the share of choices of steps that are as regular: every k-th, or all from one on
+ *   jitter       hits that fall on many ranks: nobody's
+ */
+#include "aggregator/analysis/diagnose/effects_priv.h"
+#include "common/base/mem.h"
+
+#include <math.h>
+#include <string.h>
+
+/* z[k]: how far the member is above the others' median in that step, levels taken out. */
+static void step_effects(const struct finder *finder, const struct diag_panel *panel, size_t m,
+                         double *z)
+{
+    for (size_t k = 0; k < panel->steps; k++) {
+        size_t count = 0;
+        for (size_t u = 0; u < panel->n; u++) {
+            const double y = panel->y[u * panel->steps + k];
+            if (u != m && !isnan(y)) {
+                finder->scratch[count++] = y;
+            }
+        }
+        (void)diag_median(finder->scratch, count);
+        const double others = diag_median(finder->scratch, panel->n > 2 ? (count + 1) / 2 : count);
+        z[k] = panel->y[m * panel->steps + k] - others;
+    }
+}
+
+/* Beyond what a single cell may differ by: chance of LEVEL_WEAK over all cells of the pool. */
+static double hit_limit(const struct finder *finder, const struct diag_pool *pool)
+{
+    double cells = 0;
+    for (size_t p = 0; p < pool->count; p++) {
+        cells += (double)(pool->panels[p]->n * pool->panels[p]->steps);
+    }
+    if (pool == &finder->head_pool || pool == &finder->idle_pool) {
+        const double by_noise = pool->noise * DIAG_HIT_MAD / 1.4826;
+        const double by_step = DIAG_HIT_STEP_SHARE * finder->step_ns;
+        return by_noise > by_step ? by_noise : by_step;
+    }
+    const double by_tau = 3 * pool->tau;
+    const double by_noise =
+        pool->dof >= 1
+            ? sqrt(2) * pool->noise * diag_t_quantile(DIAG_LEVEL_WEAK / (cells + 1), pool->dof)
+            : (double)INFINITY;
+    return by_noise > by_tau ? by_noise : by_tau;
+}
+
+/* Period and phase when the hits are exactly every period-th step from phase on. */
+static void find_period(const double *z, size_t steps, double limit, struct diag_element *element)
+{
+    size_t first = steps, second = steps, last = 0, hits = 0;
+    for (size_t k = 0; k < steps; k++) {
+        if (z[k] > limit) {
+            first = first == steps ? k : first;
+            second = second == steps && k > first ? k : second;
+            last = k;
+            hits++;
+        }
+    }
+    element->hits = hits;
+    element->first = first < steps ? first : 0;
+    element->period = element->phase = 0;
+    element->began = hits > 1 && first > 0 && last == steps - 1 && last - first + 1 == hits;
+    if (hits < 2 || second == steps) {
+        return;
+    }
+    const size_t period = second - first;
+    bool is_regular = first < period;
+    for (size_t k = 0; k < steps; k++) {
+        const bool expected = k >= first && (k - first) % period == 0;
+        is_regular = is_regular && (z[k] > limit) == expected;
+    }
+    if (is_regular) {
+        element->period = period;
+        element->phase = first;
+    }
+}
+
+static double choose(size_t n, size_t k)
+{
+    double value = 1;
+    for (size_t i = 1; i <= k; i++) {
+        value = value * (double)(n - k + i) / (double)i;
+    }
+    return value;
+}
+
+/* Share of the c-subsets of the steps that are as regular: a beat of any period, or a run up to the end. */
+static double regularity(const struct diag_element *element, size_t steps)
+{
+    if (element->began) {
+        return 1 / choose(steps, element->hits);
+    }
+    if (element->period < 2) {
+        return 1;
+    }
+    double beats = 0;
+    for (size_t period = 2; period <= steps; period++) {
+        for (size_t phase = 0; phase < period && phase < steps; phase++) {
+            beats += (steps - phase + period - 1) / period == element->hits ? 1 : 0;
+        }
+    }
+    const double share = beats / choose(steps, element->hits);
+    return share < 1 ? share : 1;
+}
+
+/* Chance that some rank collects so many hits when each step's hits fall on ranks at random. */
+static double permutation(const uint8_t *hits, size_t n, size_t steps, size_t wanted,
+                          uint32_t *counts)
+{
+    uint64_t state = 0x9e3779b97f4a7c15U;
+    double reached = 1;
+    for (int draw = 0; draw < (int)DIAG_PERMUTATIONS; draw++) {
+        uint32_t most = 0;
+        memset(counts, 0, n * sizeof *counts);
+        for (size_t k = 0; k < steps; k++) {
+            size_t left = 0;
+            for (size_t u = 0; u < n; u++) {
+                left += (size_t)hits[u * steps + k];
+            }
+            for (size_t u = 0; u < n && left > 0; u++) {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                if ((state >> 11) % (n - u) < left) {
+                    left--;
+                    counts[u]++;
+                    most = counts[u] > most ? counts[u] : most;
+                }
+            }
+        }
+        reached += most >= wanted ? 1 : 0;
+    }
+    return reached / (DIAG_PERMUTATIONS + 1);
+}
+
+/* ---- hits of one pool ------------------------------------------------------------------------ */
+
+void effect_hits_fini(struct hits *hits)
+{
+    rs_mem_free(hits->is_hit);
+    rs_mem_free(hits->z);
+    rs_mem_free(hits->counts);
+    rs_mem_free(hits->panel);
+    rs_mem_free(hits->member);
+    rs_mem_free(hits->is_lasting);
+}
+
+enum rs_status effect_hits_init(struct finder *finder, const struct diag_pool *pool,
+                                struct hits *hits)
+{
+    const size_t steps = finder->model->step_count;
+    const double limit = hit_limit(finder, pool);
+    *hits = (struct hits){0};
+    for (size_t p = 0; p < pool->count; p++) {
+        hits->n += pool->panels[p]->n;
+    }
+    hits->is_hit = rs_mem_calloc(hits->n * steps + 1, 1);
+    hits->z = rs_mem_calloc(hits->n * steps + 1, sizeof *hits->z);
+    hits->counts = rs_mem_calloc(hits->n + 1, sizeof *hits->counts);
+    hits->panel = rs_mem_calloc(hits->n + 1, sizeof(struct diag_panel *));
+    hits->member = rs_mem_calloc(hits->n + 1, sizeof *hits->member);
+    hits->is_lasting = rs_mem_calloc(hits->n + 1, 1);
+    if (hits->is_hit == NULL || hits->z == NULL || hits->counts == NULL || hits->panel == NULL ||
+        hits->member == NULL || hits->is_lasting == NULL) {
+        effect_hits_fini(hits);
+        return RS_NOMEM;
+    }
+    size_t at = 0;
+    for (size_t p = 0; p < pool->count; p++) {
+        for (size_t m = 0; m < pool->panels[p]->n; m++, at++) {
+            hits->panel[at] = pool->panels[p];
+            hits->member[at] = m;
+            step_effects(finder, pool->panels[p], m, &hits->z[at * steps]);
+            for (size_t k = 0; k < steps; k++) {
+                hits->is_hit[at * steps + k] = hits->z[at * steps + k] > limit;
+            }
+        }
+    }
+    return RS_OK;
+}
+
+/* Hit in some steps, and healthy in the others: less than a quarter of it. */
+bool effect_is_intermittent(const double *z, const uint8_t *is_hit, size_t steps)
+{
+    double hit = 0, hits = 0, rest = 0, rests = 0;
+    for (size_t k = 0; k < steps; k++) {
+        *(is_hit[k] ? &hit : &rest) += z[k];
+        *(is_hit[k] ? &hits : &rests) += 1;
+    }
+    return hits > 0 && rests > 0 && rest / rests < 0.25 * hit / hits;
+}
+
+static enum rs_status keep_steps(struct diag_element *element, const double *z,
+                                 const uint8_t *is_hit, size_t steps)
+{
+    element->by_step = rs_mem_calloc(steps + 1, sizeof *element->by_step);
+    if (element->by_step == NULL) {
+        return RS_NOMEM;
+    }
+    element->effect = 0;
+    for (size_t k = 0; k < steps; k++) {
+        element->by_step[k] = is_hit[k] ? z[k] : 0;
+        element->effect += element->by_step[k] / (double)element->hits;
+    }
+    return RS_OK;
+}
+
+enum rs_status effect_name_intermittent(struct finder *finder, const struct diag_pool *pool,
+                                        struct hits *hits, enum diag_what what, size_t at)
+{
+    const size_t steps = finder->model->step_count;
+    const uint8_t *is_hit = &hits->is_hit[at * steps];
+    struct diag_element trial = {0};
+    struct diag_element *element = NULL;
+    double *flags = finder->scratch;
+    for (size_t k = 0; k < steps; k++) {
+        flags[k] = is_hit[k];
+    }
+    find_period(flags, steps, 0.5, &trial);
+    if (trial.hits < 2) {
+        return RS_OK;
+    }
+    const double p = permutation(hits->is_hit, hits->n, steps, trial.hits, hits->counts) *
+                     regularity(&trial, steps);
+    if (p > DIAG_LEVEL_WEAK) {
+        return RS_OK;
+    }
+    if (effect_element_new(finder, hits->panel[at], hits->member[at], what, &element) != RS_OK) {
+        return RS_NOMEM;
+    }
+    effect_set_test(finder, pool, hits->panel[at], hits->member[at], element);
+    element->p = p;
+    element->hits = trial.hits;
+    element->first = trial.first;
+    element->period = trial.period;
+    element->phase = trial.phase;
+    element->began = trial.began;
+    hits->is_lasting[at] = 1;
+    return keep_steps(element, &hits->z[at * steps], is_hit, steps);
+}
+
+enum rs_status effect_add_jitter(struct finder *finder, struct hits *hits, enum diag_what what)
+{
+    const size_t steps = finder->model->step_count;
+    struct diag_element *jitter = &finder->effects->jitter;
+    size_t cells = 0, members = 0;
+    for (size_t at = 0; at < hits->n; at++) {
+        size_t own = 0;
+        for (size_t k = 0; k < steps && !hits->is_lasting[at]; k++) {
+            own += (size_t)hits->is_hit[at * steps + k];
+        }
+        cells += own;
+        members += own > 0 ? 1U : 0U;
+    }
+    if (cells < 3 || members < 2 || jitter->among_count > 0) {
+        return RS_OK;
+    }
+    *jitter = (struct diag_element){.what = DIAG_JITTER,
+                                    .position = GRAPH_NONE,
+                                    .is_additive = what != DIAG_RANK,
+                                    .is_idle = what == DIAG_IDLE,
+                                    .hits = cells,
+                                    .peers = hits->n,
+                                    .input = -1};
+    jitter->among = rs_mem_calloc(members, sizeof *jitter->among);
+    jitter->among_effects = rs_mem_calloc(members * steps, sizeof *jitter->among_effects);
+    if (jitter->among == NULL || jitter->among_effects == NULL) {
+        return RS_NOMEM;
+    }
+    for (size_t at = 0; at < hits->n; at++) {
+        bool has = false;
+        for (size_t k = 0; k < steps && !hits->is_lasting[at]; k++) {
+            if (hits->is_hit[at * steps + k]) {
+                jitter->among_effects[jitter->among_count * steps + k] = hits->z[at * steps + k];
+                has = true;
+            }
+        }
+        if (has) {
+            jitter->among[jitter->among_count++] = hits->panel[at]->id[hits->member[at]];
+        }
+    }
+    return RS_OK;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From panels to elements: lasting effects by Student's t, intermittent ones by their hits; stages; links of a fabric. */
+#include "aggregator/analysis/diagnose/effects_priv.h"
+#include "common/base/mem.h"
+
+#include <math.h>
+
+enum rs_status effect_element_new(struct finder *finder, const struct diag_panel *panel, size_t m,
+                                  enum diag_what what, struct diag_element **element_p)
+{
+    struct diag_effects *effects = finder->effects;
+    if (rs_mem_grow((void **)&effects->elements, &effects->capacity, effects->count + 1,
+                    sizeof *effects->elements) != RS_OK) {
+        return RS_NOMEM;
+    }
+    struct diag_element *element = &effects->elements[effects->count++];
+    *element = (struct diag_element){.what = what,
+                                     .id = panel->id[m],
+                                     .position = GRAPH_NONE,
+                                     .effect = panel->a[m] - panel->base,
+                                     .is_additive = panel->is_additive,
+                                     .hits = panel->steps,
+                                     .period = 1,
+                                     .input = -1};
+    for (size_t u = 0; u < panel->n; u++) {
+        element->peers += isnan(panel->a[u]) ? 0U : 1U;
+    }
+    *element_p = element;
+    return RS_OK;
+}
+
+double effect_p_of(const struct finder *finder, const struct diag_panel *panel, size_t m)
+{
+    const double p = panel->p_noise[m] * (double)panel->n * finder->tests;
+    return p < 1 ? p : 1;
+}
+
+void effect_set_test(const struct finder *finder, const struct diag_pool *pool,
+                     const struct diag_panel *panel, size_t m, struct diag_element *element)
+{
+    const double spread = sqrt(1 + panel->base_variance);
+    const double n = (double)panel->n;
+    element->se = pool->noise / sqrt((double)panel->steps);
+    element->noise = element->se;
+    element->p = effect_p_of(finder, panel, m);
+    element->p_ordinary = panel->p_tau[m];
+    const double by_noise =
+        pool->dof >= 1
+            ? element->se * diag_t_quantile(DIAG_LEVEL_WEAK / n / finder->tests, pool->dof)
+            : 0;
+    const double by_tau = pool->tau * diag_t_quantile(DIAG_LEVEL_WEAK / n, pool->tau_dof);
+    element->limit = spread * (by_noise > by_tau ? by_noise : by_tau);
+}
+
+/* ---- naming ------------------------------------------------------------------------------------ */
+
+static bool is_named_for(const struct diag_effects *effects, enum diag_what what, uint32_t id)
+{
+    for (size_t i = 0; i < effects->count; i++) {
+        if (effects->elements[i].what == what && effects->elements[i].id == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum rs_status name_lasting(struct finder *finder, const struct diag_pool *pool,
+                                   struct hits *hits, enum diag_what what, size_t at)
+{
+    const size_t steps = finder->model->step_count;
+    struct diag_panel *panel = hits->panel[at];
+    const size_t m = hits->member[at];
+    struct diag_element *element = NULL;
+    if (effect_p_of(finder, panel, m) > DIAG_LEVEL_WEAK || panel->p_tau[m] > DIAG_LEVEL_WEAK) {
+        return RS_OK;
+    }
+    if (effect_is_intermittent(&hits->z[at * steps], &hits->is_hit[at * steps], steps)) {
+        return RS_OK; /* effect_name_intermittent() judges it */
+    }
+    hits->is_lasting[at] = 1;
+    if (is_named_for(finder->effects, what, panel->id[m])) {
+        return RS_OK;
+    }
+    if (effect_element_new(finder, panel, m, what, &element) != RS_OK) {
+        return RS_NOMEM;
+    }
+    effect_set_test(finder, pool, panel, m, element);
+    return RS_OK;
+}
+
+enum rs_status effect_name_members(struct finder *finder, const struct diag_pool *pool,
+                                   enum diag_what what)
+{
+    struct hits hits;
+    if (pool->count == 0) {
+        return RS_OK;
+    }
+    enum rs_status status = effect_hits_init(finder, pool, &hits);
+    if (status != RS_OK) {
+        return status;
+    }
+    for (size_t at = 0; status == RS_OK && at < hits.n; at++) {
+        status = name_lasting(finder, pool, &hits, what, at);
+    }
+    for (size_t at = 0; status == RS_OK && at < hits.n; at++) {
+        if (!hits.is_lasting[at] &&
+            !is_named_for(finder->effects, what, hits.panel[at]->id[hits.member[at]])) {
+            status = effect_name_intermittent(finder, pool, &hits, what, at);
+        }
+    }
+    if (status == RS_OK && (what == DIAG_HEAD || what == DIAG_RANK || what == DIAG_IDLE)) {
+        status = effect_add_jitter(finder, &hits, what);
+    }
+    effect_hits_fini(&hits);
+    return status;
+}
+
+enum rs_status effect_name_stages(struct finder *finder)
+{
+    const struct diag_panel *panel = finder->stages;
+    for (size_t m = 0; m < panel->n; m++) {
+        struct diag_element *element = NULL;
+        if (panel->n < 2 || effect_p_of(finder, panel, m) > DIAG_LEVEL_WEAK ||
+            panel->p_tau[m] > DIAG_LEVEL_WEAK) {
+            continue;
+        }
+        if (effect_element_new(finder, panel, m, DIAG_STAGE, &element) != RS_OK) {
+            return RS_NOMEM;
+        }
+        effect_set_test(finder, &finder->stage_pool, panel, m, element);
+    }
+    return RS_OK;
+}
+
+enum rs_status effect_name_links(struct finder *finder)
+{
+    for (size_t p = 0; p < finder->model->panel_count; p++) {
+        const struct diag_panel *panel = finder->links[p];
+        size_t suspects = 0, known = 0;
+        for (size_t m = 0; m < panel->n; m++) {
+            known += isnan(panel->a[m]) ? 0U : 1U;
+            suspects += effect_p_of(finder, panel, m) <= DIAG_LEVEL_WEAK &&
+                        panel->p_tau[m] <= DIAG_LEVEL_WEAK;
+        }
+        const double most = DIAG_FABRIC_MOST * (double)known;
+        if (known < 2 || (suspects > 1 && (double)suspects > most)) {
+            continue;
+        }
+        for (size_t m = 0; m < panel->n; m++) {
+            struct diag_element *element = NULL;
+            if (effect_p_of(finder, panel, m) > DIAG_LEVEL_WEAK ||
+                panel->p_tau[m] > DIAG_LEVEL_WEAK ||
+                panel->a[m] - panel->base < log(DIAG_LINK_FACTOR)) {
+                continue;
+            }
+            if (effect_element_new(finder, panel, m, DIAG_UNIT, &element) != RS_OK) {
+                return RS_NOMEM;
+            }
+            effect_set_test(finder, &finder->link_pools[p], panel, m, element);
+        }
+    }
+    return RS_OK;
+}

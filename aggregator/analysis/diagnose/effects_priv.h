@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of effects*.c share: who stands out of the panels of one recording. Inside the room.
+ */
+#ifndef RS_DIAGNOSE_EFFECTS_PRIV_H
+#define RS_DIAGNOSE_EFFECTS_PRIV_H
+
+#include "aggregator/analysis/diagnose/diagnose_priv.h"
+
+/* Work of one class as a table. */
+struct table {
+    size_t n, positions;
+    uint32_t *workers; /* [n] */
+    double *work;      /* [n][steps][positions]; NAN: not seen */
+    double *level;     /* [positions] of the healthy, over steps */
+    double *kernels;   /* mean per step of the class; 0 unknown */
+};
+
+struct finder {
+    const struct diag_model *model;
+    struct diag_effects *effects;
+    struct table *tables;     /* [class] computing */
+    uint32_t *member;         /* [worker] its index in its class's table */
+    struct diag_panel **logs; /* [class] NULL: not judged */
+    struct diag_panel **totals;
+    struct diag_panel **heads;
+    struct diag_panel **idles;
+    struct diag_panel **links; /* [panel of units] */
+    double *relative;          /* [move] */
+    struct diag_panel *stages;
+    struct diag_stages stage_work;
+    struct diag_pool log_pool, total_pool, head_pool, idle_pool, stage_pool, *link_pools;
+    double tests;
+    double step_ns;
+    double *scratch;
+    uint8_t *is_slow; /* [worker] named for its work: not part of a level */
+};
+
+static inline double effect_cell(const struct table *table, size_t steps, size_t m, size_t k,
+                                 size_t p)
+{
+    return table->work[(m * steps + k) * table->positions + p];
+}
+
+/* Hits of one pool: see effects_hits.c. */
+struct hits {
+    size_t n; /* members of all panels of the pool */
+    uint8_t *is_hit;
+    double *z;
+    uint32_t *counts, *id;
+    struct diag_panel **panel;
+    size_t *member;
+    uint8_t *is_lasting; /* [n] by Student's t */
+};
+
+/* effects_panels.c */
+RS_MUST_CHECK enum rs_status effect_tables_make(struct finder *finder);
+RS_MUST_CHECK enum rs_status effect_class_panel(struct finder *finder, size_t c);
+RS_MUST_CHECK enum rs_status effect_head_panel(struct finder *finder, size_t c);
+RS_MUST_CHECK enum rs_status effect_idle_panel(struct finder *finder, size_t c);
+RS_MUST_CHECK enum rs_status effect_stage_panel(struct finder *finder);
+
+/* effects_links.c */
+RS_MUST_CHECK enum rs_status effect_link_panels(struct finder *finder);
+
+/* effects_hits.c */
+void effect_hits_fini(struct hits *hits);
+RS_MUST_CHECK enum rs_status effect_hits_init(struct finder *finder, const struct diag_pool *pool,
+                                              struct hits *hits);
+bool effect_is_intermittent(const double *z, const uint8_t *is_hit, size_t steps);
+RS_MUST_CHECK enum rs_status effect_name_intermittent(struct finder *finder,
+                                                      const struct diag_pool *pool,
+                                                      struct hits *hits, enum diag_what what,
+                                                      size_t at);
+RS_MUST_CHECK enum rs_status effect_add_jitter(struct finder *finder, struct hits *hits,
+                                               enum diag_what what);
+
+/* effects_name.c */
+RS_MUST_CHECK enum rs_status effect_element_new(struct finder *finder,
+                                                const struct diag_panel *panel, size_t m,
+                                                enum diag_what what,
+                                                struct diag_element **element_p);
+double effect_p_of(const struct finder *finder, const struct diag_panel *panel, size_t m);
+void effect_set_test(const struct finder *finder, const struct diag_pool *pool,
+                     const struct diag_panel *panel, size_t m, struct diag_element *element);
+RS_MUST_CHECK enum rs_status effect_name_members(struct finder *finder,
+                                                 const struct diag_pool *pool, enum diag_what what);
+RS_MUST_CHECK enum rs_status effect_name_stages(struct finder *finder);
+RS_MUST_CHECK enum rs_status effect_name_links(struct finder *finder);
+
+/* effects_evidence.c */
+void effect_finish_elements(struct finder *finder);
+
+#endif
