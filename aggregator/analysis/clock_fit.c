@@ -22,6 +22,7 @@
  */
 #include "aggregator/analysis/analysis_priv.h"
 #include "common/base/const.h"
+#include "aggregator/analysis/median.h"
 #include "common/base/mem.h"
 
 #include <math.h>
@@ -206,18 +207,6 @@ static enum rs_status collect_witnesses(struct fitting *fit)
 
 /* ---- robust lines ---------------------------------------------------------------------- */
 
-static int compare_doubles(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-static double median_of(double *values, size_t count)
-{
-    qsort(values, count, sizeof *values, compare_doubles);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
-
 struct line {
     double offset, drift; /* value = offset + drift * at */
     double spread; /* median absolute distance of the points from it, as a standard deviation */
@@ -250,7 +239,7 @@ static double spread_around(double *sorted, const struct point *points, size_t c
     for (size_t i = 0; i < count; i++) {
         sorted[i] = fabs(points[i].value - line->offset - line->drift * points[i].at);
     }
-    return 1.4826 * median_of(sorted, count);
+    return 1.4826 * rs_median(sorted, count);
 }
 
 /* Least squares without what lies beyond 5 MAD. A slope that its own error could explain is none. */
@@ -260,7 +249,7 @@ static struct line fit_line(double *sorted, const struct point *points, size_t c
     for (size_t i = 0; i < count; i++) {
         sorted[i] = points[i].value;
     }
-    line.offset = median_of(sorted, count);
+    line.offset = rs_median(sorted, count);
     line.spread = spread_around(sorted, points, count, &line);
     for (int round = 0; round < FIT_ROUNDS; round++) {
         /* the first line goes through drifting points: nothing is trimmed before it */

@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static rs_dur divided(rs_dur work, double log_factor)
 {
@@ -121,7 +122,7 @@ void diag_apply(const struct diag_model *model, const struct diag_element *eleme
 /* ---- ideal -------------------------------------------------------------------------------- */
 
 struct place {
-    uint64_t key; /* class and position, or key and panel */
+    uint64_t key; /* of moves: key and panel */
     double ns;
     uint32_t index;
     bool counts; /* of a healthy worker */
@@ -172,8 +173,8 @@ static bool is_slow(const struct diag_effects *effects, uint32_t worker)
     return false;
 }
 
-/* Level of a run of equal places: mean of the healthy for work, median for heads. */
-static double level_of(const struct place *run, size_t count, bool is_head)
+/* Level of a run of equal places: mean of the healthy for work, median for heads. Sorts the run where it needs to. */
+static double level_of(struct place *run, size_t count, bool is_head)
 {
     double sum = 0, healthy = 0;
     for (size_t i = 0; i < count; i++) {
@@ -182,42 +183,114 @@ static double level_of(const struct place *run, size_t count, bool is_head)
             healthy += 1;
         }
     }
-    return is_head || healthy < 1 ? run[count / 2].ns : sum / healthy;
+    if (!is_head && healthy > 0) {
+        return sum / healthy;
+    }
+    qsort(run, count, sizeof *run, by_place);
+    return run[count / 2].ns;
 }
 
-static void ideal_work(const struct diag_model *model, const struct diag_effects *effects,
-                       struct place *places, rs_dur *work)
+/* Places of one class: heads behind its work, each as many as it has. */
+struct ideal {
+    const struct diag_model *model;
+    const struct diag_effects *effects;
+    struct place *places; /* of one class */
+    size_t *first;        /* [2 * positions + 1] into `places`, by (head, position) */
+    size_t positions;
+    uint8_t *is_slow; /* [worker] */
+};
+
+static bool has_level(const struct diag_item *item)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < model->item_count; i++) {
-        const struct diag_item *item = &model->items[i];
-        if (item->part >= 0 || item->figure == RS_FIGURE_HOST_INSIDE) {
+    return item->part < 0 && item->figure != RS_FIGURE_HOST_INSIDE;
+}
+
+static size_t place_of(const struct ideal *ideal, const struct diag_item *item)
+{
+    return (item->figure == RS_FIGURE_COMPUTING ? 0 : ideal->positions) + item->position;
+}
+
+/* The class's items by place: counted, then put in. */
+static void gather_places(const struct ideal *ideal, uint32_t class_id)
+{
+    const struct diag_model *model = ideal->model;
+    memset(ideal->first, 0, (2 * ideal->positions + 2) * sizeof *ideal->first);
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t w = 0; w < model->worker_count; w++) {
+            for (size_t i = model->item_first[w];
+                 model->workers[w].class_id == class_id && i < model->item_first[w + 1]; i++) {
+                const struct diag_item *item = &model->items[i];
+                if (!has_level(item)) {
+                    continue;
+                }
+                if (pass == 0) {
+                    ideal->first[place_of(ideal, item) + 2]++;
+                    continue;
+                }
+                ideal->places[ideal->first[place_of(ideal, item) + 1]++] =
+                    (struct place){.ns = (double)model->graph.work[item->node],
+                                   .index = (uint32_t)i,
+                                   .counts = ideal->is_slow[w] == 0};
+            }
+        }
+        for (size_t p = 2; pass == 0 && p < 2 * ideal->positions + 2; p++) {
+            ideal->first[p] += ideal->first[p - 1];
+        }
+    }
+}
+
+static void ideal_class(const struct ideal *ideal, uint32_t class_id, rs_dur *work)
+{
+    const double slow = fmax(0, stage_effect(ideal->effects, class_id)) +
+                        heavier_effect(ideal->model, ideal->effects, class_id);
+    gather_places(ideal, class_id);
+    for (size_t p = 0; p < 2 * ideal->positions; p++) {
+        const bool is_head = p >= ideal->positions;
+        struct place *run = &ideal->places[ideal->first[p]];
+        const size_t count = ideal->first[p + 1] - ideal->first[p];
+        if (count == 0) {
             continue;
         }
-        const uint64_t class_id = model->workers[item->worker].class_id;
-        const uint64_t head = item->figure == RS_FIGURE_COMPUTING ? 0 : 1;
-        places[count++] = (struct place){(class_id << 33) | (head << 32) | item->position,
-                                         (double)model->graph.work[item->node], (uint32_t)i, true};
-    }
-    if (count > 1) {
-        qsort(places, count, sizeof *places, by_place);
-    }
-    for (size_t i = 0, end; i < count; i = end) {
-        uint32_t known = GRAPH_NONE;
-        for (end = i; end < count && places[end].key == places[i].key; end++) {
-            known = model->items[places[end].index].worker;
-            places[end].counts = !is_slow(effects, known);
-        }
-        const bool is_head = ((places[i].key >> 32) & 1) != 0;
-        const uint32_t class_id = (uint32_t)(places[i].key >> 33);
-        const double slow = is_head ? 0
-                                    : fmax(0, stage_effect(effects, class_id)) +
-                                          heavier_effect(model, effects, class_id);
-        const double level = level_of(&places[i], end - i, is_head) / exp(slow > 0 ? slow : 0);
-        for (size_t j = i; j < end; j++) {
-            work[model->items[places[j].index].node] = (rs_dur)llround(level);
+        const double level = level_of(run, count, is_head) / exp(!is_head && slow > 0 ? slow : 0);
+        for (size_t i = 0; i < count; i++) {
+            work[ideal->model->items[run[i].index].node] = (rs_dur)llround(level);
         }
     }
+}
+
+static enum rs_status ideal_work(const struct diag_model *model, const struct diag_effects *effects,
+                                 rs_dur *work)
+{
+    struct ideal ideal = {.model = model, .effects = effects};
+    size_t *items = rs_mem_calloc(model->class_count + 1, sizeof *items);
+    size_t most = 0;
+    if (items == NULL) {
+        return RS_NOMEM;
+    }
+    for (size_t i = 0; i < model->item_count; i++) {
+        const struct diag_item *item = &model->items[i];
+        if (has_level(item)) {
+            const size_t count = ++items[model->workers[item->worker].class_id];
+            most = count > most ? count : most;
+            ideal.positions =
+                item->position >= ideal.positions ? (size_t)item->position + 1 : ideal.positions;
+        }
+    }
+    rs_mem_free(items);
+    ideal.places = rs_mem_calloc(most + 1, sizeof *ideal.places);
+    ideal.first = rs_mem_calloc(2 * ideal.positions + 3, sizeof *ideal.first);
+    ideal.is_slow = rs_mem_calloc(model->worker_count + 1, 1);
+    const bool has_room = ideal.places != NULL && ideal.first != NULL && ideal.is_slow != NULL;
+    for (uint32_t w = 0; has_room && w < model->worker_count; w++) {
+        ideal.is_slow[w] = is_slow(effects, w);
+    }
+    for (uint32_t c = 0; has_room && c < model->class_count; c++) {
+        ideal_class(&ideal, c, work);
+    }
+    rs_mem_free(ideal.places);
+    rs_mem_free(ideal.first);
+    rs_mem_free(ideal.is_slow);
+    return has_room ? RS_OK : RS_NOMEM;
 }
 
 static void ideal_moves(const struct diag_model *model, struct place *places, rs_dur *work)
@@ -248,14 +321,11 @@ static void ideal_moves(const struct diag_model *model, struct place *places, rs
 enum rs_status diag_ideal(const struct diag_model *model, const struct diag_effects *effects,
                           rs_dur *work)
 {
-    const size_t most =
-        model->item_count > model->move_count ? model->item_count : model->move_count;
-    struct place *places = rs_mem_calloc(most + 1, sizeof *places);
+    struct place *places = rs_mem_calloc(model->move_count + 1, sizeof *places);
     if (places == NULL) {
         return RS_NOMEM;
     }
-    ideal_work(model, effects, places, work);
     ideal_moves(model, places, work);
     rs_mem_free(places);
-    return RS_OK;
+    return ideal_work(model, effects, work);
 }

@@ -122,7 +122,7 @@ struct diag_half {
     double mean, variance, square_range;
 };
 struct diag_half diag_faster_half(size_t n);
-double diag_median(double *values, size_t count); /* sorts them */
+double diag_median(double *values, size_t count); /* sorts them; rs_median() does not */
 
 struct diag_panel {
     size_t n, steps;

@@ -583,23 +583,117 @@ static rs_ns ready_of(const struct line *line)
 /* What may depend on an operation: a row's work, on its lane; and where no wait of the host was recorded, a row's
  * launch, on a lane of its own behind the streams. */
 struct target {
-    size_t lane;
     rs_ns ready;
     uint32_t node;
 };
 
 enum { FACES = 2 };
 
-static bool target_of(const struct program *program, const struct line *line, size_t host_lane,
-                      int face, struct target *target)
+static size_t lane_of_face(const struct line *line, size_t host_lane, size_t face)
 {
-    if (face == 1) {
-        *target = (struct target){host_lane, line->launch, line->launch_node};
-        return !program->has_waits && !program->is_host && line->launch_node != GRAPH_NONE;
+    return face == 1 ? host_lane : line->lane;
+}
+
+static bool is_target(const struct program *program, const struct line *line, size_t face)
+{
+    return face == 1 ? !program->has_waits && !program->is_host && line->launch_node != GRAPH_NONE
+                     : line->what != LINE_WAIT;
+}
+
+static struct target target_of(const struct line *line, size_t face)
+{
+    return face == 1 ? (struct target){line->launch, line->launch_node}
+                     : (struct target){ready_of(line),
+                                       line->what == LINE_OP ? line->first_node : line->end_node};
+}
+
+/* The targets of one program by lane, in launch order: from an operation on, each lane is asked for itself, however far
+ * away its next row is. */
+struct reach {
+    uint32_t *line; /* by lane, then in launch order */
+    size_t *first;  /* [lanes + 1] */
+    size_t *next;   /* [lanes] the first that was launched behind the source */
+    uint8_t *rises; /* [lanes] `ready` never falls along it */
+    size_t lanes;
+};
+
+static void reach_fini(struct reach *reach)
+{
+    rs_mem_free(reach->line);
+    rs_mem_free(reach->first);
+    rs_mem_free(reach->next);
+    rs_mem_free(reach->rises);
+}
+
+static size_t face_of(const struct reach *reach, size_t lane)
+{
+    return lane + 1 == reach->lanes ? 1 : 0;
+}
+
+static enum rs_status reach_init(const struct program *program, size_t lanes, struct reach *reach)
+{
+    *reach = (struct reach){.lanes = lanes};
+    reach->line = rs_mem_calloc(FACES * program->count + 1, sizeof *reach->line);
+    reach->first = rs_mem_calloc(lanes + 2, sizeof *reach->first);
+    reach->next = rs_mem_calloc(lanes + 1, sizeof *reach->next);
+    reach->rises = rs_mem_calloc(lanes + 1, 1);
+    if (reach->line == NULL || reach->first == NULL || reach->next == NULL ||
+        reach->rises == NULL) {
+        reach_fini(reach);
+        return RS_NOMEM;
     }
-    *target = (struct target){line->lane, ready_of(line),
-                              line->what == LINE_OP ? line->first_node : line->end_node};
-    return line->what != LINE_WAIT;
+    for (size_t i = 0; i < FACES * program->count; i++) {
+        const struct line *line = &program->lines[i / FACES];
+        if (is_target(program, line, i % FACES)) {
+            reach->first[lane_of_face(line, lanes - 1, i % FACES) + 1]++;
+        }
+    }
+    for (size_t lane = 0; lane < lanes; lane++) {
+        reach->first[lane + 1] += reach->first[lane];
+        reach->next[lane] = reach->first[lane];
+        reach->rises[lane] = 1;
+    }
+    for (size_t i = 0; i < FACES * program->count; i++) {
+        const struct line *line = &program->lines[i / FACES];
+        if (!is_target(program, line, i % FACES)) {
+            continue;
+        }
+        const size_t lane = lane_of_face(line, lanes - 1, i % FACES);
+        const size_t at = reach->next[lane]++;
+        reach->line[at] = (uint32_t)(i / FACES);
+        if (at > reach->first[lane]) {
+            const struct line *before = &program->lines[reach->line[at - 1]];
+            reach->rises[lane] &=
+                target_of(before, i % FACES).ready <= target_of(line, i % FACES).ready;
+        }
+    }
+    memcpy(reach->next, reach->first, lanes * sizeof *reach->next);
+    return RS_OK;
+}
+
+/* Of a lane the first place behind the source whose row is ready at `from` or later; reach->first[lane + 1]: none. */
+static size_t reach_find(struct reach *reach, const struct program *program, size_t lane,
+                         size_t source, rs_ns from)
+{
+    const size_t end = reach->first[lane + 1], face = face_of(reach, lane);
+    size_t low = reach->next[lane];
+    while (low < end && reach->line[low] <= source) {
+        low++;
+    }
+    reach->next[lane] = low;
+    size_t high = reach->rises[lane] ? end : low;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (target_of(&program->lines[reach->line[middle]], face).ready < from) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    while (low < end && target_of(&program->lines[reach->line[low]], face).ready < from) {
+        low++;
+    }
+    return low;
 }
 
 /* Operations first, then the spans before, between and behind them. */
@@ -608,71 +702,74 @@ static size_t source_of(const struct outputs *outputs, const struct line *line)
     return (line->slot + (line->what == LINE_OP ? 0 : outputs->ops)) * outputs->lanes;
 }
 
-/* Lanes that something may still be found on: those of the program, and the host's where its launches count. */
-static size_t lanes_open(const struct program *program, const struct line *op,
-                         const uint8_t *is_found, size_t lanes)
+/* Lanes that something may depend on the source on: for an operation all others of the program, and for all the host's. */
+static bool is_open(const struct program *program, const struct line *source, size_t lane,
+                    size_t lanes)
 {
-    size_t open = 0;
-    for (size_t lane = 0; lane < program->lane_count && op->what == LINE_OP; lane++) {
-        open += !is_found[lane] ? 1U : 0U;
-    }
-    const bool has_host = !program->has_waits && !program->is_host && program->has_launches;
-    return open + (has_host && !is_found[lanes - 1] ? 1U : 0U);
+    return lane + 1 == lanes
+               ? program->has_launches && !program->has_waits && !program->is_host
+               : source->what == LINE_OP && lane < program->lane_count && lane != source->lane;
+}
+
+static uint32_t slot_from(const struct outputs *outputs, const struct line *source,
+                          const struct line *line)
+{
+    return line->slot + (line->step > source->step ? (uint32_t)outputs->ops : 0) + 1;
 }
 
 /* Looks on from an operation to the end of the next step: per lane the first row that is ready behind its end.
  * The latest of these places, over all steps and ranks, is the first that no step refutes. */
-static void refute_one(const struct program *program, size_t at, struct outputs *outputs,
-                       uint8_t *is_found)
+static void refute_one(const struct program *program, size_t at, struct reach *reach,
+                       struct outputs *outputs)
 {
     const struct line *op = &program->lines[at];
-    const size_t host_lane = outputs->lanes - 1;
-    struct target target;
-    memset(is_found, 0, outputs->lanes);
-    is_found[op->lane] = 1;
-    size_t left = lanes_open(program, op, is_found, outputs->lanes);
-    for (size_t i = at + 1;
-         i < program->count && left > 0 && program->lines[i].step <= op->step + 1; i++) {
-        const struct line *line = &program->lines[i];
-        const uint32_t slot = line->slot + (line->step > op->step ? (uint32_t)outputs->ops : 0) + 1;
-        for (int face = op->what == LINE_OP ? 0 : 1; face < FACES; face++) {
-            if (!target_of(program, line, host_lane, face, &target) || is_found[target.lane] ||
-                target.ready < op->end) {
-                continue;
-            }
-            uint32_t *known = &outputs->slot[source_of(outputs, op) + target.lane];
+    for (size_t lane = 0; lane < outputs->lanes; lane++) {
+        if (!is_open(program, op, lane, outputs->lanes)) {
+            continue;
+        }
+        const size_t found = reach_find(reach, program, lane, at, op->end);
+        if (found == reach->first[lane + 1]) {
+            continue;
+        }
+        const struct line *line = &program->lines[reach->line[found]];
+        if (line->step <= op->step + 1) {
+            const uint32_t slot = slot_from(outputs, op, line);
+            uint32_t *known = &outputs->slot[source_of(outputs, op) + lane];
             *known = slot > *known ? slot : *known;
-            is_found[target.lane] = 1;
-            left--;
         }
     }
 }
 
-static enum rs_status link_one(struct graph *graph, const struct program *program, size_t at,
-                               const struct outputs *outputs, uint8_t *is_found)
+/* The edge of one lane, if any: the place that no step refutes or the first ready one behind it. */
+static uint32_t find_output(const struct program *program, size_t at, size_t lane,
+                            struct reach *reach, const struct outputs *outputs)
 {
     const struct line *op = &program->lines[at];
-    const size_t host_lane = outputs->lanes - 1;
-    struct target target;
-    for (size_t lane = 0; lane < outputs->lanes; lane++) {
-        is_found[lane] = lane == op->lane || outputs->slot[source_of(outputs, op) + lane] == 0;
+    const uint32_t wanted = outputs->slot[source_of(outputs, op) + lane];
+    if (wanted == 0 || !is_open(program, op, lane, outputs->lanes)) {
+        return GRAPH_NONE;
     }
-    size_t left = lanes_open(program, op, is_found, outputs->lanes);
-    for (size_t i = at + 1;
-         i < program->count && left > 0 && program->lines[i].step <= op->step + 1; i++) {
-        const struct line *line = &program->lines[i];
-        const uint32_t slot = line->slot + (line->step > op->step ? (uint32_t)outputs->ops : 0) + 1;
-        for (int face = op->what == LINE_OP ? 0 : 1; face < FACES; face++) {
-            if (!target_of(program, line, host_lane, face, &target) || is_found[target.lane] ||
-                slot < outputs->slot[source_of(outputs, op) + target.lane] ||
-                target.ready < op->end) {
-                continue;
-            }
-            is_found[target.lane] = 1;
-            left--;
-            if (graph_edge(graph, op->end_node, target.node) != RS_OK) {
-                return RS_NOMEM;
-            }
+    for (size_t i = reach_find(reach, program, lane, at, op->end); i < reach->first[lane + 1];
+         i++) {
+        const struct line *line = &program->lines[reach->line[i]];
+        if (line->step > op->step + 1) {
+            break;
+        }
+        if (slot_from(outputs, op, line) >= wanted &&
+            target_of(line, face_of(reach, lane)).ready >= op->end) {
+            return target_of(line, face_of(reach, lane)).node;
+        }
+    }
+    return GRAPH_NONE;
+}
+
+static enum rs_status link_one(struct graph *graph, const struct program *program, size_t at,
+                               struct reach *reach, const struct outputs *outputs)
+{
+    for (size_t lane = 0; lane < outputs->lanes; lane++) {
+        const uint32_t node = find_output(program, at, lane, reach, outputs);
+        if (node != GRAPH_NONE && graph_edge(graph, program->lines[at].end_node, node) != RS_OK) {
+            return RS_NOMEM;
         }
     }
     return RS_OK;
@@ -683,7 +780,33 @@ static bool is_usual(const struct program *program, size_t k)
     return program->step_signatures[k] == program->signature;
 }
 
-static enum rs_status class_outputs(struct builder *builder, uint32_t class_id, uint8_t *is_found)
+/* One pass over a program: what refutes, or the edges that are left. */
+static enum rs_status walk_sources(struct builder *builder, const struct program *program,
+                                   struct outputs *outputs, bool links)
+{
+    struct reach reach;
+    enum rs_status status = reach_init(program, outputs->lanes, &reach);
+    if (status != RS_OK) {
+        return status;
+    }
+    for (size_t i = 0; status == RS_OK && i < program->count; i++) {
+        const struct line *line = &program->lines[i];
+        const bool is_source = line->what == LINE_OP || (line->what == LINE_SPAN &&
+                                                         !program->has_waits && !program->is_host);
+        if (!is_source || !is_usual(program, line->step)) {
+            continue;
+        }
+        if (links) {
+            status = link_one(&builder->model->graph, program, i, &reach, outputs);
+        } else {
+            refute_one(program, i, &reach, outputs);
+        }
+    }
+    reach_fini(&reach);
+    return status;
+}
+
+static enum rs_status class_outputs(struct builder *builder, uint32_t class_id)
 {
     const struct diag_model *model = builder->model;
     struct outputs outputs = {.lanes = builder->most_lanes + 1};
@@ -699,25 +822,11 @@ static enum rs_status class_outputs(struct builder *builder, uint32_t class_id, 
     if (outputs.slot == NULL) {
         return RS_NOMEM;
     }
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t w = 0; status == RS_OK && w < model->worker_count; w++) {
-            const struct program *program = &builder->programs[w];
-            for (size_t i = 0;
-                 status == RS_OK && i < program->count && model->workers[w].class_id == class_id;
-                 i++) {
-                const struct line *line = &program->lines[i];
-                const bool is_source =
-                    line->what == LINE_OP ||
-                    (line->what == LINE_SPAN && !program->has_waits && !program->is_host);
-                if (!is_source || !is_usual(program, line->step)) {
-                    continue;
-                }
-                if (pass == 0) {
-                    refute_one(program, i, &outputs, is_found);
-                } else {
-                    status = link_one(&builder->model->graph, program, i, &outputs, is_found);
-                }
-            }
+    for (size_t i = 0; status == RS_OK && i < 2 * model->worker_count; i++) {
+        const size_t w = i % model->worker_count;
+        if (model->workers[w].class_id == class_id) {
+            status =
+                walk_sources(builder, &builder->programs[w], &outputs, i >= model->worker_count);
         }
     }
     rs_mem_free(outputs.slot);
@@ -736,15 +845,10 @@ enum rs_status edges_make(struct builder *builder)
         status = add_meetings(builder);
     }
     graph_infer(&model->graph);
-    uint8_t *is_found = rs_mem_calloc(builder->most_lanes + 2, 1);
-    if (is_found == NULL) {
-        return RS_NOMEM;
-    }
     for (uint32_t c = 0;
          status == RS_OK && c < model->class_count && builder->most_lanes <= OUTPUT_LANES_MAX;
          c++) {
-        status = class_outputs(builder, c, is_found);
+        status = class_outputs(builder, c);
     }
-    rs_mem_free(is_found);
     return status == RS_OK ? graph_seal(&model->graph) : status;
 }

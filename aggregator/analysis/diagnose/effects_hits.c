@@ -13,21 +13,51 @@
 #include <math.h>
 #include <string.h>
 
-/* z[k]: how far the member is above the others' median in that step, levels taken out. */
-static void step_effects(const struct finder *finder, const struct diag_panel *panel, size_t m,
-                         double *z)
+/* The i-th smallest of a step's values without the member's own, which stands at `own`. */
+static double other_at(const double *sorted, size_t own, size_t i)
 {
+    return sorted[i < own ? i : i + 1];
+}
+
+/* Median of the faster half of the others; of a panel of two, the other one. */
+static double median_of_others(const double *sorted, size_t known, double y, size_t n)
+{
+    size_t low = 0, high = known;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (sorted[middle] < y) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    const size_t count = known - 1;
+    const size_t half = n > 2 ? (count + 1) / 2 : count;
+    if (half == 0) {
+        return (double)NAN;
+    }
+    const double upper = other_at(sorted, low, half / 2);
+    return half % 2 ? upper : (other_at(sorted, low, half / 2 - 1) + upper) / 2;
+}
+
+/* z[m][k]: how far the member is above the others' median in that step, levels taken out. */
+static void step_effects(const struct finder *finder, const struct diag_panel *panel, double *z)
+{
+    double *sorted = finder->scratch;
     for (size_t k = 0; k < panel->steps; k++) {
-        size_t count = 0;
+        size_t known = 0;
         for (size_t u = 0; u < panel->n; u++) {
             const double y = panel->y[u * panel->steps + k];
-            if (u != m && !isnan(y)) {
-                finder->scratch[count++] = y;
+            if (!isnan(y)) {
+                sorted[known++] = y;
             }
         }
-        (void)diag_median(finder->scratch, count);
-        const double others = diag_median(finder->scratch, panel->n > 2 ? (count + 1) / 2 : count);
-        z[k] = panel->y[m * panel->steps + k] - others;
+        (void)diag_median(sorted, known);
+        for (size_t m = 0; m < panel->n; m++) {
+            const double y = panel->y[m * panel->steps + k];
+            z[m * panel->steps + k] =
+                isnan(y) ? (double)NAN : y - median_of_others(sorted, known, y, panel->n);
+        }
     }
 }
 
@@ -174,10 +204,10 @@ enum rs_status effect_hits_init(struct finder *finder, const struct diag_pool *p
     }
     size_t at = 0;
     for (size_t p = 0; p < pool->count; p++) {
+        step_effects(finder, pool->panels[p], &hits->z[at * steps]);
         for (size_t m = 0; m < pool->panels[p]->n; m++, at++) {
             hits->panel[at] = pool->panels[p];
             hits->member[at] = m;
-            step_effects(finder, pool->panels[p], m, &hits->z[at * steps]);
             for (size_t k = 0; k < steps; k++) {
                 hits->is_hit[at * steps + k] = hits->z[at * steps + k] > limit;
             }

@@ -10,6 +10,7 @@
  *      stages    level of each class in each step, by what all of them run (stages.c)
  */
 #include "aggregator/analysis/diagnose/effects_priv.h"
+#include "aggregator/analysis/median.h"
 #include "common/base/mem.h"
 
 #include <math.h>
@@ -130,7 +131,7 @@ static void add_logs(const struct finder *finder, const struct table *table, con
             if (totals[p] < limit || count < table->n) {
                 continue;
             }
-            const double middle = diag_median(column, count);
+            const double middle = rs_median(column, count);
             for (size_t m = 0; m < table->n; m++) {
                 sums[m] += log(effect_cell(table, steps, m, k, p)) - middle;
                 counts[m] += 1;

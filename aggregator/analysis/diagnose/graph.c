@@ -81,29 +81,29 @@ static enum rs_status by_end(const uint32_t *ends, size_t edges, size_t nodes, u
     return RS_OK;
 }
 
+/* Of the nodes that are ready the newest comes next, so that the order follows one rank as far as it goes: what a replay reads
+ * lies together. `order` is filled from its front; the nodes that are ready wait at its back. */
 static void release(struct graph *graph, struct kahn *kahn)
 {
-    /* `order` is its own queue: nodes behind `head` are ready, those before it are done. */
-    size_t head = kahn->done;
-    size_t tail = kahn->done;
-    for (uint32_t n = 0; n < graph->count; n++) {
+    size_t ready = graph->count;
+    for (uint32_t n = (uint32_t)graph->count; n-- > 0;) {
         if (kahn->open[n] == 0) {
             kahn->open[n] = GRAPH_NONE;
-            graph->order[tail++] = n;
+            graph->order[--ready] = n;
         }
     }
-    while (head < tail) {
-        const uint32_t n = graph->order[head++];
+    while (ready < graph->count) {
+        const uint32_t n = graph->order[ready++];
+        graph->order[kahn->done++] = n;
         for (uint32_t i = kahn->out_first[n]; i < kahn->out_first[n + 1]; i++) {
             const uint32_t e = kahn->out[i];
             const uint32_t to = graph->to[e];
             if (!kahn->is_gone[e] && --kahn->open[to] == 0) {
                 kahn->open[to] = GRAPH_NONE;
-                graph->order[tail++] = to;
+                graph->order[--ready] = to;
             }
         }
     }
-    kahn->done = head;
 }
 
 static uint32_t open_edge_into(const struct graph *graph, const struct kahn *kahn, uint32_t node)

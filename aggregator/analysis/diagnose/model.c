@@ -31,6 +31,24 @@ static int by_unit(const void *left, const void *right)
     return (a->node_first > b->node_first) - (a->node_first < b->node_first);
 }
 
+/* Items come worker by worker and step by step: short runs are sorted, and all of them only where they did not. */
+static void sort_items(struct diag_model *model)
+{
+    bool in_order = true;
+    for (size_t i = 0, end; i < model->item_count; i = end) {
+        const struct diag_item *first = &model->items[i];
+        for (end = i + 1; end < model->item_count && model->items[end].worker == first->worker &&
+                          model->items[end].step == first->step;
+             end++) {
+        }
+        qsort(&model->items[i], end - i, sizeof *model->items, by_place);
+        in_order = in_order && (i == 0 || by_place(&model->items[i - 1], &model->items[i]) <= 0);
+    }
+    if (!in_order) {
+        qsort(model->items, model->item_count, sizeof *model->items, by_place);
+    }
+}
+
 static enum rs_status judge_classes(struct diag_model *model)
 {
     size_t *members = rs_mem_calloc(model->class_count + 1, sizeof *members);
@@ -57,9 +75,7 @@ enum rs_status diag_model_finish(struct diag_model *model)
     if (model->item_first == NULL || model->move_first == NULL) {
         return RS_NOMEM;
     }
-    if (model->item_count > 1) {
-        qsort(model->items, model->item_count, sizeof *model->items, by_place);
-    }
+    sort_items(model);
     if (model->move_count > 1) {
         qsort(model->moves, model->move_count, sizeof *model->moves, by_unit);
     }

@@ -16,6 +16,7 @@
  * and variance stand in faster_half.def.
  */
 #include "aggregator/analysis/diagnose/diagnose_priv.h"
+#include "aggregator/analysis/median.h"
 #include "common/base/mem.h"
 
 #include <math.h>
@@ -194,7 +195,7 @@ static void take_means(struct diag_panel *panel, double *scratch)
                 scratch[count++] = rest;
             }
         }
-        const double common = diag_median(scratch, count);
+        const double common = rs_median(scratch, count);
         for (size_t u = 0; u < panel->n; u++) {
             double *rest = &panel->rest[u * panel->steps + k];
             *rest = panel->y[u * panel->steps + k] - panel->a[u] - common;
@@ -227,7 +228,7 @@ static double pool_outlier(const struct diag_pool *pool, double *scratch)
             }
         }
     }
-    return count > 0 ? DIAG_OUTLIER_MAD * 1.4826 * diag_median(scratch, count) : 0;
+    return count > 0 ? DIAG_OUTLIER_MAD * 1.4826 * rs_median(scratch, count) : 0;
 }
 
 static void pool_noise(struct diag_pool *pool, double *scratch)
