@@ -106,6 +106,28 @@ static enum rs_status choose_ranks(struct builder *builder)
     return RS_OK;
 }
 
+/* Room for the lines of all programs at once: what is not used is never touched. */
+static enum rs_status lend_lines(struct builder *builder)
+{
+    const struct rs_analysis *analysis = builder->analysis;
+    size_t most = 0;
+    for (size_t w = 0; w < builder->model->worker_count; w++) {
+        most += program_most_lines(analysis->summaries[builder->programs[w].summary]);
+    }
+    builder->lines = rs_mem_calloc(most + 1, sizeof *builder->lines);
+    if (builder->lines == NULL) {
+        return RS_NOMEM;
+    }
+    struct line *next = builder->lines;
+    for (size_t w = 0; w < builder->model->worker_count; w++) {
+        struct program *program = &builder->programs[w];
+        program->lines = next;
+        program->most = program_most_lines(analysis->summaries[program->summary]);
+        next += program->most;
+    }
+    return RS_OK;
+}
+
 static enum rs_status choose_steps(struct builder *builder)
 {
     const struct rs_analysis *analysis = builder->analysis;
@@ -216,6 +238,7 @@ static enum rs_status build(struct builder *builder)
     model->base = builder->base = earliest(builder);
     builder->most_lanes = 1;
     set_confidence(builder);
+    status = lend_lines(builder);
     for (size_t w = 0; status == RS_OK && w < model->worker_count; w++) {
         status = program_make(builder, &builder->programs[w]);
         builder->most_lanes = builder->programs[w].lane_count > builder->most_lanes
@@ -249,6 +272,8 @@ enum rs_status diag_build(const struct rs_analysis *analysis, struct diag_model 
     rs_mem_free(builder.worker_of);
     rs_mem_free(builder.op_base);
     rs_mem_free(builder.op_line);
+    rs_mem_free(builder.op_places);
+    rs_mem_free(builder.lines);
     if (status != RS_OK) {
         diag_model_fini(model);
     }

@@ -36,8 +36,9 @@ struct line {
 
 struct program {
     uint32_t summary, worker;
-    struct line *lines;
-    size_t count, capacity;
+    struct line
+        *lines; /* lent by the builder: room for `most`; NULL when edges_make() is done with them */
+    size_t count, most;
     size_t *step_first; /* [steps + 1] into lines */
     int64_t *lanes;     /* stream of each lane, by first appearance */
     size_t lane_count, lane_capacity;
@@ -49,6 +50,11 @@ struct program {
     bool has_waits;    /* waits of the host were recorded */
 };
 
+/* What is kept of an operation's line when the lines are gone. */
+struct op_place {
+    uint32_t end_node, step, slot; /* GRAPH_NONE: in no program */
+};
+
 struct builder {
     const struct rs_analysis *analysis;
     struct diag_model *model;
@@ -56,7 +62,10 @@ struct builder {
     struct program *programs; /* [worker] */
     uint32_t *worker_of;      /* [summary] GRAPH_NONE: not taken */
     size_t *op_base;          /* [summary + 1] */
-    uint32_t *op_line;        /* [flat op] line of its program; GRAPH_NONE */
+    uint32_t
+        *op_line; /* [flat op] line of its program; GRAPH_NONE. Until the lines are gone, then: */
+    struct op_place *op_places; /* [flat op] */
+    struct line *lines;         /* of all programs, one behind the other */
     size_t most_lanes;
 };
 
@@ -65,7 +74,9 @@ RS_MUST_CHECK enum rs_status program_make(struct builder *builder, struct progra
 void program_fini(struct program *program);
 /* classes.c: class of every worker, hosts. */
 RS_MUST_CHECK enum rs_status classes_find(struct builder *builder);
-/* edges.c: nodes and edges of all programs; meetings; what was inferred. */
+/* How many lines a rank's program has at most. */
+size_t program_most_lines(const struct rs_summary *summary);
+/* edges.c: nodes and edges of all programs; meetings; what was inferred. Lets go of all lines: a graph is sealed without them. */
 RS_MUST_CHECK enum rs_status edges_make(struct builder *builder);
 /* moves.c: transfers by unit. */
 RS_MUST_CHECK enum rs_status moves_make(struct builder *builder);

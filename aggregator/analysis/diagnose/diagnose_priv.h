@@ -29,18 +29,18 @@ struct diag_worker {
     bool is_judged; /* has work in complete steps; no_peers etc. is found later */
 };
 
-/* Work of one node that belongs to a worker. By (worker, step, position). */
+/* Work of one node that belongs to a worker. By (worker, step, position). There are several for each operation of a job: small. */
 struct diag_item {
     uint32_t node, worker, step;
     uint32_t position; /* within its class's program; the same on all members in all steps */
     uint32_t type;     /* operation table: index of its type; 0 else */
+    uint32_t span;     /* of its rank's summary; GRAPH_NONE: none */
+    int32_t kernels;   /* -1 unknown */
     uint8_t figure;    /* enum rs_figure: COMPUTING, HOST_HEAD, HOST_INSIDE */
     rs_dur
         input;   /* of a head, or of the first item of a host's step: in data loading; -1 unknown */
     rs_dur part; /* what the figure is, where it is only a part of the node's work; -1: all of it */
-    int64_t kernels;    /* -1 unknown */
     uint64_t signature; /* equal: the same kernels in the same order; 0 unknown */
-    uint32_t span;      /* of its rank's summary; GRAPH_NONE: none */
 };
 
 /* The transfer of one operation. By unit. */

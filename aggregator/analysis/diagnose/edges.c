@@ -87,7 +87,9 @@ static enum rs_status add_item(struct rank_walk *walk, const struct line *line, 
         .figure = figure,
         .input = -1,
         .part = -1,
-        .kernels = span != NULL ? span->count : -1,
+        .kernels = span == NULL              ? -1
+                   : span->count < INT32_MAX ? (int32_t)span->count
+                                             : INT32_MAX,
         .signature = span != NULL ? span->signature : 0,
         .span = line->what == LINE_SPAN ? line->index : GRAPH_NONE};
     return RS_OK;
@@ -833,6 +835,36 @@ static enum rs_status class_outputs(struct builder *builder, uint32_t class_id)
     return status;
 }
 
+/* Keeps of every operation what transfers ask for, and frees the lines. */
+static enum rs_status drop_lines(struct builder *builder)
+{
+    const size_t ops = builder->op_base[builder->analysis->summary_count];
+    builder->op_places = rs_mem_calloc(ops + 1, sizeof *builder->op_places);
+    if (builder->op_places == NULL) {
+        return RS_NOMEM;
+    }
+    for (size_t s = 0; s < builder->analysis->summary_count; s++) {
+        const uint32_t worker = builder->worker_of[s];
+        for (size_t i = builder->op_base[s]; i < builder->op_base[s + 1]; i++) {
+            const struct line *line = worker != GRAPH_NONE && builder->op_line[i] != GRAPH_NONE
+                                          ? &builder->programs[worker].lines[builder->op_line[i]]
+                                          : NULL;
+            builder->op_places[i] = line != NULL
+                                        ? (struct op_place){line->end_node, line->step, line->slot}
+                                        : (struct op_place){GRAPH_NONE, GRAPH_NONE, GRAPH_NONE};
+        }
+    }
+    rs_mem_free(builder->lines);
+    rs_mem_free(builder->op_line);
+    builder->lines = NULL;
+    builder->op_line = NULL;
+    for (size_t w = 0; w < builder->model->worker_count; w++) {
+        builder->programs[w].lines = NULL;
+        builder->programs[w].count = builder->programs[w].most = 0;
+    }
+    return RS_OK;
+}
+
 enum rs_status edges_make(struct builder *builder)
 {
     struct diag_model *model = builder->model;
@@ -849,6 +881,9 @@ enum rs_status edges_make(struct builder *builder)
          status == RS_OK && c < model->class_count && builder->most_lanes <= OUTPUT_LANES_MAX;
          c++) {
         status = class_outputs(builder, c);
+    }
+    if (status == RS_OK) {
+        status = drop_lines(builder);
     }
     return status == RS_OK ? graph_seal(&model->graph) : status;
 }

@@ -50,12 +50,14 @@ void graph_infer(struct graph *graph)
 
 /* ---- order ---------------------------------------------------------------------------- */
 
+/* Nothing is kept longer than it is needed: with the edges themselves this is the most that a diagnosis ever holds. */
 struct kahn {
-    uint32_t *out_first, *out; /* edge ids by their origin */
-    uint32_t *in_first, *in;   /* edge ids by their target */
-    uint32_t *open;            /* [node] predecessors that have not been ordered */
-    uint8_t *is_gone;          /* [edge] left out */
-    uint32_t *mark;            /* [node] walk that came by */
+    uint32_t *out_first, *out; /* edge ids by their origin: while nodes are ordered */
+    uint32_t *in_first,
+        *in;        /* edge ids by their target: where there is a cycle, and for the predecessors */
+    uint32_t *open; /* [node] predecessors that have not been ordered */
+    uint8_t *is_gone; /* [edge] left out */
+    uint32_t *mark;   /* [node] walk that came by: where there is a cycle */
     size_t done;
 };
 
@@ -140,22 +142,13 @@ static void cut_cycle(struct graph *graph, struct kahn *kahn, uint32_t walk)
     graph->cycles++;
 }
 
-static enum rs_status order_nodes(struct graph *graph, struct kahn *kahn)
+static enum rs_status cut_cycles(struct graph *graph, struct kahn *kahn)
 {
-    kahn->open = rs_mem_calloc(graph->count + 1, sizeof *kahn->open);
     kahn->mark = rs_mem_calloc(graph->count + 1, sizeof *kahn->mark);
-    kahn->is_gone = rs_mem_calloc(graph->edge_count + 1, 1);
-    graph->order = rs_mem_calloc(graph->count + 1, sizeof *graph->order);
-    if (kahn->open == NULL || kahn->mark == NULL || kahn->is_gone == NULL || graph->order == NULL ||
-        by_end(graph->from, graph->edge_count, graph->count, &kahn->out_first, &kahn->out) !=
-            RS_OK ||
+    if (kahn->mark == NULL ||
         by_end(graph->to, graph->edge_count, graph->count, &kahn->in_first, &kahn->in) != RS_OK) {
         return RS_NOMEM;
     }
-    for (size_t e = 0; e < graph->edge_count; e++) {
-        kahn->open[graph->to[e]]++;
-    }
-    release(graph, kahn);
     for (uint32_t walk = 1; kahn->done < graph->count; walk++) {
         cut_cycle(graph, kahn, walk);
         release(graph, kahn);
@@ -163,26 +156,57 @@ static enum rs_status order_nodes(struct graph *graph, struct kahn *kahn)
     return RS_OK;
 }
 
-/* ---- seal ----------------------------------------------------------------------------- */
-
-static enum rs_status keep_preds(struct graph *graph, const struct kahn *kahn)
+static enum rs_status order_nodes(struct graph *graph, struct kahn *kahn)
 {
-    size_t count = 0;
-    graph->first = rs_mem_calloc(graph->count + 1, sizeof *graph->first);
-    graph->preds = rs_mem_calloc(graph->edge_count + 1, sizeof *graph->preds);
-    graph->delay = rs_mem_calloc(graph->count + 1, sizeof *graph->delay);
-    if (graph->first == NULL || graph->preds == NULL || graph->delay == NULL) {
+    kahn->open = rs_mem_calloc(graph->count + 1, sizeof *kahn->open);
+    kahn->is_gone = rs_mem_calloc(graph->edge_count + 1, 1);
+    graph->order = rs_mem_calloc(graph->count + 1, sizeof *graph->order);
+    if (kahn->open == NULL || kahn->is_gone == NULL || graph->order == NULL ||
+        by_end(graph->from, graph->edge_count, graph->count, &kahn->out_first, &kahn->out) !=
+            RS_OK) {
         return RS_NOMEM;
     }
+    for (size_t e = 0; e < graph->edge_count; e++) {
+        kahn->open[graph->to[e]]++;
+    }
+    release(graph, kahn);
+    return kahn->done < graph->count ? cut_cycles(graph, kahn) : RS_OK;
+}
+
+static void forget_order(struct kahn *kahn)
+{
+    rs_mem_free(kahn->out_first);
+    rs_mem_free(kahn->out);
+    rs_mem_free(kahn->open);
+    rs_mem_free(kahn->mark);
+    kahn->out_first = kahn->out = kahn->open = kahn->mark = NULL;
+}
+
+/* ---- seal ----------------------------------------------------------------------------- */
+
+/* The lists of edges by target become those of predecessors in place: they only get shorter. */
+static enum rs_status keep_preds(struct graph *graph, struct kahn *kahn)
+{
+    if (kahn->in == NULL &&
+        by_end(graph->to, graph->edge_count, graph->count, &kahn->in_first, &kahn->in) != RS_OK) {
+        return RS_NOMEM;
+    }
+    uint32_t count = 0, begin = kahn->in_first[0];
     for (size_t n = 0; n < graph->count; n++) {
-        graph->first[n] = (uint32_t)count;
-        for (uint32_t i = kahn->in_first[n]; i < kahn->in_first[n + 1]; i++) {
-            if (!kahn->is_gone[kahn->in[i]]) {
-                graph->preds[count++] = graph->from[kahn->in[i]];
+        const uint32_t end = kahn->in_first[n + 1];
+        kahn->in_first[n] = count;
+        for (uint32_t i = begin; i < end; i++) {
+            const uint32_t e = kahn->in[i];
+            if (!kahn->is_gone[e]) {
+                kahn->in[count++] = graph->from[e];
             }
         }
+        begin = end;
     }
-    graph->first[graph->count] = (uint32_t)count;
+    kahn->in_first[graph->count] = count;
+    graph->first = kahn->in_first;
+    graph->preds = kahn->in;
+    kahn->in_first = kahn->in = NULL;
     return RS_OK;
 }
 
@@ -207,30 +231,26 @@ static void find_delays(struct graph *graph)
     }
 }
 
-static void kahn_fini(struct kahn *kahn)
-{
-    rs_mem_free(kahn->out_first);
-    rs_mem_free(kahn->out);
-    rs_mem_free(kahn->in_first);
-    rs_mem_free(kahn->in);
-    rs_mem_free(kahn->open);
-    rs_mem_free(kahn->mark);
-    rs_mem_free(kahn->is_gone);
-}
-
 enum rs_status graph_seal(struct graph *graph)
 {
     struct kahn kahn = {0};
     enum rs_status status = order_nodes(graph, &kahn);
+    forget_order(&kahn);
     if (status == RS_OK) {
         status = keep_preds(graph, &kahn);
     }
-    kahn_fini(&kahn);
+    rs_mem_free(kahn.in_first);
+    rs_mem_free(kahn.in);
+    rs_mem_free(kahn.is_gone);
     if (status == RS_OK) {
-        find_delays(graph);
         rs_mem_free(graph->from);
         rs_mem_free(graph->to);
         graph->from = graph->to = NULL;
+        graph->delay = rs_mem_calloc(graph->count + 1, sizeof *graph->delay);
+        status = graph->delay != NULL ? RS_OK : RS_NOMEM;
+    }
+    if (status == RS_OK) {
+        find_delays(graph);
     }
     return status;
 }

@@ -85,10 +85,9 @@ static enum rs_status add_nodes(struct builder *builder, const struct rs_job_op 
     for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
         const struct rs_job_row *row = &builder->analysis->rows[r];
         const uint32_t worker = builder->worker_of[row->summary];
-        const uint32_t line = worker != GRAPH_NONE
-                                  ? builder->op_line[builder->op_base[row->summary] + row->op_index]
-                                  : GRAPH_NONE;
-        if (line == GRAPH_NONE) {
+        const struct op_place *place =
+            &builder->op_places[builder->op_base[row->summary] + row->op_index];
+        if (worker == GRAPH_NONE || place->end_node == GRAPH_NONE) {
             continue;
         }
         const struct rs_comm_op *own =
@@ -97,14 +96,14 @@ static enum rs_status add_nodes(struct builder *builder, const struct rs_job_op 
                         model->move_node_count + 1, sizeof *model->move_nodes) != RS_OK) {
             return RS_NOMEM;
         }
-        const uint32_t node = builder->programs[worker].lines[line].end_node;
+        const uint32_t node = place->end_node;
         model->move_nodes[model->move_node_count++] = node;
         const bool host_send = own->type == RS_OP_SEND && (own->flags & RS_OP_ON_DEVICE) == 0;
         if (row->has_transfer && !host_send) {
             sum += (double)graph->work[node];
             count += 1;
         }
-        move->step = builder->programs[worker].lines[line].step;
+        move->step = place->step;
         move->bytes = own->bytes > move->bytes ? own->bytes : move->bytes;
     }
     move->node_count = (uint32_t)model->move_node_count - move->node_first;
@@ -150,8 +149,9 @@ static enum rs_status add_move(struct mover *mover, const struct rs_job_op *op)
     const uint64_t key =
         is_pair ? ((uint64_t)low << 32 | high) * 2 + op->is_p2p : (uint64_t)1 << 63 | op->group;
     struct diag_move move = {.type = op->type, .bytes = -1, .step = GRAPH_NONE};
-    const uint32_t line = builder->op_line[builder->op_base[row[0].summary] + row[0].op_index];
-    if (line == GRAPH_NONE) {
+    const struct op_place *place =
+        &builder->op_places[builder->op_base[row[0].summary] + row[0].op_index];
+    if (place->end_node == GRAPH_NONE) {
         return RS_OK;
     }
     if (unit_of(mover, &wanted, key, &move.unit) != RS_OK ||
@@ -164,8 +164,7 @@ static enum rs_status add_move(struct mover *mover, const struct rs_job_op *op)
         set_way(builder, op, low, &move);
     }
     /* Without bytes: the place in the program stands for the size. */
-    const uint64_t size =
-        move.bytes >= 0 ? (uint64_t)move.bytes : mixed(7, builder->programs[a].lines[line].slot);
+    const uint64_t size = move.bytes >= 0 ? (uint64_t)move.bytes : mixed(7, place->slot);
     move.key = (uint32_t)mixed(mixed(mixed(3, op->type), size), op->row_count);
     model->moves[model->move_count++] = move;
     return RS_OK;

@@ -74,14 +74,20 @@ static enum rs_status lane_of(struct program *program, int64_t stream, uint32_t 
 
 static enum rs_status add_line(struct program *program, const struct line *line)
 {
-    if (rs_mem_grow((void **)&program->lines, &program->capacity, program->count + 1,
-                    sizeof *program->lines) != RS_OK) {
-        return RS_NOMEM;
+    if (program->count == program->most) {
+        return RS_LIMIT;
     }
     struct line *added = &program->lines[program->count++];
     *added = *line;
     added->launch_node = added->first_node = added->end_node = GRAPH_NONE;
     return RS_OK;
+}
+
+/* Without spans each operation has a gap before it, and each step one behind its last. */
+size_t program_most_lines(const struct rs_summary *summary)
+{
+    return summary->span_count > 0 ? summary->op_count + summary->span_count
+                                   : 2 * summary->op_count + summary->step_count;
 }
 
 /* ---- from summaries -------------------------------------------------------------------- */
@@ -363,7 +369,6 @@ enum rs_status program_make(struct builder *builder, struct program *program)
 
 void program_fini(struct program *program)
 {
-    rs_mem_free(program->lines);
     rs_mem_free(program->step_first);
     rs_mem_free(program->step_signatures);
     rs_mem_free(program->lanes);
