@@ -4,7 +4,8 @@
  *
  *   hit          a member beyond the others' median by more than a single cell may differ
  *   a rank's     as many hits of one rank are unlikely when each step's hits fall on ranks at random (permutation),
- *                times the share of choices of steps that are as regular: every k-th, or all from one on
+ *                times the share of choices of steps that are as regular: every k-th, or all from one on; for every k-th, times
+ *                the chance that pauses are so equally long
  *   jitter       hits that fall on many ranks: nobody's
  */
 #include "aggregator/analysis/diagnose/effects_priv.h"
@@ -140,6 +141,22 @@ static double regularity(const struct diag_element *element, size_t steps)
     return share < 1 ? share : 1;
 }
 
+/* Chance that sizes of random pauses agree as closely as those of the hits: what comes every k-th step is one thing and takes
+ * equally long, pauses of one cause differ by a factor (range of uniform logarithms). */
+static double likeness(const double *z, const uint8_t *is_hit, size_t steps)
+{
+    double least = (double)INFINITY, most = -(double)INFINITY, hits = 0;
+    for (size_t k = 0; k < steps; k++) {
+        if (is_hit[k] != 0) {
+            least = fmin(least, log(z[k]));
+            most = fmax(most, log(z[k]));
+            hits += 1;
+        }
+    }
+    const double part = (most - least) / log(DIAG_PAUSES_DIFFER);
+    return part < 1 ? hits * pow(part, hits - 1) - (hits - 1) * pow(part, hits) : 1;
+}
+
 /* Chance that some rank collects so many hits when each step's hits fall on ranks at random. */
 static double permutation(const uint8_t *hits, size_t n, size_t steps, size_t wanted,
                           uint32_t *counts)
@@ -257,8 +274,11 @@ enum rs_status effect_name_intermittent(struct finder *finder, const struct diag
     if (trial.hits < 2) {
         return RS_OK;
     }
+    const double alike = trial.period > 1 && hits->panel[at]->is_additive
+                             ? likeness(&hits->z[at * steps], is_hit, steps)
+                             : 1;
     const double p = permutation(hits->is_hit, hits->n, steps, trial.hits, hits->counts) *
-                     regularity(&trial, steps);
+                     regularity(&trial, steps) * alike;
     if (p > DIAG_LEVEL_WEAK) {
         return RS_OK;
     }
