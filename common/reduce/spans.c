@@ -2,7 +2,9 @@
 /*
  * The rank's own work between its communication: spans (summary.h, struct rs_span_row).
  *
- *   cuts      communication calls, host waits, bounds of steps, by host time, all threads together
+ *   cuts      communication calls, host waits, bounds of steps, by host time, all threads together; and between two of
+ *             these the launches at which computing goes on on another stream: what runs there may be an operation that no
+ *             name tells, and the stream that it came from may wait for it
  *   spans     device rows of one stream that were launched between the same two cuts
  *   order     one counter over calls, host waits and spans, by host time
  *
@@ -10,7 +12,7 @@
  * after another: a row either belongs to the span that is open on its stream, or opens the next. The walk goes backwards, because
  * a row without a launch row takes that of the next one on its stream.
  *
- * Memory: 8 bytes a device row while this runs, and the spans: one a stream between two cuts. A rank without a
+ * Memory: 8 bytes a device row while this runs (24 while cuts are looked for), and the spans: one a stream between two cuts. A rank without a
  * device is the business of spans_host.c.
  */
 #include "common/base/mem.h"
@@ -89,6 +91,72 @@ size_t span_cuts_at(const struct span_cuts *cuts, rs_ns instant)
     return low;
 }
 
+/* Streams that take turns kernel by kernel are two programs side by side: no more changes than this are looked at between two
+ * other cuts, so that spans stay few. */
+enum { CHANGES_MOST = 256 };
+
+/* Launches of computing rows by time: each with its row. */
+static enum rs_status launches_by_time(const struct rs_reduce *reduce, struct sort_item **items_p,
+                                       size_t *count_p)
+{
+    struct sort_item *items = rs_mem_calloc(reduce->work.count + 1, sizeof *items);
+    size_t count = 0;
+    if (!items)
+        return RS_NOMEM;
+    for (size_t i = 0; i < reduce->work.count; i++) {
+        const struct reduce_work *work = &reduce->work.items[i];
+        if (work->work_class == RS_WORK_COMPUTING && work->launch != REDUCE_NONE)
+            items[count++] = (struct sort_item){reduce->launches.items[work->launch].start, i};
+    }
+    const enum rs_status status = sort_items(items, count);
+    if (status != RS_OK) {
+        rs_mem_free(items);
+        return status;
+    }
+    *items_p = items;
+    *count_p = count;
+    return RS_OK;
+}
+
+/* Adds cuts where computing of a device goes on on another stream, between two of the cuts that are there. */
+static enum rs_status cut_at_changes(const struct rs_reduce *reduce, struct span_cuts *cuts)
+{
+    struct sort_item *launches = NULL;
+    uint32_t *lane = NULL; /* [slot] newest */
+    struct span_cuts all = {0};
+    size_t count = 0, next = 0;
+    enum rs_status status = launches_by_time(reduce, &launches, &count);
+    if (status == RS_OK) {
+        lane = rs_mem_calloc(reduce->slot_count + 1, sizeof *lane);
+        all.items = rs_mem_calloc(cuts->count + count + 1, sizeof *all.items);
+        status = lane && all.items ? RS_OK : RS_NOMEM;
+    }
+    for (size_t i = 0; status == RS_OK && i <= cuts->count; i++) {
+        const size_t first = all.count;
+        for (size_t slot = 0; slot < reduce->slot_count; slot++)
+            lane[slot] = REDUCE_NONE;
+        for (; next < count && (i == cuts->count || launches[next].key < cuts->items[i].key);
+             next++) {
+            const struct reduce_work *work = &reduce->work.items[launches[next].value];
+            const uint32_t before = lane[work->slot];
+            lane[work->slot] = work->lane;
+            if (before != REDUCE_NONE && before != work->lane && all.count < first + CHANGES_MOST)
+                all.items[all.count++].key = launches[next].key;
+        }
+        if (i < cuts->count)
+            all.items[all.count++].key = cuts->items[i].key;
+    }
+    rs_mem_free(launches);
+    rs_mem_free(lane);
+    if (status != RS_OK) {
+        rs_mem_free(all.items);
+        return status;
+    }
+    rs_mem_free(cuts->items);
+    *cuts = all;
+    return RS_OK;
+}
+
 static enum rs_status build_cuts(const struct rs_reduce *reduce, struct span_cuts *cuts)
 {
     const struct rs_summary *summary = reduce->summary;
@@ -113,7 +181,7 @@ static enum rs_status build_cuts(const struct rs_reduce *reduce, struct span_cut
             cuts->items[kept++].key = cuts->items[i].key;
     }
     cuts->count = kept;
-    return RS_OK;
+    return reduce->has_device_work ? cut_at_changes(reduce, cuts) : RS_OK;
 }
 
 /* ---- spans of devices ---- */

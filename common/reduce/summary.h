@@ -132,7 +132,8 @@ enum { RS_SPAN_KIND_COUNT = 3 };
 
 /*
  * A run of the rank's own work between two *cuts*: communication calls (call_start), starts of host waits, and
- * bounds of steps, taken over all threads in order of time. Communication is never part of a span, so spans and
+ * bounds of steps, taken over all threads in order of time; on devices also, between two of these, each launch at which
+ * computing goes on on another stream than before. Communication is never part of a span, so spans and
  * ops[] together are the program of the rank.
  *
  *   host     |step  k k k k  call  k k   sync [........]  k k  |step

@@ -252,6 +252,9 @@ static enum rs_status build(struct builder *builder)
         status = classes_find(builder);
     }
     if (status == RS_OK) {
+        status = hidden_find(builder);
+    }
+    if (status == RS_OK) {
         status = edges_make(builder);
     }
     if (status == RS_OK) {
@@ -274,6 +277,7 @@ enum rs_status diag_build(const struct rs_analysis *analysis, struct diag_model 
     rs_mem_free(builder.op_line);
     rs_mem_free(builder.op_places);
     rs_mem_free(builder.lines);
+    rs_mem_free(builder.hidden);
     if (status != RS_OK) {
         diag_model_fini(model);
     }

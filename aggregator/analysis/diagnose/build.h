@@ -25,6 +25,7 @@ struct line {
     bool has_launch;
     bool is_all;    /* LINE_WAIT: for all streams */
     bool is_copy;   /* LINE_SPAN: copies and sets only */
+    bool is_hidden; /* LINE_OP that was recorded as a span: `index` is into spans */
     uint32_t index; /* into ops or spans */
     uint32_t step, lane;
     uint32_t slot; /* operations of its step that were called before it */
@@ -55,6 +56,11 @@ struct op_place {
     uint32_t end_node, step, slot; /* GRAPH_NONE: in no program */
 };
 
+/* A member of an operation that no name tells; those of one meeting follow one another. */
+struct hidden_end {
+    uint32_t meeting, worker, line;
+};
+
 struct builder {
     const struct rs_analysis *analysis;
     struct diag_model *model;
@@ -67,6 +73,8 @@ struct builder {
     struct op_place *op_places; /* [flat op] */
     struct line *lines;         /* of all programs, one behind the other */
     size_t most_lanes;
+    struct hidden_end *hidden;
+    size_t hidden_count, hidden_capacity;
 };
 
 /* program.c */
@@ -74,10 +82,14 @@ RS_MUST_CHECK enum rs_status program_make(struct builder *builder, struct progra
 void program_fini(struct program *program);
 /* classes.c: class of every worker, hosts. */
 RS_MUST_CHECK enum rs_status classes_find(struct builder *builder);
+/* hidden.c: spans that are operations become LINE_OP. After classes_find(). */
+RS_MUST_CHECK enum rs_status hidden_find(struct builder *builder);
 /* How many lines a rank's program has at most. */
 size_t program_most_lines(const struct rs_summary *summary);
 /* edges.c: nodes and edges of all programs; meetings; what was inferred. Lets go of all lines: a graph is sealed without them. */
 RS_MUST_CHECK enum rs_status edges_make(struct builder *builder);
+/* ghosts.c: where ranks that were not recorded came late, as far as the others show it. Inferred edges. */
+RS_MUST_CHECK enum rs_status ghosts_make(struct builder *builder);
 /* moves.c: transfers by unit. */
 RS_MUST_CHECK enum rs_status moves_make(struct builder *builder);
 

@@ -529,6 +529,52 @@ static enum rs_status meet_some(struct builder *builder, const struct rs_job_op 
     return RS_OK;
 }
 
+/* All members of an operation that no name tells meet: builder->hidden from `first` to `end`. */
+static enum rs_status meet_hidden(struct builder *builder, size_t first, size_t end)
+{
+    struct graph *graph = &builder->model->graph;
+    struct member members[2] = {{0}};
+    struct member *latest = &members[0], *member = &members[1];
+    uint32_t last = GRAPH_NONE, meeting;
+    for (size_t i = first; i < end; i++) {
+        const struct line *line =
+            &builder->programs[builder->hidden[i].worker].lines[builder->hidden[i].line];
+        const bool is_later = latest->line == NULL || line->start > latest->line->start;
+        last = is_later                             ? builder->hidden[i].worker
+               : line->start == latest->line->start ? GRAPH_NONE
+                                                    : last;
+        latest->line = is_later ? line : latest->line;
+    }
+    if (graph_node(graph, latest->line->start, latest->line->step, &meeting) != RS_OK) {
+        return RS_NOMEM;
+    }
+    for (size_t i = first; i < end; i++) {
+        member->worker = builder->hidden[i].worker;
+        member->line = &builder->programs[member->worker].lines[builder->hidden[i].line];
+        if (graph_edge(graph, member->line->first_node, meeting) != RS_OK ||
+            graph_edge(graph, meeting, member->line->end_node) != RS_OK ||
+            add_wait_row(builder, member, meeting, last) != RS_OK) {
+            return RS_NOMEM;
+        }
+        graph->work[member->line->end_node] = GRAPH_ALL_THERE_IS;
+    }
+    return RS_OK;
+}
+
+static enum rs_status add_hidden_meetings(struct builder *builder)
+{
+    for (size_t i = 0, end; i < builder->hidden_count; i = end) {
+        for (end = i; end < builder->hidden_count &&
+                      builder->hidden[end].meeting == builder->hidden[i].meeting;
+             end++) {
+        }
+        if (meet_hidden(builder, i, end) != RS_OK) {
+            return RS_NOMEM;
+        }
+    }
+    return RS_OK;
+}
+
 static enum rs_status add_meetings(struct builder *builder)
 {
     const struct rs_analysis *analysis = builder->analysis;
@@ -876,7 +922,13 @@ enum rs_status edges_make(struct builder *builder)
     if (status == RS_OK) {
         status = add_meetings(builder);
     }
+    if (status == RS_OK) {
+        status = add_hidden_meetings(builder);
+    }
     graph_infer(&model->graph);
+    if (status == RS_OK) {
+        status = ghosts_make(builder);
+    }
     for (uint32_t c = 0;
          status == RS_OK && c < model->class_count && builder->most_lanes <= OUTPUT_LANES_MAX;
          c++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Summaries as the reducer would write them: kernels of one stream between two cuts (calls of operations, host waits,
- * bounds of steps) are one span. See common/reduce/summary.h.
+ * bounds of steps, launches on another stream) are one span. See common/reduce/summary.h.
  */
 #include "common/base/mem.h"
 #include "tests/bench/culprits/record.h"
@@ -21,6 +21,7 @@ struct recorder {
     rs_str name;
     int64_t order;
     size_t open[STREAM_COUNT]; /* span of the stream since the last cut; SIZE_MAX */
+    int newest;                /* stream that computed last since then; -1 */
 };
 
 int64_t record_stream(const struct item *item)
@@ -47,6 +48,7 @@ static void cut(struct recorder *recorder)
     for (size_t s = 0; s < STREAM_COUNT; s++) {
         recorder->open[s] = SIZE_MAX;
     }
+    recorder->newest = -1;
 }
 
 static struct rs_span_row *new_span(struct recorder *recorder)
@@ -60,6 +62,10 @@ static struct rs_span_row *new_span(struct recorder *recorder)
 static void add_work(struct recorder *recorder, const struct item *item)
 {
     struct rs_summary *summary = recorder->summary;
+    if (recorder->newest >= 0 && recorder->newest != item->stream) {
+        cut(recorder);
+    }
+    recorder->newest = item->stream;
     size_t *open = &recorder->open[item->stream];
     const rs_ns start = shown(recorder, item->start), end = shown(recorder, item->end);
     const uint32_t kernels = item->kind == ITEM_OP ? 1 : item->kernels;

@@ -131,6 +131,44 @@ static void the_same_names_in_order_have_one_signature(void **unused)
     assert_true(signatures[0] != signatures[2]);
 }
 
+/*
+ *  host     |10 a  |20 a  |30 k  |40 b  |50 copy |60 b  |  what runs on stream 9 may be an operation under any name: the work
+ *  s 7        100-110 115-120       300-310        320-330   before it and behind it are two spans. Copies part nothing,
+ *  s 9                      120-295                          and a step is a cut by itself.
+ */
+static void launches_on_another_stream_part_spans(void **unused)
+{
+    (void)unused;
+    struct make_events e;
+    struct rs_summary s;
+    make_events_init(&e);
+    const uint32_t host = make_host_lane(&e, 11), seven = make_device_lane(&e, 0, 7),
+                   eight = make_device_lane(&e, 0, 8), nine = make_device_lane(&e, 0, 9);
+    make_row(&e, RS_KIND_USER_ANNOTATION, "ProfilerStep#1", host, 0, 140);
+    make_row(&e, RS_KIND_USER_ANNOTATION, "ProfilerStep#2", host, 140, 400);
+    make_launched(&e, "a", host, 10, seven, (struct make_span){100, 110});
+    make_launched(&e, "a", host, 20, seven, (struct make_span){115, 120});
+    make_launched(&e, "k", host, 30, nine, (struct make_span){120, 295});
+    make_launched(&e, "b", host, 40, seven, (struct make_span){300, 310});
+    make_launched(&e, "Memcpy DtoH", host, 50, eight, (struct make_span){301, 305});
+    e.batch.kind[e.row] = RS_KIND_MEMCPY;
+    make_launched(&e, "b", host, 60, seven, (struct make_span){320, 330});
+    make_launched(&e, "a", host, 150, seven, (struct make_span){340, 350});
+    make_launched(&e, "a", host, 160, seven, (struct make_span){355, 360});
+    reduce(&e, &s);
+
+    assert_int_equal(s.span_count, 5);
+    expect_times(&s.spans[0], 100, 120, 15);
+    expect_times(&s.spans[1], 120, 295, 175);
+    assert_int_equal(s.spans[1].stream, 9);
+    assert_int_equal(s.spans[1].count, 1);
+    expect_times(&s.spans[2], 300, 330, 20);
+    assert_int_equal(s.spans[3].kind, RS_SPAN_MEMORY);
+    expect_times(&s.spans[4], 340, 360, 15);
+    rs_summary_fini(&s);
+    make_events_fini(&e);
+}
+
 /* A row whose launch was cut away was launched before the next one of its stream. */
 static void a_row_without_launch_stands_before_the_next_of_its_stream(void **unused)
 {
@@ -298,6 +336,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_waits_and_steps_part_the_rows_of_a_stream),
         cmocka_unit_test(the_same_names_in_order_have_one_signature),
+        cmocka_unit_test(launches_on_another_stream_part_spans),
         cmocka_unit_test(a_row_without_launch_stands_before_the_next_of_its_stream),
         cmocka_unit_test(a_rank_without_a_device_waits_until_its_operation_ends),
         cmocka_unit_test(an_end_noted_late_ends_the_wait_before_it),

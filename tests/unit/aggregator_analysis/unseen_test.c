@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What was not recorded, or not by its name: kernels that communicate under any name, ranks that are missing.
+ *
+ * Four ranks, two tensor parallel pairs {0,1} {2,3}, two data parallel ones {0,2} {1,3}. A step is LAYERS times work and an
+ * operation of the tensor pair, then one of the data pair, then one of all. Rank 2 computes 1.3 times as long.
+ */
+#include "common/base/mem.h"
+#include "tests/unit/aggregator_analysis/join_rig.h"
+
+enum { RANKS = 4, STEPS = 5, LAYERS = 6, SLOW = 2, WORK_US = 500, STREAM = 7, TENSOR = 20 };
+enum { DATA = 24, ALL = 28 };
+
+static const rs_ns US = 1000;
+
+struct writer {
+    struct rig rig;
+    uint64_t random;
+    rs_ns now[RANKS], launch[RANKS];
+    int64_t order[RANKS];
+    uint32_t pair[RANKS], across[RANKS], all[RANKS];
+    double factor;
+    bool hides;      /* the tensor pairs' operation is a kernel of unknown name */
+    int32_t missing; /* -1 nobody */
+};
+
+static struct rs_span_row *add_span(struct writer *w, int32_t rank, uint8_t kind, rs_ns start,
+                                    rs_ns end)
+{
+    struct rs_summary *summary = &w->rig.ranks[rank];
+    assert_ok(rs_mem_grow((void **)&summary->spans, &summary->span_capacity,
+                          summary->span_count + 1, sizeof *summary->spans));
+    struct rs_span_row *span = &summary->spans[summary->span_count++];
+    w->launch[rank] += 5 * US;
+    *span = (struct rs_span_row){.device = rank,
+                                 .stream = kind == RS_SPAN_HOST_WAIT ? -1 : STREAM,
+                                 .thread = 1,
+                                 .order = w->order[rank]++,
+                                 .kind = kind,
+                                 .launch_first = w->launch[rank],
+                                 .launch_last = w->launch[rank],
+                                 .start = start,
+                                 .end = end,
+                                 .busy = kind == RS_SPAN_HOST_WAIT ? 0 : end - start,
+                                 .count = 3,
+                                 .signature = 5,
+                                 .top_name = RS_STR_NONE};
+    return span;
+}
+
+static void work(struct writer *w, int64_t step, int32_t rank, rs_dur us)
+{
+    const rs_dur noise = make_random_range(&w->random, -us * US / 50, us * US / 50);
+    const rs_dur took = (rs_dur)((double)(us * US + noise) * (rank == SLOW ? w->factor : 1));
+    add_span(w, rank, RS_SPAN_COMPUTING, w->now[rank], w->now[rank] + took)->step = step;
+    w->now[rank] += took;
+}
+
+static void add_op(struct writer *w, int64_t step, int32_t rank, int64_t stream, uint32_t group,
+                   rs_ns end)
+{
+    struct rs_summary *summary = &w->rig.ranks[rank];
+    w->launch[rank] += 5 * US;
+    struct rs_comm_op *op = make_op(summary, RS_OP_ALL_REDUCE, w->now[rank], end);
+    op->step = step;
+    op->flags = RS_OP_ON_DEVICE;
+    op->device = rank;
+    op->stream = stream;
+    op->caller_thread = 1;
+    op->call_order = w->order[rank]++;
+    op->call_start = w->launch[rank];
+    op->bytes = 1000 * stream;
+    op->group = group;
+}
+
+/* The members of `mask` meet: nobody ends before the last has come. */
+static void meet(struct writer *w, int64_t step, unsigned mask, int64_t stream, rs_dur us)
+{
+    rs_ns last = 0;
+    for (int32_t r = 0; r < RANKS; r++) {
+        last = (mask >> r & 1) != 0 && w->now[r] > last ? w->now[r] : last;
+    }
+    for (int32_t r = 0; r < RANKS; r++) {
+        const rs_ns end = last + us * US + make_random_range(&w->random, 0, 900);
+        const uint32_t group = stream == TENSOR ? w->pair[r]
+                               : stream == DATA ? w->across[r]
+                                                : w->all[r];
+        if ((mask >> r & 1) == 0) {
+            continue;
+        }
+        if (stream == TENSOR && w->hides) {
+            struct rs_span_row *span = add_span(w, r, RS_SPAN_COMPUTING, w->now[r], end);
+            span->step = step;
+            span->stream = TENSOR;
+            span->count = 1;
+            span->signature = 99;
+        } else {
+            add_op(w, step, r, stream, group, end);
+        }
+        w->now[r] = end;
+    }
+}
+
+static void train(struct writer *w, int64_t step)
+{
+    rs_ns start[RANKS];
+    for (int32_t r = 0; r < RANKS; r++) {
+        start[r] = w->now[r];
+        w->launch[r] = w->now[r] + 50 * US;
+        w->now[r] += 60 * US;
+    }
+    for (int l = 0; l < LAYERS; l++) {
+        for (int32_t r = 0; r < RANKS; r++) {
+            work(w, step, r, WORK_US);
+        }
+        meet(w, step, 3, TENSOR, 60);
+        meet(w, step, 12, TENSOR, 60);
+    }
+    meet(w, step, 5, DATA, 200);
+    meet(w, step, 10, DATA, 200);
+    meet(w, step, 15, ALL, 20);
+    for (int32_t r = 0; r < RANKS; r++) {
+        work(w, step, r, 100);
+        struct rs_span_row *wait = add_span(w, r, RS_SPAN_HOST_WAIT, w->launch[r], w->now[r]);
+        wait->step = step;
+        wait->launch_first = wait->launch_last = wait->start;
+        w->now[r] += 5 * US;
+        make_step(&w->rig.ranks[r], step, start[r], w->now[r])->device = r;
+    }
+}
+
+static uint32_t add_group(struct writer *w, int32_t rank, const char *name, int32_t a, int32_t b)
+{
+    const int32_t ranks[] = {a, b};
+    return make_group(&w->rig.ranks[rank], name, ranks, 2);
+}
+
+/* Mean step in ns; the rig is analysed when `asks`. */
+static rs_dur run_writer(struct writer *w, bool asks)
+{
+    static const int32_t everybody[] = {0, 1, 2, 3};
+    static const char *const names[] = {"1", "1", "2", "2", "3", "4", "3", "4"};
+    w->random = 77;
+    for (int32_t r = 0; r < RANKS; r++) {
+        struct rs_summary *summary = rig_rank(&w->rig, r, "a");
+        summary->trace.world_size = RANKS;
+        summary->devices = rs_mem_calloc(1, sizeof *summary->devices);
+        assert_non_null(summary->devices);
+        summary->device_count = 1;
+        summary->devices[0].device = r;
+        w->all[r] = make_group(summary, "0", everybody, RANKS);
+        w->pair[r] = add_group(w, r, names[r], r / 2 * 2, r / 2 * 2 + 1);
+        w->across[r] = add_group(w, r, names[RANKS + r], r % 2, r % 2 + 2);
+        w->now[r] = 1000 * US;
+        summary->span_start = w->now[r];
+    }
+    for (int64_t k = 1; k <= STEPS; k++) {
+        train(w, k);
+    }
+    if (w->missing >= 0) {
+        for (size_t i = (size_t)w->missing; i + 1 < w->rig.count; i++) {
+            w->rig.lent[i] = w->rig.lent[i + 1];
+        }
+        w->rig.count--;
+    }
+    if (asks) {
+        (void)rig_run(&w->rig, false);
+    }
+    return (w->now[0] - 1000 * US) / STEPS;
+}
+
+static void fini_writer(struct writer *w)
+{
+    w->rig.count = RANKS;
+    for (int32_t r = 0; r < RANKS; r++) {
+        rs_mem_free(w->rig.ranks[r].devices);
+        w->rig.ranks[r].devices = NULL;
+    }
+    rig_fini(&w->rig);
+}
+
+/* Rank 2 and nobody else is named, and what fixing it brings is what a run without it takes less. */
+static void expect_slow_rank(bool hides, int32_t missing)
+{
+    struct writer healthy = {.factor = 1, .hides = hides, .missing = missing};
+    struct writer slow = {.factor = 1.3, .hides = hides, .missing = missing};
+    const rs_dur without = run_writer(&healthy, false);
+    const rs_dur gain = run_writer(&slow, true) - without;
+    const struct rs_diagnosis *diagnosis = slow.rig.analysis->diagnosis;
+    assert_true(gain > LAYERS * 100 * US);
+    assert_int_equal(diagnosis->finding_count, 1);
+    const struct rs_finding *finding = &diagnosis->findings[0];
+    assert_int_equal(finding->kind, RS_FINDING_SLOW_RANK);
+    assert_int_equal(finding->place_count, 1);
+    assert_int_equal(finding->places[0].rank, SLOW);
+    assert_int_not_equal(finding->confidence, RS_CONFIDENCE_WEAK);
+    assert_true(finding->cost_ns_per_step > gain - gain / 10);
+    assert_true(finding->cost_ns_per_step < gain + gain / 10);
+    fini_writer(&slow);
+    fini_writer(&healthy);
+}
+
+static void slow_rank_among_named_operations(void **state)
+{
+    (void)state;
+    expect_slow_rank(false, -1);
+}
+
+/* Rank 3 waits for rank 2 in a kernel that says nothing of it: rank 3 is not slow, nor is their half of the job. */
+static void a_kernel_that_waits_for_its_partner_is_no_work(void **state)
+{
+    (void)state;
+    expect_slow_rank(true, -1);
+}
+
+static void kernels_that_wait_name_nobody_in_a_healthy_job(void **state)
+{
+    (void)state;
+    struct writer w = {.factor = 1, .hides = true, .missing = -1};
+    (void)run_writer(&w, true);
+    assert_int_equal(w.rig.analysis->diagnosis->finding_count, 0);
+    fini_writer(&w);
+}
+
+/* Rank 1 waits for rank 3, which nobody recorded, and which waited for rank 2 before: the gain goes through it. */
+static void a_missing_rank_passes_on_what_it_waited_for(void **state)
+{
+    (void)state;
+    expect_slow_rank(false, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slow_rank_among_named_operations),
+        cmocka_unit_test(a_kernel_that_waits_for_its_partner_is_no_work),
+        cmocka_unit_test(kernels_that_wait_name_nobody_in_a_healthy_job),
+        cmocka_unit_test(a_missing_rank_passes_on_what_it_waited_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
