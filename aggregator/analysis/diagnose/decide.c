@@ -7,7 +7,7 @@
  *               all ranks of a host over several classes are one set
  *   order       the set that brings most after those already taken; if none brings 1 % alone, the pair of sets
  *               that does (one behind the other). cost = T(taken) - T(taken + set): the costs add up
- *   interval    factor -+ 2 standard errors; 2 standard errors of the gain over steps; error of the model
+ *   interval    factor -+ 2 standard errors; INTERVAL_STEPS of the gain over steps; error of the model
  *
  * A lasting trouble is charged from the end of the first step (what the step before the recording would have
  * gained is not seen), an intermittent one over all steps.
@@ -333,7 +333,8 @@ static enum rs_finding_kind kind_of(const struct decider *decider, const struct 
     return RS_FINDING_SLOW_RANK;
 }
 
-/* 2 standard errors of the gain per step over the steps that are charged. */
+/* What the gain of a step differs by from step to step, for the mean over the steps that are charged. Most of it is not in doubt: the steps
+ * did differ, and the replay has their own work. */
 static double step_error(const struct decider *decider, bool lasting)
 {
     const size_t steps = decider->model->step_count;
@@ -351,7 +352,7 @@ static double step_error(const struct decider *decider, bool lasting)
         return 0;
     }
     const double variance = (squares - sum * sum / n) / (n - 1);
-    return 2 * sqrt((variance > 0 ? variance : 0) / n);
+    return DIAG_INTERVAL_STEPS * sqrt((variance > 0 ? variance : 0) / n);
 }
 
 /* What the replay does not know: ranks that share cores pace each other, and delays would not stay as they were. */
