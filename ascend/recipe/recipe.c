@@ -32,6 +32,7 @@ static const struct recipe *const recipes[] = {
     &recipe_freq_analysis,
     &recipe_communication_bottleneck,
     &recipe_module_statistic,
+    &recipe_computational_op_masking,
 };
 
 size_t rs_recipe_count(void)

@@ -29,10 +29,11 @@ struct rs_recipe_options {
     const char *out;       /* NULL: the first path */
     const char *rank_list; /* "0,3,5"; NULL or "all": every rank. The order is the reading order */
     const char *base;      /* cluster_time_compare_summary: what to compare with */
-    int64_t step_id;       /* -1: all steps */
-    int64_t top_num;       /* 0: the recipe's own default */
-    int64_t rank_id;       /* communication_bottleneck: whose operations */
-    unsigned threads;      /* 0: as many as there are processors */
+    const char *parallel_types; /* computational_op_masking: "dp;tp,ep"; NULL: its own */
+    int64_t step_id;            /* -1: all steps */
+    int64_t top_num;            /* 0: the recipe's own default */
+    int64_t rank_id;            /* communication_bottleneck: whose operations */
+    unsigned threads;           /* 0: as many as there are processors */
     bool as_text;
     bool exclude_op_name; /* compute_op_sum */
     bool compat;

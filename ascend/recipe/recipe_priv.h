@@ -354,6 +354,6 @@ extern const struct recipe recipe_communication_group_map, recipe_communication_
     recipe_cluster_time_compare_summary, recipe_slow_rank, recipe_slow_link, recipe_hccl_sum,
     recipe_p2p_pairing, recipe_pp_chart, recipe_free_analysis, recipe_cann_api_sum,
     recipe_compute_op_sum, recipe_mstx_sum, recipe_ep_load_balance, recipe_freq_analysis,
-    recipe_communication_bottleneck, recipe_module_statistic;
+    recipe_communication_bottleneck, recipe_module_statistic, recipe_computational_op_masking;
 
 #endif

@@ -259,6 +259,12 @@ int rs_cmd_recipe(int argc, char **argv)
          .target = &options.recipe.base,
          .value = "BASE",
          .help = "cluster_time_compare_summary: the result to compare with"},
+        {.name = "parallel-types",
+         .kind = RS_ARG_TEXT,
+         .target = &options.recipe.parallel_types,
+         .value = "KINDS",
+         .help =
+             "computational_op_masking: 'dp;tp,ep' are two kinds, the second of two names of groups"},
         {.name = "exclude-op-name",
          .kind = RS_ARG_FLAG,
          .target = &options.recipe.exclude_op_name,

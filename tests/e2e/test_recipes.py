@@ -445,8 +445,53 @@ def chip_case(work):
     check(len(abnormal(work / "o-chip-compat")) == 8, "compat: every rank of another chip is abnormal")
 
 
+def masking_case(work):
+    """Every cell against unions made here; shares of the step as floats divide, the second of five digits."""
+    data = generate(work / "mask", "--ranks", 8, "--tp", 2, "--pp", 2, "--steps", 2, "--comm-ops-per-step", 40,
+                    "--microbatches", 2)
+
+    def union(spans):
+        merged = []
+        for start, end in sorted(spans):
+            if merged and start <= merged[-1][1]:
+                merged[-1][1] = max(merged[-1][1], end)
+            else:
+                merged.append([start, end])
+        return merged
+
+    def long(spans):
+        return sum(end - start for start, end in spans)
+
+    kinds = [("dp", "edp"), ("edp",), ("dp",), ("ep",), ("pp",), ("mp",), ("tp",)]
+    for out, more, asked in (("o-mask", [], kinds), ("o-mask-compat", COMPAT, kinds),
+                             ("o-mask-own", ["--parallel-types", "tp,pp;dp"], [("tp", "pp"), ("dp",)])):
+        wanted = []
+        for path in data.rglob("ascend_pytorch_profiler_*.db"):
+            rank = int(path.stem.rsplit("_", 1)[1])
+            groups = json.loads((path.parent.parent / "profiler_metadata.json").read_text())["parallel_group_info"]
+            con = sqlite3.connect("file:%s?mode=ro" % path, uri=True)
+            ops = con.execute("SELECT s.value, startNs, endNs FROM COMMUNICATION_OP JOIN STRING_IDS s ON s.id = groupName").fetchall()
+            work_rows = con.execute("SELECT startNs, endNs FROM COMPUTE_TASK_INFO JOIN TASK USING (globalTaskId)").fetchall()
+            steps = con.execute("SELECT id, startNs, endNs FROM STEP_TIME").fetchall()
+            con.close()
+            for kind in asked:
+                own = [row[1:] for row in ops if groups[row[0]]["group_name"] in kind]
+                for step, start, end in steps if own else []:
+                    inside = union(r for r in own if r[0] >= start and r[1] <= end)
+                    busy = union(r for r in work_rows if r[0] >= start and r[1] <= end)
+                    bare = long(union(inside + busy)) - long(busy)
+                    row = (step, "+".join(kind), start, end, long(inside), long(inside) / (end - start), bare,
+                           round(bare / (end - start), 5))
+                    wanted.append(row if more == COMPAT else row + (rank,))
+        done = recipe("computational_op_masking", data, work / out, *more)
+        found = [tuple(row) for row in table(database(work / out), "ComputationalOperatorMaskingLinearity") or []]
+        check(done.returncode == 0 and wanted and sorted(found) == sorted(wanted),
+              "computational_op_masking %s: %d cells of %d rows" % (" ".join(more), sum(map(len, found)), len(found)))
+
+
 def planted_part(work):
     ran.append("planted")
+    masking_case(work)
     slow_rank_cases(work)
     generated_cases(work)
     link_cases(work)
@@ -517,7 +562,7 @@ def pair_part(work):
     before = digests(pair)
     names = [r["name"] for r in json.loads(subprocess.run([PROGRAM, "recipe", "--list", "--json"], check=True,
                                                           stdout=subprocess.PIPE, text=True).stdout)]
-    check(len(names) == 18, "18 recipes: %s" % names)
+    check(len(names) == 19, "19 recipes: %s" % names)
     codes = {}
     for name in names:
         for more in ([], COMPAT):
