@@ -400,6 +400,8 @@ static const char *short_why(const struct job *job, const struct rs_native_rank 
         return "its process died in the middle";
     if (job->was_stopped)
         return "stopped by request";
+    if (rank && rank->state == RS_NATIVE_CAPTURED)
+        return "it was told too late, and began after the first of these steps";
     return "the collector was stopped";
 }
 

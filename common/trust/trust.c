@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 enum file { FILE_CA, FILE_CERTIFICATE, FILE_KEY, FILE_REVOKED, FILE_COUNT };
 
@@ -194,6 +195,30 @@ static struct rs_trust *trust_new(struct rs_err *err)
     return trust;
 }
 
+/* Was the key put there a moment ago? Then its certificate is about to follow. */
+static bool is_being_renewed(const struct reading *reading)
+{
+    const struct stamp *key = &reading->stamps[FILE_KEY];
+    const int64_t age_s = rs_time_realtime() / RS_NS_PER_S - key->changed.tv_sec;
+    return key->inode != 0 && age_s >= -1 && age_s <= 2;
+}
+
+/* Reads and checks. A refresh keeps the old pair between the two files of a renewal (rs_trust_folder_write()); who opens has no
+ * older one, and looks again until they belong together, or have stood for two seconds as they are. */
+static enum rs_status read_pair(struct rs_trust *trust, struct rs_err *err)
+{
+    static const struct timespec nap = {.tv_nsec = 20000000};
+    for (;;) {
+        enum rs_status status = read_files(trust, &trust->now, err);
+        if (status == RS_OK)
+            status = understand(trust->dir, &trust->now, err);
+        if (status != RS_FORMAT || !is_being_renewed(&trust->now))
+            return status;
+        reading_fini(&trust->now);
+        (void)nanosleep(&nap, NULL);
+    }
+}
+
 enum rs_status rs_trust_open(const char *dir, struct rs_trust **trust_p, struct rs_err *err)
 {
     struct rs_trust *trust = trust_new(err);
@@ -206,9 +231,7 @@ enum rs_status rs_trust_open(const char *dir, struct rs_trust **trust_p, struct 
     else
         (void)snprintf(trust->dir, sizeof trust->dir, "%s", dir);
     if (status == RS_OK)
-        status = read_files(trust, &trust->now, err);
-    if (status == RS_OK)
-        status = understand(dir, &trust->now, err);
+        status = read_pair(trust, err);
     if (status < 0) {
         rs_trust_close(&trust);
         return status;

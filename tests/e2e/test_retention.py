@@ -38,7 +38,7 @@ class Retention(unittest.TestCase):
         return rig.captures()[-1]["id"]
 
     def test_by_room_and_by_age(self):
-        with Rig(world=4, nodes=1, step_ms=50) as rig:
+        with Rig(world=4, nodes=1, step_ms=200) as rig:
             rig.wait_ranks(4)
             ids = [self.record(rig) for _ in range(4)]
             data = os.path.join(rig.folder, "data")

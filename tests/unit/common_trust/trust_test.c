@@ -205,6 +205,48 @@ static void a_folder_whose_files_do_not_belong_together_is_refused(void **state)
 }
 
 /* A request with a key of that kind, signed by it. */
+/* The second half of a renewal, some moments after the first. */
+struct renewal {
+    const char *dir;
+    struct rs_buf certificate;
+};
+
+static void *end_renewal(void *self)
+{
+    struct renewal *renewal = self;
+    const struct timespec nap = {.tv_nsec = 200000000};
+    (void)nanosleep(&nap, NULL);
+    write_at(renewal->dir, "tls.crt", renewal->certificate.data, renewal->certificate.length);
+    return NULL;
+}
+
+static void who_opens_in_the_middle_of_a_renewal_gets_the_new_pair(void **state)
+{
+    (void)state;
+    struct rig rig = rig_new();
+    struct rs_trust *trust = NULL;
+    struct rs_buf key = {0};
+    struct renewal renewal = {.dir = rig.out};
+    char other[600];
+    struct rs_identity identity;
+    pthread_t thread;
+    (void)snprintf(other, sizeof other, "%s/other", rig.dir);
+    const struct rs_certificate_wish wish = wish_of(RS_PARTY_NODE, "n");
+    (void)issue(&rig, RS_PARTY_NODE, "n");
+    assert_ok(rs_authority_issue(rig.authority, &wish, other, false, &identity, NULL));
+    read_into(&key, other, "tls.key");
+    read_into(&renewal.certificate, other, "tls.crt");
+    write_at(rig.out, "tls.key", key.data, key.length);
+    assert_int_equal(pthread_create(&thread, NULL, end_renewal, &renewal), 0);
+    assert_ok(rs_trust_open(rig.out, &trust, NULL));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_string_equal(rs_trust_own(trust).serial, identity.serial);
+    rs_trust_close(&trust);
+    rs_buf_fini(&key);
+    rs_buf_fini(&renewal.certificate);
+    rig_free(&rig);
+}
+
 static void request_of(EVP_PKEY *key, struct rs_buf *pem)
 {
     X509_REQ *request = X509_REQ_new();
@@ -359,6 +401,7 @@ int main(void)
         cmocka_unit_test(only_names_become_names),
         cmocka_unit_test(revoked_is_seen_at_the_next_look),
         cmocka_unit_test(a_folder_whose_files_do_not_belong_together_is_refused),
+        cmocka_unit_test(who_opens_in_the_middle_of_a_renewal_gets_the_new_pair),
         cmocka_unit_test(only_strong_keys_that_signed_their_request_get_a_certificate),
         cmocka_unit_test(an_invite_is_for_one_node_once_and_for_a_while),
         cmocka_unit_test(an_invite_for_any_node_makes_nobody_who_is_there),
