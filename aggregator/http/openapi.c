@@ -105,8 +105,8 @@ static void key_path(struct rs_json_out *json, const char *path)
     const char *dots = strstr(path, "...}");
     char text[API_PARAMETER_BYTES];
     size_t length = dots ? (size_t)(dots - path) : strlen(path);
-    memcpy(text, path,
-           length); /* NOLINT(bugprone-not-null-terminated-result): used with its length */
+    /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): used with its length */
+    memcpy(text, path, length);
     if (dots)
         text[length++] = '}';
     rs_json_out_key_bytes(json, text, length);

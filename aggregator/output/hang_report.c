@@ -547,8 +547,8 @@ static enum rs_status put_waits(struct doc *doc, const struct rs_hang *hang)
         return RS_NOMEM;
     for (size_t i = 0; i < hang->wait_count; i++)
         waits[i] = &hang->waits[i];
-    qsort(waits, hang->wait_count, sizeof(const struct rs_hang_wait *),
-          by_call); /* NOLINT(bugprone-sizeof-expression): pointers are sorted */
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): pointers are sorted */
+    qsort(waits, hang->wait_count, sizeof(const struct rs_hang_wait *), by_call);
     doc_heading(doc, "Who waits for whom", "");
     doc_table_begin(doc);
     doc_column(doc, DOC_LEFT, "group");
@@ -678,8 +678,8 @@ static enum rs_status put_nodes(struct doc *doc, const struct rs_hang *hang)
     for (size_t i = 0; i < set->dump_count; i++)
         if (*set->dumps[i].host)
             dumps[known++] = &set->dumps[i];
-    qsort(dumps, known, sizeof(const struct rs_flight_dump *),
-          by_host); /* NOLINT(bugprone-sizeof-expression): pointers are sorted */
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): pointers are sorted */
+    qsort(dumps, known, sizeof(const struct rs_flight_dump *), by_host);
     for (size_t i = 0; i < known; i++) {
         if (!count || strcmp(rows[count - 1].host, dumps[i]->host) != 0)
             rows[count++] = (struct node_row){.host = dumps[i]->host, .first = i};

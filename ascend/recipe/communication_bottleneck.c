@@ -551,7 +551,9 @@ static enum rs_status write_decisions(struct run *run, const struct decision *de
         named += decisions[i].slow != RS_NULL;
     /* as a data frame types ranks: all there, with gaps, none at all */
     const char some = (char)(named ? 'r' : 't');
-    const char kind = named == state->tops.count ? (char)'i' : some;
+    char kind = 'i';
+    if (named != state->tops.count)
+        kind = some;
     const struct column columns[] = {{"startTime(us)", 't', "Start Time(us)"},
                                      {"endTime(us)", 't', "End Time(us)"},
                                      {"duration(us)", 'r', "Duration(us)"},

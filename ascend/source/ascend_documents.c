@@ -393,8 +393,8 @@ static enum rs_status finish(struct rs_ascend_documents *documents, struct rs_er
     uLongf length = (uLongf)documents->bytes;
     uint8_t *bytes = NULL;
     enum rs_status status = RS_OK;
-    /* NOLINTNEXTLINE(bugprone-branch-clone): the order of the questions */
     if (length / DEFLATE_MOST > documents->packed.length + 1)
+        /* NOLINTNEXTLINE(bugprone-branch-clone): the order of the questions */
         status = rs_err_set(err, RS_FORMAT, "the document %s is damaged", documents->name);
     else if (!(bytes = rs_mem_calloc(1, length + 1)) || documents->packed.failed)
         status = rs_err_set(err, RS_NOMEM, "no memory to put a document back");

@@ -346,8 +346,8 @@ static enum rs_status list(const char *path, char ***names_p, size_t *count_p, s
     }
     (void)closedir(dir);
     if (count)
-        qsort(names, count, sizeof *names,
-              by_name); /* NOLINT(bugprone-sizeof-expression): pointers are sorted */
+        /* NOLINTNEXTLINE(bugprone-sizeof-expression): pointers are sorted */
+        qsort(names, count, sizeof *names, by_name);
     *names_p = names;
     *count_p = count;
     return status;

@@ -96,8 +96,8 @@ enum rs_status rs_kineto_message_parse(struct rs_view datagram, struct rs_kineto
 static void put_header(struct rs_buf *buf, const char *type, size_t payload_bytes)
 {
     char padded[RS_KINETO_TYPE_BYTES] = {0};
-    memcpy(padded, type,
-           strlen(type)); /* NOLINT(bugprone-not-null-terminated-result): a field of its own */
+    /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): a field of its own */
+    memcpy(padded, type, strlen(type));
     rs_buf_u64(buf, payload_bytes);
     rs_buf_bytes(buf, padded, sizeof padded);
 }

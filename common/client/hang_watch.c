@@ -74,8 +74,8 @@ rs_dur rs_hang_steps_still(const struct rs_hang_steps *steps, double ratio, rs_d
             lengths[known++] = steps->items[i].step_ns;
     }
     qsort(lengths, known, sizeof *lengths, by_length);
-    const double limit = known ? ratio * (double)lengths[known / 2]
-                               : 0; /* NOLINT(bugprone-integer-division): an index */
+    /* NOLINTNEXTLINE(bugprone-integer-division): an index */
+    const double limit = known ? ratio * (double)lengths[known / 2] : 0;
     rs_mem_free(lengths);
     if (limit > (double)floor_ns)
         *limit_p = limit < (double)INT64_MAX / 2 ? (rs_dur)limit : INT64_MAX / 2;
