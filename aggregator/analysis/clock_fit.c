@@ -21,8 +21,8 @@
  * Linear in rows but for the votes, which look at a bounded number of rows.
  */
 #include "aggregator/analysis/analysis_priv.h"
-#include "common/base/const.h"
 #include "aggregator/analysis/median.h"
+#include "common/base/const.h"
 #include "common/base/mem.h"
 
 #include <math.h>
