@@ -337,8 +337,8 @@ void rs_coord_stored(struct rs_coord *coord, const char *id, uint32_t number,
 void rs_coord_ended(struct rs_coord *coord, const char *id, uint32_t number,
                     const char *incarnation, bool is_partial, rs_ns now);
 /* So many chunks of a rank, of whichever lane, are not there any more, as a loss record says: it will end partial. */
-void rs_coord_lost(struct rs_coord *coord, const char *capture, uint32_t rank,
-                   const char *incarnation, uint64_t chunks);
+void rs_coord_lost(struct rs_coord *coord, const char *id, uint32_t number, const char *incarnation,
+                   uint64_t chunks);
 
 /* Messages. What they change is written down with the next tick, once for all of them. */
 struct rs_coord_armed {

@@ -61,7 +61,8 @@ static enum rs_status kind_text(struct frame *part, const struct kind *kind, rs_
     if (!text)
         return RS_NOMEM;
     for (char *c = text; *c; c++)
-        *c = *c == ',' ? '+' : *c;
+        if (*c == ',')
+            *c = '+';
     const enum rs_status status = frame_text_id(part, text, id_p);
     rs_mem_free(text);
     return status;

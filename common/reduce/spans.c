@@ -15,6 +15,7 @@
  * Memory: 8 bytes a device row while this runs (24 while cuts are looked for), and the spans: one a stream between two cuts. A rank without a
  * device is the business of spans_host.c.
  */
+#include "common/base/check.h"
 #include "common/base/mem.h"
 #include "common/reduce/reduce_priv.h"
 
@@ -305,6 +306,7 @@ static enum rs_status fill_span(struct device_walk *walk, struct rs_span_row *sp
         const struct reduce_work *work = &reduce->work.items[rows[i]];
         const rs_ns from = work->start > until ? work->start : until;
         const char *name = rs_strtab_text(reduce->strings, work->name);
+        RS_CHECK(name); /* the analyser cannot know it */
         span->start = work->start < span->start ? work->start : span->start;
         span->end = work->end > span->end ? work->end : span->end;
         span->busy += work->end > from ? work->end - from : 0;
