@@ -189,14 +189,6 @@ static void compare_events(const char *name, const json_t *root, const struct ke
     assert_int_equal(json_array_size(rows), kept->stream.info.rows_read);
 }
 
-/* A row of a made-up trace may name no thread or device, which makes the rank partial (tests/e2e/truth/test_kineto_forms.py holds
- * which do); a real one is whole. */
-static void assert_read(const char *name, enum rs_status status)
-{
-    if (status != RS_PARTIAL || strcmp(name, "made up") != 0)
-        assert_status(status, RS_OK);
-}
-
 static void compare(const char *name, const char *path, const struct rs_buf *text)
 {
     json_error_t error;
@@ -207,7 +199,7 @@ static void compare(const char *name, const char *path, const struct rs_buf *tex
     }
     struct kept kept;
     kept_read(&kept, path, RS_SOURCE_LOSSLESS);
-    assert_read(name, kept.status);
+    assert_status(kept.status, RS_OK);
     assert_false(kept.is_bad_batch);
     json_t *is = load(&kept.text, &error);
     if (!is) {
@@ -218,7 +210,7 @@ static void compare(const char *name, const char *path, const struct rs_buf *tex
     json_decref(is);
     kept_fini(&kept);
     kept_read(&kept, path, 0);
-    assert_read(name, kept.status);
+    assert_status(kept.status, RS_OK);
     compare_events(name, was, &kept);
     kept_fini(&kept);
     json_decref(was);
