@@ -189,6 +189,26 @@ static void compare_events(const char *name, const json_t *root, const struct ke
     assert_int_equal(json_array_size(rows), kept->stream.info.rows_read);
 }
 
+/* Spans of a device or a host that do not say where: "Spans" is no number of a process, thread, device or stream. */
+static bool has_flaw(const json_t *root)
+{
+    static const char *const placed[] = {"kernel", "gpu_memcpy", "cpu_op", "cuda_runtime",
+                                         "user_annotation"};
+    const json_t *rows = json_object_get(root, "traceEvents");
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        const char *category = json_string_value(json_object_get(row, "cat"));
+        const char *pid = json_string_value(json_object_get(row, "pid"));
+        const char *tid = json_string_value(json_object_get(row, "tid"));
+        const bool is_lost = (pid && strcmp(pid, "Spans") == 0) || (tid && !strcmp(tid, "Spans"));
+        for (size_t k = 0; is_lost && !is_skipped(row) && category && k < 5; k++) {
+            if (strcmp(category, placed[k]) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
 static void compare(const char *name, const char *path, const struct rs_buf *text)
 {
     json_error_t error;
@@ -199,7 +219,8 @@ static void compare(const char *name, const char *path, const struct rs_buf *tex
     }
     struct kept kept;
     kept_read(&kept, path, RS_SOURCE_LOSSLESS);
-    assert_status(kept.status, RS_OK);
+    const enum rs_status expected = has_flaw(was) ? RS_PARTIAL : RS_OK;
+    assert_status(kept.status, expected);
     assert_false(kept.is_bad_batch);
     json_t *is = load(&kept.text, &error);
     if (!is) {
@@ -210,7 +231,7 @@ static void compare(const char *name, const char *path, const struct rs_buf *tex
     json_decref(is);
     kept_fini(&kept);
     kept_read(&kept, path, 0);
-    assert_status(kept.status, RS_OK);
+    assert_status(kept.status, expected);
     compare_events(name, was, &kept);
     kept_fini(&kept);
     json_decref(was);
