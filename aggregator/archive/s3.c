@@ -384,7 +384,7 @@ static enum rs_status judge(struct exchange *exchange, CURLcode code, const char
 static void pause_for(const struct rs_s3_shared *shared, rs_dur length)
 {
     const rs_ns until = rs_time_monotonic() + length;
-    const struct timespec piece = {.tv_nsec = 20 * RS_NS_PER_MS};
+    const struct timespec piece = {.tv_nsec = 20 * (long)RS_NS_PER_MS};
     while (rs_time_monotonic() < until &&
            !atomic_load_explicit(&shared->is_stopped, memory_order_relaxed))
         (void)nanosleep(&piece, NULL);

@@ -31,7 +31,7 @@
 
 enum { ARCHIVE_QUEUE_MAX = 4096, ARCHIVE_NICE = 5 };
 static const rs_dur tell_every_ns = RS_NS_PER_S;
-static const rs_dur cache_ns = 24 * 3600 * (rs_dur)RS_NS_PER_S; /* what was fetched stays so long */
+static const rs_dur cache_ns = (rs_dur)24 * 3600 * RS_NS_PER_S; /* what was fetched stays so long */
 static const char restored_name[] = "restored"; /* its time says since when it is here again */
 
 struct archiving {

@@ -190,17 +190,16 @@ class WithARun(unittest.TestCase):
         self.assertEqual([(rank["rank"], rank["state"]) for rank in facts["ranks"]], [(0, "done"), (9, "refused")])
         self.assertIn("no such live rank", facts["ranks"][1]["reason"])
 
-    def test_an_earlier_capture_tells_roles(self):
+    def test_ranks_tell_their_roles(self):
         self.aggregator.send_signal(signal.SIGTERM)
         self.aggregator.wait(30)
         self.aggregator.stdout.close()
         self.start_aggregator(roles=False)
         self.assertEqual(self.rankscope("ranks", "--wait", "4", "-q").returncode, 0)
-        self.assertIn("the pp of no rank is known", self.rankscope("ranks", "--ranks", "pp=1", code=1).stderr)
-        self.rankscope("capture", "--steps", "2", "-q", "--no-report", code=0)
-        self.until(lambda: self.rankscope("ranks", "--ranks", "pp=1 & dp=0").returncode == 0, "roles of the capture")
+        self.until(lambda: self.rankscope("ranks", "--ranks", "pp=1 & dp=0").returncode == 0, "roles of the ranks")
         table = json.loads(self.rankscope("ranks", "--ranks", "pp=1 & dp=0", "--json", code=0).stdout)["ranks"]
         self.assertEqual([(rank["rank"], rank["roles"]) for rank in table], [(2, {"dp": 0, "pp": 1})])
+        self.assertIn("the tp of no rank is known", self.rankscope("ranks", "--ranks", "tp=1", code=1).stderr)
 
     def test_the_request_is_kept_and_can_be_asked_again(self):
         config = os.path.join(self.folder.name, "profiler_config.json")

@@ -13,6 +13,7 @@
  * Edges that the times contradict are left out and counted.
  */
 #include "aggregator/analysis/diagnose/build.h"
+#include "common/base/check.h"
 #include "common/base/mem.h"
 
 #include <stdlib.h>
@@ -353,7 +354,8 @@ static enum rs_status add_rank(struct builder *builder, struct program *program)
     builder->model->workers[program->worker].has_device = !program->is_host;
     walk.lane_end = rs_mem_calloc(2 * program->lane_count + 2, sizeof *walk.lane_end);
     walk.lane_older = walk.lane_end != NULL ? walk.lane_end + program->lane_count + 1 : NULL;
-    walk.step_rows = rs_mem_calloc(builder->model->step_count + 1, sizeof *walk.step_rows);
+    walk.step_rows =
+        rs_mem_calloc(builder->model->step_count + 1, sizeof(const struct rs_step_row *));
     if (walk.step_rows != NULL) {
         find_step_rows(&walk);
     }
@@ -545,12 +547,14 @@ static enum rs_status meet_hidden(struct builder *builder, size_t first, size_t 
                                                     : last;
         latest->line = is_later ? line : latest->line;
     }
+    RS_CHECK(latest->line); /* there is at least one member */
     if (graph_node(graph, latest->line->start, latest->line->step, &meeting) != RS_OK) {
         return RS_NOMEM;
     }
     for (size_t i = first; i < end; i++) {
         member->worker = builder->hidden[i].worker;
         member->line = &builder->programs[member->worker].lines[builder->hidden[i].line];
+        /* An item's program has lines: NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         if (graph_edge(graph, member->line->first_node, meeting) != RS_OK ||
             graph_edge(graph, meeting, member->line->end_node) != RS_OK ||
             add_wait_row(builder, member, meeting, last) != RS_OK) {
