@@ -78,6 +78,7 @@ static struct watched *find_run(struct missing_watch *watch, const char *name)
     if (watch->run_count == RUNS_MAX)
         return NULL;
     struct watched *run = &watch->runs[watch->run_count++];
+    *run = (struct watched){.since = 0}; /* what lies there was moved away when another run ended */
     (void)snprintf(run->run, sizeof run->run, "%s", name);
     return run;
 }
