@@ -105,7 +105,9 @@ static size_t type_of(const char *name, char type[32])
     size_t length = 0;
     for (size_t i = 0; i < sizeof lower; i++) {
         const char c = name[i];
-        lower[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+        lower[i] = c;
+        if (c >= 'A' && c <= 'Z')
+            lower[i] = (char)(c - 'A' + 'a');
         if (!c)
             break;
     }

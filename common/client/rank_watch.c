@@ -321,8 +321,8 @@ static int64_t away(uint32_t a, uint32_t b)
 static int64_t distance(const struct rs_rank_peer *suspect, const struct rs_rank_peer *peer)
 {
     const int64_t other_work = (int64_t)1 << 40;
-    return away(suspect->rank, peer->rank) + (suspect->pp != peer->pp) * 2 * other_work +
-           (suspect->tp != peer->tp) * other_work;
+    return away(suspect->rank, peer->rank) + (suspect->pp != peer->pp ? 2 * other_work : 0) +
+           (suspect->tp != peer->tp ? other_work : 0);
 }
 
 /* NULL: none is left. */

@@ -306,7 +306,7 @@ enum rs_status rs_flight_set_sort(struct rs_flight_set *set)
             continue;
         }
         if (kept != i)
-            set->dumps[kept] = *dump;
+            set->dumps[kept] = *dump; /* NOLINT(clang-analyzer-core.NullDereference): as above */
         kept++;
     }
     set->dump_count = kept;

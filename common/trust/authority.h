@@ -22,7 +22,7 @@ enum { RS_AUTHORITY_HOSTS_MAX = 32 };
 /* Certificates begin so long before they are made: clocks of hosts differ. */
 #define RS_AUTHORITY_EARLY_NS (300 * (rs_dur)RS_NS_PER_S)
 /* How long a certificate may be valid, from when it is made. */
-#define RS_AUTHORITY_VALID_MAX_NS (825 * 86400 * (rs_dur)RS_NS_PER_S)
+#define RS_AUTHORITY_VALID_MAX_NS ((rs_dur)825 * 86400 * RS_NS_PER_S)
 
 /* What a certificate is to say. */
 struct rs_certificate_wish {

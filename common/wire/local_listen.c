@@ -87,7 +87,7 @@ static bool make_room(struct local_listen *door, size_t fd)
     if (fd < door->count)
         return true;
     const size_t wanted = fd + 64;
-    struct local_peer **peers = rs_mem_realloc(door->peers, wanted, sizeof *peers);
+    struct local_peer **peers = rs_mem_realloc(door->peers, wanted, sizeof(struct local_peer *));
     if (!peers)
         return false;
     for (size_t i = door->count; i < wanted; i++)
