@@ -831,9 +831,10 @@ static enum rs_status put_parts(struct upload *upload, rs_s3_progress *progress,
     enum rs_status status = find_upload(upload, err);
     for (size_t i = 0; i < upload->part_count && status == RS_OK; i++)
         status = put_part(upload, i, progress, self, err);
+    /* Cut off behind its answer, it is asked for again and the upload is not there any more: the object tells. */
     if (status == RS_OK)
         status = complete(upload, err);
-    if (status == RS_OK)
+    if (status == RS_OK || status == RS_NOTFOUND)
         status = rs_s3_head(upload->s3, upload->key, &object, err);
     if (status == RS_OK &&
         (object.size != upload->size || strcmp(object.sha256, upload->sha256) != 0)) {
