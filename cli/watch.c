@@ -38,13 +38,13 @@ struct watching {
     const struct options *options;
     struct rs_address address;
     struct rs_run_watch rule;
-    char run[64];               /* as found */
-    rs_ns began, next_capture;  /* monotonic */
-    rs_ns captured[BUDGET_MAX]; /* monotonic; a ring of those that count */
+    char run[64];                 /* as found */
+    rs_ns found_at, next_capture; /* monotonic; 0: not yet */
+    rs_ns captured[BUDGET_MAX];   /* monotonic; a ring of those that count */
     size_t captured_count, next;
     int64_t alarms;
     int code; /* of the last capture */
-    bool is_away, has_said_mute, has_said_learning, has_said_ready;
+    bool is_away, has_said_waiting, has_said_mute, has_said_learning, has_said_ready;
 };
 
 /* ---- what is told ------------------------------------------------------------------------------------------------ */
@@ -107,6 +107,15 @@ static void say_state(struct watching *watching)
     const struct options *options = watching->options;
     if (options->is_quiet)
         return;
+    if (!*watching->run && !watching->has_said_waiting) {
+        if (options->run)
+            rs_cli_note(verb,
+                        "no run is called %s so far (`rankscope ranks` lists them); waiting for it",
+                        options->run);
+        else
+            rs_cli_note(verb, "there is no run so far; waiting for one");
+        watching->has_said_waiting = true;
+    }
     if (look->step >= 0 && !watching->has_said_learning) {
         rs_cli_note(verb,
                     "run %s: %zu ranks step, at step %" PRId64 "; learning how long steps take",
@@ -118,12 +127,14 @@ static void say_state(struct watching *watching)
                     ms_of(look->step_ns));
         watching->has_said_ready = true;
     }
-    if (look->step < 0 && !watching->has_said_mute &&
-        rs_time_monotonic() > watching->began + mute_after_ns) {
+    if (*watching->run && !watching->found_at)
+        watching->found_at = rs_time_monotonic();
+    if (look->step < 0 && *watching->run && !watching->has_said_mute &&
+        rs_time_monotonic() > watching->found_at + mute_after_ns) {
         rs_cli_note(verb,
-                    "%s so far: nothing can be noticed (only programs that call librankscope tell "
-                    "their steps while they run)",
-                    *watching->run ? "no rank tells its steps" : "no such run");
+                    "run %s: no rank tells its steps so far: nothing can be noticed (only programs "
+                    "that call librankscope tell their steps while they run)",
+                    watching->run);
         watching->has_said_mute = true;
     }
 }
@@ -234,7 +245,7 @@ static int watch(const struct options *options)
 {
     static struct watching watching; /* large */
     struct rs_err err = {0};
-    watching = (struct watching){.options = options, .began = rs_time_monotonic()};
+    watching = (struct watching){.options = options};
     enum rs_status status = rs_client_address(options->connect, &watching.address, &err);
     while (status >= 0) {
         status = look_once(&watching, &err);
