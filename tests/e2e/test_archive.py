@@ -250,7 +250,7 @@ class Archive(unittest.TestCase):
             self.restart(rig, [*self.words(prefix="/age"), "--archive-after", "1s"])
             self.wait_for(lambda: os.path.exists(os.path.join(folder, "archive")) and not os.listdir(os.path.join(folder, "segments")),
                           "it is old enough")
-            self.assertIn("older than --archive-after", rig.log_text("aggregator"))
+            self.wait_for(lambda: "older than --archive-after" in rig.log_text("aggregator"), "the log says why")
             ranks = self.call("capture", "show", name, "--json", "--connect", rig.address).stdout
             rig.aggregator.terminate()
             self.assertEqual(rig.aggregator.wait(60), 0)

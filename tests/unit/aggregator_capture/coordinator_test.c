@@ -228,6 +228,24 @@ static void every_rank_starts_at_one_step_beyond_the_foremost(void **state)
     rs_coord_free(&coord);
 }
 
+static void on_slow_nodes_it_starts_later(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    see(coord, "r", 0, link_a, 10, 100 * RS_NS_PER_MS);
+    const struct rs_coord_capture *capture = ask_from(coord, "ranks=all", NULL, second).capture;
+    const struct rs_coord_armed armed = {.rank = 0,
+                                         .incarnation = "i0",
+                                         .step = 11,
+                                         .step_duration_ns = 100 * RS_NS_PER_MS,
+                                         .refused = ""};
+    rs_coord_armed(coord, "c1", &armed, second + 800 * RS_NS_PER_MS);
+    assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    /* half a second, and the 0.8 s that the answer took: 13 steps, and two */
+    assert_int_equal(capture->start_step, 11 + 2 + 13);
+    rs_coord_free(&coord);
+}
+
 static void a_collectors_word_makes_nobody_done(void **state)
 {
     (void)state;
@@ -1260,6 +1278,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rank_starts_at_one_step_beyond_the_foremost),
+        cmocka_unit_test(on_slow_nodes_it_starts_later),
         cmocka_unit_test(a_collectors_word_makes_nobody_done),
         cmocka_unit_test(who_does_not_answer_is_lost_and_the_others_record),
         cmocka_unit_test(who_is_out_of_reach_is_waited_for_before_it_begins),
