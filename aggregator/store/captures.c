@@ -188,7 +188,7 @@ enum rs_status rs_store_list_ranks(struct rs_store *store, const char *id,
 
 /* ---- removing ---------------------------------------------------------------------------------------------------------
  *
- *     captures/ID --rename--> captures/.removed-ID --> its rows go --> its files go
+ *     captures/ID --rename--> captures/.removed-ID --> its name into `removed` --> its rows go --> its files go
  *
  * From the rename on nobody finds it; whatever comes after is done again by the next start if it has to be.
  */
@@ -211,7 +211,9 @@ static enum rs_status paths_of(const struct rs_store *store, const char *id, cha
 /* With the lock. */
 static enum rs_status forget(struct rs_store *store, const char *id, struct rs_err *err)
 {
-    enum rs_status status = catalogue_begin(store->catalogue, err);
+    enum rs_status status = removed_append(store, id, err);
+    if (status == RS_OK)
+        status = catalogue_begin(store->catalogue, err);
     if (status == RS_OK)
         status = catalogue_forget(store->catalogue, id, err);
     if (status == RS_OK)

@@ -17,8 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* 1: positions by incarnation; 2: by lane and capture (0.2.0). Older ones are read and brought up; newer ones are refused. */
-enum { CATALOGUE_VERSION = 2 };
+/* 1: positions by incarnation; 2: by lane and capture (0.2.0); 3: rows of closed captures are sealed. Older ones are read and brought up; newer ones are refused. */
+enum { CATALOGUE_VERSION = 3, SEALED_SINCE = 3 };
 
 /* clang-format off */
 static const char schema_capture[] =
@@ -48,7 +48,10 @@ static const char schema_catalogue[] =
     "  SELECT run, rank, incarnation, 0, capture, seq, is_ended FROM position;"
     "DROP TABLE position;"
     /* Captures that were removed: what a collector still has of one is not wanted. */
-    "CREATE TABLE IF NOT EXISTS removed(capture TEXT PRIMARY KEY) WITHOUT ROWID;";
+    "CREATE TABLE IF NOT EXISTS removed(capture TEXT PRIMARY KEY) WITHOUT ROWID;"
+    /* Of closed captures: XXH3 of their rows above (seal.c). */
+    "CREATE TABLE IF NOT EXISTS seal("
+    "  capture TEXT PRIMARY KEY, digest INTEGER NOT NULL) WITHOUT ROWID;";
 static const char schema_streams[] =
     /* One row per stream of this capture, counted from the segments. */
     "CREATE TABLE stream("
@@ -78,6 +81,10 @@ enum statement {
     FORGET_POSITIONS,
     PUT_REMOVED,
     FIND_REMOVED,
+    LIST_REMOVED,
+    PUT_SEAL,
+    FORGET_SEAL,
+    LIST_SEALS,
     STATEMENT_COUNT
 };
 
@@ -99,6 +106,12 @@ static const char *const statement_texts[STATEMENT_COUNT] = {
     [FORGET_POSITIONS] = "DELETE FROM stream_position WHERE capture = ?1",
     [PUT_REMOVED] = "INSERT OR IGNORE INTO removed(capture) VALUES(?1)",
     [FIND_REMOVED] = "SELECT 1 FROM removed WHERE capture = ?1",
+    [LIST_REMOVED] = "SELECT capture FROM removed ORDER BY capture",
+    [PUT_SEAL] = "INSERT OR REPLACE INTO seal(capture, digest) VALUES(?1,?2)",
+    [FORGET_SEAL] = "DELETE FROM seal WHERE capture = ?1",
+    [LIST_SEALS] = "SELECT c.id, c.is_closed, s.digest FROM capture c LEFT JOIN seal s ON "
+                   "s.capture = c.id UNION ALL SELECT s.capture, 0, s.digest FROM seal s "
+                   "WHERE s.capture NOT IN (SELECT id FROM capture)",
 };
 
 struct catalogue {
@@ -169,7 +182,7 @@ static enum rs_status set_version(struct catalogue *catalogue, struct rs_err *er
 }
 
 /* A newer program's catalogue is left as it is: neither read as if it were ours, nor taken for damage and made again. */
-static enum rs_status check_version(struct catalogue *catalogue, const char *path,
+static enum rs_status check_version(struct catalogue *catalogue, const char *path, int *version_p,
                                     struct rs_err *err)
 {
     sqlite3_stmt *statement = NULL;
@@ -180,6 +193,7 @@ static enum rs_status check_version(struct catalogue *catalogue, const char *pat
     if (sqlite3_step(statement) == SQLITE_ROW)
         version = sqlite3_column_int(statement, 0);
     (void)sqlite3_finalize(statement);
+    *version_p = version;
     if (version <= CATALOGUE_VERSION)
         return RS_OK;
     return rs_err_set(
@@ -196,7 +210,8 @@ enum rs_status catalogue_open(const char *path, struct catalogue **catalogue_p, 
         open_db(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &catalogue, err);
     if (status < 0)
         return status;
-    status = check_version(catalogue, path, err);
+    int version = 0;
+    status = check_version(catalogue, path, &version, err);
     if (status == RS_OK)
         status = run_sql(catalogue, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", err);
     if (status == RS_OK)
@@ -206,7 +221,13 @@ enum rs_status catalogue_open(const char *path, struct catalogue **catalogue_p, 
     if (status == RS_OK)
         status = run_sql(catalogue, schema_catalogue, err);
     if (status == RS_OK)
+        status = run_sql(catalogue, "BEGIN IMMEDIATE", err);
+    if (status == RS_OK) /* a new one has none, and needs none */
+        status = seals_check(catalogue, version < SEALED_SINCE, err);
+    if (status == RS_OK)
         status = set_version(catalogue, err);
+    if (status == RS_OK)
+        status = run_sql(catalogue, "COMMIT", err);
     if (status < 0) {
         const int why = sqlite3_errcode(catalogue->db);
         if (why == SQLITE_CORRUPT || why == SQLITE_NOTADB)
@@ -303,8 +324,8 @@ void catalogue_rollback(struct catalogue *catalogue)
     (void)run_sql(catalogue, "ROLLBACK", NULL);
 }
 
-enum rs_status catalogue_put(struct catalogue *catalogue, const struct rs_capture_facts *facts,
-                             struct rs_err *err)
+static enum rs_status put_row(struct catalogue *catalogue, const struct rs_capture_facts *facts,
+                              struct rs_err *err)
 {
     sqlite3_stmt *statement = prepare(catalogue, PUT_CAPTURE, err);
     if (!statement)
@@ -325,17 +346,75 @@ enum rs_status catalogue_put(struct catalogue *catalogue, const struct rs_captur
     return finish(catalogue, statement, err);
 }
 
+/* One statement about one capture. */
+static enum rs_status run_of(struct catalogue *catalogue, enum statement which, const char *id,
+                             struct rs_err *err)
+{
+    sqlite3_stmt *statement = prepare(catalogue, which, err);
+    if (!statement)
+        return RS_IO;
+    bind_text(statement, 1, id);
+    return finish(catalogue, statement, err);
+}
+
+enum rs_status catalogue_put(struct catalogue *catalogue, const struct rs_capture_facts *facts,
+                             struct rs_err *err)
+{
+    /* Row and seal or neither, inside a transaction or not. */
+    enum rs_status status = run_sql(catalogue, "SAVEPOINT put", err);
+    if (status < 0)
+        return status;
+    status = run_of(catalogue, FORGET_SEAL, facts->id, err);
+    if (status == RS_OK)
+        status = put_row(catalogue, facts, err);
+    if (status == RS_OK && facts->is_closed)
+        status = seal_put(catalogue, facts->id, err);
+    if (status == RS_OK)
+        return run_sql(catalogue, "RELEASE put", err);
+    (void)run_sql(catalogue, "ROLLBACK TO put; RELEASE put", NULL);
+    return status;
+}
+
+enum rs_status catalogue_put_seal(struct catalogue *catalogue, const char *id, uint64_t digest,
+                                  struct rs_err *err)
+{
+    sqlite3_stmt *statement = prepare(catalogue, PUT_SEAL, err);
+    if (!statement)
+        return RS_IO;
+    bind_text(statement, 1, id);
+    bind_int(statement, 2, (int64_t)digest);
+    return finish(catalogue, statement, err);
+}
+
+enum rs_status catalogue_list_seals(struct catalogue *catalogue,
+                                    bool (*visit)(void *self, const char *id, bool is_closed,
+                                                  const uint64_t *digest),
+                                    void *self, struct rs_err *err)
+{
+    sqlite3_stmt *statement = prepare(catalogue, LIST_SEALS, err);
+    if (!statement)
+        return RS_IO;
+    int result = sqlite3_step(statement);
+    for (; result == SQLITE_ROW; result = sqlite3_step(statement)) {
+        char id[RS_STORE_ID_BYTES];
+        const uint64_t digest = (uint64_t)sqlite3_column_int64(statement, 2);
+        take_text(statement, 0, id, sizeof id);
+        if (!visit(self, id, sqlite3_column_int(statement, 1) != 0,
+                   sqlite3_column_type(statement, 2) == SQLITE_NULL ? NULL : &digest))
+            break;
+    }
+    (void)sqlite3_reset(statement);
+    return result == SQLITE_DONE || result == SQLITE_ROW ? RS_OK
+                                                         : sql_error(catalogue, err, "database");
+}
+
 enum rs_status catalogue_forget(struct catalogue *catalogue, const char *id, struct rs_err *err)
 {
-    static const enum statement all[] = {FORGET_CAPTURE, FORGET_RANKS, FORGET_POSITIONS};
+    static const enum statement all[] = {FORGET_CAPTURE, FORGET_RANKS, FORGET_POSITIONS,
+                                         FORGET_SEAL};
     enum rs_status status = RS_OK;
-    for (size_t i = 0; i < sizeof all / sizeof all[0] && status == RS_OK; i++) {
-        sqlite3_stmt *statement = prepare(catalogue, all[i], err);
-        if (!statement)
-            return RS_IO;
-        bind_text(statement, 1, id);
-        status = finish(catalogue, statement, err);
-    }
+    for (size_t i = 0; i < sizeof all / sizeof all[0] && status == RS_OK; i++)
+        status = run_of(catalogue, all[i], id, err);
     return status;
 }
 
@@ -358,6 +437,23 @@ bool catalogue_was_removed(struct catalogue *catalogue, const char *id)
     const bool is_there = sqlite3_step(statement) == SQLITE_ROW;
     (void)sqlite3_reset(statement);
     return is_there;
+}
+
+enum rs_status catalogue_list_removed(struct catalogue *catalogue,
+                                      void (*visit)(void *self, const char *id), void *self,
+                                      struct rs_err *err)
+{
+    sqlite3_stmt *statement = prepare(catalogue, LIST_REMOVED, err);
+    if (!statement)
+        return RS_IO;
+    int result = sqlite3_step(statement);
+    for (; result == SQLITE_ROW; result = sqlite3_step(statement)) {
+        char id[RS_STORE_ID_BYTES];
+        take_text(statement, 0, id, sizeof id);
+        visit(self, id);
+    }
+    (void)sqlite3_reset(statement);
+    return result == SQLITE_DONE ? RS_OK : sql_error(catalogue, err, "database");
 }
 
 static void take_facts(sqlite3_stmt *statement, struct rs_capture_facts *facts)
@@ -558,7 +654,7 @@ static enum rs_status fill_capture_db(struct catalogue *db, const char *dir,
     if (status == RS_OK)
         status = run_sql(db, schema_streams, err);
     if (status == RS_OK)
-        status = catalogue_put(db, facts, err);
+        status = put_row(db, facts, err);
     for (size_t i = 0; i < rank_count && status == RS_OK; i++)
         status = catalogue_put_rank(db, facts->id, &ranks[i], err);
     for (int lane = 0; lane < RS_STREAM_LANE_COUNT && status == RS_OK; lane++)

@@ -32,8 +32,7 @@ static void put_text(struct rs_buf *buf, const char *text)
     rs_buf_bytes(buf, text, length);
 }
 
-static void encode_facts(const struct rs_capture_facts *facts, size_t rank_count,
-                         struct rs_buf *buf)
+void facts_encode(const struct rs_capture_facts *facts, size_t rank_count, struct rs_buf *buf)
 {
     rs_buf_reset(buf);
     rs_buf_u8(buf, FACTS_VERSION);
@@ -53,7 +52,7 @@ static void encode_facts(const struct rs_capture_facts *facts, size_t rank_count
     rs_buf_varint(buf, rank_count);
 }
 
-static void encode_ranks(const struct rs_capture_rank *ranks, size_t count, struct rs_buf *buf)
+void facts_encode_ranks(const struct rs_capture_rank *ranks, size_t count, struct rs_buf *buf)
 {
     rs_buf_reset(buf);
     rs_buf_varint(buf, count);
@@ -119,12 +118,12 @@ enum rs_status facts_append(const char *dir, const struct rs_capture_facts *fact
     const uint64_t seq = next_seq(path);
     enum rs_status status = open_log(path, &log, err);
     if (status == RS_OK) {
-        encode_facts(facts, rank_count, &buf);
+        facts_encode(facts, rank_count, &buf);
         status = append(&log, RECORD_FACTS, seq, &buf, err);
     }
     for (size_t i = 0; i < rank_count && status == RS_OK; i += RANKS_AT_ONCE) {
         const size_t left = rank_count - i;
-        encode_ranks(ranks + i, left < RANKS_AT_ONCE ? left : RANKS_AT_ONCE, &buf);
+        facts_encode_ranks(ranks + i, left < RANKS_AT_ONCE ? left : RANKS_AT_ONCE, &buf);
         status = append(&log, RECORD_RANKS, seq, &buf, err);
     }
     rs_reclog_close(&log);

@@ -3,7 +3,7 @@
  * The databases, made again from the folders of captures.
  *
  *   at every start
- *     catalogue.db cannot be read --> it is kept as catalogue.db.damaged-TIME, and an empty one takes its place
+ *     catalogue.db cannot be read, or is not what was written (seal.c) --> it is kept as catalogue.db.damaged-TIME, and an empty one takes its place
  *     a folder of captures/ that the catalogue does not have --> its row, ranks and positions, from facts.seg (of a capture of
  *                                                                an earlier program: capture.db) and the segments
  *   when it is asked for (rs_store_rebuild())
@@ -127,10 +127,10 @@ static enum rs_status enter(struct rs_store *store, const struct folder *folder,
     if (status < 0)
         return status;
     status = catalogue_forget(store->catalogue, id, err);
-    if (status == RS_OK)
-        status = catalogue_put(store->catalogue, &folder->facts, err);
     for (size_t i = 0; i < rs_stored_rank_count(raw) && status == RS_OK; i++)
         status = catalogue_put_rank(store->catalogue, id, rs_stored_rank(raw, i), err);
+    if (status == RS_OK)
+        status = catalogue_put(store->catalogue, &folder->facts, err);
     for (int lane = 0; lane < RS_STREAM_LANE_COUNT && status == RS_OK; lane++)
         status = put_positions(store, folder->lanes[lane], (enum rs_stream_lane)lane, id, err);
     if (status == RS_OK)

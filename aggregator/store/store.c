@@ -827,6 +827,8 @@ enum rs_status rs_store_open(const char *data_dir, uint64_t segment_bytes,
             status = catalogue_open(path, &store->catalogue, err);
     }
     if (status == RS_OK && store->catalogue)
+        status = removed_load(store, err);
+    if (status == RS_OK && store->catalogue)
         status = store_end_removals(store, err);
     if (status == RS_OK && store->catalogue)
         status = store_find_folders(store, err);

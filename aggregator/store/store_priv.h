@@ -87,6 +87,26 @@ RS_MUST_CHECK enum rs_status facts_read(const char *dir, struct rs_capture_facts
                                         struct rs_capture_rank **ranks_p, size_t *rank_count_p,
                                         struct rs_err *err);
 
+/* Bytes that say the same when the facts, or the ranks, are the same. The buffer is emptied first. */
+void facts_encode(const struct rs_capture_facts *facts, size_t rank_count, struct rs_buf *buf);
+void facts_encode_ranks(const struct rs_capture_rank *ranks, size_t count, struct rs_buf *buf);
+
+/* ---- seal.c: whether rows of closed captures are those that were written ---------------------------- */
+
+RS_MUST_CHECK enum rs_status seal_put(struct catalogue *catalogue, const char *id,
+                                      struct rs_err *err);
+/* RS_FORMAT: one does not fit, is missing, or there is one too many. `must_make`: of an earlier program, which knew none: all are made. */
+RS_MUST_CHECK enum rs_status seals_check(struct catalogue *catalogue, bool must_make,
+                                         struct rs_err *err);
+
+/* ---- removed.c: names of removed captures, beside the catalogue --------------------------------------- */
+
+/* Durable when it returns. */
+RS_MUST_CHECK enum rs_status removed_append(const struct rs_store *store, const char *id,
+                                            struct rs_err *err);
+/* What the file has and the catalogue has not goes into the catalogue; without a file one is made of what the catalogue has. */
+RS_MUST_CHECK enum rs_status removed_load(struct rs_store *store, struct rs_err *err);
+
 /* ---- the catalogue: every statement is here ------------------------------------------------------- */
 
 /* RS_FORMAT: it is damaged, or no database. */
@@ -96,6 +116,7 @@ RS_MUST_CHECK enum rs_status catalogue_open(const char *path, struct catalogue *
 RS_MUST_CHECK enum rs_status
 catalogue_open_to_read(const char *path, struct catalogue **catalogue_p, struct rs_err *err);
 void catalogue_close(struct catalogue **catalogue_p);
+/* A closed one is sealed, with the ranks that it has: those are put before. */
 RS_MUST_CHECK enum rs_status catalogue_put(struct catalogue *catalogue,
                                            const struct rs_capture_facts *facts,
                                            struct rs_err *err);
@@ -125,6 +146,17 @@ RS_MUST_CHECK enum rs_status catalogue_forget(struct catalogue *catalogue, const
 RS_MUST_CHECK enum rs_status catalogue_put_removed(struct catalogue *catalogue, const char *id,
                                                    struct rs_err *err);
 bool catalogue_was_removed(struct catalogue *catalogue, const char *id);
+RS_MUST_CHECK enum rs_status catalogue_list_removed(struct catalogue *catalogue,
+                                                    void (*visit)(void *self, const char *id),
+                                                    void *self, struct rs_err *err);
+RS_MUST_CHECK enum rs_status catalogue_put_seal(struct catalogue *catalogue, const char *id,
+                                                uint64_t digest, struct rs_err *err);
+/* Every capture, and every seal without one; `digest` NULL: it has none. The visitor copies; false ends it. */
+RS_MUST_CHECK enum rs_status catalogue_list_seals(struct catalogue *catalogue,
+                                                  bool (*visit)(void *self, const char *id,
+                                                                bool is_closed,
+                                                                const uint64_t *digest),
+                                                  void *self, struct rs_err *err);
 RS_MUST_CHECK enum rs_status catalogue_begin(struct catalogue *catalogue, struct rs_err *err);
 RS_MUST_CHECK enum rs_status catalogue_commit(struct catalogue *catalogue, struct rs_err *err);
 void catalogue_rollback(struct catalogue *catalogue);

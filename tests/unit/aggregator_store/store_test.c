@@ -372,6 +372,19 @@ static bool count_one(void *self, const struct rs_capture_facts *facts)
     return true;
 }
 
+struct rank_seen {
+    size_t count;
+    struct rs_capture_rank rank; /* the last */
+};
+
+static bool see_rank(void *self, const struct rs_capture_rank *rank)
+{
+    struct rank_seen *seen = self;
+    seen->count++;
+    seen->rank = *rank;
+    return true;
+}
+
 /* A program that is older than its data says so, and leaves it as it is. */
 static void a_newer_catalogue_is_refused_and_left_alone(void **state)
 {
@@ -387,7 +400,7 @@ static void a_newer_catalogue_is_refused_and_left_alone(void **state)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
     struct rs_err err = {0};
     assert_int_equal(rs_store_open(dir, 0, &store, &err), RS_REFUSED);
-    assert_non_null(strstr(err.text, "newer Rankscope (format 77; this program knows up to 2)"));
+    assert_non_null(strstr(err.text, "newer Rankscope (format 77; this program knows up to 3)"));
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "PRAGMA user_version=2", NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
@@ -441,6 +454,88 @@ static void a_lost_catalogue_is_made_again_from_the_folders(void **state)
         assert_true(stream->is_ended);
         assert_int_equal(stream_of(store, 0)->durable_seq, 3);
         rs_store_close(&store);
+    }
+}
+
+/* Every place of the file where `text` stands, with another letter in the middle. */
+static void garble(const char *path, const char *text)
+{
+    struct rs_buf whole = {0};
+    size_t found = 0;
+    const size_t length = strlen(text);
+    assert_ok(rs_file_read(path, 1 << 24, &whole, NULL));
+    for (size_t at = 0; at + length <= whole.length; at++)
+        if (memcmp(whole.data + at, text, length) == 0) {
+            whole.data[at + length / 2] ^= 0x15;
+            found++;
+        }
+    assert_true(found > 0);
+    assert_ok(rs_file_replace(path, whole.data, whole.length, false, NULL));
+    rs_buf_fini(&whole);
+}
+
+/* One closed capture and one that goes on; where the catalogue is. */
+static void make_two(char path[256])
+{
+    struct rs_store *store = open_store();
+    create(store, "c1");
+    append(store, 0, "c1", RS_ENVELOPE_LAST, "one");
+    const struct rs_capture_rank rank = {
+        .rank = 0, .state = 8, .steps_done = 4, .incarnation = "i", .text = "as it was said"};
+    assert_ok(rs_store_put_ranks(store, "c1", &rank, 1, NULL));
+    close_capture(store, "c1");
+    create(store, "c2");
+    append(store, 0, "c2", 0, "two");
+    rs_store_close(&store);
+    (void)snprintf(path, 256, "%s/catalogue.db", dir);
+}
+
+/* SQLite finds nothing wrong with another letter. */
+static void garbage_that_sqlite_does_not_see_is_not_shown(void **state)
+{
+    (void)state;
+    char path[256];
+    make_two(path);
+    static const char *const garbled[] = {"complete", "as it was said", "c1r"};
+    for (size_t i = 0; i < sizeof garbled / sizeof garbled[0]; i++) {
+        garble(path, garbled[i]);
+        struct rs_store *store = open_store();
+        struct rs_capture_facts facts;
+        struct rank_seen seen = {0};
+        assert_ok(rs_store_find_capture(store, "c1", &facts, NULL));
+        assert_string_equal(facts.state, "complete");
+        assert_ok(rs_store_list_ranks(store, "c1", see_rank, &seen, NULL));
+        assert_int_equal(seen.count, 1);
+        assert_string_equal(seen.rank.text, "as it was said");
+        size_t count = 0;
+        assert_ok(rs_store_list_captures(store, count_one, &count, NULL));
+        assert_int_equal(count, 2);
+        rs_store_close(&store);
+    }
+}
+
+/* A program that sealed nothing is believed, once. */
+static void an_older_catalogue_is_sealed_as_it_is(void **state)
+{
+    (void)state;
+    char path[256];
+    make_two(path);
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db,
+                                  "DROP TABLE seal; PRAGMA user_version=2; UPDATE capture SET "
+                                  "reason = 'of an earlier program' WHERE id = 'c1'",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    for (int turn = 0; turn < 2; turn++) {
+        struct rs_capture_facts facts;
+        struct rs_store *store = open_store();
+        assert_ok(rs_store_find_capture(store, "c1", &facts, NULL));
+        assert_string_equal(facts.reason, turn ? "" : "of an earlier program");
+        rs_store_close(&store);
+        if (!turn) /* it has a seal now */
+            garble(path, "of an earlier program");
     }
 }
 
@@ -587,6 +682,53 @@ static void a_removed_capture_is_gone(void **state)
     rs_store_close(&store);
 }
 
+static struct rs_store *open_without(const char *name)
+{
+    char path[256];
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_int_equal(unlink(path), 0);
+    return open_store();
+}
+
+/* With a catalogue that is made again, and a file that is made again; garbage in it is nobody's name. */
+static void what_was_removed_stays_removed(void **state)
+{
+    (void)state;
+    struct rs_store *store = open_store();
+    create(store, "c1");
+    close_capture(store, "c1");
+    create(store, "c2");
+    append(store, 0, "c2", 0, "two");
+    assert_ok(rs_store_remove_capture(store, "c1", NULL));
+    rs_store_close(&store);
+    static const char *const lost[] = {"catalogue.db", "removed", "catalogue.db"};
+    for (size_t i = 0; i < 3; i++) {
+        store = open_without(lost[i]);
+        assert_true(rs_store_was_removed(store, "c1"));
+        assert_false(rs_store_was_removed(store, "c2"));
+        rs_store_close(&store);
+        char path[256];
+        struct rs_buf names = {0};
+        (void)snprintf(path, sizeof path, "%s/removed", dir);
+        assert_ok(rs_file_read(path, 100, &names, NULL));
+        rs_buf_string(&names, "/etc\n\xff torn");
+        assert_ok(rs_file_replace(path, names.data, names.length, false, NULL));
+        rs_buf_fini(&names);
+    }
+    /* Its last writes are lost: rows of what is gone. A name that was used again is not. */
+    struct rs_capture_facts facts = {.id = "c1", .run = "r", .is_closed = true};
+    store = open_store();
+    assert_ok(rs_store_update_capture(store, &facts, NULL));
+    rs_store_close(&store);
+    store = open_store();
+    assert_status(rs_store_find_capture(store, "c1", &facts, NULL), RS_NOTFOUND);
+    create(store, "c1");
+    rs_store_close(&store);
+    store = open_store();
+    assert_ok(rs_store_find_capture(store, "c1", &facts, NULL));
+    rs_store_close(&store);
+}
+
 /* The process ends behind the rename, behind the rows, or in the middle of the files: the next start ends it. */
 static void a_removal_that_was_cut_off_is_ended_by_the_next_start(void **state)
 {
@@ -693,6 +835,11 @@ int main(void)
                                         remove_dir),
         cmocka_unit_test_setup_teardown(a_lost_catalogue_is_made_again_from_the_folders, make_dir,
                                         remove_dir),
+        cmocka_unit_test_setup_teardown(garbage_that_sqlite_does_not_see_is_not_shown, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(an_older_catalogue_is_sealed_as_it_is, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(what_was_removed_stays_removed, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(facts_are_whole_or_older_at_every_byte, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(an_open_capture_is_not_rebuilt, make_dir, remove_dir),
