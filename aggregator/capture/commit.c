@@ -167,6 +167,10 @@ static int64_t step_of(const struct rs_coord *coord, const struct rs_coord_captu
     return reported > armed ? reported : armed;
 }
 
+/* The lead is that many times the slowest answer, up to so long. */
+enum { ANSWERS_AHEAD = 8 };
+static const rs_dur answers_lead_max_ns = 8 * (rs_dur)RS_NS_PER_S;
+
 struct pace {
     int64_t foremost;         /* -1 nobody's step is known */
     rs_dur shortest, longest; /* steps; 0 unknown */
@@ -205,6 +209,10 @@ static struct pace pace_of(const struct rs_coord *coord, const struct rs_coord_c
         if (lead > pace.lead_ns)
             pace.lead_ns = lead;
     }
+    /* Who takes long to answer takes as long to hear of the start: on busy nodes there is to be time to see who did not. */
+    const rs_dur slowest = coord->options.heartbeat_ns ? ANSWERS_AHEAD * capture->answer_ns : 0;
+    if (slowest > pace.lead_ns)
+        pace.lead_ns = slowest < answers_lead_max_ns ? slowest : answers_lead_max_ns;
     return pace;
 }
 
@@ -279,6 +287,7 @@ static void plan_steps(struct rs_coord *coord, struct rs_coord_capture *capture,
     if (pace.foremost < 0)
         refuse_unknown(capture, now);
     const int64_t margin = margin_of(capture, &pace);
+    capture->lead_ns = pace.foremost >= 0 && pace.shortest ? pace.lead_ns : 0;
     const rs_dur until =
         capture->start_time_ns ? capture->start_time_ns - coord->options.realtime() : 0;
     const int64_t ahead = until > 0 && pace.longest ? until / pace.longest : 0;
@@ -335,6 +344,8 @@ void capture_commit(struct rs_coord *coord, struct rs_coord_capture *capture, rs
         capture_close(coord, capture);
         return;
     }
+    for (size_t i = 0; i < capture->rank_count; i++)
+        capture->ranks[i].is_told = capture->ranks[i].is_recalled = false;
     capture->state = RS_CAPTURE_RECORDING;
     capture->committed_at = now;
     capture->is_changed = true;

@@ -6,6 +6,7 @@
  *   start.c        from a request to a capture      members.c   a capture's ranks, closing it
  *   commit.c       the start, messages per collector deadline.c  what time moves; the queue
  *   plan.c         when askers begin together       owners.c    whose the runs are
+ *   recall.c       a start that somebody missed
  *
  * Nothing here looks at all ranks for each rank: tables are found by hash (seen.c) or in order (members.c).
  */
@@ -143,6 +144,11 @@ void messages_cancel(struct rs_coord *coord, struct rs_coord_capture *capture, u
                      const char *reason);
 /* Fixes the start and arms. */
 void capture_commit(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now);
+
+/* ---- recall.c ------------------------------------------------------------------------------------------- */
+
+/* Takes a start back that somebody did not hear of (the capture is ARMING then); when to call again, RS_NS_MAX: need not. */
+rs_ns tick_start(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now);
 
 /* ---- deadline.c ----------------------------------------------------------------------------------------- */
 

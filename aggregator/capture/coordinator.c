@@ -97,6 +97,12 @@ static void advance(struct rs_coord *coord, struct rs_coord_capture *capture, rs
     }
 }
 
+/* It need not find its step out first, nor look at a file. */
+static bool answers_at_once(const struct rs_adapter *adapter)
+{
+    return adapter_can(adapter, RS_CAP_KNOWS_STEP) && !adapter_can(adapter, RS_CAP_POLLS);
+}
+
 void rs_coord_armed(struct rs_coord *coord, const char *id, const struct rs_coord_armed *armed,
                     rs_ns now)
 {
@@ -107,6 +113,10 @@ void rs_coord_armed(struct rs_coord *coord, const char *id, const struct rs_coor
     /* An armed one that is asked again tells where it is now. */
     if (!rank || rank->state > RS_PROGRESS_ARMED || capture->state != RS_CAPTURE_ARMING)
         return;
+    rank->is_recalled = false;
+    if (capture->asked_at && answers_at_once(&rank->adapter) && !member_is_unreachable(rank) &&
+        now - capture->asked_at > capture->answer_ns)
+        capture->answer_ns = now - capture->asked_at;
     rank->step = reported_step(armed->step);
     rank->step_duration_ns = reported_length(armed->step_duration_ns);
     rank->next_poll_ns = reported_instant(armed->next_poll_ns,
@@ -127,8 +137,9 @@ void rs_coord_progress(struct rs_coord *coord, const char *id,
     struct rs_coord_capture *capture = rs_coord_find(coord, id);
     struct rs_coord_rank *rank = capture ? member_find_open(capture, reported->rank) : NULL;
     enum rs_progress_state state = reported->state;
-    if (!rank || capture->state == RS_CAPTURE_QUEUED)
+    if (!rank || capture->state == RS_CAPTURE_QUEUED || rank->is_recalled)
         return;
+    rank->is_told = true;
     if (rank->steps_done < reported->steps_done)
         rank->steps_done = reported->steps_done;
     if (reported->window_end_ns > reported->window_start_ns && reported->window_start_ns >= 0) {

@@ -31,6 +31,9 @@
  *
  * Ranks are planned for by what their adapter can do (common/request/adapter.h), never by which profiler it is.
  *
+ * COMMIT that somebody does not hear of, because his link breaks just then, is taken back while nobody has begun (recall.c): ARMING
+ * again.
+ *
  * The start step is the largest step of any armed rank plus a margin: as many steps as fit into the lead
  * time (two round trips and a heartbeat), so that COMMIT reaches the slowest link before the fastest
  * rank gets there. Of ranks that look at a file now and then (POLLS) the interval of looking is in the margin; all that know
@@ -126,7 +129,10 @@ struct rs_coord_rank {
     rs_ns moved_at;         /* monotonic: last sign of life in this capture */
     rs_ns back_at;          /* monotonic; ARMING: heard again after it was out of reach; 0 never */
     bool is_summarised;     /* its last summary is durable */
-    bool is_changed;        /* since the journal last wrote it */
+    bool is_told;           /* after COMMIT: its collector said that it knows */
+    bool
+        is_recalled; /* its start was moved: what is said of it is of the first try, until it answers */
+    bool is_changed; /* since the journal last wrote it */
 };
 
 /* What is asked for and, after COMMIT, what was chosen. */
@@ -170,12 +176,15 @@ struct rs_coord_capture {
     char remark
         [RS_COORD_REASON_BYTES]; /* goes before the reason when it is closed: stopped, replaced, ... */
     rs_ns opened_at, moved_at, committed_at;
-    rs_ns asked_at;     /* ARMING: PREPARE was sent last; 0: it has to be sent once more */
-    rs_ns recording_at; /* the first rank began; 0 not yet */
-    rs_ns free_at;      /* it waits: since when no other capture needs its ranks; 0 one does */
-    bool is_stopped;    /* its ranks were called back */
-    bool was_stopped;   /* by request */
-    bool is_orphan;     /* this process was started again between PREPARE and COMMIT */
+    rs_ns asked_at;        /* ARMING: PREPARE was sent last; 0: it has to be sent once more */
+    rs_dur answer_ns;      /* ARMING: how long the slowest of those that answer at once took */
+    rs_dur lead_ns;        /* from COMMIT to the start, by the slowest to learn; 0 not known */
+    unsigned moved_starts; /* how often it was called back and asked anew (recall.c) */
+    rs_ns recording_at;    /* the first rank began; 0 not yet */
+    rs_ns free_at;         /* it waits: since when no other capture needs its ranks; 0 one does */
+    bool is_stopped;       /* its ranks were called back */
+    bool was_stopped;      /* by request */
+    bool is_orphan;        /* this process was started again between PREPARE and COMMIT */
     bool
         is_loaded; /* it was begun by an earlier process, or was closed: who was asked is not known */
     bool is_closing; /* the journal was asked to close it */
@@ -224,6 +233,8 @@ struct rs_coord_options {
     rs_dur
         tick_ns; /* rs_coord_tick() is called this often at least: a longer gap is a time in which this process stood still;
                      * 0: that is not promised */
+    rs_dur
+        heartbeat_ns; /* collectors are heard this often; 0: nobody promises that, and no start is moved (recall.c) */
     rs_dur abandon_ns;       /* files: a stream that does not go on; 0: 60 s */
     rs_dur lead_ns;          /* 0: 500 ms */
     rs_ns (*realtime)(void); /* NULL: the system's; a test brings its own */

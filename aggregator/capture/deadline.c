@@ -206,6 +206,7 @@ static rs_ns arming_deadline(const struct rs_coord *coord, struct rs_coord_captu
 static void ask_again(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
 {
     capture->asked_at = now;
+    capture->answer_ns = 0; /* a partition is not slowness */
     messages_send(coord, capture, RS_PROGRESS_WAITING, coord->options.ops->prepare);
     messages_send(coord, capture, RS_PROGRESS_ARMED, coord->options.ops->prepare);
 }
@@ -275,7 +276,11 @@ static void tell_unreachable(const struct rs_coord *coord, struct rs_coord_captu
 
 rs_ns tick_recording(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
 {
-    rs_ns next = tick_limit(coord, capture, now);
+    const rs_ns limit = tick_limit(coord, capture, now);
+    const rs_ns start = tick_start(coord, capture, now);
+    rs_ns next = limit < start ? limit : start;
+    if (capture->state == RS_CAPTURE_ARMING) /* it was taken back */
+        return tick_arming(coord, capture, now);
     for (size_t i = 0; i < capture->rank_count; i++) {
         struct rs_coord_rank *rank = &capture->ranks[i];
         if (rs_progress_is_final(rank->state))

@@ -265,6 +265,7 @@ static void send_commit(void *self, const void *link, const struct rs_coord_capt
     commit.request = request;
     commit.ranks = lend_ranks(ranks);
     commit.n_ranks = rank_count;
+    server_tick_soon(self); /* who is not told is looked for before the start */
     commit.armed = (uint32_t)capture->counts[RS_PROGRESS_ARMED];
     Rankscope__Down down = RANKSCOPE__DOWN__INIT;
     down.message_case = RANKSCOPE__DOWN__MESSAGE_COMMIT;
@@ -490,6 +491,7 @@ enum rs_status rs_server_new(const struct rs_server_options *options, struct rs_
     coord_options.ops = &coord_ops;
     coord_options.self = server;
     coord_options.tick_ns = tick_ns;
+    coord_options.heartbeat_ns = server->options.heartbeat_ns;
     const struct rs_ingest_options ingest_options = {.store = options->store,
                                                      .queue_bytes = options->queue_bytes,
                                                      .done = on_done,

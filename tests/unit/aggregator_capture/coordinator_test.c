@@ -101,14 +101,19 @@ static int64_t start_of(const struct rs_coord_capture *capture, enum rs_profiler
     return rs_coord_start_step(capture, &adapter);
 }
 
-static struct rs_coord *new_coord(void)
+static struct rs_coord *new_coord_with(const struct rs_coord_options *options)
 {
     struct rs_coord *coord = NULL;
-    const struct rs_coord_options options = {.ops = &ops};
     said[0] = '\0';
     ids = 0;
-    assert_ok(rs_coord_new(&options, &coord, NULL));
+    assert_ok(rs_coord_new(options, &coord, NULL));
     return coord;
+}
+
+static struct rs_coord *new_coord(void)
+{
+    const struct rs_coord_options options = {.ops = &ops};
+    return new_coord_with(&options);
 }
 
 static void see_at(struct rs_coord *coord, const char *run, uint32_t rank, const void *link,
@@ -186,8 +191,8 @@ static struct rs_coord_capture *start(struct rs_coord *coord, const char *ranks)
     return asked.capture;
 }
 
-static void arm(struct rs_coord *coord, uint32_t rank, int64_t step, rs_dur duration,
-                const char *refused)
+static void arm_at(struct rs_coord *coord, uint32_t rank, int64_t step, rs_dur duration,
+                   const char *refused, rs_ns now)
 {
     char incarnation[16];
     (void)snprintf(incarnation, sizeof incarnation, "i%u", rank);
@@ -196,7 +201,13 @@ static void arm(struct rs_coord *coord, uint32_t rank, int64_t step, rs_dur dura
                                          .step = step,
                                          .step_duration_ns = duration,
                                          .refused = refused};
-    rs_coord_armed(coord, "c1", &armed, second);
+    rs_coord_armed(coord, "c1", &armed, now);
+}
+
+static void arm(struct rs_coord *coord, uint32_t rank, int64_t step, rs_dur duration,
+                const char *refused)
+{
+    arm_at(coord, rank, step, duration, refused, second);
 }
 
 static void end(struct rs_coord *coord, uint32_t rank, bool is_partial)
@@ -313,6 +324,119 @@ static void who_is_out_of_reach_is_waited_for_before_it_begins(void **state)
     end(coord, 0, false);
     end(coord, 1, false);
     assert_int_equal(capture->state, RS_CAPTURE_COMPLETE);
+    rs_coord_free(&coord);
+}
+
+static const rs_dur ms = RS_NS_PER_MS;
+
+static void report(struct rs_coord *coord, uint32_t rank, enum rs_progress_state state,
+                   const char *text, rs_ns now)
+{
+    const struct rs_coord_report reported = {.rank = rank, .state = state, .text = text};
+    rs_coord_progress(coord, "c1", &reported, now);
+}
+
+/* Two ranks of 50 ms steps that were told to begin at 23 ms, with half a second of lead. */
+static struct rs_coord *committed(struct rs_coord_capture **capture_p)
+{
+    const struct rs_coord_options options = {.ops = &ops, .heartbeat_ns = second / 2};
+    struct rs_coord *coord = new_coord_with(&options);
+    see(coord, "r", 0, link_a, 10, 50 * ms);
+    see(coord, "r", 1, link_b, 10, 50 * ms);
+    *capture_p = start(coord, "all");
+    arm_at(coord, 0, 10, 50 * ms, "", 20 * ms);
+    arm_at(coord, 1, 10, 50 * ms, "", 23 * ms);
+    assert_int_equal((*capture_p)->state, RS_CAPTURE_RECORDING);
+    assert_int_equal((*capture_p)->start_step, 10 + 2 + 10);
+    report(coord, 0, RS_PROGRESS_ARMED, "", 25 * ms);
+    said[0] = '\0';
+    return coord;
+}
+
+/* COMMIT was lost: the link was believed when it was written, and nothing has come of it since. */
+static void a_start_that_somebody_did_not_hear_of_is_taken_back(void **state)
+{
+    (void)state;
+    struct rs_coord_capture *capture = NULL;
+    struct rs_coord *coord = committed(&capture);
+    see_at(coord, "r", 0, link_a, 14, 50 * ms, 200 * ms);
+    assert_int_equal(rs_coord_tick(coord, 30 * ms), 273 * ms);
+    assert_string_equal(said, "");
+    (void)rs_coord_tick(coord, 273 * ms);
+    assert_int_equal(capture->state, RS_CAPTURE_ARMING);
+    assert_string_equal(said, "cancel A; cancel B; prepare A 0; prepare B 1; ");
+    /* what they say to that is no answer */
+    report(coord, 0, RS_PROGRESS_LOST, "its start was moved", 274 * ms);
+    assert_int_equal(capture->ranks[0].state, RS_PROGRESS_WAITING);
+    arm_at(coord, 0, 15, 50 * ms, "", 276 * ms);
+    for (int64_t at = 1; at <= 9; at++) { /* it stands still: all are to begin together */
+        see_at(coord, "r", 0, link_a, 15 + 20 * at, 50 * ms, at * second);
+        (void)rs_coord_tick(coord, at * second);
+        assert_int_equal(capture->state, RS_CAPTURE_ARMING);
+    }
+    assert_null(strstr(said, "commit"));
+    /* It comes back, and reads it all in turn: the start that has passed, that this was taken back, the question. */
+    see_at(coord, "r", 1, link_b, 190, 50 * ms, 9500 * ms);
+    report(coord, 1, RS_PROGRESS_REFUSED, "it was past the last step already", 9500 * ms);
+    (void)rs_coord_tick(coord, 9501 * ms);
+    arm_at(coord, 1, 190, 50 * ms, "", 9502 * ms);
+    arm_at(coord, 0, 190, 50 * ms, "", 9503 * ms);
+    assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    assert_true(capture->start_step >= 190 + 2 + 10);
+    assert_non_null(strstr(said, "commit A 0; commit B 1; "));
+    report(coord, 0, RS_PROGRESS_ARMED, "", 9510 * ms);
+    report(coord, 1, RS_PROGRESS_ARMED, "", 9510 * ms);
+    (void)rs_coord_tick(coord, 9800 * ms);
+    assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    end(coord, 0, false);
+    end(coord, 1, false);
+    assert_int_equal(capture->state, RS_CAPTURE_COMPLETE);
+    rs_coord_free(&coord);
+}
+
+/* One whose link lives is only slow; where one has begun, or all were told, nothing is moved. */
+static void a_start_is_not_taken_back_from_who_is_slow_or_has_begun(void **state)
+{
+    (void)state;
+    struct rs_coord_capture *capture = NULL;
+    struct rs_coord *coord = committed(&capture);
+    see_at(coord, "r", 1, link_b, 11, 50 * ms, 100 * ms);
+    (void)rs_coord_tick(coord, 273 * ms);
+    assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    rs_coord_link_gone(coord, link_b, true, 300 * ms);
+    (void)rs_coord_tick(coord, 323 * ms); /* there is time still */
+    assert_int_equal(capture->state, RS_CAPTURE_ARMING);
+    rs_coord_free(&coord);
+
+    coord = committed(&capture);
+    (void)rs_coord_tick(coord, 450 * ms); /* this process was late itself */
+    assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    rs_coord_free(&coord);
+
+    coord = committed(&capture);
+    report(coord, 0, RS_PROGRESS_RECORDING, "", 270 * ms);
+    (void)rs_coord_tick(coord, 273 * ms);
+    assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    rs_coord_free(&coord);
+
+    coord = committed(&capture);
+    report(coord, 1, RS_PROGRESS_ARMED, "", 30 * ms);
+    (void)rs_coord_tick(coord, 273 * ms);
+    assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    assert_string_equal(said, "");
+    rs_coord_free(&coord);
+}
+
+/* Whoever answers slowly hears of the start slowly. */
+static void slow_answers_make_the_lead_longer(void **state)
+{
+    (void)state;
+    const struct rs_coord_options options = {.ops = &ops, .heartbeat_ns = second / 2};
+    struct rs_coord *coord = new_coord_with(&options);
+    see(coord, "r", 0, link_a, 10, 50 * ms);
+    const struct rs_coord_capture *capture = ask_from(coord, "ranks=all", NULL, second).capture;
+    arm_at(coord, 0, 10, 50 * ms, "", 1200 * ms);
+    assert_int_equal(capture->start_step, 10 + 2 + 8 * 200 / 50);
     rs_coord_free(&coord);
 }
 
@@ -1291,6 +1415,9 @@ int main(void)
         cmocka_unit_test(a_collector_that_comes_back_and_knows_nothing_is_named),
         cmocka_unit_test(a_partition_is_not_waited_for_for_ever),
         cmocka_unit_test(who_stops_a_capture_does_not_wait_for_a_partition),
+        cmocka_unit_test(a_start_that_somebody_did_not_hear_of_is_taken_back),
+        cmocka_unit_test(a_start_is_not_taken_back_from_who_is_slow_or_has_begun),
+        cmocka_unit_test(slow_answers_make_the_lead_longer),
         cmocka_unit_test(a_process_that_stood_still_gives_everybody_time_anew),
         cmocka_unit_test(all_refusing_is_a_failure),
         cmocka_unit_test(unknown_ranks_are_listed_and_the_known_ones_record),
