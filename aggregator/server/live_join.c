@@ -7,8 +7,9 @@
  *                                          +------------------------------+
  *     the capture is to be closed: joined once more unless it is CLEAN and every rank's summary was there; then closed
  *
- *     DIRTY     rows are older than what is stored; joined after a pause of a second or five times what the last join took,
- *               so that a job of any length costs a sixth of one thread at most
+ *     DIRTY     rows are older than what is stored; joined after a pause of a second or five times what the last join worked (CPU
+ *               time: on a busy machine a join that waited a minute for a core would be followed by five without any), so that a
+ *               job of any length costs a sixth of one thread at most
  *     JOINING   a job of rs-join reads summaries/ and writes captures/ID/rows.db, a unit at a time; jobs of one capture (documents,
  *               tables, this) run one at a time
  *     CLEAN     rows say what summaries/ says
@@ -50,7 +51,7 @@ struct join_job {
     struct rs_deliver_result result;
     enum rs_status status;
     struct rs_err err;
-    rs_dur took_ns;
+    rs_dur worked_ns; /* CPU time */
 };
 
 /* ---- which ---------------------------------------------------------------------------------------------------- */
@@ -131,12 +132,12 @@ static void run_join(struct rs_pool_job *pool_job)
     struct join_job *job = (struct join_job *)pool_job; /* its first member's first */
     struct rs_deliver_options how = {.summaries_only = !job->is_last,
                                      .live = live_facts_of(job->live)};
-    const rs_ns begin = rs_time_monotonic();
+    const rs_dur begin = rs_time_thread_cpu();
     job->status = rs_row_store_open(job->dir, RS_ROWS_WRITE, &how.rows, &job->err);
     if (job->status == RS_OK)
         job->status = rs_deliver_capture(job->dir, &how, NULL, NULL, &job->result, &job->err);
     rs_row_store_close(&how.rows);
-    job->took_ns = rs_time_monotonic() - begin;
+    job->worked_ns = rs_time_thread_cpu() - begin;
 }
 
 static void free_job(struct join_job *job)
@@ -169,7 +170,7 @@ static void joined(struct pool_job *base)
     struct join_job *job = (struct join_job *)base; /* its first member */
     struct rs_server *server = base->server;
     struct join *join = find_join(server, job->id);
-    const rs_dur pause = PAUSE_SHARE * job->took_ns;
+    const rs_dur pause = PAUSE_SHARE * job->worked_ns;
     if (join) {
         join->is_joining = false;
         join->due_at = rs_time_monotonic() + (pause > pause_least_ns ? pause : pause_least_ns);

@@ -37,7 +37,7 @@ struct rs_pack {
 
 enum { WAIT_NS = 200 * 1000 * 1000 };
 
-/* Between two parts, and how many times what the last one cost. */
+/* Between two parts, and how many times what the last one cost (CPU time: how busy the node is does not make parts rarer). */
 static const rs_dur part_every_ns = 200 * (rs_dur)RS_NS_PER_MS;
 enum { PART_REST = 20 };
 
@@ -266,8 +266,8 @@ enum rs_status rs_pack_part(struct rs_pack *pack, const struct rs_trace_info *in
 {
     struct rs_part_head head;
     struct rs_summary part = {0};
-    const rs_ns begin = rs_time_monotonic();
-    if (begin < pack->next_part_at)
+    const rs_dur begin = rs_time_thread_cpu();
+    if (rs_time_monotonic() < pack->next_part_at)
         return RS_OK;
     enum rs_status status = rs_reduce_take_part(pack->reduce, info, &head, &part, err);
     if (status == RS_END)
@@ -275,9 +275,8 @@ enum rs_status rs_pack_part(struct rs_pack *pack, const struct rs_trace_info *in
     if (status == RS_OK)
         status = put_new_part(pack, &head, &part, err);
     rs_summary_fini(&part);
-    const rs_ns end = rs_time_monotonic();
-    const rs_dur rest = PART_REST * (end - begin);
-    pack->next_part_at = end + (rest > part_every_ns ? rest : part_every_ns);
+    const rs_dur rest = PART_REST * (rs_time_thread_cpu() - begin);
+    pack->next_part_at = rs_time_monotonic() + (rest > part_every_ns ? rest : part_every_ns);
     return status;
 }
 

@@ -20,6 +20,11 @@ rs_ns rs_time_monotonic(void)
     return read_clock(CLOCK_MONOTONIC);
 }
 
+rs_dur rs_time_thread_cpu(void)
+{
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
 rs_ns rs_time_of(const struct timespec *time)
 {
     const int64_t most_s = INT64_C(8000000000);

@@ -21,6 +21,9 @@ enum { RS_NS_PER_US = 1000, RS_NS_PER_MS = 1000000, RS_NS_PER_S = 1000000000 };
 
 rs_ns rs_time_realtime(void);  /* CLOCK_REALTIME */
 rs_ns rs_time_monotonic(void); /* CLOCK_MONOTONIC: not since the epoch, only for lengths */
+/* CLOCK_THREAD_CPUTIME_ID: what the calling thread has worked so far. For work that is to cost no more than a share of a core: on a
+ * busy machine, or one that stood still, a thread's time by the clock says how long it waited for others. */
+rs_dur rs_time_thread_cpu(void);
 
 /* Of a file, say: a time that its owner set to the end of days becomes one that can be reckoned with (some 250 years from the
  * epoch at most). */
