@@ -51,6 +51,7 @@ struct job {
     uint64_t id; /* of the native table */
     uint32_t rank;
     bool is_running, is_finished, was_stopped;
+    char stop_why[160]; /* what CANCEL said */
     rs_ns prepared_at, flushed_at, notified_at, looked_at;
     int64_t steps, reported_steps;
     enum rs_progress_state reported;
@@ -399,7 +400,7 @@ static const char *short_why(const struct job *job, const struct rs_native_rank 
     if (rank && rank->life == RS_NATIVE_DIED)
         return "its process died in the middle";
     if (job->was_stopped)
-        return "stopped by request";
+        return job->stop_why;
     if (rank && rank->state == RS_NATIVE_CAPTURED)
         return "it was told too late, and began after the first of these steps";
     return "the collector was stopped";
@@ -416,7 +417,7 @@ static void finish_job(struct rs_collect_native *native, struct job *job, bool i
     if (!rank || !rank->has_begun || !job->pack) {
         const bool has_ended = rank && rank->life != RS_NATIVE_ALIVE;
         const char *alive_why =
-            job->was_stopped ? "stopped by request" : "the collector was stopped before it began";
+            job->was_stopped ? job->stop_why : "the collector was stopped before it began";
         end_empty(native, job, RS_PROGRESS_LOST,
                   !has_ended                         ? alive_why
                   : rank->life == RS_NATIVE_FINISHED ? "its program ended before it began"
@@ -458,18 +459,22 @@ static void cut_job(struct rs_collect_native *native, struct job *job)
     finish_job(native, job, true);
 }
 
-/* What has begun ends at its next step boundary; a second time, it ends with what is there. */
+/* What has begun ends at its next step boundary; a second time, it ends with what is there. What began just now, and was not read
+ * yet, leaves nothing: the aggregator may have taken its start back, and asks again. */
 static void cancel_job(struct rs_collect_native *native, struct job *job, const char *reason)
 {
     const struct rs_native_rank *rank = rs_native_find(native->native, job->id);
     const bool was_asked = job->was_stopped;
     job->was_stopped = true;
+    if (!was_asked) /* a user, or max_duration_s, or another rule: whoever asks for the end says why */
+        (void)snprintf(job->stop_why, sizeof job->stop_why, "%.159s",
+                       *reason ? reason : "stopped by request");
     if (!job->is_running) {
         report_progress(native, job, RS_PROGRESS_LOST, 0, reason);
         remove_job(native, job);
         return;
     }
-    if (!rank || !rank->has_begun) {
+    if (!rank || !rank->has_begun || (!job->pack && rank->life == RS_NATIVE_ALIVE)) {
         end_empty(native, job, RS_PROGRESS_LOST, reason);
         return;
     }

@@ -275,6 +275,11 @@ class WithARun(unittest.TestCase):
         self.rankscope("capture", "wait", capture, "-q", "--no-report", code=1)
         self.assertIn(self.captures()[capture]["state"], ("partial", "failed"))
 
+    def test_who_ended_it_is_told_with_every_rank(self):
+        facts = json.loads(self.rankscope("capture", "--steps", "100000", "--set", "max_duration_s=1", "--wait", "raw", "--no-report", "--json",
+                                          code=1).stdout)
+        self.assertEqual({(rank["state"], rank["reason"].split(" (")[0]) for rank in facts["ranks"]}, {("partial", "stopped after 1 s")})
+
 
 if __name__ == "__main__":
     unittest_run.main(verbosity=2)
