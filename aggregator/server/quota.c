@@ -18,6 +18,9 @@ struct quota {
     uint32_t used[QUOTA_KIND_COUNT];
     rs_ns minute; /* when the counts of what is per minute began */
     size_t waiting_bytes;
+    size_t peak_bytes,
+        peak_before_bytes; /* the most that waited: in this second, in the one before */
+    rs_ns peak_since;
     /* Bytes that may be taken now; it grows with time up to one second's, and goes below 0 by one chunk. */
     int64_t credit;
     rs_ns credited_at;
@@ -183,12 +186,50 @@ static void credit(struct quota *quota, rs_ns now)
     quota->credited_at = now;
 }
 
+/* What it had waiting lately. */
+static size_t peak_of(const struct quota *quota, rs_ns now)
+{
+    const rs_dur age = now - quota->peak_since;
+    if (age >= 2 * (rs_dur)RS_NS_PER_S)
+        return quota->waiting_bytes;
+    if (age >= RS_NS_PER_S || quota->peak_bytes > quota->peak_before_bytes)
+        return quota->peak_bytes;
+    return quota->peak_before_bytes;
+}
+
+static void note_peak(struct quota *quota, rs_ns now)
+{
+    const rs_dur age = now - quota->peak_since;
+    if (age >= RS_NS_PER_S) {
+        quota->peak_before_bytes = age < 2 * (rs_dur)RS_NS_PER_S ? quota->peak_bytes : 0;
+        quota->peak_bytes = 0;
+        quota->peak_since = now;
+    }
+    if (quota->waiting_bytes > quota->peak_bytes)
+        quota->peak_bytes = quota->waiting_bytes;
+}
+
+/* While several send: as much as the one that wants most of the others has waiting, so that nobody waits behind much more than he
+ * sends; two that send all they can grow up to the bound. */
+static size_t share_of(const struct quotas *quotas, const struct quota *quota, rs_ns now)
+{
+    size_t most = 0;
+    for (const struct quota *other = quotas->first; other && most < BOUND_SHARE_BYTES;
+         other = other->next) {
+        const size_t peak = other != quota ? peak_of(other, now) : 0;
+        if (peak > most)
+            most = peak;
+    }
+    return most < BOUND_SHARE_BYTES ? most : BOUND_SHARE_BYTES;
+}
+
 void quota_put(struct quotas *quotas, struct quota *quota, size_t bytes, rs_ns now)
 {
     if (quotas->last && quotas->last != quota)
         quotas->shared_until = now + RS_NS_PER_S;
     quotas->last = quota;
     quota->waiting_bytes += bytes;
+    note_peak(quota, now);
     if (!quota->limits.bytes_per_s)
         return;
     credit(quota, now);
@@ -204,7 +245,8 @@ void quota_done(struct quota *quota, size_t bytes)
 bool quota_may_read(const struct quotas *quotas, struct quota *quota, rs_ns now)
 {
     /* While nobody else sends, the queue is all its own. */
-    if (now < quotas->shared_until && quota->waiting_bytes >= BOUND_SHARE_BYTES)
+    if (now < quotas->shared_until && quota->waiting_bytes > 0 &&
+        quota->waiting_bytes >= share_of(quotas, quota, now))
         return false;
     if (!quota->limits.bytes_per_s)
         return true;

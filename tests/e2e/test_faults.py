@@ -41,7 +41,8 @@ from test_analyse import trace_of
 WORLD, NODES, STEP_MS = 8, 2, 40
 SHIM = os.path.join(os.path.abspath(BUILD), "shim_faults.so")
 BLOCKED_S = 10.0
-SHORT = {"corrupt": 3, "wipe": 1, "kill": 3, "errno": 2, "partition": 6, "slow": 8}
+# Of corrupt not the catalogue: a log of it that lost its last writes has captures closed once more, a second later.
+SHORT = {"corrupt": 2, "wipe": 1, "kill": 3, "errno": 2, "partition": 6, "slow": 8}
 FEW = (("recording", "collector"),)  # of partitions that are shorter than 10 s: just when ranks are told their start
 
 

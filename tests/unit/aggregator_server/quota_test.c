@@ -81,14 +81,48 @@ static void the_queue_is_shared_while_others_send(void **state)
     assert_ptr_not_equal(greedy, other);
     quota_put(&quotas, greedy, 2 * BOUND_SHARE_BYTES, 0);
     assert_true(quota_may_read(&quotas, greedy, 0));
-    quota_put(&quotas, other, 1, 1);
+    quota_put(&quotas, other, 2 * BOUND_SHARE_BYTES, 1);
     assert_false(quota_may_read(&quotas, greedy, 1));
+    quota_done(other, BOUND_SHARE_BYTES + 1);
     assert_true(quota_may_read(&quotas, other, 1));
     quota_done(greedy, BOUND_SHARE_BYTES + 1);
     assert_true(quota_may_read(&quotas, greedy, 1));
     quota_put(&quotas, greedy, BOUND_SHARE_BYTES, 1);
     assert_false(quota_may_read(&quotas, greedy, 1));
     assert_true(quota_may_read(&quotas, greedy, 2 + RS_NS_PER_S)); /* nobody else does any more */
+    quotas_fini(&quotas);
+}
+
+/* Beside one that has little under way, whoever has much has one chunk: what it has under way is waited for, too. */
+static void a_greedy_one_has_no_more_under_way_than_the_others(void **state)
+{
+    enum { CHUNK = 256 * 1024, SMALL = 64 * 1024 };
+    struct quotas quotas = {.first = NULL};
+    struct quota *greedy = NULL, *polite = NULL;
+    (void)state;
+    assert_ok(quota_open(&quotas, &root, 0, &greedy, NULL));
+    assert_ok(quota_open(&quotas, &root, 0, &polite, NULL));
+    rs_ns now = RS_NS_PER_S;
+    quota_put(&quotas, greedy, CHUNK, now);
+    quota_put(&quotas, greedy, CHUNK, now);
+    quota_put(&quotas, polite, SMALL, now);
+    for (int turn = 0; turn < 30; turn++, now += RS_NS_PER_S / 10) {
+        assert_false(quota_may_read(&quotas, greedy, now));
+        quota_done(polite, SMALL);
+        assert_true(quota_may_read(&quotas, polite, now)); /* it waits for nobody */
+        quota_put(&quotas, polite, SMALL, now);
+        quota_done(greedy, CHUNK);
+        assert_int_equal(quota_may_read(&quotas, greedy, now), turn > 0);
+        if (turn > 0)
+            quota_put(&quotas, greedy, CHUNK, now);
+    }
+    /* the other wants more: they have it both */
+    for (int turn = 1; turn < 4; turn++) {
+        assert_true(quota_may_read(&quotas, polite, now) || turn > 2);
+        quota_put(&quotas, polite, CHUNK, now);
+        assert_true(quota_may_read(&quotas, greedy, now));
+        quota_put(&quotas, greedy, CHUNK, now);
+    }
     quotas_fini(&quotas);
 }
 
@@ -99,6 +133,7 @@ int main(void)
         cmocka_unit_test(what_is_per_minute_comes_back_and_leaving_does_not_bring_it),
         cmocka_unit_test(bytes_make_a_link_wait),
         cmocka_unit_test(the_queue_is_shared_while_others_send),
+        cmocka_unit_test(a_greedy_one_has_no_more_under_way_than_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
