@@ -354,6 +354,15 @@ static const struct rs_column job_link_columns[] = {
 const struct rs_table rs_table_job_link = {"job_link", job_link_columns, COUNT_OF(job_link_columns),
                                            sizeof(struct rs_row_job_link)};
 
+#define RS_ROW rs_row_rank_steps
+static const struct rs_column rank_steps_columns[] = {
+#include "aggregator/model/reads/rank_steps.def"
+};
+#undef RS_ROW
+const struct rs_table rs_table_rank_steps = {"rank_steps", rank_steps_columns,
+                                             COUNT_OF(rank_steps_columns),
+                                             sizeof(struct rs_row_rank_steps)};
+
 #define RS_ROW rs_row_span
 static const struct rs_column span_columns[] = {
 #include "aggregator/model/reads/span.def"

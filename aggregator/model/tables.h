@@ -135,6 +135,9 @@ struct rs_row_job_packet {
 struct rs_row_job_link {
 #include "aggregator/model/reads/job_link.def"
 };
+struct rs_row_rank_steps {
+#include "aggregator/model/reads/rank_steps.def"
+};
 struct rs_row_span {
 #include "aggregator/model/reads/span.def"
 };
@@ -177,6 +180,7 @@ extern const struct rs_table rs_table_job_op;
 extern const struct rs_table rs_table_job_member;
 extern const struct rs_table rs_table_job_packet;
 extern const struct rs_table rs_table_job_link;
+extern const struct rs_table rs_table_rank_steps;
 extern const struct rs_table rs_table_span;
 
 /* Every table that is stored, by name; NULL behind the last. */
