@@ -796,6 +796,9 @@ static void on_ask(struct session *session, const Rankscope__Ask *ask)
     case RANKSCOPE__ASK__MESSAGE_QUERY:
         ask_query(session, ask->query);
         return;
+    case RANKSCOPE__ASK__MESSAGE_HISTORY:
+        ask_history(session, ask->history, user_of(session));
+        return;
     case RANKSCOPE__ASK__MESSAGE_HANG:
         hang_ask(session, ask->hang);
         return;

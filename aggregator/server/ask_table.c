@@ -38,7 +38,10 @@ struct table_reader {
     enum rs_read read;
     struct rs_row_store *rows; /* NULL: read to the end */
     struct rs_cursor *cursor;
-    struct rs_spans *spans; /* instead of both: raw events */
+    struct rs_spans *spans;     /* instead of both: raw events */
+    struct table_source source; /* instead of all of them; self NULL: none, or read to the end */
+    uint64_t source_rows;       /* handed out by it, but for those of the block */
+    uint64_t skip;              /* of its rows: they were sent in answer to another question */
     struct rs_block block;
     size_t at;     /* rows of the block that were handed out */
     uint64_t left; /* of the limit */
@@ -79,6 +82,14 @@ static void close_rows(struct table_reader *reader)
     rs_row_store_close(&reader->rows);
     rs_spans_close(&reader->spans);
     rs_block_fini(&reader->block);
+    if (reader->source.self)
+        reader->source.close(reader->source.self);
+    reader->source.self = NULL;
+}
+
+static bool has_rows(const struct table_reader *reader)
+{
+    return reader->rows || reader->spans || reader->source.self;
 }
 
 static void free_reader(struct rs_server *server, struct table_reader **reader_p)
@@ -89,6 +100,9 @@ static void free_reader(struct rs_server *server, struct table_reader **reader_p
     *reader_p = NULL;
     close_rows(reader);
     rs_documents_unpin(server->documents, reader->set); /* NULL is allowed */
+    for (size_t i = 0; i < reader->source.line_count; i++)
+        rs_mem_free(reader->source.lines[i]);
+    rs_mem_free(reader->source.lines);
     rs_mem_free(reader->steps);
     rs_mem_free(reader->ranks);
     rs_mem_free(reader);
@@ -110,7 +124,8 @@ static void free_job(struct table_job *job)
 /* What a cursor is of: the rows' generation (live rows: the token has theirs) and the choice of rows. */
 static uint64_t generation_of(const struct table_reader *reader)
 {
-    return (reader->set ? reader->set->generation : 0) ^ reader->filter_digest;
+    return (reader->set ? reader->set->generation : reader->source.generation) ^
+           reader->filter_digest;
 }
 
 /* ---- pages ------------------------------------------------------------------------------------------------------------ */
@@ -123,6 +138,8 @@ static enum rs_status put_page(struct table_job *job)
     size_t count = reader->block.count - reader->at;
     if (count > reader->left)
         count = (size_t)reader->left;
+    if (count > RS_CURSOR_ROWS)
+        count = RS_CURSOR_ROWS;
     for (;; count /= 2) {
         rs_buf_reset(&job->page);
         if (count)
@@ -141,30 +158,67 @@ static enum rs_status put_page(struct table_job *job)
     return RS_OK;
 }
 
+/* The next block of a source, without what was sent before this question. */
+static enum rs_status next_of_source(struct table_job *job)
+{
+    struct table_reader *reader = job->reader;
+    enum rs_status status = RS_OK;
+    do {
+        reader->source_rows += reader->block.count;
+        reader->at = 0;
+        status = reader->source.next(reader->source.self, &reader->block, &job->err);
+        if (status == RS_OK && reader->skip) {
+            reader->at =
+                reader->skip < reader->block.count ? (size_t)reader->skip : reader->block.count;
+            reader->skip -= reader->at;
+        }
+    } while (status == RS_OK && reader->at >= reader->block.count);
+    return status;
+}
+
+static enum rs_status next_block(struct table_job *job)
+{
+    struct table_reader *reader = job->reader;
+    if (reader->source.self)
+        return next_of_source(job);
+    reader->at = 0;
+    return reader->spans ? rs_spans_next(reader->spans, &reader->block, &job->err)
+                         : rs_cursor_next(reader->cursor, &reader->block, &job->err);
+}
+
+static void put_token(struct table_job *job)
+{
+    const struct table_reader *reader = job->reader;
+    const size_t left = reader->block.count - reader->at;
+    char token[RS_TOKEN_BYTES];
+    if (reader->source.self)
+        (void)snprintf(token, sizeof token, "0.%" PRIu64, reader->source_rows + reader->at);
+    else if (reader->spans)
+        rs_spans_token_before(reader->spans, left, token);
+    else
+        rs_cursor_token_before(reader->cursor, left, token);
+    (void)snprintf(job->cursor, sizeof job->cursor, "%016" PRIx64 ".%s", generation_of(reader),
+                   token);
+}
+
 static void run_page(struct rs_pool_job *pool_job)
 {
     struct table_job *job = (struct table_job *)pool_job;
     struct table_reader *reader = job->reader;
-    char token[RS_TOKEN_BYTES];
     job->status = RS_OK;
-    if (reader->at >= reader->block.count) {
-        reader->at = 0;
-        job->status = reader->spans ? rs_spans_next(reader->spans, &reader->block, &job->err)
-                                    : rs_cursor_next(reader->cursor, &reader->block, &job->err);
-    }
-    if (job->status == RS_OK)
+    if (reader->at >= reader->block.count)
+        job->status = next_block(job);
+    const bool is_over = job->status == RS_END;
+    if (is_over)
+        reader->at = reader->block.count = 0;
+    if (job->status >= 0)
         job->status = put_page(job);
     if (job->status < 0)
         return;
-    if (reader->spans)
-        rs_spans_token_before(reader->spans, reader->block.count - reader->at, token);
-    else
-        rs_cursor_token_before(reader->cursor, reader->block.count - reader->at, token);
-    (void)snprintf(job->cursor, sizeof job->cursor, "%016" PRIx64 ".%s", generation_of(reader),
-                   token);
-    job->is_last = job->status == RS_END || !reader->left ||
-                   (reader->at == reader->block.count && reader->block.count < RS_CURSOR_ROWS);
-    job->status = RS_OK;
+    put_token(job);
+    job->is_last = is_over || !reader->left ||
+                   (!reader->source.self && reader->at == reader->block.count &&
+                    reader->block.count < RS_CURSOR_ROWS);
     if (job->is_last)
         close_rows(reader);
 }
@@ -183,16 +237,20 @@ static void post_page(struct session *session, struct table_job *job)
     struct table_reader *reader = session->table;
     Rankscope__TableRows rows = RANKSCOPE__TABLE_ROWS__INIT;
     Rankscope__Reply reply = RANKSCOPE__REPLY__INIT;
-    rows.read = lend(rs_read_def(reader->read)->name);
+    rows.read =
+        lend(reader->source.table ? reader->source.table->name : rs_read_def(reader->read)->name);
     rows.rows = (uint32_t)job->rows;
     rows.block.data = job->page.data;
     rows.block.len = job->page.length;
     rows.cursor = job->cursor;
-    rows.is_partial = reader->set && reader->set->is_partial;
+    rows.is_partial = reader->set ? reader->set->is_partial : reader->source.is_partial;
     rows.is_provisional = reader->set ? reader->set->is_provisional : reader->is_live;
     if (reader->set && !reader->has_begun) {
         rows.lines = reader->set->lines;
         rows.n_lines = reader->set->line_count;
+    } else if (!reader->has_begun) {
+        rows.lines = reader->source.lines;
+        rows.n_lines = reader->source.line_count;
     }
     reader->has_begun = true;
     reply.last = job->is_last;
@@ -227,8 +285,8 @@ static void refuse(struct session *session, enum rs_status status, const char *t
 void ask_table_pump(struct session *session)
 {
     struct table_reader *reader = session->table;
-    if (!reader || (!reader->rows && !reader->spans) || reader->is_reading || session->outbox ||
-        !session->link || session->is_ended || session->is_failed)
+    if (!reader || !has_rows(reader) || reader->is_reading || session->outbox || !session->link ||
+        session->is_ended || session->is_failed)
         return;
     struct table_job *job = rs_mem_calloc(1, sizeof *job);
     if (!job) {
@@ -412,4 +470,37 @@ void ask_table(struct session *session, const Rankscope__AskTable *ask)
         free_reader(session->server, &job->reader);
         free_job(job);
     }
+}
+
+void ask_table_of(struct session *session, const struct table_source *source, const char *cursor,
+                  uint64_t limit)
+{
+    struct table_job at = {.status = RS_OK};
+    struct table_reader *reader = rs_mem_calloc(1, sizeof *reader);
+    const char *token = NULL;
+    int64_t first = 0;
+    if (!reader) {
+        source->close(source->self);
+        for (size_t i = 0; i < source->line_count; i++)
+            rs_mem_free(source->lines[i]);
+        rs_mem_free(source->lines);
+        refuse(session, RS_NOMEM, "out of memory");
+        return;
+    }
+    reader->source = *source;
+    reader->left = limit ? limit : UINT64_MAX;
+    at.reader = reader;
+    if (snprintf(at.cursor, sizeof at.cursor, "%s", cursor) >= (int)sizeof at.cursor)
+        at.status = rs_err_set(&at.err, RS_INVALID, "that is no cursor of a table");
+    else
+        at.status = check_cursor(&at, &token, &at.err);
+    if (at.status == RS_OK && token && !rs_read_place(token, &first, &reader->skip))
+        at.status = rs_err_set(&at.err, RS_INVALID, "\"%.60s\" is no place in a table", token);
+    if (at.status < 0) {
+        ask_refuse(session, &at.err);
+        free_reader(session->server, &reader);
+        return;
+    }
+    session->table = reader;
+    ask_table_pump(session);
 }

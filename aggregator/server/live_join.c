@@ -137,6 +137,8 @@ static void run_join(struct rs_pool_job *pool_job)
     if (job->status == RS_OK)
         job->status = rs_deliver_capture(job->dir, &how, NULL, NULL, &job->result, &job->err);
     rs_row_store_close(&how.rows);
+    if (job->status < 0 && job->is_last)
+        rs_row_store_remove(job->dir); /* nobody takes half of them for all */
     job->worked_ns = rs_time_thread_cpu() - begin;
 }
 

@@ -75,6 +75,8 @@ static struct question question_of(const Rankscope__Ask *ask)
     case RANKSCOPE__ASK__MESSAGE_QUERY:
         return (struct question){"capture.query", RIGHT_READ, SCOPE_CAPTURE, ask->query->capture,
                                  true};
+    case RANKSCOPE__ASK__MESSAGE_HISTORY:
+        return (struct question){"history", RIGHT_READ, SCOPE_OWN, ask->history->view, true};
     case RANKSCOPE__ASK__MESSAGE_COUNTERS:
         return (struct question){"counters", RIGHT_READ, SCOPE_ALL, "", false};
     case RANKSCOPE__ASK__MESSAGE_HANG:

@@ -8,6 +8,7 @@
 #ifndef RS_SERVER_PRIV_H
 #define RS_SERVER_PRIV_H
 
+#include "aggregator/model/columns.h"
 #include "aggregator/server/audit.h"
 #include "aggregator/server/bounds.h"
 #include "aggregator/server/pool.h"
@@ -230,6 +231,25 @@ void ask_transfer_free(struct session *session);
 void ask_table(struct session *session, const Rankscope__AskTable *ask);
 void ask_table_pump(struct session *session);
 void ask_table_free(struct session *session);
+
+/* Rows that are no capture's, sent as a table's pages. */
+struct table_source {
+    const struct rs_table *table;
+    /* Replaces what the block held by the next rows, never none; RS_END: there are no more. On a thread of the read pool. */
+    enum rs_status (*next)(void *self, struct rs_block *block, struct rs_err *err);
+    void (*close)(void *self); /* on any thread */
+    void *self;
+    uint64_t generation; /* other rows have another one */
+    char **lines;        /* what lacks, for the user: taken, and freed by rs_mem_free() */
+    size_t line_count;
+    bool is_partial;
+};
+/* Answers with them; closes the source in any case. limit 0: all. */
+void ask_table_of(struct session *session, const struct table_source *source, const char *cursor,
+                  uint64_t limit);
+
+/* ask_history.c; `user`: whose captures only; NULL: all */
+void ask_history(struct session *session, const Rankscope__AskHistory *ask, const char *user);
 
 /* ask_query.c */
 void ask_query(struct session *session, const Rankscope__AskQuery *ask);

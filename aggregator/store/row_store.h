@@ -31,6 +31,12 @@ RS_MUST_CHECK enum rs_status rs_row_store_open(const char *dir, enum rs_row_mode
                                                struct rs_row_store **store_p, struct rs_err *err);
 /* Whether the folder is of a capture that goes on: rows of what was joined so far are in it, and it is not closed. */
 bool rs_row_store_is_joining(const char *dir);
+/* The rows in the folder go; they can be made again. Nobody writes them; who reads them goes on. */
+void rs_row_store_remove(const char *dir);
+/* Rows that were written into `from`, a folder beside `dir`, become those of `dir`, all of them or none. Those that were there go.
+ * Nobody writes or reads either. RS_IO, RS_NOMEM. */
+RS_MUST_CHECK enum rs_status rs_row_store_move(const char *from, const char *dir,
+                                               struct rs_err *err);
 /* No writer or cursor of it is open (checked: a bug). NULL is allowed. */
 void rs_row_store_close(struct rs_row_store **store_p);
 

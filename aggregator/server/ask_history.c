@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows over all captures that are closed, whoever's runs they are: a table like others (ask_table.c), whose rows come from one
+ * capture's after the other.
+ *
+ *     AskHistory --> the journal's list, chosen
+ *        |
+ *        v
+ *     LOOKING   read pool: whose rows are at hand (captures/ID/rows.db), as they were joined while it was recorded?
+ *        |                 what is archived is not fetched for this
+ *        v
+ *     JOINING   join pool, one job for each capture that has none, at most JOINS_MAX: captures/ID/.rows/ --rename--> rows.db
+ *        |                 whoever asks next finds them
+ *        v
+ *     READING   ask_table_of(): the read pool reads capture by capture (aggregator/output/history.h), page by page
+ *
+ * One job goes through all of it, and is what the pages are read from. What lacks is said with the first page.
+ */
+#include "aggregator/deliver/deliver.h"
+#include "aggregator/output/history.h"
+#include "aggregator/server/server_priv.h"
+#include "common/base/digest.h"
+#include "common/base/file.h"
+#include "common/base/mem.h"
+
+#define RS_LOG_TAG "server"
+#include "common/base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { JOINS_MAX = 64, LINES_MAX = 50, LINE_BYTES = 400, NAMES_MAX = 64 };
+
+/* What lies in captures/ID/ while rows are made: none of the capture's files. */
+static const char making_name[] = ".rows";
+
+enum rows_state { ROWS_HERE, ROWS_LACKING, ROWS_ARCHIVED, ROWS_LATER, ROWS_FAILED };
+
+struct one_capture {
+    char id[RS_STORE_ID_BYTES];
+    char *run, *source, *dir;
+    const char *state; /* a constant text */
+    bool has_failed;   /* nothing was recorded, so nothing lacks */
+    rs_ns created_ns;
+    enum rows_state rows;
+};
+
+struct history_job {
+    struct pool_job base;
+    struct rs_err err;
+    enum rs_status status;
+    const struct rs_history_def *def;
+    struct rs_history *history;
+    struct one_capture *captures; /* in the order of time */
+    size_t count, capacity;
+    size_t at;           /* the one that is joined, or read next */
+    unsigned join_count; /* were joined for this question */
+    bool is_at_end;      /* of reading */
+    bool has_no_memory;
+    /* what was asked for; lent by the message until the list is made */
+    const Rankscope__AskHistory *ask;
+    const char *user;
+    char *cursor;
+    uint64_t limit, generation;
+    char **lines;
+    size_t line_count, line_capacity;
+    size_t lacking;
+};
+
+static struct history_job *job_of(struct pool_job *base)
+{
+    return (struct history_job *)base; /* its first member */
+}
+
+static void free_job(struct history_job *job)
+{
+    for (size_t i = 0; i < job->count; i++) {
+        rs_mem_free(job->captures[i].run);
+        rs_mem_free(job->captures[i].source);
+        rs_mem_free(job->captures[i].dir);
+    }
+    for (size_t i = 0; i < job->line_count; i++)
+        rs_mem_free(job->lines[i]);
+    rs_mem_free(job->lines);
+    rs_mem_free(job->captures);
+    rs_mem_free(job->cursor);
+    rs_history_free(&job->history);
+    rs_mem_free(job);
+}
+
+/* ---- what lacks ---------------------------------------------------------------------------------------------------- */
+
+static void add_line(struct history_job *job, const char *text)
+{
+    char *copy =
+        job->line_count >= LINES_MAX || rs_mem_grow((void **)&job->lines, &job->line_capacity,
+                                                    job->line_count + 1, sizeof *job->lines) < 0
+            ? NULL
+            : rs_mem_strdup(text);
+    if (copy)
+        job->lines[job->line_count++] = copy;
+}
+
+static void tell_of(struct history_job *job, const struct one_capture *capture, const char *why)
+{
+    char line[LINE_BYTES];
+    if (job->line_count + 1 < LINES_MAX)
+        (void)snprintf(line, sizeof line, "capture %s is not in it: %s", capture->id, why);
+    else
+        (void)snprintf(line, sizeof line,
+                       "and other captures are not in it: the view captures "
+                       "says of each why");
+    add_line(job, line);
+}
+
+static const char *without_text(enum rows_state rows)
+{
+    switch (rows) {
+    case ROWS_ARCHIVED:
+        return "archived";
+    case ROWS_LATER:
+        return "later";
+    case ROWS_LACKING:
+    case ROWS_FAILED:
+        return "failed";
+    case ROWS_HERE:
+        break;
+    }
+    return "here";
+}
+
+/* ---- LOOKING -------------------------------------------------------------------------------------------------------- */
+
+/* Of this program's version, and no database that is damaged. */
+static bool has_rows(const char *dir)
+{
+    struct rs_row_store *rows = NULL;
+    struct rs_err err = {0};
+    const bool is_there = rs_row_store_open(dir, RS_ROWS_READ, &rows, &err) == RS_OK;
+    rs_row_store_close(&rows);
+    return is_there;
+}
+
+static void run_look(struct rs_pool_job *pool_job)
+{
+    struct history_job *job = (struct history_job *)pool_job;
+    unsigned joins = 0;
+    for (size_t i = 0; i < job->count; i++) {
+        struct one_capture *capture = &job->captures[i];
+        if (has_rows(capture->dir)) {
+            capture->rows = ROWS_HERE;
+        } else if (capture->has_failed) {
+            capture->rows = ROWS_FAILED;
+        } else if (archiving_is_away(capture->dir)) {
+            capture->rows = ROWS_ARCHIVED;
+            tell_of(
+                job, capture,
+                "it is archived, and its rows are not at hand; rankscope restore brings it back");
+        } else if (joins == JOINS_MAX) {
+            capture->rows = ROWS_LATER;
+            tell_of(job, capture, "others had to be joined first; ask again");
+        } else {
+            capture->rows = ROWS_LACKING;
+            joins++;
+        }
+        job->lacking += capture->rows == ROWS_ARCHIVED || capture->rows == ROWS_LATER;
+    }
+}
+
+/* ---- JOINING -------------------------------------------------------------------------------------------------------- */
+
+/* What a join that was cut off has left, or this one: a failure is met by whoever makes it anew. */
+static void remove_making(const char *making)
+{
+    struct rs_err err = {0};
+    if (access(making, F_OK) == 0 && rs_file_remove_tree(making, &err) < 0)
+        rs_log_warn("%s", err.text);
+}
+
+/* Another question may have made them meanwhile; jobs of one capture run one at a time. */
+static void run_join(struct rs_pool_job *pool_job)
+{
+    struct history_job *job = (struct history_job *)pool_job;
+    const struct one_capture *capture = &job->captures[job->at];
+    struct rs_deliver_options how = {.rows = NULL};
+    struct rs_deliver_result result = {0};
+    job->err = (struct rs_err){0};
+    job->status = RS_OK;
+    if (has_rows(capture->dir))
+        return;
+    char *making = rs_file_join(capture->dir, making_name);
+    job->status = making ? RS_OK : rs_err_set(&job->err, RS_NOMEM, "out of memory");
+    if (making)
+        remove_making(making);
+    if (job->status == RS_OK)
+        job->status = archiving_check(&job->base, capture->id, capture->dir, &job->err);
+    if (job->status == RS_OK)
+        job->status = rs_file_make_dirs(making, 0750, &job->err);
+    if (job->status == RS_OK)
+        job->status = rs_row_store_open(making, RS_ROWS_WRITE, &how.rows, &job->err);
+    if (job->status == RS_OK)
+        job->status = rs_deliver_capture(capture->dir, &how, NULL, NULL, &result, &job->err);
+    rs_row_store_close(&how.rows);
+    if (job->status == RS_OK)
+        job->status = rs_row_store_move(making, capture->dir, &job->err);
+    if (making)
+        remove_making(making);
+    rs_deliver_result_fini(&result);
+    rs_mem_free(making);
+}
+
+static void go_on(struct history_job *job);
+
+static void end_with(struct history_job *job)
+{
+    if (job->base.session->link)
+        ask_refuse(job->base.session, &job->err);
+    free_job(job);
+}
+
+static void dropped(struct history_job *job)
+{
+    job->status = rs_err_set(&job->err, RS_UNREACHABLE, "the aggregator stops");
+    end_with(job);
+}
+
+static void joined(struct pool_job *base)
+{
+    struct history_job *job = job_of(base);
+    struct one_capture *capture = &job->captures[job->at];
+    if (base->base.was_dropped) {
+        dropped(job);
+        return;
+    }
+    capture->rows = job->status == RS_OK ? ROWS_HERE : ROWS_FAILED;
+    job->join_count++;
+    if (job->status < 0) {
+        job->lacking++;
+        rs_log_warn("capture %s cannot be joined: %s", capture->id, job->err.text);
+        tell_of(job, capture, job->err.text);
+    }
+    job->at++;
+    go_on(job);
+}
+
+/* ---- READING --------------------------------------------------------------------------------------------------------- */
+
+/* One that went since, or cannot be read, is like one whose rows lack. */
+static enum rs_status read_one(struct history_job *job, struct rs_block *block, struct rs_err *err)
+{
+    const struct one_capture *capture = &job->captures[job->at];
+    struct rs_row_store *rows = NULL;
+    struct rs_history_capture facts = {.id = capture->id,
+                                       .run = capture->run,
+                                       .source = capture->source,
+                                       .state = capture->state,
+                                       .created_ns = capture->created_ns,
+                                       .without = without_text(capture->rows)};
+    if (capture->rows == ROWS_HERE &&
+        rs_row_store_open(capture->dir, RS_ROWS_READ, &rows, NULL) < 0)
+        facts.without = "failed";
+    const enum rs_status status = rs_history_add(job->history, &facts, rows, block, err);
+    rs_row_store_close(&rows);
+    return status;
+}
+
+static enum rs_status next_rows(void *self, struct rs_block *block, struct rs_err *err)
+{
+    struct history_job *job = self;
+    enum rs_status status = RS_OK;
+    block->count = 0;
+    while (status == RS_OK && !block->count && job->at < job->count) {
+        status = read_one(job, block, err);
+        job->at++;
+    }
+    if (status == RS_OK && !block->count && !job->is_at_end) {
+        job->is_at_end = true;
+        status = rs_history_end(job->history, block, err);
+    }
+    return status == RS_OK && !block->count ? RS_END : status;
+}
+
+static void close_rows(void *self)
+{
+    free_job(self);
+}
+
+static void answer(struct history_job *job)
+{
+    struct session *session = job->base.session;
+    char *cursor = job->cursor;
+    const uint64_t limit = job->limit;
+    const struct table_source source = {.table = job->def->table,
+                                        .next = next_rows,
+                                        .close = close_rows,
+                                        .self = job,
+                                        .generation = job->generation,
+                                        .lines = job->lines,
+                                        .line_count = job->line_count,
+                                        .is_partial = job->lacking > 0};
+    job->lines = NULL; /* the source's */
+    job->line_count = 0;
+    job->cursor = NULL;
+    job->at = 0;
+    ask_table_of(session, &source, cursor, limit);
+    rs_mem_free(cursor);
+}
+
+/* The next that lacks, or the answer. */
+static void go_on(struct history_job *job)
+{
+    struct session *session = job->base.session;
+    if (!session->link) {
+        free_job(job);
+        return;
+    }
+    while (job->at < job->count && job->captures[job->at].rows != ROWS_LACKING)
+        job->at++;
+    if (job->at == job->count) {
+        answer(job);
+        return;
+    }
+    job->base.finish = joined;
+    job->base.base.run = run_join;
+    (void)snprintf(job->base.base.key, sizeof job->base.base.key, "%s", job->captures[job->at].id);
+    if (server_pool_put(session, session->server->join_pool, &job->base) < 0) {
+        (void)rs_err_set(&job->err, RS_LIMIT, "too much waits to be joined: try again");
+        end_with(job);
+    }
+}
+
+static void looked(struct pool_job *base)
+{
+    struct history_job *job = job_of(base);
+    if (base->base.was_dropped)
+        dropped(job);
+    else
+        go_on(job);
+}
+
+/* ---- the list ---------------------------------------------------------------------------------------------------------- */
+
+static bool is_chosen(const struct history_job *job, const struct rs_coord_capture *capture)
+{
+    bool is_of_runs = !job->ask->n_runs;
+    for (size_t i = 0; i < job->ask->n_runs && !is_of_runs; i++)
+        is_of_runs = strcmp(job->ask->runs[i], capture->run) == 0;
+    return is_of_runs && capture->closed_ns && capture->created_ns >= job->ask->since_ns &&
+           (!job->user || strcmp(capture->owner, job->user) == 0);
+}
+
+static bool add_capture(void *self, const struct rs_coord_capture *capture)
+{
+    struct history_job *job = self;
+    if (!is_chosen(job, capture))
+        return true;
+    if (rs_mem_grow((void **)&job->captures, &job->capacity, job->count + 1,
+                    sizeof *job->captures) < 0) {
+        job->has_no_memory = true;
+        return false;
+    }
+    struct one_capture *item = &job->captures[job->count++];
+    *item = (struct one_capture){.created_ns = capture->created_ns,
+                                 .state = rs_capture_state_text(capture->state),
+                                 .has_failed = capture->state == RS_CAPTURE_FAILED,
+                                 .run = rs_mem_strdup(capture->run),
+                                 .source =
+                                     rs_mem_strdup(capture->is_files ? "files" : capture->adapters),
+                                 .dir = rs_mem_strdup(capture->directory)};
+    (void)snprintf(item->id, sizeof item->id, "%s", capture->id);
+    job->has_no_memory = !item->run || !item->source || !item->dir;
+    return !job->has_no_memory;
+}
+
+/* Of the captures and of the choice: with others a cursor means other rows. */
+static uint64_t generation_of(const struct history_job *job)
+{
+    uint32_t captures = rs_crc32c(0, job->def->name, strlen(job->def->name));
+    uint32_t choice = 0;
+    for (size_t i = 0; i < job->count; i++)
+        captures = rs_crc32c(captures, job->captures[i].id, strlen(job->captures[i].id) + 1);
+    for (size_t i = 0; i < job->ask->n_hosts; i++)
+        choice = rs_crc32c(choice, job->ask->hosts[i], strlen(job->ask->hosts[i]) + 1);
+    if (job->ask->n_ranks)
+        choice = rs_crc32c(choice, job->ask->ranks, job->ask->n_ranks * sizeof *job->ask->ranks);
+    return (uint64_t)captures << 32 | choice;
+}
+
+static enum rs_status fill_job(struct session *session, struct history_job *job)
+{
+    const Rankscope__AskHistory *ask = job->ask;
+    const struct rs_history_filter filter = {.hosts = (const char *const *)ask->hosts,
+                                             .host_count = ask->n_hosts,
+                                             .ranks = ask->ranks,
+                                             .rank_count = ask->n_ranks};
+    struct rs_server *server = session->server;
+    enum rs_history_view view;
+    if (!server->documents)
+        return rs_err_set(&job->err, RS_REFUSED, "this aggregator makes no tables");
+    if (!rs_history_named(ask->view, &view))
+        return rs_err_set(&job->err, RS_INVALID, "this aggregator has no history of \"%.60s\"",
+                          ask->view);
+    if (ask->n_hosts > NAMES_MAX || ask->n_runs > NAMES_MAX || ask->n_ranks > RS_READ_FILTER_MAX)
+        return rs_err_set(&job->err, RS_INVALID,
+                          "at most %d runs, %d hosts and %d ranks can be asked for at once",
+                          (int)NAMES_MAX, (int)NAMES_MAX, (int)RS_READ_FILTER_MAX);
+    job->def = rs_history_def(view);
+    job->limit = ask->limit;
+    job->cursor = rs_mem_strdup(ask->cursor);
+    if (!job->cursor)
+        return rs_err_set(&job->err, RS_NOMEM, "out of memory");
+    enum rs_status status = rs_history_new(view, &filter, &job->history, &job->err);
+    if (status == RS_OK)
+        status = server->journal.list(server->journal.self, add_capture, job, &job->err);
+    if (status == RS_OK && job->has_no_memory)
+        status = rs_err_set(&job->err, RS_NOMEM, "out of memory");
+    if (status == RS_OK)
+        job->generation = generation_of(job);
+    return status;
+}
+
+void ask_history(struct session *session, const Rankscope__AskHistory *ask, const char *user)
+{
+    struct rs_err err = {0};
+    struct history_job *job = rs_mem_calloc(1, sizeof *job);
+    if (!job) {
+        (void)rs_err_set(&err, RS_NOMEM, "out of memory");
+        ask_refuse(session, &err);
+        return;
+    }
+    job->base.session = session;
+    job->base.finish = looked;
+    job->base.base.run = run_look;
+    job->ask = ask;
+    job->user = user;
+    enum rs_status status = fill_job(session, job);
+    job->ask = NULL;
+    job->user = NULL;
+    if (status == RS_OK && server_pool_put(session, session->server->read_pool, &job->base) < 0)
+        status = rs_err_set(&job->err, RS_LIMIT, "too many read from this aggregator: try again");
+    if (status < 0)
+        end_with(job);
+}
