@@ -47,6 +47,7 @@ unsigned rs_cli_width(FILE *stream);
 int rs_cmd_analyse(int argc, char **argv);
 int rs_cmd_report(int argc, char **argv);
 int rs_cmd_query(int argc, char **argv);
+int rs_cmd_history(int argc, char **argv);
 int rs_cmd_table(int argc, char **argv);
 int rs_cmd_aggregator(int argc, char **argv);
 int rs_cmd_collector(int argc, char **argv);

@@ -13,6 +13,7 @@
 #include "cli/options/args.h"
 #include "cli/options/nearest.h"
 #include "cli/present.h"
+#include "cli/print_rows.h"
 #include "common/base/mem.h"
 #include "common/client/client.h"
 #include "common/request/numbers.h"
@@ -21,7 +22,6 @@
 #include <string.h>
 
 static const char verb[] = "table";
-enum { SCHEMA_VERSION = 1 };
 
 static struct {
     const char *data, *connect, *steps, *ranks;
@@ -36,119 +36,11 @@ static struct {
     size_t step_count, rank_count;
 } chosen;
 
-/* ---- printing ------------------------------------------------------------------------------------------------------ */
-
-struct printer {
-    const struct rs_table *table;
-    struct rs_buf buf;
-    uint64_t rows;
-    bool is_partial, is_provisional, has_begun;
-    enum rs_status status;
-    struct rs_err err;
-};
-
-static void flush(struct printer *printer)
-{
-    if (printer->buf.failed)
-        printer->status = rs_err_set(&printer->err, RS_NOMEM, "out of memory");
-    else if (fwrite(printer->buf.data, 1, printer->buf.length, stdout) != printer->buf.length)
-        printer->status = rs_err_errno(&printer->err, "cannot print the table");
-    rs_buf_reset(&printer->buf);
-}
-
-static void begin(struct printer *printer)
-{
-    printer->has_begun = true;
-    if (!words.as_json) {
-        rs_csv_head(printer->table, &printer->buf);
-        return;
-    }
-    rs_buf_printf(&printer->buf,
-                  "{\"schema_version\": %d, \"table\": \"%s\", \"is_partial\": %s, "
-                  "\"is_provisional\": %s, \"rows\": [",
-                  SCHEMA_VERSION, printer->table->name, printer->is_partial ? "true" : "false",
-                  printer->is_provisional ? "true" : "false");
-}
-
-static void put_rows(struct printer *printer, const struct rs_block *block, size_t count)
-{
-    if (!printer->has_begun)
-        begin(printer);
-    for (size_t i = 0; i < count && printer->status == RS_OK; i++) {
-        if (words.as_json) {
-            rs_buf_string(&printer->buf, printer->rows ? ",\n" : "\n");
-            rs_json_row(printer->table, rs_block_row(block, i), &printer->buf);
-        } else {
-            rs_csv_row(printer->table, rs_block_row(block, i), &printer->buf);
-        }
-        printer->rows++;
-        if (printer->buf.length > 1 << 16)
-            flush(printer);
-    }
-}
-
-static void end(struct printer *printer)
-{
-    if (!printer->has_begun)
-        begin(printer);
-    if (words.as_json)
-        rs_buf_string(&printer->buf, "\n]}\n");
-    flush(printer);
-    if (printer->status == RS_OK && fflush(stdout) != 0)
-        printer->status = rs_err_errno(&printer->err, "cannot print the table");
-}
-
-static int finish(struct printer *printer, enum rs_status status, const struct rs_err *err)
-{
-    if (status == RS_OK)
-        end(printer);
-    int code = printer->is_partial ? RS_EXIT_PARTIAL : RS_EXIT_COMPLETE;
-    if (status < 0)
-        code = rs_cli_fail(verb, err);
-    else if (printer->status < 0)
-        code = rs_cli_fail(verb, &printer->err);
-    rs_buf_fini(&printer->buf);
-    return code;
-}
-
 /* ---- an aggregator's ----------------------------------------------------------------------------------------------- */
 
-struct asking {
-    struct printer *printer;
-    struct rs_block block;
-    bool is_there;
-};
-
-static bool on_rows(void *self, const Rankscope__Reply *reply)
-{
-    struct asking *asking = self;
-    struct printer *printer = asking->printer;
-    if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_TABLE)
-        return true;
-    const Rankscope__TableRows *rows = reply->table;
-    asking->is_there = true;
-    printer->is_partial = rows->is_partial;
-    printer->is_provisional = rows->is_provisional;
-    for (size_t i = 0; i < rows->n_lines; i++)
-        rs_cli_note(verb, "%s", rows->lines[i]);
-    if (rows->block.len)
-        printer->status =
-            rs_block_take(printer->table, rs_view_of(rows->block.data, rows->block.len),
-                          &asking->block, &printer->err);
-    if (printer->status == RS_FORMAT)
-        printer->status = rs_err_set(&printer->err, RS_VERSION,
-                                     "the aggregator's table \"%s\" has other columns than this "
-                                     "program knows: use a program of its version",
-                                     printer->table->name);
-    if (printer->status == RS_OK)
-        put_rows(printer, &asking->block, rows->block.len ? asking->block.count : 0);
-    return printer->status == RS_OK;
-}
-
-static int ask(const struct rs_address *address, char *capture, struct printer *printer)
+static int ask(const struct rs_address *address, char *capture, struct rs_rows_printer *printer)
 {
     struct rs_err err = {0};
-    struct asking asking = {.printer = printer};
     char name[64];
     Rankscope__AskTable question = RANKSCOPE__ASK_TABLE__INIT;
     Rankscope__Ask message = RANKSCOPE__ASK__INIT;
@@ -165,18 +57,15 @@ static int ask(const struct rs_address *address, char *capture, struct printer *
     question.assume_common_clock = words.assume_common_clock;
     message.message_case = RANKSCOPE__ASK__MESSAGE_TABLE;
     message.table = &question;
-    enum rs_status status = rs_client_ask(address, &message, on_rows, &asking, &err);
-    if (status == RS_OK && printer->status == RS_OK && !asking.is_there)
-        status = rs_err_set(&err, RS_FORMAT, "the aggregator answers without a table");
-    rs_block_fini(&asking.block);
-    return finish(printer, printer->status < 0 ? RS_OK : status, &err);
+    const enum rs_status status = rs_rows_ask(address, &message, printer, &err);
+    return rs_rows_finish(printer, status, &err);
 }
 
 /* ---- a folder's ---------------------------------------------------------------------------------------------------- */
 
 static enum rs_status print_read(struct rs_row_store *rows, enum rs_read read,
-                                 const struct rs_read_filter *filter, struct printer *printer,
-                                 struct rs_err *err)
+                                 const struct rs_read_filter *filter,
+                                 struct rs_rows_printer *printer, struct rs_err *err)
 {
     const struct rs_read_args args = {.capture = RS_ROWS_CAPTURE, .filter = *filter};
     struct rs_cursor *cursor = NULL;
@@ -186,7 +75,7 @@ static enum rs_status print_read(struct rs_row_store *rows, enum rs_read read,
     while (status == RS_OK && left && printer->status == RS_OK &&
            (status = rs_cursor_next(cursor, &block, err)) == RS_OK) {
         const size_t count = block.count < left ? block.count : (size_t)left;
-        put_rows(printer, &block, count);
+        rs_rows_print(printer, &block, count);
         left -= count;
     }
     rs_cursor_close(&cursor);
@@ -195,7 +84,7 @@ static enum rs_status print_read(struct rs_row_store *rows, enum rs_read read,
 }
 
 static enum rs_status print_spans(const char *dir, const struct rs_read_filter *filter,
-                                  struct printer *printer, struct rs_err *err)
+                                  struct rs_rows_printer *printer, struct rs_err *err)
 {
     struct rs_spans *spans = NULL;
     struct rs_block block = {0};
@@ -204,7 +93,7 @@ static enum rs_status print_spans(const char *dir, const struct rs_read_filter *
     while (status == RS_OK && left && printer->status == RS_OK &&
            (status = rs_spans_next(spans, &block, err)) == RS_OK) {
         const size_t count = block.count < left ? block.count : (size_t)left;
-        put_rows(printer, &block, count);
+        rs_rows_print(printer, &block, count);
         left -= count;
     }
     rs_spans_close(&spans);
@@ -212,7 +101,7 @@ static enum rs_status print_spans(const char *dir, const struct rs_read_filter *
     return status == RS_END ? RS_OK : status;
 }
 
-static int join(const char *dir, enum rs_read read, struct printer *printer)
+static int join(const char *dir, enum rs_read read, struct rs_rows_printer *printer)
 {
     struct rs_err err = {0};
     struct rs_deliver_result result = {0};
@@ -228,9 +117,9 @@ static int join(const char *dir, enum rs_read read, struct printer *printer)
     for (size_t i = 0; i < chosen.rank_count; i++)
         ranks[i] = (int32_t)chosen.ranks[i];
     if (rs_read_check_filter(read, &filter, &err) < 0)
-        return finish(printer, err.status, &err);
+        return rs_rows_finish(printer, err.status, &err);
     if (rs_read_is_raw(read))
-        return finish(printer, print_spans(dir, &filter, printer, &err), &err);
+        return rs_rows_finish(printer, print_spans(dir, &filter, printer, &err), &err);
     enum rs_status status = rs_row_store_open(NULL, RS_ROWS_PRIVATE, &how.rows, &err);
     if (status == RS_OK)
         status = rs_deliver_capture(dir, &how, rs_cli_note_line, &noter, &result, &err);
@@ -240,7 +129,7 @@ static int join(const char *dir, enum rs_read read, struct printer *printer)
         status = print_read(how.rows, read, &filter, printer, &err);
     rs_row_store_close(&how.rows);
     rs_deliver_result_fini(&result);
-    return finish(printer, status, &err);
+    return rs_rows_finish(printer, status, &err);
 }
 
 /* ---- the verb ------------------------------------------------------------------------------------------------------ */
@@ -254,11 +143,8 @@ static int list_reads(void)
 
 static int print_schema(const struct rs_table *table)
 {
-    struct printer printer = {.table = table};
-    rs_json_schema(table, &printer.buf);
-    flush(&printer);
-    rs_buf_fini(&printer.buf);
-    return printer.status < 0 ? rs_cli_fail(verb, &printer.err) : RS_EXIT_COMPLETE;
+    struct rs_rows_printer printer = {.verb = verb, .table = table};
+    return rs_rows_print_schema(&printer);
 }
 
 static const struct rs_arg items[] = {
@@ -364,7 +250,8 @@ int rs_cmd_table(int argc, char **argv)
     }
     if (!rs_read_named(argv[argc - 1], &read))
         return no_such_read(argv[argc - 1]);
-    struct printer printer = {.table = rs_read_def(read)->result};
+    struct rs_rows_printer printer = {
+        .verb = verb, .table = rs_read_def(read)->result, .as_json = words.as_json};
     if (words.as_schema)
         return print_schema(printer.table);
     if (rs_numbers_of_steps(words.steps, chosen.steps, RS_READ_FILTER_MAX, &chosen.step_count,

@@ -25,6 +25,11 @@ static const struct rs_verb own[] = {
     {.name = "query",
      .run = rs_cmd_query,
      .sentence = "the rows of a SELECT of one's own on the tables of a capture"},
+    {.name = "history",
+     .run = rs_cmd_history,
+     .sentence =
+         "captures of all runs together: step time, who was named, which hosts again and again",
+     .words = "captures ranks findings hosts"},
     {.name = "aggregator",
      .run = rs_cmd_aggregator,
      .sentence = "takes what collectors send, stores it, answers questions"},

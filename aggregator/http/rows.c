@@ -5,6 +5,7 @@
  */
 #include "aggregator/http/api_priv.h"
 #include "aggregator/model/columns.h"
+#include "aggregator/model/history.h"
 #include "aggregator/model/reads.h"
 #include "common/base/json_out.h"
 #include "common/base/mem.h"
@@ -18,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCHEMA_VERSION = 1, COLUMNS_MAX = 32 };
+enum { SCHEMA_VERSION = 1, COLUMNS_MAX = 32, NAMES_MAX = 64 };
 
 /* Words that people look for, beside the names of the tables themselves. */
 static const struct {
@@ -198,49 +199,32 @@ static bool choose(struct api_ask *ask, int64_t steps[RS_READ_FILTER_MAX],
     return false;
 }
 
-void route_table(struct api_ask *ask)
+/* How rows are wanted, whatever they are of. NULL: the answer says why. */
+static struct rows *begin_rows(struct api_ask *ask, const struct rs_table *table)
 {
-    Rankscope__AskTable question = RANKSCOPE__ASK_TABLE__INIT;
-    Rankscope__Ask message = RANKSCOPE__ASK__INIT;
-    const char *cursor = rs_http_query(ask->request, "cursor");
-    struct rs_err err = {0};
-    enum rs_read read;
     bool has_csv = false;
-    uint64_t limit = 0, from_ns = 0, to_ns = 0;
-    int64_t steps[RS_READ_FILTER_MAX];
-    uint32_t ranks[RS_READ_FILTER_MAX];
-    if (!rs_wire_is_capture_id(ask->id) || !find_read(ask->rest, &read)) {
-        rs_http_problem_as(ask->answer, 404,
-                           "captures have no such table: /api/v1/tables lists them");
-        return;
-    }
-    if (!is_csv(ask, &has_csv) || !api_number(ask, "limit", &limit) ||
-        !api_number(ask, "from_ns", &from_ns) || !api_number(ask, "to_ns", &to_ns) ||
-        !choose(ask, steps, ranks, &question))
-        return;
+    uint64_t limit = 0;
+    if (!is_csv(ask, &has_csv) || !api_number(ask, "limit", &limit))
+        return NULL;
     struct rows *rows = rs_mem_calloc(1, sizeof *rows);
     if (!rows) {
         rs_http_problem_as(ask->answer, 500, "out of memory");
-        return;
+        return NULL;
     }
-    rows->table = rs_read_def(read)->result;
-    if (!choose_columns(ask, rows)) {
-        end_rows(rows);
-        return;
-    }
+    rows->table = table;
     rows->is_csv = has_csv;
     rows->limit = limit;
-    question.capture = ask->id;
-    question.read = api_lend(rs_read_def(read)->name);
-    question.limit = limit;
-    question.steps = steps;
-    question.ranks = ranks;
-    question.from_ns = (int64_t)from_ns; /* api_number() has looked */
-    question.to_ns = (int64_t)to_ns;
-    question.cursor = api_lend(cursor ? cursor : "");
-    message.message_case = RANKSCOPE__ASK__MESSAGE_TABLE;
-    message.table = &question;
-    rows->call = api_begin(ask, &message);
+    if (choose_columns(ask, rows))
+        return rows;
+    end_rows(rows);
+    return NULL;
+}
+
+/* Asks, and answers with what comes; takes `rows`. */
+static void answer_rows(struct api_ask *ask, Rankscope__Ask *message, struct rows *rows)
+{
+    struct rs_err err = {0};
+    rows->call = api_begin(ask, message);
     if (rows->call)
         rows->first = api_next(ask, rows->call, &err);
     if (!rows->first) {
@@ -249,10 +233,104 @@ void route_table(struct api_ask *ask)
         end_rows(rows);
         return;
     }
-    ask->answer->type = has_csv ? "text/csv; charset=utf-8" : "application/json";
+    ask->answer->type = rows->is_csv ? "text/csv; charset=utf-8" : "application/json";
     ask->answer->next = next_rows;
     ask->answer->end = end_rows;
     ask->answer->self = rows;
+}
+
+void route_table(struct api_ask *ask)
+{
+    Rankscope__AskTable question = RANKSCOPE__ASK_TABLE__INIT;
+    Rankscope__Ask message = RANKSCOPE__ASK__INIT;
+    const char *cursor = rs_http_query(ask->request, "cursor");
+    enum rs_read read;
+    uint64_t from_ns = 0, to_ns = 0;
+    int64_t steps[RS_READ_FILTER_MAX];
+    uint32_t ranks[RS_READ_FILTER_MAX];
+    if (!rs_wire_is_capture_id(ask->id) || !find_read(ask->rest, &read)) {
+        rs_http_problem_as(ask->answer, 404,
+                           "captures have no such table: /api/v1/tables lists them");
+        return;
+    }
+    if (!api_number(ask, "from_ns", &from_ns) || !api_number(ask, "to_ns", &to_ns) ||
+        !choose(ask, steps, ranks, &question))
+        return;
+    struct rows *rows = begin_rows(ask, rs_read_def(read)->result);
+    if (!rows)
+        return;
+    question.capture = ask->id;
+    question.read = api_lend(rs_read_def(read)->name);
+    question.limit = rows->limit;
+    question.steps = steps;
+    question.ranks = ranks;
+    question.from_ns = (int64_t)from_ns; /* api_number() has looked */
+    question.to_ns = (int64_t)to_ns;
+    question.cursor = api_lend(cursor ? cursor : "");
+    message.message_case = RANKSCOPE__ASK__MESSAGE_TABLE;
+    message.table = &question;
+    answer_rows(ask, &message, rows);
+}
+
+/* "n1,n2" into at most NAMES_MAX pointers into `text`. RS_INVALID. */
+static bool split_names(char *text, char *names[NAMES_MAX], size_t *count_p)
+{
+    char *rest = text;
+    for (char *name; (name = strtok_r(rest, ",", &rest)) != NULL;) {
+        if (*count_p == NAMES_MAX)
+            return false;
+        names[(*count_p)++] = name;
+    }
+    return true;
+}
+
+void route_history(struct api_ask *ask)
+{
+    Rankscope__AskHistory question = RANKSCOPE__ASK_HISTORY__INIT;
+    Rankscope__Ask message = RANKSCOPE__ASK__INIT;
+    const char *cursor = rs_http_query(ask->request, "cursor");
+    const char *run = rs_http_query(ask->request, "run");
+    const char *hosts = rs_http_query(ask->request, "hosts");
+    enum rs_history_view view;
+    struct rs_err err = {0};
+    uint64_t since_ns = 0;
+    uint32_t ranks[RS_READ_FILTER_MAX];
+    char *host_names[NAMES_MAX], *run_name = api_lend(run);
+    if (!rs_history_named(ask->rest, &view)) {
+        rs_http_problem_as(ask->answer, 404,
+                           "there is a history of captures, ranks, findings and hosts");
+        return;
+    }
+    if (!api_number(ask, "since_ns", &since_ns))
+        return;
+    if (rs_numbers_of_ranks(rs_http_query(ask->request, "ranks"), ranks, RS_READ_FILTER_MAX,
+                            &question.n_ranks, &err) < 0) {
+        rs_http_problem(ask->answer, &err);
+        return;
+    }
+    char *text = rs_mem_strdup(hosts ? hosts : "");
+    struct rows *rows = text ? begin_rows(ask, rs_history_def(view)->table) : NULL;
+    if (rows && !split_names(text, host_names, &question.n_hosts)) {
+        rs_http_problem_as(ask->answer, 400, "hosts names more than 64");
+        end_rows(rows);
+        rows = NULL;
+    }
+    if (rows) {
+        question.view = api_lend(rs_history_def(view)->name);
+        question.limit = rows->limit;
+        question.hosts = host_names;
+        question.runs = &run_name;
+        question.n_runs = run != NULL;
+        question.ranks = ranks;
+        question.since_ns = (int64_t)since_ns;
+        question.cursor = api_lend(cursor ? cursor : "");
+        message.message_case = RANKSCOPE__ASK__MESSAGE_HISTORY;
+        message.history = &question;
+        answer_rows(ask, &message, rows);
+    } else if (!text) {
+        rs_http_problem_as(ask->answer, 500, "out of memory");
+    }
+    rs_mem_free(text);
 }
 
 /* Answers with the rows, or with what is wrong. */

@@ -208,6 +208,17 @@ class Archive(unittest.TestCase):
             shown = json.loads(self.call("capture", "show", name, "--json", "--connect", rig.address).stdout)
             self.assertEqual(shown["archive"], f"s3://{BUCKET}/there/{name}")
             self.assertIn(f"archived   at s3://{BUCKET}/there/{name}", self.call("capture", "show", name, "--connect", rig.address).stdout)
+            # Its rows are at hand, so history has it without fetching anything; without them it says that it does not.
+            rows = os.path.join(folder, "rows.db")
+            done = self.call("history", "captures", "--json", "--connect", rig.address)
+            self.assertEqual([(row["rows"], row["ranks"]) for row in json.loads(done.stdout)["rows"]], [("here", 4)])
+            os.rename(rows, rows + ".aside")
+            done = self.call("history", "captures", "--json", "--connect", rig.address, code=1)
+            self.assertEqual([(row["rows"], row["ranks"], row["step_ns"]) for row in json.loads(done.stdout)["rows"]],
+                             [("archived", None, None)])
+            self.assertIn(f"capture {name} is not in it: it is archived", done.stderr)
+            os.rename(rows + ".aside", rows)
+            self.assertEqual(os.listdir(os.path.join(folder, "summaries")), [])
             # Another aggregator of the same data, without an archive, says where it is.
             self.restart(rig, [])
             done = self.call("table", name, "collectives", "--connect", rig.address, code=3)

@@ -284,6 +284,47 @@ class Http(unittest.TestCase):
                       "/steps?ranks=4294967295", "/steps?ranks="):
             self.of_capture(wrong, status=400)
 
+    def test_history(self):
+        """Rows over all captures: as the command line has them; made again where they are lost; page by page."""
+        def history(view, query="", status=200):
+            answer = self.rig.ask_http(f"/api/v1/history/{view}{query}", token=self.viewer)
+            self.assertEqual(answer.status, status, answer.body)
+            return answer
+
+        captures = history("captures").json()
+        row = next(row for row in captures["rows"] if row["capture"] == self.capture)
+        self.assertFalse(captures["is_partial"])
+        self.assertEqual((row["run"], row["rows"], row["ranks"], row["kind"], row["named"]), ("demo", "here", 4, "slow_rank", "rank 2"))
+        report = json.loads(cli(self.rig, "report", self.capture, "--json"))
+        self.assertEqual((row["step_ns"], row["cost_ns_per_step"]),
+                         (report["mean_step_ns"], report["findings"][0]["cost_ns_per_step"]))
+        ranks = [row for row in history("ranks", "?ranks=1-2").json()["rows"] if row["capture"] == self.capture]
+        self.assertEqual([(row["rank"], row["findings"]) for row in ranks], [(1, 0), (2, 1)])
+        self.assertGreater(ranks[1]["computing_ns"], ranks[0]["computing_ns"])
+        host = ranks[0]["host"]
+        of_host = history("hosts", f"?hosts={host},nowhere&run=demo").json()["rows"]
+        self.assertEqual([(row["host"], row["runs"], row["runs_named"]) for row in of_host], [(host, 1, 1)])
+        self.assertIn(f"host {host} was named in 1 of 1 run (", cli(self.rig, "history", "--run", "demo").decode())
+        # Rows that are not there any more are made again, and are the same.
+        before = history("findings", "?format=csv").body
+        self.assertIn(self.capture.encode(), before)
+        folder = os.path.join(self.rig.data, "captures", self.capture)
+        os.unlink(os.path.join(folder, "rows.db"))
+        self.assertEqual(cli(self.rig, "history", "findings"), before)
+        self.assertTrue(os.path.exists(os.path.join(folder, "rows.db")))
+        self.assertFalse(os.path.exists(os.path.join(folder, ".rows")))
+        # Pages.
+        pages, cursor = [], ""
+        while cursor is not None:
+            page = history("ranks", f"?run=demo&limit=3&cursor={urllib.parse.quote(cursor)}").json()
+            pages += page["rows"]
+            cursor = page["cursor"]
+        self.assertEqual(pages, history("ranks", "?run=demo").json()["rows"])
+        history("ranks", "?limit=3&cursor=0000000000000001.0.3", 404)
+        history("nothing", "", 404)
+        history("hosts", "?ranks=1", 400)
+        self.assertEqual(history("captures", "?since_ns=9000000000000000000").json()["rows"], [])
+
     def test_wrong_tokens(self):
         """Many wrong tokens of one address are told to wait, and do not fill the audit log; a right one from there is taken."""
         before = sum(line["what"] == "http" for line in self.rig.audit())
@@ -523,7 +564,7 @@ scrape_configs:
             wanted = re.findall(r"\{(\w+)\}", path)
             if path in ("/", "/assets/{name}") and self.rig.ask_http("/").status == 404:
                 continue  # built without the page
-            url = path.format(id=self.capture, table="finding", name="index.js" if "assets" in path else "report.md")
+            url = path.format(id=self.capture, table="finding", view="hosts", name="index.js" if "assets" in path else "report.md")
             for method, operation in operations.items():
                 given = [item["name"] for item in operation["parameters"] if item["in"] == "path"]
                 self.assertEqual(given, wanted, path)

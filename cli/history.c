@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `rankscope history [VIEW]`: rows over the captures of all runs.
+ *
+ *     VIEW      AskHistory --> rows of a view (aggregator/model/history.h) --> CSV or JSON
+ *     without   hosts, then captures --> lines for people: "host n3 was named in 7 of 9 runs", then a line a capture
+ */
+#include "aggregator/model/history.h"
+
+#include "cli/cli.h"
+#include "cli/options/args.h"
+#include "cli/options/nearest.h"
+#include "cli/print_rows.h"
+#include "common/base/time.h"
+#include "common/client/client.h"
+#include "common/request/numbers.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static const char verb[] = "history";
+enum { RANKS_MAX = 1024, TEXT_MAX = 200 };
+
+static struct {
+    const char *connect, *ranks;
+    struct rs_arg_list runs, hosts;
+    int64_t limit, since_ns;
+    bool as_json, as_schema;
+} words;
+
+static struct {
+    uint32_t ranks[RANKS_MAX];
+    size_t rank_count;
+    char *runs[RS_ARG_LIST_MAX], *hosts[RS_ARG_LIST_MAX];
+} chosen;
+
+/* ---- for people --------------------------------------------------------------------------------------------------------- */
+
+static const char *plural(int64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+struct said {
+    size_t quiet, loud;
+};
+
+/* Only those that were named, or hinted at. */
+static void say_hosts(void *self, const struct rs_block *block)
+{
+    struct said *said = self;
+    for (size_t i = 0; i < block->count; i++) {
+        const struct rs_row_history_hosts *row = rs_block_row(block, i);
+        if (row->captures_named)
+            printf("host %.*s was named in %" PRId64 " of %" PRId64 " run%s (%" PRId64
+                   " of %" PRId64 " capture%s), last in %s: %s\n",
+                   TEXT_MAX, row->host, row->runs_named, row->runs, plural(row->runs),
+                   row->captures_named, row->captures, plural(row->captures),
+                   row->last_capture ? row->last_capture : "-",
+                   row->last_kind ? row->last_kind : "-");
+        else if (row->captures_hinted)
+            printf("host %.*s was hinted at in %" PRId64 " of %" PRId64 " run%s, and never named\n",
+                   TEXT_MAX, row->host, row->runs_hinted, row->runs, plural(row->runs));
+        else
+            said->quiet++;
+        said->loud += row->captures_named || row->captures_hinted;
+    }
+}
+
+static void time_text(int64_t ns, char *text, size_t bytes)
+{
+    const time_t seconds = (time_t)(ns / RS_NS_PER_S);
+    struct tm parts = {0};
+    if (!gmtime_r(&seconds, &parts) || !strftime(text, bytes, "%Y-%m-%dT%H:%M:%SZ", &parts))
+        (void)snprintf(text, bytes, "-");
+}
+
+static void say_what_was_found(const struct rs_row_history_captures *row)
+{
+    if (row->findings == RS_NULL)
+        printf("%s\n", strcmp(row->rows, "archived") == 0 ? "archived, its rows are not at hand"
+                                                          : "nothing is known of it");
+    else if (row->kind)
+        printf("%s: %.*s (%s)\n", row->kind, TEXT_MAX, row->named ? row->named : "-",
+               row->confidence ? row->confidence : "-");
+    else
+        printf("nobody is named\n");
+}
+
+static void say_captures(void *self, const struct rs_block *block)
+{
+    bool *has_begun = self;
+    for (size_t i = 0; i < block->count; i++) {
+        const struct rs_row_history_captures *row = rs_block_row(block, i);
+        char begun[32], step[32] = "-";
+        time_text(row->created_ns, begun, sizeof begun);
+        if (row->step_ns != RS_NULL)
+            (void)snprintf(step, sizeof step, "%.3f ms", (double)row->step_ns / 1e6);
+        if (!*has_begun)
+            printf("%-20s  %-24s  %-28s  %12s  %s\n", "BEGUN", "CAPTURE", "RUN", "STEP", "FOUND");
+        *has_begun = true;
+        printf("%-20s  %-24s  %-28.*s  %12s  ", begun, row->capture, TEXT_MAX,
+               row->run ? row->run : "-", step);
+        say_what_was_found(row);
+    }
+}
+
+/* ---- asking -------------------------------------------------------------------------------------------------------------- */
+
+static char *lend(const char *text)
+{
+    union {
+        const char *in;
+        char *out;
+    } both = {.in = text};
+    return both.out;
+}
+
+static int ask(const struct rs_address *address, enum rs_history_view view, uint64_t limit,
+               struct rs_rows_printer *printer)
+{
+    struct rs_err err = {0};
+    Rankscope__AskHistory question = RANKSCOPE__ASK_HISTORY__INIT;
+    Rankscope__Ask message = RANKSCOPE__ASK__INIT;
+    question.view = lend(rs_history_def(view)->name);
+    question.runs = chosen.runs;
+    question.n_runs = words.runs.count;
+    question.hosts = chosen.hosts;
+    question.n_hosts = words.hosts.count;
+    question.ranks = chosen.ranks;
+    question.n_ranks = chosen.rank_count;
+    question.since_ns = words.since_ns ? rs_time_realtime() - words.since_ns : 0;
+    question.limit = limit;
+    message.message_case = RANKSCOPE__ASK__MESSAGE_HISTORY;
+    message.history = &question;
+    const enum rs_status status = rs_rows_ask(address, &message, printer, &err);
+    return rs_rows_finish(printer, status, &err);
+}
+
+static int say_all(const struct rs_address *address)
+{
+    struct said said = {0};
+    bool has_begun = false;
+    struct rs_rows_printer hosts = {.verb = verb,
+                                    .table = rs_history_def(RS_HISTORY_HOSTS)->table,
+                                    .take = say_hosts,
+                                    .take_self = &said};
+    struct rs_rows_printer captures = {.verb = verb,
+                                       .table = rs_history_def(RS_HISTORY_CAPTURES)->table,
+                                       .take = say_captures,
+                                       .take_self = &has_begun};
+    int code = RS_EXIT_COMPLETE;
+    if (!chosen.rank_count) { /* a rank may be on another host each time */
+        code = ask(address, RS_HISTORY_HOSTS, 0, &hosts);
+        if (code != RS_EXIT_COMPLETE && code != RS_EXIT_PARTIAL)
+            return code;
+        if (said.quiet)
+            printf("%zu %shost%s that nobody named\n", said.quiet, said.loud ? "other " : "",
+                   said.quiet == 1 ? "" : "s");
+        fputs("\n", stdout);
+    }
+    code = ask(address, RS_HISTORY_CAPTURES, (uint64_t)words.limit, &captures);
+    if ((code == RS_EXIT_COMPLETE || code == RS_EXIT_PARTIAL) && !has_begun)
+        printf("there is no closed capture%s\n",
+               words.runs.count || words.hosts.count || chosen.rank_count || words.since_ns
+                   ? " of these"
+                   : "");
+    return fflush(stdout) == 0 ? code : RS_EXIT_BAD_REQUEST;
+}
+
+/* ---- the verb -------------------------------------------------------------------------------------------------------------- */
+
+static const struct rs_arg items[] = {
+    {.name = "run",
+     .kind = RS_ARG_LIST,
+     .target = &words.runs,
+     .value = "RUN",
+     .help = "only captures of this run; may be given many times"},
+    {.name = "host",
+     .kind = RS_ARG_LIST,
+     .target = &words.hosts,
+     .value = "HOST",
+     .help = "only what is of this host; may be given many times"},
+    {.name = "rank",
+     .kind = RS_ARG_TEXT,
+     .target = &words.ranks,
+     .value = "RANKS",
+     .help = "only what is of these ranks, 0-3,8; not of hosts"},
+    {.name = "since",
+     .kind = RS_ARG_DURATION,
+     .target = &words.since_ns,
+     .value = "TIME",
+     .help = "only captures that were asked for so long ago at most: 12h, 30d"},
+    {.name = "limit",
+     .kind = RS_ARG_INT,
+     .target = &words.limit,
+     .value = "N",
+     .min = 1,
+     .max = INT64_MAX,
+     .help = "the first N rows (default: all)"},
+    {.name = "json",
+     .kind = RS_ARG_FLAG,
+     .target = &words.as_json,
+     .help = "print JSON instead of CSV; unknown is null; without a view: captures"},
+    {.name = "schema",
+     .kind = RS_ARG_FLAG,
+     .target = &words.as_schema,
+     .help = "print the JSON Schema of a row of the view instead; asks nobody"},
+    RS_CLI_CONNECT_ARGS(&words.connect),
+};
+static const struct rs_args args = {
+    .verb = verb,
+    .operands = "[captures|ranks|findings|hosts]",
+    .summary =
+        "What the captures of all runs say together: how long a step took, who was named, and which "
+        "hosts are named again and again. A view prints its rows as CSV or JSON; without one: lines to "
+        "read.",
+    .items = items,
+    .count = sizeof items / sizeof items[0],
+    .epilogue =
+        "  rankscope history\n"
+        "  rankscope history hosts --since 30d --json\n"
+        "  rankscope history ranks --host node17\n"
+        "  rankscope history captures --run llama-70b\n"
+        "  rankscope history --schema hosts\n"
+        "\n"
+        "Captures that are closed count. A host is named by a finding that is worth fixing and not weak and\n"
+        "that is about it, ranks on it, or a link of one (then both ends are: over many runs the one that\n"
+        "is to blame stands out). Rows of captures that were never joined are made first, 64 at a time;\n"
+        "archived ones are not fetched: their cells are empty unless their rows are at hand.\n"
+        "\n"
+        "Exit: 0 complete, 1 rows of some captures are not at hand (named), 2 no such view, 3 refused,\n"
+        "4 no aggregator answers.\n"};
+
+static int no_such_view(const char *word)
+{
+    struct rs_err err = {0};
+    struct rs_nearest nearest = rs_nearest(word);
+    for (unsigned view = 0; view < RS_HISTORY_VIEW_COUNT; view++)
+        rs_nearest_look(&nearest, rs_history_def((enum rs_history_view)view)->name);
+    (void)rs_err_set(&err, RS_INVALID,
+                     "there is no history of \"%.60s\"%s%s%s: captures, ranks, findings, hosts",
+                     word, nearest.best ? "; did you mean \"" : "",
+                     nearest.best ? nearest.best : "", nearest.best ? "\"?" : "");
+    return rs_cli_fail(verb, &err);
+}
+
+static enum rs_status take_words(struct rs_address *address, struct rs_err *err)
+{
+    for (size_t i = 0; i < words.runs.count; i++)
+        chosen.runs[i] = lend(words.runs.items[i]);
+    for (size_t i = 0; i < words.hosts.count; i++)
+        chosen.hosts[i] = lend(words.hosts.items[i]);
+    if (rs_numbers_of_ranks(words.ranks, chosen.ranks, RANKS_MAX, &chosen.rank_count, err) < 0)
+        return err->status;
+    return rs_client_address(words.connect, address, err);
+}
+
+int rs_cmd_history(int argc, char **argv)
+{
+    struct rs_err err = {0};
+    struct rs_address address;
+    enum rs_history_view view = RS_HISTORY_CAPTURES;
+    int first = argc;
+    const enum rs_status parsed = rs_args_parse(&args, argc, argv, &first, &err);
+    if (parsed != RS_OK)
+        return parsed == RS_END ? RS_EXIT_COMPLETE : rs_cli_fail(verb, &err);
+    if (argc - first > 1) {
+        (void)rs_err_set(&err, RS_INVALID, "give one view; see rankscope history --help");
+        return rs_cli_fail(verb, &err);
+    }
+    if (first < argc && !rs_history_named(argv[first], &view))
+        return no_such_view(argv[first]);
+    struct rs_rows_printer printer = {
+        .verb = verb, .table = rs_history_def(view)->table, .as_json = words.as_json};
+    if (words.as_schema)
+        return rs_rows_print_schema(&printer);
+    if (take_words(&address, &err) < 0)
+        return rs_cli_fail(verb, &err);
+    return first == argc && !words.as_json ? say_all(&address)
+                                           : ask(&address, view, (uint64_t)words.limit, &printer);
+}
