@@ -59,12 +59,13 @@ static char ca_default[RS_PATHS_BYTES], certs_default[RS_PATHS_BYTES];
         .name = "valid", .kind = RS_ARG_DURATION, .target = &words.valid_ns, .value = "TIME",      \
         .help = (text)                                                                             \
     }
-#define HOST_ARG                                                                                   \
-    {                                                                                              \
-        .name = "host", .kind = RS_ARG_LIST, .target = &words.hosts, .value = "NAME",              \
-        .help =                                                                                    \
-            "a name or address under which the aggregator is reached, also several times; this "   \
-            "host's name, localhost, 127.0.0.1 and ::1 are always among them"                      \
+#define HOST_ARG                                                                                                \
+    {                                                                                                           \
+        .name = "host", .kind = RS_ARG_LIST, .target = &words.hosts, .value = "NAME",                           \
+        .help =                                                                                                 \
+            "a name or address under which the aggregator is reached, also several times; this "                \
+            "host's name, localhost, 127.0.0.1 and ::1 are always among an aggregator's. Of a node: "           \
+            "where its collector --metrics is reached; such a certificate serves, and is not renewed by itself" \
     }
 #define QUIET_ARG                                                                                  \
     {                                                                                              \
@@ -110,6 +111,14 @@ static void day_text(rs_ns at, char text_p[32])
         (void)strftime(text_p, 32, "%Y-%m-%dT%H:%M:%SZ", &utc);
 }
 
+/* Behind the `count` that are there; how many then. */
+static size_t named_hosts(const char *hosts[RS_AUTHORITY_HOSTS_MAX], size_t count)
+{
+    for (size_t i = 0; i < words.hosts.count && count < RS_AUTHORITY_HOSTS_MAX; i++)
+        hosts[count++] = words.hosts.items[i];
+    return count;
+}
+
 /* Under which an aggregator here is reached without anybody naming it. */
 static size_t usual_hosts(const char *hosts[RS_AUTHORITY_HOSTS_MAX], char own[256])
 {
@@ -119,9 +128,7 @@ static size_t usual_hosts(const char *hosts[RS_AUTHORITY_HOSTS_MAX], char own[25
         hosts[count++] = always[i];
     if (gethostname(own, 255) == 0 && rs_identity_is_name(own) && strcmp(own, "localhost") != 0)
         hosts[count++] = own;
-    for (size_t i = 0; i < words.hosts.count && count < RS_AUTHORITY_HOSTS_MAX; i++)
-        hosts[count++] = words.hosts.items[i];
-    return count;
+    return named_hosts(hosts, count);
 }
 
 static enum rs_status issue(enum rs_party party, const char *name, const char *out,
@@ -136,14 +143,12 @@ static enum rs_status issue(enum rs_party party, const char *name, const char *o
     const struct rs_certificate_wish wish = {.party = party,
                                              .name = name,
                                              .hosts = hosts,
-                                             .host_count = is_server ? usual_hosts(hosts, own) : 0,
+                                             .host_count = is_server ? usual_hosts(hosts, own)
+                                                                     : named_hosts(hosts, 0),
                                              .valid_ns = words.valid_ns           ? words.valid_ns
                                                          : party == RS_PARTY_NODE ? 14 * day_ns
                                                          : is_server              ? 365 * day_ns
                                                                                   : 90 * day_ns};
-    if (!is_server && words.hosts.count)
-        return rs_err_set(err, RS_INVALID,
-                          "--host is for aggregators: others are not connected to");
     enum rs_status status = rs_authority_open(words.ca, &authority, err);
     if (status == RS_OK)
         status = rs_authority_issue(authority, &wish, out, words.must_replace, &identity, err);

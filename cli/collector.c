@@ -122,6 +122,32 @@ static void add_general(struct options *options, struct collector_settings *sett
     add(options, items, sizeof items / sizeof items[0]);
 }
 
+/* What it counts, for who asks it directly */
+static void add_metrics(struct options *options, struct collector_settings *settings)
+{
+    const struct rs_arg items[] = {
+        {.name = "metrics",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->agent.metrics,
+         .value = "HOST:PORT",
+         .environment = "RANKSCOPE_METRICS",
+         .help = "serve what this collector counts there, at /metrics, for a Prometheus that asks "
+                 "every node (default: do not; the aggregator tells of all of them)"},
+        {.name = "metrics-certs",
+         .kind = RS_ARG_TEXT,
+         .target = &settings->agent.metrics_certs,
+         .value = "DIR",
+         .environment = "RANKSCOPE_METRICS_CERTS",
+         .help = "over HTTPS, with the certificate in DIR (rankscope certs issue node NAME --host "
+                 "HOST); who asks shows a viewer's or an operator's"},
+        {.name = "metrics-insecure-loopback",
+         .kind = RS_ARG_FLAG,
+         .target = &settings->agent.has_insecure_metrics,
+         .help = "as plain text, on 127.0.0.1 or ::1 only"},
+    };
+    add(options, items, sizeof items / sizeof items[0]);
+}
+
 /* Files, and where results wait */
 static void add_files(struct options *options, struct collector_settings *settings)
 {
@@ -272,6 +298,7 @@ static enum rs_status parse(struct collector_settings *settings, int argc, char 
     add_files(&options, settings);
     add_live(&options, settings);
     add_vendor(&options, settings);
+    add_metrics(&options, settings);
     const struct rs_args args = {
         .verb = "collector",
         .operands = "",
@@ -313,6 +340,9 @@ static enum rs_status check(struct collector_settings *settings, struct rs_err *
         status = RS_INVALID;
     if (status == RS_OK && !settings->agent.join != !settings->agent.invite)
         status = rs_err_set(err, RS_INVALID, "--join and --invite go together");
+    if (status == RS_OK && !settings->agent.metrics &&
+        (settings->agent.metrics_certs || settings->agent.has_insecure_metrics))
+        status = rs_err_set(err, RS_INVALID, "--metrics HOST:PORT is missing");
     if (status == RS_OK && settings->agent.parse_wait_ns < 0)
         status = rs_err_set(err, RS_INVALID, "--parse-wait must not be negative");
     return status;

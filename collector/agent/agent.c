@@ -10,6 +10,7 @@
 #include "collector/agent/collect_config.h"
 #include "collector/agent/collect_flight.h"
 #include "collector/agent/enrol.h"
+#include "collector/agent/metrics.h"
 #include "collector/agent/tracedir.h"
 #include "common/base/daemon.h"
 #include "common/base/file.h"
@@ -42,6 +43,7 @@ struct collector {
     struct rs_collect_flight *flight;
     struct rs_config_watch *config_watch;
     struct rs_renewal *renewal;        /* of our certificate */
+    struct rs_metrics *metrics;        /* NULL: not served */
     char node[RS_IDENTITY_NAME_BYTES]; /* when none was given */
     Rankscope__RankState **states;     /* of all ranks, for the uplink */
     size_t state_capacity;
@@ -351,6 +353,14 @@ static enum rs_status start_sources(struct collector *collector, struct rs_err *
                                                         .was_written = rs_config_was_written};
         status = rs_config_watch_start(&options, &collector->config_watch, err);
     }
+    if (status == RS_OK) {
+        const struct rs_metrics_options options = {
+            .address = settings->metrics,
+            .certs = settings->metrics_certs,
+            .is_insecure_loopback = settings->has_insecure_metrics,
+            .node = settings->node ? settings->node : collector->node};
+        status = rs_metrics_start(&options, &collector->metrics, err);
+    }
     return status;
 }
 
@@ -366,6 +376,8 @@ static void step(struct collector *collector, rs_dur wait)
 {
     rs_spool_expire(collector->spool, rs_time_realtime());
     before_chunk(collector);
+    if (rs_metrics_turn(collector->metrics, rs_time_monotonic()))
+        rs_uplink_count(collector->uplink);
     rs_uplink_step(collector->uplink, rs_time_monotonic() + wait);
 }
 
@@ -435,6 +447,7 @@ static enum rs_status run(const struct rs_agent_options *settings, struct rs_dae
         rs_daemon_on_signal(daemon, NULL, NULL);
     }
     rs_renewal_stop(&collector.renewal);
+    rs_metrics_stop(&collector.metrics);
     rs_config_watch_stop(&collector.config_watch);
     rs_collect_watch_stop(&collector.watch);
     rs_collect_flight_stop(&collector.flight);

@@ -35,6 +35,7 @@ struct rs_agent_options {
     const char *run;   /* NULL: each process names its own */
     rs_dur drain_ns;   /* after SIGTERM, for what is in the spool */
     bool must_discard; /* remove originals although raw data lies in them that was not packed */
+    bool has_insecure_metrics; /* `metrics` below: as plain text, on this machine only */
 
     /* a folder of traces */
     const char *watch, *rank_map; /* NULL: none */
@@ -57,6 +58,9 @@ struct rs_agent_options {
     rs_dur parse_wait_ns;
 
     const char *profiler_config; /* folder whose profiler_config.json people edit; NULL: none */
+
+    /* HOST:PORT where our counters are served, and the folder of a server's certificate for it; NULL: none */
+    const char *metrics, *metrics_certs;
 };
 
 /* Serves until SIGTERM or SIGINT. Call it before any thread and before gRPC: it takes over the process's signals. RS_REFUSED,

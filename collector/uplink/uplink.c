@@ -290,7 +290,7 @@ static bool is_quiet(const struct rs_uplink *uplink, Rankscope__RankState *const
 }
 
 /* Into the table of this process, which is one collector. */
-static void count(const struct rs_uplink *uplink, const struct rs_spool_stats *spool)
+static void count_with(const struct rs_uplink *uplink, const struct rs_spool_stats *spool)
 {
     const struct rs_uplink_stats stats = rs_uplink_stats(uplink);
     rs_count_set(RS_COUNT_UPLINK_UP, stats.is_up);
@@ -315,6 +315,12 @@ static void count(const struct rs_uplink *uplink, const struct rs_spool_stats *s
     rs_count_set(RS_COUNT_SPOOL_HELD_BYTES, spool->held_bytes);
     rs_count_set(RS_COUNT_SPOOL_EVICTED, spool->evicted_entries);
     rs_count_process();
+}
+
+void rs_uplink_count(const struct rs_uplink *uplink)
+{
+    const struct rs_spool_stats spool = rs_spool_stats(uplink->options.spool);
+    count_with(uplink, &spool);
 }
 
 struct counter_messages {
@@ -355,7 +361,7 @@ static rs_dur post_heartbeat(struct rs_uplink *uplink)
     heartbeat.spool_chunks_lost = spool.lost_chunks;
     if (now >= uplink->next_counters) {
         uplink->next_counters = now + COUNTERS_EVERY_S * (rs_dur)RS_NS_PER_S;
-        count(uplink, &spool);
+        count_with(uplink, &spool);
         heartbeat.n_counters = list_counters(&counters);
         heartbeat.counters = counters.pointers;
     }

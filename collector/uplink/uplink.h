@@ -93,5 +93,7 @@ bool rs_uplink_has_messages(
 bool rs_uplink_is_closed(const struct rs_uplink *uplink);
 
 struct rs_uplink_stats rs_uplink_stats(const struct rs_uplink *uplink);
+/* Puts what uplink and spool count into the table of counters of this process; every heartbeat does. */
+void rs_uplink_count(const struct rs_uplink *uplink);
 
 #endif

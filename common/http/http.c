@@ -128,11 +128,31 @@ static struct http_pair *read_pair(const struct rs_trust_texts *texts)
     return pair;
 }
 
+/* A client's certificate would be refused by every client, each with words of its own. */
+static bool is_servers(const struct rs_trust_texts *texts)
+{
+    const gnutls_datum_t pem = {texts->certificate.data, (unsigned)texts->certificate.length};
+    gnutls_x509_crt_t certificate = NULL;
+    bool is_fine = false;
+    if (gnutls_x509_crt_init(&certificate) < 0)
+        return false;
+    is_fine = gnutls_x509_crt_import(certificate, &pem, GNUTLS_X509_FMT_PEM) == 0 &&
+              gnutls_x509_crt_check_key_purpose(certificate, GNUTLS_KP_TLS_WWW_SERVER, 0) != 0;
+    gnutls_x509_crt_deinit(certificate);
+    return is_fine;
+}
+
 /* The newest pair in front; the old one counts on when there is none. */
 static enum rs_status load_pair(struct rs_http *http, struct rs_err *err)
 {
     struct rs_trust_texts texts = {.ca = {0}};
     enum rs_status status = rs_trust_texts(http->trust, &texts, err);
+    if (status == RS_OK && !is_servers(&texts))
+        status =
+            rs_err_set(err, RS_REFUSED,
+                       "the certificate in %.200s is a client's: a server's is an aggregator's, or "
+                       "made by \"rankscope certs issue node NAME --host HOST\"",
+                       http->options.certs);
     struct http_pair *pair = status == RS_OK ? read_pair(&texts) : NULL;
     rs_trust_texts_fini(&texts);
     if (status == RS_OK && !pair)

@@ -225,6 +225,9 @@ static enum rs_status check_wish(const struct rs_certificate_wish *wish, struct 
                           wish->name);
     if (wish->valid_ns < RS_NS_PER_S || wish->valid_ns > (rs_dur)RS_AUTHORITY_VALID_MAX_NS)
         return rs_err_set(err, RS_INVALID, "a certificate is valid for a second to 825 days");
+    if (wish->host_count && wish->party != RS_PARTY_AGGREGATOR && wish->party != RS_PARTY_NODE)
+        return rs_err_set(err, RS_INVALID,
+                          "hosts are for aggregators and nodes: others are not connected to");
     if (wish->host_count > RS_AUTHORITY_HOSTS_MAX)
         return rs_err_set(err, RS_LIMIT, "a certificate names at most %d hosts",
                           RS_AUTHORITY_HOSTS_MAX);
@@ -261,7 +264,7 @@ static X509 *make_certificate(const struct rs_authority *authority,
     X509 *issuer = authority->certificate;
     X509 *certificate =
         names.failed ? NULL : begin_certificate(issuer, subject, key, wish->valid_ns / RS_NS_PER_S);
-    const bool is_server = wish->party == RS_PARTY_AGGREGATOR;
+    const bool is_server = wish->party == RS_PARTY_AGGREGATOR || wish->host_count;
     const bool is_fine =
         certificate &&
         add_extension(certificate, issuer, NID_basic_constraints, "critical,CA:FALSE") &&

@@ -28,8 +28,8 @@ enum { RS_AUTHORITY_HOSTS_MAX = 32 };
 struct rs_certificate_wish {
     enum rs_party party;
     const char *name; /* rs_identity_is_name() */
-    const char *const
-        *hosts; /* names and addresses under which an aggregator is reached; none for others */
+    const char *const *
+        hosts; /* names and addresses under which an aggregator is reached, or a node's /metrics; none for others */
     size_t host_count;
     rs_dur valid_ns; /* from now on; 1 s to RS_AUTHORITY_VALID_MAX_NS */
 };

@@ -90,6 +90,21 @@ class HttpRig(Rig):
         self.url = self.aggregator.stdout.readline().decode().split()[-1].replace("127.0.0.1", "localhost")
         self.port = int(self.url.rsplit(":", 1)[1])
 
+    def start_collector(self, node, *words):
+        """Each serves what it counts itself: the first over HTTPS, the others as plain text."""
+        served = ["--metrics-insecure-loopback"]
+        if node == 0:
+            folder = os.path.join(self.folder, "serves")
+            self.certs("issue", "node", "n0", "--host", "localhost", "--out", folder)
+            served = ["--metrics-certs", folder]
+        super().start_collector(node, "--metrics", "localhost:0", *served, *words)
+
+    def metrics_of(self, node):
+        """Where a collector serves what it counts."""
+        found = []
+        wait_for(lambda: found.extend(re.findall(r"https?://\S+/metrics", self.log_text(f"collector{node}"))) or found, "it serves")
+        return found[0]
+
     def ask_http(self, path, *words, token=None, cert=None):
         who = []
         if token:
@@ -97,7 +112,7 @@ class HttpRig(Rig):
         if cert:
             folder = os.path.join(self.folder, cert)
             who += ["--cert", folder + "/tls.crt", "--key", folder + "/tls.key"]
-        return Answer("--cacert", self.ca, *who, *words, self.url + path)
+        return Answer("--cacert", self.ca, *who, *words, path if path.startswith("http") else self.url + path)
 
     def audit(self):
         with open(os.path.join(self.data, "audit.jsonl"), encoding="utf-8") as file:
@@ -498,6 +513,41 @@ class Http(unittest.TestCase):
             for name in set(re.findall(r"rankscope_\w+", re.sub(r"alert: \w+|summary.*|description.*", "", file.read()))):
                 self.assertIn(f"# TYPE {name} ", text, "an alert on a series that nobody tells")
 
+    def test_a_collector_tells_of_itself(self):
+        """/metrics of the collectors: what the aggregator tells of them, to whom may read, and nothing else."""
+        url, plain = self.rig.metrics_of(0), self.rig.metrics_of(1)
+        answer = self.rig.ask_http(url, cert="bob")
+        self.assertEqual(answer.status, 200, (answer.error, answer.body))
+        self.assertTrue(answer.headers["content-type"].startswith("text/plain; version=0.0.4"))
+        text = answer.body.decode()
+        self.assertIn('rankscope_uplink_up{daemon="collector",node="n0"} 1\n', text)
+        self.assertRegex(text, r'rankscope_spool_acked_chunks_total\{daemon="collector",node="n0"\} [1-9]')
+        self.assertNotIn("rankscope_ingest", text)  # not what a collector keeps
+        promtool = shutil.which("promtool")
+        if promtool:
+            done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        told = self.get("/metrics").body.decode()
+        self.assertEqual(set(re.findall(r"^# TYPE (rankscope_\w+)", text, re.M)) - set(re.findall(r"^# TYPE (rankscope_\w+)", told, re.M)), set())
+        self.assertEqual(self.rig.ask_http(url).status, 401)
+        self.assertEqual(self.rig.ask_http(url, token=self.viewer).status, 401)  # tokens are the aggregator's
+        self.assertEqual(self.rig.ask_http(url, cert="serves").status, 403)  # a node reads nothing
+        self.assertEqual(self.rig.ask_http(url.replace("/metrics", "/healthz")).body, b"ok\n")
+        self.assertEqual(self.rig.ask_http(url.replace("/metrics", "/nothing"), cert="bob").status, 404)
+        self.assertEqual(self.rig.ask_http(url, "--request", "DELETE", cert="bob").status, 405)
+        self.assertTrue(plain.startswith("http://"), plain)
+        self.assertIn(b'rankscope_uplink_up{daemon="collector",node="n1"} 1\n', Answer(plain).body)
+        self.assertEqual(Answer("--header", "Host: evil.example", plain).status, 421)
+        common = [PROGRAM, "collector", "--connect", self.rig.address, "--no-native", "--no-kineto", "--no-ascend", "--no-mindspore",
+                  "--spool", os.path.join(self.rig.folder, "none")]
+        for words, code, said in ((["--metrics", "127.0.0.1:0"], 3, "--metrics-certs"), (["--metrics-insecure-loopback"], 2, "--metrics HOST:PORT"),
+                                  (["--metrics", "0.0.0.0:0", "--metrics-insecure-loopback"], 3, "not on this machine"),
+                                  (["--metrics", "localhost:0", "--metrics-certs", os.path.join(self.rig.folder, "bob")], 3, "is a client's"),
+                                  (["--metrics", url.split("/")[2], "--metrics-insecure-loopback"], 2, "already")):
+            done = subprocess.run([*common, *words], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(said, done.stderr)
+
     def test_prometheus_and_every_panel(self):
         """A real Prometheus scrapes over HTTPS with a token; each query of each dashboard brings data from it."""
         prometheus = shutil.which("prometheus")
@@ -516,6 +566,10 @@ scrape_configs:
     authorization: {{credentials_file: {folder}/token}}
     tls_config: {{ca_file: {self.rig.ca}}}
     static_configs: [{{targets: ["localhost:{self.rig.port}"]}}]
+  - job_name: rankscope-collector
+    scheme: https
+    tls_config: {{ca_file: {self.rig.ca}, cert_file: {self.rig.folder}/bob/tls.crt, key_file: {self.rig.folder}/bob/tls.key}}
+    static_configs: [{{targets: ["{self.rig.metrics_of(0).split("/")[2]}"]}}]
 """)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -537,6 +591,7 @@ scrape_configs:
         try:
             wait_for(lambda: any(item["value"][1] == "1" for item in ask('up{job="rankscope"}')), "scraped")
             wait_for(lambda: ask('count_over_time(rankscope_run_step{run="demo"}[30s]) > 4'), "a few times")
+            wait_for(lambda: ask('count_over_time(rankscope_uplink_up{job="rankscope-collector",node="n0"}[30s]) > 4'), "the collector, too")
             panels = 0
             for name in sorted(os.listdir(ROOT + "/dashboards/grafana")):
                 with open(f"{ROOT}/dashboards/grafana/{name}", encoding="utf-8") as file:
@@ -809,6 +864,28 @@ class Plain(unittest.TestCase):
         process = self.start("--http", "0.0.0.0:0", "--insecure-loopback")
         _, said = process.communicate(timeout=30)
         self.assertEqual(process.returncode, 3, said)
+
+    def test_a_collector_that_is_cut_off_says_so(self):
+        """Without an aggregator there is nobody else who tells of it."""
+        with open(self.folder + "/log", "wb") as log:
+            process = subprocess.Popen([PROGRAM, "collector", "--connect", "unix:" + self.folder + "/nobody", "--spool",
+                                        self.folder + "/spool", "--node", "alone", "--no-native", "--no-kineto", "--no-ascend",
+                                        "--no-mindspore", "--metrics", "127.0.0.1:0", "--metrics-insecure-loopback", "-v"], stderr=log)
+        try:
+            found = []
+
+            def read_log():
+                with open(self.folder + "/log", encoding="utf-8") as file:
+                    found[:] = re.findall(r"http://\S+/metrics", file.read())
+                return found
+            wait_for(read_log, "it serves")
+            wait_for(lambda: re.search(rb'rankscope_process_resident_bytes\{daemon="collector",node="alone"\} [1-9]',
+                                       Answer(found[0]).body), "it counts")
+            self.assertIn(b'rankscope_uplink_up{daemon="collector",node="alone"} 0\n', Answer(found[0]).body)
+            self.assertEqual(Answer(found[0].replace("/metrics", "/healthz")).body, b"ok\n")
+        finally:
+            process.terminate()
+            self.assertEqual(process.wait(30), 0)
 
     def test_plain(self):
         process = self.start("--http", "127.0.0.1:0", "--http", "localhost:0", "--insecure-loopback")

@@ -124,10 +124,18 @@ class Tls(unittest.TestCase):
         done = subprocess.run(["openssl", "verify", "-purpose", "sslserver", "-CAfile", authority,
                                os.path.join(self.path("alice"), "tls.crt")], capture_output=True, check=False)
         self.assertNotEqual(done.returncode, 0, "a client's certificate makes a server")
+        self.certs("issue", "node", "n1", "--out", self.path("n1"))
+        self.certs("issue", "node", "n2", "--host", "gpu-2", "--out", self.path("n2"))
+        for name, is_server in (("n1", False), ("n2", True)):  # the other is for its own name only
+            for words, is_fine in ((("-verify_hostname", "gpu-2"), is_server), (("-verify_hostname", "localhost"), False)):
+                done = subprocess.run(["openssl", "verify", "-purpose", "sslserver", *words, "-CAfile", authority,
+                                       os.path.join(self.path(name), "tls.crt")], capture_output=True, check=False)
+                self.assertEqual(done.returncode == 0, is_fine, (name, words))
+        self.certs("issue", "viewer", "v", "--host", "x", "--out", self.path("v"), code=2)
         shown = json.loads(self.certs("show", "--json").stdout)
         self.assertEqual(sorted((item["party"], item["name"], item["state"]) for item in shown),
-                         [("aggregator", "main", "counts"), ("operator", "alice", "counts"),
-                          ("viewer", "bob", "counts")])
+                         [("aggregator", "main", "counts"), ("node", "n1", "counts"), ("node", "n2", "counts"),
+                          ("operator", "alice", "counts"), ("viewer", "bob", "counts")])
         self.assertIn("there is an authority", self.certs("init", code=3).stderr)
         self.certs("issue", "king", "x", "--out", self.path("x"), code=2)
         self.certs("issue", "node", "a/b", "--out", self.path("x"), code=2)

@@ -131,6 +131,14 @@ static void only_names_become_names(void **state)
     wish.host_count = 1;
     assert_status(rs_authority_issue(rig.authority, &wish, rig.out, true, &identity, NULL),
                   RS_INVALID);
+    static const char *const own[] = {"gpu-017"};
+    wish = wish_of(RS_PARTY_NODE, "gpu-017");
+    wish.hosts = own;
+    wish.host_count = 1;
+    assert_ok(rs_authority_issue(rig.authority, &wish, rig.out, true, &identity, NULL));
+    wish.party = RS_PARTY_OPERATOR; /* nobody connects to a person */
+    assert_status(rs_authority_issue(rig.authority, &wish, rig.out, true, &identity, NULL),
+                  RS_INVALID);
     wish = wish_of(RS_PARTY_LOCAL, "x");
     assert_status(rs_authority_issue(rig.authority, &wish, rig.out, true, &identity, NULL),
                   RS_INVALID);
