@@ -20,7 +20,7 @@ static const rs_dur day_ns = 86400 * (rs_dur)RS_NS_PER_S;
 enum { VALID_DAYS = 90, VALID_MAX_DAYS = 3660 };
 
 static struct {
-    const char *data;
+    const char *data, *run;
     rs_dur valid_ns;
     bool is_operator, is_user, as_json;
 } words;
@@ -65,10 +65,12 @@ static enum rs_status make(const char *name, struct rs_err *err)
     struct rs_tokens *tokens = NULL;
     struct rs_buf text = {0};
     const rs_dur valid = words.valid_ns ? words.valid_ns : VALID_DAYS * day_ns;
-    const rs_ns until = rs_time_realtime() + valid;
-    const enum rs_party party = words.is_operator ? RS_PARTY_OPERATOR
-                                : words.is_user   ? RS_PARTY_USER
-                                                  : RS_PARTY_VIEWER;
+    const struct rs_token_wish wish = {.party = words.is_operator ? RS_PARTY_OPERATOR
+                                                : words.is_user   ? RS_PARTY_USER
+                                                                  : RS_PARTY_VIEWER,
+                                       .name = name,
+                                       .run = words.run,
+                                       .expires_at = rs_time_realtime() + valid};
     char until_text[32];
     enum rs_status status = RS_OK;
     if (words.is_operator && words.is_user)
@@ -78,15 +80,16 @@ static enum rs_status make(const char *name, struct rs_err *err)
     else
         status = open_tokens(&tokens, err);
     if (status == RS_OK)
-        status = rs_tokens_make(tokens, party, name, until, &text, err);
+        status = rs_tokens_make(tokens, &wish, &text, err);
     rs_tokens_close(&tokens);
     if (status == RS_OK) {
-        time_text(until, until_text);
+        time_text(wish.expires_at, until_text);
         if (printf("%s\n", rs_buf_text(&text)) < 0 || fflush(stdout) != 0)
             status = rs_err_errno(err, "cannot print the token");
         else
-            rs_cli_note("token new", "%s/%s, until %s; it is not shown again", rs_party_name(party),
-                        name, until_text);
+            rs_cli_note("token new", "%s/%s%s%s, until %s; it is not shown again",
+                        rs_party_name(wish.party), name, words.run ? ", of run " : "",
+                        words.run ? words.run : "", until_text);
     }
     rs_buf_fini(&text);
     return status;
@@ -103,6 +106,12 @@ static int token_new(int argc, char **argv)
          .kind = RS_ARG_FLAG,
          .target = &words.is_user,
          .help = "may capture, stop and read, of the processes of the user of that name alone"},
+        {.name = "run",
+         .kind = RS_ARG_TEXT,
+         .target = &words.run,
+         .value = "RUN",
+         .help =
+             "all that with this run and its captures alone: others are refused, and not in lists"},
         {.name = "valid",
          .kind = RS_ARG_DURATION,
          .target = &words.valid_ns,
@@ -118,7 +127,7 @@ static int token_new(int argc, char **argv)
         .items = items,
         .count = sizeof items / sizeof items[0],
         .epilogue = "  rankscope token new grafana > token\n"
-                    "  rankscope token new alice --operator --valid 24h\n"
+                    "  rankscope token new alice --operator --run llama-7 --valid 24h\n"
                     "  curl --cacert ca.crt -H \"Authorization: Bearer $(cat token)\" "
                     "https://HOST:7071/api/v1/runs\n"
                     "\n"
@@ -157,6 +166,11 @@ static void list_one(void *self, const struct rs_token_item *item)
         rs_json_out_string(&listing->json, rs_party_name(item->party));
         rs_json_out_key(&listing->json, "name");
         rs_json_out_string(&listing->json, item->name);
+        rs_json_out_key(&listing->json, "run");
+        if (*item->run)
+            rs_json_out_string(&listing->json, item->run);
+        else
+            rs_json_out_null(&listing->json);
         rs_json_out_key(&listing->json, "created_ns");
         rs_json_out_int(&listing->json, item->created_at);
         rs_json_out_key(&listing->json, "expires_ns");
@@ -164,11 +178,14 @@ static void list_one(void *self, const struct rs_token_item *item)
         rs_json_out_end(&listing->json);
     } else {
         if (!listing->count)
-            rs_buf_printf(&listing->buf, "%-13s %-9s %-24s %-21s %s\n", "ID", "PARTY", "NAME",
-                          "CREATED", "EXPIRES");
-        rs_buf_printf(&listing->buf, "%-13s %-9s %-24s %-21s %s%s\n", item->id,
-                      rs_party_name(item->party), item->name, created, expires,
-                      item->expires_at <= rs_time_realtime() ? " (over)" : "");
+            rs_buf_printf(&listing->buf, "%-13s %-9s %-24s %-21s %-28s %s\n", "ID", "PARTY", "NAME",
+                          "CREATED", "EXPIRES", "RUN");
+        char until[48];
+        (void)snprintf(until, sizeof until, "%s%s", expires,
+                       item->expires_at <= rs_time_realtime() ? " (over)" : "");
+        rs_buf_printf(&listing->buf, "%-13s %-9s %-24s %-21s %-28s %s\n", item->id,
+                      rs_party_name(item->party), item->name, created, until,
+                      *item->run ? item->run : "all");
     }
     listing->count++;
 }

@@ -293,6 +293,7 @@ struct rs_coord_ask {
     const char *raw;         /* raw policy: "all" (NULL, ""), "none", a rank expression */
     bool is_dry;             /* validate only */
     const char *user;        /* among the runs of that user; NULL, "": among all */
+    bool is_of_one_run;      /* who asks may not know of runs but the one of the request */
 };
 
 /* Starts a capture of live ranks, or puts it into the queue. `answer` (zeroed) says what every chosen rank is reported, in all cases but

@@ -194,9 +194,11 @@ static void table_mark_busy(const struct rs_coord *coord, const char *run,
 
 /* ---- the run ------------------------------------------------------------------------------------------- */
 
-static enum rs_status choose_run(const struct rs_coord *coord, const char *asked, const char *user,
+static enum rs_status choose_run(const struct rs_coord *coord, const struct rs_coord_ask *ask,
                                  char *run, size_t bytes, struct rs_err *err)
 {
+    const char *asked = ask->request->job_id;
+    const char *user = ask->user ? ask->user : "";
     char names[400];
     const size_t count = seen_name_runs(coord, user, names, sizeof names);
     if (count == 0)
@@ -212,6 +214,8 @@ static enum rs_status choose_run(const struct rs_coord *coord, const char *asked
             return RS_OK;
         }
     }
+    if (ask->is_of_one_run)
+        return rs_err_set(err, RS_NOTFOUND, "run %.60s has no live rank", asked);
     return rs_err_set(err, RS_NOTFOUND, "there is no run %.60s; there is: %s", asked, names);
 }
 
@@ -514,8 +518,7 @@ enum rs_status rs_coord_start(struct rs_coord *coord, const struct rs_coord_ask 
     char run[RS_COORD_TEXT_BYTES];
     struct table table = {0};
     *capture_p = NULL;
-    enum rs_status status =
-        choose_run(coord, ask->request->job_id, ask->user ? ask->user : "", run, sizeof run, err);
+    enum rs_status status = choose_run(coord, ask, run, sizeof run, err);
     if (status == RS_OK)
         status = start_in_run(coord, ask, run, now, &table, answer, capture_p, err);
     table_fini(&table);

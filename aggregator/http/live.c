@@ -212,6 +212,12 @@ void route_ranks_stream(struct api_ask *ask)
         rs_mem_free(stream);
         return;
     }
+    if (run && !rs_identity_is_of_run(ask->request->who, run)) {
+        rs_http_problem_as(ask->answer, 403, "the token is of another run alone");
+        rs_http_tell_refused(ask->request, ask->answer);
+        rs_mem_free(stream);
+        return;
+    }
     stream->api = ask->api;
     stream->listener = ask->request->listener;
     stream->who = *ask->request->who;

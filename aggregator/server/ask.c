@@ -369,7 +369,7 @@ static void ask_ranks(struct session *session, const Rankscope__AskRanks *ask)
         ask_refuse(session, &err);
         return;
     }
-    (void)snprintf(cursor->wanted, sizeof cursor->wanted, "%s", ask->run);
+    (void)snprintf(cursor->wanted, sizeof cursor->wanted, "%s", rights_run(session, ask->run));
     cursor->user = user_of(session);
     session->rank_cursor = cursor;
     rs_coord_infer_all_roles(session->server->coord);
@@ -457,7 +457,9 @@ static void start_capture(struct session *session, const Rankscope__AskStart *as
                                            .raw = ask->raw,
                                            .shapes_by_default = ask->shapes_by_default,
                                            .is_dry = ask->dry_run,
-                                           .user = user_of(session)};
+                                           .user = user_of(session),
+                                           .is_of_one_run =
+                                               rs_identity_is_of_one_run(&session->identity)};
     const enum rs_status status = rs_coord_start(session->server->coord, &coord_ask,
                                                  rs_time_monotonic(), &answer, &capture, &err);
     const bool is_decided = answer.count || answer.notes.count || answer.chosen.unknown_count;
@@ -479,7 +481,7 @@ static void start_capture(struct session *session, const Rankscope__AskStart *as
 static void ask_start(struct session *session, const Rankscope__AskStart *ask)
 {
     struct rs_err err = {0};
-    struct rs_capture_request request;
+    struct rs_capture_request request = {.job_id = ""};
     enum rs_status status = rs_wire_check_text(ask->origin_file, RS_WIRE_KEY_MAX_BYTES - 1,
                                                "the name of the request's file", &err);
     if (status == RS_OK)
@@ -489,6 +491,8 @@ static void ask_start(struct session *session, const Rankscope__AskStart *ask)
         ask_refuse(session, &err);
         return;
     }
+    if (!*request.job_id)
+        (void)snprintf(request.job_id, sizeof request.job_id, "%s", rights_run(session, ""));
     start_capture(session, ask, &request);
     rs_request_fini(&request);
 }
@@ -570,7 +574,7 @@ static bool list_one(void *self, const struct rs_coord_capture *capture)
 static void ask_list(struct session *session, const Rankscope__AskList *ask)
 {
     struct rs_err err = {0};
-    struct listing listing = {.session = session, .run = ask->run};
+    struct listing listing = {.session = session, .run = rights_run(session, ask->run)};
     struct rs_server *server = session->server;
     enum rs_status status = server->journal.list(server->journal.self, list_one, &listing, &err);
     if (listing.has_failed)

@@ -369,6 +369,17 @@ static void owner_of(void *self, const char *id, char owner_p[RS_COORD_USER_BYTE
     rs_mem_free(dir);
 }
 
+static void run_of(void *self, const char *id, char run_p[RS_COORD_TEXT_BYTES])
+{
+    struct rs_store *store = ((struct rs_capture_journal *)self)->store;
+    struct rs_capture_facts *facts = rs_mem_calloc(1, sizeof *facts);
+    *run_p = '\0';
+    if (facts && rs_wire_is_capture_id(id) &&
+        rs_store_find_capture(store, id, facts, NULL) == RS_OK)
+        (void)snprintf(run_p, RS_COORD_TEXT_BYTES, "%.256s", facts->run);
+    rs_mem_free(facts);
+}
+
 static enum rs_status find(void *self, const char *id, struct rs_coord_capture *capture_p,
                            struct rs_err *err)
 {
@@ -446,6 +457,7 @@ struct rs_server_journal rs_capture_journal_interface(struct rs_capture_journal 
                                       .remove = remove_one,
                                       .find = find,
                                       .owner = owner_of,
+                                      .run = run_of,
                                       .was_removed = was_removed,
                                       .list = list,
                                       .closed = infer_closed,

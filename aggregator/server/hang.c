@@ -231,8 +231,14 @@ void hang_ask(struct session *session, const Rankscope__AskHang *ask)
 {
     struct rs_err err = {0};
     struct hang *hang = NULL;
+    char run[RS_COORD_TEXT_BYTES];
+    Rankscope__AskHang named = *ask;
     const char *user = rs_identity_is_user(&session->identity) ? session->identity.name : NULL;
-    if (begin(session->server, ask, false, user, &hang, &err) < 0) {
+    if (!*ask->run) {
+        (void)snprintf(run, sizeof run, "%s", rights_run(session, ""));
+        named.run = run;
+    }
+    if (begin(session->server, &named, false, user, &hang, &err) < 0) {
         ask_refuse(session, &err);
         return;
     }

@@ -12,6 +12,9 @@
  *     node         certificate                           be the collector of the node of its name; renew its own
  *     guest        no certificate, the address to join   ask for its first certificate with an invite
  *
+ * Who came with a token of one run (rankscope token new --run) may what its party may, with that run and its captures: others are
+ * refused, and left out of lists; what is of the whole service (counters) is refused, too.
+ *
  * Whoever comes over the unix socket may be the collector of his own processes (rights_of_collector()).
  */
 #include "aggregator/server/server_priv.h"
@@ -95,10 +98,38 @@ static bool has_right(const struct rs_identity *identity, const struct question 
 {
     if (question->right == RIGHT_RENEW)
         return identity->party == RS_PARTY_GUEST || *identity->serial;
+    if (rs_identity_is_of_one_run(identity) && question->scope == SCOPE_ALL)
+        return false;
     if (rs_identity_is_user(identity))
         return question->scope != SCOPE_ALL;
     return question->right == RIGHT_READ ? rs_identity_may_read(identity)
                                          : rs_identity_may_operate(identity);
+}
+
+/* Whether the capture is of the run that the session is bound to. */
+static bool is_of_run(const struct session *session, const char *id)
+{
+    const struct rs_server *server = session->server;
+    const struct rs_coord_capture *open = rs_coord_find(server->coord, id);
+    char run[RS_COORD_TEXT_BYTES] = "";
+    if (open)
+        (void)snprintf(run, sizeof run, "%s", open->run);
+    else if (server->journal.run)
+        server->journal.run(server->journal.self, id, run);
+    return *run && rs_identity_is_of_run(&session->identity, run);
+}
+
+const char *rights_run(const struct session *session, const char *asked)
+{
+    return *asked ? asked : session->identity.run;
+}
+
+/* Of its one run, for who is bound to one: what names none is answered with that one. */
+static bool is_in_run(const struct session *session, const struct question *question)
+{
+    if (question->scope == SCOPE_CAPTURE)
+        return is_of_run(session, question->subject);
+    return !*question->subject || rs_identity_is_of_run(&session->identity, question->subject);
 }
 
 bool server_is_owner(const struct rs_server *server, const char *id, const char *user)
@@ -152,15 +183,22 @@ enum rs_status rights_to_ask(struct session *session, const Rankscope__Ask *ask,
     char who[RS_IDENTITY_TEXT_BYTES];
     struct rs_err why = {0};
     const bool may = has_right(&session->identity, &question);
+    const bool is_out =
+        may && rs_identity_is_of_one_run(&session->identity) && !is_in_run(session, &question);
     const bool is_others =
         may && rs_identity_is_user(&session->identity) && !is_own(session, &question);
-    if (may && !is_others) {
+    if (may && !is_others && !is_out) {
         if (question.is_written)
             write_down(session, question.what, question.subject, NULL);
         return RS_OK;
     }
     rs_identity_text(&session->identity, who);
-    if (is_others)
+    if (is_out ||
+        (!may && rs_identity_is_of_one_run(&session->identity) && question.scope == SCOPE_ALL))
+        (void)rs_err_set(&why, RS_REFUSED, "the token of %s is of run %.127s alone (%s%s%.60s)",
+                         who, session->identity.run, question.what, *question.subject ? " of " : "",
+                         question.subject);
+    else if (is_others)
         (void)rs_err_set(&why, RS_REFUSED, "%s has no %s %.100s (%s)", who,
                          question.scope == SCOPE_RUN ? "run" : "capture", question.subject,
                          question.what);

@@ -43,6 +43,8 @@ struct rs_server_journal {
                            struct rs_err *err);
     /* The name of the user whose capture it is; "": nobody's own, or there is none. NULL: none has an owner. */
     void (*owner)(void *self, const char *id, char owner_p[RS_COORD_USER_BYTES]);
+    /* The name of the run whose capture it is; "": there is none. NULL: nobody knows. */
+    void (*run)(void *self, const char *id, char run_p[RS_COORD_TEXT_BYTES]);
     /* Whether there was a capture of that name, and it was removed; NULL: nobody knows. */
     bool (*was_removed)(void *self, const char *id);
     /* Every capture, oldest first, ranks too (lent for the call); visit returns false to end. */

@@ -268,6 +268,8 @@ RS_MUST_CHECK enum rs_status rights_of_collector(struct session *session, const 
 bool server_is_owner(const struct rs_server *server, const char *id, const char *user);
 /* The user for whose processes alone the session is a collector; NULL: for all of its node. */
 const char *rights_own_user(const struct session *session);
+/* The run that was asked for; where none was, the one that the session is bound to; "": any. Lent by both. */
+const char *rights_run(const struct session *session, const char *asked);
 /* Counts and writes down that it was refused. */
 void rights_refused(const struct session *session, const char *what, const char *subject,
                     const char *why);

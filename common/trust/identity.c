@@ -60,6 +60,16 @@ bool rs_identity_is_user(const struct rs_identity *identity)
     return identity->party == RS_PARTY_USER;
 }
 
+bool rs_identity_is_of_one_run(const struct rs_identity *identity)
+{
+    return *identity->run != '\0';
+}
+
+bool rs_identity_is_of_run(const struct rs_identity *identity, const char *run)
+{
+    return !*identity->run || strcmp(identity->run, run) == 0;
+}
+
 bool rs_identity_may_operate(const struct rs_identity *identity)
 {
     return identity->party == RS_PARTY_LOCAL || identity->party == RS_PARTY_OPERATOR ||

@@ -39,6 +39,7 @@ enum {
     RS_IDENTITY_NAME_BYTES = 64,
     RS_IDENTITY_SERIAL_BYTES = 41, /* hex of 20 bytes */
     RS_IDENTITY_TEXT_BYTES = 80,   /* "operator/NAME" */
+    RS_IDENTITY_RUN_BYTES = 128,
 };
 
 struct rs_identity {
@@ -50,6 +51,7 @@ struct rs_identity {
     rs_ns begins_at, expires_at;    /* Unix epoch; 0 without either */
     bool has_uid;                   /* it came over a unix socket: the kernel says who it is */
     uint32_t uid;
+    char run[RS_IDENTITY_RUN_BYTES]; /* what it may do, it may with this run alone; "": with all */
 };
 
 /* "node", "operator", ...; never NULL. */
@@ -66,6 +68,9 @@ void rs_identity_text(const struct rs_identity *identity, char text_p[RS_IDENTIT
 bool rs_identity_is_same(const struct rs_identity *one, const struct rs_identity *other);
 /* Whether what it sees and captures ends at what is of its own name. */
 bool rs_identity_is_user(const struct rs_identity *identity);
+/* Whether what it may do ends at one run, and whether a run is that one; true of all runs for who is not so bound. */
+bool rs_identity_is_of_one_run(const struct rs_identity *identity);
+bool rs_identity_is_of_run(const struct rs_identity *identity, const char *run);
 /* Whether it may change something (capture, stop, fetch, ask ranks), and whether it may read what was captured. */
 bool rs_identity_may_operate(const struct rs_identity *identity);
 bool rs_identity_may_read(const struct rs_identity *identity);

@@ -19,11 +19,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SECRET_RAW_BYTES = 32, LINE_MAX_BYTES = 256, TOKENS_MAX = 4096 };
+enum { SECRET_RAW_BYTES = 32, FILE_MAX_BYTES = 512, TOKENS_MAX = 4096 };
 
 const char rs_token_serial[] = "token-";
 
 static const char magic[] = "rst1.";
+static const char run_word[] = "run ";
 static const rs_dur look_after_ns = RS_NS_PER_S;
 /* A folder's time is of the system's tick: a change as close to the last look as this may have been missed by it. */
 static const rs_dur tick_ns = RS_NS_PER_S / 20;
@@ -71,10 +72,12 @@ void rs_tokens_close(struct rs_tokens **tokens_p)
 static enum rs_status write_token(const struct rs_tokens *tokens, const struct token *token,
                                   struct rs_err *err)
 {
-    char line[LINE_MAX_BYTES], path[TRUST_PATH_BYTES + 32], temporary[TRUST_PATH_BYTES + 64];
-    const int length = snprintf(line, sizeof line, "%s %s %lld %lld %s\n", token->digest,
+    char line[FILE_MAX_BYTES], path[TRUST_PATH_BYTES + 32], temporary[TRUST_PATH_BYTES + 64];
+    const bool has_run = *token->item.run != '\0';
+    const int length = snprintf(line, sizeof line, "%s %s %lld %lld %s\n%s%s%s", token->digest,
                                 rs_party_name(token->item.party), (long long)token->item.created_at,
-                                (long long)token->item.expires_at, token->item.name);
+                                (long long)token->item.expires_at, token->item.name,
+                                has_run ? run_word : "", token->item.run, has_run ? "\n" : "");
     (void)snprintf(path, sizeof path, "%s/%s", tokens->dir, token->item.id);
     (void)snprintf(temporary, sizeof temporary, "%s/.%s.tmp-%ld", tokens->dir, token->item.id,
                    (long)getpid());
@@ -105,22 +108,48 @@ static bool is_for(enum rs_party party)
     return party == RS_PARTY_USER || party == RS_PARTY_VIEWER || party == RS_PARTY_OPERATOR;
 }
 
-enum rs_status rs_tokens_make(struct rs_tokens *tokens, enum rs_party party, const char *name,
-                              rs_ns expires_at, struct rs_buf *text, struct rs_err *err)
+/* A line of text that fits. Runs may have other names, but no token. */
+static bool is_run(const char *run)
+{
+    const size_t length = strlen(run);
+    if (length == 0 || length >= RS_IDENTITY_RUN_BYTES)
+        return false;
+    for (const char *at = run; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            return false;
+    return true;
+}
+
+static enum rs_status check_wish(const struct rs_token_wish *wish, rs_ns now, struct rs_err *err)
+{
+    if (!is_for(wish->party))
+        return rs_err_set(err, RS_INVALID, "a token is a viewer's or an operator's");
+    if (!rs_identity_is_name(wish->name))
+        return rs_err_set(err, RS_INVALID, "\"%.80s\" is no name for a token", wish->name);
+    if (wish->run && !is_run(wish->run))
+        return rs_err_set(err, RS_INVALID,
+                          "a token's run has 1 to %d bytes, and no control characters",
+                          RS_IDENTITY_RUN_BYTES - 1);
+    if (wish->expires_at <= now)
+        return rs_err_set(err, RS_INVALID, "the token would be over already");
+    return RS_OK;
+}
+
+enum rs_status rs_tokens_make(struct rs_tokens *tokens, const struct rs_token_wish *wish,
+                              struct rs_buf *text, struct rs_err *err)
 {
     unsigned char raw[SECRET_RAW_BYTES];
-    struct token token = {.item = {.party = party, .expires_at = expires_at}};
+    struct token token = {.item = {.party = wish->party,
+                                   .created_at = rs_time_realtime(),
+                                   .expires_at = wish->expires_at}};
     struct rs_buf secret = {0};
-    if (!is_for(party))
-        return rs_err_set(err, RS_INVALID, "a token is a viewer's or an operator's");
-    if (!rs_identity_is_name(name))
-        return rs_err_set(err, RS_INVALID, "\"%.80s\" is no name for a token", name);
-    token.item.created_at = rs_time_realtime();
-    if (expires_at <= token.item.created_at)
-        return rs_err_set(err, RS_INVALID, "the token would be over already");
+    const enum rs_status checked = check_wish(wish, token.item.created_at, err);
+    if (checked < 0)
+        return checked;
     if (RAND_bytes(raw, sizeof raw) != 1)
         return rs_err_set(err, RS_IO, "OpenSSL cannot make a token: %s", trust_last_error());
-    (void)snprintf(token.item.name, sizeof token.item.name, "%s", name);
+    (void)snprintf(token.item.name, sizeof token.item.name, "%s", wish->name);
+    (void)snprintf(token.item.run, sizeof token.item.run, "%s", wish->run ? wish->run : "");
     rs_buf_string(&secret, magic);
     for (size_t i = 0; i < sizeof raw; i++)
         rs_buf_printf(&secret, "%02x", raw[i]);
@@ -143,7 +172,22 @@ enum rs_status rs_tokens_make(struct rs_tokens *tokens, enum rs_party party, con
 
 /* ---- reading ------------------------------------------------------------------------------------------------------ */
 
-/* Of a line that write_token() wrote; anything else is no token. */
+/* What stands behind the first line: nothing, or a run. */
+static bool parse_run(const char *text, struct token *token)
+{
+    if (!*text)
+        return true;
+    if (strncmp(text, run_word, sizeof run_word - 1) != 0)
+        return false;
+    text += sizeof run_word - 1;
+    const size_t length = strcspn(text, "\n");
+    if (length >= sizeof token->item.run || strcmp(text + length, "\n") != 0)
+        return false;
+    (void)snprintf(token->item.run, sizeof token->item.run, "%.*s", (int)length, text);
+    return is_run(token->item.run);
+}
+
+/* Of a file that write_token() wrote; anything else is no token. */
 static bool parse(const char *line, const char *id, struct token *token_p)
 {
     struct token token = {.item = {.name = ""}};
@@ -154,7 +198,7 @@ static bool parse(const char *line, const char *id, struct token *token_p)
     /* NOLINTNEXTLINE(cert-err34-c): this program's own line, in a folder that nobody else writes */
     if (sscanf(line, "%64[0-9a-f] %15s %lld %lld %63s %n", token.digest, party, &created, &expires,
                token.item.name, &used) != 5 ||
-        line[used] != '\0')
+        !parse_run(line + used, &token))
         return false;
     if (strlen(token.digest) != RS_SHA256_HEX_BYTES - 1 || strncmp(token.digest, id, 12) != 0 ||
         !rs_identity_is_name(token.item.name) ||
@@ -195,7 +239,7 @@ static enum rs_status look(struct rs_tokens *tokens, struct rs_err *err)
         if (!is_id(entry->d_name))
             continue;
         (void)snprintf(path, sizeof path, "%s/%s", tokens->dir, entry->d_name);
-        if (rs_file_read_regular(path, LINE_MAX_BYTES, &text, NULL) == RS_OK &&
+        if (rs_file_read_regular(path, FILE_MAX_BYTES, &text, NULL) == RS_OK &&
             parse(rs_buf_text(&text), entry->d_name, &token)) {
             if (tokens->count >= TOKENS_MAX)
                 status = rs_err_set(err, RS_LIMIT, "there are more than %d tokens in %s",
@@ -317,6 +361,7 @@ enum rs_status rs_tokens_identify(struct rs_tokens *tokens, const char *text, rs
                                    .begins_at = found.item.created_at,
                                    .expires_at = found.item.expires_at};
     (void)snprintf(identity.name, sizeof identity.name, "%s", found.item.name);
+    (void)snprintf(identity.run, sizeof identity.run, "%s", found.item.run);
     (void)snprintf(identity.serial, sizeof identity.serial, "%s%s", rs_token_serial, found.item.id);
     *identity_p = identity;
     return RS_OK;

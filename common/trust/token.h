@@ -4,6 +4,7 @@
  *
  *     "rst1.SECRET"        SECRET: 32 random bytes in hex; shown once, to who made it
  *     DIR/ID               mode 0600: "DIGEST PARTY CREATED EXPIRES NAME"; DIGEST: SHA-256 of the whole text, ID: its first 12
+ *                          of one run alone: a second line, "run RUN"; who does not know of it takes the file for no token
  *
  * The secret has 256 random bits, so its digest needs no salt and no slow function; digests are compared in constant time, all of
  * them every time. The folder is looked at again once a second when somebody asks, and for an unknown token
@@ -27,16 +28,24 @@ RS_MUST_CHECK enum rs_status rs_tokens_open(const char *dir, struct rs_tokens **
                                             struct rs_err *err);
 void rs_tokens_close(struct rs_tokens **tokens_p);
 
-/* Makes one and appends its text. Users, viewers and operators only. RS_INVALID: the name, the party, the time. RS_IO. */
-RS_MUST_CHECK enum rs_status rs_tokens_make(struct rs_tokens *tokens, enum rs_party party,
-                                            const char *name, rs_ns expires_at, struct rs_buf *text,
+/* What a token is to say; lent for the call. */
+struct rs_token_wish {
+    enum rs_party party; /* user, viewer, operator */
+    const char *name;
+    const char *run;  /* of this run alone; NULL: of all */
+    rs_ns expires_at; /* Unix epoch */
+};
+/* Makes one and appends its text. RS_INVALID: the name, the party, the run, the time. RS_IO. */
+RS_MUST_CHECK enum rs_status rs_tokens_make(struct rs_tokens *tokens,
+                                            const struct rs_token_wish *wish, struct rs_buf *text,
                                             struct rs_err *err);
 
 struct rs_token_item {
     char id[RS_TOKEN_ID_BYTES];
     enum rs_party party;
     char name[RS_IDENTITY_NAME_BYTES];
-    rs_ns created_at, expires_at; /* Unix epoch */
+    char run[RS_IDENTITY_RUN_BYTES]; /* "": of all runs */
+    rs_ns created_at, expires_at;    /* Unix epoch */
 };
 /* All of them, expired ones too, in the order of their IDs. */
 RS_MUST_CHECK enum rs_status rs_tokens_list(struct rs_tokens *tokens,

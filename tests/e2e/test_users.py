@@ -113,9 +113,10 @@ class Users(unittest.TestCase):
         return lambda: any(line["outcome"] == "refused" and all(line.get(key) == value for key, value in wanted.items())
                            for line in self.audit())
 
-    def get(self, path, token, method="GET"):
-        request = urllib.request.Request(f"{self.http}/api/v1/{path}", headers={"Authorization": "Bearer " + token},
-                                         method=method)
+    def get(self, path, token, method="GET", body=None):
+        headers = {"Authorization": "Bearer " + token, **({"Content-Type": "application/json"} if body else {})}
+        request = urllib.request.Request(path if path.startswith("http") else f"{self.http}/api/v1/{path}", headers=headers,
+                                         method=method, data=json.dumps(body).encode() if body else None)
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 return answer.status, json.load(answer)
@@ -161,6 +162,7 @@ class Users(unittest.TestCase):
         self.assertEqual(self.get("captures/" + mine[0], tokens[his])[0], 403)
         self.assertEqual(self.get("captures/" + mine[0], tokens[his], "DELETE")[0], 403)
         self.assertEqual(self.get("captures/" + mine[0], tokens[hers])[0], 200)
+        self.one_run_alone(mine[0])
         # a job of his under the name of her run is not taken into it
         self.jobs["squat"] = self.start_job("hers", his)
         self.wait_for(self.was_refused(who="local/root", what="rank", why="its run is another user's"), "the squatter is left out")
@@ -168,6 +170,48 @@ class Users(unittest.TestCase):
         # she removes what is hers
         self.ask(hers, "rm", mine[0])
         self.assertEqual(self.captures_of(OPERATOR), [])
+
+    def one_run_alone(self, hers):
+        """Tokens of one run: an operator's, and a viewer's, of the run `his`. `hers` is a capture of the other."""
+        made = self.ask("root", "token", "new", "olga", "--operator", "--run", "his", "--data", self.data)
+        self.assertIn("operator/olga, of run his, until", made.stderr)
+        operator = made.stdout.strip()
+        viewer = self.ask("root", "token", "new", "vera", "--run", "his", "--data", self.data).stdout.strip()
+        listed = json.loads(self.ask("root", "token", "list", "--json", "--data", self.data).stdout)["tokens"]
+        self.assertEqual({item["name"]: item["run"] for item in listed}, {USERS["hers"]: None, USERS["his"]: None, "olga": "his", "vera": "his"})
+        self.wait_for(lambda: self.get("runs", operator)[0] == 200, "the token counts")
+        # lists have the one run, whether it is named or not; another is refused
+        self.assertEqual([run["run"] for run in self.get("runs", operator)[1]["runs"]], ["his"])
+        self.assertEqual({rank["run"] for rank in self.get("ranks?run=his", viewer)[1]["ranks"]}, {"his"})
+        self.assertEqual(self.get("captures", operator)[1]["captures"], [])
+        for path in ("ranks?run=hers", "runs?run=hers", "captures?run=hers", "ranks/stream?run=hers", "captures/" + hers, f"captures/{hers}/steps",
+                     f"captures/{hers}/query?sql=SELECT%201", f"captures/{hers}/report?format=json", f"captures/{hers}/files",
+                     f"captures/{hers}/progress", "captures/20260101-000000-abcdef", "counters", self.http + "/metrics"):
+            status, problem = self.get(path, operator)
+            self.assertEqual((status, problem["status"]), (403, 403), (path, problem))
+            self.assertIn("of run his alone" if "stream" not in path else "another run", problem["detail"], path)
+        self.wait_for(self.was_refused(who="operator/olga", what="capture.show", subject=hers), "in the audit log")
+        self.wait_for(self.was_refused(who="operator/olga", what="ranks", subject="hers"), "in the audit log")
+        # what it does, it does with that run: without a name there is no other
+        body = {"schedule": {"active": 2}}
+        self.assertEqual(self.get("captures", operator, "POST", {**body, "job_id": "hers"})[0], 403)
+        self.assertEqual(self.get("captures/" + hers, operator, "DELETE")[0], 403)
+        self.assertEqual(self.get("captures", viewer, "POST", body)[0], 403)
+        status, started = self.get("captures", operator, "POST", body)
+        self.assertEqual(status, 201, started)
+        made = started["capture"]
+        self.wait_for(lambda: self.get("captures/" + made, viewer)[1]["closed_ns"], "it is closed")
+        self.assertEqual(self.get("captures/" + made, viewer)[1]["run"], "his")
+        self.assertTrue(self.get(f"captures/{made}/steps", viewer)[1]["rows"])
+        self.assertEqual([item["id"] for item in self.get("captures", viewer)[1]["captures"]], [made])
+        self.assertEqual(self.get("captures/" + made, viewer, "DELETE")[0], 403)
+        self.assertEqual(self.get("captures/" + made, operator, "DELETE")[0], 200)
+        # a run that is not there: nothing is said of those that are
+        nobody = self.ask("root", "token", "new", "nora", "--operator", "--run", "gone", "--data", self.data).stdout.strip()
+        self.wait_for(lambda: self.get("runs", nobody)[0] == 200, "the token counts")
+        self.assertEqual(self.get("runs", nobody)[1]["runs"], [])
+        status, problem = self.get("captures", nobody, "POST", body)
+        self.assertEqual((status, problem["detail"]), (409, "run gone has no live rank"))
 
     def test_a_collector_of_ones_own(self):
         """A user's own collector on the shared socket brings his processes, whatever it says of them."""

@@ -39,9 +39,24 @@ static struct rs_tokens *open_tokens(void)
 static void make(struct rs_tokens *tokens, enum rs_party party, const char *name, char text_p[128])
 {
     struct rs_buf text = {0};
-    assert_ok(rs_tokens_make(tokens, party, name, rs_time_realtime() + hour_ns, &text, NULL));
+    const struct rs_token_wish wish = {
+        .party = party, .name = name, .expires_at = rs_time_realtime() + hour_ns};
+    assert_ok(rs_tokens_make(tokens, &wish, &text, NULL));
     (void)snprintf(text_p, 128, "%s", rs_buf_text(&text));
     rs_buf_fini(&text);
+}
+
+/* What it says of a token that is to be made. */
+static enum rs_status try_to_make(struct rs_tokens *tokens, enum rs_party party, const char *name,
+                                  const char *run, rs_ns expires_at)
+{
+    struct rs_buf text = {0};
+    const struct rs_token_wish wish = {
+        .party = party, .name = name, .run = run, .expires_at = expires_at};
+    const enum rs_status status = rs_tokens_make(tokens, &wish, &text, NULL);
+    assert_int_equal(text.length != 0, status == RS_OK);
+    rs_buf_fini(&text);
+    return status;
 }
 
 static enum rs_status who_is(struct rs_tokens *tokens, const char *text, rs_dur later,
@@ -121,6 +136,10 @@ static void damaged_files_are_no_tokens(void **state)
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa aggregator 1 9000000000000000000 eve\n",
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa operator 1 9000000000000000000 ../eve\n",
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa operator 1 9000000000000000000 eve eve\n",
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa operator 1 9000000000000000000 eve\nrun \n",
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa operator 1 9000000000000000000 eve\nrun a\nrun b\n",
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa operator 1 9000000000000000000 eve\nruns a\n",
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa operator 1 9000000000000000000 eve\nrun a",
         "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb operator 1 9000000000000000000 eve\n"};
     struct rs_tokens *tokens = open_tokens();
     char good[128], path[300];
@@ -141,12 +160,43 @@ static void what_cannot_be_made_is_refused(void **state)
 {
     (void)state;
     struct rs_tokens *tokens = open_tokens();
-    struct rs_buf text = {0};
     const rs_ns later = rs_time_realtime() + hour_ns;
-    assert_status(rs_tokens_make(tokens, RS_PARTY_NODE, "n", later, &text, NULL), RS_INVALID);
-    assert_status(rs_tokens_make(tokens, RS_PARTY_VIEWER, "a b", later, &text, NULL), RS_INVALID);
-    assert_status(rs_tokens_make(tokens, RS_PARTY_VIEWER, "b", 5, &text, NULL), RS_INVALID);
-    assert_int_equal(text.length, 0);
+    char long_run[200];
+    memset(long_run, 'r', sizeof long_run - 1);
+    long_run[sizeof long_run - 1] = '\0';
+    assert_status(try_to_make(tokens, RS_PARTY_NODE, "n", NULL, later), RS_INVALID);
+    assert_status(try_to_make(tokens, RS_PARTY_VIEWER, "a b", NULL, later), RS_INVALID);
+    assert_status(try_to_make(tokens, RS_PARTY_VIEWER, "b", NULL, 5), RS_INVALID);
+    assert_status(try_to_make(tokens, RS_PARTY_VIEWER, "b", "", later), RS_INVALID);
+    assert_status(try_to_make(tokens, RS_PARTY_VIEWER, "b", "a\nrun b", later), RS_INVALID);
+    assert_status(try_to_make(tokens, RS_PARTY_VIEWER, "b", long_run, later), RS_INVALID);
+    assert_ok(try_to_make(tokens, RS_PARTY_VIEWER, "b", " a run's", later));
+    rs_tokens_close(&tokens);
+}
+
+static void a_token_of_one_run_is_of_no_other(void **state)
+{
+    (void)state;
+    struct rs_tokens *tokens = open_tokens();
+    struct rs_identity who = {.party = RS_PARTY_NOBODY};
+    struct rs_buf text = {0};
+    char all[128];
+    const struct rs_token_wish wish = {.party = RS_PARTY_OPERATOR,
+                                       .name = "olga",
+                                       .run = " llama 7\"",
+                                       .expires_at = rs_time_realtime() + hour_ns};
+    assert_ok(rs_tokens_make(tokens, &wish, &text, NULL));
+    make(tokens, RS_PARTY_VIEWER, "bob", all);
+    assert_ok(who_is(tokens, all, 0, &who));
+    assert_false(rs_identity_is_of_one_run(&who));
+    assert_true(rs_identity_is_of_run(&who, "anything"));
+    assert_ok(who_is(tokens, rs_buf_text(&text), 0, &who));
+    assert_true(rs_identity_is_of_one_run(&who));
+    assert_string_equal(who.run, wish.run);
+    assert_true(rs_identity_is_of_run(&who, wish.run));
+    assert_false(rs_identity_is_of_run(&who, "llama 7\""));
+    assert_false(rs_identity_is_of_run(&who, ""));
+    rs_buf_fini(&text);
     rs_tokens_close(&tokens);
 }
 
@@ -157,6 +207,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_revoked_token_is_nobodys, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(damaged_files_are_no_tokens, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(what_cannot_be_made_is_refused, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(a_token_of_one_run_is_of_no_other, make_dir, remove_dir),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
