@@ -14,6 +14,9 @@
  *   bounds        the spread of those ends; and, as nobody leaves before the last has come, end - start of every
  *                 operation bounds the difference of two clocks: shortest paths over all of them. The narrower of the two holds
  *
+ * Rows that name no group agree by chance, too, most of all those of two stages of a pipeline, shifted against each other: they
+ * count when they bear out whole streams (clock_carrier.c), and files without a host are tried as they stand first.
+ *
  * Nothing is assumed because it looks feasible: where no difference stands out, the domain stays on its own, and no time
  * of it is compared with another's. Files without a host whose clocks were *measured* to be within their bound of the reference
  * stand on it as they are.
@@ -21,6 +24,7 @@
  * Linear in rows but for the votes, which look at a bounded number of rows.
  */
 #include "aggregator/analysis/analysis_priv.h"
+#include "aggregator/analysis/clock_carrier.h"
 #include "aggregator/analysis/median.h"
 #include "common/base/const.h"
 #include "common/base/mem.h"
@@ -48,20 +52,6 @@ enum {
 /* Crystals are off by tens of ppm; what looks like more is something else. */
 #define DRIFT_MOST 0.0005
 
-/* A row as a witness: what it is, and when it ended. */
-struct witness {
-    uint64_t kind; /* equal: may be one operation */
-    uint64_t
-        family; /* rows that vote together where all together cannot decide: one type, size and kernel */
-    rs_ns start, end; /* own clock, as recorded */
-    uint32_t group;   /* of a collective whose group is known; else RS_NO_GROUP */
-};
-
-struct witnesses {
-    struct witness *items; /* by end */
-    size_t count;
-};
-
 struct votes {
     double difference;
     uint32_t row;
@@ -73,13 +63,15 @@ struct point {
 
 struct fitting {
     struct join *join;
-    bool has_steps;         /* rows of one number of step only are held against each other */
-    struct witnesses *rows; /* [summary] */
-    struct votes *votes;    /* scratch */
-    uint32_t *seen;         /* [VOTE_ROWS] scratch */
-    struct point *points;   /* scratch */
-    double *sorted;         /* scratch */
-    size_t scratch;         /* of points and sorted */
+    bool has_steps;             /* rows of one number of step only are held against each other */
+    struct witnesses *rows;     /* [summary] */
+    struct votes *votes;        /* scratch */
+    uint32_t *seen;             /* [VOTE_ROWS] scratch */
+    struct point *points;       /* scratch */
+    double *sorted;             /* scratch */
+    size_t scratch;             /* of points and sorted */
+    struct clock_carrier lanes; /* follow() looks at rows of these only; 0, 0: at all */
+    size_t told; /* pairs that follow() found of rows that say more than their type */
 };
 
 rs_ns join_time(const struct join *join, size_t summary, rs_ns instant)
@@ -171,6 +163,11 @@ static uint64_t kind_of(const struct fitting *fit, size_t s, size_t i)
     return kind | 1;
 }
 
+struct lanes {
+    uint32_t count;
+    int64_t device[CLOCK_LANES_MAX], stream[CLOCK_LANES_MAX];
+};
+
 static int compare_witnesses(const void *left, const void *right)
 {
     const struct witness *a = left, *b = right;
@@ -180,11 +177,36 @@ static int compare_witnesses(const void *left, const void *right)
     return (a->kind > b->kind) - (a->kind < b->kind);
 }
 
+/* The device stream of a collective that names no group, as a number from 1 on; 0: the row says more than that, or ends when it
+ * likes, or there are too many streams. */
+static uint32_t lane_of(const struct fitting *fit, size_t s, size_t i, struct lanes *lanes)
+{
+    const struct rs_comm_op *op = join_op(fit->join, s, i);
+    if (!match_is_collective(op) || (op->flags & RS_OP_ON_DEVICE) == 0 || op->comms_id != 0 ||
+        op->seq >= 0 || fit->join->op_group[fit->join->op_base[s] + i] != RS_NO_GROUP) {
+        return 0;
+    }
+    uint32_t k = 0;
+    while (k < lanes->count && (lanes->device[k] != op->device || lanes->stream[k] != op->stream)) {
+        k++;
+    }
+    if (k == CLOCK_LANES_MAX) {
+        return 0;
+    }
+    if (k == lanes->count) {
+        lanes->device[k] = op->device;
+        lanes->stream[k] = op->stream;
+        lanes->count++;
+    }
+    return k + 1;
+}
+
 static enum rs_status collect_witnesses(struct fitting *fit)
 {
     const struct rs_analysis *out = fit->join->out;
     for (size_t s = 0; s < out->summary_count; s++) {
         struct witnesses *rows = &fit->rows[s];
+        struct lanes lanes = {.count = 0};
         rows->items = rs_mem_calloc(out->summaries[s]->op_count + 1, sizeof *rows->items);
         if (rows->items == NULL) {
             return RS_NOMEM;
@@ -194,10 +216,14 @@ static enum rs_status collect_witnesses(struct fitting *fit)
             const uint64_t kind = kind_of(fit, s, i);
             if (kind != 0) {
                 rows->items[rows->count++] =
-                    (struct witness){kind, family_of(fit->join, s, i), op->start, op->end,
+                    (struct witness){kind,
+                                     family_of(fit->join, s, i),
+                                     op->start,
+                                     op->end,
                                      match_is_collective(op) && (op->flags & RS_OP_ON_DEVICE) != 0
                                          ? fit->join->op_group[fit->join->op_base[s] + i]
-                                         : RS_NO_GROUP};
+                                         : RS_NO_GROUP,
+                                     lane_of(fit, s, i, &lanes)};
             }
         }
         qsort(rows->items, rows->count, sizeof *rows->items, compare_witnesses);
@@ -443,18 +469,27 @@ static bool vote(struct fitting *fit, const struct witnesses *a, const struct wi
     return false;
 }
 
-static size_t first_not_before(const struct witnesses *rows, double end)
+/* Is this row of a (or of b) one that is to be looked at? */
+static bool is_meant(uint32_t wanted, const struct witness *row)
 {
-    size_t low = 0, high = rows->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if ((double)rows->items[middle].end < end) {
-            low = middle + 1;
-        } else {
-            high = middle;
+    return wanted == 0 || row->lane == wanted;
+}
+
+/* The row of a that ended nearest to the instant. */
+static const struct witness *nearest_to(const struct fitting *fit, const struct witnesses *a,
+                                        double wanted, double width, uint64_t kind)
+{
+    const struct witness *nearest = NULL;
+    double least = width;
+    for (size_t i = clock_first_not_before(a, wanted - width);
+         i < a->count && (double)a->items[i].end <= wanted + width; i++) {
+        const double distance = fabs((double)a->items[i].end - wanted);
+        if (a->items[i].kind == kind && distance <= least && is_meant(fit->lanes.a, &a->items[i])) {
+            least = distance;
+            nearest = &a->items[i];
         }
     }
-    return low;
+    return nearest;
 }
 
 /* Follows the difference from the middle of b to one of its ends, so that drift is learned on the way. */
@@ -464,6 +499,7 @@ static size_t follow(struct fitting *fit, const struct witnesses *a, const struc
     size_t count = 0;
     struct line line = {.offset = difference};
     size_t learned = 32;
+    fit->told = 0;
     for (size_t k = 0; k < b->count; k++) { /* from the middle outwards, by turns */
         const size_t middle = b->count / 2;
         const size_t out = (k + 1) / 2;
@@ -474,19 +510,12 @@ static size_t follow(struct fitting *fit, const struct witnesses *a, const struc
         const struct witness *own = &b->items[is_up ? middle + out : middle - out];
         const double where = (double)(own->end - at);
         const double wanted = (double)own->end - line.offset - line.drift * where;
-        const struct witness *nearest = NULL;
-        double least = width;
-        for (size_t i = first_not_before(a, wanted - width);
-             i < a->count && (double)a->items[i].end <= wanted + width; i++) {
-            const double distance = fabs((double)a->items[i].end - wanted);
-            if (a->items[i].kind == own->kind && distance <= least) {
-                least = distance;
-                nearest = &a->items[i];
-            }
-        }
+        const struct witness *nearest =
+            is_meant(fit->lanes.b, own) ? nearest_to(fit, a, wanted, width, own->kind) : NULL;
         if (nearest == NULL) {
             continue;
         }
+        fit->told += own->lane == 0;
         fit->points[count++] = (struct point){where, (double)(own->end - nearest->end)};
         if (count == learned) {
             line = fit_line(fit->sorted, fit->points, count);
@@ -576,37 +605,80 @@ static enum rs_status follow_sequence(struct fitting *fit, const struct witnesse
     return RS_OK;
 }
 
-/* b's clock against a's, both as recorded. */
-static enum rs_status compare_two(struct fitting *fit, const struct witnesses *a,
-                                  const struct witnesses *b, struct estimate *estimate_p,
-                                  bool *found_p)
+/* What the rows of an estimate come to, if those that say no more than their type bear it out. */
+static bool is_borne_out(const struct fitting *fit, const struct witnesses *a,
+                         const struct witnesses *b, const struct estimate *estimate)
 {
+    struct clock_carrier carrier;
+    return fit->told >= VOTE_LEAST ||
+           (estimate->line.spread <= CARRIED_WITHIN_NS &&
+            clock_find_carrier(a, b,
+                               &(struct clock_guess){estimate->at, estimate->line.offset,
+                                                     estimate->line.drift, CARRIED_WITHIN_NS},
+                               &carrier));
+}
+
+/* Two files that name no host, on one clock as they stand: streams of both that end together all along. */
+static enum rs_status try_as_they_stand(struct fitting *fit, const struct witnesses *a,
+                                        const struct witnesses *b, struct estimate *estimate_p,
+                                        bool *found_p)
+{
+    const rs_ns at = b->items[b->count / 2].end;
+    const struct clock_guess guess = {.at = at, .within = CARRIED_WITHIN_NS};
+    if (!clock_find_carrier(a, b, &guess, &fit->lanes)) {
+        return RS_OK;
+    }
+    if (!need_scratch(fit, b->count + 1)) {
+        return RS_NOMEM;
+    }
+    const size_t count = follow(fit, a, b, at, 0, guess.within);
+    struct line line = {.used = count};
+    line.spread = count > 0 ? spread_around(fit->sorted, fit->points, count, &line) : 0;
+    *estimate_p = (struct estimate){line, at, count};
+    *found_p = count >= VOTE_LEAST;
+    return RS_OK;
+}
+
+static enum rs_status try_votes(struct fitting *fit, const struct witnesses *a,
+                                const struct witnesses *b, struct estimate *estimate_p,
+                                bool *found_p)
+{
+    const rs_ns at = b->items[b->count / 2].end;
     double difference, width;
+    if (!vote(fit, a, b, &difference, &width)) {
+        return RS_OK;
+    }
+    if (!need_scratch(fit, b->count + 1)) {
+        return RS_NOMEM;
+    }
+    const size_t count = follow(fit, a, b, at, difference, width);
+    *estimate_p = (struct estimate){fit_line(fit->sorted, fit->points, count), at, count};
+    *found_p = count >= VOTE_LEAST && is_borne_out(fit, a, b, estimate_p);
+    return RS_OK;
+}
+
+/* The clock of summary s against that of t, both as recorded. */
+static enum rs_status compare_two(struct fitting *fit, size_t t, size_t s,
+                                  struct estimate *estimate_p, bool *found_p)
+{
+    const struct witnesses *a = &fit->rows[t], *b = &fit->rows[s];
     *found_p = false;
     if (a->count == 0 || b->count == 0) {
         return RS_OK;
     }
     const rs_ns at = b->items[b->count / 2].end;
     size_t count;
-    const enum rs_status status = follow_sequence(fit, a, b, at, &count);
-    if (status != RS_OK) {
-        return status;
-    }
-    if (count == 0) {
-        if (!vote(fit, a, b, &difference, &width)) {
-            return RS_OK;
-        }
-        if (!need_scratch(fit, b->count + 1)) {
-            return RS_NOMEM;
-        }
-        count = follow(fit, a, b, at, difference, width);
-    }
-    if (count < VOTE_LEAST) {
+    enum rs_status status = follow_sequence(fit, a, b, at, &count);
+    if (status == RS_OK && count >= VOTE_LEAST) {
+        *estimate_p = (struct estimate){fit_line(fit->sorted, fit->points, count), at, count};
+        *found_p = true;
         return RS_OK;
     }
-    *estimate_p = (struct estimate){fit_line(fit->sorted, fit->points, count), at, count};
-    *found_p = true;
-    return RS_OK;
+    if (status == RS_OK && !clock_names_host(fit->join, t) && !clock_names_host(fit->join, s)) {
+        status = try_as_they_stand(fit, a, b, estimate_p, found_p);
+        fit->lanes = (struct clock_carrier){0, 0};
+    }
+    return status == RS_OK && !*found_p ? try_votes(fit, a, b, estimate_p, found_p) : status;
 }
 
 /* ---- domains one after another ------------------------------------------------------------- */
@@ -716,8 +788,7 @@ static enum rs_status align_domain(struct fitting *fit, const struct kinds *kind
     for (size_t k = 0; k < count; k++) {
         struct estimate one;
         bool found;
-        const enum rs_status status =
-            compare_two(fit, &fit->rows[partners[k].summary], &fit->rows[s], &one, &found);
+        const enum rs_status status = compare_two(fit, partners[k].summary, s, &one, &found);
         if (status != RS_OK) {
             return status;
         }

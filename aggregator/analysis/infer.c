@@ -14,8 +14,10 @@
  * the same moment. So afterwards a rank left alone may take its true partners out of a unit
  * that stays a group without them.
  *
- * Across clock domains only a unit that already holds every rank of its domain grows: the group of all
- * ranks. What is accepted: smaller groups across hosts stay unmatched when no file names them.
+ * Across clock domains, where no time tells, only the group of all ranks is found, and only if nothing else can be meant: the
+ * unit holds every rank of its domain, and each other rank has one channel that pairs up, not two, row by row. What is accepted: smaller
+ * groups across hosts stay unmatched when no file names them, and so does everything where ranks have several like channels or
+ * lost rows.
  */
 #include "aggregator/analysis/infer_priv.h"
 #include "common/base/mem.h"
@@ -249,22 +251,25 @@ static enum rs_status take(struct infer *in, size_t c, uint32_t unit, bool has_c
     return RS_OK;
 }
 
-/* The free channel of summary s that pairs up best; SIZE_MAX when none does. */
+/* The free channel of summary s that pairs up best; SIZE_MAX when none does. *count_p: how many do, free or not. */
 static enum rs_status best_of(struct infer *in, size_t s, const struct channel *seed,
-                              bool has_clock, size_t *best_p)
+                              bool has_clock, size_t *best_p, size_t *count_p)
 {
-    struct fit best = {{0}, 0};
+    struct fit best = {.possible = 0};
     *best_p = SIZE_MAX;
+    *count_p = 0;
     for (size_t c = in->first[s]; c < in->first[s + 1]; c++) {
         const struct channel *channel = &in->channels[c];
         struct fit fit;
-        if (channel->unit != UINT32_MAX || channel->class_key != seed->class_key) {
+        if (channel->class_key != seed->class_key || (has_clock && channel->unit != UINT32_MAX)) {
             continue;
         }
         if (infer_try_channel(in, channel, has_clock, &fit) != RS_OK) {
             return RS_NOMEM;
         }
-        if (is_good(&fit) && (*best_p == SIZE_MAX || is_better(&fit, &best))) {
+        *count_p += is_good(&fit);
+        if (channel->unit == UINT32_MAX && is_good(&fit) &&
+            (*best_p == SIZE_MAX || is_better(&fit, &best))) {
             *best_p = c;
             best = fit;
         }
@@ -272,32 +277,77 @@ static enum rs_status best_of(struct infer *in, size_t s, const struct channel *
     return RS_OK;
 }
 
-static enum rs_status grow_unit(struct infer *in, size_t seed, uint32_t unit)
+/* Every other rank of the seed's domain gives the channel that pairs up best. */
+static enum rs_status grow_at_home(struct infer *in, size_t seed, uint32_t unit)
 {
     const struct join *join = in->join;
-    const uint32_t home = join->domain[in->channels[seed].member.summary];
-    in->list.count = 0;
-    in->list.next_id = 0;
-    if (take(in, seed, unit, true) != RS_OK) {
-        return RS_NOMEM;
-    }
-    for (int abroad = 0; abroad < 2; abroad++) {
-        if (abroad && join->units[unit].member_count < in->domain_ranks[home]) {
-            break; /* not the group of all ranks here */
+    const uint32_t own = in->channels[seed].member.summary;
+    for (size_t s = 0; s < join->out->summary_count; s++) {
+        size_t best, count;
+        if (join->domain[s] != join->domain[own] || s == own) {
+            continue;
         }
-        for (size_t s = 0; s < join->out->summary_count; s++) {
-            size_t best;
-            if ((join->domain[s] != home) != (abroad != 0) ||
-                s == in->channels[seed].member.summary) {
-                continue;
-            }
-            if (best_of(in, s, &in->channels[seed], !abroad, &best) != RS_OK ||
-                (best != SIZE_MAX && take(in, best, unit, !abroad) != RS_OK)) {
-                return RS_NOMEM;
-            }
+        if (best_of(in, s, &in->channels[seed], true, &best, &count) != RS_OK ||
+            (best != SIZE_MAX && take(in, best, unit, true) != RS_OK)) {
+            return RS_NOMEM;
         }
     }
     return RS_OK;
+}
+
+/* Can only one channel of every rank be meant, here and abroad? Without a common clock two that pair up are one too many. */
+static enum rs_status is_only_choice(struct infer *in, const struct channel *seed, bool *is_only_p)
+{
+    const struct rs_analysis *out = in->join->out;
+    const uint32_t home = in->join->domain[seed->member.summary];
+    *is_only_p = true;
+    for (size_t s = 0; s < out->summary_count && *is_only_p; s++) {
+        size_t best, count;
+        if (!out->ranks[s].takes_part || in->first[s] == in->first[s + 1]) {
+            continue;
+        }
+        if (best_of(in, s, seed, false, &best, &count) != RS_OK) {
+            return RS_NOMEM;
+        }
+        /* a row that one of them lacks shifts all that follow */
+        *is_only_p =
+            count == 1 && (in->join->domain[s] == home ||
+                           (best != SIZE_MAX && in->channels[best].member.count == in->list.count));
+    }
+    return RS_OK;
+}
+
+static enum rs_status grow_abroad(struct infer *in, size_t seed, uint32_t unit)
+{
+    const struct join *join = in->join;
+    const uint32_t home = join->domain[in->channels[seed].member.summary];
+    bool is_only;
+    if (join->units[unit].member_count < in->domain_ranks[home]) {
+        return RS_OK; /* not the group of all ranks here */
+    }
+    enum rs_status status = is_only_choice(in, &in->channels[seed], &is_only);
+    for (size_t s = 0; s < join->out->summary_count && status == RS_OK && is_only; s++) {
+        size_t best = SIZE_MAX, count;
+        if (join->domain[s] == home) {
+            continue;
+        }
+        status = best_of(in, s, &in->channels[seed], false, &best, &count);
+        if (status == RS_OK && best != SIZE_MAX) {
+            status = take(in, best, unit, false);
+        }
+    }
+    return status;
+}
+
+static enum rs_status grow_unit(struct infer *in, size_t seed, uint32_t unit)
+{
+    in->list.count = 0;
+    in->list.next_id = 0;
+    enum rs_status status = take(in, seed, unit, true);
+    if (status == RS_OK) {
+        status = grow_at_home(in, seed, unit);
+    }
+    return status == RS_OK ? grow_abroad(in, seed, unit) : status;
 }
 
 enum rs_status infer_new_unit(struct join *join, uint32_t *unit_p)

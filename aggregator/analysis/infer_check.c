@@ -9,7 +9,8 @@
  *
  *   apart      members of one end much more closely together than members of different ones: cut there
  *   proof      a unit stands if its operations refute every way to part it in two: one side came clearly later than
- *              the other, and both ended together all the same; several times, and hardly ever otherwise. Of a side of
+ *              the other, and both ended together all the same; several times, and hardly ever otherwise, nor with one
+ *              side complete and nobody of the other, and the other way about. Of a side of
  *              which a row is missing nobody knows when it was complete: no proof. More than ten members: each alone, and
  *              the classes of the layouts that ranks are laid out in, blocks and every k-th block
  *   rivals     a channel outside that pairs up as closely: which of the two belongs here nobody knows
@@ -304,11 +305,22 @@ struct lag {
     double seen[2]; /* share of each side: who is missing may be whom its side waited for */
 };
 
-static bool lag_of(const struct crowd *crowd, size_t id, struct lag *lag_p)
+/* Which side ran an operation that nobody of the other side took part in: 0, 1; -1 neither, or not all of it. A single member
+ * may have lost its row. */
+static int lone_side(const struct half halves[2])
 {
-    struct half halves[2];
+    for (int k = 0; k < 2; k++) {
+        if (halves[k].seen == halves[k].size && halves[1 - k].seen == 0 && halves[0].size > 1 &&
+            halves[1].size > 1) {
+            return k;
+        }
+    }
+    return -1;
+}
+
+static bool lag_of(const struct half halves[2], struct lag *lag_p)
+{
     rs_dur start, end;
-    halves_of(crowd, id, halves);
     if (halves[0].seen == 0 || halves[1].seen == 0 ||
         __builtin_sub_overflow(halves[1].start, halves[0].start, &start) ||
         __builtin_sub_overflow(halves[1].end, halves[0].end, &end)) {
@@ -328,13 +340,19 @@ static bool is_refuted(const struct crowd *crowd, bool is_soft)
     const size_t every = crowd->ids / CHECKED_SAMPLES_MAX + 1;
     struct lag lags[CHECKED_SAMPLES_MAX];
     double ends[CHECKED_SAMPLES_MAX], middle = 0, one = 0, two = 0;
-    size_t count = 0;
+    size_t count = 0, alone[2] = {0, 0};
     for (size_t id = 0; id < crowd->ids; id += every) {
-        if (lag_of(crowd, id, &lags[count])) {
+        struct half halves[2];
+        halves_of(crowd, id, halves);
+        const int lone = lone_side(halves);
+        if (lone >= 0) {
+            alone[lone]++;
+        } else if (lag_of(halves, &lags[count])) {
             ends[count] = lags[count].end;
             count++;
         }
     }
+    two += (double)(alone[0] < alone[1] ? alone[0] : alone[1]);
     if (crowd->has_clocks && count > 0) {
         qsort(ends, count, sizeof *ends, compare_distances);
         middle = ends[count / 2];
@@ -488,6 +506,13 @@ static double closeness_of(const struct crowd *crowd)
     return count > 0 ? sum / (double)count : 0;
 }
 
+/* On one clock, as far as anybody knows: files that name no host most likely are of one. */
+static bool may_share_clock(const struct join *join, uint32_t a, uint32_t b)
+{
+    return join->domain[a] == join->domain[b] ||
+           (!clock_names_host(join, a) && !clock_names_host(join, b));
+}
+
 /* A channel of a rank that is not in the unit, and might be: it pairs up, and ends about as closely with it as the
  * members with each other. Which of them belongs here nobody knows. in->list holds the unit. */
 static enum rs_status has_rival(struct infer *in, const struct join_unit *unit,
@@ -495,12 +520,13 @@ static enum rs_status has_rival(struct infer *in, const struct join_unit *unit,
 {
     const struct join *join = in->join;
     const double close = closeness_of(crowd);
-    const uint32_t home = join->domain[unit->members[0].summary];
+    const uint32_t home = unit->members[0].summary;
     *has_p = false;
     for (size_t c = 0; c < in->count && !*has_p; c++) {
         const struct channel *channel = &in->channels[c];
         struct fit fit;
-        if (channel->class_key != class_key || join->domain[channel->member.summary] != home ||
+        if (channel->class_key != class_key ||
+            !may_share_clock(join, channel->member.summary, home) ||
             has_member_of(unit, channel->member.summary)) {
             continue;
         }

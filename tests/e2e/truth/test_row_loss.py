@@ -55,6 +55,18 @@ class Case(unittest.TestCase):
         self.assertEqual([ranks for ranks in joined if ranks not in right], [])
         self.assertGreaterEqual(sum(ranks in ((0, 1), (2, 3), (4, 5), (6, 7)) for ranks in joined), least_pairs)
 
+    def check_groups(self, job, least):
+        """All that is joined is a tensor group, a data group, or everybody. rank = (stage * dp + copy) * tp + column."""
+        tensor, data, ranks = job["tp"], job["dp"], range(job["ranks"])
+        right = {tuple(ranks)} | {tuple(r for r in ranks if r // tensor == k // tensor) for k in ranks}
+        right |= {tuple(r for r in ranks if (r // (data * tensor), r % tensor) == (k // (data * tensor), k % tensor)) for k in ranks}
+        with tempfile.TemporaryDirectory(prefix="rs-truth-") as out:
+            rows = row_loss.analyse(PROGRAM, job["folder"], out)
+        ops = [op for op in row_loss.pairs(rows).values() if len(op) > 1]
+        wrong = [(op[0]["Group"], op[0]["Op"]) for op in ops if tuple(sorted(int(r["Rank"]) for r in op)) not in right]
+        self.assertEqual(wrong, [])
+        self.assertGreaterEqual(len(ops), least)
+
 
 class Simulated(Case):
     """A pipeline of 2 x 2 x 2 ranks, with and without the arguments of messages."""
@@ -65,9 +77,13 @@ class Simulated(Case):
         cls.pipeline, cls.bare = cls.simulate("clean", 23), cls.simulate("clean-no-arguments", 63)
 
     @classmethod
-    def simulate(cls, kind, seed):
+    def job(cls, kind, seed):
         done = subprocess.run([SIMULATE, kind, str(seed), "1", "--traces", cls.work.name], check=True, capture_output=True, text=True)
-        job = json.loads(done.stdout)
+        return json.loads(done.stdout)
+
+    @classmethod
+    def simulate(cls, kind, seed):
+        job = cls.job(kind, seed)
         assert (job["ranks"], job["tp"], job["pp"], job["dp"]) == (8, 2, 2, 2), job
         return job["folder"]
 
@@ -93,6 +109,13 @@ class Simulated(Case):
 
     def test_groups_side_by_side_that_no_file_names(self):
         self.check_side_by_side(self.bare, 200)
+
+    def test_stages_that_do_equal_work(self):
+        """Shifted by the time between two stages of a pipeline, their operations agree: no clock is off by that, and what meets on
+        such a clock, or by order alone, is no group."""
+        for seed, least in ((8, 500), (50, 500)):
+            with self.subTest(seed=seed):
+                self.check_groups(self.job("clean-no-arguments", seed), least)
 
 
 if os.path.isdir(SHARED):
