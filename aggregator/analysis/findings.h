@@ -78,9 +78,9 @@ enum rs_evidence_what {
     RS_EVIDENCE_STAGE_WORK, /* the same of a stage (rank: absent) */
     RS_EVIDENCE_TRANSFER, /* value, reference = peers' median; rank and peer of a pair, or group */
     RS_EVIDENCE_HOST_HEAD, /* value before the first launch of a step; bound = of it in data loading */
-    RS_EVIDENCE_WAITING,    /* value = waiting this caused; reference = all waiting */
-    RS_EVIDENCE_LOOK_AT,    /* rank, step, name, start_ns, dur_ns: what to open first */
-    RS_EVIDENCE_KERNELS,    /* value = kernels per step, reference = peers' */
+    RS_EVIDENCE_WAITING, /* value = waiting this caused; reference = all waiting */
+    RS_EVIDENCE_LOOK_AT, /* rank, step, name, start_ns, dur_ns: what to open first */
+    RS_EVIDENCE_KERNELS, /* value = kernels per step, reference = peers'; with a rank: operators of its */
     RS_EVIDENCE_REBALANCED, /* value = gain when stages share the work evenly */
     RS_EVIDENCE_SPREAD,     /* value = differences among ranks in parts per million */
     /* Of rs_hang. group: index into rs_hang.groups; step: sequence number of the call in its group; name: the call. */

@@ -128,13 +128,31 @@ static bool is_many(const struct rs_finding *finding)
 }
 
 /* "is slow: 1.50 times the work time of its 4 peers" */
+/* A rank that runs more operators than its peers; NULL: none. */
+static const struct rs_evidence *more_to_do(const struct rs_finding *finding)
+{
+    for (size_t i = 0; finding->kind == RS_FINDING_SLOW_RANK && i < finding->evidence_count; i++)
+        if (finding->evidence[i].what == RS_EVIDENCE_KERNELS)
+            return &finding->evidence[i];
+    return NULL;
+}
+
 static void predicate_text(const struct rs_finding *finding, char *text, size_t size)
 {
     const double factor = finding->test.factor;
     const bool many = is_many(finding);
     char times[64] = "";
+    const struct rs_evidence *more = more_to_do(finding);
     if (factor > 1)
         (void)snprintf(times, sizeof times, "%.2f times", factor);
+    if (more) {
+        (void)snprintf(text, size,
+                       "%s more to do than %s peers: %" PRId64 " operators a step, %" PRId64
+                       " on them; that takes %s as long",
+                       many ? "have" : "has", many ? "their" : "its", more->value, more->reference,
+                       times[0] ? times : "longer, but not measurably so");
+        return;
+    }
     switch (finding->kind) {
     case RS_FINDING_SLOW_RANK:
     case RS_FINDING_SLOW_HOST:
@@ -232,18 +250,21 @@ static const char *sure_text(enum rs_confidence confidence)
 static void cost_text(const struct rs_finding *finding, rs_dur step, char *text, size_t size)
 {
     char cost[UNIT_TEXT_BYTES], low[UNIT_TEXT_BYTES], high[UNIT_TEXT_BYTES], when[160];
-    char whole[UNIT_TEXT_BYTES];
+    char whole[UNIT_TEXT_BYTES], more[64] = "";
     unit_people_time(cost, finding->cost_ns_per_step);
     unit_people_time(low, finding->cost_low_ns);
     unit_people_time(high, finding->cost_high_ns);
     unit_people_time(whole, step);
     when_text(finding, when, sizeof when);
+    if (finding->more_steps > 0)
+        (void)snprintf(more, sizeof more, "; about %" PRId64 " more %s would tell",
+                       finding->more_steps, plural(finding->more_steps, "step", "steps"));
     (void)snprintf(
         text, size,
         "Fixing it saves %s per step (%s to %s), %.1f %% of a step of %s, %.1f of 24 hours a day; "
-        "seen %s. %s, %s.",
+        "seen %s. %s, %s%s.",
         cost, low, high, finding->share * 100, whole, finding->share * 24, when,
-        rs_finding_kind_text(finding->kind), sure_text(finding->confidence));
+        rs_finding_kind_text(finding->kind), sure_text(finding->confidence), more);
 }
 
 /* ---- evidence ------------------------------------------------------------------------------ */
@@ -332,8 +353,13 @@ static void put_evidence(struct doc *doc, const struct rs_analysis *analysis,
         put_look_at(doc, evidence);
         return;
     case RS_EVIDENCE_KERNELS:
-        doc_bullet(doc, "%" PRId64 " kernels a step, %" PRId64 " on the other stages.",
-                   evidence->value, evidence->reference);
+        if (evidence->rank != RS_NULL)
+            doc_bullet(doc,
+                       "Rank %" PRId64 ": %" PRId64 " operators a step, %" PRId64 " on its peers.",
+                       evidence->rank, evidence->value, evidence->reference);
+        else
+            doc_bullet(doc, "%" PRId64 " kernels a step, %" PRId64 " on the other stages.",
+                       evidence->value, evidence->reference);
         return;
     case RS_EVIDENCE_REBALANCED:
         doc_bullet(doc, "Shared evenly among the stages it would save %s per step.", own);

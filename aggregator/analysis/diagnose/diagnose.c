@@ -346,6 +346,15 @@ static enum rs_status element_evidence(const struct speaker *speaker, struct rs_
     evidence->bound = element->input >= 0 ? (rs_dur)llround(element->input) : RS_NULL;
     evidence->seen = (int64_t)element->hits;
     evidence->of = (int64_t)speaker->model->step_count;
+    if (element->operators > 0) {
+        struct rs_evidence *more;
+        if (evidence_add(finding, RS_EVIDENCE_KERNELS, &more) != RS_OK) {
+            return RS_NOMEM;
+        }
+        more->rank = speaker->model->workers[element->id].rank;
+        more->value = (int64_t)llround(element->operators);
+        more->reference = (int64_t)llround(element->peers_operators);
+    }
     return element->what == DIAG_STAGE ? RS_OK : add_look_at(speaker, finding, element);
 }
 
@@ -393,12 +402,15 @@ static enum rs_confidence confidence_on_cores(const struct speaker *speaker,
 {
     size_t slow = 0;
     double p = 0;
+    bool is_odd = false;
     for (size_t i = 0; i < set->count; i++) {
         const struct diag_element *element = &speaker->effects->elements[set->members[i]];
         slow += element->what == DIAG_RANK;
         p = element->what == DIAG_RANK ? fmax(p, element->p_ordinary) : p;
+        /* now and then, without a beat, one rank more often than others: so are schedulers */
+        is_odd = is_odd || (element->by_step != NULL && element->period < 2 && !element->began);
     }
-    if (set->is_spread || set->is_heavier || set->is_jitter || slow > 1) {
+    if (set->is_spread || set->is_heavier || set->is_jitter || slow > 1 || is_odd) {
         return RS_CONFIDENCE_WEAK;
     }
     return p > DIAG_LEVEL_EXACT && best < RS_CONFIDENCE_BOUNDED ? RS_CONFIDENCE_BOUNDED : best;
@@ -480,7 +492,11 @@ static enum rs_status make_finding(const struct speaker *speaker, const struct d
                                    .left_ns_per_step = set->left,
                                    .explains = loss > 0 ? (double)set->cost / loss : 0,
                                    .confidence = confidence_of(speaker, set, p)};
-    set_test(speaker, main_element(speaker, set), p, finding);
+    const struct diag_element *element = main_element(speaker, set);
+    set_test(speaker, element, p, finding);
+    if (finding->confidence == RS_CONFIDENCE_WEAK && element->by_step == NULL) {
+        finding->more_steps = (int64_t)element->more_steps;
+    }
     enum rs_status status = add_places(speaker, set, finding);
     if (status == RS_OK) {
         status = add_evidence(speaker, set, finding);
@@ -513,8 +529,12 @@ static enum rs_status make_undecided(const struct speaker *speaker)
     const struct diag_element *close = &speaker->effects->close;
     const double worth = DIAG_WORTH_SHARE * (double)speaker->verdict->step_ns;
     struct rs_diagnosis *out = speaker->out;
-    if (out->finding_count > 0 || !speaker->effects->has_close ||
-        (double)speaker->verdict->close_gain < worth) {
+    bool has_hint = false;
+    for (size_t i = 0; i < out->finding_count; i++) {
+        const enum rs_finding_kind kind = out->findings[i].kind;
+        has_hint = has_hint || (kind != RS_FINDING_JITTER && kind != RS_FINDING_IMBALANCE);
+    }
+    if (has_hint || !speaker->effects->has_close || (double)speaker->verdict->close_gain < worth) {
         return RS_OK;
     }
     out->undecided = rs_mem_calloc(1, sizeof *out->undecided);

@@ -35,7 +35,7 @@ struct diag_item {
     uint32_t position; /* within its class's program; the same on all members in all steps */
     uint32_t type;     /* operation table: index of its type; 0 else */
     uint32_t span;     /* of its rank's summary; GRAPH_NONE: none */
-    int32_t kernels;   /* -1 unknown */
+    int32_t kernels;   /* operators on a rank without a device; -1 unknown */
     uint8_t figure;    /* enum rs_figure: COMPUTING, HOST_HEAD, HOST_INSIDE */
     rs_dur
         input;   /* of a head, or of the first item of a host's step: in data loading; -1 unknown */
@@ -126,11 +126,13 @@ double diag_median(double *values, size_t count); /* sorts them; rs_median() doe
 
 struct diag_panel {
     size_t n, steps;
-    double *y;        /* [n * steps]; NAN: unknown */
-    uint32_t *id;     /* [n] worker, class or unit */
-    double *a;        /* [n] mean over steps; NAN: none */
-    double *rest;     /* [n * steps] y - a - what all have in that step */
-    bool is_additive; /* ns; else logarithms */
+    double *y;              /* [n * steps]; NAN: unknown */
+    uint32_t *id;           /* [n] worker, class or unit */
+    double *a;              /* [n] mean over steps; NAN: none */
+    double *rest;           /* [n * steps] y - a - what all have in that step */
+    bool is_additive;       /* ns; else logarithms */
+    bool by_median;         /* a is the median over steps: the noise only adds */
+    uint8_t *has_more_work; /* [n] more to do than the others: not part of the level */
     uint8_t figure;
     uint32_t class_id;
     double base, base_variance; /* level of the healthy, in units of one's own variance */
@@ -148,6 +150,8 @@ struct diag_pool {
     double tau, tau_dof;
 };
 
+/* Of a member's level by noise alone. */
+double diag_own_variance(const struct diag_pool *pool, const struct diag_panel *panel);
 RS_MUST_CHECK enum rs_status diag_panel_new(size_t n, size_t steps, struct diag_panel **panel_p);
 void diag_panel_free(struct diag_panel **panel_p);
 /* Noise and ordinary differences of the pool, then levels and p of every member. `tau_prior` in units of y,
@@ -182,10 +186,13 @@ struct diag_element {
     double p;              /* for all tests of the report */
     double p_ordinary;     /* chance of it by what ranks differ by anyway */
     double limit, noise;
+    double
+        more_steps; /* that would make a lasting effect sure, were it only the noise that stands against it; 0: none */
     size_t peers;
-    double own, healthy;  /* ns per step, for evidence */
-    double input;         /* of `own`, in data loading; -1 unknown */
-    double healthy_input; /* the same of its peers; 0 unknown */
+    double own, healthy;               /* ns per step, for evidence */
+    double operators, peers_operators; /* per step, where it has more of them to run; 0 else */
+    double input;                      /* of `own`, in data loading; -1 unknown */
+    double healthy_input;              /* the same of its peers; 0 unknown */
     size_t hits, period, phase, first;
     bool began;
     uint32_t *among; /* SPREAD, HEAVIER, JITTER: ids of the workers meant */

@@ -76,8 +76,7 @@ static enum rs_status add_item(struct rank_walk *walk, const struct line *line, 
         return RS_NOMEM;
     }
     const struct rs_summary *summary = walk->builder->analysis->summaries[program->summary];
-    const struct rs_span_row *span =
-        line->what == LINE_SPAN && !program->is_host ? &summary->spans[line->index] : NULL;
+    const struct rs_span_row *span = line->what == LINE_SPAN ? &summary->spans[line->index] : NULL;
     model->items[model->item_count++] = (struct diag_item){
         .node = node,
         .worker = program->worker,
@@ -91,7 +90,7 @@ static enum rs_status add_item(struct rank_walk *walk, const struct line *line, 
         .kernels = span == NULL              ? -1
                    : span->count < INT32_MAX ? (int32_t)span->count
                                              : INT32_MAX,
-        .signature = span != NULL ? span->signature : 0,
+        .signature = span != NULL && !program->is_host ? span->signature : 0,
         .span = line->what == LINE_SPAN ? line->index : GRAPH_NONE};
     return RS_OK;
 }

@@ -153,7 +153,7 @@ static enum rs_status judge_all(struct finder *finder)
         (double)(finder->log_pool.count + finder->total_pool.count + finder->head_pool.count +
                  finder->idle_pool.count + (finder->stages->n > 1) + links);
     finder->tests = finder->tests > 1 ? finder->tests : 1;
-    const bool shares = diag_may_share_cores(model);
+    const bool shares = finder->shares_cores;
     const double prior = shares ? DIAG_TAU_PRIOR_HOST : DIAG_TAU_PRIOR;
     finder->log_pool.shares_cores = finder->total_pool.shares_cores = shares;
     enum rs_status status = diag_pool_judge(&finder->log_pool, prior, finder->tests);
@@ -179,15 +179,19 @@ static enum rs_status judge_all(struct finder *finder)
 
 static enum rs_status name_all(struct finder *finder)
 {
-    enum rs_status status = effect_name_members(finder, &finder->total_pool, DIAG_RANK);
-    if (status == RS_OK) {
-        status = effect_name_members(finder, &finder->log_pool, DIAG_RANK);
-    }
-    if (status == RS_OK) {
-        status = effect_name_members(finder, &finder->head_pool, DIAG_HEAD);
-    }
-    if (status == RS_OK) {
-        status = effect_name_members(finder, &finder->idle_pool, DIAG_IDLE);
+    const struct {
+        const struct diag_pool *pool;
+        enum diag_what what;
+    } figures[] = {{&finder->total_pool, DIAG_RANK},
+                   {&finder->log_pool, DIAG_RANK},
+                   {&finder->head_pool, DIAG_HEAD},
+                   {&finder->idle_pool, DIAG_IDLE}};
+    /* Pauses of ranks that share cores are looked for where nothing computed; all of their own time comes last. */
+    const size_t first = finder->shares_cores ? 2 : 0;
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < 4 && status == RS_OK; i++) {
+        status = effect_name_members(finder, figures[(first + i) % 4].pool,
+                                     figures[(first + i) % 4].what);
     }
     if (status == RS_OK) {
         status = effect_name_stages(finder);
@@ -214,6 +218,9 @@ static enum rs_status make_panels(struct finder *finder)
     enum rs_status status = effect_tables_make(finder);
     for (size_t c = 0; status == RS_OK && c < finder->model->class_count; c++) {
         status = effect_class_panel(finder, c);
+        if (status == RS_OK) {
+            status = effect_find_operators(finder, c);
+        }
         if (status == RS_OK) {
             status = effect_head_panel(finder, c);
         }
@@ -265,6 +272,7 @@ static void finder_fini(struct finder *finder)
     rs_mem_free(finder->relative);
     rs_mem_free(finder->scratch);
     rs_mem_free(finder->is_slow);
+    rs_mem_free(finder->operators);
 }
 
 static double mean_step(const struct diag_model *model)
@@ -287,6 +295,7 @@ enum rs_status diag_effects_find(const struct diag_model *model, struct diag_eff
     struct finder finder = {.model = model, .effects = effects};
     *effects = (struct diag_effects){0};
     finder.step_ns = mean_step(model);
+    finder.shares_cores = diag_may_share_cores(model);
     finder.tables = rs_mem_calloc(classes + 1, sizeof *finder.tables);
     finder.member = rs_mem_calloc(model->worker_count + 1, sizeof *finder.member);
     finder.logs = rs_mem_calloc(classes + 1, sizeof(struct diag_panel *));
@@ -298,14 +307,16 @@ enum rs_status diag_effects_find(const struct diag_model *model, struct diag_eff
     finder.scratch = rs_mem_calloc(
         3 * model->worker_count + model->unit_count + model->step_count + 1, sizeof(double));
     finder.is_slow = rs_mem_calloc(model->worker_count + 1, 1);
+    finder.operators = rs_mem_calloc(2 * model->worker_count + 1, sizeof *finder.operators);
     enum rs_status status = finder.tables == NULL || finder.member == NULL || finder.logs == NULL ||
                                     finder.totals == NULL || finder.heads == NULL ||
                                     finder.idles == NULL || finder.links == NULL ||
                                     finder.link_pools == NULL || finder.scratch == NULL ||
-                                    finder.is_slow == NULL
+                                    finder.is_slow == NULL || finder.operators == NULL
                                 ? RS_NOMEM
                                 : RS_OK;
     if (status == RS_OK) {
+        finder.peers_operators = finder.operators + model->worker_count;
         status = make_panels(&finder);
     }
     if (status == RS_OK) {

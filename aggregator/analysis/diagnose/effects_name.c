@@ -40,7 +40,7 @@ void effect_set_test(const struct finder *finder, const struct diag_pool *pool,
 {
     const double spread = sqrt(1 + panel->base_variance);
     const double n = (double)panel->n;
-    element->se = pool->noise / sqrt((double)panel->steps);
+    element->se = sqrt(diag_own_variance(pool, panel));
     element->noise = element->se;
     element->p = effect_p_of(finder, panel, m);
     element->p_ordinary = panel->p_tau[m];
@@ -50,6 +50,13 @@ void effect_set_test(const struct finder *finder, const struct diag_pool *pool,
             : 0;
     const double by_tau = pool->tau * diag_t_quantile(DIAG_LEVEL_WEAK / n, pool->tau_dof);
     element->limit = spread * (by_noise > by_tau ? by_noise : by_tau);
+    if (pool->dof >= 1 && element->effect > 0) {
+        const double sure =
+            spread * element->se * diag_t_quantile(DIAG_LEVEL_EXACT / n / finder->tests, pool->dof);
+        const double ratio = sure / element->effect;
+        element->more_steps =
+            ratio > 1 ? ceil((double)panel->steps * (ratio * ratio * 1.2 - 1)) + 1 : 0;
+    }
 }
 
 /* ---- naming ------------------------------------------------------------------------------------ */
@@ -74,8 +81,14 @@ static enum rs_status name_lasting(struct finder *finder, const struct diag_pool
     if (effect_p_of(finder, panel, m) > DIAG_LEVEL_WEAK || panel->p_tau[m] > DIAG_LEVEL_WEAK) {
         return RS_OK;
     }
-    if (effect_is_intermittent(&hits->z[at * steps], &hits->is_hit[at * steps], steps)) {
-        return RS_OK; /* effect_name_intermittent() judges it */
+    bool stands = !effect_is_intermittent(&hits->z[at * steps], &hits->is_hit[at * steps], steps);
+    stands = stands || panel->has_more_work[m] != 0;
+    if (finder->shares_cores && panel->is_additive &&
+        effect_stands_throughout(panel, m, &stands) != RS_OK) {
+        return RS_NOMEM;
+    }
+    if (!stands) {
+        return RS_OK; /* name_coming() judges it */
     }
     hits->is_lasting[at] = 1;
     if (is_named_for(finder->effects, what, panel->id[m])) {
@@ -85,7 +98,23 @@ static enum rs_status name_lasting(struct finder *finder, const struct diag_pool
         return RS_NOMEM;
     }
     effect_set_test(finder, pool, panel, m, element);
+    element->operators = what == DIAG_RANK ? finder->operators[panel->id[m]] : 0;
+    element->peers_operators = finder->peers_operators[panel->id[m]];
     return RS_OK;
+}
+
+/* Every k-th step, by what no scheduler does; else by hits. */
+static enum rs_status name_coming(struct finder *finder, const struct diag_pool *pool,
+                                  struct hits *hits, enum diag_what what, size_t at)
+{
+    bool is_named = false;
+    if (finder->shares_cores) {
+        const enum rs_status status = effect_name_beat(finder, pool, hits, what, at, &is_named);
+        if (status != RS_OK || is_named) {
+            return status;
+        }
+    }
+    return effect_name_intermittent(finder, pool, hits, what, at);
 }
 
 enum rs_status effect_name_members(struct finder *finder, const struct diag_pool *pool,
@@ -105,11 +134,12 @@ enum rs_status effect_name_members(struct finder *finder, const struct diag_pool
     for (size_t at = 0; status == RS_OK && at < hits.n; at++) {
         if (!hits.is_lasting[at] &&
             !is_named_for(finder->effects, what, hits.panel[at]->id[hits.member[at]])) {
-            status = effect_name_intermittent(finder, pool, &hits, what, at);
+            status = name_coming(finder, pool, &hits, what, at);
         }
     }
     if (status == RS_OK && (what == DIAG_HEAD || what == DIAG_RANK || what == DIAG_IDLE)) {
-        status = effect_add_jitter(finder, &hits, what);
+        status = finder->shares_cores && what != DIAG_RANK ? effect_add_pauses(finder, &hits, what)
+                                                           : effect_add_jitter(finder, &hits, what);
     }
     effect_hits_fini(&hits);
     return status;

@@ -213,6 +213,7 @@ enum rs_status effect_head_panel(struct finder *finder, size_t c)
     panel->class_id = (uint32_t)c;
     panel->figure = RS_FIGURE_HOST_HEAD;
     panel->is_additive = true;
+    panel->by_median = finder->shares_cores;
     if (!has_heads) {
         diag_panel_free(&finder->heads[c]);
     }
@@ -250,6 +251,7 @@ enum rs_status effect_idle_panel(struct finder *finder, size_t c)
     panel->class_id = (uint32_t)c;
     panel->figure = RS_FIGURE_HOST_INSIDE;
     panel->is_additive = true;
+    panel->by_median = finder->shares_cores;
     if (!has_any) {
         diag_panel_free(&finder->idles[c]);
     }

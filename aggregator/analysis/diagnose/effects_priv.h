@@ -33,7 +33,9 @@ struct finder {
     double tests;
     double step_ns;
     double *scratch;
-    uint8_t *is_slow; /* [worker] named for its work: not part of a level */
+    uint8_t *is_slow;                    /* [worker] named for its work: not part of a level */
+    bool shares_cores;                   /* ranks without a device: see effects_cores.c */
+    double *operators, *peers_operators; /* [worker] per step, where it runs more; 0 else */
 };
 
 static inline double effect_cell(const struct table *table, size_t steps, size_t m, size_t k,
@@ -87,6 +89,18 @@ RS_MUST_CHECK enum rs_status effect_name_members(struct finder *finder,
                                                  const struct diag_pool *pool, enum diag_what what);
 RS_MUST_CHECK enum rs_status effect_name_stages(struct finder *finder);
 RS_MUST_CHECK enum rs_status effect_name_links(struct finder *finder);
+
+/* effects_cores.c */
+/* Does what the member has above its peers stand in almost all steps? */
+RS_MUST_CHECK enum rs_status effect_stands_throughout(const struct diag_panel *panel, size_t m,
+                                                      bool *stands_p);
+RS_MUST_CHECK enum rs_status effect_name_beat(struct finder *finder, const struct diag_pool *pool,
+                                              struct hits *hits, enum diag_what what, size_t at,
+                                              bool *is_named_p);
+/* The jitter of these ranks, of a figure in ns. */
+RS_MUST_CHECK enum rs_status effect_add_pauses(struct finder *finder, const struct hits *hits,
+                                               enum diag_what what);
+RS_MUST_CHECK enum rs_status effect_find_operators(struct finder *finder, size_t c);
 
 /* effects_evidence.c */
 void effect_finish_elements(struct finder *finder);

@@ -142,10 +142,11 @@ enum rs_status diag_panel_new(size_t n, size_t steps, struct diag_panel **panel_
     panel->rest = rs_mem_calloc(n * steps + 1, sizeof *panel->rest);
     panel->id = rs_mem_calloc(n + 1, sizeof *panel->id);
     panel->a = rs_mem_calloc(n + 1, sizeof *panel->a);
+    panel->has_more_work = rs_mem_calloc(n + 1, 1);
     panel->p_noise = rs_mem_calloc(n + 1, sizeof *panel->p_noise);
     panel->p_tau = rs_mem_calloc(n + 1, sizeof *panel->p_tau);
     if (panel->y == NULL || panel->rest == NULL || panel->id == NULL || panel->a == NULL ||
-        panel->p_noise == NULL || panel->p_tau == NULL) {
+        panel->p_noise == NULL || panel->p_tau == NULL || panel->has_more_work == NULL) {
         diag_panel_free(&panel);
         return RS_NOMEM;
     }
@@ -168,11 +169,12 @@ void diag_panel_free(struct diag_panel **panel_p)
     rs_mem_free(panel->a);
     rs_mem_free(panel->p_noise);
     rs_mem_free(panel->p_tau);
+    rs_mem_free(panel->has_more_work);
     rs_mem_free(panel);
     *panel_p = NULL;
 }
 
-/* `scratch`: n values at least. */
+/* `scratch`: as many values as there are cells. */
 static void take_means(struct diag_panel *panel, double *scratch)
 {
     for (size_t u = 0; u < panel->n; u++) {
@@ -182,10 +184,12 @@ static void take_means(struct diag_panel *panel, double *scratch)
             const double y = panel->y[u * panel->steps + k];
             if (!isnan(y)) {
                 sum += y;
-                count++;
+                scratch[count++] = y;
             }
         }
-        panel->a[u] = count > 0 ? sum / (double)count : (double)NAN;
+        panel->a[u] = count == 0         ? (double)NAN
+                      : panel->by_median ? rs_median(scratch, count)
+                                         : sum / (double)count;
     }
     for (size_t k = 0; k < panel->steps; k++) {
         size_t count = 0;
@@ -207,7 +211,7 @@ static size_t known_sorted(const struct diag_panel *panel, double *sorted)
 {
     size_t count = 0;
     for (size_t u = 0; u < panel->n; u++) {
-        if (!isnan(panel->a[u])) {
+        if (!isnan(panel->a[u]) && !panel->has_more_work[u]) {
             sorted[count++] = panel->a[u];
         }
     }
@@ -255,9 +259,10 @@ static void pool_noise(struct diag_pool *pool, double *scratch)
     pool->noise = pool->dof >= 1 ? sqrt(squares / pool->dof) : 0;
 }
 
-static double own_variance(const struct diag_pool *pool, const struct diag_panel *panel)
+double diag_own_variance(const struct diag_pool *pool, const struct diag_panel *panel)
 {
-    return pool->noise * pool->noise / (double)panel->steps;
+    const double of_median = panel->by_median ? M_PI / 2 : 1;
+    return of_median * pool->noise * pool->noise / (double)panel->steps;
 }
 
 /* How far ranks that share cores may lie apart: as the prior says while little was seen, then by how steady
@@ -294,13 +299,13 @@ static bool tau_of_pairs(const struct diag_pool *pool, double *scratch, double *
         const struct diag_panel *panel = pool->panels[p];
         size_t n = 0;
         for (size_t u = 0; u < panel->n; u++) {
-            if (!isnan(panel->a[u]) && n++ < 2) {
+            if (!isnan(panel->a[u]) && !panel->has_more_work[u] && n++ < 2) {
                 two[n - 1] = panel->a[u];
             }
         }
         if (n == 2) {
             scratch[pairs++] = fabs(two[0] - two[1]);
-            own += own_variance(pool, panel);
+            own += diag_own_variance(pool, panel);
         }
     }
     if (pairs < PAIRS_MIN) {
@@ -332,7 +337,7 @@ static void pool_tau(struct diag_pool *pool, double prior, double *scratch)
         }
         const double range = scratch[half - 1] - scratch[0];
         const double square = range * range / diag_faster_half(n).square_range;
-        const double rest = square - own_variance(pool, panel);
+        const double rest = square - diag_own_variance(pool, panel);
         squares += (double)(half - 1) * (rest > 0 ? rest : 0);
         dof += (double)(half - 1);
     }
@@ -352,7 +357,7 @@ static void find_level(struct diag_pool *pool, struct diag_panel *panel, double 
     const size_t n = known_sorted(panel, scratch);
     const size_t half = (n + 1) / 2;
     const struct diag_half table = diag_faster_half(n);
-    const double variance = own_variance(pool, panel) + pool->tau * pool->tau;
+    const double variance = diag_own_variance(pool, panel) + pool->tau * pool->tau;
     const double se = sqrt(variance);
     const double dof = pool->dof >= 1 ? pool->dof : pool->tau_dof;
     panel->base = n > 0 ? diag_median(scratch, half) - table.mean * se : (double)NAN;
@@ -363,7 +368,7 @@ static void find_level(struct diag_pool *pool, struct diag_panel *panel, double 
                               diag_t_quantile(DIAG_LEVEL_WEAK / tests / (double)n, dof);
         double sum = 0, healthy = 0;
         for (size_t u = 0; u < panel->n; u++) {
-            if (!isnan(panel->a[u]) && panel->a[u] <= limit) {
+            if (!isnan(panel->a[u]) && !panel->has_more_work[u] && panel->a[u] <= limit) {
                 sum += panel->a[u];
                 healthy += 1;
             }
@@ -399,7 +404,7 @@ enum rs_status diag_pool_judge(struct diag_pool *pool, double tau_prior, double 
         struct diag_panel *panel = pool->panels[p];
         find_level(pool, panel, tests, scratch);
         const double spread = sqrt(1 + panel->base_variance);
-        const double se = sqrt(own_variance(pool, panel));
+        const double se = sqrt(diag_own_variance(pool, panel));
         for (size_t u = 0; u < panel->n; u++) {
             const double effect = panel->a[u] - panel->base;
             const bool is_known = !isnan(effect) && panel->n > 1;
@@ -409,6 +414,9 @@ enum rs_status diag_pool_judge(struct diag_pool *pool, double tau_prior, double 
                                 : is_known                 ? 0
                                                            : 1;
             panel->p_tau[u] = is_known ? diag_t_above(by_tau, pool->tau_dof) * units : 1;
+            if (panel->has_more_work[u]) {
+                panel->p_tau[u] = panel->p_noise[u] * units; /* no ordinary difference */
+            }
         }
     }
     rs_mem_free(scratch);

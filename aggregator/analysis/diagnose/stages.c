@@ -145,7 +145,7 @@ static void measure_step(struct measure *measure, size_t i, size_t end, double *
         const double work = (double)model->graph.work[item->node];
         const size_t c = item->signature != 0 ? common_index(measure, item->signature) : SIZE_MAX;
         total += work;
-        if (item->kernels > 0) {
+        if (item->kernels > 0 && model->workers[w].has_device) {
             measure->stages->kernels[model->workers[w].class_id] += (double)item->kernels;
         }
         if (c != SIZE_MAX) {
