@@ -15,6 +15,7 @@ command -v debootstrap >/dev/null || { echo "bare.sh: debootstrap is not install
 root=${2:-$(mktemp -d /tmp/rankscope-bare.XXXXXX)}
 if [ ! -x "$root/usr/bin/dpkg" ]; then
     echo "== a minimal Debian 12 in $root"
+    chmod 755 "$root" # its own users are to see it
     debootstrap --variant=minbase bookworm "$root" "${DEBIAN_MIRROR:-http://deb.debian.org/debian}" >/dev/null
 fi
 cp /etc/resolv.conf "$root/etc/"

@@ -151,7 +151,8 @@ class Job(Rig):
         self.figures.lost += sum(s["lost_chunks"] + s["missing"] for s in streams)
         if state == "complete":
             check(code == 0, "complete, and verify says", json.dumps(found))
-            check(all(s["summary"] == "equal" and not s["missing"] for s in streams), "complete, but", streams)
+            # A summary that was damaged on its way is made of the rank's events again.
+            check(all((s["summary"] == "equal" or s["rank"] in hurt) and not s["missing"] for s in streams), "complete, but", streams)
             recorded = self.steps_of(capture)
             check(len(recorded) == len(shown["ranks"]), "complete, but of ranks", sorted(recorded), "only")
             check(all(len(found) >= steps for found in recorded.values()), "complete, but", recorded)
