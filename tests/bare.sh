@@ -19,8 +19,9 @@ if [ ! -x "$root/usr/bin/dpkg" ]; then
     debootstrap --variant=minbase bookworm "$root" "${DEBIAN_MIRROR:-http://deb.debian.org/debian}" >/dev/null
 fi
 cp /etc/resolv.conf "$root/etc/"
+rm -rf "$root"/root/* "$root"/tmp/* # of an earlier run
 cp "$deb" "$root/root/rankscope.deb"
-rm -rf "$root/root/docs" && cp -r docs "$root/root/docs"
+cp -r docs "$root/root/docs"
 cp README.md "$root/root/"
 
 # The blocks that need nothing else, as one script; every line says itself and its exit code.
@@ -30,6 +31,9 @@ set -eu
 export DEBIAN_FRONTEND=noninteractive
 step() { printf '\n== %s\n' "$*"; }
 step install
+dpkg --purge rankscope >/dev/null 2>&1 || true # of an earlier run that was cut off
+userdel -r user >/dev/null 2>&1 || true
+rm -rf /var/lib/rankscope /etc/rankscope
 apt-get update -qq
 apt-get install -y -qq --no-install-recommends /root/rankscope.deb man-db systemd >/dev/null
 rankscope --version

@@ -21,7 +21,7 @@
 
 enum { FACTS_VERSION = 1, RANKS_AT_ONCE = 1024, TEXT_MAX_BYTES = 4096 };
 
-static const char file_name[] = "facts.seg";
+static const char file_name[] = FACTS_FILE;
 
 /* ---- writing ---------------------------------------------------------------------------------------------- */
 

@@ -151,6 +151,55 @@ static enum rs_status add_capture(struct rs_store *store, const char *dir, const
     return status;
 }
 
+/* When a file was written last; RS_NS_MIN: it is not there. */
+static rs_ns written_at(const char *path)
+{
+    struct stat info;
+    if (!path || stat(path, &info) < 0)
+        return RS_NS_MIN;
+    return (rs_ns)info.st_mtim.tv_sec * RS_NS_PER_S + info.st_mtim.tv_nsec;
+}
+
+/* Of a capture that the catalogue calls open: whether its folder says that it was closed, and no chunk came behind that. Then the catalogue
+ * lost its last writes (its journal was cut), and with them when it was closed. */
+static bool was_closed(const char *dir)
+{
+    struct rs_capture_facts *facts = rs_mem_calloc(1, sizeof *facts);
+    struct rs_capture_rank *ranks = NULL;
+    size_t count = 0;
+    bool is_closed =
+        facts && facts_read(dir, facts, &ranks, &count, NULL) == RS_OK && facts->is_closed;
+    char *path = is_closed ? rs_file_join(dir, FACTS_FILE) : NULL;
+    const rs_ns closed_at = written_at(path);
+    rs_mem_free(path);
+    rs_mem_free(ranks);
+    rs_mem_free(facts);
+    for (int lane = 0; lane < RS_STREAM_LANE_COUNT && is_closed; lane++) {
+        uint32_t *numbers = NULL;
+        size_t segments = 0;
+        is_closed =
+            list_segments(dir, (enum rs_stream_lane)lane, &numbers, &segments, NULL) == RS_OK;
+        for (size_t i = 0; i < segments && is_closed; i++) {
+            path = segment_path(dir, (enum rs_stream_lane)lane, numbers[i]);
+            is_closed = path && written_at(path) <= closed_at;
+            rs_mem_free(path);
+        }
+        rs_mem_free(numbers);
+    }
+    return is_closed;
+}
+
+/* Whether a folder of captures has to be entered: the catalogue does not know it, or less of it than the folder. */
+static bool must_enter(struct rs_store *store, const char *dir, const char *id)
+{
+    struct rs_capture_facts *known = rs_mem_calloc(1, sizeof *known);
+    const enum rs_status status =
+        known ? catalogue_find(store->catalogue, id, known, NULL) : RS_NOMEM;
+    const bool is_open = status == RS_OK && !known->is_closed;
+    rs_mem_free(known);
+    return status == RS_NOTFOUND || (is_open && was_closed(dir));
+}
+
 /* Holds nothing and needs nothing: called while the store is opened, before any other thread knows it. */
 enum rs_status store_find_folders(struct rs_store *store, struct rs_err *err)
 {
@@ -164,25 +213,29 @@ enum rs_status store_find_folders(struct rs_store *store, struct rs_err *err)
         status = rs_err_errno(err, "cannot read %s", path);
     for (const struct dirent *item = folder ? rs_dir_next(folder) : NULL; item && status == RS_OK;
          item = rs_dir_next(folder)) {
-        struct rs_capture_facts known;
         struct rs_err why = {0};
-        if (!store_is_id(item->d_name) ||
-            catalogue_find(store->catalogue, item->d_name, &known, NULL) != RS_NOTFOUND)
+        if (!store_is_id(item->d_name))
             continue;
         char *dir = rs_file_join(path, item->d_name);
+        if (dir && !must_enter(store, dir, item->d_name)) {
+            rs_mem_free(dir);
+            continue;
+        }
         const enum rs_status added = dir ? add_capture(store, dir, item->d_name, &why) : RS_NOMEM;
         rs_mem_free(dir);
         if (added == RS_NOMEM)
             status = rs_err_set(err, added, "no memory to look for captures");
         else if (added < 0 && added != RS_NOTFOUND) /* one that cannot be read stops no other */
-            rs_log_error("capture %s is not in the catalogue and cannot be read: %s", item->d_name,
-                         why.text);
+            rs_log_error("capture %s is not in the catalogue, and its folder cannot be read: %s",
+                         item->d_name, why.text);
         found += added == RS_OK;
     }
     if (folder)
         (void)closedir(folder);
     if (found)
-        rs_log_warn("%zu captures were found in %s that the catalogue did not have", found, path);
+        rs_log_warn(
+            "%zu captures were found in %s that the catalogue did not have, or not as they were closed",
+            found, path);
     rs_mem_free(path);
     return status;
 }

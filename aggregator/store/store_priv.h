@@ -78,6 +78,7 @@ RS_MUST_CHECK enum rs_status list_segments(const char *dir, enum rs_stream_lane 
                                            struct rs_err *err);
 char *segment_path(const char *dir, enum rs_stream_lane lane, uint32_t number);
 
+#define FACTS_FILE "facts.seg"
 /* facts.c: what the coordinator knows of a capture, in its folder. Reading: RS_NOTFOUND: there is no such file; RS_FORMAT:
  * nothing of it can be read. *ranks_p: rs_mem_free(). */
 RS_MUST_CHECK enum rs_status facts_append(const char *dir, const struct rs_capture_facts *facts,

@@ -9,7 +9,9 @@
 
 #include <sqlite3.h>
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char dir[64];
@@ -181,6 +183,38 @@ static void a_closed_capture_opens_again_for_late_chunks(void **state)
     assert_int_equal(rs_stored_stream(stored, 0)->chunk_count, 2);
     rs_stored_close(&stored);
     rs_store_close(&store);
+}
+
+/* The catalogue lost its last writes: it calls a capture open that was closed. Its folder knows better, unless chunks came behind the close. */
+static void a_close_that_the_catalogue_lost_is_found_in_the_folder(void **state)
+{
+    (void)state;
+    for (int64_t late_s = -1; late_s < 2; late_s += 2) {
+        char path[400];
+        const char *id = late_s < 0 ? "c1" : "c2";
+        const uint32_t rank = late_s < 0 ? 0 : 1;
+        struct rs_capture_facts facts;
+        struct rs_store *store = open_store();
+        create(store, id);
+        append(store, rank, id, RS_ENVELOPE_LAST, "one");
+        assert_ok(rs_store_find_capture(store, id, &facts, NULL));
+        close_capture(store, id);
+        assert_ok(rs_store_update_capture(store, &facts, NULL)); /* as it was before */
+        rs_store_close(&store);
+        struct stat info;
+        (void)snprintf(path, sizeof path, "%s/captures/%s/facts.seg", dir, id);
+        assert_int_equal(stat(path, &info), 0);
+        struct timespec times[2] = {info.st_mtim, info.st_mtim};
+        times[0].tv_sec = times[1].tv_sec += late_s;
+        (void)snprintf(path, sizeof path, "%s/captures/%s/segments/00000001.seg", dir, id);
+        assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+        store = open_store();
+        assert_ok(rs_store_find_capture(store, id, &facts, NULL));
+        assert_int_equal(facts.is_closed, late_s < 0);
+        assert_int_equal(facts.closed_ns, late_s < 0 ? 5 : 0);
+        assert_int_equal(stream_of(store, rank)->durable_seq, 1);
+        rs_store_close(&store);
+    }
 }
 
 static void a_torn_segment_gives_a_prefix_at_every_byte(void **state)
@@ -820,6 +854,8 @@ int main(void)
                                         remove_dir),
         cmocka_unit_test_setup_teardown(a_closed_capture_opens_again_for_late_chunks, make_dir,
                                         remove_dir),
+        cmocka_unit_test_setup_teardown(a_close_that_the_catalogue_lost_is_found_in_the_folder,
+                                        make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(a_torn_segment_gives_a_prefix_at_every_byte, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(damage_inside_is_reported_when_the_chunk_is_read, make_dir,
