@@ -5,17 +5,21 @@
  *   caller thread    c10d::allreduce_ [--]                       tensors, peer, root
  *   worker thread                        gloo:all_reduce [-----------------]   the operation itself
  *
- * Nothing links the two but time, type and size: each gloo row, by start, takes the earliest call not taken that was made
- * before it started, is of a type it can be (a reduce_scatter runs as gloo:all_reduce) and does not
- * contradict its size. Rows of a group run in the order of its calls; where two groups have operations of one
- * type and size under way at once, two rows may take each other's call, which changes call_order and
- * nothing else. Send and receive run on the calling thread.
+ * Nothing links the two but time, type and size. Rows and calls of one type and size are in one order; where there are more calls,
+ * rows are missing, and which ones is told by the time between: the pairing in order that has most rows and the least of it
+ * in all (a row that takes the call of a missing one before it would be an operation too late, and so would all behind it).
+ * What is left, each row by start, takes the earliest call not taken that was made before it started, is of a type it can be (a
+ * reduce_scatter runs as gloo:all_reduce) and does not contradict its size. Rows of a group run in the order of its
+ * calls; where two groups have operations of one type and size under way at once, two rows may take each other's
+ * call, which changes call_order and nothing else. Send and receive run on the calling thread.
  *
  * Groups are not named. A process group has worker threads of its own, so what tells its size on a thread
  * (output to input of an all-gather, tensors of a root's scatter) holds for all rows of the thread.
  */
 #include "common/base/mem.h"
 #include "common/reduce/reduce_priv.h"
+
+#include <stdlib.h>
 
 /* A call that found no row among so many later ones is not looked at again. */
 enum { CALLS_LOOKED_AT = 2048 };
@@ -25,7 +29,8 @@ struct gloo {
     uint32_t *rows;  /* gloo rows by start */
     uint32_t *calls; /* c10d calls by start */
     uint32_t *call_of_row;
-    int64_t *elements; /* of each call, as its row will show; -1 unknown */
+    int64_t *elements;     /* of each call, as its row will show; -1 unknown */
+    int64_t *row_elements; /* that each row shows */
     int64_t *size_of_lane;
     size_t row_count, call_count;
 };
@@ -75,13 +80,203 @@ static bool fits(const struct gloo *g, size_t call_at, const struct reduce_call 
     return elements < 0 || row_elements < 0 || elements == row_elements || type == RS_OP_BARRIER;
 }
 
+/* ---- where rows are missing ---- */
+
+/* A table beyond this is not made: what is left to the earliest call may be one too early then. */
+enum { CELLS_MOST = 4000000 };
+
+/* No row is left out to save time. */
+static const int64_t row_lost = INT64_C(1) << 52;
+
+/* Rows and calls of one type and size, as places in g->rows and g->calls. */
+struct equals {
+    uint32_t *rows, *calls;
+    size_t row_count, call_count;
+    int64_t usual; /* from a call to the next row */
+    int64_t *cost; /* [2][call_count + 1] */
+    uint8_t *from; /* [(row_count + 1) * (call_count + 1)] */
+};
+
+enum { FROM_PAIR, FROM_CALL_LOST, FROM_ROW_LOST };
+
+static rs_ns row_start(const struct gloo *g, uint32_t at)
+{
+    return g->reduce->calls.items[g->rows[at]].start;
+}
+
+static rs_ns call_start(const struct gloo *g, uint32_t at)
+{
+    return g->reduce->calls.items[g->calls[at]].start;
+}
+
+static int compare_times(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* Median over rows of the time since the newest call before it; `times` as many as rows. */
+static int64_t usual_time(const struct gloo *g, const struct equals *e, int64_t *times)
+{
+    size_t next = 0, known = 0;
+    for (size_t i = 0; i < e->row_count; i++) {
+        while (next < e->call_count && call_start(g, e->calls[next]) <= row_start(g, e->rows[i]))
+            next++;
+        if (next)
+            times[known++] = row_start(g, e->rows[i]) - call_start(g, e->calls[next - 1]);
+    }
+    if (!known)
+        return 0;
+    qsort(times, known, sizeof *times, compare_times);
+    return times[known / 2];
+}
+
+static void fill_row(const struct gloo *g, struct equals *e, size_t i)
+{
+    const size_t width = e->call_count + 1;
+    int64_t *own = e->cost + (i % 2) * width;
+    const int64_t *before = e->cost + ((i + 1) % 2) * width;
+    for (size_t j = 0; j < width; j++) {
+        const bool is_last = i == e->row_count; /* calls behind the last row cost nothing */
+        int64_t best = i ? before[j] + row_lost : j ? own[j - 1] + e->usual : 0;
+        uint8_t from = i ? FROM_ROW_LOST : FROM_CALL_LOST;
+        if (i && j && own[j - 1] + (is_last ? 0 : e->usual) < best) {
+            best = own[j - 1] + (is_last ? 0 : e->usual);
+            from = FROM_CALL_LOST;
+        }
+        if (i && j) {
+            const rs_dur time = row_start(g, e->rows[i - 1]) - call_start(g, e->calls[j - 1]);
+            if (time >= 0 && before[j - 1] + time < best) {
+                best = before[j - 1] + time;
+                from = FROM_PAIR;
+            }
+        }
+        own[j] = best;
+        e->from[i * width + j] = from;
+    }
+}
+
+static void take_pairs(struct gloo *g, const struct equals *e)
+{
+    const size_t width = e->call_count + 1;
+    for (size_t i = e->row_count, j = e->call_count; i > 0;) {
+        const uint8_t from = e->from[i * width + j];
+        if (from == FROM_PAIR) {
+            struct reduce_call *call = &g->reduce->calls.items[g->calls[e->calls[j - 1]]];
+            call->is_used = true;
+            g->call_of_row[e->rows[i - 1]] = g->calls[e->calls[j - 1]];
+        }
+        i -= from != FROM_CALL_LOST;
+        j -= from != FROM_ROW_LOST;
+    }
+}
+
+static enum rs_status pair_equals(struct gloo *g, struct equals *e)
+{
+    const size_t width = e->call_count + 1;
+    if (!e->row_count || e->call_count <= e->row_count || width > CELLS_MOST / (e->row_count + 1))
+        return RS_OK;
+    e->cost = rs_mem_calloc(2 * width + e->row_count, sizeof *e->cost);
+    e->from = rs_mem_calloc((e->row_count + 1) * width, 1);
+    const enum rs_status status = e->cost && e->from ? RS_OK : RS_NOMEM;
+    if (status == RS_OK) {
+        e->usual = usual_time(g, e, e->cost + 2 * width);
+        for (size_t i = 0; i <= e->row_count; i++)
+            fill_row(g, e, i);
+        take_pairs(g, e);
+    }
+    rs_mem_free(e->cost);
+    rs_mem_free(e->from);
+    return status;
+}
+
+/* What can run as one type has one key; -1: only the earliest call is asked for. */
+static int64_t key_of(const struct reduce_call *call)
+{
+    const enum rs_op_type type = (enum rs_op_type)call->type;
+    /* sends and receives run on the caller's thread: nothing is queued there */
+    if (type == RS_OP_UNKNOWN || type == RS_OP_SEND || type == RS_OP_RECV)
+        return -1;
+    return type == RS_OP_REDUCE_SCATTER ? RS_OP_ALL_REDUCE : type;
+}
+
+/* By key, then size, then time: as they come. */
+static enum rs_status sort_equals(const struct gloo *g, struct sort_item *items, size_t count,
+                                  bool are_rows)
+{
+    for (size_t i = 0; i < count; i++)
+        items[i] = (struct sort_item){are_rows ? g->row_elements[i] : g->elements[i], i};
+    enum rs_status status = sort_items(items, count);
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t *indexes = are_rows ? g->rows : g->calls;
+        items[i].key = key_of(&g->reduce->calls.items[indexes[items[i].value]]);
+    }
+    return status == RS_OK ? sort_items(items, count) : status;
+}
+
+static bool is_before(const struct gloo *g, const struct sort_item *call,
+                      const struct sort_item *row)
+{
+    return call->key != row->key ? call->key < row->key
+                                 : g->elements[call->value] < g->row_elements[row->value];
+}
+
+static size_t end_of_equals(const struct sort_item *items, size_t from, size_t count,
+                            const int64_t *elements)
+{
+    size_t end = from;
+    while (end < count && items[end].key == items[from].key &&
+           elements[items[end].value] == elements[items[from].value])
+        end++;
+    return end;
+}
+
+static enum rs_status pair_where_rows_are_missing(struct gloo *g)
+{
+    struct sort_item *rows = rs_mem_calloc(g->row_count + 1, sizeof *rows);
+    struct sort_item *calls = rs_mem_calloc(g->call_count + 1, sizeof *calls);
+    uint32_t *places = rs_mem_calloc(g->row_count + g->call_count + 1, sizeof *places);
+    enum rs_status status = rows && calls && places ? RS_OK : RS_NOMEM;
+    if (status == RS_OK)
+        status = sort_equals(g, rows, g->row_count, true);
+    if (status == RS_OK)
+        status = sort_equals(g, calls, g->call_count, false);
+    for (size_t i = 0, j = 0, end; status == RS_OK && i < g->row_count; i = end) {
+        end = end_of_equals(rows, i, g->row_count, g->row_elements);
+        while (j < g->call_count && is_before(g, &calls[j], &rows[i]))
+            j++;
+        const bool has_calls = j < g->call_count && rows[i].key >= 0 &&
+                               calls[j].key == rows[i].key &&
+                               g->elements[calls[j].value] == g->row_elements[rows[i].value];
+        const size_t calls_end =
+            has_calls ? end_of_equals(calls, j, g->call_count, g->elements) : j;
+        struct equals e = {.rows = places,
+                           .calls = places + (end - i),
+                           .row_count = end - i,
+                           .call_count = calls_end - j};
+        for (size_t k = i; k < end; k++)
+            e.rows[k - i] = (uint32_t)rows[k].value;
+        for (size_t k = j; k < calls_end; k++)
+            e.calls[k - j] = (uint32_t)calls[k].value;
+        status = pair_equals(g, &e);
+        j = calls_end;
+    }
+    rs_mem_free(rows);
+    rs_mem_free(calls);
+    rs_mem_free(places);
+    return status;
+}
+
+/* ---- the rest ---- */
+
 static void pair_rows(struct gloo *g)
 {
     size_t oldest = 0; /* all calls before it are taken or given up */
     for (size_t i = 0; i < g->row_count; i++) {
         const struct reduce_call *row = &g->reduce->calls.items[g->rows[i]];
-        const int64_t elements = shown_elements(g->reduce, row);
-        g->call_of_row[i] = REDUCE_NONE;
+        const int64_t elements = g->row_elements[i];
+        if (g->call_of_row[i] != REDUCE_NONE)
+            continue;
         for (size_t k = oldest; k < g->call_count; k++) {
             struct reduce_call *call = &g->reduce->calls.items[g->calls[k]];
             if (call->start > row->start)
@@ -172,8 +367,10 @@ static enum rs_status collect(struct gloo *g)
     g->calls = rs_mem_calloc(count + 1, sizeof *g->calls);
     g->call_of_row = rs_mem_calloc(count + 1, sizeof *g->call_of_row);
     g->elements = rs_mem_calloc(count + 1, sizeof *g->elements);
+    g->row_elements = rs_mem_calloc(count + 1, sizeof *g->row_elements);
     g->size_of_lane = rs_mem_calloc(reduce->lanes->count + 1, sizeof *g->size_of_lane);
-    if (!g->rows || !g->calls || !g->call_of_row || !g->elements || !g->size_of_lane)
+    if (!g->rows || !g->calls || !g->call_of_row || !g->elements || !g->row_elements ||
+        !g->size_of_lane)
         return RS_NOMEM;
     for (size_t i = 0; i < count; i++) {
         const struct reduce_call *call = &reduce->calls.items[i];
@@ -187,6 +384,10 @@ static enum rs_status collect(struct gloo *g)
         status = sort_by_start(reduce, g->calls, g->call_count);
     for (size_t i = 0; status == RS_OK && i < g->call_count; i++)
         g->elements[i] = shown_elements(reduce, &reduce->calls.items[g->calls[i]]);
+    for (size_t i = 0; status == RS_OK && i < g->row_count; i++) {
+        g->row_elements[i] = shown_elements(reduce, &reduce->calls.items[g->rows[i]]);
+        g->call_of_row[i] = REDUCE_NONE;
+    }
     return status;
 }
 
@@ -194,6 +395,8 @@ enum rs_status comm_gloo_build(struct rs_reduce *reduce)
 {
     struct gloo g = {.reduce = reduce};
     enum rs_status status = collect(&g);
+    if (status == RS_OK)
+        status = pair_where_rows_are_missing(&g);
     if (status == RS_OK) {
         pair_rows(&g);
         learn_sizes(&g);
@@ -204,6 +407,7 @@ enum rs_status comm_gloo_build(struct rs_reduce *reduce)
     rs_mem_free(g.calls);
     rs_mem_free(g.call_of_row);
     rs_mem_free(g.elements);
+    rs_mem_free(g.row_elements);
     rs_mem_free(g.size_of_lane);
     return status;
 }

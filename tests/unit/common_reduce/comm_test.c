@@ -420,6 +420,34 @@ static void gloo_rows_find_their_calls(void **unused)
     make_events_fini(&e);
 }
 
+/* Of five equal operations, two of them queued at once, the second one's row was lost: those behind it keep their own calls. */
+static void a_lost_gloo_row_leaves_its_call_alone(void **unused)
+{
+    (void)unused;
+    struct make_events e;
+    struct rs_summary s;
+    static const rs_ns calls[] = {1000, 2000, 3000, 3010, 4000};
+    static const rs_ns rows[] = {1050, 3060, 3200, 4040};
+    static const rs_ns called[] = {1000, 3000, 3010, 4000};
+    make_events_init(&e);
+    const uint32_t main_thread = make_host_lane(&e, 1), worker = make_host_lane(&e, 21);
+    for (size_t i = 0; i < 5; i++) {
+        call(&e, "c10d::allreduce_", main_thread, calls[i], calls[i] + 5);
+        make_inputs(&e, "[[[1000]], [], []]", "[\"TensorList\", \"\", \"\"]", "[\"\", \"\", \"\"]");
+    }
+    for (size_t i = 0; i < 4; i++) {
+        gloo(&e, "gloo:all_reduce", worker, rows[i], rows[i] + 100, "[[1000]]");
+    }
+    reduce(&e, &s);
+    assert_int_equal(s.op_count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(s.ops[i].start, rows[i]);
+        assert_int_equal(s.ops[i].call_start, called[i]);
+    }
+    rs_summary_fini(&s);
+    make_events_fini(&e);
+}
+
 static void without_shapes_there_are_no_bytes(void **unused)
 {
     (void)unused;
@@ -512,6 +540,7 @@ int main(void)
         cmocka_unit_test(an_external_id_finds_the_call_when_the_launch_is_gone),
         cmocka_unit_test(stretches_of_one_id_are_one_operation),
         cmocka_unit_test(gloo_rows_find_their_calls),
+        cmocka_unit_test(a_lost_gloo_row_leaves_its_call_alone),
         cmocka_unit_test(without_shapes_there_are_no_bytes),
         cmocka_unit_test(native_operations_keep_what_the_program_said),
     };
