@@ -407,8 +407,9 @@ static enum rs_confidence confidence_on_cores(const struct speaker *speaker,
         const struct diag_element *element = &speaker->effects->elements[set->members[i]];
         slow += element->what == DIAG_RANK;
         p = element->what == DIAG_RANK ? fmax(p, element->p_ordinary) : p;
-        /* now and then, without a beat, one rank more often than others: so are schedulers */
-        is_odd = is_odd || (element->by_step != NULL && element->period < 2 && !element->began);
+        /* now and then, without a beat, one rank more often than others: so are schedulers. Two are no beat. */
+        const bool has_form = (element->period > 1 || element->began) && element->hits > 2;
+        is_odd = is_odd || (element->by_step != NULL && !has_form);
     }
     if (set->is_spread || set->is_heavier || set->is_jitter || slow > 1 || is_odd) {
         return RS_CONFIDENCE_WEAK;

@@ -4,7 +4,7 @@
  *
  *   it only adds   time to a step, now to this rank, now to that, often to one of them for many steps in turn. So a mean says little:
  *                  levels are medians over steps, and what lasts must stand in (almost) every step, above what peers usually need
- *   it has no beat what is late in every k-th step, and only there, is no scheduling: the exact chance of the ranks (Wilcoxon) of those
+ *   it has no beat what is late in every k-th step, and only there, is no scheduling: the exact chance of the ranks (Wilcoxon), or of the highest, of those
  *                  steps among all, over all beats that were tried. It does not ask how large the noise is
  *   it spares no   rank: what falls on many of them, long enough to be told, is `jitter` and nobody's
  *   it adds no     operators: a rank that runs more of them than its peers has more to do, whatever the noise. It is not part of the
@@ -100,6 +100,27 @@ static double chance_of_sum(size_t steps, size_t beats, size_t sum, double *ways
     return all > 0 ? reached / all : 1;
 }
 
+static double log_choose(double n, double k)
+{
+    int sign;
+    return lgamma_r(n + 1, &sign) - lgamma_r(k + 1, &sign) - lgamma_r(n - k + 1, &sign);
+}
+
+/* Chance that at least `high` of the `beats` are among as many highest of `steps`: it minds one beat that was missed less than
+ * the sum of places does. */
+static double chance_of_high(size_t steps, size_t beats, size_t high)
+{
+    const double n = (double)steps, b = (double)beats;
+    double chance = 0;
+    for (size_t k = high; k <= beats; k++) {
+        const double out = b - (double)k; /* beats that are elsewhere */
+        if (out <= n - b) {
+            chance += exp(log_choose(b, out) + log_choose(n - b, out) - log_choose(n, b));
+        }
+    }
+    return fmin(1, chance);
+}
+
 struct placed {
     double z;
     size_t step;
@@ -149,7 +170,13 @@ static struct beat best_beat(const size_t *place, size_t steps, double *ways)
         }
     }
     if (best.period > 0) {
-        best.p = fmin(1, tried * chance_of_sum(steps, best_beats, best_sum, ways));
+        size_t high = 0;
+        for (size_t k = best.phase; k < steps; k += best.period) {
+            high += place[k] > steps - best_beats;
+        }
+        const double chance = fmin(chance_of_sum(steps, best_beats, best_sum, ways),
+                                   chance_of_high(steps, best_beats, high));
+        best.p = fmin(1, 2 * tried * chance); /* two questions were asked */
     }
     return best;
 }
