@@ -10,6 +10,7 @@ recorded by torch.profiler's schedule (8 or 30 steps) and read by `rankscope ana
 runs, by `rankscope capture` with --steps 5, --steps 30 and --duration 2s. --busy N: N loops that do nothing but compute beside it.
 
 right   all that was planted is named above `weak` and nothing else; of `every-3` with its period; of `moves` nobody, and jitter is told
+hidden  nobody is named, and what was planted is listed as not worth fixing: other waiting hides it
 silent  nobody is named; `more`: of these, how many say how many more steps would tell
 wrong   somebody else is named, too
 Exit 1 when anybody innocent was named.
@@ -176,7 +177,7 @@ def judge(job, report, is_short):
     if not planted:
         return "right"
     if not named:
-        return "silent"
+        return "hidden" if any(ranks_of(f["where"]) == planted for f in report["not_worth_fixing"]) else "silent"
     if said != planted:
         return "part"
     if job["kind"] == "every-3" and not is_short and named[0]["steps"]["period"] != 3:
@@ -225,7 +226,7 @@ def main():
     kinds = arguments.kinds.split(",")
     name = ("live" if arguments.live else "schedule") + (f"-busy{arguments.busy}" if arguments.busy else "")
     wrong = 0
-    print(f"{'ranks':>5} {'trouble':22} {'n':>3} {'right':>5} {'silent':>6} {'(more)':>6} {'part':>4} {'no period':>9} {'wrong':>5}")
+    print(f"{'ranks':>5} {'trouble':22} {'n':>3} {'right':>5} {'hidden':>6} {'silent':>6} {'(more)':>6} {'part':>4} {'no period':>9} {'wrong':>5}")
     for world in map(int, arguments.worlds.split(",")):
         folder = arguments.jobs.resolve() / name / f"ranks{world}"
         if not arguments.judge_only:
@@ -239,7 +240,7 @@ def main():
             if verdict != "right":
                 lines.append(f"  {verdict}: {row}: {describe(job, report)}")
         for row, count in rows.items():
-            print(f"{world:5} {row:22} {sum(count.values()):3} {count['right']:5} {count['silent']:6} {more[row]:6} {count['part']:4} "
+            print(f"{world:5} {row:22} {sum(count.values()):3} {count['right']:5} {count['hidden']:6} {count['silent']:6} {more[row]:6} {count['part']:4} "
                   f"{count['no period']:9} {count['wrong']:5}", flush=True)
         if arguments.list:
             print("\n".join(lines), flush=True)
