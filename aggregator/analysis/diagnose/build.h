@@ -88,6 +88,12 @@ RS_MUST_CHECK enum rs_status hidden_find(struct builder *builder);
 size_t program_most_lines(const struct rs_summary *summary);
 /* edges.c: nodes and edges of all programs; meetings; what was inferred. Lets go of all lines: a graph is sealed without them. */
 RS_MUST_CHECK enum rs_status edges_make(struct builder *builder);
+/* edges_rank.c: nodes, items and facts of one rank. */
+RS_MUST_CHECK enum rs_status edges_of_rank(struct builder *builder, struct program *program);
+/* edges_meetings.c: who waits for whom. */
+RS_MUST_CHECK enum rs_status edges_of_meetings(struct builder *builder);
+/* edges_outputs.c: what was inferred. */
+RS_MUST_CHECK enum rs_status edges_of_outputs(struct builder *builder);
 /* ghosts.c: where ranks that were not recorded came late, as far as the others show it. Inferred edges. */
 RS_MUST_CHECK enum rs_status ghosts_make(struct builder *builder);
 /* moves.c: transfers by unit. */

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The nodes of one rank's program and the facts between them: stream order, launches, host waits, inputs. And the items: whose
+ * work a node is, of which figure, in which step at which position.
+ *
+ *   host   launch --> launch --> wait ......> launch      each follows the newest node of the host
+ *   lane   span, operation ==> span, operation            each follows the newest of its lane that had ended
+ *          ^ its launch; of an operation also the newest span launched before it that had ended: its input
+ */
+#include "aggregator/analysis/diagnose/build.h"
+#include "common/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* An end is noted at most this part of a wait behind it. */
+enum { WAIT_LATE_SHARE = 4 };
+
+/* How far an operation looks back for its input: what was launched last before it may still run beside it. */
+enum { RECENT_SPANS = 4 };
+
+struct rank_walk {
+    struct builder *builder;
+    struct graph *graph;
+    struct program *program;
+    uint32_t *lane_end;           /* [lane] end of its newest work */
+    uint32_t *lane_older;         /* [lane] and of the one before */
+    uint32_t host;                /* newest node of the host */
+    uint32_t spans[RECENT_SPANS]; /* ends of the newest computing spans of a device, newest first */
+    uint32_t start;
+    const struct rs_step_row **step_rows; /* [step] the first row of that number; NULL: none */
+};
+
+static bool is_gap_line(const struct line *line)
+{
+    return line->what == LINE_GAP;
+}
+
+/* The newest work of the lane that had ended when this one starts: rows of one stream may overlap where a writer splits one. */
+static uint32_t lane_before(const struct rank_walk *walk, uint32_t lane, rs_ns start)
+{
+    const struct graph *graph = walk->graph;
+    const uint32_t newest = walk->lane_end[lane], older = walk->lane_older[lane];
+    return newest != GRAPH_NONE && graph->seen[newest] > start + graph->tolerance ? older : newest;
+}
+
+static void set_lane_end(const struct rank_walk *walk, uint32_t lane, rs_ns start, uint32_t node)
+{
+    walk->lane_older[lane] = lane_before(walk, lane, start);
+    walk->lane_end[lane] = node;
+}
+
+static enum rs_status after(struct graph *graph, uint32_t from, uint32_t to)
+{
+    return from == GRAPH_NONE || to == GRAPH_NONE ? RS_OK : graph_edge(graph, from, to);
+}
+
+static enum rs_status add_item(struct rank_walk *walk, const struct line *line, uint32_t node,
+                               uint8_t figure)
+{
+    struct diag_model *model = walk->builder->model;
+    const struct program *program = walk->program;
+    if (program->step_signatures[line->step] != program->signature) {
+        return RS_OK; /* another program in this step: nothing to compare it with */
+    }
+    if (rs_mem_grow((void **)&model->items, &model->item_capacity, model->item_count + 1,
+                    sizeof *model->items) != RS_OK) {
+        return RS_NOMEM;
+    }
+    const struct rs_summary *summary = walk->builder->analysis->summaries[program->summary];
+    const struct rs_span_row *span = line->what == LINE_SPAN ? &summary->spans[line->index] : NULL;
+    model->items[model->item_count++] = (struct diag_item){
+        .node = node,
+        .worker = program->worker,
+        .step = line->step,
+        .position = figure == RS_FIGURE_COMPUTING
+                        ? line->slot * (uint32_t)walk->builder->most_lanes + line->lane
+                        : line->slot,
+        .figure = figure,
+        .input = -1,
+        .part = -1,
+        .kernels = span == NULL              ? -1
+                   : span->count < INT32_MAX ? (int32_t)span->count
+                                             : INT32_MAX,
+        .signature = span != NULL && !program->is_host ? span->signature : 0,
+        .span = line->what == LINE_SPAN ? line->index : GRAPH_NONE};
+    return RS_OK;
+}
+
+static const struct rs_step_row *step_row(const struct rank_walk *walk, const struct line *line)
+{
+    return walk->step_rows[line->step];
+}
+
+static int compare_steps(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+static void find_step_rows(struct rank_walk *walk)
+{
+    const struct rs_summary *summary = walk->builder->analysis->summaries[walk->program->summary];
+    const struct diag_model *model = walk->builder->model;
+    for (size_t i = summary->step_count; i-- > 0 && model->step_count > 0;) {
+        const int64_t step = summary->steps[i].step;
+        const int64_t *at =
+            bsearch(&step, model->steps, model->step_count, sizeof step, compare_steps);
+        if (at != NULL) {
+            walk->step_rows[at - model->steps] = &summary->steps[i];
+        }
+    }
+}
+
+/* The newest item, when it is of this node: an unusual step has none. */
+static struct diag_item *newest_item(const struct rank_walk *walk, uint32_t node)
+{
+    struct diag_model *model = walk->builder->model;
+    struct diag_item *item = model->item_count > 0 ? &model->items[model->item_count - 1] : NULL;
+    return item != NULL && item->node == node ? item : NULL;
+}
+
+/* Data loading of a step is given with its head. */
+static void set_input(const struct rank_walk *walk, const struct line *line, uint32_t node)
+{
+    struct diag_item *item = newest_item(walk, node);
+    const struct rs_step_row *row = step_row(walk, line);
+    if (item != NULL && row != NULL) {
+        item->input = row->input_ns;
+    }
+}
+
+/* Of a host's own time: what nothing computed in, and at the head of a step what passes before the first work. */
+static enum rs_status add_host_parts(struct rank_walk *walk, const struct line *line, bool is_first)
+{
+    const uint32_t node = line->end_node;
+    if (add_item(walk, line, node, RS_FIGURE_HOST_INSIDE) != RS_OK) {
+        return RS_NOMEM;
+    }
+    struct diag_item *item = newest_item(walk, node);
+    if (item != NULL) {
+        item->part = line->idle > 0 ? line->idle : 0;
+    }
+    if (!is_first) {
+        return RS_OK;
+    }
+    set_input(walk, line, node);
+    if (add_item(walk, line, node, RS_FIGURE_HOST_HEAD) != RS_OK) {
+        return RS_NOMEM;
+    }
+    item = newest_item(walk, node);
+    const struct rs_step_row *row = step_row(walk, line);
+    if (item != NULL) {
+        item->part = row != NULL && row->idle_head > 0 ? row->idle_head : 0;
+        item->part = item->part < line->work ? item->part : line->work;
+        set_input(walk, line, node);
+    }
+    return RS_OK;
+}
+
+/* The launch of device work: host work since the host's last mark, the head of a step if it is its first. */
+static enum rs_status add_launch(struct rank_walk *walk, struct line *line, bool is_head)
+{
+    struct graph *graph = walk->graph;
+    if (graph_node(graph, line->launch, line->step, &line->launch_node) != RS_OK) {
+        return RS_NOMEM;
+    }
+    graph->work[line->launch_node] = GRAPH_ALL_THERE_IS;
+    if (after(graph, walk->host, line->launch_node) != RS_OK) {
+        return RS_NOMEM;
+    }
+    walk->host = line->launch_node;
+    if (walk->program->is_host) {
+        return RS_OK;
+    }
+    if (add_item(walk, line, line->launch_node,
+                 is_head ? RS_FIGURE_HOST_HEAD : RS_FIGURE_HOST_INSIDE) != RS_OK) {
+        return RS_NOMEM;
+    }
+    if (is_head) {
+        set_input(walk, line, line->launch_node);
+    }
+    return RS_OK;
+}
+
+static enum rs_status add_work(struct rank_walk *walk, struct line *line, bool is_first)
+{
+    struct graph *graph = walk->graph;
+    const bool is_gap = line->what == LINE_GAP;
+    if (graph_node(graph, line->end, line->step, &line->end_node) != RS_OK) {
+        return RS_NOMEM;
+    }
+    graph->work[line->end_node] = is_gap ? GRAPH_ALL_THERE_IS : line->work;
+    const uint32_t before = line->on_host && !is_gap
+                                ? walk->host
+                                : lane_before(walk, line->lane, is_gap ? line->end : line->start);
+    if (after(graph, before != GRAPH_NONE ? before : walk->start, line->end_node) != RS_OK ||
+        after(graph, line->launch_node, line->end_node) != RS_OK) {
+        return RS_NOMEM;
+    }
+    set_lane_end(walk, line->lane, is_gap_line(line) ? line->end : line->start, line->end_node);
+    if (line->on_host) {
+        walk->host = line->end_node;
+    } else if (!line->is_copy) {
+        memmove(walk->spans + 1, walk->spans, (RECENT_SPANS - 1) * sizeof *walk->spans);
+        walk->spans[0] = line->end_node;
+    }
+    if (add_item(walk, line, line->end_node, RS_FIGURE_COMPUTING) != RS_OK) {
+        return RS_NOMEM;
+    }
+    if (line->what == LINE_SPAN && walk->program->is_host) {
+        return add_host_parts(walk, line, is_first);
+    }
+    return RS_OK;
+}
+
+/* The newest span launched before an operation that had ended when it started. Copies beside the computing are no input. */
+static uint32_t input_of(const struct rank_walk *walk, rs_ns start)
+{
+    const struct graph *graph = walk->graph;
+    for (size_t i = 0; i < RECENT_SPANS; i++) {
+        if (walk->spans[i] == GRAPH_NONE ||
+            graph->seen[walk->spans[i]] <= start + graph->tolerance) {
+            return walk->spans[i];
+        }
+    }
+    return GRAPH_NONE;
+}
+
+static enum rs_status add_op(struct rank_walk *walk, struct line *line)
+{
+    struct graph *graph = walk->graph;
+    if (graph_node(graph, line->start, line->step, &line->first_node) != RS_OK ||
+        graph_node(graph, line->end, line->step, &line->end_node) != RS_OK ||
+        after(graph, line->launch_node, line->first_node) != RS_OK ||
+        after(graph, lane_before(walk, line->lane, line->start), line->first_node) != RS_OK ||
+        after(graph, line->first_node, line->end_node) != RS_OK) {
+        return RS_NOMEM;
+    }
+    if (!line->on_host && after(graph, input_of(walk, line->start), line->first_node) != RS_OK) {
+        return RS_NOMEM;
+    }
+    if (line->on_host && after(graph, walk->host, line->first_node) != RS_OK) {
+        return RS_NOMEM;
+    }
+    set_lane_end(walk, line->lane, is_gap_line(line) ? line->end : line->start, line->end_node);
+    return RS_OK;
+}
+
+/* A worker of the host notes an operation's end after it has woken the rank. A wait that nothing else ended was ended by the
+ * operation that is noted next, if not too late for it (as spans_host.c allows): its end is then the wait's. */
+static void end_with_wait(const struct rank_walk *walk, const struct line *line)
+{
+    const struct graph *graph = walk->graph;
+    const rs_dur late = (line->end - line->start) / WAIT_LATE_SHARE;
+    uint32_t next = GRAPH_NONE;
+    for (size_t lane = 0; lane < walk->program->lane_count; lane++) {
+        const uint32_t node = walk->lane_end[lane];
+        if (node == GRAPH_NONE || graph->seen[node] <= line->start) {
+            continue;
+        }
+        if (graph->seen[node] <= line->end + graph->tolerance) {
+            return;
+        }
+        if (graph->seen[node] <= line->end + late &&
+            (next == GRAPH_NONE || graph->seen[node] < graph->seen[next])) {
+            next = node;
+        }
+    }
+    if (next != GRAPH_NONE) {
+        graph->seen[next] = line->end;
+    }
+}
+
+static enum rs_status add_wait(struct rank_walk *walk, struct line *line)
+{
+    struct graph *graph = walk->graph;
+    if (graph_node(graph, line->start, line->step, &line->first_node) != RS_OK ||
+        graph_node(graph, line->end, line->step, &line->end_node) != RS_OK ||
+        after(graph, walk->host, line->first_node) != RS_OK ||
+        after(graph, line->first_node, line->end_node) != RS_OK) {
+        return RS_NOMEM;
+    }
+    graph->work[line->first_node] = walk->program->is_host ? 0 : GRAPH_ALL_THERE_IS;
+    if (walk->program->is_host) {
+        end_with_wait(walk, line);
+    }
+    for (size_t lane = 0; lane < walk->program->lane_count; lane++) {
+        const bool is_meant = line->is_all || walk->program->is_host || line->lane == lane;
+        if (is_meant && after(graph, walk->lane_end[lane], line->end_node) != RS_OK) {
+            return RS_NOMEM;
+        }
+    }
+    walk->host = line->end_node;
+    return RS_OK;
+}
+
+static enum rs_status add_line_nodes(struct rank_walk *walk, struct line *line, bool is_head)
+{
+    const bool launches = line->has_launch && line->what != LINE_WAIT && line->what != LINE_GAP &&
+                          !(line->what == LINE_SPAN && line->on_host) &&
+                          !(line->what == LINE_OP && line->on_host);
+    if (launches && add_launch(walk, line, is_head) != RS_OK) {
+        return RS_NOMEM;
+    }
+    switch ((enum line_what)line->what) {
+    case LINE_SPAN:
+    case LINE_GAP:
+        return add_work(walk, line, is_head);
+    case LINE_OP:
+        return add_op(walk, line);
+    case LINE_WAIT:
+        return add_wait(walk, line);
+    }
+    return RS_OK;
+}
+
+static rs_ns start_of(const struct builder *builder, const struct program *program)
+{
+    const struct rs_summary *summary = builder->analysis->summaries[program->summary];
+    rs_ns start = RS_NS_MAX;
+    for (size_t i = 0; i < summary->step_count; i++) {
+        if (summary->steps[i].step == builder->model->steps[0] &&
+            summary->steps[i].host_start < start) {
+            start = summary->steps[i].host_start;
+        }
+    }
+    rs_ns relative;
+    return start == RS_NS_MAX || __builtin_sub_overflow(
+                                     rs_analysis_time(builder->analysis, program->summary, start),
+                                     builder->base, &relative)
+               ? 0
+               : relative;
+}
+
+enum rs_status edges_of_rank(struct builder *builder, struct program *program)
+{
+    struct rank_walk walk = {.builder = builder,
+                             .graph = &builder->model->graph,
+                             .program = program,
+                             .host = GRAPH_NONE};
+    for (size_t i = 0; i < RECENT_SPANS; i++) {
+        walk.spans[i] = GRAPH_NONE;
+    }
+    builder->model->workers[program->worker].has_device = !program->is_host;
+    walk.lane_end = rs_mem_calloc(2 * program->lane_count + 2, sizeof *walk.lane_end);
+    walk.lane_older = walk.lane_end != NULL ? walk.lane_end + program->lane_count + 1 : NULL;
+    walk.step_rows =
+        rs_mem_calloc(builder->model->step_count + 1, sizeof(const struct rs_step_row *));
+    if (walk.step_rows != NULL) {
+        find_step_rows(&walk);
+    }
+    enum rs_status status =
+        walk.lane_end == NULL || walk.step_rows == NULL
+            ? RS_NOMEM
+            : graph_node(walk.graph, start_of(builder, program), GRAPH_NONE, &walk.start);
+    for (size_t lane = 0; status == RS_OK && lane < program->lane_count; lane++) {
+        walk.lane_end[lane] = walk.lane_older[lane] = GRAPH_NONE;
+    }
+    walk.host = status == RS_OK ? walk.start : GRAPH_NONE;
+    for (size_t k = 0; status == RS_OK && k < builder->model->step_count; k++) {
+        bool is_head = true;
+        for (size_t i = program->step_first[k]; status == RS_OK && i < program->step_first[k + 1];
+             i++) {
+            struct line *line = &program->lines[i];
+            status = add_line_nodes(&walk, line, is_head);
+            is_head = is_head && line->launch_node == GRAPH_NONE &&
+                      !(program->is_host && line->what == LINE_SPAN);
+        }
+    }
+    rs_mem_free(walk.lane_end);
+    rs_mem_free(walk.step_rows);
+    return status;
+}
