@@ -14,10 +14,10 @@ the gain of a second simulation without the trouble. Exit 1 where a rate is belo
 import argparse
 import collections
 import concurrent.futures
+import csv
 import json
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -99,7 +99,16 @@ def run_summaries(arguments, kind):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def report_place(job, where, out):
+def groups_of(path):
+    """Group by its text -> ranks, as its operations show them: a text may be a name that says nothing of ranks."""
+    groups = collections.defaultdict(set)
+    with open(path, encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            groups[row["Group"]].add(int(row["Rank"]))
+    return groups
+
+
+def report_place(job, where, groups, out):
     """Places of the report's JSON in the bench's form."""
     width = job["dp"] * job["tp"]
     for key, value in where.items():
@@ -114,13 +123,10 @@ def report_place(job, where, out):
         elif key == "stage":
             out.append({"place": "stage", "ranks": list(range(value * width, (value + 1) * width))})
         elif key == "group":
-            ranks = []
-            for first, last in re.findall(r"(\d+)(?:-(\d+))?(?:,|$)", re.split("[@:]", value)[-1]):
-                ranks += range(int(first), int(last or first) + 1)
-            out.append({"place": "group", "ranks": ranks})
+            out.append({"place": "group", "ranks": sorted(groups[value])})
         elif key == "all":
             for part in value:
-                report_place(job, part, out)
+                report_place(job, part, groups, out)
 
 
 def run_analyse(arguments, job):
@@ -131,12 +137,13 @@ def run_analyse(arguments, job):
         if done.returncode not in (0, 1):
             sys.exit(f"culprits: {folder}: {done.stderr}")
         report = json.loads(pathlib.Path(out, "o", "report.json").read_text())
+        groups = groups_of(pathlib.Path(out, "o", "collectives.csv"))
     shutil.rmtree(folder)
     job["unexplained"] = report["replay"]["unexplained_share"]
     job["findings"] = []
     for finding in report["findings"]:
         places = []
-        report_place(job, finding["where"], places)
+        report_place(job, finding["where"], groups, places)
         job["findings"].append({"kind": finding["kind"], "confidence": finding["confidence"], "places": places,
                                 "cost_ns": finding["cost_ns_per_step"], "low_ns": finding["cost_interval_ns"][0],
                                 "high_ns": finding["cost_interval_ns"][1], "factor": 0, "p": 0})
