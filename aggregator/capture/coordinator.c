@@ -68,11 +68,26 @@ struct rs_coord_capture *rs_coord_find(struct rs_coord *coord, const char *id)
     return NULL;
 }
 
+/* How much a step of each of its ranks came to: the next request is held against the space that is left. */
+static void remember_sizes(struct rs_coord *coord, const struct rs_coord_capture *capture)
+{
+    for (size_t i = 0; i < capture->rank_count && !capture->is_files; i++) {
+        const struct rs_coord_rank *rank = &capture->ranks[i];
+        struct rs_coord_seen *seen =
+            rank->bytes && rank->steps_done > 0
+                ? seen_find(coord, capture->run, rank->rank, rank->incarnation)
+                : NULL;
+        if (seen)
+            seen->step_bytes = (int64_t)(rank->bytes / (uint64_t)rank->steps_done);
+    }
+}
+
 void rs_coord_closed(struct rs_coord *coord, const char *id)
 {
     RS_ON_THREAD(LINKS);
     for (size_t i = 0; i < coord->capture_count; i++) {
         if (strcmp(coord->captures[i]->id, id) == 0) {
+            remember_sizes(coord, coord->captures[i]);
             capture_free(coord->captures[i]);
             coord->captures[i] = coord->captures[--coord->capture_count];
             return;

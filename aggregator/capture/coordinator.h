@@ -104,6 +104,8 @@ struct rs_coord_seen {
         back_ns; /* monotonic: when its collector came back after it had no link; 0 never. The coordinator's own */
     rs_dur
         silent_ns; /* without a link: how long nothing had come when it broke. The coordinator's own */
+    int64_t
+        step_bytes; /* packed, of a step of its last capture; 0 unknown. The coordinator's own */
     int64_t last_start,
         last_stop; /* NO_REPEAT: what it was told last; 0 none. The coordinator's own */
 };

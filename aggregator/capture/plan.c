@@ -105,7 +105,8 @@ static void plan_iterations(struct rs_coord_capture *capture, const rs_ns *polls
     if (!profile->roundup)
         profile->roundup =
             shortest ? round_number((cycle + shortest - 1) / shortest) : ROUNDUP_UNKNOWN;
-    int64_t steps = (int64_t)profile->roundup + capture->steps;
+    const int64_t warmup = capture->request ? capture->request->schedule.warmup.value : 0;
+    int64_t steps = (int64_t)profile->roundup + capture->steps + warmup;
     if (steps > ROUNDUP_MAX)
         steps = ROUNDUP_MAX; /* a step is an hour at most: the product fits */
     if (!profile->timeout_ns)
@@ -114,7 +115,8 @@ static void plan_iterations(struct rs_coord_capture *capture, const rs_ns *polls
     capture->step_ns = longest;
     if (longest)
         capture->begin_by_ns =
-            capture->deliver_from_ns + early_max_ns + spread + longest * (rs_dur)profile->roundup;
+            capture->deliver_from_ns + early_max_ns + spread +
+            longest * (warmup < ROUNDUP_MAX ? profile->roundup + warmup : ROUNDUP_MAX);
 }
 
 static void plan_start(struct rs_coord_capture *capture, rs_ns realtime)

@@ -135,6 +135,7 @@ static void renew(struct rs_coord_seen *known, const struct rs_coord_seen *seen,
     known->last_stop = before.last_stop;
     known->silent_ns = before.silent_ns;
     known->self_time_ns = before.self_time_ns;
+    known->step_bytes = before.step_bytes;
     known->back_ns = !before.link && known->link ? now : before.back_ns;
     for (size_t i = 0; i < RS_ROLE_COUNT; i++)
         if (known->role[i] < 0)
@@ -186,6 +187,7 @@ enum rs_status rs_coord_see(struct rs_coord *coord, const struct rs_coord_seen *
     table->items[table->count] = *seen;
     fit(&table->items[table->count], now);
     table->items[table->count].last_start = table->items[table->count].last_stop = 0;
+    table->items[table->count].step_bytes = 0;
     table->items[table->count].silent_ns = table->items[table->count].back_ns = 0;
     put_slot(table, table->count++);
     return RS_OK;

@@ -13,6 +13,7 @@
 #include "common/base/mem.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +46,17 @@ static int by_rank(const void *left, const void *right)
     return (a < b) - (a > b);
 }
 
-static void fill_row(const struct rs_coord_seen *seen, struct rs_request_rank *rank)
+/* What a capture of so many steps of this rank comes to, as its last one did; 0 unknown. Packed bytes are fewer than those the
+ * profiler writes: what is short of them is short in any case. */
+static int64_t estimate_of(const struct rs_coord_seen *seen,
+                           const struct rs_capture_request *request)
+{
+    const double steps = (double)request->schedule.active + request->schedule.warmup.value;
+    return request->duration_ms ? 0 : (int64_t)fmin((double)seen->step_bytes * steps, 1e18);
+}
+
+static void fill_row(const struct rs_coord_seen *seen, const struct rs_capture_request *request,
+                     struct rs_request_rank *rank)
 {
     const bool is_known = seen->step >= 0;
     *rank = (struct rs_request_rank){.row = {.rank = seen->rank,
@@ -57,7 +68,9 @@ static void fill_row(const struct rs_coord_seen *seen, struct rs_request_rank *r
                                      .is_step_known = is_known,
                                      .step = is_known ? seen->step : 0,
                                      .world = seen->world,
+                                     .activities = rs_adapter_activities(seen->adapter.number),
                                      .free_disk_bytes = seen->free_disk_bytes,
+                                     .estimated_bytes = estimate_of(seen, request),
                                      .last_start = seen->last_start,
                                      .last_stop = seen->last_stop};
     memcpy(rank->row.role, seen->role, sizeof rank->row.role);
@@ -65,6 +78,7 @@ static void fill_row(const struct rs_coord_seen *seen, struct rs_request_rank *r
 
 /* `only`: the ranks that wait in this capture; NULL: all. */
 static enum rs_status table_fill(const struct rs_coord *coord, const char *run,
+                                 const struct rs_capture_request *request,
                                  const struct rs_coord_capture *only, struct table *table)
 {
     table->seen = rs_mem_calloc(coord->seen.count + 1, sizeof(const struct rs_coord_seen *));
@@ -88,7 +102,7 @@ static enum rs_status table_fill(const struct rs_coord *coord, const char *run,
         if (table->count && table->seen[table->count - 1]->rank == table->seen[i]->rank)
             continue;
         table->seen[table->count] = table->seen[i];
-        fill_row(table->seen[i], &table->ranks[table->count++]);
+        fill_row(table->seen[i], request, &table->ranks[table->count++]);
     }
     return RS_OK;
 }
@@ -479,7 +493,7 @@ static enum rs_status start_in_run(struct rs_coord *coord, const struct rs_coord
     enum rs_status status = ask->raw ? rs_coord_check_raw(ask->raw, err) : RS_OK;
     if (status < 0)
         return status;
-    status = table_fill(coord, run, NULL, table);
+    status = table_fill(coord, run, ask->request, NULL, table);
     if (status == RS_OK)
         status = table_add_roles(coord, ask, table, err);
     if (status < 0)
@@ -575,7 +589,7 @@ static enum rs_status validate_again(const struct rs_coord *coord, struct rs_coo
     (void)snprintf(request.ranks, sizeof request.ranks, "all");
     request.is_rank = false;
     request.on_busy = RS_ON_BUSY_REFUSE;
-    status = table_fill(coord, capture->run, capture, &table);
+    status = table_fill(coord, capture->run, capture->request, capture, &table);
     if (status == RS_OK)
         status = rs_request_validate(&request, table.ranks, table.count, NULL, &answer, NULL);
     const size_t count = capture->rank_count; /* without those that are added */

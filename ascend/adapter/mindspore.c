@@ -202,11 +202,10 @@ static enum rs_status make_folder(const struct mindspore_trigger *trigger,
     return RS_OK;
 }
 
-/* The file for a pair: every key. Raw data of MindSpore can be read by its own parser only, so it parses. */
-static enum rs_status pair_text(const struct mindspore_config_dir *config_dir,
-                                const struct rs_capture_request *request,
-                                const struct mindspore_pair *pair, struct rs_buf *text,
-                                struct rs_err *err)
+enum rs_status mindspore_pair_text(const struct mindspore_config_dir *config_dir,
+                                   const struct rs_capture_request *request,
+                                   const struct mindspore_pair *pair, struct rs_buf *text,
+                                   struct rs_err *err)
 {
     struct rs_capture_request said = *request; /* its lists stay the caller's */
     said.start_step = pair->start;
@@ -255,7 +254,7 @@ static enum rs_status arm_checked(struct mindspore_trigger *trigger,
     if (status == RS_OK) {
         config_dir->parses = rs_request_analyses(request) || request->aggregate;
         config_dir->parses_beside = request->async_mode || request->mindspore.analyse_mode == 1;
-        status = pair_text(config_dir, request, &pair, &text, err);
+        status = mindspore_pair_text(config_dir, request, &pair, &text, err);
     }
     if (status == RS_OK)
         status = mindspore_write(trigger, config_dir, &text, err);

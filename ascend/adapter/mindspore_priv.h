@@ -207,6 +207,14 @@ void mindspore_report_step(const struct mindspore_trigger *trigger,
 int64_t mindspore_step_at_least(const struct mindspore_trigger *trigger,
                                 const struct mindspore_member *member);
 
+/* ---- mindspore.c ---------------------------------------------------------------------------------------------------- */
+
+/* The file for a pair: every key. Raw data of MindSpore can be read by its own parser only, so it parses. */
+RS_MUST_CHECK enum rs_status mindspore_pair_text(const struct mindspore_config_dir *config_dir,
+                                                 const struct rs_capture_request *request,
+                                                 const struct mindspore_pair *pair,
+                                                 struct rs_buf *text, struct rs_err *err);
+
 /* ---- mindspore_find.c ------------------------------------------------------------------------------------------- */
 
 /* Looks for processes that are new. */

@@ -260,6 +260,29 @@ static int32_t clamp32(int64_t value)
     return value < INT32_MAX ? (int32_t)value : INT32_MAX;
 }
 
+static int32_t warmup_of(const Rankscope__CaptureRequest *request)
+{
+    const bool is_said = request && request->schedule && request->schedule->warmup;
+    return is_said ? clamp32((int64_t)request->schedule->warmup->value) : 0;
+}
+
+void kineto_take_request(struct rs_kineto_job *facts, const Rankscope__Commit *commit)
+{
+    const Rankscope__ProfilerOptions none = RANKSCOPE__PROFILER_OPTIONS__INIT;
+    const Rankscope__ProfilerOptions *options = commit->options ? commit->options : &none;
+    facts->steps = commit->steps;
+    facts->start_time_ms = commit->start_time_ns / RS_NS_PER_MS;
+    facts->duration_ms = commit->steps ? 0 : clamp32(commit->duration_ns / RS_NS_PER_MS);
+    facts->roundup = options->roundup ? clamp32(options->roundup) : 500;
+    facts->record_shapes = options->record_shapes;
+    facts->with_stack = options->with_stack;
+    facts->profile_memory = options->profile_memory;
+    facts->with_flops = commit->request && commit->request->with_flops;
+    facts->with_modules = commit->request && commit->request->with_modules;
+    facts->activities = commit->request ? commit->request->activities : 0;
+    facts->warmup = commit->steps ? warmup_of(commit->request) : 0;
+}
+
 /* What is asked, as it is written down. */
 static void fill_facts(struct job *job, const struct rs_kineto_client *client,
                        const Rankscope__Commit *commit)
@@ -270,20 +293,12 @@ static void fill_facts(struct job *job, const struct rs_kineto_client *client,
     const rs_dur timeout = asked < timeout_max_ns ? asked : timeout_max_ns;
     const rs_ns now = rs_time_realtime();
     struct rs_kineto_job *facts = &job->facts;
-    facts->steps = commit->steps;
     facts->uid = client->process.uid;
     facts->deadline = now + timeout;
     facts->deliver_from = commit->deliver_from_ns > 0 ? commit->deliver_from_ns : 0;
     facts->last_poll = now - (rs_time_monotonic() - client->last_poll);
     facts->poll_period = client->poll_period;
-    facts->start_time_ms = commit->start_time_ns / RS_NS_PER_MS;
-    facts->duration_ms = commit->steps ? 0 : clamp32(commit->duration_ns / RS_NS_PER_MS);
-    facts->roundup = options->roundup ? clamp32(options->roundup) : 500;
-    facts->record_shapes = options->record_shapes;
-    facts->with_stack = options->with_stack;
-    facts->profile_memory = options->profile_memory;
-    facts->with_flops = commit->request && commit->request->with_flops;
-    facts->with_modules = commit->request && commit->request->with_modules;
+    kineto_take_request(facts, commit);
     (void)snprintf(facts->trace_root, sizeof facts->trace_root, "%s", job->kineto->trace_dir);
 }
 
@@ -295,6 +310,8 @@ void kineto_fill_config(const struct rs_kineto_job *facts, struct rs_kineto_conf
                                         .start_time_ms = facts->start_time_ms,
                                         .duration_ms = facts->duration_ms,
                                         .warmup_s = KINETO_WARMUP_S,
+                                        .warmup_iterations = facts->warmup,
+                                        .activities = facts->activities,
                                         .record_shapes = facts->record_shapes,
                                         .with_stack = facts->with_stack,
                                         .profile_memory = facts->profile_memory,

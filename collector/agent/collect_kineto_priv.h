@@ -98,6 +98,8 @@ void kineto_refuse(struct rs_collect_kineto *kineto, const char *capture, uint32
                    const char *incarnation, const char *why);
 /* Of those that wait for the step time of this capture, one is asked for a probe; all answer when nobody can be asked. */
 void kineto_probe_step(struct rs_collect_kineto *kineto, const char *capture);
+/* What a COMMIT asks for, but for its times and places. */
+void kineto_take_request(struct rs_kineto_job *facts, const Rankscope__Commit *commit);
 void kineto_fill_config(const struct rs_kineto_job *facts, struct rs_kineto_config *config);
 
 /* ---- jobs (collect_kineto_job.c) ---- */

@@ -39,8 +39,8 @@ static enum rs_status check_path(const char *path, struct rs_err *err)
 
 static enum rs_status check(const struct rs_kineto_config *config, struct rs_err *err)
 {
-    if (config->iterations < 0 || config->warmup_s < 0 || config->duration_ms < 0 ||
-        config->start_time_ms < 0)
+    if (config->iterations < 0 || config->warmup_s < 0 || config->warmup_iterations < 0 ||
+        config->duration_ms < 0 || config->start_time_ms < 0)
         return rs_err_set(err, RS_INVALID, "a count or time of the capture is negative");
     if (config->iterations == 0 && config->duration_ms == 0)
         return rs_err_set(err, RS_INVALID, "neither iterations nor a duration is given");
@@ -53,6 +53,31 @@ static enum rs_status check(const struct rs_kineto_config *config, struct rs_err
                           "the trace id is not 1 to %d letters, digits, '-' and '_'",
                           TRACE_ID_MAX_BYTES);
     return check_path(config->log_file, err);
+}
+
+/* What an activity of torch.profiler is, in names that clients which have it know: one that it does not know ends its
+ * reading. */
+static const struct {
+    uint32_t activity;
+    const char *types;
+} activity_types[] = {
+    {RS_ACTIVITY_CPU, "cpu_op,user_annotation,cpu_instant_event,python_function"},
+    {RS_ACTIVITY_CUDA, "gpu_memcpy,gpu_memset,kernel,gpu_user_annotation,cuda_runtime,overhead"},
+    {RS_ACTIVITY_XPU, "gpu_memcpy,gpu_memset,kernel,gpu_user_annotation,xpu_runtime,overhead"},
+    {RS_ACTIVITY_MTIA, "mtia_runtime,mtia_ccp_events"},
+};
+
+static void put_activities(struct rs_buf *buf, uint32_t activities)
+{
+    const char *before = "ACTIVITY_TYPES=";
+    if (!activities)
+        return;
+    for (size_t i = 0; i < sizeof activity_types / sizeof activity_types[0]; i++)
+        if (activities & activity_types[i].activity) {
+            rs_buf_printf(buf, "%s%s", before, activity_types[i].types);
+            before = ",";
+        }
+    rs_buf_printf(buf, "%s", *before == ',' ? "\n" : "");
 }
 
 static void put_flag(struct rs_buf *buf, const char *key, bool value)
@@ -74,6 +99,8 @@ enum rs_status rs_kineto_config_text(const struct rs_kineto_config *config, stru
         else
             rs_buf_printf(buf, "PROFILE_START_ITERATION=0\nPROFILE_START_ITERATION_ROUNDUP=%d\n",
                           config->iteration_roundup);
+        if (config->warmup_iterations > 0)
+            rs_buf_printf(buf, "ACTIVITIES_WARMUP_ITERATIONS=%d\n", config->warmup_iterations);
         rs_buf_printf(buf, "ACTIVITIES_ITERATIONS=%d\n", config->iterations);
     } else {
         rs_buf_printf(buf, "PROFILE_START_TIME=%lld\n", (long long)config->start_time_ms);
@@ -82,6 +109,7 @@ enum rs_status rs_kineto_config_text(const struct rs_kineto_config *config, stru
     if (config->duration_ms > 0)
         rs_buf_printf(buf, "ACTIVITIES_DURATION_MSECS=%d\n", config->duration_ms);
     rs_buf_printf(buf, "ACTIVITIES_WARMUP_PERIOD_SECS=%d\n", config->warmup_s);
+    put_activities(buf, config->activities);
     put_flag(buf, "PROFILE_REPORT_INPUT_SHAPES", config->record_shapes);
     put_flag(buf, "PROFILE_PROFILE_MEMORY", config->profile_memory);
     put_flag(buf, "PROFILE_WITH_STACK", config->with_stack);

@@ -9,6 +9,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
+#include "common/request/request.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,6 +23,9 @@ struct rs_kineto_config {
     int32_t start_iteration;   /* -1: the next multiple of roundup; else this one */
     int32_t iteration_roundup; /* >= 1, with start_iteration -1 */
     int32_t warmup_s;          /* >= 0 */
+    int32_t
+        warmup_iterations; /* >= 0: with the profiler on, before those that are recorded; with iterations */
+    uint32_t activities; /* set of enum rs_activity; 0: all */
     bool record_shapes, profile_memory, with_stack, with_flops, with_modules;
     const char *trace_id; /* letters, digits, '-', '_' */
 };

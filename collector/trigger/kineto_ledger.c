@@ -50,6 +50,8 @@ static const struct field {
     FIELD(I64, start_time_ms),
     FIELD(I32, duration_ms),
     FIELD(I32, roundup),
+    FIELD(I32, warmup),
+    FIELD(U32, activities),
     FIELD(FLAG, record_shapes),
     FIELD(FLAG, profile_memory),
     FIELD(FLAG, with_stack),

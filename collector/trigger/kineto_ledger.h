@@ -52,7 +52,8 @@ struct rs_kineto_job {
     rs_dur poll_period;
     /* of the request; what is not delivered is armed with it again */
     int64_t start_time_ms;
-    int32_t duration_ms, roundup;
+    int32_t duration_ms, roundup, warmup;
+    uint32_t activities;
     bool record_shapes, profile_memory, with_stack, with_flops, with_modules;
     bool is_probe; /* two steps to learn how long one is: its trace is not kept */
     char trace_root[RS_KINETO_LEDGER_TEXT_BYTES * 2];

@@ -11,6 +11,7 @@ _Static_assert(FIELD_COUNT <= 64 * RS_ADAPTER_HONOURS_WORDS, "a member has no bi
 static const struct {
     const char *name, *title;
     uint32_t capabilities;
+    uint32_t activities;
 } shipped[] = {
     [RS_PROFILER_NATIVE] = {"native", "librankscope",
                             RS_CAP_KNOWS_STEP | RS_CAP_PUSH | RS_CAP_DURATION |
@@ -19,13 +20,17 @@ static const struct {
     [RS_PROFILER_KINETO] = {"kineto", "Kineto's on-demand trigger",
                             RS_CAP_POLLS | RS_CAP_STEP_ROUNDUP | RS_CAP_WALL_CLOCK |
                                 RS_CAP_DURATION | RS_CAP_WRITES_FILES | RS_CAP_RECORDS_WARMUP |
-                                RS_CAP_SHAPES_FOR_BYTES},
+                                RS_CAP_SHAPES_FOR_BYTES,
+                            RS_ACTIVITY_CPU | RS_ACTIVITY_CUDA | RS_ACTIVITY_XPU |
+                                RS_ACTIVITY_MTIA},
     [RS_PROFILER_ASCEND] = {"ascend", "torch_npu's dynamic_profile",
                             RS_CAP_KNOWS_STEP | RS_CAP_POLLS | RS_CAP_WRITES_FILES |
-                                RS_CAP_RECORDS_WARMUP},
+                                RS_CAP_RECORDS_WARMUP,
+                            RS_ACTIVITY_CPU | RS_ACTIVITY_NPU},
     [RS_PROFILER_MINDSPORE] = {"mindspore", "MindSpore's monitor",
                                RS_CAP_KNOWS_STEP | RS_CAP_POLLS | RS_CAP_WRITES_FILES |
-                                   RS_CAP_WHOLE_JOB | RS_CAP_NO_REPEAT},
+                                   RS_CAP_WHOLE_JOB | RS_CAP_NO_REPEAT,
+                               RS_ACTIVITY_CPU | RS_ACTIVITY_NPU},
     [RS_PROFILER_IN_PROCESS] = {"in_process", "an in-process profiler", RS_CAP_KNOWS_STEP},
 };
 enum { SHIPPED_COUNT = sizeof shipped / sizeof shipped[0] };
@@ -42,6 +47,11 @@ bool rs_adapter_known(uint32_t number, struct rs_adapter *adapter_p)
         if (request_fields[i].honoured_by & 1U << number)
             adapter_p->honours[i / 64] |= UINT64_C(1) << i % 64;
     return true;
+}
+
+uint32_t rs_adapter_activities(uint32_t number)
+{
+    return number < SHIPPED_COUNT ? shipped[number].activities : 0;
 }
 
 const char *rs_adapter_name(uint32_t number)

@@ -71,6 +71,8 @@ struct rs_adapter {
 
 /* One that comes with the program. False: no such number. */
 bool rs_adapter_known(uint32_t number, struct rs_adapter *adapter_p);
+/* What its profiler can record: set of enum rs_activity; 0: it is not known. */
+uint32_t rs_adapter_activities(uint32_t number);
 /* "native"; "unknown" for a number that is none of theirs. Static. */
 const char *rs_adapter_name(uint32_t number);
 /* The capabilities of all that a text like "native+kineto" names and that come with the program, together. */

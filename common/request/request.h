@@ -214,25 +214,26 @@ struct rs_capture_request {
     bool
         profile_memory; /* allocations: of the framework with CPU, of the device with NPU. off [K A M I] */
     struct rs_request_experimental experimental;
-    /* Samples of host_sys and sys_io. Hz, 1..100; 10. [S] */
+    /* Samples of host_sys and sys_io. Hz, 1..100; 10. [I] */
     uint32_t sample_hz;
     struct rs_request_mindspore mindspore;
     /* Largest timeline file. 10^6 bytes, >= 1; 500. [I] */
     uint32_t timeline_limit_mb;
     /* Where results end up: a destination, never written while recording. Components of letters, digits,
-     * "_", "."; no "..". "./" ("./data" for MindSpore's own profiler). [S] */
+     * "_", "."; no "..". "./" ("./data" for MindSpore's own profiler). What is triggered goes to the collector. [I] */
     char prof_dir[RS_REQUEST_PATH_BYTES];
-    /* Where profilers write: on a local file system. Same characters. "" (the collector's). [S] */
+    /* Where profilers write: on a local file system. Same characters. "" (the collector's). [I] */
     char spool_dir[RS_REQUEST_PATH_BYTES];
     /* Name of a rank's results, unique in the capture: {hostname}, {pid}, {rank} are filled in. < 226 bytes;
-     * "" ({hostname}_{pid}). [S] */
+     * "" ({hostname}_{pid}). [I] */
     char worker_name[RS_REQUEST_NAME_BYTES];
     /* The profiler parses its data itself. off in files, on from the API. With is_rank it is off unless async_mode. [A M I] */
     bool analyse;
     bool async_mode; /* parsing does not hold the program up. off [A I] */
-    bool aggregate;  /* the service joins the ranks, whatever analyse says. on [S] */
-    bool use_gzip;   /* exported traces are compressed. off [I] */
-    bool pretty;     /* exported JSON is indented. off [S] */
+    bool
+        aggregate; /* ranks that only their own profiler can read parse, whatever analyse says. on [M I] */
+    bool use_gzip; /* exported traces are compressed. off [I] */
+    bool pretty;   /* exported JSON is indented. off [I] */
     /* The capture is stopped after this long. s, 1..86400; 300; above 300 needs force. [S] */
     uint32_t max_duration_s;
     /* Free disk and memory are to be so many times the estimated raw size. 1..1000; 20. [S] */
@@ -246,7 +247,7 @@ struct rs_capture_request {
     uint32_t timeout_ms;
     /* Name -> JSON text, kept with the results; distributed_args {tp, pp, dp} gives roles. {} [S] */
     struct rs_request_pairs metadata;
-    /* Environment variables kept with the results: names, never a wildcard. The four of torch_npu. [S] */
+    /* Environment variables kept with the results: names, never a wildcard. The four of torch_npu. [I] */
     struct rs_request_texts env_allow;
 };
 

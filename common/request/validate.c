@@ -147,6 +147,56 @@ static enum rs_decision decision_of(const struct rs_request_notes *all,
                                                             : RS_DECISION_ACCEPTED;
 }
 
+/* ---- whom a note concerns ---------------------------------------------------------------------------------------- */
+
+/* A rule about what one profiler does with a member, not about the member's value. */
+static bool is_of_a_profiler(const struct rs_request_note *note)
+{
+    const struct rs_rule *rule = rs_request_rule(note->rule);
+    return rule->severity != RS_SEVERITY_REFUSED &&
+           (note->rule == RS_RULE_FLOPS_NOT_PARSED || note->rule == RS_RULE_SAMPLE_HZ_UNUSED ||
+            strncmp(rule->field, "experimental.", strlen("experimental.")) == 0);
+}
+
+static bool concerns(const struct rs_request_note *note, const struct rs_adapter *adapter)
+{
+    /* with_flops is everybody's; that it is not parsed is torch_npu's, which knows op_attr as nobody else does */
+    const char *member = note->rule == RS_RULE_FLOPS_NOT_PARSED
+                             ? "experimental.op_attr"
+                             : rs_request_rule(note->rule)->field;
+    char name[RS_REQUEST_MEMBER_BYTES];
+    size_t i = 0;
+    while (rs_request_member(i, name) && strcmp(name, member) != 0)
+        i++;
+    return rs_adapter_honours(adapter, i);
+}
+
+/* Notes of the request that are one profiler's go to the ranks that have it; without ranks they stay where they are. */
+static void take_apart(struct rs_request_notes *notes, struct rs_request_notes *moved)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < notes->count; i++) {
+        const struct rs_request_note note = notes->items[i];
+        if (is_of_a_profiler(&note)) {
+            note_at(moved, note.rule, note.field, NULL, "%s", note.text);
+            notes->ineffective_count -=
+                rs_request_rule(note.rule)->severity == RS_SEVERITY_INEFFECTIVE;
+        } else {
+            notes->items[kept++] = note;
+        }
+    }
+    notes->count = kept;
+}
+
+static void add_concerning(const struct rs_request_notes *moved, const struct rs_adapter *adapter,
+                           struct rs_request_notes *notes)
+{
+    for (size_t i = 0; i < moved->count; i++)
+        if (concerns(&moved->items[i], adapter))
+            note_at(notes, moved->items[i].rule, moved->items[i].field, NULL, "%s",
+                    moved->items[i].text);
+}
+
 static int by_rank(const void *left, const void *right)
 {
     const struct rs_request_rank *a = *(const struct rs_request_rank *const *)left;
@@ -169,6 +219,7 @@ static enum rs_status validate_all(const struct validation *validation,
         answer->count++;
         while (at < count && sorted[at]->row.rank < chosen->ranks[i])
             at++;
+        add_concerning(validation->of_profilers, sorted[at]->adapter, &one->notes);
         validate_rank(validation, sorted[at], &one->notes);
         if (one->notes.failed)
             return RS_NOMEM;
@@ -184,6 +235,7 @@ static enum rs_status decide(const struct rs_capture_request *request,
                              struct rs_request_answer *answer)
 {
     struct rs_capture_request defaults;
+    struct rs_request_notes of_profilers = {0};
     const struct rs_request_rank **sorted =
         rs_mem_calloc(count ? count : 1, sizeof(const struct rs_request_rank *));
     enum rs_status status = rs_request_init(&defaults, request->dialect, request->origin);
@@ -195,12 +247,19 @@ static enum rs_status decide(const struct rs_capture_request *request,
         const struct validation validation = {.request = request,
                                               .defaults = &defaults,
                                               .policy = policy,
+                                              .of_profilers = &of_profilers,
                                               .is_subset = answer->chosen.count < count,
                                               .chosen_count = answer->chosen.count};
+        if (answer->chosen.count)
+            take_apart(&answer->notes, &of_profilers);
+        if (of_profilers.failed)
+            status = RS_NOMEM;
         if (count)
             qsort(sorted, count, sizeof(const struct rs_request_rank *), by_rank);
-        status = validate_all(&validation, sorted, count, answer);
+        if (status == RS_OK)
+            status = validate_all(&validation, sorted, count, answer);
     }
+    rs_request_notes_fini(&of_profilers);
     rs_request_fini(&defaults);
     rs_mem_free(sorted);
     return status;

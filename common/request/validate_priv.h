@@ -12,7 +12,8 @@ struct validation {
     const struct rs_capture_request *request;
     const struct rs_capture_request *defaults; /* of its dialect and origin */
     const struct rs_request_policy *policy;
-    bool is_subset; /* not every rank of the table was chosen */
+    const struct rs_request_notes *of_profilers; /* each for the ranks whose profiler it concerns */
+    bool is_subset;                              /* not every rank of the table was chosen */
     size_t chosen_count;
 };
 

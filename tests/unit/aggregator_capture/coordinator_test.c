@@ -1257,6 +1257,55 @@ static void fewer_steps_than_asked_are_not_complete(void **state)
     rs_coord_free(&coord);
 }
 
+static void a_duration_and_its_start_become_steps(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    char words[128];
+    see(coord, "r", 0, link_a, 10, 100 * RS_NS_PER_MS);
+    const rs_ns from = rs_time_realtime() + 100 * second;
+    (void)snprintf(words, sizeof words,
+                   "start_step=0;start_time_ns=%lld;duration_ms=700;timeout_ms=60000",
+                   (long long)from);
+    const struct asked asked = ask(coord, words);
+    assert_ok(asked.status);
+    assert_int_equal(asked.capture->profile.timeout_ns, 60 * second);
+    arm(coord, 0, 11, 100 * RS_NS_PER_MS, "");
+    assert_int_equal(asked.capture->counted_steps, 7);
+    assert_true(asked.capture->start_step > 11 + 900); /* a thousand steps are 100 s */
+    rs_coord_free(&coord);
+}
+
+static void what_a_step_came_to_is_held_against_the_space_that_is_left(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    struct rs_coord_seen seen = {.rank = 0,
+                                 .world = 1,
+                                 .step = 10,
+                                 .can_capture = true,
+                                 .free_disk_bytes = 10000,
+                                 .adapter = adapter_of(RS_PROFILER_NATIVE),
+                                 .role = {-1, -1, -1, -1, -1},
+                                 .link = link_a};
+    (void)snprintf(seen.run, sizeof seen.run, "r");
+    (void)snprintf(seen.incarnation, sizeof seen.incarnation, "i0");
+    assert_ok(rs_coord_see(coord, &seen, 0));
+    const struct asked first = ask(coord, "schedule.active=5"); /* nothing is known yet */
+    assert_int_equal(first.decision_count[RS_DECISION_ACCEPTED], 1);
+    arm(coord, 0, 11, 0, "");
+    const struct rs_coord_report whole = {
+        .rank = 0, .steps_done = 5, .state = RS_PROGRESS_SENDING, .text = ""};
+    rs_coord_progress(coord, "c1", &whole, second);
+    rs_coord_stored(coord, "c1", 0, "i0", 3, 5000, second);
+    end(coord, 0, false);
+    rs_coord_closed(coord, "c1");
+    assert_ok(rs_coord_see(coord, &seen, 3 * second));
+    assert_status(ask(coord, "schedule.active=6").status, RS_REFUSED); /* twice 6,000 bytes */
+    assert_ok(ask(coord, "schedule.active=2").status);
+    rs_coord_free(&coord);
+}
+
 static void mindspore_records_all_of_a_job_or_nothing(void **state)
 {
     (void)state;
@@ -1444,6 +1493,8 @@ int main(void)
         cmocka_unit_test(a_poller_whose_step_nobody_knows_is_refused_unless_one_is_named),
         cmocka_unit_test(an_adapter_that_is_not_ours_takes_part),
         cmocka_unit_test(fewer_steps_than_asked_are_not_complete),
+        cmocka_unit_test(a_duration_and_its_start_become_steps),
+        cmocka_unit_test(what_a_step_came_to_is_held_against_the_space_that_is_left),
         cmocka_unit_test(mindspore_records_all_of_a_job_or_nothing),
         cmocka_unit_test(a_capture_that_goes_on_for_too_long_is_ended),
         cmocka_unit_test(a_thousand_ranks_are_no_matter_of_their_square),

@@ -233,6 +233,31 @@ static void an_iteration_text_is_exact(void **state)
     rs_buf_fini(&buf);
 }
 
+static void what_is_recorded_and_the_warm_up_are_said(void **state)
+{
+    (void)state;
+    struct rs_kineto_config config = good_config;
+    struct rs_buf buf = {0};
+    config.start_time_ms = 0;
+    config.duration_ms = 0;
+    config.iterations = 2;
+    config.iteration_roundup = 500;
+    config.warmup_iterations = 3;
+    config.activities = RS_ACTIVITY_CPU | RS_ACTIVITY_CUDA;
+    assert_ok(rs_kineto_config_text(&config, &buf, NULL));
+    assert_string_equal(rs_buf_text(&buf),
+                        "ACTIVITIES_LOG_FILE=/tmp/rs/c1/u0/rank3.json\n"
+                        "PROFILE_START_ITERATION=0\n"
+                        "PROFILE_START_ITERATION_ROUNDUP=500\n"
+                        "ACTIVITIES_WARMUP_ITERATIONS=3\n"
+                        "ACTIVITIES_ITERATIONS=2\n"
+                        "ACTIVITIES_WARMUP_PERIOD_SECS=0\n"
+                        "ACTIVITY_TYPES=cpu_op,user_annotation,cpu_instant_event,python_function,"
+                        "gpu_memcpy,gpu_memset,kernel,gpu_user_annotation,cuda_runtime,overhead\n"
+                        "REQUEST_TRACE_ID=c1\n");
+    rs_buf_fini(&buf);
+}
+
 static void paths_that_the_grammar_cannot_hold_are_refused(void **state)
 {
     (void)state;
@@ -307,6 +332,7 @@ int main(void)
         cmocka_unit_test(golden_datagrams_are_understood),
         cmocka_unit_test(a_duration_text_is_exact),
         cmocka_unit_test(an_iteration_text_is_exact),
+        cmocka_unit_test(what_is_recorded_and_the_warm_up_are_said),
         cmocka_unit_test(paths_that_the_grammar_cannot_hold_are_refused),
         cmocka_unit_test(only_tmp_and_the_ranks_own_folder_are_allowed),
     };

@@ -49,6 +49,8 @@ static struct rs_kineto_job example(void)
                                 .start_time_ms = INT64_MAX,
                                 .duration_ms = 8,
                                 .roundup = 500,
+                                .warmup = 3,
+                                .activities = 5,
                                 .record_shapes = true,
                                 .with_modules = true,
                                 .first_seq = 99};
