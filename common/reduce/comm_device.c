@@ -18,11 +18,18 @@
  * A kernel that its source calls communication (HCCL: one row per operation, with its own name) is an operation
  * whatever call it was launched in.
  *
+ * DeepEP launches its kernels in no call: dispatch and combine are each an operation of all ranks that exchange tokens. A rank
+ * arrives where its notify kernel begins, which waits for the others; how tokens are laid out is its own business:
+ *
+ *   get_dispatch_layout | notify_dispatch [ waits ] (host reads the counts) dispatch [------]      one all_to_all
+ *                       |<------------------------------- operation ----------------------->|
+ *
  * When no launch of a communication kernel is recorded at all, kernels and calls are paired in order, if there are as many of the
  * one as of the other and every pair fits. A kernel that finds no call and has no argument
  * columns is listed as RS_OP_NO_CALL.
  */
 #include "common/base/mem.h"
+#include "common/reduce/comm_expert.h"
 #include "common/reduce/reduce_priv.h"
 
 #include <string.h>
@@ -49,6 +56,8 @@ struct builder {
     uint32_t lane;
     size_t pending_from; /* roots before it are done with */
     uint32_t last_batch; /* op of the newest batch without a root, while no other root came */
+    const struct reduce_work
+        *notify; /* of the experts' next operation; NULL none. In reduce->work */
 };
 
 /* ---- calls ---- */
@@ -243,6 +252,12 @@ static enum rs_op_type type_of_work(const struct rs_reduce *reduce, const struct
                               rs_strtab_length(reduce->strings, work->name));
 }
 
+static enum comm_expert part_of_work(const struct rs_reduce *reduce, const struct reduce_work *work)
+{
+    return comm_expert_of(rs_strtab_text(reduce->strings, work->name),
+                          rs_strtab_length(reduce->strings, work->name));
+}
+
 static bool is_vendors(const struct reduce_work *work)
 {
     return (work->flags & RS_EVENT_COMMUNICATION) != 0;
@@ -366,6 +381,42 @@ static enum rs_status push_vendors(struct builder *b, const struct reduce_comm_r
     if (row->external_id >= 0)
         REDUCE_PUSH(&reduce->kernel_ids, status, (struct sort_item){row->external_id, at});
     return status;
+}
+
+/* ---- experts ---- */
+
+/* What came before it began no operation after all: it is listed as it is. */
+static enum rs_status drop_notify(struct builder *b)
+{
+    const struct reduce_work *notify = b->notify;
+    b->notify = NULL;
+    return notify ? push_no_call(b, notify) : RS_OK;
+}
+
+static bool belongs_to(const struct reduce_work *notify, const struct reduce_work *work)
+{
+    return notify && notify->lane == work->lane && notify->end <= work->start;
+}
+
+static enum rs_status take_expert(struct builder *b, const struct reduce_work *work,
+                                  enum comm_expert part)
+{
+    if (part == COMM_EXPERT_LAYOUT)
+        return RS_OK; /* the rank's own work, of the class that its name says */
+    if (part == COMM_EXPERT_NOTIFY) {
+        const enum rs_status status = drop_notify(b);
+        b->notify = work;
+        return status;
+    }
+    enum rs_status status = belongs_to(b->notify, work) ? RS_OK : drop_notify(b);
+    if (status != RS_OK)
+        return status;
+    struct rs_comm_op op = op_of_work(b->reduce, b->notify ? b->notify : work);
+    widen_op(&op, work);
+    op.name = work->name;
+    op.type = RS_OP_ALL_TO_ALL;
+    b->notify = NULL;
+    return comm_op_push(b->reduce, &op);
 }
 
 /* ---- coalesced batches ---- */
@@ -538,6 +589,9 @@ static enum rs_status take_row(struct builder *b, const struct reduce_comm_row *
     size_t root = b->root_count;
     if (is_vendors(work))
         return push_vendors(b, row);
+    const enum comm_expert part = comm ? COMM_EXPERT_NONE : part_of_work(reduce, work);
+    if (part != COMM_EXPERT_NONE)
+        return take_expert(b, work, part);
     if (work->launch != REDUCE_NONE) {
         const struct reduce_launch *launch = &reduce->launches.items[work->launch];
         if (b->lane != launch->lane) {
@@ -666,6 +720,8 @@ enum rs_status comm_device_build(struct rs_reduce *reduce)
         status = pair_in_order(&b, order, &done);
     for (size_t i = 0; status == RS_OK && !done && i < count; i++)
         status = take_row(&b, &reduce->comm_rows.items[order[i]]);
+    if (status == RS_OK)
+        status = drop_notify(&b);
     for (size_t i = 0; status == RS_OK && i < b.root_count; i++) {
         for (uint32_t k = 0; b.roots[i].is_used && k < b.roots[i].count; k++)
             reduce->calls.items[b.calls[b.roots[i].first + k]].is_used = true;

@@ -224,5 +224,56 @@ class Cut(Rig):
                     self.assertNotEqual(row["Coverage"], "exact", share)
 
 
+class Experts(Rig):
+    """DeepEP: kernels that no call launched; four ranks, of which another comes last every time."""
+    LAYERS = (("get_dispatch_layout<256, 32, 8>(long*)", "notify_dispatch<4>(int*)", "dispatch<4, 768, 8192>(int4*)"),
+              (None, "cached_notify_combine<4>(void**)", "combine<__nv_bfloat16, 4, 768>(int4*)"))
+
+    def rows(self, rank, skip=()):
+        """Operation n: ranks come 10 us after each other, the last is rank n % 4; all end together."""
+        rows, number = [], 0
+        for step in range(3):
+            at = BASE_US + step * 10000
+            rows.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 7, "tid": 7, "ts": at, "dur": 9000})
+            for n in range(6):
+                late, end = (rank - n - 1) % 4 * 10, at + 1000 + n * 1000 + 500
+                layout, notify, move = self.LAYERS[n % 2]
+                start = end - 400 + late
+                for name, begin, length in ((layout, start - 60, 20), (notify, start, 50 - late + 30), (move, end - 200, 200),
+                                            ("gemm", end, 100)):
+                    number += 1
+                    if name is None or (step * 6 + n in skip and name == move):
+                        continue
+                    stream = 7 if name == "gemm" else 30
+                    room = "" if name == "gemm" else "void deep_ep::intranode::"
+                    rows.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 7, "tid": 7, "ts": begin - 10,
+                                 "dur": 5, "args": {"correlation": number}})
+                    rows.append({"ph": "X", "cat": "kernel", "name": room + name, "pid": 0, "tid": stream, "ts": begin,
+                                 "dur": length, "args": {"device": 0, "stream": stream, "correlation": number}})
+        return rows
+
+    def files(self, **skips):
+        return {f"rank{r}.json": ({**document(r, self.rows(r, skips.get(f"rank{r}", ()))),
+                                   "distributedInfo": {"backend": "nccl", "rank": r, "world_size": 4}}, None) for r in range(4)}
+
+    def test_dispatch_and_combine_have_arrivals(self):
+        _, operations, _ = self.analyse(self.files())
+        self.assertEqual(len(operations), 4 * 18)
+        self.assertEqual({row["Op"] for row in operations}, {"all_to_all"})
+        self.assertEqual({(row["Group"], row["RanksSeen"], row["Coverage"]) for row in operations}, {("g:0-3", "4", "exact")})
+        for row in operations:
+            n = (int(row["Start(ns)"]) // 1000 - BASE_US) % 10000 // 1000 - 1
+            self.assertEqual(int(row["LastRank"]), n % 4, row)
+            # from the notify kernel on: who comes first waits 30 us
+            self.assertEqual(int(row["Wait(ns)"]), 30000 - (int(row["Rank"]) - n - 1) % 4 * 10000, row)
+
+    def test_a_notify_that_begins_nothing_is_listed_alone(self):
+        _, operations, _ = self.analyse(self.files(rank1=(4,)))
+        alone = [row for row in operations if row["RanksSeen"] == "1"]
+        self.assertEqual([(row["Rank"], row["Seq"], row["Wait(ns)"]) for row in alone], [("1", "", "0")])
+        self.assertEqual(sum(row["RanksSeen"] == "3" for row in operations), 3)
+        self.assertEqual(len(operations), 4 * 18)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/reduce/classify.h"
 
+#include "common/reduce/comm_expert.h"
 #include "common/reduce/dims.h"
 #include "tests/support/rs_test.h"
 
@@ -187,9 +188,37 @@ static void dims_are_read_and_nonsense_is_unknown(void **unused)
     assert_true(by_type == 0);
 }
 
+static void kernels_of_experts_are_told_apart(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum comm_expert part;
+    } cases[] = {
+        {"void deep_ep::intranode::dispatch<8, 768, 8192>(int4*)", COMM_EXPERT_MOVE},
+        {"void deep_ep::internode::combine<false, 8, __nv_bfloat16>(int4*)", COMM_EXPERT_MOVE},
+        {"void deep_ep::internode_ll::dispatch<true, false, 7168>(void*)", COMM_EXPERT_MOVE},
+        {"void dpsk::ep::internode::combine<true>(int)", COMM_EXPERT_MOVE},
+        {"void deep_ep::intranode::notify_dispatch<8>(int const*, int*)", COMM_EXPERT_NOTIFY},
+        {"void deep_ep::intranode::cached_notify_combine<8>(void**, int*)", COMM_EXPERT_NOTIFY},
+        {"void deep_ep::internode::cached_notify<true>(int)", COMM_EXPERT_NOTIFY},
+        {"void deep_ep::layout::get_dispatch_layout<256, 32, 8>(long const*)", COMM_EXPERT_LAYOUT},
+        {"void deep_ep::internode_ll::clean_low_latency_buffer<256>(long*)", COMM_EXPERT_NONE},
+        {"void deep_ep::", COMM_EXPERT_NONE},
+        {"deep_ep::dispatcher()", COMM_EXPERT_NONE},
+        {"void pplx::dispatch<1>(int)", COMM_EXPERT_NONE},
+        {"dispatch", COMM_EXPERT_NONE},
+        {"", COMM_EXPERT_NONE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (comm_expert_of(cases[i].name, strlen(cases[i].name)) != cases[i].part)
+            fail_msg("%s", cases[i].name);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_of_experts_are_told_apart),
         cmocka_unit_test(kernels_of_every_library_get_their_class),
         cmocka_unit_test(calls_and_arguments_name_their_operation),
         cmocka_unit_test(host_rows_are_told_apart),
