@@ -88,9 +88,10 @@ struct rs_coord_seen {
     uint32_t rank, world, pid;
     int64_t step; /* -1 not known, or before the first */
     rs_dur step_duration_ns;
-    rs_dur own_ns;           /* of its steps before that one, outside communication; 0 unknown */
-    rs_dur delay_ns;         /* so far: ready, without a core; 0 unknown */
-    int64_t free_disk_bytes; /* 0 unknown */
+    rs_dur own_ns;   /* of its steps before that one, outside communication; 0 unknown */
+    rs_dur delay_ns; /* so far: ready, without a core; 0 unknown */
+    int64_t free_disk_bytes, free_memory_bytes; /* 0 unknown */
+    uint32_t glibc;                             /* major << 16 | minor; 0 unknown */
     rs_dur
         self_time_ns; /* of a step, its own; an earlier capture told it; 0 unknown. The coordinator's own */
     int32_t role[RS_ROLE_COUNT]; /* -1 unknown: what was known before stays */

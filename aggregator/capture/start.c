@@ -70,6 +70,9 @@ static void fill_row(const struct rs_coord_seen *seen, const struct rs_capture_r
                                      .world = seen->world,
                                      .activities = rs_adapter_activities(seen->adapter.number),
                                      .free_disk_bytes = seen->free_disk_bytes,
+                                     .free_memory_bytes = seen->free_memory_bytes,
+                                     .glibc_major = (uint16_t)(seen->glibc >> 16),
+                                     .glibc_minor = (uint16_t)(seen->glibc & 0xffff),
                                      .estimated_bytes = estimate_of(seen, request),
                                      .last_start = seen->last_start,
                                      .last_stop = seen->last_stop};

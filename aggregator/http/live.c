@@ -113,6 +113,7 @@ static struct sent digest_rank(const Rankscope__RankState *rank, struct rs_buf *
         .who = digest_of(rank->run, strlen(rank->run),
                          digest_of(rank->incarnation, strlen(rank->incarnation), rank->rank))};
     still.seen_ns = 0;
+    still.free_memory_bytes = 0;
     still.free_disk_bytes = 0; /* moves all the time, and tells nobody anything */
     rs_buf_reset(scratch);
     rs_wire_pack(&still.base, scratch);

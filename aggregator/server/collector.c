@@ -754,6 +754,8 @@ static void see_rank(struct session *session, const Rankscope__RankState *state)
             state->state < RS_RANK_STATE_COUNT ? (enum rs_rank_state)state->state : RS_RANK_IDLE,
         .adapter = adapter ? *adapter : (struct rs_adapter){.number = state->kind},
         .free_disk_bytes = state->free_disk_bytes > 0 ? state->free_disk_bytes : 0,
+        .free_memory_bytes = state->free_memory_bytes > 0 ? state->free_memory_bytes : 0,
+        .glibc = state->glibc,
         .events_dropped = state->events_dropped,
         .can_capture = state->can_capture && adapter,
         .link = session->link};

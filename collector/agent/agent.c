@@ -47,7 +47,7 @@ struct collector {
     char node[RS_IDENTITY_NAME_BYTES]; /* when none was given */
     Rankscope__RankState **states;     /* of all ranks, for the uplink */
     size_t state_capacity;
-    int64_t spool_free,
+    int64_t spool_free, free_memory, /* of the host; the same */
         trace_free; /* bytes where ranks without, and with, files of their own end up here; 0 unknown */
     rs_ns looked_at; /* monotonic; for the two above */
 };
@@ -88,6 +88,7 @@ static int64_t space_of(struct collector *collector, const struct rs_agent_adapt
         collector->looked_at = now;
         collector->spool_free = free_bytes(collector->settings->spool);
         collector->trace_free = free_bytes(collector->settings->trace_dir);
+        collector->free_memory = rs_process_free_memory();
     }
     return adapter->what.capabilities & RS_CAP_WRITES_FILES ? collector->trace_free
                                                             : collector->spool_free;
@@ -101,8 +102,11 @@ static size_t give_ranks(void *self, Rankscope__RankState ***states_p)
         struct rs_agent_adapter *adapter = collector->adapters[i];
         Rankscope__RankState **states = NULL;
         const size_t more = rs_agent_adapter_ranks(adapter, &states);
-        for (size_t k = 0; k < more; k++)
+        for (size_t k = 0; k < more; k++) {
             states[k]->free_disk_bytes = space_of(collector, adapter);
+            states[k]->free_memory_bytes = collector->free_memory;
+            states[k]->glibc = rs_process_glibc((pid_t)states[k]->pid);
+        }
         count = add_ranks(collector, count, states, more);
     }
     *states_p = collector->states;

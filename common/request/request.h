@@ -382,14 +382,6 @@ bool rs_request_member(size_t index, char name[RS_REQUEST_MEMBER_BYTES]);
 
 enum rs_platform { RS_PLATFORM_UNKNOWN, RS_PLATFORM_CPU, RS_PLATFORM_GPU, RS_PLATFORM_NPU };
 
-enum rs_device_switch { /* a set: what only a device can give */
-                        RS_SWITCH_L2_CACHE = 1,
-                        RS_SWITCH_OP_ATTR = 2,
-                        RS_SWITCH_RECORD_OP_ARGS = 4,
-                        RS_SWITCH_SYS_IO = 8,
-                        RS_SWITCH_SYS_INTERCONNECTION = 16,
-};
-
 /* What is known of a rank when it is asked. Zeroed members mean "not known" and are not held against it, but
  * can_capture and row.role (-1 unknown). Lends its strings. */
 struct rs_request_rank {
@@ -407,16 +399,9 @@ struct rs_request_rank {
     int64_t last_step;                          /* of its training; 0 unknown */
     uint32_t world;                             /* ranks of the run; 0 unknown */
     uint32_t activities;                        /* it can record; 0 unknown */
-    bool has_host_sys;                          /* the next is meant */
-    uint32_t host_sys;                          /* it can sample */
-    bool has_switches;                          /* the next is meant */
-    uint32_t switches;                          /* set of enum rs_device_switch */
     uint16_t glibc_major, glibc_minor;          /* 0 unknown */
     int64_t free_disk_bytes, free_memory_bytes; /* where it spools; 0 unknown */
     int64_t estimated_bytes; /* raw size of this capture on this rank; 0 unknown */
-    bool is_prof_dir_link, is_prof_dir_foreign,
-        is_prof_dir_remote; /* a link on the way; another owner; network */
-    bool is_spool_remote;
     int64_t last_start,
         last_stop; /* adapters without repetition: the pair it was told last; 0 none */
 };
@@ -445,9 +430,8 @@ struct rs_request_answer {
 };
 
 struct rs_request_policy {
-    bool is_path_relaxed;    /* "-" and " " in paths, too */
-    bool is_headroom_strict; /* headroom_factor refuses instead of warning */
-    uint64_t sample_seed;    /* of sample= in rank expressions */
+    bool is_path_relaxed; /* "-" and " " in paths, too */
+    uint64_t sample_seed; /* of sample= in rank expressions */
 };
 
 /* Validates the request for every rank of the table that it chooses. RS_OK: all are accepted, queued or ineffective and all that was

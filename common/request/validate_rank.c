@@ -107,27 +107,6 @@ static void validate_activities(const struct validation *j, const struct rs_requ
 static void validate_device(const struct validation *j, const struct rs_request_rank *rank,
                             struct rs_request_notes *notes)
 {
-    const struct rs_request_experimental *e = &j->request->experimental;
-    const struct {
-        size_t field;
-        bool is_wanted;
-        uint32_t bit;
-    } switches[] = {
-        {F_L2_CACHE, e->l2_cache, RS_SWITCH_L2_CACHE},
-        {F_OP_ATTR, e->op_attr, RS_SWITCH_OP_ATTR},
-        {F_RECORD_OP_ARGS, e->record_op_args, RS_SWITCH_RECORD_OP_ARGS},
-        {F_SYS_IO, e->sys_io, RS_SWITCH_SYS_IO},
-        {F_SYS_INTERCONNECTION, e->sys_interconnection, RS_SWITCH_SYS_INTERCONNECTION},
-    };
-    for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++)
-        if (switches[i].is_wanted && rank->has_switches && !(rank->switches & switches[i].bit))
-            note_add(notes, RS_RULE_SWITCH_MISSING, switches[i].field, NO_DETAIL);
-    const uint32_t missing = rank->has_host_sys ? e->host_sys & ~rank->host_sys : 0;
-    if (missing) {
-        char text[128];
-        list_names(request_fields[F_HOST_SYS].names, missing, text, sizeof text);
-        note_add(notes, RS_RULE_HOST_SYS_MISSING, FIELD_COUNT, "%s", text);
-    }
     const bool is_old = rank->glibc_major && (rank->glibc_major < 2 ||
                                               (rank->glibc_major == 2 && rank->glibc_minor < 34));
     if (j->request->profile_memory && is_old)
@@ -177,7 +156,6 @@ static void validate_room(const struct validation *j, const struct rs_request_ra
     const uint32_t factor = r->headroom_factor ? r->headroom_factor : 1;
     const bool is_disk_low = is_below(rank->free_disk_bytes, rank->estimated_bytes, factor);
     const bool is_memory_low = is_below(rank->free_memory_bytes, rank->estimated_bytes, factor);
-    const bool is_strict = j->policy && j->policy->is_headroom_strict;
     if (is_disk_low)
         note_add(notes, RS_RULE_HEADROOM_DISK, FIELD_COUNT,
                  "%" PRId64 " bytes free, %" PRId64 " estimated, factor %" PRIu32,
@@ -186,20 +164,10 @@ static void validate_room(const struct validation *j, const struct rs_request_ra
         note_add(notes, RS_RULE_HEADROOM_MEMORY, FIELD_COUNT,
                  "%" PRId64 " bytes free, %" PRId64 " estimated, factor %" PRIu32,
                  rank->free_memory_bytes, rank->estimated_bytes, factor);
-    if ((is_disk_low || is_memory_low) && is_strict)
-        note_add(notes, RS_RULE_HEADROOM_STRICT, FIELD_COUNT, NO_DETAIL);
     if (is_below(rank->free_disk_bytes, rank->estimated_bytes, 2))
         note_add(notes, RS_RULE_HEADROOM_NONE, FIELD_COUNT,
                  "%" PRId64 " bytes free, %" PRId64 " estimated", rank->free_disk_bytes,
                  rank->estimated_bytes);
-    if (rank->is_prof_dir_link)
-        note_add(notes, RS_RULE_PROF_DIR_LINK, FIELD_COUNT, NO_DETAIL);
-    if (rank->is_prof_dir_foreign)
-        note_add(notes, RS_RULE_PROF_DIR_OWNER, FIELD_COUNT, NO_DETAIL);
-    if (rank->is_prof_dir_remote)
-        note_add(notes, RS_RULE_PROF_DIR_REMOTE, FIELD_COUNT, NO_DETAIL);
-    if (rank->is_spool_remote && !r->force)
-        note_add(notes, RS_RULE_SPOOL_REMOTE, FIELD_COUNT, NO_DETAIL);
 }
 
 void validate_rank(const struct validation *validation, const struct rs_request_rank *rank,

@@ -1306,6 +1306,48 @@ static void what_a_step_came_to_is_held_against_the_space_that_is_left(void **st
     rs_coord_free(&coord);
 }
 
+/* What its collector says of a rank's host counts in the answer. */
+static void memory_and_libc_are_held_against_a_request(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    struct rs_coord_seen seen = {.rank = 0,
+                                 .world = 1,
+                                 .step = 10,
+                                 .can_capture = true,
+                                 .free_memory_bytes = 15000,
+                                 .glibc = 2 << 16 | 31,
+                                 .adapter = adapter_of(RS_PROFILER_KINETO),
+                                 .role = {-1, -1, -1, -1, -1},
+                                 .link = link_a};
+    struct rs_capture_request request;
+    struct rs_request_answer answer = {0};
+    struct rs_coord_capture *capture = NULL;
+    (void)snprintf(seen.run, sizeof seen.run, "r");
+    (void)snprintf(seen.incarnation, sizeof seen.incarnation, "i0");
+    assert_ok(rs_coord_see(coord, &seen, 0));
+    assert_ok(ask(coord, "schedule.active=5").status);
+    arm(coord, 0, -1, 0, "");
+    const struct rs_coord_report whole = {
+        .rank = 0, .steps_done = 5, .state = RS_PROGRESS_SENDING, .text = ""};
+    rs_coord_progress(coord, "c1", &whole, second);
+    rs_coord_stored(coord, "c1", 0, "i0", 3, 5000, second);
+    end(coord, 0, false);
+    rs_coord_closed(coord, "c1");
+    make_request(&request, "profile_memory=true");
+    const struct rs_coord_ask asked = {.request = &request};
+    assert_ok(rs_coord_start(coord, &asked, 3 * second, &answer, &capture, NULL));
+    bool has_memory = false, has_libc = false;
+    for (size_t i = 0; i < answer.ranks[0].notes.count; i++) {
+        has_memory |= answer.ranks[0].notes.items[i].rule == RS_RULE_HEADROOM_MEMORY;
+        has_libc |= answer.ranks[0].notes.items[i].rule == RS_RULE_GLIBC;
+    }
+    assert_true(has_memory && has_libc);
+    rs_request_answer_fini(&answer);
+    rs_request_fini(&request);
+    rs_coord_free(&coord);
+}
+
 static void mindspore_records_all_of_a_job_or_nothing(void **state)
 {
     (void)state;
@@ -1495,6 +1537,7 @@ int main(void)
         cmocka_unit_test(fewer_steps_than_asked_are_not_complete),
         cmocka_unit_test(a_duration_and_its_start_become_steps),
         cmocka_unit_test(what_a_step_came_to_is_held_against_the_space_that_is_left),
+        cmocka_unit_test(memory_and_libc_are_held_against_a_request),
         cmocka_unit_test(mindspore_records_all_of_a_job_or_nothing),
         cmocka_unit_test(a_capture_that_goes_on_for_too_long_is_ended),
         cmocka_unit_test(a_thousand_ranks_are_no_matter_of_their_square),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collector/trigger/process_life.h"
 
+#include "collector/trigger/process.h"
 #include "tests/support/rs_test.h"
 
 #include <signal.h>
@@ -98,9 +99,18 @@ static void what_cannot_be_seen_is_not_dead(void **state)
     assert_int_equal(rs_process_life(&without), RS_PROCESS_ENDED);
 }
 
+static void what_a_host_has_is_known(void **state)
+{
+    (void)state;
+    assert_true(rs_process_glibc(getpid()) >> 16 == 2); /* glibc has been 2 since 1997 */
+    assert_int_equal(rs_process_glibc(0), 0);           /* no such process */
+    assert_true(rs_process_free_memory() > 1 << 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_host_has_is_known),
         cmocka_unit_test(a_process_lives_until_it_is_killed),
         cmocka_unit_test(without_a_descriptor_it_is_looked_up),
         cmocka_unit_test(another_start_time_is_another_process),

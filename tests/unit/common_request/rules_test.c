@@ -176,34 +176,10 @@ static void cpu_only(struct rs_request_rank *r)
 {
     r->activities = RS_ACTIVITY_CPU;
 }
-static void no_switches(struct rs_request_rank *r)
-{
-    r->has_switches = true;
-}
-static void no_host_sys(struct rs_request_rank *r)
-{
-    r->has_host_sys = true;
-}
 static void old_glibc(struct rs_request_rank *r)
 {
     r->glibc_major = 2;
     r->glibc_minor = 33;
-}
-static void linked(struct rs_request_rank *r)
-{
-    r->is_prof_dir_link = true;
-}
-static void foreign(struct rs_request_rank *r)
-{
-    r->is_prof_dir_foreign = true;
-}
-static void remote(struct rs_request_rank *r)
-{
-    r->is_prof_dir_remote = true;
-}
-static void remote_spool(struct rs_request_rank *r)
-{
-    r->is_spool_remote = true;
 }
 static void tight_disk(struct rs_request_rank *r)
 {
@@ -232,10 +208,6 @@ static void reported_before(struct rs_request_rank *r)
 {
     r->last_start = 100;
     r->last_stop = 102;
-}
-static void strict(struct rs_request_policy *p)
-{
-    p->is_headroom_strict = true;
 }
 
 #define A     RS_DIALECT_ASCEND
@@ -328,16 +300,9 @@ static const struct violation violations[] = {
     CASE(NO_START_TIME, A, CLI, "start_step=0;start_time_ns=5", "", .profiler = RS_PROFILER_MINDSPORE),
     CASE(ACTIVITY_MISSING, A, CLI, "activities=CPU,NPU", "activities=CPU,NPU", .rank = cpu_only),
     CASE(NO_ACTIVITY, A, CLI, "activities=NPU", "activities=NPU", .rank = cpu_only),
-    CASE(SWITCH_MISSING, A, CLI, "experimental.sys_io=true", "experimental.sys_io=true", .rank = no_switches),
-    CASE(HOST_SYS_MISSING, A, CLI, "experimental.host_sys=cpu,osrt", "experimental.host_sys=cpu,osrt", .rank = no_host_sys),
     CASE(GLIBC, A, CLI, "profile_memory=true", "profile_memory=true", .rank = old_glibc),
-    CASE(PROF_DIR_LINK, A, CLI, "", "", .rank = linked),
-    CASE(PROF_DIR_OWNER, A, CLI, "", "", .rank = foreign),
-    CASE(PROF_DIR_REMOTE, A, CLI, "", "", .rank = remote),
-    CASE(SPOOL_REMOTE, A, CLI, "", "", .rank = remote_spool),
     CASE(HEADROOM_DISK, A, CLI, "", "", .rank = tight_disk),
     CASE(HEADROOM_MEMORY, A, CLI, "", "", .rank = tight_memory),
-    CASE(HEADROOM_STRICT, A, CLI, "", "", .rank = tight_disk, .policy = strict),
     CASE(HEADROOM_NONE, A, CLI, "", "", .rank = no_disk),
     CASE(MS_SUBSET, M, CLI, "ranks=0-2;start_step=100", "ranks=0-3;start_step=100", .profiler = RS_PROFILER_MINDSPORE),
     CASE(MS_SAME_PAIR, M, CLI, "start_step=100;schedule.active=3", "start_step=100;schedule.active=3", .rank = reported_before, .profiler = RS_PROFILER_MINDSPORE),
