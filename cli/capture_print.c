@@ -208,6 +208,19 @@ static size_t begin_text(const Rankscope__CaptureInfo *info, char *text, size_t 
     return used;
 }
 
+/* When it begins by the clock, and how well the clocks of its hosts are known. */
+static size_t instant_text(const Rankscope__CaptureInfo *info, rs_dur until, char *text,
+                           size_t bytes)
+{
+    const double ms = (double)info->start_bound_ns / (double)RS_NS_PER_MS;
+    size_t used =
+        (size_t)snprintf(text, bytes, "; begins in %" PRId64 " s", until / RS_NS_PER_S + 1);
+    if (info->start_bound_ns > 0 && used < bytes)
+        used += (size_t)snprintf(text + used, bytes - used,
+                                 " (hosts within %.3g ms, as their clocks were measured)", ms);
+    return used;
+}
+
 void capture_progress_line(const Rankscope__CaptureInfo *info, char *line, size_t bytes)
 {
     const char *waiting = "";
@@ -241,8 +254,7 @@ void capture_progress_line(const Rankscope__CaptureInfo *info, char *line, size_
         if (info->roundup && info->state == RS_CAPTURE_RECORDING)
             used += begin_text(info, line + used, bytes - used);
         else if (info->start_time_ns && until > 0)
-            used += (size_t)snprintf(line + used, bytes - used, "; begins in %" PRId64 " s",
-                                     until / RS_NS_PER_S + 1);
+            used += instant_text(info, until, line + used, bytes - used);
     }
     if (info->state == RS_CAPTURE_ARMING && *waiting && used < bytes)
         used += (size_t)snprintf(line + used, bytes - used, "; %.160s", waiting);

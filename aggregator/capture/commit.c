@@ -327,6 +327,31 @@ static void remember_pairs(struct rs_coord *coord, struct rs_coord_capture *capt
     }
 }
 
+/* Instants go out on the clock of each host, as it was measured (server): how far apart two hosts may begin because of that, one too
+ * early and the other too late. One that was not measured makes it unknown. */
+static rs_dur start_bound(const struct rs_coord *coord, const struct rs_coord_capture *capture)
+{
+    const struct rs_coord_seen *worst = NULL;
+    rs_dur second = 0; /* of another node than the worst */
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        const struct rs_coord_rank *rank = &capture->ranks[i];
+        if (rank->state != RS_PROGRESS_ARMED || adapter_can(&rank->adapter, RS_CAP_KNOWS_STEP))
+            continue;
+        const struct rs_coord_seen *seen =
+            seen_find(coord, capture->run, rank->rank, rank->incarnation);
+        if (!seen || !seen->clock_bound_ns)
+            return 0;
+        const bool is_other = worst && strcmp(worst->node, seen->node) != 0;
+        if (!worst || seen->clock_bound_ns > worst->clock_bound_ns) {
+            second = is_other ? worst->clock_bound_ns : second;
+            worst = seen;
+        } else if (is_other && seen->clock_bound_ns > second) {
+            second = seen->clock_bound_ns;
+        }
+    }
+    return worst ? worst->clock_bound_ns + second : 0;
+}
+
 void capture_commit(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
 {
     if (capture->request && capture->request->start_time_ns)
@@ -346,6 +371,7 @@ void capture_commit(struct rs_coord *coord, struct rs_coord_capture *capture, rs
     }
     for (size_t i = 0; i < capture->rank_count; i++)
         capture->ranks[i].is_told = capture->ranks[i].is_recalled = false;
+    capture->start_bound_ns = capture->start_time_ns ? start_bound(coord, capture) : 0;
     capture->state = RS_CAPTURE_RECORDING;
     capture->committed_at = now;
     capture->is_changed = true;

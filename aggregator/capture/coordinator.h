@@ -88,12 +88,13 @@ struct rs_coord_seen {
     uint32_t rank, world, pid;
     int64_t step; /* -1 not known, or before the first */
     rs_dur step_duration_ns;
-    rs_dur own_ns;   /* of its steps before that one, outside communication; 0 unknown */
-    rs_dur delay_ns; /* so far: ready, without a core; 0 unknown */
+    rs_dur
+        own_ns; /* sum over its steps before that one, outside communication, told as it runs; 0 unknown. Not self_time_ns */
+    rs_dur delay_ns;                            /* so far: ready, without a core; 0 unknown */
     int64_t free_disk_bytes, free_memory_bytes; /* 0 unknown */
     uint32_t glibc;                             /* major << 16 | minor; 0 unknown */
     rs_dur
-        self_time_ns; /* of a step, its own; an earlier capture told it; 0 unknown. The coordinator's own */
+        self_time_ns; /* of one step, its own; an earlier capture told it; 0 unknown. The coordinator's own */
     int32_t role[RS_ROLE_COUNT]; /* -1 unknown: what was known before stays */
     enum rs_rank_state state;
     uint64_t events_dropped;
@@ -101,6 +102,8 @@ struct rs_coord_seen {
     struct rs_adapter adapter;
     const void *link;   /* of its collector; NULL: that is gone */
     rs_ns last_seen_ns; /* monotonic: last message that named it */
+    rs_dur clock_offset_ns,
+        clock_bound_ns; /* its host's clock - ours, to within; bound 0: not known */
     rs_ns
         back_ns; /* monotonic: when its collector came back after it had no link; 0 never. The coordinator's own */
     rs_dur
@@ -158,6 +161,8 @@ struct rs_coord_capture {
     uint32_t steps, world;                /* steps: 0 with a duration */
     rs_dur duration_ns;                   /* by the wall clock; 0: steps */
     rs_ns start_time_ns, deliver_from_ns; /* of ranks that poll, after COMMIT; realtime, 0 none */
+    rs_dur
+        start_bound_ns; /* of start_time_ns: two hosts begin within so much, as their clocks are known; 0 unknown */
     /* Of iterations from a multiple, while it is open: how long one is, and until when all have begun (realtime); 0 unknown */
     rs_dur step_ns;
     rs_ns begin_by_ns;

@@ -56,7 +56,7 @@ static bool is_silent(const struct rs_coord *coord, const struct rs_coord_captur
 static void recall(struct rs_coord *coord, struct rs_coord_capture *capture, uint32_t silent,
                    rs_ns now)
 {
-    rs_log_warn("capture %s: nothing was heard of rank %u since it was told its start: all ranks "
+    rs_log_warn("capture %s: nothing came of rank %u since it was told its start: all ranks "
                 "are asked again",
                 capture->id, silent);
     messages_cancel(coord, capture, 1u << RS_PROGRESS_ARMED,

@@ -125,6 +125,7 @@ static bool fill_info(const struct rs_server *server, const struct rs_coord_capt
     info->source = message->source;
     info->duration_ns = capture->duration_ns;
     info->start_time_ns = capture->start_time_ns;
+    info->start_bound_ns = capture->start_bound_ns;
     info->roundup =
         rs_coord_can(capture, RS_CAP_STEP_ROUNDUP) && capture->steps ? capture->profile.roundup : 0;
     info->step_ns = capture->step_ns;

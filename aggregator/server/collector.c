@@ -774,6 +774,7 @@ static void see_rank(struct session *session, const Rankscope__RankState *state)
     (void)snprintf(seen.capture, sizeof seen.capture, "%s", state->capture);
     (void)snprintf(seen.node, sizeof seen.node, "%s", session->node);
     const rs_ns now = rs_time_monotonic();
+    (void)host_clock_offset(&session->clock, now, &seen.clock_offset_ns, &seen.clock_bound_ns);
     struct rs_err err = {0};
     enum rs_status status = rs_coord_knows(session->server->coord, &seen)
                                 ? RS_OK
@@ -862,6 +863,8 @@ static void on_heartbeat(struct session *session, const Rankscope__Heartbeat *he
 {
     session->peer_sent_ns = heartbeat->sent_ns;
     session->peer_received_ns = rs_time_realtime();
+    host_clock_take(&session->clock, heartbeat->echo_sent_ns, heartbeat->echo_received_ns,
+                    heartbeat->sent_ns, session->peer_received_ns, rs_time_monotonic());
     for (size_t i = 0; i < heartbeat->n_ranks; i++)
         see_rank(session, heartbeat->ranks[i]);
     rs_count(RS_COUNT_SERVER_HEARTBEATS, 1);
@@ -891,6 +894,17 @@ static bool speaks_for(struct session *session, const char *capture, uint32_t ra
     return false;
 }
 
+/* An instant on the clock of the collector's host, on ours. 0, any time, stays. */
+static rs_ns on_our_clock(const struct session *session, rs_ns theirs)
+{
+    rs_dur offset = 0, bound = 0;
+    rs_ns ours = 0;
+    (void)host_clock_offset(&session->clock, rs_time_monotonic(), &offset, &bound);
+    if (theirs <= 0 || __builtin_sub_overflow(theirs, offset, &ours) || ours <= 0)
+        return theirs;
+    return ours;
+}
+
 static void on_armed(struct session *session, const Rankscope__Armed *armed)
 {
     for (size_t i = 0; i < armed->n_ranks; i++) {
@@ -903,7 +917,8 @@ static void on_armed(struct session *session, const Rankscope__Armed *armed)
                                                 .step_duration_ns = rank->step_duration_ns,
                                                 .refused = rank->refused,
                                                 .warning = rank->warning,
-                                                .next_poll_ns = rank->next_poll_ns,
+                                                .next_poll_ns =
+                                                    on_our_clock(session, rank->next_poll_ns),
                                                 .poll_period_ns = rank->poll_period_ns,
                                                 .lead_ns = rank->lead_ns};
         rs_coord_armed(session->server->coord, armed->capture, &reported, rs_time_monotonic());

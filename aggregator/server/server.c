@@ -242,6 +242,15 @@ static void send_prepare(void *self, const void *link, const struct rs_coord_cap
     rs_request_message_free(&request);
 }
 
+/* An instant on our clock, on that of the collector's host. 0, none, stays. */
+static rs_ns on_their_clock(const struct session *session, rs_ns ours)
+{
+    rs_dur offset = 0, bound = 0;
+    rs_ns theirs = 0;
+    (void)host_clock_offset(&session->clock, rs_time_monotonic(), &offset, &bound);
+    return ours <= 0 || __builtin_add_overflow(ours, offset, &theirs) ? ours : theirs;
+}
+
 static void send_commit(void *self, const void *link, const struct rs_coord_capture *capture,
                         const struct rs_adapter *adapter, const uint32_t *ranks, size_t rank_count)
 {
@@ -259,8 +268,8 @@ static void send_commit(void *self, const void *link, const struct rs_coord_capt
     commit.steps =
         adapter->capabilities & RS_CAP_KNOWS_STEP ? capture->counted_steps : capture->steps;
     commit.duration_ns = capture->duration_ns;
-    commit.start_time_ns = capture->start_time_ns;
-    commit.deliver_from_ns = capture->deliver_from_ns;
+    commit.start_time_ns = on_their_clock(session, capture->start_time_ns);
+    commit.deliver_from_ns = on_their_clock(session, capture->deliver_from_ns);
     commit.options = &options;
     commit.request = request;
     commit.ranks = lend_ranks(ranks);

@@ -11,6 +11,7 @@
 #include "aggregator/model/columns.h"
 #include "aggregator/server/audit.h"
 #include "aggregator/server/bounds.h"
+#include "aggregator/server/host_clock.h"
 #include "aggregator/server/pool.h"
 #include "aggregator/server/quota.h"
 #include "aggregator/server/server.h"
@@ -80,6 +81,7 @@ struct session {
     char call_back
         [RS_COORD_ID_BYTES]; /* capture that it came back with, and that was stopped meanwhile */
     rs_ns peer_sent_ns, peer_received_ns; /* of its last heartbeat */
+    struct host_clock clock;              /* of its host, as against ours */
     struct collector_counters *counters;  /* as it told last; NULL: nothing yet; ask_counters.c */
 
     /* command line */

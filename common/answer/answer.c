@@ -98,6 +98,7 @@ static void capture_members(struct rs_json_out *json, const Rankscope__CaptureIn
     key_int(json, "steps", info->steps, info->steps != 0);
     key_int(json, "duration_ns", info->duration_ns, info->duration_ns != 0);
     key_int(json, "start_time_ns", info->start_time_ns, info->start_time_ns != 0);
+    key_int(json, "start_bound_ns", info->start_bound_ns, info->start_bound_ns != 0);
     key_int(json, "roundup", info->roundup, info->roundup != 0);
     key_int(json, "world", info->world, info->world != 0);
     key_text_or_null(json, "reason", info->reason);
