@@ -6,7 +6,11 @@
 #include "tests/support/rs_test.h"
 #include "tests/support/tmp_dir.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,12 +104,78 @@ static void a_link_in_its_place_takes_nobody_elses_file_away(void **state)
     tmp_dir_remove(rig.dir);
 }
 
+/* Its owner swaps the folder for a link to somebody else's, and back, as fast as he can. */
+struct swapper {
+    const struct rig *rig;
+    char moved[400], victim_dir[300];
+    atomic_bool must_stop;
+    atomic_uint swaps;
+};
+
+static void *swap(void *self)
+{
+    struct swapper *swapper = self;
+    while (!atomic_load(&swapper->must_stop)) {
+        if (rename(swapper->rig->inner, swapper->moved) < 0 ||
+            symlink(swapper->victim_dir, swapper->rig->inner) < 0)
+            break;
+        (void)sched_yield();
+        if (unlink(swapper->rig->inner) < 0 || rename(swapper->moved, swapper->rig->inner) < 0)
+            break;
+        atomic_fetch_add(&swapper->swaps, 1);
+        (void)sched_yield();
+    }
+    return NULL;
+}
+
+/* A name of the file that was seen, in the folder wherever it stands now, again. */
+static void put_back(const struct swapper *swapper, const char *kept)
+{
+    char moved[500];
+    (void)snprintf(moved, sizeof moved, "%s/trace.json", swapper->moved);
+    while (link(kept, swapper->rig->file) < 0 && errno != EEXIST && link(kept, moved) < 0 &&
+           errno != EEXIST)
+        (void)sched_yield();
+}
+
+/* Removed a thousand times while that goes on. Had only the path been trusted, the victim would be gone within some tens. */
+static void raced_a_thousand_times_nobody_elses_file_goes(void **state)
+{
+    (void)state;
+    const struct rig rig = rig_new();
+    struct swapper swapper = {.rig = &rig};
+    char kept[300];
+    pthread_t thread;
+    unsigned removed = 0, refused = 0;
+    (void)snprintf(swapper.moved, sizeof swapper.moved, "%s.moved", rig.inner);
+    (void)snprintf(swapper.victim_dir, sizeof swapper.victim_dir, "%s/victim", rig.real);
+    (void)snprintf(kept, sizeof kept, "%s/kept", rig.real);
+    assert_int_equal(link(rig.file, kept), 0);
+    assert_int_equal(pthread_create(&thread, NULL, swap, &swapper), 0);
+    for (unsigned i = 0; i < 1000 || (!refused && atomic_load(&swapper.swaps) < 1000000); i++) {
+        struct stat
+            seen; /* as a collector saw it that follows links: the victim's, half of the time */
+        if (stat(rig.file, &seen) < 0)
+            seen = rig.seen;
+        const enum rs_status status = rs_file_remove_same(rig.file, &seen, NULL);
+        removed += status == RS_OK;
+        refused += status == RS_REFUSED;
+        assert_true(is_there(rig.victim));
+        put_back(&swapper, kept);
+    }
+    atomic_store(&swapper.must_stop, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(removed > 0 && refused > 0 && atomic_load(&swapper.swaps) > 0);
+    tmp_dir_remove(rig.dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_read_goes),
         cmocka_unit_test(what_was_written_again_stays),
         cmocka_unit_test(a_link_in_its_place_takes_nobody_elses_file_away),
+        cmocka_unit_test(raced_a_thousand_times_nobody_elses_file_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
