@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What clock_fit.c (how do two clocks stand to each other?) and clock_carrier.c (is a guess of that borne out?) share.
+ * What clock_vote.c (how do two clocks stand to each other?) and clock_carrier.c (is a guess of that borne out?) share.
  */
 #ifndef RS_ANALYSIS_CLOCK_CARRIER_H
 #define RS_ANALYSIS_CLOCK_CARRIER_H
