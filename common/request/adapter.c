@@ -16,7 +16,8 @@ static const struct {
     [RS_PROFILER_NATIVE] = {"native", "librankscope",
                             RS_CAP_KNOWS_STEP | RS_CAP_PUSH | RS_CAP_DURATION |
                                 RS_CAP_CANCEL_AFTER_DELIVERY | RS_CAP_SKIPS | RS_CAP_STEP_PARTS |
-                                RS_CAP_TELLS_STEP},
+                                RS_CAP_TELLS_STEP,
+                            0},
     [RS_PROFILER_KINETO] = {"kineto", "Kineto's on-demand trigger",
                             RS_CAP_POLLS | RS_CAP_STEP_ROUNDUP | RS_CAP_WALL_CLOCK |
                                 RS_CAP_DURATION | RS_CAP_WRITES_FILES | RS_CAP_RECORDS_WARMUP |
@@ -31,7 +32,7 @@ static const struct {
                                RS_CAP_KNOWS_STEP | RS_CAP_POLLS | RS_CAP_WRITES_FILES |
                                    RS_CAP_WHOLE_JOB | RS_CAP_NO_REPEAT,
                                RS_ACTIVITY_CPU | RS_ACTIVITY_NPU},
-    [RS_PROFILER_IN_PROCESS] = {"in_process", "an in-process profiler", RS_CAP_KNOWS_STEP},
+    [RS_PROFILER_IN_PROCESS] = {"in_process", "an in-process profiler", RS_CAP_KNOWS_STEP, 0},
 };
 enum { SHIPPED_COUNT = sizeof shipped / sizeof shipped[0] };
 
