@@ -118,6 +118,8 @@ static void close_done(struct rs_server *server, struct chunk_job *job)
     rs_coord_closed(server->coord, job->facts->id);
     retention_soon(server);
     live_join_forget(server, job->facts->id);
+    if (job->base.status >= 0)
+        closed_join(server, job->facts->id);
     ask_capture_changed(server, job->facts->id, true);
     rs_mem_free(job->facts);
 }

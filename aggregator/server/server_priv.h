@@ -131,6 +131,8 @@ struct rs_server {
     struct quotas quotas;
     size_t session_count;
     size_t server_job_count; /* CLOSE jobs at ingest */
+    size_t
+        closed_join_count; /* captures that are joined, or wait for it, since they were closed; closed_join.c */
     bool is_draining;
     rs_ns next_tick;
     rs_ns swept_at;         /* sessions, for what takes too long */
@@ -255,6 +257,9 @@ void ask_history(struct session *session, const Rankscope__AskHistory *ask, cons
 
 /* ask_query.c */
 void ask_query(struct session *session, const Rankscope__AskQuery *ask);
+
+/* closed_join.c: a capture was closed, and nobody asked yet. */
+void closed_join(struct rs_server *server, const char *id);
 
 /* ask_certificate.c */
 void ask_certificate(struct session *session, const Rankscope__AskCertificate *ask);

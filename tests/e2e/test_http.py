@@ -674,6 +674,21 @@ scrape_configs:
         again = self.rig.ask_http(where + "/stop", "--json", "", token=self.operator)
         self.assertIn(again.status, (400, 403, 404, 409), again.body)
 
+    def test_a_closed_capture_is_joined_before_anybody_asks(self):
+        def sets():
+            found = []
+            for folder in os.listdir(os.path.join(self.rig.data, "documents")):
+                try:
+                    with open(os.path.join(self.rig.data, "documents", folder, "manifest.json"), encoding="utf-8") as file:
+                        found.append(file.read())
+                except OSError:
+                    pass  # it is being made
+            return found
+        # Its ranks are no others' here: the manifest is known by its steps.
+        capture = self.record(ranks="1-3", schedule={"active": 7})
+        wait_for(lambda: any(capture in text for text in sets()), "joined, and nobody asked")
+        self.assertEqual(len(self.get(f"/api/v1/captures/{capture}/steps").json()["rows"]), 21)
+
     def test_remove(self):
         gone, other = self.record(), self.record()
         where = "/api/v1/captures/" + gone
