@@ -75,7 +75,7 @@ struct rs_job_link {
     int32_t src, dst;
     const char *transport; /* lives in a summary's strings; "UNKNOWN" */
     int64_t bytes, count;
-    rs_dur busy;               /* sum of transfer times counted */
+    rs_dur busy;               /* sum of transfer times that are known; -1: none is */
     double median_bytes_per_s; /* over its messages; 0 unknown */
     double fast_bytes_per_s;   /* what the fastest tenth of its messages reached; 0 unknown */
     bool is_estimated;         /* from the algorithm's shape, not from records */

@@ -251,12 +251,15 @@ static void sum_link(const struct link_messages *messages, size_t begin, size_t 
         .src = messages->items[begin].src,
         .dst = messages->items[begin].dst,
         .transport = messages->items[begin].transport,
+        .busy = -1,
     };
     for (size_t i = begin; i < end; i++) {
         const struct link_message *message = &messages->items[i];
         link->count++;
         link->bytes = join_sum(link->bytes, message->bytes > 0 ? message->bytes : 0);
-        link->busy = join_sum(link->busy, message->link_ns > 0 ? message->link_ns : 0);
+        if (message->link_ns >= 0) {
+            link->busy = join_sum(link->busy > 0 ? link->busy : 0, message->link_ns);
+        }
         if (message->bytes > 0 && message->link_ns > 0) {
             rates[timed++] = (double)message->bytes * 1e9 / (double)message->link_ns;
         }

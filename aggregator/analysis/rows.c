@@ -258,7 +258,8 @@ static enum rs_status put_links(struct rows_filler *filler)
         rs_block_text(&filler->block, &row->transport, link->transport);
         row->messages = link->count;
         row->bytes = link->bytes;
-        row->busy_ns = link->busy;
+        if (link->busy >= 0)
+            row->busy_ns = link->busy;
         if (link->median_bytes_per_s > 0)
             row->median_bytes_per_s = link->median_bytes_per_s;
         if (link->fast_bytes_per_s > 0)

@@ -224,6 +224,12 @@ class Page(unittest.TestCase):
         name = page.get_by_role("heading", name=re.compile("^Capture 2")).inner_text().split()[1]
         page.locator(".figures").get_by_text("recording", exact=True).wait_for()
         page.wait_for_function("() => document.querySelector('progress').value > 8")
+        # What was found so far stands there while it records, with what mending it would bring.
+        row = page.get_by_role("row", name=re.compile(", rank 2"))
+        row.wait_for()
+        self.assertRegex(row.inner_text(), r"\d [mµ]s.*\d %")
+        self.assertIn("So far: 4 ranks", page.locator("main").inner_text())
+        self.shoot(page, "live")
         page.get_by_role("button", name="Stop").click()
         page.get_by_role("button", name="Remove").wait_for()
         stopped = json.loads(cli(self.rig, "capture", "show", name, "--json", code=1))
@@ -248,6 +254,39 @@ class Page(unittest.TestCase):
                 if view in ("steps", "map", "waits", "links"):
                     page.locator("main section canvas").first.wait_for()
                 self.shoot(page, f"{view}-{scheme}-{size[0]}")
+
+    def test_shares_of_the_waiting_add_up(self):
+        page = self.open(f"#/capture/{self.capture}/waits", self.viewer)
+        page.get_by_role("cell", name="All of it").wait_for()
+        texts = page.locator("table").first.locator("tbody tr").all_inner_texts()
+        shares = [float(re.search(r"([\d.-]+) %", text).group(1)) for text in texts]
+        self.assertEqual(shares[-1], 100)
+        self.assertAlmostEqual(sum(shares[:-1]), 100, delta=0.2)
+        self.assertTrue(all(share >= 0 for share in shares), shares)
+        self.assertIn("With all causes fixed, ranks would still wait", page.locator("main").inner_text())
+        self.shoot(page, "waits-whole")
+
+    def test_links_of_a_thousand_ranks(self):
+        """Ranks that a matrix cannot show one by one are taken together by host, the worst link on top; what is unknown is no 0."""
+        links = [{"src": i, "dst": (i + 1) % 1024, "transport": "RDMA", "messages": 5, "bytes": 5000, "busy_ns": None if i == 3 else 100,
+                  "median_bytes_per_s": 1e9 if i == 517 else None if i == 3 else 1e10, "fast_bytes_per_s": None, "is_estimated": 0} for i in range(1024)]
+        shown = json.loads(cli(self.rig, "capture", "show", self.capture, "--json"))
+        shown["ranks"] = [{**shown["ranks"][0], "rank": i, "host": f"n{i // 8}"} for i in range(1024)]
+        page = self.open("#/", self.viewer)
+        page.get_by_role("link", name="demo", exact=True).first.wait_for()
+        page.route(f"**/api/v1/captures/{self.capture}", lambda route: route.fulfill(status=200, content_type="application/json", body=json.dumps(shown)))
+        page.route("**/links?*", lambda route: route.fulfill(status=200, content_type="application/json", body=json.dumps(
+            {"schema_version": 1, "rows": links, "cursor": None, "is_partial": False, "is_provisional": False, "notes": []})))
+        page.goto(f"{self.rig.url}/#/capture/{self.capture}/links")
+        page.get_by_text("1\u202f024 ranks, taken together by their 128 hosts").wait_for()
+        page.get_by_role("img", name="from 128 to 128 hosts").wait_for()
+        self.shoot(page, "links-1024")
+        page.get_by_label("Ranks").fill("0-15")
+        page.get_by_label("Ranks").press("Enter")
+        page.get_by_role("img", name="from 16 to 16 ranks").wait_for()
+        unknown = page.locator("tbody tr").filter(has=page.get_by_role("cell", name="3", exact=True)).filter(has=page.get_by_role("cell", name="4", exact=True))
+        self.assertEqual(unknown.first.locator("td").last.inner_text(), "–")
+        self.assertNotIn("\t0 ns", page.locator("table").inner_text())
 
     def test_evidence_leads_to_where_it_is_seen(self):
         page = self.open(f"#/capture/{self.capture}", self.viewer)

@@ -37,7 +37,8 @@ export function onUnauthorised(ask: (reason: string) => Promise<void>): void {
   askForToken = ask;
 }
 
-const LONG = /"(?:[^"\\]|\\.)*"|-?\d{16,}(?![\d.eE])/g;
+/* Texts, to be passed over, and integers of 16 digits or more; the digits behind a point are none. */
+const LONG = /"(?:[^"\\]|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g;
 
 /* JSON whose long integers stay exact, as strings. */
 export function parse(text: string): unknown {

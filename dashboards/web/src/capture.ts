@@ -17,6 +17,7 @@ import { showFiles } from "./views/files";
 import { showFindings } from "./views/findings";
 import { showKernels } from "./views/kernels";
 import { showLinks } from "./views/links";
+import { liveFindings } from "./views/live";
 import { showMap } from "./views/map";
 import { showSteps } from "./views/steps";
 import { showTimeline } from "./views/timeline";
@@ -81,14 +82,6 @@ function progress(capture: Capture): HTMLElement {
     capture.ranks.filter((r) => r.reason).slice(0, 8).map((r) => h("p", { class: "warn" }, `Rank ${r.rank}: ${r.reason}`)));
 }
 
-function liveFindings(capture: Capture): HTMLElement | null {
-  const found = capture.findings;
-  if (!found) return null;
-  return h("div", { class: found.count ? "finding" : "calm" },
-    h("h2", {}, found.first ?? "Nothing so far"),
-    h("p", { class: "dim" }, `${found.is_provisional ? "So far" : "From all that came"}: ${count(found.ranks)} ranks, up to step ${found.last_step ?? UNKNOWN}`));
-}
-
 export async function showCapture(box: HTMLElement, place: Place, signal: AbortSignal): Promise<void> {
   const id = place.words[1]!;
   const name = place.words[2] ?? "findings";
@@ -97,6 +90,7 @@ export async function showCapture(box: HTMLElement, place: Place, signal: AbortS
   let capture = await getJson<Capture>(at, { signal });
   const top = h("div");
   const state = h("div", { "aria-live": "polite" });
+  const live = liveFindings(id, signal);
   const actions = h("div", { class: "bar" });
   const content = h("section", { "aria-label": entry[1] });
   const tabs = h("nav", { class: "tabs", "aria-label": "Views of this capture" },
@@ -144,7 +138,9 @@ export async function showCapture(box: HTMLElement, place: Place, signal: AbortS
         : act("Stop", null, async () => {
             await getJson(`${at}/stop`, { method: "POST" });
           }));
-    replace(state, isClosed(capture) ? null : progress(capture), isClosed(capture) || entry[0] !== "findings" ? null : liveFindings(capture));
+    const isLive = !isClosed(capture) && entry[0] === "findings";
+    replace(state, isClosed(capture) ? null : progress(capture), isLive && capture.findings ? live.box : null);
+    if (isLive) live.tell(capture);
   };
   const drawView = async () => {
     const reading = h("p", { class: "dim", role: "status" }, "Reading ...");

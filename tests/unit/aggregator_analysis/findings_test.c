@@ -514,6 +514,28 @@ static void link_times_leave_lateness_out(void **state)
     rig_fini(&rig);
 }
 
+/* Without a common clock nobody knows what a transfer took: that is not no time at all. */
+static void link_times_that_nobody_knows_are_unknown(void **state)
+{
+    struct rig rig = {0};
+    (void)state;
+    struct rs_summary *sender = rig_rank(&rig, 0, "n1"), *receiver = rig_rank(&rig, 1, "n2");
+    for (int i = 0; i < 3; i++) {
+        struct rs_comm_op *op = make_op(sender, RS_OP_SEND, i * 1000, i * 1000 + 100);
+        op->peer = 1;
+        op->bytes = 1200;
+        op = make_op(receiver, RS_OP_RECV, i * 1000 + 10, i * 1000 + 110);
+        op->peer = 0;
+        op->bytes = 1200;
+    }
+    rig_run(&rig, false);
+    assert_int_equal(rig.analysis->link_count, 1);
+    assert_int_equal(rig.analysis->links[0].bytes, 3600);
+    assert_int_equal(rig.analysis->links[0].busy, -1);
+    assert_true(rig.analysis->links[0].median_bytes_per_s == 0);
+    rig_fini(&rig);
+}
+
 static void every_kind_has_a_text(void **state)
 {
     (void)state;
@@ -539,6 +561,7 @@ int main(void)
         cmocka_unit_test(partial_steps_stay_out_of_means),
         cmocka_unit_test(missing_ranks_make_findings_partial),
         cmocka_unit_test(link_times_leave_lateness_out),
+        cmocka_unit_test(link_times_that_nobody_knows_are_unknown),
         cmocka_unit_test(every_kind_has_a_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,20 +23,24 @@ export async function showWaits(view: View): Promise<Node[]> {
   if (waiting.total_ns === null) nodes.push(h("p", { class: "dim" }, "The clocks of the ranks do not compare: nobody knows who waited for whom."));
   else {
     const total = waiting.total_ns;
-    const bars = waiting.caused.map((cause) => {
+    const bars: { name: string; ns: number; indirect: number | null }[] = waiting.caused.map((cause) => {
       const finding = cause.finding !== undefined ? report.findings[cause.finding - 1] : report.not_worth_fixing[(cause.not_worth_fixing ?? 1) - 1];
       return { name: finding ? finding.sentence.split(";")[0]! : "another cause", ns: cause.ns, indirect: cause.indirect_ns };
     });
-    bars.push({ name: "By design: pipeline and order of the work", ns: waiting.by_design_ns ?? 0, indirect: 0 });
+    // What would be waited anew once all is fixed is not waiting of now: without it the rows add up to all of it.
+    const anew = Math.max(0, -(waiting.absorbed_ns ?? 0));
+    bars.push({ name: "Nobody's: the job's own schedule and ordinary variation", ns: (waiting.by_design_ns ?? 0) + (waiting.absorbed_ns ?? 0), indirect: 0 });
+    bars.push({ name: "All of it", ns: total, indirect: null });
     nodes.push(
       h("p", {}, `Ranks waited ${duration(total)} in all${waiting.is_whole ? "" : " (of what could be compared)"}.`),
       table([
         { title: "Cause", cell: (b) => b.name },
         { title: "Waiting", cell: (b) => duration(b.ns), sort: (b) => b.ns, isNumber: true },
         { title: "of all", cell: (b) => (total ? percent(b.ns / total) : ""), isNumber: true },
-        { title: "of it through others", cell: (b) => duration(b.indirect), isNumber: true },
+        { title: "of it through others", cell: (b) => (b.indirect === null ? "" : duration(b.indirect)), isNumber: true },
       ], bars, "Causes of the waiting"));
-    if (waiting.absorbed_ns) nodes.push(h("p", { class: "dim" }, `What is left over (waits that hide one another): ${duration(waiting.absorbed_ns)}.`));
+    nodes.push(h("p", { class: "dim" }, `With all causes fixed, ranks would still wait ${duration(waiting.by_design_ns)}`,
+      anew ? `: ${duration(anew)} of that is new, since who is held up by a cause now would wait for others instead.` : "."));
   }
 
   // Who came last in an operation, and the others' waiting in it.
