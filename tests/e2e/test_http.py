@@ -674,7 +674,7 @@ scrape_configs:
         again = self.rig.ask_http(where + "/stop", "--json", "", token=self.operator)
         self.assertIn(again.status, (400, 403, 404, 409), again.body)
 
-    def test_a_closed_capture_is_joined_before_anybody_asks(self):
+    def test_when_it_is_closed_it_is_joined_before_anybody_asks(self):
         def sets():
             found = []
             for folder in os.listdir(os.path.join(self.rig.data, "documents")):
