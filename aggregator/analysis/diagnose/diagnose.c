@@ -395,6 +395,9 @@ static enum rs_status add_evidence(const struct speaker *speaker, const struct d
 
 /* ---- one finding --------------------------------------------------------------------------- */
 
+/* So many steps in turn are late before a rank that shares cores is said to be slow since then. */
+enum { BEGAN_LEAST = 5 };
+
 /* Ranks that share cores: what the scheduler did in all steps of a short recording looks like a slow rank, the more
  * often the more ranks are meant. */
 static enum rs_confidence confidence_on_cores(const struct speaker *speaker,
@@ -407,8 +410,9 @@ static enum rs_confidence confidence_on_cores(const struct speaker *speaker,
         const struct diag_element *element = &speaker->effects->elements[set->members[i]];
         slow += element->what == DIAG_RANK;
         p = element->what == DIAG_RANK ? fmax(p, element->p_ordinary) : p;
-        /* now and then, without a beat, one rank more often than others: so are schedulers. Two are no beat. */
-        const bool has_form = (element->period > 1 || element->began) && element->hits > 2;
+        /* now and then, without a beat, one rank more often than others: so are schedulers. Few pauses are equally far apart by chance, and
+         * one rank may be crowded when the recording ends */
+        const bool has_form = element->has_beat || (element->began && element->hits >= BEGAN_LEAST);
         is_odd = is_odd || (element->by_step != NULL && !has_form);
     }
     if (set->is_spread || set->is_heavier || set->is_jitter || slow > 1 || is_odd) {

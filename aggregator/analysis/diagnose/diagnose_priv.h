@@ -195,6 +195,8 @@ struct diag_element {
     double healthy_input;              /* the same of its peers; 0 unknown */
     size_t hits, period, phase, first;
     bool began;
+    bool
+        has_beat; /* period and phase by the chance of all beats that were tried: effects_cores.c */
     uint32_t *among; /* SPREAD, HEAVIER, JITTER: ids of the workers meant */
     size_t among_count;
     double *among_effects; /* [among_count] or [among_count * steps] */

@@ -279,6 +279,7 @@ enum rs_status effect_name_beat(struct finder *finder, const struct diag_pool *p
         element->hits += is_beat(&beat, k);
     }
     element->effect = on;
+    element->has_beat = true;
     element->period = beat.period;
     element->first = element->phase = beat.phase;
     hits->is_lasting[at] = 1;

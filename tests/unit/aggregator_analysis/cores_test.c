@@ -14,7 +14,7 @@ enum { RANKS = 4, STEPS = 30, SEEDS = 40, OPERATORS = 400 };
 static const rs_ns MS = 1000000;
 static const rs_ns US = 1000;
 
-enum trouble { NOTHING, STALL, EVERY_THIRD, MOVES, MORE_TO_DO };
+enum trouble { NOTHING, STALL, EVERY_THIRD, MOVES, MORE_TO_DO, THREE_TIMES };
 
 struct writer {
     struct rig rig;
@@ -44,6 +44,7 @@ static rs_dur stall(struct writer *w, int32_t rank, int64_t step, int32_t victim
 {
     const bool is_own = (w->trouble == STALL && rank == w->rank) ||
                         (w->trouble == EVERY_THIRD && rank == w->rank && step % 3 == 1) ||
+                        (w->trouble == THREE_TIMES && rank == w->rank && step % 10 == 3) ||
                         (w->trouble == MOVES && rank == victim);
     return is_own ? 14 * MS : 0;
 }
@@ -175,6 +176,17 @@ static void a_crowded_rank_of_a_healthy_job_is_not_named(void **state)
     }
 }
 
+/* Three pauses of 30 steps are equally far apart by chance, where all beats that could be are counted. */
+static void three_pauses_are_no_beat(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct writer w;
+        assert_null(named(diagnose(&w, THREE_TIMES, seed)));
+        rig_fini(&w.rig);
+    }
+}
+
 static void a_stall_of_every_step_is_named(void **state)
 {
     (void)state;
@@ -226,6 +238,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_crowded_rank_of_a_healthy_job_is_not_named),
+        cmocka_unit_test(three_pauses_are_no_beat),
         cmocka_unit_test(a_stall_of_every_step_is_named),
         cmocka_unit_test(a_stall_of_every_third_step_is_named_with_its_beat),
         cmocka_unit_test(a_stall_that_moves_is_jitter_and_nobodys),
