@@ -369,7 +369,11 @@ static void create_clickhouse(const struct rs_table *table, struct rs_buf *buf)
         rs_buf_printf(buf, "%s %s%s%s, ", column->name, is_nullable ? "Nullable(" : "",
                       clickhouse_type(column), is_nullable ? ")" : "");
     }
-    rs_buf_string(buf, "generation Int64) ENGINE = MergeTree PARTITION BY ");
+    if (rs_table_column(table, "generation"))
+        buf->length -= 2; /* it has one of its own: no comma behind the last */
+    else
+        rs_buf_string(buf, "generation Int64");
+    rs_buf_string(buf, ") ENGINE = MergeTree PARTITION BY ");
     if (!put_names(table, RS_PARTITION, buf))
         rs_buf_string(buf, "tuple()");
     rs_buf_string(buf, " ORDER BY (");
@@ -390,7 +394,8 @@ void rs_sql_insert(const struct rs_table *table, enum rs_engine engine, struct r
     rs_buf_printf(buf, "INSERT INTO %s (", table->name);
     (void)put_names(table, 0, buf);
     if (engine == RS_CLICKHOUSE) {
-        rs_buf_string(buf, ", generation) FORMAT RowBinary");
+        rs_buf_printf(buf, "%s) FORMAT RowBinary",
+                      rs_table_column(table, "generation") ? "" : ", generation");
         return;
     }
     rs_buf_string(buf, ") VALUES (");

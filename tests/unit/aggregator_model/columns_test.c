@@ -177,6 +177,10 @@ static void creates_are_what_the_engines_take(void **state)
                 "CREATE TABLE note (capture Int64, note_no Int64, is_of_input Int64, text String, "
                 "generation Int64) ENGINE = MergeTree PARTITION BY capture "
                 "ORDER BY (capture, note_no)");
+    rs_sql_create(&rs_table_write_unit, RS_CLICKHOUSE, &buf); /* its generation is its own */
+    assert_text(&buf, "CREATE TABLE write_unit (capture Int64, unit_kind Int64, a Int64, b Int64, "
+                      "generation Int64, rows Int64, members Int64) ENGINE = MergeTree "
+                      "PARTITION BY capture ORDER BY (capture, unit_kind, a, b)");
     rs_sql_create(&table, RS_SQLITE, &buf);
     assert_text(&buf, "CREATE TABLE sample (key INTEGER PRIMARY KEY, number INTEGER, real REAL, "
                       "text TEXT, digits NUMERIC, us NUMERIC, ms INTEGER, mb INTEGER, "
@@ -186,6 +190,10 @@ static void creates_are_what_the_engines_take(void **state)
     rs_sql_insert(&rs_table_note, RS_CLICKHOUSE, &buf);
     assert_text(&buf, "INSERT INTO note (capture, note_no, is_of_input, text, generation) "
                       "FORMAT RowBinary");
+    rs_sql_insert(&rs_table_write_unit, RS_CLICKHOUSE, &buf);
+    assert_text(&buf,
+                "INSERT INTO write_unit (capture, unit_kind, a, b, generation, rows, members) "
+                "FORMAT RowBinary");
 }
 
 static void the_schema_names_type_unit_and_meaning(void **state)
