@@ -17,6 +17,7 @@
  */
 #include "aggregator/store/row_store.h"
 
+#include "aggregator/store/clickhouse_priv.h"
 #include "aggregator/store/members_priv.h"
 #include "aggregator/store/sqlite_priv.h"
 #include "common/base/check.h"
@@ -46,10 +47,12 @@ struct rs_row_store {
     int64_t generation; /* the newest that was given */
     unsigned cursor_count;
     bool is_writing;
+    struct clickhouse_store *clickhouse; /* instead of all but the mode; NULL: rows are here */
 };
 
 struct rs_writer {
     struct rs_row_store *store;
+    struct clickhouse_writer *clickhouse; /* as in the store */
     struct rs_unit unit;
     int64_t generation, rows;
     struct segment_writer segment;
@@ -58,6 +61,7 @@ struct rs_writer {
 
 struct rs_cursor {
     struct rs_row_store *store;
+    struct clickhouse_cursor *clickhouse; /* as in the store */
     const struct rs_table *result;
     sqlite3_stmt *statement;
     uint64_t rows; /* handed out, or skipped */
@@ -107,8 +111,7 @@ static bool is_segmented(const struct rs_table *table)
     return table == &rs_table_op_member;
 }
 
-/* The kind of unit a table is written with: a rank's has two columns of it, a step's one, the capture's none. */
-static enum rs_unit_kind kind_of(const struct rs_table *table, const struct rs_column *units[2])
+enum rs_unit_kind row_unit_kind(const struct rs_table *table, const struct rs_column *units[2])
 {
     size_t count = 0;
     for (size_t i = 0; i < table->column_count; i++)
@@ -347,12 +350,31 @@ enum rs_status rs_row_store_open(const char *dir, enum rs_row_mode mode,
     return status;
 }
 
+enum rs_status rs_clickhouse_open(const struct rs_clickhouse_options *options, const char *capture,
+                                  enum rs_row_mode mode, struct rs_row_store **store_p,
+                                  struct rs_err *err)
+{
+    struct rs_row_store *store = rs_mem_calloc(1, sizeof *store);
+    if (!store)
+        return rs_err_set(err, RS_NOMEM, "no memory for rows");
+    store->mode = mode;
+    store->lock_fd = -1;
+    members_init(&store->members);
+    const enum rs_status status = clickhouse_open(options, capture, mode, &store->clickhouse, err);
+    if (status == RS_OK)
+        *store_p = store;
+    else
+        rs_row_store_close(&store);
+    return status;
+}
+
 void rs_row_store_close(struct rs_row_store **store_p)
 {
     struct rs_row_store *store = *store_p;
     if (!store)
         return;
     RS_CHECK(!store->cursor_count && !store->is_writing);
+    clickhouse_close(&store->clickhouse);
     if (store->mode == RS_ROWS_WRITE && store->list_segments)
         sweep(store);
     for (size_t i = 0; i < TABLES_MAX; i++)
@@ -395,7 +417,8 @@ static enum rs_status delete_rows(struct rs_row_store *store, const struct rs_ta
 {
     const struct rs_column *units[2] = {NULL, NULL};
     struct rs_buf sql = {0};
-    if (table == &rs_table_write_unit || is_segmented(table) || kind_of(table, units) != unit->kind)
+    if (table == &rs_table_write_unit || is_segmented(table) ||
+        row_unit_kind(table, units) != unit->kind)
         return RS_OK;
     rs_buf_printf(&sql, "DELETE FROM %s WHERE capture = %" PRId64, table->name, unit->capture);
     if (units[0])
@@ -412,6 +435,7 @@ static void free_writer(struct rs_writer **writer_p)
 {
     struct rs_writer *writer = *writer_p;
     writer->store->is_writing = false;
+    clickhouse_writer_free(&writer->clickhouse);
     segment_writer_fini(&writer->segment);
     rs_mem_free(writer);
     *writer_p = NULL;
@@ -429,6 +453,15 @@ enum rs_status rs_store_begin(struct rs_row_store *store, const struct rs_unit *
     writer->unit = *unit;
     writer->generation = ++store->generation;
     store->is_writing = true;
+    if (store->clickhouse) {
+        const enum rs_status begun =
+            clickhouse_begin(store->clickhouse, unit, &writer->clickhouse, err);
+        if (begun == RS_OK)
+            *writer_p = writer;
+        else
+            rs_writer_abandon(&writer);
+        return begun;
+    }
     enum rs_status status = run(store, "BEGIN IMMEDIATE", err);
     if (status == RS_OK)
         status = ask_unit(store, unit, &is_there, err);
@@ -446,7 +479,7 @@ static void check_unit(const struct rs_writer *writer, const struct rs_table *ta
                        const void *rows, size_t count)
 {
     const struct rs_column *units[2] = {NULL, NULL};
-    RS_CHECK(kind_of(table, units) == writer->unit.kind);
+    RS_CHECK(row_unit_kind(table, units) == writer->unit.kind);
     for (size_t i = 0; i < count; i++) {
         const void *row = (const char *)rows + i * table->row_bytes;
         RS_CHECK(rs_column_i64(&table->columns[0], row) == writer->unit.capture);
@@ -466,6 +499,8 @@ enum rs_status rs_writer_put(struct rs_writer *writer, const struct rs_table *ta
 #endif
     if (!count)
         return RS_OK;
+    if (writer->clickhouse)
+        return clickhouse_put(writer->clickhouse, table, rows, count, err);
     writer->rows += (int64_t)count;
     if (is_segmented(table)) {
         if (!writer->has_segment)
@@ -516,6 +551,11 @@ enum rs_status rs_writer_commit(struct rs_writer **writer_p, struct rs_err *err)
     struct rs_writer *writer = *writer_p;
     struct rs_row_store *store = writer->store;
     enum rs_status status = RS_OK;
+    if (writer->clickhouse) {
+        status = clickhouse_commit(writer->clickhouse, err);
+        rs_writer_abandon(writer_p);
+        return status;
+    }
     if (writer->has_segment)
         status = segment_end(&writer->segment, err);
     if (status == RS_OK && writer->has_segment && store->mode == RS_ROWS_WRITE)
@@ -539,11 +579,22 @@ enum rs_status rs_writer_commit(struct rs_writer **writer_p, struct rs_err *err)
     return status;
 }
 
+void rs_row_store_hold(struct rs_row_store *store)
+{
+    if (store->clickhouse)
+        clickhouse_hold(store->clickhouse);
+}
+
+enum rs_status rs_row_store_release(struct rs_row_store *store, struct rs_err *err)
+{
+    return store->clickhouse ? clickhouse_release(store->clickhouse, err) : RS_OK;
+}
+
 void rs_writer_abandon(struct rs_writer **writer_p)
 {
     if (!*writer_p)
         return;
-    if (!sqlite3_get_autocommit((*writer_p)->store->db))
+    if ((*writer_p)->store->db && !sqlite3_get_autocommit((*writer_p)->store->db))
         (void)sqlite3_exec((*writer_p)->store->db, "ROLLBACK", NULL, NULL, NULL);
     free_writer(writer_p);
 }
@@ -574,7 +625,7 @@ static enum rs_status name_segments(struct rs_row_store *store, struct rs_err *e
 /* The first of several reads makes the snapshot, the last one gives it up. */
 static enum rs_status begin_reading(struct rs_row_store *store, struct rs_err *err)
 {
-    if (store->cursor_count++)
+    if (store->cursor_count++ || store->clickhouse)
         return RS_OK;
     enum rs_status status = run(store, "BEGIN", err);
     if (status == RS_OK)
@@ -584,12 +635,14 @@ static enum rs_status begin_reading(struct rs_row_store *store, struct rs_err *e
 
 static void end_reading(struct rs_row_store *store)
 {
-    if (!--store->cursor_count && !sqlite3_get_autocommit(store->db))
+    if (!--store->cursor_count && store->db && !sqlite3_get_autocommit(store->db))
         (void)sqlite3_exec(store->db, "COMMIT", NULL, NULL, NULL);
 }
 
 enum rs_status row_store_lend(struct rs_row_store *store, sqlite3 **db_p, struct rs_err *err)
 {
+    if (store->clickhouse)
+        return rs_err_set(err, RS_REFUSED, "rows in ClickHouse are asked there");
     *db_p = store->db;
     store->cursor_count++;
     /* what it sorts and keeps is counted, and no disk is filled; not to be changed in a transaction */
@@ -703,6 +756,23 @@ static enum rs_status start_read(struct rs_cursor *cursor, enum rs_read read,
     return status == RS_OK && args->token ? skip_to(cursor, args->token, err) : status;
 }
 
+static enum rs_status start_remote(struct rs_cursor *cursor, enum rs_read read,
+                                   const struct rs_read_args *args, struct rs_err *err)
+{
+    int64_t generation = 0;
+    uint64_t rows = 0;
+    if (args->token && !rs_read_place(args->token, &generation, &rows))
+        return rs_err_set(err, RS_INVALID, "\"%.60s\" is no place in a read", args->token);
+    const enum rs_status status = clickhouse_read(cursor->store->clickhouse, read, args,
+                                                  &cursor->clickhouse, &cursor->generation, err);
+    if (status == RS_OK && args->token && generation != cursor->generation)
+        return rs_err_set(err, RS_AGAIN, "rows were written since: read again from the start");
+    if (status == RS_OK)
+        clickhouse_skip(cursor->clickhouse, rows);
+    cursor->rows = rows;
+    return status;
+}
+
 enum rs_status rs_read_open(struct rs_row_store *store, enum rs_read read,
                             const struct rs_read_args *args, struct rs_cursor **cursor_p,
                             struct rs_err *err)
@@ -715,7 +785,8 @@ enum rs_status rs_read_open(struct rs_row_store *store, enum rs_read read,
         (struct rs_cursor){.store = store, .result = rs_read_def(read)->result, .counted = -1};
     enum rs_status status = begin_reading(store, err);
     if (status == RS_OK)
-        status = start_read(cursor, read, args, err);
+        status = store->clickhouse ? start_remote(cursor, read, args, err)
+                                   : start_read(cursor, read, args, err);
     if (status == RS_OK)
         *cursor_p = cursor;
     else
@@ -749,6 +820,11 @@ static void put_cell(const struct rs_cursor *cursor, int at, const struct rs_col
 enum rs_status rs_cursor_next(struct rs_cursor *cursor, struct rs_block *block, struct rs_err *err)
 {
     int code = SQLITE_ROW;
+    if (cursor->clickhouse) {
+        const enum rs_status status = clickhouse_next(cursor->clickhouse, block, err);
+        cursor->rows += block->count;
+        return status;
+    }
     rs_block_begin(block, cursor->result);
     while (!cursor->is_done && block->count < RS_CURSOR_ROWS &&
            (code = sqlite3_step(cursor->statement)) == SQLITE_ROW) {
@@ -794,6 +870,7 @@ void rs_cursor_close(struct rs_cursor **cursor_p)
     if (!cursor)
         return;
     (void)sqlite3_finalize(cursor->statement);
+    clickhouse_read_close(&cursor->clickhouse);
     end_reading(cursor->store);
     rs_mem_free(cursor);
     *cursor_p = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of a capture: written by units, asked by named reads. SQLite inside; no type of it is named here.
+ * Rows of a capture: written by units, asked by named reads. SQLite inside, or ClickHouse (clickhouse.h); no type of either is named here.
  *
  *     begin(unit) -> put(row structs) ... -> commit            one writer at a time
  *     read_open(read, capture) -> next(block of rows) ...      any number of readers, each its own store handle
@@ -58,8 +58,19 @@ RS_MUST_CHECK enum rs_status rs_writer_put(struct rs_writer *writer, const struc
                                            const void *rows, size_t count, struct rs_err *err);
 /* Replaces what the unit held; the writer is gone in any case. */
 RS_MUST_CHECK enum rs_status rs_writer_commit(struct rs_writer **writer_p, struct rs_err *err);
+/* From now on units that are committed may count later, and many at once: an engine far away is asked less often. Nothing is read
+ * meanwhile. */
+void rs_row_store_hold(struct rs_row_store *store);
+/* All of them count. When it fails some do and some do not, each whole: write all of them again. */
+RS_MUST_CHECK enum rs_status rs_row_store_release(struct rs_row_store *store, struct rs_err *err);
 /* Nothing changed; NULL is allowed. */
 void rs_writer_abandon(struct rs_writer **writer_p);
+
+/* Every unit of a capture from one store into another, whichever engines they are; a unit that is there is replaced, others stay. RS_OK:
+ * all of it. *rows_p: how many were copied, also on failure. */
+RS_MUST_CHECK enum rs_status rs_row_store_copy(struct rs_row_store *from, struct rs_row_store *to,
+                                               int64_t capture, uint64_t *rows_p,
+                                               struct rs_err *err);
 
 /* --- reading ------------------------------------------------------------------------------------------ */
 
