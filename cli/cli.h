@@ -77,6 +77,7 @@ int rs_cli_run_subverb(const char *verb, const char *summary, const struct rs_cl
 int rs_cmd_certs(int argc, char **argv);
 int rs_cmd_token(int argc, char **argv);
 int rs_cmd_rm(int argc, char **argv);
+int rs_cmd_store(int argc, char **argv);
 int rs_cmd_archive(int argc, char **argv);
 int rs_cmd_restore(int argc, char **argv);
 int rs_cmd_config(int argc, char **argv);

@@ -4,6 +4,7 @@
  *
  *     ID               AskTable --> blocks of rows, page by page, as the aggregator made them --+--> printed by their columns
  *     DIR, or --data   joined in this process into a private store --> the same read ----------+
+ *     --store URL      the same read of rows that were copied into ClickHouse -----------------+
  *
  * Which reads there are, and what their columns mean, needs no capture: `table` alone, `table --schema READ`.
  */
@@ -14,6 +15,7 @@
 #include "cli/options/nearest.h"
 #include "cli/present.h"
 #include "cli/print_rows.h"
+#include "cli/store.h"
 #include "common/base/mem.h"
 #include "common/client/client.h"
 #include "common/request/numbers.h"
@@ -27,6 +29,7 @@ static struct {
     const char *data, *connect, *steps, *ranks;
     int64_t limit, from_ns, to_ns;
     bool as_json, as_schema, assume_common_clock;
+    struct rs_clickhouse_options store; /* its url NULL: none */
 } words;
 
 /* Which rows: what the words mean. */
@@ -101,6 +104,36 @@ static enum rs_status print_spans(const char *dir, const struct rs_read_filter *
     return status == RS_END ? RS_OK : status;
 }
 
+static enum rs_status fill_filter(struct rs_read_filter *filter, int32_t ranks[RS_READ_FILTER_MAX],
+                                  enum rs_read read, struct rs_err *err)
+{
+    for (size_t i = 0; i < chosen.rank_count; i++)
+        ranks[i] = (int32_t)chosen.ranks[i];
+    *filter = (struct rs_read_filter){.steps = chosen.steps,
+                                      .step_count = chosen.step_count,
+                                      .ranks = ranks,
+                                      .rank_count = chosen.rank_count,
+                                      .from_ns = words.from_ns,
+                                      .to_ns = words.to_ns ? words.to_ns : INT64_MAX};
+    return rs_read_check_filter(read, filter, err);
+}
+
+/* Rows that were copied into a database. */
+static int read_store(const char *capture, enum rs_read read, struct rs_rows_printer *printer)
+{
+    struct rs_err err = {0};
+    struct rs_row_store *rows = NULL;
+    struct rs_read_filter filter;
+    int32_t ranks[RS_READ_FILTER_MAX];
+    enum rs_status status = fill_filter(&filter, ranks, read, &err);
+    if (status == RS_OK)
+        status = rs_clickhouse_open(&words.store, capture, RS_ROWS_READ, &rows, &err);
+    if (status == RS_OK)
+        status = print_read(rows, read, &filter, printer, &err);
+    rs_row_store_close(&rows);
+    return rs_rows_finish(printer, status, &err);
+}
+
 static int join(const char *dir, enum rs_read read, struct rs_rows_printer *printer)
 {
     struct rs_err err = {0};
@@ -108,15 +141,8 @@ static int join(const char *dir, enum rs_read read, struct rs_rows_printer *prin
     struct rs_deliver_options how = {.assume_common_clock = words.assume_common_clock};
     struct rs_cli_noter noter = {.verb = verb};
     int32_t ranks[RS_READ_FILTER_MAX];
-    const struct rs_read_filter filter = {.steps = chosen.steps,
-                                          .step_count = chosen.step_count,
-                                          .ranks = ranks,
-                                          .rank_count = chosen.rank_count,
-                                          .from_ns = words.from_ns,
-                                          .to_ns = words.to_ns ? words.to_ns : INT64_MAX};
-    for (size_t i = 0; i < chosen.rank_count; i++)
-        ranks[i] = (int32_t)chosen.ranks[i];
-    if (rs_read_check_filter(read, &filter, &err) < 0)
+    struct rs_read_filter filter;
+    if (fill_filter(&filter, ranks, read, &err) < 0)
         return rs_rows_finish(printer, err.status, &err);
     if (rs_read_is_raw(read))
         return rs_rows_finish(printer, print_spans(dir, &filter, printer, &err), &err);
@@ -196,6 +222,12 @@ static const struct rs_arg items[] = {
      .value = "DIR",
      .help = "read the capture from this data folder, without asking an aggregator",
      .environment = "RANKSCOPE_DATA"},
+    {.name = "store",
+     .kind = RS_ARG_TEXT,
+     .target = &words.store.url,
+     .value = "URL",
+     .help = "read the rows that were copied into this ClickHouse (rankscope store copy)"},
+    RS_CLI_STORE_ARGS(&words.store),
     RS_CLI_CONNECT_ARGS(&words.connect),
 };
 static const struct rs_args args = {
@@ -203,7 +235,7 @@ static const struct rs_args args = {
     .operands = "[[DIR|ID] READ]",
     .summary =
         "The rows of one table of a capture, as CSV or JSON: of an ID by the aggregator that holds it, of a "
-        "capture's folder in this process. Without operands: which tables there are.",
+        "capture's folder in this process, or of what was copied into a database. Without operands: which tables there are.",
     .items = items,
     .count = sizeof items / sizeof items[0],
     .epilogue =
@@ -259,6 +291,8 @@ int rs_cmd_table(int argc, char **argv)
         rs_numbers_of_ranks(words.ranks, chosen.ranks, RS_READ_FILTER_MAX, &chosen.rank_count,
                             &err) < 0)
         return rs_cli_fail(verb, &err);
+    if (words.store.url)
+        return read_store(argv[first], read, &printer);
     if (rs_cli_place_of(argv[first], words.data, words.connect, &place, &err) < 0)
         return rs_cli_fail(verb, &err);
     return *place.dir ? join(place.dir, read, &printer)

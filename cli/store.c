@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `rankscope store copy|rm`: rows of captures in ClickHouse.
+ *
+ *     copy FOLDER URL    the capture is joined here into a private store --unit by unit--> the database
+ *     copy URL FOLDER    the database --unit by unit--> FOLDER/.rows --whole--> FOLDER/rows.db
+ *     copy URL URL       from one server to another
+ */
+#include "cli/store.h"
+
+#include "aggregator/analysis/rows.h"
+#include "aggregator/deliver/deliver.h"
+#include "cli/cli.h"
+#include "cli/options/args.h"
+#include "cli/present.h"
+#include "common/base/file.h"
+#include "common/base/mem.h"
+#include "common/wire/wire.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char copy_verb[] = "store copy";
+static const char rm_verb[] = "store rm";
+static const char making_name[] = ".rows";
+
+static struct {
+    const char *name;
+    bool is_quiet;
+    struct rs_clickhouse_options store;
+} words;
+
+/* "": the folder's name is none of a capture. */
+static void name_of(const char *path, char name[RS_STORE_ID_BYTES])
+{
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    size_t first = length;
+    while (first && path[first - 1] != '/')
+        first--;
+    (void)snprintf(name, RS_STORE_ID_BYTES, "%.*s", (int)(length - first), path + first);
+    if (length - first >= RS_STORE_ID_BYTES || !rs_wire_is_capture_id(name))
+        *name = '\0';
+}
+
+static enum rs_status open_url(const char *url, const char *name, enum rs_row_mode mode,
+                               struct rs_row_store **rows_p, struct rs_err *err)
+{
+    struct rs_clickhouse_options options = words.store;
+    options.url = url;
+    return rs_clickhouse_open(&options, name, mode, rows_p, err);
+}
+
+/* The capture in the folder, joined as every table of it is. */
+static enum rs_status join(const char *dir, struct rs_row_store **rows_p, bool *is_partial_p,
+                           struct rs_err *err)
+{
+    struct rs_deliver_result result = {0};
+    struct rs_deliver_options how = {.rows = NULL};
+    struct rs_cli_noter noter = {.verb = copy_verb};
+    enum rs_status status = rs_row_store_open(NULL, RS_ROWS_PRIVATE, &how.rows, err);
+    if (status == RS_OK)
+        status = rs_deliver_capture(dir, &how, rs_cli_note_line, &noter, &result, err);
+    *is_partial_p = result.is_partial || result.is_provisional;
+    rs_deliver_result_fini(&result);
+    if (status == RS_OK)
+        *rows_p = how.rows;
+    else
+        rs_row_store_close(&how.rows);
+    return status;
+}
+
+/* Into a folder: aside first, so that its rows are those of before or all of these. */
+static enum rs_status copy_to_folder(struct rs_row_store *from, const char *dir, uint64_t *rows_p,
+                                     struct rs_err *err)
+{
+    struct rs_row_store *to = NULL;
+    char *making = rs_file_join(dir, making_name);
+    enum rs_status status = making ? RS_OK : rs_err_set(err, RS_NOMEM, "out of memory");
+    if (status == RS_OK && access(dir, F_OK) < 0)
+        status = rs_err_errno(err, "cannot copy into %s", dir);
+    if (status == RS_OK && access(making, F_OK) == 0)
+        status = rs_file_remove_tree(making, err);
+    if (status == RS_OK)
+        status = rs_file_make_dirs(making, 0750, err);
+    if (status == RS_OK)
+        status = rs_row_store_open(making, RS_ROWS_WRITE, &to, err);
+    if (status == RS_OK)
+        status = rs_row_store_copy(from, to, RS_ROWS_CAPTURE, rows_p, err);
+    rs_row_store_close(&to);
+    if (status == RS_OK)
+        status = rs_row_store_move(making, dir, err);
+    if (status == RS_OK)
+        status = rs_file_remove_tree(making, err);
+    rs_mem_free(making);
+    return status;
+}
+
+static enum rs_status copy(const char *from_word, const char *to_word, const char *name,
+                           uint64_t *rows_p, bool *is_partial_p, struct rs_err *err)
+{
+    struct rs_row_store *from = NULL, *to = NULL;
+    enum rs_status status = rs_clickhouse_is_url(from_word)
+                                ? open_url(from_word, name, RS_ROWS_READ, &from, err)
+                                : join(from_word, &from, is_partial_p, err);
+    if (status == RS_OK && rs_clickhouse_is_url(to_word)) {
+        status = open_url(to_word, name, RS_ROWS_WRITE, &to, err);
+        if (status == RS_OK)
+            status = rs_row_store_copy(from, to, RS_ROWS_CAPTURE, rows_p, err);
+    } else if (status == RS_OK) {
+        status = copy_to_folder(from, to_word, rows_p, err);
+    }
+    rs_row_store_close(&from);
+    rs_row_store_close(&to);
+    return status;
+}
+
+static int store_copy(int argc, char **argv)
+{
+    static const struct rs_arg items[] = {
+        {.name = "as",
+         .kind = RS_ARG_TEXT,
+         .target = &words.name,
+         .value = "ID",
+         .help = "the capture's name in the database (default: the name of its folder)"},
+        {.name = "quiet",
+         .letter = 'q',
+         .kind = RS_ARG_FLAG,
+         .target = &words.is_quiet,
+         .help = "print nothing but errors"},
+        RS_CLI_STORE_ARGS(&words.store),
+    };
+    static const struct rs_args args = {
+        .verb = copy_verb,
+        .operands = "FROM TO",
+        .summary =
+            "Copies the rows of one capture: from its folder into a ClickHouse database, from there into "
+            "a capture's folder, or from one database into another. What is there is replaced, unit by unit; "
+            "a reader sees each whole.",
+        .items = items,
+        .count = sizeof items / sizeof items[0],
+        .epilogue =
+            "  rankscope store copy /var/lib/rankscope/captures/20260102-030405-a1b2c3 \\\n"
+            "                       clickhouse://profiler@ch.example.com/rankscope\n"
+            "  rankscope store copy clickhouse://profiler@ch.example.com/rankscope captures/20260102-030405-a1b2c3\n"
+            "\n"
+            "clickhouse:// is HTTPS (port 8443); clickhouse+http:// (8123) is for this machine alone. Rows only:\n"
+            "what the capture was made of (segments) goes to an archive (rankscope archive).\n"
+            "\n"
+            "Exit: 0 copied, 1 copied, and something is missing in the capture (named), 2 no such capture, 3 refused,\n"
+            "4 the database does not answer.\n"};
+    struct rs_err err = {0};
+    char name[RS_STORE_ID_BYTES] = "";
+    uint64_t rows = 0;
+    bool is_partial = false;
+    int first = 0;
+    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
+    if (status == RS_END)
+        return RS_EXIT_COMPLETE;
+    if (status == RS_OK && argc - first != 2)
+        status = rs_err_set(&err, RS_INVALID, "give where from and where to; see --help");
+    if (status == RS_OK && words.name)
+        (void)snprintf(name, sizeof name, "%.63s", words.name);
+    else if (status == RS_OK)
+        name_of(argv[rs_clickhouse_is_url(argv[first]) ? first + 1 : first], name);
+    if (status == RS_OK && !rs_wire_is_capture_id(name))
+        status = rs_err_set(&err, RS_INVALID,
+                            "which capture? No folder of one is named; give its name with --as");
+    if (status == RS_OK && !rs_clickhouse_is_url(argv[first]) &&
+        !rs_clickhouse_is_url(argv[first + 1]))
+        status = rs_err_set(&err, RS_INVALID,
+                            "one of the two is a database: clickhouse://[USER@]HOST/DATABASE");
+    if (status == RS_OK)
+        status = copy(argv[first], argv[first + 1], name, &rows, &is_partial, &err);
+    if (status < 0)
+        return rs_cli_fail(copy_verb, &err);
+    if (!words.is_quiet)
+        printf("%s: %" PRIu64 " rows copied to %s\n", name, rows, argv[first + 1]);
+    return is_partial ? RS_EXIT_PARTIAL : RS_EXIT_COMPLETE;
+}
+
+static int store_rm(int argc, char **argv)
+{
+    static const struct rs_arg items[] = {RS_CLI_STORE_ARGS(&words.store)};
+    static const struct rs_args args = {
+        .verb = rm_verb,
+        .operands = "URL ID...",
+        .summary = "Removes rows of captures from a ClickHouse database, by their partitions.",
+        .items = items,
+        .count = sizeof items / sizeof items[0],
+        .epilogue =
+            "  rankscope store rm clickhouse://profiler@ch.example.com/rankscope "
+            "20260102-030405-a1b2c3\n"
+            "\n"
+            "Exit: 0 they are not there (any more), 2 bad request, 3 refused, 4 the database does not "
+            "answer.\n"};
+    struct rs_err err = {0};
+    int first = 0;
+    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
+    if (status == RS_END)
+        return RS_EXIT_COMPLETE;
+    if (status == RS_OK && argc - first < 2)
+        status = rs_err_set(&err, RS_INVALID, "give a database and the IDs of captures");
+    struct rs_clickhouse_options options = words.store;
+    options.url = status == RS_OK ? argv[first] : NULL;
+    for (int i = first + 1; i < argc && status == RS_OK; i++)
+        status = rs_clickhouse_remove(&options, argv[i], &err);
+    return status < 0 ? rs_cli_fail(rm_verb, &err) : RS_EXIT_COMPLETE;
+}
+
+int rs_cmd_store(int argc, char **argv)
+{
+    static const struct rs_cli_subverb verbs[] = {
+        {"copy", store_copy, "a capture's rows into a ClickHouse database, or back"},
+        {"rm", store_rm, "remove a capture's rows from one"},
+    };
+    return rs_cli_run_subverb("store", "Rows of captures in ClickHouse.", verbs,
+                              sizeof verbs / sizeof verbs[0], argc, argv);
+}
