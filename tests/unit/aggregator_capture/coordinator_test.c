@@ -364,7 +364,9 @@ static void a_start_that_somebody_did_not_hear_of_is_taken_back(void **state)
     assert_string_equal(said, "");
     (void)rs_coord_tick(coord, 273 * ms);
     assert_int_equal(capture->state, RS_CAPTURE_ARMING);
-    assert_string_equal(said, "cancel A; cancel B; prepare A 0; prepare B 1; ");
+    assert_non_null(strstr(said, "cancel A; ")); /* in any order */
+    assert_non_null(strstr(said, "cancel B; "));
+    assert_non_null(strstr(said, "prepare A 0; prepare B 1; "));
     /* what they say to that is no answer */
     report(coord, 0, RS_PROGRESS_LOST, "its start was moved", 274 * ms);
     assert_int_equal(capture->ranks[0].state, RS_PROGRESS_WAITING);
