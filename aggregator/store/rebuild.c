@@ -195,7 +195,8 @@ static bool must_enter(struct rs_store *store, const char *dir, const char *id)
     struct rs_capture_facts *known = rs_mem_calloc(1, sizeof *known);
     const enum rs_status status =
         known ? catalogue_find(store->catalogue, id, known, NULL) : RS_NOMEM;
-    const bool is_open = status == RS_OK && !known->is_closed;
+    /* One that was opened again for what is to be fetched keeps when it was closed. */
+    const bool is_open = status == RS_OK && !known->is_closed && !known->closed_ns;
     rs_mem_free(known);
     return status == RS_NOTFOUND || (is_open && was_closed(dir));
 }
