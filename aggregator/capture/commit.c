@@ -177,29 +177,17 @@ struct pace {
     rs_dur lead_ns;           /* what the slowest to learn needs */
 };
 
-/* How long a message takes that has to be heard everywhere: never less than the usual, and on nodes that are slow today as long as
- * their answers to the last question took, with the way there and back. */
-static rs_dur told_after(const struct rs_coord *coord, const struct rs_coord_capture *capture,
-                         rs_ns now)
-{
-    rs_dur answered_ns = capture->asked_at ? now - capture->asked_at : 0;
-    if (answered_ns > coord->options.arm_timeout_ns) /* ranks that were away, or not ready */
-        answered_ns = coord->options.arm_timeout_ns;
-    return coord->options.lead_ns + (answered_ns > 0 ? answered_ns : 0);
-}
-
 static struct pace pace_of(const struct rs_coord *coord, const struct rs_coord_capture *capture,
                            rs_ns now)
 {
-    const rs_dur told_ns = told_after(coord, capture, now);
-    struct pace pace = {.foremost = -1, .lead_ns = told_ns};
+    struct pace pace = {.foremost = -1, .lead_ns = coord->options.lead_ns};
     for (size_t i = 0; i < capture->rank_count; i++) {
         const struct rs_coord_rank *rank = &capture->ranks[i];
         if (!is_stepped(rank))
             continue;
         const int64_t step = step_of(coord, capture, rank, now);
         const rs_dur length = rank->step_duration_ns;
-        const rs_dur lead = told_ns + rank->poll_period_ns + rank->lead_ns;
+        const rs_dur lead = coord->options.lead_ns + rank->poll_period_ns + rank->lead_ns;
         if (step > pace.foremost)
             pace.foremost = step;
         if (length > 0 && (!pace.shortest || length < pace.shortest))
@@ -210,9 +198,10 @@ static struct pace pace_of(const struct rs_coord *coord, const struct rs_coord_c
             pace.lead_ns = lead;
     }
     /* Who takes long to answer takes as long to hear of the start: on busy nodes there is to be time to see who did not. */
-    const rs_dur slowest = coord->options.heartbeat_ns ? ANSWERS_AHEAD * capture->answer_ns : 0;
+    rs_dur slowest = coord->options.heartbeat_ns ? ANSWERS_AHEAD * capture->answer_ns : 0;
+    slowest = slowest < answers_lead_max_ns ? slowest : answers_lead_max_ns;
     if (slowest > pace.lead_ns)
-        pace.lead_ns = slowest < answers_lead_max_ns ? slowest : answers_lead_max_ns;
+        pace.lead_ns = slowest;
     return pace;
 }
 
