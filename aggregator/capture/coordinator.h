@@ -128,7 +128,10 @@ struct rs_coord_rank {
     rs_ns
         next_poll_ns; /* ranks that ask or look, when armed: its next poll (realtime; 0 any time), and how often */
     rs_dur poll_period_ns, lead_ns;
-    rs_ns window_start_ns, window_end_ns; /* when its trace was read; 0 unknown */
+    rs_ns window_start_ns,
+        window_end_ns; /* when its trace was read, on its host's clock; 0 unknown */
+    rs_dur
+        clock_offset_ns; /* its host's clock - ours, as measured when the capture is closed; 0 unknown */
     char text[RS_COORD_REASON_BYTES];
     uint64_t chunks, bytes; /* durable */
     uint64_t lost_chunks;   /* as its loss records say, since this process runs */

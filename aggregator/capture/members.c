@@ -305,6 +305,17 @@ static void call_back_lost(struct rs_coord *coord, struct rs_coord_capture *capt
         messages_cancel(coord, capture, 1u << RS_PROGRESS_LOST, "it was given up");
 }
 
+/* A clock that was not measured is taken as it is. */
+static void take_clocks(const struct rs_coord *coord, struct rs_coord_capture *capture)
+{
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        struct rs_coord_rank *rank = &capture->ranks[i];
+        const struct rs_coord_seen *seen =
+            seen_find(coord, capture->run, rank->rank, rank->incarnation);
+        rank->clock_offset_ns = seen && seen->clock_bound_ns ? seen->clock_offset_ns : 0;
+    }
+}
+
 void capture_close(struct rs_coord *coord, struct rs_coord_capture *capture)
 {
     const size_t done = capture->counts[RS_PROGRESS_DONE];
@@ -313,6 +324,7 @@ void capture_close(struct rs_coord *coord, struct rs_coord_capture *capture)
     capture->is_joining = ops->may_close && !ops->may_close(coord->options.self, capture);
     if (capture->is_joining)
         return;
+    take_clocks(coord, capture);
     explain(capture);
     if (done + capture->counts[RS_PROGRESS_PARTIAL] == 0)
         capture->state = RS_CAPTURE_FAILED;

@@ -161,16 +161,33 @@ void rs_coord_plan(struct rs_coord_capture *capture, rs_ns realtime)
 
 /* ---- afterwards ------------------------------------------------------------------------------------------- */
 
+/* Windows are compared on one clock, ours: hosts' clocks may be seconds apart. */
+static rs_ns on_our_clock(const struct rs_coord_rank *rank, rs_ns instant)
+{
+    rs_ns ours; /* both numbers came from a peer */
+    return __builtin_sub_overflow(instant, rank->clock_offset_ns, &ours) || ours < 0 ? 0 : ours;
+}
+
+static rs_ns start_of(const struct rs_coord_rank *rank)
+{
+    return on_our_clock(rank, rank->window_start_ns);
+}
+
+static rs_ns end_of(const struct rs_coord_rank *rank)
+{
+    return on_our_clock(rank, rank->window_end_ns);
+}
+
 static bool has_window(const struct rs_coord_rank *rank)
 {
     return (rank->adapter.capabilities & RS_CAP_STEP_ROUNDUP) &&
-           rank->window_end_ns > rank->window_start_ns &&
+           rank->window_end_ns > rank->window_start_ns && end_of(rank) > start_of(rank) &&
            (rank->state == RS_PROGRESS_DONE || rank->state == RS_PROGRESS_PARTIAL);
 }
 
 static bool overlap(const struct rs_coord_rank *a, const struct rs_coord_rank *b)
 {
-    return a->window_start_ns < b->window_end_ns && b->window_start_ns < a->window_end_ns;
+    return start_of(a) < end_of(b) && start_of(b) < end_of(a);
 }
 
 /* How many of `times` (ascending) are below `limit`, or at most it. */
@@ -198,8 +215,8 @@ static const struct rs_coord_rank *most_shared(const struct rs_coord_capture *ca
     size_t most = 0;
     for (size_t i = 0; starts && ends && i < capture->rank_count; i++)
         if (has_window(&capture->ranks[i])) {
-            starts[count] = capture->ranks[i].window_start_ns;
-            ends[count++] = capture->ranks[i].window_end_ns;
+            starts[count] = start_of(&capture->ranks[i]);
+            ends[count++] = end_of(&capture->ranks[i]);
         }
     if (count > 1) {
         qsort(starts, count, sizeof *starts, by_time);
@@ -208,10 +225,9 @@ static const struct rs_coord_rank *most_shared(const struct rs_coord_capture *ca
     for (size_t i = 0; count && i < capture->rank_count; i++) {
         const struct rs_coord_rank *rank = &capture->ranks[i];
         /* All that began before it ended, but for those that ended before it began. */
-        const size_t shared = has_window(rank)
-                                  ? count_below(starts, count, rank->window_end_ns, false) -
-                                        count_below(ends, count, rank->window_start_ns, true)
-                                  : 0;
+        const size_t shared = has_window(rank) ? count_below(starts, count, end_of(rank), false) -
+                                                     count_below(ends, count, start_of(rank), true)
+                                               : 0;
         if (shared > most) {
             most = shared;
             best = rank;
@@ -233,7 +249,7 @@ size_t rs_coord_strays(const struct rs_coord_capture *capture, char *text, size_
         const struct rs_coord_rank *rank = &capture->ranks[i];
         if (!has_window(rank) || overlap(rank, common) || count++ >= NAMED_MAX)
             continue;
-        const rs_dur apart = rank->window_start_ns - common->window_start_ns;
+        const rs_dur apart = start_of(rank) - start_of(common);
         const rs_dur size = apart < 0 ? -apart : apart;
         if (used < bytes)
             used += (size_t)snprintf(text + used, bytes - used,
