@@ -191,7 +191,11 @@ static rs_ns arming_deadline(const struct rs_coord *coord, struct rs_coord_captu
         return deadline;
     }
     /* It is heard again: its time begins anew. */
-    if (member_set_unreachable(capture, rank, false, 0, 0)) {
+    const bool is_back = member_set_unreachable(capture, rank, false, 0, 0);
+    /* A link that came after the question carried none: whoever was away shorter than it takes to call him out of reach, too. */
+    const bool was_not_asked =
+        !is_armed && seen && seen->link && capture->asked_at && seen->back_ns > capture->asked_at;
+    if (is_back || was_not_asked) {
         rank->moved_at = rank->back_at = now;
         capture->asked_at = 0;
         deadline = now + timeout;

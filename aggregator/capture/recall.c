@@ -49,7 +49,9 @@ static bool is_silent(const struct rs_coord *coord, const struct rs_coord_captur
         seen_find(coord, capture->run, rank->rank, rank->incarnation);
     if (seen && seen->state == RS_RANK_GONE)
         return false; /* it will not come back, whoever waits */
-    return !seen || !seen->link || seen->last_seen_ns < capture->committed_at;
+    /* A link that is new since then carried nothing of it: what was on the old one is gone. */
+    return !seen || !seen->link || seen->last_seen_ns < capture->committed_at ||
+           seen->back_ns >= capture->committed_at;
 }
 
 /* Back to where everybody is asked. */

@@ -136,6 +136,10 @@ static void renew(struct rs_coord_seen *known, const struct rs_coord_seen *seen,
     known->silent_ns = before.silent_ns;
     known->self_time_ns = before.self_time_ns;
     known->step_bytes = before.step_bytes;
+    if (!known->clock_bound_ns) { /* a new link has yet to measure */
+        known->clock_offset_ns = before.clock_offset_ns;
+        known->clock_bound_ns = before.clock_bound_ns;
+    }
     known->back_ns = !before.link && known->link ? now : before.back_ns;
     for (size_t i = 0; i < RS_ROLE_COUNT; i++)
         if (known->role[i] < 0)

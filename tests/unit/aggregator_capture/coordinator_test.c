@@ -378,6 +378,38 @@ static void a_start_that_somebody_did_not_hear_of_is_taken_back(void **state)
     rs_coord_free(&coord);
 }
 
+/* COMMIT died with the old link. The new one is there before anybody looks, or a second later: it is asked as soon as it is there. */
+static void who_comes_back_soon_is_asked_at_once(void **state)
+{
+    (void)state;
+    static const int64_t back_ms[] = {130, 1300};
+    for (size_t i = 0; i < 2; i++) {
+        struct rs_coord_capture *capture = NULL;
+        struct rs_coord *coord = committed(&capture);
+        const rs_ns back = back_ms[i] * ms;
+        rs_coord_link_gone(coord, link_b, true, 30 * ms);
+        if (back < 273 * ms)
+            see_at(coord, "r", 1, link_b, 12, 50 * ms, back);
+        (void)rs_coord_tick(coord, 273 * ms);
+        assert_int_equal(capture->state, RS_CAPTURE_ARMING);
+        assert_int_equal(strstr(said, "prepare B 1; ") != NULL, back < 273 * ms);
+        said[0] = '\0';
+        if (back > 273 * ms) {
+            see_at(coord, "r", 1, link_b, 30, 50 * ms, back);
+            (void)rs_coord_tick(coord, back);
+            assert_non_null(strstr(said, "prepare B 1; "));
+        }
+        for (uint32_t rank = 0; rank < 2; rank++)
+            see_at(coord, "r", rank, rank ? link_b : link_a, 110, 50 * ms, back + 4400 * ms);
+        (void)rs_coord_tick(coord, back + 4400 * ms); /* 5 s from there on, as everybody */
+        assert_int_equal(capture->ranks[1].state, RS_PROGRESS_WAITING);
+        arm_at(coord, 0, 112, 50 * ms, "", back + 4500 * ms);
+        arm_at(coord, 1, 112, 50 * ms, "", back + 4500 * ms);
+        assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+        rs_coord_free(&coord);
+    }
+}
+
 /* One whose link lives is only slow; where one has begun, or all were told, nothing is moved. */
 static void a_start_is_not_taken_back_from_who_is_slow_or_has_begun(void **state)
 {
@@ -1509,6 +1541,7 @@ int main(void)
         cmocka_unit_test(a_partition_is_not_waited_for_for_ever),
         cmocka_unit_test(who_stops_a_capture_does_not_wait_for_a_partition),
         cmocka_unit_test(a_start_that_somebody_did_not_hear_of_is_taken_back),
+        cmocka_unit_test(who_comes_back_soon_is_asked_at_once),
         cmocka_unit_test(a_start_is_not_taken_back_from_who_is_slow_or_has_begun),
         cmocka_unit_test(slow_answers_make_the_lead_longer),
         cmocka_unit_test(a_process_that_stood_still_gives_everybody_time_anew),
