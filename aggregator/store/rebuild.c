@@ -172,6 +172,10 @@ static bool was_closed(const char *dir)
     char *path = is_closed ? rs_file_join(dir, FACTS_FILE) : NULL;
     const rs_ns closed_at = written_at(path);
     rs_mem_free(path);
+    /* Closing writes this one last: cut off before, it is closed again. */
+    path = is_closed ? rs_file_join(dir, "capture.db") : NULL;
+    is_closed = is_closed && written_at(path) >= closed_at;
+    rs_mem_free(path);
     rs_mem_free(ranks);
     rs_mem_free(facts);
     for (int lane = 0; lane < RS_STREAM_LANE_COUNT && is_closed; lane++) {
@@ -227,8 +231,9 @@ enum rs_status store_find_folders(struct rs_store *store, struct rs_err *err)
         if (added == RS_NOMEM)
             status = rs_err_set(err, added, "no memory to look for captures");
         else if (added < 0 && added != RS_NOTFOUND) /* one that cannot be read stops no other */
-            rs_log_error("capture %s is not in the catalogue, and its folder cannot be read: %s",
-                         item->d_name, why.text);
+            rs_log_error(
+                "capture %s is not in the catalogue as its folder has it, and that cannot be read: %s",
+                item->d_name, why.text);
         found += added == RS_OK;
     }
     if (folder)

@@ -131,5 +131,8 @@ enum rs_status seals_check(struct catalogue *catalogue, bool must_make, struct r
             status = seal_put(catalogue, list.items[i].id, err);
     }
     rs_mem_free(list.items);
+    if (status == RS_NOTFOUND) /* a name that cannot be looked up is no name that was written */
+        status = rs_err_set(err, RS_FORMAT,
+                            "catalogue.db is damaged: it names a capture that it does not have");
     return status;
 }

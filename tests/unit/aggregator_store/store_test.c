@@ -185,18 +185,25 @@ static void a_closed_capture_opens_again_for_late_chunks(void **state)
     rs_store_close(&store);
 }
 
-/* The catalogue lost its last writes: it calls a capture open that was closed. Its folder knows better, unless chunks came behind the close. */
+/* The catalogue lost its last writes: it calls a capture open that was closed. Its folder knows better, unless chunks came behind the close, or
+ * the close was cut off in the middle. */
 static void a_close_that_the_catalogue_lost_is_found_in_the_folder(void **state)
 {
+    static const struct {
+        const char *id, *file;
+        int late_s; /* the file was written so long after facts.seg */
+        bool is_closed;
+    } cases[] = {{"c1", "segments/00000001.seg", -1, true},
+                 {"c2", "segments/00000001.seg", 1, false},
+                 {"c3", "capture.db", -1, false}};
     (void)state;
-    for (int64_t late_s = -1; late_s < 2; late_s += 2) {
+    for (uint32_t i = 0; i < 3; i++) {
         char path[400];
-        const char *id = late_s < 0 ? "c1" : "c2";
-        const uint32_t rank = late_s < 0 ? 0 : 1;
+        const char *id = cases[i].id;
         struct rs_capture_facts facts;
         struct rs_store *store = open_store();
         create(store, id);
-        append(store, rank, id, RS_ENVELOPE_LAST, "one");
+        append(store, i, id, RS_ENVELOPE_LAST, "one");
         assert_ok(rs_store_find_capture(store, id, &facts, NULL));
         close_capture(store, id);
         assert_ok(rs_store_update_capture(store, &facts, NULL)); /* as it was before */
@@ -205,14 +212,14 @@ static void a_close_that_the_catalogue_lost_is_found_in_the_folder(void **state)
         (void)snprintf(path, sizeof path, "%s/captures/%s/facts.seg", dir, id);
         assert_int_equal(stat(path, &info), 0);
         struct timespec times[2] = {info.st_mtim, info.st_mtim};
-        times[0].tv_sec = times[1].tv_sec += late_s;
-        (void)snprintf(path, sizeof path, "%s/captures/%s/segments/00000001.seg", dir, id);
+        times[0].tv_sec = times[1].tv_sec += cases[i].late_s;
+        (void)snprintf(path, sizeof path, "%s/captures/%s/%s", dir, id, cases[i].file);
         assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
         store = open_store();
         assert_ok(rs_store_find_capture(store, id, &facts, NULL));
-        assert_int_equal(facts.is_closed, late_s < 0);
-        assert_int_equal(facts.closed_ns, late_s < 0 ? 5 : 0);
-        assert_int_equal(stream_of(store, rank)->durable_seq, 1);
+        assert_int_equal(facts.is_closed, cases[i].is_closed);
+        assert_int_equal(facts.closed_ns, cases[i].is_closed ? 5 : 0);
+        assert_int_equal(stream_of(store, i)->durable_seq, 1);
         rs_store_close(&store);
     }
 }
