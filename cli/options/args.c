@@ -76,7 +76,6 @@ enum rs_status rs_args_duration(const char *text, int64_t *ns_p)
         {"min", 60000000000},
         {"h", 3600000000000},
         {"d", 86400000000000},
-        {"d", 86400000000000},
     };
     return scaled(text, units, sizeof units / sizeof units[0], ns_p);
 }

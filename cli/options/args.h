@@ -31,7 +31,7 @@ enum rs_arg_kind {
     RS_ARG_TEXT,     /* const char *: keeps a pointer into argv or the environment */
     RS_ARG_LIST,     /* struct rs_arg_list: may be given many times */
     RS_ARG_INT,      /* int64_t within min..max (both 0: any) */
-    RS_ARG_DURATION, /* int64_t ns: "5s", "200ms", "2m", "1h"; a bare number is seconds */
+    RS_ARG_DURATION, /* int64_t ns: "5s", "200ms", "2m", "1h", "30d"; a bare number is seconds */
     RS_ARG_SIZE,     /* int64_t bytes: "64MiB", "1GB", "4096" */
     RS_ARG_PERCENT,  /* double fraction: "5%", "5" and "0.05%" are 0.05, 0.05 and 0.0005 */
 };
