@@ -175,8 +175,9 @@ class ClickHouse(unittest.TestCase):
         cls.server.stop()
         shutil.rmtree(cls.folder)
 
-    def call(self, *words, code=0):
-        done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, check=False, timeout=300)
+    def call(self, *words, code=0, environment=None):
+        done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, check=False, timeout=300,
+                              env={**os.environ, **(environment or {})})
         self.assertEqual(done.returncode, code, f"{words}: {done.stdout}{done.stderr}")
         return done
 
@@ -266,6 +267,23 @@ class ClickHouse(unittest.TestCase):
         self.call(*copy, "clickhouse://u:secret@localhost/x", *self.store, code=2)
         self.call(*copy, self.url + "/x;DROP", *self.store, code=2)
         self.call(*copy, f"clickhouse://profiler@localhost:{free_port()}/x", *self.store, code=4)
+
+    def test_no_proxy_sees_a_password_that_is_not_hidden(self):
+        with socket.create_server(("127.0.0.1", 0)) as proxy:
+            proxy.settimeout(0)
+            address = f"http://127.0.0.1:{proxy.getsockname()[1]}"
+            plain = f"clickhouse+http://profiler@127.0.0.1:{self.server.plain}/nowhere"
+            done = self.call("table", self.name, "op", "--store", plain, *self.store, code=2,
+                             environment={"http_proxy": address, "all_proxy": address, "no_proxy": "", "NO_PROXY": ""})
+            self.assertIn("nowhere", done.stderr)
+            with self.assertRaises(BlockingIOError):
+                proxy.accept()
+
+    def test_addresses_that_are_none(self):
+        done = self.call("store", "rm", "x", "some-id", code=2)
+        self.assertIn('not "x"', done.stderr)
+        done = self.call("table", self.name, "op", "--store", "x", code=2)
+        self.assertIn('not "x"', done.stderr)
 
     def test_tables_of_another_version(self):
         self.server.sql("CREATE DATABASE other")
