@@ -411,6 +411,8 @@ static enum rs_status put_row(const struct clickhouse_store *store, const struct
     if (status == RS_INVALID)
         return rs_err_set(err, RS_INVALID, "a row of %s lacks what every row of it has",
                           table->name);
+    if (status == RS_LIMIT)
+        return rs_err_set(err, RS_LIMIT, "a row of %s is too long", table->name);
     if (buf->failed)
         return no_memory(err);
     patch(buf, at, store->capture);
@@ -790,7 +792,7 @@ static void count_row(struct clickhouse_cursor *cursor, void *row)
         rs_column_set_i64(capture, row, cursor->capture);
 }
 
-/* More bytes behind those that are left. */
+/* More bytes behind those that are left: at least as many again, so that a long row is not looked through with every piece of it. */
 static enum rs_status read_on(struct clickhouse_cursor *cursor, struct rs_err *err)
 {
     struct rs_buf *bytes = &cursor->bytes;
@@ -799,7 +801,15 @@ static enum rs_status read_on(struct clickhouse_cursor *cursor, struct rs_err *e
         memmove(bytes->data, bytes->data + cursor->at, left);
     bytes->length = left;
     cursor->at = 0;
-    const enum rs_status status = clickhouse_stream_next(cursor->link, bytes, err);
+    if (left > ROW_BINARY_ROW_MAX)
+        return rs_err_set(err, RS_LIMIT, "what ClickHouse answers to %s has a row that is too long",
+                          cursor->result->name);
+    enum rs_status status;
+    do
+        status = clickhouse_stream_next(cursor->link, bytes, err);
+    while (status == RS_OK && bytes->length < 2 * left);
+    if (status == RS_END && bytes->length > left)
+        return RS_OK; /* it will say so again */
     if (status != RS_END)
         return status;
     cursor->is_over = true;
@@ -818,7 +828,7 @@ static enum rs_status take_row(struct clickhouse_cursor *cursor, struct rs_block
     void *row = rs_block_add(block);
     if (!row)
         return RS_NOMEM;
-    const size_t length = view.length;
+    const size_t length = view.length, texts = block->texts.length;
     const enum rs_status status =
         row_binary_take(cursor->columns, cursor->types, cursor->count, &view, row, block);
     if (status != RS_OK) {
@@ -830,6 +840,7 @@ static enum rs_status take_row(struct clickhouse_cursor *cursor, struct rs_block
     if (cursor->skip) {
         cursor->skip--;
         block->count--;
+        block->texts.length = texts;
     }
     return RS_OK;
 }
@@ -839,7 +850,8 @@ enum rs_status clickhouse_next(struct clickhouse_cursor *cursor, struct rs_block
 {
     enum rs_status status = RS_OK;
     rs_block_begin(block, cursor->result);
-    while (status == RS_OK && !cursor->is_over && block->count < RS_CURSOR_ROWS) {
+    while (status == RS_OK && !cursor->is_over && block->count < RS_CURSOR_ROWS &&
+           block->texts.length < RS_BLOCK_BYTES_MAX) {
         status = take_row(cursor, block);
         if (status == RS_AGAIN)
             status = read_on(cursor, err);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { VARINT_MAX_BYTES = 10 };
+
 static bool takes(struct rs_view *text, const char *word)
 {
     const size_t length = strlen(word);
@@ -94,9 +96,12 @@ static enum rs_status put_cell(const struct rs_column *column, const void *row, 
 enum rs_status row_binary_put(const struct rs_table *table, const void *row, int64_t generation,
                               struct rs_buf *buf)
 {
+    const size_t begin = buf->length;
     enum rs_status status = RS_OK;
     for (size_t i = 0; i < table->column_count && status == RS_OK; i++)
         status = put_cell(&table->columns[i], row, buf);
+    if (status == RS_OK && buf->length - begin > ROW_BINARY_ROW_MAX)
+        status = RS_LIMIT;
     if (!rs_table_column(table, "generation"))
         rs_buf_u64(buf, (uint64_t)generation);
     return status;
@@ -129,8 +134,11 @@ static int64_t take_int(struct rs_view *view, unsigned bytes, bool is_signed)
 static enum rs_status take_text(const struct rs_column *column, struct rs_view *view, void *row,
                                 struct rs_block *block)
 {
+    const size_t at_hand = view->length;
     const uint64_t length = rs_view_varint(view);
-    if (!view->failed && length > ROW_BINARY_TEXT_MAX)
+    if (view->failed) /* more bytes do not make a length of what is none */
+        return at_hand >= VARINT_MAX_BYTES ? RS_FORMAT : RS_AGAIN;
+    if (length > ROW_BINARY_TEXT_MAX)
         return RS_FORMAT;
     const struct rs_view text = rs_view_take(view, (size_t)length);
     if (view->failed)
@@ -176,10 +184,13 @@ enum rs_status row_binary_take(const struct rs_column *const *columns,
                                struct rs_view *view, void *row, struct rs_block *block)
 {
     const struct rs_view begin = *view;
+    const size_t texts = block->texts.length;
     enum rs_status status = RS_OK;
     for (size_t i = 0; i < count && status == RS_OK; i++)
         status = take_cell(columns[i], &types[i], view, row, block);
-    if (status != RS_OK)
+    if (status != RS_OK) {
         *view = begin;
+        block->texts.length = texts;
+    }
     return status;
 }

@@ -66,6 +66,7 @@ static void a_row_comes_back_and_a_cut_one_waits(void **state)
         assert_status(take(&view, &block), RS_AGAIN);
         assert_ptr_equal(view.data, buf.data); /* nothing was taken */
         assert_int_equal(view.length, cut);
+        assert_int_equal(block.texts.length, 0); /* a half row's are not kept */
     }
     struct rs_view view = rs_view_of(buf.data, buf.length);
     assert_ok(take(&view, &block));
@@ -106,6 +107,14 @@ static void damaged_cells_are_no_row(void **state)
     memset(text, 0xff, 3);
     text[3] = 0x7f;
     view = rs_view_of(buf.data, buf.length);
+    assert_status(take(&view, &block), RS_FORMAT);
+    memset(text - 1, 0xff, 10); /* ten bytes, and no end: no length, whatever follows */
+    const size_t begin = (size_t)(text - 1 - buf.data);
+    for (size_t i = 0; i < 10; i++) {
+        view = rs_view_of(buf.data, begin + i);
+        assert_status(take(&view, &block), RS_AGAIN);
+    }
+    view = rs_view_of(buf.data, begin + 10);
     assert_status(take(&view, &block), RS_FORMAT);
     rs_buf_fini(&buf);
     rs_block_fini(&block);
