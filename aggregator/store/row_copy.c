@@ -4,11 +4,13 @@
  *
  *     write_unit of `from`: (kind, a, b) in order --> of every table of that kind the rows with this a, b --> a unit of `to`
  *
- * Tables begin with the columns of their unit in their key, so each is read once, from the front to the end.
+ * Tables begin with the columns of their unit in their key, so each is read once, from the front to the end. A unit says how many rows
+ * it has, and a table is over when its units are: what is there and is not copied is no success.
  */
 #include "aggregator/store/clickhouse_priv.h"
 #include "common/base/check.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum { TABLES_MAX = 64 };
@@ -26,7 +28,7 @@ struct copying {
     int64_t capture;
     struct reading readings[TABLES_MAX]; /* the tables of the kind of unit at hand */
     size_t count;
-    uint64_t rows;
+    uint64_t rows, members;
     struct rs_err *err;
 };
 
@@ -41,7 +43,7 @@ static enum rs_read read_of(const struct rs_table *table)
     return (enum rs_read)read;
 }
 
-static void end_kind(struct copying *copying)
+static void close_readings(struct copying *copying)
 {
     for (size_t i = 0; i < copying->count; i++) {
         rs_cursor_close(&copying->readings[i].cursor);
@@ -51,11 +53,29 @@ static void end_kind(struct copying *copying)
     copying->count = 0;
 }
 
+/* Every row was of a unit. */
+static enum rs_status end_kind(struct copying *copying)
+{
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < copying->count && status == RS_OK; i++) {
+        struct reading *reading = &copying->readings[i];
+        status = reading->at < reading->block.count
+                     ? RS_OK
+                     : rs_cursor_next(reading->cursor, &reading->block, copying->err);
+        if (status == RS_OK)
+            status = rs_err_set(copying->err, RS_FORMAT, "rows of %s are of no unit",
+                                reading->table->name);
+        else if (status == RS_END)
+            status = RS_OK;
+    }
+    close_readings(copying);
+    return status;
+}
+
 static enum rs_status begin_kind(struct copying *copying, enum rs_unit_kind kind)
 {
     const struct rs_read_args args = {.capture = copying->capture};
-    enum rs_status status = RS_OK;
-    end_kind(copying);
+    enum rs_status status = end_kind(copying);
     for (size_t i = 0; rs_tables[i] && status == RS_OK; i++) {
         const struct rs_column *units[2] = {NULL, NULL};
         if (rs_tables[i] == &rs_table_write_unit || row_unit_kind(rs_tables[i], units) != kind)
@@ -88,6 +108,7 @@ static enum rs_status put_rows(struct copying *copying, struct reading *reading,
     const size_t count = reading->at - first;
     *is_more_p = reading->at == reading->block.count;
     copying->rows += count;
+    copying->members += reading->table == &rs_table_op_member ? count : 0;
     return count ? rs_writer_put(writer, reading->table, rs_block_row(&reading->block, first),
                                  count, copying->err)
                  : RS_OK;
@@ -114,9 +135,16 @@ static enum rs_status copy_unit(struct copying *copying, const struct rs_row_wri
                                .a = unit->a,
                                .b = unit->b};
     struct rs_writer *writer = NULL;
+    const uint64_t rows = copying->rows, members = copying->members;
     enum rs_status status = rs_store_begin(copying->to, &of, &writer, copying->err);
     for (size_t i = 0; i < copying->count && status == RS_OK; i++)
         status = copy_table(copying, &copying->readings[i], unit, writer);
+    if (status == RS_OK && (copying->rows - rows != (uint64_t)unit->rows ||
+                            copying->members - members != (uint64_t)unit->members))
+        status = rs_err_set(copying->err, RS_FORMAT,
+                            "unit %s %" PRId64 " %" PRId64 " has %" PRIu64 " rows, not %" PRId64,
+                            rs_unit_kind_text(unit->unit_kind), unit->a, unit->b,
+                            copying->rows - rows, unit->rows);
     if (status == RS_OK)
         return rs_writer_commit(&writer, copying->err);
     rs_writer_abandon(&writer);
@@ -144,7 +172,9 @@ enum rs_status rs_row_store_copy(struct rs_row_store *from, struct rs_row_store 
             if (status == RS_OK)
                 status = copy_unit(&copying, unit);
         }
-    end_kind(&copying);
+    if (status == RS_END && (status = end_kind(&copying)) == RS_OK)
+        status = RS_END;
+    close_readings(&copying);
     rs_cursor_close(&units);
     rs_block_fini(&block);
     *rows_p = copying.rows;

@@ -7,6 +7,8 @@
 #include "tests/support/rs_test.h"
 #include "tests/support/tmp_dir.h"
 
+#include <sqlite3.h>
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -553,6 +555,80 @@ static void reads_answer_while_a_writer_writes(void **state)
     rs_row_store_close(&store);
 }
 
+/* --- copies --------------------------------------------------------------------------------------------- */
+
+static void put_some_of_all_kinds(void)
+{
+    struct rs_row_store *store = open_store(RS_ROWS_WRITE);
+    put_group(store, 9, "dp");
+    put_step(store, 1, 9, 20, 2);
+    put_step(store, 2, 9, 3, 2);
+    for (int64_t rank = 0; rank < 2; rank++) {
+        const struct rs_row_rank_device rows[] = {device_row(rank, 0, 10), device_row(rank, 1, 20)};
+        struct rs_writer *writer = begin(store, RS_UNIT_RANK, rank);
+        assert_ok(rs_writer_put(writer, &rs_table_rank_device, rows, 2, NULL));
+        assert_ok(rs_writer_commit(&writer, NULL));
+    }
+    rs_row_store_close(&store);
+}
+
+static void run_sql(const char *sql)
+{
+    char path[128];
+    sqlite3 *db = NULL;
+    (void)snprintf(path, sizeof path, "%s/rows.db", folder);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_changes(db), 1);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+/* All of what the folder holds, into memory. */
+static enum rs_status copy_of(uint64_t *rows_p, struct rs_err *err)
+{
+    struct rs_row_store *from = open_store(RS_ROWS_READ), *to = open_store(RS_ROWS_PRIVATE);
+    const enum rs_status status = rs_row_store_copy(from, to, CAPTURE, rows_p, err);
+    if (status == RS_OK)
+        for (enum rs_read read = 0; read < RS_READ_COUNT; read++) {
+            if (rs_read_is_raw(read) || read == RS_READ_WRITE_UNITS)
+                continue;
+            char *text = all_of(from, read, NULL);
+            assert_read(to, read, text);
+            rs_mem_free(text);
+        }
+    rs_row_store_close(&from);
+    rs_row_store_close(&to);
+    return status;
+}
+
+static void a_copy_is_whole_or_fails(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sql, *why;
+    } damages[] = {
+        {"UPDATE write_unit SET rows = rows + 1 WHERE unit_kind = 0 AND a = 1", "unit rank 1 0"},
+        {"UPDATE write_unit SET members = 5 WHERE unit_kind = 0 AND a = 1", "unit rank 1 0"},
+        {"DELETE FROM write_unit WHERE unit_kind = 0 AND a = 0", "unit rank 1 0 has 0 rows, not 2"},
+        {"DELETE FROM write_unit WHERE unit_kind = 0 AND a = 1",
+         "rows of rank_device are of no unit"},
+        {"UPDATE op SET step = 7 WHERE step = 2 AND op_no = 2", "unit step 2 0 has"},
+    };
+    uint64_t rows = 0;
+    put_some_of_all_kinds();
+    assert_ok(copy_of(&rows, NULL));
+    assert_int_equal(rows, 1 + 20 + 40 + 3 + 6 + 4);
+    for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
+        struct rs_err err = {0};
+        rs_row_store_remove(folder);
+        put_some_of_all_kinds();
+        run_sql(damages[i].sql);
+        assert_status(copy_of(&rows, &err), RS_FORMAT);
+        if (!strstr(err.text, damages[i].why))
+            fail_msg("%s: %s", damages[i].sql, err.text);
+    }
+}
+
 int main(void)
 {
 #define EACH(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
@@ -569,6 +645,7 @@ int main(void)
         EACH(a_read_goes_on_elsewhere),
         EACH(a_reader_keeps_what_it_began_with),
         EACH(reads_answer_while_a_writer_writes),
+        EACH(a_copy_is_whole_or_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
