@@ -3,7 +3,7 @@
  * `rankscope store copy|rm`: rows of captures in ClickHouse.
  *
  *     copy FOLDER URL    the capture is joined here into a private store --unit by unit--> the database
- *     copy URL FOLDER    the database --unit by unit--> FOLDER/.rows --whole--> FOLDER/rows.db
+ *     copy URL FOLDER    the database --unit by unit--> FOLDER/.copy.PID --whole--> FOLDER/rows.db
  *     copy URL URL       from one server to another
  */
 #include "cli/store.h"
@@ -24,7 +24,6 @@
 
 static const char copy_verb[] = "store copy";
 static const char rm_verb[] = "store rm";
-static const char making_name[] = ".rows";
 
 static struct {
     const char *name;
@@ -73,17 +72,28 @@ static enum rs_status join(const char *dir, struct rs_row_store **rows_p, bool *
     return status;
 }
 
-/* Into a folder: aside first, so that its rows are those of before or all of these. */
+/* What a copy has left, whole or not. */
+static enum rs_status remove_making(const char *making, enum rs_status status, struct rs_err *err)
+{
+    struct rs_err second = {0};
+    return access(making, F_OK) == 0 ? rs_file_remove_tree(making, status == RS_OK ? err : &second)
+                                     : RS_OK;
+}
+
+/* Into a folder: aside first, so that its rows are those of before or all of these. An aggregator that has the folder makes rows in it,
+ * too, under a name of its own. */
 static enum rs_status copy_to_folder(struct rs_row_store *from, const char *dir, uint64_t *rows_p,
                                      struct rs_err *err)
 {
     struct rs_row_store *to = NULL;
-    char *making = rs_file_join(dir, making_name);
+    char name[32];
+    (void)snprintf(name, sizeof name, ".copy.%ld", (long)getpid());
+    char *making = rs_file_join(dir, name);
     enum rs_status status = making ? RS_OK : rs_err_set(err, RS_NOMEM, "out of memory");
     if (status == RS_OK && access(dir, F_OK) < 0)
         status = rs_err_errno(err, "cannot copy into %s", dir);
-    if (status == RS_OK && access(making, F_OK) == 0)
-        status = rs_file_remove_tree(making, err);
+    if (status == RS_OK)
+        status = remove_making(making, RS_OK, err);
     if (status == RS_OK)
         status = rs_file_make_dirs(making, 0750, err);
     if (status == RS_OK)
@@ -93,10 +103,9 @@ static enum rs_status copy_to_folder(struct rs_row_store *from, const char *dir,
     rs_row_store_close(&to);
     if (status == RS_OK)
         status = rs_row_store_move(making, dir, err);
-    if (status == RS_OK)
-        status = rs_file_remove_tree(making, err);
+    const enum rs_status removed = making ? remove_making(making, status, err) : RS_OK;
     rs_mem_free(making);
-    return status;
+    return status == RS_OK ? removed : status;
 }
 
 static enum rs_status copy(const char *from_word, const char *to_word, const char *name,
@@ -116,6 +125,28 @@ static enum rs_status copy(const char *from_word, const char *to_word, const cha
     rs_row_store_close(&from);
     rs_row_store_close(&to);
     return status;
+}
+
+/* Which capture is copied: what --as says, else the name of the folder, which one of the two is. */
+static enum rs_status find_name(const char *from, const char *to, char name[RS_STORE_ID_BYTES],
+                                struct rs_err *err)
+{
+    const bool is_from_url = rs_clickhouse_is_url(from), is_to_url = rs_clickhouse_is_url(to);
+    if (!is_from_url && !is_to_url)
+        return rs_err_set(err, RS_INVALID,
+                          "one of the two is a database: clickhouse://[USER@]HOST/DATABASE");
+    if (words.name && !rs_wire_is_capture_id(words.name))
+        return rs_err_set(err, RS_INVALID,
+                          "--as: a capture's name is of a-z, A-Z, 0-9, -, _ and ., 63 at most, not "
+                          "\"%.100s\"",
+                          words.name);
+    if (words.name)
+        (void)snprintf(name, RS_STORE_ID_BYTES, "%.63s", words.name);
+    else if (!is_from_url || !is_to_url)
+        name_of(is_from_url ? to : from, name);
+    return *name ? RS_OK
+                 : rs_err_set(err, RS_INVALID,
+                              "which capture? No folder of one is named; give its name with --as");
 }
 
 static int store_copy(int argc, char **argv)
@@ -162,17 +193,8 @@ static int store_copy(int argc, char **argv)
         return RS_EXIT_COMPLETE;
     if (status == RS_OK && argc - first != 2)
         status = rs_err_set(&err, RS_INVALID, "give where from and where to; see --help");
-    if (status == RS_OK && words.name)
-        (void)snprintf(name, sizeof name, "%.63s", words.name);
-    else if (status == RS_OK)
-        name_of(argv[rs_clickhouse_is_url(argv[first]) ? first + 1 : first], name);
-    if (status == RS_OK && !rs_wire_is_capture_id(name))
-        status = rs_err_set(&err, RS_INVALID,
-                            "which capture? No folder of one is named; give its name with --as");
-    if (status == RS_OK && !rs_clickhouse_is_url(argv[first]) &&
-        !rs_clickhouse_is_url(argv[first + 1]))
-        status = rs_err_set(&err, RS_INVALID,
-                            "one of the two is a database: clickhouse://[USER@]HOST/DATABASE");
+    if (status == RS_OK)
+        status = find_name(argv[first], argv[first + 1], name, &err);
     if (status == RS_OK)
         status = copy(argv[first], argv[first + 1], name, &rows, &is_partial, &err);
     if (status < 0)
