@@ -263,6 +263,39 @@ static int no_such_read(const char *word)
     return rs_cli_fail(verb, &err);
 }
 
+/* Whether an option's text, or a flag, stands on the command line, and not in the environment or a settings file. */
+static bool is_text_given(const char *text, int first, char **argv)
+{
+    for (int i = 1; text && i < first; i++)
+        if (text >= argv[i] && text <= argv[i] + strlen(argv[i]))
+            return true;
+    return false;
+}
+
+static bool is_flag_given(const char *name, int first, char **argv)
+{
+    for (int i = 1; i < first; i++)
+        if (strncmp(argv[i], "--", 2) == 0 && argv[i][2] &&
+            strncmp(argv[i] + 2, name, strlen(argv[i] + 2)) == 0)
+            return true;
+    return false;
+}
+
+/* Rows in a database are as they were copied: who asks for them otherwise would get something else than he thinks. */
+static enum rs_status check_store(int first, char **argv, struct rs_err *err)
+{
+    const char *other = NULL;
+    if (is_text_given(words.data, first, argv))
+        other = "--data";
+    else if (is_text_given(words.connect, first, argv))
+        other = "--connect";
+    else if (words.assume_common_clock && is_flag_given("assume-common-clock", first, argv))
+        other = "--assume-common-clock";
+    return other ? rs_err_set(err, RS_INVALID,
+                              "--store reads rows as they were copied: %s is not for it", other)
+                 : RS_OK;
+}
+
 int rs_cmd_table(int argc, char **argv)
 {
     struct rs_err err = {0};
@@ -292,7 +325,8 @@ int rs_cmd_table(int argc, char **argv)
                             &err) < 0)
         return rs_cli_fail(verb, &err);
     if (words.store.url)
-        return read_store(argv[first], read, &printer);
+        return check_store(first, argv, &err) < 0 ? rs_cli_fail(verb, &err)
+                                                  : read_store(argv[first], read, &printer);
     if (rs_cli_place_of(argv[first], words.data, words.connect, &place, &err) < 0)
         return rs_cli_fail(verb, &err);
     return *place.dir ? join(place.dir, read, &printer)

@@ -279,6 +279,31 @@ class ClickHouse(unittest.TestCase):
             with self.assertRaises(BlockingIOError):
                 proxy.accept()
 
+    def test_what_is_not_for_a_database_is_refused(self):
+        url = self.url + "/nowhere"
+        for words in (["--data", "/x"], ["--data=/x"], ["--connect", "unix:/x"], ["-cunix:/x"], ["--assume-common-clock"]):
+            done = self.call("table", self.name, "op", "--store", url, *words, *self.store, code=2)
+            self.assertIn("is not for it", done.stderr)
+        # What stands in the environment is for other calls.
+        done = self.call("table", self.name, "op", "--store", url, *self.store, code=2,
+                         environment={"RANKSCOPE_DATA": "/x", "RANKSCOPE_CONNECT": "unix:/x"})
+        self.assertNotIn("is not for it", done.stderr)
+        # Names are not guessed, and not cut.
+        done = self.call("store", "copy", url, self.url + "/second", *self.store, code=2)
+        self.assertIn("give its name with --as", done.stderr)
+        done = self.call("store", "copy", self.capture, url, "--as", "a" * 64, *self.store, code=2)
+        self.assertIn("63 at most", done.stderr)
+        self.assertNotIn("nowhere", self.server.sql("SHOW DATABASES"))
+
+    def test_a_copy_that_fails_leaves_nothing(self):
+        self.call("store", "copy", self.capture, self.url + "/lacking", *self.store)
+        self.server.sql("ALTER TABLE capture DROP PARTITION " + self.server.sql("SELECT capture FROM capture", "lacking"), "lacking")
+        back = os.path.join(self.folder, "lacking", self.name)
+        os.makedirs(os.path.join(back, ".rows"))  # an aggregator's, which makes rows there, too
+        done = self.call("store", "copy", self.url + "/lacking", back, *self.store, code=2)
+        self.assertIn("unit capture 0 0 has", done.stderr)
+        self.assertEqual(os.listdir(back), [".rows"])
+
     def test_addresses_that_are_none(self):
         done = self.call("store", "rm", "x", "some-id", code=2)
         self.assertIn('not "x"', done.stderr)
