@@ -160,25 +160,42 @@ static void put_columns(const struct rs_table *table, struct rs_buf *buf)
     rs_buf_fini(&sql);
 }
 
-/* The same as the server has it, out of lines "table, name, type" by tabs; empty: there is none. */
-static void put_told_columns(const char *lines, const char *name, struct rs_buf *buf)
+/* Lines "table, name, type" by tabs: how many are of the table, and whether one of them is this one. */
+static size_t count_lines(const char *lines, const char *table, struct rs_view column,
+                          bool *is_there_p)
 {
-    const size_t length = strlen(name);
-    for (const char *line = lines; *line;) {
-        const size_t whole = strcspn(line, "\n");
-        if (strncmp(line, name, length) == 0 && line[length] == '\t') {
-            const char *column = line + length + 1;
-            const size_t column_length = strcspn(column, "\t\n");
-            rs_buf_string(buf, buf->length ? ", " : "");
-            rs_buf_bytes(buf, column, column_length);
-            if (column[column_length] == '\t') {
-                rs_buf_u8(buf, ' ');
-                rs_buf_bytes(buf, column + column_length + 1,
-                             whole - (size_t)(column + column_length + 1 - line));
-            }
-        }
-        line += whole + (line[whole] == '\n');
+    const size_t length = strlen(table);
+    size_t count = 0;
+    for (const char *line = lines; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        if (strncmp(line, table, length) != 0 || line[length] != '\t')
+            continue;
+        const struct rs_view told = rs_view_of(line + length + 1, strcspn(line + length + 1, "\n"));
+        count++;
+        *is_there_p = *is_there_p || (told.length == column.length &&
+                                      memcmp(told.data, column.data, column.length) == 0);
     }
+    return count;
+}
+
+/* Whether the server has these columns, in whatever order (statements name them). *count_p: how many it has; 0: no such table. */
+static bool is_as_wanted(struct rs_buf *wanted, const char *lines, const char *table,
+                         size_t *count_p)
+{
+    size_t count = 0;
+    bool are_there = true;
+    *count_p = count_lines(lines, table, rs_view_of("", 0), &are_there);
+    for (char *column = (char *)wanted->data; *column; count++) {
+        bool is_there = false;
+        const char *end = strstr(column, ", ");
+        const size_t length = end ? (size_t)(end - column) : strlen(column);
+        char *space = memchr(column, ' ', length);
+        RS_CHECK(space);
+        *space = '\t';
+        (void)count_lines(lines, table, rs_view_of(column, length), &is_there);
+        are_there = are_there && is_there;
+        column += length + (end ? 2 : 0);
+    }
+    return are_there && count == *count_p;
 }
 
 static enum rs_status create_table(struct clickhouse_store *store, const struct rs_table *table,
@@ -200,47 +217,54 @@ static enum rs_status create_table(struct clickhouse_store *store, const struct 
 static enum rs_status check_table(struct clickhouse_store *store, const struct rs_table *table,
                                   const char *lines, enum rs_row_mode mode, struct rs_err *err)
 {
-    struct rs_buf wanted = {0}, told = {0};
+    struct rs_buf wanted = {0};
     enum rs_status status = RS_OK;
+    size_t count = 0;
     put_columns(table, &wanted);
-    put_told_columns(lines, table->name, &told);
-    if (wanted.failed || told.failed)
+    (void)rs_buf_text(&wanted);
+    const bool is_fine = !wanted.failed && is_as_wanted(&wanted, lines, table->name, &count);
+    if (wanted.failed)
         status = no_memory(err);
-    else if (!told.length && mode == RS_ROWS_WRITE)
+    else if (!count && mode == RS_ROWS_WRITE)
         status = create_table(store, table, err);
-    else if (!told.length)
+    else if (!count)
         status = rs_err_set(err, RS_NOTFOUND, "no rows were written into the database %s",
                             clickhouse_link_database(store->link));
-    else if (strcmp(rs_buf_text(&wanted), rs_buf_text(&told)) != 0)
+    else if (!is_fine)
         status = rs_err_set(err, RS_VERSION,
                             "table %s of the database %s has other columns than this program's: "
                             "use another database",
                             table->name, clickhouse_link_database(store->link));
     rs_buf_fini(&wanted);
-    rs_buf_fini(&told);
     return status;
 }
 
+static enum rs_status create_database(struct clickhouse_store *store, struct rs_err *err)
+{
+    struct rs_buf sql = {0};
+    rs_buf_printf(&sql, "CREATE DATABASE IF NOT EXISTS %s", clickhouse_link_database(store->link));
+    const enum rs_status status =
+        sql.failed ? no_memory(err)
+                   : clickhouse_run(store->link, rs_buf_text(&sql), NULL, false, NULL, err);
+    rs_buf_fini(&sql);
+    return status;
+}
+
+/* A database is made only where there is none: who may write into it need not have the right to make one. */
 static enum rs_status check_tables(struct clickhouse_store *store, enum rs_row_mode mode,
                                    struct rs_err *err)
 {
-    struct rs_buf sql = {0}, answer = {0};
-    enum rs_status status = RS_OK;
-    if (mode == RS_ROWS_WRITE) {
-        rs_buf_printf(&sql, "CREATE DATABASE IF NOT EXISTS %s",
-                      clickhouse_link_database(store->link));
-        status = sql.failed
-                     ? no_memory(err)
-                     : clickhouse_run(store->link, rs_buf_text(&sql), NULL, false, NULL, err);
+    static const char columns[] = "SELECT table, name, type FROM system.columns "
+                                  "WHERE database = currentDatabase() FORMAT TabSeparated";
+    struct rs_buf answer = {0};
+    enum rs_status status = clickhouse_ask(store->link, columns, &answer, err);
+    if (status == RS_NOTFOUND && mode == RS_ROWS_WRITE) {
+        status = create_database(store, err);
+        if (status == RS_OK)
+            status = clickhouse_ask(store->link, columns, &answer, err);
     }
-    if (status == RS_OK)
-        status = clickhouse_ask(store->link,
-                                "SELECT table, name, type FROM system.columns "
-                                "WHERE database = currentDatabase() FORMAT TabSeparated",
-                                &answer, err);
     for (size_t i = 0; rs_tables[i] && status == RS_OK; i++)
         status = check_table(store, rs_tables[i], rs_buf_text(&answer), mode, err);
-    rs_buf_fini(&sql);
     rs_buf_fini(&answer);
     return status;
 }
@@ -317,9 +341,10 @@ static enum rs_status sweep(struct clickhouse_store *store, struct rs_err *err)
 
 /* ---- life ---------------------------------------------------------------------------------------------------------------- */
 
-enum rs_status clickhouse_open(const struct rs_clickhouse_options *options, const char *capture,
-                               enum rs_row_mode mode, struct clickhouse_store **store_p,
-                               struct rs_err *err)
+/* Whatever is there of the capture, or nothing. */
+static enum rs_status open_tables(const struct rs_clickhouse_options *options, const char *capture,
+                                  enum rs_row_mode mode, struct clickhouse_store **store_p,
+                                  struct rs_err *err)
 {
     struct clickhouse_store *store = rs_mem_calloc(1, sizeof *store);
     if (!store)
@@ -330,6 +355,19 @@ enum rs_status clickhouse_open(const struct rs_clickhouse_options *options, cons
     enum rs_status status = clickhouse_link_open(options, &store->link, err);
     if (status == RS_OK)
         status = check_tables(store, mode, err);
+    if (status == RS_OK)
+        *store_p = store;
+    else
+        clickhouse_close(&store);
+    return status;
+}
+
+enum rs_status clickhouse_open(const struct rs_clickhouse_options *options, const char *capture,
+                               enum rs_row_mode mode, struct clickhouse_store **store_p,
+                               struct rs_err *err)
+{
+    struct clickhouse_store *store = NULL;
+    enum rs_status status = open_tables(options, capture, mode, &store, err);
     if (status == RS_OK)
         status = newest(store, &store->generation, err);
     if (status == RS_OK && mode == RS_ROWS_READ && !store->generation)
@@ -365,10 +403,10 @@ enum rs_status rs_clickhouse_remove(const struct rs_clickhouse_options *options,
 {
     struct clickhouse_store *store = NULL;
     struct rs_buf sql = {0};
-    enum rs_status status = clickhouse_open(options, capture, RS_ROWS_READ, &store, err);
+    enum rs_status status = open_tables(options, capture, RS_ROWS_READ, &store, err);
     if (status == RS_NOTFOUND)
         return RS_OK;
-    /* write_unit last: cut off in between, its name is still there to be removed again. */
+    /* Also when no unit counts: a first copy that was cut off has left rows. write_unit last: cut off in between, its name is still there to be removed again. */
     for (size_t i = 0; rs_tables[i] && status == RS_OK; i++) {
         rs_buf_reset(&sql);
         rs_buf_printf(&sql, "ALTER TABLE %s DROP PARTITION %" PRId64, rs_tables[i]->name,

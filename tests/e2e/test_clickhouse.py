@@ -44,9 +44,12 @@ CONFIG = """<?xml version="1.0"?>
 """
 USERS = """<?xml version="1.0"?>
 <yandex>
- <profiles><default><max_memory_usage>1000000000</max_memory_usage></default></profiles><quotas><default></default></quotas>
+ <profiles><default><max_memory_usage>1000000000</max_memory_usage></default>
+  <writes><allow_ddl>0</allow_ddl></writes></profiles><quotas><default></default></quotas>
  <users><profiler><password>{password}</password><networks><ip>127.0.0.1</ip></networks><profile>default</profile>
-  <quota>default</quota></profiler></users>
+  <quota>default</quota></profiler>
+  <writer><password>{password}</password><networks><ip>127.0.0.1</ip></networks><profile>writes</profile><quota>default</quota>
+   <allow_databases><database>given</database></allow_databases></writer></users>
 </yandex>
 """
 
@@ -309,6 +312,35 @@ class ClickHouse(unittest.TestCase):
         self.assertIn('not "x"', done.stderr)
         done = self.call("table", self.name, "op", "--store", "x", code=2)
         self.assertIn('not "x"', done.stderr)
+
+    def test_a_first_copy_that_was_cut_off_is_removed(self):
+        self.call("store", "copy", self.capture, self.url + "/half", *self.store)
+        self.server.sql("ALTER TABLE write_unit DROP PARTITION " + self.server.sql("SELECT DISTINCT capture FROM write_unit", "half"), "half")
+        self.assertNotEqual(self.server.sql("SELECT count() FROM op", "half"), "0\n")
+        self.call("store", "rm", self.url + "/half", self.name, *self.store)
+        self.assertEqual(self.server.sql("SELECT count() FROM op", "half"), "0\n")
+
+    def test_who_may_not_make_databases_writes_into_one(self):
+        self.call("store", "copy", self.capture, self.url + "/given", *self.store)
+        url = f"clickhouse://writer@localhost:{self.server.secure}"
+        self.call("store", "copy", self.capture, url + "/given", *self.store)
+        self.assert_same(url + "/given")
+        self.call("store", "copy", self.capture, url + "/not_given", *self.store, code=3)
+        self.call("table", self.name, "op", "--store", url + "/not_given", *self.store, code=3)
+
+    def test_columns_are_known_in_any_order(self):
+        self.call("store", "copy", self.capture, self.url + "/order", *self.store)
+        create = self.server.sql("SHOW CREATE TABLE evidence FORMAT TabSeparatedRaw", "order").rstrip("\n")
+        begin, end = create.index("(") + 1, create.index(") ENGINE")
+        columns = create[begin:end].split(", ")
+        self.assertGreater(len(columns), 5)
+        self.server.sql("DROP TABLE evidence", "order")
+        self.server.sql(create[:begin] + ", ".join(reversed(columns)) + create[end:], "order")
+        self.call("store", "copy", self.capture, self.url + "/order", *self.store)
+        self.assert_same(self.url + "/order")
+        self.server.sql("DROP TABLE evidence", "order")
+        self.server.sql(create[:begin] + ", ".join(columns[::-1] + ["other Int64"]) + create[end:], "order")
+        self.call("store", "copy", self.capture, self.url + "/order", *self.store, code=2)
 
     def test_tables_of_another_version(self):
         self.server.sql("CREATE DATABASE other")
