@@ -159,6 +159,7 @@ enum rs_status rs_row_store_copy(struct rs_row_store *from, struct rs_row_store 
     struct rs_cursor *units = NULL;
     struct rs_block block = {0};
     int64_t kind = RS_NULL;
+    unsigned kinds = 0; /* that there is a unit of; tables of the others have no row */
     rs_row_store_hold(to);
     enum rs_status status = rs_read_open(from, RS_READ_WRITE_UNITS, &args, &units, err);
     while (status == RS_OK && (status = rs_cursor_next(units, &block, err)) == RS_OK)
@@ -169,9 +170,13 @@ enum rs_status rs_row_store_copy(struct rs_row_store *from, struct rs_row_store 
             if (status == RS_OK && unit->unit_kind != kind)
                 status = begin_kind(&copying, (enum rs_unit_kind)unit->unit_kind);
             kind = unit->unit_kind;
+            kinds |= status == RS_OK ? 1U << kind : 0;
             if (status == RS_OK)
                 status = copy_unit(&copying, unit);
         }
+    for (unsigned k = RS_UNIT_RANK; k <= RS_UNIT_CAPTURE && status == RS_END; k++)
+        if (!(kinds & 1U << k) && (status = begin_kind(&copying, (enum rs_unit_kind)k)) == RS_OK)
+            status = RS_END;
     if (status == RS_END && (status = end_kind(&copying)) == RS_OK)
         status = RS_END;
     close_readings(&copying);

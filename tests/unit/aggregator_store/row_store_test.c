@@ -612,6 +612,7 @@ static void a_copy_is_whole_or_fails(void **state)
         {"DELETE FROM write_unit WHERE unit_kind = 0 AND a = 0", "unit rank 1 0 has 0 rows, not 2"},
         {"DELETE FROM write_unit WHERE unit_kind = 0 AND a = 1",
          "rows of rank_device are of no unit"},
+        {"DELETE FROM write_unit WHERE unit_kind = 2", "rows of comm_group are of no unit"},
         {"UPDATE op SET step = 7 WHERE step = 2 AND op_no = 2", "unit step 2 0 has"},
     };
     uint64_t rows = 0;
