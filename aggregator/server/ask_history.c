@@ -341,12 +341,14 @@ static void looked(struct pool_job *base)
 
 /* ---- the list ---------------------------------------------------------------------------------------------------------- */
 
+/* What it names was looked at already (rights.c); without a name it is the one run of who is bound to one. */
 static bool is_chosen(const struct history_job *job, const struct rs_coord_capture *capture)
 {
     bool is_of_runs = !job->ask->n_runs;
     for (size_t i = 0; i < job->ask->n_runs && !is_of_runs; i++)
         is_of_runs = strcmp(job->ask->runs[i], capture->run) == 0;
-    return is_of_runs && capture->closed_ns && capture->created_ns >= job->ask->since_ns &&
+    return is_of_runs && rs_identity_is_of_run(&job->base.session->identity, capture->run) &&
+           capture->closed_ns && capture->created_ns >= job->ask->since_ns &&
            (!job->user || strcmp(capture->owner, job->user) == 0);
 }
 

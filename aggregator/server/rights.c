@@ -41,7 +41,16 @@ struct question {
         is_written; /* in the audit log, when it is allowed; what only looks at the present is not */
 };
 
-static struct question question_of(const Rankscope__Ask *ask)
+/* The first that is not the session's one run; "": there is none. */
+static const char *foreign_run(const struct session *session, const Rankscope__AskHistory *ask)
+{
+    for (size_t i = 0; i < ask->n_runs; i++)
+        if (!rs_identity_is_of_run(&session->identity, ask->runs[i]))
+            return ask->runs[i];
+    return "";
+}
+
+static struct question question_of(const struct session *session, const Rankscope__Ask *ask)
 {
     switch (ask->message_case) {
     case RANKSCOPE__ASK__MESSAGE_RANKS:
@@ -79,7 +88,8 @@ static struct question question_of(const Rankscope__Ask *ask)
         return (struct question){"capture.query", RIGHT_READ, SCOPE_CAPTURE, ask->query->capture,
                                  true};
     case RANKSCOPE__ASK__MESSAGE_HISTORY:
-        return (struct question){"history", RIGHT_READ, SCOPE_OWN, ask->history->view, true};
+        return (struct question){"history", RIGHT_READ, SCOPE_OWN,
+                                 foreign_run(session, ask->history), true};
     case RANKSCOPE__ASK__MESSAGE_COUNTERS:
         return (struct question){"counters", RIGHT_READ, SCOPE_ALL, "", false};
     case RANKSCOPE__ASK__MESSAGE_HANG:
@@ -179,7 +189,7 @@ void rights_refused(const struct session *session, const char *what, const char 
 
 enum rs_status rights_to_ask(struct session *session, const Rankscope__Ask *ask, struct rs_err *err)
 {
-    const struct question question = question_of(ask);
+    const struct question question = question_of(session, ask);
     char who[RS_IDENTITY_TEXT_BYTES];
     struct rs_err why = {0};
     const bool may = has_right(&session->identity, &question);

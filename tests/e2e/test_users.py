@@ -186,7 +186,7 @@ class Users(unittest.TestCase):
         self.assertEqual(self.get("captures", operator)[1]["captures"], [])
         for path in ("ranks?run=hers", "runs?run=hers", "captures?run=hers", "ranks/stream?run=hers", "captures/" + hers, f"captures/{hers}/steps",
                      f"captures/{hers}/query?sql=SELECT%201", f"captures/{hers}/report?format=json", f"captures/{hers}/files",
-                     f"captures/{hers}/progress", "captures/20260101-000000-abcdef", "counters", self.http + "/metrics"):
+                     f"captures/{hers}/progress", "captures/20260101-000000-abcdef", "counters", self.http + "/metrics", "history/captures?run=hers"):
             status, problem = self.get(path, operator)
             self.assertEqual((status, problem["status"]), (403, 403), (path, problem))
             self.assertIn("of run his alone" if "stream" not in path else "another run", problem["detail"], path)
@@ -204,6 +204,17 @@ class Users(unittest.TestCase):
         self.assertEqual(self.get("captures/" + made, viewer)[1]["run"], "his")
         self.assertTrue(self.get(f"captures/{made}/steps", viewer)[1]["rows"])
         self.assertEqual([item["id"] for item in self.get("captures", viewer)[1]["captures"]], [made])
+        for path in ("history/captures", "history/captures?run=his", "history/ranks", "history/findings"):
+            status, history = self.get(path, viewer)
+            self.assertEqual(status, 200, (path, history))
+            self.assertLessEqual({(row["capture"], row["run"]) for row in history["rows"]}, {(made, "his")}, path)
+            self.assertTrue(history["rows"] or "findings" in path, path)
+        # a run that has the name of a view is no key to it
+        for view in ("captures", "ranks", "hosts", "findings"):
+            token = self.ask("root", "token", "new", "of-" + view, "--run", view, "--data", self.data).stdout.strip()
+            self.wait_for(lambda token=token: self.get("runs", token)[0] == 200, "the token counts")
+            status, history = self.get("history/" + view, token)
+            self.assertEqual((status, history["rows"]), (200, []), view)
         self.assertEqual(self.get("captures/" + made, viewer, "DELETE")[0], 403)
         self.assertEqual(self.get("captures/" + made, operator, "DELETE")[0], 200)
         # a run that is not there: nothing is said of those that are
