@@ -14,7 +14,8 @@
  *        v
  *     READING   ask_table_of(): the read pool reads capture by capture (aggregator/output/history.h), page by page
  *
- * One job goes through all of it, and is what the pages are read from. What lacks is said with the first page.
+ * One job goes through all of it, and is what the pages are read from. What lacks is said with the first page; what turns out to be
+ * damaged, with the page at hand then.
  */
 #include "aggregator/deliver/deliver.h"
 #include "aggregator/output/history.h"
@@ -28,6 +29,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { JOINS_MAX = 64, LINES_MAX = 50, LINE_BYTES = 400, NAMES_MAX = 64 };
@@ -62,10 +64,9 @@ struct history_job {
     const Rankscope__AskHistory *ask;
     const char *user;
     char *cursor;
-    uint64_t limit, generation;
-    char **lines;
-    size_t line_count, line_capacity;
-    size_t lacking;
+    uint64_t limit, choice;
+    /* What is told with the pages: its own until it is answered, then the reader's. */
+    struct table_source own, *told;
 };
 
 static struct history_job *job_of(struct pool_job *base)
@@ -80,9 +81,9 @@ static void free_job(struct history_job *job)
         rs_mem_free(job->captures[i].source);
         rs_mem_free(job->captures[i].dir);
     }
-    for (size_t i = 0; i < job->line_count; i++)
-        rs_mem_free(job->lines[i]);
-    rs_mem_free(job->lines);
+    for (size_t i = 0; i < job->own.line_count; i++)
+        rs_mem_free(job->own.lines[i]);
+    rs_mem_free(job->own.lines);
     rs_mem_free(job->captures);
     rs_mem_free(job->cursor);
     rs_history_free(&job->history);
@@ -91,27 +92,28 @@ static void free_job(struct history_job *job)
 
 /* ---- what lacks ---------------------------------------------------------------------------------------------------- */
 
-static void add_line(struct history_job *job, const char *text)
+static void add_line(struct table_source *told, const char *text)
 {
     char *copy =
-        job->line_count >= LINES_MAX || rs_mem_grow((void **)&job->lines, &job->line_capacity,
-                                                    job->line_count + 1, sizeof *job->lines) < 0
+        told->line_count >= LINES_MAX || rs_mem_grow((void **)&told->lines, &told->line_capacity,
+                                                     told->line_count + 1, sizeof *told->lines) < 0
             ? NULL
             : rs_mem_strdup(text);
     if (copy)
-        job->lines[job->line_count++] = copy;
+        told->lines[told->line_count++] = copy;
 }
 
 static void tell_of(struct history_job *job, const struct one_capture *capture, const char *why)
 {
     char line[LINE_BYTES];
-    if (job->line_count + 1 < LINES_MAX)
+    job->told->is_partial = true;
+    if (job->told->line_count + 1 < LINES_MAX)
         (void)snprintf(line, sizeof line, "capture %s is not in it: %s", capture->id, why);
     else
         (void)snprintf(line, sizeof line,
                        "and other captures are not in it: the view captures "
                        "says of each why");
-    add_line(job, line);
+    add_line(job->told, line);
 }
 
 static const char *without_text(enum rows_state rows)
@@ -164,7 +166,6 @@ static void run_look(struct rs_pool_job *pool_job)
             capture->rows = ROWS_LACKING;
             joins++;
         }
-        job->lacking += capture->rows == ROWS_ARCHIVED || capture->rows == ROWS_LATER;
     }
 }
 
@@ -176,6 +177,13 @@ static void remove_making(const char *making)
     struct rs_err err = {0};
     if (access(making, F_OK) == 0 && rs_file_remove_tree(making, &err) < 0)
         rs_log_warn("%s", err.text);
+}
+
+/* Without its parents: one that was removed since it was listed does not come back as an empty folder. */
+static enum rs_status make_making(const char *making, struct rs_err *err)
+{
+    return mkdir(making, 0750) == 0 ? RS_OK
+                                    : rs_err_errno(err, "cannot create the folder %s", making);
 }
 
 /* Another question may have made them meanwhile; jobs of one capture run one at a time. */
@@ -196,7 +204,7 @@ static void run_join(struct rs_pool_job *pool_job)
     if (job->status == RS_OK)
         job->status = archiving_check(&job->base, capture->id, capture->dir, &job->err);
     if (job->status == RS_OK)
-        job->status = rs_file_make_dirs(making, 0750, &job->err);
+        job->status = make_making(making, &job->err);
     if (job->status == RS_OK)
         job->status = rs_row_store_open(making, RS_ROWS_WRITE, &how.rows, &job->err);
     if (job->status == RS_OK)
@@ -236,7 +244,6 @@ static void joined(struct pool_job *base)
     capture->rows = job->status == RS_OK ? ROWS_HERE : ROWS_FAILED;
     job->join_count++;
     if (job->status < 0) {
-        job->lacking++;
         rs_log_warn("capture %s cannot be joined: %s", capture->id, job->err.text);
         tell_of(job, capture, job->err.text);
     }
@@ -246,29 +253,38 @@ static void joined(struct pool_job *base)
 
 /* ---- READING --------------------------------------------------------------------------------------------------------- */
 
-/* One that went since, or cannot be read, is like one whose rows lack. */
+/* One whose rows went since, or cannot be read, is like one whose rows lack: the others do not fail with it. */
 static enum rs_status read_one(struct history_job *job, struct rs_block *block, struct rs_err *err)
 {
     const struct one_capture *capture = &job->captures[job->at];
     struct rs_row_store *rows = NULL;
+    struct rs_err why = {0};
     struct rs_history_capture facts = {.id = capture->id,
                                        .run = capture->run,
                                        .source = capture->source,
                                        .state = capture->state,
                                        .created_ns = capture->created_ns,
                                        .without = without_text(capture->rows)};
-    if (capture->rows == ROWS_HERE &&
-        rs_row_store_open(capture->dir, RS_ROWS_READ, &rows, NULL) < 0)
-        facts.without = "failed";
-    const enum rs_status status = rs_history_add(job->history, &facts, rows, block, err);
+    enum rs_status status = RS_OK;
+    if (capture->rows == ROWS_HERE)
+        status = rs_row_store_open(capture->dir, RS_ROWS_READ, &rows, &why);
+    if (status == RS_OK)
+        status = rs_history_add(job->history, &facts, rows, block, &why);
     rs_row_store_close(&rows);
-    return status;
+    if (status == RS_OK || capture->rows != ROWS_HERE || status == RS_NOMEM)
+        return status < 0 ? rs_err_set(err, status, "%s", why.text) : status;
+    rs_log_warn("the rows of capture %s cannot be read: %s", capture->id, why.text);
+    tell_of(job, capture, why.text);
+    facts.without = without_text(ROWS_FAILED);
+    return rs_history_add(job->history, &facts, NULL, block, err);
 }
 
-static enum rs_status next_rows(void *self, struct rs_block *block, struct rs_err *err)
+static enum rs_status next_rows(struct table_source *source, struct rs_block *block,
+                                struct rs_err *err)
 {
-    struct history_job *job = self;
+    struct history_job *job = source->self;
     enum rs_status status = RS_OK;
+    job->told = source;
     block->count = 0;
     while (status == RS_OK && !block->count && job->at < job->count) {
         status = read_one(job, block, err);
@@ -286,21 +302,33 @@ static void close_rows(void *self)
     free_job(self);
 }
 
+/*
+ * Of the captures and of the choice: with others a cursor means other rows. So it does where rows came or went since, as each
+ * question makes some of those that lack.
+ */
+static uint64_t generation_of(const struct history_job *job)
+{
+    uint32_t captures = rs_crc32c(0, job->def->name, strlen(job->def->name));
+    for (size_t i = 0; i < job->count; i++) {
+        const uint8_t rows = (uint8_t)job->captures[i].rows;
+        captures = rs_crc32c(captures, job->captures[i].id, strlen(job->captures[i].id) + 1);
+        captures = rs_crc32c(captures, &rows, sizeof rows);
+    }
+    return (uint64_t)captures << 32 | job->choice;
+}
+
 static void answer(struct history_job *job)
 {
     struct session *session = job->base.session;
     char *cursor = job->cursor;
     const uint64_t limit = job->limit;
-    const struct table_source source = {.table = job->def->table,
-                                        .next = next_rows,
-                                        .close = close_rows,
-                                        .self = job,
-                                        .generation = job->generation,
-                                        .lines = job->lines,
-                                        .line_count = job->line_count,
-                                        .is_partial = job->lacking > 0};
-    job->lines = NULL; /* the source's */
-    job->line_count = 0;
+    struct table_source source = job->own;
+    source.table = job->def->table;
+    source.next = next_rows;
+    source.close = close_rows;
+    source.self = job;
+    source.generation = generation_of(job);
+    job->own = (struct table_source){.self = NULL}; /* the lines are the reader's */
     job->cursor = NULL;
     job->at = 0;
     ask_table_of(session, &source, cursor, limit);
@@ -375,18 +403,12 @@ static bool add_capture(void *self, const struct rs_coord_capture *capture)
     return !job->has_no_memory;
 }
 
-/* Of the captures and of the choice: with others a cursor means other rows. */
-static uint64_t generation_of(const struct history_job *job)
+static uint32_t choice_of(const Rankscope__AskHistory *ask)
 {
-    uint32_t captures = rs_crc32c(0, job->def->name, strlen(job->def->name));
     uint32_t choice = 0;
-    for (size_t i = 0; i < job->count; i++)
-        captures = rs_crc32c(captures, job->captures[i].id, strlen(job->captures[i].id) + 1);
-    for (size_t i = 0; i < job->ask->n_hosts; i++)
-        choice = rs_crc32c(choice, job->ask->hosts[i], strlen(job->ask->hosts[i]) + 1);
-    if (job->ask->n_ranks)
-        choice = rs_crc32c(choice, job->ask->ranks, job->ask->n_ranks * sizeof *job->ask->ranks);
-    return (uint64_t)captures << 32 | choice;
+    for (size_t i = 0; i < ask->n_hosts; i++)
+        choice = rs_crc32c(choice, ask->hosts[i], strlen(ask->hosts[i]) + 1);
+    return ask->n_ranks ? rs_crc32c(choice, ask->ranks, ask->n_ranks * sizeof *ask->ranks) : choice;
 }
 
 static enum rs_status fill_job(struct session *session, struct history_job *job)
@@ -409,6 +431,7 @@ static enum rs_status fill_job(struct session *session, struct history_job *job)
                           (int)NAMES_MAX, (int)NAMES_MAX, (int)RS_READ_FILTER_MAX);
     job->def = rs_history_def(view);
     job->limit = ask->limit;
+    job->choice = choice_of(ask);
     job->cursor = rs_mem_strdup(ask->cursor);
     if (!job->cursor)
         return rs_err_set(&job->err, RS_NOMEM, "out of memory");
@@ -417,8 +440,6 @@ static enum rs_status fill_job(struct session *session, struct history_job *job)
         status = server->journal.list(server->journal.self, add_capture, job, &job->err);
     if (status == RS_OK && job->has_no_memory)
         status = rs_err_set(&job->err, RS_NOMEM, "out of memory");
-    if (status == RS_OK)
-        job->generation = generation_of(job);
     return status;
 }
 
@@ -434,6 +455,7 @@ void ask_history(struct session *session, const Rankscope__AskHistory *ask, cons
     job->base.session = session;
     job->base.finish = looked;
     job->base.base.run = run_look;
+    job->told = &job->own;
     job->ask = ask;
     job->user = user;
     enum rs_status status = fill_job(session, job);

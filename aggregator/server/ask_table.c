@@ -40,6 +40,7 @@ struct table_reader {
     struct rs_cursor *cursor;
     struct rs_spans *spans;     /* instead of both: raw events */
     struct table_source source; /* instead of all of them; self NULL: none, or read to the end */
+    size_t lines_told;          /* of its lines; more may come with each block */
     uint64_t source_rows;       /* handed out by it, but for those of the block */
     uint64_t skip;              /* of its rows: they were sent in answer to another question */
     struct rs_block block;
@@ -166,7 +167,7 @@ static enum rs_status next_of_source(struct table_job *job)
     do {
         reader->source_rows += reader->block.count;
         reader->at = 0;
-        status = reader->source.next(reader->source.self, &reader->block, &job->err);
+        status = reader->source.next(&reader->source, &reader->block, &job->err);
         if (status == RS_OK && reader->skip) {
             reader->at =
                 reader->skip < reader->block.count ? (size_t)reader->skip : reader->block.count;
@@ -248,9 +249,10 @@ static void post_page(struct session *session, struct table_job *job)
     if (reader->set && !reader->has_begun) {
         rows.lines = reader->set->lines;
         rows.n_lines = reader->set->line_count;
-    } else if (!reader->has_begun) {
-        rows.lines = reader->source.lines;
-        rows.n_lines = reader->source.line_count;
+    } else if (reader->lines_told < reader->source.line_count) {
+        rows.lines = reader->source.lines + reader->lines_told;
+        rows.n_lines = reader->source.line_count - reader->lines_told;
+        reader->lines_told = reader->source.line_count;
     }
     reader->has_begun = true;
     reply.last = job->is_last;

@@ -239,13 +239,14 @@ void ask_table_free(struct session *session);
 /* Rows that are no capture's, sent as a table's pages. */
 struct table_source {
     const struct rs_table *table;
-    /* Replaces what the block held by the next rows, never none; RS_END: there are no more. On a thread of the read pool. */
-    enum rs_status (*next)(void *self, struct rs_block *block, struct rs_err *err);
+    /* Replaces what the block held by the next rows, never none; RS_END: there are no more. On a thread of the read pool. It may add
+     * to the lines, and say that the rows are partial. */
+    enum rs_status (*next)(struct table_source *source, struct rs_block *block, struct rs_err *err);
     void (*close)(void *self); /* on any thread */
     void *self;
     uint64_t generation; /* other rows have another one */
     char **lines;        /* what lacks, for the user: taken, and freed by rs_mem_free() */
-    size_t line_count;
+    size_t line_count, line_capacity;
     bool is_partial;
 };
 /* Answers with them; closes the source in any case. limit 0: all. */

@@ -16,6 +16,7 @@ import select
 import shutil
 import signal
 import socket
+import sqlite3
 import ssl
 import struct
 import subprocess
@@ -339,6 +340,30 @@ class Http(unittest.TestCase):
             cursor = page["cursor"]
         self.assertEqual(pages, history("ranks", "?run=demo").json()["rows"])
         history("ranks", "?limit=3&cursor=0000000000000001.0.3", 404)
+        # Rows that cannot be read are like rows that lack: the others do not fail with them, and it is said.
+        rows = os.path.join(folder, "rows.db")
+        os.rename(rows, rows + ".aside")
+        whole = sqlite3.connect(rows + ".aside")
+        page_bytes = whole.execute("PRAGMA page_size").fetchone()[0]
+        page = whole.execute("SELECT rootpage FROM sqlite_master WHERE type = 'table' AND name = 'finding'").fetchone()[0]
+        whole.close()
+        shutil.copy(rows + ".aside", rows)
+        with open(rows, "r+b") as file:
+            file.seek((page - 1) * page_bytes)
+            file.write(b"\xff" * page_bytes)
+        done = subprocess.run([PROGRAM, "history", "captures", "--json", "--connect", self.rig.address], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(next(row["rows"] for row in json.loads(done.stdout)["rows"] if row["capture"] == self.capture), "failed")
+        self.assertIn(f"capture {self.capture} is not in it: ", done.stderr)
+        # A cursor is of the rows that were there: it counts no more when some went that cannot be made again.
+        first = f"?limit=1&cursor={urllib.parse.quote(history('captures', '?limit=1').json()['cursor'])}"
+        history("captures", first)
+        os.unlink(rows)
+        os.mkdir(rows)
+        self.assertIn("read again", history("captures", first, 404).json()["detail"])
+        os.rmdir(rows)
+        os.rename(rows + ".aside", rows)
+        self.assertEqual(history_of_cli("findings"), before)
         history("nothing", "", 404)
         history("hosts", "?ranks=1", 400)
         self.assertEqual(history("captures", "?since_ns=9000000000000000000").json()["rows"], [])
