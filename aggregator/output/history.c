@@ -45,7 +45,7 @@ struct host_facts {
     int64_t first_named_ns, last_named_ns, cost_ns;
     char *last_capture, *last_kind;
     /* of the capture at hand */
-    bool is_seen, is_named, is_hinted;
+    bool is_met, is_joined, is_seen, is_named, is_hinted;
 };
 
 struct host_run {
@@ -67,9 +67,13 @@ struct rs_history {
     struct rs_row_finding_place *places;
     size_t rank_count, rank_capacity, step_count, step_capacity, finding_count, finding_capacity,
         place_count, place_capacity;
+    size_t place_finding; /* the finding that the last place was of */
     /* all of them */
     struct host_facts *by_host; /* by number of the name */
     size_t by_host_count, by_host_capacity;
+    uint32_t *met; /* hosts with marks of the capture at hand: few of many */
+    size_t met_count, met_capacity;
+    int64_t joined_hosts; /* of these, with a rank that was joined */
     struct host_run *host_runs;
     size_t host_run_count, host_run_capacity;
     struct rs_slots host_run_slots;
@@ -98,6 +102,8 @@ static enum rs_status copy_filter(struct rs_history *history,
         history->wanted_ranks[history->wanted_rank_count++] = filter->ranks[i];
     for (size_t i = 0; i < filter->host_count; i++) {
         rs_str id;
+        if (!*filter->hosts[i]) /* it would choose all of them */
+            return rs_err_set(err, RS_INVALID, "a host that is asked for has an empty name");
         if (add_text(&history->hosts, filter->hosts[i], &id) < 0)
             return no_memory(err);
     }
@@ -149,6 +155,7 @@ void rs_history_free(struct rs_history **history_p)
     rs_mem_free(history->findings);
     rs_mem_free(history->places);
     rs_mem_free(history->by_host);
+    rs_mem_free(history->met);
     rs_mem_free(history->host_runs);
     rs_mem_free(history);
     *history_p = NULL;
@@ -262,7 +269,7 @@ static bool is_of_members(const struct rs_row_finding_place *place)
     return is_it;
 }
 
-/* They come in the order of findings. */
+/* They come in the order of findings, which come in that of their numbers. */
 static enum rs_status take_place(struct rs_history *history, const void *row_)
 {
     const struct rs_row_finding_place *row = row_;
@@ -275,15 +282,16 @@ static enum rs_status take_place(struct rs_history *history, const void *row_)
     *place = *row;
     if (keep_text(history, &place->where_kind) < 0 || keep_text(history, &place->name) < 0)
         return RS_NOMEM;
-    for (size_t i = 0; i < history->finding_count; i++) {
-        struct finding_facts *finding = &history->findings[i];
-        if (finding->row.finding_no != place->finding_no)
-            continue;
+    size_t at = history->place_finding;
+    while (at < history->finding_count && history->findings[at].row.finding_no < place->finding_no)
+        at++;
+    history->place_finding = at;
+    if (at < history->finding_count && history->findings[at].row.finding_no == place->finding_no) {
+        struct finding_facts *finding = &history->findings[at];
         if (!finding->place_count++)
             finding->place_first = history->place_count;
         if (place->is_also == 0 && !is_of_members(place))
             finding->is_names = false;
-        break;
     }
     history->place_count++;
     return RS_OK;
@@ -326,12 +334,14 @@ static enum rs_status take_capture(struct rs_history *history, struct rs_row_sto
 static void forget_capture(struct rs_history *history)
 {
     rs_strtab_reset(&history->texts);
+    history->joined_hosts = 0;
+    history->place_finding = 0;
     history->rank_count = history->step_count = history->finding_count = history->place_count = 0;
 }
 
 /* ---- who is named ------------------------------------------------------------------------------------------------------- */
 
-/* NULL: no memory. */
+/* It is met in this capture. NULL: no memory. */
 static struct host_facts *facts_of_host(struct rs_history *history, rs_str host)
 {
     const size_t count = history->hosts.count;
@@ -341,7 +351,15 @@ static struct host_facts *facts_of_host(struct rs_history *history, rs_str host)
     for (; history->by_host_count < count; history->by_host_count++)
         history->by_host[history->by_host_count] = (struct host_facts){
             .first_named_ns = RS_NULL, .last_named_ns = RS_NULL, .cost_ns = RS_NULL};
-    return &history->by_host[host];
+    struct host_facts *facts = &history->by_host[host];
+    if (facts->is_met)
+        return facts;
+    if (rs_mem_grow((void **)&history->met, &history->met_capacity, history->met_count + 1,
+                    sizeof *history->met) < 0)
+        return NULL;
+    history->met[history->met_count++] = host;
+    facts->is_met = true;
+    return facts;
 }
 
 static enum rs_status name_host(struct rs_history *history, rs_str host,
@@ -417,14 +435,14 @@ static enum rs_status name_all(struct rs_history *history, const struct rs_histo
     }
     for (size_t i = 0; i < history->rank_count && status == RS_OK; i++) {
         const struct rank_facts *rank = &history->ranks[i];
-        struct host_facts *host = NULL;
-        if (!rank->steps || rank->host == RS_STR_NONE)
-            continue; /* nothing could be found of it */
-        host = facts_of_host(history, rank->host);
-        if (host)
-            host->is_seen = true;
-        else
-            status = RS_NOMEM;
+        if (rank->host == RS_STR_NONE)
+            continue;
+        struct host_facts *host = facts_of_host(history, rank->host);
+        if (!host)
+            return RS_NOMEM;
+        history->joined_hosts += !host->is_joined;
+        host->is_joined = true;
+        host->is_seen = host->is_seen || rank->steps; /* without: nothing could be found of it */
     }
     return status;
 }
@@ -463,16 +481,17 @@ static enum rs_status count_hosts(struct rs_history *history,
     if (*capture->run && add_text(&history->runs, capture->run, &run) < 0)
         return RS_NOMEM;
     history->unknown_runs += !*capture->run;
-    for (size_t i = 0; i < history->by_host_count; i++) {
-        struct host_facts *host = &history->by_host[i];
-        const struct host_run host_run = {(uint32_t)i, run, host->is_named, host->is_hinted};
+    for (size_t i = 0; i < history->met_count; i++) {
+        struct host_facts *host = &history->by_host[history->met[i]];
+        const struct host_run host_run = {history->met[i], run, host->is_named, host->is_hinted};
         if (host->is_seen && count_run(history, &host_run) < 0)
             return RS_NOMEM;
         host->captures += host->is_seen;
         host->named += host->is_named;
         host->hinted += host->is_hinted && !host->is_named;
-        host->is_seen = host->is_named = host->is_hinted = false;
+        host->is_met = host->is_joined = host->is_seen = host->is_named = host->is_hinted = false;
     }
+    history->met_count = 0;
     return RS_OK;
 }
 
@@ -530,14 +549,6 @@ static const struct finding_facts *first_finding(const struct rs_history *histor
     return NULL;
 }
 
-static int64_t host_count(const struct rs_history *history)
-{
-    int64_t count = 0;
-    for (size_t i = 0; i < history->by_host_count; i++)
-        count += history->by_host[i].is_seen;
-    return count;
-}
-
 static void fill_finding(const struct rs_history *history, struct rs_row_history_captures *row,
                          struct rs_block *block)
 {
@@ -586,7 +597,7 @@ static void put_capture(const struct rs_history *history, const struct rs_histor
         count += history->steps[i].steps;
     }
     row->ranks = (int64_t)history->rank_count;
-    row->hosts = host_count(history);
+    row->hosts = history->joined_hosts;
     row->steps = steps;
     row->step_ns = count ? sum / count : RS_NULL;
     fill_finding(history, row, block);

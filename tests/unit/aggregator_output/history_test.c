@@ -276,7 +276,7 @@ static void what_is_unknown_is_an_empty_cell(void **state)
     end(&history);
     assert_string_equal(rs_buf_text(&text),
                         "1,a,,native,complete,archived,,,,,,,,,,,\n"
-                        "2,b,r,native,complete,here,4,0,0,,0,0,,,,,\n"
+                        "2,b,r,native,complete,here,4,1,0,,0,0,,,,,\n"
                         "3,c,r,native,complete,here,4,2,2,15000000,1,0,slow_link,link 0-3,bounded,"
                         "1000000,\n");
     rs_buf_reset(&text);
@@ -321,8 +321,11 @@ static void rows_of_a_host_or_a_rank(void **state)
     add(history, "a", "r", 1, make_rows("n1", "n2", true, planted, 2));
     end(&history);
     assert_string_equal(rs_buf_text(&text), "n2,1,1,0,1,1,0,1,1,a,slow_link,1000000\n");
+    static const char *const nameless[] = {"n2", ""};
+    const struct rs_history_filter of_nobody = {.hosts = nameless, .host_count = 2};
     struct rs_err err = {0};
     assert_status(rs_history_new(RS_HISTORY_HOSTS, &of_rank, &history, &err), RS_INVALID);
+    assert_status(rs_history_new(RS_HISTORY_RANKS, &of_nobody, &history, &err), RS_INVALID);
 }
 
 int main(void)
