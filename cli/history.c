@@ -94,14 +94,15 @@ static void say_captures(void *self, const struct rs_block *block)
     bool *has_begun = self;
     for (size_t i = 0; i < block->count; i++) {
         const struct rs_row_history_captures *row = rs_block_row(block, i);
-        char begun[32], step[32] = "-";
-        time_text(row->created_ns, begun, sizeof begun);
+        char asked[32], step[32] = "-";
+        time_text(row->created_ns, asked, sizeof asked);
         if (row->step_ns != RS_NULL)
             (void)snprintf(step, sizeof step, "%.3f ms", (double)row->step_ns / 1e6);
         if (!*has_begun)
-            printf("%-20s  %-24s  %-28s  %12s  %s\n", "BEGUN", "CAPTURE", "RUN", "STEP", "FOUND");
+            printf("%-20s  %-24s  %-28s  %12s  %s\n", "ASKED FOR", "CAPTURE", "RUN", "STEP",
+                   "FOUND");
         *has_begun = true;
-        printf("%-20s  %-24s  %-28.*s  %12s  ", begun, row->capture, TEXT_MAX,
+        printf("%-20s  %-24s  %-28.*s  %12s  ", asked, row->capture, TEXT_MAX,
                row->run ? row->run : "-", step);
         say_what_was_found(row);
     }
@@ -139,6 +140,13 @@ static int ask(const struct rs_address *address, enum rs_history_view view, uint
     return rs_rows_finish(printer, status, &err);
 }
 
+static int cannot_print(void)
+{
+    struct rs_err err = {0};
+    (void)rs_err_errno(&err, "cannot print the history");
+    return rs_cli_fail(verb, &err);
+}
+
 static int say_all(const struct rs_address *address)
 {
     struct said said = {0};
@@ -151,23 +159,30 @@ static int say_all(const struct rs_address *address)
                                        .table = rs_history_def(RS_HISTORY_CAPTURES)->table,
                                        .take = say_captures,
                                        .take_self = &has_begun};
-    int code = RS_EXIT_COMPLETE;
+    int hosts_code = RS_EXIT_COMPLETE;
     if (!chosen.rank_count) { /* a rank may be on another host each time */
-        code = ask(address, RS_HISTORY_HOSTS, 0, &hosts);
-        if (code != RS_EXIT_COMPLETE && code != RS_EXIT_PARTIAL)
-            return code;
+        hosts_code = ask(address, RS_HISTORY_HOSTS, 0, &hosts);
+        if (hosts_code != RS_EXIT_COMPLETE && hosts_code != RS_EXIT_PARTIAL)
+            return hosts_code;
         if (said.quiet)
             printf("%zu %shost%s that nobody named\n", said.quiet, said.loud ? "other " : "",
                    said.quiet == 1 ? "" : "s");
-        fputs("\n", stdout);
+        if (said.quiet || said.loud)
+            fputs("\n", stdout);
     }
-    code = ask(address, RS_HISTORY_CAPTURES, (uint64_t)words.limit, &captures);
-    if ((code == RS_EXIT_COMPLETE || code == RS_EXIT_PARTIAL) && !has_begun)
+    captures.is_told = hosts_code == RS_EXIT_PARTIAL;
+    const int code = ask(address, RS_HISTORY_CAPTURES, (uint64_t)words.limit, &captures);
+    if (code != RS_EXIT_COMPLETE && code != RS_EXIT_PARTIAL)
+        return code;
+    if (!has_begun)
         printf("there is no closed capture%s\n",
                words.runs.count || words.hosts.count || chosen.rank_count || words.since_ns
                    ? " of these"
                    : "");
-    return fflush(stdout) == 0 ? code : RS_EXIT_BAD_REQUEST;
+    if (fflush(stdout) != 0)
+        return cannot_print();
+    /* The first answer may have lacked what was joined for the second. */
+    return code == RS_EXIT_COMPLETE ? hosts_code : code;
 }
 
 /* ---- the verb -------------------------------------------------------------------------------------------------------------- */

@@ -88,7 +88,7 @@ static bool on_rows(void *self, const Rankscope__Reply *reply)
     printer->is_there = true;
     printer->is_partial = rows->is_partial;
     printer->is_provisional = rows->is_provisional;
-    for (size_t i = 0; i < rows->n_lines; i++)
+    for (size_t i = 0; i < rows->n_lines && !printer->is_told; i++)
         rs_cli_note(printer->verb, "%s", rows->lines[i]);
     if (rows->block.len)
         printer->status =

@@ -15,6 +15,7 @@ struct rs_rows_printer {
     /* Takes blocks instead of printing them; lent for the call. NULL: they are printed. */
     void (*take)(void *self, const struct rs_block *block);
     void *take_self;
+    bool is_told; /* what lacks was said with another table: not again */
     struct rs_buf buf;
     uint64_t rows;
     bool is_partial, is_provisional, has_begun, is_there;

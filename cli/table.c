@@ -164,7 +164,11 @@ static int list_reads(void)
 {
     for (enum rs_read read = 0; read < RS_READ_COUNT; read++)
         printf("%-22s %s\n", rs_read_def(read)->name, rs_read_def(read)->help);
-    return fflush(stdout) == 0 ? RS_EXIT_COMPLETE : RS_EXIT_BAD_REQUEST;
+    if (fflush(stdout) == 0)
+        return RS_EXIT_COMPLETE;
+    struct rs_err err = {0};
+    (void)rs_err_errno(&err, "cannot print the list of tables");
+    return rs_cli_fail(verb, &err);
 }
 
 static int print_schema(const struct rs_table *table)

@@ -355,6 +355,11 @@ class Http(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertEqual(next(row["rows"] for row in json.loads(done.stdout)["rows"] if row["capture"] == self.capture), "failed")
         self.assertIn(f"capture {self.capture} is not in it: ", done.stderr)
+        told = subprocess.run([PROGRAM, "history", "--run", "demo", "--connect", self.rig.address], capture_output=True, text=True, check=False)
+        self.assertEqual((told.returncode, told.stderr.count(f"capture {self.capture} is not in it: ")), (1, 1), told.stderr)
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            told = subprocess.run([PROGRAM, "history", "--connect", self.rig.address], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertIn("cannot print the history", told.stderr)
         # A cursor is of the rows that were there: it counts no more when some went that cannot be made again.
         first = f"?limit=1&cursor={urllib.parse.quote(history('captures', '?limit=1').json()['cursor'])}"
         history("captures", first)
@@ -366,6 +371,9 @@ class Http(unittest.TestCase):
         self.assertEqual(history_of_cli("findings"), before)
         history("nothing", "", 404)
         history("hosts", "?ranks=1", 400)
+        self.assertTrue(history_of_cli("--host", "nowhere").startswith(b"there is no closed capture of these"))
+        done = subprocess.run([PROGRAM, "history", "--host", "", "--connect", self.rig.address], capture_output=True, text=True, check=False)
+        self.assertIn("empty name", done.stderr)
         self.assertEqual(history("captures", "?since_ns=9000000000000000000").json()["rows"], [])
 
     def test_wrong_tokens(self):
