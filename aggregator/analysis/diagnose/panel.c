@@ -414,8 +414,9 @@ enum rs_status diag_pool_judge(struct diag_pool *pool, double tau_prior, double 
                                 : is_known                 ? 0
                                                            : 1;
             panel->p_tau[u] = is_known ? diag_t_above(by_tau, pool->tau_dof) * units : 1;
-            if (panel->has_more_work[u]) {
-                panel->p_tau[u] = panel->p_noise[u] * units; /* no ordinary difference */
+            /* More work is no ordinary difference, where noise is known and it made the unit slower. */
+            if (panel->has_more_work[u] && pool->dof >= 1 && effect > 0) {
+                panel->p_tau[u] = panel->p_noise[u] * units;
             }
         }
     }

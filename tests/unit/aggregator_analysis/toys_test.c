@@ -376,6 +376,27 @@ static double least_p(const double differences[4])
     return least;
 }
 
+/* One complete step: nobody knows what noise is, and more operators that took no longer accuse nobody. */
+static void more_work_that_is_not_slower_is_ordinary(void **state)
+{
+    (void)state;
+    enum { UNITS = 4 };
+    struct diag_panel *panel = NULL;
+    assert_ok(diag_panel_new(UNITS, 1, &panel));
+    for (size_t u = 0; u < UNITS; u++) {
+        panel->y[u] = u == 2 ? -0.1 : 0.001 * (double)u;
+    }
+    panel->has_more_work[2] = 1;
+    struct diag_pool pool = {.panels = &panel, .count = 1};
+    assert_ok(diag_pool_judge(&pool, 0.005, 1));
+    assert_true(pool.dof < 1);
+    assert_true(panel->p_tau[2] > 0.5);
+    panel->y[2] = 0.003; /* slower, but as ranks are anyway */
+    assert_ok(diag_pool_judge(&pool, 0.005, 1));
+    assert_true(panel->p_tau[2] > 0.05);
+    diag_panel_free(&panel);
+}
+
 /* Of two nobody knows what is ordinary; of four times two one does. */
 static void pairs_tell_what_is_ordinary(void **state)
 {
@@ -430,6 +451,7 @@ int main(void)
         cmocka_unit_test(every_second_step_is_charged_over_all),
         cmocka_unit_test(one_behind_the_other_are_fixed_in_order),
         cmocka_unit_test(a_cycle_costs_its_youngest_guess),
+        cmocka_unit_test(more_work_that_is_not_slower_is_ordinary),
         cmocka_unit_test(pairs_tell_what_is_ordinary),
         cmocka_unit_test(student_is_the_book_s),
     };
