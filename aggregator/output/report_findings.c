@@ -127,30 +127,58 @@ static bool is_many(const struct rs_finding *finding)
     return finding->place_count > 1;
 }
 
-/* "is slow: 1.50 times the work time of its 4 peers" */
-/* A rank that runs more operators than its peers; NULL: none. */
-static const struct rs_evidence *more_to_do(const struct rs_finding *finding)
+/* What the rank runs more than its peers; NULL: nothing, or nobody counted. */
+static const struct rs_evidence *operators_of(const struct rs_finding *finding, int64_t rank)
 {
-    for (size_t i = 0; finding->kind == RS_FINDING_SLOW_RANK && i < finding->evidence_count; i++)
-        if (finding->evidence[i].what == RS_EVIDENCE_KERNELS)
+    for (size_t i = 0; i < finding->evidence_count; i++)
+        if (finding->evidence[i].what == RS_EVIDENCE_KERNELS && finding->evidence[i].rank == rank)
             return &finding->evidence[i];
     return NULL;
 }
 
+/* Ranks that all run more operators than their peers. */
+static bool has_more_to_do(const struct rs_finding *finding)
+{
+    for (size_t i = 0; i < finding->place_count; i++)
+        if (finding->places[i].kind != RS_PLACE_RANK ||
+            !operators_of(finding, finding->places[i].rank))
+            return false;
+    return finding->kind == RS_FINDING_SLOW_RANK && finding->place_count > 0;
+}
+
+/* "has more to do than its peers: 850 operators a step, 500 on them; that takes 1.50 times as long" */
+static void more_to_do_text(const struct rs_finding *finding, const char *times, char *text,
+                            size_t size)
+{
+    const bool many = is_many(finding);
+    char numbers[128] = "", longer[64] = "";
+    const struct rs_evidence *first = operators_of(finding, finding->places[0].rank);
+    bool are_equal = first != NULL;
+    for (size_t i = 1; are_equal && i < finding->place_count; i++) {
+        const struct rs_evidence *own = operators_of(finding, finding->places[i].rank);
+        are_equal = own != NULL && own->value == first->value && own->reference == first->reference;
+    }
+    if (are_equal) /* else the list below says it, rank by rank */
+        (void)snprintf(numbers, sizeof numbers,
+                       ": %" PRId64 " operators a step, %" PRId64 " on them", first->value,
+                       first->reference);
+    if (times[0])
+        (void)snprintf(longer, sizeof longer, "; that takes %s as long", times);
+    (void)snprintf(text, size, "%s more to do than %s peers%s%s", many ? "have" : "has",
+                   many ? "their" : "its", numbers,
+                   times[0] ? longer : "; it does not take measurably longer");
+}
+
+/* "is slow: the same work takes 1.50 times as long as on its peers" */
 static void predicate_text(const struct rs_finding *finding, char *text, size_t size)
 {
     const double factor = finding->test.factor;
     const bool many = is_many(finding);
     char times[64] = "";
-    const struct rs_evidence *more = more_to_do(finding);
     if (factor > 1)
         (void)snprintf(times, sizeof times, "%.2f times", factor);
-    if (more) {
-        (void)snprintf(text, size,
-                       "%s more to do than %s peers: %" PRId64 " operators a step, %" PRId64
-                       " on them; that takes %s as long",
-                       many ? "have" : "has", many ? "their" : "its", more->value, more->reference,
-                       times[0] ? times : "longer, but not measurably so");
+    if (has_more_to_do(finding)) {
+        more_to_do_text(finding, times, text, size);
         return;
     }
     switch (finding->kind) {
