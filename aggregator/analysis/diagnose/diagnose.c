@@ -448,6 +448,28 @@ static double set_p(const struct speaker *speaker, const struct diag_set *set)
     return fmin(1, fmax(p, 1e-12));
 }
 
+/* So many steps would tell of every member, where noise alone makes the finding weak; 0: it is not, or other things do as well. */
+static int64_t more_steps_of(const struct speaker *speaker, const struct diag_set *set,
+                             enum rs_confidence confidence)
+{
+    const bool are_equal = !diag_may_share_cores(speaker->model);
+    double noise = 0, most = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        const struct diag_element *element = &speaker->effects->elements[set->members[i]];
+        if (element->by_step != NULL || (are_equal && element->p_ordinary > DIAG_LEVEL_EXACT)) {
+            return 0;
+        }
+        noise = fmax(noise, element->p);
+        most = fmax(most, element->more_steps);
+    }
+    const bool is_noise = confidence == RS_CONFIDENCE_WEAK && noise > DIAG_LEVEL_EXACT;
+    const bool is_weak_anyway =
+        set->is_spread || set->is_heavier || set->is_jitter ||
+        (!are_equal &&
+         confidence_on_cores(speaker, set, RS_CONFIDENCE_EXACT) == RS_CONFIDENCE_WEAK);
+    return is_noise && !is_weak_anyway ? (int64_t)most : 0;
+}
+
 static void set_test(const struct speaker *speaker, const struct diag_element *element, double p,
                      struct rs_finding *finding)
 {
@@ -499,9 +521,7 @@ static enum rs_status make_finding(const struct speaker *speaker, const struct d
                                    .confidence = confidence_of(speaker, set, p)};
     const struct diag_element *element = main_element(speaker, set);
     set_test(speaker, element, p, finding);
-    if (finding->confidence == RS_CONFIDENCE_WEAK && element->by_step == NULL) {
-        finding->more_steps = (int64_t)element->more_steps;
-    }
+    finding->more_steps = more_steps_of(speaker, set, finding->confidence);
     enum rs_status status = add_places(speaker, set, finding);
     if (status == RS_OK) {
         status = add_evidence(speaker, set, finding);
