@@ -70,7 +70,9 @@ static const size_t beats_min = 3;
 
 struct beat {
     size_t period, phase;
-    double p;
+    size_t beats, sum,
+        high;     /* steps on it, sum of their places, and how many are among as many highest */
+    double tried; /* beats that were looked at */
 };
 
 /* Of `steps` places (1 to steps) `beats` are drawn: chance that their sum is at least `sum`. Exact for few steps by counting
@@ -148,11 +150,10 @@ static size_t sum_of(const size_t *place, size_t steps, size_t period, size_t ph
 }
 
 /* The beat whose steps stand highest among all: the one of the largest distance from the mean, in standard deviations. */
-static struct beat best_beat(const size_t *place, size_t steps, double *ways)
+static struct beat best_beat(const size_t *place, size_t steps)
 {
-    struct beat best = {0, 0, 1};
+    struct beat best = {.period = 0};
     double farthest = 0, tried = 0;
-    size_t best_sum = 0, best_beats = 0;
     for (size_t period = 2; period * beats_min <= steps; period++) {
         for (size_t phase = 0; phase < period; phase++) {
             size_t beats;
@@ -163,22 +164,30 @@ static struct beat best_beat(const size_t *place, size_t steps, double *ways)
             tried += 1;
             if (far > farthest) {
                 farthest = far;
-                best = (struct beat){period, phase, 1};
-                best_sum = sum;
-                best_beats = beats;
+                best = (struct beat){.period = period, .phase = phase, .beats = beats, .sum = sum};
             }
         }
     }
-    if (best.period > 0) {
-        size_t high = 0;
-        for (size_t k = best.phase; k < steps; k += best.period) {
-            high += place[k] > steps - best_beats;
-        }
-        const double chance = fmin(chance_of_sum(steps, best_beats, best_sum, ways),
-                                   chance_of_high(steps, best_beats, high));
-        best.p = fmin(1, 2 * tried * chance); /* two questions were asked */
+    best.tried = tried;
+    for (size_t k = best.phase; best.period > 0 && k < steps; k += best.period) {
+        best.high += place[k] > steps - best.beats;
     }
     return best;
+}
+
+/* The exact chance counts millions of subsets: only a beat that has all else of one is worth that. */
+static enum rs_status chance_of_beat(const struct beat *beat, size_t steps, double *chance_p)
+{
+    const size_t most = steps < EXACT_STEPS ? steps : EXACT_STEPS;
+    double *ways = rs_mem_calloc((most + 1) * (most * (most + 1) / 2 + 1), sizeof *ways);
+    if (ways == NULL) {
+        return RS_NOMEM;
+    }
+    const double chance = fmin(chance_of_sum(steps, beat->beats, beat->sum, ways),
+                               chance_of_high(steps, beat->beats, beat->high));
+    *chance_p = fmin(1, 2 * beat->tried * chance); /* two questions were asked */
+    rs_mem_free(ways);
+    return RS_OK;
 }
 
 static bool is_beat(const struct beat *beat, size_t k)
@@ -213,52 +222,70 @@ static double median_of(const struct beat *beat, const double *z, size_t steps, 
     return rs_median(scratch, count);
 }
 
+/* A beat has three steps or more, and the median of its steps is at least `least`: so at least two are. */
+static bool may_have_beat(const double *z, size_t steps, double least)
+{
+    size_t late = 0;
+    for (size_t k = 0; k < steps; k++) {
+        if (isnan(z[k])) {
+            return false;
+        }
+        late += z[k] >= least;
+    }
+    return late >= 2 && steps >= 2 * beats_min;
+}
+
 static enum rs_status find_beat(const double *z, size_t steps, struct beat *beat_p)
 {
-    const size_t most = steps < EXACT_STEPS ? steps : EXACT_STEPS;
     struct placed *sorted = rs_mem_calloc(steps + 1, sizeof *sorted);
     size_t *place = rs_mem_calloc(steps + 1, sizeof *place);
-    double *ways = rs_mem_calloc((most + 1) * (most * (most + 1) / 2 + 1), sizeof *ways);
-    enum rs_status status = sorted != NULL && place != NULL && ways != NULL ? RS_OK : RS_NOMEM;
-    *beat_p = (struct beat){0, 0, 1};
-    bool is_whole = true;
+    const enum rs_status status = sorted != NULL && place != NULL ? RS_OK : RS_NOMEM;
     for (size_t k = 0; status == RS_OK && k < steps; k++) {
         sorted[k] = (struct placed){z[k], k};
-        is_whole = is_whole && !isnan(z[k]);
     }
-    if (status == RS_OK && is_whole && steps >= 2 * beats_min) {
+    if (status == RS_OK) {
         qsort(sorted, steps, sizeof *sorted, by_z);
         for (size_t k = 0; k < steps; k++) {
             place[sorted[k].step] = k + 1;
         }
-        *beat_p = best_beat(place, steps, ways);
+        *beat_p = best_beat(place, steps);
     }
     rs_mem_free(sorted);
     rs_mem_free(place);
-    rs_mem_free(ways);
     return status;
 }
 
+/* The cheap questions first: most ranks have no beat. */
 enum rs_status effect_name_beat(struct finder *finder, const struct diag_pool *pool,
                                 struct hits *hits, enum diag_what what, size_t at, bool *is_named_p)
 {
     const size_t steps = finder->model->step_count;
     const double *z = &hits->z[at * steps];
     const struct diag_panel *panel = hits->panel[at];
-    struct beat beat;
+    const double least =
+        panel->is_additive ? DIAG_WORTH_SHARE * finder->step_ns : log(DIAG_LINK_FACTOR);
+    struct beat beat = {.period = 0};
+    double chance = 1;
     *is_named_p = false;
+    if (!may_have_beat(z, steps, least)) {
+        return RS_OK;
+    }
     if (find_beat(z, steps, &beat) != RS_OK) {
         return RS_NOMEM;
     }
-    const double p = beat.p * (double)hits->n * finder->tests;
-    if (beat.period == 0 || p > DIAG_LEVEL_WEAK) {
+    if (beat.period == 0) {
         return RS_OK;
     }
     const double on = median_of(&beat, z, steps, true, finder->scratch);
     const double off = median_of(&beat, z, steps, false, finder->scratch);
-    const double least =
-        panel->is_additive ? DIAG_WORTH_SHARE * finder->step_ns : log(DIAG_LINK_FACTOR);
     if (on < least || fabs(off) > 0.25 * on || !is_kept(&beat, z, steps, on)) {
+        return RS_OK;
+    }
+    if (chance_of_beat(&beat, steps, &chance) != RS_OK) {
+        return RS_NOMEM;
+    }
+    const double p = chance * (double)hits->n * finder->tests;
+    if (p > DIAG_LEVEL_WEAK) {
         return RS_OK;
     }
     struct diag_element *element = NULL;
