@@ -295,26 +295,44 @@ static enum rs_status grow_at_home(struct infer *in, size_t seed, uint32_t unit)
     return RS_OK;
 }
 
-/* Can only one channel of every rank be meant, here and abroad? Without a common clock two that pair up are one too many. */
+/* Can only one channel of this rank be meant? Without a common clock two that pair up are one too many. */
+static enum rs_status is_only_in(struct infer *in, size_t s, const struct channel *seed,
+                                 bool *is_only_p)
+{
+    const uint32_t *domain = in->join->domain;
+    size_t best, count;
+    *is_only_p = true;
+    if (!in->join->out->ranks[s].takes_part || in->first[s] == in->first[s + 1]) {
+        return RS_OK;
+    }
+    if (best_of(in, s, seed, false, &best, &count) != RS_OK) {
+        return RS_NOMEM;
+    }
+    /* a row that one of them lacks shifts all that follow */
+    *is_only_p =
+        count == 1 && (domain[s] == domain[seed->member.summary] ||
+                       (best != SIZE_MAX && in->channels[best].member.count == in->list.count));
+    return RS_OK;
+}
+
+/* Can only one channel of every rank be meant, here and abroad? Who refused a seed of the class before is asked first: one rank that
+ * lost a row refuses the seeds of all, and each would be aligned with all ranks up to it. */
 static enum rs_status is_only_choice(struct infer *in, const struct channel *seed, bool *is_only_p)
 {
-    const struct rs_analysis *out = in->join->out;
-    const uint32_t home = in->join->domain[seed->member.summary];
-    *is_only_p = true;
-    for (size_t s = 0; s < out->summary_count && *is_only_p; s++) {
-        size_t best, count;
-        if (!out->ranks[s].takes_part || in->first[s] == in->first[s + 1]) {
+    const size_t summaries = in->join->out->summary_count;
+    uint32_t *refused_by = &in->refused_by[seed->class_key % REFUSERS];
+    const size_t first = *refused_by; /* 0, as any other, where none has refused */
+    enum rs_status status = is_only_in(in, first, seed, is_only_p);
+    for (size_t s = 0; s < summaries && status == RS_OK && *is_only_p; s++) {
+        if (s == first) {
             continue;
         }
-        if (best_of(in, s, seed, false, &best, &count) != RS_OK) {
-            return RS_NOMEM;
+        status = is_only_in(in, s, seed, is_only_p);
+        if (status == RS_OK && !*is_only_p) {
+            *refused_by = (uint32_t)s;
         }
-        /* a row that one of them lacks shifts all that follow */
-        *is_only_p =
-            count == 1 && (in->join->domain[s] == home ||
-                           (best != SIZE_MAX && in->channels[best].member.count == in->list.count));
     }
-    return RS_OK;
+    return status;
 }
 
 static enum rs_status grow_abroad(struct infer *in, size_t seed, uint32_t unit)

@@ -12,6 +12,8 @@ struct channel {
     bool is_on_device;
 };
 
+enum { REFUSERS = 64 };
+
 struct infer {
     struct join *join;
     struct channel *channels; /* by summary */
@@ -23,6 +25,8 @@ struct infer {
     size_t *positions;
     uint32_t *ids;
     size_t longest;
+    uint32_t
+        refused_by[REFUSERS]; /* by class_key: the summary that no seed could be sure of last */
 };
 
 struct fit {
