@@ -50,7 +50,9 @@ const WHAT: Record<string, string> = {
 };
 
 function sentence(view: View, finding: Finding, evidence: Evidence): HTMLElement {
-  const what = WHAT[evidence.type] ?? evidence.type.replaceAll("_", " ");
+  // Counted of a rank they are operators that it called, of a stage its kernels.
+  const areOperators = evidence.type === "kernels" && evidence.rank !== undefined;
+  const what = areOperators ? "Operators a step" : WHAT[evidence.type] ?? evidence.type.replaceAll("_", " ");
   const parts: (Node | string)[] = [what];
   if (evidence.name) parts.push(" ", h("code", {}, evidence.name));
   if (evidence.rank !== undefined) parts.push(` on rank ${evidence.rank}`);
@@ -70,7 +72,7 @@ function sentence(view: View, finding: Finding, evidence: Evidence): HTMLElement
     evidence.type === "waiting" ? ["who waited", view.href("waits")]
     : evidence.type === "transfer" ? ["the links", view.href("links", { ranks: chosen })]
     : evidence.type === "look_at" ? ["the timeline", view.href("timeline", { step, ranks: chosen, raw: 1, at: evidence.start_ns === undefined ? undefined : String(evidence.start_ns) })]
-    : evidence.type === "kernels" ? ["the kernels", view.href("kernels")]
+    : evidence.type === "kernels" ? [areOperators ? "the operators" : "the kernels", view.href("kernels")]
     : ["the steps", view.href("steps", { ranks: chosen })];
   parts.push(" (", h("a", { href: to[1]! }, to[0]!), ")");
   return h("li", {}, parts);

@@ -36,7 +36,10 @@ function placesOf(ranks: number[], hosts: Map<number, string | null>): Place[] {
   const byHost = new Map<string, number[]>();
   for (const rank of ranks) {
     const host = hosts.get(rank);
-    if (host) byHost.set(host, [...(byHost.get(host) ?? []), rank]);
+    if (!host) continue;
+    const some = byHost.get(host);
+    if (some) some.push(rank);
+    else byHost.set(host, [rank]);
   }
   const known = [...byHost.values()].reduce((sum, some) => sum + some.length, 0);
   if (known === ranks.length && byHost.size > 1 && byHost.size <= MATRIX_MAX) return [...byHost].map(([name, some]) => ({ name, ranks: some }));

@@ -8,7 +8,7 @@ import { h, table } from "../dom";
 import { count, duration, percent, rankList, UNKNOWN } from "../format";
 
 const FINDINGS = ["finding_no", "kind", "confidence", "is_worth_fixing", "cost_ns_per_step", "cost_low_ns", "cost_high_ns", "share", "steps_hit", "steps_seen"] as const;
-const PLACES = ["finding_no", "where_kind", "rank", "src", "dst", "stage", "name"] as const;
+const PLACES = ["finding_no", "where_kind", "rank", "src", "dst", "stage", "name", "is_also"] as const;
 const SHOWN = 12;
 
 interface Found {
@@ -39,8 +39,9 @@ export function liveFindings(id: string, signal: AbortSignal): Live {
   const read = async () => {
     const [found, places] = await Promise.all([getRows(id, "finding", FINDINGS, { limit: 100 }, signal), getRows(id, "finding_place", PLACES, { limit: 5000 }, signal)]);
     const where = new Map<number, string>();
-    for (const no of new Set(places.rows.map((p) => num(p.finding_no)!))) {
-      const mine = places.rows.filter((p) => num(p.finding_no) === no);
+    const own = places.rows.filter((p) => p.is_also !== 1); // others are the same trouble by another name
+    for (const no of new Set(own.map((p) => num(p.finding_no)!))) {
+      const mine = own.filter((p) => num(p.finding_no) === no);
       const ranks = mine.filter((p) => p.rank !== null).map((p) => num(p.rank)!);
       where.set(no, ranks.length ? `rank ${rankList(ranks)}` : mine.slice(0, 3).map((p) =>
         p.src !== null ? `${String(p.where_kind)} ${String(p.src)} → ${String(p.dst)}` : `${String(p.where_kind)} ${String(p.stage ?? p.name ?? "")}`).join(", "));
@@ -67,7 +68,14 @@ export function liveFindings(id: string, signal: AbortSignal): Live {
     isReading = true;
     while (shown !== told && !signal.aborted) {
       shown = told;
-      await read().catch((error: unknown) => rows.replaceChildren(h("p", { class: "dim" }, `Not read: ${error instanceof Error ? error.message : String(error)}`)));
+      try {
+        await read();
+      } catch (error) {
+        rows.replaceChildren(h("p", { class: "dim" }, `Not read: ${error instanceof Error ? error.message : String(error)}`));
+        if (shown !== told) continue;
+        shown = ""; // not even the same told once more is taken for read
+        break;
+      }
     }
     isReading = false;
   };

@@ -22,24 +22,27 @@ export async function showWaits(view: View): Promise<Node[]> {
   nodes.push(h("h2", {}, "Whose doing it was"));
   if (waiting.total_ns === null) nodes.push(h("p", { class: "dim" }, "The clocks of the ranks do not compare: nobody knows who waited for whom."));
   else {
-    const total = waiting.total_ns;
-    const bars: { name: string; ns: number; indirect: number | null }[] = waiting.caused.map((cause) => {
+    // Figures of 16 digits and more come as texts.
+    const total = Number(waiting.total_ns);
+    const bars: { name: string; ns: number | null; indirect: number | null }[] = waiting.caused.map((cause) => {
       const finding = cause.finding !== undefined ? report.findings[cause.finding - 1] : report.not_worth_fixing[(cause.not_worth_fixing ?? 1) - 1];
-      return { name: finding ? finding.sentence.split(";")[0]! : "another cause", ns: cause.ns, indirect: cause.indirect_ns };
+      return { name: finding ? finding.sentence.split(";")[0]! : "another cause", ns: Number(cause.ns), indirect: num(cause.indirect_ns) };
     });
     // What would be waited anew once all is fixed is not waiting of now: without it the rows add up to all of it.
-    const anew = Math.max(0, -(waiting.absorbed_ns ?? 0));
-    bars.push({ name: "Nobody's: the job's own schedule and ordinary variation", ns: (waiting.by_design_ns ?? 0) + (waiting.absorbed_ns ?? 0), indirect: 0 });
+    const byDesign = num(waiting.by_design_ns);
+    const absorbed = num(waiting.absorbed_ns);
+    const anew = Math.max(0, -(absorbed ?? 0));
+    bars.push({ name: "Nobody's: the job's own schedule and ordinary variation", ns: byDesign === null || absorbed === null ? null : byDesign + absorbed, indirect: 0 });
     bars.push({ name: "All of it", ns: total, indirect: null });
     nodes.push(
       h("p", {}, `Ranks waited ${duration(total)} in all${waiting.is_whole ? "" : " (of what could be compared)"}.`),
       table([
         { title: "Cause", cell: (b) => b.name },
-        { title: "Waiting", cell: (b) => duration(b.ns), sort: (b) => b.ns, isNumber: true },
-        { title: "of all", cell: (b) => (total ? percent(b.ns / total) : ""), isNumber: true },
+        { title: "Waiting", cell: (b) => duration(b.ns), sort: (b) => b.ns ?? -1, isNumber: true },
+        { title: "of all", cell: (b) => (total && b.ns !== null ? percent(b.ns / total) : ""), isNumber: true },
         { title: "of it through others", cell: (b) => (b.indirect === null ? "" : duration(b.indirect)), isNumber: true },
       ], bars, "Causes of the waiting"));
-    nodes.push(h("p", { class: "dim" }, `With all causes fixed, ranks would still wait ${duration(waiting.by_design_ns)}`,
+    nodes.push(h("p", { class: "dim" }, `With all causes fixed, ranks would still wait ${duration(byDesign)}`,
       anew ? `: ${duration(anew)} of that is new, since who is held up by a cause now would wait for others instead.` : "."));
   }
 
