@@ -86,7 +86,11 @@ static bool fits(const struct gloo *g, size_t call_at, const struct reduce_call 
 enum { CELLS_MOST = 4000000 };
 
 /* No row is left out to save time. */
-static const int64_t row_lost = INT64_C(1) << 52;
+static const int64_t row_lost = INT64_C(1) << 50;
+
+/* Damaged times may be any distance apart: beyond this (18 minutes) all cost the same. A table has fewer rows than calls, so that no
+ * more than 2^11 rows and 2^21 calls add up, which an int64_t holds. */
+static const int64_t time_most = INT64_C(1) << 40;
 
 /* Rows and calls of one type and size, as places in g->rows and g->calls. */
 struct equals {
@@ -109,6 +113,14 @@ static rs_ns call_start(const struct gloo *g, uint32_t at)
     return g->reduce->calls.items[g->calls[at]].start;
 }
 
+static rs_dur time_between(rs_ns from, rs_ns to)
+{
+    rs_dur time;
+    if (__builtin_sub_overflow(to, from, &time))
+        return to < from ? -time_most : time_most;
+    return time > time_most ? time_most : time;
+}
+
 static int compare_times(const void *left, const void *right)
 {
     const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
@@ -123,7 +135,8 @@ static int64_t usual_time(const struct gloo *g, const struct equals *e, int64_t 
         while (next < e->call_count && call_start(g, e->calls[next]) <= row_start(g, e->rows[i]))
             next++;
         if (next)
-            times[known++] = row_start(g, e->rows[i]) - call_start(g, e->calls[next - 1]);
+            times[known++] =
+                time_between(call_start(g, e->calls[next - 1]), row_start(g, e->rows[i]));
     }
     if (!known)
         return 0;
@@ -145,7 +158,8 @@ static void fill_row(const struct gloo *g, struct equals *e, size_t i)
             from = FROM_CALL_LOST;
         }
         if (i && j) {
-            const rs_dur time = row_start(g, e->rows[i - 1]) - call_start(g, e->calls[j - 1]);
+            const rs_dur time =
+                time_between(call_start(g, e->calls[j - 1]), row_start(g, e->rows[i - 1]));
             if (time >= 0 && before[j - 1] + time < best) {
                 best = before[j - 1] + time;
                 from = FROM_PAIR;

@@ -448,6 +448,30 @@ static void a_lost_gloo_row_leaves_its_call_alone(void **unused)
     make_events_fini(&e);
 }
 
+/* A damaged row may start at any time: it costs no more than others that are far from their calls. */
+static void a_damaged_time_of_a_gloo_row_costs_no_more_than_a_long_one(void **unused)
+{
+    (void)unused;
+    struct make_events e;
+    struct rs_summary s;
+    static const rs_ns far = INT64_C(1) << 62;
+    make_events_init(&e);
+    const uint32_t main_thread = make_host_lane(&e, 1), worker = make_host_lane(&e, 21);
+    for (rs_ns at = 1000; at <= 5000; at += 1000) {
+        call(&e, "c10d::allreduce_", main_thread, at, at + 5);
+        make_inputs(&e, "[[[1000]], [], []]", "[\"TensorList\", \"\", \"\"]", "[\"\", \"\", \"\"]");
+    }
+    gloo(&e, "gloo:all_reduce", worker, 1050, 1100, "[[1000]]");
+    for (rs_ns i = 0; i < 3; i++) {
+        gloo(&e, "gloo:all_reduce", worker, far + 100 * i, far + 100 * i + 50, "[[1000]]");
+    }
+    reduce(&e, &s);
+    assert_int_equal(s.op_count, 4);
+    assert_int_equal(s.ops[0].call_start, 1000);
+    rs_summary_fini(&s);
+    make_events_fini(&e);
+}
+
 static void without_shapes_there_are_no_bytes(void **unused)
 {
     (void)unused;
@@ -541,6 +565,7 @@ int main(void)
         cmocka_unit_test(stretches_of_one_id_are_one_operation),
         cmocka_unit_test(gloo_rows_find_their_calls),
         cmocka_unit_test(a_lost_gloo_row_leaves_its_call_alone),
+        cmocka_unit_test(a_damaged_time_of_a_gloo_row_costs_no_more_than_a_long_one),
         cmocka_unit_test(without_shapes_there_are_no_bytes),
         cmocka_unit_test(native_operations_keep_what_the_program_said),
     };
