@@ -402,7 +402,7 @@ static enum rs_status take_expert(struct builder *b, const struct reduce_work *w
                                   enum comm_expert part)
 {
     if (part == COMM_EXPERT_LAYOUT)
-        return RS_OK; /* the rank's own work, of the class that its name says */
+        return RS_OK; /* the rank's own work, whatever class a file gives it */
     if (part == COMM_EXPERT_NOTIFY) {
         const enum rs_status status = drop_notify(b);
         b->notify = work;

@@ -57,6 +57,8 @@ static void kernels_of_every_library_get_their_class(void **unused)
         {"void hybrid_ep::dispatch_kernel<4, 2>(int)", RS_WORK_COMMUNICATION, RS_OP_UNKNOWN},
         {"void pplx::dispatch<1>(int)", RS_WORK_COMMUNICATION, RS_OP_UNKNOWN},
         {"a2a_dispatch_send_kernel", RS_WORK_COMMUNICATION, RS_OP_ALL_TO_ALL},
+        {"void deep_ep::layout::get_dispatch_layout<256, 32, 8>(long const*)", RS_WORK_COMPUTING,
+         RS_OP_UNKNOWN},
         {"void tensorrt_llm::kernels::moeA2ADispatchKernel<8, true>(int)", RS_WORK_COMMUNICATION,
          RS_OP_ALL_TO_ALL},
         {"void one_shot_allreduce<float, 8>(float*)", RS_WORK_COMMUNICATION, RS_OP_ALL_REDUCE},
