@@ -20,6 +20,7 @@ struct witness {
         family; /* rows that vote together where all together cannot decide: one type, size and kernel */
     rs_ns start, end; /* own clock, as recorded */
     uint32_t group;   /* of a collective whose group is known; else RS_NO_GROUP */
+    bool is_told;     /* the row says more than its type: a number, a group or a peer */
     uint32_t
         lane; /* stream of a device's collective that names no group, from 1 on; 0: any other row */
 };

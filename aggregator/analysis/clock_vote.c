@@ -111,13 +111,20 @@ static int compare_witnesses(const void *left, const void *right)
     return (a->kind > b->kind) - (a->kind < b->kind);
 }
 
+/* Rows of one type that are told apart otherwise: by a number, a group, or whom they go to. */
+static bool says_more(const struct fitting *fit, size_t s, size_t i)
+{
+    const struct rs_comm_op *op = join_op(fit->join, s, i);
+    return !match_is_collective(op) || op->comms_id != 0 || op->seq >= 0 ||
+           fit->join->op_group[fit->join->op_base[s] + i] != RS_NO_GROUP;
+}
+
 /* The device stream of a collective that names no group, as a number from 1 on; 0: the row says more than that, or ends when it
  * likes, or there are too many streams. */
 static uint32_t lane_of(const struct fitting *fit, size_t s, size_t i, struct lanes *lanes)
 {
     const struct rs_comm_op *op = join_op(fit->join, s, i);
-    if (!match_is_collective(op) || (op->flags & RS_OP_ON_DEVICE) == 0 || op->comms_id != 0 ||
-        op->seq >= 0 || fit->join->op_group[fit->join->op_base[s] + i] != RS_NO_GROUP) {
+    if (says_more(fit, s, i) || (op->flags & RS_OP_ON_DEVICE) == 0) {
         return 0;
     }
     uint32_t k = 0;
@@ -157,6 +164,7 @@ enum rs_status fit_collect_witnesses(struct fitting *fit)
                                      match_is_collective(op) && (op->flags & RS_OP_ON_DEVICE) != 0
                                          ? fit->join->op_group[fit->join->op_base[s] + i]
                                          : RS_NO_GROUP,
+                                     says_more(fit, s, i),
                                      lane_of(fit, s, i, &lanes)};
             }
         }
@@ -443,7 +451,7 @@ static size_t follow(struct fitting *fit, const struct witnesses *a, const struc
         if (nearest == NULL) {
             continue;
         }
-        fit->told += own->lane == 0;
+        fit->told += own->is_told;
         fit->points[count++] = (struct point){where, (double)(own->end - nearest->end)};
         if (count == learned) {
             line = fit_robust_line(fit->sorted, fit->points, count);
