@@ -151,7 +151,7 @@ static void more_to_do_text(const struct rs_finding *finding, const char *times,
                             size_t size)
 {
     const bool many = is_many(finding);
-    char numbers[128] = "", longer[64] = "";
+    char numbers[128] = "", longer[96] = "";
     const struct rs_evidence *first = operators_of(finding, finding->places[0].rank);
     bool are_equal = first != NULL;
     for (size_t i = 1; are_equal && i < finding->place_count; i++) {
