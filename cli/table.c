@@ -279,9 +279,8 @@ static bool is_text_given(const char *text, int first, char **argv)
 static bool is_flag_given(const char *name, int first, char **argv)
 {
     for (int i = 1; i < first; i++)
-        if (strncmp(argv[i], "--", 2) == 0 && argv[i][2] &&
-            strncmp(argv[i] + 2, name, strlen(argv[i] + 2)) == 0)
-            return true;
+        if (strncmp(argv[i], "--", 2) == 0 && argv[i][2] && strstr(name, argv[i] + 2) == name)
+            return true; /* or the beginning of its name */
     return false;
 }
 

@@ -151,6 +151,18 @@ static enum rs_status copy_unit(struct copying *copying, const struct rs_row_wri
     return status;
 }
 
+/* When all units are copied (`status` RS_END): tables of kinds without a unit have no row, and the last kind's are at their ends. RS_END
+ * again, or what is wrong. */
+static enum rs_status end_copying(struct copying *copying, unsigned kinds, enum rs_status status)
+{
+    for (unsigned k = RS_UNIT_RANK; k <= RS_UNIT_CAPTURE && status == RS_END; k++)
+        if (!(kinds & 1U << k) && (status = begin_kind(copying, (enum rs_unit_kind)k)) == RS_OK)
+            status = RS_END;
+    if (status == RS_END && (status = end_kind(copying)) == RS_OK)
+        status = RS_END;
+    return status;
+}
+
 enum rs_status rs_row_store_copy(struct rs_row_store *from, struct rs_row_store *to,
                                  int64_t capture, uint64_t *rows_p, struct rs_err *err)
 {
@@ -174,11 +186,7 @@ enum rs_status rs_row_store_copy(struct rs_row_store *from, struct rs_row_store 
             if (status == RS_OK)
                 status = copy_unit(&copying, unit);
         }
-    for (unsigned k = RS_UNIT_RANK; k <= RS_UNIT_CAPTURE && status == RS_END; k++)
-        if (!(kinds & 1U << k) && (status = begin_kind(&copying, (enum rs_unit_kind)k)) == RS_OK)
-            status = RS_END;
-    if (status == RS_END && (status = end_kind(&copying)) == RS_OK)
-        status = RS_END;
+    status = end_copying(&copying, kinds, status);
     close_readings(&copying);
     rs_cursor_close(&units);
     rs_block_fini(&block);
