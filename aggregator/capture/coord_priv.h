@@ -39,6 +39,11 @@ struct rs_coord {
     bool is_parsed;
     uint32_t parsed_world;
     struct seen_table seen;
+    struct heard_link {
+        const void *link;
+        rs_ns heard_ns; /* monotonic: its last heartbeat, whatever ranks that named */
+    } * links;
+    size_t link_count, link_capacity;
     struct owner_table owners;
     rs_ns seen_swept_at;
     rs_ns ticked_at;  /* 0: never */
@@ -55,6 +60,8 @@ struct rs_coord_seen *seen_find(const struct rs_coord *coord, const char *run, u
                                 const char *incarnation);
 /* The newest live incarnation of a rank. */
 struct rs_coord_seen *seen_find_live(const struct rs_coord *coord, const char *run, uint32_t rank);
+/* When its collector was heard last, of this rank or of others; without a link, of this rank. */
+rs_ns seen_heard_at(const struct rs_coord *coord, const struct rs_coord_seen *seen);
 /* Its link broke in silence: it may come back with all that it has. */
 bool seen_is_unreachable(const struct rs_coord *coord, const struct rs_coord_seen *seen);
 /* Ranks that nobody has told of for long leave the table. */

@@ -54,6 +54,7 @@ void rs_coord_free(struct rs_coord **coord_p)
         capture_free(coord->captures[i]);
     rs_mem_free(coord->captures);
     seen_fini(&coord->seen);
+    rs_mem_free(coord->links);
     owners_fini(&coord->owners);
     rs_roles_fini(&coord->parsed);
     rs_mem_free(coord->roles);

@@ -456,6 +456,23 @@ static void slow_answers_make_the_lead_longer(void **state)
     rs_coord_free(&coord);
 }
 
+/* Its process has ended, and its collector, which is heard, does not name it any more: a job that was just started again. */
+static void who_is_not_named_any_more_is_not_out_of_reach(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    see(coord, "r", 0, link_a, 1, 0);
+    const struct rs_coord_capture *capture = start(coord, "all");
+    for (int64_t at = 1; at <= 5; at++) {
+        assert_int_equal(capture->state, RS_CAPTURE_ARMING);
+        rs_coord_link_heard(coord, link_a, at * second);
+        (void)rs_coord_tick(coord, at * second);
+    }
+    assert_int_equal(capture->state, RS_CAPTURE_FAILED);
+    assert_string_equal(capture->ranks[0].text, "it did not answer in time");
+    rs_coord_free(&coord);
+}
+
 /* Not for ever; and who comes back and does not answer has 5 s, as everybody. */
 static void who_is_out_of_reach_before_it_begins_is_given_up_in_the_end(void **state)
 {
@@ -1531,6 +1548,7 @@ int main(void)
         cmocka_unit_test(a_collectors_word_makes_nobody_done),
         cmocka_unit_test(who_does_not_answer_is_lost_and_the_others_record),
         cmocka_unit_test(who_is_out_of_reach_is_waited_for_before_it_begins),
+        cmocka_unit_test(who_is_not_named_any_more_is_not_out_of_reach),
         cmocka_unit_test(who_is_out_of_reach_before_it_begins_is_given_up_in_the_end),
         cmocka_unit_test(a_lost_chunk_makes_a_rank_partial),
         cmocka_unit_test(a_capture_of_nothing_says_so),
