@@ -39,9 +39,9 @@ struct rs_coord {
     bool is_parsed;
     uint32_t parsed_world;
     struct seen_table seen;
-    struct heard_link {
+    struct seen_link {
         const void *link;
-        rs_ns heard_ns; /* monotonic: its last heartbeat, whatever ranks that named */
+        rs_ns last_seen_ns; /* monotonic: its last heartbeat, whatever ranks that named */
     } * links;
     size_t link_count, link_capacity;
     struct owner_table owners;
@@ -61,7 +61,7 @@ struct rs_coord_seen *seen_find(const struct rs_coord *coord, const char *run, u
 /* The newest live incarnation of a rank. */
 struct rs_coord_seen *seen_find_live(const struct rs_coord *coord, const char *run, uint32_t rank);
 /* When its collector was heard last, of this rank or of others; without a link, of this rank. */
-rs_ns seen_heard_at(const struct rs_coord *coord, const struct rs_coord_seen *seen);
+rs_ns seen_link_at(const struct rs_coord *coord, const struct rs_coord_seen *seen);
 /* Its link broke in silence: it may come back with all that it has. */
 bool seen_is_unreachable(const struct rs_coord *coord, const struct rs_coord_seen *seen);
 /* Ranks that nobody has told of for long leave the table. */

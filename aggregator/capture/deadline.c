@@ -167,7 +167,7 @@ static bool is_out_of_reach(const struct rs_coord *coord, const struct rs_coord_
 {
     if (!seen || capture->was_stopped || seen->state == RS_RANK_GONE)
         return false;
-    return seen->link ? now - seen_heard_at(coord, seen) > coord->options.arm_timeout_ns / 5 * 3
+    return seen->link ? now - seen_link_at(coord, seen) > coord->options.arm_timeout_ns / 5 * 3
                       : seen_is_unreachable(coord, seen);
 }
 

@@ -204,7 +204,7 @@ bool seen_is_unreachable(const struct rs_coord *coord, const struct rs_coord_see
            seen->silent_ns >= coord->options.gone_ns / 3 * 2;
 }
 
-static struct heard_link *link_find(const struct rs_coord *coord, const void *link)
+static struct seen_link *link_find(const struct rs_coord *coord, const void *link)
 {
     for (size_t i = 0; i < coord->link_count; i++)
         if (coord->links[i].link == link)
@@ -212,30 +212,31 @@ static struct heard_link *link_find(const struct rs_coord *coord, const void *li
     return NULL;
 }
 
-void rs_coord_link_heard(struct rs_coord *coord, const void *link, rs_ns now)
+void rs_coord_see_link(struct rs_coord *coord, const void *link, rs_ns now)
 {
-    struct heard_link *heard = link_find(coord, link);
-    if (!heard && rs_mem_grow((void **)&coord->links, &coord->link_capacity, coord->link_count + 1,
+    struct seen_link *known = link_find(coord, link);
+    if (!known && rs_mem_grow((void **)&coord->links, &coord->link_capacity, coord->link_count + 1,
                               sizeof *coord->links) == RS_OK) {
-        heard = &coord->links[coord->link_count++];
-        heard->link = link;
+        known = &coord->links[coord->link_count++];
+        known->link = link;
     }
-    if (heard) /* else its ranks speak for it */
-        heard->heard_ns = now;
+    if (known) /* else its ranks speak for it */
+        known->last_seen_ns = now;
 }
 
-rs_ns seen_heard_at(const struct rs_coord *coord, const struct rs_coord_seen *seen)
+rs_ns seen_link_at(const struct rs_coord *coord, const struct rs_coord_seen *seen)
 {
-    const struct heard_link *heard = seen->link ? link_find(coord, seen->link) : NULL;
-    return heard && heard->heard_ns > seen->last_seen_ns ? heard->heard_ns : seen->last_seen_ns;
+    const struct seen_link *known = seen->link ? link_find(coord, seen->link) : NULL;
+    return known && known->last_seen_ns > seen->last_seen_ns ? known->last_seen_ns
+                                                             : seen->last_seen_ns;
 }
 
 void rs_coord_link_gone(struct rs_coord *coord, const void *link, bool is_broken, rs_ns now)
 {
     rs_ns newest_ns = 0; /* the link is silent only when nothing came of any of its ranks */
-    struct heard_link *heard = link_find(coord, link);
-    if (heard)
-        *heard = coord->links[--coord->link_count];
+    struct seen_link *known = link_find(coord, link);
+    if (known)
+        *known = coord->links[--coord->link_count];
     for (size_t i = 0; i < coord->seen.count; i++) {
         const struct rs_coord_seen *seen = &coord->seen.items[i];
         if (seen->link == link && seen->last_seen_ns > newest_ns)

@@ -465,7 +465,7 @@ static void who_is_not_named_any_more_is_not_out_of_reach(void **state)
     const struct rs_coord_capture *capture = start(coord, "all");
     for (int64_t at = 1; at <= 5; at++) {
         assert_int_equal(capture->state, RS_CAPTURE_ARMING);
-        rs_coord_link_heard(coord, link_a, at * second);
+        rs_coord_see_link(coord, link_a, at * second);
         (void)rs_coord_tick(coord, at * second);
     }
     assert_int_equal(capture->state, RS_CAPTURE_FAILED);
