@@ -10,6 +10,7 @@
 #include "cli/capture.h"
 #include "cli/cli.h"
 #include "common/base/file.h"
+#include "common/base/lend.h"
 #include "common/base/mem.h"
 #include "common/base/time.h"
 #include "common/request/roles.h"
@@ -235,15 +236,6 @@ static enum rs_status check_request(const struct rs_capture_request *request, st
 
 /* ---- the message ---------------------------------------------------------------------------------------------- */
 
-static char *lend(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } both = {.in = text};
-    return both.out;
-}
-
 static enum rs_status read_roles(const char *path, struct capture_question *question,
                                  struct rs_err *err)
 {
@@ -273,8 +265,8 @@ static void fill_old(struct capture_question *question, bool is_dry)
     question->options.roundup = r->roundup;
     question->options.timeout_ns = (rs_dur)r->timeout_ms * RS_NS_PER_MS;
     start->options = &question->options;
-    start->run = lend(r->job_id);
-    start->ranks = lend(r->ranks);
+    start->run = rs_lend(r->job_id);
+    start->ranks = rs_lend(r->ranks);
     start->has_start_step = r->start_step > 0;
     start->start_step = r->start_step > 0 ? r->start_step : 0;
     if (is_dry)
@@ -310,9 +302,9 @@ enum rs_status capture_question_make(const struct capture_words *words,
     question->start.dry_run = words->is_dry;
     question->start.shapes_by_default = !is_from_file && !words->must_shapes &&
                                         !words->has_no_shapes && !sets(words, "record_shapes");
-    question->start.raw = lend(words->raw ? words->raw : "");
-    question->start.roles = lend(words->roles ? rs_buf_text(&question->roles) : "");
-    question->start.origin_file = lend(question->origin_file ? question->origin_file : "");
+    question->start.raw = rs_lend(words->raw ? words->raw : "");
+    question->start.roles = rs_lend(words->roles ? rs_buf_text(&question->roles) : "");
+    question->start.origin_file = rs_lend(question->origin_file ? question->origin_file : "");
     fill_old(question, words->is_dry);
     return RS_OK;
 }

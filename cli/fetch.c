@@ -7,6 +7,7 @@
 #include "cli/capture.h"
 #include "cli/cli.h"
 #include "cli/options/args.h"
+#include "common/base/lend.h"
 #include "common/client/client.h"
 
 #include <string.h>
@@ -15,16 +16,6 @@ static struct {
     const char *connect, *ranks;
     bool as_json, is_quiet;
 } words;
-
-/* Only read, by packing. */
-static char *lend(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } both = {.in = text};
-    return both.out;
-}
 
 struct fetching {
     Rankscope__CaptureInfo *info; /* the newest; protobuf-c's memory */
@@ -89,7 +80,7 @@ static int fetch(char *id)
     struct fetching fetching = {.info = NULL};
     Rankscope__AskFetch ask_fetch = RANKSCOPE__ASK_FETCH__INIT;
     ask_fetch.id = id;
-    ask_fetch.ranks = lend(words.ranks ? words.ranks : "");
+    ask_fetch.ranks = rs_lend(words.ranks ? words.ranks : "");
     Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
     ask.message_case = RANKSCOPE__ASK__MESSAGE_FETCH;
     ask.fetch = &ask_fetch;

@@ -11,6 +11,7 @@
 #include "cli/options/args.h"
 #include "cli/options/nearest.h"
 #include "cli/print_rows.h"
+#include "common/base/lend.h"
 #include "common/base/time.h"
 #include "common/client/client.h"
 #include "common/request/numbers.h"
@@ -110,22 +111,13 @@ static void say_captures(void *self, const struct rs_block *block)
 
 /* ---- asking -------------------------------------------------------------------------------------------------------------- */
 
-static char *lend(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } both = {.in = text};
-    return both.out;
-}
-
 static int ask(const struct rs_address *address, enum rs_history_view view, uint64_t limit,
                struct rs_rows_printer *printer)
 {
     struct rs_err err = {0};
     Rankscope__AskHistory question = RANKSCOPE__ASK_HISTORY__INIT;
     Rankscope__Ask message = RANKSCOPE__ASK__INIT;
-    question.view = lend(rs_history_def(view)->name);
+    question.view = rs_lend(rs_history_def(view)->name);
     question.runs = chosen.runs;
     question.n_runs = words.runs.count;
     question.hosts = chosen.hosts;
@@ -255,19 +247,20 @@ static int no_such_view(const char *word)
     struct rs_nearest nearest = rs_nearest(word);
     for (unsigned view = 0; view < RS_HISTORY_VIEW_COUNT; view++)
         rs_nearest_look(&nearest, rs_history_def((enum rs_history_view)view)->name);
-    (void)rs_err_set(&err, RS_INVALID,
-                     "there is no history of \"%.60s\"%s%s%s: captures, ranks, findings, hosts",
-                     word, nearest.best ? "; did you mean \"" : "",
-                     nearest.best ? nearest.best : "", nearest.best ? "\"?" : "");
+    (void)rs_err_set(
+        &err, RS_INVALID,
+        "there is no history of \"%.60s\"%s%s%s; there are captures, ranks, findings and hosts",
+        word, nearest.best ? "; did you mean \"" : "", nearest.best ? nearest.best : "",
+        nearest.best ? "\"?" : "");
     return rs_cli_fail(verb, &err);
 }
 
 static enum rs_status take_words(struct rs_address *address, struct rs_err *err)
 {
     for (size_t i = 0; i < words.runs.count; i++)
-        chosen.runs[i] = lend(words.runs.items[i]);
+        chosen.runs[i] = rs_lend(words.runs.items[i]);
     for (size_t i = 0; i < words.hosts.count; i++)
-        chosen.hosts[i] = lend(words.hosts.items[i]);
+        chosen.hosts[i] = rs_lend(words.hosts.items[i]);
     if (rs_numbers_of_ranks(words.ranks, chosen.ranks, RANKS_MAX, &chosen.rank_count, err) < 0)
         return err->status;
     return rs_client_address(words.connect, address, err);

@@ -5,6 +5,7 @@
  */
 #include "aggregator/server/live_join.h"
 #include "aggregator/server/server_priv.h"
+#include "common/base/lend.h"
 #include "common/base/mem.h"
 #include "common/wire/answer_message.h"
 #include "common/wire/request_message.h"
@@ -38,25 +39,15 @@ static const char *user_of(const struct session *session)
     return rs_identity_is_user(&session->identity) ? session->identity.name : NULL;
 }
 
-/* Texts of messages point into what they tell of: packing only reads them. */
-static char *lend(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } both = {.in = text};
-    return both.out;
-}
-
 static void fill_rank(const struct rs_coord_rank *rank, Rankscope__CaptureRank *message)
 {
     rankscope__capture_rank__init(message);
     message->rank = rank->rank;
-    message->incarnation = lend(rank->incarnation);
-    message->host = lend(rank->host);
+    message->incarnation = rs_lend(rank->incarnation);
+    message->host = rs_lend(rank->host);
     message->state = rank->state;
     message->steps_done = rank->steps_done;
-    message->text = lend(rank->text);
+    message->text = rs_lend(rank->text);
     message->chunks = rank->chunks;
     message->bytes = rank->bytes;
 }
@@ -90,7 +81,7 @@ static void fill_findings(const struct rs_server *server, struct info_message *m
     findings->recording = (uint32_t)facts->recording_count;
     findings->last_step = facts->last_step;
     findings->findings = (uint32_t)facts->finding_count;
-    findings->headline = lend(facts->headline);
+    findings->headline = rs_lend(facts->headline);
     findings->joined_ns = facts->joined_ns;
     message->info.findings = findings;
 }
@@ -112,11 +103,11 @@ static bool fill_info(const struct rs_server *server, const struct rs_coord_capt
         message->pointers[i] = &message->ranks[i];
     }
     rs_coord_source(capture, message->source);
-    info->id = lend(capture->id);
-    info->run = lend(capture->run);
-    info->owner = lend(capture->owner);
+    info->id = rs_lend(capture->id);
+    info->run = rs_lend(capture->run);
+    info->owner = rs_lend(capture->owner);
     info->state = capture->state;
-    info->directory = lend(capture->directory);
+    info->directory = rs_lend(capture->directory);
     info->created_ns = capture->created_ns;
     info->closed_ns = capture->closed_ns;
     info->start_step = capture->start_step;
@@ -130,9 +121,9 @@ static bool fill_info(const struct rs_server *server, const struct rs_coord_capt
         rs_coord_can(capture, RS_CAP_STEP_ROUNDUP) && capture->steps ? capture->profile.roundup : 0;
     info->step_ns = capture->step_ns;
     info->begin_by_ns = capture->begin_by_ns;
-    info->reason = lend(capture->reason);
-    info->raw = lend(capture->raw);
-    info->archive = lend(capture->archive);
+    info->reason = rs_lend(capture->reason);
+    info->raw = rs_lend(capture->raw);
+    info->archive = rs_lend(capture->archive);
     info->n_ranks = capture->rank_count;
     info->ranks = message->pointers;
     info->request = message->request;
@@ -265,11 +256,11 @@ static void fill_rank_state(struct rs_coord *coord, const struct rs_coord_seen *
                             Rankscope__RankState *state)
 {
     rankscope__rank_state__init(state);
-    state->run = lend(seen->run);
+    state->run = rs_lend(seen->run);
     state->rank = seen->rank;
-    state->incarnation = lend(seen->incarnation);
+    state->incarnation = rs_lend(seen->incarnation);
     state->world = seen->world;
-    state->host = lend(seen->host);
+    state->host = rs_lend(seen->host);
     state->pid = seen->pid;
     state->step = seen->step;
     state->step_duration_ns = seen->step_duration_ns;
@@ -278,13 +269,13 @@ static void fill_rank_state(struct rs_coord *coord, const struct rs_coord_seen *
     state->self_time_ns = seen->self_time_ns;
     state->state = seen->link ? seen->state : RS_RANK_GONE;
     state->events_dropped = seen->events_dropped;
-    state->capture = lend(seen->capture);
+    state->capture = rs_lend(seen->capture);
     state->seen_ns = rs_time_realtime() - (rs_time_monotonic() - seen->last_seen_ns);
-    state->node = lend(seen->node);
-    state->user = lend(seen->user);
+    state->node = rs_lend(seen->node);
+    state->user = rs_lend(seen->user);
     state->can_capture = seen->can_capture;
     state->kind = seen->adapter.number;
-    state->adapter = lend(seen->adapter.name);
+    state->adapter = rs_lend(seen->adapter.name);
     state->capabilities = seen->adapter.capabilities;
     state->free_disk_bytes = seen->free_disk_bytes;
     report_roles(coord, seen, role, state);
@@ -425,8 +416,8 @@ static void reply_answer(struct session *session, const struct rs_request_answer
         return;
     }
     message->status = err->status;
-    message->text = lend(err->text);
-    message->capture = lend(capture ? capture->id : "");
+    message->text = rs_lend(err->text);
+    message->capture = rs_lend(capture ? capture->id : "");
     Rankscope__Reply reply = RANKSCOPE__REPLY__INIT;
     reply.last = capture == NULL;
     reply.message_case = RANKSCOPE__REPLY__MESSAGE_ANSWER;

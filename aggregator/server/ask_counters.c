@@ -3,6 +3,7 @@
  * What this daemon counts, and what its collectors told last (common/base/counters.def), for whoever asks.
  */
 #include "aggregator/server/server_priv.h"
+#include "common/base/lend.h"
 #include "common/base/mem.h"
 
 #include <string.h>
@@ -56,16 +57,6 @@ static void gather(const struct rs_server *server)
     rs_count_process();
 }
 
-/* Packing only reads. */
-static char *lend(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } both = {.in = text};
-    return both.out;
-}
-
 /* A daemon's message with what it lends from. */
 struct set_message {
     Rankscope__CounterSet set;
@@ -76,9 +67,9 @@ struct set_message {
 static void fill_set(struct set_message *message, const struct session *collector)
 {
     rankscope__counter_set__init(&message->set);
-    message->set.daemon = lend(collector ? "collector" : "aggregator");
-    message->set.node = lend(collector ? collector->node : "");
-    message->set.instance = lend(collector ? collector->collector : "");
+    message->set.daemon = rs_lend(collector ? "collector" : "aggregator");
+    message->set.node = rs_lend(collector ? collector->node : "");
+    message->set.instance = rs_lend(collector ? collector->collector : "");
     message->set.counters = message->pointers;
     for (unsigned i = 0; i < RS_COUNT_END; i++) {
         const struct rs_counter_info *info = rs_counter_info((enum rs_counter)i);
@@ -86,7 +77,7 @@ static void fill_set(struct set_message *message, const struct session *collecto
             continue;
         Rankscope__Counter *counter = &message->counters[message->set.n_counters];
         rankscope__counter__init(counter);
-        counter->name = lend(info->name);
+        counter->name = rs_lend(info->name);
         counter->value =
             collector ? collector->counters->values[i] : rs_count_read((enum rs_counter)i);
         message->pointers[message->set.n_counters++] = counter;

@@ -13,6 +13,7 @@
 #include "aggregator/server/live.h"
 #include "aggregator/server/server_priv.h"
 #include "common/base/file.h"
+#include "common/base/lend.h"
 #include "common/base/mem.h"
 
 #include <errno.h>
@@ -102,15 +103,6 @@ static void make_list(struct rs_pool_job *pool_job)
                               &job->options, live_facts_of(job->live), &job->set, &job->err);
 }
 
-static char *lend(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } both = {.in = text};
-    return both.out;
-}
-
 static void reply_list(struct session *session, const struct rs_document_options *want,
                        const struct rs_document_set *set)
 {
@@ -131,7 +123,7 @@ static void reply_list(struct session *session, const struct rs_document_options
         rankscope__document__init(&items[count]);
         items[count].name = set->items[i].name;
         items[count].size = set->items[i].size;
-        items[count].sha256 = lend(set->items[i].sha256);
+        items[count].sha256 = rs_lend(set->items[i].sha256);
         pointers[count] = &items[count];
         count++;
     }

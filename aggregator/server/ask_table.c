@@ -24,6 +24,7 @@
 #include "aggregator/server/server_priv.h"
 #include "common/base/digest.h"
 #include "common/base/file.h"
+#include "common/base/lend.h"
 #include "common/base/mem.h"
 
 #include <inttypes.h>
@@ -224,22 +225,13 @@ static void run_page(struct rs_pool_job *pool_job)
         close_rows(reader);
 }
 
-static char *lend(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } both = {.in = text};
-    return both.out;
-}
-
 static void post_page(struct session *session, struct table_job *job)
 {
     struct table_reader *reader = session->table;
     Rankscope__TableRows rows = RANKSCOPE__TABLE_ROWS__INIT;
     Rankscope__Reply reply = RANKSCOPE__REPLY__INIT;
-    rows.read =
-        lend(reader->source.table ? reader->source.table->name : rs_read_def(reader->read)->name);
+    rows.read = rs_lend(reader->source.table ? reader->source.table->name
+                                             : rs_read_def(reader->read)->name);
     rows.rows = (uint32_t)job->rows;
     rows.block.data = job->page.data;
     rows.block.len = job->page.length;

@@ -5,6 +5,7 @@
 #include "aggregator/server/live_join.h"
 #include "aggregator/server/server_priv.h"
 #include "common/base/check.h"
+#include "common/base/lend.h"
 #include "common/base/mem.h"
 #include "common/base/thread.h"
 #include "common/wire/request_message.h"
@@ -178,15 +179,6 @@ struct session *server_find_session(const struct rs_server *server, const void *
     return NULL;
 }
 
-static char *lend(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } both = {.in = text};
-    return both.out;
-}
-
 static uint32_t *lend_ranks(const uint32_t *ranks)
 {
     union {
@@ -228,8 +220,8 @@ static void send_prepare(void *self, const void *link, const struct rs_coord_cap
     Rankscope__CaptureRequest *request = request_message(capture);
     fill_options(capture, &options);
     Rankscope__Prepare prepare = RANKSCOPE__PREPARE__INIT;
-    prepare.capture = lend(capture->id);
-    prepare.run = lend(capture->run);
+    prepare.capture = rs_lend(capture->id);
+    prepare.run = rs_lend(capture->run);
     prepare.kind = adapter->number;
     prepare.ranks = lend_ranks(ranks);
     prepare.n_ranks = rank_count;
@@ -263,8 +255,8 @@ static void send_commit(void *self, const void *link, const struct rs_coord_capt
     Rankscope__CaptureRequest *request = request_message(capture);
     fill_options(capture, &options);
     Rankscope__Commit commit = RANKSCOPE__COMMIT__INIT;
-    commit.capture = lend(capture->id);
-    commit.run = lend(capture->run);
+    commit.capture = rs_lend(capture->id);
+    commit.run = rs_lend(capture->run);
     commit.kind = adapter->number;
     commit.start_step = rs_coord_start_step(capture, adapter);
     commit.steps =
@@ -289,9 +281,9 @@ void session_cancel(struct session *session, const struct rs_coord_capture *capt
                     const char *reason)
 {
     Rankscope__Cancel cancel = RANKSCOPE__CANCEL__INIT;
-    cancel.capture = lend(capture->id);
-    cancel.run = lend(capture->run);
-    cancel.reason = lend(reason);
+    cancel.capture = rs_lend(capture->id);
+    cancel.run = rs_lend(capture->run);
+    cancel.reason = rs_lend(reason);
     Rankscope__Down down = RANKSCOPE__DOWN__INIT;
     down.message_case = RANKSCOPE__DOWN__MESSAGE_CANCEL;
     down.cancel = &cancel;

@@ -3,6 +3,7 @@
 
 #include "collector/agent/flight_ask.h"
 #include "collector/trigger/process.h"
+#include "common/base/lend.h"
 #include "common/base/mem.h"
 #include "common/flight/pack.h"
 
@@ -308,16 +309,6 @@ void rs_collect_flight_ask(struct rs_collect_flight *flight, const Rankscope__Fl
     }
 }
 
-/* Only read, by packing. */
-static char *lend(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } both = {.in = text};
-    return both.out;
-}
-
 static void send_answer(struct rs_collect_flight *flight, const struct answer *answer,
                         struct rs_uplink *uplink)
 {
@@ -325,15 +316,15 @@ static void send_answer(struct rs_collect_flight *flight, const struct answer *a
     Rankscope__Up up = RANKSCOPE__UP__INIT;
     up.message_case = RANKSCOPE__UP__MESSAGE_FLIGHT;
     up.flight = &message;
-    message.id = lend(answer->id);
+    message.id = rs_lend(answer->id);
     message.is_last = answer->is_last;
-    message.text = lend(answer->text);
+    message.text = rs_lend(answer->text);
     if (!answer->is_last) {
-        message.run = lend(answer->offer.run);
+        message.run = rs_lend(answer->offer.run);
         message.rank = (uint32_t)answer->offer.rank;
         message.pid = (uint32_t)answer->offer.pid;
         message.host = flight->host;
-        message.way = lend(rs_flight_way_text(answer->offer.way));
+        message.way = rs_lend(rs_flight_way_text(answer->offer.way));
         message.written_ns = answer->offer.written_ns;
     }
     size_t at = 0;

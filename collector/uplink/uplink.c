@@ -3,6 +3,7 @@
 
 #include "common/base/check.h"
 #include "common/base/counters.h"
+#include "common/base/lend.h"
 #include "common/base/mem.h"
 #include "common/base/thread.h"
 
@@ -145,29 +146,19 @@ static void post(struct rs_uplink *uplink, const Rankscope__Up *up)
     uplink->outbox_last_p = &message->next;
 }
 
-/* Texts in messages are only read by packing. */
-static char *lend(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } both = {.in = text};
-    return both.out;
-}
-
 static void fill_open(const struct rs_spool_entry *entry, Rankscope__Open *open)
 {
     rankscope__open__init(open);
     open->handle = entry->id;
-    open->run = lend(entry->source.run);
+    open->run = rs_lend(entry->source.run);
     open->rank = entry->source.rank;
-    open->incarnation = lend(entry->source.incarnation);
-    open->capture = lend(entry->source.capture);
-    open->capture_key = lend(entry->source.capture_key);
+    open->incarnation = rs_lend(entry->source.incarnation);
+    open->capture = rs_lend(entry->source.capture);
+    open->capture_key = rs_lend(entry->source.capture_key);
     open->world = entry->source.world;
-    open->host = lend(entry->source.host);
+    open->host = rs_lend(entry->source.host);
     open->settle_ns = entry->source.settle_ns;
-    open->origin = lend(entry->source.origin);
+    open->origin = rs_lend(entry->source.origin);
     open->lane = entry->source.lane;
     open->first_seq = entry->first_seq;
 }
@@ -265,7 +256,7 @@ static void post_hello(struct rs_uplink *uplink)
     Rankscope__Hello hello = RANKSCOPE__HELLO__INIT;
     hello.version = &version;
     hello.node = uplink->node;
-    hello.collector = lend(rs_spool_id(uplink->options.spool));
+    hello.collector = rs_lend(rs_spool_id(uplink->options.spool));
     hello.sent_ns = rs_time_realtime();
     /* Of a table of several messages the rest comes with the first heartbeat. */
     hello.n_ranks = take_ranks(uplink, &hello.ranks);
@@ -337,7 +328,7 @@ static size_t list_counters(struct counter_messages *messages)
             continue;
         Rankscope__Counter *message = &messages->items[used];
         rankscope__counter__init(message);
-        message->name = lend(info->name);
+        message->name = rs_lend(info->name);
         message->value = rs_count_read((enum rs_counter)i);
         messages->pointers[used++] = message;
     }

@@ -4,6 +4,7 @@
  */
 #include "common/wire/answer_message.h"
 
+#include "common/base/lend.h"
 #include "common/base/mem.h"
 
 #include <stdio.h>
@@ -23,15 +24,6 @@ struct whole_answer {
 };
 
 /* ---- to ------------------------------------------------------------------------------------------------ */
-
-static char *lend(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } both = {.in = text};
-    return both.out;
-}
 
 static int compare_notes(const struct rs_request_notes *a, const struct rs_request_notes *b)
 {
@@ -74,9 +66,9 @@ static Rankscope__AnswerNote **put_notes(struct whole_answer *whole,
     for (size_t i = 0; i < notes->count; i++) {
         Rankscope__AnswerNote *note = &whole->notes[whole->note_count];
         rankscope__answer_note__init(note);
-        note->rule = lend(rs_request_rule(notes->items[i].rule)->name);
-        note->field = lend(notes->items[i].field);
-        note->text = lend(notes->items[i].text);
+        note->rule = rs_lend(rs_request_rule(notes->items[i].rule)->name);
+        note->field = rs_lend(notes->items[i].field);
+        note->text = rs_lend(notes->items[i].text);
         whole->note_pointers[whole->note_count++] = note;
     }
     return first;

@@ -5,6 +5,7 @@
  */
 #include "common/wire/request_message.h"
 
+#include "common/base/lend.h"
 #include "common/base/mem.h"
 
 #include <string.h>
@@ -44,16 +45,6 @@ struct whole_message {
 
 /* ---- to ------------------------------------------------------------------------------------------------ */
 
-/* Messages point into what they tell of: packing only reads. */
-static char *lend(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } both = {.in = text};
-    return both.out;
-}
-
 static bool lend_pairs(const struct rs_request_pairs *pairs, Rankscope__RequestPair **items_p,
                        Rankscope__RequestPair ***pointers_p)
 {
@@ -64,8 +55,8 @@ static bool lend_pairs(const struct rs_request_pairs *pairs, Rankscope__RequestP
     for (size_t i = 0; i < pairs->count; i++) {
         Rankscope__RequestPair *item = &(*items_p)[i];
         rankscope__request_pair__init(item);
-        item->key = lend(pairs->items[i].key);
-        item->value = lend(pairs->items[i].value);
+        item->key = rs_lend(pairs->items[i].key);
+        item->value = rs_lend(pairs->items[i].value);
         (*pointers_p)[i] = item;
     }
     return true;
@@ -130,7 +121,7 @@ static void fill_request(const struct rs_capture_request *from, struct whole_mes
 #define X(member, type) to->member = (uint32_t)from->member;
     REQUEST_ENUMS(X)
 #undef X
-#define X(member) to->member = lend(from->member);
+#define X(member) to->member = rs_lend(from->member);
     REQUEST_TEXTS(X)
 #undef X
     to->n_rank_list = from->rank_list.count;
