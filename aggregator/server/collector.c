@@ -867,7 +867,8 @@ static void on_heartbeat(struct session *session, const Rankscope__Heartbeat *he
                     heartbeat->sent_ns, session->peer_received_ns, rs_time_monotonic());
     for (size_t i = 0; i < heartbeat->n_ranks; i++)
         see_rank(session, heartbeat->ranks[i]);
-    rs_coord_see_link(session->server->coord, session->link, rs_time_monotonic());
+    if (session->link)
+        rs_coord_see_link(session->server->coord, session->link, rs_time_monotonic());
     rs_count(RS_COUNT_SERVER_HEARTBEATS, 1);
     counters_take(session, heartbeat);
     Rankscope__Heartbeat answer = RANKSCOPE__HEARTBEAT__INIT;
