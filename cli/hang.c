@@ -165,130 +165,134 @@ static int run_watch(const struct options *options)
     return status < 0 ? rs_cli_fail(verb, &err) : watching.code;
 }
 
+static struct options words; /* what the command line says */
+
+static const struct rs_arg items[] = {
+    {.name = "out",
+     .letter = 'o',
+     .kind = RS_ARG_TEXT,
+     .target = &words.out,
+     .value = "DIR",
+     .help = "write the report into DIR: hang.json, hang.md, hang.txt"},
+    {.name = "local",
+     .kind = RS_ARG_FLAG,
+     .target = &words.is_local,
+     .help = "ask the ranks of this node only, without an aggregator"},
+    {.name = "watch",
+     .kind = RS_ARG_FLAG,
+     .target = &words.is_watch,
+     .help = "wait until no rank makes a step any more, or dumps appear; then ask all of them"},
+    {.name = "incidents",
+     .kind = RS_ARG_INT,
+     .min = 1,
+     .max = 1000,
+     .target = &words.incidents,
+     .value = "N",
+     .help = "with --watch: end after so many (default 5)"},
+    {.name = "run",
+     .letter = 'r',
+     .kind = RS_ARG_TEXT,
+     .target = &words.run,
+     .value = "RUN",
+     .help = "of this job (default: the only one that runs)"},
+    {.name = "ranks",
+     .kind = RS_ARG_TEXT,
+     .target = &words.ranks,
+     .value = "EXPR",
+     .help = "of these ranks only: 0-7, node=n12, dp=0 (default: all)"},
+    RS_CLI_CONNECT_ARGS(&words.connect),
+    {.name = "keep",
+     .kind = RS_ARG_TEXT,
+     .target = &words.keep,
+     .value = "DIR",
+     .help = "with --local: keep what the ranks answered in DIR, as HOST_rank_N"},
+    {.name = "rank-map",
+     .kind = RS_ARG_TEXT,
+     .target = &words.rank_map,
+     .value = "FILE",
+     .help = "JSON: {\"FILE\": RANK or null, ...}"},
+    {.name = "rank-from",
+     .kind = RS_ARG_LIST,
+     .target = &words.rank_from,
+     .value = "PATTERN",
+     .help = "the text before the rank in a file's name, or with * for it"},
+    {.name = "min-wait",
+     .kind = RS_ARG_DURATION,
+     .target = &words.how.min_wait_ns,
+     .value = "TIME",
+     .help =
+         "a shorter wait is no hang (default 2s, or three times the job's longest pause; with --watch: without a step, 10s or "
+         "ten times the median step)"},
+    {.name = "assume-common-clock",
+     .kind = RS_ARG_FLAG,
+     .target = &words.report.assume_common_clock,
+     .help = "take times of different hosts as they stand"},
+    {.name = "fail-if-hung",
+     .kind = RS_ARG_FLAG,
+     .target = &words.fail_if_hung,
+     .help = "exit 5 when the job hangs"},
+    {.name = "json",
+     .kind = RS_ARG_FLAG,
+     .target = &words.report.as_json,
+     .help = "print hang.json instead of the report"},
+    {.name = "quiet",
+     .letter = 'q',
+     .kind = RS_ARG_FLAG,
+     .target = &words.report.is_quiet,
+     .help = "print nothing on stdout"},
+};
+
+static const struct rs_args args = {
+    .verb = verb,
+    .operands = "[PATH... | --local]",
+    .summary =
+        "Says why a job hangs and which rank the others wait for. Asks the ranks for their "
+        "flight recorders, through the collectors of an aggregator, which keeps the answers as "
+        "a capture; or reads PyTorch's dumps (pickle or JSON, of some or all ranks), with the "
+        "statements of ncclras and NCCL Inspector where they lie beside them.",
+    .items = items,
+    .count = sizeof items / sizeof items[0],
+    .epilogue =
+        "  rankscope hang --run train1                   # ask all its ranks, now\n"
+        "  rankscope hang --run train1 --watch           # as soon as it hangs\n"
+        "  rankscope hang ~/.cache/torch                 # where PyTorch writes dumps\n"
+        "  rankscope hang dumps/ --rank-from trace_ -o out\n"
+        "\n"
+        "Exit: 0 decided from all ranks, hang or none; 1 decided, but dumps are missing,\n"
+        "truncated or older than the others', or ranks could not be asked; 2 no dump, no such job;\n"
+        "3 nobody could be asked; 4 no aggregator answers; 5 with --fail-if-hung: it hangs.\n"};
+
 int rs_cmd_hang(int argc, char **argv)
 {
-    struct options options = {.report = {.fail_above = -1}};
-    const struct rs_arg items[] = {
-        {.name = "out",
-         .letter = 'o',
-         .kind = RS_ARG_TEXT,
-         .target = &options.out,
-         .value = "DIR",
-         .help = "write the report into DIR: hang.json, hang.md, hang.txt"},
-        {.name = "local",
-         .kind = RS_ARG_FLAG,
-         .target = &options.is_local,
-         .help = "ask the ranks of this node only, without an aggregator"},
-        {.name = "watch",
-         .kind = RS_ARG_FLAG,
-         .target = &options.is_watch,
-         .help = "wait until no rank makes a step any more, or dumps appear; then ask all of them"},
-        {.name = "incidents",
-         .kind = RS_ARG_INT,
-         .min = 1,
-         .max = 1000,
-         .target = &options.incidents,
-         .value = "N",
-         .help = "with --watch: end after so many (default 5)"},
-        {.name = "run",
-         .letter = 'r',
-         .kind = RS_ARG_TEXT,
-         .target = &options.run,
-         .value = "RUN",
-         .help = "of this job (default: the only one that runs)"},
-        {.name = "ranks",
-         .kind = RS_ARG_TEXT,
-         .target = &options.ranks,
-         .value = "EXPR",
-         .help = "of these ranks only: 0-7, node=n12, dp=0 (default: all)"},
-        RS_CLI_CONNECT_ARGS(&options.connect),
-        {.name = "keep",
-         .kind = RS_ARG_TEXT,
-         .target = &options.keep,
-         .value = "DIR",
-         .help = "with --local: keep what the ranks answered in DIR, as HOST_rank_N"},
-        {.name = "rank-map",
-         .kind = RS_ARG_TEXT,
-         .target = &options.rank_map,
-         .value = "FILE",
-         .help = "JSON: {\"FILE\": RANK or null, ...}"},
-        {.name = "rank-from",
-         .kind = RS_ARG_LIST,
-         .target = &options.rank_from,
-         .value = "PATTERN",
-         .help = "the text before the rank in a file's name, or with * for it"},
-        {.name = "min-wait",
-         .kind = RS_ARG_DURATION,
-         .target = &options.how.min_wait_ns,
-         .value = "TIME",
-         .help =
-             "a shorter wait is no hang (default 2s, or three times the job's longest pause; with --watch: without a step, 10s or "
-             "ten times the median step)"},
-        {.name = "assume-common-clock",
-         .kind = RS_ARG_FLAG,
-         .target = &options.report.assume_common_clock,
-         .help = "take times of different hosts as they stand"},
-        {.name = "fail-if-hung",
-         .kind = RS_ARG_FLAG,
-         .target = &options.fail_if_hung,
-         .help = "exit 5 when the job hangs"},
-        {.name = "json",
-         .kind = RS_ARG_FLAG,
-         .target = &options.report.as_json,
-         .help = "print hang.json instead of the report"},
-        {.name = "quiet",
-         .letter = 'q',
-         .kind = RS_ARG_FLAG,
-         .target = &options.report.is_quiet,
-         .help = "print nothing on stdout"},
-    };
-    const struct rs_args args = {
-        .verb = verb,
-        .operands = "[PATH... | --local]",
-        .summary =
-            "Says why a job hangs and which rank the others wait for. Asks the ranks for their "
-            "flight recorders, through the collectors of an aggregator, which keeps the answers as "
-            "a capture; or reads PyTorch's dumps (pickle or JSON, of some or all ranks), with the "
-            "statements of ncclras and NCCL Inspector where they lie beside them.",
-        .items = items,
-        .count = sizeof items / sizeof items[0],
-        .epilogue =
-            "  rankscope hang --run train1                   # ask all its ranks, now\n"
-            "  rankscope hang --run train1 --watch           # as soon as it hangs\n"
-            "  rankscope hang ~/.cache/torch                 # where PyTorch writes dumps\n"
-            "  rankscope hang dumps/ --rank-from trace_ -o out\n"
-            "\n"
-            "Exit: 0 decided from all ranks, hang or none; 1 decided, but dumps are missing,\n"
-            "truncated or older than the others', or ranks could not be asked; 2 no dump, no such job;\n"
-            "3 nobody could be asked; 4 no aggregator answers; 5 with --fail-if-hung: it hangs.\n"};
+    words = (struct options){.report = {.fail_above = -1}};
     struct rs_err err = {0};
     int first = 0;
     enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
     if (status == RS_END)
         return RS_EXIT_COMPLETE;
-    if (status == RS_OK && options.is_local && first < argc)
+    if (status == RS_OK && words.is_local && first < argc)
         status = rs_err_set(&err, RS_INVALID, "either paths or --local, not both");
-    if (status == RS_OK && first < argc && (options.run || options.ranks || options.connect))
+    if (status == RS_OK && first < argc && (words.run || words.ranks || words.connect))
         status = rs_err_set(&err, RS_INVALID, "--run, --ranks and --connect go without paths");
-    if (status == RS_OK && !options.is_local && options.keep)
+    if (status == RS_OK && !words.is_local && words.keep)
         status = rs_err_set(&err, RS_INVALID, "--keep goes with --local");
-    if (status == RS_OK && !options.is_local && !options.is_watch && first == argc &&
-        options.how.min_wait_ns)
+    if (status == RS_OK && !words.is_local && !words.is_watch && first == argc &&
+        words.how.min_wait_ns)
         status = rs_err_set(&err, RS_INVALID, "--min-wait goes with paths, --local or --watch");
-    if (status == RS_OK && options.is_watch && (options.is_local || first < argc || options.ranks))
+    if (status == RS_OK && words.is_watch && (words.is_local || first < argc || words.ranks))
         status = rs_err_set(&err, RS_INVALID, "--watch goes without paths, --local and --ranks");
-    if (status == RS_OK && options.incidents && !options.is_watch)
+    if (status == RS_OK && words.incidents && !words.is_watch)
         status = rs_err_set(&err, RS_INVALID, "--incidents goes with --watch");
-    if (status == RS_OK && options.is_local && options.ranks)
+    if (status == RS_OK && words.is_local && words.ranks)
         status = rs_err_set(&err, RS_INVALID, "--ranks goes without --local");
     if (status < 0)
         return rs_cli_fail(verb, &err);
-    options.how.assume_common_clock = options.report.assume_common_clock;
-    if (options.fail_if_hung)
-        options.report.fail_above = 0;
-    if (options.is_local)
-        return run_local(&options);
+    words.how.assume_common_clock = words.report.assume_common_clock;
+    if (words.fail_if_hung)
+        words.report.fail_above = 0;
+    if (words.is_local)
+        return run_local(&words);
     if (first < argc)
-        return run_paths(&options, (const char *const *)argv + first, (size_t)(argc - first));
-    return options.is_watch ? run_watch(&options) : run_cluster(&options);
+        return run_paths(&words, (const char *const *)argv + first, (size_t)(argc - first));
+    return words.is_watch ? run_watch(&words) : run_cluster(&words);
 }

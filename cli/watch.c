@@ -257,98 +257,102 @@ static int watch(const struct options *options)
     return status == RS_CANCELLED ? RS_EXIT_INTERRUPTED : rs_cli_fail(verb, &err);
 }
 
+static struct options words; /* what the command line says */
+
+static const struct rs_arg items[] = {
+    {.name = "longer-by",
+     .kind = RS_ARG_PERCENT,
+     .target = &words.longer_by,
+     .value = "P",
+     .help = "steps that take so much longer than before are an alarm (default 15%)"},
+    {.name = "ranks",
+     .letter = 'r',
+     .kind = RS_ARG_TEXT,
+     .target = &words.ranks,
+     .value = "EXPR",
+     .help =
+         "capture these: 0,3-7, node=n12, tp=0 (default: who is suspected and a healthy rank each; all "
+         "when nobody is)"},
+    {.name = "steps",
+     .kind = RS_ARG_INT,
+     .target = &words.steps,
+     .value = "N",
+     .min = 1,
+     .max = 1000,
+     .help = "of each capture (default 5)"},
+    {.name = "cool-down",
+     .kind = RS_ARG_DURATION,
+     .target = &words.cool_down_ns,
+     .value = "D",
+     .help = "after a capture, the next one not before (default 10m)"},
+    {.name = "per-day",
+     .kind = RS_ARG_INT,
+     .target = &words.per_day,
+     .value = "N",
+     .min = 1,
+     .max = BUDGET_MAX,
+     .help = "captures in 24 hours (default 10)"},
+    {.name = "alarms",
+     .kind = RS_ARG_INT,
+     .target = &words.alarms,
+     .value = "N",
+     .min = 1,
+     .max = INT32_MAX,
+     .help = "end after so many (default: go on until Ctrl-C)"},
+    {.name = "no-capture",
+     .kind = RS_ARG_FLAG,
+     .target = &words.must_not_capture,
+     .help = "only tell"},
+    {.name = "raw",
+     .kind = RS_ARG_TEXT,
+     .target = &words.raw,
+     .value = "WHOSE",
+     .help = "raw data that is sent: all (default), none, or of ranks EXPR"},
+    {.name = "out",
+     .letter = 'o',
+     .kind = RS_ARG_TEXT,
+     .target = &words.out_dir,
+     .value = "DIR",
+     .help = "write the deliverables of the last capture into DIR"},
+    RS_CLI_CONNECT_ARGS(&words.connect),
+    {.name = "json",
+     .kind = RS_ARG_FLAG,
+     .target = &words.as_json,
+     .help = "print a JSON document a line for each alarm, instead of reports"},
+    {.name = "quiet",
+     .letter = 'q',
+     .kind = RS_ARG_FLAG,
+     .target = &words.is_quiet,
+     .help = "print no reports and no progress, only alarms on stderr"},
+};
+
+static const struct rs_args args = {
+    .verb = verb,
+    .operands = "[RUN]",
+    .summary =
+        "Waits until the steps of a run, or a rank's own work in them, take longer than before and "
+        "keep doing so; then it captures some steps, and the report says who is the cause. Costs the job nothing until "
+        "then: it reads what collectors tell of ranks anyway.",
+    .items = items,
+    .count = sizeof items / sizeof items[0],
+    .epilogue =
+        "  rankscope watch train1\n"
+        "  rankscope watch train1 --longer-by 30% --ranks 'one-per-node' --per-day 3\n"
+        "  rankscope watch --alarms 1 --json\n"
+        "\n"
+        "A sample is four steps or more; twenty samples are learnt first, and three in a row that are longer\n"
+        "than all of the last 128 are an alarm (of one rank's own work compared with the others', two that are so\n"
+        "by far). One long step (a checkpoint) is none, nor is a machine that gets busy for all.\n"
+        "Ranks must tell their steps while they run. Only programs that call librankscope do so now: of\n"
+        "unmodified PyTorch, torch_npu and MindSpore nothing is noticed, which is said.\n"
+        "\n"
+        "Exit: with --alarms that of the last capture: 0 complete, 1 partial; 2 bad request, 4 no aggregator\n"
+        "is set or known, 130 it was ended.\n"};
+
 int rs_cmd_watch(int argc, char **argv)
 {
-    struct options options = {
+    words = (struct options){
         .steps = 5, .per_day = 10, .longer_by = 0.15, .cool_down_ns = 600 * (rs_dur)RS_NS_PER_S};
-    const struct rs_arg items[] = {
-        {.name = "longer-by",
-         .kind = RS_ARG_PERCENT,
-         .target = &options.longer_by,
-         .value = "P",
-         .help = "steps that take so much longer than before are an alarm (default 15%)"},
-        {.name = "ranks",
-         .letter = 'r',
-         .kind = RS_ARG_TEXT,
-         .target = &options.ranks,
-         .value = "EXPR",
-         .help =
-             "capture these: 0,3-7, node=n12, tp=0 (default: who is suspected and a healthy rank each; all "
-             "when nobody is)"},
-        {.name = "steps",
-         .kind = RS_ARG_INT,
-         .target = &options.steps,
-         .value = "N",
-         .min = 1,
-         .max = 1000,
-         .help = "of each capture (default 5)"},
-        {.name = "cool-down",
-         .kind = RS_ARG_DURATION,
-         .target = &options.cool_down_ns,
-         .value = "D",
-         .help = "after a capture, the next one not before (default 10m)"},
-        {.name = "per-day",
-         .kind = RS_ARG_INT,
-         .target = &options.per_day,
-         .value = "N",
-         .min = 1,
-         .max = BUDGET_MAX,
-         .help = "captures in 24 hours (default 10)"},
-        {.name = "alarms",
-         .kind = RS_ARG_INT,
-         .target = &options.alarms,
-         .value = "N",
-         .min = 1,
-         .max = INT32_MAX,
-         .help = "end after so many (default: go on until Ctrl-C)"},
-        {.name = "no-capture",
-         .kind = RS_ARG_FLAG,
-         .target = &options.must_not_capture,
-         .help = "only tell"},
-        {.name = "raw",
-         .kind = RS_ARG_TEXT,
-         .target = &options.raw,
-         .value = "WHOSE",
-         .help = "raw data that is sent: all (default), none, or of ranks EXPR"},
-        {.name = "out",
-         .letter = 'o',
-         .kind = RS_ARG_TEXT,
-         .target = &options.out_dir,
-         .value = "DIR",
-         .help = "write the deliverables of the last capture into DIR"},
-        RS_CLI_CONNECT_ARGS(&options.connect),
-        {.name = "json",
-         .kind = RS_ARG_FLAG,
-         .target = &options.as_json,
-         .help = "print a JSON document a line for each alarm, instead of reports"},
-        {.name = "quiet",
-         .letter = 'q',
-         .kind = RS_ARG_FLAG,
-         .target = &options.is_quiet,
-         .help = "print no reports and no progress, only alarms on stderr"},
-    };
-    const struct rs_args args = {
-        .verb = verb,
-        .operands = "[RUN]",
-        .summary =
-            "Waits until the steps of a run, or a rank's own work in them, take longer than before and "
-            "keep doing so; then it captures some steps, and the report says who is the cause. Costs the job nothing until "
-            "then: it reads what collectors tell of ranks anyway.",
-        .items = items,
-        .count = sizeof items / sizeof items[0],
-        .epilogue =
-            "  rankscope watch train1\n"
-            "  rankscope watch train1 --longer-by 30% --ranks 'one-per-node' --per-day 3\n"
-            "  rankscope watch --alarms 1 --json\n"
-            "\n"
-            "A sample is four steps or more; twenty samples are learnt first, and three in a row that are longer\n"
-            "than all of the last 128 are an alarm (of one rank's own work compared with the others', two that are so\n"
-            "by far). One long step (a checkpoint) is none, nor is a machine that gets busy for all.\n"
-            "Ranks must tell their steps while they run. Only programs that call librankscope do so now: of\n"
-            "unmodified PyTorch, torch_npu and MindSpore nothing is noticed, which is said.\n"
-            "\n"
-            "Exit: with --alarms that of the last capture: 0 complete, 1 partial; 2 bad request, 4 no aggregator\n"
-            "is set or known, 130 it was ended.\n"};
     struct rs_err err = {0};
     int first = 0;
     enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
@@ -356,10 +360,10 @@ int rs_cmd_watch(int argc, char **argv)
         return RS_EXIT_COMPLETE;
     if (status == RS_OK && first + 1 < argc)
         status = rs_err_set(&err, RS_INVALID, "\"%s\" is not expected here", argv[first + 1]);
-    if (status == RS_OK && options.longer_by <= 0)
+    if (status == RS_OK && words.longer_by <= 0)
         status = rs_err_set(&err, RS_INVALID, "--longer-by is more than 0%%");
     if (status < 0)
         return rs_cli_fail(verb, &err);
-    options.run = first < argc ? argv[first] : NULL;
-    return watch(&options);
+    words.run = first < argc ? argv[first] : NULL;
+    return watch(&words);
 }

@@ -215,106 +215,107 @@ static int carry_out(struct recipe_options *options, int count, char **words)
     return run(options, words[0], paths, (size_t)count - 1);
 }
 
+static struct recipe_options words; /* what the command line says */
+
+static const struct rs_arg items[] = {
+    {.name = "out",
+     .letter = 'o',
+     .kind = RS_ARG_TEXT,
+     .target = &words.recipe.out,
+     .value = "DIR",
+     .help = "write below DIR/cluster_analysis_output (default: the first path)"},
+    {.name = "export-type",
+     .kind = RS_ARG_TEXT,
+     .target = &words.export_type,
+     .value = "db|text",
+     .help = "tables of cluster_analysis.db, or csv files"},
+    {.name = "rank-list",
+     .kind = RS_ARG_TEXT,
+     .target = &words.recipe.rank_list,
+     .value = "RANKS",
+     .help = "\"0,3,5\" or \"all\"; ranks are read in this order"},
+    {.name = "step-id",
+     .kind = RS_ARG_INT,
+     .target = &words.recipe.step_id,
+     .value = "N",
+     .max = INT64_MAX,
+     .help = "only this step"},
+    {.name = "top-num",
+     .kind = RS_ARG_INT,
+     .target = &words.recipe.top_num,
+     .value = "N",
+     .min = 1,
+     .max = 1000000,
+     .help = "how many of the largest (recipes that rank things)"},
+    {.name = "rank-id",
+     .kind = RS_ARG_INT,
+     .target = &words.recipe.rank_id,
+     .value = "N",
+     .max = INT64_MAX,
+     .help = "communication_bottleneck: whose operations"},
+    {.name = "bp",
+     .kind = RS_ARG_TEXT,
+     .target = &words.recipe.base,
+     .value = "BASE",
+     .help = "cluster_time_compare_summary: the result to compare with"},
+    {.name = "parallel-types",
+     .kind = RS_ARG_TEXT,
+     .target = &words.recipe.parallel_types,
+     .value = "KINDS",
+     .help =
+         "computational_op_masking: 'dp;tp,ep' are two kinds, the second of two names of groups"},
+    {.name = "exclude-op-name",
+     .kind = RS_ARG_FLAG,
+     .target = &words.recipe.exclude_op_name,
+     .help = "compute_op_sum: no table by name"},
+    {.name = "compat",
+     .kind = RS_ARG_TEXT,
+     .target = &words.compat,
+     .value = "msprof-analyze",
+     .help = "reproduce that tool's values, known errors included"},
+    {.name = "threads",
+     .kind = RS_ARG_INT,
+     .target = &words.threads,
+     .value = "N",
+     .max = 64,
+     .help = "ranks read at a time (default: the processors)"},
+    {.name = "list", .kind = RS_ARG_FLAG, .target = &words.is_list, .help = "name the recipes"},
+    {.name = "json",
+     .kind = RS_ARG_FLAG,
+     .target = &words.is_json,
+     .help = "print what was written and what is missing as JSON"},
+    {.name = "quiet",
+     .letter = 'q',
+     .kind = RS_ARG_FLAG,
+     .target = &words.is_quiet,
+     .help = "print nothing on stdout"},
+};
+
+static const struct rs_args args = {
+    .verb = "recipe",
+    .operands = "NAME PATH...",
+    .summary = "Make the tables of one cluster recipe from the databases of Ascend ranks.",
+    .items = items,
+    .count = sizeof items / sizeof items[0],
+    .epilogue =
+        "  rankscope recipe --list\n"
+        "  rankscope recipe slow_rank /data/run7 -o /tmp/result\n"
+        "\n"
+        "Recipes read databases, as the vendor's do. Ranks in text form, and captures that\n"
+        "collectors streamed, become databases by\n"
+        "  rankscope export ascend /data/run7 -o /tmp/ranks\n"
+        "\n"
+        "Inputs are opened read-only. Exit: 0 complete, 1 partial (what is missing is named), 2 bad\n"
+        "request or no rank could be read, 3 cannot write.\n"};
+
 int rs_cmd_recipe(int argc, char **argv)
 {
-    struct recipe_options options = {.recipe = {.step_id = -1}, .export_type = "db"};
-    const struct rs_arg items[] = {
-        {.name = "out",
-         .letter = 'o',
-         .kind = RS_ARG_TEXT,
-         .target = &options.recipe.out,
-         .value = "DIR",
-         .help = "write below DIR/cluster_analysis_output (default: the first path)"},
-        {.name = "export-type",
-         .kind = RS_ARG_TEXT,
-         .target = &options.export_type,
-         .value = "db|text",
-         .help = "tables of cluster_analysis.db, or csv files"},
-        {.name = "rank-list",
-         .kind = RS_ARG_TEXT,
-         .target = &options.recipe.rank_list,
-         .value = "RANKS",
-         .help = "\"0,3,5\" or \"all\"; ranks are read in this order"},
-        {.name = "step-id",
-         .kind = RS_ARG_INT,
-         .target = &options.recipe.step_id,
-         .value = "N",
-         .max = INT64_MAX,
-         .help = "only this step"},
-        {.name = "top-num",
-         .kind = RS_ARG_INT,
-         .target = &options.recipe.top_num,
-         .value = "N",
-         .min = 1,
-         .max = 1000000,
-         .help = "how many of the largest (recipes that rank things)"},
-        {.name = "rank-id",
-         .kind = RS_ARG_INT,
-         .target = &options.recipe.rank_id,
-         .value = "N",
-         .max = INT64_MAX,
-         .help = "communication_bottleneck: whose operations"},
-        {.name = "bp",
-         .kind = RS_ARG_TEXT,
-         .target = &options.recipe.base,
-         .value = "BASE",
-         .help = "cluster_time_compare_summary: the result to compare with"},
-        {.name = "parallel-types",
-         .kind = RS_ARG_TEXT,
-         .target = &options.recipe.parallel_types,
-         .value = "KINDS",
-         .help =
-             "computational_op_masking: 'dp;tp,ep' are two kinds, the second of two names of groups"},
-        {.name = "exclude-op-name",
-         .kind = RS_ARG_FLAG,
-         .target = &options.recipe.exclude_op_name,
-         .help = "compute_op_sum: no table by name"},
-        {.name = "compat",
-         .kind = RS_ARG_TEXT,
-         .target = &options.compat,
-         .value = "msprof-analyze",
-         .help = "reproduce that tool's values, known errors included"},
-        {.name = "threads",
-         .kind = RS_ARG_INT,
-         .target = &options.threads,
-         .value = "N",
-         .max = 64,
-         .help = "ranks read at a time (default: the processors)"},
-        {.name = "list",
-         .kind = RS_ARG_FLAG,
-         .target = &options.is_list,
-         .help = "name the recipes"},
-        {.name = "json",
-         .kind = RS_ARG_FLAG,
-         .target = &options.is_json,
-         .help = "print what was written and what is missing as JSON"},
-        {.name = "quiet",
-         .letter = 'q',
-         .kind = RS_ARG_FLAG,
-         .target = &options.is_quiet,
-         .help = "print nothing on stdout"},
-    };
-    const struct rs_args args = {
-        .verb = "recipe",
-        .operands = "NAME PATH...",
-        .summary = "Make the tables of one cluster recipe from the databases of Ascend ranks.",
-        .items = items,
-        .count = sizeof items / sizeof items[0],
-        .epilogue =
-            "  rankscope recipe --list\n"
-            "  rankscope recipe slow_rank /data/run7 -o /tmp/result\n"
-            "\n"
-            "Recipes read databases, as the vendor's do. Ranks in text form, and captures that\n"
-            "collectors streamed, become databases by\n"
-            "  rankscope export ascend /data/run7 -o /tmp/ranks\n"
-            "\n"
-            "Inputs are opened read-only. Exit: 0 complete, 1 partial (what is missing is named), 2 bad\n"
-            "request or no rank could be read, 3 cannot write.\n"};
+    words = (struct recipe_options){.recipe = {.step_id = -1}, .export_type = "db"};
     struct rs_err err = {0};
     int first = 0;
     const enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
     if (status == RS_END)
         return RS_EXIT_COMPLETE;
-    return status == RS_OK ? carry_out(&options, argc - first, argv + first)
+    return status == RS_OK ? carry_out(&words, argc - first, argv + first)
                            : rs_cli_fail("recipe", &err);
 }
