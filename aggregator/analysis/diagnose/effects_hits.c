@@ -5,7 +5,8 @@
  *   hit          a member beyond the others' median by more than a single cell may differ
  *   a rank's     as many hits of one rank are unlikely when each step's hits fall on ranks at random (permutation),
  *                times the share of choices of steps that are as regular: every k-th, or all from one on; for every k-th, times
- *                the chance that pauses are so equally long
+ *                the chance that pauses are so equally long (a stall that moves from rank to rank is equally long everywhere);
+ *                times the ranks that have as many
  *   jitter       hits that fall on many ranks: nobody's
  */
 #include "aggregator/analysis/diagnose/effects_priv.h"
@@ -62,15 +63,28 @@ static void step_effects(const struct finder *finder, const struct diag_panel *p
     }
 }
 
-/* Beyond what a single cell may differ by: chance of LEVEL_WEAK over all cells of the pool. */
-static double hit_limit(const struct finder *finder, const struct diag_pool *pool)
+/* How much cells differ where nothing happens, by the effects themselves: half of them may be hits. What the pool was fitted to takes a
+ * rank's mean out of each of its cells, so that a few hits on every rank make all of them look noisy. */
+static double quiet_noise(const struct hits *hits, size_t cells, double *scratch)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < cells; i++) {
+        if (!isnan(hits->z[i])) {
+            scratch[count++] = fabs(hits->z[i]);
+        }
+    }
+    return count > 0 ? 1.4826 * diag_median(scratch, count) : (double)INFINITY;
+}
+
+/* Beyond what a single cell may differ by: chance of LEVEL_WEAK over all cells of the pool. `quiet`: see above. */
+static double hit_limit(const struct finder *finder, const struct diag_pool *pool, double quiet)
 {
     double cells = 0;
     for (size_t p = 0; p < pool->count; p++) {
         cells += (double)(pool->panels[p]->n * pool->panels[p]->steps);
     }
     if (pool == &finder->head_pool || pool == &finder->idle_pool) {
-        const double by_noise = pool->noise * DIAG_HIT_MAD / 1.4826;
+        const double by_noise = fmin(pool->noise, quiet) * DIAG_HIT_MAD / 1.4826;
         const double by_step = DIAG_HIT_STEP_SHARE * finder->step_ns;
         return by_noise > by_step ? by_noise : by_step;
     }
@@ -157,30 +171,82 @@ static double likeness(const double *z, const uint8_t *is_hit, size_t steps)
     return part < 1 ? hits * pow(part, hits - 1) - (hits - 1) * pow(part, hits) : 1;
 }
 
-/* Chance that some rank collects so many hits when each step's hits fall on ranks at random. */
-static double permutation(const uint8_t *hits, size_t n, size_t steps, size_t wanted,
-                          uint32_t *counts)
+/* Chance that so many of the other ranks' hits, drawn at random, would be as long as the member's: where all are of one length, that the
+ * member's are says nothing. 0: the others have too few. */
+static double likeness_of_others(const struct hits *hits, size_t at, size_t steps)
+{
+    double least = (double)INFINITY, most = -(double)INFINITY;
+    size_t own = 0, others = 0, inside = 0;
+    for (size_t k = 0; k < steps; k++) {
+        if (hits->is_hit[at * steps + k] != 0) {
+            least = fmin(least, hits->z[at * steps + k]);
+            most = fmax(most, hits->z[at * steps + k]);
+            own++;
+        }
+    }
+    const double room =
+        most / least; /* to either side as much as its own differ by, a tenth at least */
+    const double factor = room > 1.1 ? room : 1.1;
+    for (size_t i = 0; i < hits->n * steps; i++) {
+        if (hits->is_hit[i] != 0 && i / steps != at) {
+            others++;
+            inside += hits->z[i] >= least / factor && hits->z[i] <= most * factor ? 1U : 0U;
+        }
+    }
+    return others >= 2 ? pow((double)inside / (double)others, (double)own - 1) : 0;
+}
+
+/* Members with as many hits: each could have been the one whose hits are regular. */
+static double rivals(const struct hits *hits, size_t steps, size_t wanted)
+{
+    double count = 0;
+    for (size_t u = 0; u < hits->n; u++) {
+        size_t own = 0;
+        for (size_t k = 0; k < steps; k++) {
+            own += hits->is_hit[u * steps + k];
+        }
+        count += own >= wanted ? 1 : 0;
+    }
+    return count;
+}
+
+/* One draw: each step's hits of members [begin, end), which are peers, on as many of them at random. */
+static void draw_peers(const struct hits *hits, size_t begin, size_t end, size_t steps,
+                       uint64_t *state)
+{
+    for (size_t k = 0; k < steps; k++) {
+        size_t left = 0;
+        for (size_t u = begin; u < end; u++) {
+            left += (size_t)hits->is_hit[u * steps + k];
+        }
+        for (size_t u = begin; u < end && left > 0; u++) {
+            *state ^= *state << 13;
+            *state ^= *state >> 7;
+            *state ^= *state << 17;
+            if ((*state >> 11) % (end - u) < left) {
+                left--;
+                hits->counts[u]++;
+            }
+        }
+    }
+}
+
+/* Chance that some rank collects so many hits when each step's hits fall on ranks at random: on peers of those that they fell on, since
+ * what all of a stage do (its ranks alone load data) is no reason to name one of them. */
+static double permutation(const struct hits *hits, size_t steps, size_t wanted)
 {
     uint64_t state = 0x9e3779b97f4a7c15U;
     double reached = 1;
     for (int draw = 0; draw < (int)DIAG_PERMUTATIONS; draw++) {
         uint32_t most = 0;
-        memset(counts, 0, n * sizeof *counts);
-        for (size_t k = 0; k < steps; k++) {
-            size_t left = 0;
-            for (size_t u = 0; u < n; u++) {
-                left += (size_t)hits[u * steps + k];
+        memset(hits->counts, 0, hits->n * sizeof *hits->counts);
+        for (size_t begin = 0, end; begin < hits->n; begin = end) {
+            for (end = begin + 1; end < hits->n && hits->panel[end] == hits->panel[begin]; end++) {
             }
-            for (size_t u = 0; u < n && left > 0; u++) {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                if ((state >> 11) % (n - u) < left) {
-                    left--;
-                    counts[u]++;
-                    most = counts[u] > most ? counts[u] : most;
-                }
-            }
+            draw_peers(hits, begin, end, steps, &state);
+        }
+        for (size_t u = 0; u < hits->n; u++) {
+            most = hits->counts[u] > most ? hits->counts[u] : most;
         }
         reached += most >= wanted ? 1 : 0;
     }
@@ -203,7 +269,6 @@ enum rs_status effect_hits_init(struct finder *finder, const struct diag_pool *p
                                 struct hits *hits)
 {
     const size_t steps = finder->model->step_count;
-    const double limit = hit_limit(finder, pool);
     *hits = (struct hits){0};
     for (size_t p = 0; p < pool->count; p++) {
         hits->n += pool->panels[p]->n;
@@ -214,8 +279,10 @@ enum rs_status effect_hits_init(struct finder *finder, const struct diag_pool *p
     hits->panel = rs_mem_calloc(hits->n + 1, sizeof(struct diag_panel *));
     hits->member = rs_mem_calloc(hits->n + 1, sizeof *hits->member);
     hits->is_lasting = rs_mem_calloc(hits->n + 1, 1);
-    if (hits->is_hit == NULL || hits->z == NULL || hits->counts == NULL || hits->panel == NULL ||
-        hits->member == NULL || hits->is_lasting == NULL) {
+    double *scratch = rs_mem_calloc(hits->n * steps + 1, sizeof *scratch);
+    if (scratch == NULL || hits->is_hit == NULL || hits->z == NULL || hits->counts == NULL ||
+        hits->panel == NULL || hits->member == NULL || hits->is_lasting == NULL) {
+        rs_mem_free(scratch);
         effect_hits_fini(hits);
         return RS_NOMEM;
     }
@@ -225,11 +292,13 @@ enum rs_status effect_hits_init(struct finder *finder, const struct diag_pool *p
         for (size_t m = 0; m < pool->panels[p]->n; m++, at++) {
             hits->panel[at] = pool->panels[p];
             hits->member[at] = m;
-            for (size_t k = 0; k < steps; k++) {
-                hits->is_hit[at * steps + k] = hits->z[at * steps + k] > limit;
-            }
         }
     }
+    const double limit = hit_limit(finder, pool, quiet_noise(hits, hits->n * steps, scratch));
+    for (size_t i = 0; i < hits->n * steps; i++) {
+        hits->is_hit[i] = hits->z[i] > limit;
+    }
+    rs_mem_free(scratch);
     return RS_OK;
 }
 
@@ -275,10 +344,11 @@ enum rs_status effect_name_intermittent(struct finder *finder, const struct diag
         return RS_OK;
     }
     const double alike = trial.period > 1 && hits->panel[at]->is_additive
-                             ? likeness(&hits->z[at * steps], is_hit, steps)
+                             ? fmax(likeness(&hits->z[at * steps], is_hit, steps),
+                                    likeness_of_others(hits, at, steps))
                              : 1;
-    const double p = permutation(hits->is_hit, hits->n, steps, trial.hits, hits->counts) *
-                     regularity(&trial, steps) * alike;
+    const double p = permutation(hits, steps, trial.hits) * regularity(&trial, steps) * alike *
+                     rivals(hits, steps, trial.hits);
     if (p > DIAG_LEVEL_WEAK) {
         return RS_OK;
     }

@@ -24,6 +24,7 @@ struct plan {
     double factor;
     int32_t stall_rank;
     rs_dur stall;
+    bool stall_moves;           /* to another rank in each step */
     int32_t slow_src, slow_dst; /* 200 MB/s instead of 4 GB/s */
     bool slow_both;             /* and back */
     bool no_host;
@@ -51,6 +52,7 @@ struct model {
     const struct plan *plan;
     struct rig rig;
     uint64_t random;
+    int32_t stalled; /* in this step; -1 nobody */
     rs_ns now[2 * DP];
     rs_ns step_start[2 * DP];
     rs_dur computing[2 * DP], head[2 * DP], exposed[2 * DP], cpu[2 * DP];
@@ -151,8 +153,7 @@ static void begin_step(struct model *m, int32_t rank)
 {
     m->step_start[rank] = m->now[rank];
     m->computing[rank] = m->exposed[rank] = m->cpu[rank] = 0;
-    m->head[rank] =
-        up_to(m, m->plan->head_jitter) + (rank == m->plan->stall_rank ? m->plan->stall : 0);
+    m->head[rank] = up_to(m, m->plan->head_jitter) + (rank == m->stalled ? m->plan->stall : 0);
     m->now[rank] += m->head[rank];
 }
 
@@ -171,6 +172,8 @@ static void end_step(struct model *m, int64_t step, int32_t rank)
 static void train(struct model *m, int64_t step)
 {
     const rs_dur part = m->plan->work / 4;
+    m->stalled = m->plan->stall_moves ? (int32_t)up_to(m, (rs_dur)m->plan->stages * DP - 1)
+                                      : m->plan->stall_rank;
     for (int32_t rank = 0; rank < m->plan->stages * DP; rank++) {
         begin_step(m, rank);
     }
@@ -281,6 +284,18 @@ static void innocent_noisy_heads_are_not_named(void **state)
     plan.head_jitter = 20 * MS;
     expect_silence(&plan);
     plan.no_host = true;
+    expect_silence(&plan);
+}
+
+/* Equally long wherever it is, and only some ranks' work is longer for it: those collect more than their share. */
+static void a_stall_that_moves_is_nobodys(void **state)
+{
+    struct plan plan = clean;
+    (void)state;
+    plan.jitter = 2 * MS;
+    plan.stall_moves = true;
+    plan.stall = 40 * MS;
+    plan.steps = 30;
     expect_silence(&plan);
 }
 
@@ -550,6 +565,7 @@ int main(void)
         cmocka_unit_test(innocent_native_ranks_are_not_named),
         cmocka_unit_test(innocent_ranks_without_cpu_time_are_not_named),
         cmocka_unit_test(innocent_noisy_heads_are_not_named),
+        cmocka_unit_test(a_stall_that_moves_is_nobodys),
         cmocka_unit_test(innocent_crowded_stage_is_not_named),
         cmocka_unit_test(innocent_stage_of_other_layers_is_not_named),
         cmocka_unit_test(slow_stage_is_named),
