@@ -337,7 +337,8 @@ static void put_head(struct doc *doc, const struct rs_evidence *evidence, const 
     char input[UNIT_TEXT_BYTES], data[UNIT_TEXT_BYTES + 64] = "";
     if (evidence->bound != RS_NULL) {
         unit_people_time(input, evidence->bound);
-        (void)snprintf(data, sizeof data, ", %s of it in the data loader", input);
+        const bool is_all = evidence->bound >= evidence->value - evidence->value / 100;
+        (void)snprintf(data, sizeof data, ", %s of it in the data loader", is_all ? "all" : input);
     }
     if (evidence->figure == RS_FIGURE_HOST_INSIDE) {
         doc_bullet(doc,

@@ -286,7 +286,8 @@ static enum rs_status add_look_at(const struct speaker *speaker, struct rs_findi
     evidence->start_ns = model->base + model->graph.seen[longest->node] - evidence->dur_ns;
     const struct rs_summary *summary =
         speaker->analysis->summaries[model->workers[element->id].summary];
-    if (longest->span < summary->span_count &&
+    /* The longest operator is behind the head. */
+    if (element->what != DIAG_HEAD && longest->span < summary->span_count &&
         summary->spans[longest->span].top_name != RS_STR_NONE) {
         evidence->name = rs_mem_strdup(
             rs_strtab_text(&summary->strings, summary->spans[longest->span].top_name));

@@ -96,6 +96,12 @@ static double input_of_peers(const struct finder *finder, uint32_t id, uint8_t f
     return peers > 0 ? sum / peers / (double)model->step_count : 0;
 }
 
+/* Data loading within the time of an item: more of it may pass later in the step. -1 unknown. */
+static double input_within(const struct diag_model *model, const struct diag_item *item)
+{
+    return item->input >= 0 ? fmin((double)item->input, (double)diag_value(model, item)) : -1;
+}
+
 static void head_evidence(const struct finder *finder, struct diag_element *element)
 {
     const struct diag_model *model = finder->model;
@@ -109,7 +115,7 @@ static void head_evidence(const struct finder *finder, struct diag_element *elem
             continue;
         }
         own += (double)diag_value(model, item);
-        input += (double)item->input;
+        input += input_within(model, item);
         knows_input = knows_input && item->input >= 0;
         count += 1;
     }
@@ -130,7 +136,7 @@ static void idle_evidence(const struct finder *finder, struct diag_element *elem
         if (item->figure == RS_FIGURE_HOST_INSIDE &&
             (element->by_step == NULL || element->by_step[item->step] > 0)) {
             own += (double)diag_value(model, item);
-            input += item->input > 0 ? (double)item->input : 0;
+            input += fmax(input_within(model, item), 0);
             knows_input = knows_input || item->input >= 0;
         }
     }
