@@ -30,7 +30,8 @@ enum rs_status rs_coord_new(const struct rs_coord_options *options, struct rs_co
     own->gone_ns = or_default(own->gone_ns, 15 * (rs_dur)RS_NS_PER_S);
     own->unreachable_ns = or_default(own->unreachable_ns, 1200 * (rs_dur)RS_NS_PER_S);
     own->abandon_ns = or_default(own->abandon_ns, 60 * (rs_dur)RS_NS_PER_S);
-    own->lead_ns = or_default(own->lead_ns, 500 * (rs_dur)RS_NS_PER_MS);
+    /* On a crowded node one quick answer says little of how long the next takes. */
+    own->lead_ns = or_default(own->lead_ns, 1 * (rs_dur)RS_NS_PER_S);
     if (!own->realtime)
         own->realtime = rs_time_realtime;
     if (options->roles) {

@@ -247,7 +247,7 @@ struct rs_coord_options {
     rs_dur
         heartbeat_ns; /* collectors are heard this often; 0: nobody promises that, and no start is moved (recall.c) */
     rs_dur abandon_ns;       /* files: a stream that does not go on; 0: 60 s */
-    rs_dur lead_ns;          /* 0: 500 ms */
+    rs_dur lead_ns;          /* 0: 1 s */
     rs_ns (*realtime)(void); /* NULL: the system's; a test brings its own */
     const char *roles; /* text of a file of roles (common/request/roles.h); NULL none; copied */
 };

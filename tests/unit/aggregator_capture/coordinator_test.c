@@ -101,12 +101,15 @@ static int64_t start_of(const struct rs_coord_capture *capture, enum rs_profiler
     return rs_coord_start_step(capture, &adapter);
 }
 
+/* With half a second of lead, unless the options say how much. */
 static struct rs_coord *new_coord_with(const struct rs_coord_options *options)
 {
     struct rs_coord *coord = NULL;
+    struct rs_coord_options own = *options;
+    own.lead_ns = own.lead_ns ? own.lead_ns : second / 2;
     said[0] = '\0';
     ids = 0;
-    assert_ok(rs_coord_new(options, &coord, NULL));
+    assert_ok(rs_coord_new(&own, &coord, NULL));
     return coord;
 }
 
@@ -453,6 +456,21 @@ static void slow_answers_make_the_lead_longer(void **state)
     const struct rs_coord_capture *capture = ask_from(coord, "ranks=all", NULL, second).capture;
     arm_at(coord, 0, 10, 50 * ms, "", 1200 * ms);
     assert_int_equal(capture->start_step, 10 + 2 + 8 * 200 / 50);
+    rs_coord_free(&coord);
+}
+
+/* One quick answer of a crowded node says little of the next: where nothing else is said, a second. */
+static void quick_answers_make_the_lead_no_shorter_than_a_second(void **state)
+{
+    (void)state;
+    const struct rs_coord_options options = {.ops = &ops, .heartbeat_ns = second / 2};
+    struct rs_coord *coord = NULL;
+    ids = 0;
+    assert_ok(rs_coord_new(&options, &coord, NULL));
+    see(coord, "r", 0, link_a, 10, 50 * ms);
+    const struct rs_coord_capture *capture = ask_from(coord, "ranks=all", NULL, second).capture;
+    arm_at(coord, 0, 10, 50 * ms, "", 1001 * ms);
+    assert_int_equal(capture->start_step, 10 + 2 + 1000 / 50);
     rs_coord_free(&coord);
 }
 
@@ -1562,6 +1580,7 @@ int main(void)
         cmocka_unit_test(who_comes_back_soon_is_asked_at_once),
         cmocka_unit_test(a_start_is_not_taken_back_from_who_is_slow_or_has_begun),
         cmocka_unit_test(slow_answers_make_the_lead_longer),
+        cmocka_unit_test(quick_answers_make_the_lead_no_shorter_than_a_second),
         cmocka_unit_test(a_process_that_stood_still_gives_everybody_time_anew),
         cmocka_unit_test(all_refusing_is_a_failure),
         cmocka_unit_test(unknown_ranks_are_listed_and_the_known_ones_record),
