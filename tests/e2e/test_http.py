@@ -130,7 +130,7 @@ class Http(unittest.TestCase):
             cls.rig.wait_ranks(4)
             cls.operator = cls.rig.token("carol", "--operator")
             cls.viewer = cls.rig.token("dave")
-            cls.capture = cls.record()
+            cls.capture = cls.record_named()
         except BaseException:
             cls.rig.__exit__(*sys.exc_info())
             raise
@@ -156,6 +156,17 @@ class Http(unittest.TestCase):
         assert last["state"] == "complete", last
         assert where == "/api/v1/captures/" + last["id"]
         return last["id"]
+
+    @classmethod
+    def record_named(cls):
+        """A capture whose report names the slow rank: on a crowded machine one may say instead that it takes more steps to tell."""
+        for _ in range(5):
+            capture = cls.record()
+            findings = json.loads(cli(cls.rig, "report", capture, "--json"))["findings"]
+            if findings and findings[0]["confidence"] != "weak":
+                return capture
+            cli(cls.rig, "rm", capture)
+        raise AssertionError(f"nobody is named in five captures: {findings}")
 
     def get(self, path, *words, status=200, token=None):
         answer = self.rig.ask_http(path, *words, token=token or self.viewer)

@@ -68,8 +68,7 @@ class Page(unittest.TestCase):
             cls.rig.wait_ranks(4)
             cls.operator = cls.rig.token("carol", "--operator")
             cls.viewer = cls.rig.token("dave")
-            cli(cls.rig, "capture", "--run", "demo", "--steps", "20")
-            cls.capture = json.loads(cli(cls.rig, "capture", "list", "--json"))["captures"][-1]["id"]
+            cls.capture = cls.record_named()
             cls.play = sync_playwright().start()
             cls.browser = cls.play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         except BaseException:
@@ -81,6 +80,18 @@ class Page(unittest.TestCase):
         cls.browser.close()
         cls.play.stop()
         cls.rig.__exit__(None, None, None)
+
+    @classmethod
+    def record_named(cls):
+        """A capture whose report names the slow rank: on a crowded machine one may say instead that it takes more steps to tell."""
+        for _ in range(5):
+            cli(cls.rig, "capture", "--run", "demo", "--steps", "20")
+            capture = json.loads(cli(cls.rig, "capture", "list", "--json"))["captures"][-1]["id"]
+            findings = json.loads(cli(cls.rig, "report", capture, "--json"))["findings"]
+            if findings and findings[0]["confidence"] != "weak":
+                return capture
+            cli(cls.rig, "rm", capture)
+        raise AssertionError(f"nobody is named in five captures: {findings}")
 
     def setUp(self):
         self.said, self.expected = [], []
