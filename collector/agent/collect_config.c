@@ -21,6 +21,7 @@
 #include "collector/agent/collect_config_priv.h"
 #include "collector/agent/tracedir.h"
 #include "common/base/mem.h"
+#include "common/base/run_delay.h"
 #include "common/base/thread.h"
 
 #define RS_LOG_TAG "config"
@@ -94,6 +95,7 @@ static void fill_row(struct rs_collect_config *config, const struct rs_config_ra
     row->state.step_duration_ns = rank->step_ns;
     row->state.state = state_of(rank, job);
     row->state.seen_ns = now;
+    row->state.delay_ns = rank->is_gone ? 0 : rs_run_delay(rank->process.pid);
     row->state.can_capture = !rank->is_gone; /* an unresponsive one says why when it is asked */
 }
 

@@ -32,6 +32,7 @@
 #include "collector/agent/collect_kineto_priv.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/base/run_delay.h"
 #include "common/base/thread.h"
 
 #define RS_LOG_TAG "kineto"
@@ -151,6 +152,7 @@ static void fill_row(struct rs_collect_kineto *kineto, const struct rs_kineto_cl
     row->state.state = state_of(client, job);
     row->state.seen_ns = rs_time_realtime() - (rs_time_monotonic() - client->last_poll);
     row->state.can_capture = !client->is_gone;
+    row->state.delay_ns = client->is_gone ? 0 : rs_run_delay(client->process.pid);
 }
 
 static void refresh_table(struct rs_collect_kineto *kineto)

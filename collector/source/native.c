@@ -10,6 +10,7 @@
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/base/run_delay.h"
 #include "common/base/utf8.h"
 
 #include <errno.h>
@@ -513,22 +514,16 @@ static enum rs_native_state state_of(const struct native_process *process)
     return RS_NATIVE_LOST;
 }
 
-/* The second number of /proc/PID/schedstat: the run queue delay of the process's first thread. What cannot be read stays unknown. */
+/* What cannot be read stays as it was. */
 static void look_at_delay(struct native_process *process)
 {
-    char path[64];
-    struct rs_buf text = {0};
     const rs_ns now = rs_time_monotonic();
     if (process->shown.pid <= 0 || now < process->delay_at)
         return;
     process->delay_at = now + delay_every_ns;
-    (void)snprintf(path, sizeof path, "/proc/%" PRId64 "/schedstat", process->shown.pid);
-    if (rs_file_read(path, PROC_STAT_BYTES, &text, NULL) == RS_OK) {
-        const char *second = strchr(rs_buf_text(&text), ' ');
-        const uint64_t delay = second != NULL ? strtoull(second, NULL, 10) : 0;
-        process->shown.delay_ns = delay <= INT64_MAX ? (rs_dur)delay : 0;
-    }
-    rs_buf_fini(&text);
+    const rs_dur delay = rs_run_delay(process->shown.pid);
+    if (delay > 0)
+        process->shown.delay_ns = delay;
 }
 
 static void refresh(struct native_process *process)
