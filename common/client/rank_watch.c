@@ -137,11 +137,16 @@ static void push(struct rs_rank_track *track, float sample)
     track->stale++;
 }
 
+static size_t learn_of(const struct rs_rank_watch *watch)
+{
+    return watch->learn ? watch->learn : RS_RANK_WATCH_LEARN;
+}
+
 /* Sorts now and then: thousands of ranks are looked at on the aggregator's one thread. */
-static void renew_usual(struct rs_rank_track *track)
+static void renew_usual(struct rs_rank_track *track, size_t learn)
 {
     float sorted[RS_RANK_WATCH_SAMPLES];
-    if (track->count < RS_RANK_WATCH_LEARN || (track->usual > 0 && track->stale < RENEW_EVERY))
+    if (track->count < learn || (track->usual > 0 && track->stale < RENEW_EVERY))
         return;
     memcpy(sorted, track->samples, track->count * sizeof *sorted);
     track->usual = median_of(sorted, track->count);
@@ -201,6 +206,7 @@ static int by_excess(const void *a_, const void *b_)
 /* How long every rank's own work took per step since its last sample. False: not all have made enough steps. */
 static bool measure(struct rs_rank_watch *watch)
 {
+    bool is_enough = true;
     for (size_t i = 0; i < watch->look_count; i++) {
         const struct rs_rank_look *look = &watch->looks[i];
         struct rs_rank_track *track = find(watch, look->rank);
@@ -212,10 +218,12 @@ static bool measure(struct rs_rank_watch *watch)
             track->own_ns = look->own_ns;
         }
         if (look->step - track->step < RS_RANK_WATCH_STEPS)
-            return false;
-        track->now = (double)(look->own_ns - track->own_ns) / (double)(look->step - track->step);
+            is_enough = false; /* the others are noted all the same: all begin at one look */
+        else
+            track->now =
+                (double)(look->own_ns - track->own_ns) / (double)(look->step - track->step);
     }
-    return true;
+    return is_enough;
 }
 
 /* What own work of multiple 1 takes now: the median over ranks, each by its own multiple, so that stages of unequal work and a
@@ -246,7 +254,7 @@ static void decide(struct rs_rank_watch *watch, double one, rs_dur step_ns, doub
         const struct rs_rank_look *look = &watch->looks[i];
         struct rs_rank_track *track = find(watch, look->rank);
         const float sample = (float)(track->now / one);
-        renew_usual(track);
+        renew_usual(track, learn_of(watch));
         if (judge(track, sample, above, excess_least * (double)step_ns / one) &&
             alarm->count < RS_RANK_WATCH_SUSPECTS) {
             alarm->suspects[alarm->count++] =
@@ -267,6 +275,8 @@ bool rs_rank_watch_see(struct rs_rank_watch *watch, rs_dur step_ns, double above
                        struct rs_rank_alarm *alarm_p)
 {
     struct rs_rank_alarm alarm = {.count = 0};
+    if (!watch->look_count) /* nobody told anything: that says nothing of who is there */
+        return false;
     if (are_same_ranks(watch) && watch->look_count >= RS_RANK_WATCH_LEAST && measure(watch)) {
         const double one = measure_of_all(watch);
         if (one > 0)
@@ -292,7 +302,15 @@ void rs_rank_watch_skip(struct rs_rank_watch *watch)
 bool rs_rank_watch_is_healthy(const struct rs_rank_watch *watch, uint32_t rank)
 {
     const struct rs_rank_track *track = find(watch, rank);
-    return track && track->count >= RS_RANK_WATCH_LEARN && !track->doubt_count;
+    return track && track->count >= learn_of(watch) && !track->doubt_count;
+}
+
+bool rs_rank_watch_is_in_doubt(const struct rs_rank_watch *watch)
+{
+    for (size_t i = 0; i < watch->count; i++)
+        if (watch->tracks[i].doubt_count)
+            return true;
+    return false;
 }
 
 void rs_rank_watch_fini(struct rs_rank_watch *watch)

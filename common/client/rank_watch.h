@@ -53,6 +53,7 @@ struct rs_rank_watch {
     struct rs_rank_look *looks; /* of this look; owned */
     size_t look_count, look_capacity;
     bool has_new; /* a rank that was not there in the last look */
+    size_t learn; /* samples of a rank before it is watched; 0: RS_RANK_WATCH_LEARN */
 };
 
 struct rs_rank_suspect {
@@ -79,6 +80,8 @@ bool rs_rank_watch_see(struct rs_rank_watch *watch, rs_dur step_ns, double above
 void rs_rank_watch_skip(struct rs_rank_watch *watch);
 /* Whether the rank has learnt enough to be suspected, and is in no doubt. */
 bool rs_rank_watch_is_healthy(const struct rs_rank_watch *watch, uint32_t rank);
+/* Whether a rank's last sample was longer, and it is not decided yet. */
+bool rs_rank_watch_is_in_doubt(const struct rs_rank_watch *watch);
 void rs_rank_watch_fini(struct rs_rank_watch *watch);
 
 /* ---- who is captured ---- */

@@ -44,7 +44,7 @@ static bool is_longer(const struct rs_step_watch *watch, rs_dur sample, double a
 {
     rs_dur sorted[RS_STEP_WATCH_SAMPLES];
     *usual_p = 0;
-    if (watch->count < RS_STEP_WATCH_LEARN)
+    if (watch->count < (watch->learn ? watch->learn : RS_STEP_WATCH_LEARN))
         return false;
     memcpy(sorted, watch->samples, watch->count * sizeof *sorted);
     const rs_dur median = median_of(sorted, watch->count);
@@ -54,6 +54,8 @@ static bool is_longer(const struct rs_step_watch *watch, rs_dur sample, double a
     double spread = mad_of_normal * (double)median_of(sorted, watch->count);
     if (spread < spread_least * (double)median)
         spread = spread_least * (double)median;
+    if (watch->count < RS_STEP_WATCH_LEARN)
+        spread *= 1 + 10.0 / (double)watch->count; /* what few samples say is less sure */
     *usual_p = median;
     return sample > longest && (double)sample > above * (double)median &&
            (double)(sample - median) > spreads_above * spread;
@@ -76,7 +78,7 @@ static void take_doubts(struct rs_step_watch *watch)
 
 static void forget(struct rs_step_watch *watch, const struct rs_step_look *look)
 {
-    *watch = (struct rs_step_watch){.last = *look, .has_last = true};
+    *watch = (struct rs_step_watch){.last = *look, .has_last = true, .learn = watch->learn};
 }
 
 static bool judge(struct rs_step_watch *watch, rs_dur sample, rs_dur delay, int64_t first,

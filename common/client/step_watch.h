@@ -73,6 +73,8 @@ struct rs_step_watch {
     int64_t first_longer; /* step at which the first doubt began */
     struct rs_step_look last;
     bool has_last;
+    size_t
+        learn; /* samples before it watches; 0: RS_STEP_WATCH_LEARN. Fewer of them say less for sure */
 };
 
 struct rs_step_alarm {
