@@ -3,12 +3,14 @@
  * `rankscope watch`: waits until a run's steps take longer, then captures some of them and says why.
  *
  *     look at the ranks --rules of run_watch.h--> alarm --budget, cool-down--> capture, report --> look on
+ *          \--they tell no steps, a probe is due--> watch_probe.h --the same rules--^
  *
  * An aggregator that is away for a while is waited for; a run that is not there yet, too. Steps of a capture, whoever started it,
  * are not compared.
  */
 #include "cli/capture.h"
 #include "cli/cli.h"
+#include "cli/watch_probe.h"
 #include "common/base/json_out.h"
 #include "common/client/client.h"
 #include "common/client/run_watch.h"
@@ -31,20 +33,24 @@ struct options {
     int64_t steps, per_day, alarms;
     double longer_by;
     rs_dur cool_down_ns;
-    bool as_json, is_quiet, must_not_capture;
+    struct rs_probe_rules probes;
+    bool as_json, is_quiet, must_not_capture, has_no_probes;
 };
 
 struct watching {
     const struct options *options;
     struct rs_address address;
     struct rs_run_watch rule;
+    struct rs_probe_watch probe;
+    bool is_probed;               /* its ranks tell no steps */
     char run[64];                 /* as found */
     rs_ns found_at, next_capture; /* monotonic; 0: not yet */
     rs_ns captured[BUDGET_MAX];   /* monotonic; a ring of those that count */
     size_t captured_count, next;
     int64_t alarms;
     int code; /* of the last capture */
-    bool is_away, has_said_waiting, has_said_mute, has_said_learning, has_said_ready;
+    bool is_away, has_said_waiting, has_said_mute, has_said_learning, has_said_ready,
+        has_said_futile;
 };
 
 /* ---- what is told ------------------------------------------------------------------------------------------------ */
@@ -69,6 +75,16 @@ static void put_int(struct rs_json_out *json, const char *key, int64_t value)
     rs_json_out_int(json, value);
 }
 
+/* Steps that were probed have no numbers. */
+static void put_step(struct rs_json_out *json, const char *key, int64_t step)
+{
+    rs_json_out_key(json, key);
+    if (step < 0)
+        rs_json_out_null(json);
+    else
+        rs_json_out_int(json, step);
+}
+
 /* One document a line. */
 static void print_alarm(const struct watching *watching, const struct rs_run_alarm *alarm,
                         const char *capture, const char *why_not)
@@ -83,8 +99,8 @@ static void print_alarm(const struct watching *watching, const struct rs_run_ala
     put_text(&json, "run", watching->run);
     put_int(&json, "before_ns", is_of_ranks ? first->before_ns : alarm->steps.before_ns);
     put_int(&json, "now_ns", is_of_ranks ? first->now_ns : alarm->steps.now_ns);
-    put_int(&json, "first_step", is_of_ranks ? first->first_step : alarm->steps.first_step);
-    put_int(&json, "last_step", is_of_ranks ? first->last_step : alarm->steps.last_step);
+    put_step(&json, "first_step", is_of_ranks ? first->first_step : alarm->steps.first_step);
+    put_step(&json, "last_step", is_of_ranks ? first->last_step : alarm->steps.last_step);
     rs_json_out_key(&json, "why");
     rs_run_alarm_put(alarm, &json);
     put_text(&json, "ranks", *alarm->chosen ? alarm->chosen : "all");
@@ -99,6 +115,12 @@ static void print_alarm(const struct watching *watching, const struct rs_run_ala
     printf("%s\n", rs_buf_text(&buf));
     (void)fflush(stdout);
     rs_buf_fini(&buf);
+}
+
+static bool is_ready(const struct watching *watching)
+{
+    return watching->is_probed ? watching->probe.read_count >= RS_PROBE_WATCH_LEARN
+                               : watching->rule.steps.count >= RS_STEP_WATCH_LEARN;
 }
 
 static void say_state(struct watching *watching)
@@ -122,19 +144,31 @@ static void say_state(struct watching *watching)
                     watching->run, look->stepping, look->step);
         watching->has_said_learning = true;
     }
-    if (watching->rule.steps.count >= RS_STEP_WATCH_LEARN && !watching->has_said_ready) {
+    if (watching->is_probed && !watching->has_said_learning) {
+        rs_cli_note(verb,
+                    "run %s: its ranks tell no steps: %zu of %zu are recorded for %d steps now and "
+                    "then, every %" PRId64 " s at most, for at most %g%% of the time; learning how "
+                    "long steps take",
+                    watching->run, watching->probe.rank_count, watching->probe.member_count,
+                    (int)RS_PROBE_WATCH_STEPS, options->probes.every_ns / RS_NS_PER_S,
+                    100 * options->probes.share);
+        watching->has_said_learning = true;
+    }
+    if (is_ready(watching) && !watching->has_said_ready) {
         rs_cli_note(verb, "run %s: watching; steps take %.3f ms now", watching->run,
-                    ms_of(look->step_ns));
+                    ms_of(watching->is_probed ? watching->probe.rule.look.step_ns : look->step_ns));
         watching->has_said_ready = true;
     }
     if (*watching->run && !watching->found_at)
         watching->found_at = rs_time_monotonic();
-    if (look->step < 0 && *watching->run && !watching->has_said_mute &&
+    if (look->step < 0 && !watching->is_probed && *watching->run && !watching->has_said_mute &&
         rs_time_monotonic() > watching->found_at + mute_after_ns) {
-        rs_cli_note(verb,
-                    "run %s: no rank tells its steps so far: nothing can be noticed (only programs "
-                    "that call librankscope tell their steps while they run)",
-                    watching->run);
+        rs_cli_note(
+            verb,
+            "run %s: no rank tells its steps so far: nothing can be noticed (programs "
+            "that call librankscope tell their steps while they run; others are probed, but "
+            "for --no-probes)",
+            watching->run);
         watching->has_said_mute = true;
     }
 }
@@ -209,15 +243,37 @@ static bool pause_for(rs_dur length)
     return sigtimedwait(&signals, NULL, &time) < 0;
 }
 
+/* RS_CANCELLED: Ctrl-C; else a probe that comes to nothing is told once, and made again later. */
+static enum rs_status probe_once(struct watching *watching)
+{
+    const struct options *options = watching->options;
+    const struct watch_probe how = {.connect = options->connect,
+                                    .address = &watching->address,
+                                    .run = watching->run,
+                                    .rules = options->probes,
+                                    .above = 1 + options->longer_by};
+    struct rs_run_alarm alarm;
+    struct rs_err err = {0};
+    const enum rs_status status = watch_probe_make(&how, &watching->probe, &alarm, &err);
+    if (status == RS_PARTIAL && !watching->has_said_futile)
+        rs_cli_note(verb, "run %s: a probe told nothing, others follow: %s", watching->run,
+                    err.text);
+    if (status != RS_CANCELLED)
+        watching->has_said_futile = status == RS_PARTIAL;
+    if (status == RS_END)
+        take(watching, &alarm);
+    return status == RS_CANCELLED ? status : RS_OK;
+}
+
 /* RS_UNREACHABLE is told once, and no failure: it comes back. */
 static enum rs_status look_once(struct watching *watching, struct rs_err *err)
 {
+    const struct options *options = watching->options;
     struct rs_run_alarm alarm;
-    char found[64];
-    bool is_recording;
+    struct rs_run_look look;
     enum rs_status status =
-        rs_client_run_look(&watching->address, watching->options->run ? watching->options->run : "",
-                           &watching->rule, found, &is_recording, err);
+        rs_client_run_look(&watching->address, options->run ? options->run : "", &watching->rule,
+                           options->has_no_probes ? NULL : &watching->probe, &look, err);
     if (status == RS_UNREACHABLE) {
         if (!watching->is_away)
             rs_cli_note(verb, "%s; asking on", err->text);
@@ -230,15 +286,21 @@ static enum rs_status look_once(struct watching *watching, struct rs_err *err)
     if (watching->is_away)
         rs_cli_note(verb, "the aggregator answers again");
     watching->is_away = false;
-    if (*found)
-        (void)snprintf(watching->run, sizeof watching->run, "%s", found);
-    if (rs_run_watch_see(&watching->rule, is_recording, 1 + watching->options->longer_by, &alarm))
+    if (*look.found)
+        (void)snprintf(watching->run, sizeof watching->run, "%s", look.found);
+    watching->is_probed =
+        rs_probe_watch_seen(&watching->probe, &options->probes, rs_time_monotonic()) > 0 &&
+        !look.tells_steps;
+    if (rs_run_watch_see(&watching->rule, look.is_recording, 1 + options->longer_by, &alarm))
         take(watching, &alarm);
+    say_state(watching);
+    if (watching->is_probed && !look.is_recording &&
+        rs_probe_watch_is_due(&watching->probe, rs_time_monotonic()))
+        status = probe_once(watching);
     if (watching->code ==
         RS_EXIT_INTERRUPTED) /* Ctrl-C in a capture, which said how to come back to it */
         return RS_CANCELLED;
-    say_state(watching);
-    return RS_OK;
+    return status;
 }
 
 static int watch(const struct options *options)
@@ -303,6 +365,22 @@ static const struct rs_arg items[] = {
      .kind = RS_ARG_FLAG,
      .target = &words.must_not_capture,
      .help = "only tell"},
+    {.name = "no-probes",
+     .kind = RS_ARG_FLAG,
+     .target = &words.has_no_probes,
+     .help =
+         "record nothing of ranks that tell no steps (PyTorch, torch_npu, MindSpore): nothing is noticed of them then"},
+    {.name = "probe-every",
+     .kind = RS_ARG_DURATION,
+     .target = &words.probes.every_ns,
+     .value = "D",
+     .help = "probe them not more often than that (default 1m: 60 an hour at most)"},
+    {.name = "probe-share",
+     .kind = RS_ARG_PERCENT,
+     .target = &words.probes.share,
+     .value = "P",
+     .help =
+         "and so rarely that they record and write for no more than this part of the time (default 1%)"},
     {.name = "raw",
      .kind = RS_ARG_TEXT,
      .target = &words.raw,
@@ -331,8 +409,9 @@ static const struct rs_args args = {
     .operands = "[RUN]",
     .summary =
         "Waits until the steps of a run, or a rank's own work in them, take longer than before and "
-        "keep doing so; then it captures some steps, and the report says who is the cause. Costs the job nothing until "
-        "then: it reads what collectors tell of ranks anyway.",
+        "keep doing so; then it captures some steps, and the report says who is the cause. Programs that call "
+        "librankscope pay nothing until then: it reads what collectors tell of ranks anyway. Others are probed: at most "
+        "eight of their ranks record four steps, once a minute at most, for at most 1% of the time.",
     .items = items,
     .count = sizeof items / sizeof items[0],
     .epilogue =
@@ -343,16 +422,21 @@ static const struct rs_args args = {
         "A sample is four steps or more; twenty samples are learnt first, and three in a row that are longer\n"
         "than all of the last 128 are an alarm (of one rank's own work compared with the others', two that are so\n"
         "by far). One long step (a checkpoint) is none, nor is a machine that gets busy for all.\n"
-        "Ranks must tell their steps while they run. Only programs that call librankscope do so now: of\n"
-        "unmodified PyTorch, torch_npu and MindSpore nothing is noticed, which is said.\n"
+        "Only programs that call librankscope tell their steps while they run. Of unmodified PyTorch, torch_npu and\n"
+        "MindSpore a probe is a sample; six are learnt first, and what is then noticed takes two or three more. Probes\n"
+        "are captures that lists leave out; each is removed when it was read. While one goes on, other captures of\n"
+        "those ranks wait their turn.\n"
         "\n"
         "Exit: with --alarms that of the last capture: 0 complete, 1 partial; 2 bad request, 4 no aggregator\n"
         "is set or known, 130 it was ended.\n"};
 
 int rs_cmd_watch(int argc, char **argv)
 {
-    words = (struct options){
-        .steps = 5, .per_day = 10, .longer_by = 0.15, .cool_down_ns = 600 * (rs_dur)RS_NS_PER_S};
+    words = (struct options){.steps = 5,
+                             .per_day = 10,
+                             .longer_by = 0.15,
+                             .cool_down_ns = 600 * (rs_dur)RS_NS_PER_S,
+                             .probes = {.every_ns = 60 * (rs_dur)RS_NS_PER_S, .share = 0.01}};
     struct rs_err err = {0};
     int first = 0;
     enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
@@ -362,6 +446,10 @@ int rs_cmd_watch(int argc, char **argv)
         status = rs_err_set(&err, RS_INVALID, "\"%s\" is not expected here", argv[first + 1]);
     if (status == RS_OK && words.longer_by <= 0)
         status = rs_err_set(&err, RS_INVALID, "--longer-by is more than 0%%");
+    if (status == RS_OK && (words.probes.share <= 0 || words.probes.share >= 1))
+        status = rs_err_set(&err, RS_INVALID, "--probe-share is more than 0%% and less than 100%%");
+    if (status == RS_OK && words.probes.every_ns <= 0)
+        status = rs_err_set(&err, RS_INVALID, "--probe-every is more than 0");
     if (status < 0)
         return rs_cli_fail(verb, &err);
     words.run = first < argc ? argv[first] : NULL;

@@ -44,6 +44,8 @@ struct rs_run_alarm {
     struct rs_step_alarm steps; /* no suspects: of the run. samples 0: it is the suspects' */
     struct rs_rank_alarm ranks; /* count 0: nobody is suspected */
     char chosen[RS_RUN_WATCH_RANKS_BYTES]; /* who is to be captured; "" all */
+    rs_ns
+        since_ns; /* realtime; steps that were probed have no numbers (-1): the first longer ones were then. 0: they have */
 };
 
 RS_MUST_CHECK enum rs_status rs_run_watch_add(struct rs_run_watch *watch,
@@ -51,6 +53,9 @@ RS_MUST_CHECK enum rs_status rs_run_watch_add(struct rs_run_watch *watch,
 /* Decides on what was added since the last call. `above` as in step_watch.h. Steps that are recorded are not compared. */
 bool rs_run_watch_see(struct rs_run_watch *watch, bool is_recording, double above,
                       struct rs_run_alarm *alarm_p);
+/* The same of a look that was made otherwise (probe_watch.h); of the ranks only those that `ranks` was given since. */
+bool rs_run_watch_judge(struct rs_run_watch *watch, const struct rs_step_look *look, double above,
+                        struct rs_run_alarm *alarm_p);
 /* Nobody could be asked: the time is not compared. */
 void rs_run_watch_skip(struct rs_run_watch *watch);
 void rs_run_watch_fini(struct rs_run_watch *watch);
@@ -64,10 +69,19 @@ void rs_run_alarm_json(const struct rs_run_alarm *alarm, struct rs_buf *buf);
 
 /* ---- asking ---- */
 
-/* Adds the ranks of `run` ("" the only one) as the aggregator knows them now; *is_recording_p: one of them records. As
- * rs_client_ask(); RS_INVALID: several runs, and none was named. */
+struct rs_probe_watch;
+
+struct rs_run_look {
+    char found[64];    /* its name; "" there is none */
+    bool is_recording; /* one of its ranks does */
+    bool tells_steps;  /* one of them does, or will */
+};
+
+/* Adds the ranks of `run` ("" the only one) as the aggregator knows them now: those that tell their steps to `watch`, others to
+ * `probe` (probe_watch.h; NULL: they are passed over). As rs_client_ask(); RS_INVALID: several runs, and none was named. */
 RS_MUST_CHECK enum rs_status rs_client_run_look(const struct rs_address *address, const char *run,
-                                                struct rs_run_watch *watch, char found[64],
-                                                bool *is_recording_p, struct rs_err *err);
+                                                struct rs_run_watch *watch,
+                                                struct rs_probe_watch *probe,
+                                                struct rs_run_look *look_p, struct rs_err *err);
 
 #endif
