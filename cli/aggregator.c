@@ -269,6 +269,24 @@ static const struct rs_arg items[] = {
      .target = &settings.daemon.step_watch.per_day,
      .value = "N",
      .help = "with --step-watch: captures in 24 hours, of all runs (default 10)"},
+    {.name = "step-probes",
+     .kind = RS_ARG_FLAG,
+     .target = &settings.daemon.step_watch.has_probes,
+     .help =
+         "with --step-watch: watch runs whose ranks tell no steps (PyTorch, torch_npu, MindSpore), too: record four "
+         "steps of eight ranks at most now and then, and remove them when they are read"},
+    {.name = "step-probe-every",
+     .kind = RS_ARG_DURATION,
+     .target = &settings.daemon.step_watch.probe_every_ns,
+     .value = "TIME",
+     .help = "with --step-probes: a run not more often than that (default 1m: 60 an hour at most)"},
+    {.name = "step-probe-share",
+     .kind = RS_ARG_PERCENT,
+     .target = &settings.daemon.step_watch.probe_share,
+     .value = "P",
+     .help =
+         "with --step-probes: and so rarely that ranks record and write for no more than this part of the time "
+         "(default 1%)"},
     {.name = "drain",
      .kind = RS_ARG_DURATION,
      .target = &settings.daemon.drain_ns,

@@ -5,6 +5,7 @@
  */
 #include "aggregator/server/live_join.h"
 #include "aggregator/server/server_priv.h"
+#include "aggregator/server/step_probe.h"
 #include "common/base/lend.h"
 #include "common/base/mem.h"
 #include "common/wire/answer_message.h"
@@ -528,7 +529,7 @@ static bool list_one(void *self, const struct rs_coord_capture *capture)
     if (*listing->run && strcmp(listing->run, capture->run) != 0)
         return true;
     const char *user = user_of(listing->session);
-    if (user && strcmp(capture->owner, user) != 0)
+    if ((user && strcmp(capture->owner, user) != 0) || step_probe_is(capture))
         return true;
     /* NOLINTBEGIN(clang-analyzer-core.NullDereference): a question that is answered has its session */
     const struct rs_coord_capture *open =

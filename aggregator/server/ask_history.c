@@ -20,6 +20,7 @@
 #include "aggregator/deliver/deliver.h"
 #include "aggregator/output/history.h"
 #include "aggregator/server/server_priv.h"
+#include "aggregator/server/step_probe.h"
 #include "common/base/digest.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
@@ -383,7 +384,7 @@ static bool is_chosen(const struct history_job *job, const struct rs_coord_captu
 static bool add_capture(void *self, const struct rs_coord_capture *capture)
 {
     struct history_job *job = self;
-    if (!is_chosen(job, capture))
+    if (!is_chosen(job, capture) || step_probe_is(capture))
         return true;
     if (rs_mem_grow((void **)&job->captures, &job->capacity, job->count + 1,
                     sizeof *job->captures) < 0) {

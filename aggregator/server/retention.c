@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Captures go when they are old, or when all of them take too much room: the oldest closed ones first, never one that goes on. With an
- * archive, those that are old enough go there, and what was fetched of one goes again when nobody needed it for a day.
+ * archive, those that are old enough go there, and what was fetched of one goes again when nobody needed it for a day. Probes of a
+ * watch (step_probe.h) go by whoever made them; one that is still there ten minutes later, or when this process starts, was left behind, and
+ * goes, too.
  *
  *     tick --when due--> job on rs-join: who is too old, or too much? --list--> server's thread: is it open? --job each--> removed
  *
- * Looked at once a minute, soon after a capture was closed, and when the next one will be too old. Room is what the folders take on disk.
+ * Looked at once a minute (where there is no such bound, every ten), soon after a capture was closed, and when the next one will be too old. Room is what the folders take on disk.
  */
 #include "aggregator/server/server_priv.h"
+#include "aggregator/server/step_probe.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
 
@@ -18,6 +21,7 @@
 #include <string.h>
 
 static const rs_dur look_every_ns = 60 * (rs_dur)RS_NS_PER_S;
+static const rs_dur look_for_probes_ns = 600 * (rs_dur)RS_NS_PER_S;
 static const rs_dur pause_ns = 3 * (rs_dur)RS_NS_PER_S; /* however many captures are closed */
 
 /* A capture, as the catalogue has it. */
@@ -26,7 +30,8 @@ struct kept {
     rs_ns closed_ns;
     rs_ns here_since; /* with an archive: closed, or restored */
     uint64_t bytes;
-    bool is_open;           /* it takes room, and stays */
+    bool is_open; /* it takes room, and stays */
+    bool is_probe;
     const char *why;        /* it goes; NULL: it stays */
     bool is_away, is_stale; /* archived; with something here that was fetched */
     bool is_to_archive;
@@ -37,6 +42,7 @@ struct look_job {
     struct kept *items; /* oldest first */
     size_t count, capacity;
     rs_dur next_ns; /* until the next one is too old */
+    bool is_first;  /* look of this process */
     enum rs_status status;
     struct rs_err err;
 };
@@ -48,6 +54,12 @@ struct remove_job {
     struct rs_err err;
 };
 
+static bool has_bounds(const struct rs_server *server)
+{
+    const struct rs_server_options *options = &server->options;
+    return options->keep_ns || options->keep_bytes || options->archive;
+}
+
 /* Only takes down: whoever asks for a capture waits while the catalogue is read. */
 static bool add_one(void *self, const struct rs_capture_facts *facts)
 {
@@ -57,7 +69,9 @@ static bool add_one(void *self, const struct rs_capture_facts *facts)
     if (job->status < 0)
         return false;
     struct kept *item = &job->items[job->count++];
-    *item = (struct kept){.closed_ns = facts->closed_ns, .is_open = !facts->is_closed};
+    *item = (struct kept){.closed_ns = facts->closed_ns,
+                          .is_open = !facts->is_closed,
+                          .is_probe = step_probe_is_row(facts)};
     (void)snprintf(item->id, sizeof item->id, "%s", facts->id);
     return true;
 }
@@ -87,7 +101,9 @@ static void judge(struct look_job *job)
     const struct rs_server_options *options = &job->base.server->options;
     const rs_ns now = rs_time_realtime();
     uint64_t all = 0;
-    job->next_ns = look_every_ns;
+    /* Of an earlier life of the process nobody waits for any. */
+    const rs_dur probe_keep_ns = job->is_first ? 0 : look_for_probes_ns;
+    job->next_ns = has_bounds(job->base.server) ? look_every_ns : look_for_probes_ns;
     for (size_t i = 0; i < job->count; i++) {
         struct kept *item = &job->items[i];
         const rs_dur left = options->keep_ns - (now - item->closed_ns);
@@ -97,6 +113,10 @@ static void judge(struct look_job *job)
         }
         if (options->keep_ns && item->closed_ns && left < 0) {
             item->why = "it is older than --keep-for";
+            continue;
+        }
+        if (item->is_probe && now - item->closed_ns > probe_keep_ns) {
+            item->why = "it is a probe that nobody waits for any more";
             continue;
         }
         all += item->bytes;
@@ -195,21 +215,21 @@ static void looked(struct pool_job *base)
 
 void retention_soon(struct rs_server *server)
 {
-    if (server->retention_at > server->retention_looked_at + pause_ns)
+    if (has_bounds(server) && server->retention_at > server->retention_looked_at + pause_ns)
         server->retention_at = server->retention_looked_at + pause_ns;
 }
 
 rs_ns retention_tick(struct rs_server *server, rs_ns now)
 {
-    const struct rs_server_options *options = &server->options;
-    if ((!options->keep_ns && !options->keep_bytes && !options->archive) || !server->join_pool ||
-        !server->journal.remove || server->is_draining)
+    if (!server->join_pool || !server->journal.remove || server->is_draining)
         return RS_NS_MAX;
     if (now >= server->retention_at && !server->is_looking_back) {
         struct look_job *job = rs_mem_calloc(1, sizeof *job);
-        server->retention_at = now + look_every_ns;
+        const bool is_first = !server->retention_looked_at;
+        server->retention_at = now + (has_bounds(server) ? look_every_ns : look_for_probes_ns);
         server->retention_looked_at = now;
         if (job) {
+            job->is_first = is_first;
             job->base.base.run = run_look;
             job->base.finish = looked;
             server->is_looking_back = put(server, &job->base);

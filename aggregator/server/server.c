@@ -4,6 +4,7 @@
 #include "aggregator/server/documents.h"
 #include "aggregator/server/live_join.h"
 #include "aggregator/server/server_priv.h"
+#include "aggregator/server/step_probe.h"
 #include "common/base/check.h"
 #include "common/base/lend.h"
 #include "common/base/mem.h"
@@ -102,7 +103,7 @@ static void read_pool_mailbox(struct rs_server *server)
 static void tell_closed(const struct rs_server *server, const struct rs_capture_facts *facts)
 {
     const struct live_join_facts *found = live_join_facts(server, facts->id);
-    if (server->options.on_closed)
+    if (server->options.on_closed && !step_probe_is_row(facts))
         server->options.on_closed(server->options.closed_self, facts,
                                   found && found->finding_count ? found->headline : NULL);
 }
@@ -119,7 +120,7 @@ static void close_done(struct rs_server *server, struct chunk_job *job)
     rs_coord_closed(server->coord, job->facts->id);
     retention_soon(server);
     live_join_forget(server, job->facts->id);
-    if (job->base.status >= 0)
+    if (job->base.status >= 0 && !step_probe_is_row(job->facts))
         closed_join(server, job->facts->id);
     ask_capture_changed(server, job->facts->id, true);
     rs_mem_free(job->facts);

@@ -72,10 +72,13 @@ struct rs_server_hang_rules {
 /* The standing watch for steps that begin to take longer (step_watch.c). */
 struct rs_server_step_rules {
     bool is_on;
-    double longer_by;    /* part of the usual length; 0: 0.15 */
-    int64_t steps;       /* of a capture; 0: 5 */
-    rs_dur cool_down_ns; /* of one run, after a capture; 0: 10 min */
-    int64_t per_day;     /* captures in 24 h, of all runs; at most 1000; 0: 10 */
+    double longer_by;      /* part of the usual length; 0: 0.15 */
+    int64_t steps;         /* of a capture; 0: 5 */
+    rs_dur cool_down_ns;   /* of one run, after a capture; 0: 10 min */
+    int64_t per_day;       /* captures in 24 h, of all runs; at most 1000; 0: 10 */
+    bool has_probes;       /* ranks that tell no steps are recorded now and then (step_probe.h) */
+    double probe_share;    /* of the time, that this may disturb a job at most; 0: 0.01 */
+    rs_dur probe_every_ns; /* a run not more often than that; 0: 1 min */
 };
 
 struct rs_server_options {

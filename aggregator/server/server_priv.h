@@ -310,6 +310,9 @@ void hang_watch_fini(struct rs_server *server);
 RS_MUST_CHECK enum rs_status step_watch_start(struct rs_server *server, struct rs_err *err);
 rs_ns step_watch_tick(struct rs_server *server, rs_ns now);
 void step_watch_fini(struct rs_server *server);
+/* For step_probe.c: the rules, filled in; the probe whose capture that is, NULL: nobody waits for it any more. */
+const struct rs_server_step_rules *step_watch_rules(const struct rs_server *server);
+struct step_probe *step_watch_probe(struct rs_server *server, const char *capture);
 
 /* missing_watch.c; all of them do nothing when nobody would be told */
 RS_MUST_CHECK enum rs_status missing_watch_start(struct rs_server *server, struct rs_err *err);

@@ -9,10 +9,13 @@
  *      ^                                                           |                                        |
  *      +-----------------------------------------------------------+----------------------------------------+
  *
+ * Runs whose ranks tell no steps are probed, where that is asked for (step_probe.h); what is noticed so is an alarm like others.
+ *
  * Of the ranks that are suspected and a healthy one each, or of all when nobody is; why stands in the capture's request. The alarm is told in any case, with the capture or with why there is none. Steps that are recorded are not compared. The budget
  * counts from the daemon's start: a restart forgets it, and learns anew.
  */
 #include "aggregator/server/server_priv.h"
+#include "aggregator/server/step_probe.h"
 #include "common/base/check.h"
 #include "common/base/mem.h"
 #include "common/client/run_watch.h"
@@ -32,7 +35,9 @@ static const rs_dur day_ns = (rs_dur)24 * 3600 * RS_NS_PER_S;
 struct watched {
     char run[RS_COORD_TEXT_BYTES];
     struct rs_run_watch rule;
+    struct step_probe probe;
     bool is_recording;
+    bool tells_steps; /* a rank of it does: it is not probed */
     rs_ns seen_at;    /* monotonic: the last look at which somebody told a step */
     rs_ns cool_until; /* monotonic */
 };
@@ -55,6 +60,10 @@ enum rs_status step_watch_start(struct rs_server *server, struct rs_err *err)
     struct step_watch *watch = rs_mem_calloc(1, sizeof *watch);
     if (!watch)
         return rs_err_set(err, RS_NOMEM, "no memory to watch steps");
+    if (rules->probe_share >= 1) {
+        rs_mem_free(watch);
+        return rs_err_set(err, RS_INVALID, "--step-probe-share is less than 100%%");
+    }
     watch->rules = *rules;
     if (rules->longer_by <= 0)
         watch->rules.longer_by = 0.15;
@@ -64,6 +73,10 @@ enum rs_status step_watch_start(struct rs_server *server, struct rs_err *err)
         watch->rules.cool_down_ns = 600 * (rs_dur)RS_NS_PER_S;
     if (!rules->per_day)
         watch->rules.per_day = 10;
+    if (rules->probe_share <= 0)
+        watch->rules.probe_share = 0.01;
+    if (!rules->probe_every_ns)
+        watch->rules.probe_every_ns = 60 * (rs_dur)RS_NS_PER_S;
     RS_CHECK(watch->rules.per_day > 0 && watch->rules.per_day <= BUDGET_MAX);
     server->step_watch = watch;
     return RS_OK;
@@ -75,9 +88,24 @@ void step_watch_fini(struct rs_server *server)
     server->step_watch = NULL;
     for (size_t i = 0; watch && i < watch->run_count; i++) {
         rs_run_watch_fini(&watch->runs[i]->rule);
+        step_probe_fini(&watch->runs[i]->probe);
         rs_mem_free(watch->runs[i]);
     }
     rs_mem_free(watch);
+}
+
+const struct rs_server_step_rules *step_watch_rules(const struct rs_server *server)
+{
+    return &server->step_watch->rules;
+}
+
+struct step_probe *step_watch_probe(struct rs_server *server, const char *capture)
+{
+    struct step_watch *watch = server->step_watch;
+    for (size_t i = 0; watch && i < watch->run_count; i++)
+        if (strcmp(watch->runs[i]->probe.capture, capture) == 0)
+            return &watch->runs[i]->probe;
+    return NULL;
 }
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
@@ -100,6 +128,7 @@ static struct watched *find_run(struct step_watch *watch, const char *name, rs_n
             now >= watch->runs[i]->cool_until) {
             run = watch->runs[i];
             rs_run_watch_fini(&run->rule);
+            step_probe_fini(&run->probe);
             *run = (struct watched){.is_recording = false};
         }
     if (run) {
@@ -113,27 +142,15 @@ static struct watched *find_run(struct step_watch *watch, const char *name, rs_n
     return run;
 }
 
-static void gather(struct rs_server *server, rs_ns now)
+static void add_rank(struct rs_server *server, struct watched *run,
+                     const struct rs_coord_seen *seen)
 {
-    struct step_watch *watch = server->step_watch;
-    struct watched *run = NULL;
-    for (size_t i = 0; i < watch->run_count; i++)
-        watch->runs[i]->is_recording = false;
-    for (size_t i = 0; i < rs_coord_seen_count(server->coord); i++) {
-        const struct rs_coord_seen *seen = rs_coord_seen(server->coord, i);
-        /* A step that is reckoned from an earlier recording says nothing of how long steps take now. */
-        if (!seen->link || seen->state == RS_RANK_GONE || seen->step < 0 ||
-            !(seen->adapter.capabilities & RS_CAP_TELLS_STEP))
-            continue;
-        if (!run || strcmp(run->run, seen->run) != 0)
-            run = find_run(watch, seen->run, now);
-        if (!run)
-            continue;
-        run->is_recording = run->is_recording || *seen->capture;
-        run->seen_at = now;
-        int32_t role[RS_ROLE_COUNT];
-        memcpy(role, seen->role, sizeof role);
-        rs_coord_add_roles(server->coord, seen, role);
+    int32_t role[RS_ROLE_COUNT];
+    enum rs_status status = RS_OK;
+    memcpy(role, seen->role, sizeof role);
+    rs_coord_add_roles(server->coord, seen, role);
+    /* A step that is reckoned from an earlier recording says nothing of how long steps take now. */
+    if (seen->adapter.capabilities & RS_CAP_TELLS_STEP) {
         const struct rs_run_member member = {.rank = seen->rank,
                                              .step = seen->step,
                                              .at = seen->last_seen_ns,
@@ -143,8 +160,34 @@ static void gather(struct rs_server *server, rs_ns now)
                                              .host = seen->host,
                                              .pp = role[RS_ROLE_PP],
                                              .tp = role[RS_ROLE_TP]};
-        if (rs_run_watch_add(&run->rule, &member) < 0)
-            rs_log_error("no memory to watch rank %" PRIu32 " of %.100s", seen->rank, seen->run);
+        run->tells_steps = true;
+        status = seen->step >= 0 ? rs_run_watch_add(&run->rule, &member) : RS_OK;
+    } else if (seen->can_capture) {
+        status = step_probe_add(&run->probe, seen, role);
+    }
+    if (status < 0)
+        rs_log_error("no memory to watch rank %" PRIu32 " of %.100s", seen->rank, seen->run);
+}
+
+static void gather(struct rs_server *server, rs_ns now)
+{
+    struct step_watch *watch = server->step_watch;
+    struct watched *run = NULL;
+    for (size_t i = 0; i < watch->run_count; i++)
+        watch->runs[i]->is_recording = watch->runs[i]->tells_steps = false;
+    for (size_t i = 0; i < rs_coord_seen_count(server->coord); i++) {
+        const struct rs_coord_seen *seen = rs_coord_seen(server->coord, i);
+        const bool tells = (seen->adapter.capabilities & RS_CAP_TELLS_STEP) != 0;
+        if (!seen->link || seen->state == RS_RANK_GONE ||
+            (tells ? seen->step < 0 : !watch->rules.has_probes))
+            continue;
+        if (!run || strcmp(run->run, seen->run) != 0)
+            run = find_run(watch, seen->run, now);
+        if (!run)
+            continue;
+        run->is_recording = run->is_recording || *seen->capture;
+        run->seen_at = now;
+        add_rank(server, run, seen);
     }
 }
 
@@ -231,6 +274,19 @@ static void take(struct rs_server *server, struct watched *run, const struct rs_
         server->options.on_alarm(server->options.alarm_self, "regression", run->run, id, text);
 }
 
+/* One that is under way when a rank begins to tell its steps is followed to its end, and no other begins. */
+static void look_at_probe(struct rs_server *server, struct watched *run, rs_ns now)
+{
+    struct step_probe *probe = &run->probe;
+    const bool has_ranks = step_probe_seen(server, probe, now);
+    if (has_ranks || *probe->capture)
+        step_probe_tick(server, probe, run->run, run->is_recording || run->tells_steps, now);
+    if (!probe->has_alarm)
+        return;
+    probe->has_alarm = false;
+    take(server, run, &probe->alarm, now);
+}
+
 rs_ns step_watch_tick(struct rs_server *server, rs_ns now)
 {
     struct step_watch *watch = server->step_watch;
@@ -245,6 +301,8 @@ rs_ns step_watch_tick(struct rs_server *server, rs_ns now)
         struct rs_run_alarm alarm;
         if (rs_run_watch_see(&run->rule, run->is_recording, 1 + watch->rules.longer_by, &alarm))
             take(server, run, &alarm, now);
+        if (watch->rules.has_probes)
+            look_at_probe(server, run, now);
     }
     return watch->next_look;
 }
