@@ -9,6 +9,8 @@ PATH_PID.json. Its clock of iterations is the wall clock, so that all ranks of a
 Options make it misbehave: --unresponsive (registers, then polls no more), --busy, --die recording, --stray (its count of
 iterations is ahead by half a round-up), --pad BYTES (a large trace), --late SECONDS (the final name comes so long after the
 end of the recording, on all ranks at one instant).
+--longer-when FILE: as soon as that is there, steps take twice as long; this rank computes for all of it with --is-cause, else it
+waits for whoever does.
 """
 import argparse
 import ctypes
@@ -35,6 +37,8 @@ def parse():
     parser.add_argument("--pad", type=int, default=0)
     parser.add_argument("--late", type=float, default=0)
     parser.add_argument("--msmonitor", action="store_true", help="holds a client of msMonitor's, too")
+    parser.add_argument("--longer-when", default="")
+    parser.add_argument("--is-cause", action="store_true")
     parser.add_argument("--unresponsive", action="store_true")
     parser.add_argument("--busy", action="store_true")
     parser.add_argument("--stray", action="store_true")
@@ -52,16 +56,16 @@ def row(cat, name, tid, start, end, **args):
             "ts": round((start - BASE_S) * 1e6, 3), "dur": round((end - start) * 1e6, 3), "args": args}
 
 
-def trace(config, start, count, step):
+def trace(config, start, count, step, computing=0.7):
     """count steps of 70 % computing and one all-reduce, as gloo writes them."""
     rows = []
     pid = os.getpid()
     for k in range(count):
         begin = start + k * step
-        rows.append(row("cpu_op", "aten::mm", pid, begin, begin + 0.7 * step))
+        rows.append(row("cpu_op", "aten::mm", pid, begin, begin + computing * step))
         shapes = {"Input Dims": [[1000]], "Input type": ["float"]}
-        rows.append(row("cpu_op", "c10d::allreduce_", pid, begin + 0.7 * step, begin + 0.71 * step, **shapes))
-        rows.append(row("user_annotation", "gloo:all_reduce", pid + 1, begin + 0.71 * step, begin + 0.9 * step, **shapes))
+        rows.append(row("cpu_op", "c10d::allreduce_", pid, begin + computing * step, begin + (computing + 0.01) * step, **shapes))
+        rows.append(row("user_annotation", "gloo:all_reduce", pid + 1, begin + (computing + 0.01) * step, begin + 0.9 * step, **shapes))
         rows.append(row("user_annotation", "Optimizer.step#SGD.step", pid, begin + 0.92 * step, begin + step))
     rows.append({"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans", "tid": "PyTorch Profiler",
                  "ts": round((start - BASE_S) * 1e6, 3), "dur": round(count * step * 1e6, 3), "args": {"Op count": 0}})
@@ -118,7 +122,9 @@ class Client:
             if self.begins < now + 1:  # as the real one: dropped without a word
                 self.begins = None
                 return
-        self.ends = self.begins + self.count * step
+        self.is_longer = bool(self.args.longer_when) and os.path.exists(self.args.longer_when)
+        self.length = 2 * step if self.is_longer else step
+        self.ends = self.begins + self.count * self.length
         self.final = config["ACTIVITIES_LOG_FILE"].replace(".json", f"_{os.getpid()}.json", 1)
 
     def work(self):
@@ -131,11 +137,12 @@ class Client:
                 os.kill(os.getpid(), signal.SIGKILL)
         if now < self.ends:
             return
-        document = trace(self.config, self.begins, self.count, self.args.step)
+        computing = (0.85 if self.args.is_cause else 0.35) if self.is_longer else 0.7
+        document = trace(self.config, self.begins, self.count, self.length, computing)
         if self.args.pad:
             while len(document["traceEvents"]) * 180 < self.args.pad:
                 k = len(document["traceEvents"])
-                at = self.begins + (k % 1000) / 1000 * self.count * self.args.step
+                at = self.begins + (k % 1000) / 1000 * self.count * self.length
                 document["traceEvents"].append(row("cpu_op", f"aten::op{k % 50}", os.getpid(), at, at + 1e-6,
                                                    **{"External id": k, "Ev Idx": k, "Input Dims": [[k % 64, 8]]}))
         with open(self.final + ".tmp", "w", encoding="ascii") as file:

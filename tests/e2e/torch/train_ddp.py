@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """An ordinary data-parallel training script: it knows nothing of Rankscope or of any profiler.
 
-torchrun --nproc-per-node 4 train_ddp.py [--steps N] [--sleep-rank R --sleep-ms MS] [--pause-ms MS]
+torchrun --nproc-per-node 4 train_ddp.py [--steps N] [--sleep-rank R --sleep-ms MS [--sleep-when FILE]] [--pause-ms MS]
 
-The sleep stands for a slow data loader of one rank: trouble that really happens. The pause, of all ranks in each step, leaves
+The sleep stands for a slow data loader of one rank: trouble that really happens; with a file, from when that is there. The pause, of all ranks in each step, leaves
 cores free.
 """
 import argparse
+import os
 import time
 
 import torch
@@ -17,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 def batches(generator, rank, args):
     while True:
-        if rank == args.sleep_rank:
+        if rank == args.sleep_rank and (not args.sleep_when or os.path.exists(args.sleep_when)):
             time.sleep(args.sleep_ms / 1000)
         yield torch.randn(64, 256, generator=generator)
 
@@ -27,6 +28,7 @@ def main():
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--sleep-rank", type=int, default=-1)
     parser.add_argument("--sleep-ms", type=float, default=0)
+    parser.add_argument("--sleep-when", default="")
     parser.add_argument("--pause-ms", type=float, default=0)
     args = parser.parse_args()
     torch.set_num_threads(1)
