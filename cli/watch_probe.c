@@ -68,7 +68,8 @@ static bool on_progress(void *self, const Rankscope__Reply *reply)
         return false;
     (void)snprintf(made->id, sizeof made->id, "%.63s", reply->capture->id);
     look_at(made, reply->capture);
-    return !made->is_closed && !made->is_futile;
+    /* Its state says that it is closed before it can be removed: that is with the last answer. */
+    return !made->is_futile;
 }
 
 static enum rs_status call_back(const struct rs_address *address, struct made *made,
