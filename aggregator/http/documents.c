@@ -4,6 +4,7 @@
  * page by page as the client takes it. A capture that goes on may change between the two: then the list is asked for again.
  */
 #include "aggregator/http/api_priv.h"
+#include "aggregator/http/page.h"
 #include "common/base/json_out.h"
 #include "common/base/mem.h"
 #include "common/wire/wire.h"
@@ -229,6 +230,13 @@ static bool has_it(struct api_ask *ask, const Rankscope__Document *document)
     return true;
 }
 
+/* Our own report has a script, which stands in its text; another HTML page has none. */
+static const char *script_of(const Rankscope__DocumentOptions *options, const char *name)
+{
+    const bool is_report = options->deliverables && strcmp(name, "report.html") == 0;
+    return is_report && *page_report_sha256 ? page_report_sha256 : NULL;
+}
+
 /* Finds the document and sends it; `type` NULL: by its name. */
 static void answer_document(struct api_ask *ask, Rankscope__DocumentOptions *options,
                             const char *name, const char *type)
@@ -242,6 +250,7 @@ static void answer_document(struct api_ask *ask, Rankscope__DocumentOptions *opt
             return;
         const Rankscope__Document *document = find(reply->documents, name);
         ask->answer->type = type ? type : type_of(name);
+        ask->answer->script_sha256 = script_of(options, name);
         if (!document) {
             rs_http_problem_as(ask->answer, 404, "the capture has no such file");
             status = RS_OK;

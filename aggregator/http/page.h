@@ -12,4 +12,7 @@ struct page_file {
 };
 extern const struct page_file page_files[];
 
+/* The digest of the script that report.html has (base64); "": it has none. */
+extern const char page_report_sha256[];
+
 #endif

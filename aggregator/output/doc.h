@@ -53,7 +53,13 @@ void doc_table_end(struct doc *doc);
 
 void doc_as_text(const struct doc *doc, struct rs_output_style style, struct rs_buf *buf);
 void doc_as_markdown(const struct doc *doc, struct rs_buf *buf);
-/* One page, doc_html.c. `figure`, HTML of our own, stands before the first heading behind the findings; NULL: none. */
-void doc_as_html(const struct doc *doc, const struct rs_buf *figure, struct rs_buf *buf);
+/* What a page has beside the document, HTML of our own. */
+struct doc_page {
+    const struct rs_buf *figure; /* before the first heading behind the findings; NULL: none */
+    const struct rs_buf *data;   /* JSON without "<", for the script; NULL: none */
+    const struct report_script *script; /* NULL, or without data: none */
+};
+/* One page, doc_html.c. `page` NULL: nothing. */
+void doc_as_html(const struct doc *doc, const struct doc_page *page, struct rs_buf *buf);
 
 #endif

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A document as one HTML page that needs nothing else: no script, no font, no file of a picture, no request. Everything that came from
- * strangers is escaped; the style stands in the page, for light and dark screens and for paper.
+ * A document as one HTML page that needs nothing else: no font, no file of a picture, no request. Everything that came from strangers
+ * is escaped; the style stands in the page, for light and dark screens and for paper. It is whole without scripts; the report has one all the
+ * same, which draws the page's views above it out of the data behind it. The policy allows that script by its digest, and no other.
  */
 #include "aggregator/output/doc_priv.h"
+#include "aggregator/output/report_script.h"
 
 #include <string.h>
 
 static const char head[] =
     "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'";
+static const char head_rest[] =
+    "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
 static const char page_style[] =
     "<style>\n"
     ":root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--dim:#5c6570;--line:#d5dae0;--alarm:#b3261e;--soft:#fdecea;"
@@ -28,7 +31,7 @@ static const char page_style[] =
     "table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}\n"
     "th,td{text-align:left;padding:.25rem .8rem .25rem 0;border-bottom:1px solid var(--line);vertical-align:top}\n"
     "th{color:var(--dim);font-weight:500}.r{text-align:right}\n"
-    ".bar{display:flex;height:1rem;min-width:9rem;margin-top:.25rem}.bar i{display:block;height:100%}\n"
+    ".parts{display:flex;height:1rem;min-width:9rem;margin-top:.25rem}.parts i{display:block;height:100%}\n"
     ".pC,.key.pC{background:#4477aa}.pX,.key.pX{background:#ee6677}.pM,.key.pM{background:#ccbb44}.pI,.key.pI{background:#8f979f}"
     ".pW,.key.pW{background:#aa3377}\n"
     ".key{display:inline-block;width:.9rem;height:.9rem;vertical-align:-.1rem;margin:0 .3rem 0 .6rem;border:1px solid var(--line)}\n"
@@ -101,7 +104,7 @@ static const struct {
 /* Codes as coloured pieces, each of its own width; what they say in words for who cannot see them. */
 static void put_bar(struct rs_buf *buf, const char *codes)
 {
-    rs_buf_string(buf, "<div class=\"bar\" role=\"img\" aria-label=\"");
+    rs_buf_string(buf, "<div class=\"parts\" role=\"img\" aria-label=\"");
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
         size_t count = 0;
         for (const char *p = codes; *p; p++)
@@ -194,15 +197,22 @@ static void put_block(struct rs_buf *buf, const struct doc *doc, const struct do
     }
 }
 
-void doc_as_html(const struct doc *doc, const struct rs_buf *figure, struct rs_buf *buf)
+static void put_head(struct rs_buf *buf, const struct doc *doc, const struct report_script *script)
 {
-    bool in_list = false, in_finding = false;
     rs_buf_string(buf, head);
+    if (script)
+        rs_buf_printf(buf, "; script-src 'sha256-%s'", script->sha256);
+    rs_buf_string(buf, head_rest);
     for (size_t i = 0; i < doc->block_count; i++)
         if (doc->blocks[i].kind == DOC_TITLE)
             put_element(buf, "<title>", doc_string(doc, doc->blocks[i].text), "</title>\n");
     rs_buf_string(buf, page_style);
     rs_buf_string(buf, "</head><body>\n");
+}
+
+static void put_blocks(struct rs_buf *buf, const struct doc *doc, const struct rs_buf *figure)
+{
+    bool in_list = false, in_finding = false;
     for (size_t i = 0; i < doc->block_count; i++) {
         const struct doc_block *block = &doc->blocks[i];
         const bool is_bullet = block->kind == DOC_BULLET;
@@ -224,5 +234,26 @@ void doc_as_html(const struct doc *doc, const struct rs_buf *figure, struct rs_b
     }
     rs_buf_string(buf, in_list ? "</ul>\n" : "");
     rs_buf_string(buf, in_finding ? "</section>\n" : "");
+}
+
+void doc_as_html(const struct doc *doc, const struct doc_page *page, struct rs_buf *buf)
+{
+    static const struct doc_page nothing = {.figure = NULL};
+    page = page ? page : &nothing;
+    const struct report_script *script =
+        page->data && page->script && page->script->data ? page->script : NULL;
+    put_head(buf, doc, script);
+    rs_buf_string(buf, page->data ? "<div id=\"text\">\n" : "");
+    put_blocks(buf, doc, page->figure);
+    if (page->data) {
+        rs_buf_string(buf, "</div>\n<script type=\"application/json\" id=\"data\">");
+        rs_buf_bytes(buf, page->data->data, page->data->length);
+        rs_buf_string(buf, "</script>\n");
+    }
+    if (script) {
+        rs_buf_string(buf, "<script>");
+        rs_buf_bytes(buf, script->data, script->size);
+        rs_buf_string(buf, "</script>\n");
+    }
     rs_buf_string(buf, "</body></html>\n");
 }

@@ -297,6 +297,14 @@ void report_fini(struct report *report)
     *report = (struct report){0};
 }
 
+const char *report_clock_text(const struct rs_analysis *analysis)
+{
+    return !analysis->one_clock          ? "several"
+           : analysis->clock_was_assumed ? "assumed"
+           : analysis->clock_was_aligned ? "aligned"
+                                         : "one";
+}
+
 void report_put_ranks(struct rs_buf *buf, const int32_t *ranks, size_t count)
 {
     for (size_t i = 0, end; i < count; i = end) {

@@ -62,6 +62,9 @@ void report_fini(struct report *report);
 /* Is this step row's (rank, step) the first of its number among the rank's devices, and partial? */
 bool report_is_partial_step(const struct rs_summary *summary, size_t index);
 
+/* On how many clocks the ranks stand: "one", "aligned", "assumed", "several". */
+const char *report_clock_text(const struct rs_analysis *analysis);
+
 /* Sorted ranks as "0-3,8". */
 void report_put_ranks(struct rs_buf *buf, const int32_t *ranks, size_t count);
 

@@ -6,8 +6,10 @@
 #include "aggregator/output/doc.h"
 #include "aggregator/output/output_priv.h"
 #include "aggregator/output/report.h"
+#include "aggregator/output/report_data.h"
 #include "aggregator/output/report_figure.h"
 #include "aggregator/output/report_findings.h"
+#include "aggregator/output/report_script.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -378,9 +380,14 @@ static void put_known(struct doc *doc, const struct report *report)
 
 /* --- whole ------------------------------------------------------------------------------------------ */
 
-/* With `figure` the pictures, too; NULL: none are wanted. */
+/* What only a page has. */
+struct extras {
+    struct rs_buf figure, data;
+};
+
+/* With `extras` these, too; NULL: they are not wanted. */
 static enum rs_status build(const struct rs_analysis *analysis, struct doc **doc_p,
-                            struct rs_buf *figure, struct rs_err *err)
+                            struct extras *extras, struct rs_err *err)
 {
     struct report report;
     struct doc *doc = doc_new();
@@ -394,7 +401,9 @@ static enum rs_status build(const struct rs_analysis *analysis, struct doc **doc
     report_put_waiting(doc, &report);
     put_links(doc, &report);
     put_known(doc, &report);
-    const enum rs_status status = figure ? report_put_figure(&report, figure) : RS_OK;
+    enum rs_status status = extras ? report_put_figure(&report, &extras->figure) : RS_OK;
+    if (extras && status == RS_OK)
+        status = report_put_data(&report, &extras->data);
     report_fini(&report);
     if (doc_failed(doc) || status < 0) {
         doc_free(&doc);
@@ -433,12 +442,15 @@ enum rs_status rs_output_report_html(const struct rs_analysis *analysis, struct 
                                      struct rs_err *err)
 {
     struct doc *doc = NULL;
-    struct rs_buf figure = {0};
-    const enum rs_status status = build(analysis, &doc, &figure, err);
-    if (status == RS_OK && !figure.failed)
-        doc_as_html(doc, &figure, buf);
-    const bool is_short = figure.failed || buf->failed;
-    rs_buf_fini(&figure);
+    struct extras extras = {.figure = {0}};
+    const enum rs_status status = build(analysis, &doc, &extras, err);
+    const struct doc_page page = {
+        .figure = &extras.figure, .data = &extras.data, .script = &report_script};
+    if (status == RS_OK && !extras.figure.failed)
+        doc_as_html(doc, &page, buf);
+    const bool is_short = extras.figure.failed || buf->failed;
+    rs_buf_fini(&extras.figure);
+    rs_buf_fini(&extras.data);
     if (status != RS_OK)
         return status;
     doc_free(&doc);

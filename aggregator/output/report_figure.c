@@ -3,17 +3,15 @@
  * Steps x ranks as a picture (SVG): how long each rank was busy with its own work in each step, against the median of all
  * ranks in that step. A slow rank is a dark line, a bad step a dark column, noise is scattered.
  *
- * Own work is what a step took without exposed communication: ranks in lock step all take equally long, and wait in it for the
- * slowest. Where there are more ranks or steps than the picture has cells, a cell is the worst of those that fall into it.
+ * Where there are more ranks or steps than the picture has cells, a cell is the worst of those that fall into it.
  */
 #include "aggregator/output/report_figure.h"
 
 #include "aggregator/output/report_findings.h"
+#include "aggregator/output/report_grid.h"
 #include "common/base/mem.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ROWS_MAX = 64, COLUMNS_MAX = 120, LABELS_MAX = 16, WIDTH = 900, LEFT = 70, CLASSES = 6 };
 
@@ -22,112 +20,19 @@ static const double limits[CLASSES - 1] = {0.9, 1.05, 1.15, 1.3, 1.6};
 static const char *const meanings[CLASSES] = {
     "less than 0.9 times the median", "0.9 to 1.05", "to 1.15", "to 1.3", "to 1.6", "more"};
 
-struct grid {
-    int64_t *steps; /* numbers, ascending */
-    size_t step_count;
-    int32_t *ranks; /* ascending */
-    size_t rank_count;
-    rs_dur *own; /* [rank][step]; -1: not known */
-};
-
-static void grid_fini(struct grid *grid)
+/* Own work as a share of the step's median; -1 unknown. RS_NOMEM. */
+static enum rs_status find_ratios(const struct grid *grid, double *ratio_p)
 {
-    rs_mem_free(grid->steps);
-    rs_mem_free(grid->ranks);
-    rs_mem_free(grid->own);
-}
-
-static int by_number(const void *left, const void *right)
-{
-    const int64_t a = *(const int64_t *)left;
-    const int64_t b = *(const int64_t *)right;
-    return (a > b) - (a < b);
-}
-
-/* The distinct steps and the ranks that have one. */
-static enum rs_status find_axes(const struct rs_analysis *analysis, struct grid *grid)
-{
-    size_t capacity = 0;
-    grid->ranks = rs_mem_calloc(analysis->summary_count + 1, sizeof *grid->ranks);
-    if (!grid->ranks)
-        return RS_NOMEM;
-    for (size_t i = 0; i < analysis->summary_count; i++) {
-        const struct rs_summary *summary = analysis->summaries[i];
-        bool has_step = false;
-        for (size_t k = 0; k < summary->step_count; k++) {
-            if (!rs_analysis_is_in_means(analysis, i, k))
-                continue;
-            if (rs_mem_grow((void **)&grid->steps, &capacity, grid->step_count + 1,
-                            sizeof *grid->steps) != RS_OK)
-                return RS_NOMEM;
-            grid->steps[grid->step_count++] = summary->steps[k].step;
-            has_step = true;
-        }
-        if (has_step)
-            grid->ranks[grid->rank_count++] = summary->trace.rank;
-    }
-    if (grid->step_count)
-        qsort(grid->steps, grid->step_count, sizeof *grid->steps, by_number);
-    size_t kept = 0;
-    for (size_t i = 0; i < grid->step_count; i++)
-        if (!kept || grid->steps[kept - 1] != grid->steps[i])
-            grid->steps[kept++] = grid->steps[i];
-    grid->step_count = kept;
-    return RS_OK;
-}
-
-/* Of a rank with several devices the one that worked longest counts. */
-static enum rs_status fill(const struct rs_analysis *analysis, struct grid *grid)
-{
-    const size_t count = grid->rank_count * grid->step_count;
-    size_t row = 0;
-    grid->own = rs_mem_calloc(count + 1, sizeof *grid->own);
-    if (!grid->own)
-        return RS_NOMEM;
-    for (size_t i = 0; i < count; i++)
-        grid->own[i] = -1;
-    for (size_t i = 0; i < analysis->summary_count; i++) {
-        const struct rs_summary *summary = analysis->summaries[i];
-        if (row >= grid->rank_count || summary->trace.rank != grid->ranks[row])
-            continue;
-        for (size_t k = 0; k < summary->step_count; k++) {
-            const struct rs_step_row *step = &summary->steps[k];
-            if (!rs_analysis_is_in_means(analysis, i, k))
-                continue;
-            const int64_t *found =
-                bsearch(&step->step, grid->steps, grid->step_count, sizeof *grid->steps, by_number);
-            rs_dur *cell = &grid->own[row * grid->step_count + (size_t)(found - grid->steps)];
-            const rs_dur own = step->window_computing + step->window_memory + step->idle_head +
-                               step->idle_inside + step->idle_tail;
-            *cell = own > *cell ? own : *cell;
-        }
-        row++;
-    }
-    return RS_OK;
-}
-
-/* Own work as a share of the step's median becomes a class; -1 unknown. RS_NOMEM. */
-static enum rs_status classify(const struct grid *grid, double *ratio_p)
-{
-    int64_t *column = rs_mem_calloc(grid->rank_count + 1, sizeof *column);
-    if (!column)
-        return RS_NOMEM;
-    for (size_t s = 0; s < grid->step_count; s++) {
-        size_t count = 0;
-        for (size_t r = 0; r < grid->rank_count; r++)
-            if (grid->own[r * grid->step_count + s] >= 0)
-                column[count++] = grid->own[r * grid->step_count + s];
-        if (count)
-            qsort(column, count, sizeof *column, by_number);
-        const rs_dur median = count ? column[(count - 1) / 2] : 0;
+    rs_dur *medians = rs_mem_calloc(grid->step_count + 1, sizeof *medians);
+    const enum rs_status status = medians ? grid_medians(grid, false, medians) : RS_NOMEM;
+    for (size_t s = 0; status == RS_OK && s < grid->step_count; s++)
         for (size_t r = 0; r < grid->rank_count; r++) {
-            const rs_dur own = grid->own[r * grid->step_count + s];
+            const rs_dur own = grid_own(grid, r, s);
             ratio_p[r * grid->step_count + s] =
-                own >= 0 && median > 0 ? (double)own / (double)median : -1;
+                own >= 0 && medians[s] > 0 ? (double)own / (double)medians[s] : -1;
         }
-    }
-    rs_mem_free(column);
-    return RS_OK;
+    rs_mem_free(medians);
+    return status;
 }
 
 static int class_of(double ratio)
@@ -240,14 +145,12 @@ static void put_picture(const struct report *report, const struct grid *grid, co
 
 enum rs_status report_put_figure(const struct report *report, struct rs_buf *html)
 {
-    struct grid grid = {.steps = NULL};
+    struct grid grid;
     double *ratio = NULL;
-    enum rs_status status = find_axes(report->analysis, &grid);
-    if (status == RS_OK)
-        status = fill(report->analysis, &grid);
+    enum rs_status status = grid_init(&grid, report->analysis);
     if (status == RS_OK && grid.rank_count > 1 && grid.step_count) {
         ratio = rs_mem_calloc(grid.rank_count * grid.step_count, sizeof *ratio);
-        status = ratio ? classify(&grid, ratio) : RS_NOMEM;
+        status = ratio ? find_ratios(&grid, ratio) : RS_NOMEM;
         if (status == RS_OK)
             put_picture(report, &grid, ratio, html);
     }

@@ -105,11 +105,7 @@ static void put_coverage(struct rs_json_out *json, const struct report *report)
     put_int(json, "rows_without_bytes", report->rows_without_bytes, true);
     put_int(json, "rows_unfinished", report->rows_unfinished, true);
     rs_json_out_end(json);
-    put_text(json, "clock",
-             !analysis->one_clock          ? "several"
-             : analysis->clock_was_assumed ? "assumed"
-             : analysis->clock_was_aligned ? "aligned"
-                                           : "one");
+    put_text(json, "clock", report_clock_text(analysis));
     rs_json_out_end(json);
 }
 

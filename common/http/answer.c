@@ -285,13 +285,8 @@ static struct MHD_Response *in_pieces(struct rs_http_answer *answer)
 
 /* ---- both --------------------------------------------------------------------------------------------------------- */
 
-static void add_headers(struct MHD_Response *response, const struct rs_http_answer *answer)
+static void add_policy(struct MHD_Response *response, const struct rs_http_answer *answer)
 {
-    static const char *const always[][2] = {
-        {"Cache-Control", "private, no-cache"}, /* kept, and asked about every time */
-        {"Cross-Origin-Resource-Policy", "same-origin"}, {"Referrer-Policy", "no-referrer"},
-        {"X-Content-Type-Options", "nosniff"},           {"X-Frame-Options", "DENY"},
-    };
     static const char document_policy[] =
         "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; "
         "base-uri 'none'; form-action 'none'; sandbox";
@@ -299,10 +294,26 @@ static void add_headers(struct MHD_Response *response, const struct rs_http_answ
     static const char page_policy[] =
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+    char text[sizeof document_policy + 128];
+    const char *policy = answer->is_page ? page_policy : document_policy;
+    if (!answer->is_page && answer->script_sha256) {
+        (void)snprintf(text, sizeof text, "%s allow-scripts; script-src 'sha256-%.64s'",
+                       document_policy, answer->script_sha256);
+        policy = text;
+    }
+    (void)MHD_add_response_header(response, "Content-Security-Policy", policy);
+}
+
+static void add_headers(struct MHD_Response *response, const struct rs_http_answer *answer)
+{
+    static const char *const always[][2] = {
+        {"Cache-Control", "private, no-cache"}, /* kept, and asked about every time */
+        {"Cross-Origin-Resource-Policy", "same-origin"}, {"Referrer-Policy", "no-referrer"},
+        {"X-Content-Type-Options", "nosniff"},           {"X-Frame-Options", "DENY"},
+    };
     for (size_t i = 0; i < sizeof always / sizeof always[0]; i++)
         (void)MHD_add_response_header(response, always[i][0], always[i][1]);
-    (void)MHD_add_response_header(response, "Content-Security-Policy",
-                                  answer->is_page ? page_policy : document_policy);
+    add_policy(response, answer);
     if (answer->type)
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer->type);
     if (*answer->location)

@@ -61,7 +61,10 @@ struct rs_http_answer {
     const char *allow;               /* of 405; constant text */
     char detail[RS_HTTP_TEXT_BYTES]; /* of a problem, as far as it fits: for logs */
     char file[RS_HTTP_TEXT_BYTES];   /* to be saved under this name; empty: to be shown */
-    bool is_page;                    /* a file of our own page: it may run its script and ask us */
+    const char *
+        script_sha256; /* of a document: it may run the one script of this digest (base64), apart from all that is
+                                        ours here; NULL: none. Lives as long as the answer */
+    bool is_page; /* a file of our own page: it may run its script and ask us */
 };
 
 /* What went wrong as problem+json, with the HTTP status that belongs to err->status. */

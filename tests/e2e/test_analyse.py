@@ -8,6 +8,7 @@ validated against docs/schema when the module jsonschema is there.
 
     RANKSCOPE=build/dev/rankscope tests/e2e/test_analyse.py
 """
+import base64
 import collections
 import csv
 import gzip
@@ -16,6 +17,7 @@ import html.parser
 import json
 import os
 import random
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -206,6 +208,14 @@ class OwnTraces(WithFolder):
         page = read(self.out, "report.html").decode()
         self.assertIn("<h2>1. Rank 2 ", page)
         self.assertIn("default-src 'none'", page)
+        # What people read without scripts. Behind it: data, and (where the build had npm) the one script that the policy names.
+        text, data, script = re.fullmatch('(.*)<script type="application/json" id="data">([^<]*)</script>\n(?:<script>(.*)</script>\n)?</body></html>\n',
+                                          page, re.DOTALL).groups()
+        self.assertEqual(json.loads(data)["report"]["findings"][0]["where"], {"rank": 2})
+        self.assertEqual(len(json.loads(data)["tables"]["steps"]["columns"]["rank"]), 16)
+        digest = base64.b64encode(hashlib.sha256((script or "").encode()).digest()).decode()
+        self.assertEqual(re.findall("script-src[^\"]*", page[:1000]), [f"script-src 'sha256-{digest}'"] if script else [])
+        page = text + "</body></html>"
         for word in ("<script", "http://", "https://", "src=", "url(", "@import", "onload", "onclick"):
             self.assertNotIn(word, page)
         picture = page[page.index("<svg"):page.index("</svg>")]

@@ -281,6 +281,12 @@ class Http(unittest.TestCase):
         self.assertTrue(html.headers["content-type"].startswith("text/html"))
         self.assertEqual(html.body, self.of_capture("/files/report.html").body)
         self.assertIn(b"Rankscope: 4 of 4 ranks, 20 steps", html.body)
+        # It may run the one script that it brings along, apart from everything else here; a table runs none.
+        inside = re.search(rb"script-src 'sha256-[^']+'", html.body[:1000])
+        policy = html.headers["content-security-policy"]
+        self.assertIn("sandbox allow-scripts" if inside else "; sandbox", policy)
+        self.assertEqual(re.findall("script-src '[^']+'", policy), [inside[0].decode()] if inside else [])
+        self.assertTrue(self.of_capture("/files/report.md").headers["content-security-policy"].endswith("; sandbox"))
         self.assertEqual(self.of_capture("/report?format=md").body, self.of_capture("/files/report.md").body)
         self.assertIn(b"Rankscope: 4 of 4 ranks, 20 steps", self.of_capture("/report?format=text").body)
         raw = self.of_capture("/files?raw=true").json()["files"]

@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import unittest_run
@@ -325,6 +326,61 @@ class Page(unittest.TestCase):
             page.get_by_role("button", name="report.json").click()
         with open(download.value.path(), encoding="utf-8") as file:
             self.assertEqual(json.load(file)["findings"][0]["where"], {"rank": 2})
+
+    def test_the_report_in_one_file(self):
+        """report.html from a disk without a network: the same views, of what stands in it; without scripts the text; served, too."""
+        with tempfile.TemporaryDirectory(prefix="rs-page-") as folder:
+            done = subprocess.run([os.environ["RANKSCOPE"], "report", self.capture, "--connect", self.rig.address, "-o", folder], capture_output=True,
+                                  check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            where = "file://" + os.path.join(folder, "report.html")
+            for scheme, width in (("light", 1280), ("dark", 2560)):
+                context = self.browser.new_context(offline=True, viewport={"width": width, "height": 900}, color_scheme=scheme)
+                self.addCleanup(context.close)
+                page = context.new_page()
+                page.on("console", lambda line: self.said.append(line.text))
+                page.on("pageerror", lambda error: self.said.append("error: " + str(error)))
+                page.on("request", lambda asked: asked.url.startswith(where) or self.said.append("asked: " + asked.url))
+                page.goto(where)
+                page.get_by_role("heading", name=re.compile("^Rank 2 is slow")).first.wait_for()
+                page.get_by_role("img", name="Step time of 4 ranks, stacked by what it went to").locator("canvas").first.wait_for()
+                page.get_by_role("img", name="4 ranks by 20 steps").locator("canvas").first.wait_for()
+                page.get_by_role("img", name="Flow of waiting").locator("canvas").first.wait_for()
+                shares = page.get_by_role("table", name="Causes of the waiting").locator("tbody tr").last.inner_text()
+                self.assertIn("100.0 %", shares)
+                self.assertEqual(page.get_by_text("the timeline").count(), 0)  # raw events are not in it
+                self.assertFalse(page.locator("#text").is_visible())
+                self.shoot(page, f"report-html-{scheme}-{width}")
+                page.get_by_role("link", name="the steps").first.click()
+                page.get_by_role("img", name="Step time of 1 ranks, stacked by what it went to").wait_for()
+                self.assertRegex(page.url, r"#steps\?ranks=2$")
+                page.get_by_text("The same as text").click()
+                page.locator("#text h2").filter(has_text="What was seen, and what is not known").wait_for()
+            context = self.browser.new_context(offline=True, java_script_enabled=False)
+            self.addCleanup(context.close)
+            page = context.new_page()
+            page.goto(where)
+            page.locator("#text h2").filter(has_text="1. Rank 2 is slow").first.wait_for()
+            self.assertTrue(page.locator("svg.heat").is_visible())
+            self.shoot(page, "report-html-text")
+            # Somebody's script in it does not run: the file allows its own alone.
+            with open(os.path.join(folder, "report.html"), encoding="utf-8") as file:
+                text = file.read().replace("</body>", "<script>document.title = 'taken'</script></body>")
+            with open(os.path.join(folder, "report.html"), "w", encoding="utf-8") as file:
+                file.write(text)
+            context = self.browser.new_context(offline=True)
+            self.addCleanup(context.close)
+            page = context.new_page()
+            page.goto(where)
+            page.get_by_role("img", name="4 ranks by 20 steps").locator("canvas").first.wait_for()
+            self.assertTrue(page.title().startswith("Rankscope"))
+        context = self.browser.new_context(ignore_https_errors=True, extra_http_headers={"Authorization": "Bearer " + self.viewer})
+        self.addCleanup(context.close)
+        page = context.new_page()
+        page.on("pageerror", lambda error: self.said.append("error: " + str(error)))
+        page.goto(f"{self.rig.url}/api/v1/captures/{self.capture}/report")
+        page.get_by_role("img", name="4 ranks by 20 steps").locator("canvas").first.wait_for()
+        self.assertEqual(page.evaluate("() => origin"), "null")  # nothing of the page's own, its token least of all
 
     def test_what_is_not_there(self):
         self.expected = ["404"]

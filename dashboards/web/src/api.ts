@@ -97,6 +97,7 @@ export type Row<K extends string> = Record<K, Cell>;
 export interface Rows<K extends string> {
   rows: Row<K>[];
   cursor: string | null; /* there are more rows behind these */
+  cut?: string; /* what is not among them, where that is for another reason than their number */
   is_partial: boolean;
   is_provisional: boolean;
   notes: string[];
@@ -294,9 +295,10 @@ export interface Evidence {
   type: string;
   figure?: string;
   rank?: number;
-  peer?: number;
+  unit?: [number, number]; /* of a transfer: from, to */
   step?: number;
   name?: string;
+  op?: string;
   group?: string;
   ns?: number;
   healthy_ns?: number;
@@ -314,11 +316,21 @@ export interface Evidence {
 export interface Where {
   rank?: number;
   ranks?: number[];
-  src?: number;
-  dst?: number;
+  link?: { src: number; dst: number };
+  pair?: [number, number];
   stage?: number;
   group?: string;
   host?: string;
+  op?: string;
+  worker?: { dp: number; pp: number };
+  all?: Where[];
+}
+
+/* The ranks that a place names by number. */
+export function ranksOf(where: Where): number[] {
+  if (where.rank !== undefined) return [where.rank];
+  if (where.link) return [where.link.src, where.link.dst];
+  return where.ranks ?? where.pair ?? where.all?.flatMap(ranksOf) ?? [];
 }
 
 export interface Finding {
@@ -356,13 +368,11 @@ export interface Report {
   coverage: {
     ranks_seen: number;
     ranks_expected: number | null;
-    missing_ranks: unknown[];
     steps: number;
     complete_steps: number;
     events: number;
     dropped: number;
     clock: string;
-    partial_steps: unknown[];
   };
   mean_step_ns: number | null;
   arrivals: { rank: number; last_in: number; caused_wait_ns: number; own_wait_ns: number }[];

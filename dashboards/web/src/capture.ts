@@ -5,11 +5,12 @@
  *
  *     recording --(events)--> progress, provisional findings --(closed)--> the view again, now from what is final
  */
-import { follow, getJson, type Capture } from "./api";
+import { follow, getJson, getRows, type Capture, type Report } from "./api";
 import { h, put, replace } from "./dom";
 import { count, duration, rankList, time, UNKNOWN } from "./format";
 import type { Place } from "./main";
 import { notice } from "./notice";
+import type { View } from "./view";
 import { captureHref, runHref, stateBadge } from "./runs";
 import { showClock } from "./views/clock";
 import { showCoverage } from "./views/coverage";
@@ -22,17 +23,6 @@ import { showMap } from "./views/map";
 import { showSteps } from "./views/steps";
 import { showTimeline } from "./views/timeline";
 import { showWaits } from "./views/waits";
-
-export interface View {
-  id: string;
-  capture: Capture;
-  choices: URLSearchParams;
-  signal: AbortSignal;
-  /* The address of this view with other choices: a deep link. */
-  href: (view: string, choices?: Record<string, string | number | undefined>) => string;
-  /* Changes the address without leaving the view. */
-  remember: (choices: Record<string, string | undefined>) => void;
-}
 
 type ShowView = (view: View) => Promise<Node | Node[]>;
 
@@ -102,6 +92,12 @@ export async function showCapture(box: HTMLElement, place: Place, signal: AbortS
     for (const [key, value] of Object.entries(choices)) if (value !== undefined) words.set(key, String(value));
     return captureHref(id, view, words.toString());
   };
+  const reader: View["reader"] = {
+    rows: (table, columns, choice) => getRows(id, table, columns, choice, signal),
+    report: () => getJson<Report>(`${at}/report?format=json`, { signal }),
+    sample: null,
+    linkMedians: null,
+  };
   const remember: View["remember"] = (choices) => {
     for (const [key, value] of Object.entries(choices)) {
       if (value === undefined) place.choices.delete(key);
@@ -152,7 +148,7 @@ export async function showCapture(box: HTMLElement, place: Place, signal: AbortS
     signal.addEventListener("abort", () => clearInterval(timer));
     replace(content, reading);
     try {
-      const nodes = await entry[2]({ id, capture, choices: place.choices, signal, href, remember });
+      const nodes = await entry[2]({ id, capture, choices: place.choices, signal, reader, href, remember });
       if (!signal.aborted) replace(content, ...[nodes].flat());
     } catch (error) {
       if (!signal.aborted) replace(content, h("p", { class: "problem", role: "alert" }, error instanceof Error ? error.message : String(error)));

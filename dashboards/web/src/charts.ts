@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Apache ECharts, as much of it as the page needs, in the page's colours (Paul Tol's "bright": told apart by the colour-blind,
+ * Apache ECharts, as much of it as the page and report.html need (views/clock.ts, which is in the page alone, adds what is its own), in the page's colours (Paul Tol's "bright": told apart by the colour-blind,
  * too). Charts redraw when their box or the colour scheme changes. Tooltips are drawn, not HTML: the page allows no inline style.
  */
-import { BarChart, CustomChart, HeatmapChart, LineChart, SankeyChart, ScatterChart } from "echarts/charts";
+import { BarChart, HeatmapChart, SankeyChart } from "echarts/charts";
 import {
-  AriaComponent,
   DataZoomComponent,
   GridComponent,
   LegendComponent,
-  MarkLineComponent,
   TooltipComponent,
   VisualMapComponent,
 } from "echarts/components";
@@ -17,8 +15,8 @@ import * as echarts from "echarts/core";
 import { CanvasRenderer } from "echarts/renderers";
 
 echarts.use([
-  BarChart, CustomChart, HeatmapChart, LineChart, SankeyChart, ScatterChart, AriaComponent, DataZoomComponent, GridComponent,
-  LegendComponent, MarkLineComponent, TooltipComponent, VisualMapComponent, CanvasRenderer,
+  BarChart, HeatmapChart, SankeyChart, DataZoomComponent, GridComponent, LegendComponent, TooltipComponent, VisualMapComponent,
+  CanvasRenderer,
 ]);
 
 export type Option = echarts.EChartsCoreOption;

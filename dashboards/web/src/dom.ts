@@ -38,8 +38,9 @@ export interface Column<R> {
   isNumber?: boolean;
 }
 
-/* A table that sorts by the column whose title is pressed; long ones show their first rows and say so. */
+/* A table that sorts by the column whose title is pressed; long ones show their first rows, say so, and more when asked. */
 export function table<R>(columns: Column<R>[], rows: R[], caption: string, most = 200): HTMLElement {
+  let shown = most;
   let by = -1;
   let isDown = true;
   const body = h("tbody");
@@ -56,11 +57,19 @@ export function table<R>(columns: Column<R>[], rows: R[], caption: string, most 
       : rows;
     replace(
       body,
-      sorted.slice(0, most).map((row) =>
+      sorted.slice(0, shown).map((row) =>
         h("tr", {}, columns.map((column) => h("td", column.isNumber ? { class: "r" } : {}, column.cell(row)))),
       ),
     );
-    note.textContent = rows.length > most ? `${most} of ${rows.length} rows are shown.` : "";
+    if (rows.length > shown)
+      replace(note, `${shown} of ${rows.length} rows are shown. `, h("button", {
+        type: "button",
+        onclick: () => {
+          shown = Math.max(shown * 8, 500);
+          fill();
+        },
+      }, "Show more"));
+    else replace(note);
     heads.forEach((head, i) => head.setAttribute("aria-sort", i === by ? (isDown ? "descending" : "ascending") : "none"));
   };
   const head = h("tr");

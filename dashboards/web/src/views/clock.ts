@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How the ranks' clocks stand to each other, and how far that may be off: what it bounds is every Wait across hosts. */
-import { getRows, num } from "../api";
-import type { View } from "../capture";
+import { CustomChart, ScatterChart } from "echarts/charts";
+import * as echarts from "echarts/core";
+import { num } from "../api";
+import type { View } from "../view";
 import { axis, chart, COLOURS, tooltip } from "../charts";
 import { h, table } from "../dom";
 import { duration } from "../format";
 
+echarts.use([CustomChart, ScatterChart]);
+
 export async function showClock(view: View): Promise<Node[]> {
-  const found = await getRows(view.id, "clock", ["rank", "method", "offset_ns", "drift_ppb", "bound_ns"] as const, {}, view.signal);
+  const found = await view.reader.rows("clock", ["rank", "method", "offset_ns", "drift_ppb", "bound_ns"] as const, {});
   const clocks = found.rows.map((r) => ({ rank: num(r.rank)!, method: String(r.method), offset: num(r.offset_ns), drift: num(r.drift_ppb), bound: num(r.bound_ns) }));
   if (!clocks.length) return [h("p", { class: "dim" }, "Nothing is known of clocks.")];
   const isOne = clocks.every((c) => c.offset === 0 && c.bound === 0);

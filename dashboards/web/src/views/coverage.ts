@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What is there and what is missing: streams, inputs, and every gap with its reason. */
-import { getRows, num } from "../api";
-import type { View } from "../capture";
+import { num } from "../api";
+import type { View } from "../view";
 import { h, table } from "../dom";
 import { bytes, count } from "../format";
 
 export async function showCoverage(view: View): Promise<Node[]> {
   const [coverage, notes, streams, inputs] = await Promise.all([
-    getRows(view.id, "coverage", ["what", "rank", "step", "reason", "count"] as const, {}, view.signal),
-    getRows(view.id, "note", ["text"] as const, {}, view.signal),
-    getRows(view.id, "stream", ["lane", "rank", "host", "origin", "chunks", "bytes", "missing_chunks", "lost_events", "is_ended", "is_partial"] as const, {}, view.signal),
-    getRows(view.id, "input", ["rank", "path", "state", "reason", "format", "events_read"] as const, {}, view.signal),
+    view.reader.rows("coverage", ["what", "rank", "step", "reason", "count"] as const, {}),
+    view.reader.rows("note", ["text"] as const, {}),
+    view.reader.rows("stream", ["lane", "rank", "host", "origin", "chunks", "bytes", "missing_chunks", "lost_events", "is_ended", "is_partial"] as const, {}),
+    view.reader.rows("input", ["rank", "path", "state", "reason", "format", "events_read"] as const, {}),
   ]);
   const text = (value: unknown) => (value === null ? "" : String(value));
   return [

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The deliverables: fetched with the reader's token, then saved by the browser. */
 import { getJson, request } from "../api";
-import type { View } from "../capture";
+import type { View } from "../view";
 import { h, table } from "../dom";
 import { bytes } from "../format";
 import { notice } from "../notice";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Who or what makes the job slow, what fixing it would bring, and on what that rests: each with a way to where it is seen. */
-import { getJson, type Evidence, type Finding, type Report, type Where } from "../api";
+import { ranksOf, type Evidence, type Finding } from "../api";
 import { COLOURS } from "../charts";
-import type { View } from "../capture";
+import type { View } from "../view";
 import { h } from "../dom";
 import { count, duration, percent, rankList, UNKNOWN } from "../format";
 
@@ -36,10 +36,6 @@ function gain(finding: Finding): Node {
   return svg;
 }
 
-function ranksOf(where: Where): number[] {
-  return where.ranks ?? (where.rank !== undefined ? [where.rank] : where.src !== undefined && where.dst !== undefined ? [where.src, where.dst] : []);
-}
-
 function ranksOfFinding(finding: Finding): number[] {
   return [finding.where, ...finding.also].flatMap(ranksOf);
 }
@@ -54,9 +50,9 @@ function sentence(view: View, finding: Finding, evidence: Evidence): HTMLElement
   const areOperators = evidence.type === "kernels" && evidence.rank !== undefined;
   const what = areOperators ? "Operators a step" : WHAT[evidence.type] ?? evidence.type.replaceAll("_", " ");
   const parts: (Node | string)[] = [what];
-  if (evidence.name) parts.push(" ", h("code", {}, evidence.name));
+  if (evidence.name ?? evidence.op) parts.push(" ", h("code", {}, evidence.name ?? evidence.op));
   if (evidence.rank !== undefined) parts.push(` on rank ${evidence.rank}`);
-  if (evidence.peer !== undefined) parts.push(` to rank ${evidence.peer}`);
+  if (evidence.unit) parts.push(` from rank ${evidence.unit[0]} to rank ${evidence.unit[1]}`);
   if (evidence.step !== undefined) parts.push(` in step ${evidence.step}`);
   if (evidence.ns !== undefined) parts.push(`: ${duration(evidence.ns)}`);
   if (evidence.healthy_ns !== undefined) parts.push(`, healthy ${duration(evidence.healthy_ns)}`);
@@ -65,16 +61,16 @@ function sentence(view: View, finding: Finding, evidence: Evidence): HTMLElement
   if (evidence.caused_ns !== undefined) parts.push(`: ${duration(evidence.caused_ns)} of ${duration(evidence.of_ns)}`);
   if (evidence.dur_ns !== undefined) parts.push(`, ${duration(evidence.dur_ns)} long`);
   if (evidence.steps_above !== undefined) parts.push(`, in ${evidence.steps_above} of ${evidence.steps ?? UNKNOWN} steps`);
-  const ranks = evidence.rank !== undefined ? [evidence.rank] : ranksOfFinding(finding);
+  const ranks = evidence.rank !== undefined ? [evidence.rank] : (evidence.unit ?? ranksOfFinding(finding));
   const step = evidence.step ?? finding.steps.first ?? undefined;
   const chosen = ranks.length ? rankList(ranks) : undefined;
-  const to =
+  const [text, href]: [string, string | null] =
     evidence.type === "waiting" ? ["who waited", view.href("waits")]
     : evidence.type === "transfer" ? ["the links", view.href("links", { ranks: chosen })]
     : evidence.type === "look_at" ? ["the timeline", view.href("timeline", { step, ranks: chosen, raw: 1, at: evidence.start_ns === undefined ? undefined : String(evidence.start_ns) })]
     : evidence.type === "kernels" ? [areOperators ? "the operators" : "the kernels", view.href("kernels")]
     : ["the steps", view.href("steps", { ranks: chosen })];
-  parts.push(" (", h("a", { href: to[1]! }, to[0]!), ")");
+  if (href !== null) parts.push(" (", h("a", { href }, text), ")");
   return h("li", {}, parts);
 }
 
@@ -99,7 +95,7 @@ function one(view: View, finding: Finding, isMild: boolean): HTMLElement {
 }
 
 export async function showFindings(view: View): Promise<Node[]> {
-  const report = await getJson<Report>(`/api/v1/captures/${encodeURIComponent(view.id)}/report?format=json`, { signal: view.signal });
+  const report = await view.reader.report();
   const figure = (name: string, value: string) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
   const nodes: Node[] = report.findings.map((f) => one(view, f, false));
   // What could not be judged is not calm.
@@ -122,6 +118,7 @@ export async function showFindings(view: View): Promise<Node[]> {
     nodes.push(h("h2", {}, "Could not be compared"),
       h("ul", {}, report.unjudged.slice(0, 50).map((u) => h("li", {}, `${u.rank !== undefined ? `Rank ${u.rank}` : `Group ${u.group}`}: ${u.why.replaceAll("_", " ")}`))));
   if (report.notes.length) nodes.push(h("h2", {}, "To know"), h("ul", {}, report.notes.map((n) => h("li", {}, n))));
-  nodes.push(h("p", {}, h("a", { href: view.href("files") }, "Report as a file, tables, database")));
+  const files = view.href("files");
+  if (files !== null) nodes.push(h("p", {}, h("a", { href: files }, "Report as a file, tables, database")));
   return nodes;
 }

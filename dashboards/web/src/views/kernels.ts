@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Kernels of all ranks by their time, and how far apart the ranks are in each. */
-import { getRows, num } from "../api";
-import type { View } from "../capture";
+import { num } from "../api";
+import type { View } from "../view";
 import { h, replace, table } from "../dom";
 import { count, duration, median } from "../format";
 
@@ -19,7 +19,7 @@ interface Kernel {
 }
 
 export async function showKernels(view: View): Promise<Node[]> {
-  const found = await getRows(view.id, "kernels", COLUMNS, { limit: 300_000 }, view.signal);
+  const found = await view.reader.rows("kernels", COLUMNS, { limit: 300_000 });
   if (!found.rows.length) return [h("p", { class: "dim" }, "No kernel was recorded.")];
   const kernels = new Map<string, Kernel>();
   for (const row of found.rows) {

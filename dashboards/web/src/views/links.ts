@@ -3,8 +3,8 @@
  * What went from rank to rank: a matrix of rates, and the slowest. More ranks than a matrix can show are taken together, by host where there
  * are few enough hosts, else in blocks of neighbours: a cell is then as bad as the worst link in it, and opens when it is clicked.
  */
-import { getRows, num } from "../api";
-import type { View } from "../capture";
+import { num } from "../api";
+import type { View } from "../view";
 import { axis, chart, scale, tooltip } from "../charts";
 import { h, replace, table } from "../dom";
 import { bytes, count, duration, median, parseRanks, rankList, rate } from "../format";
@@ -53,7 +53,7 @@ function placesOf(ranks: number[], hosts: Map<number, string | null>): Place[] {
 }
 
 export async function showLinks(view: View): Promise<Node[]> {
-  const found = await getRows(view.id, "links", COLUMNS, {}, view.signal);
+  const found = await view.reader.rows("links", COLUMNS, {});
   const all: Link[] = found.rows.map((r) => ({
     src: num(r.src)!, dst: num(r.dst)!, transport: String(r.transport), messages: num(r.messages), bytes: num(r.bytes),
     busy: num(r.busy_ns), rate: num(r.median_bytes_per_s), fast: num(r.fast_bytes_per_s), isEstimated: r.is_estimated === 1,
@@ -70,7 +70,7 @@ export async function showLinks(view: View): Promise<Node[]> {
     replace(box, matrix(links), h("h2", {}, "Links, the slowest first"), list(links));
   };
   // Links of one transport compare: each against the median of its own kind.
-  const middles = new Map(transports.map((t) => [t, median(all.filter((l) => l.transport === t && l.rate !== null).map((l) => l.rate!))]));
+  const middles = view.reader.linkMedians ?? new Map(transports.map((t) => [t, median(all.filter((l) => l.transport === t && l.rate !== null).map((l) => l.rate!))]));
   const ratio = (l: Link) => (l.rate && middles.get(l.transport) ? middles.get(l.transport)! / l.rate : null);
   const hosts = new Map(view.capture.ranks.map((r) => [r.rank, r.host]));
   const choose = (some: number[]) => {
@@ -102,7 +102,7 @@ export async function showLinks(view: View): Promise<Node[]> {
     const what = isWhole ? "rank" : places[0]!.ranks.length > 1 && hosts.get(places[0]!.ranks[0]!) === places[0]!.name ? "host" : "ranks";
     return h("div", {},
       h("p", { class: "dim" }, "Median time per byte against the median of links of its kind: ",
-        ["less than 0.8", "0.8 to 1.25", "to 1.6", "to 2.5", "to 5", "more"].map((text, i) => [h("span", { class: `key h${i}` }), text]).flat()),
+        ["less than 0.8", "0.8 to 1.25", "to 1.6", "to 2.5", "to 5", "more"].map((text, i) => h("span", { class: "meaning" }, h("span", { class: `key h${i}` }), text))),
       isWhole ? null : h("p", { class: "dim" }, `${count(names.length)} ranks, taken together ${what === "host" ? `by their ${count(places.length)} hosts` : `in ${count(places.length)} blocks`}: a cell shows the worst link in it. Click it, or name ranks above, to see them one by one.`),
       chart(`Rates ${isWhole ? "" : "of the worst links "}from ${places.length} to ${places.length} ${isWhole ? "ranks" : what === "host" ? "hosts" : "blocks of ranks"}`, side, () => ({
         grid: { left: isWhole ? 64 : 110, right: 16, top: 8, bottom: 48 },
@@ -129,11 +129,11 @@ export async function showLinks(view: View): Promise<Node[]> {
       { title: "Bytes", cell: (l) => bytes(l.bytes), sort: (l) => l.bytes ?? -1, isNumber: true },
       { title: "Messages", cell: (l) => count(l.messages), sort: (l) => l.messages ?? -1, isNumber: true },
       { title: "Busy", cell: (l) => duration(l.busy), sort: (l) => l.busy ?? -1, isNumber: true },
-    ], [...links].sort((a, b) => (a.rate ?? Infinity) - (b.rate ?? Infinity)), "Links", 100);
+    ], [...links].sort((a, b) => (a.rate ?? Infinity) - (b.rate ?? Infinity)), "Links", 32);
   draw();
   return [
     h("div", { class: "bar" }, h("label", {}, "Over", select), h("label", {}, "Ranks", ranks)),
-    found.cursor ? h("p", { class: "warn" }, "Only the first 200 000 links are shown.") : h("span"),
+    found.cursor || found.cut ? h("p", { class: "warn" }, found.cut ?? "Only the first 200 000 links are shown.") : h("span"),
     box,
   ];
 }

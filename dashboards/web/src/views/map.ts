@@ -6,9 +6,9 @@
  *
  * Where there are more ranks or steps than cells, a cell is the worst of those that fall into it, as in report.html.
  */
-import { getRows, num } from "../api";
-import type { View } from "../capture";
-import { axis, chart, scale, tooltip } from "../charts";
+import { num } from "../api";
+import { go, type View } from "../view";
+import { axis, chart, colour, scale, tooltip } from "../charts";
 import { h, replace } from "../dom";
 import { duration, median } from "../format";
 
@@ -17,6 +17,8 @@ const LIMITS = [0.9, 1.05, 1.15, 1.3, 1.6];
 const MEANINGS = ["less than 0.9 times the median", "0.9 to 1.05", "to 1.15", "to 1.3", "to 1.6", "more"];
 const ROWS_MAX = 512;
 const COLUMNS_MAX = 240;
+
+const MEASURES = [["own", "own work"], ["step", "whole step"], ["exposed", "exposed communication"], ["free", "free time"]] as const;
 
 type Measure = "own" | "step" | "exposed" | "free";
 
@@ -28,13 +30,14 @@ interface Point {
 }
 
 export async function showMap(view: View): Promise<Node[]> {
-  const found = await getRows(view.id, "steps", COLUMNS, { limit: 500_000 }, view.signal);
+  const found = await view.reader.rows("steps", COLUMNS, { limit: 500_000 });
   const rows = found.rows.filter((r) => r.is_in_means === 1);
   if (!rows.length) return [h("p", { class: "dim" }, "No complete step was recorded.")];
   const box = h("div");
   const select = h("select", { onchange: () => { view.remember({ measure: select.value }); draw(); } },
-    ([["own", "own work"], ["step", "whole step"], ["exposed", "exposed communication"], ["free", "free time"]] as const).map(([value, text]) =>
+    (MEASURES.slice(0, view.reader.sample ? 1 : undefined)).map(([value, text]) =>
       h("option", { value, selected: view.choices.get("measure") === value }, text)));
+  const sample = view.reader.sample;
   const draw = () => replace(box, picture(select.value as Measure));
 
   const pointsOf = (measure: Measure): Point[] => {
@@ -48,8 +51,8 @@ export async function showMap(view: View): Promise<Node[]> {
       if (list) list.push(point);
       else byStep.set(point.step, [point]);
     }
-    for (const list of byStep.values()) {
-      const middle = median(list.map((p) => p.value)) || 1;
+    for (const [step, list] of byStep) {
+      const middle = sample?.medians.get(step) || median(list.map((p) => p.value)) || 1;
       for (const point of list) point.ratio = point.value / middle;
     }
     return [...byStep.values()].flat();
@@ -57,10 +60,10 @@ export async function showMap(view: View): Promise<Node[]> {
 
   const picture = (measure: Measure): HTMLElement => {
     const points = pointsOf(measure);
-    const ranks = [...new Set(points.map((p) => p.rank))].sort((a, b) => a - b);
-    const steps = [...new Set(points.map((p) => p.step))].sort((a, b) => a - b);
-    const perRow = Math.ceil(ranks.length / ROWS_MAX);
-    const perColumn = Math.ceil(steps.length / COLUMNS_MAX);
+    const ranks = sample?.ranks ?? [...new Set(points.map((p) => p.rank))].sort((a, b) => a - b);
+    const steps = (sample ? [...sample.medians.keys()] : [...new Set(points.map((p) => p.step))]).sort((a, b) => a - b);
+    const perRow = sample?.perRank ?? Math.ceil(ranks.length / ROWS_MAX);
+    const perColumn = sample?.perStep ?? Math.ceil(steps.length / COLUMNS_MAX);
     const rowOf = new Map(ranks.map((r, i) => [r, Math.floor(i / perRow)]));
     const columnOf = new Map(steps.map((s, i) => [s, Math.floor(i / perColumn)]));
     const worst = new Map<number, Point>();
@@ -74,10 +77,12 @@ export async function showMap(view: View): Promise<Node[]> {
     }));
     const yNames = Array.from({ length: Math.ceil(ranks.length / perRow) }, (_, i) => String(ranks[i * perRow]));
     const xNames = Array.from({ length: Math.ceil(steps.length / perColumn) }, (_, i) => String(steps[i * perColumn]));
+    const height = Math.max(220, Math.min(900, 90 + yNames.length * (yNames.length > 100 ? 3 : 22)));
+    const every = Math.ceil((yNames.length * 18) / (height - 56)); // so that names of ranks do not lie on each other
     return h("div", {},
-      h("p", { class: "dim" }, "Against the median of the same step: ", MEANINGS.map((text, i) => [h("span", { class: `key h${i}` }), text]).flat(),
+      h("p", { class: "dim" }, "Against the median of the same step: ", MEANINGS.map((text, i) => h("span", { class: "meaning" }, h("span", { class: `key h${i}` }), text)),
         perRow > 1 || perColumn > 1 ? `. A cell is the worst of ${perRow} ranks and ${perColumn} steps.` : ""),
-      chart(`${ranks.length} ranks by ${steps.length} steps`, Math.max(220, Math.min(900, 90 + yNames.length * (yNames.length > 100 ? 3 : 22))), () => ({
+      chart(`${ranks.length} ranks by ${steps.length} steps`, height, () => ({
         grid: { left: 64, right: 16, top: 8, bottom: 48 },
         tooltip: tooltip({
           formatter: (item: { data: (typeof cells)[number] }) => {
@@ -86,12 +91,12 @@ export async function showMap(view: View): Promise<Node[]> {
           },
         }),
         xAxis: axis("step", { type: "category", data: xNames, splitLine: { show: false } }),
-        yAxis: axis("rank", { type: "category", data: yNames, inverse: true, nameGap: 44, splitLine: { show: false } }),
+        yAxis: axis("rank", { type: "category", data: yNames, inverse: true, axisLabel: { color: colour("dim"), interval: every - 1 }, nameGap: 44, splitLine: { show: false } }),
         visualMap: { show: false, type: "piecewise", dimension: 2, pieces: scale().map((color, i) => ({ value: i, color })) },
         series: [{ type: "heatmap", data: cells, progressive: 0 }],
       }), (params) => {
         const cell = params.data as (typeof cells)[number] | undefined;
-        if (cell) location.hash = view.href("timeline", { ranks: cell.point.rank, step: cell.point.step });
+        if (cell) go(view.href("timeline", { ranks: cell.point.rank, step: cell.point.step }) ?? view.href("steps", { ranks: cell.point.rank }));
       }));
   };
   draw();

@@ -9,8 +9,8 @@
  * A lane's spans are sorted, those in sight are found by bisection, and spans narrower than a pixel are drawn as one: 10^5 of
  * them cost what is seen of them.
  */
-import { getJson, getRows, num, since, type Cell, type Report } from "../api";
-import type { View } from "../capture";
+import { num, ranksOf, since, type Cell } from "../api";
+import { go as follow, type View } from "../view";
 import { colour, COLOURS, onScheme } from "../charts";
 import { h, put, replace } from "../dom";
 import { bytes, count, duration, parseRanks, rankList } from "../format";
@@ -342,7 +342,7 @@ interface Seen {
 }
 
 async function readOperations(view: View, step: number | null, ranks: number[], align: Align, lanes: Lanes, seen: Seen): Promise<boolean> {
-  const found = await getRows(view.id, "op_member", MEMBERS, { steps: step === null ? [] : [step], ranks: rankList(ranks) }, view.signal);
+  const found = await view.reader.rows("op_member", MEMBERS, { steps: step === null ? [] : [step], ranks: rankList(ranks) });
   for (const row of found.rows) {
     const rank = num(row.rank)!;
     const lane = laneOf(lanes, row);
@@ -367,8 +367,8 @@ async function readOperations(view: View, step: number | null, ranks: number[], 
 async function readEvents(view: View, ranks: number[], align: Align, lanes: Lanes, seen: Seen, windowNs: number): Promise<string> {
   if (seen.first === null || seen.last === null) return "Nobody knows when the step was.";
   const begin = seen.last - BigInt(Math.round(windowNs));
-  const found = await getRows(view.id, "span", ["rank", "device", "stream", "start_ns", "end_ns", "kind", "name"] as const,
-    { ranks: rankList(ranks), limit: EVENTS_MAX, fromNs: begin < seen.first ? begin : seen.first, toNs: seen.last }, view.signal);
+  const found = await view.reader.rows("span", ["rank", "device", "stream", "start_ns", "end_ns", "kind", "name"] as const,
+    { ranks: rankList(ranks), limit: EVENTS_MAX, fromNs: begin < seen.first ? begin : seen.first, toNs: seen.last });
   let added = 0;
   for (const row of found.rows) {
     if (row.kind === "comm" || seen.spans.has(`${row.rank}/${row.device}/${row.stream}/${row.start_ns}`)) continue;
@@ -385,11 +385,11 @@ async function readEvents(view: View, ranks: number[], align: Align, lanes: Lane
 /* Who is looked at when nobody said: those whom the findings name, with as many others, eight at least. */
 async function ranksToShow(view: View): Promise<number[]> {
   let all = view.capture.ranks.map((r) => r.rank);
-  if (!all.length) all = [...new Set((await getRows(view.id, "rank", ["rank"] as const, {}, view.signal)).rows.map((r) => num(r.rank)!))];
+  if (!all.length) all = [...new Set((await view.reader.rows("rank", ["rank"] as const, {})).rows.map((r) => num(r.rank)!))];
   let named: number[] = [];
   if (view.capture.closed_ns !== null) {
-    const report = await getJson<Report>(`/api/v1/captures/${encodeURIComponent(view.id)}/report?format=json`, { signal: view.signal });
-    named = report.findings.flatMap((f) => [f.where.rank, f.where.src, f.where.dst, ...(f.where.ranks ?? [])]).filter((r): r is number => r !== undefined);
+    const report = await view.reader.report();
+    named = report.findings.flatMap((f) => ranksOf(f.where));
   }
   const shown = new Set(named.slice(0, 16));
   for (const rank of all) {
@@ -403,8 +403,8 @@ export async function showTimeline(view: View): Promise<Node[]> {
   const asked = parseRanks(view.choices.get("ranks") ?? "", RANKS_MAX);
   const ranks = asked.length ? asked : await ranksToShow(view);
   const [clock, stepRows] = await Promise.all([
-    getRows(view.id, "clock", ["rank", "at_ns", "offset_ns", "drift_ppb"] as const, {}, view.signal),
-    getRows(view.id, "steps", ["step", "window_ns"] as const, { ranks: rankList(ranks) }, view.signal),
+    view.reader.rows("clock", ["rank", "at_ns", "offset_ns", "drift_ppb"] as const, {}),
+    view.reader.rows("steps", ["step", "window_ns"] as const, { ranks: rankList(ranks) }),
   ]);
   const steps = [...new Set(stepRows.rows.map((r) => num(r.step)).filter((s): s is number => s !== null))].sort((a, b) => a - b);
   // A recording without steps is shown whole.
@@ -450,7 +450,7 @@ export async function showTimeline(view: View): Promise<Node[]> {
   const rankInput = h("input", { value: rankList(ranks), size: 20 });
   const stepSelect = h("select", {}, steps.map((s) => h("option", { value: s, selected: s === step }, `step ${s}`)));
   const go = () => {
-    location.hash = view.href("timeline", { step: stepSelect.value, ranks: rankInput.value.trim() });
+    follow(view.href("timeline", { step: stepSelect.value, ranks: rankInput.value.trim() }));
   };
   rankInput.addEventListener("change", go);
   stepSelect.addEventListener("change", go);

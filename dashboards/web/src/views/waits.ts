@@ -3,8 +3,8 @@
  * Who made the others wait. First what the diagnosis says (it knows that who comes last may have been made late himself), then
  * who came last and who waited for it, as a flow.
  */
-import { getJson, getRows, num, type Report } from "../api";
-import type { View } from "../capture";
+import { num, ranksOf } from "../api";
+import type { View } from "../view";
 import { axis, chart, colour, COLOURS, tooltip } from "../charts";
 import { h, table } from "../dom";
 import { count, duration, percent } from "../format";
@@ -14,8 +14,8 @@ const ROWS_MAX = 200_000;
 
 export async function showWaits(view: View): Promise<Node[]> {
   const [report, members] = await Promise.all([
-    getJson<Report>(`/api/v1/captures/${encodeURIComponent(view.id)}/report?format=json`, { signal: view.signal }),
-    getRows(view.id, "collectives", ["last_rank", "rank", "wait_ns"] as const, { limit: ROWS_MAX }, view.signal),
+    view.reader.report(),
+    view.reader.rows("collectives", ["last_rank", "rank", "wait_ns"] as const, { limit: ROWS_MAX }),
   ]);
   const nodes: Node[] = [];
   const waiting = report.waiting;
@@ -56,8 +56,8 @@ export async function showWaits(view: View): Promise<Node[]> {
     const from = num(row.last_rank)!;
     const to = num(row.rank)!;
     pairs.set(`${from}>${to}`, (pairs.get(`${from}>${to}`) ?? 0) + wait);
-    caused.set(from, (caused.get(from) ?? 0) + wait);
-    waited.set(to, (waited.get(to) ?? 0) + wait);
+    if (from >= 0) caused.set(from, (caused.get(from) ?? 0) + wait); // -1: several that a file has together
+    if (to >= 0) waited.set(to, (waited.get(to) ?? 0) + wait);
   }
   const most = (figures: Map<number, number>) => new Set([...figures].sort((a, b) => b[1] - a[1]).slice(0, MOST).map(([rank]) => rank));
   const causers = most(caused);
@@ -72,7 +72,7 @@ export async function showWaits(view: View): Promise<Node[]> {
   if (!flows.size) return [...nodes, h("p", { class: "dim" }, "No operation has members whose waiting is known.")];
   const links = [...flows].map(([key, value]) => ({ source: key.split(">")[0]!, target: key.split(">")[1]!, value }));
   const names = [...new Set(links.flatMap((l) => [l.source, l.target]))];
-  const suspects = new Set([...report.findings, ...report.not_worth_fixing].flatMap((f) => [f.where.rank, ...(f.where.ranks ?? [])]).filter((r) => r !== undefined).map((r) => `rank ${r}`));
+  const suspects = new Set([...report.findings, ...report.not_worth_fixing].flatMap((f) => ranksOf(f.where)).map((r) => `rank ${r}`));
   nodes.push(
     h("p", { class: "dim" }, "A rank comes last in many operations because it was made late itself: the causes above have that taken out.",
       members.cursor ? ` Of the first ${count(ROWS_MAX)} members.` : ""),
