@@ -86,13 +86,14 @@ static enum rs_status print_read(struct rs_row_store *rows, enum rs_read read,
     return status == RS_END ? RS_OK : status;
 }
 
-static enum rs_status print_spans(const char *dir, const struct rs_read_filter *filter,
+static enum rs_status print_spans(const char *dir, enum rs_read read,
+                                  const struct rs_read_filter *filter,
                                   struct rs_rows_printer *printer, struct rs_err *err)
 {
     struct rs_spans *spans = NULL;
     struct rs_block block = {0};
     uint64_t left = words.limit ? (uint64_t)words.limit : UINT64_MAX;
-    enum rs_status status = rs_spans_open(dir, filter, NULL, &spans, err);
+    enum rs_status status = rs_spans_open(dir, read, filter, NULL, &spans, err);
     while (status == RS_OK && left && printer->status == RS_OK &&
            (status = rs_spans_next(spans, &block, err)) == RS_OK) {
         const size_t count = block.count < left ? block.count : (size_t)left;
@@ -145,7 +146,7 @@ static int join(const char *dir, enum rs_read read, struct rs_rows_printer *prin
     if (fill_filter(&filter, ranks, read, &err) < 0)
         return rs_rows_finish(printer, err.status, &err);
     if (rs_read_is_raw(read))
-        return rs_rows_finish(printer, print_spans(dir, &filter, printer, &err), &err);
+        return rs_rows_finish(printer, print_spans(dir, read, &filter, printer, &err), &err);
     enum rs_status status = rs_row_store_open(NULL, RS_ROWS_PRIVATE, &how.rows, &err);
     if (status == RS_OK)
         status = rs_deliver_capture(dir, &how, rs_cli_note_line, &noter, &result, &err);
@@ -193,7 +194,7 @@ static const struct rs_arg items[] = {
      .kind = RS_ARG_TEXT,
      .target = &words.ranks,
      .value = "RANKS",
-     .help = "of whole tables and of span: only rows of these ranks, 0-3,8"},
+     .help = "of whole tables, span and host_span: only rows of these ranks, 0-3,8"},
     {.name = "step",
      .kind = RS_ARG_TEXT,
      .target = &words.steps,
@@ -204,13 +205,13 @@ static const struct rs_arg items[] = {
      .target = &words.from_ns,
      .value = "NS",
      .max = INT64_MAX,
-     .help = "of span: what ends behind this time, Unix"},
+     .help = "of span and host_span: what ends behind this time, Unix"},
     {.name = "to-ns",
      .kind = RS_ARG_INT,
      .target = &words.to_ns,
      .value = "NS",
      .max = INT64_MAX,
-     .help = "of span: what begins before this time, Unix"},
+     .help = "of span and host_span: what begins before this time, Unix"},
     {.name = "schema",
      .kind = RS_ARG_FLAG,
      .target = &words.as_schema,

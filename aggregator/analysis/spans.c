@@ -20,6 +20,8 @@
 struct rs_spans {
     struct rs_stored *stored;
     int32_t *ranks;
+    const struct rs_table *table; /* whose rows it makes */
+    bool is_host;
     struct rs_read_filter filter; /* its ranks are ours */
     uint64_t chunks;              /* of these ranks: what a token is of */
     uint64_t rows;                /* handed out, those skipped by a token with them */
@@ -103,10 +105,52 @@ static enum rs_status open_stream(struct rs_spans *spans, struct rs_err *err)
     return start_reader(spans, err);
 }
 
+/* What a host thread did, and lasted. Python's frames are left out: there are more of them than of all others, one in the other. */
+static bool is_host_work(const struct rs_batch *batch, size_t row)
+{
+    if (batch->lanes->items[batch->lane[row]].kind == RS_LANE_DEVICE)
+        return false;
+    switch ((enum rs_kind)batch->kind[row]) {
+    case RS_KIND_CPU_OP:
+    case RS_KIND_USER_ANNOTATION:
+    case RS_KIND_RUNTIME:
+    case RS_KIND_DRIVER:
+    case RS_KIND_SYNC:
+    case RS_KIND_OVERHEAD:
+    case RS_KIND_STEP:
+    case RS_KIND_RANGE:
+    case RS_KIND_OTHER:
+        return true;
+    case RS_KIND_GPU_USER_ANNOTATION:
+    case RS_KIND_KERNEL:
+    case RS_KIND_MEMCPY:
+    case RS_KIND_MEMSET:
+    case RS_KIND_DEVICE_EVENT:
+    case RS_KIND_PYTHON:
+    case RS_KIND_MEMORY:
+    case RS_KIND_FLOW_START:
+    case RS_KIND_FLOW_END:
+    case RS_KIND_COUNTER:
+    case RS_KIND_METADATA:
+    case RS_KIND_INSTANT:
+    case RS_KIND_TRACE_SPAN:
+    case RS_KIND_OP: /* those that count as work are spans */
+    case RS_KIND_COMM:
+    case RS_KIND_COMM_TASK:
+    case RS_KIND_MARK:
+    case RS_KIND_LOSS:
+    case RS_KIND_STEP_WINDOW:
+    case RS_KIND_COUNT:
+        break;
+    }
+    return false;
+}
+
 static bool is_span(const struct rs_spans *spans, const struct rs_batch *batch, size_t row)
 {
-    return rs_kind_is_device_work(batch->kind[row]) &&
-           !(batch->flags[row] & (RS_EVENT_NO_END | RS_EVENT_NO_TIME)) &&
+    const bool is_wanted =
+        spans->is_host ? is_host_work(batch, row) : rs_kind_is_device_work(batch->kind[row]);
+    return is_wanted && !(batch->flags[row] & (RS_EVENT_NO_END | RS_EVENT_NO_TIME)) &&
            batch->end[row] >= spans->filter.from_ns - spans->base_ns &&
            batch->start[row] <= spans->filter.to_ns - spans->base_ns &&
            batch->end[row] <= INT64_MAX - spans->base_ns; /* of a damaged recording */
@@ -154,7 +198,7 @@ static void put_row(const struct rs_spans *spans, struct rs_block *block, struct
 enum rs_status rs_spans_next(struct rs_spans *spans, struct rs_block *block, struct rs_err *err)
 {
     enum rs_status status = RS_OK;
-    rs_block_begin(block, &rs_table_span);
+    rs_block_begin(block, spans->table);
     while (block->count < RS_CURSOR_ROWS && (status = find_next(spans, err)) == RS_OK) {
         struct rs_row_span *row = rs_block_add(block);
         if (!row)
@@ -183,12 +227,15 @@ static enum rs_status skip_to(struct rs_spans *spans, const char *token, struct 
     return status < 0 ? status : RS_OK;
 }
 
-enum rs_status rs_spans_open(const char *capture_dir, const struct rs_read_filter *filter,
-                             const char *token, struct rs_spans **spans_p, struct rs_err *err)
+enum rs_status rs_spans_open(const char *capture_dir, enum rs_read read,
+                             const struct rs_read_filter *filter, const char *token,
+                             struct rs_spans **spans_p, struct rs_err *err)
 {
     struct rs_spans *spans = rs_mem_calloc(1, sizeof *spans);
     if (!spans)
         return rs_err_set(err, RS_NOMEM, "no memory to read a capture");
+    spans->table = rs_read_def(read)->result;
+    spans->is_host = read == RS_READ_HOST_SPANS;
     spans->filter = *filter;
     spans->ranks = rs_mem_calloc(filter->rank_count + 1, sizeof *spans->ranks);
     enum rs_status status =

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Raw events of a capture as spans, for who wants to see them: the work of chosen ranks in a stretch of time.
+ * Raw events of a capture as spans, for who wants to see them: the work of chosen ranks in a stretch of time (RS_READ_SPANS), or what
+ * their host threads did (RS_READ_HOST_SPANS: operators, ranges such as a data loader's, launches, waits for the device).
  *
  *     open(capture's folder, ranks, from, to) -> next(block of rs_row_span) ... -> close
  *
@@ -16,10 +17,10 @@
 
 struct rs_spans;
 
-/* `filter` is a checked one of RS_READ_SPANS; its ranks are copied. `token`: of rs_spans_token_before(), with the same filter;
+/* `read` is one of the two, `filter` a checked one of it; its ranks are copied. `token`: of rs_spans_token_before(), with the same filter;
  * NULL: from the start. RS_NOTFOUND: there is no such capture. RS_AGAIN: more came since the token was made. RS_INVALID: it is
  * none. RS_IO, RS_NOMEM. */
-RS_MUST_CHECK enum rs_status rs_spans_open(const char *capture_dir,
+RS_MUST_CHECK enum rs_status rs_spans_open(const char *capture_dir, enum rs_read read,
                                            const struct rs_read_filter *filter, const char *token,
                                            struct rs_spans **spans_p, struct rs_err *err);
 /* As rs_cursor_next(). */

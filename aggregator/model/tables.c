@@ -370,6 +370,8 @@ static const struct rs_column span_columns[] = {
 #undef RS_ROW
 const struct rs_table rs_table_span = {"span", span_columns, COUNT_OF(span_columns),
                                        sizeof(struct rs_row_span)};
+const struct rs_table rs_table_host_span = {"host_span", span_columns, COUNT_OF(span_columns),
+                                            sizeof(struct rs_row_span)};
 #undef C
 
 const struct rs_table *const rs_tables[] = {&rs_table_rank,

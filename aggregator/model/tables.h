@@ -182,6 +182,7 @@ extern const struct rs_table rs_table_job_packet;
 extern const struct rs_table rs_table_job_link;
 extern const struct rs_table rs_table_rank_steps;
 extern const struct rs_table rs_table_span;
+extern const struct rs_table rs_table_host_span; /* rows are struct rs_row_span, too */
 
 /* Every table that is stored, by name; NULL behind the last. */
 extern const struct rs_table *const rs_tables[];

@@ -352,7 +352,7 @@ static enum rs_status choose_steps(struct rs_json_out *json, const struct rs_ana
 
 struct waits {
     rs_dur *caused, *waited; /* by summary */
-    int8_t *causer, *waiter; /* place among the most, -1: another */
+    int *causer, *waiter;    /* place among the most, -1: another */
     rs_dur flows[WAITERS + 1][WAITERS + 1];
     int32_t causers[WAITERS + 1], waiters[WAITERS + 1]; /* ranks; the last is -1, the others */
 };
@@ -396,11 +396,12 @@ static void each_wait(const struct rs_analysis *analysis, struct waits *waits, w
 }
 
 /* The WAITERS largest sums, the lower rank first of equal ones. */
-static void find_most(const struct rs_analysis *analysis, const rs_dur *sums, int8_t *place_p,
+static void find_most(const struct rs_analysis *analysis, const rs_dur *sums, int *place_p,
                       int32_t *ranks_p)
 {
-    memset(place_p, -1, analysis->summary_count);
-    for (int8_t place = 0; place < WAITERS; place++) {
+    for (size_t i = 0; i < analysis->summary_count; i++)
+        place_p[i] = -1;
+    for (int place = 0; place < WAITERS; place++) {
         size_t most = SIZE_MAX;
         for (size_t i = 0; i < analysis->summary_count; i++)
             if (place_p[i] < 0 && sums[i] > 0 && (most == SIZE_MAX || sums[i] > sums[most]))
@@ -437,8 +438,8 @@ static enum rs_status put_waits(struct rs_json_out *json, const struct rs_analys
     struct waits waits = {
         .caused = rs_mem_calloc(count, sizeof *waits.caused),
         .waited = rs_mem_calloc(count, sizeof *waits.waited),
-        .causer = rs_mem_calloc(count, 1),
-        .waiter = rs_mem_calloc(count, 1),
+        .causer = rs_mem_calloc(count, sizeof *waits.causer),
+        .waiter = rs_mem_calloc(count, sizeof *waits.waiter),
     };
     const bool is_there = waits.caused && waits.waited && waits.causer && waits.waiter;
     if (is_there) {

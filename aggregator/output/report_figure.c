@@ -43,42 +43,56 @@ static int class_of(double ratio)
     return ratio < 0 ? -1 : class;
 }
 
+/* How the grid becomes a picture. */
+struct picture {
+    const struct grid *grid;
+    const double *ratio; /* [rank][step] */
+    size_t rows, columns;
+    double width, height; /* of a cell */
+};
+
 /* The worst of the grid's cells that fall into cell (row, column) of the picture. */
-static int class_at(const struct grid *grid, const double *ratio, size_t row, size_t column,
-                    size_t rows, size_t columns)
+static int class_at(const struct picture *picture, size_t row, size_t column)
 {
+    const struct grid *grid = picture->grid;
     double worst = -1;
-    const size_t last_rank = (row + 1) * grid->rank_count / rows;
-    const size_t last_step = (column + 1) * grid->step_count / columns;
-    for (size_t r = row * grid->rank_count / rows; r < last_rank; r++)
-        for (size_t s = column * grid->step_count / columns; s < last_step; s++)
-            if (ratio[r * grid->step_count + s] > worst)
-                worst = ratio[r * grid->step_count + s];
+    const size_t last_rank = (row + 1) * grid->rank_count / picture->rows;
+    const size_t last_step = (column + 1) * grid->step_count / picture->columns;
+    for (size_t r = row * grid->rank_count / picture->rows; r < last_rank; r++)
+        for (size_t s = column * grid->step_count / picture->columns; s < last_step; s++)
+            if (picture->ratio[r * grid->step_count + s] > worst)
+                worst = picture->ratio[r * grid->step_count + s];
     return class_of(worst);
 }
 
-/* One path a class: runs of equal cells are one rectangle. */
-static void put_cells(const struct grid *grid, const double *ratio, size_t rows, size_t columns,
-                      double width, double height, struct rs_buf *html)
+/* Runs of equal cells in one row, a rectangle each. `is_begun`: the class has its path. */
+static void put_runs(const struct picture *picture, size_t row, int class, bool *is_begun,
+                     struct rs_buf *html)
+{
+    for (size_t c = 0; c < picture->columns;) {
+        size_t end = c;
+        while (end < picture->columns && class_at(picture, row, end) == class)
+            end++;
+        if (end > c) {
+            const double length = (double)(end - c) * picture->width;
+            if (!*is_begun)
+                rs_buf_printf(html, "<path class=\"h%d\" d=\"", class);
+            rs_buf_printf(html, "M%.5g %.5gh%.5gv%.5gh-%.5gz", LEFT + (double)c * picture->width,
+                          (double)row * picture->height, length, picture->height, length);
+            *is_begun = true;
+        }
+        c = end > c ? end : c + 1;
+    }
+}
+
+/* One path a class. */
+static void put_cells(const struct picture *picture, struct rs_buf *html)
 {
     for (int class = 0; class < CLASSES; class ++) {
-        bool has_any = false;
-        for (size_t r = 0; r < rows; r++)
-            for (size_t c = 0; c < columns;) {
-                size_t end = c;
-                while (end < columns && class_at(grid, ratio, r, end, rows, columns) == class)
-                    end++;
-                if (end > c) {
-                    if (!has_any)
-                        rs_buf_printf(html, "<path class=\"h%d\" d=\"", class);
-                    rs_buf_printf(html, "M%.5g %.5gh%.5gv%.5gh-%.5gz", LEFT + (double)c * width,
-                                  (double)r * height, (double)(end - c) * width, height,
-                                  (double)(end - c) * width);
-                    has_any = true;
-                }
-                c = end > c ? end : c + 1;
-            }
-        rs_buf_string(html, has_any ? "\"/>\n" : "");
+        bool is_begun = false;
+        for (size_t r = 0; r < picture->rows; r++)
+            put_runs(picture, r, class, &is_begun, html);
+        rs_buf_string(html, is_begun ? "\"/>\n" : "");
     }
 }
 
@@ -137,7 +151,7 @@ static void put_picture(const struct report *report, const struct grid *grid, co
         "<svg class=\"heat\" role=\"img\" viewBox=\"0 0 %d %.5g\" aria-label=\"Own work of "
         "%zu ranks in %zu steps against the median of each step\">\n",
         WIDTH, (double)rows * height + 22, grid->rank_count, grid->step_count);
-    put_cells(grid, ratio, rows, columns, width, height, html);
+    put_cells(&(struct picture){grid, ratio, rows, columns, width, height}, html);
     put_axes(report, grid, rows, columns, height, html);
     rs_buf_string(html, "</svg>\n");
     put_legend(grid, rows, columns, html);

@@ -336,8 +336,8 @@ static void open_spans(struct table_job *job)
     const char *token = NULL;
     job->status = check_cursor(job, &token, &job->err);
     if (job->status == RS_OK)
-        job->status = rs_spans_open(job->capture_dir, &job->reader->filter, token,
-                                    &job->reader->spans, &job->err);
+        job->status = rs_spans_open(job->capture_dir, job->reader->read, &job->reader->filter,
+                                    token, &job->reader->spans, &job->err);
     if (job->status == RS_AGAIN)
         job->status = rs_err_set(&job->err, RS_NOTFOUND, "%s", job->err.text);
 }

@@ -296,6 +296,21 @@ class Page(unittest.TestCase):
         page.get_by_label("Ranks").fill("0-15")
         page.get_by_label("Ranks").press("Enter")
         page.get_by_role("img", name="from 16 to 16 ranks").wait_for()
+        # A cell of the matrix of hosts opens: its two hosts' ranks, one by one.
+        page.get_by_role("textbox", name="Ranks").fill("")
+        page.get_by_role("textbox", name="Ranks").press("Enter")
+        matrix = page.get_by_role("img", name="from 128 to 128 hosts")
+        matrix.locator("canvas").first.wait_for()
+        matrix.scroll_into_view_if_needed()
+        box = matrix.bounding_box()
+        width, height = (box["width"] - 110 - 16) / 128, (box["height"] - 8 - 48) / 128
+        matrix.click(position={"x": 110 + 64.5 * width, "y": 8 + 64.5 * height})  # inside host n64
+        page.get_by_role("img", name="from 8 to 8 ranks").wait_for()
+        self.assertEqual(page.get_by_role("textbox", name="Ranks").input_value(), "512-519")
+        self.assertRegex(page.url, "ranks=512-519")
+        page.get_by_role("textbox", name="Ranks").fill("0-15")
+        page.get_by_role("textbox", name="Ranks").press("Enter")
+        page.get_by_role("img", name="from 16 to 16 ranks").wait_for()
         unknown = page.locator("tbody tr").filter(has=page.get_by_role("cell", name="3", exact=True)).filter(has=page.get_by_role("cell", name="4", exact=True))
         self.assertEqual(unknown.first.locator("td").last.inner_text(), "–")
         self.assertNotIn("\t0 ns", page.locator("table").inner_text())
@@ -319,6 +334,44 @@ class Page(unittest.TestCase):
         for key in ("+", "+", "ArrowRight", "ArrowDown", "-", "Home"):
             page.keyboard.press(key)
         self.shoot(page, "timeline-chosen")
+
+    def test_what_hosts_did(self):
+        """On demand, out of the raw events; calls inside calls on lanes below; by keyboard, and told to who cannot see it."""
+        page = self.open(f"#/capture/{self.capture}/timeline?ranks=1-2", self.viewer)
+        page.locator(".lanes canvas").wait_for()
+        page.get_by_role("button", name="Add host operations").click()
+        page.get_by_text(re.compile(r"^[1-9]\d* host operations$")).wait_for()
+        self.assertRegex(page.url, "host=1")
+        real = self.get_rows("host_span?ranks=2&columns=kind,name")
+        self.assertEqual({row["kind"] for row in real}, {"step"})  # of native ranks, their steps; ranges where they have some
+        # A rank of PyTorch: a data loader with an operator inside, a launch, on the clock and in the step of the real ones.
+        members = self.get_rows("op_member?ranks=2&columns=start_ns,step")
+        first = min(row["start_ns"] for row in members if row["step"] == min(row["step"] for row in members))
+        calls = [("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", -40_000, -10_000), ("cpu_op", "aten::stack", -30_000, -20_000),
+                 ("cuda_runtime", "cudaLaunchKernel", -9_000, -5_000)]
+        body = {"rows": [{"rank": 2, "stream": 77, "start_ns": first + a, "end_ns": first + b, "kind": kind, "name": name} for kind, name, a, b in calls],
+                "cursor": None, "notes": [], "is_partial": False, "is_provisional": False}
+        page.route("**/host_span?*", lambda route: route.fulfill(status=200, content_type="application/json", body=json.dumps(body)))
+        page.goto(f"{self.rig.url}/#/capture/{self.capture}/timeline?ranks=2&host=1")
+        page.get_by_text("3 host operations", exact=True).wait_for()
+        canvas = page.get_by_role("application", name=re.compile(r"^Timeline of \d+ lanes, \d+ spans\. .*Page Down from lane to lane"))
+        page.get_by_label("Search").fill("dataloader")
+        page.get_by_text("1 spans", exact=True).wait_for()
+        page.get_by_label("Search").press("Enter")
+        told = page.get_by_role("complementary", name="One span")
+        told.get_by_text("__next__ (user annotation): 30.0 µs").wait_for()
+        self.assertIn("rank 2, host 77", told.inner_text())
+        canvas.focus()
+        page.keyboard.press("PageDown")
+        told.get_by_text("aten::stack (cpu op): 10.0 µs").wait_for()
+        self.assertIn("rank 2, host 77 +1", told.inner_text())
+        page.keyboard.press("PageUp")
+        page.keyboard.press("ArrowDown")
+        told.get_by_text("cudaLaunchKernel (cuda runtime): 4.0 µs").wait_for()
+        self.shoot(page, "timeline-host")
+
+    def get_rows(self, what):
+        return self.rig.ask_http(f"/api/v1/captures/{self.capture}/{what}", token=self.viewer).json()["rows"]
 
     def test_files_are_saved(self):
         page = self.open(f"#/capture/{self.capture}/files", self.viewer)

@@ -5,6 +5,7 @@
 The captures are made by make_capture (make_capture.c), without daemons; test_stream.py has the whole way.
 """
 import glob
+import json
 import os
 import shutil
 import sqlite3
@@ -79,6 +80,20 @@ class Report(unittest.TestCase):
     if has_shared("kineto/dlrm-8rank"):
         def test_same_files_as_offline_on_real_ranks(self):
             self.same_as_offline(f"{SHARED}/kineto/dlrm-8rank", "worker*")
+
+    def test_what_hosts_did_is_read_from_raw_events(self):
+        folder = self.capture(*sorted(glob.glob("docs/examples/slow-loader/rank*")))
+        spans, hosts = (json.loads(rankscope("table", folder, name, "--ranks", "0-1", "--json").stdout)["rows"] for name in ("span", "host_span"))
+        self.assertEqual(spans, [])  # ranks without a device: nothing of theirs is a device's work
+        self.assertEqual({row["kind"] for row in hosts}, {"cpu_op", "user_annotation"})
+        self.assertTrue(all(row["device"] is None and row["end_ns"] >= row["start_ns"] for row in hosts))
+        self.assertTrue(any("DataLoader" in row["name"] for row in hosts))
+        some = hosts[len(hosts) // 2]
+        found = json.loads(rankscope("table", folder, "host_span", "--ranks", str(some["rank"]), "--from-ns", str(some["start_ns"]), "--to-ns", str(some["end_ns"]),
+                                     "--json").stdout)["rows"]
+        self.assertIn(some, found)
+        self.assertLess(len(found), len(hosts))
+        rankscope("table", folder, "host_span", code=2)  # of named ranks
 
     def test_an_id_is_found_in_the_data(self):
         folder = self.capture(*self.own_traces())

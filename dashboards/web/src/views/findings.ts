@@ -64,10 +64,11 @@ function sentence(view: View, finding: Finding, evidence: Evidence): HTMLElement
   const ranks = evidence.rank !== undefined ? [evidence.rank] : (evidence.unit ?? ranksOfFinding(finding));
   const step = evidence.step ?? finding.steps.first ?? undefined;
   const chosen = ranks.length ? rankList(ranks) : undefined;
+  const isOfHost = finding.evidence.some((e) => e.type === "host_head" || (e.type === "kernels" && e.rank !== undefined));
   const [text, href]: [string, string | null] =
     evidence.type === "waiting" ? ["who waited", view.href("waits")]
     : evidence.type === "transfer" ? ["the links", view.href("links", { ranks: chosen })]
-    : evidence.type === "look_at" ? ["the timeline", view.href("timeline", { step, ranks: chosen, raw: 1, at: evidence.start_ns === undefined ? undefined : String(evidence.start_ns) })]
+    : evidence.type === "look_at" ? ["the timeline", view.href("timeline", { step, ranks: chosen, raw: 1, host: isOfHost ? 1 : undefined, at: evidence.start_ns === undefined ? undefined : String(evidence.start_ns) })]
     : evidence.type === "kernels" ? [areOperators ? "the operators" : "the kernels", view.href("kernels")]
     : ["the steps", view.href("steps", { ranks: chosen })];
   if (href !== null) parts.push(" (", h("a", { href }, text), ")");

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * One step of chosen ranks under each other on the common clock: communication lane by lane (a rank's streams), the part of it
- * in which a rank waited for others shaded, the members of one operation tied together when it is pressed.
+ * in which a rank waited for others shaded, the members of one operation tied together when it is pressed. On demand, out of the raw
+ * events: other work of the devices, and what host threads did (operators, a data loader, launches), a lane for each depth of calls.
  *
  *     mouse   wheel zooms at the pointer, a drag moves, a press tells of a span
- *     keys    + - zoom, arrows move (up and down: from span to span), Home the whole step, Enter the next that the search finds
+ *     keys    + - zoom, arrows move (up and down: from span to span), Page Up and Down from lane to lane, Home the whole step,
+ *             Enter the next that the search finds; a span that is reached is told, as one that is pressed
  *
  * A lane's spans are sorted, those in sight are found by bisection, and spans narrower than a pixel are drawn as one: 10^5 of
  * them cost what is seen of them.
@@ -18,6 +20,8 @@ import { bytes, count, duration, parseRanks, rankList } from "../format";
 const RANKS_MAX = 64;
 const EVENTS_MAX = 100_000;
 const LANE = 20;
+const LANES_MAX = 600; // a canvas has an end: with more threads calls are shown less deep
+const DEPTH_MAX = 8;
 const HEAD = 26;
 const LEFT = 150;
 
@@ -28,6 +32,7 @@ interface Span {
   name: string;
   op: string; // of an operation: members that share it belong together; empty: other work
   text: string;
+  colour?: string; // of what a host did
 }
 
 interface Lane {
@@ -36,6 +41,9 @@ interface Lane {
   spans: Span[];
 }
 
+/* What a host did, by the profiler's word for it; the text on the last is dark. */
+const HOST_COLOURS: Record<string, string> = { cuda_runtime: COLOURS.memory, cuda_driver: COLOURS.memory, cuda_sync: COLOURS.free };
+
 const MEMBERS = ["step", "group_id", "op_no", "rank", "op", "device", "stream", "start_ns", "end_ns", "bytes", "wait_ns", "transfer_ns",
   "is_partial", "transport"] as const;
 
@@ -43,7 +51,7 @@ const MEMBERS = ["step", "group_id", "op_no", "rank", "op", "device", "stream", 
 type Align = (rank: number, own: string | number) => number;
 
 class Chart {
-  readonly canvas = h("canvas", { tabindex: 0, role: "application", "aria-label": "Timeline. Plus and minus zoom, arrow keys move, Home shows the whole step." });
+  readonly canvas = h("canvas", { tabindex: 0, role: "application" });
   private from = 0;
   private to = 1;
   private chosen: { lane: number; span: Span } | null = null;
@@ -58,6 +66,8 @@ class Chart {
   ) {
     this.whole();
     const canvas = this.canvas;
+    canvas.setAttribute("aria-label", `Timeline of ${count(lanes.length)} lanes, ${count(lanes.reduce((sum, l) => sum + l.spans.length, 0))} spans. ` +
+      "Plus and minus zoom, arrow keys left and right move, up and down go from span to span, Page Up and Page Down from lane to lane, Home shows the whole step.");
     canvas.addEventListener("wheel", (event) => {
       if (!event.ctrlKey && Math.abs(event.deltaX) <= Math.abs(event.deltaY) && event.shiftKey) return;
       event.preventDefault();
@@ -119,6 +129,7 @@ class Chart {
       "-": () => this.zoom((this.from + this.to) / 2, 1.4),
       ArrowLeft: () => this.move(-width / 8), ArrowRight: () => this.move(width / 8), Home: () => this.whole(),
       ArrowDown: () => this.step(1), ArrowUp: () => this.step(-1),
+      PageDown: () => this.changeLane(1), PageUp: () => this.changeLane(-1),
     };
     const act = acts[event.key];
     if (!act || event.ctrlKey || event.metaKey) return;
@@ -134,6 +145,31 @@ class Chart {
     const at = this.chosen ? lane.spans.indexOf(this.chosen.span) + by : 0;
     const span = lane.spans[at];
     if (span) this.choose(laneNo, span, true);
+  }
+
+  /* The next lane that has a span: there the one that is nearest to where the chosen one begins, or to the middle. */
+  private changeLane(by: number): void {
+    const time = this.chosen?.span.start ?? (this.from + this.to) / 2;
+    for (let laneNo = this.chosen ? this.chosen.lane + by : 0; laneNo >= 0 && laneNo < this.lanes.length; laneNo += by) {
+      const { spans } = this.lanes[laneNo]!;
+      if (!spans.length) continue;
+      const after = Math.max(1, this.firstFrom(spans, time));
+      const span = spans[after] && spans[after]!.start - time < time - spans[after - 1]!.start ? spans[after]! : spans[after - 1]!;
+      this.choose(laneNo, span, true);
+      return;
+    }
+  }
+
+  /* The first of sorted spans that begins at `time` or later. */
+  private firstFrom(spans: Span[], time: number): number {
+    let low = 0;
+    let high = spans.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (spans[middle]!.start < time) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 
   private choose(lane: number, span: Span, isShown: boolean): void {
@@ -266,14 +302,7 @@ class Chart {
     const { spans } = lane;
     const chosen = this.chosen?.span;
     // Spans may hold others, so those in sight begin at the latest that could reach into it: found from the longest.
-    let low = 0;
-    let high = spans.length;
-    const longest = this.longest(lane);
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (spans[middle]!.start < this.from - longest) low = middle + 1;
-      else high = middle;
-    }
+    const low = this.firstFrom(spans, this.from - this.longest(lane));
     let painted = -1;
     for (let i = low; i < spans.length && spans[i]!.start <= this.to; i++) {
       const span = spans[i]!;
@@ -286,7 +315,7 @@ class Chart {
       if (x1 - x0 <= 1.01 && Math.floor(x0) === painted && !isFound && !isTied) continue;
       painted = Math.floor(x0);
       pen.globalAlpha = this.found && !isFound ? 0.3 : 1;
-      pen.fillStyle = span.op === "" ? COLOURS.computing : COLOURS.communication;
+      pen.fillStyle = span.colour ?? (span.op === "" ? COLOURS.computing : COLOURS.communication);
       pen.fillRect(x0, y + 3, x1 - x0, LANE - 6);
       if (span.wait > 0) {
         pen.fillStyle = COLOURS.wait;
@@ -300,7 +329,7 @@ class Chart {
         pen.lineWidth = 1;
       }
       if (x1 - x0 > 40) {
-        pen.fillStyle = "#ffffff";
+        pen.fillStyle = span.colour === COLOURS.memory || span.colour === COLOURS.free ? "#1b1f23" : "#ffffff";
         pen.save();
         pen.beginPath();
         pen.rect(Math.max(x0, LEFT), y, x1 - Math.max(x0, LEFT) - 2, LANE);
@@ -365,10 +394,10 @@ async function readOperations(view: View, step: number | null, ranks: number[], 
 
 /* The other work of the step, out of the raw events: what overlaps the step's window on any of the ranks. What is said of it. */
 async function readEvents(view: View, ranks: number[], align: Align, lanes: Lanes, seen: Seen, windowNs: number): Promise<string> {
-  if (seen.first === null || seen.last === null) return "Nobody knows when the step was.";
-  const begin = seen.last - BigInt(Math.round(windowNs));
+  const stretch = stretchOf(seen, windowNs);
+  if (!stretch) return "Nobody knows when the step was.";
   const found = await view.reader.rows("span", ["rank", "device", "stream", "start_ns", "end_ns", "kind", "name"] as const,
-    { ranks: rankList(ranks), limit: EVENTS_MAX, fromNs: begin < seen.first ? begin : seen.first, toNs: seen.last });
+    { ranks: rankList(ranks), limit: EVENTS_MAX, ...stretch });
   let added = 0;
   for (const row of found.rows) {
     if (row.kind === "comm" || seen.spans.has(`${row.rank}/${row.device}/${row.stream}/${row.start_ns}`)) continue;
@@ -380,6 +409,55 @@ async function readEvents(view: View, ranks: number[], align: Align, lanes: Lane
   }
   if (!found.rows.length) return `The aggregator has no raw events of these ranks: rankscope fetch ${view.id} brings what is still on the nodes.`;
   return `${count(added)} spans of other work${found.cursor ? "; there are more: choose fewer ranks" : ""}`;
+}
+
+/* What of a step's time may be asked for, on the ranks' own clocks; null: nobody knows when it was. */
+function stretchOf(seen: Seen, windowNs: number): { fromNs: bigint; toNs: bigint } | null {
+  if (seen.first === null || seen.last === null) return null;
+  const begin = seen.last - BigInt(Math.round(windowNs));
+  return { fromNs: begin < seen.first ? begin : seen.first, toNs: seen.last };
+}
+
+/* What host threads did in the step: each call on a lane below that of the call it stands in. What is said of it. */
+async function readHosts(view: View, ranks: number[], align: Align, lanes: Lanes, seen: Seen, windowNs: number): Promise<string> {
+  const stretch = stretchOf(seen, windowNs);
+  if (!stretch) return "Nobody knows when the step was.";
+  const found = await view.reader.rows("host_span", ["rank", "stream", "start_ns", "end_ns", "kind", "name"] as const,
+    { ranks: rankList(ranks), limit: EVENTS_MAX, ...stretch });
+  const threads = new Map<string, Span[]>();
+  for (const row of found.rows) {
+    const rank = num(row.rank)!;
+    const start = align(rank, row.start_ns!);
+    const end = align(rank, row.end_ns!);
+    const span: Span = { start, end, wait: 0, name: String(row.name), op: "", colour: HOST_COLOURS[String(row.kind)] ?? COLOURS.good,
+      text: `${row.name} (${String(row.kind).replaceAll("_", " ")}): ${duration(end - start)}` };
+    const key = `${rank}/${row.stream}`;
+    const some = threads.get(key);
+    if (some) some.push(span);
+    else threads.set(key, [span]);
+  }
+  const deepest = Math.max(1, Math.min(DEPTH_MAX, Math.floor((LANES_MAX - lanes.size) / (threads.size || 1))));
+  let left = 0;
+  for (const [key, spans] of threads) {
+    const [rank, thread] = key.split("/");
+    const open: number[] = []; // ends of the calls that it stands in
+    spans.sort((a, b) => a.start - b.start || b.end - a.end);
+    for (const span of spans) {
+      while (open.length && open[open.length - 1]! <= span.start) open.pop();
+      const depth = open.length;
+      open.push(span.end);
+      if (depth >= deepest) {
+        left++;
+        continue;
+      }
+      const name = `${key}/host/${depth}`;
+      let lane = lanes.get(name);
+      if (!lane) lanes.set(name, (lane = { rank: Number(rank), name: `rank ${rank}, host ${thread}${depth ? ` +${depth}` : ""}`, spans: [] }));
+      lane.spans.push(span);
+    }
+  }
+  if (!found.rows.length) return `The aggregator has no raw events of these ranks' hosts: rankscope fetch ${view.id} brings what is still on the nodes.`;
+  return `${count(found.rows.length - left)} host operations${left ? `; ${count(left)} that lie deeper are not shown` : ""}${found.cursor ? "; there are more: choose fewer ranks" : ""}`;
 }
 
 /* Who is looked at when nobody said: those whom the findings name, with as many others, eight at least. */
@@ -463,31 +541,36 @@ export async function showTimeline(view: View): Promise<Node[]> {
   search.addEventListener("keydown", (event) => {
     if (event.key === "Enter") look(true);
   });
-  const rawState = h("span", { class: "dim", "aria-live": "polite" });
-  const raw = h("button", {
-    type: "button",
-    onclick: async () => {
-      raw.disabled = true;
-      rawState.textContent = "Reading ...";
-      try {
-        rawState.textContent = await readEvents(view, ranks, align, lanes, seen, windowNs);
-        view.remember({ raw: "1" });
-        if (lanes.size) build();
-      } catch (error) {
-        rawState.textContent = error instanceof Error ? error.message : String(error);
-        raw.disabled = false;
-      }
-    },
-  }, "Add other work (raw events)");
-  if (view.choices.get("raw") === "1") raw.click();
+  const onDemand = (text: string, choice: string, read: typeof readEvents): Node[] => {
+    const state = h("span", { class: "dim", "aria-live": "polite" });
+    const button = h("button", {
+      type: "button",
+      onclick: async () => {
+        button.disabled = true;
+        state.textContent = "Reading ...";
+        try {
+          state.textContent = await read(view, ranks, align, lanes, seen, windowNs);
+          view.remember({ [choice]: "1" });
+          if (lanes.size) build();
+        } catch (error) {
+          state.textContent = error instanceof Error ? error.message : String(error);
+          button.disabled = false;
+        }
+      },
+    }, text);
+    if (view.choices.get(choice) === "1") button.click();
+    return [button, state];
+  };
   const nodes: Node[] = [
     h("div", { class: "bar" },
       h("label", {}, "Step", stepSelect), h("label", {}, `Ranks (${RANKS_MAX} at most)`, rankInput),
       h("label", {}, "Search", search), found,
-      h("button", { type: "button", onclick: () => chart?.whole() }, "The whole step"), raw, rawState),
+      h("button", { type: "button", onclick: () => chart?.whole() }, "The whole step"),
+      onDemand("Add other work (raw events)", "raw", readEvents), onDemand("Add host operations", "host", readHosts)),
     h("p", { class: "dim" },
       h("span", { class: "key c-wait" }), "waiting for others ", h("span", { class: "key c-communication" }), "communication ",
-      h("span", { class: "key c-computing" }), "other work, out of raw events"),
+      h("span", { class: "key c-computing" }), "other work, out of raw events ", h("span", { class: "key c-host" }), "host: operators, ranges ",
+      h("span", { class: "key c-memory" }), "launches ", h("span", { class: "key c-free" }), "waits for the device"),
   ];
   const said = h("div");
   put(said,
