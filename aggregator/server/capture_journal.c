@@ -433,6 +433,40 @@ static enum rs_status list(void *self,
     return status;
 }
 
+struct closed_listing {
+    struct rs_store *store;
+    bool (*visit)(void *visitor, const struct rs_coord_capture *capture);
+    void *visitor;
+    struct rs_coord_capture *capture; /* the one at hand */
+};
+
+static bool tell_closed(void *self, const struct rs_capture_facts *facts)
+{
+    const struct closed_listing *listing = self;
+    if (!facts->is_closed)
+        return true;
+    capture_of(listing->store, facts, listing->capture);
+    read_line(listing->capture->directory, owner_name, listing->capture->owner,
+              sizeof listing->capture->owner);
+    const bool goes_on = listing->visit(listing->visitor, listing->capture);
+    rs_coord_capture_fini(listing->capture);
+    return goes_on;
+}
+
+static enum rs_status
+list_closed(void *self, bool (*visit)(void *visitor, const struct rs_coord_capture *capture),
+            void *visitor, struct rs_err *err)
+{
+    struct rs_store *store = ((struct rs_capture_journal *)self)->store;
+    struct closed_listing listing = {store, visit, visitor,
+                                     rs_mem_calloc(1, sizeof *listing.capture)};
+    const enum rs_status status = listing.capture
+                                      ? rs_store_list_captures(store, tell_closed, &listing, err)
+                                      : rs_err_set(err, RS_NOMEM, "no memory to list captures");
+    rs_mem_free(listing.capture);
+    return status;
+}
+
 static bool earlier_roles(void *self, const char *run, struct rs_roles *roles_p)
 {
     struct rs_capture_journal *journal = self;
@@ -460,6 +494,7 @@ struct rs_server_journal rs_capture_journal_interface(struct rs_capture_journal 
                                       .run = run_of,
                                       .was_removed = was_removed,
                                       .list = list,
+                                      .list_closed = list_closed,
                                       .closed = infer_closed,
                                       .earlier_roles = earlier_roles,
                                       .self = journal};

@@ -51,6 +51,12 @@ struct rs_server_journal {
     enum rs_status (*list)(void *self,
                            bool (*visit)(void *visitor, const struct rs_coord_capture *capture),
                            void *visitor, struct rs_err *err);
+    /* Every closed capture, oldest first, without its ranks and its request: in one look, for who goes through thousands. `visit` may not
+     * write. NULL: list() tells. */
+    enum rs_status (*list_closed)(void *self,
+                                  bool (*visit)(void *visitor,
+                                                const struct rs_coord_capture *capture),
+                                  void *visitor, struct rs_err *err);
     /* A capture that is closed goes, with all that is stored of it. On the thread that writes. NULL: none does. */
     enum rs_status (*remove)(void *self, const char *id, struct rs_err *err);
     /* A capture is closed, and all of it on disk. May be NULL. */

@@ -72,10 +72,68 @@ static void a_capture_is_created_with_its_ranks(void **state)
     rs_mem_free(asked);
 }
 
+struct seen {
+    size_t captures, ranks;
+    char last[RS_STORE_ID_BYTES];
+};
+
+static bool see(void *self, const struct rs_coord_capture *capture)
+{
+    struct seen *seen = self;
+    assert_true(capture->closed_ns > 0);
+    assert_string_equal(capture->run, "r");
+    assert_non_null(strstr(capture->directory, capture->id));
+    seen->captures++;
+    seen->ranks += capture->rank_count;
+    (void)snprintf(seen->last, sizeof seen->last, "%s", capture->id);
+    return true;
+}
+
+/* What the history goes through for thousands of captures: those that are closed, without their ranks. */
+static void closed_captures_are_listed_without_their_ranks(void **state)
+{
+    enum { CAPTURES = 6, RANKS = 20 };
+    struct rs_capture_journal own = {0};
+    struct rs_coord_capture *asked = rs_mem_calloc(1, sizeof *asked);
+    struct rs_capture_facts *facts = rs_mem_calloc(1, sizeof *facts);
+    struct seen seen = {0};
+    char last_closed[RS_STORE_ID_BYTES] = "";
+    (void)state;
+    assert_non_null(asked);
+    assert_non_null(facts);
+    assert_ok(rs_store_open(dir, 0, &own.store, NULL));
+    struct rs_server_journal journal = rs_capture_journal_interface(&own);
+    for (int i = 0; i < CAPTURES; i++) {
+        *asked = (struct rs_coord_capture){0};
+        fill(asked, RANKS);
+        asked->created_ns = i + 1; /* the order of the list */
+        assert_ok(journal.name(journal.self, asked, NULL));
+        assert_ok(journal.create(journal.self, asked, NULL));
+        if (i % 2) {
+            asked->state = RS_CAPTURE_COMPLETE;
+            asked->closed_ns = i + 100;
+            journal.facts(journal.self, asked, facts);
+            facts->is_closed = true;
+            assert_ok(rs_store_update_capture(own.store, facts, NULL));
+            (void)snprintf(last_closed, sizeof last_closed, "%s", asked->id);
+        }
+        rs_coord_capture_fini(asked);
+    }
+    assert_ok(journal.list_closed(journal.self, see, &seen, NULL));
+    assert_int_equal(seen.captures, CAPTURES / 2);
+    assert_int_equal(seen.ranks, 0);
+    assert_string_equal(seen.last, last_closed);
+    rs_store_close(&own.store);
+    rs_mem_free(facts);
+    rs_mem_free(asked);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_capture_is_created_with_its_ranks, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(closed_captures_are_listed_without_their_ranks, make_dir,
+                                        remove_dir),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
