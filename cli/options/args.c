@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEMS_MAX = 48, HELP_CODE = 1000, LONG_CODE = 1001 };
+enum { ITEMS_MAX = 96, HELP_CODE = 1000, LONG_CODE = 1001 };
 
 static struct {
     rs_args_describe_fn *describe;
