@@ -3,7 +3,7 @@
  * `rankscope store copy|rm`: rows of captures in ClickHouse.
  *
  *     copy FOLDER URL    the capture is joined here into a private store --unit by unit--> the database
- *     copy URL FOLDER    the database --unit by unit--> FOLDER/.copy.PID --whole--> FOLDER/rows.db
+ *     copy URL FOLDER    the database --unit by unit--> FOLDER/.copy.PID --whole--> FOLDER/rows.db; those of killed ones go first
  *     copy URL URL       from one server to another
  */
 #include "cli/store.h"
@@ -17,13 +17,20 @@
 #include "common/base/mem.h"
 #include "common/wire/wire.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 static const char copy_verb[] = "store copy";
 static const char rm_verb[] = "store rm";
+static const char making_prefix[] = ".copy.";
 
 static struct {
     const char *name;
@@ -80,6 +87,41 @@ static enum rs_status remove_making(const char *making, enum rs_status status, s
                                      : RS_OK;
 }
 
+/* Whether nobody writes into what a copy made: its process is gone, and with it the lock of who writes rows. */
+static bool is_left(const char *path, long pid)
+{
+    char *members = rs_file_join(path, "members");
+    const bool is_gone = pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
+    const int fd = members && is_gone ? open(members, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    const bool is_free = fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (fd >= 0)
+        (void)close(fd);
+    rs_mem_free(members);
+    return is_gone && is_free;
+}
+
+/* What copies into the folder have left that were killed. */
+static void sweep_makings(const char *dir)
+{
+    struct rs_err err = {0};
+    DIR *stream = opendir(dir);
+    for (const struct dirent *item = stream ? rs_dir_next(stream) : NULL; item;
+         item = rs_dir_next(stream)) {
+        char *end = NULL;
+        if (strncmp(item->d_name, making_prefix, sizeof making_prefix - 1) != 0)
+            continue;
+        const long pid = strtol(item->d_name + sizeof making_prefix - 1, &end, 10);
+        char *path = *end ? NULL : rs_file_join(dir, item->d_name);
+        if (path && is_left(path, pid))
+            rs_cli_note(copy_verb, "%s is of a copy that was killed%s", path,
+                        rs_file_remove_tree(path, &err) < 0 ? ", and cannot be removed"
+                                                            : ": removed");
+        rs_mem_free(path);
+    }
+    if (stream)
+        (void)closedir(stream);
+}
+
 /* Into a folder: aside first, so that its rows are those of before or all of these. An aggregator that has the folder makes rows in it,
  * too, under a name of its own. */
 static enum rs_status copy_to_folder(struct rs_row_store *from, const char *dir, uint64_t *rows_p,
@@ -87,11 +129,13 @@ static enum rs_status copy_to_folder(struct rs_row_store *from, const char *dir,
 {
     struct rs_row_store *to = NULL;
     char name[32];
-    (void)snprintf(name, sizeof name, ".copy.%ld", (long)getpid());
+    (void)snprintf(name, sizeof name, "%s%ld", making_prefix, (long)getpid());
     char *making = rs_file_join(dir, name);
     enum rs_status status = making ? RS_OK : rs_err_set(err, RS_NOMEM, "out of memory");
     if (status == RS_OK && access(dir, F_OK) < 0)
         status = rs_err_errno(err, "cannot copy into %s", dir);
+    if (status == RS_OK)
+        sweep_makings(dir);
     if (status == RS_OK)
         status = remove_making(making, RS_OK, err);
     if (status == RS_OK)

@@ -9,15 +9,20 @@
  *              (SELECT * FROM t WHERE (unit, generation) IN (SELECT unit, max(generation) FROM write_unit ...))
  *
  * So a request that arrives after all changes nothing that anybody sees, and a reader sees a unit whole or not at all. A generation
- * is the second in which it was made and a counter: newer is larger, over restarts, too (the newest that is there is asked for, and
- * two that begin in one second differ by chance). What no snapshot of the last ten minutes can see is deleted when a capture is
- * opened for writing.
+ * is the second in which it was made, by the server's clock, and a counter: newer is larger, over restarts, too (the newest that is
+ * there is asked for, and two that begin in one second differ by chance). What no snapshot of the last ten minutes can see is deleted
+ * when a capture is opened for writing: the same clock says which those are, whoever's clock is wrong.
+ *
+ * A unit that is gone has a row in write_unit as others do, of rows -1: nothing of it counts, and no read shows it.
+ *
+ * Whoever joins a capture again and again (struct rs_clickhouse_known) sends units that are as they were only once.
  *
  * Statements are those of 2018 and of today: no column that is not named, one JOIN a SELECT, types by DESCRIBE.
  */
 #include "aggregator/store/clickhouse_http.h"
 #include "aggregator/store/clickhouse_priv.h"
 #include "aggregator/store/row_binary.h"
+#include "aggregator/store/row_unit_set.h"
 #include "common/base/check.h"
 #include "common/base/mem.h"
 #include "common/base/time.h"
@@ -37,6 +42,8 @@ enum {
     TABLES_MAX = 64,
     TRIES = 3,
     KEPT_S = 600,
+    SWEEP_EVERY_S = 300, /* of a capture that is joined again and again */
+    ROWS_GONE = -1,
     COUNTER_BITS = 32,
     KEYS_MAX = 8,
     HELD_MAX_BYTES = 64 << 20
@@ -52,13 +59,22 @@ struct waiting {
 struct held_unit {
     struct rs_unit unit;
     int64_t rows, members;
+    struct unit_digest digest;
+};
+
+struct rs_clickhouse_known {
+    int64_t generation; /* the newest that was there when they were written */
+    rs_ns swept_at;     /* monotonic; 0: never */
+    struct unit_set units;
 };
 
 struct clickhouse_store {
     struct clickhouse_link *link;
-    int64_t capture;    /* its number in the database */
-    int64_t generation; /* the newest that was given, or is there */
-    int64_t snapshot;   /* of the reads that are open */
+    int64_t capture;                   /* its number in the database */
+    int64_t generation;                /* the newest that was given, or is there */
+    int64_t snapshot;                  /* of the reads that are open */
+    int64_t ahead_s;                   /* the server's clock, less our monotonic one */
+    struct rs_clickhouse_known *known; /* lent; NULL: nothing is */
     unsigned cursor_count;
     rs_dur retry_ns;
     /* units that are committed and do not count yet: all at once, and of one generation */
@@ -98,14 +114,15 @@ static int64_t number_of(const char *capture)
     return number ? number : 1;
 }
 
-static int64_t seconds_now(void)
+/* By the server's clock. */
+static int64_t seconds_now(const struct clickhouse_store *store)
 {
-    return rs_time_realtime() / RS_NS_PER_S;
+    return rs_time_monotonic() / RS_NS_PER_S + store->ahead_s;
 }
 
 static int64_t next_generation(struct clickhouse_store *store)
 {
-    const int64_t now = seconds_now() << COUNTER_BITS;
+    const int64_t now = seconds_now(store) << COUNTER_BITS;
     uint32_t chance = 0;
     if (getrandom(&chance, sizeof chance, 0) != (ssize_t)sizeof chance)
         chance = 0;
@@ -132,15 +149,28 @@ static enum rs_status ask_number(struct clickhouse_store *store, const struct rs
     return status;
 }
 
+/* And what time it is there. */
 static enum rs_status newest(struct clickhouse_store *store, int64_t *generation_p,
                              struct rs_err *err)
 {
-    struct rs_buf sql = {0};
-    rs_buf_printf(&sql, "SELECT max(generation) FROM write_unit WHERE capture = %" PRId64,
+    struct rs_buf sql = {0}, answer = {0};
+    rs_buf_printf(&sql,
+                  "SELECT max(generation), toUnixTimestamp(now()) FROM write_unit "
+                  "WHERE capture = %" PRId64 " FORMAT TabSeparated",
                   store->capture);
-    (void)rs_buf_text(&sql);
-    const enum rs_status status = ask_number(store, &sql, generation_p, err);
+    const char *text = rs_buf_text(&sql);
+    enum rs_status status =
+        sql.failed ? no_memory(err) : clickhouse_ask(store->link, text, &answer, err);
+    if (status == RS_OK) {
+        char *rest = NULL;
+        *generation_p = strtoll(rs_buf_text(&answer), &rest, 10);
+        const int64_t now = strtoll(rest, NULL, 10);
+        store->ahead_s = now - rs_time_monotonic() / RS_NS_PER_S;
+        if (now <= 0)
+            status = rs_err_set(err, RS_FORMAT, "ClickHouse does not say what time it is");
+    }
     rs_buf_fini(&sql);
+    rs_buf_fini(&answer);
     return status;
 }
 
@@ -311,8 +341,12 @@ static void put_current(const struct rs_table *table, int64_t capture, int64_t s
 /* What nobody sees any more who began to read in the last ten minutes; the server does it when it has the time. */
 static enum rs_status sweep(struct clickhouse_store *store, struct rs_err *err)
 {
-    const int64_t limit = (seconds_now() - KEPT_S) << COUNTER_BITS;
+    const int64_t limit = (seconds_now(store) - KEPT_S) << COUNTER_BITS;
+    const rs_ns now = rs_time_monotonic();
     int64_t replaced = 0;
+    if (store->known && store->known->swept_at &&
+        now - store->known->swept_at < SWEEP_EVERY_S * (rs_dur)RS_NS_PER_S)
+        return RS_OK;
     struct rs_buf sql = {0};
     rs_buf_printf(&sql,
                   "SELECT count(*) FROM write_unit WHERE capture = %" PRId64
@@ -336,10 +370,33 @@ static enum rs_status sweep(struct clickhouse_store *store, struct rs_err *err)
                             : clickhouse_run(store->link, rs_buf_text(&sql), NULL, true, NULL, err);
     }
     rs_buf_fini(&sql);
+    if (store->known && status == RS_OK)
+        store->known->swept_at = now;
     return status;
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------------------------- */
+
+static void forget_known(struct clickhouse_store *store)
+{
+    if (!store->known)
+        return;
+    unit_set_fini(&store->known->units);
+    store->known->generation = store->generation;
+}
+
+struct rs_clickhouse_known *rs_clickhouse_known_new(void)
+{
+    return rs_mem_calloc(1, sizeof(struct rs_clickhouse_known));
+}
+
+void rs_clickhouse_known_free(struct rs_clickhouse_known **known_p)
+{
+    if (*known_p)
+        unit_set_fini(&(*known_p)->units);
+    rs_mem_free(*known_p);
+    *known_p = NULL;
+}
 
 /* Whatever is there of the capture, or nothing. */
 static enum rs_status open_tables(const struct rs_clickhouse_options *options, const char *capture,
@@ -373,6 +430,11 @@ enum rs_status clickhouse_open(const struct rs_clickhouse_options *options, cons
     if (status == RS_OK && mode == RS_ROWS_READ && !store->generation)
         status = rs_err_set(err, RS_NOTFOUND, "no rows of %s were written into the database %s",
                             capture, clickhouse_link_database(store->link));
+    if (status == RS_OK && mode == RS_ROWS_WRITE && options->known) {
+        store->known = options->known;
+        if (store->known->generation != store->generation) /* somebody else was here, or nobody */
+            forget_known(store);
+    }
     if (status == RS_OK && mode == RS_ROWS_WRITE)
         status = sweep(store, err);
     if (status == RS_OK)
@@ -537,7 +599,20 @@ static void forget_held(struct clickhouse_store *store)
     store->unit_count = 0;
 }
 
-/* All that waits; when it fails, none of it counts, and none of it waits any more. */
+/* What was sent counts: as it is, it need not be sent again. Without memory for that it will be. */
+static void know_held(struct clickhouse_store *store)
+{
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; store->known && i < store->unit_count && status == RS_OK; i++)
+        status = unit_set_put(&store->known->units, &store->units[i].unit, store->units[i].digest);
+    if (status != RS_OK)
+        unit_set_fini(&store->known->units);
+    if (store->known)
+        store->known->generation = store->generation;
+}
+
+/* All that waits; when it fails, none of it counts as far as anybody knows, and none of it waits any more. It may count later, when a
+ * request arrives after all: nothing is known then of what is there. */
 static enum rs_status send_held(struct clickhouse_store *store, struct rs_err *err)
 {
     enum rs_status status = store->unit_count ? RS_UNREACHABLE : RS_OK;
@@ -549,6 +624,10 @@ static enum rs_status send_held(struct clickhouse_store *store, struct rs_err *e
             (void)nanosleep(&time, NULL);
         status = try_all(store, err);
     }
+    if (status == RS_OK && store->unit_count)
+        know_held(store);
+    else if (status != RS_OK)
+        forget_known(store);
     forget_held(store);
     return status;
 }
@@ -597,11 +676,55 @@ static bool is_held(const struct clickhouse_store *store, const struct rs_unit *
     return false;
 }
 
+/* Of all its rows, in the order in which they came. Their generations are 0 still. */
+static struct unit_digest digest_of(const struct clickhouse_writer *writer)
+{
+    XXH3_state_t state;
+    XXH3_INITSTATE(&state);
+    (void)XXH3_128bits_reset(&state);
+    for (size_t i = 0; i < TABLES_MAX; i++) {
+        const struct rs_buf *bytes = &writer->tables[i].bytes;
+        const uint64_t head[] = {i, bytes->length};
+        if (!bytes->length)
+            continue;
+        (void)XXH3_128bits_update(&state, head, sizeof head);
+        (void)XXH3_128bits_update(&state, bytes->data, bytes->length);
+    }
+    const XXH128_hash_t hash = XXH3_128bits_digest(&state);
+    return (struct unit_digest){.low = hash.low64 | 1, .high = hash.high64};
+}
+
+static bool is_known(const struct clickhouse_store *store, const struct held_unit *held)
+{
+    const struct unit_item *item =
+        store->known
+            ? unit_set_find(&store->known->units, held->unit.kind, held->unit.a, held->unit.b)
+            : NULL;
+    return item && item->digest.low == held->digest.low && item->digest.high == held->digest.high;
+}
+
+enum rs_status clickhouse_remove(struct clickhouse_store *store, const struct rs_unit *unit,
+                                 struct rs_err *err)
+{
+    enum rs_status status = is_held(store, unit) ? send_held(store, err) : RS_OK;
+    if (status == RS_OK && rs_mem_grow((void **)&store->units, &store->unit_capacity,
+                                       store->unit_count + 1, sizeof *store->units) < 0)
+        status = no_memory(err);
+    if (status != RS_OK)
+        return status;
+    store->units[store->unit_count++] = (struct held_unit){.unit = *unit, .rows = ROWS_GONE};
+    return store->is_held ? RS_OK : send_held(store, err);
+}
+
 enum rs_status clickhouse_commit(struct clickhouse_writer *writer, struct rs_err *err)
 {
     struct clickhouse_store *store = writer->store;
     enum rs_status status = RS_OK;
-    if (is_held(store, &writer->unit.unit))
+    const bool was_held = is_held(store, &writer->unit.unit);
+    writer->unit.digest = digest_of(writer);
+    if (!was_held && is_known(store, &writer->unit))
+        return RS_OK;
+    if (was_held)
         status = send_held(store, err);
     if (status == RS_OK) {
         status = hold(writer, err);
@@ -681,7 +804,7 @@ static void put_statement(const struct clickhouse_store *store, const char *sql,
             put_unit_columns(table, buf);
             rs_buf_string(buf, " IN ");
             put_current(table, store->capture, store->snapshot, buf);
-            rs_buf_u8(buf, ')');
+            rs_buf_string(buf, table == &rs_table_write_unit ? " AND rows >= 0)" : ")");
         } else {
             rs_buf_bytes(buf, at, length);
         }
@@ -782,7 +905,9 @@ enum rs_status clickhouse_read(struct clickhouse_store *store, enum rs_read read
                                          .capture = args->capture,
                                          .counted = -1};
     enum rs_status status = RS_OK;
-    if (!store->cursor_count++)
+    if (store->unit_count) /* what was written through this handle is seen by it */
+        status = send_held(store, err);
+    if (!store->cursor_count++ && status == RS_OK)
         status = newest(store, &store->snapshot, err);
     if (status == RS_OK)
         status = start_read(cursor, read, args, err);

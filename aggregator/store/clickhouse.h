@@ -18,7 +18,15 @@ struct rs_clickhouse_options {
     const char *ca_file;              /* NULL: the system's */
     const char *cert_file, *key_file; /* our own certificate; NULL: none */
     rs_dur retry_ns;                  /* before the second try; 0: 500 ms */
+    unsigned connect_s, stall_s; /* how long it may take to connect, and to go on; 0: 10, 300 */
+    struct rs_clickhouse_known
+        *known; /* to write: keeps a pointer to it; NULL: every unit is sent */
 };
+
+/* What a process has written of one capture, unit by unit, so that a unit that is as it was is not sent again. Of one store that is
+ * open at a time; what somebody else has written meanwhile empties it. NULL: no memory. */
+struct rs_clickhouse_known *rs_clickhouse_known_new(void);
+void rs_clickhouse_known_free(struct rs_clickhouse_known **known_p);
 
 /* Rows of the capture of that name; reads and units number it RS_ROWS_CAPTURE's 1, as in a folder of its own. To write, tables
  * that lack are made; one process writes a capture at a time. RS_NOTFOUND: to read, and nothing was written. RS_VERSION: tables of

@@ -23,6 +23,8 @@ enum {
     TRIES = 3,
     CONNECT_LIMIT_S = 10,
     STALL_LIMIT_S = 300, /* a read may be thought about for so long */
+    ALIVE_IDLE_S = 15,   /* then the system asks whether the other machine is there still */
+    ALIVE_EVERY_S = 5,
     ANSWER_MAX_BYTES = 64 << 20,
     PASSWORD_MAX_BYTES = 4096,
     ERROR_MAX_BYTES = 4096,
@@ -39,6 +41,7 @@ struct clickhouse_link {
     char database[NAME_BYTES], user[NAME_BYTES], password[PASSWORD_MAX_BYTES];
     char *ca_file, *cert_file, *key_file;
     rs_dur retry_ns;
+    long connect_s, stall_s;
     /* of the transfer that goes on */
     struct rs_buf *into;
     size_t room;
@@ -185,6 +188,8 @@ enum rs_status clickhouse_link_open(const struct rs_clickhouse_options *options,
     if (!link)
         return rs_err_set(err, RS_NOMEM, "no memory to reach ClickHouse");
     link->retry_ns = options->retry_ns ? options->retry_ns : 500 * (rs_dur)RS_NS_PER_MS;
+    link->connect_s = options->connect_s ? (long)options->connect_s : CONNECT_LIMIT_S;
+    link->stall_s = options->stall_s ? (long)options->stall_s : STALL_LIMIT_S;
     enum rs_status status = parse_url(link, options->url, err);
     if (status == RS_OK)
         status = find_password(link, options->password_file, err);
@@ -212,6 +217,8 @@ enum rs_status clickhouse_link_twin(const struct clickhouse_link *link,
     memcpy(twin->user, link->user, sizeof twin->user);
     memcpy(twin->password, link->password, sizeof twin->password);
     twin->retry_ns = link->retry_ns;
+    twin->connect_s = link->connect_s;
+    twin->stall_s = link->stall_s;
     enum rs_status status = RS_OK;
     if (!copy_text(&twin->ca_file, link->ca_file) ||
         !copy_text(&twin->cert_file, link->cert_file) ||
@@ -307,9 +314,12 @@ static enum rs_status set_up(struct clickhouse_link *link, const char *sql,
     if (strncmp(link->base, "http://", 7) == 0)
         (void)curl_easy_setopt(curl, CURLOPT_PROXY, "");
     (void)curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    (void)curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_LIMIT_S);
+    (void)curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, link->connect_s);
     (void)curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    (void)curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)STALL_LIMIT_S);
+    (void)curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, link->stall_s);
+    (void)curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
+    (void)curl_easy_setopt(curl, CURLOPT_TCP_KEEPIDLE, (long)ALIVE_IDLE_S);
+    (void)curl_easy_setopt(curl, CURLOPT_TCP_KEEPINTVL, (long)ALIVE_EVERY_S);
     (void)curl_easy_setopt(curl, CURLOPT_HTTPHEADER, link->headers);
     (void)curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, link->why);
     (void)curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);

@@ -24,6 +24,9 @@ RS_MUST_CHECK enum rs_status clickhouse_put(struct clickhouse_writer *writer,
                                             size_t count, struct rs_err *err);
 RS_MUST_CHECK enum rs_status clickhouse_commit(struct clickhouse_writer *writer,
                                                struct rs_err *err);
+/* It holds no row any more, and is not told of. */
+RS_MUST_CHECK enum rs_status clickhouse_remove(struct clickhouse_store *store,
+                                               const struct rs_unit *unit, struct rs_err *err);
 /* As rs_row_store_hold(), rs_row_store_release(). */
 void clickhouse_hold(struct clickhouse_store *store);
 RS_MUST_CHECK enum rs_status clickhouse_release(struct clickhouse_store *store, struct rs_err *err);

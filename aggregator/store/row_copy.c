@@ -5,7 +5,7 @@
  *     write_unit of `from`: (kind, a, b) in order --> of every table of that kind the rows with this a, b --> a unit of `to`
  *
  * Tables begin with the columns of their unit in their key, so each is read once, from the front to the end. A unit says how many rows
- * it has, and a table is over when its units are: what is there and is not copied is no success.
+ * it has, and a table is over when its units are: what is there and is not copied is no success. Units that `from` has not go last.
  */
 #include "aggregator/store/clickhouse_priv.h"
 #include "common/base/check.h"
@@ -191,5 +191,7 @@ enum rs_status rs_row_store_copy(struct rs_row_store *from, struct rs_row_store 
     rs_cursor_close(&units);
     rs_block_fini(&block);
     *rows_p = copying.rows;
-    return status == RS_END ? rs_row_store_release(to, err) : status;
+    if (status == RS_END)
+        status = rs_row_store_is_all(to, capture, err);
+    return status == RS_OK ? rs_row_store_release(to, err) : status;
 }

@@ -19,6 +19,7 @@
 
 #include "aggregator/store/clickhouse_priv.h"
 #include "aggregator/store/members_priv.h"
+#include "aggregator/store/row_unit_set.h"
 #include "aggregator/store/sqlite_priv.h"
 #include "common/base/check.h"
 #include "common/base/file.h"
@@ -46,7 +47,8 @@ struct rs_row_store {
     sqlite3_stmt *put_unit, *get_unit, *list_segments;
     int64_t generation; /* the newest that was given */
     unsigned cursor_count;
-    bool is_writing;
+    bool is_writing, is_held;
+    struct unit_set written;             /* since rs_row_store_hold() */
     struct clickhouse_store *clickhouse; /* instead of all but the mode; NULL: rows are here */
 };
 
@@ -375,6 +377,7 @@ void rs_row_store_close(struct rs_row_store **store_p)
         return;
     RS_CHECK(!store->cursor_count && !store->is_writing);
     clickhouse_close(&store->clickhouse);
+    unit_set_fini(&store->written);
     if (store->mode == RS_ROWS_WRITE && store->list_segments)
         sweep(store);
     for (size_t i = 0; i < TABLES_MAX; i++)
@@ -551,6 +554,11 @@ enum rs_status rs_writer_commit(struct rs_writer **writer_p, struct rs_err *err)
     struct rs_writer *writer = *writer_p;
     struct rs_row_store *store = writer->store;
     enum rs_status status = RS_OK;
+    if (store->is_held &&
+        unit_set_put(&store->written, &writer->unit, (struct unit_digest){0}) != RS_OK) {
+        rs_writer_abandon(writer_p);
+        return rs_err_set(err, RS_NOMEM, "no memory for rows");
+    }
     if (writer->clickhouse) {
         status = clickhouse_commit(writer->clickhouse, err);
         rs_writer_abandon(writer_p);
@@ -581,13 +589,83 @@ enum rs_status rs_writer_commit(struct rs_writer **writer_p, struct rs_err *err)
 
 void rs_row_store_hold(struct rs_row_store *store)
 {
+    store->is_held = true;
+    unit_set_fini(&store->written);
     if (store->clickhouse)
         clickhouse_hold(store->clickhouse);
 }
 
 enum rs_status rs_row_store_release(struct rs_row_store *store, struct rs_err *err)
 {
+    store->is_held = false;
     return store->clickhouse ? clickhouse_release(store->clickhouse, err) : RS_OK;
+}
+
+static enum rs_status remove_unit(struct rs_row_store *store, const struct rs_unit *unit,
+                                  struct rs_err *err)
+{
+    struct rs_writer *writer = NULL;
+    struct rs_buf sql = {0};
+    if (store->clickhouse)
+        return clickhouse_remove(store->clickhouse, unit, err);
+    enum rs_status status = rs_store_begin(store, unit, &writer, err);
+    if (status != RS_OK)
+        return status;
+    rs_buf_printf(&sql,
+                  "DELETE FROM write_unit WHERE capture = %" PRId64 " AND unit_kind = %d AND a = "
+                  "%" PRId64 " AND b = %" PRId64 "; COMMIT",
+                  unit->capture, (int)unit->kind, unit->a, unit->b);
+    status = sql.failed ? rs_err_set(err, RS_NOMEM, "no memory for rows")
+                        : run(store, rs_buf_text(&sql), err);
+    rs_buf_fini(&sql);
+    if (status != RS_OK) {
+        rs_writer_abandon(&writer);
+        return status;
+    }
+    if (store->mode == RS_ROWS_PRIVATE && unit->kind == RS_UNIT_STEP)
+        members_remove(&store->members, unit->a);
+    free_writer(&writer);
+    return RS_OK;
+}
+
+/* Those that are there and were not written. */
+static enum rs_status find_others(struct rs_row_store *store, int64_t capture,
+                                  struct unit_set *others, struct rs_err *err)
+{
+    const struct rs_read_args args = {.capture = capture};
+    struct rs_cursor *cursor = NULL;
+    struct rs_block block = {0};
+    enum rs_status status = rs_read_open(store, RS_READ_WRITE_UNITS, &args, &cursor, err);
+    while (status == RS_OK && (status = rs_cursor_next(cursor, &block, err)) == RS_OK)
+        for (size_t i = 0; i < block.count && status == RS_OK; i++) {
+            const struct rs_row_write_unit *row = rs_block_row(&block, i);
+            const struct rs_unit unit = {.capture = capture,
+                                         .kind = (enum rs_unit_kind)row->unit_kind,
+                                         .a = row->a,
+                                         .b = row->b};
+            if (!unit_set_find(&store->written, row->unit_kind, row->a, row->b) &&
+                unit_set_put(others, &unit, (struct unit_digest){0}) != RS_OK)
+                status = rs_err_set(err, RS_NOMEM, "no memory for rows");
+        }
+    rs_cursor_close(&cursor);
+    rs_block_fini(&block);
+    return status == RS_END ? RS_OK : status;
+}
+
+enum rs_status rs_row_store_is_all(struct rs_row_store *store, int64_t capture, struct rs_err *err)
+{
+    struct unit_set others = {0};
+    RS_CHECK(store->is_held);
+    enum rs_status status = find_others(store, capture, &others, err);
+    for (size_t i = 0; i < others.count && status == RS_OK; i++) {
+        const struct rs_unit unit = {.capture = capture,
+                                     .kind = (enum rs_unit_kind)others.items[i].kind,
+                                     .a = others.items[i].a,
+                                     .b = others.items[i].b};
+        status = remove_unit(store, &unit, err);
+    }
+    unit_set_fini(&others);
+    return status;
 }
 
 void rs_writer_abandon(struct rs_writer **writer_p)

@@ -58,16 +58,19 @@ RS_MUST_CHECK enum rs_status rs_writer_put(struct rs_writer *writer, const struc
                                            const void *rows, size_t count, struct rs_err *err);
 /* Replaces what the unit held; the writer is gone in any case. */
 RS_MUST_CHECK enum rs_status rs_writer_commit(struct rs_writer **writer_p, struct rs_err *err);
-/* From now on units that are committed may count later, and many at once: an engine far away is asked less often. Nothing is read
- * meanwhile. */
+/* From now on units that are committed may count later, and many at once: an engine far away is asked less often. Who reads through
+ * this handle sees them. */
 void rs_row_store_hold(struct rs_row_store *store);
 /* All of them count. When it fails some do and some do not, each whole: write all of them again. */
 RS_MUST_CHECK enum rs_status rs_row_store_release(struct rs_row_store *store, struct rs_err *err);
+/* What was committed since rs_row_store_hold() is all of the capture: other units of it go, as when each were replaced by nothing. */
+RS_MUST_CHECK enum rs_status rs_row_store_is_all(struct rs_row_store *store, int64_t capture,
+                                                 struct rs_err *err);
 /* Nothing changed; NULL is allowed. */
 void rs_writer_abandon(struct rs_writer **writer_p);
 
-/* Every unit of a capture from one store into another, whichever engines they are; a unit that is there is replaced, others stay. RS_OK:
- * all of it. *rows_p: how many were copied, also on failure. */
+/* Every unit of a capture from one store into another, whichever engines they are; a unit that is there is replaced, those that `from`
+ * does not have go at the end. RS_OK: all of it. *rows_p: how many were copied, also on failure. */
 RS_MUST_CHECK enum rs_status rs_row_store_copy(struct rs_row_store *from, struct rs_row_store *to,
                                                int64_t capture, uint64_t *rows_p,
                                                struct rs_err *err);

@@ -630,6 +630,42 @@ static void a_copy_is_whole_or_fails(void **state)
     }
 }
 
+/* A second copy is what the source has, not what both ever had: a step, its members and a rank are gone. */
+static void a_copy_takes_away_what_the_source_lost(void **state)
+{
+    (void)state;
+    uint64_t rows = 0;
+    struct rs_row_store *to = open_store(RS_ROWS_PRIVATE);
+    put_some_of_all_kinds();
+    struct rs_row_store *from = open_store(RS_ROWS_READ);
+    assert_ok(rs_row_store_copy(from, to, CAPTURE, &rows, NULL));
+    rs_row_store_close(&from);
+    assert_int_equal(rows, 74);
+    rs_row_store_remove(folder);
+    from = open_store(RS_ROWS_WRITE);
+    put_group(from, 9, "dp");
+    put_step(from, 1, 9, 20, 2);
+    rs_row_store_close(&from);
+    from = open_store(RS_ROWS_READ);
+    assert_ok(rs_row_store_copy(from, to, CAPTURE, &rows, NULL));
+    assert_int_equal(rows, 61);
+    for (enum rs_read read = 0; read < RS_READ_COUNT; read++) {
+        if (rs_read_is_raw(read) || read == RS_READ_WRITE_UNITS)
+            continue;
+        char *text = all_of(from, read, NULL);
+        assert_read(to, read, text);
+        rs_mem_free(text);
+    }
+    char *units = all_of(to, RS_READ_WRITE_UNITS, NULL);
+    size_t count = 0;
+    for (const char *at = units; *at; at++)
+        count += *at == '\n';
+    assert_int_equal(count, 2);
+    rs_mem_free(units);
+    rs_row_store_close(&from);
+    rs_row_store_close(&to);
+}
+
 int main(void)
 {
 #define EACH(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
@@ -647,6 +683,7 @@ int main(void)
         EACH(a_reader_keeps_what_it_began_with),
         EACH(reads_answer_while_a_writer_writes),
         EACH(a_copy_is_whole_or_fails),
+        EACH(a_copy_takes_away_what_the_source_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
