@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/options/args.h"
+#include "cli/store.h"
 #include "common/base/paths.h"
 #include "common/reduce/classes.h"
 
@@ -132,6 +133,15 @@ static const struct rs_arg items[] = {
      .value = "FILE",
      .environment = "RANKSCOPE_WEBHOOK_SECRET",
      .help = "sign webhooks with the first line of this file (HMAC-SHA256)"},
+    {.name = "store",
+     .kind = RS_ARG_TEXT,
+     .target = &settings.daemon.store.url,
+     .value = "URL",
+     .environment = "RANKSCOPE_STORE",
+     .help =
+         "keep rows of captures in a ClickHouse: clickhouse://[USER@]HOST[:PORT]/DATABASE, with TLS; "
+         "clickhouse+http:// on this machine only (default: SQLite, in the captures' folders)"},
+    RS_CLI_STORE_ARGS(&settings.daemon.store),
     {.name = "archive",
      .kind = RS_ARG_TEXT,
      .target = &settings.daemon.archive.url,

@@ -77,6 +77,8 @@ static void print_facts(const Rankscope__CaptureInfo *info)
     printf("source     %.40s\n", info->source);
     if (*info->archive)
         printf("archived   at %.600s\n", info->archive);
+    if (*info->rows)
+        printf("rows       %.500s\n", info->rows);
     if (*info->raw && strcmp(info->raw, "all") != 0)
         printf("raw data   of %s%.200s; the rest: rankscope fetch %s\n",
                strcmp(info->raw, "none") == 0 ? "" : "ranks ", info->raw, info->id);

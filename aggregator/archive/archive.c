@@ -302,9 +302,9 @@ static bool is_lane(const char *name)
 /* Rows are joined again by whoever asks for them; the two last ones say where the capture is. */
 static bool is_derived(const char *name)
 {
-    return begins(name, "rows.db") || begins(name, "members/") || strcmp(name, list_name) == 0 ||
-           strcmp(name, place_name) == 0 || strstr(name, ".tmp-") || strstr(name, "-wal") ||
-           strstr(name, "-shm") || strcmp(name, "restored") == 0;
+    return begins(name, "rows.db") || begins(name, "rows.at") || begins(name, "members/") ||
+           strcmp(name, list_name) == 0 || strcmp(name, place_name) == 0 || strstr(name, ".tmp-") ||
+           strstr(name, "-wal") || strstr(name, "-shm") || strcmp(name, "restored") == 0;
 }
 
 /* A path below a folder: nothing in it leads anywhere else. */

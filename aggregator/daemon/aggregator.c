@@ -9,6 +9,7 @@
 #include "aggregator/notify/notify.h"
 #include "aggregator/server/capture_journal.h"
 #include "aggregator/server/server.h"
+#include "aggregator/store/row_place.h"
 #include "common/base/daemon.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
@@ -362,6 +363,16 @@ static void tell_of_alarm(void *self, const char *event_name, const char *run, c
     rs_notify_put(self, &event);
 }
 
+/* What is not in the data folder. */
+static enum rs_status open_elsewhere(const struct rs_aggregator_options *settings,
+                                     struct rs_archive **archive_p, struct rs_row_place **rows_p,
+                                     struct rs_err *err)
+{
+    const enum rs_status status = rs_archive_open(&settings->archive, archive_p, err);
+    return status == RS_OK && settings->store.url ? rs_row_place_open(&settings->store, rows_p, err)
+                                                  : status;
+}
+
 static enum rs_status run(const struct rs_aggregator_options *settings, struct rs_daemon *daemon,
                           struct rs_err *err)
 {
@@ -373,6 +384,7 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
     struct rs_authority *authority = NULL;
     struct rs_notify *notify = NULL;
     struct rs_archive *archive = NULL;
+    struct rs_row_place *rows = NULL;
     struct rs_capture_journal own = {.store = NULL};
     struct rs_buf roles = {0};
     char *documents = NULL;
@@ -404,7 +416,7 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
     if (status == RS_OK)
         status = rs_notify_start(&hooks, &notify, err);
     if (status == RS_OK)
-        status = rs_archive_open(&settings->archive, &archive, err);
+        status = open_elsewhere(settings, &archive, &rows, err);
     if (status == RS_OK) {
         own.store = store;
         own.infer = infer;
@@ -431,6 +443,7 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
                                                   .hang = settings->hang,
                                                   .step_watch = settings->step_watch,
                                                   .archive = archive,
+                                                  .rows = rows,
                                                   .archive_ns = settings->archive_ns,
                                                   .missing_ns = settings->missing_ns,
                                                   .keep_ns = settings->keep_ns,
@@ -459,6 +472,7 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
         rs_grpc_server_free(&places.items[i].listener);
     rs_server_free(&server);
     rs_archive_close(&archive);
+    rs_row_place_close(&rows);
     rs_daemon_http_free(&places.http);
     rs_notify_stop(&notify);
     rs_grpc_loop_free(&loop);

@@ -9,6 +9,7 @@
 #define RS_DAEMON_AGGREGATOR_H
 
 #include "aggregator/server/server.h"
+#include "aggregator/store/clickhouse.h"
 
 #include <stdint.h>
 
@@ -40,6 +41,7 @@ struct rs_aggregator_options {
     const char *profiler_config, *roles; /* folder to watch, file of roles; NULL: none */
     int64_t credit_bytes;                /* 0: the default */
     int64_t segment_bytes;               /* 0: the default */
+    struct rs_clickhouse_options store;  /* where rows are; url NULL: in the captures' folders */
     struct rs_archive_options archive;   /* url NULL: none */
     rs_dur
         archive_ns; /* closed captures go there so long after they were closed; 0: when told to */

@@ -61,6 +61,7 @@ struct info_message {
     Rankscope__CaptureRequest *request;
     Rankscope__CaptureFindings findings;
     char source[RS_COORD_SOURCE_BYTES];
+    char rows[512];
 };
 
 static void info_fini(struct info_message *message)
@@ -125,6 +126,8 @@ static bool fill_info(const struct rs_server *server, const struct rs_coord_capt
     info->reason = rs_lend(capture->reason);
     info->raw = rs_lend(capture->raw);
     info->archive = rs_lend(capture->archive);
+    rows_say(server, capture->directory, message->rows, sizeof message->rows);
+    info->rows = message->rows;
     info->n_ranks = capture->rank_count;
     info->ranks = message->pointers;
     info->request = message->request;
@@ -692,6 +695,8 @@ static void run_remove(struct rs_pool_job *pool_job)
     struct rs_server_journal *journal = &job->base.server->journal;
     job->status = archiving_remove(job->base.server, job->capture->id, &job->err);
     if (job->status == RS_OK)
+        job->status = rows_remove(job->base.server, job->capture->id, &job->err);
+    if (job->status == RS_OK)
         job->status = journal->remove(journal->self, job->capture->id, &job->err);
 }
 
@@ -732,6 +737,8 @@ static void ask_remove(struct session *session, const Rankscope__AskRemove *ask)
         job->base.base.run = run_remove;
         job->base.finish = removed;
         job->capture = copy;
+        if (server->options.rows) /* no rows come into the place behind its removal */
+            (void)snprintf(job->base.base.key, sizeof job->base.base.key, "%s", copy->id);
         if (server_pool_put(session, server->join_pool ? server->join_pool : server->store_pool,
                             &job->base) == RS_OK)
             return;

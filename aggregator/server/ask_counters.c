@@ -3,6 +3,7 @@
  * What this daemon counts, and what its collectors told last (common/base/counters.def), for whoever asks.
  */
 #include "aggregator/server/server_priv.h"
+#include "aggregator/store/row_place.h"
 #include "common/base/lend.h"
 #include "common/base/mem.h"
 
@@ -53,6 +54,10 @@ static void gather(const struct rs_server *server)
     rs_count_set(RS_COUNT_SERVER_ASKERS, askers);
     rs_count_set(RS_COUNT_SERVER_STREAMS, streams);
     rs_count_set(RS_COUNT_SERVER_HELD_STREAMS, held);
+    if (server->options.rows) {
+        rs_count_set(RS_COUNT_ROWS_OWED, rows_owed_count(server));
+        rs_count_set(RS_COUNT_ROWS_AWAY, rs_row_place_retry_at(server->options.rows, NULL, 0) != 0);
+    }
     rs_count_set(RS_COUNT_SERVER_RANKS, rs_coord_seen_count(server->coord));
     rs_count_process();
 }

@@ -14,6 +14,8 @@
  *        v
  *     READING   ask_table_of(): the read pool reads capture by capture (aggregator/output/history.h), page by page
  *
+ * With rows in a ClickHouse (row_place.h) those are looked for, made and read there, and nothing lies in .rows/.
+ *
  * One job goes through all of it, and is what the pages are read from. What lacks is said with the first page; what turns out to be
  * damaged, with the page at hand then.
  */
@@ -21,6 +23,7 @@
 #include "aggregator/output/history.h"
 #include "aggregator/server/server_priv.h"
 #include "aggregator/server/step_probe.h"
+#include "aggregator/store/row_place.h"
 #include "common/base/digest.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
@@ -136,10 +139,12 @@ static const char *without_text(enum rows_state rows)
 /* ---- LOOKING -------------------------------------------------------------------------------------------------------- */
 
 /* Of this program's version, and no database that is damaged. */
-static bool has_rows(const char *dir)
+static bool has_rows(const struct rs_server *server, const char *dir)
 {
     struct rs_row_store *rows = NULL;
     struct rs_err err = {0};
+    if (server->options.rows)
+        return rs_row_place_is_whole(server->options.rows, dir);
     const bool is_there = rs_row_store_open(dir, RS_ROWS_READ, &rows, &err) == RS_OK;
     rs_row_store_close(&rows);
     return is_there;
@@ -151,7 +156,7 @@ static void run_look(struct rs_pool_job *pool_job)
     unsigned joins = 0;
     for (size_t i = 0; i < job->count; i++) {
         struct one_capture *capture = &job->captures[i];
-        if (has_rows(capture->dir)) {
+        if (has_rows(job->base.server, capture->dir)) {
             capture->rows = ROWS_HERE;
         } else if (capture->has_failed) {
             capture->rows = ROWS_FAILED;
@@ -196,8 +201,14 @@ static void run_join(struct rs_pool_job *pool_job)
     struct rs_deliver_result result = {0};
     job->err = (struct rs_err){0};
     job->status = RS_OK;
-    if (has_rows(capture->dir))
+    if (has_rows(job->base.server, capture->dir))
         return;
+    if (job->base.server->options.rows) {
+        job->status = archiving_check(&job->base, capture->id, capture->dir, &job->err);
+        if (job->status == RS_OK)
+            job->status = rows_make(job->base.server, capture->id, capture->dir, &job->err);
+        return;
+    }
     char *making = rs_file_join(capture->dir, making_name);
     job->status = making ? RS_OK : rs_err_set(&job->err, RS_NOMEM, "out of memory");
     if (making)
@@ -268,7 +279,8 @@ static enum rs_status read_one(struct history_job *job, struct rs_block *block, 
                                        .without = without_text(capture->rows)};
     enum rs_status status = RS_OK;
     if (capture->rows == ROWS_HERE)
-        status = rs_row_store_open(capture->dir, RS_ROWS_READ, &rows, &why);
+        status = rs_row_place_read(job->base.server->options.rows, capture->id, capture->dir, &rows,
+                                   &why);
     if (status == RS_OK)
         status = rs_history_add(job->history, &facts, rows, block, &why);
     rs_row_store_close(&rows);

@@ -4,18 +4,23 @@
  *
  *     AskQuery --> join pool: rs_documents_make(rows), pinned, or captures/ID/rows.db --> read pool: rs_row_store_query() --> QueryRows
  *
+ * Rows in a ClickHouse (row_place.h) are brought into memory for it, at most COPIED_MAX: a stranger's statement is guarded by SQLite's
+ * authorizer, and means the same wherever rows are. Who wants more asks the ClickHouse by himself.
+ *
  * One job goes through both pools: joining is one at a time for a capture, and a query must not hold that up.
  */
+#include "aggregator/analysis/rows.h"
 #include "aggregator/server/documents.h"
 #include "aggregator/server/live.h"
 #include "aggregator/server/server_priv.h"
 #include "aggregator/store/query.h"
+#include "aggregator/store/row_place.h"
 #include "common/base/mem.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { ANSWER_BYTES = (1 << 20) - 4096, ROWS_MAX = 10000 };
+enum { ANSWER_BYTES = (1 << 20) - 4096, ROWS_MAX = 10000, COPIED_MAX = 2000000 };
 
 static const struct rs_query_limits most = {.rows = ROWS_MAX,
                                             .bytes = ANSWER_BYTES,
@@ -31,6 +36,8 @@ struct query_job {
     struct rs_document_options options;
     struct rs_document_set *set; /* pinned; NULL: the rows that are joined while it goes on */
     struct live *live;           /* NULL: closed */
+    bool is_elsewhere;           /* the rows are */
+    struct rs_row_notes notes;   /* of a closed capture whose rows are elsewhere */
     struct rs_query_limits limits;
     struct rs_buf json;
     struct rs_query_facts facts;
@@ -46,17 +53,58 @@ static void free_job(struct query_job *job)
     rs_documents_unpin(job->base.server->documents, job->set); /* NULL is allowed */
     rs_buf_fini(&job->json);
     live_free(&job->live);
+    rs_row_notes_fini(&job->notes);
     rs_mem_free(job->capture_dir);
     rs_mem_free(job->sql);
     rs_mem_free(job);
+}
+
+/* How many rows the units have. */
+static enum rs_status count_rows(struct rs_row_store *rows, int64_t *count_p, struct rs_err *err)
+{
+    const struct rs_read_args args = {.capture = RS_ROWS_CAPTURE};
+    struct rs_cursor *cursor = NULL;
+    struct rs_block block = {0};
+    enum rs_status status = rs_read_open(rows, RS_READ_WRITE_UNITS, &args, &cursor, err);
+    *count_p = 0;
+    while (status == RS_OK && (status = rs_cursor_next(cursor, &block, err)) == RS_OK)
+        for (size_t i = 0; i < block.count; i++)
+            *count_p += ((const struct rs_row_write_unit *)rs_block_row(&block, i))->rows;
+    rs_cursor_close(&cursor);
+    rs_block_fini(&block);
+    return status == RS_END ? RS_OK : status;
+}
+
+static enum rs_status bring_here(const struct query_job *job, struct rs_row_store **rows_p,
+                                 struct rs_err *err)
+{
+    struct rs_row_place *place = job->base.server->options.rows;
+    struct rs_row_store *from = NULL;
+    int64_t count = 0;
+    uint64_t copied = 0;
+    enum rs_status status = rs_row_place_read(place, job->capture, job->capture_dir, &from, err);
+    if (status == RS_OK)
+        status = count_rows(from, &count, err);
+    if (status == RS_OK && count > COPIED_MAX)
+        status = rs_err_set(err, RS_LIMIT,
+                            "capture %s has %lld rows, and at most %d are brought here for a "
+                            "query: ask %s itself",
+                            job->capture, (long long)count, COPIED_MAX, rs_row_place_url(place));
+    if (status == RS_OK)
+        status = rs_row_store_open(NULL, RS_ROWS_PRIVATE, rows_p, err);
+    if (status == RS_OK)
+        status = rs_row_store_copy(from, *rows_p, RS_ROWS_CAPTURE, &copied, err);
+    rs_row_store_close(&from);
+    return status;
 }
 
 static void run_query(struct rs_pool_job *pool_job)
 {
     struct query_job *job = (struct query_job *)pool_job;
     struct rs_row_store *rows = NULL;
-    job->status = rs_row_store_open(job->set ? job->set->dir : job->capture_dir, RS_ROWS_READ,
-                                    &rows, &job->err);
+    job->status = job->is_elsewhere ? bring_here(job, &rows, &job->err)
+                                    : rs_row_store_open(job->set ? job->set->dir : job->capture_dir,
+                                                        RS_ROWS_READ, &rows, &job->err);
     if (job->status == RS_OK)
         job->status =
             rs_row_store_query(rows, job->sql, &job->limits, &job->json, &job->facts, &job->err);
@@ -72,6 +120,9 @@ static void answer(struct session *session, struct query_job *job)
     rows.rows = job->facts.rows;
     rows.is_cut = job->facts.is_cut;
     rows.is_provisional = job->live != NULL;
+    rows.is_partial = job->notes.is_partial;
+    rows.lines = job->notes.lines;
+    rows.n_lines = job->notes.count;
     if (job->set) {
         rows.is_partial = job->set->is_partial;
         rows.is_provisional = job->set->is_provisional;
@@ -101,9 +152,18 @@ static void run_join(struct rs_pool_job *pool_job)
 {
     struct query_job *job = (struct query_job *)pool_job;
     job->status = archiving_check(&job->base, job->capture, job->capture_dir, &job->err);
-    if (job->status < 0 ||
-        (!job->options.assume_common_clock && rs_row_store_is_joining(job->capture_dir)))
+    struct rs_row_place *place = job->base.server->options.rows;
+    const bool is_joining =
+        !job->options.assume_common_clock && rs_row_place_is_joining(place, job->capture_dir);
+    job->is_elsewhere = place && !job->options.assume_common_clock && (is_joining || !job->live);
+    if (job->status < 0 || is_joining)
         return;
+    if (job->is_elsewhere) {
+        job->status = rows_make(job->base.server, job->capture, job->capture_dir, &job->err);
+        if (job->status == RS_OK)
+            job->status = rs_row_place_notes(place, job->capture_dir, &job->notes, &job->err);
+        return;
+    }
     job->status = rs_documents_make(job->base.server->documents, job->capture, job->capture_dir,
                                     &job->options, live_facts_of(job->live), &job->set, &job->err);
 }

@@ -22,6 +22,7 @@
 #include "aggregator/server/documents.h"
 #include "aggregator/server/live.h"
 #include "aggregator/server/server_priv.h"
+#include "aggregator/store/row_place.h"
 #include "common/base/digest.h"
 #include "common/base/file.h"
 #include "common/base/lend.h"
@@ -317,12 +318,32 @@ static enum rs_status check_cursor(const struct table_job *job, const char **tok
     return RS_OK;
 }
 
+/* All rows of a closed capture where rows are, when that is not its folder: with what was noted of it when they were made. */
+static enum rs_status open_whole(struct table_job *job, struct rs_row_place *place)
+{
+    struct table_reader *reader = job->reader;
+    struct rs_row_notes notes = {0};
+    enum rs_status status = rows_make(job->base.server, job->capture, job->capture_dir, &job->err);
+    if (status == RS_OK)
+        status = rs_row_place_notes(place, job->capture_dir, &notes, &job->err);
+    if (status == RS_OK)
+        status = rs_row_place_read(place, job->capture, job->capture_dir, &reader->rows, &job->err);
+    reader->source.lines = notes.lines;
+    reader->source.line_count = notes.count;
+    reader->source.line_capacity = notes.capacity;
+    reader->source.is_partial = notes.is_partial;
+    return status;
+}
+
 /* The windows that were joined so far of a capture that is not closed; else all of it is joined, or was. */
 static enum rs_status open_rows(struct table_job *job)
 {
     struct table_reader *reader = job->reader;
-    if (!job->options.assume_common_clock && rs_row_store_is_joining(job->capture_dir))
-        return rs_row_store_open(job->capture_dir, RS_ROWS_READ, &reader->rows, &job->err);
+    struct rs_row_place *place = job->base.server->options.rows;
+    if (!job->options.assume_common_clock && rs_row_place_is_joining(place, job->capture_dir))
+        return rs_row_place_read(place, job->capture, job->capture_dir, &reader->rows, &job->err);
+    if (place && !job->live && !job->options.assume_common_clock)
+        return open_whole(job, place);
     const enum rs_status status =
         rs_documents_make(job->base.server->documents, job->capture, job->capture_dir,
                           &job->options, live_facts_of(job->live), &reader->set, &job->err);

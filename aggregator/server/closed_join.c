@@ -5,6 +5,8 @@
  *
  *     closed --a job of rs-join, behind all of that capture--> documents.c: DATA/documents/N (rows, deliverables, report)
  *
+ * With a ClickHouse its rows are made there instead (rows_owed.c), and documents when somebody asks.
+ *
  * It is done for the sake of speed alone: when much is closed at once, or the queue is full, those that are too many are joined when
  * somebody asks, as are all of earlier lives of the process.
  */
@@ -58,6 +60,10 @@ static void made(struct pool_job *base)
 
 void closed_join(struct rs_server *server, const char *id)
 {
+    if (server->options.rows) { /* reads need its rows, and those go first */
+        rows_owed_add(server, id);
+        return;
+    }
     if (!server->documents || !server->join_pool || server->is_draining ||
         server->closed_join_count >= WAITING_MAX)
         return;

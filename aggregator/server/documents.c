@@ -9,6 +9,7 @@
 #include "aggregator/server/documents.h"
 
 #include "aggregator/archive/archive.h"
+#include "aggregator/store/row_place.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/base/thread.h"
@@ -36,6 +37,7 @@ static const char report_name[] = "report";
 struct rs_documents {
     char *dir;
     uint64_t limit_bytes;
+    bool has_rows_elsewhere;
     pthread_mutex_t lock; /* guards all below */
     struct rs_document_set *sets;
     size_t set_count;
@@ -157,18 +159,18 @@ static bool is_of_rows(const char *name)
     return strncmp(name, "rows.db", 7) == 0 || strncmp(name, "members/", 8) == 0;
 }
 
-/* Where a capture is archived is nothing of the capture. */
-static bool is_of_archive(const char *name)
+/* Where a capture is archived, and where its rows are, is nothing of the capture. */
+static bool is_of_places(const char *name)
 {
-    return strcmp(name, RS_ARCHIVE_PLACE_NAME) == 0 || strcmp(name, RS_ARCHIVE_LIST_NAME) == 0 ||
-           strcmp(name, "restored") == 0;
+    return strcmp(name, RS_ROW_PLACE_FILE) == 0 || strcmp(name, RS_ARCHIVE_PLACE_NAME) == 0 ||
+           strcmp(name, RS_ARCHIVE_LIST_NAME) == 0 || strcmp(name, "restored") == 0;
 }
 
 /* Rows count, and are no documents; of a capture's own files they are. */
 static enum rs_status add_file(void *self, const char *name, const struct stat *info)
 {
     struct rs_document_set *set = self;
-    if (is_of_archive(name))
+    if (is_of_places(name))
         return RS_OK;
     if (set->options.has_rows && is_of_rows(name)) {
         set->bytes += (uint64_t)info->st_size;
@@ -200,13 +202,15 @@ static bool covers(const struct rs_document_options *have, const struct rs_docum
 
 /* What is made when `want` is asked for. Joining is what takes its time: a capture that is closed is joined once for its tables,
  * its deliverables and its report, whichever of them is asked for first. One that goes on is joined for what is wanted. */
-static struct rs_document_options what_to_make(const struct rs_document_options *want,
+static struct rs_document_options what_to_make(const struct rs_documents *documents,
+                                               const struct rs_document_options *want,
                                                const struct rs_deliver_live *live)
 {
     struct rs_document_options made = *want;
     if (live || want->is_raw)
         return made;
-    made.has_deliverables = made.has_rows = true;
+    made.has_deliverables = true;
+    made.has_rows = want->has_rows || !documents->has_rows_elsewhere;
     if (made.report == RS_DELIVER_NO_REPORT)
         made.report = RS_DELIVER_JSON;
     return made;
@@ -228,7 +232,7 @@ struct hashing {
 static enum rs_status hash_file(void *self, const char *name, const struct stat *info)
 {
     struct hashing *hashing = self;
-    if (is_of_rows(name) || is_of_archive(name))
+    if (is_of_rows(name) || is_of_places(name))
         return RS_OK; /* derived */
     const int64_t facts[3] = {info->st_size, info->st_mtim.tv_sec, info->st_mtim.tv_nsec};
     hashing->sum += XXH64(name, strlen(name), XXH64(facts, sizeof facts, 0));
@@ -393,7 +397,7 @@ enum rs_status rs_documents_make(struct rs_documents *documents, const char *cap
     *set_p = rs_documents_find(documents, capture, options, generation);
     if (*set_p)
         return RS_OK;
-    const struct rs_document_options made = what_to_make(options, live);
+    const struct rs_document_options made = what_to_make(documents, options, live);
     struct rs_document_set *set = new_set(documents, capture, capture_dir, &made, generation);
     if (!set)
         return rs_err_set(err, RS_NOMEM, "out of memory");
@@ -469,6 +473,11 @@ enum rs_status rs_documents_open(const char *dir, uint64_t limit_bytes,
     else
         *documents_p = documents;
     return status;
+}
+
+void rs_documents_have_rows_elsewhere(struct rs_documents *documents)
+{
+    documents->has_rows_elsewhere = true;
 }
 
 void rs_documents_close(struct rs_documents **documents_p)

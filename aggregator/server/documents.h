@@ -59,6 +59,8 @@ struct rs_document_set {
 RS_MUST_CHECK enum rs_status rs_documents_open(const char *dir, uint64_t limit_bytes,
                                                struct rs_documents **documents_p,
                                                struct rs_err *err);
+/* Tables are read elsewhere: sets have rows only where they are asked for. Before the first set. */
+void rs_documents_have_rows_elsewhere(struct rs_documents *documents);
 /* No set may be pinned. Of NULL is allowed. */
 void rs_documents_close(struct rs_documents **documents_p);
 

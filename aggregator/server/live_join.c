@@ -10,8 +10,10 @@
  *     DIRTY     rows are older than what is stored; joined after a pause of a second or five times what the last join worked (CPU
  *               time: on a busy machine a join that waited a minute for a core would be followed by five without any), so that a
  *               job of any length costs a sixth of one thread at most
- *     JOINING   a job of rs-join reads summaries/ and writes captures/ID/rows.db, a unit at a time; jobs of one capture (documents,
- *               tables, this) run one at a time
+ *     JOINING   a job of rs-join reads summaries/ and writes captures/ID/rows.db, a unit at a time, or into a ClickHouse
+ *               (row_place.h); jobs of one capture (documents, tables, this) run one at a time. One that is away holds nothing up: what
+ *               was found is kept here, rows stay DIRTY until it answers, and those of a capture that is closed meanwhile are owed
+ *               (rows_owed.c)
  *     CLEAN     rows say what summaries/ says
  *
  * Rows are derived: what a crash left half written is joined again when the process is back (every open capture begins
@@ -21,6 +23,7 @@
 
 #include "aggregator/server/live.h"
 #include "aggregator/server/server_priv.h"
+#include "aggregator/store/row_place.h"
 #include "common/base/mem.h"
 
 #define RS_LOG_TAG "join"
@@ -51,6 +54,8 @@ struct join_job {
     struct rs_deliver_result result;
     enum rs_status status;
     struct rs_err err;
+    bool has_result;  /* whether or not its rows were taken */
+    bool is_away;     /* who is to take them */
     rs_dur worked_ns; /* CPU time */
 };
 
@@ -132,12 +137,24 @@ static void run_join(struct rs_pool_job *pool_job)
     struct join_job *job = (struct join_job *)pool_job; /* its first member's first */
     struct rs_deliver_options how = {.summaries_only = !job->is_last,
                                      .live = live_facts_of(job->live)};
+    struct rs_row_place *place = job->base.server->options.rows;
+    struct rs_row_writing writing;
     const rs_dur begin = rs_time_thread_cpu();
-    job->status = rs_row_store_open(job->dir, RS_ROWS_WRITE, &how.rows, &job->err);
-    if (job->status == RS_OK)
-        job->status = rs_deliver_capture(job->dir, &how, NULL, NULL, &job->result, &job->err);
-    rs_row_store_close(&how.rows);
-    if (job->status < 0 && job->is_last)
+    enum rs_status begun = rs_row_place_begin(place, job->id, job->dir, &writing, &job->err);
+    how.rows = writing.rows;
+    job->status = begun;
+    if (begun == RS_OK || writing.is_away) {
+        struct rs_err why = {0};
+        job->status = rs_deliver_capture(job->dir, &how, NULL, NULL, &job->result, &why);
+        job->has_result = job->status == RS_OK;
+        if (job->status < 0)
+            job->err = why;
+        else
+            job->status = begun;
+    }
+    job->status = rs_row_place_end(&writing, job->status, NULL, &job->err);
+    job->is_away = writing.is_away;
+    if (job->status < 0 && job->is_last && !place)
         rs_row_store_remove(job->dir); /* nobody takes half of them for all */
     job->worked_ns = rs_time_thread_cpu() - begin;
 }
@@ -179,12 +196,18 @@ static void joined(struct pool_job *base)
         join->is_complete = job->is_last || (job->status == RS_OK && !job->result.recording_count &&
                                              !job->result.waiting_count);
     }
-    if (join && job->status == RS_OK) {
+    if (join && job->is_away &&
+        !job->is_last) { /* the last one is caught up with when it is closed */
+        const rs_ns retry_at = rs_row_place_retry_at(server->options.rows, NULL, 0);
+        join->is_dirty = true;
+        join->due_at = retry_at > join->due_at ? retry_at : join->due_at;
+    }
+    if (join && job->has_result) {
         keep_facts(join, job);
         ask_capture_changed(server, job->id, false);
     }
     /* No rank is there yet: that is said by whoever asks for the report. */
-    if (job->status < 0 && job->status != RS_NOTFOUND && !base->base.was_dropped)
+    if (job->status < 0 && job->status != RS_NOTFOUND && !job->is_away && !base->base.was_dropped)
         rs_log_error("capture %s cannot be joined: %s", job->id, job->err.text);
     server_tick_soon(server);
     free_job(job);

@@ -153,6 +153,8 @@ static void run_remove(struct rs_pool_job *pool_job)
     struct rs_server_journal *journal = &job->base.server->journal;
     job->status = archiving_remove(job->base.server, job->capture.id, &job->err);
     if (job->status == RS_OK)
+        job->status = rows_remove(job->base.server, job->capture.id, &job->err);
+    if (job->status == RS_OK)
         job->status = journal->remove(journal->self, job->capture.id, &job->err);
 }
 
@@ -201,6 +203,8 @@ static void looked(struct pool_job *base)
         remove->base.base.run = run_remove;
         remove->base.finish = removed;
         remove->capture = job->items[i];
+        if (server->options.rows) /* no rows come into the place behind its removal */
+            (void)snprintf(remove->base.base.key, sizeof remove->base.base.key, "%s", item->id);
         if (!put(server, &remove->base)) {
             rs_mem_free(remove); /* the next look finds it again */
             break;

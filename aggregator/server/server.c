@@ -5,6 +5,7 @@
 #include "aggregator/server/live_join.h"
 #include "aggregator/server/server_priv.h"
 #include "aggregator/server/step_probe.h"
+#include "aggregator/store/row_place.h"
 #include "common/base/check.h"
 #include "common/base/lend.h"
 #include "common/base/mem.h"
@@ -381,6 +382,8 @@ static bool load_open(void *self, const struct rs_coord_capture *capture)
         loading->status =
             rs_coord_load(loading->server->coord, capture, rs_time_monotonic(), loading->err);
         rs_buf_bytes(&loading->ids, capture->id, sizeof capture->id);
+    } else if (rs_row_place_is_owed(loading->server->options.rows, capture->directory)) {
+        rows_owed_add(loading->server, capture->id);
     }
     return loading->status == RS_OK;
 }
@@ -455,6 +458,8 @@ static enum rs_status start_documents(struct rs_server *server, struct rs_err *e
     enum rs_status status = rs_documents_open(
         server->options.documents_dir, server->options.documents_bytes, &server->documents, err);
     server->options.documents_dir = NULL; /* it was lent */
+    if (status == RS_OK && server->options.rows)
+        rs_documents_have_rows_elsewhere(server->documents);
     if (status == RS_OK)
         status = rs_pool_start(&join, &server->join_pool, err);
     if (status == RS_OK)
@@ -558,6 +563,7 @@ void rs_server_free(struct rs_server **server_p)
     rs_pool_stop(&server->read_pool);
     end_writing(server);
     live_join_fini(server);
+    rows_owed_fini(server);
     RS_CHECK(server->session_count == 0);
     hang_fini(server);
     hang_watch_fini(server);
@@ -661,6 +667,8 @@ enum rs_status rs_server_step(struct rs_server *server, rs_ns until, struct rs_e
         next = missing < next ? missing : next;
         const rs_ns join = live_join_tick(server, now);
         next = join < next ? join : next;
+        const rs_ns owed = rows_owed_tick(server, now);
+        next = owed < next ? owed : next;
         const rs_ns retention = retention_tick(server, now);
         next = retention < next ? retention : next;
         const rs_ns archiving = archiving_tick(server, now);

@@ -23,6 +23,7 @@
 #include "common/wire/link.h"
 
 struct rs_server;
+struct rs_row_place;
 struct quota_limits;
 
 /* Where captures are written down (over the store; the server knows no rows). Called on the server's thread, but for
@@ -105,6 +106,8 @@ struct rs_server_options {
     const struct rs_coord_options *coord; /* times only; NULL: defaults */
     struct rs_server_hang_rules hang;
     struct rs_server_step_rules step_watch;
+    struct rs_row_place
+        *rows; /* where rows are; keeps a pointer to it; NULL: in the captures' folders */
     struct rs_archive *archive; /* keeps a pointer to it; NULL: nothing is archived */
     rs_dur
         archive_ns; /* closed captures go there so long after they were closed; 0: when they are told to */

@@ -126,6 +126,7 @@ struct rs_server {
     struct step_watch *step_watch;       /* NULL: nobody watches; step_watch.c */
     struct missing_watch *missing_watch; /* NULL: nobody would be told; missing_watch.c */
     struct join *joins;                  /* of open captures; live_join.c */
+    struct owed *owed;                   /* closed captures whose rows lack; rows_owed.c */
     struct creating *creating;           /* captures that are not written yet; writing.c */
     struct session *sessions;
     struct quotas quotas;
@@ -261,6 +262,23 @@ void ask_query(struct session *session, const Rankscope__AskQuery *ask);
 
 /* closed_join.c: a capture was closed, and nobody asked yet. */
 void closed_join(struct rs_server *server, const char *id);
+
+/* rows_owed.c; with a place of rows (options.rows) only */
+/* The capture is closed, and its rows are not all there, or not as they are now. */
+void rows_owed_add(struct rs_server *server, const char *id);
+/* When to call again at the latest. */
+rs_ns rows_owed_tick(struct rs_server *server, rs_ns now);
+size_t rows_owed_count(const struct rs_server *server);
+void rows_owed_fini(struct rs_server *server);
+/* Joins all of a closed capture into the place, unless that was done. In a job of that capture on the join pool. RS_UNREACHABLE: it is
+ * away. */
+RS_MUST_CHECK enum rs_status rows_make(struct rs_server *server, const char *id, const char *dir,
+                                       struct rs_err *err);
+/* What is in the place of a capture that is removed goes first. On a thread of a pool. */
+RS_MUST_CHECK enum rs_status rows_remove(struct rs_server *server, const char *id,
+                                         struct rs_err *err);
+/* Where the rows of a capture are, for `capture show`; "" in its folder. */
+void rows_say(const struct rs_server *server, const char *dir, char *text, size_t size);
 
 /* ask_certificate.c */
 void ask_certificate(struct session *session, const Rankscope__AskCertificate *ask);

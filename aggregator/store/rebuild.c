@@ -7,11 +7,13 @@
  *     a folder of captures/ that the catalogue does not have --> its row, ranks and positions, from facts.seg (of a capture of
  *                                                                an earlier program: capture.db) and the segments
  *   when it is asked for (rs_store_rebuild())
- *     a capture that is closed --> the same, whatever the catalogue has; capture.db anew; rows.db and members/ go
+ *     a capture that is closed --> the same, whatever the catalogue has; capture.db anew; rows.db and members/ go; rows in a ClickHouse
+ *                                  are written again by the next aggregator that has it (row_place.h)
  *
  * So a catalogue that was lost is there again after a start, and a capture that was copied here from elsewhere is found. A capture
  * that was open when the catalogue went comes back open: what its collectors still have is taken, then it is closed.
  */
+#include "aggregator/store/row_place.h"
 #include "aggregator/store/store_priv.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
@@ -268,6 +270,7 @@ static void drop_rows(const char *dir)
     if (members)
         (void)rmdir(members);
     rs_mem_free(members);
+    rs_row_place_made_again(dir);
 }
 
 static enum rs_status rebuild_folder(struct rs_store *store, const char *dir,

@@ -105,6 +105,8 @@ static void capture_members(struct rs_json_out *json, const Rankscope__CaptureIn
     key_text(json, "raw", *info->raw ? info->raw : "all");
     if (*info->archive)
         key_text(json, "archive", info->archive);
+    if (*info->rows)
+        key_text(json, "rows", info->rows);
     rs_json_out_key(json, "ranks");
     rs_json_out_array(json);
     for (size_t i = 0; i < info->n_ranks; i++)

@@ -20,6 +20,8 @@ import tempfile
 import threading
 import time
 
+import rig_clickhouse
+
 PROGRAM = os.environ.get("RANKSCOPE", "build/dev/rankscope")
 BUILD = os.environ.get("RANKSCOPE_BUILD", "build/dev")
 RANKS = os.path.join(BUILD, "native_ranks")
@@ -85,6 +87,8 @@ class Rig:
                  rank_words=()):
         self.world, self.nodes, self.step_ms, self.run = world, nodes, step_ms, run
         self.collector_words, self.aggregator_words = list(collector_words), list(aggregator_words)
+        if "--store" not in self.aggregator_words:
+            self.aggregator_words += rig_clickhouse.shared_words()
         self.rank_words = list(rank_words)
         self.folder = tempfile.mkdtemp(prefix="rs-native-")
         self.address = "unix:" + os.path.join(self.folder, "a.sock")

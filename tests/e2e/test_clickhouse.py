@@ -7,162 +7,58 @@ RANKSCOPE_CLICKHOUSE_RANKS: made-up rows of so many ranks (1,64; by hand 1024, t
 """
 import csv
 import io
+import json
 import os
-import random
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
-import urllib.error
-import urllib.parse
-import urllib.request
 
 import unittest_run
 
-from rig_native import BUILD, PROGRAM, Rig
+from rig_clickhouse import Cutter, Server, found, free_port
+from rig_native import BUILD, PROGRAM, Rig, kill
 from test_live_join import segment, tables_of
 
-SEED = 20261125
 RANKS = os.environ.get("RANKSCOPE_CLICKHOUSE_RANKS", "1,64").split(",")
+SHIM = os.path.join(os.path.abspath(BUILD), "shim_clock.so")  # not in a build with sanitizers
+UNIT = "capture, unit_kind, a, b, generation, rows, members"
 CUTS = int(os.environ.get("RANKSCOPE_CLICKHOUSE_CUTS", "5"))
-SERVER = shutil.which("clickhouse-server", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/bin")
-PASSWORD = "a password of this test"
-
-CONFIG = """<?xml version="1.0"?>
-<yandex>
- <logger><level>warning</level><log>{folder}/log</log><errorlog>{folder}/errors</errorlog></logger>
- <http_port>{plain}</http_port><https_port>{secure}</https_port><tcp_port>{tcp}</tcp_port><listen_host>127.0.0.1</listen_host>
- <openSSL><server><certificateFile>{folder}/tls.crt</certificateFile><privateKeyFile>{folder}/tls.key</privateKeyFile>
-  <verificationMode>none</verificationMode><loadDefaultCAFile>false</loadDefaultCAFile></server></openSSL>
- <path>{folder}/data/</path><tmp_path>{folder}/tmp/</tmp_path><users_config>{folder}/users.xml</users_config>
- <default_profile>default</default_profile><default_database>default</default_database><mark_cache_size>67108864</mark_cache_size>
-</yandex>
-"""
-USERS = """<?xml version="1.0"?>
-<yandex>
- <profiles><default><max_memory_usage>1000000000</max_memory_usage></default>
-  <writes><allow_ddl>0</allow_ddl></writes></profiles><quotas><default></default></quotas>
- <users><profiler><password>{password}</password><networks><ip>127.0.0.1</ip></networks><profile>default</profile>
-  <quota>default</quota></profiler>
-  <writer><password>{password}</password><networks><ip>127.0.0.1</ip></networks><profile>writes</profile><quota>default</quota>
-   <allow_databases><database>given</database></allow_databases></writer></users>
-</yandex>
-"""
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def wait_until(what, is_it, seconds=120):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        value = is_it()
+        if value:
+            return value
+        time.sleep(0.1)
+    raise AssertionError("it never came: " + what)
 
 
-class Server:
-    def __init__(self, folder):
-        self.folder = folder
-        self.plain, self.secure, tcp = free_port(), free_port(), free_port()
-        self.ca = os.path.join(folder, "tls.crt")
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", os.path.join(folder, "tls.key"), "-out",
-                        self.ca, "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-days", "2"],
-                       check=True, capture_output=True)
-        for name, text in (("config.xml", CONFIG.format(folder=folder, plain=self.plain, secure=self.secure, tcp=tcp)),
-                           ("users.xml", USERS.format(password=PASSWORD))):
-            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-                file.write(text)
-        self.log = open(os.path.join(folder, "out"), "wb")
-        self.process = subprocess.Popen([SERVER, "--config-file=" + os.path.join(folder, "config.xml")], stdout=self.log, stderr=self.log)
-        until = time.monotonic() + 60
-        while True:
-            try:
-                if self.sql("SELECT 1") == "1\n":
-                    break
-            except (urllib.error.URLError, OSError):
-                if time.monotonic() > until or self.process.poll() is not None:
-                    raise
-                time.sleep(0.1)
+class Rows(unittest.TestCase):
+    def call(self, *words, code=0, environment=None):
+        done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, check=False, timeout=300,
+                              env={**os.environ, **(environment or {})})
+        if code is not None:
+            self.assertEqual(done.returncode, code, f"{words}: {done.stdout}{done.stderr}")
+        return done
 
-    def sql(self, text, database="default"):
-        """As somebody who asks the server by himself."""
-        query = urllib.parse.urlencode({"user": "profiler", "password": PASSWORD, "database": database})
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.plain}/?{query}", data=text.encode()) as answer:
-            return answer.read().decode()
-
-    def stop(self):
-        self.process.terminate()
-        try:
-            self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.log.close()
+    def rows_of(self, folder):
+        """What is in rows.db and in the members' segments, but for generations."""
+        rows, members = tables_of(folder)
+        return rows, {step: segment(path) for step, path in members.items()}
 
 
-class Cutter:
-    """Passes requests on, and cuts some off when all of the request was sent and nothing of the answer came."""
-
-    def __init__(self, port, chance):
-        self.port, self.chance, self.rng = port, chance, random.Random(SEED)
-        self.cuts = 0
-        self.left = 0  # cuts
-        self.server = socket.create_server(("127.0.0.1", 0))
-        self.own_port = self.server.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self):
-        while True:
-            try:
-                near, _ = self.server.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._talk, args=(near,), daemon=True).start()
-
-    def _talk(self, near):
-        far = socket.create_connection(("127.0.0.1", self.port))
-        other = threading.Thread(target=self._requests, args=(near, far), daemon=True)
-        other.start()
-        try:
-            while data := far.recv(65536):  # something is answered: the request was done
-                if self.left > 0 and self.rng.random() < self.chance:
-                    self.left -= 1
-                    self.cuts += 1
-                    break
-                near.sendall(data)
-        except OSError:
-            pass
-        for end in (near, far):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-        other.join()
-        near.close()
-        far.close()
-
-    def _requests(self, near, far):
-        try:
-            while data := near.recv(65536):
-                far.sendall(data)
-        except OSError:
-            pass
-
-    def close(self):
-        self.server.close()
-
-
-class ClickHouse(unittest.TestCase):
+class ClickHouse(Rows):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(prefix="rs-clickhouse-")
         cls.server = Server(cls.folder)
-        cls.url = f"clickhouse://profiler@localhost:{cls.server.secure}"
-        cls.password = os.path.join(cls.folder, "password")
-        with open(cls.password, "w", encoding="utf-8") as file:
-            file.write(PASSWORD + "\n")
-        os.chmod(cls.password, 0o600)
-        cls.store = ["--store-password", cls.password, "--store-ca", cls.server.ca]
+        cls.url, cls.password, cls.store = cls.server.url, cls.server.password, cls.server.store
         with Rig(world=4, nodes=2, step_ms=50, run="demo", rank_words=["--slow-rank", "2"]) as rig:
             rig.wait_ranks(4)
             rig.capture("--steps", "10", "--no-report").end()
@@ -175,24 +71,13 @@ class ClickHouse(unittest.TestCase):
 
     @classmethod
     def tearDownClass(cls):
-        cls.server.stop()
+        cls.server.close()
         shutil.rmtree(cls.folder)
-
-    def call(self, *words, code=0, environment=None):
-        done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, check=False, timeout=300,
-                              env={**os.environ, **(environment or {})})
-        self.assertEqual(done.returncode, code, f"{words}: {done.stdout}{done.stderr}")
-        return done
 
     def table(self, *words):
         """Without generations, which are each engine's own."""
         rows = list(csv.DictReader(io.StringIO(self.call("table", *words).stdout)))
         return [{key: value for key, value in row.items() if key != "generation"} for row in rows]
-
-    def rows_of(self, folder):
-        """What is in rows.db and in the members' segments, but for generations."""
-        rows, members = tables_of(folder)
-        return rows, {step: segment(path) for step, path in members.items()}
 
     def assert_same(self, url):
         """All that is there, copied back, is what is joined from the capture's folder."""
@@ -307,6 +192,80 @@ class ClickHouse(unittest.TestCase):
         self.assertIn("unit capture 0 0 has", done.stderr)
         self.assertEqual(os.listdir(back), [".rows"])
 
+    def test_what_killed_copies_left_goes(self):
+        self.call("store", "copy", self.capture, self.url + "/killed", *self.store)
+        back = os.path.join(self.folder, "killed", self.name)
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        for pid in (gone.pid, os.getpid()):  # of a copy that was killed, and of one that goes on
+            os.makedirs(os.path.join(back, f".copy.{pid}", "members"))
+        self.call("store", "copy", self.url + "/killed", back, *self.store)
+        self.assertEqual(sorted(os.listdir(back)), [f".copy.{os.getpid()}", "members", "rows.db"])
+
+    def test_a_second_copy_is_what_its_source_has(self):
+        """And not what both ever had."""
+        url = self.url + "/twice"
+        self.call("store", "copy", self.capture, url, *self.store)
+        self.call("store", "copy", url, self.url + "/onward", "--as", self.name, *self.store)
+        # A unit more, which no source has: of a step that was never recorded.
+        number = self.server.sql("SELECT capture FROM capture", "onward").strip()
+        self.server.sql(f"INSERT INTO write_unit ({UNIT}) VALUES ({number}, 1, 77777, 0, 1, 0, 0)", "onward")
+        onward = ["table", self.name, "write_unit", "--store", self.url + "/onward", *self.store]
+        self.assertIn(",77777,", self.call(*onward).stdout)
+        self.call("store", "copy", url, self.url + "/onward", "--as", self.name, *self.store)
+        self.assertNotIn(",77777,", self.call(*onward).stdout)
+        self.assert_same(self.url + "/onward")
+
+    def test_old_generations_go_by_the_clock_of_the_server(self):
+        """Ours may be hours behind or ahead: what was replaced ten minutes ago there goes, what was replaced just now stays."""
+        url = self.url + "/swept"
+        self.call("store", "copy", self.capture, url, *self.store)
+        number = self.server.sql("SELECT capture FROM capture", "swept").strip()
+        now = int(self.server.sql("SELECT toUnixTimestamp(now())"))
+        newest = int(self.server.sql("SELECT max(generation) FROM write_unit", "swept"))
+        self.assertLess(abs((newest >> 32) - now), 60)
+        # As on a host whose clock is an hour ahead, and on one that is an hour behind.
+        for step, ahead in ((88888, 3600), (99999, -3600)):
+            values = ", ".join(f"({number}, 1, {step}, 0, {(now - age) << 32}, 0, 0)" for age in (7200, 1200, 30))
+            self.server.sql(f"INSERT INTO write_unit ({UNIT}) VALUES {values}", "swept")
+            shim = {"LD_PRELOAD": SHIM, "SHIM_CLOCK_NS": str(ahead * 10**9)} if os.path.exists(SHIM) else {}
+            self.call("store", "copy", self.capture, url, *self.store, environment=shim)
+            left = f"SELECT generation FROM write_unit WHERE a = {step} AND rows = 0 ORDER BY generation"
+            wait_until("that the oldest goes", lambda: self.server.sql(left, "swept") == f"{(now - 1200) << 32}\n{(now - 30) << 32}\n")
+            newest = int(self.server.sql("SELECT max(generation) FROM write_unit", "swept"))
+            self.assertLess(abs((newest >> 32) - now), 120)
+        self.assert_same(url)
+
+    def test_a_certificate_instead_of_a_password(self):
+        """The server asks for one of its authority: who has none, or one of another, is refused; with it no password is needed."""
+        folder = os.path.join(self.folder, "certified")
+        os.mkdir(folder)
+
+        def openssl(*words):
+            subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=folder)
+
+        for name in ("ca", "other"):
+            openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", name + ".key", "-out", name + ".crt", "-subj", "/CN=" + name,
+                    "-days", "2")
+            openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", name + ".own.key", "-out", name + ".csr", "-subj", "/CN=aggregator")
+            openssl("x509", "-req", "-in", name + ".csr", "-CA", name + ".crt", "-CAkey", name + ".key", "-CAcreateserial", "-out",
+                    name + ".own.crt", "-days", "2")
+        server = Server(folder, client_ca=os.path.join(folder, "ca.crt"))
+        try:
+            url = f"clickhouse://certified@localhost:{server.secure}/by_certificate"
+            copy = ["store", "copy", self.capture, url, "--store-ca", server.ca]
+            mine = ["--store-cert", os.path.join(folder, "ca.own.crt"), "--store-key", os.path.join(folder, "ca.own.key")]
+            others = ["--store-cert", os.path.join(folder, "other.own.crt"), "--store-key", os.path.join(folder, "other.own.key")]
+            for words in ([], others):
+                done = self.call(*copy, *words, code=None)
+                self.assertIn(done.returncode, (3, 4), done.stderr)
+            self.call(*copy, *mine[:3], os.path.join(folder, "other.own.key"), code=3)  # a key of another
+            self.call(*copy, *mine)
+            got = list(csv.DictReader(io.StringIO(self.call("table", self.name, "op", "--store", url, "--store-ca", server.ca, *mine).stdout)))
+            self.assertEqual([{k: v for k, v in row.items() if k != "generation"} for row in got], self.table(self.capture, "op"))
+        finally:
+            server.close()
+
     def test_addresses_that_are_none(self):
         done = self.call("store", "rm", "x", "some-id", code=2)
         self.assertIn('not "x"', done.stderr)
@@ -349,8 +308,102 @@ class ClickHouse(unittest.TestCase):
         self.assertIn("table op of the database other has other columns", done.stderr)
 
 
+class Aggregator(Rows):
+    """`rankscope aggregator --store`: rows of what it joins are in the database, and only there."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="rs-clickhouse-")
+        cls.server = Server(cls.folder)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.close()
+        shutil.rmtree(cls.folder)
+
+    def call(self, rig, *words, code=0):
+        return super().call(*words, "--connect", rig.address, code=code)
+
+    def database(self, rig):
+        return rig.aggregator_words[rig.aggregator_words.index("--store") + 1]
+
+    def folder_of(self, rig, name):
+        return os.path.join(rig.folder, "data", "captures", name)
+
+    def whole(self, rig, name):
+        wait_until("all rows of it", lambda: "in clickhouse" in (rig.show(name).get("rows") or ""))
+
+    def assert_as_joined(self, rig, name):
+        """What the database has is what one join of the folder gives, by the aggregator's reads and copied back."""
+        joined, back = os.path.join(self.folder, "joined-" + name), os.path.join(self.folder, "back-" + name)
+        for folder in (joined, back):
+            shutil.rmtree(folder, ignore_errors=True)
+            os.mkdir(folder)
+        subprocess.run([os.path.join(BUILD, "join_rows"), self.folder_of(rig, name), joined], check=True, capture_output=True)
+        super().call("store", "copy", self.database(rig), back, "--as", name, *self.server.store)
+        rows, members = self.rows_of(back)
+        self.assertEqual((rows, members), self.rows_of(joined))
+        self.assertGreater(sum(map(len, rows.values())), 150)
+        self.assertEqual([n for n in os.listdir(self.folder_of(rig, name)) if n.startswith("rows.db") or n == "members"], [])
+        for read in ("capture", "op", "collectives", "finding", "rank_steps"):
+            want = super().call("table", self.folder_of(rig, name), read).stdout
+            self.assertEqual(self.call(rig, "table", name, read).stdout, want, read)
+        return sum(map(len, rows.values()))
+
+    def test_live(self):
+        words = ("--slow-rank", "2", "--seconds", "600", "--ops", "4")
+        with Rig(world=4, nodes=2, step_ms=50, run="demo", rank_words=words, aggregator_words=self.server.words("live")) as rig:
+            rig.wait_ranks(4)
+            capture = rig.capture("--steps", "5000", "--no-report", "--raw", "none", "--set", "max_duration_s=3000", "--force")
+            name = wait_until("the capture", rig.captures)[-1]["id"]
+
+            def found():
+                return (rig.show(name)["findings"] or {}).get("first") or ""
+
+            def counter(what):
+                return next(d["counters"][what] for d in rig.ask("counters")["daemons"] if what in d["counters"])
+
+            wait_until("a finding", lambda: "Rank 2 is slow" in found())
+            wait_until("rows so far", lambda: "so far in" in rig.show(name)["rows"])
+            count = int(json.loads(self.call(rig, "query", name, "SELECT count(*) AS n FROM op", "--json", code=1).stdout)["rows"][0][0])
+            self.assertGreater(count, 10)
+            self.assertTrue(json.loads(self.call(rig, "table", name, "op", "--json").stdout)["is_provisional"])
+
+            # Away: nothing of the capture waits for it, and what is found is told.
+            self.server.stop()
+            wait_until("that it is away", lambda: "wait for clickhouse" in rig.show(name)["rows"])
+            before = rig.show(name)
+            wait_until("a join without it", lambda: rig.show(name)["findings"]["last_step"] > before["findings"]["last_step"] + 20)
+            self.assertEqual(counter("rows.away"), 1)
+            done = self.call(rig, "table", name, "op", code=4)
+            self.assertIn("cannot be reached", done.stderr)
+            self.call(rig, "capture", "stop", name)
+            capture.end()
+            closed = rig.wait_captures(1)[0]
+            self.assertIn("wait for clickhouse", rig.show(name)["rows"])
+            wait_until("that it is owed", lambda: counter("rows.owed_captures") == 1)
+            self.call(rig, "rm", name, code=4)  # else its rows would stay
+            self.assertEqual(self.call(rig, "report", name).returncode, 0)
+
+            # The process ends meanwhile: what is owed is in the folder.
+            kill(rig.aggregator.pid)
+            rig.aggregator.wait()
+            rig.aggregator.stdout.close()
+            rig.start_aggregator()
+            self.assertEqual(rig.show(name)["closed_ns"], closed["closed_ns"])
+            self.server.start()
+            self.whole(rig, name)
+            rows = self.assert_as_joined(rig, name)
+            self.assertEqual((counter("rows.away"), counter("rows.owed_captures")), (0, 0))
+            history = self.call(rig, "history", "findings").stdout
+            self.assertIn(name, history)
+            print(f"{rows} rows as of one join, with the database away and the aggregator killed")
+            self.call(rig, "rm", name)
+            self.assertEqual(self.server.sql("SELECT count() FROM op", "live"), "0\n")
+
+
 if __name__ == "__main__":
-    if not SERVER:
+    if not found():
         print("clickhouse: skipped, no clickhouse-server here (apt-get install clickhouse-server)")
         sys.exit(77)
     unittest_run.main(verbosity=1)
