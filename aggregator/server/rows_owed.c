@@ -86,21 +86,9 @@ enum rs_status rows_remove(struct rs_server *server, const char *id, struct rs_e
 
 void rows_say(const struct rs_server *server, const char *dir, char *text, size_t size)
 {
-    struct rs_row_place *place = server->options.rows;
-    char why[256];
     *text = '\0';
-    if (!place)
-        return;
-    const char *url = rs_row_place_url(place);
-    const bool is_away = rs_row_place_retry_at(place, why, sizeof why) != 0;
-    if (rs_row_place_is_whole(place, dir))
-        (void)snprintf(text, size, "in %s", url);
-    else if (is_away)
-        (void)snprintf(text, size, "wait for %s: %s", url, why);
-    else if (rs_row_place_is_owed(place, dir))
-        (void)snprintf(text, size, "are on their way to %s", url);
-    else if (rs_row_place_is_joining(place, dir))
-        (void)snprintf(text, size, "so far in %s", url);
+    if (server->options.rows)
+        rs_row_place_say(server->options.rows, dir, text, size);
 }
 
 /* ---- what is owed ------------------------------------------------------------------------------------------------------------- */

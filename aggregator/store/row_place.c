@@ -278,6 +278,23 @@ rs_ns rs_row_place_retry_at(struct rs_row_place *place, char *why_p, size_t size
     return at;
 }
 
+void rs_row_place_say(struct rs_row_place *place, const char *dir, char *text_p, size_t size)
+{
+    const enum word word = word_of(place, dir);
+    const char *url = place->options.url;
+    char why[256];
+    if (word == WORD_WHOLE)
+        (void)snprintf(text_p, size, "in %s", url);
+    else if (word == WORD_NONE)
+        *text_p = '\0';
+    else if (rs_row_place_retry_at(place, why, sizeof why))
+        (void)snprintf(text_p, size, "wait for %s: %s", url, why);
+    else if (is_closed(dir))
+        (void)snprintf(text_p, size, "are on their way to %s", url);
+    else
+        (void)snprintf(text_p, size, "so far in %s", url);
+}
+
 /* The database's doing, or not there, as against what was asked of it. */
 static bool is_its_failure(enum rs_status status)
 {

@@ -49,6 +49,9 @@ bool rs_row_place_is_owed(const struct rs_row_place *place, const char *dir);
 /* What is in the folder says that rows are in some place, whichever: they are to be made again. For who rebuilds a folder. */
 void rs_row_place_made_again(const char *dir);
 
+/* For people: "in URL", "so far in URL", "are on their way to URL", "wait for URL: why"; "": none was written there. */
+void rs_row_place_say(struct rs_row_place *place, const char *dir, char *text_p, size_t size);
+
 /* What was noted of the capture when its rows became whole. */
 struct rs_row_notes {
     char **lines; /* rs_mem_free(), each and the list */

@@ -3,8 +3,9 @@
  * The same rows written into SQLite and into ClickHouse; every read of both is the same, byte for byte.
  *
  *     compare_stores RANKS URL CAPTURE PASSWORD_FILE [CA_FILE]
+ *     compare_stores FOLDER URL CAPTURE PASSWORD_FILE [CA_FILE]       rows of a job instead, which join_rows joined into FOLDER
  *
- * Rows are made up: every table has some, every column is absent here and there, texts hold what has to be quoted. Prints how many
+ * Without a folder rows are made up: every table has some, every column is absent here and there, texts hold what has to be quoted. Prints how many
  * rows were written and read, and how long each engine took; exit 1 and the first difference when there is one.
  */
 #include "aggregator/analysis/rows.h"
@@ -280,6 +281,32 @@ static bool compare(struct rs_row_store *stores[2], enum rs_read read,
     return is_same(read, "from a cursor on", &texts[0], &texts[1]);
 }
 
+/* The rows of the folder into a store in memory, or into the database: both are written by the same copy. */
+static double copy_all(const char *folder, struct rs_row_store *to)
+{
+    struct rs_row_store *from = NULL;
+    must(rs_row_store_open(folder, RS_ROWS_READ, &from, &err), "rows of the folder");
+    const rs_ns begin = rs_time_monotonic();
+    must(rs_row_store_copy(from, to, RS_ROWS_CAPTURE, &written, &err), "copy");
+    const double seconds = (double)(rs_time_monotonic() - begin) / 1e9;
+    rs_row_store_close(&from);
+    return seconds;
+}
+
+static void count_ranks(struct rs_row_store *store)
+{
+    const struct rs_read_args args = {.capture = RS_ROWS_CAPTURE};
+    struct rs_cursor *cursor = NULL;
+    struct rs_block block = {0};
+    must(rs_read_open(store, RS_READ_WRITE_UNITS, &args, &cursor, &err), "units");
+    while (rs_cursor_next(cursor, &block, &err) == RS_OK)
+        for (size_t i = 0; i < block.count; i++)
+            ranks += ((const struct rs_row_write_unit *)rs_block_row(&block, i))->unit_kind ==
+                     RS_UNIT_RANK;
+    rs_cursor_close(&cursor);
+    rs_block_fini(&block);
+}
+
 int main(int argc, char **argv)
 {
     const struct rs_read_filter all = {0};
@@ -291,15 +318,18 @@ int main(int argc, char **argv)
     bool is_fine = true;
     if (argc < 5)
         return 2;
-    ranks = strtol(argv[1], NULL, 10);
+    const char *folder = strchr(argv[1], '/') ? argv[1] : NULL;
+    ranks = folder ? 0 : strtol(argv[1], NULL, 10);
     const struct rs_clickhouse_options options = {
         .url = argv[2], .password_file = argv[4], .ca_file = argc > 5 ? argv[5] : NULL};
     must(rs_row_store_open(NULL, RS_ROWS_PRIVATE, &stores[0], &err), "SQLite");
     must(rs_clickhouse_open(&options, argv[3], RS_ROWS_WRITE, &stores[1], &err), "ClickHouse");
     for (int i = 0; i < 2; i++) {
         written = 0;
-        puts[i] = put_all(stores[i]);
+        puts[i] = folder ? copy_all(folder, stores[i]) : put_all(stores[i]);
     }
+    if (folder)
+        count_ranks(stores[0]);
     for (unsigned i = 0; i < RS_READ_COUNT && is_fine; i++) {
         const enum rs_read read = (enum rs_read)i;
         const struct rs_read_filter steps = {.steps = some_steps, .step_count = 2};

@@ -87,8 +87,7 @@ class Rig:
                  rank_words=()):
         self.world, self.nodes, self.step_ms, self.run = world, nodes, step_ms, run
         self.collector_words, self.aggregator_words = list(collector_words), list(aggregator_words)
-        if "--store" not in self.aggregator_words:
-            self.aggregator_words += rig_clickhouse.shared_words()
+        self.store_words = [] if "--store" in self.aggregator_words else rig_clickhouse.shared_words()  # over restarts with other words
         self.rank_words = list(rank_words)
         self.folder = tempfile.mkdtemp(prefix="rs-native-")
         self.address = "unix:" + os.path.join(self.folder, "a.sock")
@@ -143,7 +142,7 @@ class Rig:
     def start_aggregator(self):
         self.aggregator = self._spawn(
             "aggregator", [PROGRAM, "aggregator", "--listen", self.address, "--data",
-                           os.path.join(self.folder, "data"), "-v", *self.aggregator_words], stdout=subprocess.PIPE)
+                           os.path.join(self.folder, "data"), "-v", *self.store_words, *self.aggregator_words], stdout=subprocess.PIPE)
         if b"listening" not in self.aggregator.stdout.readline():
             raise SystemExit("the aggregator did not start: " + self.folder)
 

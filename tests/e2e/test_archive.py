@@ -140,7 +140,7 @@ def digests(folder):
         for name in files:
             full = os.path.join(path, name)
             short = os.path.relpath(full, folder)
-            if short.startswith(("rows.db", "members/")) or short in ("archive", "archived.json", "restored"):
+            if short.startswith(("rows.db", "members/")) or short in ("archive", "archived.json", "restored", "rows.at"):
                 continue
             with open(full, "rb") as file:
                 found[short] = hashlib.sha256(file.read()).hexdigest()

@@ -350,6 +350,53 @@ class Aggregator(Rows):
             self.assertEqual(self.call(rig, "table", name, read).stdout, want, read)
         return sum(map(len, rows.values()))
 
+    def test_cut_off_while_it_joins(self):
+        """Answers of the database go missing while a capture is joined and closed, then its rows are asked for anew: nothing is double."""
+        cutter = Cutter(self.server.plain, 0.25)
+        url = f"clickhouse+http://profiler@127.0.0.1:{cutter.own_port}"
+        try:
+            with Rig(world=4, nodes=1, step_ms=50, run="demo", rank_words=("--seconds", "600"),
+                     aggregator_words=self.server.words("cut_live", url)) as rig:
+                rig.wait_ranks(4)
+                cutter.left = CUTS
+                rig.capture("--steps", "40", "--no-report").end()
+                name = rig.wait_captures(1)[0]["id"]
+                self.whole(rig, name)
+                cutter.left = 0
+                rows = self.assert_as_joined(rig, name)
+                self.assertGreater(cutter.cuts, 0)
+                units = int(self.server.sql("SELECT count() FROM write_unit", "cut_live"))
+
+                # Made again from the folder: only then is it written again, and is the same.
+                rig.aggregator.terminate()
+                rig.aggregator.wait()
+                rig.aggregator.stdout.close()
+                super().call("rebuild", name, "--data", os.path.join(rig.folder, "data"))
+                rig.start_aggregator()
+                self.whole(rig, name)
+                self.assert_as_joined(rig, name)
+                more = int(self.server.sql("SELECT count() FROM write_unit", "cut_live"))
+                self.assertGreater(more, units)
+                self.call(rig, "table", name, "op")
+                self.assertEqual(int(self.server.sql("SELECT count() FROM write_unit", "cut_live")), more)
+                print(f"{cutter.cuts} answers cut off while it was joined, {rows} rows as of one join, {units} units written; rebuilt")
+        finally:
+            cutter.close()
+
+    def test_who_is_not_let_in_does_not_start(self):
+        wrong = os.path.join(self.folder, "wrong")
+        with open(wrong, "w", encoding="utf-8") as file:
+            file.write("guessed\n")
+        os.chmod(wrong, 0o600)
+        begin = ["aggregator", "--data", os.path.join(self.folder, "data"), "--listen", f"unix:{self.folder}/a.sock", "--store"]
+        done = super().call(*begin, self.server.url + "/x", "--store-password", wrong, "--store-ca", self.server.ca, code=3)
+        self.assertNotIn("guessed", done.stderr)
+        super().call(*begin, "clickhouse://u:secret@localhost/x", code=2)
+        self.server.sql("CREATE DATABASE older")
+        self.server.sql("CREATE TABLE op (capture Int64, other Int64) ENGINE = Log", "older")
+        done = super().call(*begin, self.server.url + "/older", *self.server.store, code=2)
+        self.assertIn("other columns", done.stderr)
+
     def test_live(self):
         words = ("--slow-rank", "2", "--seconds", "600", "--ops", "4")
         with Rig(world=4, nodes=2, step_ms=50, run="demo", rank_words=words, aggregator_words=self.server.words("live")) as rig:
