@@ -506,14 +506,14 @@ enum rs_status rs_row_place_remove(struct rs_row_place *place, const char *captu
     read_file(dir, &said);
     const bool is_elsewhere =
         said.word != WORD_NONE && (!place || strcmp(said.url, place->options.url) != 0);
-    const bool is_here = said.word != WORD_NONE && !is_elsewhere;
     if (is_elsewhere)
         rs_log_warn("rows of capture %s stay in %s, which is not this aggregator's --store: "
                     "rankscope store rm",
                     capture, said.url);
     rs_buf_fini(&said.text);
-    if (!is_here)
+    if (!place || is_elsewhere)
         return RS_OK;
+    /* Also when the folder says nothing: of a capture that came back from the archive after its disk was lost, rows may be there. */
     enum rs_status status = may_ask(place, err);
     if (status != RS_OK)
         return status;

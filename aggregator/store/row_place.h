@@ -88,8 +88,8 @@ RS_MUST_CHECK enum rs_status rs_row_place_begin(struct rs_row_place *place, cons
 RS_MUST_CHECK enum rs_status rs_row_place_end(struct rs_row_writing *writing, enum rs_status status,
                                               const struct rs_row_notes *notes, struct rs_err *err);
 
-/* What is in the place of a capture that is to be removed goes; one that never had rows there is not asked for. Without a place that is
- * the folder's own affair. */
+/* What is in the place of a capture that is to be removed goes; of one whose rows are in another database nobody is asked. Without a
+ * place that is the folder's own affair. RS_UNREACHABLE. */
 RS_MUST_CHECK enum rs_status rs_row_place_remove(struct rs_row_place *place, const char *capture,
                                                  const char *dir, struct rs_err *err);
 

@@ -379,6 +379,10 @@ class Aggregator(Rows):
                 self.assertGreater(more, units)
                 self.call(rig, "table", name, "op")
                 self.assertEqual(int(self.server.sql("SELECT count() FROM write_unit", "cut_live")), more)
+                # A folder that came back without what says where its rows are (its disk was lost, say): they go with it nevertheless.
+                os.unlink(os.path.join(self.folder_of(rig, name), "rows.at"))
+                self.call(rig, "rm", name)
+                self.assertEqual(self.server.sql("SELECT count() FROM write_unit", "cut_live"), "0\n")
                 print(f"{cutter.cuts} answers cut off while it was joined, {rows} rows as of one join, {units} units written; rebuilt")
         finally:
             cutter.close()
