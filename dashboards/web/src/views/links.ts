@@ -5,7 +5,7 @@
  */
 import { num } from "../api";
 import type { View } from "../view";
-import { axis, chart, scale, tooltip } from "../charts";
+import { axis, chart, colour, scale, tooltip } from "../charts";
 import { h, replace, table } from "../dom";
 import { bytes, count, duration, median, parseRanks, rankList, rate } from "../format";
 
@@ -98,6 +98,7 @@ export async function showLinks(view: View): Promise<Node[]> {
       return { value: [x, y, r < 0.8 ? 0 : r < 1.25 ? 1 : r < 1.6 ? 2 : r < 2.5 ? 3 : r < 5 ? 4 : 5], link: worst, count: some.length, from: places[y]!, to: places[x]! };
     });
     type Cell = (typeof cells)[number];
+    if (!cells.length) return h("p", { class: "dim" }, "No time of a transfer is known, so no link has a rate.");
     const side = Math.max(300, Math.min(760, 110 + places.length * 26));
     const what = isWhole ? "rank" : places[0]!.ranks.length > 1 && hosts.get(places[0]!.ranks[0]!) === places[0]!.name ? "host" : "ranks";
     return h("div", {},
@@ -114,7 +115,7 @@ export async function showLinks(view: View): Promise<Node[]> {
           },
         }),
         xAxis: axis(`to ${what}`, { type: "category", data: places.map((p) => p.name), splitLine: { show: false } }),
-        yAxis: axis(`from ${what}`, { type: "category", data: places.map((p) => p.name), inverse: true, nameGap: isWhole ? 44 : 90, splitLine: { show: false } }),
+        yAxis: axis(`from ${what}`, { type: "category", data: places.map((p) => p.name), inverse: true, axisLabel: { color: colour("dim"), interval: Math.ceil((places.length * 16) / (side - 56)) - 1 }, nameGap: isWhole ? 44 : 90, splitLine: { show: false } }),
         visualMap: { show: false, type: "piecewise", dimension: 2, pieces: scale().map((color, i) => ({ value: i, color })) },
         series: [{ type: "heatmap", data: cells, progressive: 0 }],
       }), isWhole ? undefined : (params) => { const cell = params.data as Cell; choose([...cell.from.ranks, ...cell.to.ranks]); }));

@@ -290,7 +290,10 @@ class Chart {
       pen.fillStyle = line;
       pen.fillRect(x(at + this.first), HEAD - 6, 1, height);
       pen.fillStyle = dim;
-      pen.fillText(at === 0 ? "0" : duration(at), x(at + this.first), 10);
+      const text = at === 0 ? "0" : duration(at);
+      const half = pen.measureText(text).width / 2 + 2;
+      const middle = Math.min(x(at + this.first), this.canvas.clientWidth - half); // whole at the right edge, too
+      if (middle >= LEFT - half) pen.fillText(text, middle, 10);
     }
     pen.textAlign = "left";
   }
