@@ -97,7 +97,8 @@ static enum rs_status read_folder(const char *folder, struct rs_err *err)
     if (snprintf(pattern, sizeof pattern, "%s/*.conf", folder) >= (int)sizeof pattern)
         return RS_OK;
     enum rs_status status = RS_OK;
-    const int outcome = glob(pattern, GLOB_ERR, NULL, &found); /* sorted by name */
+    /* sorted by name; NOLINTNEXTLINE(concurrency-mt-unsafe): settings are read before there is a second thread */
+    const int outcome = glob(pattern, GLOB_ERR, NULL, &found);
     if (outcome == GLOB_NOSPACE)
         status = rs_err_set(err, RS_NOMEM, "no memory to look into %s", folder);
     for (size_t i = 0; outcome == 0 && i < found.gl_pathc && status == RS_OK; i++)
