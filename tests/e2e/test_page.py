@@ -437,6 +437,19 @@ class Page(unittest.TestCase):
         page.get_by_role("img", name="4 ranks by 20 steps").locator("canvas").first.wait_for()
         self.assertEqual(page.evaluate("() => origin"), "null")  # nothing of the page's own, its token least of all
 
+    def test_a_stalled_loader_in_one_file(self):
+        with tempfile.TemporaryDirectory(prefix="rs-page-") as folder:
+            done = subprocess.run([os.environ["RANKSCOPE"], "analyse", "docs/examples/slow-loader", "-q", "-o", folder], capture_output=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            context = self.browser.new_context(offline=True)
+            self.addCleanup(context.close)
+            page = context.new_page()
+            page.goto("file://" + os.path.join(folder, "report.html"))
+            page.get_by_role("heading", name=re.compile("^Rank 2 waits for data")).first.wait_for()
+            evidence = page.locator("article.finding li").all_inner_texts()
+            self.assertRegex(evidence[0], r"^Before the first kernel of a step on rank 2: \S+ ms, all of it in the data loader, healthy")
+            self.assertRegex(evidence[1], r"^Look first on rank 2 in step \d+, \S+ ms long$")
+
     def test_what_is_not_there(self):
         self.expected = ["404"]
         page = self.open("#/capture/20260101-000000-abcdef", self.viewer)

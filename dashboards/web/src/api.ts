@@ -303,6 +303,7 @@ export interface Evidence {
   ns?: number;
   healthy_ns?: number;
   peers_ns?: number;
+  input_ns?: number; /* of `ns`, in the data loader */
   count?: number;
   healthy_count?: number;
   caused_ns?: number;

@@ -48,13 +48,17 @@ const WHAT: Record<string, string> = {
 function sentence(view: View, finding: Finding, evidence: Evidence): HTMLElement {
   // Counted of a rank they are operators that it called, of a stage its kernels.
   const areOperators = evidence.type === "kernels" && evidence.rank !== undefined;
-  const what = areOperators ? "Operators a step" : WHAT[evidence.type] ?? evidence.type.replaceAll("_", " ");
+  // What passes before a step's first work has no operator's name.
+  const isNameless = evidence.type === "look_at" && evidence.name === undefined;
+  const what = areOperators ? "Operators a step" : isNameless ? "Look first" : WHAT[evidence.type] ?? evidence.type.replaceAll("_", " ");
   const parts: (Node | string)[] = [what];
   if (evidence.name ?? evidence.op) parts.push(" ", h("code", {}, evidence.name ?? evidence.op));
   if (evidence.rank !== undefined) parts.push(` on rank ${evidence.rank}`);
   if (evidence.unit) parts.push(` from rank ${evidence.unit[0]} to rank ${evidence.unit[1]}`);
   if (evidence.step !== undefined) parts.push(` in step ${evidence.step}`);
   if (evidence.ns !== undefined) parts.push(`: ${duration(evidence.ns)}`);
+  if (evidence.input_ns !== undefined && evidence.ns !== undefined)
+    parts.push(`, ${evidence.input_ns >= evidence.ns * 0.99 ? "all" : duration(evidence.input_ns)} of it in the data loader`);
   if (evidence.healthy_ns !== undefined) parts.push(`, healthy ${duration(evidence.healthy_ns)}`);
   if (evidence.peers_ns !== undefined) parts.push(`, peers ${duration(evidence.peers_ns)}`);
   if (evidence.count !== undefined) parts.push(`: ${count(evidence.count)}, healthy ${count(evidence.healthy_count ?? null)}`);
