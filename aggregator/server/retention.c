@@ -151,9 +151,10 @@ static void run_remove(struct rs_pool_job *pool_job)
 {
     struct remove_job *job = (struct remove_job *)pool_job;
     struct rs_server_journal *journal = &job->base.server->journal;
-    job->status = archiving_remove(job->base.server, job->capture.id, &job->err);
+    /* Rows first: they can be made again where it cannot go on from there, what is archived cannot. */
+    job->status = rows_remove(job->base.server, job->capture.id, &job->err);
     if (job->status == RS_OK)
-        job->status = rows_remove(job->base.server, job->capture.id, &job->err);
+        job->status = archiving_remove(job->base.server, job->capture.id, &job->err);
     if (job->status == RS_OK)
         job->status = journal->remove(journal->self, job->capture.id, &job->err);
 }

@@ -202,10 +202,9 @@ enum rs_status rs_row_place_notes(const struct rs_row_place *place, const char *
     enum rs_status status = RS_OK;
     read_file(dir, &said);
     *notes = (struct rs_row_notes){0};
-    char *at = (char *)said.text.data + (said.rest - (const char *)said.text.data);
-    const char *first = said.word == WORD_WHOLE && strcmp(said.url, place->options.url) == 0
-                            ? next_line(&at)
-                            : NULL;
+    const bool is_here = said.word == WORD_WHOLE && strcmp(said.url, place->options.url) == 0;
+    char *at = is_here ? (char *)said.text.data + (said.rest - (const char *)said.text.data) : NULL;
+    const char *first = is_here ? next_line(&at) : NULL;
     if (!first)
         status = rs_err_set(err, RS_NOTFOUND, "the rows of %s are not all in %s", dir,
                             place->options.url);
