@@ -80,7 +80,10 @@ static void run_read(struct rs_pool_job *pool_job)
                                                      job->figures, &job->count, &job->err);
     if (status == RS_NOTFOUND)
         job->err.text[0] = '\0';
-    job->removed = journal->remove(journal->self, job->capture, &job->remove_err);
+    /* What is not removed now goes with those that were left behind (retention.c). */
+    job->removed = rows_remove(job->base.server, job->capture, &job->remove_err);
+    if (job->removed == RS_OK)
+        job->removed = journal->remove(journal->self, job->capture, &job->remove_err);
 }
 
 /* "rank 0 takes 131.818 ms a step, 110.703 ms of them for its own work; ..." */
