@@ -376,6 +376,9 @@ static enum rs_status fill_defaults(struct rs_err *err)
     settings.daemon.http_count = settings.http.count;
     if (status == RS_OK && settings.daemon.archive_ns && !settings.daemon.archive.url)
         status = rs_err_set(err, RS_INVALID, "--archive-after needs --archive s3://BUCKET");
+    if (status == RS_OK && settings.daemon.step_watch.has_probes &&
+        !settings.daemon.step_watch.is_on)
+        status = rs_err_set(err, RS_INVALID, "--step-probes needs --step-watch");
     if (status == RS_OK && !settings.daemon.data) {
         status = rs_paths_data_dir(settings.data_default, err);
         settings.daemon.data = settings.data_default;

@@ -271,9 +271,9 @@ static enum rs_status look_once(struct watching *watching, struct rs_err *err)
     const struct options *options = watching->options;
     struct rs_run_alarm alarm;
     struct rs_run_look look;
-    enum rs_status status =
-        rs_client_run_look(&watching->address, options->run ? options->run : "", &watching->rule,
-                           options->has_no_probes ? NULL : &watching->probe, &look, err);
+    enum rs_status status = rs_client_run_look(
+        &watching->address, options->run ? options->run : "", &watching->rule,
+        options->has_no_probes || options->must_not_capture ? NULL : &watching->probe, &look, err);
     if (status == RS_UNREACHABLE) {
         if (!watching->is_away)
             rs_cli_note(verb, "%s; asking on", err->text);
@@ -364,7 +364,7 @@ static const struct rs_arg items[] = {
     {.name = "no-capture",
      .kind = RS_ARG_FLAG,
      .target = &words.must_not_capture,
-     .help = "only tell"},
+     .help = "only tell: nothing is captured, no probes either"},
     {.name = "no-probes",
      .kind = RS_ARG_FLAG,
      .target = &words.has_no_probes,
