@@ -330,6 +330,10 @@ static enum rs_status set_up(struct clickhouse_link *link, const char *sql,
         (void)curl_easy_setopt(curl, CURLOPT_SSLCERT, link->cert_file);
     if (link->key_file)
         (void)curl_easy_setopt(curl, CURLOPT_SSLKEY, link->key_file);
+    /* On a connection that was used before, libcurl sends a request again by itself when nothing was answered: rows would be there twice,
+     * and of one generation. */
+    (void)curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, body ? 1L : 0L);
+    (void)curl_easy_setopt(curl, CURLOPT_FORBID_REUSE, body ? 1L : 0L);
     (void)curl_easy_setopt(curl, CURLOPT_POST, 1L);
     (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE,
                            (curl_off_t)(body ? body->length : link->sql.length));

@@ -365,6 +365,8 @@ class Aggregator(Rows):
                 cutter.left = 0
                 rows = self.assert_as_joined(rig, name)
                 self.assertGreater(cutter.cuts, 0)
+                self.assertGreater(cutter.inserts, 10)
+                self.assertEqual(cutter.inserts_reused, 0)
                 units = int(self.server.sql("SELECT count() FROM write_unit", "cut_live"))
 
                 # Made again from the folder: only then is it written again, and is the same.
