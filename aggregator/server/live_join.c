@@ -33,6 +33,8 @@
 #include <string.h>
 
 static const rs_dur pause_least_ns = RS_NS_PER_S;
+static const rs_dur refused_pause_ns =
+    30 * (rs_dur)RS_NS_PER_S; /* rows that the database did not take */
 enum { PAUSE_SHARE = 5, RETRY_NS = 100 * 1000 * 1000 };
 
 struct join {
@@ -131,6 +133,24 @@ const struct live_join_facts *live_join_facts(const struct rs_server *server, co
 
 /* ---- a join ------------------------------------------------------------------------------------------------------ */
 
+/* What is found does not wait for a database that went in the middle: once more, without it. The first one's status. */
+static enum rs_status join_rows(struct join_job *job, struct rs_deliver_options *how,
+                                bool has_place, struct rs_err *err)
+{
+    const enum rs_status status = rs_deliver_capture(job->dir, how, NULL, NULL, &job->result, err);
+    job->has_result = status == RS_OK;
+    if (has_place && how->rows &&
+        (status == RS_UNREACHABLE || status == RS_REFUSED || status == RS_IO)) {
+        struct rs_err why = {0};
+        how->rows = NULL;
+        rs_deliver_result_fini(&job->result);
+        job->result = (struct rs_deliver_result){0};
+        job->has_result =
+            rs_deliver_capture(job->dir, how, NULL, NULL, &job->result, &why) == RS_OK;
+    }
+    return status;
+}
+
 /* On rs-join. */
 static void run_join(struct rs_pool_job *pool_job)
 {
@@ -145,15 +165,14 @@ static void run_join(struct rs_pool_job *pool_job)
     job->status = begun;
     if (begun == RS_OK || writing.is_away) {
         struct rs_err why = {0};
-        job->status = rs_deliver_capture(job->dir, &how, NULL, NULL, &job->result, &why);
-        job->has_result = job->status == RS_OK;
+        job->status = join_rows(job, &how, place != NULL, &why);
         if (job->status < 0)
             job->err = why;
         else
             job->status = begun;
     }
     job->status = rs_row_place_end(&writing, job->status, NULL, &job->err);
-    job->is_away = writing.is_away;
+    job->is_away = writing.is_away || (place && job->has_result && job->status < 0);
     if (job->status < 0 && job->is_last && !place)
         rs_row_store_remove(job->dir); /* nobody takes half of them for all */
     job->worked_ns = rs_time_thread_cpu() - begin;
@@ -201,6 +220,10 @@ static void joined(struct pool_job *base)
         const rs_ns retry_at = rs_row_place_retry_at(server->options.rows, NULL, 0);
         join->is_dirty = true;
         join->due_at = retry_at > join->due_at ? retry_at : join->due_at;
+        if (!retry_at) { /* it is there, and did not take these */
+            rs_log_warn("rows of capture %s wait: %s", job->id, job->err.text);
+            join->due_at += refused_pause_ns;
+        }
     }
     if (join && job->has_result) {
         keep_facts(join, job);

@@ -3,8 +3,9 @@
  * Rows of closed captures, made in the place of rows that is not the captures' folders (aggregator/store/row_place.h).
  *
  *     closed, or found owed at start --> OWED --place answers, join pool is free--> JOINING --> whole: forgotten here
- *                                         ^                                            |
- *                                         +-------- the place is away, or refuses -----+   asked again when the place says
+ *                                        ^  ^                                        |  |
+ *                                        |  +---- the place is away -----------------+  |   asked again when the place says
+ *                                        +------- it did not take these, or half -------+   behind the others, after a pause that grows
  *
  * One at a time, in the order in which they were closed: who asks for a table of one that waits has it made at once (rows_make()). What
  * cannot be joined is not tried again before the next start; its folder says that it is owed.
@@ -21,12 +22,16 @@
 #include <string.h>
 
 static const rs_dur queue_pause_ns = RS_NS_PER_S;
+/* For one that the database does not take, though it answers: a whole join each time. */
+static const rs_dur first_pause_ns = 10 * (rs_dur)RS_NS_PER_S;
+static const rs_dur longest_pause_ns = 600 * (rs_dur)RS_NS_PER_S;
 
 struct owed {
     struct owed *next;
     char id[RS_STORE_ID_BYTES];
     bool is_joining, is_wanted_again; /* closed anew meanwhile */
     rs_ns due_at;                     /* monotonic */
+    rs_dur pause_ns;
 };
 
 struct owed_job {
@@ -153,6 +158,25 @@ static void free_job(struct owed_job *job)
     rs_mem_free(job);
 }
 
+/* What may pass: the database's doing, or this machine's. Anything else is the capture's own, and stays. */
+static bool may_pass(enum rs_status status)
+{
+    return status == RS_UNREACHABLE || status == RS_REFUSED || status == RS_IO ||
+           status == RS_NOMEM || status == RS_LIMIT || status == RS_AGAIN;
+}
+
+/* Behind the others, which it is not to hold up. */
+static void put_off(struct owed **at, rs_ns due_at)
+{
+    struct owed *owed = *at;
+    owed->due_at = due_at;
+    *at = owed->next;
+    owed->next = NULL;
+    while (*at)
+        at = &(*at)->next;
+    *at = owed;
+}
+
 /* On the server's thread. */
 static void made(struct pool_job *base)
 {
@@ -160,17 +184,24 @@ static void made(struct pool_job *base)
     struct rs_server *server = base->server;
     struct owed **at = find_owed(server, job->id);
     struct owed *owed = *at;
-    const rs_ns retry_at = rs_row_place_retry_at(server->options.rows, NULL, 0);
-    if (!base->base.was_dropped && job->status < 0 && !retry_at && job->status != RS_NOTFOUND)
+    const rs_ns now = rs_time_monotonic();
+    const bool is_of_all = job->status == RS_UNREACHABLE || job->status == RS_REFUSED;
+    if (!base->base.was_dropped && job->status < 0 && !is_of_all && job->status != RS_NOTFOUND)
         rs_log_warn("rows of capture %s cannot be made in %s: %s", job->id,
                     rs_row_place_url(server->options.rows), job->err.text);
-    if (owed && !base->base.was_dropped && !owed->is_wanted_again &&
-        (job->status >= 0 || !retry_at)) {
+    if (owed && !base->base.was_dropped && !owed->is_wanted_again && !may_pass(job->status)) {
         *at = owed->next;
         rs_mem_free(owed);
     } else if (owed) {
+        const bool has_failed = job->status < 0 && !base->base.was_dropped;
         owed->is_joining = owed->is_wanted_again = false;
-        owed->due_at = retry_at;
+        if (has_failed && !is_of_all) {
+            owed->pause_ns = owed->pause_ns ? 2 * owed->pause_ns : first_pause_ns;
+            owed->pause_ns = owed->pause_ns < longest_pause_ns ? owed->pause_ns : longest_pause_ns;
+            put_off(at, now + owed->pause_ns);
+        } else {
+            owed->due_at = now + queue_pause_ns;
+        }
     }
     server_tick_soon(server);
     free_job(job);
@@ -195,10 +226,25 @@ static bool begin(struct rs_server *server, struct owed *owed)
 
 rs_ns rows_owed_tick(struct rs_server *server, rs_ns now)
 {
-    struct owed *owed = server->owed;
-    if (!owed || owed->is_joining || !server->join_pool || server->is_draining)
+    struct owed *due = NULL;
+    rs_ns next_at = RS_NS_MAX;
+    if (!server->owed || !server->join_pool || server->is_draining)
         return RS_NS_MAX;
-    if (now >= owed->due_at && !begin(server, owed))
-        owed->due_at = now + queue_pause_ns;
-    return owed->is_joining ? RS_NS_MAX : owed->due_at;
+    for (struct owed *owed = server->owed; owed; owed = owed->next) {
+        if (owed->is_joining)
+            return RS_NS_MAX;
+        if (!due && now >= owed->due_at)
+            due = owed;
+        if (owed->due_at < next_at)
+            next_at = owed->due_at;
+    }
+    /* Away: one asks when it is time; none is joined until then. */
+    const rs_ns retry_at = rs_row_place_retry_at(server->options.rows, NULL, 0);
+    if (retry_at > now)
+        return retry_at;
+    if (!due)
+        return next_at;
+    if (!begin(server, due))
+        due->due_at = now + queue_pause_ns;
+    return due->is_joining ? RS_NS_MAX : due->due_at;
 }

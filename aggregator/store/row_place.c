@@ -2,7 +2,7 @@
 /*
  * Where rows are (row_place.h draws what becomes of a capture's).
  *
- *     ANSWERING --a failure that is the database's--> AWAY: all are refused until `retry_at`; then one asks
+ *     ANSWERING --it is not reached, or lets nobody in--> AWAY: all are refused until `retry_at`; then one asks
  *         ^                                             |
  *         +--------------- it answered -----------------+   each time it does not, the pause is twice as long
  *
@@ -294,7 +294,13 @@ void rs_row_place_say(struct rs_row_place *place, const char *dir, char *text_p,
         (void)snprintf(text_p, size, "so far in %s", url);
 }
 
-/* The database's doing, or not there, as against what was asked of it. */
+/* Nobody is answered, whatever is asked. */
+static bool is_of_all(enum rs_status status)
+{
+    return status == RS_UNREACHABLE || status == RS_REFUSED;
+}
+
+/* The database's doing, as against what was asked of it; it may take those of another capture. */
 static bool is_its_failure(enum rs_status status)
 {
     return status < 0 && status != RS_NOTFOUND && status != RS_NOMEM && status != RS_AGAIN;
@@ -420,7 +426,7 @@ enum rs_status rs_row_place_read(struct rs_row_place *place, const char *capture
     if (status != RS_OK)
         return status;
     status = rs_clickhouse_open(&place->options, capture, RS_ROWS_READ, rows_p, &why);
-    if (is_its_failure(status))
+    if (is_of_all(status))
         did_not_answer(place, &why);
     else
         answered(place);
@@ -449,8 +455,10 @@ enum rs_status rs_row_place_begin(struct rs_row_place *place, const char *captur
     options.known = writing_p->known = take_known(place, capture);
     status = rs_clickhouse_open(&options, capture, RS_ROWS_WRITE, &writing_p->rows, &why);
     writing_p->is_away = is_its_failure(status) || status == RS_NOTFOUND;
-    if (writing_p->is_away)
+    if (is_of_all(status) || status == RS_NOTFOUND)
         did_not_answer(place, &why);
+    else
+        answered(place);
     if (status < 0)
         return rs_err_set(err, status, "%s", why.text);
     rs_row_store_hold(writing_p->rows);
@@ -473,8 +481,10 @@ static enum rs_status send_rows(struct rs_row_writing *writing, const struct rs_
                           err);
     }
     writing->is_away = is_its_failure(status);
-    if (writing->is_away)
+    if (is_of_all(status))
         did_not_answer(place, &why);
+    else
+        answered(place);
     return rs_err_set(err, status, "%s", why.text);
 }
 
@@ -484,8 +494,7 @@ enum rs_status rs_row_place_end(struct rs_row_writing *writing, enum rs_status s
     if (writing->place && writing->rows && status >= 0) {
         const enum rs_status sent = send_rows(writing, notes, err);
         status = sent < 0 ? sent : status;
-    } else if (writing->place && writing->rows &&
-               (status == RS_UNREACHABLE || status == RS_REFUSED)) {
+    } else if (writing->place && writing->rows && is_of_all(status)) {
         /* It went in the middle: nobody else refuses a join. */
         did_not_answer(writing->place, err);
         writing->is_away = true;

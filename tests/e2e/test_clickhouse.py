@@ -389,6 +389,32 @@ class Aggregator(Rows):
         finally:
             cutter.close()
 
+    def test_one_that_is_not_taken_holds_up_nobody(self):
+        """The database answers, and refuses the rows of one capture: those of the others come, its findings, too, and at last its rows."""
+        cutter = Cutter(self.server.plain, 0)
+        url = f"clickhouse+http://profiler@127.0.0.1:{cutter.own_port}"
+        try:
+            with Rig(world=4, nodes=1, step_ms=50, run="demo", rank_words=("--seconds", "600"),
+                     aggregator_words=self.server.words("refused", url)) as rig:
+                rig.wait_ranks(4)
+                first = rig.capture("--steps", "60", "--no-report")
+                name = wait_until("the capture", rig.captures)[-1]["id"]
+                cutter.refused = name.encode()
+                first.end()
+                self.assertEqual(rig.wait_captures(1)[0]["state"], "complete")
+                wait_until("a refusal", lambda: cutter.refusals > 0)
+                rig.capture("--steps", "5", "--no-report").end()
+                other = next(row["id"] for row in rig.wait_captures(2) if row["id"] != name)
+                self.whole(rig, other)
+                self.assertNotIn("in clickhouse", rig.show(name)["rows"])
+                self.assertEqual(self.call(rig, "report", name).returncode, 0)
+                self.call(rig, "table", other, "op")  # who reads is not told that it is away
+                cutter.refused = None
+                self.whole(rig, name)
+                self.assert_as_joined(rig, name)
+        finally:
+            cutter.close()
+
     def test_who_is_not_let_in_does_not_start(self):
         wrong = os.path.join(self.folder, "wrong")
         with open(wrong, "w", encoding="utf-8") as file:
