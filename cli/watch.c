@@ -279,6 +279,7 @@ static enum rs_status look_once(struct watching *watching, struct rs_err *err)
             rs_cli_note(verb, "%s; asking on", err->text);
         watching->is_away = true;
         rs_run_watch_skip(&watching->rule);
+        rs_probe_watch_skip(&watching->probe);
         return RS_OK;
     }
     if (status < 0)

@@ -7,7 +7,7 @@
  *      +-------------------------------+   after that the pauses grow
  *
  * common/client/probe_watch.h says who is recorded, when, and what is an alarm. A probe is a capture like any other, but that lists
- * leave it out, that nobody is told of it, and that it goes when it was read; one that this process left to the next goes by
+ * leave it out, that no webhook names it, and that it goes when it was read; one that this process left to the next goes by
  * retention.c.
  *
  * Thread: the server's.

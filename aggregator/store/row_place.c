@@ -378,7 +378,7 @@ enum rs_status rs_row_place_open(const struct rs_clickhouse_options *options,
         place->options.connect_s = CONNECT_S;
     if (!place->options.stall_s)
         place->options.stall_s = STALL_S;
-    /* Tables that lack are made: who may not make them is told now, and so is who has those of another version. */
+    /* Missing tables are made now, so that a user without the right to it, or tables of another version, stop the start. */
     enum rs_status status =
         has_failed ? rs_err_set(&why, RS_NOMEM, "no memory for where rows are")
                    : rs_clickhouse_open(&place->options, "", RS_ROWS_WRITE, &rows, &why);

@@ -30,8 +30,10 @@ enum rs_status rs_probe_watch_add(struct rs_probe_watch *watch,
 {
     struct rs_run_watch *rule = &watch->rule;
     /* Members of the look before are those of this one until its first comes. */
-    if (!rule->gather.look.stepping)
+    if (!rule->gather.look.stepping) {
         watch->member_count = 0;
+        watch->is_of_whole_jobs = false;
+    }
     if (rs_mem_grow((void **)&watch->members, &watch->member_capacity, watch->member_count + 1,
                     sizeof *watch->members) < 0 ||
         rs_step_gather_add(&rule->gather, 0, 0, 1, member->delay_ns, member->host) < 0)
@@ -93,6 +95,12 @@ size_t rs_probe_watch_seen(struct rs_probe_watch *watch, const struct rs_probe_r
     return watch->member_count;
 }
 
+void rs_probe_watch_skip(struct rs_probe_watch *watch)
+{
+    (void)rs_step_gather_take(&watch->rule.gather);
+    watch->member_count = 0;
+}
+
 /* ---- when -------------------------------------------------------------------------------------------------------- */
 
 bool rs_probe_watch_is_due(const struct rs_probe_watch *watch, rs_ns now)
@@ -139,26 +147,14 @@ void rs_probe_watch_failed(struct rs_probe_watch *watch, const struct rs_probe_r
 
 /* ---- what it told ------------------------------------------------------------------------------------------------ */
 
-static int by_length(const void *a_, const void *b_)
-{
-    const rs_dur a = *(const rs_dur *)a_, b = *(const rs_dur *)b_;
-    return (a > b) - (a < b);
-}
-
-static rs_dur median_of(rs_dur *values, size_t count)
-{
-    qsort(values, count, sizeof *values, by_length);
-    return count % 2 ? values[count / 2]
-                     : values[count / 2 - 1] + (values[count / 2] - values[count / 2 - 1]) / 2;
-}
-
 bool rs_probe_figure_of(uint32_t rank, rs_dur *lengths, rs_dur *own, size_t count,
                         struct rs_probe_figure *figure_p)
 {
     if (!count)
         return false;
-    *figure_p = (struct rs_probe_figure){
-        .rank = rank, .step_ns = median_of(lengths, count), .own_ns = median_of(own, count)};
+    *figure_p = (struct rs_probe_figure){.rank = rank,
+                                         .step_ns = rs_step_median(lengths, count),
+                                         .own_ns = rs_step_median(own, count)};
     return figure_p->step_ns > 0;
 }
 
@@ -182,7 +178,7 @@ static rs_dur step_of(const struct rs_probe_watch *watch, const struct rs_probe_
         if (figure && figure->step_ns > 0)
             lengths[known++] = figure->step_ns;
     }
-    return known ? median_of(lengths, known) : 0;
+    return known ? rs_step_median(lengths, known) : 0;
 }
 
 /* All of them or none: ranks that are compared with others than before would look like another job. */

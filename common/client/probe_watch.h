@@ -36,7 +36,7 @@ enum {
 };
 
 /* What the origin of such a capture is called where others have the file their request came from (struct rs_coord_ask): lists
- * leave it out, nobody is told of it, and who asked for it removes it. */
+ * leave it out, no webhook names it, and who asked for it removes it. */
 extern const char rs_probe_watch_origin[];
 
 struct rs_probe_rules {
@@ -98,6 +98,8 @@ RS_MUST_CHECK enum rs_status rs_probe_watch_add(struct rs_probe_watch *watch,
  * Returns how many there are. */
 size_t rs_probe_watch_seen(struct rs_probe_watch *watch, const struct rs_probe_rules *rules,
                            rs_ns now);
+/* The look was cut off: what came of it is none. */
+void rs_probe_watch_skip(struct rs_probe_watch *watch);
 
 /* ---- a probe ---- */
 bool rs_probe_watch_is_due(const struct rs_probe_watch *watch, rs_ns now);

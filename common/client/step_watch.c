@@ -23,7 +23,7 @@ static int by_length(const void *a_, const void *b_)
     return (a > b) - (a < b);
 }
 
-static rs_dur median_of(rs_dur *values, size_t count)
+rs_dur rs_step_median(rs_dur *values, size_t count)
 {
     qsort(values, count, sizeof *values, by_length);
     return count % 2 ? values[count / 2]
@@ -47,11 +47,11 @@ static bool is_longer(const struct rs_step_watch *watch, rs_dur sample, double a
     if (watch->count < (watch->learn ? watch->learn : RS_STEP_WATCH_LEARN))
         return false;
     memcpy(sorted, watch->samples, watch->count * sizeof *sorted);
-    const rs_dur median = median_of(sorted, watch->count);
+    const rs_dur median = rs_step_median(sorted, watch->count);
     const rs_dur longest = sorted[watch->count - 1];
     for (size_t i = 0; i < watch->count; i++)
         sorted[i] = sorted[i] > median ? sorted[i] - median : median - sorted[i];
-    double spread = mad_of_normal * (double)median_of(sorted, watch->count);
+    double spread = mad_of_normal * (double)rs_step_median(sorted, watch->count);
     if (spread < spread_least * (double)median)
         spread = spread_least * (double)median;
     if (watch->count < RS_STEP_WATCH_LEARN)
@@ -66,7 +66,7 @@ static bool is_load(const struct rs_step_watch *watch, rs_dur longer_by, rs_dur 
 {
     rs_dur sorted[RS_STEP_WATCH_SAMPLES];
     memcpy(sorted, watch->delays, watch->count * sizeof *sorted);
-    return delay - median_of(sorted, watch->count) >= longer_by;
+    return delay - rs_step_median(sorted, watch->count) >= longer_by;
 }
 
 static void take_doubts(struct rs_step_watch *watch)
@@ -97,7 +97,7 @@ static bool judge(struct rs_step_watch *watch, rs_dur sample, rs_dur delay, int6
     if (watch->doubt_count < RS_STEP_WATCH_CONFIRM)
         return false;
     *alarm_p = (struct rs_step_alarm){.before_ns = usual,
-                                      .now_ns = median_of(watch->doubts, watch->doubt_count),
+                                      .now_ns = rs_step_median(watch->doubts, watch->doubt_count),
                                       .first_step = watch->first_longer,
                                       .last_step = last,
                                       .samples = watch->count};
@@ -175,7 +175,7 @@ struct rs_step_look rs_step_gather_take(struct rs_step_gather *gather)
 {
     struct rs_step_look look = gather->look;
     if (look.stepping)
-        look.step_ns = median_of(gather->lengths, look.stepping);
+        look.step_ns = rs_step_median(gather->lengths, look.stepping);
     else
         look.step = -1;
     gather->look = (struct rs_step_look){.step = -1};

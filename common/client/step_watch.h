@@ -60,6 +60,9 @@ struct rs_step_gather {
 RS_MUST_CHECK enum rs_status rs_step_gather_add(struct rs_step_gather *gather, int64_t step,
                                                 rs_ns at, rs_dur step_ns, rs_dur delay_ns,
                                                 const char *host);
+/* Of one value at least; puts them in order. */
+rs_dur rs_step_median(rs_dur *values, size_t count);
+
 /* The look; what was gathered is empty again. */
 struct rs_step_look rs_step_gather_take(struct rs_step_gather *gather);
 void rs_step_gather_fini(struct rs_step_gather *gather);

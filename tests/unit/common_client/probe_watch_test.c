@@ -291,6 +291,37 @@ static void a_figure_is_the_median_of_its_steps(void **state)
     assert_false(rs_probe_figure_of(3, lengths, own, 0, &figure));
 }
 
+/* The aggregator went away while it named its ranks: those come again, and are not there twice. */
+static void a_look_that_was_cut_off_counts_nobody(void **state)
+{
+    struct job job = job_of(4, 1);
+    (void)state;
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        const struct rs_probe_member member = {.rank = rank, .host = "a", .pp = -1, .tp = -1};
+        assert_ok(rs_probe_watch_add(&job.watch, &member));
+    }
+    rs_probe_watch_skip(&job.watch);
+    assert_int_equal(look(&job), 4);
+    rs_probe_watch_fini(&job.watch);
+}
+
+/* A run of that name had a profiler that records all ranks or none; its next job has another. */
+static void whole_jobs_are_of_the_ranks_that_are_there(void **state)
+{
+    struct job job = job_of(16, 1);
+    char ranks[RS_PROBE_WATCH_EXPR_BYTES];
+    (void)state;
+    job.is_of_whole_jobs = true;
+    assert_int_equal(look(&job), 16);
+    rs_probe_watch_begin(&job.watch, job.now, 0, ranks);
+    assert_string_equal(ranks, "all");
+    job.is_of_whole_jobs = false;
+    assert_int_equal(look(&job), 16);
+    rs_probe_watch_begin(&job.watch, job.now, 0, ranks);
+    assert_string_not_equal(ranks, "all");
+    rs_probe_watch_fini(&job.watch);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +334,8 @@ int main(void)
         cmocka_unit_test(many_ranks_are_sampled_and_others_than_before_begin_anew),
         cmocka_unit_test(what_it_disturbs_stays_within_its_share),
         cmocka_unit_test(what_is_refused_again_and_again_is_asked_less_often),
+        cmocka_unit_test(a_look_that_was_cut_off_counts_nobody),
+        cmocka_unit_test(whole_jobs_are_of_the_ranks_that_are_there),
         cmocka_unit_test(a_figure_is_the_median_of_its_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
