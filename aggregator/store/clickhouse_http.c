@@ -104,7 +104,7 @@ static enum rs_status parse_url(struct clickhouse_link *link, const char *url, s
         else if (curl_url_get(parts, CURLUPART_PASSWORD, &password, 0) == CURLUE_OK)
             status = rs_err_set(err, RS_INVALID,
                                 "the address of a ClickHouse has no password in it: others see "
-                                "command lines; give a file");
+                                "command lines; --store-password names a file");
         curl_free(password);
     }
     if (status == RS_OK && is_plain && !is_loopback(host))
