@@ -190,9 +190,10 @@ static void created(struct pool_job *base)
     struct rs_server *server = base->server;
     struct creating **at = find_creating(server, job->capture.id);
     struct creating *creating = *at;
-    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a job that ends was begun */
-    *at = creating->next;
-    release_held(server, creating, job->status == RS_OK);
+    if (creating) { /* a job that ends was begun */
+        *at = creating->next;
+        release_held(server, creating, job->status == RS_OK);
+    }
     is_free(server, job->capture.id);
     if (job->status == RS_OK) {
         rs_log_info("capture %s of run %.60s begins", job->capture.id, job->capture.run);
