@@ -53,6 +53,17 @@ void rs_buf_string(struct rs_buf *buf, const char *text)
     rs_buf_bytes(buf, text, strlen(text));
 }
 
+void rs_buf_decimal(struct rs_buf *buf, uint64_t value)
+{
+    char digits[20];
+    size_t first = sizeof digits;
+    do {
+        digits[--first] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value);
+    rs_buf_bytes(buf, digits + first, sizeof digits - first);
+}
+
 void rs_buf_printf(struct rs_buf *buf, const char *format, ...)
 {
     va_list args;

@@ -34,6 +34,8 @@ void rs_buf_commit(struct rs_buf *buf, size_t used);
 void rs_buf_bytes(struct rs_buf *buf, const void *bytes, size_t length);
 void rs_buf_string(struct rs_buf *buf, const char *text); /* without its NUL */
 void rs_buf_printf(struct rs_buf *buf, const char *format, ...) RS_PRINTF(2, 3);
+void rs_buf_decimal(struct rs_buf *buf,
+                    uint64_t value); /* its digits, far cheaper than by a format */
 void rs_buf_u8(struct rs_buf *buf, uint8_t value);
 void rs_buf_u16(struct rs_buf *buf, uint16_t value);
 void rs_buf_u32(struct rs_buf *buf, uint32_t value);

@@ -4,7 +4,6 @@
 #include "common/base/check.h"
 #include "common/base/utf8.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,13 +155,15 @@ void rs_json_out_number(struct rs_json_out *json, const char *digits)
 void rs_json_out_int(struct rs_json_out *json, int64_t value)
 {
     before_value(json);
-    rs_buf_printf(json->buf, "%" PRId64, value);
+    if (value < 0)
+        rs_buf_u8(json->buf, '-');
+    rs_buf_decimal(json->buf, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
 void rs_json_out_uint(struct rs_json_out *json, uint64_t value)
 {
     before_value(json);
-    rs_buf_printf(json->buf, "%" PRIu64, value);
+    rs_buf_decimal(json->buf, value);
 }
 
 void rs_json_out_bool(struct rs_json_out *json, bool value)
