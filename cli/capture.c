@@ -477,6 +477,7 @@ static int capture_list(struct capture_words *words)
     struct listing listing = {.whole = NULL};
     Rankscope__AskList ask_list = RANKSCOPE__ASK_LIST__INIT;
     ask_list.run = lend(words->run);
+    ask_list.without_ranks = !words->as_json;
     Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
     ask.message_case = RANKSCOPE__ASK__MESSAGE_LIST;
     ask.list = &ask_list;

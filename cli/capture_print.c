@@ -291,9 +291,10 @@ static void print_table(const Rankscope__CaptureList *list)
         time_text(info->created_ns, created, sizeof created);
         if (info->steps)
             (void)snprintf(steps, sizeof steps, "%u", info->steps);
+        const size_t ranks = info->n_ranks ? info->n_ranks : info->rank_count;
         printf("%-22s %-*.40s %-9s %-6.10s %5zu %5s  %s\n", info->id, run, info->run,
-               rs_capture_state_text((enum rs_capture_state)info->state), info->source,
-               info->n_ranks, steps, created);
+               rs_capture_state_text((enum rs_capture_state)info->state), info->source, ranks,
+               steps, created);
     }
 }
 

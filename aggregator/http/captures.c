@@ -45,14 +45,8 @@ struct list {
     const Rankscope__CaptureInfo **items; /* that are wanted, oldest first */
     size_t count, capacity;
     const char *state, *before;
+    uint64_t limit; /* UINT64_MAX: all */
 };
-
-static bool is_wanted(const struct list *list, const Rankscope__CaptureInfo *info)
-{
-    return (!list->state ||
-            strcmp(list->state, rs_capture_state_text((enum rs_capture_state)info->state)) == 0) &&
-           (!list->before || strcmp(info->id, list->before) < 0);
-}
 
 /* Takes the reply. */
 static enum rs_status add_items(void *self, Rankscope__Reply *reply)
@@ -69,8 +63,7 @@ static enum rs_status add_items(void *self, Rankscope__Reply *reply)
                     sizeof(Rankscope__CaptureInfo *)) < 0)
         return RS_NOMEM;
     for (size_t i = 0; i < page->n_captures; i++)
-        if (is_wanted(list, page->captures[i]))
-            list->items[list->count++] = page->captures[i];
+        list->items[list->count++] = page->captures[i];
     return RS_OK;
 }
 
@@ -79,7 +72,14 @@ static bool read_list(struct api_ask *ask, struct list *list)
     Rankscope__AskList question = RANKSCOPE__ASK_LIST__INIT;
     Rankscope__Ask message = RANKSCOPE__ASK__INIT;
     const char *run = rs_http_query(ask->request, "run");
+    bool with_ranks = true;
+    if (rs_http_query(ask->request, "ranks") && !api_flag(ask, "ranks", &with_ranks))
+        return false;
     question.run = api_lend(run ? run : "");
+    question.state = api_lend(list->state ? list->state : "");
+    question.before = api_lend(list->before ? list->before : "");
+    question.limit = list->limit >= UINT32_MAX ? 0 : list->limit ? (uint32_t)list->limit : 1;
+    question.without_ranks = !with_ranks;
     message.message_case = RANKSCOPE__ASK__MESSAGE_LIST;
     message.list = &question;
     return api_each(ask, &message, RANKSCOPE__REPLY__MESSAGE_LIST, add_items, list);
@@ -88,12 +88,11 @@ static bool read_list(struct api_ask *ask, struct list *list)
 void route_captures(struct api_ask *ask)
 {
     struct list list = {.state = rs_http_query(ask->request, "state"),
-                        .before = rs_http_query(ask->request, "before")};
+                        .before = rs_http_query(ask->request, "before"),
+                        .limit = UINT64_MAX};
     struct rs_buf body = {0};
-    uint64_t limit = UINT64_MAX;
-    if (api_number(ask, "limit", &limit) && read_list(ask, &list)) {
-        const size_t count = list.count < limit ? list.count : (size_t)limit;
-        rs_answer_captures(list.items + (list.count - count), count, 0, &body);
+    if (api_number(ask, "limit", &list.limit) && read_list(ask, &list)) {
+        rs_answer_captures(list.items, list.limit ? list.count : 0, 0, &body);
         api_json(ask, &body);
     }
     for (size_t i = 0; i < list.reply_count; i++)

@@ -34,8 +34,7 @@ void ask_refuse(struct session *session, const struct rs_err *err)
     rs_mem_free(text);
 }
 
-/* Whose runs and captures it may see; NULL: all. */
-static const char *user_of(const struct session *session)
+const char *ask_user_of(const struct session *session)
 {
     return rs_identity_is_user(&session->identity) ? session->identity.name : NULL;
 }
@@ -129,6 +128,7 @@ static bool fill_info(const struct rs_server *server, const struct rs_coord_capt
     rows_say(server, capture->directory, message->rows, sizeof message->rows);
     info->rows = message->rows;
     info->n_ranks = capture->rank_count;
+    info->rank_count = (uint32_t)capture->rank_count;
     info->ranks = message->pointers;
     info->request = message->request;
     fill_findings(server, message);
@@ -167,7 +167,7 @@ static const struct rs_coord_capture *find_capture(struct rs_server *server, con
         (void)rs_err_set(err, RS_NOMEM, "out of memory");
         return NULL;
     }
-    if (server->journal.find(server->journal.self, id, copy, err) < 0) {
+    if (server->journal.find(server->journal.self, id, RS_JOURNAL_ALL, copy, err) < 0) {
         rs_mem_free(copy);
         return NULL;
     }
@@ -314,6 +314,15 @@ static void send_ranks(struct session *session, Rankscope__RankState **states, s
     session_post(session, &reply.base);
 }
 
+/* What a rank takes in a message at most. Counting exactly takes as long as packing it. */
+static size_t most_bytes(const Rankscope__RankState *state)
+{
+    enum { NUMBERS_BYTES = 12 * 32 + 12 * RS_ROLE_COUNT };
+    return NUMBERS_BYTES + strlen(state->run) + strlen(state->incarnation) + strlen(state->host) +
+           strlen(state->node) + strlen(state->capture) + strlen(state->user) +
+           strlen(state->adapter);
+}
+
 /* The next page, when the one before was taken. */
 void ask_ranks_pump(struct session *session)
 {
@@ -337,7 +346,7 @@ void ask_ranks_pump(struct session *session)
             continue;
         fill_rank_state(coord, seen, &roles[count * RS_ROLE_COUNT], &states[count]);
         pointers[count] = &states[count];
-        bytes += rankscope__rank_state__get_packed_size(&states[count]) + 8;
+        bytes += most_bytes(&states[count]);
         count++;
     }
     if (states && pointers && roles) {
@@ -366,7 +375,7 @@ static void ask_ranks(struct session *session, const Rankscope__AskRanks *ask)
         return;
     }
     (void)snprintf(cursor->wanted, sizeof cursor->wanted, "%s", rights_run(session, ask->run));
-    cursor->user = user_of(session);
+    cursor->user = ask_user_of(session);
     session->rank_cursor = cursor;
     rs_coord_infer_all_roles(session->server->coord);
     ask_ranks_pump(session);
@@ -453,7 +462,7 @@ static void start_capture(struct session *session, const Rankscope__AskStart *as
                                            .raw = ask->raw,
                                            .shapes_by_default = ask->shapes_by_default,
                                            .is_dry = ask->dry_run,
-                                           .user = user_of(session),
+                                           .user = ask_user_of(session),
                                            .is_of_one_run =
                                                rs_identity_is_of_one_run(&session->identity)};
     const enum rs_status status = rs_coord_start(session->server->coord, &coord_ask,
@@ -493,94 +502,29 @@ static void ask_start(struct session *session, const Rankscope__AskStart *ask)
     rs_request_fini(&request);
 }
 
-/* What one message of a list holds at most, unless one capture alone is more: both ends' limits are well above. */
-enum { LIST_MAX_BYTES = 2 << 20, LIST_MAX_RANKS = BOUND_REPLY_RANKS };
+/* ---- one capture ----------------------------------------------------------------------------------------------------- */
 
-struct listing {
-    struct session *session;
-    const char *run;
-    Rankscope__CaptureInfo **items; /* of the next message */
-    size_t count, capacity, bytes, rank_count;
-    bool has_failed;
-};
-
-static void drop_items(struct listing *listing)
+Rankscope__CaptureInfo *ask_copy_info(const struct rs_server *server,
+                                      const struct rs_coord_capture *capture, bool with_ranks,
+                                      size_t *bytes_p)
 {
-    for (size_t i = 0; i < listing->count; i++)
-        rankscope__capture_info__free_unpacked(listing->items[i], NULL);
-    listing->count = listing->bytes = listing->rank_count = 0;
-}
-
-static void send_items(struct listing *listing, bool is_last)
-{
-    Rankscope__CaptureList list = RANKSCOPE__CAPTURE_LIST__INIT;
-    list.n_captures = listing->count;
-    list.captures = listing->items;
-    Rankscope__Reply reply = RANKSCOPE__REPLY__INIT;
-    reply.last = is_last;
-    reply.message_case = RANKSCOPE__REPLY__MESSAGE_LIST;
-    reply.list = &list;
-    listing->session->is_ended = is_last;
-    session_post(listing->session, &reply.base);
-    drop_items(listing);
-}
-
-/* Packing happens after the visit, so copies are made. */
-static bool list_one(void *self, const struct rs_coord_capture *capture)
-{
-    struct listing *listing = self;
-    if (*listing->run && strcmp(listing->run, capture->run) != 0)
-        return true;
-    const char *user = user_of(listing->session);
-    if ((user && strcmp(capture->owner, user) != 0) || step_probe_is(capture))
-        return true;
-    /* NOLINTBEGIN(clang-analyzer-core.NullDereference): a question that is answered has its session */
-    const struct rs_coord_capture *open =
-        rs_coord_find(listing->session->server->coord, capture->id);
-    /* NOLINTEND(clang-analyzer-core.NullDereference) */
     struct info_message message;
     Rankscope__CaptureInfo *copy = NULL;
-    size_t bytes = 0;
-    if (fill_info(listing->session->server, open ? open : capture, &message)) {
-        bytes = rankscope__capture_info__get_packed_size(&message.info);
+    *bytes_p = 0;
+    if (fill_info(server, capture, &message)) {
+        if (!with_ranks)
+            message.info.n_ranks = 0;
+        const size_t bytes = rankscope__capture_info__get_packed_size(&message.info);
         uint8_t *packed = rs_mem_calloc(bytes ? bytes : 1, 1);
         if (packed) {
             (void)rankscope__capture_info__pack(&message.info, packed);
             copy = rankscope__capture_info__unpack(NULL, bytes, packed);
+            *bytes_p = bytes;
         }
         rs_mem_free(packed);
     }
     info_fini(&message);
-    if (!copy || rs_mem_grow((void **)&listing->items, &listing->capacity, listing->count + 1,
-                             sizeof(Rankscope__CaptureInfo *)) < 0) {
-        if (copy)
-            rankscope__capture_info__free_unpacked(copy, NULL);
-        listing->has_failed = true;
-        return false;
-    }
-    if (listing->count && (listing->bytes + bytes > LIST_MAX_BYTES ||
-                           listing->rank_count + copy->n_ranks > LIST_MAX_RANKS))
-        send_items(listing, false);
-    listing->items[listing->count++] = copy;
-    listing->bytes += bytes;
-    listing->rank_count += copy->n_ranks;
-    return true;
-}
-
-static void ask_list(struct session *session, const Rankscope__AskList *ask)
-{
-    struct rs_err err = {0};
-    struct listing listing = {.session = session, .run = rights_run(session, ask->run)};
-    struct rs_server *server = session->server;
-    enum rs_status status = server->journal.list(server->journal.self, list_one, &listing, &err);
-    if (listing.has_failed)
-        status = rs_err_set(&err, RS_NOMEM, "out of memory");
-    if (status == RS_OK)
-        send_items(&listing, true);
-    else
-        ask_refuse(session, &err);
-    drop_items(&listing);
-    rs_mem_free(listing.items);
+    return copy;
 }
 
 static void ask_capture(struct session *session, const Rankscope__AskCapture *ask)
@@ -641,7 +585,8 @@ static enum rs_status load_closed(struct rs_server *server, const char *id, stru
     struct rs_coord_capture *closed = rs_mem_calloc(1, sizeof *closed);
     if (!closed)
         return rs_err_set(err, RS_NOMEM, "out of memory");
-    enum rs_status status = server->journal.find(server->journal.self, id, closed, err);
+    enum rs_status status =
+        server->journal.find(server->journal.self, id, RS_JOURNAL_ALL, closed, err);
     if (status == RS_OK && *closed->archive) {
         status =
             rs_err_set(err, RS_REFUSED,
@@ -802,7 +747,7 @@ static void on_ask(struct session *session, const Rankscope__Ask *ask)
         ask_query(session, ask->query);
         return;
     case RANKSCOPE__ASK__MESSAGE_HISTORY:
-        ask_history(session, ask->history, user_of(session));
+        ask_history(session, ask->history, ask_user_of(session));
         return;
     case RANKSCOPE__ASK__MESSAGE_HANG:
         hang_ask(session, ask->hang);
@@ -847,6 +792,7 @@ static void on_writable(void *self, struct rs_link *link)
     session_pump(session);
     ask_pump(session);
     ask_ranks_pump(session);
+    ask_list_pump(session);
     ask_document_pump(session);
     ask_table_pump(session);
 }

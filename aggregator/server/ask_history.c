@@ -451,7 +451,7 @@ static enum rs_status fill_job(struct session *session, struct history_job *job)
     enum rs_status status = rs_history_new(view, &filter, &job->history, &job->err);
     /* On the thread that all ranks are answered on: ranks of thousands of captures are not read here. */
     if (status == RS_OK)
-        status = (server->journal.list_closed ? server->journal.list_closed : server->journal.list)(
+        status = (server->journal.heads ? server->journal.heads : server->journal.list)(
             server->journal.self, add_capture, job, &job->err);
     if (status == RS_OK && job->has_no_memory)
         status = rs_err_set(&job->err, RS_NOMEM, "out of memory");

@@ -328,7 +328,7 @@ static bool add_rank(void *self, const struct rs_capture_rank *row)
 }
 
 /* A closed capture's request is read only when somebody asks for that capture. */
-static enum rs_status find_one(struct rs_store *store, const char *id, bool is_asked_for,
+static enum rs_status find_one(struct rs_store *store, const char *id, unsigned parts,
                                struct rs_coord_capture *capture_p, struct rs_err *err)
 {
     struct rs_capture_facts *facts = rs_mem_calloc(1, sizeof *facts);
@@ -342,11 +342,12 @@ static enum rs_status find_one(struct rs_store *store, const char *id, bool is_a
         if (facts->is_closed)
             read_line(capture_p->directory, RS_ARCHIVE_PLACE_NAME, capture_p->archive,
                       sizeof capture_p->archive);
-        if (!capture_p->is_files && (is_asked_for || !facts->is_closed)) {
+        if (!capture_p->is_files && ((parts & RS_JOURNAL_REQUEST) || !facts->is_closed)) {
             read_request(capture_p);
             take_plan(capture_p);
         }
-        status = rs_store_list_ranks(store, id, add_rank, capture_p, err);
+        if (parts & RS_JOURNAL_RANKS)
+            status = rs_store_list_ranks(store, id, add_rank, capture_p, err);
         if (status < 0)
             rs_coord_capture_fini(capture_p);
     }
@@ -380,10 +381,10 @@ static void run_of(void *self, const char *id, char run_p[RS_COORD_TEXT_BYTES])
     rs_mem_free(facts);
 }
 
-static enum rs_status find(void *self, const char *id, struct rs_coord_capture *capture_p,
-                           struct rs_err *err)
+static enum rs_status find(void *self, const char *id, unsigned parts,
+                           struct rs_coord_capture *capture_p, struct rs_err *err)
 {
-    return find_one(((struct rs_capture_journal *)self)->store, id, true, capture_p, err);
+    return find_one(((struct rs_capture_journal *)self)->store, id, parts, capture_p, err);
 }
 
 static bool was_removed(void *self, const char *id)
@@ -422,7 +423,7 @@ static enum rs_status list(void *self,
         status = rs_err_set(err, RS_NOMEM, "no memory to list captures");
     bool goes_on = true;
     for (size_t i = 0; i < ids.count && status == RS_OK && goes_on; i++) {
-        status = find_one(store, ids.items[i], false, capture, err);
+        status = find_one(store, ids.items[i], RS_JOURNAL_RANKS, capture, err);
         if (status < 0)
             break;
         goes_on = visit(visitor, capture);
@@ -433,19 +434,19 @@ static enum rs_status list(void *self,
     return status;
 }
 
-struct closed_listing {
+struct head_listing {
     struct rs_store *store;
     bool (*visit)(void *visitor, const struct rs_coord_capture *capture);
     void *visitor;
     struct rs_coord_capture *capture; /* the one at hand */
 };
 
-static bool tell_closed(void *self, const struct rs_capture_facts *facts)
+static bool show_head(void *self, const struct rs_capture_facts *facts)
 {
-    const struct closed_listing *listing = self;
-    if (!facts->is_closed)
-        return true;
+    const struct head_listing *listing = self;
     capture_of(listing->store, facts, listing->capture);
+    if (!facts->is_closed)
+        listing->capture->closed_ns = 0; /* it may be about to close */
     read_line(listing->capture->directory, owner_name, listing->capture->owner,
               sizeof listing->capture->owner);
     const bool goes_on = listing->visit(listing->visitor, listing->capture);
@@ -453,18 +454,23 @@ static bool tell_closed(void *self, const struct rs_capture_facts *facts)
     return goes_on;
 }
 
-static enum rs_status
-list_closed(void *self, bool (*visit)(void *visitor, const struct rs_coord_capture *capture),
-            void *visitor, struct rs_err *err)
+static enum rs_status heads(void *self,
+                            bool (*visit)(void *visitor, const struct rs_coord_capture *capture),
+                            void *visitor, struct rs_err *err)
 {
     struct rs_store *store = ((struct rs_capture_journal *)self)->store;
-    struct closed_listing listing = {store, visit, visitor,
-                                     rs_mem_calloc(1, sizeof *listing.capture)};
+    struct head_listing listing = {store, visit, visitor,
+                                   rs_mem_calloc(1, sizeof *listing.capture)};
     const enum rs_status status = listing.capture
-                                      ? rs_store_list_captures(store, tell_closed, &listing, err)
+                                      ? rs_store_list_captures(store, show_head, &listing, err)
                                       : rs_err_set(err, RS_NOMEM, "no memory to list captures");
     rs_mem_free(listing.capture);
     return status;
+}
+
+static size_t count_ranks(void *self, const char *id)
+{
+    return rs_store_count_ranks(((struct rs_capture_journal *)self)->store, id);
 }
 
 static bool earlier_roles(void *self, const char *run, struct rs_roles *roles_p)
@@ -494,7 +500,8 @@ struct rs_server_journal rs_capture_journal_interface(struct rs_capture_journal 
                                       .run = run_of,
                                       .was_removed = was_removed,
                                       .list = list,
-                                      .list_closed = list_closed,
+                                      .heads = heads,
+                                      .count_ranks = count_ranks,
                                       .closed = infer_closed,
                                       .earlier_roles = earlier_roles,
                                       .self = journal};

@@ -275,7 +275,8 @@ static bool is_unwanted(const struct rs_server *server, const struct stream *str
     struct rs_coord_capture *closed = rs_mem_calloc(1, sizeof *closed);
     if (!closed)
         return false;
-    const bool is_found = server->journal.find(server->journal.self, id, closed, NULL) == RS_OK;
+    const bool is_found =
+        server->journal.find(server->journal.self, id, RS_JOURNAL_ALL, closed, NULL) == RS_OK;
     const bool is_unwanted = is_found && !rs_coord_wants_raw(closed, stream->rank);
     if (is_found)
         rs_coord_capture_fini(closed);
@@ -366,8 +367,9 @@ static enum rs_status place_stream(struct session *session, struct stream *strea
         status = rs_coord_stream_opened(server->coord, &who, now, &capture, err);
     if (status == RS_NOTFOUND) {
         struct rs_coord_capture *late = rs_mem_calloc(1, sizeof *late);
-        status =
-            late ? server->journal.find(server->journal.self, who.capture, late, err) : RS_NOMEM;
+        status = late ? server->journal.find(server->journal.self, who.capture, RS_JOURNAL_ALL,
+                                             late, err)
+                      : RS_NOMEM;
         if (status == RS_OK)
             status = late->closed_ns ? check_owed(late, stream, err) : RS_OK;
         if (status == RS_REFUSED)

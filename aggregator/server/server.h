@@ -26,6 +26,9 @@ struct rs_server;
 struct rs_row_place;
 struct quota_limits;
 
+/* Of a capture that is read. */
+enum { RS_JOURNAL_RANKS = 1, RS_JOURNAL_REQUEST = 2, RS_JOURNAL_ALL = 3 };
+
 /* Where captures are written down (over the store; the server knows no rows). Called on the server's thread, but for
  * `create`, `save` and `remove`, which are called on the thread that writes, in the order in which they were asked for. */
 struct rs_server_journal {
@@ -39,9 +42,10 @@ struct rs_server_journal {
     /* Fills facts as ingest's CLOSE job wants them. */
     void (*facts)(void *self, const struct rs_coord_capture *capture,
                   struct rs_capture_facts *facts_p);
-    /* A capture with its ranks, by copy (rs_coord_capture_fini()). RS_NOTFOUND. */
-    enum rs_status (*find)(void *self, const char *id, struct rs_coord_capture *capture_p,
-                           struct rs_err *err);
+    /* A capture, by copy (rs_coord_capture_fini()), with its ranks where `parts` has RS_JOURNAL_RANKS, and its request where it has
+     * RS_JOURNAL_REQUEST (of one that is not closed always). RS_NOTFOUND. */
+    enum rs_status (*find)(void *self, const char *id, unsigned parts,
+                           struct rs_coord_capture *capture_p, struct rs_err *err);
     /* The name of the user whose capture it is; "": nobody's own, or there is none. NULL: none has an owner. */
     void (*owner)(void *self, const char *id, char owner_p[RS_COORD_USER_BYTES]);
     /* The name of the run whose capture it is; "": there is none. NULL: nobody knows. */
@@ -52,12 +56,13 @@ struct rs_server_journal {
     enum rs_status (*list)(void *self,
                            bool (*visit)(void *visitor, const struct rs_coord_capture *capture),
                            void *visitor, struct rs_err *err);
-    /* Every closed capture, oldest first, without its ranks and its request: in one look, for who goes through thousands. `visit` may not
-     * write. NULL: list() tells. */
-    enum rs_status (*list_closed)(void *self,
-                                  bool (*visit)(void *visitor,
-                                                const struct rs_coord_capture *capture),
-                                  void *visitor, struct rs_err *err);
+    /* Every capture, oldest first, without its ranks and its request: in one look, for who goes through thousands. closed_ns is 0
+     * until it is closed. `visit` may not write. NULL: list() does it. */
+    enum rs_status (*heads)(void *self,
+                            bool (*visit)(void *visitor, const struct rs_coord_capture *capture),
+                            void *visitor, struct rs_err *err);
+    /* How many ranks find() would bring. NULL: find() does it. */
+    size_t (*count_ranks)(void *self, const char *id);
     /* A capture that is closed goes, with all that is stored of it. On the thread that writes. NULL: none does. */
     enum rs_status (*remove)(void *self, const char *id, struct rs_err *err);
     /* A capture is closed, and all of it on disk. May be NULL. */

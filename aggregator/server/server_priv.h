@@ -88,6 +88,7 @@ struct session {
     char follow[RS_COORD_ID_BYTES]; /* capture whose changes it wants */
     bool is_follow_due, is_follow_last;
     struct rank_cursor *rank_cursor; /* of a table of ranks that goes on; ask.c */
+    struct lister *lister;           /* of a list of captures that goes on; ask_list.c */
     struct transfer *transfer;       /* of a document; ask_documents.c */
     struct table_reader *table;      /* of a read; ask_table.c */
 };
@@ -191,6 +192,17 @@ void ask_capture_changed(struct rs_server *server, const char *id, bool is_close
 
 void ask_ranks_pump(struct session *session);
 void ask_cursor_free(struct session *session);
+/* Whose runs and captures it may see; NULL: all. Lent by the session. */
+const char *ask_user_of(const struct session *session);
+/* What an answer says of a capture, without ranks their number alone; to be freed as protobuf-c frees; NULL: no memory. */
+Rankscope__CaptureInfo *ask_copy_info(const struct rs_server *server,
+                                      const struct rs_coord_capture *capture, bool with_ranks,
+                                      size_t *bytes_p);
+
+/* ask_list.c */
+void ask_list(struct session *session, const Rankscope__AskList *ask);
+void ask_list_pump(struct session *session);
+void ask_list_free(struct session *session);
 
 /* ask_counters.c */
 void ask_counters(struct session *session);

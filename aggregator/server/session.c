@@ -166,6 +166,7 @@ bool session_reap(struct session *session)
     ask_transfer_free(session);
     ask_table_free(session);
     ask_cursor_free(session);
+    ask_list_free(session);
     rs_mem_free(session);
     return true;
 }

@@ -186,6 +186,13 @@ enum rs_status rs_store_list_ranks(struct rs_store *store, const char *id,
     return status;
 }
 
+size_t rs_store_count_ranks(struct rs_store *store, const char *id)
+{
+    const size_t count = catalogue_count_ranks(catalogue_to_read(store), id);
+    catalogue_done(store);
+    return count;
+}
+
 /* ---- removing ---------------------------------------------------------------------------------------------------------
  *
  *     captures/ID --rename--> captures/.removed-ID --> its name into `removed` --> its rows go --> its files go

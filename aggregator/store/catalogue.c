@@ -74,6 +74,7 @@ enum statement {
     LIST_CAPTURES,
     PUT_RANK,
     LIST_RANKS,
+    COUNT_RANKS,
     PUT_POSITION,
     LIST_POSITIONS,
     FORGET_CAPTURE,
@@ -97,6 +98,7 @@ static const char *const statement_texts[STATEMENT_COUNT] = {
                  "steps_done, text) VALUES(?1,?2,?3,?4,?5,?6,?7)",
     [LIST_RANKS] = "SELECT rank, incarnation, host, state, steps_done, text FROM capture_rank "
                    "WHERE capture = ?1 ORDER BY rank, incarnation",
+    [COUNT_RANKS] = "SELECT count(*) FROM capture_rank WHERE capture = ?1",
     [PUT_POSITION] = "INSERT OR REPLACE INTO stream_position(run, rank, incarnation, lane, "
                      "capture, seq, is_ended) VALUES(?1,?2,?3,?4,?5,?6,?7)",
     [LIST_POSITIONS] = "SELECT capture, seq, is_ended FROM stream_position WHERE run = ?1 AND "
@@ -550,6 +552,19 @@ enum rs_status catalogue_list_ranks(struct catalogue *catalogue, const char *id,
     (void)sqlite3_reset(statement);
     return result == SQLITE_DONE || result == SQLITE_ROW ? RS_OK
                                                          : sql_error(catalogue, err, "database");
+}
+
+size_t catalogue_count_ranks(struct catalogue *catalogue, const char *id)
+{
+    sqlite3_stmt *statement = prepare(catalogue, COUNT_RANKS, NULL);
+    size_t count = 0;
+    if (!statement)
+        return 0;
+    bind_text(statement, 1, id);
+    if (sqlite3_step(statement) == SQLITE_ROW)
+        count = (size_t)sqlite3_column_int64(statement, 0);
+    (void)sqlite3_reset(statement);
+    return count;
 }
 
 enum rs_status catalogue_put_position(struct catalogue *catalogue,

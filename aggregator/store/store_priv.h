@@ -134,6 +134,7 @@ RS_MUST_CHECK enum rs_status catalogue_list(struct catalogue *catalogue,
 RS_MUST_CHECK enum rs_status catalogue_put_rank(struct catalogue *catalogue, const char *id,
                                                 const struct rs_capture_rank *rank,
                                                 struct rs_err *err);
+size_t catalogue_count_ranks(struct catalogue *catalogue, const char *id);
 RS_MUST_CHECK enum rs_status catalogue_list_ranks(struct catalogue *catalogue, const char *id,
                                                   bool (*visit)(void *self,
                                                                 const struct rs_capture_rank *rank),

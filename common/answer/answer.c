@@ -107,11 +107,17 @@ static void capture_members(struct rs_json_out *json, const Rankscope__CaptureIn
         key_text(json, "archive", info->archive);
     if (*info->rows)
         key_text(json, "rows", info->rows);
+    /* An older aggregator counts none; it leaves none out either. */
+    key_int(json, "rank_count", info->n_ranks ? (int64_t)info->n_ranks : info->rank_count, true);
     rs_json_out_key(json, "ranks");
-    rs_json_out_array(json);
-    for (size_t i = 0; i < info->n_ranks; i++)
-        rank_json(json, info->ranks[i]);
-    rs_json_out_end(json);
+    if (info->n_ranks < info->rank_count) {
+        rs_json_out_null(json);
+    } else {
+        rs_json_out_array(json);
+        for (size_t i = 0; i < info->n_ranks; i++)
+            rank_json(json, info->ranks[i]);
+        rs_json_out_end(json);
+    }
     findings_json(json, info->findings);
     request_json(json, info->request);
 }

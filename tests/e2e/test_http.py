@@ -181,6 +181,15 @@ class Http(unittest.TestCase):
     def test_it_says_what_the_command_line_says(self):
         self.assertEqual(self.of_capture("").json(), json.loads(cli(self.rig, "capture", "show", self.capture, "--json")))
         self.assertEqual(self.get("/api/v1/captures").json(), json.loads(cli(self.rig, "capture", "list", "--json")))
+        whole = self.get("/api/v1/captures").json()["captures"]
+        self.assertEqual([(one["rank_count"], len(one["ranks"])) for one in whole], [(4, 4)] * len(whole))
+        heads = self.get("/api/v1/captures?ranks=false").json()["captures"]
+        self.assertEqual([{**one, "ranks": None} for one in whole], heads)
+        self.assertEqual(self.get("/api/v1/captures?limit=1").json()["captures"], whole[-1:])
+        self.assertEqual(self.get("/api/v1/captures?limit=0").json()["captures"], [])
+        self.assertEqual(self.get(f"/api/v1/captures?before={whole[-1]['id']}&ranks=0").json()["captures"], heads[:-1])
+        self.assertEqual(self.get("/api/v1/captures?state=failed").json()["captures"], [one for one in whole if one["state"] == "failed"])
+        self.get("/api/v1/captures?ranks=some", status=400)
         over_http, printed = (
             [(rank["run"], rank["rank"], rank["kind"], rank["node"], rank["pid"]) for rank in table["ranks"]]
             for table in (self.get("/api/v1/ranks?run=demo").json(), json.loads(cli(self.rig, "ranks", "--json"))))

@@ -125,9 +125,10 @@ static void journal_facts(void *self, const struct rs_coord_capture *capture,
     (void)snprintf(facts->state, sizeof facts->state, "%s", rs_capture_state_text(capture->state));
 }
 
-static enum rs_status journal_find(void *self, const char *id, struct rs_coord_capture *capture,
-                                   struct rs_err *err)
+static enum rs_status journal_find(void *self, const char *id, unsigned parts,
+                                   struct rs_coord_capture *capture, struct rs_err *err)
 {
+    (void)parts;
     (void)self;
     (void)capture;
     return rs_err_set(err, RS_NOTFOUND, "there is no capture %s", id);

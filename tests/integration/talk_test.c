@@ -75,19 +75,6 @@ static void journal_facts(void *self, const struct rs_coord_capture *capture,
     (void)snprintf(facts->state, sizeof facts->state, "%s", rs_capture_state_text(capture->state));
 }
 
-static enum rs_status journal_find(void *self, const char *id, struct rs_coord_capture *capture,
-                                   struct rs_err *err)
-{
-    struct talk *talk = self;
-    struct rs_capture_facts facts;
-    const enum rs_status status = rs_store_find_capture(talk->store, id, &facts, err);
-    if (status < 0)
-        return status;
-    *capture = (struct rs_coord_capture){.is_files = true, .state = RS_CAPTURE_PARTIAL};
-    (void)snprintf(capture->id, sizeof capture->id, "%s", id);
-    return RS_OK;
-}
-
 struct load {
     bool (*visit)(void *visitor, const struct rs_coord_capture *capture);
     void *visitor;
@@ -106,27 +93,51 @@ static bool list_one(void *self, const struct rs_capture_facts *facts)
 
 enum { LONG_LIST = 60, LONG_LIST_RANKS = 1500 };
 
+static void fill_long(struct rs_coord_capture *capture, const char *id)
+{
+    *capture = (struct rs_coord_capture){.state = RS_CAPTURE_COMPLETE, .closed_ns = 1};
+    capture->ranks = rs_mem_calloc(LONG_LIST_RANKS, sizeof *capture->ranks);
+    assert_non_null(capture->ranks);
+    capture->rank_count = LONG_LIST_RANKS;
+    for (uint32_t i = 0; i < LONG_LIST_RANKS; i++) {
+        struct rs_coord_rank *rank = &capture->ranks[i];
+        rank->rank = i;
+        (void)snprintf(rank->incarnation, sizeof rank->incarnation, "node-%04u:12345:67890", i / 8);
+        (void)snprintf(rank->text, sizeof rank->text, "its process ended before it began");
+    }
+    (void)snprintf(capture->id, sizeof capture->id, "%s", id);
+}
+
 static enum rs_status
 list_long(bool (*visit)(void *visitor, const struct rs_coord_capture *capture), void *visitor)
 {
-    struct rs_coord_rank *ranks = rs_mem_calloc(LONG_LIST_RANKS, sizeof *ranks);
-    assert_non_null(ranks);
-    for (uint32_t i = 0; i < LONG_LIST_RANKS; i++) {
-        ranks[i].rank = i;
-        (void)snprintf(ranks[i].incarnation, sizeof ranks[i].incarnation, "node-%04u:12345:67890",
-                       i / 8);
-        (void)snprintf(ranks[i].text, sizeof ranks[i].text, "its process ended before it began");
+    bool goes_on = true;
+    for (int i = 0; i < LONG_LIST && goes_on; i++) {
+        struct rs_coord_capture capture;
+        char id[16];
+        (void)snprintf(id, sizeof id, "c%d", i);
+        fill_long(&capture, id);
+        goes_on = visit(visitor, &capture);
+        rs_coord_capture_fini(&capture);
     }
-    for (int i = 0; i < LONG_LIST; i++) {
-        struct rs_coord_capture capture = {.state = RS_CAPTURE_COMPLETE,
-                                           .closed_ns = 1,
-                                           .ranks = ranks,
-                                           .rank_count = LONG_LIST_RANKS};
-        (void)snprintf(capture.id, sizeof capture.id, "c%d", i);
-        if (!visit(visitor, &capture))
-            break;
+    return RS_OK;
+}
+
+static enum rs_status journal_find(void *self, const char *id, unsigned parts,
+                                   struct rs_coord_capture *capture, struct rs_err *err)
+{
+    struct talk *talk = self;
+    struct rs_capture_facts facts;
+    (void)parts;
+    if (talk->has_long_list) {
+        fill_long(capture, id);
+        return RS_OK;
     }
-    rs_mem_free(ranks);
+    const enum rs_status status = rs_store_find_capture(talk->store, id, &facts, err);
+    if (status < 0)
+        return status;
+    *capture = (struct rs_coord_capture){.is_files = true, .state = RS_CAPTURE_PARTIAL};
+    (void)snprintf(capture->id, sizeof capture->id, "%s", id);
     return RS_OK;
 }
 

@@ -274,7 +274,8 @@ export interface Capture {
   world: number | null;
   reason: string | null;
   raw: string | null;
-  ranks: CaptureRank[];
+  rank_count: number;
+  ranks: CaptureRank[]; /* a list leaves them out */
   findings: { is_provisional: boolean; ranks: number; last_step: number | null; count: number; first: string | null } | null;
 }
 

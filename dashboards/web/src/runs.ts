@@ -30,7 +30,7 @@ export function captureTable(captures: Capture[]): HTMLElement {
       { title: "State", cell: (c) => stateBadge(c.state), sort: (c) => c.state },
       { title: "Begun", cell: (c) => time(c.created_ns), sort: (c) => c.created_ns },
       { title: "Steps", cell: (c) => (c.steps ? `${c.steps} from ${c.start_step ?? UNKNOWN}` : duration(c.duration_ns)) },
-      { title: "Ranks", cell: (c) => count(c.ranks.length), sort: (c) => c.ranks.length, isNumber: true },
+      { title: "Ranks", cell: (c) => count(c.rank_count), sort: (c) => c.rank_count, isNumber: true },
       { title: "Reason", cell: (c) => c.reason ?? "" },
     ],
     captures,
@@ -62,7 +62,7 @@ export async function showHome(box: HTMLElement, _place: Place, signal: AbortSig
   const draw = async () => {
     const [live, stored] = await Promise.all([
       getJson<{ runs: Run[] }>("/api/v1/runs", { signal }),
-      getJson<{ captures: Capture[] }>("/api/v1/captures?limit=50", { signal }),
+      getJson<{ captures: Capture[] }>("/api/v1/captures?limit=50&ranks=false", { signal }),
     ]);
     replace(
       runs,
@@ -307,7 +307,7 @@ export async function showRun(box: HTMLElement, place: Place, signal: AbortSigna
     if (chosen && !side.contains(document.activeElement)) replace(side, details(chosen));
   };
   const drawCaptures = async () => {
-    const stored = await getJson<{ captures: Capture[] }>(`/api/v1/captures?run=${encodeURIComponent(run)}&limit=50`, { signal });
+    const stored = await getJson<{ captures: Capture[] }>(`/api/v1/captures?run=${encodeURIComponent(run)}&limit=50&ranks=false`, { signal });
     replace(captures, stored.captures.length ? captureTable([...stored.captures].reverse()) : h("p", { class: "dim" }, "None yet."));
   };
   const resized = new ResizeObserver(() => (box.isConnected ? grid.draw([...ranks.values()].sort((a, b) => a.rank - b.rank)) : resized.disconnect()));
