@@ -383,7 +383,8 @@ enum rs_status rs_row_place_open(const struct rs_clickhouse_options *options,
         has_failed ? rs_err_set(&why, RS_NOMEM, "no memory for where rows are")
                    : rs_clickhouse_open(&place->options, "", RS_ROWS_WRITE, &rows, &why);
     rs_row_store_close(&rows);
-    if (status == RS_UNREACHABLE) {
+    /* What may pass (it is away, it has no memory, its disk is full) is no reason for ranks to be turned away. */
+    if (status == RS_UNREACHABLE || status == RS_IO) {
         did_not_answer(place, &why);
         status = RS_OK;
     }

@@ -25,7 +25,8 @@
 
 struct rs_row_place;
 
-/* Copies. Asks it once: RS_UNREACHABLE is no failure of this (it may come), but RS_INVALID, RS_REFUSED, RS_VERSION, RS_IO, RS_NOMEM. */
+/* Copies. Asks it once: that it is away, or fails itself, is no failure of this (it may pass), but RS_INVALID, RS_REFUSED, RS_VERSION,
+ * RS_NOMEM are. */
 RS_MUST_CHECK enum rs_status rs_row_place_open(const struct rs_clickhouse_options *options,
                                                struct rs_row_place **place_p, struct rs_err *err);
 void rs_row_place_close(struct rs_row_place **place_p);

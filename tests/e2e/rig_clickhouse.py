@@ -126,6 +126,7 @@ class Cutter:
         self.cuts = 0
         self.left = 0  # cuts
         self.refused = None  # a capture whose rows are answered as a table with too many parts answers
+        self.is_ill = False  # whatever it is asked, it fails
         self.refusals = 0
         self.inserts = self.inserts_reused = 0  # of all, those on a connection that was used before: libcurl repeats them by itself
         self.server = socket.create_server(("127.0.0.1", 0))
@@ -170,7 +171,7 @@ class Cutter:
                     self.inserts += 1
                     self.inserts_reused += is_used
                 is_used = True
-                if self.refused and self.refused in data and b"INSERT" in data:
+                if self.is_ill or (self.refused and self.refused in data and b"INSERT" in data):
                     self.refusals += 1
                     text = b"Code: 252, e.displayText() = DB::Exception: Too many parts (300). Merges are slower than inserts"
                     near.sendall(b"HTTP/1.1 500 Internal Server Error\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text))

@@ -415,6 +415,25 @@ class Aggregator(Rows):
         finally:
             cutter.close()
 
+    def test_one_that_is_ill_at_the_start(self):
+        """It answers everything with an error of its own: the aggregator begins, captures close, and their rows come when it is well."""
+        cutter = Cutter(self.server.plain, 0)
+        cutter.is_ill = True
+        url = f"clickhouse+http://profiler@127.0.0.1:{cutter.own_port}"
+        try:
+            with Rig(world=4, nodes=1, step_ms=50, run="demo", rank_words=("--seconds", "600"),
+                     aggregator_words=self.server.words("ill", url)) as rig:
+                rig.wait_ranks(4)
+                rig.capture("--steps", "30", "--no-report").end()
+                name = rig.wait_captures(1)[0]["id"]
+                self.assertEqual(rig.show(name)["state"], "complete")
+                self.assertNotIn("in clickhouse", rig.show(name)["rows"])
+                cutter.is_ill = False
+                self.whole(rig, name)
+                self.assert_as_joined(rig, name)
+        finally:
+            cutter.close()
+
     def test_who_is_not_let_in_does_not_start(self):
         wrong = os.path.join(self.folder, "wrong")
         with open(wrong, "w", encoding="utf-8") as file:
