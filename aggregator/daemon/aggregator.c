@@ -373,118 +373,148 @@ static enum rs_status open_elsewhere(const struct rs_aggregator_options *setting
                                                   : status;
 }
 
-static enum rs_status run(const struct rs_aggregator_options *settings, struct rs_daemon *daemon,
-                          struct rs_err *err)
+/* What an aggregator is made of. Zeroed is nothing. */
+struct parts {
+    struct places places;
+    struct rs_store *store;
+    struct rs_loop *loop;
+    struct rs_server *server;
+    struct rs_infer_roles *infer;
+    struct rs_authority *authority;
+    struct rs_notify *notify;
+    struct rs_archive *archive;
+    struct rs_row_place *rows;
+    struct rs_capture_journal own;
+    struct rs_buf roles;
+    char *certs, *ca, *documents, *audit, *tokens; /* paths */
+    char port[16];
+};
+
+static enum rs_status name_paths(const struct rs_aggregator_options *settings, struct parts *parts,
+                                 struct rs_err *err)
 {
-    struct places places = {.count = 0};
-    struct rs_store *store = NULL;
-    struct rs_loop *loop = NULL;
-    struct rs_server *server = NULL;
-    struct rs_infer_roles *infer = NULL;
-    struct rs_authority *authority = NULL;
-    struct rs_notify *notify = NULL;
-    struct rs_archive *archive = NULL;
-    struct rs_row_place *rows = NULL;
-    struct rs_capture_journal own = {.store = NULL};
-    struct rs_buf roles = {0};
-    char *documents = NULL;
-    char *audit = NULL;
-    char *tokens = NULL;
-    char port[16] = "";
-    char *certs =
-        settings->certs ? rs_mem_strdup(settings->certs) : rs_file_join(settings->data, "certs");
-    char *ca = settings->ca ? rs_mem_strdup(settings->ca) : rs_file_join(settings->data, "ca");
-    enum rs_status status =
-        certs && ca ? RS_OK : rs_err_set(err, RS_NOMEM, "no memory for the names of folders");
-    if (status == RS_OK)
-        status = find_places(settings, certs, &places, err);
-    if (status == RS_OK)
-        status = open_authority(settings, ca, &authority, err);
-    if (status == RS_OK)
-        status = read_roles(settings->roles, &roles, err);
-    if (status == RS_OK)
-        status = rs_store_open(settings->data, (uint64_t)settings->segment_bytes, &store, err);
-    if (status == RS_OK)
-        status = rs_grpc_loop_new(&loop, err);
-    if (status == RS_OK)
-        status = rs_infer_roles_start(&infer, err);
+    const char *data = settings->data;
+    parts->certs = settings->certs ? rs_mem_strdup(settings->certs) : rs_file_join(data, "certs");
+    parts->ca = settings->ca ? rs_mem_strdup(settings->ca) : rs_file_join(data, "ca");
+    parts->documents = rs_file_join(data, "documents");
+    parts->audit = rs_file_join(data, "audit.jsonl");
+    parts->tokens = rs_file_join(data, "tokens");
+    return parts->certs && parts->ca && parts->documents && parts->audit && parts->tokens
+               ? RS_OK
+               : rs_err_set(err, RS_NOMEM, "no memory for the names of folders");
+}
+
+/* All but the server. */
+static enum rs_status open_parts(const struct rs_aggregator_options *settings, struct parts *parts,
+                                 struct rs_err *err)
+{
     const struct rs_notify_options hooks = {.urls = settings->webhooks,
                                             .url_count = settings->webhook_count,
                                             .slack_urls = settings->slack_webhooks,
                                             .slack_count = settings->slack_count,
                                             .secret_file = settings->webhook_secret};
+    enum rs_status status = name_paths(settings, parts, err);
     if (status == RS_OK)
-        status = rs_notify_start(&hooks, &notify, err);
+        status = find_places(settings, parts->certs, &parts->places, err);
     if (status == RS_OK)
-        status = open_elsewhere(settings, &archive, &rows, err);
+        status = open_authority(settings, parts->ca, &parts->authority, err);
+    if (status == RS_OK)
+        status = read_roles(settings->roles, &parts->roles, err);
+    if (status == RS_OK)
+        status =
+            rs_store_open(settings->data, (uint64_t)settings->segment_bytes, &parts->store, err);
+    if (status == RS_OK)
+        status = rs_grpc_loop_new(&parts->loop, err);
+    if (status == RS_OK)
+        status = rs_infer_roles_start(&parts->infer, err);
+    if (status == RS_OK)
+        status = rs_notify_start(&hooks, &parts->notify, err);
+    if (status == RS_OK)
+        status = open_elsewhere(settings, &parts->archive, &parts->rows, err);
+    return status;
+}
+
+static enum rs_status make_server(const struct rs_aggregator_options *settings, struct parts *parts,
+                                  struct rs_err *err)
+{
+    parts->own.store = parts->store;
+    parts->own.infer = parts->infer;
+    const struct rs_server_journal journal = rs_capture_journal_interface(&parts->own);
+    const struct rs_coord_options coord = {.roles =
+                                               settings->roles ? rs_buf_text(&parts->roles) : NULL};
+    const struct rs_server_options options = {.loop = parts->loop,
+                                              .store = parts->store,
+                                              .journal = &journal,
+                                              .coord = &coord,
+                                              .documents_dir = parts->documents,
+                                              .audit_path = parts->audit,
+                                              .authority = parts->authority,
+                                              .stream_port = parts->port,
+                                              .check_identity = check_identity,
+                                              .check_self = &parts->places,
+                                              .on_closed = tell_of_capture,
+                                              .closed_self = parts->notify,
+                                              .on_alarm = tell_of_alarm,
+                                              .alarm_self = parts->notify,
+                                              .hang = settings->hang,
+                                              .step_watch = settings->step_watch,
+                                              .archive = parts->archive,
+                                              .rows = parts->rows,
+                                              .archive_ns = settings->archive_ns,
+                                              .missing_ns = settings->missing_ns,
+                                              .keep_ns = settings->keep_ns,
+                                              .keep_bytes = (uint64_t)settings->keep_bytes,
+                                              .credit_bytes = (uint64_t)settings->credit_bytes};
+    return rs_server_new(&options, &parts->server, err);
+}
+
+/* In the order in which they no longer need each other. */
+static void close_parts(struct parts *parts)
+{
+    for (size_t i = 0; i < parts->places.count; i++)
+        rs_grpc_server_free(&parts->places.items[i].listener);
+    rs_server_free(&parts->server);
+    rs_archive_close(&parts->archive);
+    rs_row_place_close(&parts->rows);
+    rs_daemon_http_free(&parts->places.http);
+    rs_notify_stop(&parts->notify);
+    rs_grpc_loop_free(&parts->loop);
+    rs_infer_roles_stop(&parts->infer);
+    rs_store_close(&parts->store);
+    rs_authority_close(&parts->authority);
+    rs_mem_free(parts->documents);
+    rs_mem_free(parts->audit);
+    rs_mem_free(parts->tokens);
+    rs_mem_free(parts->certs);
+    rs_mem_free(parts->ca);
+    rs_buf_fini(&parts->roles);
+}
+
+static enum rs_status run(const struct rs_aggregator_options *settings, struct rs_daemon *daemon,
+                          struct rs_err *err)
+{
+    struct parts parts = {.places = {.count = 0}};
+    enum rs_status status = open_parts(settings, &parts, err);
+    if (status == RS_OK)
+        status = make_server(settings, &parts, err);
+    if (status == RS_OK)
+        status = rs_capture_journal_infer_roles(&parts.own, err);
+    if (status == RS_OK)
+        status = listen_everywhere(settings, parts.loop, &parts.places, parts.server, err);
     if (status == RS_OK) {
-        own.store = store;
-        own.infer = infer;
-        const struct rs_server_journal journal = rs_capture_journal_interface(&own);
-        const struct rs_coord_options coord = {.roles =
-                                                   settings->roles ? rs_buf_text(&roles) : NULL};
-        documents = rs_file_join(settings->data, "documents");
-        audit = rs_file_join(settings->data, "audit.jsonl");
-        tokens = rs_file_join(settings->data, "tokens");
-        const struct rs_server_options options = {.loop = loop,
-                                                  .store = store,
-                                                  .journal = &journal,
-                                                  .coord = &coord,
-                                                  .documents_dir = documents,
-                                                  .audit_path = audit,
-                                                  .authority = authority,
-                                                  .stream_port = port,
-                                                  .check_identity = check_identity,
-                                                  .check_self = &places,
-                                                  .on_closed = tell_of_capture,
-                                                  .closed_self = notify,
-                                                  .on_alarm = tell_of_alarm,
-                                                  .alarm_self = notify,
-                                                  .hang = settings->hang,
-                                                  .step_watch = settings->step_watch,
-                                                  .archive = archive,
-                                                  .rows = rows,
-                                                  .archive_ns = settings->archive_ns,
-                                                  .missing_ns = settings->missing_ns,
-                                                  .keep_ns = settings->keep_ns,
-                                                  .keep_bytes = (uint64_t)settings->keep_bytes,
-                                                  .credit_bytes = (uint64_t)settings->credit_bytes};
-        status = documents && audit && tokens ? rs_server_new(&options, &server, err)
-                                              : rs_err_set(err, RS_NOMEM, "out of memory");
-    }
-    if (status == RS_OK)
-        status = rs_capture_journal_infer_roles(&own, err);
-    if (status == RS_OK)
-        status = listen_everywhere(settings, loop, &places, server, err);
-    if (status == RS_OK) {
-        status = serve_http(settings, certs, tokens, loop, server, &places, err);
+        status = serve_http(settings, parts.certs, parts.tokens, parts.loop, parts.server,
+                            &parts.places, err);
         if (status < 0)
-            end_listening(loop, &places);
+            end_listening(parts.loop, &parts.places);
     }
     if (status == RS_OK) {
-        find_port(&places, port);
-        rs_daemon_on_signal(daemon, wake_loop, loop);
-        tell_places(settings, &places);
-        status = serve(server, &places, daemon, settings, err);
+        find_port(&parts.places, parts.port);
+        rs_daemon_on_signal(daemon, wake_loop, parts.loop);
+        tell_places(settings, &parts.places);
+        status = serve(parts.server, &parts.places, daemon, settings, err);
         rs_daemon_on_signal(daemon, NULL, NULL);
     }
-    for (size_t i = 0; i < places.count; i++)
-        rs_grpc_server_free(&places.items[i].listener);
-    rs_server_free(&server);
-    rs_archive_close(&archive);
-    rs_row_place_close(&rows);
-    rs_daemon_http_free(&places.http);
-    rs_notify_stop(&notify);
-    rs_grpc_loop_free(&loop);
-    rs_infer_roles_stop(&infer);
-    rs_store_close(&store);
-    rs_authority_close(&authority);
-    rs_mem_free(documents);
-    rs_mem_free(audit);
-    rs_mem_free(tokens);
-    rs_mem_free(certs);
-    rs_mem_free(ca);
-    rs_buf_fini(&roles);
+    close_parts(&parts);
     return status;
 }
 
