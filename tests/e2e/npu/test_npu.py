@@ -327,4 +327,5 @@ def main():
     print("npu: passed")
 
 
-main()
+if __name__ == "__main__":
+    main()
