@@ -26,7 +26,7 @@ from test_http import HttpRig, cli
 VERSION = "1.55.0"
 SHOTS = os.environ.get("RANKSCOPE_PAGE_SHOTS")
 VIEWS = {"findings": "Rank 2 is slow", "steps": "The same in figures", "map": "Against the median", "waits": "Who came last",
-         "links": "Links, the slowest first", "kernels": "Time, all ranks", "timeline": "waiting for others", "clock": "May be off by",
+         "links": "Fastest tenth", "kernels": "Time, all ranks", "timeline": "waiting for others", "clock": "May be off by",
          "coverage": "What came", "files": "SHA-256"}
 
 

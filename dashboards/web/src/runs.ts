@@ -261,7 +261,7 @@ function details(rank: Rank): HTMLElement {
 export async function showRun(box: HTMLElement, place: Place, signal: AbortSignal): Promise<void> {
   const run = place.words[1]!;
   const ranks = new Map<number, Rank>();
-  const side = h("aside", { class: "side", "aria-label": "One rank" }, h("p", { class: "dim" }, "A rank that is pressed is told here."));
+  const side = h("aside", { class: "side", "aria-label": "One rank" }, h("p", { class: "dim" }, "Click a rank to see its details."));
   const grid = new RankGrid((rank) => replace(side, details(rank)));
   const figures = h("dl", { class: "figures" });
   const keys = h("p", { class: "dim" });

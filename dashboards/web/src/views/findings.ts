@@ -10,7 +10,7 @@ const SURE: Record<string, string> = {
   exact: "exact: every member was seen, on clocks that compare",
   bounded: "bounded: as exact as the clocks are",
   partial: "partial: ranks or steps are missing",
-  weak: "weak: more steps would tell",
+  weak: "weak: a hint, not a verdict",
 };
 
 /* The gain as a bar over 0 to a tenth more than its upper end, its interval as a line. */
@@ -102,10 +102,18 @@ function one(view: View, finding: Finding, isMild: boolean): HTMLElement {
 export async function showFindings(view: View): Promise<Node[]> {
   const report = await view.reader.report();
   const figure = (name: string, value: string) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
-  const nodes: Node[] = report.findings.map((f) => one(view, f, false));
-  // What could not be judged is not calm.
-  const isJudged = report.sensitivity.judged_steps > 0;
-  if (report.no_finding_because) nodes.push(h("p", { class: isJudged ? "calm" : "finding mild" }, report.no_finding_because));
+  const nodes: Node[] = [];
+  // The verdict first, as in the text: where nobody is named, that is it, and what is only a hint stands below.
+  const isNobody = report.no_finding_because !== null;
+  if (isNobody) {
+    // What could not be judged, and what only hints are there for, is not calm.
+    const isCalm = report.sensitivity.judged_steps > 0 && !report.findings.length;
+    nodes.push(
+      h("h2", {}, report.not_worth_fixing.length && !report.findings.length ? "Nobody is worth fixing" : "Nobody is named"),
+      h("p", { class: isCalm ? "calm" : "finding mild" }, report.no_finding_because));
+    if (report.findings.length) nodes.push(h("h2", {}, "Hints, too weak to act on"));
+  }
+  nodes.push(...report.findings.map((f) => one(view, f, isNobody)));
   if (!report.findings.length && report.undecided.length)
     nodes.push(h("h2", {}, "Not decided"), ...report.undecided.map((f) => one(view, f, true)));
   nodes.push(

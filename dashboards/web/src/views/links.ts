@@ -67,7 +67,7 @@ export async function showLinks(view: View): Promise<Node[]> {
     const chosen = new Set(parseRanks(ranks.value, 100_000));
     // Of one or two, all that they have to do with; of more, what goes on among them.
     const links = all.filter((l) => (!select.value || l.transport === select.value) && (!chosen.size || (chosen.size > 2 ? chosen.has(l.src) && chosen.has(l.dst) : chosen.has(l.src) || chosen.has(l.dst))));
-    replace(box, matrix(links), h("h2", {}, "Links, the slowest first"), list(links));
+    replace(box, matrix(links), h("h2", {}, links.some((l) => l.rate !== null) ? "Links, the slowest first" : "Links"), list(links));
   };
   // Links of one transport compare: each against the median of its own kind.
   const middles = view.reader.linkMedians ?? new Map(transports.map((t) => [t, median(all.filter((l) => l.transport === t && l.rate !== null).map((l) => l.rate!))]));

@@ -507,7 +507,7 @@ export async function showTimeline(view: View): Promise<Node[]> {
   const isCut = await readOperations(view, step, ranks, align, lanes, seen);
   const windowNs = stepRows.rows.reduce((most, r) => (num(r.step) === step ? Math.max(most, num(r.window_ns) ?? 0) : most), 0);
 
-  const side = h("aside", { class: "side", "aria-live": "polite", "aria-label": "One span" }, h("p", { class: "dim" }, "A span that is pressed is told here."));
+  const side = h("aside", { class: "side", "aria-live": "polite", "aria-label": "One span" }, h("p", { class: "dim" }, "Click a span, or go to it with the arrow keys, to see its details."));
   const chartBox = h("div", { class: "lanes" });
   const found = h("span", { class: "dim", "aria-live": "polite" });
   let chart: Chart | null = null;
