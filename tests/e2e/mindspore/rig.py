@@ -19,7 +19,7 @@ import threading
 import time
 
 VERSION = "2.10.0"
-INSTALL_LIMIT_S = 600
+INSTALL_LIMIT_S = 1500
 # A rank's line comes in one write, but maybe behind what another rank's profiler has drawn of its progress bar, which ends in no line's
 # end. So the words count wherever in the line they begin.
 STEP_LINE = re.compile(r"@ (\d+) (\d+) (\d+) (\d+)$")

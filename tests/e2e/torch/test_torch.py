@@ -26,7 +26,7 @@ WORLD = 4
 STEPS = 2
 SLOW_STEPS = 7  # the first and the last are inflated, and of one step alone nothing is more than a hint
 ROUNDUP_S = 12  # the round-up in time: profilers ask every 5 s, and all must have asked before it comes
-INSTALL_LIMIT_S = 600
+INSTALL_LIMIT_S = 1500
 SKEW_LIMIT_MS = 200
 
 
