@@ -170,8 +170,10 @@ int rs_cmd_analyse(int argc, char **argv)
         .verb = verb,
         .operands = "PATH...",
         .summary =
-            "Reads the per-rank profiles in PATH (files, or folders that are searched), joins them and "
-            "says where step time goes, who arrives last and who is to blame.",
+            "Reads the per-rank profiles in PATH, joins them and says where step time goes, who "
+            "arrives last and who is to blame. PATH is a file, or a folder that is searched: traces "
+            "of Kineto (PyTorch; .json, also compressed or in a tar), results of Ascend's profilers "
+            "(*_ascend_pt, *_ascend_ms, PROF_*).",
         .items = options,
         .count = sizeof options / sizeof options[0],
         .epilogue =

@@ -267,7 +267,8 @@ static enum rs_status add_all(struct rs_deliver *deliver, const struct pool *poo
     return status;
 }
 
-static enum rs_status nothing_found(const struct rs_inputs *inputs, struct rs_err *err)
+static enum rs_status nothing_found(const struct rs_offline_options *options,
+                                    const struct rs_inputs *inputs, struct rs_err *err)
 {
     for (size_t i = 0; i < inputs->count; i++)
         if (inputs->items[i].state == RS_INPUT_FAILED)
@@ -278,7 +279,12 @@ static enum rs_status nothing_found(const struct rs_inputs *inputs, struct rs_er
         if (inputs->items[i].reason)
             return rs_err_set(err, RS_NOTFOUND, "no profile was found; %s: %s",
                               inputs->items[i].path, inputs->items[i].reason);
-    return rs_err_set(err, RS_NOTFOUND, "no profile was found");
+    return rs_err_set(
+        err, RS_NOTFOUND,
+        "no profile was found in %.200s%s: expected are traces of Kineto (.json, also "
+        "compressed) or results of Ascend's profilers (*_ascend_pt, *_ascend_ms, "
+        "PROF_*)",
+        options->paths[0], options->path_count > 1 ? " and the others" : "");
 }
 
 /* --- the door -------------------------------------------------------------------------------------------- */
@@ -294,7 +300,7 @@ static enum rs_status read_into(struct pool *pool, struct rs_deliver *deliver, s
     if (status == RS_OK)
         status = add_all(deliver, pool, err);
     if (status == RS_OK && !deliver->summary_count)
-        status = nothing_found(pool->inputs, err);
+        status = nothing_found(pool->options, pool->inputs, err);
     return status;
 }
 
