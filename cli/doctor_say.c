@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What doctor found, for programs (--json) and for people: run by run, rank by rank, whether it can be captured, and if not why, and what
+ * to do; then this node. The same facts in both: struct rs_doctor.
+ */
 #include "cli/cli.h"
 #include "cli/doctor_priv.h"
 #include "common/base/buf.h"

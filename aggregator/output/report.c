@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a report needs beside the analysis, made once for text, Markdown, HTML and JSON: means of each part of a step over all ranks and of
+ * each rank, the order of ranks and links, what was dropped and why, which steps are complete. Sentences are made elsewhere (report_doc.c,
+ * report_findings.c); nothing here is.
+ */
 #include "aggregator/output/report.h"
 
 #include "aggregator/output/output_priv.h"

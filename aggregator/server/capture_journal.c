@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Captures as they outlive the process: rows of the store's catalogue, and small documents in each capture's folder.
+ *
+ *     catalogue     id, run, state, times, reason; a row for each rank of it           what lists read, in one look
+ *     request.json  what was asked for                                                  read when somebody asks for that capture
+ *     owner, raw    a line each: whose it is, whose raw data is wanted
+ *
+ * Only ingest's CLOSE job closes a capture, behind its sync: what is saved here before says that it is open still, so that a crash in
+ * between has it joined and closed anew.
+ */
 #include "aggregator/server/capture_journal.h"
 
 #include "aggregator/archive/archive.h"

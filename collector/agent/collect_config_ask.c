@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the aggregator asks of ranks that watch a configuration file, and what is answered: PREPARE, COMMIT, CANCEL (collect_config.c draws
+ * the phases of a job).
+ *
+ *     PREPARE --step known, and fresh--> armed(step)
+ *        `------not known--> one rank of the folder records a profile of one step, whose log says where it stands; the others wait for it
+ *     COMMIT --> a turn: what the ranks of one folder are told, once; a file has room for one, so turns of a folder go one after the other
+ *     CANCEL --> who has not begun is called back; who has, ends by itself and is not waited for
+ */
 #include "collector/agent/collect_config_priv.h"
 #include "collector/agent/tracedir.h"
 #include "common/base/check.h"

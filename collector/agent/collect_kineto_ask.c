@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the aggregator asks of ranks with Kineto's profiler, and what is answered: PREPARE, COMMIT, CANCEL.
+ *
+ *     PREPARE --step time known--> armed(step time)
+ *        `------not known--> one rank records KINETO_PROBE_STEPS steps (the probe), the others wait for what it measured
+ *     COMMIT --> facts and configuration are written down, then handed over when the profiler asks for one
+ *     CANCEL --> what was not handed over is taken back; what was is owned until it fired or its process ended
+ */
 #include "collector/agent/collect_kineto_priv.h"
 #include "collector/agent/tracedir.h"
 #include "common/base/mem.h"

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One rank's recording by Kineto, from its answer to what is in the spool (collect_kineto.c draws the phases).
+ *
+ * Each is written down in the ledger before the profiler is handed anything, so that a collector that is started again knows which
+ * traces to expect and takes them up (kineto_adopt_jobs()). Traces are read by threads of their own, KINETO_READER_COUNT at a time;
+ * all else is on the adapter's thread, which watches for what became of each job: a probe that is over, a trace that is there, a
+ * process that ended, a time that is over.
+ */
 #include "collector/agent/collect_kineto_priv.h"
 #include "collector/agent/tracedir.h"
 #include "common/base/mem.h"

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Numbers and strings of JSON, as Kineto writes them: the innermost loop of reading a trace.
+ *
+ * Eight bytes are looked at together: how many are digits, and which number these are, takes a handful of multiplications instead of a branch
+ * for each digit. Times keep their decimals (text_decimal()), since a double cannot hold ns since 1970. Everything here may read up to 8 bytes
+ * behind what it is given, which the buffers that it is used on have; nothing is believed to be valid JSON.
+ */
 #include "collector/source/kineto_priv.h"
 
 bool span_is(struct kineto_span span, const char *text)

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The datagram socket that Kineto's profilers look for ("dynolog", an abstract name, or a path in KINETO_IPC_SOCKET_DIR).
+ *
+ * One process of a machine can have it. Who has it is found by its inode in /proc/net/unix and the descriptors of processes, so that the refusal
+ * names him. A path that nobody serves any more is removed and bound anew.
+ */
 #include "collector/trigger/kineto_socket.h"
 
 #include "common/base/file.h"

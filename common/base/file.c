@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files and folders, with what POSIX leaves to the caller: a file is replaced whole or not at all (a name of the process's own beside it, sync,
+ * rename, sync of the folder), removed by descriptor where somebody could put a link in its place, and what a process that was killed left
+ * half written is swept away by the next one, which knows it by the dead process in its name.
+ */
 #include "common/base/file.h"
 
 #include "common/base/mem.h"

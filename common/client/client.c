@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A question to the aggregator, and its answers: one connection, one Ask, then Replies until the last.
+ *
+ *     find the address --> check who owns the socket --> connect --> Ask --> Reply ... --> last, Refusal, or gone
+ *
+ * Runs a loop of its own on the calling thread; a signal ends the wait, and what was begun goes on at the aggregator.
+ */
 #include "common/client/client.h"
 
 #include "common/base/daemon.h"

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two summaries of one rank made one: parts that came while it recorded, or recordings that follow each other.
+ *
+ * Texts, groups, devices and kernels are found again by what they are, not by their number, which is each summary's own. Steps and operations
+ * of the later one come behind those of the earlier, and their order counts on. What the earlier does not know of the rank the later one
+ * may; one that is partial makes the whole partial. Counts add up, and stay at the largest there is.
+ */
 #include "common/reduce/summary_merge.h"
 
 #include "common/base/mem.h"
