@@ -167,8 +167,8 @@ static int64_t step_of(const struct rs_coord *coord, const struct rs_coord_captu
     return reported > armed ? reported : armed;
 }
 
-/* The lead is that many times the slowest answer, up to so long. */
-enum { ANSWERS_AHEAD = 8 };
+/* The lead is that many times the slowest answer, and the latest heartbeat's delay, up to so long. */
+enum { ANSWERS_AHEAD = 8, LATENESS_AHEAD = 4 };
 static const rs_dur answers_lead_max_ns = 8 * (rs_dur)RS_NS_PER_S;
 
 struct pace {
@@ -181,6 +181,7 @@ static struct pace pace_of(const struct rs_coord *coord, const struct rs_coord_c
                            rs_ns now)
 {
     struct pace pace = {.foremost = -1, .lead_ns = coord->options.lead_ns};
+    rs_dur latest = 0;
     for (size_t i = 0; i < capture->rank_count; i++) {
         const struct rs_coord_rank *rank = &capture->ranks[i];
         if (!is_stepped(rank))
@@ -196,9 +197,15 @@ static struct pace pace_of(const struct rs_coord *coord, const struct rs_coord_c
             pace.longest = length;
         if (lead > pace.lead_ns)
             pace.lead_ns = lead;
+        const struct rs_coord_seen *seen =
+            seen_find(coord, capture->run, rank->rank, rank->incarnation);
+        const rs_dur late = seen ? seen_lateness(coord, seen, now) : 0;
+        latest = late > latest ? late : latest;
     }
-    /* Who takes long to answer takes as long to hear of the start: on busy nodes there is to be time to see who did not. */
+    /* Who takes long to answer takes as long to hear of the start: on busy nodes there is to be time to see who did not. One answer may
+     * have been lucky; heartbeats of the last while tell how long a message may take. */
     rs_dur slowest = coord->options.heartbeat_ns ? ANSWERS_AHEAD * capture->answer_ns : 0;
+    slowest = slowest > LATENESS_AHEAD * latest ? slowest : LATENESS_AHEAD * latest;
     slowest = slowest < answers_lead_max_ns ? slowest : answers_lead_max_ns;
     if (slowest > pace.lead_ns)
         pace.lead_ns = slowest;

@@ -42,6 +42,8 @@ struct rs_coord {
     struct seen_link {
         const void *link;
         rs_ns last_seen_ns; /* monotonic: its last heartbeat, whatever ranks that named */
+        rs_dur late_ns;     /* how much later than it should one came lately, at most */
+        rs_ns late_at;      /* monotonic: when that was */
     } * links;
     size_t link_count, link_capacity;
     struct owner_table owners;
@@ -62,6 +64,8 @@ struct rs_coord_seen *seen_find(const struct rs_coord *coord, const char *run, u
 struct rs_coord_seen *seen_find_live(const struct rs_coord *coord, const char *run, uint32_t rank);
 /* When its collector was heard last, of this rank or of others; without a link, of this rank. */
 rs_ns seen_link_at(const struct rs_coord *coord, const struct rs_coord_seen *seen);
+/* How late a heartbeat of its node came lately, at most: so late a message to it may come. 0: on time, or not known. */
+rs_dur seen_lateness(const struct rs_coord *coord, const struct rs_coord_seen *seen, rs_ns now);
 /* Its link broke in silence: it may come back with all that it has. */
 bool seen_is_unreachable(const struct rs_coord *coord, const struct rs_coord_seen *seen);
 /* Ranks that nobody has told of for long leave the table. */

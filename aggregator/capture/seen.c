@@ -212,16 +212,40 @@ static struct seen_link *link_find(const struct rs_coord *coord, const void *lin
     return NULL;
 }
 
+/* Either node has no core for it, or the way between them is slow. What is longer is a silence, and says nothing of the time after it. */
+static const rs_dur lateness_max_ns = 2 * (rs_dur)RS_NS_PER_S;
+static const rs_dur lateness_kept_ns = 20 * (rs_dur)RS_NS_PER_S;
+
+/* The latest of the last while. */
+static void note_lateness(const struct rs_coord *coord, struct seen_link *link, rs_ns now)
+{
+    const rs_dur late = now - link->last_seen_ns - coord->options.heartbeat_ns;
+    if (!coord->options.heartbeat_ns || !link->last_seen_ns || late > lateness_max_ns)
+        return;
+    if (late > link->late_ns || now - link->late_at >= lateness_kept_ns) {
+        link->late_ns = late > 0 ? late : 0;
+        link->late_at = now;
+    }
+}
+
 void rs_coord_see_link(struct rs_coord *coord, const void *link, rs_ns now)
 {
     struct seen_link *known = link_find(coord, link);
     if (!known && rs_mem_grow((void **)&coord->links, &coord->link_capacity, coord->link_count + 1,
                               sizeof *coord->links) == RS_OK) {
         known = &coord->links[coord->link_count++];
-        known->link = link;
+        *known = (struct seen_link){.link = link};
     }
-    if (known) /* else its ranks speak for it */
+    if (known) { /* else its ranks speak for it */
+        note_lateness(coord, known, now);
         known->last_seen_ns = now;
+    }
+}
+
+rs_dur seen_lateness(const struct rs_coord *coord, const struct rs_coord_seen *seen, rs_ns now)
+{
+    const struct seen_link *known = seen->link ? link_find(coord, seen->link) : NULL;
+    return known && now - known->late_at < lateness_kept_ns ? known->late_ns : 0;
 }
 
 rs_ns seen_link_at(const struct rs_coord *coord, const struct rs_coord_seen *seen)

@@ -474,6 +474,37 @@ static void quick_answers_make_the_lead_no_shorter_than_a_second(void **state)
     rs_coord_free(&coord);
 }
 
+/* Nor does it where heartbeats came late: so late a start may come. Not for ever, and a silence is none. */
+static void late_heartbeats_make_the_lead_longer(void **state)
+{
+    (void)state;
+    static const struct {
+        rs_dur late_ns;
+        rs_ns asked_ns;
+        rs_dur lead_ns;
+    } cases[] = {
+        {700 * ms, 5 * second, 2800 * ms},
+        {100 * ms, 5 * second, second},  /* a second is longer */
+        {700 * ms, 26 * second, second}, /* it was long ago */
+        {3 * second, 6 * second, second},
+    };
+    const struct rs_coord_options options = {.ops = &ops, .heartbeat_ns = second / 2};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct rs_coord *coord = NULL;
+        const rs_ns asked = cases[i].asked_ns;
+        ids = 0;
+        assert_ok(rs_coord_new(&options, &coord, NULL));
+        rs_coord_see_link(coord, link_a, second);
+        for (rs_ns at = second + second / 2 + cases[i].late_ns; at < asked; at += second / 2)
+            rs_coord_see_link(coord, link_a, at);
+        see_at(coord, "r", 0, link_a, 10, 50 * ms, asked);
+        const struct rs_coord_capture *capture = ask_from(coord, "ranks=all", NULL, asked).capture;
+        arm_at(coord, 0, 10, 50 * ms, "", asked + ms);
+        assert_int_equal(capture->start_step, 10 + 2 + cases[i].lead_ns / (50 * ms));
+        rs_coord_free(&coord);
+    }
+}
+
 /* Its process has ended, and its collector, which is heard, does not name it any more: a job that was just started again. */
 static void who_is_not_named_any_more_is_not_out_of_reach(void **state)
 {
@@ -1581,6 +1612,7 @@ int main(void)
         cmocka_unit_test(a_start_is_not_taken_back_from_who_is_slow_or_has_begun),
         cmocka_unit_test(slow_answers_make_the_lead_longer),
         cmocka_unit_test(quick_answers_make_the_lead_no_shorter_than_a_second),
+        cmocka_unit_test(late_heartbeats_make_the_lead_longer),
         cmocka_unit_test(a_process_that_stood_still_gives_everybody_time_anew),
         cmocka_unit_test(all_refusing_is_a_failure),
         cmocka_unit_test(unknown_ranks_are_listed_and_the_known_ones_record),
