@@ -348,10 +348,26 @@ static rs_dur start_bound(const struct rs_coord *coord, const struct rs_coord_ca
     return worst ? worst->clock_bound_ns + second : 0;
 }
 
+/* Ranks that ask for work at their own times, on nodes where everything comes late: their profilers ask late, too. */
+static void allow_for_lateness(const struct rs_coord *coord, struct rs_coord_capture *capture,
+                               rs_ns now)
+{
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        struct rs_coord_rank *rank = &capture->ranks[i];
+        const struct rs_coord_seen *seen =
+            rank->state == RS_PROGRESS_ARMED && !adapter_can(&rank->adapter, RS_CAP_KNOWS_STEP)
+                ? seen_find(coord, capture->run, rank->rank, rank->incarnation)
+                : NULL;
+        if (seen)
+            rank->lead_ns += LATENESS_AHEAD * seen_lateness(coord, seen, now);
+    }
+}
+
 void capture_commit(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
 {
     if (capture->request && capture->request->start_time_ns)
         capture->start_time_ns = capture->request->start_time_ns;
+    allow_for_lateness(coord, capture, now);
     if (rs_coord_can(capture, RS_CAP_STEP_ROUNDUP))
         rs_coord_plan(capture, coord->options.realtime());
     capture->counted_steps = capture->steps;

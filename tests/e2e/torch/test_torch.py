@@ -125,7 +125,8 @@ class Rig:
         folder = self.folder
         self.collector = subprocess.Popen(
             [PROGRAM, "collector", "--connect", self.address, "--spool", os.path.join(folder, "spool"),
-             "--kineto", "--kineto-socket-dir", self.sockets, "--trace-dir", self.traces, "--no-native", "--verbose"],
+             "--kineto", "--kineto-socket-dir", self.sockets, "--trace-dir", self.traces, "--no-native", "--no-ascend", "--no-mindspore",
+             "--verbose"],
             stderr=self.log, env=self.environment)
 
     def start_job(self, script, *arguments):

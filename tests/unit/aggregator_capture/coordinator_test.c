@@ -1252,6 +1252,33 @@ static void slow_answers_take_nothing_from_a_longer_lead(void **state)
     rs_coord_free(&coord);
 }
 
+static rs_ns at_1000_s(void)
+{
+    return 1000 * second;
+}
+
+/* By the clock: when ranks of a node begin whose last heartbeat came so late. */
+static rs_ns start_after(rs_dur late)
+{
+    const struct rs_coord_options options = {
+        .ops = &ops, .heartbeat_ns = second / 2, .realtime = at_1000_s};
+    struct rs_coord *coord = new_coord_with(&options);
+    rs_coord_see_link(coord, link_a, second);
+    rs_coord_see_link(coord, link_a, second + second / 2 + late);
+    see_kind(coord, 0, RS_PROFILER_KINETO, -1);
+    const struct asked asked = ask_from(coord, "duration_ms=700", NULL, 2 * second);
+    arm_poller(coord, 0, -1, 0, second);
+    const rs_ns start = asked.capture->start_time_ns;
+    rs_coord_free(&coord);
+    return start;
+}
+
+static void late_heartbeats_make_a_start_by_the_clock_later(void **state)
+{
+    (void)state;
+    assert_int_equal(start_after(400 * ms) - start_after(0), 1600 * ms);
+}
+
 static void all_kinds_that_count_begin_at_one_step(void **state)
 {
     (void)state;
@@ -1636,6 +1663,7 @@ int main(void)
         cmocka_unit_test(a_step_that_is_never_found_out_does_not_hold_a_capture_for_ever),
         cmocka_unit_test(numbers_beyond_reason_are_brought_to_reason),
         cmocka_unit_test(slow_answers_take_nothing_from_a_longer_lead),
+        cmocka_unit_test(late_heartbeats_make_a_start_by_the_clock_later),
         cmocka_unit_test(all_kinds_that_count_begin_at_one_step),
         cmocka_unit_test(a_poller_whose_step_nobody_knows_is_refused_unless_one_is_named),
         cmocka_unit_test(an_adapter_that_is_not_ours_takes_part),
