@@ -42,6 +42,8 @@ def parse():
     parser.add_argument("--unresponsive", action="store_true")
     parser.add_argument("--busy", action="store_true")
     parser.add_argument("--stray", action="store_true")
+    parser.add_argument("--edge", action="store_true", help="the step in which recording begins is seen, too")
+    parser.add_argument("--by-time", action="store_true", help="records half a second when iterations are asked for, as who has made none")
     parser.add_argument("--die", choices=["recording"])
     return parser.parse_args()
 
@@ -116,6 +118,10 @@ class Client:
             ahead = cycle / 2 if self.args.stray else 0
             self.begins = (int((now + ahead) / cycle) + 1) * cycle - ahead
             self.count = int(config["ACTIVITIES_ITERATIONS"])
+            if self.args.edge:
+                self.begins, self.count = self.begins - step, self.count + 1
+            if self.args.by_time:
+                self.count = round(0.5 / step)
         else:
             self.begins = int(config["PROFILE_START_TIME"]) / 1000
             self.count = max(1, int(int(config["ACTIVITIES_DURATION_MSECS"]) / 1000 / step))

@@ -135,6 +135,24 @@ def bad_ranks(rig):
     rig.end_clients()
 
 
+def one_step_more(rig):
+    """Whose recording holds the step in which it was switched on has all that was asked for; who recorded half a second has not."""
+    rig.start_client("edge", 0, 2)
+    rig.start_client("edge", 1, 2, "--edge")
+    rig.ask("ranks", "--run", "edge", "--wait", "2", "-q")
+    time.sleep(1)
+    ranks, _ = rig.capture("edge", "--steps", "3", "--roundup", "400")
+    check(all(rank["state"] == "done" for rank in ranks.values()), f"a step more: {ranks}")
+    rig.end_clients()
+    rig.start_client("half", 0, 1, "--by-time", "--step", "0.1")
+    rig.ask("ranks", "--run", "half", "--wait", "1", "-q")
+    time.sleep(1)
+    for steps in ("2", "4"):  # five steps: many more, and one
+        ranks, _ = rig.capture("half", "--steps", steps, "--roundup", "40", code=1)
+        check("recorded half a second instead of " + steps in ranks[0]["reason"], f"by time: {ranks}")
+    rig.end_clients()
+
+
 def other_daemon(rig):
     done = subprocess.run(rig.collector_words("spool2"), capture_output=True, text=True, timeout=30, check=False,
                           env=rig.environment)
@@ -157,7 +175,7 @@ def main():
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="rs-kineto-") as folder:
         rig = Rig(folder)
         try:
-            for part in (good_ranks, bad_ranks, other_daemon, refusals):
+            for part in (good_ranks, bad_ranks, other_daemon, refusals, one_step_more):
                 begin = time.monotonic()
                 part(rig)
                 print(f"{part.__name__}: {time.monotonic() - begin:.1f} s")
