@@ -106,7 +106,7 @@ void ask_list(struct session *session, const Rankscope__AskList *ask)
 
 /* ---- the next message ------------------------------------------------------------------------------------------------ */
 
-/* What an answer says of it; RS_NOTFOUND: it was removed. */
+/* What an answer says of it, NULL without memory; RS_NOTFOUND: it was removed. */
 static enum rs_status read_one(const struct lister *lister, const char *id,
                                Rankscope__CaptureInfo **info_p, size_t *bytes_p, struct rs_err *err)
 {
@@ -128,7 +128,7 @@ static enum rs_status read_one(const struct lister *lister, const char *id,
             rs_coord_capture_fini(kept);
     }
     rs_mem_free(kept);
-    return status == RS_OK && !*info_p ? rs_err_set(err, RS_NOMEM, "out of memory") : status;
+    return status;
 }
 
 struct page {
@@ -187,6 +187,8 @@ void ask_list_pump(struct session *session)
         if (!lister->info)
             status = read_one(lister, lister->ids[lister->next++], &lister->info,
                               &lister->info_bytes, &err);
+        if (status == RS_OK && !lister->info)
+            status = rs_err_set(&err, RS_NOMEM, "out of memory");
         if (status == RS_OK && !page_has_room(&page, lister->info, lister->info_bytes))
             break;
         if (status == RS_OK)
