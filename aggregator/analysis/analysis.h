@@ -165,6 +165,12 @@ struct rs_job_op_figures {
 struct rs_job_op_figures rs_analysis_op_figures(const struct rs_analysis *analysis,
                                                 const struct rs_job_op *op);
 
+/* Of a row of an operation of batches: how many exchanges it names (several may be with one rank), and the row, among analysis->rows,
+ * that the n-th is with; SIZE_MAX: it is not here. */
+size_t rs_analysis_partner_count(const struct rs_analysis *analysis, const struct rs_job_row *row);
+size_t rs_analysis_partner_row(const struct rs_analysis *analysis, const struct rs_job_op *op,
+                               const struct rs_job_row *row, size_t n);
+
 /* The step is the first or the last that was recorded of a triggered rank: switching the profiler is in it. */
 bool rs_analysis_is_inflated(const struct rs_analysis *analysis, size_t summary_index,
                              size_t step_index);

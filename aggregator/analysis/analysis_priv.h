@@ -126,6 +126,8 @@ RS_MUST_CHECK enum rs_status group_texts(struct join *join);
 /* Global rank of a rank within the group of this operation; -1 unknown. */
 int32_t group_global_rank(const struct join *join, size_t summary, const struct rs_comm_op *op,
                           uint32_t group, int32_t rank_in_group);
+int32_t group_rank_of(const struct rs_analysis *out, size_t summary_index,
+                      const struct rs_comm_op *op, uint32_t group, int32_t rank_in_group);
 void group_fini(struct join *join);
 
 /* infer.c: units from operations whose group is unknown. */

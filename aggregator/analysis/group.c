@@ -420,7 +420,13 @@ enum rs_status group_for_ranks(struct join *join, const int32_t *ranks, size_t c
 int32_t group_global_rank(const struct join *join, size_t summary_index,
                           const struct rs_comm_op *op, uint32_t group, int32_t rank_in_group)
 {
-    const struct rs_summary *summary = join->out->summaries[summary_index];
+    return group_rank_of(join->out, summary_index, op, group, rank_in_group);
+}
+
+int32_t group_rank_of(const struct rs_analysis *out, size_t summary_index,
+                      const struct rs_comm_op *op, uint32_t group, int32_t rank_in_group)
+{
+    const struct rs_summary *summary = out->summaries[summary_index];
     if (rank_in_group < 0) {
         return -1;
     }
@@ -430,10 +436,10 @@ int32_t group_global_rank(const struct join *join, size_t summary_index,
         const struct rs_group_info *info = &summary->groups[op->group];
         return at < info->rank_count ? info->ranks[at] : -1;
     }
-    if (group == RS_NO_GROUP || at >= join->out->groups[group].rank_count) {
+    if (group == RS_NO_GROUP || at >= out->groups[group].rank_count) {
         return -1;
     }
-    return join->out->groups[group].ranks[at];
+    return out->groups[group].ranks[at];
 }
 
 static void write_ranks(struct rs_buf *buf, const struct rs_job_group *group)

@@ -73,7 +73,8 @@ struct rs_job_op_figures rs_analysis_op_figures(const struct rs_analysis *analys
             row->transfer > figures.longest_ns ? row->transfer : figures.longest_ns;
         has_time = has_time && row->has_transfer && row->has_wait;
         figures.transport = one_of(figures.transport, transport_of(summary, own));
-        figures.has_hops = figures.has_hops || own->task_count;
+        figures.has_hops =
+            figures.has_hops || (own->task_count && !rs_comm_op_has_calls_only(summary, own));
         if (own->root >= 0)
             figures.root_no =
                 own->flags & RS_OP_ROOT_IN_GROUP ? own->root : place_in(group, own->root);
@@ -168,7 +169,7 @@ enum rs_status rows_put_packets(struct rows_filler *filler, const struct numbere
             const struct rs_job_row *member = &analysis->rows[op->row_first + r];
             const struct rs_summary *summary = analysis->summaries[member->summary];
             const struct rs_comm_op *own = &summary->ops[member->op_index];
-            if (!own->task_count)
+            if (!own->task_count || rs_comm_op_has_calls_only(summary, own))
                 continue;
             if (rs_mem_grow((void **)&packets, &capacity, own->task_count, sizeof *packets) !=
                 RS_OK)

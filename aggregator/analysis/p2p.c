@@ -11,6 +11,8 @@
  * tried first (the default group is the one that all ranks share), what finds no partner there
  * tries the next smaller one.
  *
+ * A batch with several peers is in as many pairs, each by its own messages; rows so connected are one operation (batch.h).
+ *
  * A receive that does not name its peer (documents of a rank without its trace) is tried last: within its communicator, and on one
  * clock, the sends to its rank that are left are aligned with the receives there that are left, whoever sent them.
  *
@@ -18,6 +20,7 @@
  * next one of equal size until the next step begins, if their times allow.
  */
 #include "aggregator/analysis/analysis_priv.h"
+#include "aggregator/analysis/batch.h"
 #include "common/base/mem.h"
 
 #include <stdlib.h>
@@ -29,7 +32,10 @@ struct end { /* one side of a transfer */
     uint32_t group;
     int32_t from, to; /* send -> recv; of a batch the lower and the higher rank */
     bool is_batch;
-    bool is_second; /* the receive; of a batch the higher rank's row */
+    bool is_second;          /* the receive; of a batch the higher rank's row */
+    bool is_many;            /* its row has other peers, too: the three below are this pair's */
+    int64_t up, down, bytes; /* from the lower rank, to it, the larger of the two; -1 unknown */
+    int64_t number;          /* of a batch, among those of this pair on this side; -1 unknown */
     uint32_t summary, op;
     rs_ns ended; /* where that orders them, else 0 */
 };
@@ -43,6 +49,8 @@ struct pairing {
     struct align_item *items[2];
     size_t *positions;
     size_t scratch;
+    struct batch_peers peers; /* scratch */
+    struct batch_pairs pairs; /* of batches with several peers */
 };
 
 static int compare_ends(const void *left, const void *right)
@@ -175,6 +183,45 @@ static enum rs_status peer_of(struct pairing *pg, size_t s, uint32_t op_index, s
     return RS_OK;
 }
 
+/* One for each peer of a batch. Its group is known, or its peers are global. */
+static enum rs_status add_many(struct pairing *pg, size_t s, uint32_t op_index)
+{
+    const struct rs_comm_op *op = join_op(pg->join, s, op_index);
+    const int32_t rank = pg->join->out->ranks[s].rank;
+    const uint32_t group = pg->join->op_group[pg->join->op_base[s] + op_index];
+    if (batch_peers_of(pg->join->out->summaries[s], op, &pg->peers) != RS_OK ||
+        rs_mem_grow((void **)&pg->ends, &pg->capacity, pg->count + pg->peers.count + 1,
+                    sizeof *pg->ends) != RS_OK) {
+        return RS_NOMEM;
+    }
+    for (size_t i = 0; i < pg->peers.count; i++) {
+        const struct batch_peer *with = &pg->peers.items[i];
+        const int32_t peer = (op->flags & RS_OP_PEER_IN_GROUP) != 0
+                                 ? group_global_rank(pg->join, s, op, group, with->peer)
+                                 : with->peer;
+        const bool goes_out = rank < peer;
+        const int64_t larger = with->sent > with->received ? with->sent : with->received;
+        if (peer < 0 || peer == rank) {
+            continue;
+        }
+        pg->ends[pg->count++] = (struct end){
+            .group = group,
+            .from = goes_out ? rank : peer,
+            .to = goes_out ? peer : rank,
+            .is_batch = true,
+            .is_second = !goes_out,
+            .is_many = true,
+            .up = goes_out ? with->sent : with->received,
+            .down = goes_out ? with->received : with->sent,
+            .bytes = with->sent < 0 || with->received < 0 ? -1 : larger,
+            .number = with->number,
+            .summary = (uint32_t)s,
+            .op = op_index,
+        };
+    }
+    return RS_OK;
+}
+
 static enum rs_status add_end(struct pairing *pg, size_t s, uint32_t op_index, size_t attempt)
 {
     const struct rs_comm_op *op = join_op(pg->join, s, op_index);
@@ -196,6 +243,10 @@ static enum rs_status add_end(struct pairing *pg, size_t s, uint32_t op_index, s
         .to = goes_out ? peer : rank,
         .is_batch = is_batch,
         .is_second = !goes_out,
+        .up = -1,
+        .down = -1,
+        .number = op->seq,
+        .bytes = op->op_text == RS_STR_NONE ? op->bytes : -1, /* a vendor's size is its own */
         .summary = (uint32_t)s,
         .op = op_index,
     };
@@ -215,8 +266,15 @@ static enum rs_status collect_ends(struct pairing *pg, size_t attempt)
     pg->count = 0;
     for (size_t s = 0; s < out->summary_count; s++) {
         for (size_t i = 0; i < out->summaries[s]->op_count && out->ranks[s].takes_part; i++) {
-            if (is_candidate(pg->join, s, i) && add_end(pg, s, (uint32_t)i, attempt) != RS_OK) {
-                return RS_NOMEM;
+            const struct rs_comm_op *op = join_op(pg->join, s, i);
+            enum rs_status status = RS_OK;
+            if (is_candidate(pg->join, s, i)) {
+                status = add_end(pg, s, (uint32_t)i, attempt);
+            } else if (attempt == 0 && batch_has_peers(op) && (op->flags & RS_OP_NO_CALL) == 0) {
+                status = add_many(pg, s, (uint32_t)i);
+            }
+            if (status != RS_OK) {
+                return status;
             }
         }
     }
@@ -249,6 +307,27 @@ static enum rs_status take_scratch(struct pairing *pg, size_t need)
     return RS_OK;
 }
 
+static enum rs_status keep_pair(struct pairing *pg, const struct end *first,
+                                const struct end *second)
+{
+    const size_t *base = pg->join->op_base;
+    if (rs_mem_grow((void **)&pg->pairs.items, &pg->pairs.capacity, pg->pairs.count + 1,
+                    sizeof *pg->pairs.items) != RS_OK) {
+        return RS_NOMEM;
+    }
+    pg->pairs.items[pg->pairs.count++] = (struct batch_pair){
+        base[first->summary] + first->op, base[second->summary] + second->op, first->group};
+    return RS_OK;
+}
+
+/* What went up and down between two ranks tells batches apart; who exchanges with one peer alone knows the larger of the two. */
+static bool same_exchange(const struct end *a, const struct end *b)
+{
+    return (a->up < 0 || b->up < 0 || a->up == b->up) &&
+           (a->down < 0 || b->down < 0 || a->down == b->down) &&
+           (a->bytes < 0 || b->bytes < 0 || a->bytes == b->bytes);
+}
+
 static enum rs_status emit_pair(struct pairing *pg, const struct end *first,
                                 const struct end *second, int64_t seq)
 {
@@ -272,6 +351,24 @@ static enum rs_status emit_pair(struct pairing *pg, const struct end *first,
                : RS_NOMEM;
 }
 
+/* Fills pg->items. Where a row has other partners, too, it ends when the last of them has: that says nothing of this one. */
+static bool fill_items(struct pairing *pg, const struct end *ends, size_t sends, size_t count)
+{
+    bool has_many = false;
+    for (size_t i = 0; i < count; i++) {
+        has_many = has_many || ends[i].is_many;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const size_t side = i >= sends;
+        struct align_item *item = &pg->items[side][side ? i - sends : i];
+        align_item_from(pg->join, ends[i].summary, join_op(pg->join, ends[i].summary, ends[i].op),
+                        item);
+        item->end = has_many ? RS_NS_MIN : item->end;
+        item->seq = ends[i].number;
+    }
+    return has_many;
+}
+
 /* ends[0..count) of one pair: `sends` of the first side, then the second side's. */
 static enum rs_status match_pair(struct pairing *pg, const struct end *ends, size_t sends,
                                  size_t count)
@@ -283,11 +380,7 @@ static enum rs_status match_pair(struct pairing *pg, const struct end *ends, siz
     if (take_scratch(pg, count) != RS_OK) {
         return RS_NOMEM;
     }
-    for (size_t i = 0; i < count; i++) {
-        const size_t side = i >= sends;
-        align_item_from(join, ends[i].summary, join_op(join, ends[i].summary, ends[i].op),
-                        &pg->items[side][side ? i - sends : i]);
-    }
+    const bool has_many = fill_items(pg, ends, sends, count);
     const uint32_t sender = ends[0].summary, receiver = ends[sends].summary;
     const struct align_rules rules = {
         .kind = ALIGN_P2P,
@@ -301,10 +394,28 @@ static enum rs_status match_pair(struct pairing *pg, const struct end *ends, siz
                    &found) != RS_OK) {
         return RS_NOMEM;
     }
+    if (has_many && rules.has_clock &&
+        batch_keep_sure((struct align_side){pg->items[0], sends},
+                        (struct align_side){pg->items[1], count - sends}, &rules,
+                        pg->positions) != RS_OK) {
+        return RS_NOMEM;
+    }
+    if (ends[0].is_batch) {
+        batch_keep_in_step((struct align_side){pg->items[0], sends},
+                           (struct align_side){pg->items[1], count - sends}, pg->positions);
+    }
     int64_t seq = 0;
     for (size_t i = 0; i < count - sends; i++) {
-        if (pg->positions[i] != ALIGN_NONE &&
-            emit_pair(pg, &ends[pg->positions[i]], &ends[sends + i], seq++) != RS_OK) {
+        const struct end *second = &ends[sends + i];
+        if (pg->positions[i] == ALIGN_NONE) {
+            continue;
+        }
+        const struct end *first = &ends[pg->positions[i]];
+        if (first->is_batch && !same_exchange(first, second)) {
+            continue;
+        }
+        if ((first->is_many || second->is_many ? keep_pair(pg, first, second)
+                                               : emit_pair(pg, first, second, seq++)) != RS_OK) {
             return RS_NOMEM;
         }
     }
@@ -423,6 +534,9 @@ enum rs_status match_p2p(struct join *join)
         if (status == RS_OK) {
             status = match_ends(&pg);
         }
+        if (status == RS_OK && attempt == 0) {
+            status = batch_join(join, &pg.pairs);
+        }
     }
     if (status == RS_OK) {
         status = match_peerless(&pg);
@@ -435,5 +549,7 @@ enum rs_status match_p2p(struct join *join)
     rs_mem_free(pg.items[0]);
     rs_mem_free(pg.items[1]);
     rs_mem_free(pg.positions);
+    rs_mem_free(pg.peers.items);
+    rs_mem_free(pg.pairs.items);
     return status;
 }

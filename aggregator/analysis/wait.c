@@ -7,6 +7,7 @@
  *     wait     = clamp(max start over D(i) - start, 0, end - start)
  *     transfer = (end - start) - wait
  *
+ *   batches with several peers: everybody needs its own partners
  *   all_reduce, all_gather, reduce_scatter, all_to_all, barrier, send_recv: everybody needs all
  *   broadcast, scatter: everybody needs the root
  *   reduce, gather: the root needs all, the others nobody
@@ -17,6 +18,7 @@
  * that is smaller than what they are known to.
  */
 #include "aggregator/analysis/analysis_priv.h"
+#include "aggregator/analysis/batch.h"
 
 struct members {
     const struct join *join;
@@ -112,6 +114,24 @@ static void wait_for_all(const struct members *ms)
     ms->op->last_rank = last_rank_of(ms, last);
 }
 
+static bool is_of_batches(const struct members *ms)
+{
+    for (size_t i = 0; i < ms->op->row_count && ms->op->is_p2p; i++) {
+        if (batch_has_peers(own(ms, i))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void wait_for_partners(const struct members *ms)
+{
+    for (size_t i = 0; i < ms->op->row_count; i++) {
+        set_wait(ms, i, batch_last_partner(ms->join, ms->op, i));
+    }
+    ms->op->last_rank = last_rank_of(ms, last_to_start(ms));
+}
+
 static void wait_for_nobody(const struct members *ms)
 {
     for (size_t i = 0; i < ms->op->row_count; i++) {
@@ -151,6 +171,10 @@ static void wait_for_peer(const struct members *ms)
 
 static void wait_of(const struct members *ms)
 {
+    if (is_of_batches(ms)) {
+        wait_for_partners(ms);
+        return;
+    }
     switch (rs_op_type_dependency((enum rs_op_type)ms->op->type)) {
     case RS_DEPENDS_ALL:
         wait_for_all(ms);
@@ -188,10 +212,13 @@ static int64_t expected_ranks(const struct join *join, const struct rs_job_op *o
     return join->out->groups[op->group].size;
 }
 
-static void wait_one(struct join *join, struct rs_job_op *op)
+static enum rs_status wait_one(struct join *join, struct rs_job_op *op)
 {
     struct members ms = {join, op, &join->out->rows[op->row_first]};
     op->ranks_expected = expected_ranks(join, op);
+    if (is_of_batches(&ms) && batch_ranks_of(join, op, &op->ranks_expected) != RS_OK) {
+        return RS_NOMEM;
+    }
     op->last_rank = -1;
     op->has_wait = true;
     op->coverage = op->is_matched && op->ranks_expected == (int64_t)op->row_count
@@ -214,6 +241,7 @@ static void wait_one(struct join *join, struct rs_job_op *op)
         ms.rows[i].has_transfer = !is_unfinished;
         ms.rows[i].is_partial = is_unfinished || op->coverage == RS_COVERAGE_PARTIAL;
     }
+    return RS_OK;
 }
 
 /* The step row that an operation of this summary belongs to; SIZE_MAX none. Rows are few, in time order. */
@@ -251,6 +279,13 @@ static void count_row(struct join *join, const struct rs_job_op *op, const struc
     }
 }
 
+/* Of a batch: the partner that a row waited for; -1 nobody. */
+static int32_t rank_waited_for(const struct join *join, const struct rs_job_op *op, size_t row)
+{
+    const size_t at = batch_last_partner(join, op, row);
+    return at == NOBODY ? -1 : join->out->rows[op->row_first + at].rank;
+}
+
 /* Who came last, and what the others waited for it. */
 static void count_last(struct join *join, const struct rs_job_op *op)
 {
@@ -262,9 +297,11 @@ static void count_last(struct join *join, const struct rs_job_op *op)
         return;
     }
     for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
+        const bool is_partner = op->row_count == 2 || !op->is_p2p ||
+                                rank_waited_for(join, op, r - op->row_first) == op->last_rank;
         if (out->rows[r].rank == op->last_rank) {
             last = &out->ranks[out->rows[r].summary];
-        } else if (out->rows[r].has_wait) {
+        } else if (out->rows[r].has_wait && is_partner) {
             others = join_sum(others, out->rows[r].wait);
         }
     }
@@ -279,7 +316,9 @@ enum rs_status wait_all(struct join *join)
     struct rs_analysis *out = join->out;
     for (size_t i = 0; i < out->op_count; i++) {
         struct rs_job_op *op = &out->ops[i];
-        wait_one(join, op);
+        if (wait_one(join, op) != RS_OK) {
+            return RS_NOMEM;
+        }
         for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
             count_row(join, op, &out->rows[r]);
         }

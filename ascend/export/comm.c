@@ -527,7 +527,8 @@ static enum rs_status put_ops(struct comm_writer *w, struct rs_err *err)
         while (at < w->piece_count && w->pieces[at].own == i)
             at++;
         status = at > first ? put_pieces(w, i, first, at, &id, err) : put_whole(w, i, &id, err);
-        for (uint32_t k = 0; k < own->ops[i].task_count && status == RS_OK; k++)
+        const bool has_hops = !rs_comm_op_has_calls_only(own, &own->ops[i]);
+        for (uint32_t k = 0; has_hops && k < own->ops[i].task_count && status == RS_OK; k++)
             status = put_task_hop(w, i, id, &own->tasks[own->ops[i].task_first + k], err);
         if (status == RS_OK)
             status = put_message(w, i, id, err);

@@ -34,6 +34,8 @@
 
 #include <string.h>
 
+enum { COUNTED_PEERS = 64 }; /* a pipeline has few; beyond them batches bear no number */
+
 struct call_root {
     rs_ns start, end;
     uint32_t lane;
@@ -56,6 +58,12 @@ struct builder {
     uint32_t lane;
     size_t pending_from; /* roots before it are done with */
     uint32_t last_batch; /* op of the newest batch without a root, while no other root came */
+    struct batch_count { /* batches of this lane that exchange with a peer, launched or not */
+        int32_t peer;
+        uint32_t group, count;
+        size_t segment; /* the last that was counted: the root behind it */
+    } counts[COUNTED_PEERS];
+    size_t count_count;
     const struct reduce_work
         *notify; /* of the experts' next operation; NULL none. In reduce->work */
 };
@@ -438,6 +446,23 @@ static void add_bytes(int64_t *sum, int64_t bytes)
     *sum = *sum < 0 || bytes < 0 ? -1 : sum_clamped(*sum, bytes);
 }
 
+/* One call of a batch, as an operation of its own. */
+static enum rs_status op_of_root(struct builder *b, const struct call_root *root,
+                                 struct rs_comm_op *op_p)
+{
+    const struct rs_comm *comm = comm_of_root(b, root);
+    struct message message = message_none();
+    *op_p = comm_op_none();
+    op_p->type = root->type;
+    const enum rs_status status = comm ? groups_find(b->reduce, comm, &op_p->group) : RS_OK;
+    if (status != RS_OK)
+        return status;
+    learn_root(b, root, &message);
+    comm_set_ends(b->reduce, comm, &message, op_p);
+    message_size(&message, comm_group_size(b->reduce, op_p->group), op_p);
+    return RS_OK;
+}
+
 static enum rs_status gather_batch(struct builder *b, size_t until, struct batch *batch)
 {
     *batch = (struct batch){.peer = -1, .group = RS_NO_GROUP};
@@ -445,18 +470,10 @@ static enum rs_status gather_batch(struct builder *b, size_t until, struct batch
         struct call_root *root = &b->roots[i];
         if (root->is_used || root->is_coalesced || root->type == RS_OP_UNKNOWN)
             continue;
-        struct rs_comm_op op = comm_op_none();
-        struct message message = message_none();
-        const struct rs_comm *comm = comm_of_root(b, root);
-        op.type = root->type;
-        if (comm) {
-            const enum rs_status status = groups_find(b->reduce, comm, &op.group);
-            if (status != RS_OK)
-                return status;
-        }
-        learn_root(b, root, &message);
-        comm_set_ends(b->reduce, comm, &message, &op);
-        message_size(&message, comm_group_size(b->reduce, op.group), &op);
+        struct rs_comm_op op;
+        const enum rs_status status = op_of_root(b, root, &op);
+        if (status != RS_OK)
+            return status;
         const bool is_p2p = rs_op_type_is_p2p((enum rs_op_type)op.type);
         if (!batch->count) {
             batch->first = i;
@@ -492,13 +509,127 @@ static bool batch_fits(const struct rs_reduce *reduce, const struct batch *batch
            (reported == RS_OP_SEND_RECV && rs_op_type_is_p2p((enum rs_op_type)batch->type));
 }
 
+/* NULL: there are too many. */
+static struct batch_count *count_of(struct builder *b, const struct rs_comm_op *one)
+{
+    size_t i = 0;
+    while (i < b->count_count &&
+           (b->counts[i].peer != one->peer || b->counts[i].group != one->group))
+        i++;
+    if (i == COUNTED_PEERS || one->peer < 0)
+        return NULL;
+    if (i == b->count_count)
+        b->counts[b->count_count++] =
+            (struct batch_count){.peer = one->peer, .group = one->group, .segment = SIZE_MAX};
+    return &b->counts[i];
+}
+
+static int64_t number_with(struct builder *b, const struct rs_comm_op *one)
+{
+    const struct batch_count *count = count_of(b, one);
+    return count ? (int64_t)count->count : -1;
+}
+
+/* One more batch with each peer that the calls from the first that waits to `until` name. */
+static enum rs_status count_batch(struct builder *b, size_t until)
+{
+    for (size_t i = b->pending_from; i < until; i++) {
+        const struct call_root *root = &b->roots[i];
+        struct rs_comm_op one;
+        if (root->is_used || root->is_coalesced || !rs_op_type_is_p2p((enum rs_op_type)root->type))
+            continue;
+        const enum rs_status status = op_of_root(b, root, &one);
+        if (status != RS_OK)
+            return status;
+        struct batch_count *count = count_of(b, &one);
+        if (count && count->segment != until) {
+            count->segment = until;
+            count->count++;
+        }
+    }
+    return RS_OK;
+}
+
+/* Whom the calls before root `until` exchange with, into the tasks of `op`. One that is not known, or known in another way than the
+ * others: none of them, since half of a batch would be taken for all of it. */
+static enum rs_status add_peers(struct builder *b, size_t until, struct rs_comm_op *op)
+{
+    struct rs_summary *summary = b->reduce->summary;
+    const size_t before = summary->task_count;
+    bool is_known = true;
+    for (size_t i = b->pending_from; i < until && is_known; i++) {
+        const struct call_root *root = &b->roots[i];
+        struct rs_comm_op one;
+        if (root->is_used || root->is_coalesced || root->type == RS_OP_UNKNOWN)
+            continue;
+        enum rs_status status = op_of_root(b, root, &one);
+        if (status == RS_OK)
+            status = rs_mem_grow((void **)&summary->tasks, &summary->task_capacity,
+                                 summary->task_count + 1, sizeof *summary->tasks);
+        if (status != RS_OK)
+            return status;
+        const uint8_t flag = one.flags & RS_OP_PEER_IN_GROUP;
+        const bool is_send = one.type == RS_OP_SEND;
+        is_known = one.peer >= 0 && summary->task_count < UINT32_MAX &&
+                   (summary->task_count == before || flag == (op->flags & RS_OP_PEER_IN_GROUP)) &&
+                   !(flag && op->group == RS_NO_GROUP && one.group != RS_NO_GROUP);
+        op->flags |= flag;
+        summary->tasks[summary->task_count++] =
+            (struct rs_comm_task){.src = is_send ? -1 : one.peer,
+                                  .dst = is_send ? one.peer : -1,
+                                  .is_send = is_send,
+                                  .bytes = one.bytes,
+                                  .start = op->start,
+                                  .end = op->start + 1 + number_with(b, &one),
+                                  .transport = RS_STR_NONE};
+    }
+    if (!is_known) {
+        summary->task_count = before;
+        op->flags &= (uint8_t)~RS_OP_PEER_IN_GROUP;
+    }
+    op->task_first = (uint32_t)before;
+    op->task_count = (uint32_t)(summary->task_count - before);
+    return RS_OK;
+}
+
+/* Calls before another batch's launch are that one's, also when its kernel was lost. */
+static enum rs_status pass_lost_batches(struct builder *b, size_t until)
+{
+    enum rs_status status = RS_OK;
+    for (size_t i = b->pending_from; i < until && status == RS_OK; i++)
+        if (b->roots[i].is_coalesced) {
+            status = count_batch(b, i);
+            b->pending_from = i + 1;
+        }
+    return status;
+}
+
+/* What sends and receives come to as one operation. */
+static enum rs_status exchange(struct builder *b, const struct batch *batch, size_t until,
+                               bool is_rooted, struct rs_comm_op *op)
+{
+    enum rs_status status = RS_OK;
+    op->type = batch->count > 1 || is_rooted ? RS_OP_SEND_RECV : batch->type;
+    op->flags |= op->type == RS_OP_SEND_RECV ? RS_OP_IS_BATCH : 0;
+    op->peer = batch->peer;
+    op->seq = is_rooted ? number_with(b, op) : -1;
+    op->flags |= batch->peer >= 0 ? batch->peer_flag : 0;
+    if (batch->sent >= 0 && batch->received >= 0)
+        op->bytes = batch->sent > batch->received ? batch->sent : batch->received;
+    if (batch->peer < 0 && batch->count > 1)
+        status = add_peers(b, until, op);
+    return status == RS_OK && is_rooted ? count_batch(b, until) : status;
+}
+
 /* One operation of the calls waiting before root `until`. *done_p: there were some that fit. */
 static enum rs_status push_batch(struct builder *b, const struct reduce_work *work, size_t until,
                                  struct call_root *root, bool *done_p)
 {
     struct rs_reduce *reduce = b->reduce;
-    struct batch batch;
-    enum rs_status status = gather_batch(b, until, &batch);
+    struct batch batch = {0};
+    enum rs_status status = root ? pass_lost_batches(b, until) : RS_OK;
+    if (status == RS_OK)
+        status = gather_batch(b, until, &batch);
     *done_p = status == RS_OK && batch_fits(reduce, &batch, work);
     if (!*done_p)
         return status;
@@ -509,18 +640,14 @@ static enum rs_status push_batch(struct builder *b, const struct reduce_work *wo
     op.call_start = b->roots[batch.first].start;
     op.caller_thread = reduce->lanes->items[b->roots[batch.first].lane].thread;
     if (is_p2p) {
-        op.type = batch.count > 1 || root ? RS_OP_SEND_RECV : batch.type;
-        op.flags |= op.type == RS_OP_SEND_RECV ? RS_OP_IS_BATCH : 0;
-        op.peer = batch.peer;
-        op.flags |= batch.peer >= 0 ? batch.peer_flag : 0;
-        if (batch.sent >= 0 && batch.received >= 0)
-            op.bytes = batch.sent > batch.received ? batch.sent : batch.received;
+        status = exchange(b, &batch, until, root != NULL, &op);
     } else {
         op.bytes = batch.other;
     }
     for (size_t i = b->pending_from; i < until; i++)
         b->roots[i].is_used = true;
-    status = comm_op_push(reduce, &op);
+    if (status == RS_OK)
+        status = comm_op_push(reduce, &op);
     if (status == RS_OK && root) {
         root->is_used = true;
         root->op = (uint32_t)(reduce->summary->op_count - 1);
@@ -596,6 +723,7 @@ static enum rs_status take_row(struct builder *b, const struct reduce_comm_row *
         const struct reduce_launch *launch = &reduce->launches.items[work->launch];
         if (b->lane != launch->lane) {
             b->lane = launch->lane;
+            b->count_count = 0;
             b->last_batch = REDUCE_NONE;
             b->pending_from = 0;
             while (b->pending_from < b->root_count && b->roots[b->pending_from].lane < launch->lane)

@@ -106,8 +106,9 @@ struct rs_comm_op {
     int32_t peer;          /* point-to-point: the other end; -1 unknown */
     int32_t root;          /* broadcast, scatter, reduce, gather; -1 unknown */
     int64_t bytes;         /* contracts section 5; -1 unknown */
-    int64_t seq;           /* framework's sequence number; -1 none */
-    uint64_t comms_id;     /* framework's id, equal on all ranks of a collective; 0 none */
+    int64_t
+        seq; /* framework's sequence number; of a batch with one peer: rs_comm_task_number(); -1 none */
+    uint64_t comms_id; /* framework's id, equal on all ranks of a collective; 0 none */
     uint64_t
         shape_hash; /* of dtype and message shape; 0 unknown; equal on all members where the op is symmetric */
     int64_t call_order; /* place of the call in the rank's launch order: see rs_span_row.order */
@@ -118,6 +119,8 @@ struct rs_comm_op {
     rs_str op_text;     /* vendor's own op name where one exists; RS_STR_NONE */
     uint32_t task_first, task_count; /* its hops in tasks[] */
 };
+
+/* A batch that exchanges with several peers has peer -1, and what went to and came from each of them in tasks[]. */
 
 #define RS_STEP_NONE INT64_MIN
 
@@ -181,7 +184,8 @@ struct rs_span_row {
     rs_dur top_ns; /* its time: sum over its rows (self time of operators) */
 };
 
-/* A hop inside an operation: what went over one link. */
+/* A hop inside an operation: what went over one link. Of a coalesced batch with several peers, where the recording has no hops, what
+ * was called for: the rank itself is -1 then, the other end as `peer` of the operation would be, and the times stand for a number. */
 struct rs_comm_task {
     int32_t src, dst; /* global ranks */
     bool is_send;     /* recorded by src; else by dst */
@@ -189,6 +193,17 @@ struct rs_comm_task {
     rs_ns start, end;
     rs_str transport; /* RS_STR_NONE unknown */
 };
+/* Of a call in a batch: how many batches with that peer its thread called before, also those whose rows were lost; -1 unknown. */
+static inline int64_t rs_comm_task_number(const struct rs_comm_task *task)
+{
+    int64_t number;
+    return __builtin_sub_overflow(task->end, task->start, &number) ? -1 : number - 1;
+}
+/* The end that is not the rank's own; -1 unknown. */
+static inline int32_t rs_comm_task_peer(const struct rs_comm_task *task)
+{
+    return task->is_send ? task->dst : task->src;
+}
 
 /* Statistics of one name on one device. */
 struct rs_kernel_row {
@@ -222,6 +237,16 @@ struct rs_summary {
     struct rs_group_info *groups;
     size_t group_count, group_capacity;
 };
+
+/* Its tasks are what was called for, peer by peer, and not what moved and when. */
+static inline bool rs_comm_op_has_calls_only(const struct rs_summary *summary,
+                                             const struct rs_comm_op *op)
+{
+    if ((op->flags & RS_OP_IS_BATCH) == 0 || op->peer >= 0 || op->task_count == 0)
+        return false;
+    const struct rs_comm_task *first = &summary->tasks[op->task_first];
+    return (first->src < 0) != (first->dst < 0);
+}
 
 RS_MUST_CHECK enum rs_status rs_summary_init(struct rs_summary *summary);
 void rs_summary_fini(struct rs_summary *summary); /* of a zeroed summary is allowed */

@@ -157,6 +157,46 @@ static enum rs_status meet_some(struct builder *builder, const struct rs_job_op 
     return RS_OK;
 }
 
+/* Of batches with several peers each waits for its own. */
+static enum rs_status meet_partners(struct builder *builder, const struct rs_job_op *op)
+{
+    const struct rs_analysis *analysis = builder->analysis;
+    struct graph *graph = &builder->model->graph;
+    const uint32_t last = last_to_start(builder, op);
+    struct member i, j;
+    for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
+        const struct rs_job_row *row = &analysis->rows[r];
+        const size_t partners = rs_analysis_partner_count(analysis, row);
+        uint32_t meeting;
+        if (!member_of(builder, r, &i)) {
+            continue;
+        }
+        rs_ns latest = i.line->start;
+        for (size_t n = 0; n < partners; n++) {
+            const size_t q = rs_analysis_partner_row(analysis, op, row, n);
+            if (q != SIZE_MAX && member_of(builder, q, &j) && j.line->start > latest) {
+                latest = j.line->start;
+            }
+        }
+        if (graph_node(graph, latest, i.line->step, &meeting) != RS_OK ||
+            graph_edge(graph, meeting, i.line->end_node) != RS_OK ||
+            graph_edge(graph, i.line->first_node, meeting) != RS_OK ||
+            add_wait_row(builder, &i, meeting, last) != RS_OK) {
+            return RS_NOMEM;
+        }
+        for (size_t n = 0; n < partners; n++) {
+            const size_t q = rs_analysis_partner_row(analysis, op, row, n);
+            if (q != SIZE_MAX && q != r && member_of(builder, q, &j) &&
+                graph_edge(graph, j.line->first_node, meeting) != RS_OK) {
+                return RS_NOMEM;
+            }
+        }
+        const bool is_known = !row->is_partial;
+        graph->work[i.line->end_node] = is_known ? GRAPH_ALL_THERE_IS : 0;
+    }
+    return RS_OK;
+}
+
 /* All members of an operation that no name tells meet: builder->hidden from `first` to `end`. */
 static enum rs_status meet_hidden(struct builder *builder, size_t first, size_t end)
 {
@@ -218,8 +258,10 @@ static enum rs_status add_named_meetings(struct builder *builder)
         if (!op->is_matched || !op->has_wait || op->row_count < 2) {
             continue;
         }
-        const bool is_batch = op->type == RS_OP_SEND_RECV;
-        if (is_batch || rs_op_type_dependency((enum rs_op_type)op->type) == RS_DEPENDS_ALL) {
+        const bool is_many = op->is_p2p && op->row_count > 2; /* batches with several peers */
+        if (is_many) {
+            status = meet_partners(builder, op);
+        } else if (rs_op_type_dependency((enum rs_op_type)op->type) == RS_DEPENDS_ALL) {
             status = meet_all(builder, op);
         } else {
             status = meet_some(builder, op);

@@ -136,7 +136,9 @@ static enum rs_status add_move(struct mover *mover, const struct rs_job_op *op)
     const uint32_t a = builder->worker_of[row[0].summary];
     const uint32_t b = builder->worker_of[row[1].summary];
     const bool is_pair = op->row_count == 2;
-    if (a == GRAPH_NONE || b == GRAPH_NONE || (!is_pair && op->group == RS_NO_GROUP)) {
+    const bool is_many =
+        op->is_p2p && !is_pair; /* batches: several moves at once, none to be timed */
+    if (a == GRAPH_NONE || b == GRAPH_NONE || is_many || (!is_pair && op->group == RS_NO_GROUP)) {
         return RS_OK;
     }
     const uint32_t low = a < b ? a : b, high = a < b ? b : a;
@@ -249,10 +251,10 @@ static bool has_messages(const struct builder *builder, const struct rs_job_op *
     bool on_host = true, has_tasks = false;
     for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
         const struct rs_job_row *row = &builder->analysis->rows[r];
-        const struct rs_comm_op *own =
-            &builder->analysis->summaries[row->summary]->ops[row->op_index];
+        const struct rs_summary *summary = builder->analysis->summaries[row->summary];
+        const struct rs_comm_op *own = &summary->ops[row->op_index];
         on_host = on_host && (own->flags & RS_OP_ON_DEVICE) == 0;
-        has_tasks = has_tasks || own->task_count > 0;
+        has_tasks = has_tasks || (own->task_count > 0 && !rs_comm_op_has_calls_only(summary, own));
     }
     return has_tasks || (on_host && op->is_p2p);
 }

@@ -234,6 +234,74 @@ static void batch_members_wait_for_each_other(void **state)
     rig_fini(&rig);
 }
 
+/* Rank 1's row exchanges with 0 and 2, which have one peer each. `sent` is what it sends to rank 2. */
+static void run_line(struct rig *rig, int64_t sent, bool has_last)
+{
+    for (int32_t rank = 0; rank < (has_last ? 3 : 2); rank++) {
+        static const rs_ns starts[] = {10, 20, 60};
+        struct rs_summary *summary = rig_rank(rig, rank, "n1");
+        struct rs_comm_op *op = make_op(summary, RS_OP_SEND_RECV, starts[rank], 100);
+        op->flags = RS_OP_IS_BATCH | RS_OP_ON_DEVICE;
+        op->peer = rank == 1 ? -1 : 1;
+        op->bytes = rank == 2 ? 512 : 256;
+        if (rank != 1) {
+            continue;
+        }
+        const struct rs_comm_task from = {
+            .src = 0, .dst = -1, .bytes = 256, .start = 20, .end = 100, .transport = RS_STR_NONE};
+        const struct rs_comm_task to = {.src = -1,
+                                        .dst = 2,
+                                        .is_send = true,
+                                        .bytes = sent,
+                                        .start = 20,
+                                        .end = 100,
+                                        .transport = RS_STR_NONE};
+        make_task(summary, &from);
+        make_task(summary, &to);
+    }
+    rig_run(rig, false);
+}
+
+static void a_batch_with_several_peers_waits_for_its_own(void **state)
+{
+    struct rig rig = {0};
+    (void)state;
+    run_line(&rig, 512, true);
+    assert_int_equal(rig.analysis->op_count, 1);
+    assert_int_equal(rig.analysis->ops[0].coverage, RS_COVERAGE_EXACT);
+    assert_int_equal(rig.analysis->ops[0].ranks_expected, 3);
+    assert_int_equal(rig.analysis->ops[0].last_rank, 2);
+    assert_int_equal(rig_row(&rig, 0, 0)->wait, 10); /* for rank 1, and not for rank 2 */
+    assert_int_equal(rig_row(&rig, 0, 1)->wait, 40);
+    assert_int_equal(rig_row(&rig, 0, 2)->wait, 0);
+    assert_int_equal(rig.analysis->ranks[2].caused_wait, 40);
+    rig_fini(&rig);
+}
+
+static void a_batch_of_another_size_is_not_its_partner(void **state)
+{
+    struct rig rig = {0};
+    (void)state;
+    run_line(&rig, 1024, true); /* rank 2 says 512 */
+    assert_int_equal(rig.analysis->op_count, 2);
+    assert_int_equal(rig.analysis->ops[0].coverage, RS_COVERAGE_PARTIAL);
+    assert_int_equal(rig.analysis->ops[1].coverage, RS_COVERAGE_PARTIAL);
+    rig_fini(&rig);
+}
+
+static void a_batch_without_one_of_its_partners_is_partial(void **state)
+{
+    struct rig rig = {0};
+    (void)state;
+    run_line(&rig, 512, false);
+    assert_int_equal(rig.analysis->op_count, 1);
+    assert_int_equal(rig.analysis->ops[0].coverage, RS_COVERAGE_PARTIAL);
+    assert_int_equal(rig.analysis->ops[0].ranks_expected, 3);
+    assert_int_equal(rig.analysis->ops[0].last_rank, -1);
+    assert_int_equal(rig_row(&rig, 0, 0)->wait, 10);
+    rig_fini(&rig);
+}
+
 /* The start is valid, so the others' waits are; its own transfer is not. */
 static void unfinished_row_keeps_its_start(void **state)
 {
@@ -287,6 +355,9 @@ int main(void)
         cmocka_unit_test(host_send_waits_for_nobody),
         cmocka_unit_test(device_send_waits_for_its_recv),
         cmocka_unit_test(batch_members_wait_for_each_other),
+        cmocka_unit_test(a_batch_with_several_peers_waits_for_its_own),
+        cmocka_unit_test(a_batch_of_another_size_is_not_its_partner),
+        cmocka_unit_test(a_batch_without_one_of_its_partners_is_partial),
         cmocka_unit_test(unfinished_row_keeps_its_start),
         cmocka_unit_test(unmatched_row_is_a_partial_operation),
     };

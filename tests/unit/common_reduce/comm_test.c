@@ -236,6 +236,59 @@ static void a_coalesced_batch_is_one_send_recv(void **unused)
     make_events_fini(&e);
 }
 
+/* An interleaved pipeline's: forward to rank 3 and from rank 0, the gradient of one of them back. */
+static void a_batch_names_all_of_its_peers(void **unused)
+{
+    (void)unused;
+    struct make_events e;
+    struct rs_summary s;
+    make_events_init(&e);
+    const uint32_t host = make_host_lane(&e, 11), gpu = make_device_lane(&e, 0, 84);
+    const char *types = "[\"float\"]";
+    static const struct {
+        const char *name, *annotation, *lists, *inputs, *peer;
+    } calls[] = {
+        {"c10d::send", "nccl:send 1->3", "[[[64]], [], [], []]", "[[64]]",
+         "[\"\", \"\", \"3\", \"0\"]"},
+        {"c10d::recv_", "nccl:recv 1<-0", "[[[16]], [], [], []]", "[[16]]",
+         "[\"\", \"\", \"0\", \"0\"]"},
+        {"c10d::recv_", "nccl:recv 1<-3", "[[[8]], [], [], []]", "[[8]]",
+         "[\"\", \"\", \"3\", \"0\"]"},
+    };
+    for (int i = 0; i < 2; i++) { /* of the first the kernel was lost */
+        const rs_ns at = i * INT64_C(10000);
+        for (int k = 0; k < 3; k++) {
+            call(&e, calls[k].name, host, at + 100 * k, at + 100 * k + 90);
+            make_inputs(&e, calls[k].lists, NULL, calls[k].peer);
+            call(&e, calls[k].annotation, host, at + 100 * k + 10, at + 100 * k + 80);
+            make_inputs(&e, calls[k].inputs, types, NULL);
+        }
+        call(&e, "nccl:coalesced", host, at + 500, at + 600);
+    }
+    make_launched(&e, "ncclDevKernel_SendRecv(...)", host, 10550, gpu,
+                  (struct make_span){10700, 10800});
+    reduce(&e, &s);
+    assert_int_equal(s.op_count, 1);
+    assert_int_equal(s.ops[0].flags & RS_OP_IS_BATCH, RS_OP_IS_BATCH);
+    assert_int_equal(s.ops[0].peer, -1);
+    assert_int_equal(s.ops[0].flags & RS_OP_PEER_IN_GROUP, RS_OP_PEER_IN_GROUP);
+    assert_int_equal(s.ops[0].bytes, 256); /* the larger of what was sent and received in all */
+    assert_int_equal(s.ops[0].call_start, 10000);
+    assert_int_equal(s.ops[0].task_count, 3);
+    assert_true(rs_comm_op_has_calls_only(&s, &s.ops[0]));
+    const struct rs_comm_task *tasks = s.tasks + s.ops[0].task_first;
+    assert_int_equal(rs_comm_task_peer(&tasks[0]), 3);
+    assert_true(tasks[0].is_send);
+    assert_int_equal(tasks[0].src, -1);
+    assert_int_equal(tasks[0].bytes, 256);
+    assert_int_equal(rs_comm_task_peer(&tasks[1]), 0);
+    assert_int_equal(tasks[1].bytes, 64);
+    assert_false(tasks[2].is_send);
+    assert_int_equal(rs_comm_task_peer(&tasks[2]), 3);
+    rs_summary_fini(&s);
+    make_events_fini(&e);
+}
+
 static void tensors_of_a_coalesced_collective_add_up(void **unused)
 {
     (void)unused;
@@ -559,6 +612,7 @@ int main(void)
         cmocka_unit_test(a_cut_list_is_completed),
         cmocka_unit_test(kernels_without_a_call_stay_alone),
         cmocka_unit_test(a_coalesced_batch_is_one_send_recv),
+        cmocka_unit_test(a_batch_names_all_of_its_peers),
         cmocka_unit_test(tensors_of_a_coalesced_collective_add_up),
         cmocka_unit_test(without_any_link_kernels_and_calls_pair_in_order),
         cmocka_unit_test(an_external_id_finds_the_call_when_the_launch_is_gone),
