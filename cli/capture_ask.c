@@ -26,13 +26,21 @@ enum {
     LENGTH_MAX_S = 86400,
 };
 
-/* "FILE:LINE:COLUMN: error: ..." of everything that is refused. */
+/* What only who reads the file can say; all else is in the answer. */
+static bool is_of_reading(enum rs_request_rule rule)
+{
+    return rule == RS_RULE_ACTIVITY_UNKNOWN || rule == RS_RULE_EXPORT_UNKNOWN ||
+           rule == RS_RULE_MSPROF_TX || rule == RS_RULE_NUMBERED_NAME;
+}
+
+/* "FILE:LINE:COLUMN: error: ..." of everything that is refused, "warning: ..." of what the file says and the request does not. */
 static void report_notes(const char *path, const struct rs_request_notes *notes)
 {
     struct rs_buf buf = {0};
     for (size_t i = 0; i < notes->count; i++) {
         const struct rs_request_note *note = &notes->items[i];
-        if (rs_request_rule(note->rule)->severity != RS_SEVERITY_REFUSED)
+        if (rs_request_rule(note->rule)->severity != RS_SEVERITY_REFUSED &&
+            !is_of_reading(note->rule))
             continue;
         rs_buf_string(&buf, path);
         if (note->line)
@@ -54,15 +62,16 @@ static enum rs_status read_file(const struct capture_words *words,
     struct rs_buf text = {0};
     struct rs_request_notes notes = {0};
     enum rs_config_framework framework = RS_CONFIG_DETECT;
-    enum rs_status status = rs_file_read(path, RS_REQUEST_TEXT_MAX_BYTES + 1, &text, err);
+    enum rs_status status = rs_file_read(path, RS_REQUEST_READ_MAX_BYTES, &text, err);
     if (status == RS_OK && words->config)
         status = rs_request_from_config(rs_buf_text(&text), text.length, &framework,
                                         &question->request, &notes, err);
     else if (status == RS_OK)
         status =
             rs_request_from_json(rs_buf_text(&text), text.length, &question->request, &notes, err);
-    if (status == RS_INVALID) {
+    if (status == RS_OK || status == RS_INVALID)
         report_notes(path, &notes);
+    if (status == RS_INVALID) {
         status = rs_err_set(err, RS_INVALID, "%s: %zu %s", path, notes.refusal_count,
                             notes.refusal_count == 1 ? "error" : "errors");
     }

@@ -212,9 +212,7 @@ static enum rs_status validate_file(const char *path, const struct options *opti
     struct rs_request_notes notes = {0};
     struct rs_capture_request request = {0};
     enum rs_config_framework framework = options->framework;
-    enum rs_status status = rs_file_read(path, RS_REQUEST_TEXT_MAX_BYTES + 1, &text, err);
-    if (status == RS_LIMIT)
-        status = RS_OK; /* the reader says it, as a rule */
+    enum rs_status status = rs_file_read(path, RS_REQUEST_READ_MAX_BYTES, &text, err);
     if (status == RS_OK) {
         status = rs_request_from_config((const char *)text.data, text.length, &framework, &request,
                                         &notes, err);

@@ -93,6 +93,7 @@ struct rs_coord_seen {
     rs_dur delay_ns;                            /* so far: ready, without a core; 0 unknown */
     int64_t free_disk_bytes, free_memory_bytes; /* 0 unknown */
     uint32_t glibc;                             /* major << 16 | minor; 0 unknown */
+    uint32_t activities; /* set of enum rs_activity: what its process may have; 0 unknown */
     rs_dur
         self_time_ns; /* of one step, its own; an earlier capture told it; 0 unknown. The coordinator's own */
     int32_t role[RS_ROLE_COUNT]; /* -1 unknown: what was known before stays */

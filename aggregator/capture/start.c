@@ -55,6 +55,13 @@ static int64_t estimate_of(const struct rs_coord_seen *seen,
     return request->duration_ms ? 0 : (int64_t)fmin((double)seen->step_bytes * steps, 1e18);
 }
 
+/* What its profiler records, as far as its process has it; 0 unknown. */
+static uint32_t activities_of(const struct rs_coord_seen *seen)
+{
+    const uint32_t known = rs_adapter_activities(seen->adapter.number);
+    return seen->activities ? known & seen->activities : known;
+}
+
 static void fill_row(const struct rs_coord_seen *seen, const struct rs_capture_request *request,
                      struct rs_request_rank *rank)
 {
@@ -64,11 +71,10 @@ static void fill_row(const struct rs_coord_seen *seen, const struct rs_capture_r
                                              .step_time_ns = seen->step_duration_ns,
                                              .self_time_ns = seen->self_time_ns},
                                      .adapter = &seen->adapter,
-                                     .can_capture = true,
                                      .is_step_known = is_known,
                                      .step = is_known ? seen->step : 0,
                                      .world = seen->world,
-                                     .activities = rs_adapter_activities(seen->adapter.number),
+                                     .activities = activities_of(seen),
                                      .free_disk_bytes = seen->free_disk_bytes,
                                      .free_memory_bytes = seen->free_memory_bytes,
                                      .glibc_major = (uint16_t)(seen->glibc >> 16),

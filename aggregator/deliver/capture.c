@@ -20,6 +20,8 @@
 
 /* --- a capture ------------------------------------------------------------------------------------------ */
 
+enum { UNRECORDED_NAMED = 16 };
+
 /* What a stream became, to be put in order: several incarnations of one rank follow each other in time. */
 struct taken {
     struct rs_summary summary;
@@ -191,20 +193,64 @@ static enum rs_status report_damage(const struct rs_stored *stored, struct rs_de
                                                    : rs_err_set(err, RS_NOMEM, "out of memory");
 }
 
-/* The request of the capture as one line of JSON, appended; nothing when there is none that can be read. */
-static void read_request(const char *capture_dir, struct rs_buf *json)
+/* The request of the capture as one line of JSON, appended; nothing when there is none that can be read. The activities of a device
+ * that it names. */
+static uint32_t read_request(const char *capture_dir, struct rs_buf *json)
 {
     struct rs_capture_request request = {0};
     struct rs_request_notes notes = {0};
     struct rs_buf text = {0};
     char *path = rs_file_join(capture_dir, "request.json");
+    uint32_t activities = 0;
     if (path && rs_file_read(path, RS_REQUEST_TEXT_MAX_BYTES, &text, NULL) == RS_OK &&
-        rs_request_from_json(rs_buf_text(&text), text.length, &request, &notes, NULL) == RS_OK)
+        rs_request_from_json(rs_buf_text(&text), text.length, &request, &notes, NULL) == RS_OK) {
         rs_request_to_json(&request, 0, json);
+        activities = request.activities & ~(uint32_t)RS_ACTIVITY_CPU;
+    }
     rs_request_fini(&request);
     rs_request_notes_fini(&notes);
     rs_buf_fini(&text);
     rs_mem_free(path);
+    return activities;
+}
+
+static bool has_device(const struct rs_summary *summary)
+{
+    for (size_t i = 0; i < summary->device_count; i++)
+        if (summary->devices[i].device >= 0)
+            return true;
+    return false;
+}
+
+/* No more will come that could change what is found. */
+static bool is_final(const struct rs_capture_facts *facts, const struct rs_deliver_live *live)
+{
+    return (facts && facts->is_closed) || (live && live->is_summarised);
+}
+
+/* Whether a rank has a device cannot always be known when the request is answered; what it recorded shows it. */
+static enum rs_status report_unrecorded(uint32_t activities, struct rs_deliver *deliver,
+                                        struct rs_err *err)
+{
+    char names[64], text[512];
+    size_t count = 0, used;
+    rs_request_activity_names(activities, names, sizeof names);
+    used = (size_t)snprintf(text, sizeof text,
+                            "activities: %s asked for, and nothing of a device "
+                            "was recorded on rank",
+                            names);
+    for (size_t i = 0; i < deliver->summary_count && activities; i++) {
+        if (has_device(&deliver->summaries[i]))
+            continue;
+        if (count++ < UNRECORDED_NAMED)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s %" PRId32,
+                                     count > 1 ? "," : "", deliver->summaries[i].trace.rank);
+    }
+    if (count > UNRECORDED_NAMED)
+        (void)snprintf(text + used, sizeof text - used, " and %zu more", count - UNRECORDED_NAMED);
+    return !count || rs_deliver_note(deliver, text) == RS_OK
+               ? RS_OK
+               : rs_err_set(err, RS_NOMEM, "out of memory");
 }
 
 /* Profilers that live in the program are switched on and off within a step of it; librankscope's rings are always there. */
@@ -292,7 +338,9 @@ enum rs_status rs_deliver_capture(const char *dir, const struct rs_deliver_optio
     deliver.is_choice = facts && facts->is_closed && strcmp(facts->source, "files") != 0 &&
                         strcmp(facts->state, "complete") == 0;
     struct rs_buf request = {0};
-    read_request(dir, &request);
+    const uint32_t activities = read_request(dir, &request);
+    if (status == RS_OK && is_final(facts, live))
+        status = report_unrecorded(activities, &deliver, err);
     struct rs_deliver_options how = *options;
     how.request = request.length ? rs_buf_text(&request) : NULL;
     how.is_triggered = is_triggered(live ? live->source : facts ? facts->source : "files");
@@ -310,7 +358,7 @@ enum rs_status rs_deliver_capture(const char *dir, const struct rs_deliver_optio
     }
     if (status == RS_OK)
         status = rs_deliver_finish(&deliver, &how, result_p, err);
-    if (status == RS_OK && facts && !facts->is_closed && !(live && live->is_summarised)) {
+    if (status == RS_OK && facts && !is_final(facts, live)) {
         result_p->is_provisional = true;
         print_provisional(result_p, print, print_self);
     }

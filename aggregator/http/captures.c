@@ -269,12 +269,6 @@ static bool read_request(struct api_ask *ask, struct rs_capture_request *request
     struct rs_buf text = {0};
     enum rs_status status =
         rs_request_from_json((const char *)body.data, body.length, request, &notes, &err);
-    if (status == RS_OK) {
-        request->origin = RS_ORIGIN_API;
-        status = rs_request_check(request, NULL, &notes);
-        if (status < 0)
-            rs_request_fini(request);
-    }
     for (size_t i = 0; status < 0 && i < notes.count; i++) {
         if (rs_request_rule(notes.items[i].rule)->severity != RS_SEVERITY_REFUSED)
             continue;

@@ -758,6 +758,7 @@ static void see_rank(struct session *session, const Rankscope__RankState *state)
         .free_disk_bytes = state->free_disk_bytes > 0 ? state->free_disk_bytes : 0,
         .free_memory_bytes = state->free_memory_bytes > 0 ? state->free_memory_bytes : 0,
         .glibc = state->glibc,
+        .activities = state->activities,
         .events_dropped = state->events_dropped,
         .can_capture = state->can_capture && adapter,
         .link = session->link};

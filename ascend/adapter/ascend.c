@@ -134,8 +134,7 @@ static enum rs_status fill_notice(struct trigger *trigger, struct notice *notice
         if (status < 0)
             return status;
         npu_notice_add(notice, member);
-        member->shown.parses =
-            arm->request->origin != RS_ORIGIN_CONFIG_FILE || arm->request->analyse;
+        member->shown.parses = rs_request_parses(arm->request);
         (void)snprintf(member->shown.note, sizeof member->shown.note, "%s", note);
     }
     const enum rs_status status =

@@ -52,16 +52,16 @@ static enum rs_status set_text(struct rs_buf *text, const char *key, const char 
 enum rs_status npu_text(const struct rs_capture_request *request, const char *id,
                         const char *result, struct rs_buf *text, struct rs_err *err)
 {
-    /* A file says itself whether it wants its results parsed. Whoever else asks wants a report, and only
-     * parsed results can be read. */
-    const bool parses = request->origin != RS_ORIGIN_CONFIG_FILE || request->analyse;
+    /* With a list of ranks, which always stands in the file, nobody parses but beside the training. */
+    const bool parses = rs_request_parses(request);
+    const bool is_beside = parses || request->async_mode;
     enum rs_status status = rs_request_to_config(request, RS_CONFIG_TORCH_NPU, text, err);
     if (status == RS_OK)
         status = set_text(text, "prof_dir", result, err);
     if (status == RS_OK)
         status = set_key(text, "analyse", parses ? "true" : "false", err);
     if (status == RS_OK)
-        status = set_key(text, "async_mode", parses ? "true" : "false", err);
+        status = set_key(text, "async_mode", is_beside ? "true" : "false", err);
     if (status == RS_OK)
         status = set_text(text, "metadata." RS_ASCEND_METADATA_KEY, id, err);
     return status;

@@ -252,7 +252,7 @@ static enum rs_status arm_checked(struct mindspore_trigger *trigger,
     if (status == RS_OK)
         status = make_folder(trigger, config_dir, arm, err);
     if (status == RS_OK) {
-        config_dir->parses = rs_request_analyses(request) || request->aggregate;
+        config_dir->parses = request->analyse || request->aggregate; /* is_rank is torch_npu's */
         config_dir->parses_beside = request->async_mode || request->mindspore.analyse_mode == 1;
         status = mindspore_pair_text(config_dir, request, &pair, &text, err);
     }

@@ -12,6 +12,7 @@
 #include "collector/agent/enrol.h"
 #include "collector/agent/metrics.h"
 #include "collector/agent/tracedir.h"
+#include "collector/trigger/libraries.h"
 #include "common/base/daemon.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
@@ -44,6 +45,7 @@ struct collector {
     struct rs_config_watch *config_watch;
     struct rs_renewal *renewal;        /* of our certificate */
     struct rs_metrics *metrics;        /* NULL: not served */
+    struct rs_library_book *libraries; /* of the ranks' processes */
     char node[RS_IDENTITY_NAME_BYTES]; /* when none was given */
     Rankscope__RankState **states;     /* of all ranks, for the uplink */
     size_t state_capacity;
@@ -97,6 +99,7 @@ static int64_t space_of(struct collector *collector, const struct rs_agent_adapt
 static size_t give_ranks(void *self, Rankscope__RankState ***states_p)
 {
     struct collector *collector = self;
+    const rs_ns now = rs_time_monotonic();
     size_t count = 0;
     for (size_t i = 0; i < collector->adapter_count; i++) {
         struct rs_agent_adapter *adapter = collector->adapters[i];
@@ -105,7 +108,10 @@ static size_t give_ranks(void *self, Rankscope__RankState ***states_p)
         for (size_t k = 0; k < more; k++) {
             states[k]->free_disk_bytes = space_of(collector, adapter);
             states[k]->free_memory_bytes = collector->free_memory;
-            states[k]->glibc = rs_process_glibc((pid_t)states[k]->pid);
+            const struct rs_libraries libraries = rs_libraries_of(
+                collector->libraries, (pid_t)states[k]->pid, states[k]->incarnation, now);
+            states[k]->glibc = libraries.glibc;
+            states[k]->activities = libraries.activities;
         }
         count = add_ranks(collector, count, states, more);
     }
@@ -413,10 +419,12 @@ static void serve(struct collector *collector, struct rs_daemon *daemon)
 static enum rs_status run(const struct rs_agent_options *settings, struct rs_daemon *daemon,
                           struct rs_err *err)
 {
-    struct collector collector = {.settings = settings};
+    struct collector collector = {.settings = settings, .libraries = rs_library_book_new()};
     const struct rs_spool_options spool_options = {.budget_bytes = (uint64_t)settings->spool_bytes,
                                                    .keep_ns = settings->raw_keep_ns};
-    enum rs_status status = rs_enrol(settings, &collector.address, collector.node, err);
+    enum rs_status status = collector.libraries
+                                ? rs_enrol(settings, &collector.address, collector.node, err)
+                                : rs_err_set(err, RS_NOMEM, "no memory to start");
     if (status == RS_OK)
         status = rs_renewal_start(&collector.address, &collector.renewal, err);
     if (status == RS_OK)
@@ -462,6 +470,7 @@ static enum rs_status run(const struct rs_agent_options *settings, struct rs_dae
             rs_uplink_step(collector.uplink, rs_time_monotonic() + RS_NS_PER_S / 20);
     }
     rs_uplink_free(&collector.uplink);
+    rs_library_book_free(&collector.libraries);
     rs_grpc_loop_free(&collector.loop);
     rs_spool_close(&collector.spool);
     forget_announcement(&collector);

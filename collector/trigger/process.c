@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <gnu/libc-version.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -265,27 +264,6 @@ int rs_process_zombie_status(pid_t pid, uint64_t start_ticks)
 }
 
 /* ---- its host ------------------------------------------------------------------------------------------------------- */
-
-/* In one mount namespace, files are the same. */
-static bool sees_our_files(pid_t pid)
-{
-    char path[64];
-    struct stat own, other;
-    (void)snprintf(path, sizeof path, "/proc/%d/ns/mnt", (int)pid);
-    return stat("/proc/self/ns/mnt", &own) == 0 && stat(path, &other) == 0 &&
-           own.st_ino == other.st_ino && own.st_dev == other.st_dev;
-}
-
-uint32_t rs_process_glibc(pid_t pid)
-{
-    char *rest = NULL;
-    const char *version = gnu_get_libc_version();
-    const unsigned long major = strtoul(version, &rest, 10);
-    const unsigned long minor = *rest == '.' ? strtoul(rest + 1, NULL, 10) : 0;
-    if (major == 0 || major > UINT16_MAX || minor > UINT16_MAX || !sees_our_files(pid))
-        return 0;
-    return (uint32_t)(major << 16 | minor);
-}
 
 int64_t rs_process_free_memory(void)
 {

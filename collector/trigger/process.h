@@ -61,8 +61,6 @@ rs_process_give_folder(const char *path, const struct rs_process *process, struc
 /* RS_OK: the same process (it started when it did), and it lives. RS_NOTFOUND: it has ended (a zombie has, too), on
  * the kernel's word. Else it cannot be seen for the moment, which says nothing of it. */
 RS_MUST_CHECK enum rs_status rs_process_look(pid_t pid, uint64_t start_ticks);
-/* The C library that it runs on, major << 16 | minor: this program's own, when both see the same files; 0 unknown. */
-uint32_t rs_process_glibc(pid_t pid);
 /* Bytes that programs of this host can have, as the kernel thinks; 0 unknown. */
 int64_t rs_process_free_memory(void);
 /* Not known to have ended. For whoever asks often: process_life.h. */

@@ -357,12 +357,10 @@ static bool take(struct rs_config_watch *watch, rs_ns now)
     const bool is_patient = now < watch->seen_at + torn_patience_ns;
     enum rs_status status =
         watch->seen.is_regular
-            ? rs_file_read_regular(watch->path, RS_REQUEST_TEXT_MAX_BYTES + 1, &text, &err)
+            ? rs_file_read_regular(watch->path, RS_REQUEST_READ_MAX_BYTES, &text, &err)
             : rs_err_set(&err, RS_INVALID, "%s is no file", watch->path);
     const struct face after = look(watch->path);
     const bool is_torn = !is_same_face(&after, &watch->seen);
-    if (status == RS_LIMIT)
-        status = RS_OK; /* the reader says it, as a rule */
     if (status == RS_OK)
         status = rs_sha256_hex(text.data, text.length, sha);
     /* Before anything is found in it: what a trigger writes need not be what a person may. */

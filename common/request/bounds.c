@@ -42,7 +42,7 @@ static const char *pairs_fault(const struct rs_request_pairs *pairs)
     if (pairs->count > RS_REQUEST_LIST_MAX)
         return "has too many members";
     for (size_t i = 0; i < pairs->count; i++) {
-        /* Values are JSON text or are escaped when written: any byte may stand in them. */
+        /* Values are escaped when written, or are looked at below: any byte may stand in them. */
         if (!is_clean(pairs->items[i].key))
             return "has a control byte in a name";
         sorted[i] = &pairs->items[i];
@@ -52,6 +52,20 @@ static const char *pairs_fault(const struct rs_request_pairs *pairs)
     for (size_t i = 1; i < pairs->count; i++)
         if (strcmp(sorted[i - 1]->key, sorted[i]->key) == 0)
             return "has a name twice";
+    return NULL;
+}
+
+/* They are written as they are, wherever the request is written. */
+static const char *jsons_fault(const struct rs_request_pairs *pairs)
+{
+    for (size_t i = 0; i < pairs->count; i++) {
+        json_t *tree =
+            json_loads(pairs->items[i].value, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+        const bool is_json = tree != NULL;
+        json_decref(tree);
+        if (!is_json)
+            return "has a value that is not JSON";
+    }
     return NULL;
 }
 
@@ -89,6 +103,8 @@ static const char *field_fault(const struct field *field, const void *value)
     case FIELD_ENUM:
         return has_name(field->names, *(const uint32_t *)value) ? NULL : "has no such value";
     case FIELD_SET:
+        if (field == &request_fields[F_EXPORT_TYPE] && !*(const uint32_t *)value)
+            return "is empty";
         return has_only(field->names, *(const uint32_t *)value) ? NULL : "has no such value";
     case FIELD_OPT_DOUBLE:
         return isfinite(((const struct rs_optional_double *)value)->value) ? NULL : "is no number";
@@ -97,8 +113,11 @@ static const char *field_fault(const struct field *field, const void *value)
     case FIELD_TEXTS:
         return texts_fault(value);
     case FIELD_PAIRS:
-    case FIELD_JSONS:
         return pairs_fault(value);
+    case FIELD_JSONS: {
+        const char *fault = pairs_fault(value);
+        return fault ? fault : jsons_fault(value);
+    }
     case FIELD_BOOL:
     case FIELD_U32:
     case FIELD_I32:

@@ -52,8 +52,6 @@ static void check_schedule(const struct rs_capture_request *r, struct rs_request
 {
     const struct rs_request_schedule *s = &r->schedule;
     const uint64_t start = r->start_step > 0 ? (uint64_t)r->start_step : 0;
-    if (!s->active)
-        note_add(notes, RS_RULE_ACTIVE_ZERO, FIELD_COUNT, NO_DETAIL);
     if (r->dialect == RS_DIALECT_TORCH && r->origin == RS_ORIGIN_API && !s->warmup.is_set)
         note_add(notes, RS_RULE_WARMUP_NOT_SAID, FIELD_COUNT, NO_DETAIL);
     if (!s->warmup.value && r->dialect != RS_DIALECT_MINDSPORE && !r->duration_ms &&
@@ -70,14 +68,8 @@ static void check_schedule(const struct rs_capture_request *r, struct rs_request
 
 static void check_activities(const struct rs_capture_request *r, struct rs_request_notes *notes)
 {
-    enum {
-        ALL = RS_ACTIVITY_CPU | RS_ACTIVITY_NPU | RS_ACTIVITY_CUDA | RS_ACTIVITY_XPU |
-              RS_ACTIVITY_MTIA
-    };
     const uint32_t set = r->activities;
     const bool has_cpu = !set || set & RS_ACTIVITY_CPU;
-    if (set & ~(uint32_t)ALL)
-        note_add(notes, RS_RULE_ACTIVITIES_SET, FIELD_COUNT, "found 0x%" PRIx32, set);
     if (r->record_shapes && !has_cpu)
         note_add(notes, RS_RULE_SHAPES_NEED_CPU, FIELD_COUNT, NO_DETAIL);
     if (r->with_stack && !has_cpu)
@@ -119,8 +111,6 @@ static void check_device(const struct rs_capture_request *r, struct rs_request_n
         note_add(notes, RS_RULE_OP_ATTR_NEEDS_LEVEL, FIELD_COUNT, NO_DETAIL);
     if (e->record_op_args && has_company(r))
         note_add(notes, RS_RULE_OP_ARGS_ALONE, FIELD_COUNT, NO_DETAIL);
-    if (!e->export_type || e->export_type & ~(uint32_t)(RS_EXPORT_TEXT | RS_EXPORT_DB))
-        note_add(notes, RS_RULE_EXPORT_SET, FIELD_COUNT, NO_DETAIL);
     if (e->extra.count && r->dialect != RS_DIALECT_TORCH)
         note_add(notes, RS_RULE_EXTRA_DIALECT, FIELD_COUNT, NO_DETAIL);
 }
@@ -142,8 +132,6 @@ static void check_markers(const struct rs_capture_request *r, struct rs_request_
         note_add(notes, RS_RULE_DOMAINS_BOTH, FIELD_COUNT, NO_DETAIL);
     if (e->host_sys & RS_HOST_SYS_OSRT)
         note_add(notes, RS_RULE_OSRT_HEAVY, FIELD_COUNT, NO_DETAIL);
-    if (r->sample_hz != 10 && !e->host_sys && !e->sys_io)
-        note_add(notes, RS_RULE_SAMPLE_HZ_UNUSED, FIELD_COUNT, NO_DETAIL);
 }
 
 static void check_mindspore(const struct rs_capture_request *r, struct rs_request_notes *notes)
@@ -221,14 +209,6 @@ static void check_places(const struct rs_capture_request *r, bool is_relaxed,
                  "%" PRIu32 " ms, at most %" PRIu32 " s", r->duration_ms, r->max_duration_s);
 }
 
-static bool is_json_text(const char *text)
-{
-    json_t *tree = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
-    const bool is_good = tree != NULL;
-    json_decref(tree);
-    return is_good;
-}
-
 static void check_roles(const char *value, struct rs_request_notes *notes)
 {
     struct rs_roles roles = {0};
@@ -248,9 +228,7 @@ static void check_metadata(const struct rs_capture_request *r, struct rs_request
         if (length > RS_REQUEST_VALUE_MAX_BYTES)
             note_add(notes, RS_RULE_METADATA_LONG, FIELD_COUNT, "\"%.40s\" has %zu", pair->key,
                      length);
-        if (!is_json_text(pair->value))
-            note_add(notes, RS_RULE_METADATA_JSON, FIELD_COUNT, "\"%.40s\"", pair->key);
-        else if (strcmp(pair->key, "distributed_args") == 0)
+        if (strcmp(pair->key, "distributed_args") == 0)
             check_roles(pair->value, notes);
     }
     if (total > RS_REQUEST_METADATA_MAX_BYTES)
@@ -300,8 +278,7 @@ static void check_ranges(const struct rs_capture_request *r, struct rs_request_n
             number = ((const struct rs_optional_u32 *)value)->value;
         else
             continue;
-        const bool has_own_rule = (i == F_ACTIVE && number == 0) || i == F_START_STEP;
-        if (!has_own_rule && (number < field->min || number > field->max))
+        if (i != F_START_STEP && (number < field->min || number > field->max))
             note_add(notes, RS_RULE_OUT_OF_RANGE, i,
                      "expected %" PRId64 " to %" PRId64 ", found %" PRId64, field->min, field->max,
                      number);

@@ -241,11 +241,12 @@ static void next_element(struct element_walk *elements, struct slot *slot)
 static bool unknown_in_set(struct slot *slot, const char *text)
 {
     struct rs_request_notes *notes = slot->reading->notes;
-    if (slot->field == &request_fields[F_ACTIVITIES]) {
+    const bool is_dropped = slot->reading->is_config; /* as by those who read such files */
+    if (is_dropped && slot->field == &request_fields[F_ACTIVITIES]) {
         note_at(notes, RS_RULE_ACTIVITY_UNKNOWN, slot->key, &slot->place, "\"%.40s\"", text);
         return true;
     }
-    if (slot->field == &request_fields[F_EXPORT_TYPE]) {
+    if (is_dropped && slot->field == &request_fields[F_EXPORT_TYPE]) {
         note_at(notes, RS_RULE_EXPORT_UNKNOWN, slot->key, &slot->place, "\"%.40s\"", text);
         return true;
     }
@@ -288,7 +289,7 @@ static void read_set(struct slot *slot, void *target, json_t *value)
     slot->place = start;
     if (slot->field == &request_fields[F_EXPORT_TYPE] && (has_unknown || !bits))
         bits = RS_EXPORT_TEXT;
-    if (slot->field == &request_fields[F_ACTIVITIES] && has_unknown && !bits)
+    if (slot->field == &request_fields[F_ACTIVITIES] && is_good && has_unknown && !bits)
         note_at(slot->reading->notes, RS_RULE_ACTIVITIES_NONE, slot->key, &start, NO_DETAIL);
     else if (is_good)
         memcpy(target, &bits, sizeof bits);

@@ -118,9 +118,32 @@ enum rs_aic_metrics rs_request_aic_metrics(const struct rs_capture_request *requ
                                                                 : request->experimental.aic_metrics;
 }
 
+void rs_request_activity_names(uint32_t activities, char *text, size_t size)
+{
+    const struct field_names *names = request_fields[F_ACTIVITIES].names;
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < names->count; i++) {
+        if (!(activities & names->items[i].value))
+            continue;
+        const int wrote =
+            snprintf(text + used, size - used, "%s%s", used ? ", " : "", names->items[i].name);
+        if (wrote < 0 || used + (size_t)wrote >= size)
+            return;
+        used += (size_t)wrote;
+    }
+}
+
 bool rs_request_analyses(const struct rs_capture_request *request)
 {
     return request->analyse && (!request->is_rank || request->async_mode);
+}
+
+bool rs_request_parses(const struct rs_capture_request *request)
+{
+    const bool is_file =
+        request->origin == RS_ORIGIN_CONFIG_FILE || request->origin == RS_ORIGIN_DP_START;
+    return !is_file || rs_request_analyses(request);
 }
 
 /* ---- rules ----------------------------------------------------------------------------------------------------- */

@@ -46,6 +46,9 @@ enum {
     RS_REQUEST_METADATA_MAX_BYTES = 50 * 1024, /* of all metadata */
     RS_REQUEST_TEXT_MAX_BYTES =
         1 << 20, /* of a configuration file: what torch_npu's shared block holds */
+    RS_REQUEST_READ_MAX_BYTES =
+        4
+        << 20, /* of a file that is read for it: a rule speaks of what is longer than that block */
 };
 
 /* ---- what our own triggers leave in a profiler_config.json: not an edit of a person -------------------------------- */
@@ -229,7 +232,7 @@ struct rs_capture_request {
     char worker_name[RS_REQUEST_NAME_BYTES];
     /* The profiler parses its data itself. off in files, on from the API. With is_rank it is off unless async_mode. [A M I] */
     bool analyse;
-    bool async_mode; /* parsing does not hold the program up. off [A I] */
+    bool async_mode; /* parsing does not hold the program up. off [A M I] */
     bool
         aggregate; /* ranks that only their own profiler can read parse, whatever analyse says. on [M I] */
     bool use_gzip; /* exported traces are compressed. off [I] */
@@ -251,6 +254,9 @@ struct rs_capture_request {
     struct rs_request_texts env_allow;
 };
 
+/* "CPU, CUDA": the names of a set of enum rs_activity, as far as they fit. */
+void rs_request_activity_names(uint32_t activities, char *text, size_t size);
+
 /* Defaults of the dialect and the origin. RS_NOMEM (`request` is then zeroed). */
 RS_MUST_CHECK enum rs_status rs_request_init(struct rs_capture_request *request,
                                              enum rs_dialect dialect, enum rs_origin origin);
@@ -269,6 +275,9 @@ RS_MUST_CHECK enum rs_status rs_request_copy(const struct rs_capture_request *re
 enum rs_aic_metrics rs_request_aic_metrics(const struct rs_capture_request *request);
 /* Whether ranks parse by themselves: not with is_rank, unless async_mode. */
 bool rs_request_analyses(const struct rs_capture_request *request);
+/* Whether torch_npu ranks that we trigger parse. A file says itself whether it wants its results parsed; whoever else asks wants a
+ * report, and only parsed results can be read. */
+bool rs_request_parses(const struct rs_capture_request *request);
 
 /* ---- rules and notes ---------------------------------------------------------------------------------------- */
 
@@ -380,23 +389,17 @@ bool rs_request_member(size_t index, char name[RS_REQUEST_MEMBER_BYTES]);
 
 /* ---- the answer ------------------------------------------------------------------------------------------------ */
 
-enum rs_platform { RS_PLATFORM_UNKNOWN, RS_PLATFORM_CPU, RS_PLATFORM_GPU, RS_PLATFORM_NPU };
-
 /* What is known of a rank when it is asked. Zeroed members mean "not known" and are not held against it, but
- * can_capture and row.role (-1 unknown). Lends its strings. */
+ * row.role (-1 unknown). Lends its strings. */
 struct rs_request_rank {
     struct rs_rank_row row;
     const struct rs_adapter *adapter; /* not NULL */
-    enum rs_platform platform;
-    bool can_capture;       /* somebody can tell it to record */
-    const char *cannot_why; /* one clause for people; NULL */
-    bool is_busy;           /* records already, or is armed */
-    bool has_pending;       /* its one slot is taken */
+    bool is_busy;                     /* records already, or is armed */
+    bool has_pending;                 /* its one slot is taken */
     bool
         is_pending_other; /* ... by what another file, or no file, asked for: an edit does not replace it */
     bool is_step_known;                         /* the next two are meant */
     int64_t step;                               /* it is in */
-    int64_t last_step;                          /* of its training; 0 unknown */
     uint32_t world;                             /* ranks of the run; 0 unknown */
     uint32_t activities;                        /* it can record; 0 unknown */
     uint16_t glibc_major, glibc_minor;          /* 0 unknown */

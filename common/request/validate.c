@@ -154,16 +154,17 @@ static bool is_of_a_profiler(const struct rs_request_note *note)
 {
     const struct rs_rule *rule = rs_request_rule(note->rule);
     return rule->severity != RS_SEVERITY_REFUSED &&
-           (note->rule == RS_RULE_FLOPS_NOT_PARSED || note->rule == RS_RULE_SAMPLE_HZ_UNUSED ||
+           (note->rule == RS_RULE_FLOPS_NOT_PARSED || note->rule == RS_RULE_ANALYSE_IS_RANK ||
             strncmp(rule->field, "experimental.", strlen("experimental.")) == 0);
 }
 
 static bool concerns(const struct rs_request_note *note, const struct rs_adapter *adapter)
 {
-    /* with_flops is everybody's; that it is not parsed is torch_npu's, which knows op_attr as nobody else does */
-    const char *member = note->rule == RS_RULE_FLOPS_NOT_PARSED
-                             ? "experimental.op_attr"
-                             : rs_request_rule(note->rule)->field;
+    const char *member = rs_request_rule(note->rule)->field;
+    if (note->rule == RS_RULE_ANALYSE_IS_RANK)
+        return false; /* validate_rank() says it, of ranks that do not parse */
+    if (note->rule == RS_RULE_FLOPS_NOT_PARSED) /* with_flops itself is everybody's */
+        return adapter_is_torch_npus(adapter);
     char name[RS_REQUEST_MEMBER_BYTES];
     size_t i = 0;
     while (rs_request_member(i, name) && strcmp(name, member) != 0)

@@ -7,6 +7,12 @@
 /* skip_first + (wait + warmup + active) x repeat; without end counts as one round. */
 uint64_t schedule_steps(const struct rs_request_schedule *schedule);
 
+/* torch_npu's: it knows op_attr as no other profiler does. */
+static inline bool adapter_is_torch_npus(const struct rs_adapter *adapter)
+{
+    return rs_adapter_honours(adapter, F_OP_ATTR);
+}
+
 /* What a rank is held against. */
 struct validation {
     const struct rs_capture_request *request;

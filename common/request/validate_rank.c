@@ -33,9 +33,6 @@ static void validate_trigger(const struct validation *j, const struct rs_request
 {
     const struct rs_capture_request *r = j->request;
     const bool takes_time = can(rank, RS_CAP_DURATION);
-    if (!rank->can_capture)
-        note_add(notes, RS_RULE_CANNOT_CAPTURE, FIELD_COUNT, "%.200s",
-                 rank->cannot_why ? rank->cannot_why : "");
     if (r->duration_ms && !takes_time)
         note_add(notes, RS_RULE_NO_DURATION, FIELD_COUNT, "%s", rank->adapter->title);
     if (r->start_time_ns && !takes_time)
@@ -63,32 +60,14 @@ static void validate_step(const struct validation *j, const struct rs_request_ra
     if (start > 0 && start <= rank->step)
         note_add(notes, RS_RULE_START_PASSED, FIELD_COUNT,
                  "start_step=%" PRId64 ", current_step=%" PRId64, start, rank->step);
-    if (!rank->last_step || r->duration_ms)
+    /* of a start that was asked for, the request's own rules speak */
+    if (start != -1 || !r->max_step.is_set || r->duration_ms)
         return;
-    const int64_t first = start > 0 ? start : rank->step + 1;
-    if (start > 0 && start > rank->last_step)
-        note_add(notes, RS_RULE_START_AFTER_LAST, FIELD_COUNT,
-                 "start_step=%" PRId64 ", last_step=%" PRId64, start, rank->last_step);
-    else if (start != 0 && (first > rank->last_step ||
-                            schedule_steps(&r->schedule) > (uint64_t)(rank->last_step - first) + 1))
+    const uint64_t first = (uint64_t)rank->step + 1, last = r->max_step.value;
+    if (first > last || schedule_steps(&r->schedule) > last - first + 1)
         note_add(notes, RS_RULE_ENDS_EARLY, FIELD_COUNT,
-                 "%" PRIu64 " steps from %" PRId64 " on, last_step=%" PRId64,
-                 schedule_steps(&r->schedule), first, rank->last_step);
-}
-
-static void list_names(const struct field_names *names, uint32_t bits, char *text, size_t size)
-{
-    size_t used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < names->count; i++) {
-        if (!(bits & names->items[i].value))
-            continue;
-        const int wrote =
-            snprintf(text + used, size - used, "%s%s", used ? ", " : "", names->items[i].name);
-        if (wrote < 0 || used + (size_t)wrote >= size)
-            return;
-        used += (size_t)wrote;
-    }
+                 "%" PRIu64 " steps from %" PRIu64 " on, max_step=%" PRIu64,
+                 schedule_steps(&r->schedule), first, last);
 }
 
 static void validate_activities(const struct validation *j, const struct rs_request_rank *rank,
@@ -99,7 +78,7 @@ static void validate_activities(const struct validation *j, const struct rs_requ
     char text[128];
     if (!missing)
         return;
-    list_names(request_fields[F_ACTIVITIES].names, missing, text, sizeof text);
+    rs_request_activity_names(missing, text, sizeof text);
     note_add(notes, missing == wanted ? RS_RULE_NO_ACTIVITY : RS_RULE_ACTIVITY_MISSING, FIELD_COUNT,
              "%s", text);
 }
@@ -114,23 +93,25 @@ static void validate_device(const struct validation *j, const struct rs_request_
                  rank->glibc_minor);
 }
 
+/* Its file names the ranks whenever we write it: parsing goes on beside the training then, or not at all. */
+static void validate_parsing(const struct validation *j, const struct rs_request_rank *rank,
+                             struct rs_request_notes *notes)
+{
+    const struct rs_capture_request *r = j->request;
+    if (!adapter_is_torch_npus(rank->adapter))
+        return;
+    if (r->analyse && !rs_request_parses(r))
+        note_add(notes, RS_RULE_ANALYSE_IS_RANK, FIELD_COUNT, NO_DETAIL);
+    else if (r->analyse && !r->async_mode && r->origin != RS_ORIGIN_CLI)
+        note_add(notes, RS_RULE_PARSES_BESIDE, FIELD_COUNT, NO_DETAIL);
+    else if (!r->analyse && r->origin == RS_ORIGIN_API) /* where it is on by default */
+        note_add(notes, RS_RULE_NOT_HONOURED, F_ANALYSE, "what is not parsed cannot be read");
+}
+
 static void validate_mindspore(const struct validation *j, const struct rs_request_rank *rank,
                                struct rs_request_notes *notes)
 {
     const struct rs_capture_request *r = j->request;
-    if (r->dialect == RS_DIALECT_MINDSPORE && r->mindspore.profile_communication &&
-        rank->world == 1)
-        note_add(notes, RS_RULE_COMM_ONE_RANK, FIELD_COUNT, NO_DETAIL);
-    if (r->dialect == RS_DIALECT_MINDSPORE && !r->mindspore.sync_enable &&
-        rank->platform != RS_PLATFORM_GPU && rank->platform != RS_PLATFORM_UNKNOWN)
-        note_add(notes, RS_RULE_SYNC_NOT_GPU, FIELD_COUNT, NO_DETAIL);
-    if (r->dialect == RS_DIALECT_MINDSPORE && rank->platform == RS_PLATFORM_GPU) {
-        static const size_t ascend_only[] = {F_COMMUNICATION, F_PROFILE_MEMORY, F_AICORE,
-                                             F_L2_CACHE};
-        for (size_t i = 0; i < sizeof ascend_only / sizeof ascend_only[0]; i++)
-            if (!field_equal(&request_fields[ascend_only[i]], r, j->defaults))
-                note_add(notes, RS_RULE_ASCEND_ONLY, ascend_only[i], NO_DETAIL);
-    }
     if (can(rank, RS_CAP_WHOLE_JOB) && j->is_subset)
         note_add(notes, RS_RULE_MS_SUBSET, FIELD_COUNT, NO_DETAIL);
     if (!can(rank, RS_CAP_NO_REPEAT))
@@ -177,6 +158,7 @@ void validate_rank(const struct validation *validation, const struct rs_request_
     validate_step(validation, rank, notes);
     validate_activities(validation, rank, notes);
     validate_device(validation, rank, notes);
+    validate_parsing(validation, rank, notes);
     validate_mindspore(validation, rank, notes);
     validate_room(validation, rank, notes);
     validate_members(validation, rank, notes);

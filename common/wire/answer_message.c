@@ -180,7 +180,7 @@ static bool find_rule(const char *name, enum rs_request_rule *rule_p)
             *rule_p = (enum rs_request_rule)i;
             return true;
         }
-    *rule_p = RS_RULE_CANNOT_CAPTURE;
+    *rule_p = RS_RULE_OTHER_RULE;
     return false;
 }
 

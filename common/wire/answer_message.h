@@ -17,7 +17,7 @@ RS_MUST_CHECK enum rs_status rs_answer_to_message(const struct rs_request_answer
                                                   struct rs_err *err);
 void rs_answer_message_free(Rankscope__CaptureAnswer **message_p);
 
-/* Fills `answer` (zeroed). A rule that this program does not know is told as cannot-capture, with its name. RS_FORMAT:
+/* Fills `answer` (zeroed). A rule that this program does not know is reported as other-rule, with its name. RS_FORMAT:
  * ranks or decisions that are none. RS_NOMEM. The answer is zeroed then. */
 RS_MUST_CHECK enum rs_status rs_answer_from_message(const Rankscope__CaptureAnswer *message,
                                                     struct rs_request_answer *answer,

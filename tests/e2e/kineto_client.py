@@ -32,6 +32,7 @@ def parse():
     parser.add_argument("--period", type=float, default=0.5)
     parser.add_argument("--step", type=float, default=0.01)
     parser.add_argument("--torch", help="a folder with torch/lib/*.so: maps them, and sleeps")
+    parser.add_argument("--libraries", help="a folder with *.so: maps them, and goes on")
     parser.add_argument("--helper", action="store_true", help="has a child that inherited its rank and asks, too")
     parser.add_argument("--loader", action="store_true", help="with --torch: has a child, as a data loader is")
     parser.add_argument("--pad", type=int, default=0)
@@ -179,12 +180,16 @@ def fork_child():
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: it does not outlive its parent
 
 
-def only_look_like(folder, has_child):
-    libraries = os.path.join(folder, "torch/lib")
+def map_all(libraries):
     kept = []
     for name in os.listdir(libraries):
         with open(os.path.join(libraries, name), "rb") as file:
             kept.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    return kept
+
+
+def only_look_like(folder, has_child):
+    kept = map_all(os.path.join(folder, "torch/lib"))  # pylint: disable=unused-variable
     if has_child:
         fork_child()
     time.sleep(3600)
@@ -194,6 +199,7 @@ if __name__ == "__main__":
     try:
         if parse().torch:
             only_look_like(parse().torch, parse().loader)
+        mapped = map_all(parse().libraries) if parse().libraries else []
         if parse().helper:
             fork_child()
         Client(parse()).run()

@@ -713,7 +713,7 @@ scrape_configs:
                                 token=self.operator)
         self.assertEqual(dry.status, 200, dry.body)
         self.assertIsNone(dry.json()["capture"])
-        self.assertEqual([rank["rank"] for rank in dry.json()["answer"]["ranks"]], [1, 3])
+        self.assertEqual([(rank["rank"], rank["verdict"]) for rank in dry.json()["answer"]["ranks"]], [(1, "accepted"), (3, "accepted")])
         nobody = self.rig.ask_http("/api/v1/captures", "--json", '{"schedule": {"active": 2}, "ranks": "77"}',
                                    token=self.operator)
         self.assertEqual(nobody.status, 409, nobody.body)

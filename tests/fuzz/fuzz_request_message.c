@@ -22,7 +22,6 @@ static void validate(const struct rs_capture_request *request)
         RS_CHECK(rs_adapter_known(i, &adapters[i]));
         ranks[i] = (struct rs_request_rank){.row = {.rank = i, .role = {-1, -1, -1, -1, -1}},
                                             .adapter = &adapters[i],
-                                            .can_capture = true,
                                             .is_step_known = true,
                                             .step = 7};
     }
