@@ -670,6 +670,27 @@ done:
     return status;
 }
 
+/* Between hosts, where a row is missing on one side, order alone does not say which: of as many pairs those that lie closer
+ * together are meant. */
+static enum rs_status prefer_closer(struct align_side a, struct align_side b,
+                                    const struct align_rules *rules, size_t *positions,
+                                    struct align_result *result)
+{
+    if (result->found == a.count && result->found == b.count) {
+        return RS_OK;
+    }
+    struct align_result closer;
+    size_t *other = rs_mem_calloc(b.count, sizeof *other);
+    const enum rs_status status =
+        other == NULL ? RS_NOMEM : find_in_order(a, b, rules, other, &closer);
+    if (status == RS_OK && closer.found >= result->found) {
+        memcpy(positions, other, b.count * sizeof *other);
+        *result = closer;
+    }
+    rs_mem_free(other);
+    return status;
+}
+
 /* ---- the door --------------------------------------------------------------------------- */
 
 enum rs_status align_find(struct align_side a, struct align_side b, const struct align_rules *rules,
@@ -696,10 +717,11 @@ enum rs_status align_find(struct align_side a, struct align_side b, const struct
         al.keys[j] = latest;
     }
     *result_p = walk(&al, positions);
-    if (!rules->has_clock) {
-        keep_sure(a, b, rules, positions, result_p);
-    }
     rs_mem_free(al.keys);
+    if (rules->has_clock) {
+        return prefer_closer(a, b, rules, positions, result_p);
+    }
+    keep_sure(a, b, rules, positions, result_p);
     return RS_OK;
 }
 

@@ -15,8 +15,11 @@
  *              the classes of the layouts that ranks are laid out in, blocks and every k-th block
  *   rivals     a channel outside that pairs up as closely: which of the two belongs here nobody knows
  *
- * What is not proven stays unmatched: no pair is better than a wrong one. A host's operations (gloo) end when they like; they are
- * not looked at here.
+ * What is not proven stays unmatched: no pair is better than a wrong one.
+ *
+ * A host's operations (gloo) end when they like, so nothing is proven by their ends. That a group of several channels pairs up is
+ * evidence enough where there are many operations; of a few it may be chance: there members that end much closer together than
+ * others are cut apart, and one that ends far from all others, or lacks a row, leaves the unit unmatched.
  */
 #include "aggregator/analysis/infer_priv.h"
 #include "common/base/check.h"
@@ -40,6 +43,8 @@ enum {
     3.0 /* a channel outside that ended not so much farther away may belong here just as well */
 #define SPLIT_RATIO  4.0 /* so much farther apart: two groups */
 #define PROOFS_LEAST 2.0 /* operations that have to speak against a partition */
+#define HOST_RATIO   8.0 /* as SPLIT_RATIO, of a few operations of hosts */
+enum { HOST_FEW = 3 };   /* operations: so many pair up by chance */
 
 struct crowd {
     size_t count;      /* members */
@@ -52,8 +57,9 @@ struct crowd {
     uint32_t *root;    /* [count] cluster, called after its first member */
     uint32_t *best;    /* [count] cluster of the best partition */
     double best_ratio;
-    uint8_t *side;   /* [count] of the bipartition that is being tried */
-    bool has_clocks; /* more than one */
+    size_t samples_least; /* operations that two members have to share */
+    uint8_t *side;        /* [count] of the bipartition that is being tried */
+    bool has_clocks;      /* more than one */
 };
 
 struct edge {
@@ -88,7 +94,7 @@ static double distance_of_members(const struct crowd *crowd, size_t a, size_t b,
             samples[count++] = (double)(x - y);
         }
     }
-    if (count < CHECKED_SAMPLES_LEAST) {
+    if (count < crowd->samples_least) {
         return -1;
     }
     double middle = 0;
@@ -224,6 +230,7 @@ static enum rs_status fill_crowd(struct infer *in, const struct join_unit *unit,
         at += channel.member.count;
     }
     crowd->count = unit->member_count;
+    crowd->samples_least = CHECKED_SAMPLES_LEAST;
     crowd->ids = in->list.next_id;
     if (status == RS_OK) {
         crowd->ends = rs_mem_calloc(crowd->count * crowd->ids + 1, sizeof *crowd->ends);
@@ -464,6 +471,64 @@ static bool is_on_devices_of_one_domain(const struct join *join, const struct jo
     return true;
 }
 
+static bool is_on_hosts_of_one_domain(const struct join *join, const struct join_unit *unit)
+{
+    for (size_t m = 0; m < unit->member_count; m++) {
+        const struct join_member *member = &unit->members[m];
+        if (join_op(join, member->summary, member->ops[0])->device >= 0 ||
+            join->domain[member->summary] != join->domain[unit->members[0].summary]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool lacks_rows(const struct crowd *crowd)
+{
+    for (size_t i = 0; i < crowd->count * crowd->ids; i++) {
+        if (crowd->ends[i] == RS_NS_MIN) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A member ends much farther from everybody than the two that are closest, in operations as the first is. */
+static bool has_outsider(const struct crowd *crowd)
+{
+    double least = HUGE_VAL, farthest = 0;
+    for (size_t a = 0; a < crowd->count; a++) {
+        double nearest = HUGE_VAL;
+        for (size_t b = 0; b < crowd->count; b++) {
+            const double distance = a == b ? -1 : distance_of_members(crowd, a, b, crowd->types[0]);
+            nearest = distance >= 0 && distance < nearest ? distance : nearest;
+        }
+        least = nearest < least ? nearest : least;
+        farthest = nearest > farthest ? nearest : farthest;
+    }
+    return farthest > HOST_RATIO * (least > CLOSEST_NS ? least : CLOSEST_NS);
+}
+
+static enum rs_status check_host_unit(struct infer *in, uint32_t u, bool *is_cut_p)
+{
+    struct join_unit *unit = &in->join->units[u];
+    struct crowd crowd = {0};
+    qsort(unit->members, unit->member_count, sizeof *unit->members, infer_compare_members);
+    enum rs_status status = fill_crowd(in, unit, &crowd);
+    if (status == RS_OK && crowd.ids <= HOST_FEW) {
+        crowd.samples_least = 1;
+        status = check_types(&crowd);
+        if (status == RS_OK && crowd.best_ratio >= HOST_RATIO) {
+            status = split_unit(in, u, &crowd);
+            *is_cut_p = true;
+        } else if (status == RS_OK && (lacks_rows(&crowd) || has_outsider(&crowd))) {
+            unit->member_count = 0;
+        }
+    }
+    crowd_fini(&crowd);
+    return status;
+}
+
 static bool is_everybody(const struct join *join, const struct join_unit *unit)
 {
     size_t ranks = 0;
@@ -568,6 +633,13 @@ enum rs_status infer_check_units(struct infer *in, size_t first_unit)
     for (size_t u = first_unit; u < join->unit_count && status == RS_OK;) {
         struct crowd crowd = {0};
         bool is_cut = false;
+        if (join->units[u].member_count >= 3 && !is_single &&
+            join->units[u].member_count <= CHECKED_MEMBERS_MAX &&
+            is_on_hosts_of_one_domain(join, &join->units[u])) {
+            status = check_host_unit(in, (uint32_t)u, &is_cut);
+            u += !is_cut;
+            continue;
+        }
         if (join->units[u].member_count < 2 || join->units[u].member_count > CHECKED_MEMBERS_MAX ||
             !is_on_devices_of_one_domain(join, &join->units[u])) {
             u++;

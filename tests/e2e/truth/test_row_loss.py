@@ -134,6 +134,12 @@ if os.path.isdir(SHARED):
             self.check_shared("planted/clean", 0.1, 0.99)
             self.check_shared("planted/clean", 0.3, 0.95)
 
+        def test_gloo_groups_side_by_side(self):
+            """Groups of two that reduce equally many bytes at once, two operations each, and sends of one size."""
+            for seed in range(6):
+                with self.subTest(seed=seed):
+                    self.check_shared("kineto/gloo-groups-4rank-ondemand", 0.1, 0.97, seed=seed)
+
         def test_gloo(self):
             self.check_shared("kineto/gloo-ddp-4rank-api", 0.1, 0.99)
 
