@@ -44,7 +44,11 @@ enum {
 #define SPLIT_RATIO  4.0 /* so much farther apart: two groups */
 #define PROOFS_LEAST 2.0 /* operations that have to speak against a partition */
 #define HOST_RATIO   8.0 /* as SPLIT_RATIO, of a few operations of hosts */
-enum { HOST_FEW = 3 };   /* operations: so many pair up by chance */
+enum {
+    HOST_FEW = 3, /* operations: so many pair up by chance */
+    HOST_TOGETHER_NS =
+        200000, /* ends of one operation of few hosts; farther apart, one alone shows nothing */
+};
 
 struct crowd {
     size_t count;      /* members */
@@ -471,6 +475,15 @@ static bool is_on_devices_of_one_domain(const struct join *join, const struct jo
     return true;
 }
 
+static bool is_everybody(const struct join *join, const struct join_unit *unit)
+{
+    size_t ranks = 0;
+    for (size_t s = 0; s < join->out->summary_count; s++) {
+        ranks += join->out->ranks[s].takes_part;
+    }
+    return unit->member_count == ranks;
+}
+
 static bool is_on_hosts_of_one_domain(const struct join *join, const struct join_unit *unit)
 {
     for (size_t m = 0; m < unit->member_count; m++) {
@@ -509,10 +522,33 @@ static bool has_outsider(const struct crowd *crowd)
     return farthest > HOST_RATIO * (least > CLOSEST_NS ? least : CLOSEST_NS);
 }
 
+/* They have one operation in common, and did not even end it together. */
+static bool is_chance(const struct crowd *crowd, bool is_all)
+{
+    rs_dur spread = 0;
+    size_t shared = 0;
+    for (size_t id = 0; id < crowd->ids; id++) {
+        rs_ns first = RS_NS_MAX, last = RS_NS_MIN;
+        size_t seen = 0;
+        for (size_t m = 0; m < crowd->count; m++) {
+            const rs_ns end = crowd->ends[m * crowd->ids + id];
+            seen += end != RS_NS_MIN;
+            first = end != RS_NS_MIN && end < first ? end : first;
+            last = end > last ? end : last;
+        }
+        shared += seen > 1;
+        if (seen > 1 && __builtin_sub_overflow(last, first, &spread)) {
+            spread = INT64_MAX;
+        }
+    }
+    return shared == 1 && !is_all && spread > HOST_TOGETHER_NS;
+}
+
 static enum rs_status check_host_unit(struct infer *in, uint32_t u, bool *is_cut_p)
 {
     struct join_unit *unit = &in->join->units[u];
     struct crowd crowd = {0};
+    const bool is_all = is_everybody(in->join, unit);
     qsort(unit->members, unit->member_count, sizeof *unit->members, infer_compare_members);
     enum rs_status status = fill_crowd(in, unit, &crowd);
     if (status == RS_OK && crowd.ids <= HOST_FEW) {
@@ -521,21 +557,14 @@ static enum rs_status check_host_unit(struct infer *in, uint32_t u, bool *is_cut
         if (status == RS_OK && crowd.best_ratio >= HOST_RATIO) {
             status = split_unit(in, u, &crowd);
             *is_cut_p = true;
-        } else if (status == RS_OK && (lacks_rows(&crowd) || has_outsider(&crowd))) {
+        } else if (status == RS_OK &&
+                   (is_chance(&crowd, is_all) ||
+                    (crowd.count > 2 && (lacks_rows(&crowd) || has_outsider(&crowd))))) {
             unit->member_count = 0;
         }
     }
     crowd_fini(&crowd);
     return status;
-}
-
-static bool is_everybody(const struct join *join, const struct join_unit *unit)
-{
-    size_t ranks = 0;
-    for (size_t s = 0; s < join->out->summary_count; s++) {
-        ranks += join->out->ranks[s].takes_part;
-    }
-    return unit->member_count == ranks;
 }
 
 static bool has_member_of(const struct join_unit *unit, uint32_t summary)
@@ -633,7 +662,7 @@ enum rs_status infer_check_units(struct infer *in, size_t first_unit)
     for (size_t u = first_unit; u < join->unit_count && status == RS_OK;) {
         struct crowd crowd = {0};
         bool is_cut = false;
-        if (join->units[u].member_count >= 3 && !is_single &&
+        if (join->units[u].member_count >= 2 && !is_single &&
             join->units[u].member_count <= CHECKED_MEMBERS_MAX &&
             is_on_hosts_of_one_domain(join, &join->units[u])) {
             status = check_host_unit(in, (uint32_t)u, &is_cut);

@@ -672,6 +672,19 @@ static void failing_memory_is_a_status(void **state)
         make_step(&rig.ranks[rank], 1, 1000 * US, 2000 * US);
     }
     add_transfer(&rig, 0, 1, (rs_ns[]){600, 610, 605, 612}, 64);
+    for (int32_t rank = 0; rank < 4; rank++) { /* a batch with both neighbours of a ring */
+        struct rs_comm_op *op =
+            make_op(&rig.ranks[rank], RS_OP_SEND_RECV, (700 + rank) * US, 720 * US);
+        op->flags = RS_OP_IS_BATCH | RS_OP_ON_DEVICE;
+        make_task(&rig.ranks[rank], &(struct rs_comm_task){.src = -1,
+                                                           .dst = (rank + 1) % 4,
+                                                           .is_send = true,
+                                                           .bytes = 64,
+                                                           .transport = RS_STR_NONE});
+        make_task(&rig.ranks[rank],
+                  &(struct rs_comm_task){
+                      .src = (rank + 3) % 4, .dst = -1, .bytes = 64, .transport = RS_STR_NONE});
+    }
     enum rs_status status = RS_NOMEM;
     for (size_t k = 0; status != RS_OK; k++) {
         assert_in_range(k, 0, 5000);
@@ -682,6 +695,12 @@ static void failing_memory_is_a_status(void **state)
         assert_true(status == RS_OK || status == RS_NOMEM);
         assert_true((status == RS_OK) == (rig.analysis != NULL));
     }
+    bool has_ring = false;
+    for (size_t i = 0; i < rig.analysis->op_count; i++) {
+        const struct rs_job_op *op = &rig.analysis->ops[i];
+        has_ring = has_ring || (op->type == RS_OP_SEND_RECV && op->row_count == 4);
+    }
+    assert_true(has_ring);
     rig_fini(&rig);
 }
 
