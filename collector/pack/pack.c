@@ -57,7 +57,8 @@ static enum rs_status put_waiting(struct rs_pack *pack, uint32_t entry, rs_seq s
         if (pack->options.must_stop && atomic_load(pack->options.must_stop))
             return rs_err_set(err, RS_CANCELLED, "stopped while the spool was full");
         /* Not for long at a time: a stop must be seen. */
-        if (rs_spool_wait(pack->options.spool, chunk.length, rs_time_monotonic() + WAIT_NS) < 0)
+        if (rs_spool_wait(pack->options.spool, entry, chunk.length, rs_time_monotonic() + WAIT_NS) <
+            0)
             continue;
     }
 }

@@ -120,6 +120,7 @@ struct entry *spool_add_entry(struct rs_spool *spool, uint32_t id,
                             .origin = rs_mem_strdup(source->origin),
                             .world = source->world,
                             .settle_ns = source->settle_ns,
+                            .user = source->user,
                             .keeps_sequence = source->keeps_sequence};
     if (!entry->capture || !entry->capture_key || !entry->host || !entry->origin) {
         free_entry(entry);

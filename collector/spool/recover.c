@@ -76,6 +76,8 @@ static enum rs_status recover_entry(struct rs_spool *spool, struct folder *folde
         found.first_seq = rs_view_u64(&view);
         found.made_ns = (rs_ns)rs_view_u64(&view);
     }
+    if (record->flags & ENTRY_OWNED)
+        source.user = (int64_t)rs_view_u64(&view);
     enum rs_status status = RS_OK;
     if (view.failed || texts.failed || record->tag == 0 || found.end_seq > last ||
         lane >= RS_STREAM_LANE_COUNT)

@@ -47,6 +47,7 @@ static void encode_entry(struct rs_buf *buf, const struct entry *entry)
     rs_buf_u32(buf, sequence->lane);
     rs_buf_u64(buf, entry->first_seq);
     rs_buf_u64(buf, (uint64_t)entry->made_ns);
+    rs_buf_u64(buf, (uint64_t)entry->user);
 }
 
 enum rs_status spool_append_entry(struct rs_reclog *log, const struct entry *entry,
@@ -58,7 +59,7 @@ enum rs_status spool_append_entry(struct rs_reclog *log, const struct entry *ent
     if (!buf.failed) {
         const struct rs_reclog_record record = {
             .kind = RECORD_ENTRY,
-            .flags = (uint16_t)(ENTRY_EXTENDED | (entry->is_ended ? ENTRY_ENDED : 0) |
+            .flags = (uint16_t)(ENTRY_EXTENDED | ENTRY_OWNED | (entry->is_ended ? ENTRY_ENDED : 0) |
                                 (entry->keeps_sequence ? ENTRY_KEEPS : 0)),
             .tag = entry->id};
         const struct iovec part = {.iov_base = buf.data, .iov_len = buf.length};

@@ -3,6 +3,7 @@
  * The doors: open and close, declare, put, peek and acknowledge. What they stand on: index.c, segments.c, recover.c.
  */
 #include "collector/spool/spool_priv.h"
+#include "common/base/as_user.h"
 #include "common/base/check.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
@@ -136,6 +137,23 @@ void rs_spool_on_put(struct rs_spool *spool, void (*on_put)(void *self), void *s
     spool->on_put_self = self;
 }
 
+/* ---- writing ---------------------------------------------------------------------------------------- */
+
+/* Both locks, and as ourselves: who puts may be reading files as their user just now, and the spool's are ours. */
+static void begin_write(struct rs_spool *spool, struct rs_as_user *scope)
+{
+    (void)pthread_mutex_lock(&spool->write_lock);
+    (void)pthread_mutex_lock(&spool->lock);
+    rs_as_self_begin(scope);
+}
+
+static void end_write(struct rs_spool *spool, struct rs_as_user *scope)
+{
+    rs_as_user_end(scope);
+    (void)pthread_mutex_unlock(&spool->lock);
+    (void)pthread_mutex_unlock(&spool->write_lock);
+}
+
 /* ---- declare and put -------------------------------------------------------------------------------- */
 
 static struct entry *find_source(const struct rs_spool *spool, const struct rs_spool_source *source)
@@ -212,15 +230,14 @@ enum rs_status rs_spool_declare(struct rs_spool *spool, const struct rs_spool_so
             return rs_err_set(err, RS_LIMIT, "a text of a stream is longer than %d bytes",
                               TEXT_MAX_BYTES - 1);
     enum rs_status status = RS_OK;
-    (void)pthread_mutex_lock(&spool->write_lock);
-    (void)pthread_mutex_lock(&spool->lock);
+    struct rs_as_user scope;
+    begin_write(spool, &scope);
     struct entry *entry = find_source(spool, source);
     if (!entry)
         status = declare_new(spool, source, &entry, err);
     if (status == RS_OK && entry)
         *entry_p = entry->id;
-    (void)pthread_mutex_unlock(&spool->lock);
-    (void)pthread_mutex_unlock(&spool->write_lock);
+    end_write(spool, &scope);
     return status;
 }
 
@@ -237,6 +254,7 @@ static void fill_entry(const struct entry *entry, struct rs_spool_entry *entry_p
                                                   .host = entry->host,
                                                   .settle_ns = entry->settle_ns,
                                                   .origin = entry->origin,
+                                                  .user = entry->user,
                                                   .lane = sequence->lane,
                                                   .keeps_sequence = entry->keeps_sequence},
                                        .first_seq = entry->first_seq,
@@ -320,12 +338,53 @@ static enum rs_status write_chunk(struct rs_spool *spool, struct entry *entry, r
     return status;
 }
 
+static uint64_t raw_bytes_of(const struct entry *entry)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; entry->folder && entry->folder->is_raw && i < entry->folder->segment_count;
+         i++)
+        bytes += entry->folder->segments[i].length;
+    return bytes;
+}
+
+/* Whether raw data of other users is here, or comes, and this one's takes more than an equal part of what there is for all. Of users beyond
+ * the first thirty-two none is counted: their parts are small enough. */
+static bool is_over_share(const struct rs_spool *spool, int64_t user)
+{
+    enum { USERS_MAX = 32 };
+    int64_t users[USERS_MAX];
+    size_t count = 0;
+    uint64_t own = 0;
+    for (size_t i = 0; user && i < spool->entry_count; i++) {
+        const struct entry *entry = spool->entries[i];
+        const bool is_raw = entry->folder && entry->folder->is_raw;
+        size_t at = 0;
+        if (!entry->user || !is_raw || (entry->is_ended && entry->item_head == entry->item_count))
+            continue;
+        own += entry->user == user ? raw_bytes_of(entry) : 0;
+        while (at < count && users[at] != entry->user)
+            at++;
+        if (at == count && count < USERS_MAX)
+            users[count++] = entry->user;
+    }
+    return count > 1 && own > spool->options.budget_bytes / 8 * 7 / count;
+}
+
 /* The summary lane has an eighth of the budget to itself; the last chunk of a raw stream may use that, too. */
 static bool has_room(const struct rs_spool *spool, uint64_t bytes, bool may_use_reserve)
 {
     const uint64_t reserve = may_use_reserve ? 0 : spool->options.budget_bytes / 8;
     return spool->stats.disk_bytes + rs_reclog_record_bytes(bytes) <=
            spool->options.budget_bytes - reserve;
+}
+
+/* The last quarter is for who has less than his share. */
+static bool has_room_for(const struct rs_spool *spool, const struct entry *entry, uint64_t bytes,
+                         bool may_use_reserve)
+{
+    return has_room(spool, bytes, may_use_reserve) &&
+           (may_use_reserve || has_room(spool, bytes + spool->options.budget_bytes / 4, false) ||
+            !is_over_share(spool, entry->user));
 }
 
 static enum rs_status put_loss(struct rs_spool *spool, struct entry *entry, struct rs_err *err)
@@ -390,26 +449,32 @@ static bool may_evict(const struct entry *entry)
            entry->folder->is_raw && entry->item_head < entry->item_count;
 }
 
-/* Makes room by evicting held entries, the oldest first: ids grow with time. Holds write_lock and lock. */
-static void make_room(struct rs_spool *spool, uint64_t bytes)
+/* Makes room by evicting held entries, those of who has more than his share first, and then the oldest: ids grow with time. Holds
+ * write_lock and lock. */
+static void make_room(struct rs_spool *spool, const struct entry *wanting, uint64_t bytes)
 {
-    for (size_t i = 0; i < spool->entry_count && !has_room(spool, bytes, false); i++)
-        if (may_evict(spool->entries[i]) && evict(spool, spool->entries[i], NULL) < 0)
-            return;
+    /* Who has more than his share makes room with what is his alone. */
+    const int rounds = is_over_share(spool, wanting->user) ? 1 : 2;
+    for (int round = 0; round < rounds; round++)
+        for (size_t i = 0; i < spool->entry_count && !has_room_for(spool, wanting, bytes, false);
+             i++)
+            if (may_evict(spool->entries[i]) &&
+                (round > 0 || is_over_share(spool, spool->entries[i]->user)) &&
+                evict(spool, spool->entries[i], NULL) < 0)
+                return;
 }
 
 void rs_spool_expire(struct rs_spool *spool, rs_ns now)
 {
-    (void)pthread_mutex_lock(&spool->write_lock);
-    (void)pthread_mutex_lock(&spool->lock);
+    struct rs_as_user scope;
+    begin_write(spool, &scope);
     for (size_t i = 0; i < spool->entry_count; i++) {
         struct entry *entry = spool->entries[i];
         if (may_evict(entry) && now - entry->made_ns > spool->options.keep_ns &&
             evict(spool, entry, NULL) < 0)
             break;
     }
-    (void)pthread_mutex_unlock(&spool->lock);
-    (void)pthread_mutex_unlock(&spool->write_lock);
+    end_write(spool, &scope);
 }
 
 void rs_spool_hold(struct rs_spool *spool, uint32_t id, bool is_held)
@@ -457,8 +522,15 @@ static enum rs_status admit(struct rs_spool *spool, uint32_t id, rs_seq seq, uns
         return rs_err_set(err, RS_INVALID, "a chunk was put behind the last one");
     const bool may_use_reserve =
         entry->sequence->lane == RS_STREAM_SUMMARY || (flags & RS_ENVELOPE_LAST);
-    if (!has_room(spool, length, may_use_reserve))
-        make_room(spool, length);
+    if (!has_room_for(spool, entry, length, may_use_reserve))
+        make_room(spool, entry, length);
+    if (!has_room_for(spool, entry, length, may_use_reserve) &&
+        has_room(spool, length, may_use_reserve)) {
+        spool->stats.over_share_chunks++;
+        return rs_err_set(err, RS_LIMIT,
+                          "user %lld has more than his share of the spool, and others need room",
+                          (long long)entry->user - 1);
+    }
     if (!has_room(spool, length, may_use_reserve))
         return rs_err_set(err, RS_LIMIT, "the spool's budget of %llu bytes is spent",
                           (unsigned long long)spool->options.budget_bytes);
@@ -474,15 +546,14 @@ enum rs_status rs_spool_put(struct rs_spool *spool, uint32_t id, rs_seq seq, uns
         return rs_err_set(err, RS_LIMIT, "a chunk of %zu bytes is over the limit of %d",
                           chunk.length, CHUNK_MAX_BYTES);
     struct entry *entry = NULL;
-    (void)pthread_mutex_lock(&spool->write_lock);
-    (void)pthread_mutex_lock(&spool->lock);
+    struct rs_as_user scope;
+    begin_write(spool, &scope);
     enum rs_status status = admit(spool, id, seq, flags, chunk.length, &entry, err);
     if (status == RS_OK)
         status = put_loss(spool, entry, err);
     if (status == RS_OK)
         status = write_chunk(spool, entry, entry->sequence->last + 1, flags, chunk, err);
-    (void)pthread_mutex_unlock(&spool->lock);
-    (void)pthread_mutex_unlock(&spool->write_lock);
+    end_write(spool, &scope);
     if (status == RS_OK && spool->on_put)
         spool->on_put(spool->on_put_self);
     return status == RS_END ? RS_OK : status;
@@ -504,15 +575,22 @@ void rs_spool_lost(struct rs_spool *spool, uint32_t id, uint64_t bytes, uint64_t
     (void)pthread_mutex_unlock(&spool->write_lock);
 }
 
-enum rs_status rs_spool_wait(struct rs_spool *spool, uint64_t bytes, rs_ns until)
+/* Of an entry that is gone nothing is waited for: whoever puts is told. */
+static bool may_put(const struct rs_spool *spool, uint32_t id, uint64_t bytes)
+{
+    const struct entry *entry = spool_find_entry(spool, id);
+    return !entry || has_room_for(spool, entry, bytes, false);
+}
+
+enum rs_status rs_spool_wait(struct rs_spool *spool, uint32_t id, uint64_t bytes, rs_ns until)
 {
     const struct timespec deadline = {.tv_sec = until / RS_NS_PER_S,
                                       .tv_nsec = until % RS_NS_PER_S};
     int error = 0;
     (void)pthread_mutex_lock(&spool->lock);
-    while (!has_room(spool, bytes, false) && error == 0)
+    while (!may_put(spool, id, bytes) && error == 0)
         error = pthread_cond_timedwait(&spool->has_room, &spool->lock, &deadline);
-    const bool is_there = has_room(spool, bytes, false);
+    const bool is_there = may_put(spool, id, bytes);
     (void)pthread_mutex_unlock(&spool->lock);
     return is_there ? RS_OK : RS_TIMEOUT;
 }
@@ -608,8 +686,8 @@ void rs_spool_ack(struct rs_spool *spool, uint32_t id, rs_seq seq)
 
 void rs_spool_drop(struct rs_spool *spool, uint32_t id)
 {
-    (void)pthread_mutex_lock(&spool->write_lock);
-    (void)pthread_mutex_lock(&spool->lock);
+    struct rs_as_user scope;
+    begin_write(spool, &scope);
     struct entry *entry = spool_find_entry(spool, id);
     if (entry && !entry->is_dropped) {
         entry->is_dropped = true;
@@ -622,15 +700,14 @@ void rs_spool_drop(struct rs_spool *spool, uint32_t id)
             spool_free_segments(spool, entry->folder);
         spool_retire_entries(spool);
     }
-    (void)pthread_mutex_unlock(&spool->lock);
-    (void)pthread_mutex_unlock(&spool->write_lock);
+    end_write(spool, &scope);
 }
 
 void rs_spool_forget(struct rs_spool *spool, const char *run, uint32_t rank,
                      const char *incarnation)
 {
-    (void)pthread_mutex_lock(&spool->write_lock);
-    (void)pthread_mutex_lock(&spool->lock);
+    struct rs_as_user scope;
+    begin_write(spool, &scope);
     for (size_t i = 0; i < spool->entry_count; i++) {
         const struct sequence *sequence = spool->entries[i]->sequence;
         if (sequence->rank == rank && strcmp(sequence->run, run) == 0 &&
@@ -638,8 +715,7 @@ void rs_spool_forget(struct rs_spool *spool, const char *run, uint32_t rank,
             spool->entries[i]->keeps_sequence = false;
     }
     spool_retire_entries(spool);
-    (void)pthread_mutex_unlock(&spool->lock);
-    (void)pthread_mutex_unlock(&spool->write_lock);
+    end_write(spool, &scope);
 }
 
 uint64_t rs_spool_put_count(struct rs_spool *spool)

@@ -29,6 +29,9 @@
  * A *held* entry is one that the aggregator does not want yet. It stays until it is released; when the budget is spent the
  * held entry of the oldest capture is evicted: its chunks go, and a loss record takes their place.
  *
+ * While raw data of several users waits, who has more than his share of it may not use the last quarter of the budget, and what is held of
+ * his is evicted first: the others' data finds room. Alone, one may use it all.
+ *
  * Threads: any may declare and put; one uplink peeks and acks.
  */
 #ifndef RS_SPOOL_SPOOL_H
@@ -63,6 +66,7 @@ struct rs_spool_source {
     rs_dur settle_ns;
     const char *origin;
     enum rs_stream_lane lane;
+    int64_t user; /* whose it is: 1 + the number of the user; 0 not known */
     bool
         keeps_sequence; /* the incarnation may come again with another capture: remember its position */
 };
@@ -98,6 +102,7 @@ struct rs_spool_stats {
     uint64_t cut_bytes;                       /* torn tail found on open */
     uint64_t damaged_segments, damaged_bytes; /* found on open, kept aside */
     uint64_t held_entries, held_bytes, evicted_entries;
+    uint64_t over_share_chunks; /* refused to who has more than his share */
 };
 
 /* Creates the folder when it is not there; finds again what is in it. RS_EXISTS: another process uses it.
@@ -127,8 +132,9 @@ RS_MUST_CHECK enum rs_status rs_spool_put(struct rs_spool *spool, uint32_t entry
                                           unsigned flags, struct rs_view chunk, struct rs_err *err);
 /* A chunk that was refused will not come again. */
 void rs_spool_lost(struct rs_spool *spool, uint32_t id, uint64_t bytes, uint64_t events);
-/* Waits until acks have made room, or `until` (monotonic). RS_OK or RS_TIMEOUT. */
-RS_MUST_CHECK enum rs_status rs_spool_wait(struct rs_spool *spool, uint64_t bytes, rs_ns until);
+/* Waits until there is room for a chunk of the entry, or `until` (monotonic). RS_OK or RS_TIMEOUT. */
+RS_MUST_CHECK enum rs_status rs_spool_wait(struct rs_spool *spool, uint32_t entry, uint64_t bytes,
+                                           rs_ns until);
 
 /* Called after each put, on the putting thread (wakes the uplink). Set before threads start. */
 void rs_spool_on_put(struct rs_spool *spool, void (*on_put)(void *self), void *self);

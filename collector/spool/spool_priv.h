@@ -25,7 +25,7 @@
 enum { RECORD_ENTRY = 1, RECORD_CHUNK = 2 };
 enum { CHUNK_MAX_BYTES = 1024 * 1024, TEXT_MAX_BYTES = 4096, SEGMENT_MIN_BYTES = 64 * 1024 };
 /* Flags of an ENTRY record. Without EXTENDED it is of an earlier program: no lane, first number or time. */
-enum { ENTRY_ENDED = 1, ENTRY_KEEPS = 2, ENTRY_EXTENDED = 4 };
+enum { ENTRY_ENDED = 1, ENTRY_KEEPS = 2, ENTRY_EXTENDED = 4, ENTRY_OWNED = 8 };
 
 /* One incarnation's numbers in one lane, shared by its entries. */
 struct sequence {
@@ -73,6 +73,7 @@ struct entry {
     uint32_t world;
     rs_dur settle_ns;
     rs_ns made_ns; /* realtime */
+    int64_t user;  /* 0 not known */
     bool is_ended, keeps_sequence, is_dropped, is_held, is_evicted;
     rs_seq first_seq, end_seq, acked_seq;
     uint64_t put_count;

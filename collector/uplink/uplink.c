@@ -293,6 +293,7 @@ static void count_with(const struct rs_uplink *uplink, const struct rs_spool_sta
     rs_count_set(RS_COUNT_UPLINK_LOSS_RECORDS, stats.loss_records);
     rs_count_set(RS_COUNT_UPLINK_FLIGHT, stats.flight_bytes);
     rs_count_set(RS_COUNT_SPOOL_DISK, spool->disk_bytes);
+    rs_count_set(RS_COUNT_SPOOL_OVER_SHARE, spool->over_share_chunks);
     rs_count_set(RS_COUNT_SPOOL_WAITING_CHUNKS, spool->waiting_chunks);
     rs_count_set(RS_COUNT_SPOOL_WAITING_BYTES, spool->waiting_bytes);
     rs_count_set(RS_COUNT_SPOOL_PUT, spool->put_chunks);

@@ -375,6 +375,67 @@ static void a_spool_of_an_earlier_program_is_drained(void **state)
     rs_spool_close(&spool);
 }
 
+static uint32_t declare_of(struct rs_spool *spool, uint32_t rank, int64_t user)
+{
+    uint32_t entry = 0;
+    const struct rs_spool_source source = {.run = user == 2 ? "hers" : "his",
+                                           .rank = rank,
+                                           .incarnation = "i",
+                                           .capture = "c",
+                                           .capture_key = "",
+                                           .host = "h",
+                                           .origin = "o",
+                                           .user = user};
+    assert_ok(rs_spool_declare(spool, &source, &entry, NULL));
+    return entry;
+}
+
+static void who_fills_the_spool_leaves_room_for_others(void **state)
+{
+    (void)state;
+    struct rs_spool *spool = open_spool();
+    const uint32_t greedy = declare_of(spool, 0, 1);
+    /* Alone, all of it: but for the eighth that is the summaries'. */
+    while (put(spool, greedy, 0, 0, 10000) == RS_OK)
+        ;
+    assert_true(rs_spool_stats(spool).disk_bytes + 20000 >
+                small.budget_bytes - small.budget_bytes / 8);
+    rs_spool_close(&spool);
+    /* Beside another, and after a restart as before it. */
+    spool = open_spool();
+    const uint32_t kept = declare_of(spool, 1, 1), other = declare_of(spool, 2, 2);
+    rs_spool_ack(spool, greedy, 7);
+    while (put(spool, kept, 0, 0, 10000) == RS_OK)
+        ;
+    assert_status(rs_spool_wait(spool, kept, 10000, 0), RS_TIMEOUT);
+    assert_true(rs_spool_stats(spool).over_share_chunks > 0);
+    assert_ok(rs_spool_wait(spool, other, 10000, 0));
+    for (int i = 0; i < 5; i++)
+        assert_ok(put(spool, other, 0, 0, 10000));
+    assert_ok(put(spool, kept, 0, RS_ENVELOPE_LAST, 10)); /* a stream may always be ended */
+    rs_spool_close(&spool);
+}
+
+static void what_is_held_of_the_greedy_goes_first(void **state)
+{
+    (void)state;
+    struct rs_spool *spool = open_spool();
+    const uint32_t first = declare_of(spool, 0, 2), greedy = declare_of(spool, 1, 1),
+                   again = declare_of(spool, 2, 2);
+    assert_ok(put(spool, first, 0, RS_ENVELOPE_LAST, 30000));
+    rs_spool_hold(spool, first, true);
+    for (rs_seq seq = 1; put(spool, greedy, seq, 0, 30000) == RS_OK; seq++)
+        ;
+    assert_ok(put(spool, greedy, 0, RS_ENVELOPE_LAST, 10));
+    rs_spool_hold(spool, greedy, true);
+    /* Hers, the older one, stays as long as his is there. */
+    for (int i = 0; i < 8 && !rs_spool_was_lost(spool, greedy); i++)
+        assert_ok(put(spool, again, 0, 0, 30000));
+    assert_true(rs_spool_was_lost(spool, greedy));
+    assert_false(rs_spool_was_lost(spool, first));
+    rs_spool_close(&spool);
+}
+
 static void a_chunk_that_was_put_before_falls_through(void **state)
 {
     (void)state;
@@ -401,9 +462,9 @@ static void the_budget_holds_and_the_loss_is_reported_before_the_next_chunk(void
     assert_true(last > 4);
     rs_spool_lost(spool, entry, 30000, 12);
     rs_spool_lost(spool, entry, 30000, 13);
-    assert_status(rs_spool_wait(spool, 30000, 0), RS_TIMEOUT);
+    assert_status(rs_spool_wait(spool, entry, 30000, 0), RS_TIMEOUT);
     rs_spool_ack(spool, entry, last - 1);
-    assert_ok(rs_spool_wait(spool, 30000, 0));
+    assert_ok(rs_spool_wait(spool, entry, 30000, 0));
     assert_ok(put(spool, entry, 0, 0, 30000));
     struct rs_spool_chunk chunk;
     assert_ok(rs_spool_peek(spool, entry, 0, &chunk));
@@ -473,6 +534,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(chunks_come_in_order_and_stay_until_acknowledged, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(what_was_put_is_found_again, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(who_fills_the_spool_leaves_room_for_others, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(what_is_held_of_the_greedy_goes_first, make_dir,
+                                        remove_dir),
         cmocka_unit_test_setup_teardown(a_torn_segment_gives_a_prefix_at_every_byte, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(a_flipped_byte_takes_one_chunk_of_one_stream, make_dir,
