@@ -126,7 +126,8 @@ static enum rs_status fill_notice(struct trigger *trigger, struct notice *notice
         struct member *member = find_member(trigger, &arm->targets[i]);
         RS_CHECK(member); /* check_targets() has seen it, and nothing was forgotten since */
         if (i == 0)
-            rs_config_owner_of(&member->shown.process, &notice->owner);
+            rs_user_of_process(member->shown.process.pid, member->shown.process.uid,
+                               &notice->owner);
         notice->is_everybody |= member->has_no_rank;
         /* The file has one folder for all: that of the user they share. */
         const enum rs_status status = rs_config_result_folder(

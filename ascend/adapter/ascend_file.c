@@ -101,7 +101,8 @@ static void read_present(const struct notice *notice, struct present *present)
     path_of(notice->config_dir, path);
     (void)snprintf(id, sizeof id, "\"%s\"", notice->id);
     (void)snprintf(number, sizeof number, "%" PRId64, notice->start_step);
-    if (rs_file_read_regular(path, RS_REQUEST_TEXT_MAX_BYTES, &present->text, NULL) != RS_OK)
+    if (rs_config_read(path, &notice->owner, RS_REQUEST_TEXT_MAX_BYTES, &present->text, NULL) !=
+        RS_OK)
         return;
     const char *text = rs_buf_text(&present->text);
     const char *list = strstr(text, list_key);

@@ -118,6 +118,7 @@ static void add_member(struct trigger *trigger, const struct rs_process *process
     rs_process_hold(&member->hold, process->pid, process->start_ticks);
     forget_job(trigger, config_dir); /* before its own log tells */
     npu_tail_init(&member->tail, path);
+    rs_user_of_process(process->pid, process->uid, &member->tail.user);
     trigger->members[trigger->member_count++] = member;
     npu_listen_to(trigger, member);
 }

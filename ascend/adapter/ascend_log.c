@@ -207,11 +207,16 @@ static void read_rest(struct ascend_tail *tail, ascend_line_fn *on_line, void *s
 static bool open_log(struct ascend_tail *tail, const char *path)
 {
     struct stat info;
+    struct rs_as_user scope;
     if (tail->fd >= 0)
         (void)close(tail->fd);
+    tail->fd = -1;
     tail->offset = 0;
     rs_buf_reset(&tail->rest);
+    if (rs_as_user_begin(&tail->user, &scope, NULL) < 0)
+        return false;
     tail->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    rs_as_user_end(&scope);
     if (tail->fd >= 0 && (fstat(tail->fd, &info) != 0 || !S_ISREG(info.st_mode))) {
         (void)close(tail->fd);
         tail->fd = -1;

@@ -11,6 +11,7 @@
 #ifndef RS_TRIGGER_ASCEND_LOG_H
 #define RS_TRIGGER_ASCEND_LOG_H
 
+#include "common/base/as_user.h"
 #include "common/base/buf.h"
 #include "common/base/time.h"
 
@@ -52,8 +53,9 @@ struct ascend_tail {
     dev_t device;
     ino_t inode;
     off_t offset;
-    rs_dur zone;        /* local - UTC */
-    struct rs_buf rest; /* an unfinished line */
+    rs_dur zone;         /* local - UTC */
+    struct rs_buf rest;  /* an unfinished line */
+    struct rs_user user; /* whose it is: it is opened with his rights; of zeroes: with our own */
 };
 
 void npu_tail_init(struct ascend_tail *tail, const char *path);

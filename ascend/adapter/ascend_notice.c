@@ -681,7 +681,7 @@ enum rs_status npu_ask_step(struct trigger *trigger, struct member *member, stru
     rs_request_fini(&request);
     if (status == RS_OK) {
         notice->start_step = -1;
-        rs_config_owner_of(&member->shown.process, &notice->owner);
+        rs_user_of_process(member->shown.process.pid, member->shown.process.uid, &notice->owner);
         notice->is_everybody = member->has_no_rank;
         notice->deadline = trigger->monotonic() + probe_timeout_ns;
         npu_notice_add(notice, member);

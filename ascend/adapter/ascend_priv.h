@@ -45,9 +45,9 @@ struct notice {
     enum notice_kind kind;
     char id[RS_CONFIG_CAPTURE_BYTES];
     struct config_dir *config_dir;
-    struct rs_config_owner owner; /* the file is written with the rights of its ranks */
-    struct rs_buf text;           /* the file but for start_step and the ranks */
-    int64_t start_step;           /* -1 at once (probe), 0 never (cancel) */
+    struct rs_user owner; /* the file is written with the rights of its ranks */
+    struct rs_buf text;   /* the file but for start_step and the ranks */
+    int64_t start_step;   /* -1 at once (probe), 0 never (cancel) */
     bool may_move, is_everybody;
     bool is_written;
     rs_ns written_at;  /* monotonic */

@@ -5,6 +5,7 @@
  */
 #include "ascend/adapter/ascend_priv.h"
 #include "common/base/file.h"
+#include "common/base/user_file.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -32,6 +33,9 @@ bool npu_result_find(const struct member *member, const char *result,
                      char path_p[RS_CONFIG_PATH_BYTES])
 {
     char newest[256] = "";
+    struct rs_as_user scope;
+    if (rs_file_as_owner_begin(result, RS_HOLD_ROOT_LINKS, &scope, NULL) < 0)
+        return false;
     DIR *dir = opendir(result);
     const struct dirent *entry;
     while (dir && (entry = rs_dir_next(dir)))
@@ -39,6 +43,7 @@ bool npu_result_find(const struct member *member, const char *result,
             (void)snprintf(newest, sizeof newest, "%s", entry->d_name);
     if (dir)
         (void)closedir(dir);
+    rs_as_user_end(&scope);
     return *newest &&
            snprintf(path_p, RS_CONFIG_PATH_BYTES, "%s/%s", result, newest) < RS_CONFIG_PATH_BYTES;
 }
@@ -49,6 +54,9 @@ static int document_holds(const char *path, const char *head, const char *text)
     char file[RS_CONFIG_PATH_BYTES + 300];
     struct rs_buf buf = {0};
     int holds = -1;
+    struct rs_as_user scope;
+    if (rs_file_as_owner_begin(path, RS_HOLD_ROOT_LINKS, &scope, NULL) < 0)
+        return -1;
     DIR *dir = opendir(path);
     const struct dirent *entry;
     while (dir && holds < 1 && (entry = rs_dir_next(dir))) {
@@ -63,6 +71,7 @@ static int document_holds(const char *path, const char *head, const char *text)
     }
     if (dir)
         (void)closedir(dir);
+    rs_as_user_end(&scope);
     rs_buf_fini(&buf);
     return holds;
 }

@@ -154,8 +154,9 @@ static enum rs_status check_file(const struct mindspore_trigger *trigger,
     struct mindspore_pair pair;
     int64_t reached = -1;
     rs_buf_reset(&config_dir->original);
-    const enum rs_status status = rs_file_read_regular(config_dir->path, MINDSPORE_FILE_LIMIT_BYTES,
-                                                       &config_dir->original, err);
+    const enum rs_status status =
+        rs_config_read(config_dir->path, &config_dir->owner, MINDSPORE_FILE_LIMIT_BYTES,
+                       &config_dir->original, err);
     if (status == RS_NOTFOUND || status == RS_LIMIT) {
         rs_buf_reset(&config_dir->original);
         return RS_OK;

@@ -358,7 +358,8 @@ static void notice_replaced(struct mindspore_trigger *trigger,
     if (config_dir->is_foreign || !mindspore_was_replaced(config_dir))
         return;
     config_dir->is_foreign = true;
-    if (rs_file_read_regular(config_dir->path, MINDSPORE_FILE_LIMIT_BYTES, &text, NULL) == RS_OK)
+    if (rs_config_read(config_dir->path, &config_dir->owner, MINDSPORE_FILE_LIMIT_BYTES, &text,
+                       NULL) == RS_OK)
         (void)mindspore_pair_read(rs_buf_text(&text), &pair);
     rs_buf_fini(&text);
     rs_log_warn("%s was replaced by somebody else: it asks for steps %" PRId64 " to %" PRId64

@@ -74,10 +74,10 @@ bool mindspore_was_replaced(struct mindspore_config_dir *config_dir)
     struct rs_buf buf = {0};
     if (!look_at_file(config_dir, &file) || is_same_file(&file, &config_dir->seen))
         return false; /* one that is gone changes nothing: the block keeps what it has */
-    const bool is_ours =
-        rs_file_read_regular(config_dir->path, MINDSPORE_FILE_LIMIT_BYTES, &buf, NULL) == RS_OK &&
-        buf.length == config_dir->written.length &&
-        memcmp(buf.data, config_dir->written.data, buf.length) == 0;
+    const bool is_ours = rs_config_read(config_dir->path, &config_dir->owner,
+                                        MINDSPORE_FILE_LIMIT_BYTES, &buf, NULL) == RS_OK &&
+                         buf.length == config_dir->written.length &&
+                         memcmp(buf.data, config_dir->written.data, buf.length) == 0;
     rs_buf_fini(&buf);
     if (is_ours)
         config_dir->seen =

@@ -455,7 +455,7 @@ static ptrdiff_t find_config_dir(struct mindspore_trigger *trigger,
     rs_buf_fini(&config_dir->original);
     rs_buf_fini(&config_dir->written);
     *config_dir = (struct mindspore_config_dir){.way = trigger->way, .phase = MINDSPORE_FREE};
-    rs_config_owner_of(&member->shown.process, &config_dir->owner);
+    rs_user_of_process(member->shown.process.pid, member->shown.process.uid, &config_dir->owner);
     (void)snprintf(config_dir->dir, sizeof config_dir->dir, "%s", dir);
     (void)snprintf(config_dir->path, sizeof config_dir->path, "%s", path);
     return index;

@@ -99,7 +99,7 @@ struct mindspore_file { /* as it was when we looked */
 struct mindspore_config_dir {
     char dir[RS_CONFIG_PATH_BYTES];  /* as the ranks see it */
     char path[RS_CONFIG_PATH_BYTES]; /* of the file, as this process opens it */
-    struct rs_config_owner owner;    /* of its ranks: the file is written with their rights */
+    struct rs_user owner;            /* of its ranks: the file is written with their rights */
     enum rs_mindspore_way way;
 
     enum mindspore_phase phase;

@@ -14,6 +14,7 @@
 #include "ascend/adapter/mindspore_priv.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/base/user_file.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -200,7 +201,8 @@ static bool inside(char *path, const struct mindspore_result *result, const char
     return snprintf(path, RS_CONFIG_PATH_BYTES, "%s/%s", result->dir, name) < RS_CONFIG_PATH_BYTES;
 }
 
-bool mindspore_result_look(const char *folder, const struct mindspore_pair *pair, int64_t inner_pid,
+/* With the rights of the folder's owner. */
+static bool look_at_result(const char *folder, const struct mindspore_pair *pair, int64_t inner_pid,
                            struct mindspore_result *result)
 {
     char path[RS_CONFIG_PATH_BYTES];
@@ -221,6 +223,17 @@ bool mindspore_result_look(const char *folder, const struct mindspore_pair *pair
     if (end > result->begun_ns && end < result->collected_ns)
         result->collected_ns = end;
     return true;
+}
+
+bool mindspore_result_look(const char *folder, const struct mindspore_pair *pair, int64_t inner_pid,
+                           struct mindspore_result *result)
+{
+    struct rs_as_user scope;
+    if (rs_file_as_owner_begin(folder, RS_HOLD_ROOT_LINKS, &scope, NULL) < 0)
+        return false;
+    const bool is_there = look_at_result(folder, pair, inner_pid, result);
+    rs_as_user_end(&scope);
+    return is_there;
 }
 
 struct aging {
@@ -251,7 +264,11 @@ static bool see_age(void *self, const char *folder, const char *name)
 void mindspore_result_age(struct mindspore_result *result)
 {
     struct aging aging = {.newest_ns = result->begun_ns};
-    each_entry(result->dir, see_age, &aging);
+    struct rs_as_user scope;
+    if (rs_file_as_owner_begin(result->dir, RS_HOLD_ROOT_LINKS, &scope, NULL) == RS_OK) {
+        each_entry(result->dir, see_age, &aging);
+        rs_as_user_end(&scope);
+    }
     result->newest_ns = aging.newest_ns;
 }
 

@@ -50,6 +50,7 @@ static struct config_job *new_job(struct rs_collect_config *config,
     job->rank = (uint32_t)rank->rank;
     job->world = rank->world;
     job->target = (struct rs_config_target){rank->process.pid, rank->process.start_ticks};
+    job->user = (int64_t)rank->process.uid + 1;
     job->prepared_at = rs_time_monotonic();
     (void)pthread_mutex_lock(&config->base.lock);
     job->next = config->jobs;

@@ -51,6 +51,7 @@ struct config_job {
     bool is_prober;
     char warning[512];
     struct config_turn *turn;
+    int64_t user; /* of its process: 1 + its number */
     int64_t start_step;
     enum rs_config_state shown;
     int64_t steps_done;

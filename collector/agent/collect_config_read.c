@@ -10,6 +10,7 @@
 #include "collector/source/discover.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/base/user_file.h"
 
 #define RS_LOG_TAG "config"
 #include "common/base/log.h"
@@ -55,14 +56,12 @@ static uint64_t change_mark_of(int parent, const char *name, unsigned depth)
     return sum;
 }
 
-enum rs_status config_look_at_result(struct config_job *job, rs_ns now)
+/* With the rights of the folder's owner. */
+static enum rs_status look_at_result(struct config_job *job, rs_ns now)
 {
     struct rs_result_state state;
     const char *why = "";
     const rs_dur patience = job->parses ? job->config->options.parse_wait_ns : 0;
-    if (job->looked_at && now < job->looked_at + look_every_ns)
-        return RS_AGAIN;
-    job->looked_at = now;
     if (rs_result_folder_state(job->path, &state, &why) == RS_OK &&
         (state.has_marker || state.changed_ns + settle_ns <= rs_time_realtime()))
         return RS_OK;
@@ -74,6 +73,19 @@ enum rs_status config_look_at_result(struct config_job *job, rs_ns now)
     if (rs_result_folder_state(job->path, &state, &why) == RS_OK)
         return RS_AGAIN; /* parsed, and not settled yet */
     return now < job->changed_at + patience ? RS_AGAIN : RS_NOTFOUND;
+}
+
+enum rs_status config_look_at_result(struct config_job *job, rs_ns now)
+{
+    struct rs_as_user scope;
+    if (job->looked_at && now < job->looked_at + look_every_ns)
+        return RS_AGAIN;
+    job->looked_at = now;
+    if (rs_file_as_owner_begin(job->path, RS_HOLD_ROOT_LINKS, &scope, NULL) < 0)
+        return RS_NOTFOUND;
+    const enum rs_status status = look_at_result(job, now);
+    rs_as_user_end(&scope);
+    return status;
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------------ */
@@ -143,8 +155,6 @@ static enum rs_status emit(struct config_job *job, const struct rs_input *input,
     config_report(job, RS_PROGRESS_SENDING, text);
     const enum rs_status status = rs_pack_finish(pack, &stream->info, !is_whole, err);
     job->is_kept = !is_whole || (has_raw(job->path) && !job->config->options.must_discard);
-    if (status == RS_OK && !job->is_kept)
-        rs_config_result_remove(job->path);
     return status;
 }
 
@@ -166,6 +176,7 @@ static enum rs_status take_input(struct config_job *job, const struct rs_input *
                    .world = job->world > 0 ? (uint32_t)job->world : 0,
                    .host = job->host,
                    .origin = job->path,
+                   .user = job->user,
                    .keeps_sequence = true},
         .flags = RS_PACK_WAITS,
         .strings = &stream.strings,
@@ -187,11 +198,11 @@ static enum rs_status take_input(struct config_job *job, const struct rs_input *
     return status;
 }
 
-static void read_job(struct config_job *job)
+/* With the rights of the folder's owner: what it is read from is opened by name. The spool is written as ourselves. */
+static enum rs_status read_result(struct config_job *job)
 {
     struct rs_inputs inputs;
     const char *path = job->path;
-    config_report(job, RS_PROGRESS_READING, "");
     enum rs_status status = rs_discover(&path, 1, NULL, &inputs, &job->err);
     if (status == RS_OK) {
         if (inputs.count == 1 && inputs.items[0].state == RS_INPUT_CANDIDATE)
@@ -203,6 +214,21 @@ static void read_job(struct config_job *job)
                                     : "its result is no profile of a rank");
         rs_inputs_fini(&inputs);
     }
+    return status;
+}
+
+static void read_job(struct config_job *job)
+{
+    struct rs_as_user scope;
+    config_report(job, RS_PROGRESS_READING, "");
+    enum rs_status status =
+        rs_file_as_owner_begin(job->path, RS_HOLD_ROOT_LINKS, &scope, &job->err);
+    if (status == RS_OK) {
+        status = read_result(job);
+        rs_as_user_end(&scope);
+    }
+    if (status == RS_OK && !job->is_kept)
+        rs_config_result_remove(job->path);
     job->has_failed = status < 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include "collector/agent/flight_ask.h"
 #include "collector/trigger/process.h"
+#include "common/base/as_user.h"
 #include "common/base/lend.h"
 #include "common/base/mem.h"
 #include "common/flight/pack.h"
@@ -116,6 +117,24 @@ static struct left *find_left(struct rs_collect_flight *flight, const struct rs_
     return NULL;
 }
 
+static int open_as_its_user(const struct rs_flight_offer *offer)
+{
+    struct rs_user user;
+    struct rs_as_user scope;
+    struct rs_err err = {0};
+    int fd = -1;
+    rs_user_of_process(offer->pid, offer->uid, &user);
+    if (rs_as_user_begin(&user, &scope, &err) == RS_OK) {
+        fd = open(offer->file, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+        if (fd < 0)
+            (void)rs_err_errno(&err, "cannot open it");
+        rs_as_user_end(&scope);
+    }
+    if (fd < 0)
+        rs_log_info("%.300s cannot be held open: %s", offer->file, err.text);
+    return fd;
+}
+
 static void hold_file(struct rs_collect_flight *flight, const struct rs_flight_offer *offer)
 {
     struct left *left = find_left(flight, offer);
@@ -130,11 +149,9 @@ static void hold_file(struct rs_collect_flight *flight, const struct rs_flight_o
         flight->is_full_told = true;
         return;
     }
-    const int fd = open(offer->file, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0) {
-        rs_log_info("%.300s cannot be held open: %s", offer->file, RS_ERRNO_TEXT());
+    const int fd = open_as_its_user(offer);
+    if (fd < 0)
         return;
-    }
     if (left)
         (void)close(left->fd);
     else

@@ -10,6 +10,7 @@
 #include "collector/agent/collect_kineto_priv.h"
 #include "collector/agent/tracedir.h"
 #include "common/base/mem.h"
+#include "common/base/user_file.h"
 
 #define RS_LOG_TAG "kineto"
 #include "common/base/log.h"
@@ -129,6 +130,7 @@ static void fill_task(struct job *job)
                    .world = job->facts.world > 0 ? (uint32_t)job->facts.world : 0,
                    .host = job->facts.host,
                    .origin = job->facts.path,
+                   .user = (int64_t)job->facts.uid + 1,
                    .keeps_sequence = true},
         .path = job->facts.path,
         .rank = job->facts.rank,
@@ -441,6 +443,20 @@ static void fill_adopt(const struct rs_kineto_job *facts, struct rs_kineto_adopt
     kineto_fill_config(facts, &adopt->arm.config);
 }
 
+/* Its trace is in the spool, and the collector ended before it could remove it. */
+static void remove_packed(const char *path)
+{
+    struct rs_held held;
+    struct rs_err err = {0};
+    enum rs_status status = rs_file_hold(path, RS_HOLD_ROOT_LINKS, &held, &err);
+    if (status == RS_OK) {
+        status = rs_held_remove(path, &held, RS_HOLD_ROOT_LINKS, &err);
+        rs_held_release(&held);
+    }
+    if (status < 0 && status != RS_NOTFOUND)
+        rs_log_warn("a trace that is packed stays: %s", err.text);
+}
+
 static void adopt_job(void *self, const struct rs_kineto_job *facts)
 {
     struct rs_collect_kineto *kineto = self;
@@ -452,7 +468,7 @@ static void adopt_job(void *self, const struct rs_kineto_job *facts)
         return;
     }
     if (facts->phase == RS_KINETO_JOB_PACKED) {
-        (void)unlink(facts->path);
+        remove_packed(facts->path);
         rs_kineto_ledger_remove(kineto->ledger_dir, facts);
         rs_tracedir_clean(facts->trace_root, facts->capture);
         return;

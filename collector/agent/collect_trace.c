@@ -4,15 +4,13 @@
 #include "collector/pack/pack.h"
 #include "collector/source/kineto.h"
 #include "common/base/mem.h"
+#include "common/base/user_file.h"
 
 #define RS_LOG_TAG "kineto"
 #include "common/base/log.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static const char step_prefix[] = "Optimizer.step#";
 static const rs_dur by_time_ns = 500 * (rs_dur)RS_NS_PER_MS;
@@ -159,41 +157,31 @@ static void check_trace(const struct rs_trace_task *task, const struct rs_trace_
             "its steps may be longer; use --steps, or a longer --duration");
 }
 
-/* Its folder is the rank's user's, who may put a link there after we have looked: what is held is what is read, and it is no
- * link, pipe or device. `held` is its name as long as the descriptor is open; -1: it cannot be had. */
-static int hold_trace(const char *path, char held[64], struct rs_err *err)
-{
-    struct stat info;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) {
-        (void)rs_err_errno(err, "cannot open %s", path);
-        return -1;
-    }
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-        (void)rs_err_set(err, RS_REFUSED, "%s is not a regular file", path);
-        (void)close(fd);
-        return -1;
-    }
-    (void)snprintf(held, 64, "/proc/self/fd/%d", fd);
-    return fd;
-}
-
-/* The held file, through `measure`. */
+/* The file, through `measure`. Its folder is the rank's user's, who may put a link there after we have looked: what is held is what is
+ * read and, later, removed. On success the caller releases `held`. */
 static enum rs_status read_held(const struct rs_trace_task *task, struct rs_source_stream *stream,
-                                struct measure *measure, struct rs_err *err)
+                                struct measure *measure, struct rs_held *held, struct rs_err *err)
 {
     const struct rs_sink sink = {.batch = on_batch, .self = measure};
     struct rs_err failure = {0};
-    char held[64];
-    const int fd = hold_trace(task->path, held, &failure);
-    const enum rs_status status =
-        fd < 0 ? failure.status : rs_kineto_read(held, RS_SOURCE_LOSSLESS, stream, sink, &failure);
-    if (fd >= 0)
-        (void)close(fd);
+    *held = (struct rs_held){.fd = -1};
+    enum rs_status status = rs_file_hold(task->path, RS_HOLD_ROOT_LINKS, held, &failure);
+    if (status == RS_OK)
+        status = rs_kineto_read(held->name, RS_SOURCE_LOSSLESS, stream, sink, &failure);
+    if (status < 0)
+        rs_held_release(held);
     if (status < 0)
         return rs_err_set(err, status, "%s",
                           failure.text[0] ? failure.text : "its trace cannot be read");
     return status;
+}
+
+/* The very file that was read, with its user's rights. */
+static void remove_read(const char *path, const struct rs_held *held)
+{
+    struct rs_err err = {0};
+    if (rs_held_remove(path, held, RS_HOLD_ROOT_LINKS, &err) < 0)
+        rs_log_warn("a trace that was read stays: %s", err.text);
 }
 
 enum rs_status rs_trace_measure(struct rs_trace_task *task, struct rs_err *err)
@@ -202,29 +190,23 @@ enum rs_status rs_trace_measure(struct rs_trace_task *task, struct rs_err *err)
     if (rs_source_stream_init(&stream) < 0)
         return rs_err_set(err, RS_NOMEM, "no memory to read %s", task->path);
     struct measure measure = {.strings = &stream.strings, .first = RS_NS_MAX, .last = RS_NS_MIN};
-    const enum rs_status status = read_held(task, &stream, &measure, err);
+    struct rs_held held;
+    const enum rs_status status = read_held(task, &stream, &measure, &held, err);
     const bool is_read = status >= 0;
     if (is_read) {
         take_facts(task, &measure, &stream.info);
-        if (unlink(task->path) < 0)
-            rs_log_warn("cannot remove %s, which is read", task->path);
+        remove_read(task->path, &held);
+        rs_held_release(&held);
     }
     rs_source_stream_fini(&stream);
     return is_read ? RS_OK : status;
 }
 
-static enum rs_status emit(struct rs_trace_task *task, struct rs_source_stream *stream,
-                           struct rs_pack *pack, struct rs_err *err)
+/* What was read, into the spool to its end. */
+static enum rs_status finish(struct rs_trace_task *task, struct rs_source_stream *stream,
+                             struct rs_pack *pack, struct rs_err *err)
 {
     char text[512];
-    struct measure measure = {.next = rs_pack_sink(pack),
-                              .strings = &stream->strings,
-                              .first = RS_NS_MAX,
-                              .last = RS_NS_MIN};
-    const enum rs_status read_status = read_held(task, stream, &measure, err);
-    if (read_status < 0)
-        return read_status;
-    take_facts(task, &measure, &stream->info);
     stream->info.rank = (int32_t)task->rank;
     stream->info.rank_source = RS_RANK_PROCESS;
     if (stream->info.world_size < 0)
@@ -236,13 +218,28 @@ static enum rs_status emit(struct rs_trace_task *task, struct rs_source_stream *
         return rs_err_set(err, RS_NOMEM, "no memory to read %s", task->path);
     check_trace(task, &stream->info, &stream->strings, text, sizeof text);
     task->before_end(task->self, text);
-    const enum rs_status status = rs_pack_finish(pack, &stream->info, *text != '\0', err);
+    return rs_pack_finish(pack, &stream->info, *text != '\0', err);
+}
+
+static enum rs_status emit(struct rs_trace_task *task, struct rs_source_stream *stream,
+                           struct rs_pack *pack, struct rs_err *err)
+{
+    struct rs_held held;
+    struct measure measure = {.next = rs_pack_sink(pack),
+                              .strings = &stream->strings,
+                              .first = RS_NS_MAX,
+                              .last = RS_NS_MIN};
+    const enum rs_status read_status = read_held(task, stream, &measure, &held, err);
+    if (read_status < 0)
+        return read_status;
+    take_facts(task, &measure, &stream->info);
+    const enum rs_status status = finish(task, stream, pack, err);
     if (status == RS_OK && read_status == RS_OK && !stream->info.is_partial) {
         if (task->on_packed)
             task->on_packed(task->self);
-        if (unlink(task->path) < 0)
-            rs_log_warn("cannot remove %s, which is packed", task->path);
+        remove_read(task->path, &held);
     }
+    rs_held_release(&held);
     return status;
 }
 

@@ -29,6 +29,7 @@
 #include "common/base/mem.h"
 #include "common/base/reclog.h"
 #include "common/base/thread.h"
+#include "common/base/user_file.h"
 #include "common/base/writers.h"
 
 #define RS_LOG_TAG "watch"
@@ -198,14 +199,16 @@ static void add_pending(struct rs_collect_watch *watch, const char *path, bool i
 
 static void watch_folder(struct rs_collect_watch *watch, const char *path, unsigned depth);
 
-static void scan_folder(struct rs_collect_watch *watch, const char *path, unsigned depth)
+/* `held`: the folder, open. */
+static void scan_folder(struct rs_collect_watch *watch, const char *path,
+                        const struct rs_held *held, unsigned depth)
 {
     struct dirent **items = NULL;
-    const int count = scandir(path, &items, NULL, alphasort);
+    const int count = scandirat(held->fd, ".", &items, NULL, alphasort);
     for (int i = 0; i < count; i++) {
         char *child = items[i]->d_name[0] == '.' ? NULL : rs_file_join(path, items[i]->d_name);
         struct stat info;
-        if (child && lstat(child, &info) == 0) {
+        if (child && fstatat(held->fd, items[i]->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0) {
             if (S_ISDIR(info.st_mode))
                 watch_folder(watch, child, depth + 1);
             else if (S_ISREG(info.st_mode))
@@ -217,6 +220,26 @@ static void scan_folder(struct rs_collect_watch *watch, const char *path, unsign
     free((void *)items);
 }
 
+/* false: no memory. */
+static bool remember_folder(struct rs_collect_watch *watch, const char *path, int number,
+                            unsigned depth)
+{
+    bool is_known = false;
+    for (size_t i = 0; i < watch->folder_count && !is_known; i++)
+        is_known = watch->folders[i].watch == number;
+    if (!is_known) {
+        char *copy = rs_mem_strdup(path);
+        if (!copy || rs_mem_grow((void **)&watch->folders, &watch->folder_capacity,
+                                 watch->folder_count + 1, sizeof *watch->folders) < 0) {
+            rs_mem_free(copy);
+            return false;
+        }
+        watch->folders[watch->folder_count++] =
+            (struct folder){.watch = number, .path = copy, .depth = depth};
+    }
+    return true;
+}
+
 /* Watch first, then scan: what appears in between is seen twice, not missed. */
 static void watch_folder(struct rs_collect_watch *watch, const char *path, unsigned depth)
 {
@@ -226,33 +249,27 @@ static void watch_folder(struct rs_collect_watch *watch, const char *path, unsig
         add_pending(watch, path, true, false);
         return;
     }
-    const int number = inotify_add_watch(watch->inotify, path,
-                                         IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_ONLYDIR |
-                                             IN_DONT_FOLLOW | IN_EXCL_UNLINK);
-    if (number < 0) {
-        rs_log_error("cannot watch %s: %s", path, RS_ERRNO_TEXT());
+    struct rs_held held;
+    struct rs_err err = {0};
+    if (rs_file_hold(path, RS_HOLD_FOLDER, &held, &err) < 0) {
+        if (err.status != RS_NOTFOUND)
+            rs_log_error("cannot watch %s: %s", path, err.text);
         return;
     }
-    bool is_known = false;
-    for (size_t i = 0; i < watch->folder_count && !is_known; i++)
-        is_known = watch->folders[i].watch == number;
-    if (!is_known) {
-        char *copy = rs_mem_strdup(path);
-        if (!copy || rs_mem_grow((void **)&watch->folders, &watch->folder_capacity,
-                                 watch->folder_count + 1, sizeof *watch->folders) < 0) {
-            rs_mem_free(copy);
-            return;
-        }
-        watch->folders[watch->folder_count++] =
-            (struct folder){.watch = number, .path = copy, .depth = depth};
-    }
-    scan_folder(watch, path, depth);
+    const int number =
+        inotify_add_watch(watch->inotify, held.name,
+                          IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_ONLYDIR | IN_EXCL_UNLINK);
+    if (number < 0)
+        rs_log_error("cannot watch %s: %s", path, RS_ERRNO_TEXT());
+    else if (remember_folder(watch, path, number, depth))
+        scan_folder(watch, path, &held, depth);
+    rs_held_release(&held);
 }
 
 static void on_event(struct rs_collect_watch *watch, const struct inotify_event *event)
 {
     if (event->mask & IN_Q_OVERFLOW) {
-        scan_folder(watch, watch->dir, 0);
+        watch_folder(watch, watch->dir, 0);
         return;
     }
     const struct folder *folder = NULL;
@@ -324,10 +341,12 @@ static void take_text(const struct rs_strtab *strings, rs_str id, char *text, si
 
 /* RS_OK: it is a profile with a rank. RS_NOTFOUND: it is none (reported). RS_INVALID: no rank can be found (told by the
  * sentence). */
-static enum rs_status look_at(struct rs_collect_watch *watch, const char *path, struct look *look,
-                              struct rs_err *err)
+static enum rs_status look_at(struct rs_collect_watch *watch, const char *path,
+                              const struct rs_held *held, struct look *look, struct rs_err *err)
 {
-    const struct rs_discover_options options = {.rank_map_path = watch->rank_map,
+    const bool is_file = S_ISREG(held->about.st_mode);
+    const struct rs_discover_options options = {.held = is_file ? held->name : NULL,
+                                                .rank_map_path = watch->rank_map,
                                                 .rank_from = watch->patterns,
                                                 .rank_from_count = watch->pattern_count};
     struct rs_source_stream stream;
@@ -389,8 +408,8 @@ static void folder_of(const char *path, char *folder, size_t bytes)
 }
 
 static enum rs_status pack_file(struct rs_collect_watch *watch, const char *path,
-                                const struct stat *seen, const struct look *look,
-                                struct rs_err *err)
+                                const struct rs_held *held, const struct stat *seen,
+                                const struct look *look, struct rs_err *err)
 {
     char folder[PATH_BYTES];
     char key[PATH_BYTES + 16];
@@ -419,7 +438,8 @@ static enum rs_status pack_file(struct rs_collect_watch *watch, const char *path
                    .world = look->world > 0 ? (uint32_t)look->world : 0,
                    .host = host,
                    .settle_ns = watch->settle_ns,
-                   .origin = path},
+                   .origin = path,
+                   .user = (int64_t)held->user.uid + 1},
         .flags = RS_PACK_REPEATABLE,
         .strings = &stream.strings,
         .lanes = &stream.lanes,
@@ -491,19 +511,15 @@ static bool is_ready(struct rs_collect_watch *watch, struct pending *pending, st
 }
 
 /* Whether a JSON text ends as one does. What is no JSON text has no end that could be told from its bytes. */
-static bool has_end(const char *path, const struct stat *info)
+static bool has_end(const char *path, const struct rs_held *held)
 {
     char tail[64];
     const char *dot = strrchr(path, '.');
-    const int fd = dot && strcmp(dot, ".json") == 0
-                       ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-                       : -1;
-    if (fd < 0)
+    if (!dot || strcmp(dot, ".json") != 0)
         return true;
-    const off_t from =
-        info->st_size > (off_t)sizeof tail ? info->st_size - (off_t)sizeof tail : (off_t)0;
-    ssize_t length = pread(fd, tail, sizeof tail, from);
-    (void)close(fd);
+    const off_t size = held->about.st_size;
+    const off_t from = size > (off_t)sizeof tail ? size - (off_t)sizeof tail : (off_t)0;
+    ssize_t length = pread(held->fd, tail, sizeof tail, from);
     while (length > 0 && isspace((unsigned char)tail[length - 1]))
         length--;
     return length > 0 && (tail[length - 1] == '}' || tail[length - 1] == ']');
@@ -511,9 +527,10 @@ static bool has_end(const char *path, const struct stat *info)
 
 /* Size and time of change have stood still for long enough. */
 static bool is_quiet(const struct rs_collect_watch *watch, struct pending *pending,
-                     const struct stat *info)
+                     const struct rs_held *held)
 {
     const rs_ns now = rs_time_monotonic();
+    const struct stat *info = &held->about;
     if (!pending->quiet_since || pending->quiet.st_size != info->st_size ||
         pending->quiet.st_mtim.tv_sec != info->st_mtim.tv_sec ||
         pending->quiet.st_mtim.tv_nsec != info->st_mtim.tv_nsec) {
@@ -521,17 +538,28 @@ static bool is_quiet(const struct rs_collect_watch *watch, struct pending *pendi
         pending->quiet_since = now;
         return false;
     }
-    const rs_dur patience = has_end(pending->path, info) ? watch->settle_ns : 10 * watch->settle_ns;
+    const rs_dur patience = has_end(pending->path, held) ? watch->settle_ns : 10 * watch->settle_ns;
     return now >= pending->quiet_since + patience;
+}
+
+/* Asked as its owner, who may. */
+static enum rs_writers writers_of(const struct rs_held *held)
+{
+    struct rs_as_user scope;
+    if (rs_as_user_begin(&held->user, &scope, NULL) < 0)
+        return RS_WRITERS_UNKNOWN;
+    const enum rs_writers writers = rs_file_writers(held->fd);
+    rs_as_user_end(&scope);
+    return writers;
 }
 
 /* false: somebody still writes it, so it waits. */
 static bool is_closed(const struct rs_collect_watch *watch, struct pending *pending,
-                      const struct stat *info)
+                      const struct rs_held *held)
 {
-    const enum rs_writers writers = rs_file_writers(pending->path);
+    const enum rs_writers writers = writers_of(held);
     if (writers == RS_WRITERS_NONE ||
-        (writers == RS_WRITERS_UNKNOWN && (pending->was_closed || is_quiet(watch, pending, info))))
+        (writers == RS_WRITERS_UNKNOWN && (pending->was_closed || is_quiet(watch, pending, held))))
         return true;
     if (!pending->was_reported)
         rs_log_debug("%s is being written: waited for", pending->path);
@@ -540,63 +568,98 @@ static bool is_closed(const struct rs_collect_watch *watch, struct pending *pend
     return false;
 }
 
-/* Takes one file, or result folder. true: it is done with; false: it waits. */
-static bool take_file(struct rs_collect_watch *watch, struct pending *pending)
+/* Of a plain file: whether it is one that is to be read, now. `*is_done_p`: it never will. */
+static bool is_due_file(struct rs_collect_watch *watch, struct pending *pending,
+                        struct rs_held *held, bool *is_done_p)
+{
+    *is_done_p = is_taken(watch, identity_of(watch, pending->path, &held->about));
+    if (*is_done_p && watch->must_discard)
+        rs_log_info("%s was taken by the collector before this one, and stays", pending->path);
+    if (*is_done_p || !is_closed(watch, pending, held))
+        return false;
+    /* What it is now that nobody writes it. */
+    *is_done_p = fstat(held->fd, &held->about) != 0 || held->about.st_nlink == 0 ||
+                 is_taken(watch, identity_of(watch, pending->path, &held->about));
+    return !*is_done_p;
+}
+
+/* What is read of a file or folder that is held and has come to its end. false: it waits. */
+static bool read_held(struct rs_collect_watch *watch, struct pending *pending,
+                      const struct rs_held *held, const struct stat *info, uint64_t identity)
 {
     struct look look = {.rank = -1, .world = -1};
     struct rs_err err = {0};
-    struct stat info;
     const char *path = pending->path;
-    if (stat(path, &info) < 0 || !(pending->is_result || S_ISREG(info.st_mode)))
-        return true;
-    if (pending->is_result && !is_ready(watch, pending, &info))
-        return false;
-    if (!pending->is_result) {
-        if (is_taken(watch, identity_of(watch, path, &info))) {
-            if (watch->must_discard)
-                rs_log_info("%s was taken by the collector before this one, and stays", path);
-            return true;
-        }
-        if (!is_closed(watch, pending, &info))
-            return false;
-        if (stat(path, &info) < 0) /* what it is now that nobody writes it */
-            return true;
-    }
-    const uint64_t identity = identity_of(watch, path, &info);
-    if (is_taken(watch, identity))
-        return true;
-    enum rs_status status = look_at(watch, path, &look, &err);
-    bool is_done = true;
-    if (status == RS_OK && look.rank_source == RS_RANK_ASSUMED) {
-        if (has_company(watch, path)) {
-            rs_log_error("%s names no rank and is not the only profile: give --rank-map or "
-                         "--rank-from",
-                         path);
-            mark_taken(watch, identity, path);
-        } else if (!pending->is_assumed) {
-            pending->is_assumed = true;
-            pending->due_at = rs_time_monotonic() + watch->settle_ns;
-            is_done = false;
-        } else {
-            rs_log_warn("%s names no rank; as it is the only one it is taken for rank 0", path);
-            status = pack_file(watch, path, &info, &look, &err);
-            if (status == RS_OK)
-                mark_taken(watch, identity, path);
-        }
+    bool is_done = true, is_over = false;
+    enum rs_status status = look_at(watch, path, held, &look, &err);
+    const bool is_assumed = status == RS_OK && look.rank_source == RS_RANK_ASSUMED;
+    if (is_assumed && has_company(watch, path)) {
+        rs_log_error("%s names no rank and is not the only profile: give --rank-map or "
+                     "--rank-from",
+                     path);
+        is_over = true;
+    } else if (is_assumed && !pending->is_assumed) {
+        pending->is_assumed = true;
+        pending->due_at = rs_time_monotonic() + watch->settle_ns;
+        is_done = false;
     } else if (status == RS_OK) {
-        status = pack_file(watch, path, &info, &look, &err);
-        if (status == RS_OK)
-            mark_taken(watch, identity, path);
+        if (is_assumed)
+            rs_log_warn("%s names no rank; as it is the only one it is taken for rank 0", path);
+        status = pack_file(watch, path, held, info, &look, &err);
+        is_over = status == RS_OK;
     } else if (status == RS_NOTFOUND) {
         rs_log_info("%s is left alone: %s", path, err.text);
-        mark_taken(watch, identity, path);
+        is_over = true;
     }
     if (status < 0 && status != RS_NOTFOUND && status != RS_CANCELLED) {
         rs_log_error("%s cannot be taken: %s", path, err.text);
-        if (status == RS_INVALID || status == RS_FORMAT)
-            mark_taken(watch, identity, path);
+        is_over = status == RS_INVALID || status == RS_FORMAT;
     }
+    if (is_over)
+        mark_taken(watch, identity, path);
     rs_inputs_fini(&look.inputs);
+    return is_done;
+}
+
+/* In a folder files are opened by name, so all of it is done with its owner's rights. */
+static bool take_result(struct rs_collect_watch *watch, struct pending *pending,
+                        const struct rs_held *held)
+{
+    struct rs_as_user scope;
+    struct rs_err err = {0};
+    struct stat info = held->about;
+    bool is_done = false;
+    if (rs_as_user_begin(&held->user, &scope, &err) < 0) {
+        rs_log_error("%s cannot be taken: %s", pending->path, err.text);
+        return true;
+    }
+    if (is_ready(watch, pending, &info)) {
+        const uint64_t identity = identity_of(watch, pending->path, &info);
+        is_done = is_taken(watch, identity) || read_held(watch, pending, held, &info, identity);
+    }
+    rs_as_user_end(&scope);
+    return is_done;
+}
+
+/* Takes one file, or result folder. true: it is done with; false: it waits. */
+static bool take_file(struct rs_collect_watch *watch, struct pending *pending)
+{
+    struct rs_held held;
+    struct rs_err err = {0};
+    bool is_done = true;
+    const enum rs_status status =
+        rs_file_hold(pending->path, pending->is_result ? RS_HOLD_FOLDER : 0, &held, &err);
+    if (status < 0) {
+        if (status != RS_NOTFOUND)
+            rs_log_error("%s cannot be taken: %s", pending->path, err.text);
+        return true;
+    }
+    if (pending->is_result)
+        is_done = take_result(watch, pending, &held);
+    else if (is_due_file(watch, pending, &held, &is_done))
+        is_done = read_held(watch, pending, &held, &held.about,
+                            identity_of(watch, pending->path, &held.about));
+    rs_held_release(&held);
     return is_done;
 }
 

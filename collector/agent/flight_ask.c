@@ -7,6 +7,7 @@
 #include "collector/source/flight.h"
 #include "collector/trigger/process.h"
 #include "collector/trigger/torch.h"
+#include "common/base/as_user.h"
 #include "common/base/buf.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
@@ -51,6 +52,16 @@ const char *rs_flight_way_text(enum rs_flight_way way)
     return "none";
 }
 
+/* --- as the rank's user ------------------------------------------------------------------------------------------- */
+
+/* Names of sockets, pipes and files are the job's to choose, and links may stand there: they are opened with its user's rights. */
+static enum rs_status begin_as(const struct rs_flight_offer *offer, struct rs_as_user *scope)
+{
+    struct rs_user user;
+    rs_user_of_process(offer->pid, offer->uid, &user);
+    return rs_as_user_begin(&user, scope, NULL);
+}
+
 /* --- the control plane ------------------------------------------------------------------------------------------ */
 
 static size_t on_data(char *data, size_t size, size_t count, void *self)
@@ -70,10 +81,12 @@ static long left_ms(rs_ns until, long most)
 }
 
 /* GET, or POST when `is_post`. RS_OK only for an answer 200. RS_TIMEOUT: the other side took the question and said nothing. */
-static enum rs_status http_over(const char *socket_path, const char *path, bool is_post,
-                                long limit_ms, struct rs_buf *answer)
+static enum rs_status http_over(const struct rs_flight_offer *offer, const char *socket_path,
+                                const char *path, bool is_post, long limit_ms,
+                                struct rs_buf *answer)
 {
     char url[160];
+    struct rs_as_user scope;
     if (limit_ms <= 0)
         return RS_TIMEOUT;
     long code = 0;
@@ -93,7 +106,12 @@ static enum rs_status http_over(const char *socket_path, const char *path, bool 
         (void)curl_easy_setopt(curl, CURLOPT_POST, 1L);
         (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, 0L);
     }
+    if (begin_as(offer, &scope) < 0) {
+        curl_easy_cleanup(curl);
+        return RS_UNREACHABLE;
+    }
     const CURLcode done = curl_easy_perform(curl);
+    rs_as_user_end(&scope);
     (void)curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &code);
     curl_easy_cleanup(curl);
     if (answer->failed)
@@ -104,11 +122,12 @@ static enum rs_status http_over(const char *socket_path, const char *path, bool 
 }
 
 /* A server that is torch's: its list names the handler that we need. */
-static bool is_worker_server(const char *socket_path, rs_ns until, bool *is_silent_p)
+static bool is_worker_server(const struct rs_flight_offer *offer, const char *socket_path,
+                             rs_ns until, bool *is_silent_p)
 {
     struct rs_buf answer = {0};
     const enum rs_status status =
-        http_over(socket_path, "", false, left_ms(until, LIST_MS), &answer);
+        http_over(offer, socket_path, "", false, left_ms(until, LIST_MS), &answer);
     const bool is_one =
         status == RS_OK && strstr(rs_buf_text(&answer), "\"fr_trace_json\"") != NULL;
     *is_silent_p = status == RS_TIMEOUT;
@@ -170,7 +189,7 @@ static void find_socket(pid_t pid, rs_ns until, struct rs_flight_offer *offer)
             if (strlen(full) >= 108)
                 (void)snprintf(full, sizeof full, "%s", path);
             bool is_silent;
-            if (is_worker_server(full, until, &is_silent))
+            if (is_worker_server(offer, full, until, &is_silent))
                 (void)snprintf(offer->socket, sizeof offer->socket, "%s", full);
             else if (is_silent)
                 (void)snprintf(offer->silent, sizeof offer->silent, "%s", path);
@@ -257,6 +276,26 @@ static void find_file(pid_t pid, int32_t rank, const struct settings *settings,
     }
 }
 
+static void find_pipe(const struct settings *settings, struct rs_flight_offer *offer)
+{
+    struct stat about;
+    if (settings->pipe_file)
+        (void)snprintf(offer->pipe, sizeof offer->pipe, "/proc/%d/root%.400s%" PRId32 ".pipe",
+                       (int)offer->pid, settings->pipe_file, offer->rank);
+    if (offer->pipe[0] && (lstat(offer->pipe, &about) != 0 || !S_ISFIFO(about.st_mode)))
+        offer->pipe[0] = '\0';
+}
+
+static void find_files(const struct settings *settings, struct rs_flight_offer *offer)
+{
+    struct rs_as_user scope;
+    if (begin_as(offer, &scope) < 0)
+        return;
+    find_file(offer->pid, offer->rank, settings, offer);
+    find_pipe(settings, offer);
+    rs_as_user_end(&scope);
+}
+
 static enum rs_status look(pid_t pid, rs_ns until, struct rs_flight_offer *offer_p,
                            struct rs_err *err)
 {
@@ -265,18 +304,12 @@ static enum rs_status look(pid_t pid, rs_ns until, struct rs_flight_offer *offer
     const enum rs_status status = rs_process_read(pid, &process, err);
     if (status != RS_OK)
         return status;
-    *offer_p = (struct rs_flight_offer){.pid = pid, .rank = process.rank};
+    *offer_p = (struct rs_flight_offer){.pid = pid, .uid = process.uid, .rank = process.rank};
     (void)snprintf(offer_p->run, sizeof offer_p->run, "%s", process.run);
     read_settings(pid, &settings);
     offer_p->is_off = settings.buffer_size && strcmp(settings.buffer_size, "0") == 0;
     find_socket(pid, until, offer_p);
-    find_file(pid, process.rank, &settings, offer_p);
-    struct stat about;
-    if (settings.pipe_file)
-        (void)snprintf(offer_p->pipe, sizeof offer_p->pipe, "/proc/%d/root%.400s%" PRId32 ".pipe",
-                       (int)pid, settings.pipe_file, process.rank);
-    if (offer_p->pipe[0] && (lstat(offer_p->pipe, &about) != 0 || !S_ISFIFO(about.st_mode)))
-        offer_p->pipe[0] = '\0';
+    find_files(&settings, offer_p);
     offer_p->way = offer_p->is_off      ? RS_FLIGHT_WAY_NONE
                    : offer_p->socket[0] ? RS_FLIGHT_WAY_SOCKET
                    : offer_p->pipe[0]   ? RS_FLIGHT_WAY_PIPE
@@ -410,11 +443,11 @@ static enum rs_status ask_socket(const struct asking *asking, const struct rs_fl
     enum rs_status status = RS_AGAIN;
     for (size_t i = 0; i < sizeof requests / sizeof requests[0] && status == RS_AGAIN; i++) {
         const int64_t now = rs_time_realtime();
-        if (http_over(offer->socket, requests[i], true, left_ms(asking->until, DUMP_MS), &answer) ==
-            RS_OK)
+        if (http_over(offer, offer->socket, requests[i], true, left_ms(asking->until, DUMP_MS),
+                      &answer) == RS_OK)
             status = take(asking, offer, &answer, offer->socket, now, err);
     }
-    if (status == RS_OK && http_over(offer->socket, "dump_traceback", true,
+    if (status == RS_OK && http_over(offer, offer->socket, "dump_traceback", true,
                                      left_ms(asking->until, LIST_MS), &answer) == RS_OK)
         asking->set->dumps[asking->set->dump_count - 1].stack =
             frames_of_traceback(rs_buf_text(&answer));
@@ -428,9 +461,16 @@ static enum rs_status ask_file(const struct asking *asking, const struct rs_flig
     struct rs_buf bytes = {0};
     struct rs_err said = {0};
     struct stat about;
-    enum rs_status status = RS_AGAIN;
-    if (stat(offer->file, &about) == 0 &&
-        rs_file_read_regular(offer->file, ANSWER_MAX_BYTES, &bytes, &said) == RS_OK)
+    struct rs_as_user scope;
+    enum rs_status status = begin_as(offer, &scope);
+    if (status < 0)
+        return RS_AGAIN;
+    const bool is_read =
+        stat(offer->file, &about) == 0 &&
+        rs_file_read_regular(offer->file, ANSWER_MAX_BYTES, &bytes, &said) == RS_OK;
+    rs_as_user_end(&scope);
+    status = RS_AGAIN;
+    if (is_read)
         status = take(asking, offer, &bytes, offer->file, rs_time_of(&about.st_mtim), err);
     rs_buf_fini(&bytes);
     return status;
@@ -458,17 +498,25 @@ enum rs_status rs_flight_take_left(int fd, const struct rs_flight_offer *offer, 
     return status;
 }
 
-/* One byte into the pipe; the file appears whole or grows: it is read when its size rests. */
-static enum rs_status ask_pipe(const struct asking *asking, const struct rs_flight_offer *offer,
-                               struct rs_err *err)
+/* One byte into the pipe: a pipe that it is, and no file or device that somebody put in its place. */
+static bool send_byte(const char *path)
+{
+    struct stat about;
+    const int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    const bool is_sent =
+        fd >= 0 && fstat(fd, &about) == 0 && S_ISFIFO(about.st_mode) && write(fd, "1", 1) == 1;
+    if (fd >= 0)
+        (void)close(fd);
+    return is_sent;
+}
+
+/* The file appears whole or grows: it can be read when its size rests. false: it did not appear. */
+static bool make_dump(const struct asking *asking, const struct rs_flight_offer *offer)
 {
     const struct timespec pause = {.tv_nsec = 50000000};
     struct stat before = {0}, now = {0};
     (void)stat(offer->file, &before);
-    const int fd = open(offer->pipe, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-    const bool is_sent = fd >= 0 && write(fd, "1", 1) == 1;
-    if (fd >= 0)
-        (void)close(fd);
+    const bool is_sent = send_byte(offer->pipe);
     off_t size = -1;
     for (int waited = 0; is_sent && waited < PIPE_MS && left_ms(asking->until, 1); waited += 50) {
         (void)nanosleep(&pause, NULL);
@@ -476,10 +524,21 @@ static enum rs_status ask_pipe(const struct asking *asking, const struct rs_flig
                                              now.st_mtim.tv_nsec == before.st_mtim.tv_nsec))
             continue;
         if (now.st_size && now.st_size == size)
-            return ask_file(asking, offer, err);
+            return true;
         size = now.st_size;
     }
-    return RS_AGAIN;
+    return false;
+}
+
+static enum rs_status ask_pipe(const struct asking *asking, const struct rs_flight_offer *offer,
+                               struct rs_err *err)
+{
+    struct rs_as_user scope;
+    if (begin_as(offer, &scope) < 0)
+        return RS_AGAIN;
+    const bool is_there = make_dump(asking, offer);
+    rs_as_user_end(&scope);
+    return is_there ? ask_file(asking, offer, err) : RS_AGAIN;
 }
 
 static enum rs_status ask(const struct asking *asking, struct rs_flight_offer *offer,
@@ -578,12 +637,16 @@ static void look_for_file(const struct rs_process *process, rs_ns newer_than_ns,
 {
     struct settings settings = {{0}, NULL, NULL, NULL, NULL, NULL};
     struct stat about;
+    struct rs_as_user scope;
     read_settings(process->pid, &settings);
-    find_file(process->pid, process->rank, &settings, offer);
-    if (offer->has_file && stat(offer->file, &about) == 0 &&
-        rs_time_of(&about.st_mtim) > newer_than_ns) {
-        offer->way = RS_FLIGHT_WAY_FILE;
-        offer->written_ns = rs_time_of(&about.st_mtim);
+    if (begin_as(offer, &scope) == RS_OK) {
+        find_file(process->pid, process->rank, &settings, offer);
+        if (offer->has_file && stat(offer->file, &about) == 0 &&
+            rs_time_of(&about.st_mtim) > newer_than_ns) {
+            offer->way = RS_FLIGHT_WAY_FILE;
+            offer->written_ns = rs_time_of(&about.st_mtim);
+        }
+        rs_as_user_end(&scope);
     }
     rs_buf_fini(&settings.bytes);
 }
@@ -596,7 +659,8 @@ static enum rs_status ask_one(const struct round *round, const struct rs_process
                             .keep_dir = round->options->keep_dir,
                             .host = round->host,
                             .until = round->until};
-    *offer = (struct rs_flight_offer){.pid = process->pid, .rank = process->rank};
+    *offer =
+        (struct rs_flight_offer){.pid = process->pid, .uid = process->uid, .rank = process->rank};
     (void)snprintf(offer->run, sizeof offer->run, "%s", process->run);
     if (round->options->newer_than_ns) {
         look_for_file(process, round->options->newer_than_ns, offer);

@@ -34,6 +34,7 @@ enum { RS_FLIGHT_PATH_BYTES = 512, RS_FLIGHT_WHY_BYTES = 400 };
 /* What a process offers. */
 struct rs_flight_offer {
     pid_t pid;
+    uid_t uid; /* whose it is: sockets, pipes and files are opened with his rights */
     int32_t rank;
     char run[128];
     char socket[RS_FLIGHT_PATH_BYTES]; /* as seen from here, through /proc/PID/root; "" none */

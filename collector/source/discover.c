@@ -116,8 +116,9 @@ enum rs_status rs_input_read(const struct rs_input *input, unsigned flags,
                              struct rs_source_stream *stream, struct rs_sink sink,
                              struct rs_err *err)
 {
-    return input->format ? input->format->read(input, flags, stream, sink, err)
-                         : rs_kineto_read(input->path, flags, stream, sink, err);
+    return input->format
+               ? input->format->read(input, flags, stream, sink, err)
+               : rs_kineto_read(input->held ? input->held : input->path, flags, stream, sink, err);
 }
 
 /* --- the list ------------------------------------------------------------------------------------------- */
@@ -225,7 +226,7 @@ static enum rs_status sniff(struct rs_input *input)
 {
     struct input file;
     struct rs_err err = {0};
-    enum rs_status status = input_open(&file, input->path, &err);
+    enum rs_status status = input_open(&file, input->held ? input->held : input->path, &err);
     if (status == RS_NOMEM)
         return status;
     if (status != RS_OK)
@@ -283,6 +284,7 @@ static enum rs_status add_input(struct rs_inputs *inputs, const char *path, size
         return status;
     if (prefix)
         input->relative = input->path + prefix;
+    input->held = inputs->held;
     return sniff(input);
 }
 
@@ -430,6 +432,7 @@ static enum rs_status discover(struct rs_inputs *inputs, const char *const *path
                                struct rs_err *err)
 {
     enum rs_status status = options ? keep_patterns(inputs, options, err) : RS_OK;
+    inputs->held = options ? options->held : NULL;
     for (size_t i = 0; i < path_count && status == RS_OK; i++) {
         status = walk_path(inputs, paths[i], err);
         if (status == RS_NOMEM || status == RS_LIMIT)

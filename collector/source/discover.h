@@ -32,7 +32,9 @@ enum rs_input_state {
 const char *rs_input_state_text(enum rs_input_state state); /* "whole", "partial", "skipped", ... */
 
 struct rs_input {
-    char *path;       /* as opened */
+    char *path; /* as opened, but for `held` */
+    const char
+        *held; /* of a Kineto trace: the name of what is opened in its place; lent; NULL: path */
     const char *name; /* base name, inside `path` */
     const char
         *relative; /* behind the PATH argument that led here, inside `path`; = name for a file */
@@ -71,6 +73,7 @@ struct rs_inputs {
     } seen[RS_SOURCE_FORMATS_MAX];
     char **patterns; /* --rank-from */
     size_t pattern_count, pattern_capacity;
+    const char *held; /* from the options */
 };
 
 struct rs_discover_options {
@@ -78,6 +81,9 @@ struct rs_discover_options {
     /* --rank-from PATTERN: the text before the number ("node-"), or with one '*' where it stands ("host*-gpu") */
     const char *const *rank_from;
     size_t rank_from_count;
+    /* The one path is a file that the caller holds open: what is read is this name of it (user_file.h). Lent for the life of the
+     * inputs; NULL: files are opened by their paths. */
+    const char *held;
 };
 
 /* Looks for inputs. RS_NOTFOUND: a path does not exist. RS_INVALID: the map is bad, or a pattern is. RS_IO, RS_NOMEM.

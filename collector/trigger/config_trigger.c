@@ -4,6 +4,10 @@
 #include "common/base/buf.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/base/user_file.h"
+
+#define RS_LOG_TAG "config"
+#include "common/base/log.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -15,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ENVIRON_LIMIT_BYTES = 1024 * 1024, PIDS_MAX = 1 << 20, REMOVE_DEPTH = 8 };
+enum { ENVIRON_LIMIT_BYTES = 1024 * 1024, PIDS_MAX = 1 << 20 };
 
 static const rs_dur young_ns = 30 * (rs_dur)RS_NS_PER_S;
 static const rs_dur again_ns = 10 * (rs_dur)RS_NS_PER_S;
@@ -339,28 +343,10 @@ enum rs_status rs_config_result_folder(const char *root, const char *capture_id,
 
 /* ---- removing results ---------------------------------------------------------------------------------------- */
 
-/* The folder belongs to the rank's user, who may put links there while we look: names are only followed downwards. */
-static void remove_below(int parent, const char *name, unsigned depth)
-{
-    const int fd = depth < REMOVE_DEPTH
-                       ? openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-                       : -1;
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    const struct dirent *entry;
-    if (fd >= 0 && !dir)
-        (void)close(fd);
-    while (dir && (entry = rs_dir_next(dir))) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        if (unlinkat(dirfd(dir), entry->d_name, 0) != 0)
-            remove_below(dirfd(dir), entry->d_name, depth + 1);
-    }
-    if (dir)
-        (void)closedir(dir);
-    (void)unlinkat(parent, name, AT_REMOVEDIR);
-}
-
 void rs_config_result_remove(const char *path)
 {
-    remove_below(AT_FDCWD, path, 0);
+    struct rs_err err = {0};
+    const enum rs_status status = rs_file_remove_tree_of_user(path, RS_HOLD_ROOT_LINKS, &err);
+    if (status < 0 && status != RS_NOTFOUND)
+        rs_log_warn("a result that was read stays: %s", err.text);
 }

@@ -22,6 +22,8 @@
 #define RS_TRIGGER_CONFIG_TRIGGER_H
 
 #include "collector/trigger/process.h"
+#include "common/base/as_user.h"
+#include "common/base/buf.h"
 #include "common/base/err.h"
 #include "common/base/time.h"
 #include "common/request/request.h"
@@ -180,7 +182,7 @@ RS_MUST_CHECK enum rs_status rs_config_trigger_cancel(struct rs_config_trigger *
 void rs_config_trigger_release(struct rs_config_trigger *trigger,
                                const struct rs_config_target *target);
 
-/* Removes a result folder with all that is in it, following no links. */
+/* Removes a result folder with all that is in it, with its owner's rights, following no links. */
 void rs_config_result_remove(const char *path);
 
 /* ---- for the kinds ------------------------------------------------------------------------------------------ */
@@ -217,23 +219,17 @@ RS_MUST_CHECK enum rs_status rs_config_result_folder(const char *root, const cha
 
 /* ---- the file (config_write.c); any thread ------------------------------------------------------------------- */
 
-/* Whose rights a file is written with: those of the ranks that read it. */
-enum { RS_CONFIG_GROUPS_MAX = 64 };
-struct rs_config_owner {
-    uid_t uid;
-    gid_t gid; /* -1 not known */
-    size_t group_count;
-    gid_t groups[RS_CONFIG_GROUPS_MAX];
-};
-void rs_config_owner_of(const struct rs_process *process, struct rs_config_owner *owner_p);
-
 /* Replaces DIR/profiler_config.json by way of a temporary file, fsync, utimensat and rename. Its time is `when` (Unix). The old
  * file's mode is kept, and its owner where the writer may; without one it is `owner`'s. A link is followed. A collector of root
  * does all this with the rights of `owner`. */
 RS_MUST_CHECK enum rs_status rs_config_write(const char *path, const void *data, size_t length,
                                              const struct timespec *when,
-                                             const struct rs_config_owner *owner,
-                                             struct rs_err *err);
+                                             const struct rs_user *owner, struct rs_err *err);
+
+/* Reads such a file with the same rights. As rs_file_read_regular(). */
+RS_MUST_CHECK enum rs_status rs_config_read(const char *path, const struct rs_user *owner,
+                                            size_t limit_bytes, struct rs_buf *buf,
+                                            struct rs_err *err);
 
 /* Whether this process has written these bytes (SHA-256 in hex) with a time in this second, lately: then it is nobody's edit. */
 bool rs_config_was_written(const char *sha, int64_t second);

@@ -3,8 +3,7 @@
  * Writing a profiler_config.json into a folder that belongs to somebody else.
  *
  * A collector of root writes where a user may put links, and swap folders for links, while it writes. So the folder is opened
- * once, and all that changes anything is done in it with the user's own rights (the file system user of this thread): what he
- * may not do himself is not done for him. It is also what a network file system wants that takes root for nobody.
+ * once, and all that changes anything is done in it with the user's own rights (common/base/as_user.h).
  *
  *     open the folder --> become its user --> temporary file, mode, time, fsync --> rename --> become oneself again
  *
@@ -22,108 +21,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/fsuid.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-enum { STATUS_LIMIT_BYTES = 64 * 1024, WRITTEN_MAX = 64, TRIES = 8 };
+enum { WRITTEN_MAX = 64, TRIES = 8 };
 
 /* ---- whose it is -------------------------------------------------------------------------------------------------- */
 
-/* The number behind "Name:" in /proc/PID/status, the nth; -1 there is none. */
-static int64_t status_number(const char *text, const char *name, size_t nth)
+/* With whose rights the file is written: those of the ranks that read it. */
+static void choose_writer(const struct rs_user *owner, const struct stat *folder,
+                          struct rs_user *writer_p)
 {
-    const char *at = strstr(text, name);
-    at = at ? at + strlen(name) : NULL;
-    for (size_t i = 0; at; i++) {
-        at += strspn(at, " \t");
-        if (*at < '0' || *at > '9')
-            return -1;
-        char *end = NULL;
-        const unsigned long value = strtoul(at, &end, 10);
-        if (i == nth)
-            return value <= UINT32_MAX ? (int64_t)value : -1;
-        at = end;
-    }
-    return -1;
-}
-
-void rs_config_owner_of(const struct rs_process *process, struct rs_config_owner *owner_p)
-{
-    char path[64];
-    struct rs_buf buf = {0};
-    struct rs_config_owner owner = {.uid = process->uid, .gid = (gid_t)-1};
-    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)process->pid);
-    if (rs_file_read(path, STATUS_LIMIT_BYTES, &buf, NULL) == RS_OK) {
-        const char *text = rs_buf_text(&buf);
-        const int64_t gid = status_number(text, "\nGid:", 1);
-        /* Only while the pid is still his. */
-        if (gid >= 0 && status_number(text, "\nUid:", 1) == (int64_t)process->uid) {
-            owner.gid = (gid_t)gid;
-            for (; owner.group_count < RS_CONFIG_GROUPS_MAX; owner.group_count++) {
-                const int64_t group = status_number(text, "\nGroups:", owner.group_count);
-                if (group < 0)
-                    break;
-                owner.groups[owner.group_count] = (gid_t)group;
-            }
-        }
-    }
-    rs_buf_fini(&buf);
-    *owner_p = owner;
-}
-
-/* ---- with his rights ----------------------------------------------------------------------------------------------- */
-
-struct self {
-    bool is_other;
-    int group_count;
-    gid_t groups[RS_CONFIG_GROUPS_MAX];
-};
-
-/* The calls of the kernel are of this thread alone; libc's setgroups() is of all. */
-static bool set_groups(size_t count, const gid_t *groups)
-{
-    return syscall(SYS_setgroups, count, groups) == 0;
-}
-
-static bool become(uid_t uid, gid_t gid)
-{
-    (void)setfsgid(gid);
-    (void)setfsuid(uid); /* last: it takes root's rights to files away */
-    return (uid_t)setfsuid((uid_t)-1) == uid && (gid_t)setfsgid((gid_t)-1) == gid;
-}
-
-static void be_oneself(const struct self *self)
-{
-    if (!self->is_other)
+    *writer_p = *owner;
+    if (owner->uid == 0) { /* in another's folder a job of root gets no more than he has */
+        *writer_p = (struct rs_user){.uid = folder->st_uid, .gid = folder->st_gid};
         return;
-    (void)become(geteuid(), getegid());
-    (void)set_groups((size_t)self->group_count, self->groups);
-}
-
-static enum rs_status be_user(const struct rs_config_owner *owner, const struct stat *folder,
-                              struct self *self, struct rs_err *err)
-{
-    const bool is_root_job = owner->uid == 0; /* in another's folder it gets no more than he has */
-    const uid_t uid = is_root_job ? folder->st_uid : owner->uid;
-    gid_t gid = is_root_job || owner->gid == (gid_t)-1 ? folder->st_gid : owner->gid;
-    *self = (struct self){.is_other = false};
-    if (geteuid() != 0 || uid == 0)
-        return RS_OK;
-    if (owner->gid == (gid_t)-1 && folder->st_uid != uid)
-        gid = 65534; /* his groups are not known any more: nobody's */
-    self->group_count = getgroups(RS_CONFIG_GROUPS_MAX, self->groups);
-    if (self->group_count < 0)
-        return rs_err_errno(err, "cannot look at the own groups");
-    self->is_other = true;
-    if (set_groups(is_root_job ? 0 : owner->group_count, owner->groups) && become(uid, gid))
-        return RS_OK;
-    be_oneself(self);
-    return rs_err_set(err, RS_REFUSED,
-                      "a profiler_config.json of user %u cannot be written with his rights: the "
-                      "collector may not change its file system user (CAP_SETUID, CAP_SETGID)",
-                      (unsigned)uid);
+    }
+    if (owner->gid == (gid_t)-1 && folder->st_uid == owner->uid)
+        writer_p->gid = folder->st_gid; /* his groups are not known any more; else nobody's */
 }
 
 /* ---- what was written ------------------------------------------------------------------------------------------------ */
@@ -260,27 +175,56 @@ static enum rs_status open_folder(const char *real, struct target *target, struc
 }
 
 enum rs_status rs_config_write(const char *path, const void *data, size_t length,
-                               const struct timespec *when, const struct rs_config_owner *owner,
+                               const struct timespec *when, const struct rs_user *owner,
                                struct rs_err *err)
 {
     char real[RS_CONFIG_PATH_BYTES];
     struct stat folder, link;
-    struct self self;
+    struct rs_user writer;
+    struct rs_as_user scope;
     struct target target = {.dir = -1, .path = path};
     enum rs_status status = resolve(path, real, err);
     remember(data, length, when->tv_sec); /* before it can be seen */
     if (status == RS_OK)
         status = open_folder(real, &target, &folder, err);
-    if (status == RS_OK)
-        status = be_user(owner, &folder, &self, err);
     if (status == RS_OK) {
-        if (geteuid() == 0 && !self.is_other && strcmp(real, path) != 0 &&
+        choose_writer(owner, &folder, &writer);
+        status = rs_as_user_begin(&writer, &scope, err);
+    }
+    if (status == RS_OK) {
+        if (geteuid() == 0 && writer.uid == 0 && strcmp(real, path) != 0 &&
             (lstat(path, &link) != 0 || link.st_uid != 0))
             status = rs_err_set(err, RS_REFUSED, "%s is another user's link into a folder of root",
                                 path);
         else
             status = put(&target, data, length, when, err);
-        be_oneself(&self);
+        rs_as_user_end(&scope);
+    }
+    if (target.dir >= 0)
+        (void)close(target.dir);
+    return status;
+}
+
+enum rs_status rs_config_read(const char *path, const struct rs_user *owner, size_t limit_bytes,
+                              struct rs_buf *buf, struct rs_err *err)
+{
+    char real[RS_CONFIG_PATH_BYTES];
+    struct stat folder;
+    struct rs_user reader;
+    struct rs_as_user scope;
+    struct target target = {.dir = -1, .path = path};
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return rs_err_set(err, RS_NOTFOUND, "%s is not there", path);
+    enum rs_status status = resolve(path, real, err);
+    if (status == RS_OK)
+        status = open_folder(real, &target, &folder, err);
+    if (status == RS_OK) {
+        choose_writer(owner, &folder, &reader);
+        status = rs_as_user_begin(&reader, &scope, err);
+    }
+    if (status == RS_OK) {
+        status = rs_file_read_regular(path, limit_bytes, buf, err);
+        rs_as_user_end(&scope);
     }
     if (target.dir >= 0)
         (void)close(target.dir);

@@ -9,6 +9,7 @@
 #include "common/base/const.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/base/user_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -472,9 +473,14 @@ static bool find_file(const struct slot *slot, bool temporary, char *path, size_
 {
     const char *suffix = temporary ? ".json.tmp" : ".json";
     const size_t stem = strlen(slot->stem);
-    DIR *dir = opendir(slot->dir);
-    if (!dir)
+    struct rs_held held;
+    if (rs_file_hold(slot->dir, RS_HOLD_FOLDER | RS_HOLD_ROOT_LINKS, &held, NULL) < 0)
         return false;
+    DIR *dir = fdopendir(held.fd);
+    if (!dir) {
+        rs_held_release(&held);
+        return false;
+    }
     bool found = false;
     struct dirent *entry;
     while (!found && (entry = rs_dir_next(dir))) {
@@ -499,9 +505,18 @@ static bool find_file(const struct slot *slot, bool temporary, char *path, size_
 static void remove_temporary(const struct slot *slot)
 {
     char path[sizeof slot->client.trace_path];
+    struct rs_held held;
+    struct rs_err err = {0};
     int64_t bytes;
-    if (slot->dir && find_file(slot, true, path, sizeof path, &bytes) && unlink(path) < 0)
-        rs_log_warn("cannot remove %s, which its process left behind", path);
+    if (!slot->dir || !find_file(slot, true, path, sizeof path, &bytes))
+        return;
+    enum rs_status status = rs_file_hold(path, RS_HOLD_ROOT_LINKS, &held, &err);
+    if (status == RS_OK) {
+        status = rs_held_remove(path, &held, RS_HOLD_ROOT_LINKS, &err);
+        rs_held_release(&held);
+    }
+    if (status < 0)
+        rs_log_warn("what its process left behind stays: %s", err.text);
 }
 
 static void fail_ended(struct slot *slot)

@@ -8,6 +8,7 @@
 #include "collector/trigger/kineto_socket.h"
 
 #include "common/base/file.h"
+#include "common/base/user_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -180,7 +181,7 @@ static enum rs_status set_rights(const char *dir, const char *name, bool is_priv
         status = rs_err_set(err, RS_IO, "%s is no socket any more", address.sun_path);
     else if (chmod(own, is_private ? 0600 : 0666) != 0)
         status = rs_err_errno(err, "cannot set the mode of %s", address.sun_path);
-    else if (is_private && geteuid() == 0 && stat(dir, &home) == 0 &&
+    else if (is_private && geteuid() == 0 && stat(dir, &home) == 0 && info.st_uid != home.st_uid &&
              fchownat(fd, "", home.st_uid, home.st_gid, AT_EMPTY_PATH) != 0)
         status = rs_err_errno(err, "cannot give %s to its user", address.sun_path);
     if (fd >= 0)
@@ -194,9 +195,15 @@ static enum rs_status open_socket(const char *dir, const char *name, bool is_pri
     const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return rs_err_errno(err, "cannot create the profiler socket");
-    enum rs_status status = bind_name(fd, dir, name, err);
+    struct rs_as_user scope = {.is_changed = false};
+    /* In a user's own folder with his rights: it is his then, and nothing of others' goes. */
+    enum rs_status status =
+        is_private ? rs_file_as_owner_begin(dir, RS_HOLD_ROOT_LINKS, &scope, err) : RS_OK;
+    if (status == RS_OK)
+        status = bind_name(fd, dir, name, err);
     if (status == RS_OK && dir)
         status = set_rights(dir, name, is_private, err);
+    rs_as_user_end(&scope);
     const int on = 1;
     if (status == RS_OK && setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
         status = rs_err_errno(err, "cannot ask for credentials on the profiler socket");
@@ -224,8 +231,12 @@ void rs_kineto_socket_close(int fd, const char *dir, const char *name)
 {
     struct sockaddr_un address;
     socklen_t bytes;
-    if (dir && make_address(dir, name, &address, &bytes, NULL) == RS_OK)
+    struct rs_as_user scope;
+    if (dir && make_address(dir, name, &address, &bytes, NULL) == RS_OK &&
+        rs_file_as_owner_begin(dir, RS_HOLD_ROOT_LINKS, &scope, NULL) == RS_OK) {
         (void)unlink(address.sun_path);
+        rs_as_user_end(&scope);
+    }
     (void)close(fd);
 }
 

@@ -23,7 +23,7 @@ enum { RS_PROCESS_TEXT_BYTES = 128 };
 struct rs_process {
     pid_t pid;
     pid_t parent;
-    uid_t uid;
+    uid_t uid; /* who started it: its real user */
     uint64_t
         start_ticks;  /* /proc/PID/stat field 22: with the pid, an identity that is never reused */
     bool has_environ; /* false: not ours to read; the rank is unknown then */

@@ -207,65 +207,6 @@ char *rs_file_join(const char *dir, const char *name)
     return (char *)path.data; /* rs_buf_printf() left a NUL behind the text */
 }
 
-/* The folder of an absolute path, reached link by link of the chain with no symbolic one; *name_p is the last part, lent. */
-static enum rs_status walk_to_folder(const char *path, int *fd_p, const char **name_p,
-                                     struct rs_err *err)
-{
-    char part[256];
-    int fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    const char *at = path;
-    if (fd < 0)
-        return rs_err_errno(err, "cannot open /");
-    for (;;) {
-        at += strspn(at, "/");
-        const size_t length = strcspn(at, "/");
-        if (length == 0 || length >= sizeof part) {
-            (void)close(fd);
-            return rs_err_set(err, RS_INVALID, "%s is no path of a file", path);
-        }
-        if (at[length] == '\0')
-            break;
-        (void)snprintf(part, sizeof part, "%.*s", (int)length, at);
-        const int next = openat(fd, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        const int number = errno;
-        (void)close(fd);
-        if (next < 0 && (number == ENOTDIR || number == ELOOP))
-            return rs_err_set(err, RS_REFUSED, "%s is not reached by folders alone: %s is a link",
-                              path, part);
-        if (next < 0)
-            return rs_err_set(err, number == ENOENT ? RS_NOTFOUND : RS_IO, "cannot open %s of %s",
-                              part, path);
-        fd = next;
-        at += length;
-    }
-    *fd_p = fd;
-    *name_p = at;
-    return RS_OK;
-}
-
-enum rs_status rs_file_remove_same(const char *path, const struct stat *seen, struct rs_err *err)
-{
-    struct stat now;
-    const char *name = NULL;
-    int fd = -1;
-    if (*path != '/')
-        return rs_err_set(err, RS_INVALID, "%s is not an absolute path", path);
-    enum rs_status status = walk_to_folder(path, &fd, &name, err);
-    if (status < 0)
-        return status;
-    if (fstatat(fd, name, &now, AT_SYMLINK_NOFOLLOW) < 0)
-        status = errno == ENOENT ? rs_err_set(err, RS_NOTFOUND, "%s is not there", path)
-                                 : rs_err_errno(err, "cannot look at %s", path);
-    else if (!S_ISREG(now.st_mode) || now.st_dev != seen->st_dev || now.st_ino != seen->st_ino ||
-             now.st_size != seen->st_size || now.st_mtim.tv_sec != seen->st_mtim.tv_sec ||
-             now.st_mtim.tv_nsec != seen->st_mtim.tv_nsec)
-        status = rs_err_set(err, RS_REFUSED, "%s is another file by now", path);
-    else if (unlinkat(fd, name, 0) < 0)
-        status = rs_err_errno(err, "cannot remove %s", path);
-    (void)close(fd);
-    return status;
-}
-
 enum { SWEEP_AGE_S = 60 };
 
 /* The process in NAME.tmp-PID and NAME.tmp-PID-ANYTHING; -1: another name. */
@@ -335,8 +276,10 @@ void rs_file_sweep_own(const char *dir)
 
 enum { TREE_DEPTH_MAX = 16 };
 
-/* errno of the first thing that could not be removed; 0: all is gone. */
-static int remove_below(int parent, const char *name, int depth)
+static int remove_below(int parent, const char *name, int depth);
+
+/* errno of the first thing in the folder that could not be removed; 0: all is gone. */
+static int empty_folder(int parent, const char *name, int depth)
 {
     const int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
@@ -356,8 +299,15 @@ static int remove_below(int parent, const char *name, int depth)
         why = why ? why : failure;
     }
     (void)closedir(stream);
+    return why;
+}
+
+/* The same, and the folder itself. */
+static int remove_below(int parent, const char *name, int depth)
+{
+    const int why = empty_folder(parent, name, depth);
     if (unlinkat(parent, name, AT_REMOVEDIR) < 0 && !why)
-        why = errno;
+        return errno;
     return why;
 }
 
@@ -365,6 +315,13 @@ enum rs_status rs_file_remove_tree(const char *path, struct rs_err *err)
 {
     errno = remove_below(AT_FDCWD, path, 0);
     return errno ? rs_err_errno(err, "cannot remove %s", path) : RS_OK;
+}
+
+enum rs_status rs_file_empty_folder(int parent, const char *name, const char *path,
+                                    struct rs_err *err)
+{
+    errno = empty_folder(parent, name, 0);
+    return errno ? rs_err_errno(err, "cannot remove what is in %s", path) : RS_OK;
 }
 
 static uint64_t bytes_below(int parent, const char *name, int depth)

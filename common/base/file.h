@@ -39,15 +39,12 @@ RS_MUST_CHECK enum rs_status rs_file_set_mode(const char *path, struct rs_err *e
 /* mkdir -p. Mode is for what is created, whatever the umask is. */
 RS_MUST_CHECK enum rs_status rs_file_make_dirs(const char *path, unsigned mode, struct rs_err *err);
 
-/* Removes the very file that `seen` describes (device, inode, size, time of its data). The absolute path is walked without following
- * any link: in folders of others one may stand anywhere by now. RS_REFUSED: there is a link on the way, or another file.
- * RS_NOTFOUND, RS_IO, RS_INVALID: the path. */
-struct stat;
-RS_MUST_CHECK enum rs_status rs_file_remove_same(const char *path, const struct stat *seen,
-                                                 struct rs_err *err);
-
 /* Removes a folder with all that is in it, as deep as 16 folders; follows no link. What cannot be removed stays: RS_IO. */
 RS_MUST_CHECK enum rs_status rs_file_remove_tree(const char *path, struct rs_err *err);
+
+/* Removes all that is in the folder `name` of the folder `parent` (a descriptor), and not itself; `path` is for people. RS_IO. */
+RS_MUST_CHECK enum rs_status rs_file_empty_folder(int parent, const char *name, const char *path,
+                                                  struct rs_err *err);
 
 /* What a folder and all that is in it take on disk, as far as it can be seen. */
 uint64_t rs_file_tree_bytes(const char *path);

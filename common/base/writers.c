@@ -4,14 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <unistd.h>
 
-enum rs_writers rs_file_writers(const char *path)
+enum rs_writers rs_file_writers(int fd)
 {
     enum rs_writers found = RS_WRITERS_UNKNOWN;
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return found;
     /* Who wants to write meanwhile makes the kernel send a signal: by default one that ends the process. */
     if (fcntl(fd, F_SETSIG, SIGURG) == 0) {
         if (fcntl(fd, F_SETLEASE, F_RDLCK) == 0) {
@@ -21,6 +17,5 @@ enum rs_writers rs_file_writers(const char *path)
             found = RS_WRITERS_SOME;
         }
     }
-    (void)close(fd);
     return found;
 }

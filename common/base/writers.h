@@ -14,7 +14,8 @@ enum rs_writers {
     RS_WRITERS_UNKNOWN, /* the file is somebody else's (and we may not take leases), or its file system has none */
 };
 
-/* Of a regular file, links not followed. UNKNOWN also when it cannot be opened: whoever reads it will say why. */
-enum rs_writers rs_file_writers(const char *path);
+/* Of an open regular file; the descriptor is for reading alone. The thread touches files as the file's owner (as_user.h), or may take
+ * leases of files of others (CAP_LEASE). */
+enum rs_writers rs_file_writers(int fd);
 
 #endif

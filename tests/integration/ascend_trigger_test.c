@@ -604,7 +604,7 @@ static void another_program_that_writes_is_noticed(void **state)
     const struct timespec when = {.tv_sec = job_realtime() / RS_NS_PER_S + 5};
     struct rs_err err = {0};
     assert_ok(rs_config_write(path, theirs, sizeof theirs - 1, &when,
-                              &(struct rs_config_owner){.uid = getuid(), .gid = getgid()}, &err));
+                              &(struct rs_user){.uid = getuid(), .gid = getgid()}, &err));
     wait_for(&job, all_of(&job), is_over, "the end", 20);
     assert_int_equal(rank_of(&job, 3)->state, RS_CONFIG_STATE_FAILED);
     assert_says(rank_of(&job, 3)->why, "another program's profiler_config.json");
@@ -646,7 +646,7 @@ static void a_shared_file_comes_to_name_everybody(void **state)
     (void)snprintf(path, sizeof path, "%s/profiler_config.json", job.cfg);
     const struct timespec when = {.tv_sec = job_realtime() / RS_NS_PER_S + 5};
     assert_ok(rs_config_write(path, rs_buf_text(&theirs), theirs.length, &when,
-                              &(struct rs_config_owner){.uid = getuid(), .gid = getgid()}, &err));
+                              &(struct rs_user){.uid = getuid(), .gid = getgid()}, &err));
     for (int i = 0; i < 20; i++) {
         rs_config_trigger_tick(job.trigger);
         pause_ms(10);
@@ -663,7 +663,7 @@ static void a_shared_file_comes_to_name_everybody(void **state)
     /* it is there before ours: both lists stand in what we write */
     const struct timespec later = {.tv_sec = job_realtime() / RS_NS_PER_S + 20};
     assert_ok(rs_config_write(path, rs_buf_text(&theirs), theirs.length, &later,
-                              &(struct rs_config_owner){.uid = getuid(), .gid = getgid()}, &err));
+                              &(struct rs_user){.uid = getuid(), .gid = getgid()}, &err));
     pause_ms(300);
     assert_ok(arm_at(&job, "shared", 0xA, step, false, &err));
     read_config(&job, &text);

@@ -208,7 +208,7 @@ static void the_file_is_replaced_whole_with_its_time_and_mode(void **state)
     (void)snprintf(link, sizeof link, "%s/link.json", root);
     const struct timespec first = {.tv_sec = 2000000000};
     const struct timespec second = {.tv_sec = 2000000001, .tv_nsec = 500};
-    const struct rs_config_owner me = {.uid = getuid(), .gid = getgid()};
+    const struct rs_user me = {.uid = getuid(), .gid = getgid()};
     assert_ok(rs_config_write(path, "one", 3, &first, &me, &err));
     assert_int_equal(chmod(path, 0604), 0);
     assert_int_equal(symlink("profiler_config.json", link), 0);
@@ -239,8 +239,8 @@ static void a_users_link_leads_root_nowhere(void **state)
     struct rs_buf buf = {0};
     struct stat info;
     const struct timespec when = {.tv_sec = 2000000000};
-    const struct rs_config_owner user = {.uid = USER, .gid = USER};
-    const struct rs_config_owner job_of_root = {.uid = 0, .gid = 0};
+    const struct rs_user user = {.uid = USER, .gid = USER};
+    const struct rs_user job_of_root = {.uid = 0, .gid = 0};
     if (geteuid() != 0)
         skip();
     tmp_dir_make(root);
@@ -298,7 +298,7 @@ static void what_was_written_here_is_known(void **state)
     char root[64], path[128], sha[RS_SHA256_HEX_BYTES];
     struct rs_err err = {0};
     const struct timespec when = {.tv_sec = 2000000123, .tv_nsec = 5};
-    const struct rs_config_owner me = {.uid = getuid(), .gid = getgid()};
+    const struct rs_user me = {.uid = getuid(), .gid = getgid()};
     tmp_dir_make(root);
     (void)snprintf(path, sizeof path, "%s/profiler_config.json", root);
     assert_ok(rs_sha256_hex("what_was", 8, sha));

@@ -3,6 +3,7 @@
  * A file that was read goes, and no other that somebody puts in its place meanwhile.
  */
 #include "common/base/file.h"
+#include "common/base/user_file.h"
 #include "tests/support/rs_test.h"
 #include "tests/support/tmp_dir.h"
 
