@@ -241,6 +241,8 @@ static enum rs_status begin_files(struct rs_coord *coord, const struct rs_coord_
     (void)snprintf(capture->key, sizeof capture->key, "%s", stream->key);
     (void)snprintf(capture->id, sizeof capture->id, "%s", stream->capture);
     (void)snprintf(capture->owner, sizeof capture->owner, "%s", user_of(stream));
+    (void)snprintf(capture->account, sizeof capture->account, "%s",
+                   stream->account ? stream->account : "");
     capture->is_files = true;
     capture->state = RS_CAPTURE_COLLECTING;
     capture->start_step = -1;

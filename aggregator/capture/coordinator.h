@@ -72,6 +72,7 @@ enum {
     RS_COORD_ID_BYTES = 64,
     RS_COORD_TEXT_BYTES = 257, /* run, incarnation, host, node */
     RS_COORD_USER_BYTES = 64,  /* name of a user */
+    RS_COORD_ACCOUNT_BYTES = 80,
     RS_COORD_REASON_BYTES = 512,
     RS_COORD_SOURCE_BYTES = 48,
     RS_COORD_RAW_BYTES = 1024,
@@ -155,6 +156,8 @@ struct rs_coord_capture {
     char id[RS_COORD_ID_BYTES];
     char run[RS_COORD_TEXT_BYTES];
     char owner[RS_COORD_USER_BYTES]; /* the user whose run it is; "" unknown: nobody's own */
+    char account
+        [RS_COORD_ACCOUNT_BYTES]; /* on whose account it is kept when it is nobody's own; "" nobody's */
     char key[RS_WIRE_KEY_MAX_BYTES +
              1]; /* files: what they have in common; else the file the request came from, "" none */
     char directory[4096];
@@ -307,7 +310,8 @@ struct rs_coord_ask {
     const char *raw;         /* raw policy: "all" (NULL, ""), "none", a rank expression */
     bool is_dry;             /* validate only */
     const char *user;        /* among the runs of that user; NULL, "": among all */
-    bool is_of_one_run;      /* who asks may not know of runs but the one of the request */
+    const char *account; /* on whose it is kept when the run is nobody's own; NULL, "" nobody's */
+    bool is_of_one_run;  /* who asks may not know of runs but the one of the request */
 };
 
 /* Starts a capture of live ranks, or puts it into the queue. `answer` (zeroed) says what every chosen rank is reported, in all cases but
@@ -326,6 +330,8 @@ struct rs_coord_stream {
     const char *capture; /* id it was recorded for, or that its chunks are in already; "" */
     const char *key;     /* files */
     const char *user;    /* files: whose they are; NULL, "": unknown */
+    const char
+        *account; /* files: on whose account a capture that they begin is kept; NULL, "" nobody's */
     rs_dur settle_ns;
 };
 /* The capture its chunks go to: the one named, the open one of the key, or a new one. RS_NOTFOUND: a capture is

@@ -418,6 +418,8 @@ static enum rs_status make_capture(const struct rs_coord *coord, const struct rs
     capture->request = request;
     (void)snprintf(capture->run, sizeof capture->run, "%s", run);
     (void)snprintf(capture->owner, sizeof capture->owner, "%s", rs_coord_owner(coord, run));
+    (void)snprintf(capture->account, sizeof capture->account, "%s",
+                   ask->account ? ask->account : "");
     (void)snprintf(request->job_id, sizeof request->job_id, "%s", run);
     if (ask->shapes_by_default && who_can(table, answer, RS_CAP_SHAPES_FOR_BYTES, true))
         request->record_shapes = true;

@@ -464,6 +464,8 @@ static enum rs_status make_server(const struct rs_aggregator_options *settings, 
                                               .missing_ns = settings->missing_ns,
                                               .keep_ns = settings->keep_ns,
                                               .keep_bytes = (uint64_t)settings->keep_bytes,
+                                              .keep_bytes_each =
+                                                  (uint64_t)settings->keep_bytes_each,
                                               .credit_bytes = (uint64_t)settings->credit_bytes};
     return rs_server_new(&options, &parts->server, err);
 }

@@ -47,6 +47,7 @@ struct rs_aggregator_options {
         archive_ns; /* closed captures go there so long after they were closed; 0: when told to */
     rs_dur keep_ns; /* of closed captures; 0: for ever */
     int64_t keep_bytes;                     /* of all captures; 0: no limit */
+    int64_t keep_bytes_each;                /* of the captures of one user or node; 0: no limit */
     rs_dur drain_ns;                        /* how long SIGTERM waits for collectors */
     struct rs_server_hang_rules hang;       /* off unless it is switched on */
     struct rs_server_step_rules step_watch; /* the same */

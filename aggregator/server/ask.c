@@ -443,6 +443,19 @@ static void reply_answer(struct session *session, const struct rs_request_answer
     rs_answer_message_free(&message);
 }
 
+/* Whether one more capture of the run may be kept: on its owner's account, or, where it is nobody's, on that of who asks. */
+static enum rs_status check_room(struct session *session, const char *run, struct rs_err *err)
+{
+    struct rs_server *server = session->server;
+    char account[RS_IDENTITY_TEXT_BYTES];
+    const char *owner = *run ? rs_coord_owner(server->coord, run) : "";
+    if (*owner)
+        (void)snprintf(account, sizeof account, "user/%s", owner);
+    else
+        rs_identity_text(&session->identity, account);
+    return store_share_check(&server->shares, store_share_of(&server->shares, account), err);
+}
+
 static void start_capture(struct session *session, const Rankscope__AskStart *ask,
                           const struct rs_capture_request *request)
 {
@@ -456,7 +469,15 @@ static void start_capture(struct session *session, const Rankscope__AskStart *as
         ask_refuse(session, &err);
         return;
     }
+    if (!ask->dry_run && check_room(session, request->job_id, &err) < 0) {
+        rights_refused(session, "capture.start", request->job_id, err.text);
+        ask_refuse(session, &err);
+        return;
+    }
+    char account[RS_IDENTITY_TEXT_BYTES];
+    rs_identity_text(&session->identity, account);
     const struct rs_coord_ask coord_ask = {.request = request,
+                                           .account = account,
                                            .roles = ask->roles,
                                            .origin_file = ask->origin_file,
                                            .raw = ask->raw,
@@ -652,8 +673,10 @@ static void removed(struct pool_job *base)
     struct session *session = base->session;
     if (base->base.was_dropped)
         job->status = rs_err_set(&job->err, RS_UNREACHABLE, "the aggregator stops");
-    if (job->status == RS_OK)
+    if (job->status == RS_OK) {
         rs_log_info("capture %s is removed", job->capture->id);
+        retention_soon(job->base.server); /* whose it was may keep more now */
+    }
     if (session->link && job->status == RS_OK)
         reply_capture(session, job->capture, true);
     else if (session->link)

@@ -106,6 +106,7 @@ static enum rs_status write_request(const struct rs_coord_capture *capture,
 
 static const char raw_name[] = "raw";
 static const char owner_name[] = "owner";
+static const char account_name[] = "account";
 
 /* A document of one line in the folder of a capture, so that it is there after a rebuild, too. */
 static enum rs_status write_line(const struct rs_coord_capture *capture, const char *name,
@@ -151,6 +152,14 @@ static enum rs_status write_owner(const struct rs_coord_capture *capture, struct
 {
     return *capture->directory && *capture->owner
                ? write_line(capture, owner_name, capture->owner, err)
+               : RS_OK;
+}
+
+/* On whose account it is kept, where that is not its owner's; no file: nobody's. */
+static enum rs_status write_account(const struct rs_coord_capture *capture, struct rs_err *err)
+{
+    return *capture->directory && *capture->account && !*capture->owner
+               ? write_line(capture, account_name, capture->account, err)
                : RS_OK;
 }
 
@@ -276,6 +285,8 @@ static enum rs_status create(void *self, struct rs_coord_capture *capture, struc
             status = write_raw(capture, err);
         if (status == RS_OK)
             status = write_owner(capture, err);
+        if (status == RS_OK)
+            status = write_account(capture, err);
         /* Who asked is answered behind this: a daemon that is killed now must know whom it was to ask. */
         if (status == RS_OK)
             status = save_ranks(store, capture, err);
@@ -349,6 +360,8 @@ static enum rs_status find_one(struct rs_store *store, const char *id, unsigned 
         capture_of(store, facts, capture_p);
         read_raw(capture_p);
         read_line(capture_p->directory, owner_name, capture_p->owner, sizeof capture_p->owner);
+        read_line(capture_p->directory, account_name, capture_p->account,
+                  sizeof capture_p->account);
         if (facts->is_closed)
             read_line(capture_p->directory, RS_ARCHIVE_PLACE_NAME, capture_p->archive,
                       sizeof capture_p->archive);
@@ -377,6 +390,20 @@ static void owner_of(void *self, const char *id, char owner_p[RS_COORD_USER_BYTE
     *owner_p = '\0';
     if (dir)
         read_line(dir, owner_name, owner_p, RS_COORD_USER_BYTES);
+    rs_mem_free(dir);
+}
+
+static void account_of(void *self, const char *id, char account_p[RS_COORD_ACCOUNT_BYTES])
+{
+    const struct rs_store *store = ((struct rs_capture_journal *)self)->store;
+    char owner[RS_COORD_USER_BYTES];
+    char *dir = rs_wire_is_capture_id(id) ? rs_store_capture_dir(store, id) : NULL;
+    *account_p = '\0';
+    owner_of(self, id, owner);
+    if (*owner)
+        (void)snprintf(account_p, RS_COORD_ACCOUNT_BYTES, "user/%s", owner);
+    else if (dir)
+        read_line(dir, account_name, account_p, RS_COORD_ACCOUNT_BYTES);
     rs_mem_free(dir);
 }
 
@@ -507,6 +534,7 @@ struct rs_server_journal rs_capture_journal_interface(struct rs_capture_journal 
                                       .remove = remove_one,
                                       .find = find,
                                       .owner = owner_of,
+                                      .account = account_of,
                                       .run = run_of,
                                       .was_removed = was_removed,
                                       .list = list,

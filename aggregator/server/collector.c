@@ -316,6 +316,27 @@ static enum rs_status check_stream(struct session *session, const struct stream 
     return RS_OK;
 }
 
+/* On whose account the stream's chunks will be, and whether more may be kept there. `id` "": files, which may begin a capture. */
+static enum rs_status find_share(struct session *session, struct stream *stream, const char *id,
+                                 struct rs_err *err)
+{
+    struct rs_server *server = session->server;
+    const struct rs_coord_capture *open = *id ? rs_coord_find(server->coord, id) : NULL;
+    char account[RS_COORD_ACCOUNT_BYTES] = "";
+    if (!server->shares.limit_bytes)
+        return RS_OK;
+    if (open && *open->owner)
+        (void)snprintf(account, sizeof account, "user/%s", open->owner);
+    else if (open)
+        (void)snprintf(account, sizeof account, "%s", open->account);
+    else if (*id && server->journal.account)
+        server->journal.account(server->journal.self, id, account);
+    if (!*account)
+        rs_identity_text(&session->identity, account);
+    stream->share = store_share_of(&server->shares, account);
+    return store_share_check(&server->shares, stream->share, err);
+}
+
 /* Finds the capture of a stream that ingest looked up. */
 static enum rs_status place_stream(struct session *session, struct stream *stream,
                                    const struct rs_ingest_job *job, struct rs_err *err)
@@ -333,6 +354,10 @@ static enum rs_status place_stream(struct session *session, struct stream *strea
     }
     if (job->stream)
         job->stream->held_by = session;
+    if (!(is_known && job->is_ended) && find_share(session, stream, id, err) < 0) {
+        rights_refused(session, "stream", *id ? id : stream->run, err->text);
+        return err->status;
+    }
     if (is_known && job->is_ended) {
         /* Everything is there: what still comes are repeats. */
         (void)snprintf(stream->capture, sizeof stream->capture, "%s", job->capture_found);
@@ -343,8 +368,11 @@ static enum rs_status place_stream(struct session *session, struct stream *strea
         stream->is_held = true;
         return RS_OK;
     }
+    char account[RS_IDENTITY_TEXT_BYTES];
+    rs_identity_text(&session->identity, account);
     const struct rs_coord_stream who = {
         .run = stream->run,
+        .account = account,
         .incarnation = stream->incarnation,
         .host = stream->host,
         .rank = stream->rank,
@@ -594,7 +622,13 @@ static bool on_chunk(struct session *session, struct rs_frame *frame)
     }
     struct stream *stream = known;
     take_up(session, stream);
-    if (reopen(session, stream, &err) < 0) {
+    status = reopen(session, stream, &err);
+    if (status >= 0) {
+        status = store_share_check(&session->server->shares, stream->share, &err);
+        if (status < 0 && !stream->is_refusing)
+            rights_refused(session, "chunk", stream->capture, err.text);
+    }
+    if (status < 0) {
         job->base.status = RS_REFUSED;
         job->base.err = err;
         job->base.seq = job->base.wanted_seq = message.seq;
@@ -636,6 +670,7 @@ static void chunk_done(struct session *session, struct chunk_job *job)
     want_ack(session, stream);
     if (base->is_repeated)
         return;
+    store_share_add(stream->share, base->bytes);
     rs_coord_stored(session->server->coord, stream->capture, stream->rank, stream->incarnation, 1,
                     base->bytes, now);
     if (base->lost_chunks)

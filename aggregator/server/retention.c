@@ -30,6 +30,7 @@ struct kept {
     rs_ns closed_ns;
     rs_ns here_since; /* with an archive: closed, or restored */
     uint64_t bytes;
+    char account[RS_COORD_ACCOUNT_BYTES];
     bool is_open; /* it takes room, and stays */
     bool is_probe;
     const char *why;        /* it goes; NULL: it stays */
@@ -57,7 +58,7 @@ struct remove_job {
 static bool has_bounds(const struct rs_server *server)
 {
     const struct rs_server_options *options = &server->options;
-    return options->keep_ns || options->keep_bytes || options->archive;
+    return options->keep_ns || options->keep_bytes || options->keep_bytes_each || options->archive;
 }
 
 /* Only takes down: whoever asks for a capture waits while the catalogue is read. */
@@ -80,8 +81,10 @@ static void measure(const struct rs_server *server, struct kept *item, rs_ns now
 {
     const struct rs_server_options *options = &server->options;
     char *dir = rs_store_capture_dir(options->store, item->id);
-    if (dir && options->keep_bytes)
+    if (dir && (options->keep_bytes || options->keep_bytes_each))
         item->bytes = rs_file_tree_bytes(dir);
+    if (options->keep_bytes_each && server->journal.account)
+        server->journal.account(server->journal.self, item->id, item->account);
     if (dir && options->archive && !item->is_open) {
         item->is_away = archiving_is_away(dir);
         item->is_stale = archiving_is_stale(dir, now);
@@ -181,6 +184,16 @@ static bool put(struct rs_server *server, struct pool_job *job)
     return server->join_pool && rs_pool_put(server->join_pool, &job->base) == RS_OK;
 }
 
+/* What goes now is not counted any more. */
+static void count_shares(struct rs_server *server, const struct look_job *job)
+{
+    for (size_t i = 0; i < job->count; i++)
+        if (!job->items[i].why)
+            store_share_count(store_share_of(&server->shares, job->items[i].account),
+                              job->items[i].bytes);
+    store_shares_end_look(&server->shares);
+}
+
 static void looked(struct pool_job *base)
 {
     struct look_job *job = (struct look_job *)base;
@@ -211,6 +224,8 @@ static void looked(struct pool_job *base)
             break;
         }
     }
+    if (job->status == RS_OK && !base->base.was_dropped)
+        count_shares(server, job);
     server->is_looking_back = false;
     if (job->status == RS_OK && server->retention_at > server->retention_looked_at + job->next_ns)
         server->retention_at = server->retention_looked_at + job->next_ns;
@@ -237,6 +252,7 @@ rs_ns retention_tick(struct rs_server *server, rs_ns now)
             job->is_first = is_first;
             job->base.base.run = run_look;
             job->base.finish = looked;
+            store_shares_begin_look(&server->shares);
             server->is_looking_back = put(server, &job->base);
             if (!server->is_looking_back)
                 rs_mem_free(job);

@@ -477,6 +477,7 @@ enum rs_status rs_server_new(const struct rs_server_options *options, struct rs_
     server->loop = options->loop;
     server->journal = *options->journal;
     server->quotas.limits = options->limits;
+    server->shares.limit_bytes = options->keep_bytes_each;
     server->mailbox_last_p = &server->mailbox;
     server->pool_mailbox_last_p = &server->pool_mailbox;
     (void)pthread_mutex_init(&server->mailbox_lock, NULL);
@@ -569,6 +570,7 @@ void rs_server_free(struct rs_server **server_p)
     hang_watch_fini(server);
     step_watch_fini(server);
     quotas_fini(&server->quotas);
+    store_shares_fini(&server->shares);
     missing_watch_fini(server);
     rs_documents_close(&server->documents);
     rs_audit_close(&server->audit);

@@ -48,6 +48,9 @@ struct rs_server_journal {
                            struct rs_coord_capture *capture_p, struct rs_err *err);
     /* The name of the user whose capture it is; "": nobody's own, or there is none. NULL: none has an owner. */
     void (*owner)(void *self, const char *id, char owner_p[RS_COORD_USER_BYTES]);
+    /* On whose account it is kept: "user/OWNER", or who began it ("node/gpu-017"); "": nobody's, or there is none. Any thread. NULL: none
+     * has an account. */
+    void (*account)(void *self, const char *id, char account_p[RS_COORD_ACCOUNT_BYTES]);
     /* The name of the run whose capture it is; "": there is none. NULL: nobody knows. */
     void (*run)(void *self, const char *id, char run_p[RS_COORD_TEXT_BYTES]);
     /* Whether there was a capture of that name, and it was removed; NULL: nobody knows. */
@@ -119,6 +122,8 @@ struct rs_server_options {
     rs_dur missing_ns;   /* on_alarm is told of ranks that are missing for so long; 0: 30 s */
     rs_dur keep_ns;      /* of closed captures, since they were closed; 0: for ever */
     uint64_t keep_bytes; /* of all captures; the oldest closed ones go; 0: no limit */
+    uint64_t
+        keep_bytes_each; /* of the captures on one account (store_share.h): more is refused; 0: no limit */
     /* A capture was closed: what was found in it (NULL: nothing was joined), before it is forgotten. Lent. May be NULL. */
     void (*on_closed)(void *self, const struct rs_capture_facts *facts, const char *headline);
     void *closed_self;

@@ -15,6 +15,7 @@
 #include "aggregator/server/pool.h"
 #include "aggregator/server/quota.h"
 #include "aggregator/server/server.h"
+#include "aggregator/server/store_share.h"
 #include "common/base/counters.h"
 
 #include <pthread.h>
@@ -40,6 +41,8 @@ struct stream {
     size_t job_count;             /* at ingest */
     bool is_waiting, is_of_hello; /* its capture is being created: then it is opened */
     bool is_held;                 /* its collector keeps it: nobody wants it yet */
+    struct store_share
+        *share; /* on whose account its chunks are; NULL: nobody's, or it is not open */
     /* A chunk was refused: those behind it are left unread until the wanted one comes. */
     enum rs_wire_refusal refusal; /* to be told with the next Ack */
     bool is_refusing;
@@ -119,6 +122,7 @@ struct rs_server {
     struct rs_ingest *ingest;
     struct rs_coord *coord;
     struct rs_documents *documents; /* NULL: none are made */
+    struct store_shares shares;     /* what each keeps on the disk; store_share.h */
     struct rs_pool *join_pool, *read_pool, *store_pool;
     struct rs_pool *archive_pool;        /* NULL: there is no archive */
     struct archiving *archivings;        /* under way; archiving.c */

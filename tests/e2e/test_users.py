@@ -25,8 +25,11 @@ USERS = {"hers": "daemon", "his": "games"}  # of Debian, without a login
 OPERATOR = "backup"
 
 
-@unittest.skipUnless(os.geteuid() == 0, "root plays three users")
-class Users(unittest.TestCase):
+class Node(unittest.TestCase):
+    """A node with the jobs of two users, each of two ranks."""
+
+    AGGREGATOR_WORDS = ()
+
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="rs-users-")
         os.chmod(self.folder, 0o755)
@@ -36,7 +39,7 @@ class Users(unittest.TestCase):
         self.data = os.path.join(self.folder, "data")
         self.processes, self.jobs = [], {}
         aggregator = self.start("aggregator", "--data", self.data, "--users", "--operators", OPERATOR, "-v",
-                                "--http", "127.0.0.1:0", "--insecure-loopback", stdout=subprocess.PIPE)
+                                "--http", "127.0.0.1:0", "--insecure-loopback", *self.AGGREGATOR_WORDS, stdout=subprocess.PIPE)
         aggregator.stdout.readline()
         self.http = aggregator.stdout.readline().split()[-1]
         # a collector of root makes a socket that everybody's jobs can reach
@@ -124,8 +127,9 @@ class Users(unittest.TestCase):
             with error:
                 return error.code, json.load(error)
 
-    # ---- the test
 
+@unittest.skipUnless(os.geteuid() == 0, "root plays three users")
+class Users(Node):
     def test_each_has_his_own(self):
         mode = os.stat(self.runtime).st_mode & 0o777
         self.assertEqual(mode, 0o755)
@@ -249,6 +253,163 @@ class Users(unittest.TestCase):
             self.assertEqual([rank["user"] for rank in lent], [user])
             self.assertEqual({rank["run"] for rank in self.ranks_of(USERS["hers"])}, {"hers"})
             job.stdin.close()
+
+
+@unittest.skipUnless(os.geteuid() == 0, "root plays users")
+class Shares(Node):
+    """What one user keeps on the aggregator's disk is bounded, and others do not notice."""
+
+    AGGREGATOR_WORDS = ("--keep-bytes-each", "1MiB")
+
+    def test_who_keeps_as_much_as_he_may_is_refused_until_he_removes_some(self):
+        hers, his = USERS["hers"], USERS["his"]
+        refused = None
+        for _ in range(40):
+            done = self.ask(hers, "capture", "--steps", "5", "--no-report", code=None)
+            if done.returncode == 3:
+                refused = done
+                break
+            self.assertIn(done.returncode, (0, 1), done.stderr)  # the one that comes to the bound ends early
+            time.sleep(1)
+        self.assertIsNotNone(refused, "nothing was refused")
+        self.assertIn(f"user/{hers} keeps", refused.stderr)
+        self.wait_for(self.was_refused(who="user/" + hers, what="capture.start"), "in the audit log")
+        why = next(line["why"] for line in self.audit() if line["outcome"] == "refused" and line["what"] == "capture.start")
+        self.assertIn("--keep-bytes-each", why)
+        # an operator's capture of her run is hers, too; his own is not
+        self.assertEqual(self.ask(OPERATOR, "capture", "--run", "hers", "--steps", "2", code=None).returncode, 3)
+        self.ask(his, "capture", "--steps", "2", "--no-report")
+        counters = json.loads(self.ask(OPERATOR, "counters", "--json").stdout)
+        self.assertIn("server.forbidden", json.dumps(counters))
+        for capture in self.captures_of(hers):
+            self.ask(hers, "rm", capture)
+        self.wait_for(lambda: self.ask(hers, "capture", "--steps", "2", "--no-report", code=None).returncode == 0, "there is room again")
+
+
+def trace(rank, name):
+    """A trace as Kineto writes it, of one rank and with one name that tells it from others."""
+    events = [{"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 1000.0 + i, "dur": 0.5} for i in range(20)]
+    return json.dumps({"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 8}, "traceEvents": events})
+
+
+def swap(folder, secret, text, rounds):
+    """A user writes his own trace, and swaps it, or the folder it lies in, for a link to somebody else's, over and over."""
+    job, moved = folder + "/job", folder + "/.moved"
+    for i in range(rounds):
+        pause = 0.0005 * (i % 7)
+        try:
+            with open(job + "/.part", "w", encoding="utf-8") as file:
+                file.write(text + " " * (i % 97))
+            os.rename(job + "/.part", job + "/trace.json")
+            if i % 2:
+                os.rename(job, moved)
+                os.symlink(secret, job)
+                time.sleep(pause)
+                os.unlink(job)
+                os.rename(moved, job)
+            else:
+                os.symlink(secret + "/trace.json", job + "/.link")
+                os.rename(job + "/.link", job + "/trace.json")
+                time.sleep(pause)
+                os.unlink(job + "/trace.json")
+        except FileNotFoundError:
+            pass  # it was taken and removed
+
+
+def as_user(user, what, *arguments):
+    """Runs it in a child that is the user. Its exit code."""
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            os.setgroups([])
+            os.setgid(user.pw_gid)
+            os.setuid(user.pw_uid)
+            what(*arguments)
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@unittest.skipUnless(os.geteuid() == 0, "root plays users")
+class WatchedFolders(unittest.TestCase):
+    """A collector of root watches a user's folder. What he may not read or remove himself is not read or removed for him."""
+
+    ROUNDS = 1000
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="rs-watched-")
+        os.chmod(self.folder, 0o755)
+        self.processes = []
+        self.user = pwd.getpwnam(USERS["his"])
+        for name, owner in (("traces", self.user.pw_uid), ("secret", 0), ("hers", pwd.getpwnam(USERS["hers"]).pw_uid)):
+            os.mkdir(self.path(name))
+            os.chown(self.path(name), owner, -1)
+        os.chmod(self.path("secret"), 0o700)
+        os.mkdir(self.path("traces/job"))
+        os.chown(self.path("traces/job"), self.user.pw_uid, -1)
+        for rank, name in ((7, "secret"), (6, "hers")):
+            with open(self.path(name, "trace.json"), "w", encoding="utf-8") as file:
+                file.write(trace(rank, "of_" + name))
+            os.chmod(self.path(name, "trace.json"), 0o600)
+            os.chown(self.path(name, "trace.json"), os.stat(self.path(name)).st_uid, -1)
+        self.address = "unix:" + self.path("a.sock")
+
+    def path(self, *parts):
+        return os.path.join(self.folder, *parts)
+
+    def tearDown(self):
+        for process in reversed(self.processes):
+            process.terminate()
+            process.wait(30)
+        if self._outcome.success:
+            shutil.rmtree(self.folder)
+        else:
+            print("what was said is in", self.folder, file=sys.stderr)
+
+    def start(self, *words):
+        with open(self.path(words[0] + ".log"), "ab") as log:
+            environment = {**os.environ, "RANKSCOPE_CONFIG": "", "RANKSCOPE_RUNTIME_DIR": self.path("run")}
+            self.processes.append(subprocess.Popen([PROGRAM, *words], env=environment, stdout=log, stderr=log))
+
+    def wait_for(self, is_it, what, seconds=60):
+        until = time.monotonic() + seconds
+        while not is_it():
+            self.assertLess(time.monotonic(), until, "never: " + what)
+            time.sleep(0.1)
+
+    def ranks_stored(self):
+        listed = subprocess.run([PROGRAM, "capture", "list", "--connect", self.address, "--json"], capture_output=True, text=True, check=False)
+        if listed.returncode or not listed.stdout.strip():
+            return None
+        stored = set()
+        for capture in json.loads(listed.stdout)["captures"]:
+            shown = subprocess.run([PROGRAM, "capture", "show", capture["id"], "--connect", self.address, "--json"], capture_output=True,
+                                   text=True, check=False)
+            stored |= {member["rank"] for member in json.loads(shown.stdout)["ranks"]}
+        return stored
+
+    def test_links_that_are_swapped_in_lead_nowhere(self):
+        self.start("aggregator", "--listen", self.address, "--data", self.path("data"))
+        self.wait_for(lambda: self.ranks_stored() is not None, "the aggregator answers")
+        self.start("collector", "--connect", self.address, "--spool", self.path("spool"), "--watch", self.path("traces"), "--no-native",
+                   "--no-kineto", "--no-ascend", "--no-mindspore", "--settle", "1s", "--discard-raw", "-v")
+        for victim in ("secret", "hers"):
+            before = os.stat(self.path(victim, "trace.json"))
+            self.assertEqual(as_user(self.user, swap, self.path("traces"), self.path(victim), trace(1, "of_his"), self.ROUNDS), 0)
+            after = os.stat(self.path(victim, "trace.json"))
+            self.assertEqual((before.st_ino, before.st_size), (after.st_ino, after.st_size), victim)
+        # what is his own, and stays, is taken and goes
+        last = self.path("traces", "job", "last.json")
+        with open(self.path("traces", "job", ".part"), "w", encoding="utf-8") as file:
+            file.write(trace(2, "of_his"))
+        os.chown(self.path("traces", "job", ".part"), self.user.pw_uid, -1)
+        os.rename(self.path("traces", "job", ".part"), last)
+        self.wait_for(lambda: not os.path.exists(last), "his own is read and removed")
+        self.wait_for(lambda: 2 in self.ranks_stored(), "it is stored")
+        self.assertEqual(self.ranks_stored() - {1, 2}, set(), "what somebody else may not read was read for him")
+        self.assertTrue(os.path.exists(self.path("secret", "trace.json")) and os.path.exists(self.path("hers", "trace.json")))
 
 
 if __name__ == "__main__":
