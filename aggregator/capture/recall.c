@@ -14,8 +14,9 @@
  * whoever does not answer (deadline.c). What collectors still say of the first try is not of this one, and left unread until they
  * answer (is_recalled).
  *
- * What it cannot help: the link breaks between COMMIT's coming and the word that it came. Then that rank begins alone. That is as
- * long as a message takes, not as long as it takes to notice a silence.
+ * The link may break between COMMIT's coming and the word that it came. Is it there again before the start, that rank is asked anew as
+ * everybody, and its collector forgets the first start. Is it not, the rank begins alone, and is partial for it, with that reason: its
+ * steps are not those of the others. That window is as long as a message takes, not as long as it takes to notice a silence.
  *
  * Only where all ranks are told a step and begin at once when they are told (no files, no polling: they could not be called back in
  * time), and where nobody chose the start.

@@ -253,11 +253,49 @@ static const struct rs_native_rank *find_rank(const struct rs_collect_native *na
     return found;
 }
 
+/* It was told to begin and is asked once more: the word that it knows was lost with its link, so the start was moved for all. The
+ * earlier one is forgotten. What came of it is in the spool already when it began alone and was read: true, it cannot begin again. */
+static bool forget_start(struct rs_collect_native *native, struct job **known_p, uint32_t number)
+{
+    struct job *known = *known_p;
+    const struct rs_native_rank *rank = rs_native_find(native->native, known->id);
+    if (rank && rank->has_begun && known->pack) {
+        char text[160];
+        (void)snprintf(text, sizeof text,
+                       "it began alone at step %" PRIu64
+                       ": its node was out of reach, and the start was moved for the others",
+                       rank->first_step);
+        report_armed(native, known->capture, known, rank, number, text);
+        return true;
+    }
+    rs_log_info("rank %u: capture %s moved its start: the one before is forgotten", number,
+                known->capture);
+    remove_job(native, known);
+    *known_p = NULL;
+    return false;
+}
+
+/* Whether the spool has chunks of this rank for this capture: it was told to begin, did so to the end, and is asked once more. */
+static bool has_recorded(struct rs_collect_native *native, const struct job *job, uint32_t number)
+{
+    struct rs_spool_entry entry;
+    for (uint32_t after = 0; rs_spool_next_entry(native->base.spool, after, &entry) == RS_OK;
+         after = entry.id)
+        if (entry.put_count && entry.source.rank == number &&
+            strcmp(entry.source.capture, job->capture) == 0 &&
+            strcmp(entry.source.incarnation, job->incarnation) == 0 &&
+            strcmp(entry.source.run, job->run) == 0)
+            return true;
+    return false;
+}
+
 static void prepare_rank(struct rs_collect_native *native, const Rankscope__Prepare *prepare,
                          uint32_t number)
 {
     const struct rs_native_rank *rank = find_rank(native, prepare->run, number);
     struct job *known = find_job(native, prepare->capture, number);
+    if (known && known->is_running && rank && forget_start(native, &known, number))
+        return;
     if (known && !known->is_running && rank) { /* asked again: its first answer may be lost */
         known->prepared_at = rs_time_monotonic();
         report_armed(native, known->capture, known, rank, number, "");
@@ -276,9 +314,16 @@ static void prepare_rank(struct rs_collect_native *native, const Rankscope__Prep
     (void)snprintf(job->host, sizeof job->host, "%.63s", host_of(native, rank));
     incarnation_of(native, rank, job->incarnation);
     const struct job *other = job_of(native, rank->id);
-    if (other) {
-        char text[128];
-        (void)snprintf(text, sizeof text, "it records for capture %.64s already", other->capture);
+    const bool was_alone = !other && has_recorded(native, job, number);
+    if (other || was_alone) {
+        char text[160];
+        if (was_alone)
+            (void)snprintf(text, sizeof text,
+                           "it began alone, and recorded: its node was out of reach, and the start "
+                           "was moved for the others");
+        else
+            (void)snprintf(text, sizeof text, "it records for capture %.64s already",
+                           other->capture);
         report_armed(native, prepare->capture, job, rank, number, text);
         rs_source_stream_fini(&job->stream);
         rs_mem_free(job);
@@ -297,6 +342,7 @@ static void prepare_rank(struct rs_collect_native *native, const Rankscope__Prep
                                  .world = rank->world_size > 0 ? (uint32_t)rank->world_size : 0,
                                  .host = job->host,
                                  .origin = "native",
+                                 .user = (int64_t)rank->uid + 1,
                                  .keeps_sequence = true};
     job->next = native->jobs;
     native->jobs = job;

@@ -381,6 +381,30 @@ static void a_start_that_somebody_did_not_hear_of_is_taken_back(void **state)
     rs_coord_free(&coord);
 }
 
+/* COMMIT came, and the word that it came was lost: the node recorded by itself. That is not what the others record. */
+static void who_did_not_hear_that_its_start_was_taken_back_is_partial(void **state)
+{
+    (void)state;
+    for (int has_refused = 0; has_refused < 2; has_refused++) {
+        struct rs_coord_capture *capture = NULL;
+        struct rs_coord *coord = committed(&capture);
+        see_at(coord, "r", 0, link_a, 14, 50 * ms, 200 * ms);
+        (void)rs_coord_tick(coord, 273 * ms);
+        assert_int_equal(capture->state, RS_CAPTURE_ARMING);
+        arm_at(coord, 0, 15, 50 * ms, "", 276 * ms);
+        see_at(coord, "r", 1, link_b, 30, 50 * ms, second);
+        if (has_refused)
+            arm_at(coord, 1, 30, 50 * ms, "it began alone at step 22", second);
+        end(coord, 1, false);
+        assert_int_equal(capture->ranks[1].state, RS_PROGRESS_PARTIAL);
+        assert_non_null(strstr(capture->ranks[1].text, "it began alone"));
+        assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+        end(coord, 0, false);
+        assert_int_equal(capture->state, RS_CAPTURE_PARTIAL);
+        rs_coord_free(&coord);
+    }
+}
+
 /* COMMIT died with the old link. The new one is there before anybody looks, or a second later: it is asked as soon as it is there. */
 static void who_comes_back_soon_is_asked_at_once(void **state)
 {
@@ -1635,6 +1659,7 @@ int main(void)
         cmocka_unit_test(a_partition_is_not_waited_for_for_ever),
         cmocka_unit_test(who_stops_a_capture_does_not_wait_for_a_partition),
         cmocka_unit_test(a_start_that_somebody_did_not_hear_of_is_taken_back),
+        cmocka_unit_test(who_did_not_hear_that_its_start_was_taken_back_is_partial),
         cmocka_unit_test(who_comes_back_soon_is_asked_at_once),
         cmocka_unit_test(a_start_is_not_taken_back_from_who_is_slow_or_has_begun),
         cmocka_unit_test(slow_answers_make_the_lead_longer),
