@@ -6,7 +6,8 @@
  *     Hello, heartbeats    quota_take(RANKS)      ranks that are new, per minute
  *     Open                 quota_take(STREAMS), quota_give()   streams at a time
  *     captures             quota_take(CAPTURES)   captures begun, per minute
- *     chunks               quota_put(), quota_done(): bytes per second, and of the queue of ingest while others want it, too
+ *     chunks               quota_put(), quota_done(): bytes per second, and of the queue of ingest while others want it, too; and who
+ *                          sends more than the others rests after each chunk, up to 1.5 times as long as that took: the disk is free most of the time
  *
  * Too many links, ranks, streams and captures are refused; too many bytes make a link wait, so that its collector's spool takes
  * them. Who is local (root, the aggregator's own user) is bounded by its links alone, but shares the queue like everybody.
@@ -58,8 +59,10 @@ void quota_give(struct quota *quota, enum quota_kind kind);
 
 /* So many bytes of a chunk wait for ingest, or no longer. */
 void quota_put(struct quotas *quotas, struct quota *quota, size_t bytes, rs_ns now);
-void quota_done(struct quota *quota, size_t bytes);
+void quota_done(const struct quotas *quotas, struct quota *quota, size_t bytes, rs_ns now);
 /* Whether its links may be read. */
 bool quota_may_read(const struct quotas *quotas, struct quota *quota, rs_ns now);
+/* When to ask again at the latest: it rests until then. 0: it does not, and what it waits for is said by quota_done(), or time. */
+rs_ns quota_rests_until(const struct quotas *quotas, const struct quota *quota, rs_ns now);
 
 #endif

@@ -137,7 +137,7 @@ static void finish_job(struct rs_server *server, struct chunk_job *job)
     }
     session->job_count--;
     if (job->base.kind == RS_INGEST_CHUNK)
-        quota_done(session->quota, job->base.bytes);
+        quota_done(&server->quotas, session->quota, job->base.bytes, rs_time_monotonic());
     if (job->stream)
         job->stream->job_count--;
     /* What is durable is counted even when the link is gone. */
@@ -477,6 +477,7 @@ enum rs_status rs_server_new(const struct rs_server_options *options, struct rs_
     server->loop = options->loop;
     server->journal = *options->journal;
     server->quotas.limits = options->limits;
+    server->resume_at = RS_NS_MAX;
     server->shares.limit_bytes = options->keep_bytes_each;
     server->mailbox_last_p = &server->mailbox;
     server->pool_mailbox_last_p = &server->pool_mailbox;
@@ -637,6 +638,8 @@ enum rs_status rs_server_step(struct rs_server *server, rs_ns until, struct rs_e
     RS_ON_THREAD(LINKS);
     if (until > server->next_tick)
         until = server->next_tick;
+    if (until > server->resume_at)
+        until = server->resume_at;
     if (rs_loop_run(server->loop, until) < 0)
         return rs_err_set(err, RS_IO, "the loop cannot run");
     read_mailbox(server);
@@ -645,6 +648,11 @@ enum rs_status rs_server_step(struct rs_server *server, rs_ns until, struct rs_e
         return rs_err_set(err, RS_IO,
                           "the disk refused to make data durable: nothing more is acknowledged");
     const rs_ns now = rs_time_monotonic();
+    if (now >= server->resume_at) {
+        server->resume_at = RS_NS_MAX;
+        for (struct session *session = server->sessions; session; session = session->next)
+            session_resume(session);
+    }
     if (now - server->swept_at > sweep_every_ns) {
         server->swept_at = now;
         sessions_sweep(server, now);

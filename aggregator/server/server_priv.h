@@ -123,6 +123,7 @@ struct rs_server {
     struct rs_coord *coord;
     struct rs_documents *documents; /* NULL: none are made */
     struct store_shares shares;     /* what each keeps on the disk; store_share.h */
+    rs_ns resume_at; /* a session that rests (quota.h) may be read again; RS_NS_MAX none */
     struct rs_pool *join_pool, *read_pool, *store_pool;
     struct rs_pool *archive_pool;        /* NULL: there is no archive */
     struct archiving *archivings;        /* under way; archiving.c */

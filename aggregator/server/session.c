@@ -137,8 +137,15 @@ bool session_may_read(const struct session *session)
 
 void session_resume(struct session *session)
 {
-    if (!session->is_paused || !session->link || !session_may_read(session))
+    struct rs_server *server = session->server;
+    if (!session->is_paused || !session->link)
         return;
+    if (!session_may_read(session)) {
+        const rs_ns at = quota_rests_until(&server->quotas, session->quota, rs_time_monotonic());
+        if (at && at < server->resume_at)
+            server->resume_at = at;
+        return;
+    }
     session->is_paused = false;
     if (!session->is_choked)
         rs_link_resume(session->link);

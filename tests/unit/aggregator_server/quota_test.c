@@ -66,7 +66,7 @@ static void bytes_make_a_link_wait(void **state)
     assert_false(quota_may_read(&quotas, quota, 0));
     assert_false(quota_may_read(&quotas, quota, RS_NS_PER_S / 4));
     assert_true(quota_may_read(&quotas, quota, 3 * (rs_ns)RS_NS_PER_S / 4));
-    quota_done(quota, 1500);
+    quota_done(&quotas, quota, 1500, RS_NS_PER_S);
     quotas_fini(&quotas);
 }
 
@@ -83,9 +83,9 @@ static void the_queue_is_shared_while_others_send(void **state)
     assert_true(quota_may_read(&quotas, greedy, 0));
     quota_put(&quotas, other, 2 * BOUND_SHARE_BYTES, 1);
     assert_false(quota_may_read(&quotas, greedy, 1));
-    quota_done(other, BOUND_SHARE_BYTES + 1);
+    quota_done(&quotas, other, BOUND_SHARE_BYTES + 1, 1);
     assert_true(quota_may_read(&quotas, other, 1));
-    quota_done(greedy, BOUND_SHARE_BYTES + 1);
+    quota_done(&quotas, greedy, BOUND_SHARE_BYTES + 1, 1);
     assert_true(quota_may_read(&quotas, greedy, 1));
     quota_put(&quotas, greedy, BOUND_SHARE_BYTES, 1);
     assert_false(quota_may_read(&quotas, greedy, 1));
@@ -108,11 +108,12 @@ static void a_greedy_one_has_no_more_under_way_than_the_others(void **state)
     quota_put(&quotas, polite, SMALL, now);
     for (int turn = 0; turn < 30; turn++, now += RS_NS_PER_S / 10) {
         assert_false(quota_may_read(&quotas, greedy, now));
-        quota_done(polite, SMALL);
+        quota_done(&quotas, polite, SMALL, now);
         assert_true(quota_may_read(&quotas, polite, now)); /* it waits for nobody */
         quota_put(&quotas, polite, SMALL, now);
-        quota_done(greedy, CHUNK);
-        assert_int_equal(quota_may_read(&quotas, greedy, now), turn > 0);
+        quota_done(&quotas, greedy, CHUNK, now);
+        /* it rests for a while, see below */
+        assert_int_equal(quota_may_read(&quotas, greedy, now + RS_NS_PER_S / 25 * 2), turn > 0);
         if (turn > 0)
             quota_put(&quotas, greedy, CHUNK, now);
     }
@@ -126,6 +127,44 @@ static void a_greedy_one_has_no_more_under_way_than_the_others(void **state)
     quotas_fini(&quotas);
 }
 
+/* While the disk is busy with its chunk nobody else's is written: it leaves the disk to the others for about as long. */
+static void who_sends_more_than_the_others_rests_after_each_chunk(void **state)
+{
+    enum { CHUNK = 256 * 1024, SMALL = 16 * 1024 };
+    const rs_dur ms = RS_NS_PER_MS;
+    struct quotas quotas = {.first = NULL};
+    struct quota *greedy = NULL, *polite = NULL;
+    (void)state;
+    assert_ok(quota_open(&quotas, &root, 0, &greedy, NULL));
+    assert_ok(quota_open(&quotas, &root, 0, &polite, NULL));
+    rs_ns now = RS_NS_PER_S;
+    quota_put(&quotas, greedy, CHUNK, now);
+    quota_done(&quotas, greedy, CHUNK, now + 4 * ms);
+    assert_true(quota_may_read(&quotas, greedy, now + 4 * ms)); /* nobody else sends */
+    quota_put(&quotas, polite, SMALL, now + 4 * ms);
+    quota_put(&quotas, greedy, CHUNK, now + 5 * ms);
+    quota_done(&quotas, polite, SMALL, now + 6 * ms);
+    quota_done(&quotas, greedy, CHUNK, now + 9 * ms); /* it took 4 ms */
+    assert_int_equal(quota_rests_until(&quotas, polite, now + 9 * ms), 0);
+    assert_true(quota_may_read(&quotas, polite, now + 9 * ms));
+    const rs_ns until = quota_rests_until(&quotas, greedy, now + 9 * ms);
+    assert_in_range(until - now, 14 * ms, 15 * ms);
+    assert_false(quota_may_read(&quotas, greedy, until - 1));
+    assert_true(quota_may_read(&quotas, greedy, until));
+    /* A disk that stands still is not its doing; and who sends as much as the other rests for nothing. */
+    quota_put(&quotas, greedy, CHUNK, until);
+    quota_put(&quotas, polite, SMALL, until + 900 * ms);
+    quota_done(&quotas, greedy, CHUNK, until + 900 * ms);
+    assert_in_range(quota_rests_until(&quotas, greedy, until + 900 * ms), until + 900 * ms,
+                    until + 975 * ms);
+    for (int i = 0; i < 8; i++)
+        quota_put(&quotas, polite, CHUNK, until + 1000 * ms);
+    quota_put(&quotas, greedy, CHUNK, until + 1000 * ms);
+    quota_done(&quotas, greedy, CHUNK, until + 1004 * ms);
+    assert_int_equal(quota_rests_until(&quotas, greedy, until + 1004 * ms), 0);
+    quotas_fini(&quotas);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -134,6 +173,7 @@ int main(void)
         cmocka_unit_test(bytes_make_a_link_wait),
         cmocka_unit_test(the_queue_is_shared_while_others_send),
         cmocka_unit_test(a_greedy_one_has_no_more_under_way_than_the_others),
+        cmocka_unit_test(who_sends_more_than_the_others_rests_after_each_chunk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
