@@ -14,6 +14,18 @@ static void note(struct rs_verify_finding *finding, const char *text)
         (void)snprintf(finding->wrong, sizeof finding->wrong, "%s", text);
 }
 
+/* What could not be read for want of memory is not damage: false then, and it ends. */
+static bool note_failure(struct rs_verify_finding *finding, const char *text,
+                         const struct rs_err *why, struct rs_err *err)
+{
+    if (why->status == RS_NOMEM) {
+        (void)rs_err_set(err, RS_NOMEM, "%s", why->text);
+        return false;
+    }
+    note(finding, text);
+    return true;
+}
+
 /* Reads one stream again. RS_NOMEM ends everything; what is wrong with the bytes stands in the finding. */
 struct reading {
     struct rs_chunk_reader reader;
@@ -21,31 +33,31 @@ struct reading {
     bool has_failed; /* the reducer gave up: the summary cannot be compared */
 };
 
-static void read_chunk(struct reading *reading, const struct rs_stored_chunk *chunk,
-                       struct rs_verify_finding *finding)
+static enum rs_status read_chunk(struct reading *reading, const struct rs_stored_chunk *chunk,
+                                 struct rs_verify_finding *finding, struct rs_err *err)
 {
-    struct rs_err err = {0};
+    struct rs_err why = {0};
     struct rs_chunk_header header;
     const struct rs_batch *batch = NULL;
     finding->bytes += chunk->bytes.length;
     if (chunk->flags & RS_ENVELOPE_LOSS) {
         finding->loss_records++;
-        return;
+        return RS_OK;
     }
-    if (rs_chunk_verify(chunk->bytes, &header, &err) < 0 ||
-        rs_chunk_read(&reading->reader, chunk->bytes, &batch, &header, &err) < 0) {
+    if (rs_chunk_verify(chunk->bytes, &header, &why) < 0 ||
+        rs_chunk_read(&reading->reader, chunk->bytes, &batch, &header, &why) < 0) {
         char text[RS_ERR_TEXT_BYTES];
-        (void)snprintf(text, sizeof text, "chunk %" PRIu64 ": %.700s", chunk->seq, err.text);
-        note(finding, text);
-        return;
+        (void)snprintf(text, sizeof text, "chunk %" PRIu64 ": %.700s", chunk->seq, why.text);
+        return note_failure(finding, text, &why, err) ? RS_OK : RS_NOMEM;
     }
     if (!batch)
-        return;
+        return RS_OK;
     finding->rows += batch->count;
-    if (!reading->has_failed && rs_reduce_add(reading->reduce, batch, &err) < 0) {
+    if (!reading->has_failed && rs_reduce_add(reading->reduce, batch, &why) < 0) {
         reading->has_failed = true;
-        note(finding, err.text);
+        return note_failure(finding, why.text, &why, err) ? RS_OK : RS_NOMEM;
     }
+    return RS_OK;
 }
 
 /* The stored summary as we write it, and what only it holds (what the vendor said is in no event) put where the
@@ -61,33 +73,40 @@ static enum rs_status read_stored(struct reading *reading, const struct rs_summa
 }
 
 /* `stored`: NULL when none came. */
-static void compare_summary(struct reading *reading, const struct rs_summary *stored_summary,
-                            struct rs_verify_finding *finding)
+static enum rs_status compare_summary(struct reading *reading,
+                                      const struct rs_summary *stored_summary,
+                                      struct rs_verify_finding *finding, struct rs_err *err)
 {
     struct rs_summary summary = {0};
     struct rs_buf bytes = {0}, stored = {0};
-    struct rs_err err = {0};
+    struct rs_err why = {0};
+    enum rs_status status = RS_OK;
     finding->has_end = reading->reader.has_end;
     finding->has_summary = stored_summary != NULL;
     const bool is_cut = finding->stream->is_partial || finding->loss_records;
     if (finding->has_end && !is_cut && finding->rows != reading->reader.end.rows)
         note(finding, "the end mark counts other rows than there are");
     if (!stored_summary || reading->has_failed || is_cut)
-        return; /* what was lost before it came here is in the stored one, or the stored one is not there */
+        return RS_OK; /* what was lost before it came here is in the stored one, or the stored one is not there */
     finding->is_summary_older = stored_summary->is_of_older_format;
     if (finding->is_summary_older)
-        return; /* it says less than one of today: the bytes differ, and nothing is wrong */
+        return RS_OK; /* it says less than one of today: the bytes differ, and nothing is wrong */
     finding->is_summary_checked = true;
-    if (read_stored(reading, stored_summary, &stored, &err) == RS_OK &&
-        rs_reduce_finish(reading->reduce, &reading->reader.info, &summary, &err) == RS_OK &&
-        rs_summary_encode(&summary, &bytes, &err) == RS_OK && !bytes.failed)
+    if (read_stored(reading, stored_summary, &stored, &why) == RS_OK &&
+        rs_reduce_finish(reading->reduce, &reading->reader.info, &summary, &why) == RS_OK &&
+        rs_summary_encode(&summary, &bytes, &why) == RS_OK && !bytes.failed)
         finding->is_summary_equal =
             bytes.length == stored.length && memcmp(bytes.data, stored.data, bytes.length) == 0;
-    if (!finding->is_summary_equal)
-        note(finding, err.text[0] ? err.text : "the summary computed again is another");
+    if (bytes.failed && why.status >= 0)
+        (void)rs_err_set(&why, RS_NOMEM, "no memory for a summary");
+    if (!finding->is_summary_equal &&
+        !note_failure(finding, why.text[0] ? why.text : "the summary computed again is another",
+                      &why, err))
+        status = RS_NOMEM;
     rs_buf_fini(&bytes);
     rs_buf_fini(&stored);
     rs_summary_fini(&summary);
+    return status;
 }
 
 /* Numbers and ends, as the store counts them. */
@@ -139,11 +158,11 @@ static enum rs_status verify_raw(const struct rs_capture_data *data, size_t inde
             0)
             note(finding, wrong.text);
         else
-            read_chunk(&reading, &chunk, finding);
+            status = read_chunk(&reading, &chunk, finding, err);
     }
     if (status == RS_OK) {
         check_numbers(finding);
-        compare_summary(&reading, summary, finding);
+        status = compare_summary(&reading, summary, finding, err);
     }
     rs_reduce_free(&reading.reduce);
     rs_chunk_reader_fini(&reading.reader);

@@ -108,14 +108,14 @@ static const char raw_name[] = "raw";
 static const char owner_name[] = "owner";
 static const char account_name[] = "account";
 
-/* A document of one line in the folder of a capture, so that it is there after a rebuild, too. */
+/* A document of one line in the folder of a capture, so that it is there after a rebuild, too. `must_sync`: also after a power cut. */
 static enum rs_status write_line(const struct rs_coord_capture *capture, const char *name,
-                                 const char *line, struct rs_err *err)
+                                 const char *line, bool must_sync, struct rs_err *err)
 {
     char text[RS_COORD_RAW_BYTES + 1];
     const int length = snprintf(text, sizeof text, "%s\n", line);
     char *path = rs_file_join(capture->directory, name);
-    const enum rs_status status = path ? rs_file_replace(path, text, (size_t)length, true, err)
+    const enum rs_status status = path ? rs_file_replace(path, text, (size_t)length, must_sync, err)
                                        : rs_err_set(err, RS_NOMEM, "no memory for a capture");
     rs_mem_free(path);
     return status;
@@ -139,7 +139,7 @@ static enum rs_status write_raw(const struct rs_coord_capture *capture, struct r
 {
     if (!*capture->directory || !*capture->raw || strcmp(capture->raw, "all") == 0)
         return RS_OK;
-    return write_line(capture, raw_name, capture->raw, err);
+    return write_line(capture, raw_name, capture->raw, true, err);
 }
 
 static void read_raw(struct rs_coord_capture *capture)
@@ -151,15 +151,16 @@ static void read_raw(struct rs_coord_capture *capture)
 static enum rs_status write_owner(const struct rs_coord_capture *capture, struct rs_err *err)
 {
     return *capture->directory && *capture->owner
-               ? write_line(capture, owner_name, capture->owner, err)
+               ? write_line(capture, owner_name, capture->owner, true, err)
                : RS_OK;
 }
 
-/* On whose account it is kept, where that is not its owner's; no file: nobody's. */
+/* On whose account it is kept, where that is not its owner's; no file: nobody's. A slow disk is not waited for: streams wait for
+ * the capture. */
 static enum rs_status write_account(const struct rs_coord_capture *capture, struct rs_err *err)
 {
     return *capture->directory && *capture->account && !*capture->owner
-               ? write_line(capture, account_name, capture->account, err)
+               ? write_line(capture, account_name, capture->account, false, err)
                : RS_OK;
 }
 

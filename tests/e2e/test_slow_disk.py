@@ -4,6 +4,8 @@
 
 A collector comes with the streams of 64 ranks, whose capture is not there yet: the last of 64 is opened at most a second later than
 on a quick disk. In the end the capture is complete.
+
+Beside a peer that opens 3,000 streams, each of a new capture, another's heartbeats are answered within a second (slow_opens.c).
 """
 import json
 import os
@@ -17,6 +19,7 @@ from test_analyse import write_traces
 
 PROGRAM = os.environ["RANKSCOPE"]
 SHIM = os.path.join(os.environ["RANKSCOPE_BUILD"], "shim_sync.so")
+OPENS = os.path.join(os.environ["RANKSCOPE_BUILD"], "slow_opens")
 RANKS = 64
 
 
@@ -79,6 +82,23 @@ def run(delay_ms, folder):
     return seconds
 
 
+def heartbeats():
+    folder = tempfile.mkdtemp(prefix="rs-e2e-")
+    environment = dict(os.environ, LD_PRELOAD=SHIM, SHIM_LOG=folder + "/shim.log", SHIM_DELAY_MS="500")
+    done = subprocess.run([OPENS, folder + "/data", "10"], env=environment, capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr[-2000:])
+    figures = json.loads(done.stdout)
+    if not lines_of(folder + "/shim.log", "sync"):
+        raise SystemExit("nothing was synced: the disk was not slow")
+    shutil.rmtree(folder)
+    print("3,000 opens, 500 ms a sync:", figures)
+    if figures["opens"] < 3000 or figures["heartbeats"] < 10:
+        raise SystemExit(f"too little was asked: {figures}")
+    if figures["slowest_ms"] > 1000:
+        raise SystemExit(f"a heartbeat waited for {figures['slowest_ms']} ms")
+
+
 def main():
     if not os.path.exists(SHIM):
         print("skipped: no shim in a build with sanitizers")
@@ -88,6 +108,7 @@ def main():
         folder = tempfile.mkdtemp(prefix="rs-e2e-")
         seconds.append(run(delay, folder))
         shutil.rmtree(folder)
+    heartbeats()
     print(f"{RANKS} streams opened after {seconds[0]:.3f} s, with 500 ms a sync after {seconds[1]:.3f} s")
     if seconds[1] - seconds[0] > 1.0:
         raise SystemExit("the slow disk holds the streams up for more than a second")
