@@ -101,7 +101,7 @@ static void print_facts(const Rankscope__CaptureInfo *info)
         const bool has_host =
             strncmp(rank->incarnation, rank->host, length) == 0 && rank->incarnation[length] == ':';
         printf("rank %-5u %-9s%s%.40s%s%.60s%s%.300s\n", rank->rank,
-               rs_progress_state_text((enum rs_progress_state)rank->state),
+               rs_progress_word((enum rs_progress_state)rank->state, rank->text),
                has_host || !length ? "" : " ", has_host ? "" : rank->host,
                *rank->incarnation ? " " : "", rank->incarnation, *rank->text ? "  " : "",
                rank->text);
@@ -176,7 +176,7 @@ static bool report_many(const Rankscope__CaptureInfo *info, size_t index)
     if (count > FEW && first == index)
         rs_cli_note("capture", "ranks %.400s%s are %s%s%s", rs_buf_text(&list),
                     list.length > 400 ? "..." : "",
-                    rs_progress_state_text((enum rs_progress_state)rank->state),
+                    rs_progress_word((enum rs_progress_state)rank->state, rank->text),
                     *rank->text ? ": " : "", rank->text);
     rs_buf_fini(&list);
     return count > FEW;
@@ -190,7 +190,7 @@ void capture_report_ranks(const Rankscope__CaptureInfo *info)
             continue;
         if (rank->state > RS_PROGRESS_DONE)
             rs_cli_note("capture", "rank %u is %s%s%s", rank->rank,
-                        rs_progress_state_text((enum rs_progress_state)rank->state),
+                        rs_progress_word((enum rs_progress_state)rank->state, rank->text),
                         *rank->text ? ": " : "", rank->text);
         else if (rank->state == RS_PROGRESS_DONE)
             report_done(info, i);
@@ -228,10 +228,14 @@ void capture_progress_line(const Rankscope__CaptureInfo *info, char *line, size_
     const char *waiting = "";
     const Rankscope__CaptureRank *unreachable = NULL;
     size_t counts[RS_PROGRESS_COUNT] = {0};
+    size_t raw = 0;
     int64_t least = -1;
     for (size_t i = 0; i < info->n_ranks; i++) {
         const Rankscope__CaptureRank *rank = info->ranks[i];
-        if (rank->state < RS_PROGRESS_COUNT)
+        const bool is_raw =
+            rs_progress_is_stored_raw((enum rs_progress_state)rank->state, rank->text);
+        raw += is_raw;
+        if (rank->state < RS_PROGRESS_COUNT && !is_raw)
             counts[rank->state]++;
         if (rank->state == RS_PROGRESS_WAITING && *rank->text)
             waiting = rank->text;
@@ -251,6 +255,8 @@ void capture_progress_line(const Rankscope__CaptureInfo *info, char *line, size_
         if (counts[i])
             used += (size_t)snprintf(line + used, bytes - used, ", %zu %s", counts[i],
                                      rs_progress_state_text((enum rs_progress_state)i));
+    if (raw && used < bytes)
+        used += (size_t)snprintf(line + used, bytes - used, ", %zu stored raw", raw);
     const rs_dur until = info->start_time_ns - rs_time_realtime();
     if (counts[RS_PROGRESS_ARMED] + counts[RS_PROGRESS_DELIVERED] && used < bytes) {
         if (info->roundup && info->state == RS_CAPTURE_RECORDING)

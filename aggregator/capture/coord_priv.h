@@ -114,9 +114,6 @@ bool member_set_unreachable(struct rs_coord_capture *capture, struct rs_coord_ra
 size_t members_final(const struct rs_coord_capture *capture);
 /* Rank numbers, each once. */
 size_t members_distinct(const struct rs_coord_capture *capture);
-/* "0, 3 and 5 more" of the ranks in a state. */
-void members_name(const struct rs_coord_capture *capture, enum rs_progress_state state, char *text,
-                  size_t bytes);
 /* A rank of that adapter takes part. */
 void capture_add_adapter(struct rs_coord_capture *capture, const struct rs_adapter *adapter);
 struct rs_coord_capture *capture_new(void);

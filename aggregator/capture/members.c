@@ -139,7 +139,7 @@ void member_move(struct rs_coord_capture *capture, struct rs_coord_rank *rank,
     capture->is_changed = true;
     if (*capture->id && is_new && rs_progress_is_final(state) && state != RS_PROGRESS_DONE)
         rs_log_info("capture %s: rank %u is %s%s%s", capture->id, rank->rank,
-                    rs_progress_state_text(state), *rank->text ? ": " : "", rank->text);
+                    rs_progress_word(state, rank->text), *rank->text ? ": " : "", rank->text);
 }
 
 static void clock_text(rs_ns realtime, char *text, size_t bytes)
@@ -193,23 +193,26 @@ size_t members_distinct(const struct rs_coord_capture *capture)
     return count;
 }
 
-void members_name(const struct rs_coord_capture *capture, enum rs_progress_state state, char *text,
-                  size_t bytes)
+/* `word`: of rs_progress_word(). */
+static void name_members(const struct rs_coord_capture *capture, const char *word, char *text,
+                         size_t bytes)
 {
     enum { NAMED_MAX = 12 };
     size_t used = 0;
     size_t count = 0;
+    size_t all = 0;
     int64_t last = -1;
     text[0] = '\0';
-    for (size_t i = 0; i < capture->rank_count && count < NAMED_MAX && used < bytes; i++) {
+    for (size_t i = 0; i < capture->rank_count; i++) {
         const struct rs_coord_rank *rank = &capture->ranks[capture->order[i]];
-        if (rank->state != state || (int64_t)rank->rank == last)
+        const bool is_one = strcmp(rs_progress_word(rank->state, rank->text), word) == 0;
+        all += is_one;
+        if (!is_one || (int64_t)rank->rank == last || count >= NAMED_MAX || used >= bytes)
             continue;
         last = rank->rank;
         count++;
         used += (size_t)snprintf(text + used, bytes - used, "%s%u", used ? ", " : "", rank->rank);
     }
-    const size_t all = capture->counts[state];
     if (all > count && used < bytes)
         (void)snprintf(text + used, bytes - used, " and %zu more", all - count);
 }
@@ -273,17 +276,16 @@ static void append(struct rs_coord_capture *capture, const char *format, ...)
 
 static void explain(struct rs_coord_capture *capture)
 {
-    static const enum rs_progress_state bad[] = {RS_PROGRESS_LOST, RS_PROGRESS_REFUSED,
-                                                 RS_PROGRESS_PARTIAL};
+    static const char *const bad[] = {"lost", "stored raw", "refused", "partial"};
     char names[160];
     char strays[200];
     capture->reason[0] = '\0';
     if (*capture->remark)
         append(capture, "%.400s", capture->remark);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        members_name(capture, bad[i], names, sizeof names);
+        name_members(capture, bad[i], names, sizeof names);
         if (*names)
-            append(capture, "%s: rank %s", rs_progress_state_text(bad[i]), names);
+            append(capture, "%s: rank %s", bad[i], names);
     }
     if (rs_coord_can(capture, RS_CAP_STEP_ROUNDUP) &&
         rs_coord_strays(capture, strays, sizeof strays))

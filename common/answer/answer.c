@@ -43,7 +43,7 @@ static void rank_json(struct rs_json_out *json, const Rankscope__CaptureRank *ra
     key_int(json, "rank", rank->rank, true);
     key_text(json, "incarnation", rank->incarnation);
     key_text(json, "host", rank->host);
-    key_text(json, "state", rs_progress_state_text((enum rs_progress_state)rank->state));
+    key_text(json, "state", rs_progress_word((enum rs_progress_state)rank->state, rank->text));
     key_int(json, "steps_done", rank->steps_done, true);
     key_text_or_null(json, "reason", rank->text);
     rs_json_out_end(json);

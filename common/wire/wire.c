@@ -23,6 +23,17 @@ const char *rs_progress_state_text(enum rs_progress_state state)
     return (unsigned)state < RS_PROGRESS_COUNT ? texts[state] : "unknown";
 }
 
+bool rs_progress_is_stored_raw(enum rs_progress_state state, const char *text)
+{
+    return state == RS_PROGRESS_LOST &&
+           strncmp(text, RS_STORED_RAW_TEXT, sizeof RS_STORED_RAW_TEXT - 1) == 0;
+}
+
+const char *rs_progress_word(enum rs_progress_state state, const char *text)
+{
+    return rs_progress_is_stored_raw(state, text) ? "stored raw" : rs_progress_state_text(state);
+}
+
 bool rs_progress_is_final(enum rs_progress_state state)
 {
     return state >= RS_PROGRESS_DONE;

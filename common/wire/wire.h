@@ -78,6 +78,11 @@ enum rs_progress_state {
 const char *rs_progress_state_text(enum rs_progress_state state);
 /* A rank's text begins so while it is waited for although its link broke in silence; a time of day follows. */
 #define RS_UNREACHABLE_TEXT "its collector has not answered since"
+/* ... and so when it recorded, and its vendor's tool did not parse that: RS_PROGRESS_LOST, since nothing of it came. */
+#define RS_STORED_RAW_TEXT "recorded, but not parsed"
+bool rs_progress_is_stored_raw(enum rs_progress_state state, const char *text);
+/* The state for people and scripts: as above, and "stored raw" for what is not lost at all. */
+const char *rs_progress_word(enum rs_progress_state state, const char *text);
 bool rs_progress_is_final(enum rs_progress_state state);
 
 /* Why a chunk was not taken (AckStream.refusal). The stream is asked for another, the link stays. */

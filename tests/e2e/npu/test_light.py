@@ -167,7 +167,7 @@ def raw_results_are_reported(rig):
     done = rig.capture(job, "all", "--steps", "2")
     check(done.returncode == 1, done.returncode, done.stdout, done.stderr)
     for rank in range(2):
-        told = re.search(rf"rank {rank} is lost: recorded, but not parsed by the vendor's tool yet.* stays at (\S+_ascend_pt)",
+        told = re.search(rf"rank {rank} is stored raw: recorded, but not parsed by the vendor's tool yet.* stays at (\S+_ascend_pt)",
                          done.stderr)
         check(told and os.path.isdir(told.group(1)), done.stderr)
     job.end()

@@ -190,7 +190,7 @@ class Rig:
 
 
 def is_raw_reported(errors, rank):
-    return re.search(rf"rank {rank} is lost: recorded, but not parsed by the vendor's tool yet.* stays at (\S+_ascend_pt)", errors)
+    return re.search(rf"rank {rank} is stored raw: recorded, but not parsed by the vendor's tool yet.* stays at (\S+_ascend_pt)", errors)
 
 
 def recorded(job, chosen, before, steps, errors):

@@ -619,6 +619,25 @@ static void a_lost_chunk_makes_a_rank_partial(void **state)
     rs_coord_free(&coord);
 }
 
+/* Raw results that the vendor's tool has yet to parse are not lost: they are where the reason says. */
+static void what_is_stored_raw_is_not_called_lost(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    see(coord, "r", 0, link_a, 1, 0);
+    see(coord, "r", 1, link_b, 1, 0);
+    see(coord, "r", 2, link_b, 1, 0);
+    struct rs_coord_capture *capture = start(coord, "all");
+    for (uint32_t rank = 0; rank < 3; rank++)
+        arm(coord, rank, 1, 0, "");
+    report(coord, 1, RS_PROGRESS_LOST, RS_STORED_RAW_TEXT " by the vendor's tool yet", 2 * ms);
+    report(coord, 2, RS_PROGRESS_LOST, "its process ended", 2 * ms);
+    end(coord, 0, false);
+    assert_int_equal(capture->state, RS_CAPTURE_PARTIAL);
+    assert_string_equal(capture->reason, "lost: rank 2; stored raw: rank 1");
+    rs_coord_free(&coord);
+}
+
 /* A collector that was stopped has said so, however long it had nothing to tell. */
 static void a_link_closed_in_order_is_not_waited_for(void **state)
 {
@@ -1651,6 +1670,7 @@ int main(void)
         cmocka_unit_test(who_is_not_named_any_more_is_not_out_of_reach),
         cmocka_unit_test(who_is_out_of_reach_before_it_begins_is_given_up_in_the_end),
         cmocka_unit_test(a_lost_chunk_makes_a_rank_partial),
+        cmocka_unit_test(what_is_stored_raw_is_not_called_lost),
         cmocka_unit_test(a_capture_of_nothing_says_so),
         cmocka_unit_test(a_rank_whose_collector_is_gone_is_named_after_a_while),
         cmocka_unit_test(a_link_closed_in_order_is_not_waited_for),
