@@ -4,9 +4,12 @@
 
 All ranks, some of them, a start that was asked for and is over, a capture that is called back before it begins, results that nobody
 parses, results that are given up after packing, and what an idle collector costs with eight ranks.
+
+Where root runs it, the jobs are another user's: the collector touches their files with that user's rights.
 """
 import json
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -16,6 +19,7 @@ import time
 
 PROGRAM = os.path.abspath(os.environ["RANKSCOPE"])
 LIGHT = os.path.join(os.environ["RANKSCOPE_BUILD"], "light_npu")
+USER = pwd.getpwnam("games") if os.geteuid() == 0 else None
 IDLE_S = 10
 # Of one core. A quiet machine shows 0.001; whatever starts processes beside this test makes the collector look at them.
 IDLE_LIMIT = 0.02
@@ -31,9 +35,13 @@ class Job:
         self.config = os.path.join(rig.folder, name)
         self.name, self.block = name, f"DynamicProfileNpuShm-{name}-{os.getpid()}"
         os.mkdir(self.config)
+        as_user = {}
+        if USER:
+            os.chown(self.config, USER.pw_uid, USER.pw_gid)
+            as_user = {"user": USER.pw_uid, "group": USER.pw_gid, "extra_groups": []}
         self.process = subprocess.Popen(
-            [LIGHT, "--cfg", self.config, "--ranks", str(ranks), "--step-us", "20000", "--poll-ms", "200", "--block", self.block,
-             *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ, RANKSCOPE_RUN=name))
+            [rig.light, "--cfg", self.config, "--ranks", str(ranks), "--step-us", "20000", "--poll-ms", "200", "--block", self.block,
+             *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ, RANKSCOPE_RUN=name), **as_user)
         deadline = time.time() + 60
         while rig.ranks(name) < ranks:
             check(time.time() < deadline, "the ranks of", name, "are not seen")
@@ -55,6 +63,7 @@ class Rig:
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="rs-light-")
         os.chmod(self.folder, 0o755)
+        self.light = shutil.copy(LIGHT, self.folder)
         self.traces = os.path.join(self.folder, "traces")
         self.address = "unix:" + os.path.join(self.folder, "a.sock")
         self.environment = dict(os.environ, RANKSCOPE_RUNTIME_DIR=self.folder)
