@@ -28,6 +28,16 @@ void frame_fini(struct frame *frame)
     *frame = (struct frame){0};
 }
 
+struct frame *frame_new(const char *kinds)
+{
+    struct frame *frame = rs_mem_calloc(1, sizeof *frame);
+    if (frame && frame_init(frame, kinds) != RS_OK) {
+        frame_drop(frame);
+        return NULL;
+    }
+    return frame;
+}
+
 void frame_drop(void *part)
 {
     frame_fini(part);
@@ -48,6 +58,12 @@ union frame_cell *frame_add(struct frame *frame)
 enum rs_status frame_text_id(struct frame *frame, const char *text, rs_str *id_p)
 {
     return rs_strtab_add(&frame->texts, text, strlen(text), id_p);
+}
+
+enum rs_status frame_text_of(struct frame *frame, const struct frame *from, rs_str id, rs_str *id_p)
+{
+    *id_p = RS_STR_NONE;
+    return id == RS_STR_NONE ? RS_OK : frame_text_id(frame, frame_text(from, id), id_p);
 }
 
 static rs_str translate(rs_str id, const rs_str *map)
@@ -139,11 +155,9 @@ enum rs_status frame_map(const struct inputs *in, struct rs_ascend_db *db, const
                          const char *sql, void **part_p, struct rs_err *err)
 {
     const int64_t params[] = {in->from, in->to, in->of->rank};
-    struct frame *frame = rs_mem_calloc(1, sizeof *frame);
-    if (!frame || frame_init(frame, kinds) != RS_OK) {
-        rs_mem_free(frame);
+    struct frame *frame = frame_new(kinds);
+    if (!frame)
         return rs_err_set(err, RS_NOMEM, "no memory to read %s", rs_ascend_db_path(db));
-    }
     const struct frame_query query = {.sql = sql, .params = params, .param_count = 3};
     const enum rs_status status = frame_load(frame, db, &query, err);
     if (status != RS_OK || frame->count == 0) {
@@ -154,6 +168,19 @@ enum rs_status frame_map(const struct inputs *in, struct rs_ascend_db *db, const
     }
     *part_p = frame;
     return RS_OK;
+}
+
+enum rs_status frame_part(struct frame *part, enum rs_status status, void **part_p,
+                          struct rs_err *err)
+{
+    if (status == RS_OK && part) {
+        *part_p = part;
+        return RS_OK;
+    }
+    if (part)
+        frame_drop(part);
+    return !part || status == RS_NOMEM ? rs_err_set(err, RS_NOMEM, "no memory for a rank's rows")
+                                       : status;
 }
 
 struct compare {

@@ -73,6 +73,11 @@ static char *base_of(const struct run *run)
                  : rs_mem_strdup(".");
 }
 
+static bool is_folder(const struct run *run)
+{
+    return run->options->as_text || run->recipe->has_files;
+}
+
 enum rs_status out_open(struct run *run, struct rs_err *err)
 {
     struct out *out = rs_mem_calloc(1, sizeof *out);
@@ -81,15 +86,14 @@ enum rs_status out_open(struct run *run, struct rs_err *err)
     rs_mem_free(base);
     run->out = out;
     if (out && top)
-        out->dir =
-            run->options->as_text ? rs_file_join(top, run->recipe->folder) : rs_mem_strdup(top);
+        out->dir = is_folder(run) ? rs_file_join(top, run->recipe->folder) : rs_mem_strdup(top);
     rs_mem_free(top);
     if (!out || !out->dir)
         return rs_err_set(err, RS_NOMEM, "no memory for the name of the result");
     enum rs_status status = rs_file_make_dirs(out->dir, RS_FOLDER_MODE, err);
     if (status == RS_OK)
         rs_file_sweep(out->dir);
-    if (status == RS_OK && !run->options->as_text)
+    if (status == RS_OK && !is_folder(run))
         status = open_database(run, err);
     return status;
 }
@@ -105,8 +109,8 @@ enum rs_status out_close(struct run *run, bool keep, struct rs_err *err)
     if (out->db && sqlite3_get_autocommit(out->db) == 0)
         status = exec(out, keep ? "COMMIT" : "ROLLBACK", err);
     (void)sqlite3_close(out->db);
-    if (!keep && out->path && stat(out->path, &st) == 0 && st.st_size == 0)
-        (void)unlink(out->path); /* it was made for this run */
+    if (out->path && stat(out->path, &st) == 0 && st.st_size == 0)
+        (void)unlink(out->path); /* it was made for this run, and no table came */
     if (keep && status == RS_OK) {
         run->result->out = rs_mem_strdup(out->path ? out->path : out->dir);
         if (!run->result->out)
@@ -261,10 +265,23 @@ enum rs_status table_row(struct run *run, const struct cell *cells, struct rs_er
     return RS_OK;
 }
 
+static enum rs_status note_written(struct run *run, const char *name, uint64_t rows,
+                                   struct rs_err *err)
+{
+    struct rs_recipe_result *result = run->result;
+    char *copy = rs_mem_strdup(name);
+    if (!copy || rs_mem_grow((void **)&result->written, &result->written_capacity,
+                             result->written_count + 1, sizeof *result->written) != RS_OK) {
+        rs_mem_free(copy);
+        return rs_err_set(err, RS_NOMEM, "no memory to note %s", name);
+    }
+    result->written[result->written_count++] = (struct rs_recipe_written){copy, rows};
+    return RS_OK;
+}
+
 enum rs_status table_end(struct run *run, struct rs_err *err)
 {
     struct out *out = run->out;
-    struct rs_recipe_result *result = run->result;
     const char *name = out->path ? out->table->name : out->table->file;
     enum rs_status status = RS_OK;
     if (out->path) {
@@ -278,16 +295,81 @@ enum rs_status table_end(struct run *run, struct rs_err *err)
                       : rs_err_set(err, RS_NOMEM, "no memory for %s", name);
         rs_mem_free(path);
     }
-    if (status == RS_OK && rs_mem_grow((void **)&result->written, &result->written_capacity,
-                                       result->written_count + 1, sizeof *result->written) != RS_OK)
-        status = rs_err_set(err, RS_NOMEM, "no memory to note %s", name);
-    if (status == RS_OK) {
-        struct rs_recipe_written *entry = &result->written[result->written_count];
-        *entry = (struct rs_recipe_written){rs_mem_strdup(name), out->rows};
-        if (!entry->name)
-            return rs_err_set(err, RS_NOMEM, "no memory to note %s", name);
-        result->written_count++;
-    }
     out->table = NULL;
+    return status == RS_OK ? note_written(run, name, out->rows, err) : status;
+}
+
+static struct cell cell_of(const struct frame *frame, const union frame_cell *row, size_t column)
+{
+    switch (frame->kinds[column]) {
+    case 'i':
+        return cell_int(row[column].i);
+    case 'r':
+        return cell_real(row[column].r);
+    default:
+        return cell_text(row[column].t == RS_STR_NONE ? NULL : frame_text(frame, row[column].t));
+    }
+}
+
+enum rs_status table_of_frame(struct run *run, const struct table *table, const struct frame *frame,
+                              const char *columns, size_t from, size_t end, struct rs_err *err)
+{
+    enum rs_status status = table_begin(run, table, err);
+    RS_CHECK(table->column_count <= FRAME_COLUMNS_MAX);
+    for (size_t i = from; i < end && status == RS_OK; i++) {
+        struct cell cells[FRAME_COLUMNS_MAX];
+        for (size_t c = 0; c < table->column_count; c++)
+            cells[c] = cell_of(frame, frame_row(frame, i), columns ? (size_t)columns[c] - 1 : c);
+        status = table_row(run, cells, err);
+    }
+    return status == RS_OK ? table_end(run, err) : status;
+}
+
+/* ---- files of each rank ---- */
+
+enum rs_status rank_file_path(const struct run *run, const char *name, char **path_p,
+                              struct rs_err *err)
+{
+    char *path = rs_file_join(run->out->dir, name);
+    char *slash = path ? strrchr(path, '/') : NULL;
+    if (!path)
+        return rs_err_set(err, RS_NOMEM, "no memory for the name of %s", name);
+    *slash = '\0';
+    const enum rs_status status = rs_file_make_dirs(path, RS_FOLDER_MODE, err);
+    *slash = '/';
+    if (status != RS_OK) {
+        rs_mem_free(path);
+        return status;
+    }
+    *path_p = path;
+    return RS_OK;
+}
+
+enum rs_status rank_files_add(struct rank_files *files, const char *name, uint64_t rows)
+{
+    RS_CHECK(files->count < sizeof files->files / sizeof files->files[0]);
+    char *copy = rs_mem_strdup(name);
+    if (!copy)
+        return RS_NOMEM;
+    files->files[files->count++] = (struct rs_recipe_written){copy, rows};
+    return RS_OK;
+}
+
+enum rs_status rank_files_reduce(struct run *run, const struct recipe_rank *rank, void *part,
+                                 struct rs_err *err)
+{
+    (void)rank;
+    const struct rank_files *files = part;
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < files->count && status == RS_OK; i++)
+        status = note_written(run, files->files[i].name, files->files[i].rows, err);
     return status;
+}
+
+void rank_files_drop(void *part)
+{
+    struct rank_files *files = part;
+    for (size_t i = 0; i < files->count; i++)
+        rs_mem_free(files->files[i].name);
+    rs_mem_free(files);
 }

@@ -33,6 +33,10 @@ static const struct recipe *const recipes[] = {
     &recipe_communication_bottleneck,
     &recipe_module_statistic,
     &recipe_computational_op_masking,
+    &recipe_operator_mfu,
+    &recipe_mstx2commop,
+    &recipe_export_summary,
+    &recipe_calibrate_npu_gpu,
 };
 
 size_t rs_recipe_count(void)
@@ -281,7 +285,7 @@ static enum rs_status run_it(struct run *run, struct rs_err *err)
         status = recipe->start(run, err);
     if (status == RS_OK)
         status = map_ranks(run, err);
-    if (status == RS_OK)
+    if (status == RS_OK && recipe->finish)
         status = recipe->finish(run, err);
     if (recipe->stop)
         recipe->stop(run);

@@ -30,6 +30,8 @@ struct rs_recipe_options {
     const char *rank_list; /* "0,3,5"; NULL or "all": every rank. The order is the reading order */
     const char *base;      /* cluster_time_compare_summary: what to compare with */
     const char *parallel_types; /* computational_op_masking: "dp;tp,ep"; NULL: its own */
+    const char *baseline;       /* calibrate_npu_gpu: an SQLite export of Nsight Systems */
+    double fuzzy_threshold;     /* calibrate_npu_gpu: names less alike do not match, 0..1 */
     int64_t step_id;            /* -1: all steps */
     int64_t top_num;            /* 0: the recipe's own default */
     int64_t rank_id;            /* communication_bottleneck: whose operations */

@@ -35,6 +35,7 @@ struct frame {
 
 RS_MUST_CHECK enum rs_status frame_init(struct frame *frame, const char *kinds);
 void frame_fini(struct frame *frame);
+struct frame *frame_new(const char *kinds); /* for frame_drop(); NULL: no memory */
 
 static inline const union frame_cell *frame_row(const struct frame *frame, size_t row)
 {
@@ -48,6 +49,9 @@ static inline const char *frame_text(const struct frame *frame, rs_str id)
 /* A new last row, all zero; NULL: no memory. Lends until the next row. */
 union frame_cell *frame_add(struct frame *frame);
 RS_MUST_CHECK enum rs_status frame_text_id(struct frame *frame, const char *text, rs_str *id_p);
+/* The same of a text of another frame; RS_STR_NONE stays it. */
+RS_MUST_CHECK enum rs_status frame_text_of(struct frame *frame, const struct frame *from, rs_str id,
+                                           rs_str *id_p);
 /* Appends the rows of `more`, which has the same kinds; texts are translated. */
 RS_MUST_CHECK enum rs_status frame_append(struct frame *frame, const struct frame *more);
 
@@ -160,11 +164,18 @@ struct table {
 };
 
 struct run;
+struct recipe_rank;
 RS_MUST_CHECK enum rs_status table_begin(struct run *run, const struct table *table,
                                          struct rs_err *err);
 RS_MUST_CHECK enum rs_status table_row(struct run *run, const struct cell *cells,
                                        struct rs_err *err);
 RS_MUST_CHECK enum rs_status table_end(struct run *run, struct rs_err *err);
+
+/* A table of the rows from..end-1 of a frame. Its columns are those of the frame that `columns` says (numbers, each + 1), or
+ * all in their order (NULL). */
+RS_MUST_CHECK enum rs_status table_of_frame(struct run *run, const struct table *table,
+                                            const struct frame *frame, const char *columns,
+                                            size_t from, size_t end, struct rs_err *err);
 
 #define COLUMN_COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 #define STATS_COLUMNS                                                                              \
@@ -175,6 +186,21 @@ RS_MUST_CHECK enum rs_status table_end(struct run *run, struct rs_err *err);
     }
 enum { STATS_COLUMN_COUNT = 9 };
 void stats_cells(const struct stats *stats, struct cell *cells); /* [STATS_COLUMN_COUNT] */
+
+/* Recipes that write files of each rank while it is mapped (`has_files`): the part is the list of them. */
+struct rank_files {
+    struct rs_recipe_written files[2];
+    size_t count;
+};
+/* Where the rank's file stands: OUT/cluster_analysis_output/FOLDER/NAME, its folders made. Freshly allocated. */
+RS_MUST_CHECK enum rs_status rank_file_path(const struct run *run, const char *name, char **path_p,
+                                            struct rs_err *err);
+RS_MUST_CHECK enum rs_status rank_files_add(struct rank_files *files, const char *name,
+                                            uint64_t rows);
+enum rs_status rank_files_reduce(struct run *run, const struct recipe_rank *rank, void *part,
+                                 struct rs_err *err);
+void rank_files_drop(void *part);
+#define FILES_RECIPE .has_files = true, .reduce = rank_files_reduce, .drop = rank_files_drop
 
 /* Open output: a database or a folder. */
 struct out;
@@ -208,8 +234,9 @@ struct recipe {
     const char *folder; /* of the text form */
     unsigned needs;     /* enum recipe_need; 0: the recipe reads its input in finish() alone */
     size_t state_bytes; /* zeroed before start */
+    bool has_files;     /* its result is files, whatever --export-type says */
     const char *kinds;  /* of the frame, for recipes that use frame_start() and its kin */
-    /* Each may be NULL but finish. map: any thread, sees only its rank; RS_NOTFOUND: no data of
+    /* Each may be NULL. map: any thread, sees only its rank; RS_NOTFOUND: no data of
      * this kind. reduce: one thread, in the order of ranks. */
     enum rs_status (*start)(struct run *run, struct rs_err *err);
     enum rs_status (*map)(struct run *run, const struct inputs *in, void **part_p,
@@ -253,6 +280,9 @@ void frame_drop(void *part);
 RS_MUST_CHECK enum rs_status frame_map(const struct inputs *in, struct rs_ascend_db *db,
                                        const char *kinds, const char *sql, void **part_p,
                                        struct rs_err *err);
+/* The end of a map that fills a frame: *part_p is it, or it is dropped and the status is worded. */
+RS_MUST_CHECK enum rs_status frame_part(struct frame *part, enum rs_status status, void **part_p,
+                                        struct rs_err *err);
 /* RS_OK when all of "TABLE.column ..." are there, RS_NOTFOUND with the first that is not. */
 RS_MUST_CHECK enum rs_status db_requires(struct rs_ascend_db *db, const char *list,
                                          struct rs_err *err);
@@ -348,12 +378,17 @@ RS_MUST_CHECK enum rs_status pair_list_read(const struct run *run, const struct 
                                             struct pair_list *list_p, struct rs_err *err);
 void pair_list_fini(struct pair_list *list);
 
+/* alike.c: how alike two names are, 0..1, as difflib's ratio() of a against b; 0 when it is less than `least` for certain.
+ * -1: no memory. */
+double alike(const char *a, const char *b, double least);
+
 /* The recipes, one file each; the table of them is in recipe.c. */
 extern const struct recipe recipe_communication_group_map, recipe_communication_time_sum,
     recipe_communication_matrix_sum, recipe_cluster_time_summary,
     recipe_cluster_time_compare_summary, recipe_slow_rank, recipe_slow_link, recipe_hccl_sum,
     recipe_p2p_pairing, recipe_pp_chart, recipe_free_analysis, recipe_cann_api_sum,
     recipe_compute_op_sum, recipe_mstx_sum, recipe_ep_load_balance, recipe_freq_analysis,
-    recipe_communication_bottleneck, recipe_module_statistic, recipe_computational_op_masking;
+    recipe_communication_bottleneck, recipe_module_statistic, recipe_computational_op_masking,
+    recipe_operator_mfu, recipe_mstx2commop, recipe_export_summary, recipe_calibrate_npu_gpu;
 
 #endif

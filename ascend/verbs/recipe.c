@@ -14,11 +14,12 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct recipe_options {
     struct rs_recipe_options recipe;
-    const char *export_type, *compat;
+    const char *export_type, *compat, *fuzzy;
     int64_t threads;
     bool is_list, is_json, is_quiet;
 };
@@ -147,6 +148,14 @@ static enum rs_status read_words(struct recipe_options *options, struct rs_err *
                               options->compat);
         options->recipe.compat = true;
     }
+    if (options->fuzzy) {
+        char *end = NULL;
+        options->recipe.fuzzy_threshold = strtod(options->fuzzy, &end);
+        if (end == options->fuzzy || *end ||
+            !(options->recipe.fuzzy_threshold >= 0 && options->recipe.fuzzy_threshold <= 1))
+            return rs_err_set(err, RS_INVALID, "--fuzzy-threshold is 0 to 1, not \"%.40s\"",
+                              options->fuzzy);
+    }
     options->recipe.threads = (unsigned)options->threads;
     return RS_OK;
 }
@@ -264,6 +273,18 @@ static const struct rs_arg items[] = {
      .value = "KINDS",
      .help =
          "computational_op_masking: 'dp;tp,ep' are two kinds, the second of two names of groups"},
+    {.name = "baseline-profiling-path",
+     .kind = RS_ARG_TEXT,
+     .target = &words.recipe.baseline,
+     .value = "FILE",
+     .help =
+         "calibrate_npu_gpu: what the same model did on GPUs, an SQLite export of Nsight Systems"},
+    {.name = "fuzzy-threshold",
+     .kind = RS_ARG_TEXT,
+     .target = &words.fuzzy,
+     .value = "X",
+     .help =
+         "calibrate_npu_gpu: how alike names of modules must be, 0 (by rule only) to 1 (default: 0.8)"},
     {.name = "exclude-op-name",
      .kind = RS_ARG_FLAG,
      .target = &words.recipe.exclude_op_name,
@@ -310,7 +331,8 @@ static const struct rs_args args = {
 
 int rs_cmd_recipe(int argc, char **argv)
 {
-    words = (struct recipe_options){.recipe = {.step_id = -1}, .export_type = "db"};
+    words = (struct recipe_options){.recipe = {.step_id = -1, .fuzzy_threshold = 0.8},
+                                    .export_type = "db"};
     struct rs_err err = {0};
     int first = 0;
     const enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);

@@ -344,13 +344,38 @@ static void failure_leaves_the_result_as_it_was(void **state)
     rs_recipe_result_fini(&result);
 }
 
+/* Numbers of Python's difflib.SequenceMatcher(None, a, b).ratio(). */
+static void names_are_alike_as_difflib_measures_it(void **state)
+{
+    char long_a[300], long_b[300], turned_a[300] = "", turned_b[300] = "xyz";
+    (void)state;
+    assert_true(fabs(alike("TransformerBlock/Attention", "TransformerBlock/SelfAttention", 0) -
+                     0.9285714285714286) < 1e-15);
+    assert_true(fabs(alike("abcd", "bcde", 0) - 0.75) < 1e-15);
+    assert_true(fabs(alike("", "", 0) - 1) < 1e-15);
+    assert_true(alike("abc", "xyz", 0.5) <= 0);
+    /* in a long text the frequent bytes start no stretch: "xyz" is all that matches */
+    memset(long_a, 'a', 250);
+    memcpy(long_b, long_a, 250);
+    long_b[249] = 'b';
+    long_a[250] = long_b[250] = '\0';
+    assert_true(fabs(alike(long_a, long_b, 0) - 0.996) < 1e-15);
+    for (size_t i = 0; i < 120; i++) {
+        memcpy(turned_a + 2 * i, "ab", 2);
+        memcpy(turned_b + 3 + 2 * i, "ab", 2);
+    }
+    memcpy(turned_a + 240, "xyz", 4);
+    turned_b[243] = '\0';
+    assert_true(fabs(alike(turned_a, turned_b, 0) - 0.012345679012345678) < 1e-15);
+}
+
 static void every_recipe_is_listed_once(void **state)
 {
     (void)state;
-    assert_int_equal(rs_recipe_count(), 19);
+    assert_int_equal(rs_recipe_count(), 23);
     for (size_t i = 0; i < rs_recipe_count(); i++)
         assert_ptr_equal(rs_recipe_find(rs_recipe_at(i)->name), rs_recipe_at(i));
-    assert_null(rs_recipe_at(19));
+    assert_null(rs_recipe_at(23));
     assert_null(rs_recipe_find("all"));
 }
 
@@ -383,6 +408,7 @@ int main(void)
         cmocka_unit_test(a_broken_rank_is_named_and_the_others_stay),
         cmocka_unit_test(failure_leaves_the_result_as_it_was),
         cmocka_unit_test(every_recipe_is_listed_once),
+        cmocka_unit_test(names_are_alike_as_difflib_measures_it),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
