@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ascend/cluster/bulk.h"
 
+#include "ascend/format/db.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
 
 #include <sqlite3.h>
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -165,45 +167,76 @@ static struct rs_cell cell_of(const struct rs_vtab_source *source, size_t row, u
 
 /* ---- the file --------------------------------------------------------------------------------- */
 
-static void fail(struct bulk *bulk)
+void bulk_fail(struct bulk *bulk, const char *what, const char *path)
 {
     const int code = bulk->db ? sqlite3_errcode(bulk->db) & 0xff : SQLITE_NOMEM;
     if (bulk->status == RS_OK)
         bulk->status =
-            rs_err_set(&bulk->err, code == SQLITE_NOMEM ? RS_NOMEM : RS_IO, "cannot write %s: %s",
-                       bulk->path, bulk->db ? sqlite3_errmsg(bulk->db) : "out of memory");
+            rs_err_set(&bulk->err, code == SQLITE_NOMEM ? RS_NOMEM : RS_IO, "cannot %s %s: %s",
+                       what, path, bulk->db ? sqlite3_errmsg(bulk->db) : "out of memory");
 }
 
-static void run(struct bulk *bulk, const char *sql)
+void bulk_run(struct bulk *bulk, const char *sql)
 {
     if (bulk->status == RS_OK && sqlite3_exec(bulk->db, sql, NULL, NULL, NULL) != SQLITE_OK)
-        fail(bulk);
+        bulk_fail(bulk, "write", bulk->path);
 }
 
 enum rs_status bulk_open(struct bulk *bulk, const char *path)
 {
     *bulk = (struct bulk){.shown = {.columns = BULK_COLUMNS_MAX, .cell = cell_of}, .path = path};
-    if (sqlite3_open_v2(path, &bulk->db,
-                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+    char plain[PATH_MAX + 3]; /* not a URI, whatever it is called */
+    if (snprintf(plain, sizeof plain, "%s%s", strncmp(path, "file:", 5) == 0 ? "./" : "", path) >=
+            (int)sizeof plain ||
+        sqlite3_open_v2(plain, &bulk->db,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+                            SQLITE_OPEN_URI,
                         NULL) != SQLITE_OK)
-        fail(bulk);
+        bulk_fail(bulk, "write", bulk->path);
     else
         bulk->status = rs_file_set_mode(path, &bulk->err);
     /* large pages: an eighth of the writes */
-    run(bulk, "PRAGMA page_size=32768; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; "
-              "PRAGMA locking_mode=EXCLUSIVE; BEGIN");
+    bulk_run(bulk, "PRAGMA page_size=32768; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; "
+                   "PRAGMA locking_mode=EXCLUSIVE; BEGIN");
     if (bulk->status == RS_OK && rs_vtab_attach(bulk->db, "bulk_rows", &bulk->shown) != SQLITE_OK)
-        fail(bulk);
+        bulk_fail(bulk, "write", bulk->path);
     return bulk->status;
 }
 
 enum rs_status bulk_close(struct bulk *bulk)
 {
-    run(bulk, "COMMIT");
+    bulk_run(bulk, "COMMIT");
     if (bulk->db && sqlite3_close(bulk->db) != SQLITE_OK)
-        fail(bulk);
+        bulk_fail(bulk, "write", bulk->path);
     bulk->db = NULL;
     return bulk->status;
+}
+
+/* What a transaction has read stays locked until it ends, so several files are attached before one does. */
+static void detach_all(struct bulk *bulk)
+{
+    char sql[32];
+    bulk_run(bulk, "COMMIT");
+    for (unsigned i = 0; i < bulk->attached; i++) {
+        (void)snprintf(sql, sizeof sql, "DETACH %s", bulk->schemas[i]);
+        bulk_run(bulk, sql);
+    }
+    bulk->attached = 0;
+    bulk_run(bulk, "BEGIN");
+}
+
+enum rs_status bulk_attach(struct bulk *bulk, const char *path, struct rs_ascend_db **db_p,
+                           struct rs_err *err)
+{
+    if (bulk->attached == BULK_ATTACHED_MAX)
+        detach_all(bulk);
+    if (bulk->status != RS_OK)
+        return bulk->status;
+    char *schema = bulk->schemas[bulk->attached];
+    (void)snprintf(schema, sizeof bulk->schemas[0], "rank%u", bulk->attached % BULK_ATTACHED_MAX);
+    const enum rs_status status = rs_ascend_db_attach(path, bulk->db, schema, db_p, err);
+    bulk->attached += status == RS_OK;
+    return status;
 }
 
 /* ---- a table ------------------------------------------------------------------------------------ */
@@ -216,7 +249,7 @@ void bulk_begin(struct bulk_table *table, struct bulk *bulk, const char *name, u
     for (unsigned i = 0; i < columns; i++)
         rs_buf_printf(&sql, "%sc%u", i ? ", " : "", i);
     rs_buf_string(&sql, ")");
-    run(bulk, rs_buf_text(&sql));
+    bulk_run(bulk, rs_buf_text(&sql));
     rs_buf_reset(&sql);
     rs_buf_printf(&sql, "INSERT INTO %s SELECT ", name);
     for (unsigned i = 0; i < columns; i++)
@@ -225,7 +258,7 @@ void bulk_begin(struct bulk_table *table, struct bulk *bulk, const char *name, u
     if (bulk->status == RS_OK &&
         sqlite3_prepare_v3(bulk->db, rs_buf_text(&sql), -1, SQLITE_PREPARE_PERSISTENT,
                            &table->insert, NULL) != SQLITE_OK)
-        fail(bulk);
+        bulk_fail(bulk, "write", bulk->path);
     if (sql.failed && bulk->status == RS_OK)
         bulk->status = rs_err_set(&bulk->err, RS_NOMEM, "no memory to write %s", bulk->path);
     rs_buf_fini(&sql);
@@ -246,7 +279,7 @@ void bulk_add(struct bulk_table *table, const struct bulk_rows *rows)
     bulk->shown.count = rows->count;
     (void)sqlite3_step(table->insert);
     if (sqlite3_reset(table->insert) != SQLITE_OK)
-        fail(bulk);
+        bulk_fail(bulk, "write", bulk->path);
     bulk->shown.count = 0;
     bulk->rows = NULL;
 }
@@ -257,16 +290,16 @@ static void declare(struct bulk *bulk, const char *name, const char *columns)
     struct rs_buf sql = {0};
     sqlite3_stmt *stmt = NULL;
     rs_buf_printf(&sql, "CREATE TABLE %s (%s)", name, columns);
-    run(bulk, "PRAGMA writable_schema=ON");
+    bulk_run(bulk, "PRAGMA writable_schema=ON");
     if (bulk->status == RS_OK &&
         (sqlite3_prepare_v2(bulk->db, "UPDATE sqlite_master SET sql = ?1 WHERE name = ?2", -1,
                             &stmt, NULL) != SQLITE_OK ||
          sqlite3_bind_text(stmt, 1, rs_buf_text(&sql), -1, SQLITE_STATIC) != SQLITE_OK ||
          sqlite3_bind_text(stmt, 2, name, -1, SQLITE_STATIC) != SQLITE_OK ||
          sqlite3_step(stmt) != SQLITE_DONE))
-        fail(bulk);
+        bulk_fail(bulk, "write", bulk->path);
     (void)sqlite3_finalize(stmt);
-    run(bulk, "PRAGMA writable_schema=OFF");
+    bulk_run(bulk, "PRAGMA writable_schema=OFF");
     if (sql.failed && bulk->status == RS_OK)
         bulk->status = rs_err_set(&bulk->err, RS_NOMEM, "no memory to write %s", bulk->path);
     rs_buf_fini(&sql);

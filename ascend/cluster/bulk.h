@@ -21,7 +21,7 @@
 
 #include <stdint.h>
 
-enum { BULK_COLUMNS_MAX = 16 };
+enum { BULK_COLUMNS_MAX = 16, BULK_ATTACHED_MAX = 8 };
 
 /* ---- rows ---- */
 
@@ -73,7 +73,9 @@ struct bulk {
     struct sqlite3 *db;
     const char *path;             /* keeps a pointer to it */
     const struct bulk_rows *rows; /* those that are being put in */
-    enum rs_status status;        /* sticky */
+    char schemas[BULK_ATTACHED_MAX][8];
+    unsigned attached;
+    enum rs_status status; /* sticky */
     struct rs_err err;
 };
 
@@ -81,6 +83,16 @@ struct bulk {
 RS_MUST_CHECK enum rs_status bulk_open(struct bulk *bulk, const char *path);
 /* Commits. The first failure of all, or RS_OK; always closes. */
 RS_MUST_CHECK enum rs_status bulk_close(struct bulk *bulk);
+
+/* A rank's database as a schema of `bulk->db`, for INSERT .. SELECT and for reading. As rs_ascend_db_attach(); close it, with
+ * no statement open that reads it, before the next. */
+struct rs_ascend_db;
+RS_MUST_CHECK enum rs_status bulk_attach(struct bulk *bulk, const char *path,
+                                         struct rs_ascend_db **db_p, struct rs_err *err);
+/* What SQLite says last becomes bulk->status: "cannot WHAT PATH: ...". */
+void bulk_fail(struct bulk *bulk, const char *what, const char *path);
+/* Statements; what fails shows in bulk->status. */
+void bulk_run(struct bulk *bulk, const char *sql);
 
 /* ---- a table ---- */
 

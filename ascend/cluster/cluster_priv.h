@@ -141,6 +141,7 @@ struct run {
     struct rs_cluster_result *result;
     bool wants_db, wants_text; /* the forms to be written */
     struct db_file *db;        /* of wants_db */
+    struct later *later; /* load.c: for ranks whose operations are read when it is their turn */
     struct rank_data *ranks;
     size_t rank_count;
     struct rs_strtab steps, names, hashes;
@@ -161,11 +162,16 @@ struct run {
 /* One rank's rows of the tables that grow with operations. */
 struct rank_rows {
     struct bulk_rows times, bands;
+    bool
+        is_later; /* its operations are not read yet: load_later() does it when it is the rank's turn */
 };
 
 /* load.c */
 RS_MUST_CHECK enum rs_status load_ranks(struct run *run, const struct rs_ascend_list *list,
                                         struct rs_err *err);
+/* Of the database's tables: copies the operations of a rank that was left for later, or makes `rows` of them. By who holds
+ * the file, in the order of ranks. */
+void load_later(struct run *run, size_t rank_index, struct bulk *bulk, struct rank_rows *rows);
 /* Forgets the ranks. */
 void unload_ranks(struct run *run);
 void rank_data_fini(struct rank_data *rank);
@@ -192,6 +198,8 @@ void totals_begin(struct adder *adder, struct rank_data *rank, const struct rs_a
                   struct rank_rows *rows);
 struct rs_ascend_comm_visitor totals_visitor(struct adder *adder);
 RS_MUST_CHECK enum rs_status totals_add_all(struct adder *adder);
+/* The transports that follow are of an operation of this step and group, which was added before. */
+void totals_turn_to(struct adder *adder, rs_str step, rs_str group);
 RS_MUST_CHECK enum rs_status totals_end(struct adder *adder);
 void adder_fini(struct adder *adder);
 /* The rank's sums name things by ids of `comm`; now by those of the rank's own. */
@@ -200,6 +208,17 @@ RS_MUST_CHECK enum rs_status totals_rename(struct rank_data *rank,
 void totals_fini(struct totals *totals);
 void sum_add(struct sum *sum, const struct rs_ascend_num *num, bool skips_unknown);
 struct rs_ascend_num sum_text(const struct sum *sum);
+
+/* copy.c: operations from a rank's analysis.db into the large tables by INSERT .. SELECT, summed on the way. */
+struct copier;
+RS_MUST_CHECK enum rs_status copier_new(struct copier **copier_p);
+void copier_free(struct copier **copier);
+/* RS_INVALID: something in it is not as the profiler writes it; nothing was copied, and the rank's sums are to be begun
+ * again. RS_NOMEM. What cannot be written shows in bulk->status. */
+RS_MUST_CHECK enum rs_status copy_rank(struct copier *copier, struct bulk *bulk,
+                                       struct rs_ascend_db *from, struct rank_data *rank);
+/* After the rank's links, too, are there: ends its sums. RS_NOMEM. */
+RS_MUST_CHECK enum rs_status copy_end(struct copier *copier);
 
 /* join.c */
 RS_MUST_CHECK enum rs_status join_ranks(struct run *run);
@@ -283,7 +302,7 @@ RS_MUST_CHECK enum rs_status write_db(const struct run *run, const char *dir, ui
  * Rows go into the file in the order of ranks, whoever brings them; a worker that is far ahead waits. */
 RS_MUST_CHECK enum rs_status db_begin(struct run *run, const char *dir, struct rs_err *err);
 struct rank_rows *db_take_rows(struct db_file *file); /* lends, empty */
-void db_give_rows(struct db_file *file, size_t rank_index, struct rank_rows *rows);
+void db_give_rows(struct run *run, size_t rank_index, struct rank_rows *rows);
 void db_drop(struct run *run); /* removes what was not finished; nothing begun is fine */
 
 /* db_rows.c */

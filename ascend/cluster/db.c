@@ -339,22 +339,25 @@ static char *base_info(const char *text)
     return copy;
 }
 
+/* As the vendor's tool: no table where no rank names sizes. */
 static enum rs_status write_base(struct table *table)
 {
     const struct run *run = table->run;
+    size_t r = 0;
+    while (r < run->rank_count && !(run->ranks[r].has_meta && run->ranks[r].meta.has_sizes))
+        r++;
+    if (r == run->rank_count)
+        return RS_OK;
     enum rs_status status = begin_table(table, "ClusterBaseInfo", "key TEXT,value TEXT", 2);
-    for (size_t r = 0; r < run->rank_count && status == RS_OK; r++) {
-        if (!run->ranks[r].has_meta || !run->ranks[r].meta.has_sizes)
-            continue;
-        char *value = base_info(run->ranks[r].meta.distributed_args);
-        if (!value)
-            return end_table(table, rs_err_set(table->err, RS_NOMEM, "no memory to write sizes"));
+    char *value = status == RS_OK ? base_info(run->ranks[r].meta.distributed_args) : NULL;
+    if (status == RS_OK && !value)
+        status = rs_err_set(table->err, RS_NOMEM, "no memory to write sizes");
+    if (status == RS_OK) {
         put_text(table, "distributed_args");
         put_text(table, value);
         status = end_row(table);
-        rs_mem_free(value);
-        break;
     }
+    rs_mem_free(value);
     return end_table(table, status);
 }
 
@@ -488,8 +491,12 @@ struct rank_rows *db_take_rows(struct db_file *file)
     return rows;
 }
 
-static void add_rows(struct db_file *file, struct rank_rows *rows)
+static void add_rows(struct run *run, size_t rank_index, struct rank_rows *rows)
 {
+    struct db_file *file = run->db;
+    if (rows->is_later)
+        load_later(run, rank_index, &file->bulk, rows);
+    rows->is_later = false;
     if (file->tables[TIMES].bulk) {
         bulk_add(&file->tables[TIMES], &rows->times);
         bulk_add(&file->tables[BANDS], &rows->bands);
@@ -499,8 +506,9 @@ static void add_rows(struct db_file *file, struct rank_rows *rows)
 }
 
 /* Who brings the next rank's rows puts them in, and those of the ranks after it that wait already. */
-void db_give_rows(struct db_file *file, size_t rank_index, struct rank_rows *rows)
+void db_give_rows(struct run *run, size_t rank_index, struct rank_rows *rows)
 {
+    struct db_file *file = run->db;
     (void)pthread_mutex_lock(&file->lock);
     while (rank_index >= file->next + AHEAD_MAX)
         (void)pthread_cond_wait(&file->moved, &file->lock);
@@ -508,8 +516,9 @@ void db_give_rows(struct db_file *file, size_t rank_index, struct rank_rows *row
     while (!file->is_writing && (rows = file->waiting[file->next % AHEAD_MAX])) {
         file->waiting[file->next % AHEAD_MAX] = NULL;
         file->is_writing = true;
+        const size_t turn = file->next;
         (void)pthread_mutex_unlock(&file->lock);
-        add_rows(file, rows);
+        add_rows(run, turn, rows);
         (void)pthread_mutex_lock(&file->lock);
         file->is_writing = false;
         file->next++;

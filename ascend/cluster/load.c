@@ -204,30 +204,105 @@ static void give_up(struct loader *loader, struct rank_data *rank, const char *w
     complain(rank, why);
 }
 
-static enum rs_status read_rank(struct loader *loader, struct rank_data *rank,
-                                struct rs_ascend_comm *ops, struct scratch *scratch)
+/* What analysis.db and the text beside it hold. `db` NULL: `err` says why. */
+static enum rs_status read_analysis(struct loader *loader, struct rank_data *rank,
+                                    struct rs_ascend_comm *ops, struct rs_ascend_db *db,
+                                    const struct rs_err *err, struct scratch *scratch)
 {
-    const struct rs_ascend_rank *vendor = rank->vendor;
-    struct rs_ascend_db *db = NULL;
-    struct rs_err err = {.status = RS_NOTFOUND};
     enum rs_status status = RS_OK;
-    if (vendor->analysis_db && rs_ascend_db_open(vendor->analysis_db, &db, &err) != RS_OK)
-        db = NULL; /* `err` says why; the text may do */
     if (db)
         hold_still(db);
     if (loader->wanted & RS_ASCEND_COMM_OPS) {
-        struct rs_err ops_err = err;
+        struct rs_err ops_err = *err;
         status = read_ops(rank, ops, db, &ops_err, scratch);
     }
     if (loader->wanted & RS_ASCEND_COMM_LINKS) {
-        struct rs_err links_err = err;
+        struct rs_err links_err = *err;
         read_links(rank, db, &links_err, scratch);
     }
     read_steps(rank, db);
-    rs_ascend_db_close(&db);
-    read_metadata(rank);
     const enum rs_status ended = totals_end(&scratch->adder);
     return status == RS_OK ? ended : status;
+}
+
+static enum rs_status read_rank(struct loader *loader, struct rank_data *rank,
+                                struct rs_ascend_comm *ops, struct scratch *scratch,
+                                struct rank_rows *rows)
+{
+    struct rs_ascend_db *db = NULL;
+    struct rs_err err = {.status = RS_NOTFOUND};
+    const char *path = rank->vendor->analysis_db;
+    if (path && rs_ascend_db_open(path, &db, &err) != RS_OK)
+        db = NULL; /* `err` says why; the text may do */
+    rs_ascend_comm_borrow(&rank->comm, &scratch->memory);
+    totals_begin(&scratch->adder, rank, ops, rows);
+    enum rs_status status = read_analysis(loader, rank, ops, db, &err, scratch);
+    rs_ascend_db_close(&db);
+    if (status == RS_OK && ops != &rank->comm) {
+        rank->comm.parts |= ops->parts;
+        status = totals_rename(rank, ops);
+    }
+    rs_ascend_comm_settle(&rank->comm, &scratch->memory);
+    return status;
+}
+
+/* ---- analysis.db when it is the rank's turn ---- */
+
+/* Of who holds the file. */
+struct later {
+    struct loader *loader;
+    struct copier *copier;
+    struct scratch scratch;
+};
+
+/* Operations go from one database into the other, unless somebody else wants them. */
+static bool can_wait(const struct loader *loader, const struct rank_data *rank)
+{
+    return loader->run->later && loader->wanted & RS_ASCEND_COMM_OPS && rank->vendor->analysis_db &&
+           rank->vendor->state == RS_ASCEND_FINISHED;
+}
+
+/* Copied by SQLite. RS_INVALID: it cannot be, and nothing was read. */
+static enum rs_status copy_later(struct later *later, struct rank_data *rank, struct bulk *bulk)
+{
+    struct rs_ascend_db *db = NULL;
+    struct rs_err err = {0};
+    if (bulk_attach(bulk, rank->vendor->analysis_db, &db, &err) != RS_OK)
+        return RS_INVALID;
+    enum rs_status status = copy_rank(later->copier, bulk, db, rank);
+    if (status == RS_OK) {
+        rank->is_db = true;
+        rank->comm.parts |= RS_ASCEND_COMM_OPS;
+        rs_ascend_comm_borrow(&rank->comm, &later->scratch.memory);
+        if (later->loader->wanted & RS_ASCEND_COMM_LINKS)
+            read_links(rank, db, &err, &later->scratch);
+        read_steps(rank, db);
+        rs_ascend_comm_settle(&rank->comm, &later->scratch.memory);
+        status = copy_end(later->copier);
+    }
+    rs_ascend_db_close(&db);
+    return status;
+}
+
+void load_later(struct run *run, size_t rank_index, struct bulk *bulk, struct rank_rows *rows)
+{
+    struct later *later = run->later;
+    struct scratch *scratch = &later->scratch;
+    struct rank_data *rank = &run->ranks[rank_index];
+    struct rs_buf rest = rank->reason; /* what was said of its metadata comes last */
+    rank->reason = (struct rs_buf){0};
+    enum rs_status status = copy_later(later, rank, bulk);
+    if (status != RS_OK && status != RS_NOMEM) {
+        status = !scratch->ops.names.count ? rs_ascend_comm_init(&scratch->ops) : RS_OK;
+        if (status == RS_OK) {
+            rs_ascend_comm_reset(&scratch->ops);
+            status = read_rank(later->loader, rank, &scratch->ops, scratch, rows);
+        }
+    }
+    if (status != RS_OK)
+        give_up(later->loader, rank, "no memory for its sums");
+    complain(rank, rs_buf_text(&rest));
+    rs_buf_fini(&rest);
 }
 
 /* `rows`: where the operations go, NULL: no database is written. Unless a text document wants them too, they
@@ -248,16 +323,19 @@ static void load_one(struct loader *loader, struct rank_data *rank, struct scrat
     }
     if (!is_kept)
         rs_ascend_comm_reset(ops);
-    rs_ascend_comm_borrow(&rank->comm, &scratch->memory);
-    totals_begin(&scratch->adder, rank, ops, rows);
-    enum rs_status status = read_rank(loader, rank, ops, scratch);
-    if (status == RS_OK && !is_kept) {
-        rank->comm.parts |= ops->parts;
-        status = totals_rename(rank, ops);
-    }
-    rs_ascend_comm_settle(&rank->comm, &scratch->memory);
-    if (status != RS_OK)
+    if (rows && can_wait(loader, rank))
+        rows->is_later = true;
+    else if (read_rank(loader, rank, ops, scratch, rows) != RS_OK)
         give_up(loader, rank, "no memory for its sums");
+    read_metadata(rank);
+}
+
+static void scratch_fini(struct scratch *scratch)
+{
+    rs_ascend_comm_fini(&scratch->ops);
+    rs_ascend_comm_memory_fini(&scratch->memory);
+    adder_fini(&scratch->adder);
+    rs_buf_fini(&scratch->text);
 }
 
 static void *work(void *argument)
@@ -272,12 +350,9 @@ static void *work(void *argument)
         struct rank_rows *rows = run->db ? db_take_rows(run->db) : NULL;
         load_one(loader, &run->ranks[index], &scratch, rows);
         if (rows)
-            db_give_rows(run->db, index, rows);
+            db_give_rows(run, index, rows);
     }
-    rs_ascend_comm_fini(&scratch.ops);
-    rs_ascend_comm_memory_fini(&scratch.memory);
-    adder_fini(&scratch.adder);
-    rs_buf_fini(&scratch.text);
+    scratch_fini(&scratch);
     return NULL;
 }
 
@@ -345,12 +420,18 @@ enum rs_status load_ranks(struct run *run, const struct rs_ascend_list *list, st
         rank->place.device = -1;
         rank->skips_unknown = run->options->compat;
     }
+    struct later later = {.loader = &loader};
+    if (run->db && !run->wants_text && copier_new(&later.copier) == RS_OK)
+        run->later = &later;
     for (const unsigned wanted = thread_count(run); started + 1 < wanted; started++)
         if (pthread_create(&threads[started], NULL, work, &loader) != 0)
             break; /* fewer do */
     (void)work(&loader);
     for (unsigned i = 0; i < started; i++)
         (void)pthread_join(threads[i], NULL);
+    run->later = NULL;
+    copier_free(&later.copier);
+    scratch_fini(&later.scratch);
     find_gaps(run);
     return RS_OK;
 }

@@ -291,6 +291,12 @@ static enum rs_status add_package(void *context, rs_str size, const struct rs_as
     return RS_OK;
 }
 
+void totals_turn_to(struct adder *adder, rs_str step, rs_str group)
+{
+    end_band(adder);
+    adder->total = find_total(&adder->rank->totals, step, group);
+}
+
 void totals_begin(struct adder *adder, struct rank_data *rank, const struct rs_ascend_comm *comm,
                   struct rank_rows *rows)
 {

@@ -29,7 +29,10 @@ enum { BUSY_MS = 2000, HEADER_BYTES = 100, VALUE_LIMIT_BYTES = 256 << 20, NAMES_
 struct rs_ascend_db {
     sqlite3 *handle;
     char *path;
-    char *copy_dir; /* holds the private copy; NULL when read in place */
+    char *copy_dir;     /* holds the private copy; NULL when read in place */
+    const char *schema; /* of the handle */
+    bool is_lent;       /* the handle is somebody else's */
+    bool is_utf8;
 };
 
 static uint32_t big32(const uint8_t *p)
@@ -38,7 +41,12 @@ static uint32_t big32(const uint8_t *p)
 }
 
 /* What the first 100 bytes say; RS_FORMAT when they say that this cannot be read. */
-static enum rs_status look_at_header(int fd, const char *path, bool *is_wal_p, struct rs_err *err)
+struct header {
+    bool is_wal, is_utf8;
+};
+
+static enum rs_status look_at_header(int fd, const char *path, struct header *header_p,
+                                     struct rs_err *err)
 {
     uint8_t head[HEADER_BYTES];
     struct stat st;
@@ -58,7 +66,8 @@ static enum rs_status look_at_header(int fd, const char *path, bool *is_wal_p, s
     if (is_counted && (uint64_t)st.st_size < want)
         return rs_err_set(err, RS_FORMAT, "%s is cut off: %lld of %llu bytes", path,
                           (long long)st.st_size, (unsigned long long)want);
-    *is_wal_p = head[18] == 2 || head[19] == 2;
+    header_p->is_wal = head[18] == 2 || head[19] == 2;
+    header_p->is_utf8 = big32(head + 56) <= 1; /* 0: nothing was written yet */
     return RS_OK;
 }
 
@@ -232,23 +241,36 @@ static bool folder_is_writable(const char *path)
     return access(slash ? (length ? folder : "/") : ".", W_OK) == 0;
 }
 
-static enum rs_status open_in(struct rs_ascend_db *db, struct rs_err *err)
+/* What the file says of itself, when it can be read at all. */
+static enum rs_status look_at_file(const char *path, struct header *header_p, struct rs_err *err)
 {
-    bool is_wal = false;
-    const int fd = open(db->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT)
-        return rs_err_set(err, RS_NOTFOUND, "%s is not there", db->path);
+        return rs_err_set(err, RS_NOTFOUND, "%s is not there", path);
     if (fd < 0)
-        return rs_err_errno(err, "cannot open %s", db->path);
-    enum rs_status status = look_at_header(fd, db->path, &is_wal, err);
+        return rs_err_errno(err, "cannot open %s", path);
+    const enum rs_status status = look_at_header(fd, path, header_p, err);
     (void)close(fd);
-    if (status != RS_OK)
-        return status;
-    if (has_hot_journal(db->path))
+    if (status == RS_OK && has_hot_journal(path))
         return rs_err_set(err, RS_FORMAT,
                           "%s was left in the middle of a write (a -journal stands beside it)",
-                          db->path);
-    if (is_wal && beside(db->path, "-wal") > 0) {
+                          path);
+    return status;
+}
+
+static const char *query_of(const char *path, const struct header *header)
+{
+    return header->is_wal || !folder_is_writable(path) ? "?mode=ro&immutable=1" : "?mode=ro";
+}
+
+static enum rs_status open_in(struct rs_ascend_db *db, struct rs_err *err)
+{
+    struct header header = {0};
+    enum rs_status status = look_at_file(db->path, &header, err);
+    if (status != RS_OK)
+        return status;
+    db->is_utf8 = header.is_utf8;
+    if (header.is_wal && beside(db->path, "-wal") > 0) {
         char *copy = NULL;
         status = make_copy(db, &copy, err);
         if (status == RS_OK)
@@ -256,8 +278,54 @@ static enum rs_status open_in(struct rs_ascend_db *db, struct rs_err *err)
         rs_mem_free(copy);
         return status;
     }
-    const bool is_still = is_wal || !folder_is_writable(db->path);
-    return open_handle(db, db->path, is_still ? "?mode=ro&immutable=1" : "?mode=ro", err);
+    return open_handle(db, db->path, query_of(db->path, &header), err);
+}
+
+static enum rs_status attach(const char *path, sqlite3 *host, const char *schema,
+                             struct rs_err *err)
+{
+    struct header header = {0};
+    sqlite3_stmt *stmt = NULL;
+    const enum rs_status status = look_at_file(path, &header, err);
+    if (status != RS_OK)
+        return status;
+    if (!header.is_utf8 || (header.is_wal && beside(path, "-wal") > 0))
+        return rs_err_set(err, RS_INVALID, "%s cannot be attached", path);
+    char *uri = uri_of(path, query_of(path, &header));
+    if (!uri)
+        return rs_err_set(err, RS_NOMEM, "no memory to open %s", path);
+    (void)sqlite3_db_config(host, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, (int *)NULL);
+    (void)sqlite3_limit(host, SQLITE_LIMIT_LENGTH, VALUE_LIMIT_BYTES);
+    int code = sqlite3_prepare_v2(host, "ATTACH ?1 AS ?2", -1, &stmt, NULL);
+    if (code == SQLITE_OK) {
+        (void)sqlite3_bind_text(stmt, 1, uri, -1, SQLITE_STATIC);
+        (void)sqlite3_bind_text(stmt, 2, schema, -1, SQLITE_STATIC);
+        code = sqlite3_step(stmt) == SQLITE_DONE ? SQLITE_OK : SQLITE_ERROR;
+    }
+    (void)sqlite3_finalize(stmt);
+    rs_mem_free(uri);
+    return code == SQLITE_OK
+               ? RS_OK
+               : rs_err_set(err, RS_IO, "cannot attach %s: %s", path, sqlite3_errmsg(host));
+}
+
+enum rs_status rs_ascend_db_attach(const char *path, sqlite3 *host, const char *schema,
+                                   struct rs_ascend_db **db_p, struct rs_err *err)
+{
+    struct rs_ascend_db *db = rs_mem_calloc(1, sizeof *db);
+    char *copy = rs_mem_strdup(path);
+    const enum rs_status status = db && copy
+                                      ? attach(path, host, schema, err)
+                                      : rs_err_set(err, RS_NOMEM, "no memory to open %s", path);
+    if (status != RS_OK) {
+        rs_mem_free(db);
+        rs_mem_free(copy);
+        return status;
+    }
+    *db = (struct rs_ascend_db){
+        .handle = host, .path = copy, .schema = schema, .is_utf8 = true, .is_lent = true};
+    *db_p = db;
+    return RS_OK;
 }
 
 enum rs_status rs_ascend_db_open(const char *path, struct rs_ascend_db **db_p, struct rs_err *err)
@@ -266,6 +334,7 @@ enum rs_status rs_ascend_db_open(const char *path, struct rs_ascend_db **db_p, s
     if (!db)
         return rs_err_set(err, RS_NOMEM, "no memory to open %s", path);
     db->path = rs_mem_strdup(path);
+    db->schema = "main";
     const enum rs_status status =
         db->path ? open_in(db, err) : rs_err_set(err, RS_NOMEM, "no memory to open %s", path);
     if (status != RS_OK) {
@@ -280,7 +349,8 @@ void rs_ascend_db_close(struct rs_ascend_db **db)
 {
     if (!*db)
         return;
-    (void)sqlite3_close((*db)->handle);
+    if (!(*db)->is_lent)
+        (void)sqlite3_close((*db)->handle);
     drop_copy(*db);
     rs_mem_free((*db)->path);
     rs_mem_free(*db);
@@ -292,17 +362,27 @@ const char *rs_ascend_db_path(const struct rs_ascend_db *db)
     return db->path;
 }
 
+const char *rs_ascend_db_schema(const struct rs_ascend_db *db)
+{
+    return db->schema;
+}
+
+bool rs_ascend_db_is_utf8(const struct rs_ascend_db *db)
+{
+    return db->is_utf8;
+}
+
 /* From the schema that SQLite keeps in memory; of a view it says no. */
 bool rs_ascend_db_has_table(struct rs_ascend_db *db, const char *table)
 {
-    return sqlite3_table_column_metadata(db->handle, "main", table, NULL, NULL, NULL, NULL, NULL,
-                                         NULL) == SQLITE_OK;
+    return sqlite3_table_column_metadata(db->handle, db->schema, table, NULL, NULL, NULL, NULL,
+                                         NULL, NULL) == SQLITE_OK;
 }
 
 bool rs_ascend_db_has_column(struct rs_ascend_db *db, const char *table, const char *column)
 {
-    return sqlite3_table_column_metadata(db->handle, "main", table, column, NULL, NULL, NULL, NULL,
-                                         NULL) == SQLITE_OK;
+    return sqlite3_table_column_metadata(db->handle, db->schema, table, column, NULL, NULL, NULL,
+                                         NULL, NULL) == SQLITE_OK;
 }
 
 enum rs_status rs_ascend_db_prepare(struct rs_ascend_db *db, const char *sql,

@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 struct rs_ascend_db;
+struct sqlite3;
 struct sqlite3_stmt;
 
 /* RS_NOTFOUND; RS_FORMAT: not SQLite, cut off, damaged, or left in the middle of a write; RS_IO:
@@ -31,7 +32,17 @@ RS_MUST_CHECK enum rs_status rs_ascend_db_open(const char *path, struct rs_ascen
                                                struct rs_err *err);
 void rs_ascend_db_close(struct rs_ascend_db **db);
 
-const char *rs_ascend_db_path(const struct rs_ascend_db *db); /* lends */
+const char *rs_ascend_db_path(const struct rs_ascend_db *db);   /* lends */
+const char *rs_ascend_db_schema(const struct rs_ascend_db *db); /* "main" of what was opened */
+bool rs_ascend_db_is_utf8(const struct rs_ascend_db *db);       /* as it is stored; else UTF-16 */
+
+/* Makes the file the schema `schema` of somebody else's connection (opened with SQLITE_OPEN_URI), read only, after the same
+ * looks as rs_ascend_db_open; for rs_ascend_rows_open() and what goes by it. RS_INVALID: it has to be opened (a -wal waits, or
+ * it is UTF-16); else as open. The host trusts no schema any more. Keeps pointers to `host` and `schema`; rs_ascend_db_close()
+ * leaves it attached. */
+RS_MUST_CHECK enum rs_status rs_ascend_db_attach(const char *path, struct sqlite3 *host,
+                                                 const char *schema, struct rs_ascend_db **db_p,
+                                                 struct rs_err *err);
 
 bool rs_ascend_db_has_table(struct rs_ascend_db *db, const char *table);
 /* False when the table is not there either. */

@@ -26,7 +26,7 @@ enum rs_status rs_ascend_rows_open(struct rs_ascend_rows *rows, struct rs_ascend
         rows->lacks |= is_there ? 0 : 1U << i;
         rs_buf_printf(&sql, "%s%s", i ? ", " : "", is_there ? columns[i] : "NULL");
     }
-    rs_buf_printf(&sql, " FROM %s ORDER BY rowid", table);
+    rs_buf_printf(&sql, " FROM %s.%s ORDER BY rowid", rs_ascend_db_schema(db), table);
     const enum rs_status status =
         sql.failed ? rs_err_set(err, RS_NOMEM, "no memory to read %s", rs_ascend_db_path(db))
                    : rs_ascend_db_prepare(db, rs_buf_text(&sql), &rows->stmt, err);
@@ -49,6 +49,7 @@ static bool is_as_expected(const struct rs_ascend_expect *expect, unsigned colum
 enum rs_status rs_ascend_rows_next(struct rs_ascend_rows *rows, struct rs_err *err)
 {
     const enum rs_status status = rs_ascend_db_step(rows->db, rows->stmt, err);
+    const bool is_utf8 = rs_ascend_db_is_utf8(rows->db);
     for (size_t i = 0; i < rows->column_count && status == RS_OK; i++) {
         struct rs_ascend_cell *cell = &rows->cells[i];
         /* the statement is this thread's alone, so its values may be asked directly */
@@ -65,9 +66,10 @@ enum rs_status rs_ascend_rows_next(struct rs_ascend_rows *rows, struct rs_err *e
             cell->real = sqlite3_value_double(value);
         } else if (type == SQLITE_TEXT) {
             cell->kind = RS_ASCEND_CELL_TEXT;
-            const unsigned char *text =
-                sqlite3_value_text(value); /* before _bytes, as SQLite asks */
-            cell->text = text ? (const char *)text : "";
+            /* as it lies in the page; _text would copy it to put a NUL behind it */
+            const void *text =
+                is_utf8 ? sqlite3_value_blob(value) : (const void *)sqlite3_value_text(value);
+            cell->text = text ? text : "";
             cell->length = text ? (size_t)sqlite3_value_bytes(value) : 0;
         }
         if (type != SQLITE_INTEGER && !is_as_expected(&rows->expect, (unsigned)i, cell))

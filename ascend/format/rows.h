@@ -18,7 +18,8 @@ struct rs_ascend_cell {
     enum { RS_ASCEND_CELL_NULL, RS_ASCEND_CELL_INT, RS_ASCEND_CELL_REAL, RS_ASCEND_CELL_TEXT } kind;
     int64_t whole;
     double real;
-    const char *text; /* lends until the next row; of NULL it is "", of numbers anything */
+    const char *
+        text; /* `length` bytes, no NUL behind them; lends until the next row; of NULL it is "", of numbers anything */
     size_t length;
 };
 
