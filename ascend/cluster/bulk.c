@@ -167,19 +167,19 @@ static struct rs_cell cell_of(const struct rs_vtab_source *source, size_t row, u
 
 /* ---- the file --------------------------------------------------------------------------------- */
 
-void bulk_fail(struct bulk *bulk, const char *what, const char *path)
+static void fail(struct bulk *bulk)
 {
     const int code = bulk->db ? sqlite3_errcode(bulk->db) & 0xff : SQLITE_NOMEM;
     if (bulk->status == RS_OK)
         bulk->status =
-            rs_err_set(&bulk->err, code == SQLITE_NOMEM ? RS_NOMEM : RS_IO, "cannot %s %s: %s",
-                       what, path, bulk->db ? sqlite3_errmsg(bulk->db) : "out of memory");
+            rs_err_set(&bulk->err, code == SQLITE_NOMEM ? RS_NOMEM : RS_IO, "cannot write %s: %s",
+                       bulk->path, bulk->db ? sqlite3_errmsg(bulk->db) : "out of memory");
 }
 
 void bulk_run(struct bulk *bulk, const char *sql)
 {
     if (bulk->status == RS_OK && sqlite3_exec(bulk->db, sql, NULL, NULL, NULL) != SQLITE_OK)
-        bulk_fail(bulk, "write", bulk->path);
+        fail(bulk);
 }
 
 enum rs_status bulk_open(struct bulk *bulk, const char *path)
@@ -192,14 +192,14 @@ enum rs_status bulk_open(struct bulk *bulk, const char *path)
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
                             SQLITE_OPEN_URI,
                         NULL) != SQLITE_OK)
-        bulk_fail(bulk, "write", bulk->path);
+        fail(bulk);
     else
         bulk->status = rs_file_set_mode(path, &bulk->err);
     /* large pages: an eighth of the writes */
-    bulk_run(bulk, "PRAGMA page_size=32768; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; "
+    bulk_run(bulk, "PRAGMA page_size=32768; PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF; "
                    "PRAGMA locking_mode=EXCLUSIVE; BEGIN");
     if (bulk->status == RS_OK && rs_vtab_attach(bulk->db, "bulk_rows", &bulk->shown) != SQLITE_OK)
-        bulk_fail(bulk, "write", bulk->path);
+        fail(bulk);
     return bulk->status;
 }
 
@@ -207,36 +207,33 @@ enum rs_status bulk_close(struct bulk *bulk)
 {
     bulk_run(bulk, "COMMIT");
     if (bulk->db && sqlite3_close(bulk->db) != SQLITE_OK)
-        bulk_fail(bulk, "write", bulk->path);
+        fail(bulk);
     bulk->db = NULL;
     return bulk->status;
-}
-
-/* What a transaction has read stays locked until it ends, so several files are attached before one does. */
-static void detach_all(struct bulk *bulk)
-{
-    char sql[32];
-    bulk_run(bulk, "COMMIT");
-    for (unsigned i = 0; i < bulk->attached; i++) {
-        (void)snprintf(sql, sizeof sql, "DETACH %s", bulk->schemas[i]);
-        bulk_run(bulk, sql);
-    }
-    bulk->attached = 0;
-    bulk_run(bulk, "BEGIN");
 }
 
 enum rs_status bulk_attach(struct bulk *bulk, const char *path, struct rs_ascend_db **db_p,
                            struct rs_err *err)
 {
-    if (bulk->attached == BULK_ATTACHED_MAX)
-        detach_all(bulk);
-    if (bulk->status != RS_OK)
-        return bulk->status;
-    char *schema = bulk->schemas[bulk->attached];
-    (void)snprintf(schema, sizeof bulk->schemas[0], "rank%u", bulk->attached % BULK_ATTACHED_MAX);
-    const enum rs_status status = rs_ascend_db_attach(path, bulk->db, schema, db_p, err);
-    bulk->attached += status == RS_OK;
+    bulk_run(bulk, "COMMIT");
+    const enum rs_status status = bulk->status == RS_OK
+                                      ? rs_ascend_db_attach(path, bulk->db, "rank", db_p, err)
+                                      : bulk->status;
+    bulk_run(bulk, "BEGIN");
     return status;
+}
+
+void bulk_keep(struct bulk *bulk, bool keep)
+{
+    if (keep)
+        bulk_run(bulk, "COMMIT");
+    else if (!sqlite3_get_autocommit(bulk->db)) /* else SQLite has done it itself */
+        bulk_run(bulk, "ROLLBACK");
+}
+
+void bulk_detach(struct bulk *bulk)
+{
+    bulk_run(bulk, "DETACH rank; BEGIN");
 }
 
 /* ---- a table ------------------------------------------------------------------------------------ */
@@ -258,7 +255,7 @@ void bulk_begin(struct bulk_table *table, struct bulk *bulk, const char *name, u
     if (bulk->status == RS_OK &&
         sqlite3_prepare_v3(bulk->db, rs_buf_text(&sql), -1, SQLITE_PREPARE_PERSISTENT,
                            &table->insert, NULL) != SQLITE_OK)
-        bulk_fail(bulk, "write", bulk->path);
+        fail(bulk);
     if (sql.failed && bulk->status == RS_OK)
         bulk->status = rs_err_set(&bulk->err, RS_NOMEM, "no memory to write %s", bulk->path);
     rs_buf_fini(&sql);
@@ -279,7 +276,7 @@ void bulk_add(struct bulk_table *table, const struct bulk_rows *rows)
     bulk->shown.count = rows->count;
     (void)sqlite3_step(table->insert);
     if (sqlite3_reset(table->insert) != SQLITE_OK)
-        bulk_fail(bulk, "write", bulk->path);
+        fail(bulk);
     bulk->shown.count = 0;
     bulk->rows = NULL;
 }
@@ -297,7 +294,7 @@ static void declare(struct bulk *bulk, const char *name, const char *columns)
          sqlite3_bind_text(stmt, 1, rs_buf_text(&sql), -1, SQLITE_STATIC) != SQLITE_OK ||
          sqlite3_bind_text(stmt, 2, name, -1, SQLITE_STATIC) != SQLITE_OK ||
          sqlite3_step(stmt) != SQLITE_DONE))
-        bulk_fail(bulk, "write", bulk->path);
+        fail(bulk);
     (void)sqlite3_finalize(stmt);
     bulk_run(bulk, "PRAGMA writable_schema=OFF");
     if (sql.failed && bulk->status == RS_OK)

@@ -10,7 +10,7 @@
  * How the columns are declared is told in the end, since it depends on every row (bulk_end): a column without a
  * fraction in it is INTEGER. Until then they have no type, so that a value is stored as it comes.
  *
- * All is one transaction; the file is in nobody else's hands while this goes on. One thread at a time.
+ * The file is in nobody else's hands while this goes on. One thread at a time.
  */
 #ifndef RS_CLUSTER_BULK_H
 #define RS_CLUSTER_BULK_H
@@ -21,7 +21,7 @@
 
 #include <stdint.h>
 
-enum { BULK_COLUMNS_MAX = 16, BULK_ATTACHED_MAX = 8 };
+enum { BULK_COLUMNS_MAX = 16 };
 
 /* ---- rows ---- */
 
@@ -73,9 +73,7 @@ struct bulk {
     struct sqlite3 *db;
     const char *path;             /* keeps a pointer to it */
     const struct bulk_rows *rows; /* those that are being put in */
-    char schemas[BULK_ATTACHED_MAX][8];
-    unsigned attached;
-    enum rs_status status; /* sticky */
+    enum rs_status status;        /* sticky */
     struct rs_err err;
 };
 
@@ -84,13 +82,17 @@ RS_MUST_CHECK enum rs_status bulk_open(struct bulk *bulk, const char *path);
 /* Commits. The first failure of all, or RS_OK; always closes. */
 RS_MUST_CHECK enum rs_status bulk_close(struct bulk *bulk);
 
-/* A rank's database as a schema of `bulk->db`, for INSERT .. SELECT and for reading. As rs_ascend_db_attach(); close it, with
- * no statement open that reads it, before the next. */
+/* A rank's database as schema "rank" of `bulk->db`, for INSERT .. SELECT and for reading. As rs_ascend_db_attach().
+ *
+ *     bulk_attach -> INSERT .. SELECT -> bulk_keep -> reading -> rs_ascend_db_close, bulk_detach
+ *
+ * What is copied is a transaction of its own, kept or undone: a damaged page that is met within one ends it. Nothing is read but
+ * by the copying until bulk_keep(), and nothing put in from then on until bulk_detach(). */
 struct rs_ascend_db;
 RS_MUST_CHECK enum rs_status bulk_attach(struct bulk *bulk, const char *path,
                                          struct rs_ascend_db **db_p, struct rs_err *err);
-/* What SQLite says last becomes bulk->status: "cannot WHAT PATH: ...". */
-void bulk_fail(struct bulk *bulk, const char *what, const char *path);
+void bulk_keep(struct bulk *bulk, bool keep);
+void bulk_detach(struct bulk *bulk);
 /* Statements; what fails shows in bulk->status. */
 void bulk_run(struct bulk *bulk, const char *sql);
 

@@ -10,8 +10,8 @@
  * others up.
  *
  * This is for files as the profiler writes them: every cell of its kind, numbers without fraction as integers, each operation
- * once, its transports together and in the order of operations. At the first thing that is otherwise the rank's rows are taken
- * out again, and who called reads it by way of rs_ascend_comm_visit_db(), which knows what to do and what to say.
+ * once, its transports together and in the order of operations. At the first thing that is otherwise what was
+ * copied of the rank is undone, and who called reads it by way of rs_ascend_comm_visit_db(), which knows what to do and what to say.
  *
  * One thread at a time: who holds the file.
  */
@@ -21,7 +21,6 @@
 
 #include <sqlite3.h>
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -316,11 +315,6 @@ static void sum_band(sqlite3_context *context, int count, sqlite3_value **values
     "transport_type, " BAND_COLUMNS " FROM %s.CommAnalyzerBandwidth WHERE sum_band(step, "         \
     "hccl_op_name, group_name, transport_type, " BAND_COLUMNS ") ORDER BY rowid"
 
-static const struct {
-    const char *from, *into;
-} copies[] = {{"CommAnalyzerTime", "ClusterCommunicationTime"},
-              {"CommAnalyzerBandwidth", "ClusterCommunicationBandwidth"}};
-
 /* The functions, when the file has not got them yet. */
 static int bring_functions(struct copier *copier, sqlite3 *db)
 {
@@ -334,27 +328,12 @@ static int bring_functions(struct copier *copier, sqlite3 *db)
     return code;
 }
 
-/* The last row of a large table so far; -1: it could not be asked. */
-static int64_t last_row(sqlite3 *db, const char *table)
+static enum rs_status copy_table(struct copier *copier, sqlite3 *db, struct rs_ascend_db *from,
+                                 size_t which)
 {
-    char sql[96];
-    int64_t row = -1;
-    sqlite3_stmt *stmt = NULL;
-    (void)snprintf(sql, sizeof sql, "SELECT coalesce(max(rowid), 0) FROM main.%s", table);
-    if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) == SQLITE_OK &&
-        sqlite3_step(stmt) == SQLITE_ROW)
-        row = sqlite3_column_int64(stmt, 0);
-    (void)sqlite3_finalize(stmt);
-    return row;
-}
-
-static enum rs_status copy_table(struct copier *copier, struct bulk *bulk,
-                                 struct rs_ascend_db *from, size_t which)
-{
-    sqlite3 *db = bulk->db;
     sqlite3_stmt *stmt = NULL;
     char sql[800];
-    if (!rs_ascend_db_has_table(from, copies[which].from))
+    if (!rs_ascend_db_has_table(from, which ? "CommAnalyzerBandwidth" : "CommAnalyzerTime"))
         return RS_INVALID;
     copier->op = copier->transport = RS_STR_NONE;
     if (which == 0)
@@ -365,8 +344,6 @@ static enum rs_status copy_table(struct copier *copier, struct bulk *bulk,
         return RS_INVALID; /* a generation without one of the columns */
     (void)sqlite3_bind_int64(stmt, 1, copier->rank->rank);
     const int code = sqlite3_step(stmt);
-    if (sqlite3_get_autocommit(db)) /* the disk fails: SQLite has given up all that was written */
-        bulk_fail(bulk, "read", rs_ascend_db_path(from));
     (void)sqlite3_finalize(stmt);
     return copier->status != RS_OK ? copier->status : code == SQLITE_DONE ? RS_OK : RS_INVALID;
 }
@@ -374,9 +351,6 @@ static enum rs_status copy_table(struct copier *copier, struct bulk *bulk,
 enum rs_status copy_rank(struct copier *copier, struct bulk *bulk, struct rs_ascend_db *from,
                          struct rank_data *rank)
 {
-    int64_t had[2];
-    char sql[96];
-    sqlite3 *db = bulk->db;
     enum rs_status status = RS_OK;
     copier->rank = rank;
     copier->status = RS_OK;
@@ -386,17 +360,11 @@ enum rs_status copy_rank(struct copier *copier, struct bulk *bulk, struct rs_asc
     rs_strtab_reset(&copier->ops);
     totals_begin(&copier->adder, rank, &rank->comm, NULL);
     copier->visitor = totals_visitor(&copier->adder);
-    for (size_t i = 0; i < 2; i++)
-        had[i] = last_row(db, copies[i].into);
-    if (had[0] < 0 || had[1] < 0 || bring_functions(copier, db) != SQLITE_OK)
-        return RS_INVALID;
+    if (bring_functions(copier, bulk->db) != SQLITE_OK)
+        status = RS_INVALID;
     for (size_t i = 0; i < 2 && status == RS_OK; i++)
-        status = copy_table(copier, bulk, from, i);
-    for (size_t i = 0; i < 2 && status != RS_OK; i++) {
-        (void)snprintf(sql, sizeof sql, "DELETE FROM main.%s WHERE rowid > %" PRId64,
-                       copies[i].into, had[i]);
-        bulk_run(bulk, sql);
-    }
+        status = copy_table(copier, bulk->db, from, i);
+    bulk_keep(bulk, status == RS_OK);
     return status;
 }
 

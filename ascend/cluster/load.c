@@ -281,6 +281,7 @@ static enum rs_status copy_later(struct later *later, struct rank_data *rank, st
         status = copy_end(later->copier);
     }
     rs_ascend_db_close(&db);
+    bulk_detach(bulk);
     return status;
 }
 

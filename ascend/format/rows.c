@@ -8,11 +8,28 @@
 #include <math.h>
 #include <strings.h>
 
+enum { PLAIN_DIGITS = 9 }; /* of a number that is read at sight */
+
+/* A statement for the columns but those that `lacks` says. */
+static enum rs_status prepare(struct rs_ascend_rows *rows, const char *table,
+                              const char *const *columns, struct rs_err *err)
+{
+    struct rs_buf sql = {0};
+    rs_buf_string(&sql, "SELECT ");
+    for (size_t i = 0; i < rows->column_count; i++)
+        rs_buf_printf(&sql, "%s%s", i ? ", " : "", rows->lacks & 1U << i ? "NULL" : columns[i]);
+    rs_buf_printf(&sql, " FROM %s.%s ORDER BY rowid", rs_ascend_db_schema(rows->db), table);
+    const enum rs_status status =
+        sql.failed ? rs_err_set(err, RS_NOMEM, "no memory to read %s", rs_ascend_db_path(rows->db))
+                   : rs_ascend_db_prepare(rows->db, rs_buf_text(&sql), &rows->stmt, err);
+    rs_buf_fini(&sql);
+    return status;
+}
+
 enum rs_status rs_ascend_rows_open(struct rs_ascend_rows *rows, struct rs_ascend_db *db,
                                    const char *table, const char *const *columns, size_t count,
                                    struct rs_err *err)
 {
-    struct rs_buf sql = {0};
     *rows = (struct rs_ascend_rows){.db = db, .column_count = count};
     if (count > RS_ASCEND_ROWS_COLUMNS_MAX)
         return rs_err_set(err, RS_LIMIT, "more than %d columns", RS_ASCEND_ROWS_COLUMNS_MAX);
@@ -20,18 +37,11 @@ enum rs_status rs_ascend_rows_open(struct rs_ascend_rows *rows, struct rs_ascend
         rows->cells[i].text = "";
     if (!rs_ascend_db_has_table(db, table))
         return rs_err_set(err, RS_NOTFOUND, "%s has no table %s", rs_ascend_db_path(db), table);
-    rs_buf_string(&sql, "SELECT ");
-    for (size_t i = 0; i < count; i++) {
-        const bool is_there = rs_ascend_db_has_column(db, table, columns[i]);
-        rows->lacks |= is_there ? 0 : 1U << i;
-        rs_buf_printf(&sql, "%s%s", i ? ", " : "", is_there ? columns[i] : "NULL");
-    }
-    rs_buf_printf(&sql, " FROM %s.%s ORDER BY rowid", rs_ascend_db_schema(db), table);
-    const enum rs_status status =
-        sql.failed ? rs_err_set(err, RS_NOMEM, "no memory to read %s", rs_ascend_db_path(db))
-                   : rs_ascend_db_prepare(db, rs_buf_text(&sql), &rows->stmt, err);
-    rs_buf_fini(&sql);
-    return status;
+    if (prepare(rows, table, columns, NULL) == RS_OK)
+        return RS_OK; /* all are there, as mostly */
+    for (size_t i = 0; i < count; i++)
+        rows->lacks |= rs_ascend_db_has_column(db, table, columns[i]) ? 0 : 1U << i;
+    return prepare(rows, table, columns, err);
 }
 
 /* Of a cell that is neither a whole number nor finite. */
@@ -124,6 +134,16 @@ struct rs_ascend_num rs_ascend_cell_num(const struct rs_ascend_cell *cell)
 
 bool rs_ascend_cell_int(const struct rs_ascend_cell *cell, int64_t *value_p)
 {
+    if (cell->kind == RS_ASCEND_CELL_TEXT && cell->length && cell->length <= PLAIN_DIGITS) {
+        int64_t whole = 0; /* ranks are mostly kept as "17" */
+        size_t at = 0;
+        while (at < cell->length && cell->text[at] >= '0' && cell->text[at] <= '9')
+            whole = whole * 10 + (cell->text[at++] - '0');
+        if (at == cell->length && (at == 1 || cell->text[0] != '0')) {
+            *value_p = whole;
+            return true;
+        }
+    }
     const struct rs_ascend_num num = rs_ascend_cell_num(cell);
     const double value = rs_ascend_num_double(&num);
     if (num.kind == RS_ASCEND_NUM_NONE || value != floor(value) || fabs(value) > 1e15)

@@ -432,6 +432,55 @@ def broken(temp):
     odd_names(temp)
 
 
+def change_analysis(tree, sql):
+    """SQL on rank 3's own copy of analysis.db."""
+    con = sqlite3.connect(own_copy(output_file(rank_dirs(tree)[3], "analysis.db")))
+    con.executescript(sql)
+    con.commit()
+    con.close()
+
+
+def spoil_last_leaf(tree, name):
+    """The last page of a table is not one any more."""
+    path = own_copy(output_file(rank_dirs(tree)[3], "analysis.db"))
+    con = sqlite3.connect(path)
+    root = con.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (name,)).fetchone()[0]
+    size = con.execute("PRAGMA page_size").fetchone()[0]
+    con.close()
+    with open(path, "r+b") as file:
+        file.seek((root - 1) * size)
+        head = file.read(12)
+        assert head[0] == 5, "a table of several pages"
+        file.seek((int.from_bytes(head[8:12], "big") - 1) * size)
+        file.write(b"\xff" * size)
+
+
+def not_to_be_copied(temp):
+    """Ranks whose rows cannot simply be copied, each found out late: what was copied by then is not there twice, nor left behind."""
+    moved = "CREATE TEMP TABLE m AS SELECT * FROM CommAnalyzerBandwidth WHERE rowid = 5; DELETE FROM CommAnalyzerBandwidth WHERE " \
+            "rowid = 5; INSERT INTO CommAnalyzerBandwidth SELECT * FROM m;"
+    floats = "ALTER TABLE CommAnalyzerTime RENAME TO t; CREATE TABLE CommAnalyzerTime (hccl_op_name TEXT, group_name TEXT, start_timestamp " \
+             "REAL, elapse_time REAL, transit_time REAL, wait_time REAL, synchronization_time REAL, idle_time REAL, step TEXT, type TEXT);" \
+             "INSERT INTO CommAnalyzerTime SELECT * FROM t; DROP TABLE t;"
+    for name, sql in (("a row out of order", moved), ("floats without fraction", floats)):
+        tree = os.path.join(temp, "uncopied " + name)
+        link_tree(os.path.join(temp, "db"), tree)
+        change_analysis(tree, sql)
+        code, manifest, told = cluster(tree, tree + "-out")
+        check("%s: exit 0" % name, code == 0, (code, told))
+        compare_db(REFERENCE["db"], tree + "-out")
+    for part in ("CommAnalyzerTime", "CommAnalyzerBandwidth"):
+        out, manifest, told = broken_case(temp, "spoilt " + part, "db", lambda tree, dirs, part=part: spoil_last_leaf(tree, part))
+        check("spoilt %s: rank 3 is named" % part, state_of(manifest, 3) != "whole" and "analysis.db" in told, told)
+        for name in ("Time", "Bandwidth"):
+            rows = table(out, "SELECT count(*) FROM ClusterCommunication%s WHERE rank_id = 3" % name)[0][0]
+            check("spoilt %s: nothing of rank 3's operations is left in %s" % (part, name), rows == 0, rows)
+    out, manifest, told = broken_case(temp, "spoilt CommAnalyzerMatrix", "db",
+                                      lambda tree, dirs: spoil_last_leaf(tree, "CommAnalyzerMatrix"))
+    rows = table(out, "SELECT count(*) FROM ClusterCommunicationTime WHERE rank_id = 3")[0][0]
+    check("spoilt CommAnalyzerMatrix: rank 3 keeps its operations", rows > 100 and "analysis.db" in told, (rows, told))
+
+
 def odd_names(temp):
     name = "od'd \"names\" %s; -- \u00e9"
     tree = os.path.join(temp, name)
@@ -647,6 +696,7 @@ def main():
             made(temp)
         planted(temp)
         broken(temp)
+        not_to_be_copied(temp)
         defects(temp)
         requests(temp)
         mindspore(temp)
