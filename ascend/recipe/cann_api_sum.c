@@ -89,17 +89,10 @@ static enum rs_status map(struct run *run, const struct inputs *in, void **part_
                            &calls, err);
     if (status != RS_OK)
         return status;
-    struct frame *part = rs_mem_calloc(1, sizeof *part);
-    if (!part || frame_init(part, KINDS) != RS_OK || sum_up(calls, part, in->of->rank) != RS_OK)
-        status = rs_err_set(err, RS_NOMEM, "no memory to sum calls");
+    struct frame *part = frame_new(KINDS);
+    status = part ? sum_up(calls, part, in->of->rank) : RS_NOMEM;
     frame_drop(calls);
-    if (status != RS_OK) {
-        if (part)
-            frame_drop(part);
-        return status;
-    }
-    *part_p = part;
-    return RS_OK;
+    return frame_part(part, status, part_p, err);
 }
 
 static enum rs_status write_ranks(struct run *run, struct rs_err *err)
@@ -111,18 +104,8 @@ static enum rs_status write_ranks(struct run *run, struct rs_err *err)
         {"maxNs", 'r', NULL},      {"stdev", 'r', NULL},         {"rank", 'i', NULL}};
     static const struct table table = {
         "CannApiSumRank", "rank_stats.csv", columns, COLUMN_COUNT(columns), 0, false};
-    const struct frame_state *state = run->state;
-    enum rs_status status = table_begin(run, &table, err);
-    for (size_t i = 0; i < state->rows.count && status == RS_OK; i++) {
-        const union frame_cell *row = frame_row(&state->rows, i);
-        struct cell cells[COLUMN_COUNT(columns)];
-        cells[0] =
-            cell_text(row[NAME].t == RS_STR_NONE ? NULL : frame_text(&state->rows, row[NAME].t));
-        for (size_t c = SHARE; c < COLUMN_COUNT(columns); c++)
-            cells[c] = KINDS[c] == 'i' ? cell_int(row[c].i) : cell_real(row[c].r);
-        status = table_row(run, cells, err);
-    }
-    return status == RS_OK ? table_end(run, err) : status;
+    const struct frame *rows = &((const struct frame_state *)run->state)->rows;
+    return table_of_frame(run, &table, rows, NULL, 0, rows->count, err);
 }
 
 struct sum {

@@ -269,20 +269,12 @@ static enum rs_status map(struct run *run, const struct inputs *in, void **part_
                           struct rs_err *err)
 {
     struct rank_rows rows = {0};
-    struct frame *part = NULL;
+    struct frame *part = frame_new(KINDS);
     enum rs_status status = read_rows(run, in, &rows, err);
-    if (status == RS_OK) {
-        part = rs_mem_calloc(1, sizeof *part);
-        if (!part || frame_init(part, KINDS) != RS_OK ||
-            add_kinds(run, &rows, in->of->rank, part) != RS_OK)
-            status = rs_err_set(err, RS_NOMEM, "no memory to measure communication");
-    }
-    rows_fini(&rows);
     if (status == RS_OK)
-        *part_p = part;
-    else if (part)
-        frame_drop(part);
-    return status;
+        status = part ? add_kinds(run, &rows, in->of->rank, part) : RS_NOMEM;
+    rows_fini(&rows);
+    return frame_part(part, status, part_p, err);
 }
 
 static enum rs_status finish(struct run *run, struct rs_err *err)

@@ -124,20 +124,13 @@ static enum rs_status map(struct run *run, const struct inputs *in, void **part_
                        "WHERE c.opType = (SELECT id FROM STRING_IDS WHERE value = 'GroupedMatmul') "
                        "AND TASK.startNs >= ?1 AND TASK.endNs <= ?2",
                        &shapes, err);
-    struct frame *part = status == RS_OK ? rs_mem_calloc(1, sizeof *part) : NULL;
-    if (status == RS_OK && (!part || frame_init(part, KINDS) != RS_OK ||
-                            add_tokens(part, shapes, in->of->rank, rs_buf_text(&group)) != RS_OK))
-        status = rs_err_set(err, RS_NOMEM, "no memory for shapes");
+    struct frame *part = frame_new(KINDS);
+    if (status == RS_OK)
+        status = part ? add_tokens(part, shapes, in->of->rank, rs_buf_text(&group)) : RS_NOMEM;
     rs_buf_fini(&group);
     if (shapes)
         frame_drop(shapes);
-    if (status != RS_OK) {
-        if (part)
-            frame_drop(part);
-        return status;
-    }
-    *part_p = part;
-    return RS_OK;
+    return frame_part(part, status, part_p, err);
 }
 
 static enum rs_status write_summary(struct run *run, struct rs_err *err)

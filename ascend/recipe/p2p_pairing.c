@@ -50,16 +50,10 @@ static enum rs_status map(struct run *run, const struct inputs *in, void **part_
     enum rs_status status = pair_list_read(run, in, &list, err);
     if (status != RS_OK)
         return status;
-    struct frame *part = rs_mem_calloc(1, sizeof *part);
-    if (!part || frame_init(part, KINDS) != RS_OK || add_rows(part, &list, in->of->rank) != RS_OK) {
-        if (part)
-            frame_drop(part);
-        status = rs_err_set(err, RS_NOMEM, "no memory for sends and receives");
-    } else {
-        *part_p = part;
-    }
+    struct frame *part = frame_new(KINDS);
+    status = part ? add_rows(part, &list, in->of->rank) : RS_NOMEM;
     pair_list_fini(&list);
-    return status;
+    return frame_part(part, status, part_p, err);
 }
 
 static enum rs_status finish(struct run *run, struct rs_err *err)
@@ -67,16 +61,8 @@ static enum rs_status finish(struct run *run, struct rs_err *err)
     static const struct column columns[] = {
         {"rank", 'i', NULL}, {"opName", 't', NULL}, {"opConnectionId", 't', NULL}};
     static const struct table table = {"P2PPairing", "p2p_pairing.csv", columns, 3, 0, false};
-    const struct frame_state *state = run->state;
-    enum rs_status status = table_begin(run, &table, err);
-    for (size_t i = 0; i < state->rows.count && status == RS_OK; i++) {
-        const union frame_cell *row = frame_row(&state->rows, i);
-        const struct cell cells[] = {cell_int(row[RANK].i),
-                                     cell_text(frame_text(&state->rows, row[NAME].t)),
-                                     cell_text(frame_text(&state->rows, row[ID].t))};
-        status = table_row(run, cells, err);
-    }
-    return status == RS_OK ? table_end(run, err) : status;
+    const struct frame *rows = &((const struct frame_state *)run->state)->rows;
+    return table_of_frame(run, &table, rows, NULL, 0, rows->count, err);
 }
 
 const struct recipe recipe_p2p_pairing = {
