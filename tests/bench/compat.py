@@ -62,7 +62,7 @@ def number(cell):
         return cell
     if isinstance(cell, (int, float)):
         return cell
-    text = str(cell)
+    text = sorted_ranks(str(cell))
     try:
         return int(text) if re.fullmatch(r"-?\d{1,18}", text) else float(text) if re.fullmatch(r"-?[\d.]+(e[-+]?\d+)?", text) else text
     except ValueError:
@@ -80,10 +80,16 @@ def of_database(path):
     return found
 
 
+def sorted_ranks(text):
+    """"(0, 8, 12, 4)", where ranks stand in the order of a Python set, as "(0, 4, 8, 12)". The only difference that is not counted."""
+    comma = ", " if ", " in text else ","
+    return "(" + comma.join(sorted(text.strip("()").split(comma), key=int)) + ")" if re.fullmatch(r"\(\d+(, ?\d+)+\)", text) else text
+
+
 def leaves(value, path=()):
     if isinstance(value, dict) and value:
         for key in value:
-            yield from leaves(value[key], path + (str(key),))
+            yield from leaves(value[key], path + (sorted_ranks(str(key)),))
     elif isinstance(value, list) and value:
         for item in value: # lists are sets here: groups come in the order of a directory
             yield from leaves(item, path + ("[]",))
