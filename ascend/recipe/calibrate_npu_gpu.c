@@ -384,13 +384,27 @@ static enum rs_status match_keys(const struct run *run, struct frame *side)
     return has_failed ? RS_NOMEM : RS_OK;
 }
 
+/* Its parent is the GPU's, where there is one. */
+static enum rs_status name_module(const struct frame *side, const char *path, union frame_cell *row,
+                                  struct frame *out)
+{
+    const char *slash = strrchr(path, '/');
+    const enum rs_status status = frame_text_id(out, path, &row[OUT_KEY].t);
+    if (status != RS_OK)
+        return status;
+    if (row[OUT_GPU].i == NOWHERE)
+        return rs_strtab_add(&out->texts, path, (size_t)(slash - path), &row[OUT_PARENT].t);
+    const union frame_cell *gpu = frame_row(side, (size_t)row[OUT_GPU].i);
+    return frame_text_id(out, frame_text(side, gpu[PARENT].t), &row[OUT_PARENT].t);
+}
+
 /* Rows of one module side by side: order positions from..middle-1 are the NPU's, middle..end-1 the GPU's. */
 static enum rs_status pair_module(const struct frame *side, const struct frame_order *order,
                                   size_t from, size_t middle, size_t end, struct frame *out)
 {
     struct stats_sum npu = {0, 0}, gpu = {0, 0};
     const rs_str key = frame_row(side, order->rows[from])[KEY].t;
-    const char *path = frame_text(side, key), *slash = strrchr(path, '/');
+    const char *path = frame_text(side, key);
     for (size_t i = from; i < end; i++)
         stats_add(i < middle ? &npu : &gpu, frame_row(side, order->rows[i])[TOTAL].r);
     const bool both = from < middle && middle < end;
@@ -406,14 +420,7 @@ static enum rs_status pair_module(const struct frame *side, const struct frame_o
         row[OUT_MINUS_GPU].r = row[OUT_GPU].i == NOWHERE
                                    ? -HUGE_VAL
                                    : frame_row(side, (size_t)row[OUT_GPU].i)[MINUS].r;
-        const char *parent =
-            row[OUT_GPU].i == NOWHERE
-                ? NULL
-                : frame_text(side, frame_row(side, (size_t)row[OUT_GPU].i)[PARENT].t);
-        if (frame_text_id(out, path, &row[OUT_KEY].t) != RS_OK ||
-            (parent ? frame_text_id(out, parent, &row[OUT_PARENT].t)
-                    : rs_strtab_add(&out->texts, path, (size_t)(slash - path),
-                                    &row[OUT_PARENT].t)) != RS_OK)
+        if (name_module(side, path, row, out) != RS_OK)
             return RS_NOMEM;
     }
     return RS_OK;
@@ -454,6 +461,14 @@ static void side_cells(const struct frame *side, int64_t at, double all, char sh
     cells[5] = cell_real(row[MEAN].r);
 }
 
+/* The peer writes a blank where nothing is known. */
+static void leave_blanks(struct cell cells[CELLS])
+{
+    for (size_t c = 0; c < CELLS; c++)
+        if (cells[c].kind == CELL_NULL)
+            cells[c] = cell_text(" ");
+}
+
 static enum rs_status write_row(struct run *run, const struct frame *side, const struct frame *out,
                                 const union frame_cell *row, const double all[2],
                                 struct rs_err *err)
@@ -477,9 +492,8 @@ static enum rs_status write_row(struct run *run, const struct frame *side, const
         cells[17] = cell_text(ratio);
     }
     cells[18] = cell_real(row[OUT_DIFF].r);
-    for (size_t c = 0; c < CELLS && run->options->compat; c++)
-        if (cells[c].kind == CELL_NULL)
-            cells[c] = cell_text(" ");
+    if (run->options->compat)
+        leave_blanks(cells);
     return table_row(run, cells, err);
 }
 

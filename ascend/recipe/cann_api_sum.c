@@ -105,7 +105,7 @@ static enum rs_status write_ranks(struct run *run, struct rs_err *err)
     static const struct table table = {
         "CannApiSumRank", "rank_stats.csv", columns, COLUMN_COUNT(columns), 0, false};
     const struct frame *rows = &((const struct frame_state *)run->state)->rows;
-    return table_of_frame(run, &table, rows, NULL, 0, rows->count, err);
+    return table_of_frame(run, &table, &(struct frame_rows){rows, NULL, 0, rows->count}, err);
 }
 
 struct sum {

@@ -22,28 +22,30 @@ enum rs_status modules_map(struct run *run, const struct inputs *in, void **part
     return frame_part(part, status, part_p, err);
 }
 
-static size_t rank_end(const struct frame *rows, size_t rank, size_t from)
+static size_t rank_end(const struct frame_rows *rows, size_t rank, size_t from)
 {
+    const int64_t own = frame_row(rows->frame, from)[rank].i;
     size_t end = from;
-    while (end < rows->count && frame_row(rows, end)[rank].i == frame_row(rows, from)[rank].i)
+    while (end < rows->end && frame_row(rows->frame, end)[rank].i == own)
         end++;
     return end;
 }
 
-enum rs_status modules_write(struct run *run, const struct table *table, const struct frame *rows,
-                             const char *columns, size_t rank, size_t text_columns,
+enum rs_status modules_write(struct run *run, const struct table *table,
+                             const struct frame_rows *rows, size_t rank, size_t text_columns,
                              struct rs_err *err)
 {
     if (!run->options->as_text)
-        return table_of_frame(run, table, rows, columns, 0, rows->count, err);
+        return table_of_frame(run, table, rows, err);
     enum rs_status status = RS_OK;
-    for (size_t at = 0, end = 0; at < rows->count && status == RS_OK; at = end) {
+    for (size_t at = rows->from, end; at < rows->end && status == RS_OK; at = end) {
         char name[64];
         const struct table one = {table->name, name, table->columns, text_columns, 0, false};
         end = rank_end(rows, rank, at);
         (void)snprintf(name, sizeof name, "%s_%" PRId64 ".csv", table->file,
-                       frame_row(rows, at)[rank].i);
-        status = table_of_frame(run, &one, rows, columns, at, end, err);
+                       frame_row(rows->frame, at)[rank].i);
+        status = table_of_frame(run, &one,
+                                &(struct frame_rows){rows->frame, rows->columns, at, end}, err);
     }
     return status;
 }
@@ -61,9 +63,9 @@ static enum rs_status finish(struct run *run, struct rs_err *err)
         {"rankID", 'i', NULL}};
     static const struct table table = {
         "ModuleStatistic", "module_statistic", columns, COLUMN_COUNT(columns), 0, false};
-    const struct frame_state *state = run->state;
-    return modules_write(run, &table, &state->rows, NULL, MODULE_RANK, COLUMN_COUNT(columns) - 1,
-                         err);
+    const struct frame *rows = &((const struct frame_state *)run->state)->rows;
+    return modules_write(run, &table, &(struct frame_rows){rows, NULL, 0, rows->count}, MODULE_RANK,
+                         COLUMN_COUNT(columns) - 1, err);
 }
 
 const struct recipe recipe_module_statistic = {

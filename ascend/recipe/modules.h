@@ -51,10 +51,10 @@ RS_MUST_CHECK enum rs_status modules_sum(const struct inputs *in, const struct f
 /* The map of module_statistic, which calibrate_npu_gpu starts from: a frame of MODULE_KINDS. */
 RS_MUST_CHECK enum rs_status modules_map(struct run *run, const struct inputs *in, void **part_p,
                                          struct rs_err *err);
-/* A table of a frame whose rows of one rank stand together; column `rank` of the frame says whose they are. In text form a
+/* A table of rows of a frame, those of one rank together; column `rank` of the frame says whose they are. In text form a
  * file for each rank, FILE_R.csv, of the first `text_columns` columns. */
 RS_MUST_CHECK enum rs_status modules_write(struct run *run, const struct table *table,
-                                           const struct frame *rows, const char *columns,
-                                           size_t rank, size_t text_columns, struct rs_err *err);
+                                           const struct frame_rows *rows, size_t rank,
+                                           size_t text_columns, struct rs_err *err);
 
 #endif

@@ -161,7 +161,7 @@ static bool parse_flops(const char *text, double *flops_p, const char **name_p)
 }
 
 struct sharing {
-    const struct frame *kernels;
+    struct frame *kernels;
     struct frame_order
         order; /* of computing tasks with shapes, by the call's start, then their own */
     struct frame *shares;
@@ -208,13 +208,13 @@ static double length_of(const union frame_cell *kernel)
 }
 
 /* Leaves each kernel once: those of several calls stand there several times. The time of all of them, ns. */
-static double make_unique(const struct frame *kernels, uint32_t *rows, size_t *count_p)
+static double make_unique(struct frame *kernels, uint32_t *rows, size_t *count_p)
 {
     double all = 0;
     size_t kept = 0;
-    qsort_r(rows, *count_p, sizeof *rows, by_time, (void *)(uintptr_t)kernels);
+    qsort_r(rows, *count_p, sizeof *rows, by_time, kernels);
     for (size_t i = 0; i < *count_p; i++)
-        if (!kept || by_time(&rows[kept - 1], &rows[i], (void *)(uintptr_t)kernels) != 0) {
+        if (!kept || by_time(&rows[kept - 1], &rows[i], kernels) != 0) {
             rows[kept++] = rows[i];
             all += length_of(frame_row(kernels, rows[i]));
         }
@@ -226,7 +226,7 @@ static double make_unique(const struct frame *kernels, uint32_t *rows, size_t *c
 static enum rs_status share_range(const struct sharing *sharing, const union frame_cell *range,
                                   double flops, const char *name, uint32_t *rows)
 {
-    const struct frame *kernels = sharing->kernels;
+    struct frame *kernels = sharing->kernels;
     const size_t from = find_call(sharing, range[FLOPS_START].i);
     size_t count = find_call(sharing, range[FLOPS_END].i + 1) - from;
     if (!count)
@@ -504,12 +504,13 @@ static enum rs_status finish(struct run *run, struct rs_err *err)
                          (run->options->compat && !has_any_share(&state->modules) ? 1 : 0);
     const struct table modules = {"ModuleMFU", "operator_mfu_module", module_columns, count, 0,
                                   false};
+    const struct frame_rows of_kernels = {&state->kernels, NULL, 0, state->kernels.count};
+    const struct frame_rows of_modules = {&state->modules, order, 0, state->modules.count};
     enum rs_status status = RS_OK;
-    if (state->kernels.count)
-        status =
-            modules_write(run, &kernels, &state->kernels, NULL, RANK, kernels.column_count, err);
-    if (status == RS_OK && state->modules.count)
-        status = modules_write(run, &modules, &state->modules, order, MODULE_RANK, count, err);
+    if (of_kernels.end)
+        status = modules_write(run, &kernels, &of_kernels, RANK, kernels.column_count, err);
+    if (status == RS_OK && of_modules.end)
+        status = modules_write(run, &modules, &of_modules, MODULE_RANK, count, err);
     return status;
 }
 

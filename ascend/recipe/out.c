@@ -311,15 +311,17 @@ static struct cell cell_of(const struct frame *frame, const union frame_cell *ro
     }
 }
 
-enum rs_status table_of_frame(struct run *run, const struct table *table, const struct frame *frame,
-                              const char *columns, size_t from, size_t end, struct rs_err *err)
+enum rs_status table_of_frame(struct run *run, const struct table *table,
+                              const struct frame_rows *rows, struct rs_err *err)
 {
+    const struct frame *frame = rows->frame;
     enum rs_status status = table_begin(run, table, err);
     RS_CHECK(table->column_count <= FRAME_COLUMNS_MAX);
-    for (size_t i = from; i < end && status == RS_OK; i++) {
+    for (size_t i = rows->from; i < rows->end && status == RS_OK; i++) {
         struct cell cells[FRAME_COLUMNS_MAX];
         for (size_t c = 0; c < table->column_count; c++)
-            cells[c] = cell_of(frame, frame_row(frame, i), columns ? (size_t)columns[c] - 1 : c);
+            cells[c] = cell_of(frame, frame_row(frame, i),
+                               rows->columns ? (size_t)rows->columns[c] - 1 : c);
         status = table_row(run, cells, err);
     }
     return status == RS_OK ? table_end(run, err) : status;

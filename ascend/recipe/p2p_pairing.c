@@ -62,7 +62,7 @@ static enum rs_status finish(struct run *run, struct rs_err *err)
         {"rank", 'i', NULL}, {"opName", 't', NULL}, {"opConnectionId", 't', NULL}};
     static const struct table table = {"P2PPairing", "p2p_pairing.csv", columns, 3, 0, false};
     const struct frame *rows = &((const struct frame_state *)run->state)->rows;
-    return table_of_frame(run, &table, rows, NULL, 0, rows->count, err);
+    return table_of_frame(run, &table, &(struct frame_rows){rows, NULL, 0, rows->count}, err);
 }
 
 const struct recipe recipe_p2p_pairing = {

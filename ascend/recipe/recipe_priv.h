@@ -171,11 +171,15 @@ RS_MUST_CHECK enum rs_status table_row(struct run *run, const struct cell *cells
                                        struct rs_err *err);
 RS_MUST_CHECK enum rs_status table_end(struct run *run, struct rs_err *err);
 
-/* A table of the rows from..end-1 of a frame. Its columns are those of the frame that `columns` says (numbers, each + 1), or
- * all in their order (NULL). */
+/* The rows from..end-1 of a frame. A table's columns are those of the frame that `columns` says (numbers, each + 1), or all in
+ * their order (NULL). */
+struct frame_rows {
+    const struct frame *frame;
+    const char *columns;
+    size_t from, end;
+};
 RS_MUST_CHECK enum rs_status table_of_frame(struct run *run, const struct table *table,
-                                            const struct frame *frame, const char *columns,
-                                            size_t from, size_t end, struct rs_err *err);
+                                            const struct frame_rows *rows, struct rs_err *err);
 
 #define COLUMN_COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 #define STATS_COLUMNS                                                                              \
