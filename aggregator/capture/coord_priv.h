@@ -44,6 +44,7 @@ struct rs_coord {
         rs_ns last_seen_ns; /* monotonic: its last heartbeat, whatever ranks that named */
         rs_dur late_ns;     /* how much later than it should one came lately, at most */
         rs_ns late_at;      /* monotonic: when that was */
+        rs_ns resumed_at;   /* monotonic: its first heartbeat after a silence; 0: never */
     } * links;
     size_t link_count, link_capacity;
     struct owner_table owners;
@@ -64,6 +65,9 @@ struct rs_coord_seen *seen_find(const struct rs_coord *coord, const char *run, u
 struct rs_coord_seen *seen_find_live(const struct rs_coord *coord, const char *run, uint32_t rank);
 /* When its collector was heard last, of this rank or of others; without a link, of this rank. */
 rs_ns seen_link_at(const struct rs_coord *coord, const struct rs_coord_seen *seen);
+/* When its collector was there again last: over a new link, or over the same after a silence, with all that it had to send until then
+ * still behind; 0: never. */
+rs_ns seen_back_at(const struct rs_coord *coord, const struct rs_coord_seen *seen);
 /* How late a heartbeat of its node came lately, at most: so late a message to it may come. 0: on time, or not known. */
 rs_dur seen_lateness(const struct rs_coord *coord, const struct rs_coord_seen *seen, rs_ns now);
 /* Its link broke in silence: it may come back with all that it has. */

@@ -55,7 +55,7 @@ static rs_ns files_give_up_at(const struct rs_coord *coord, const struct rs_coor
                               const struct rs_coord_rank *rank, const struct rs_coord_seen *seen,
                               const char **why_p)
 {
-    const rs_ns moved = later(rank->moved_at, seen ? seen->back_ns : 0);
+    const rs_ns moved = later(rank->moved_at, seen ? seen_back_at(coord, seen) : 0);
     if (seen && !*seen->capture && rank->state < RS_PROGRESS_SENDING &&
         seen->last_seen_ns > moved + coord->options.gone_ns / 3) {
         *why_p = "its collector was started again in the middle and does not know of it; its "
@@ -76,7 +76,7 @@ static rs_ns live_give_up_at(const struct rs_coord *coord, const struct rs_coord
                              const char **why_p)
 {
     /* Whoever comes back has things to send first. */
-    const rs_ns moved = later(rank->moved_at, seen ? seen->back_ns : 0);
+    const rs_ns moved = later(rank->moved_at, seen ? seen_back_at(coord, seen) : 0);
     if (capture->request && capture->request->timeout_ms) {
         *why_p = "it did not finish in time";
         return later(moved,

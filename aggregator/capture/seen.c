@@ -238,6 +238,8 @@ void rs_coord_see_link(struct rs_coord *coord, const void *link, rs_ns now)
     }
     if (known) { /* else its ranks speak for it */
         note_lateness(coord, known, now);
+        if (known->last_seen_ns && now - known->last_seen_ns > lateness_max_ns)
+            known->resumed_at = now;
         known->last_seen_ns = now;
     }
 }
@@ -253,6 +255,12 @@ rs_ns seen_link_at(const struct rs_coord *coord, const struct rs_coord_seen *see
     const struct seen_link *known = seen->link ? link_find(coord, seen->link) : NULL;
     return known && known->last_seen_ns > seen->last_seen_ns ? known->last_seen_ns
                                                              : seen->last_seen_ns;
+}
+
+rs_ns seen_back_at(const struct rs_coord *coord, const struct rs_coord_seen *seen)
+{
+    const struct seen_link *known = seen->link ? link_find(coord, seen->link) : NULL;
+    return known && known->resumed_at > seen->back_ns ? known->resumed_at : seen->back_ns;
 }
 
 void rs_coord_link_gone(struct rs_coord *coord, const void *link, bool is_broken, rs_ns now)

@@ -733,6 +733,28 @@ static void a_collector_that_comes_back_and_knows_nothing_is_named(void **state)
     rs_coord_free(&coord);
 }
 
+/* Short enough for its link to last: it recorded all of it meanwhile, and its first heartbeat comes before its first chunk. */
+static void who_is_silent_for_a_while_has_things_to_send_first(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    see(coord, "r", 0, link_a, 10, 50 * ms);
+    see(coord, "r", 1, link_b, 10, 50 * ms);
+    rs_coord_see_link(coord, link_b, 0 * second + 1);
+    const struct rs_coord_capture *capture = start(coord, "all");
+    arm(coord, 0, 10, 50 * ms, "");
+    arm(coord, 1, 10, 50 * ms, "");
+    end(coord, 0, false);
+    (void)rs_coord_tick(coord, 13 * second);
+    see_at(coord, "r", 1, link_b, 200, 50 * ms, 14 * second);
+    rs_coord_see_link(coord, link_b, 14 * second);
+    (void)rs_coord_tick(coord, 14 * second);
+    assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    end(coord, 1, false);
+    assert_int_equal(capture->state, RS_CAPTURE_COMPLETE);
+    rs_coord_free(&coord);
+}
+
 static void a_partition_is_not_waited_for_for_ever(void **state)
 {
     (void)state;
@@ -1676,6 +1698,7 @@ int main(void)
         cmocka_unit_test(a_link_closed_in_order_is_not_waited_for),
         cmocka_unit_test(a_partition_is_waited_for),
         cmocka_unit_test(a_collector_that_comes_back_and_knows_nothing_is_named),
+        cmocka_unit_test(who_is_silent_for_a_while_has_things_to_send_first),
         cmocka_unit_test(a_partition_is_not_waited_for_for_ever),
         cmocka_unit_test(who_stops_a_capture_does_not_wait_for_a_partition),
         cmocka_unit_test(a_start_that_somebody_did_not_hear_of_is_taken_back),
