@@ -1,4 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From pairs of rows to operations of batches. A batch row says with whom it exchanges and, from its calls, the how manieth batch with
+ * that peer it is; its end says nothing, since the slowest of its partners decides it. So:
+ *
+ *     p2p.c            rows of two ranks that name each other, aligned by order, bytes and overlap
+ *     batch_keep_sure  a row that lost its partner could be meant wherever it fits, its partner's partner then elsewhere,
+ *                      and so on: all pairs along such a chain are dropped
+ *     batch_keep_in_step
+ *                      numbers go up alike on both sides; a short run of pairs that are shifted against those around them is wrong
+ *     batch_join       rows that the pairs left connect are one operation (union-find), unless it would hold a rank twice
+ *
+ * No pair is better than a wrong one: an operation lives by who waits for whom.
+ */
 #include "aggregator/analysis/batch.h"
 
 #include "common/base/mem.h"
