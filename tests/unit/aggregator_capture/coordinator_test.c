@@ -381,6 +381,30 @@ static void a_start_that_somebody_did_not_hear_of_is_taken_back(void **state)
     rs_coord_free(&coord);
 }
 
+/* As below; it was given up before it came back, and the others recorded without it. */
+static void who_began_alone_and_was_given_up_is_partial(void **state)
+{
+    (void)state;
+    struct rs_coord_capture *capture = NULL;
+    struct rs_coord *coord = committed(&capture);
+    see_at(coord, "r", 0, link_a, 14, 50 * ms, 200 * ms);
+    (void)rs_coord_tick(coord, 273 * ms);
+    arm_at(coord, 0, 15, 50 * ms, "", 276 * ms);
+    for (rs_ns at = second; at < 12 * second; at += second / 2) {
+        see_at(coord, "r", 0, link_a, 15, 50 * ms, at);
+        see_at(coord, "r", 1, link_b, 30, 50 * ms, at);
+        (void)rs_coord_tick(coord, at);
+    }
+    assert_int_equal(capture->ranks[1].state, RS_PROGRESS_LOST);
+    assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    end(coord, 1, false);
+    assert_int_equal(capture->ranks[1].state, RS_PROGRESS_PARTIAL);
+    assert_non_null(strstr(capture->ranks[1].text, "it began alone"));
+    end(coord, 0, false);
+    assert_int_equal(capture->state, RS_CAPTURE_PARTIAL);
+    rs_coord_free(&coord);
+}
+
 /* COMMIT came, and the word that it came was lost: the node recorded by itself. That is not what the others record. */
 static void who_did_not_hear_that_its_start_was_taken_back_is_partial(void **state)
 {
@@ -1702,6 +1726,7 @@ int main(void)
         cmocka_unit_test(a_partition_is_not_waited_for_for_ever),
         cmocka_unit_test(who_stops_a_capture_does_not_wait_for_a_partition),
         cmocka_unit_test(a_start_that_somebody_did_not_hear_of_is_taken_back),
+        cmocka_unit_test(who_began_alone_and_was_given_up_is_partial),
         cmocka_unit_test(who_did_not_hear_that_its_start_was_taken_back_is_partial),
         cmocka_unit_test(who_comes_back_soon_is_asked_at_once),
         cmocka_unit_test(a_start_is_not_taken_back_from_who_is_slow_or_has_begun),
