@@ -86,7 +86,7 @@ static rs_ns live_give_up_at(const struct rs_coord *coord, const struct rs_coord
     if (seen && !*seen->capture && rank->state < RS_PROGRESS_SENDING &&
         seen->last_seen_ns > since + coord->options.gone_ns / 3) {
         *why_p = "its collector was started again in the middle and does not know of it";
-        return since + coord->options.gone_ns / 3 * 2; /* the next capture of its node waits */
+        return since + coord->options.gone_ns / 3; /* the next capture of its node waits */
     }
     *why_p = "it stayed silent";
     /* An armed rank may have far to go to the start step. */

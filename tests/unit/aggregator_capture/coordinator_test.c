@@ -390,7 +390,7 @@ static void who_began_alone_and_was_given_up_is_partial(void **state)
     see_at(coord, "r", 0, link_a, 14, 50 * ms, 200 * ms);
     (void)rs_coord_tick(coord, 273 * ms);
     arm_at(coord, 0, 15, 50 * ms, "", 276 * ms);
-    for (rs_ns at = second; at < 12 * second; at += second / 2) {
+    for (rs_ns at = second; at < 8 * second; at += second / 2) {
         see_at(coord, "r", 0, link_a, 15, 50 * ms, at);
         see_at(coord, "r", 1, link_b, 30, 50 * ms, at);
         (void)rs_coord_tick(coord, at);
@@ -746,7 +746,7 @@ static void a_collector_that_comes_back_and_knows_nothing_is_named(void **state)
     struct rs_coord *coord = new_coord();
     struct rs_coord_capture *capture = cut_off(coord);
     come_back(coord, 1, 601 * second);
-    for (int at = 602; at < 612; at++) {
+    for (int at = 602; at < 608; at++) {
         assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
         come_back(coord, 1, at * second);
         (void)rs_coord_tick(coord, at * second);
