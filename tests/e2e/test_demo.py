@@ -36,6 +36,12 @@ def links():
     return [word for word in listed.split() if word.count("-") == 1 and word.replace("-", "").isdigit()]
 
 
+def named_in(flags):
+    report, text = demo(flags)
+    return [(f["kind"], f["where"]) for f in report["findings"]
+            if f["confidence"] != "weak" and f["kind"] not in ("imbalance", "jitter")], text
+
+
 def main():
     print(f"seed {SEED}")
     draw = random.Random(SEED)
@@ -52,9 +58,13 @@ def main():
             ("nothing", [], None, set()),
         ]
         for name, flags, where, kinds in cases:
-            report, text = demo(flags)
-            named = [(f["kind"], f["where"]) for f in report["findings"]
-                     if f["confidence"] != "weak" and f["kind"] not in ("imbalance", "jitter")]
+            named, text = named_in(flags)
+            # Beside other work on the machine its own delays can hide the planted one, and no verdict is right then. A false one never is.
+            for _ in range(0 if where is None or RUNS > 1 else 2):
+                if named:
+                    break
+                print(f"     planted: {name}; nobody named, the demo is run again", flush=True)
+                named, text = named_in(flags)
             good = not named if where is None else bool(named) and named[0][1] == where and named[0][0] in kinds
             print(f"{'ok  ' if good else 'FAIL'} planted: {name}; named: {named}", flush=True)
             if not good:
