@@ -24,11 +24,8 @@ static void begin(struct rs_rows_printer *printer)
         rs_csv_head(printer->table, &printer->buf);
         return;
     }
-    rs_buf_printf(&printer->buf,
-                  "{\"schema_version\": %d, \"table\": \"%s\", \"is_partial\": %s, "
-                  "\"is_provisional\": %s, \"rows\": [",
-                  SCHEMA_VERSION, printer->table->name, printer->is_partial ? "true" : "false",
-                  printer->is_provisional ? "true" : "false");
+    rs_buf_printf(&printer->buf, "{\"schema_version\": %d, \"table\": \"%s\", \"rows\": [",
+                  SCHEMA_VERSION, printer->table->name);
 }
 
 void rs_rows_print(struct rs_rows_printer *printer, const struct rs_block *block, size_t count)
@@ -59,8 +56,10 @@ static void end(struct rs_rows_printer *printer)
         return;
     if (!printer->has_begun)
         begin(printer);
-    if (printer->as_json)
-        rs_buf_string(&printer->buf, "\n]}\n");
+    if (printer->as_json) /* what lacks is known with the last of the rows */
+        rs_buf_printf(&printer->buf, "\n], \"is_partial\": %s, \"is_provisional\": %s}\n",
+                      printer->is_partial ? "true" : "false",
+                      printer->is_provisional ? "true" : "false");
     flush(printer);
     if (printer->status == RS_OK && fflush(stdout) != 0)
         printer->status = rs_err_errno(&printer->err, "cannot print the table");

@@ -75,10 +75,11 @@ static void put_list(struct api_ask *ask, const Rankscope__DocumentList *list)
 
 static bool fill_options(struct api_ask *ask, Rankscope__DocumentOptions *options)
 {
-    bool is_raw = false;
+    bool is_raw = false, has_common_clock = false;
     rankscope__document_options__init(options);
-    if (!api_flag(ask, "raw", &is_raw))
+    if (!api_flag(ask, "raw", &is_raw) || !api_flag(ask, "assume_common_clock", &has_common_clock))
         return false;
+    options->assume_common_clock = has_common_clock && !is_raw;
     options->raw = is_raw;
     options->deliverables = !is_raw;
     return true;
@@ -293,6 +294,10 @@ void route_report(struct api_ask *ask)
 {
     Rankscope__DocumentOptions options = RANKSCOPE__DOCUMENT_OPTIONS__INIT;
     const char *format = format_of(ask);
+    bool has_common_clock = false;
+    if (!api_flag(ask, "assume_common_clock", &has_common_clock))
+        return;
+    options.assume_common_clock = has_common_clock;
     if (strcmp(format, "html") == 0 || strcmp(format, "md") == 0) {
         options.deliverables = true;
         answer_document(ask, &options, *format == 'h' ? "report.html" : "report.md", NULL);

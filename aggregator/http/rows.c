@@ -45,6 +45,10 @@ struct rows {
     struct rs_table shown;
     struct rs_block block;
     bool is_csv, has_begun, is_over;
+    /* What is known of all rows with the last of them only: it stands behind them. */
+    bool is_partial, is_provisional;
+    struct rs_buf notes;
+    struct rs_json_out notes_json;
     uint64_t count, limit; /* 0: all */
     char cursor[512];      /* behind the last row */
 };
@@ -56,28 +60,18 @@ static void end_rows(void *self)
     if (rows->first)
         rankscope__reply__free_unpacked(rows->first, NULL);
     rs_block_fini(&rows->block);
+    rs_buf_fini(&rows->notes);
     rs_mem_free(rows);
 }
 
-static void put_begin(struct rows *rows, const Rankscope__TableRows *page, struct rs_buf *buf)
+static void put_begin(struct rows *rows, struct rs_buf *buf)
 {
-    struct rs_json_out json;
     rows->has_begun = true;
-    if (rows->is_csv) {
+    if (rows->is_csv)
         rs_csv_head(&rows->shown, buf);
-        return;
-    }
-    rs_buf_printf(buf,
-                  "{\"schema_version\": %d, \"table\": \"%s\", \"is_partial\": %s, "
-                  "\"is_provisional\": %s, \"notes\": ",
-                  SCHEMA_VERSION, rows->table->name, page->is_partial ? "true" : "false",
-                  page->is_provisional ? "true" : "false");
-    rs_json_out_init(&json, buf, 0);
-    rs_json_out_array(&json);
-    for (size_t i = 0; i < page->n_lines; i++)
-        rs_json_out_string(&json, page->lines[i]);
-    rs_json_out_end(&json);
-    rs_buf_string(buf, ", \"rows\": [");
+    else
+        rs_buf_printf(buf, "{\"schema_version\": %d, \"table\": \"%s\", \"rows\": [",
+                      SCHEMA_VERSION, rows->table->name);
 }
 
 /* Where the limit cut it off the next page begins. */
@@ -86,7 +80,11 @@ static void put_end(struct rows *rows, struct rs_buf *buf)
     struct rs_json_out json;
     if (rows->is_csv)
         return;
-    rs_buf_string(buf, "\n], \"cursor\": ");
+    rs_json_out_end(&rows->notes_json);
+    rs_buf_printf(buf, "\n], \"is_partial\": %s, \"is_provisional\": %s, \"notes\": ",
+                  rows->is_partial ? "true" : "false", rows->is_provisional ? "true" : "false");
+    rs_buf_bytes(buf, rows->notes.data, rows->notes.length);
+    rs_buf_string(buf, ", \"cursor\": ");
     if (rows->limit && rows->count == rows->limit) {
         rs_json_out_init(&json, buf, 0);
         rs_json_out_string(&json, rows->cursor);
@@ -94,6 +92,7 @@ static void put_end(struct rows *rows, struct rs_buf *buf)
         rs_buf_string(buf, "null");
     }
     rs_buf_string(buf, "}\n");
+    buf->failed = buf->failed || rows->notes.failed;
 }
 
 static enum rs_status put_page(struct rows *rows, const Rankscope__TableRows *page,
@@ -102,7 +101,11 @@ static enum rs_status put_page(struct rows *rows, const Rankscope__TableRows *pa
     struct rs_err err = {0};
     enum rs_status status = RS_OK;
     if (!rows->has_begun)
-        put_begin(rows, page, buf);
+        put_begin(rows, buf);
+    rows->is_partial = page->is_partial;
+    rows->is_provisional = page->is_provisional;
+    for (size_t i = 0; i < page->n_lines; i++)
+        rs_json_out_string(&rows->notes_json, page->lines[i]);
     if (page->block.len)
         status = rs_block_take(rows->table, rs_view_of(page->block.data, page->block.len),
                                &rows->block, &err);
@@ -214,6 +217,8 @@ static struct rows *begin_rows(struct api_ask *ask, const struct rs_table *table
     rows->table = table;
     rows->is_csv = has_csv;
     rows->limit = limit;
+    rs_json_out_init(&rows->notes_json, &rows->notes, 0);
+    rs_json_out_array(&rows->notes_json);
     if (choose_columns(ask, rows))
         return rows;
     end_rows(rows);
@@ -246,6 +251,7 @@ void route_table(struct api_ask *ask)
     const char *cursor = rs_http_query(ask->request, "cursor");
     enum rs_read read;
     uint64_t from_ns = 0, to_ns = 0;
+    bool has_common_clock = false;
     int64_t steps[RS_READ_FILTER_MAX];
     uint32_t ranks[RS_READ_FILTER_MAX];
     if (!rs_wire_is_capture_id(ask->id) || !find_read(ask->rest, &read)) {
@@ -254,6 +260,7 @@ void route_table(struct api_ask *ask)
         return;
     }
     if (!api_number(ask, "from_ns", &from_ns) || !api_number(ask, "to_ns", &to_ns) ||
+        !api_flag(ask, "assume_common_clock", &has_common_clock) ||
         !choose(ask, steps, ranks, &question))
         return;
     struct rows *rows = begin_rows(ask, rs_read_def(read)->result);
@@ -262,6 +269,7 @@ void route_table(struct api_ask *ask)
     question.capture = ask->id;
     question.read = api_lend(rs_read_def(read)->name);
     question.limit = rows->limit;
+    question.assume_common_clock = has_common_clock;
     question.steps = steps;
     question.ranks = ranks;
     question.from_ns = (int64_t)from_ns; /* api_number() has looked */
@@ -334,7 +342,7 @@ void route_history(struct api_ask *ask)
 }
 
 /* Answers with the rows, or with what is wrong. */
-static void query(struct api_ask *ask, const char *sql, uint64_t limit)
+static void query(struct api_ask *ask, const char *sql, uint64_t limit, bool has_common_clock)
 {
     Rankscope__AskQuery question = RANKSCOPE__ASK_QUERY__INIT;
     Rankscope__Ask message = RANKSCOPE__ASK__INIT;
@@ -351,6 +359,7 @@ static void query(struct api_ask *ask, const char *sql, uint64_t limit)
     question.capture = ask->id;
     question.sql = api_lend(sql);
     question.limit = limit;
+    question.assume_common_clock = has_common_clock;
     message.message_case = RANKSCOPE__ASK__MESSAGE_QUERY;
     message.query = &question;
     Rankscope__Reply *reply = api_ask(ask, &message, RANKSCOPE__REPLY__MESSAGE_QUERY);
@@ -377,21 +386,25 @@ static void query(struct api_ask *ask, const char *sql, uint64_t limit)
 void route_query(struct api_ask *ask)
 {
     uint64_t limit = 0;
-    if (api_number(ask, "limit", &limit))
-        query(ask, rs_http_query(ask->request, "sql"), limit);
+    bool has_common_clock = false;
+    if (api_number(ask, "limit", &limit) &&
+        api_flag(ask, "assume_common_clock", &has_common_clock))
+        query(ask, rs_http_query(ask->request, "sql"), limit, has_common_clock);
 }
 
-/* {"sql": "SELECT ...", "limit": 100}: for what is too long for an address, and not to be in its log. */
+/* {"sql": "SELECT ...", "limit": 100, "assume_common_clock": false}: for what is too long for an address, and not to be in its log. */
 void route_query_body(struct api_ask *ask)
 {
     const struct rs_view body = ask->request->body;
     const char *sql = NULL;
     json_error_t why;
     json_int_t limit = 0;
+    int has_common_clock = 0;
     json_t *root = json_loadb(body.length ? (const char *)body.data : "", body.length,
                               JSON_REJECT_DUPLICATES, &why);
     if (!root ||
-        json_unpack_ex(root, &why, JSON_STRICT, "{s:s, s?I}", "sql", &sql, "limit", &limit) != 0 ||
+        json_unpack_ex(root, &why, JSON_STRICT, "{s:s, s?I, s?b}", "sql", &sql, "limit", &limit,
+                       "assume_common_clock", &has_common_clock) != 0 ||
         limit < 0) {
         char text[RS_HTTP_TEXT_BYTES];
         (void)snprintf(text, sizeof text,
@@ -399,7 +412,7 @@ void route_query_body(struct api_ask *ask)
                        limit < 0 ? "a limit is a number from 0 on" : why.text);
         rs_http_problem_as(ask->answer, 400, text);
     } else {
-        query(ask, sql, (uint64_t)limit);
+        query(ask, sql, (uint64_t)limit, has_common_clock != 0);
     }
     json_decref(root);
 }

@@ -206,6 +206,20 @@ class Http(unittest.TestCase):
         self.assertEqual(report, json.loads(cli(self.rig, "report", self.capture, "--json")))
         self.assertEqual(report, self.of_capture("/report", "--header", "Accept: application/json").json())
         self.assertEqual((report["coverage"]["ranks_seen"], report["coverage"]["steps"]), (4, 20))
+        # --assume-common-clock
+        asks, option = "assume_common_clock=true", "--assume-common-clock"
+        common = self.of_capture("/report?format=json&" + asks).json()
+        self.assertEqual(common, json.loads(cli(self.rig, "report", self.capture, "--json", option)))
+        self.assertNotEqual(common["coverage"]["clock"], report["coverage"]["clock"])
+        clocks = self.of_capture("/clock?" + asks).json()["rows"]
+        self.assertEqual(clocks, json.loads(cli(self.rig, "table", self.capture, "clock", "--json", option))["rows"])
+        self.assertNotEqual(clocks, self.of_capture("/clock").json()["rows"])
+        sql = "SELECT * FROM clock"
+        asked = self.of_capture(f"/query?sql={urllib.parse.quote(sql)}&{asks}").json()
+        self.assertEqual(asked, self.of_capture("/query", "--json", json.dumps({"sql": sql, "assume_common_clock": True})).json())
+        self.assertNotEqual(asked["rows"], self.of_capture("/query?sql=" + urllib.parse.quote(sql)).json()["rows"])
+        self.assertTrue(self.of_capture("/files?" + asks).json()["files"])
+        self.of_capture("/report?assume_common_clock=maybe", status=400)
 
     def test_runs(self):
         run, = self.get("/api/v1/runs").json()["runs"]
@@ -366,6 +380,7 @@ class Http(unittest.TestCase):
             cursor = page["cursor"]
         self.assertEqual(pages, history("ranks", "?run=demo").json()["rows"])
         history("ranks", "?limit=3&cursor=0000000000000001.0.3", 404)
+        self.damaged_behind_others(history)
         # Rows that cannot be read are like rows that lack: the others do not fail with them, and it is said.
         rows = os.path.join(folder, "rows.db")
         os.rename(rows, rows + ".aside")
@@ -401,6 +416,26 @@ class Http(unittest.TestCase):
         done = subprocess.run([PROGRAM, "history", "--host", "", "--connect", self.rig.address], capture_output=True, text=True, check=False)
         self.assertIn("empty name", done.stderr)
         self.assertEqual(history("captures", "?since_ns=9000000000000000000").json()["rows"], [])
+
+    def damaged_behind_others(self, history):
+        """Rows of the newest capture are damaged, which is seen when those before it were sent: the answer says so, and so does the command line's."""
+        newest = self.record()
+        self.assertFalse(history("captures", "?run=demo").json()["is_partial"])
+        rows = os.path.join(self.rig.data, "captures", newest, "rows.db")
+        whole = sqlite3.connect(rows)
+        page_bytes = whole.execute("PRAGMA page_size").fetchone()[0]
+        page = whole.execute("SELECT rootpage FROM sqlite_master WHERE type = 'table' AND name = 'finding'").fetchone()[0]
+        whole.close()
+        with open(rows, "r+b") as file:
+            file.seek((page - 1) * page_bytes)
+            file.write(b"\xff" * page_bytes)
+        answer = history("captures", "?run=demo").json()
+        self.assertEqual([row["rows"] for row in answer["rows"]], ["here"] * (len(answer["rows"]) - 1) + ["failed"])
+        self.assertTrue(answer["is_partial"])
+        self.assertRegex(answer["notes"][-1], f"^capture {newest} is not in it: ")
+        done = subprocess.run([PROGRAM, "history", "captures", "--run", "demo", "--json", "--connect", self.rig.address], capture_output=True, check=False)
+        self.assertEqual((done.returncode, json.loads(done.stdout)["is_partial"]), (1, True))
+        cli(self.rig, "rm", newest)
 
     def test_wrong_tokens(self):
         """Many wrong tokens of one address are told to wait, and do not fill the audit log; a right one from there is taken."""
