@@ -4,6 +4,7 @@
  */
 #include "aggregator/capture/coord_priv.h"
 #include "aggregator/capture/plan.h"
+#include "common/base/digest.h"
 #include "common/base/mem.h"
 #include "common/base/utf8.h"
 
@@ -124,6 +125,29 @@ static void set_text(struct rs_coord_rank *rank, const char *text)
     rs_utf8_plain(rank->text);
 }
 
+static void log_more(struct rs_coord_capture *capture)
+{
+    if (capture->logged_more)
+        rs_log_info("capture %s: and so are %zu more ranks", capture->id, capture->logged_more);
+    capture->logged_more = 0;
+}
+
+/* Ranks of which the same is to be said one after the other are one line, and how many more there are. */
+static void log_end(struct rs_coord_capture *capture, const struct rs_coord_rank *rank)
+{
+    char said[sizeof rank->text + 16];
+    (void)snprintf(said, sizeof said, "%d %s", (int)rank->state, rank->text);
+    const uint32_t digest = rs_crc32c(0, said, strlen(said)) | 1;
+    if (digest == capture->logged) {
+        capture->logged_more++;
+        return;
+    }
+    log_more(capture);
+    capture->logged = digest;
+    rs_log_info("capture %s: rank %u is %s%s%s", capture->id, rank->rank,
+                rs_progress_word(rank->state, rank->text), *rank->text ? ": " : "", rank->text);
+}
+
 void member_move(struct rs_coord_capture *capture, struct rs_coord_rank *rank,
                  enum rs_progress_state state, const char *text, rs_ns now)
 {
@@ -138,8 +162,7 @@ void member_move(struct rs_coord_capture *capture, struct rs_coord_rank *rank,
     capture->moved_at = now;
     capture->is_changed = true;
     if (*capture->id && is_new && rs_progress_is_final(state) && state != RS_PROGRESS_DONE)
-        rs_log_info("capture %s: rank %u is %s%s%s", capture->id, rank->rank,
-                    rs_progress_word(state, rank->text), *rank->text ? ": " : "", rank->text);
+        log_end(capture, rank);
 }
 
 static void clock_text(rs_ns realtime, char *text, size_t bytes)
@@ -338,6 +361,7 @@ void capture_close(struct rs_coord *coord, struct rs_coord_capture *capture)
         capture->state = RS_CAPTURE_COMPLETE;
     capture->closed_ns = rs_time_realtime();
     capture->is_changed = true;
+    log_more(capture);
     rs_log_info("capture %s is %s%s%s", capture->id, rs_capture_state_text(capture->state),
                 *capture->reason ? ": " : "", capture->reason);
     capture_save(coord, capture);

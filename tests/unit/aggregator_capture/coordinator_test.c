@@ -2,6 +2,7 @@
 /* The coordinator: two phases, one start step, deadlines, and who is named when something is missing. */
 #include "aggregator/capture/coordinator.h"
 
+#include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/time.h"
 #include "tests/support/rs_test.h"
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* What the coordinator asked for, in words. */
 static char said[4096];
@@ -1721,6 +1723,52 @@ static void a_stream_under_way_keeps_its_capture_open_longer(void **state)
     rs_coord_free(&coord);
 }
 
+/* What is logged while `act` runs. */
+static void logged(void (*act)(void), char *text, size_t bytes)
+{
+    FILE *file = tmpfile();
+    const int before = dup(STDERR_FILENO);
+    const enum rs_log_level level = rs_log_level();
+    assert_non_null(file);
+    assert_true(before >= 0);
+    (void)fflush(stderr);
+    assert_true(dup2(fileno(file), STDERR_FILENO) >= 0);
+    rs_log_set_level(RS_LOG_INFO);
+    act();
+    rs_log_set_level(level);
+    (void)fflush(stderr);
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    (void)close(before);
+    rewind(file);
+    text[fread(text, 1, bytes - 1, file)] = '\0';
+    (void)fclose(file);
+}
+
+static void eight_refuse(void)
+{
+    struct rs_coord *coord = new_coord();
+    for (uint32_t rank = 0; rank < 8; rank++)
+        see(coord, "r", rank, link_a, 10, 100 * RS_NS_PER_MS);
+    const struct rs_coord_capture *capture = start(coord, "all");
+    for (uint32_t rank = 0; rank < 7; rank++)
+        arm(coord, rank, 11, 100 * RS_NS_PER_MS, "its step is not known");
+    arm(coord, 7, 11, 100 * RS_NS_PER_MS, "its disk is full");
+    assert_int_equal(capture->state, RS_CAPTURE_FAILED);
+    rs_coord_free(&coord);
+}
+
+static void ranks_that_refuse_for_one_reason_are_one_line(void **state)
+{
+    (void)state;
+    char text[4096];
+    logged(eight_refuse, text, sizeof text);
+    assert_non_null(strstr(text, "rank 0 is refused: its step is not known"));
+    assert_null(strstr(text, "rank 1 is refused"));
+    assert_null(strstr(text, "rank 6 is refused"));
+    assert_non_null(strstr(text, "and so are 6 more ranks"));
+    assert_non_null(strstr(text, "rank 7 is refused: its disk is full"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1750,6 +1798,7 @@ int main(void)
         cmocka_unit_test(late_heartbeats_make_the_lead_longer),
         cmocka_unit_test(a_process_that_stood_still_gives_everybody_time_anew),
         cmocka_unit_test(all_refusing_is_a_failure),
+        cmocka_unit_test(ranks_that_refuse_for_one_reason_are_one_line),
         cmocka_unit_test(unknown_ranks_are_listed_and_the_known_ones_record),
         cmocka_unit_test(two_runs_need_a_name),
         cmocka_unit_test(a_past_start_step_is_refused),
