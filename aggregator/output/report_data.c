@@ -8,11 +8,12 @@
  *      "tables": {"steps":       {"columns": {"rank": [..], "step": [..], "window_ns": [..], ...}},
  *                 "collectives": {"columns": {"last_rank": [..], "rank": [..], "wait_ns": [..]}},    summed by pair
  *                 "links":       {"columns": {...}, "cut": "Only the 4096 slowest ..."}},            "cut" where some are left out
- *      "sample": null, or {"per_rank", "per_step", "ranks", "medians", "means"},
+ *      "sample": null, or {"per_rank", "per_step", "step_count", "columns": the first step of each, "ranks", "means",
+ *                          "medians": [[step, ns], ..] of the steps that rows are of},
  *      "link_medians": null, or [["RDMA", bytes/s], ...]}
  *
  * The size is bounded, whatever the job's: 16,384 rows of steps (a sample: of each cell of the picture the worst; every rank's
- * means are there all the same), 4,096 links (the slowest), and waiting between the 12 who caused most and the 12 who waited most
+ * means, and the median of each step that a row is of, are there all the same), 4,096 links (the slowest), and waiting between the 12 who caused most and the 12 who waited most
  * (-1: all others). 4,096 ranks come to some 2 MB.
  *
  * Names come from strangers: whatever they hold, nothing in here ends the element that the document stands in.
@@ -287,26 +288,58 @@ static enum rs_status put_means(struct rs_json_out *json, const struct rs_analys
     return RS_OK;
 }
 
-static enum rs_status put_sample(struct rs_json_out *json, const struct rs_analysis *analysis,
-                                 const struct grid *grid, const rs_dur *medians,
-                                 const size_t per[2])
+static int by_step(const void *key, const void *element)
 {
-    begin(json, "sample", false);
-    put_int(json, "per_rank", (int64_t)per[0], true);
-    put_int(json, "per_step", (int64_t)per[1], true);
-    begin(json, "ranks", true);
-    for (size_t i = 0; i < grid->rank_count; i++)
-        rs_json_out_int(json, grid->ranks[i]);
-    rs_json_out_end(json);
+    const int64_t step = *(const int64_t *)key, other = *(const int64_t *)element;
+    return (step > other) - (step < other);
+}
+
+/* Of the steps that rows were chosen of: of a long job's others nothing is drawn. */
+static enum rs_status put_medians(struct rs_json_out *json, const struct grid *grid,
+                                  const rs_dur *medians, const struct choice *choice)
+{
+    bool *is_drawn = rs_mem_calloc(grid->step_count + 1, sizeof *is_drawn);
+    if (!is_drawn)
+        return RS_NOMEM;
+    for (size_t i = 0; i < choice->count; i++) {
+        const int64_t *step = bsearch(&choice->rows[i].step.step, grid->steps, grid->step_count,
+                                      sizeof *grid->steps, by_step);
+        if (step)
+            is_drawn[step - grid->steps] = true;
+    }
     begin(json, "medians", true);
     for (size_t s = 0; s < grid->step_count; s++) {
+        if (!is_drawn[s])
+            continue;
         rs_json_out_array(json);
         rs_json_out_int(json, grid->steps[s]);
         rs_json_out_int(json, medians[s]);
         rs_json_out_end(json);
     }
     rs_json_out_end(json);
-    const enum rs_status status = put_means(json, analysis);
+    rs_mem_free(is_drawn);
+    return RS_OK;
+}
+
+static enum rs_status put_sample(struct rs_json_out *json, const struct rs_analysis *analysis,
+                                 const struct grid *grid, const rs_dur *medians,
+                                 const struct choice *choice, const size_t per[2])
+{
+    begin(json, "sample", false);
+    put_int(json, "per_rank", (int64_t)per[0], true);
+    put_int(json, "per_step", (int64_t)per[1], true);
+    put_int(json, "step_count", (int64_t)grid->step_count, true);
+    begin(json, "columns", true);
+    for (size_t s = 0; s < grid->step_count; s += per[1])
+        rs_json_out_int(json, grid->steps[s]);
+    rs_json_out_end(json);
+    begin(json, "ranks", true);
+    for (size_t i = 0; i < grid->rank_count; i++)
+        rs_json_out_int(json, grid->ranks[i]);
+    rs_json_out_end(json);
+    enum rs_status status = put_medians(json, grid, medians, choice);
+    if (status == RS_OK)
+        status = put_means(json, analysis);
     rs_json_out_end(json);
     return status;
 }
@@ -326,7 +359,7 @@ static enum rs_status put_some_steps(struct rs_json_out *json, const struct rs_a
         if (status == RS_OK)
             status = choose_worst(&grid, medians, per[0], per[1], choice);
         if (status == RS_OK)
-            status = put_sample(json, analysis, &grid, medians, per);
+            status = put_sample(json, analysis, &grid, medians, choice, per);
     } else if (status == RS_OK) { /* none counts */
         put_int(json, "sample", 0, false);
     }

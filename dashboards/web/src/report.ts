@@ -28,7 +28,7 @@ interface Data {
   report: Report;
   ranks: { rank: number[]; host: (string | null)[] };
   tables: Record<string, { columns: Columns; cut?: string }>;
-  sample: { per_rank: number; per_step: number; ranks: number[]; medians: [number, Cell][]; means: Columns } | null;
+  sample: { per_rank: number; per_step: number; step_count: number; columns: number[]; ranks: number[]; medians: [number, Cell][]; means: Columns } | null;
   link_medians: [string, number | null][] | null;
 }
 
@@ -51,6 +51,8 @@ function readerOf(data: Data): Reader {
   const sample: Sample | null = data.sample && {
     perRank: data.sample.per_rank,
     perStep: data.sample.per_step,
+    stepCount: data.sample.step_count,
+    columns: data.sample.columns,
     ranks: data.sample.ranks,
     medians: new Map(data.sample.medians.map(([step, ns]) => [step, Number(ns)])),
     means: rowsOf(data.sample.means),

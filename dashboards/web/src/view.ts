@@ -12,7 +12,9 @@ export interface Sample {
   perRank: number;
   perStep: number;
   ranks: number[]; // all of them, ascending
-  medians: Map<number, number>; // own work by step, of all ranks
+  stepCount: number; // of the job
+  columns: number[]; // the first step of each, ascending
+  medians: Map<number, number>; // own work of all ranks, by step, of the steps that rows are of
   means: Row<string>[]; // by rank: as rows of steps, of the steps that count
 }
 

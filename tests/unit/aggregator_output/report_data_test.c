@@ -155,8 +155,10 @@ static void of_many_steps_the_worst_of_every_cell_is_there(void **state)
         .summaries = lent, .summary_count = RANKS, .ranks = ranks, .world_size = RANKS};
     struct rs_buf data = data_of(&analysis);
     const char *text = rs_buf_text(&data);
-    assert_contains(text, "\"sample\":{\"per_rank\":1,\"per_step\":4,\"ranks\":[0,1,2,");
-    assert_contains(text, "\"medians\":[[0,501],[1,501],");
+    assert_contains(text, "\"sample\":{\"per_rank\":1,\"per_step\":4,\"step_count\":200,\"columns\":[0,4,8,");
+    assert_contains(text, ",192,196],\"ranks\":[0,1,2,");
+    assert_contains(text, "\"medians\":[[0,501],[4,501],"); /* of steps that rows are of */
+    assert_contains(text, "],[148,501],[150,501],[152,501],");
     const char *table = strstr(text, "\"tables\":");
     assert_non_null(table);
     size_t rows = 1;
@@ -176,6 +178,47 @@ static void of_many_steps_the_worst_of_every_cell_is_there(void **state)
     free(summaries);
     free(lent);
     free(ranks);
+    free(steps);
+}
+
+/* 2 ranks: the data of 100,000 steps is about as long as that of 10,000. */
+static void a_long_job_makes_no_long_document(void **state)
+{
+    (void)state;
+    enum { RANKS = 2, STEPS = 100000 };
+    struct rs_summary summaries[RANKS];
+    const struct rs_summary *lent[RANKS];
+    struct rs_job_rank ranks[RANKS] = {{.rank = 0}, {.rank = 1, .summary = 1}};
+    struct rs_step_row *steps = calloc(STEPS, sizeof *steps);
+    size_t lengths[2];
+    assert_non_null(steps);
+    for (int s = 0; s < STEPS; s++)
+        steps[s] = (struct rs_step_row){.step = s,
+                                        .window_start = FIXTURE_BASE,
+                                        .window_end = FIXTURE_BASE + 1000000,
+                                        .window_computing = 600000,
+                                        .window_exposed = 400000};
+    for (int turn = 0; turn < 2; turn++) {
+        for (int32_t r = 0; r < RANKS; r++) {
+            summaries[r] = (struct rs_summary){.step_count = turn ? STEPS : STEPS / 10};
+            summaries[r].steps = steps;
+            rs_trace_info_init(&summaries[r].trace);
+            summaries[r].trace.rank = r;
+            lent[r] = &summaries[r];
+        }
+        const struct rs_analysis analysis = {
+            .summaries = lent, .summary_count = RANKS, .ranks = ranks, .world_size = RANKS};
+        struct rs_buf data = data_of(&analysis);
+        lengths[turn] = data.length;
+        if (turn)
+            assert_contains(rs_buf_text(&data), "\"per_step\":1563,\"step_count\":100000,");
+        rs_buf_fini(&data);
+        for (int32_t r = 0; r < RANKS; r++)
+            rs_trace_info_fini(&summaries[r].trace);
+    }
+    if (lengths[1] > lengths[0] + lengths[0] / 4)
+        fail_msg("%d steps come to %zu bytes, %d to %zu", STEPS / 10, lengths[0], STEPS,
+                 lengths[1]);
     free(steps);
 }
 
@@ -214,6 +257,7 @@ int main(void)
         EACH(a_name_cannot_end_the_element_of_the_data),
         EACH(the_policy_allows_its_own_script_and_no_other),
         EACH(of_many_steps_the_worst_of_every_cell_is_there),
+        EACH(a_long_job_makes_no_long_document),
         EACH(of_many_links_the_slowest_are_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,14 +61,26 @@ export async function showMap(view: View): Promise<Node[]> {
   const picture = (measure: Measure): HTMLElement => {
     const points = pointsOf(measure);
     const ranks = sample?.ranks ?? [...new Set(points.map((p) => p.rank))].sort((a, b) => a - b);
-    const steps = (sample ? [...sample.medians.keys()] : [...new Set(points.map((p) => p.step))]).sort((a, b) => a - b);
+    const steps = sample ? [] : [...new Set(points.map((p) => p.step))].sort((a, b) => a - b);
+    const stepCount = sample?.stepCount ?? steps.length;
     const perRow = sample?.perRank ?? Math.ceil(ranks.length / ROWS_MAX);
     const perColumn = sample?.perStep ?? Math.ceil(steps.length / COLUMNS_MAX);
     const rowOf = new Map(ranks.map((r, i) => [r, Math.floor(i / perRow)]));
-    const columnOf = new Map(steps.map((s, i) => [s, Math.floor(i / perColumn)]));
+    const firsts = sample?.columns ?? steps.filter((_, i) => i % perColumn === 0);
+    // The last column that begins at the step or before it.
+    const columnOf = (step: number): number => {
+      let low = 0;
+      let high = firsts.length - 1;
+      while (low < high) {
+        const middle = (low + high + 1) >> 1;
+        if (firsts[middle]! <= step) low = middle;
+        else high = middle - 1;
+      }
+      return low;
+    };
     const worst = new Map<number, Point>();
     for (const point of points) {
-      const key = rowOf.get(point.rank)! * COLUMNS_MAX + columnOf.get(point.step)!;
+      const key = rowOf.get(point.rank)! * COLUMNS_MAX + columnOf(point.step);
       const known = worst.get(key);
       if (!known || point.ratio > known.ratio) worst.set(key, point);
     }
@@ -76,13 +88,13 @@ export async function showMap(view: View): Promise<Node[]> {
       value: [key % COLUMNS_MAX, Math.floor(key / COLUMNS_MAX), LIMITS.filter((l) => point.ratio >= l).length], point,
     }));
     const yNames = Array.from({ length: Math.ceil(ranks.length / perRow) }, (_, i) => String(ranks[i * perRow]));
-    const xNames = Array.from({ length: Math.ceil(steps.length / perColumn) }, (_, i) => String(steps[i * perColumn]));
+    const xNames = firsts.map(String);
     const height = Math.max(220, Math.min(900, 90 + yNames.length * (yNames.length > 100 ? 3 : 22)));
     const every = Math.ceil((yNames.length * 18) / (height - 56)); // so that names of ranks do not lie on each other
     return h("div", {},
       h("p", { class: "dim" }, "Against the median of the same step: ", MEANINGS.map((text, i) => h("span", { class: "meaning" }, h("span", { class: `key h${i}` }), text)),
         perRow > 1 || perColumn > 1 ? `. A cell is the worst of ${perRow} ranks and ${perColumn} steps.` : ""),
-      chart(`${ranks.length} ranks by ${steps.length} steps`, height, () => ({
+      chart(`${ranks.length} ranks by ${stepCount} steps`, height, () => ({
         grid: { left: 64, right: 16, top: 8, bottom: 48 },
         tooltip: tooltip({
           formatter: (item: { data: (typeof cells)[number] }) => {
