@@ -476,10 +476,14 @@ static void start_capture(struct session *session, const Rankscope__AskStart *as
     }
     char account[RS_IDENTITY_TEXT_BYTES];
     rs_identity_text(&session->identity, account);
+    /* Lists leave probes out: a user's own watch may make them, and they stay in sight until it has removed them. */
+    const bool may_hide = rs_identity_may_operate(&session->identity);
+    const bool is_hidden = strcmp(ask->origin_file, rs_probe_watch_origin) == 0;
     const struct rs_coord_ask coord_ask = {.request = request,
                                            .account = account,
                                            .roles = ask->roles,
-                                           .origin_file = ask->origin_file,
+                                           .origin_file =
+                                               is_hidden && !may_hide ? "" : ask->origin_file,
                                            .raw = ask->raw,
                                            .shapes_by_default = ask->shapes_by_default,
                                            .is_dry = ask->dry_run,

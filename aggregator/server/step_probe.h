@@ -42,7 +42,7 @@ void step_probe_tick(struct rs_server *server, struct step_probe *probe, const c
                      bool is_recording, rs_ns now);
 void step_probe_fini(struct step_probe *probe);
 
-/* Whether a capture is a probe, whoever asked for it. */
+/* Whether a capture is a probe, of the standing watch or of an operator's `rankscope watch` (ask.c: nobody else may mark one). */
 bool step_probe_is(const struct rs_coord_capture *capture);
 /* The same of its row. */
 bool step_probe_is_row(const struct rs_capture_facts *facts);

@@ -21,6 +21,7 @@ import unittest_run
 
 PROGRAM = os.path.abspath(os.environ.get("RANKSCOPE", "build/dev/rankscope"))
 RANKS = os.path.join(os.path.abspath(os.environ.get("RANKSCOPE_BUILD", "build/dev")), "native_ranks")
+PROBE = os.path.join(os.path.dirname(RANKS), "ask_probe")
 USERS = {"hers": "daemon", "his": "games"}  # of Debian, without a login
 OPERATOR = "backup"
 
@@ -35,6 +36,7 @@ class Node(unittest.TestCase):
         os.chmod(self.folder, 0o755)
         self.program = shutil.copy(PROGRAM, self.folder)
         self.ranks = shutil.copy(RANKS, self.folder)
+        self.probe = shutil.copy(PROBE, self.folder)
         self.runtime = os.path.join(self.folder, "run")
         self.data = os.path.join(self.folder, "data")
         self.processes, self.jobs = [], {}
@@ -87,9 +89,9 @@ class Node(unittest.TestCase):
         self.assertIn(b"pids", job.stdout.readline())
         return job
 
-    def ask(self, user, *words, code=0):
+    def ask(self, user, *words, code=0, program=None):
         entry = pwd.getpwnam(user)
-        done = subprocess.run([self.program, *words], user=entry.pw_uid, group=entry.pw_gid, extra_groups=[],
+        done = subprocess.run([program or self.program, *words], user=entry.pw_uid, group=entry.pw_gid, extra_groups=[],
                               env=self.environment(), capture_output=True, text=True, timeout=120, check=False)
         if code is not None:
             self.assertEqual(done.returncode, code, (user, words, done.stdout, done.stderr))
@@ -227,6 +229,15 @@ class Users(Node):
         self.assertEqual(self.get("runs", nobody)[1]["runs"], [])
         status, problem = self.get("captures", nobody, "POST", body)
         self.assertEqual((status, problem["detail"]), (409, "run gone has no live rank"))
+
+    def test_probes_are_left_out_of_lists_when_an_operator_makes_them(self):
+        """A user cannot hide what he records; his own watch makes probes all the same, and they stand in the list until it has removed them."""
+        his = USERS["his"]
+        made = self.ask(his, "his", program=self.probe).stdout.strip()
+        self.assertEqual((self.captures_of(his), self.captures_of(OPERATOR)), ([made], [made]))
+        hidden = self.ask(OPERATOR, "his", program=self.probe).stdout.strip()
+        self.assertEqual(self.captures_of(OPERATOR), [made])
+        self.assertEqual(json.loads(self.ask(OPERATOR, "capture", "show", hidden, "--json").stdout)["state"], "complete")
 
     def test_a_collector_of_ones_own(self):
         """A user's own collector on the shared socket brings his processes, whatever it says of them."""
