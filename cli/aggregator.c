@@ -271,7 +271,7 @@ static const struct rs_arg items[] = {
      .max = 1000,
      .target = &settings.daemon.step_watch.steps,
      .value = "N",
-     .help = "with --step-watch: steps of a capture, of all ranks (default 5)"},
+     .help = "with --step-watch: steps of a capture (default 5)"},
     {.name = "step-cool-down",
      .kind = RS_ARG_DURATION,
      .target = &settings.daemon.step_watch.cool_down_ns,
@@ -385,6 +385,8 @@ static enum rs_status fill_defaults(struct rs_err *err)
     if (status == RS_OK && settings.daemon.step_watch.has_probes &&
         !settings.daemon.step_watch.is_on)
         status = rs_err_set(err, RS_INVALID, "--step-probes needs --step-watch");
+    if (status == RS_OK && settings.daemon.step_watch.probe_share >= 1) /* also where it is off */
+        status = rs_err_set(err, RS_INVALID, "--step-probe-share is less than 100%%");
     if (status == RS_OK && !settings.daemon.data) {
         status = rs_paths_data_dir(settings.data_default, err);
         settings.daemon.data = settings.data_default;

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -136,6 +137,16 @@ class StepWatch(unittest.TestCase):
             done = subprocess.run([PROGRAM, "watch", *words], capture_output=True, text=True, timeout=30, check=False)
             self.assertEqual(done.returncode, 2, (words, done.stderr))
             self.assertTrue(done.stderr.startswith("rankscope watch: "), done.stderr)
+        # The daemon's: looked at also where nothing is watched.
+        with tempfile.TemporaryDirectory(prefix="rs-step-watch-") as folder:
+            for words in (["--step-probes"], ["--step-probe-share", "100%"], ["--step-probe-share", "250%", "--step-watch", "--step-probes"]):
+                with subprocess.Popen([PROGRAM, "aggregator", "--data", folder, "--listen", f"unix:{folder}/a", *words], stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, text=True) as daemon:
+                    said = daemon.stdout.readline()  # where it listens, or nothing
+                    daemon.terminate()
+                    _, told = daemon.communicate(timeout=30)
+                self.assertEqual((said, daemon.returncode), ("", 2), (words, told))
+                self.assertIn("--step-probe", told)
 
 
 if __name__ == "__main__":
