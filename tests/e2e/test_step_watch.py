@@ -105,6 +105,8 @@ class StepWatch(unittest.TestCase):
                 self.assertIn("Rank 3 ", events[1]["text"])
                 self.assertLess((events[1]["time_ns"] - events[0]["time_ns"]) / 1e9, 60)
                 self.assertEqual(rig.show(captures[0]["id"])["request"]["ranks"], "2,3")
+                told = subprocess.run([PROGRAM, "capture", "show", captures[0]["id"], "--connect", rig.address], capture_output=True, text=True, check=True)
+                self.assertRegex(told.stdout, "(?m)^watch      rank 3 takes .* times as long as before")
                 self.assertIn("captured as " + events[0]["capture"], rig.log_text("aggregator"))
             finally:
                 end(minitrain)
