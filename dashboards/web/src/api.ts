@@ -276,7 +276,14 @@ export interface Capture {
   raw: string | null;
   rank_count: number;
   ranks: CaptureRank[]; /* a list leaves them out */
+  request: { metadata?: Record<string, unknown> } | null; /* a list leaves it out */
   findings: { is_provisional: boolean; ranks: number; last_step: number | null; count: number; first: string | null } | null;
+}
+
+/* Why a watch made it; null: none did. */
+export function watchReason(capture: Capture): string | null {
+  const why = capture.request?.metadata?.["watch"] as { reason?: unknown } | null | undefined;
+  return typeof why?.reason === "string" ? why.reason : null;
 }
 
 export interface Note {

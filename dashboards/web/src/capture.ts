@@ -5,7 +5,7 @@
  *
  *     recording --(events)--> progress, provisional findings --(closed)--> the view again, now from what is final
  */
-import { follow, getJson, getRows, type Capture, type Report } from "./api";
+import { follow, getJson, getRows, watchReason, type Capture, type Report } from "./api";
 import { h, put, replace } from "./dom";
 import { count, duration, rankList, time, UNKNOWN } from "./format";
 import type { Place } from "./main";
@@ -53,6 +53,7 @@ function head(capture: Capture): Node[] {
       figure("Recorded", capture.steps ? `${capture.steps} steps from ${capture.start_step ?? UNKNOWN}` : duration(capture.duration_ns)),
       figure("Begun", time(capture.created_ns)),
       figure("Source", capture.source ?? UNKNOWN)),
+    ...(watchReason(capture) ? [h("p", {}, `A watch made it: ${watchReason(capture)}.`)] : []),
     ...(capture.reason ? [h("p", { class: "warn" }, capture.reason)] : []),
   ];
 }
@@ -105,6 +106,10 @@ export async function showCapture(box: HTMLElement, place: Place, signal: AbortS
     }
     history.replaceState(null, "", captureHref(id, entry[0], place.choices.toString()));
   };
+  const fetchRaw: View["fetchRaw"] = async (ranks) => {
+    await getJson(`${at}/fetch`, { method: "POST", body: { ranks }, signal });
+    await follow(`${at}/progress`, signal, (event) => event.name === "closed", () => undefined);
+  };
   const act = (text: string, confirmed: string | null, work: () => Promise<void>) =>
     h("button", {
       type: "button",
@@ -148,7 +153,7 @@ export async function showCapture(box: HTMLElement, place: Place, signal: AbortS
     signal.addEventListener("abort", () => clearInterval(timer));
     replace(content, reading);
     try {
-      const nodes = await entry[2]({ id, capture, choices: place.choices, signal, reader, href, remember });
+      const nodes = await entry[2]({ id, capture, choices: place.choices, signal, reader, href, remember, fetchRaw });
       if (!signal.aborted) replace(content, ...[nodes].flat());
     } catch (error) {
       if (!signal.aborted) replace(content, h("p", { class: "problem", role: "alert" }, error instanceof Error ? error.message : String(error)));

@@ -31,6 +31,8 @@ export interface View {
   choices: URLSearchParams;
   signal: AbortSignal;
   reader: Reader;
+  /* Has the nodes send the raw events of ranks that were left with them, and waits until they came. undefined: nobody can be asked. */
+  fetchRaw?: (ranks: string) => Promise<void>;
   /* The address of this view with other choices: a deep link. null: there is no such view here. */
   href: (view: string, choices?: Record<string, string | number | undefined>) => string | null;
   /* Changes the address without leaving the view. */

@@ -395,10 +395,16 @@ async function readOperations(view: View, step: number | null, ranks: number[], 
   return found.cursor !== null;
 }
 
+/* What is said of rows that were read on demand; `isNone`: the aggregator has none. */
+interface Told {
+  text: string;
+  isNone?: boolean;
+}
+
 /* The other work of the step, out of the raw events: what overlaps the step's window on any of the ranks. What is said of it. */
-async function readEvents(view: View, ranks: number[], align: Align, lanes: Lanes, seen: Seen, windowNs: number): Promise<string> {
+async function readEvents(view: View, ranks: number[], align: Align, lanes: Lanes, seen: Seen, windowNs: number): Promise<Told> {
   const stretch = stretchOf(seen, windowNs);
-  if (!stretch) return "Nobody knows when the step was.";
+  if (!stretch) return { text: "Nobody knows when the step was." };
   const found = await view.reader.rows("span", ["rank", "device", "stream", "start_ns", "end_ns", "kind", "name"] as const,
     { ranks: rankList(ranks), limit: EVENTS_MAX, ...stretch });
   let added = 0;
@@ -410,8 +416,8 @@ async function readEvents(view: View, ranks: number[], align: Align, lanes: Lane
     laneOf(lanes, row).spans.push({ start, end, wait: 0, name: String(row.name), op: "", text: `${row.name} (${row.kind}): ${duration(end - start)}` });
     added++;
   }
-  if (!found.rows.length) return `The aggregator has no raw events of these ranks: rankscope fetch ${view.id} brings what is still on the nodes.`;
-  return `${count(added)} spans of other work${found.cursor ? "; there are more: choose fewer ranks" : ""}`;
+  if (!found.rows.length) return { text: "The aggregator has no raw events of these ranks.", isNone: true };
+  return { text: `${count(added)} spans of other work${found.cursor ? "; there are more: choose fewer ranks" : ""}` };
 }
 
 /* What of a step's time may be asked for, on the ranks' own clocks; null: nobody knows when it was. */
@@ -422,9 +428,9 @@ function stretchOf(seen: Seen, windowNs: number): { fromNs: bigint; toNs: bigint
 }
 
 /* What host threads did in the step: each call on a lane below that of the call it stands in. What is said of it. */
-async function readHosts(view: View, ranks: number[], align: Align, lanes: Lanes, seen: Seen, windowNs: number): Promise<string> {
+async function readHosts(view: View, ranks: number[], align: Align, lanes: Lanes, seen: Seen, windowNs: number): Promise<Told> {
   const stretch = stretchOf(seen, windowNs);
-  if (!stretch) return "Nobody knows when the step was.";
+  if (!stretch) return { text: "Nobody knows when the step was." };
   const found = await view.reader.rows("host_span", ["rank", "stream", "start_ns", "end_ns", "kind", "name"] as const,
     { ranks: rankList(ranks), limit: EVENTS_MAX, ...stretch });
   const threads = new Map<string, Span[]>();
@@ -459,8 +465,8 @@ async function readHosts(view: View, ranks: number[], align: Align, lanes: Lanes
       lane.spans.push(span);
     }
   }
-  if (!found.rows.length) return `The aggregator has no raw events of these ranks' hosts: rankscope fetch ${view.id} brings what is still on the nodes.`;
-  return `${count(found.rows.length - left)} host operations${left ? `; ${count(left)} that lie deeper are not shown` : ""}${found.cursor ? "; there are more: choose fewer ranks" : ""}`;
+  if (!found.rows.length) return { text: "The aggregator has no raw events of these ranks' hosts.", isNone: true };
+  return { text: `${count(found.rows.length - left)} host operations${left ? `; ${count(left)} that lie deeper are not shown` : ""}${found.cursor ? "; there are more: choose fewer ranks" : ""}` };
 }
 
 /* Who is looked at when nobody said: those whom the findings name, with as many others, eight at least. */
@@ -546,19 +552,31 @@ export async function showTimeline(view: View): Promise<Node[]> {
   });
   const onDemand = (text: string, choice: string, read: typeof readEvents): Node[] => {
     const state = h("span", { class: "dim", "aria-live": "polite" });
+    const show = async (hasFetched: boolean) => {
+      state.textContent = "Reading ...";
+      const told = await read(view, ranks, align, lanes, seen, windowNs);
+      view.remember({ [choice]: "1" });
+      if (lanes.size) build();
+      replace(state, told.text, told.isNone && view.fetchRaw ? (hasFetched ? " The nodes have none of them, either." : [" ", fromNodes]) : null);
+    };
+    const failed = (error: unknown) => {
+      state.textContent = error instanceof Error ? error.message : String(error);
+    };
+    const fromNodes = h("button", {
+      type: "button",
+      onclick: () => {
+        state.textContent = "The nodes send them ...";
+        view.fetchRaw!(rankList(ranks)).then(() => show(true)).catch(failed);
+      },
+    }, "Fetch them from the nodes");
     const button = h("button", {
       type: "button",
-      onclick: async () => {
+      onclick: () => {
         button.disabled = true;
-        state.textContent = "Reading ...";
-        try {
-          state.textContent = await read(view, ranks, align, lanes, seen, windowNs);
-          view.remember({ [choice]: "1" });
-          if (lanes.size) build();
-        } catch (error) {
-          state.textContent = error instanceof Error ? error.message : String(error);
+        show(false).catch((error) => {
+          failed(error);
           button.disabled = false;
-        }
+        });
       },
     }, text);
     if (view.choices.get(choice) === "1") button.click();
