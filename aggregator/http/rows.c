@@ -387,8 +387,7 @@ void route_query(struct api_ask *ask)
 {
     uint64_t limit = 0;
     bool has_common_clock = false;
-    if (api_number(ask, "limit", &limit) &&
-        api_flag(ask, "assume_common_clock", &has_common_clock))
+    if (api_number(ask, "limit", &limit) && api_flag(ask, "assume_common_clock", &has_common_clock))
         query(ask, rs_http_query(ask->request, "sql"), limit, has_common_clock);
 }
 

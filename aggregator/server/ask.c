@@ -479,17 +479,16 @@ static void start_capture(struct session *session, const Rankscope__AskStart *as
     /* Lists leave probes out: a user's own watch may make them, and they stay in sight until it has removed them. */
     const bool may_hide = rs_identity_may_operate(&session->identity);
     const bool is_hidden = strcmp(ask->origin_file, rs_probe_watch_origin) == 0;
-    const struct rs_coord_ask coord_ask = {.request = request,
-                                           .account = account,
-                                           .roles = ask->roles,
-                                           .origin_file =
-                                               is_hidden && !may_hide ? "" : ask->origin_file,
-                                           .raw = ask->raw,
-                                           .shapes_by_default = ask->shapes_by_default,
-                                           .is_dry = ask->dry_run,
-                                           .user = ask_user_of(session),
-                                           .is_of_one_run =
-                                               rs_identity_is_of_one_run(&session->identity)};
+    const struct rs_coord_ask coord_ask = {
+        .request = request,
+        .account = account,
+        .roles = ask->roles,
+        .origin_file = is_hidden && !may_hide ? "" : ask->origin_file,
+        .raw = ask->raw,
+        .shapes_by_default = ask->shapes_by_default,
+        .is_dry = ask->dry_run,
+        .user = ask_user_of(session),
+        .is_of_one_run = rs_identity_is_of_one_run(&session->identity)};
     const enum rs_status status = rs_coord_start(session->server->coord, &coord_ask,
                                                  rs_time_monotonic(), &answer, &capture, &err);
     const bool is_decided = answer.count || answer.notes.count || answer.chosen.unknown_count;

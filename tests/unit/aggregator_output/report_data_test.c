@@ -155,7 +155,8 @@ static void of_many_steps_the_worst_of_every_cell_is_there(void **state)
         .summaries = lent, .summary_count = RANKS, .ranks = ranks, .world_size = RANKS};
     struct rs_buf data = data_of(&analysis);
     const char *text = rs_buf_text(&data);
-    assert_contains(text, "\"sample\":{\"per_rank\":1,\"per_step\":4,\"step_count\":200,\"columns\":[0,4,8,");
+    assert_contains(
+        text, "\"sample\":{\"per_rank\":1,\"per_step\":4,\"step_count\":200,\"columns\":[0,4,8,");
     assert_contains(text, ",192,196],\"ranks\":[0,1,2,");
     assert_contains(text, "\"medians\":[[0,501],[4,501],"); /* of steps that rows are of */
     assert_contains(text, "],[148,501],[150,501],[152,501],");
