@@ -337,6 +337,36 @@ static enum rs_status find_share(struct session *session, struct stream *stream,
     return store_share_check(&server->shares, stream->share, err);
 }
 
+/* A stream of a capture that the coordinator does not have: closed, of an earlier process, or lost with the aggregator's data. */
+static enum rs_status open_late(struct session *session, const struct stream *stream,
+                                const struct rs_coord_stream *who,
+                                struct rs_coord_capture **capture_p, struct rs_err *err)
+{
+    struct rs_server *server = session->server;
+    const rs_ns now = rs_time_monotonic();
+    struct rs_coord_capture *late = rs_mem_calloc(1, sizeof *late);
+    if (!late)
+        return rs_err_set(err, RS_NOMEM, "out of memory");
+    enum rs_status status =
+        server->journal.find(server->journal.self, who->capture, RS_JOURNAL_ALL, late, err);
+    if (status == RS_OK)
+        status = late->closed_ns ? check_owed(late, stream, err) : RS_OK;
+    if (status == RS_REFUSED)
+        rights_refused(session, "capture.append", late->id, err->text);
+    if (status == RS_OK)
+        status = rs_coord_load(server->coord, late, now, err);
+    else if (status == RS_NOTFOUND && server->journal.was_removed &&
+             server->journal.was_removed(server->journal.self, who->capture))
+        status = rs_err_set(err, RS_REFUSED, "capture %.63s was removed", who->capture);
+    else if (status == RS_NOTFOUND && rs_wire_is_capture_id(who->capture))
+        status = rs_coord_adopt(server->coord, who, now, capture_p, err);
+    if (status == RS_OK)
+        status = rs_coord_stream_opened(server->coord, who, now, capture_p, err);
+    rs_coord_capture_fini(late);
+    rs_mem_free(late);
+    return status;
+}
+
 /* Finds the capture of a stream that ingest looked up. */
 static enum rs_status place_stream(struct session *session, struct stream *stream,
                                    const struct rs_ingest_job *job, struct rs_err *err)
@@ -393,28 +423,8 @@ static enum rs_status place_stream(struct session *session, struct stream *strea
     }
     if (status == RS_OK)
         status = rs_coord_stream_opened(server->coord, &who, now, &capture, err);
-    if (status == RS_NOTFOUND) {
-        struct rs_coord_capture *late = rs_mem_calloc(1, sizeof *late);
-        status = late ? server->journal.find(server->journal.self, who.capture, RS_JOURNAL_ALL,
-                                             late, err)
-                      : RS_NOMEM;
-        if (status == RS_OK)
-            status = late->closed_ns ? check_owed(late, stream, err) : RS_OK;
-        if (status == RS_REFUSED)
-            rights_refused(session, "capture.append", late->id, err->text);
-        if (status == RS_OK)
-            status = rs_coord_load(server->coord, late, now, err);
-        else if (status == RS_NOTFOUND && server->journal.was_removed &&
-                 server->journal.was_removed(server->journal.self, who.capture))
-            status = rs_err_set(err, RS_REFUSED, "capture %.63s was removed", who.capture);
-        else if (status == RS_NOTFOUND && rs_wire_is_capture_id(who.capture))
-            status = rs_coord_adopt(server->coord, &who, now, &capture, err);
-        if (status == RS_OK)
-            status = rs_coord_stream_opened(server->coord, &who, now, &capture, err);
-        if (late)
-            rs_coord_capture_fini(late);
-        rs_mem_free(late);
-    }
+    if (status == RS_NOTFOUND)
+        status = open_late(session, stream, &who, &capture, err);
     if (status < 0)
         return status;
     (void)snprintf(stream->capture, sizeof stream->capture, "%s", capture->id);
