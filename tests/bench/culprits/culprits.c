@@ -448,12 +448,14 @@ static bool show(const struct kind *kind, const struct job *job, const struct tr
 {
     (void)printf(
         "{\"kind\": \"%s\", \"seed\": %llu, \"ranks\": %u, \"tp\": %u, \"pp\": %u, \"dp\": %u, \"steps\": %u, "
+        "\"micro\": %u, \"layers\": %u, "
         "\"host_size\": %u, \"noise\": %.4f, \"sync\": %d, \"norm\": %d, \"overlap\": %d, \"arguments\": %d, \"hosts\": %d, "
         "\"missing\": %d, \"step_ns\": %lld, \"gain_ns\": %lld, \"planted\": [",
         kind->name, (unsigned long long)job->seed, job->ranks, job->tp, job->pp, job->dp,
-        job->steps, job->host_size, job->noise, job->has_sync, job->reads_norm, job->has_overlap,
-        job->has_arguments, job->has_hosts, job->missing == NOBODY ? -1 : (int)job->missing,
-        (long long)truth->step_ns, (long long)truth->gain_ns);
+        job->steps, job->micro, job->layers, job->host_size, job->noise, job->has_sync,
+        job->reads_norm, job->has_overlap, job->has_arguments, job->has_hosts,
+        job->missing == NOBODY ? -1 : (int)job->missing, (long long)truth->step_ns,
+        (long long)truth->gain_ns);
     print_planted(job, truth);
     (void)printf("]");
     bool is_good = true;
