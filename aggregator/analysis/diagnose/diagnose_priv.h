@@ -136,8 +136,11 @@ struct diag_panel {
     uint8_t figure;
     uint32_t class_id;
     double base, base_variance; /* level of the healthy, in units of one's own variance */
-    double *p_noise;            /* [n] chance of such an effect by noise, before counting tests */
-    double *p_tau; /* [n] chance of it by ordinary differences, over the pool's members */
+    double limit;               /* the healthy lie below it */
+    double healthy,
+        healthy_squares; /* how many, and their squares about the level; 0: too few for a mean */
+    double *p_noise;     /* [n] chance of such an effect by noise, before counting tests */
+    double *p_tau;       /* [n] chance of it by ordinary differences, over the pool's members */
 };
 
 /* Panels whose cells have the same noise. */
@@ -148,6 +151,7 @@ struct diag_pool {
     double noise;      /* of one cell */
     double dof;
     double tau, tau_dof;
+    double apart_squares, apart_dof; /* of the healthy about their level, noise and differences */
 };
 
 /* Of a member's level by noise alone. */

@@ -48,7 +48,10 @@ void effect_set_test(const struct finder *finder, const struct diag_pool *pool,
         pool->dof >= 1
             ? element->se * diag_t_quantile(DIAG_LEVEL_WEAK / n / finder->tests, pool->dof)
             : 0;
-    const double by_tau = pool->tau * diag_t_quantile(DIAG_LEVEL_WEAK / n, pool->tau_dof);
+    const double by_tau = pool->shares_cores
+                              ? pool->tau * diag_t_quantile(DIAG_LEVEL_WEAK / n, pool->tau_dof)
+                              : sqrt(pool->apart_squares / pool->apart_dof) *
+                                    diag_t_quantile(DIAG_LEVEL_WEAK / n, pool->apart_dof);
     element->limit = spread * (by_noise > by_tau ? by_noise : by_tau);
     if (pool->dof >= 1 && element->effect > 0) {
         const double sure =

@@ -10,6 +10,8 @@
  *           differences, with a prior. Of ranks that share cores the
  *           prior is large, since the scheduler may favour some; but what it does shows in their steps, too, so the
  *           steadier they are seen to be, the smaller it gets
+ *   apart   how far the healthy lie from their mean, noise and ordinary differences together: a unit is held against all the
+ *           healthy *others*, since what stands out must not say by how much others may
  *
  * A unit's p: chance that noise (or ordinary differences) alone put it so far above the level. Formulas:
  * Student's t with the noise's degrees of freedom, its variance raised by that of the level. The level's bias
@@ -350,6 +352,11 @@ static void pool_tau(struct diag_pool *pool, double prior, double *scratch)
     pool->tau = sqrt((DIAG_TAU_PRIOR_WEIGHT * prior * prior + squares) / pool->tau_dof);
 }
 
+static bool is_healthy(const struct diag_panel *panel, size_t u, double limit)
+{
+    return !isnan(panel->a[u]) && !panel->has_more_work[u] && panel->a[u] <= limit;
+}
+
 /* Level of those that do not stand out at `limit` standard errors; see the head of this file. */
 static void find_level(struct diag_pool *pool, struct diag_panel *panel, double tests,
                        double *scratch)
@@ -362,13 +369,14 @@ static void find_level(struct diag_pool *pool, struct diag_panel *panel, double 
     const double dof = pool->dof >= 1 ? pool->dof : pool->tau_dof;
     panel->base = n > 0 ? diag_median(scratch, half) - table.mean * se : (double)NAN;
     panel->base_variance = table.variance;
+    panel->healthy = panel->healthy_squares = 0;
     for (int round = 0; round < 3 && n > 2; round++) {
         const double limit =
             panel->base + se * sqrt(1 + panel->base_variance) *
                               diag_t_quantile(DIAG_LEVEL_WEAK / tests / (double)n, dof);
         double sum = 0, healthy = 0;
         for (size_t u = 0; u < panel->n; u++) {
-            if (!isnan(panel->a[u]) && !panel->has_more_work[u] && panel->a[u] <= limit) {
+            if (is_healthy(panel, u, limit)) {
                 sum += panel->a[u];
                 healthy += 1;
             }
@@ -378,7 +386,50 @@ static void find_level(struct diag_pool *pool, struct diag_panel *panel, double 
         }
         panel->base = sum / healthy;
         panel->base_variance = 1 / healthy;
+        panel->healthy = healthy;
+        panel->limit = limit;
     }
+    for (size_t u = 0; u < panel->n && panel->healthy > 0; u++) {
+        const double rest = is_healthy(panel, u, panel->limit) ? panel->a[u] - panel->base : 0;
+        panel->healthy_squares += rest * rest;
+    }
+}
+
+/* ---- against the others ----------------------------------------------------------------- */
+
+/* How far the healthy of all panels lie from the mean of their own, and what is expected of them before any is seen. */
+static void pool_apart(struct diag_pool *pool, double prior, double *scratch)
+{
+    double square, worth, own = 0;
+    pool->apart_dof = DIAG_TAU_PRIOR_WEIGHT;
+    pool->apart_squares = 0;
+    for (size_t p = 0; p < pool->count; p++) {
+        const struct diag_panel *panel = pool->panels[p];
+        own = fmax(own, diag_own_variance(pool, panel));
+        pool->apart_dof += panel->healthy > 1 ? panel->healthy - 1 : 0;
+        pool->apart_squares += panel->healthy_squares;
+    }
+    pool->apart_squares += DIAG_TAU_PRIOR_WEIGHT * (prior * prior + own);
+    if (tau_of_pairs(pool, scratch, &square, &worth)) {
+        pool->apart_squares += worth * (square + own);
+        pool->apart_dof += worth;
+    }
+}
+
+/* Chance that what healthy others differ by puts this one so far above them. */
+static double p_apart(const struct diag_pool *pool, const struct diag_panel *panel, size_t u)
+{
+    double base = panel->base, squares = pool->apart_squares, dof = pool->apart_dof;
+    double variance = panel->base_variance;
+    if (panel->healthy > 1 && is_healthy(panel, u, panel->limit)) {
+        const double h = panel->healthy, rest = panel->a[u] - panel->base;
+        base = (h * base - panel->a[u]) / (h - 1);
+        squares = fmax(0, squares - rest * rest * h / (h - 1));
+        dof -= 1;
+        variance = 1 / (h - 1);
+    }
+    const double se = sqrt(squares / dof * (1 + variance));
+    return se > 0 ? diag_t_above((panel->a[u] - base) / se, dof) : panel->a[u] > base ? 0 : 1;
 }
 
 enum rs_status diag_pool_judge(struct diag_pool *pool, double tau_prior, double tests)
@@ -401,8 +452,11 @@ enum rs_status diag_pool_judge(struct diag_pool *pool, double tau_prior, double 
         units += (double)pool->panels[p]->n;
     }
     for (size_t p = 0; p < pool->count; p++) {
+        find_level(pool, pool->panels[p], tests, scratch);
+    }
+    pool_apart(pool, tau_prior, scratch);
+    for (size_t p = 0; p < pool->count; p++) {
         struct diag_panel *panel = pool->panels[p];
-        find_level(pool, panel, tests, scratch);
         const double spread = sqrt(1 + panel->base_variance);
         const double se = sqrt(diag_own_variance(pool, panel));
         for (size_t u = 0; u < panel->n; u++) {
@@ -413,7 +467,9 @@ enum rs_status diag_pool_judge(struct diag_pool *pool, double tau_prior, double 
             panel->p_noise[u] = is_known && pool->dof >= 1 ? diag_t_above(by_noise, pool->dof)
                                 : is_known                 ? 0
                                                            : 1;
-            panel->p_tau[u] = is_known ? diag_t_above(by_tau, pool->tau_dof) * units : 1;
+            const double p_tau =
+                pool->shares_cores ? diag_t_above(by_tau, pool->tau_dof) : p_apart(pool, panel, u);
+            panel->p_tau[u] = is_known ? p_tau * units : 1;
             /* More work is no ordinary difference, where noise is known and it made the unit slower. */
             if (panel->has_more_work[u] && pool->dof >= 1 && effect > 0) {
                 panel->p_tau[u] = panel->p_noise[u] * units;

@@ -397,6 +397,29 @@ static void more_work_that_is_not_slower_is_ordinary(void **state)
     diag_panel_free(&panel);
 }
 
+/* Eight ranks that differ by themselves, one of them slow: all healthy others say how far ranks lie apart, not the faster half alone,
+ * which one fast rank makes look wide. */
+static void a_slow_rank_is_held_against_all_others(void **state)
+{
+    (void)state;
+    enum { UNITS = 8, STEPS = 4 };
+    static const double own[UNITS] = {-0.14, -0.03, -0.02, -0.01, 0, 0.2, 0, 0.01};
+    struct diag_panel *panel = NULL;
+    assert_ok(diag_panel_new(UNITS, STEPS, &panel));
+    for (size_t u = 0; u < UNITS; u++) {
+        for (size_t k = 0; k < STEPS; k++) {
+            panel->y[u * STEPS + k] = own[u] + ((u + k) % 2 ? 0.001 : -0.001);
+        }
+    }
+    struct diag_pool pool = {.panels = &panel, .count = 1};
+    assert_ok(diag_pool_judge(&pool, 0.005, 1));
+    assert_true(panel->p_tau[5] < 0.01);
+    for (size_t u = 0; u < UNITS; u++) {
+        assert_true(u == 5 || panel->p_tau[u] > 0.05);
+    }
+    diag_panel_free(&panel);
+}
+
 /* Of two nobody knows what is ordinary; of four times two one does. */
 static void pairs_tell_what_is_ordinary(void **state)
 {
@@ -451,6 +474,7 @@ int main(void)
         cmocka_unit_test(every_second_step_is_charged_over_all),
         cmocka_unit_test(one_behind_the_other_are_fixed_in_order),
         cmocka_unit_test(a_cycle_costs_its_youngest_guess),
+        cmocka_unit_test(a_slow_rank_is_held_against_all_others),
         cmocka_unit_test(more_work_that_is_not_slower_is_ordinary),
         cmocka_unit_test(pairs_tell_what_is_ordinary),
         cmocka_unit_test(student_is_the_book_s),
