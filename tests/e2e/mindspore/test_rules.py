@@ -20,7 +20,7 @@ DRIVE = os.path.abspath(os.path.join(os.environ.get("RANKSCOPE_BUILD", "build/de
 HERE = os.path.dirname(os.path.abspath(__file__))
 RANKS = 8
 STEP_MS = 15
-LEAD_STEPS, LEAD_STEPS_MAX = 25, 400
+LEAD_STEPS, LEAD_STEPS_MAX = 25, 160
 TOO_LATE = "was not reached, or it was over when the rank saw it"
 
 
@@ -79,12 +79,12 @@ def run(way, triggers):
             name = f"c{len(asked) + len(late)}"
             count = 1 + len(asked) % 5
             start = counter_of(counter) + lead
-            answer = driver.order(f"arm {name} {start} {count} all 20")
+            answer = driver.order(f"arm {name} {start} {count} all {5 + lead * STEP_MS // 125}")
             # One that was late is not over; or the machine was so busy that the step passed while we asked.
             while answer["status"] == "RS_EXISTS" or " is over: " in answer.get("text", ""):
                 time.sleep(0.05)
                 start = counter_of(counter) + lead
-                answer = driver.order(f"arm {name} {start} {count} all 20")
+                answer = driver.order(f"arm {name} {start} {count} all {5 + lead * STEP_MS // 125}")
             check(answer["status"] == "RS_OK", answer)
             if not reader:
                 reader = Reader(os.path.join(config, "profiler_config.json"))
@@ -99,7 +99,7 @@ def run(way, triggers):
                 check(row["state"] != "written" or (row["started"], row["stopped"]) == (start, start + count),
                       f"{name}: told {row}, asked {start}+{count}")
             (late if is_late else asked)[name] = (start, count)
-            lead = min(2 * lead, LEAD_STEPS_MAX) if is_late else max(LEAD_STEPS, lead * 3 // 4)
+            lead = min(2 * lead, LEAD_STEPS_MAX) if is_late else max(LEAD_STEPS, lead - lead // 20)
             driver.order("release")
             shutil.rmtree(os.path.join(folder, "root", name), ignore_errors=is_late)
         took = time.monotonic() - begin
