@@ -118,12 +118,12 @@ static void say_no_step(const struct rs_trace_task *task, char *text, size_t byt
             task->wanted_steps);
 }
 
-/* A profiler that knows no iteration of its process records half a second instead. The step in which it is switched on may be seen, too, so one
- * more than was asked for is the half second only when it lasts so long. */
+/* A profiler that knows no iteration of its process records half a second instead. The step in which it is switched on may be seen, too, and on a busy
+ * machine the one in which it is switched off, so one or two more than were asked for are the half second only when they last so long. */
 static bool was_by_time(const struct rs_trace_task *task)
 {
     const rs_dur window = task->window_end_ns - task->window_start_ns;
-    return task->optimizer_steps > (int64_t)task->wanted_steps + 1 ||
+    return task->optimizer_steps > (int64_t)task->wanted_steps + 2 ||
            (task->optimizer_steps > (int64_t)task->wanted_steps && window > by_time_ns / 5 * 4 &&
             window < by_time_ns / 5 * 6);
 }

@@ -129,7 +129,11 @@ static void fewer_steps_than_asked_are_counted(void **state)
     write_trace(rig, 20, 3, false);
     take(rig, 5, 0);
     assert_string_equal(rig->text, "its trace holds 3 of the 5 iterations asked for");
-    /* More than were asked for: it was asked before its first step, and recorded half a second. */
+    /* The steps in which the profiler is switched on and off are in it, too. */
+    write_trace(rig, 20, 5, false);
+    take(rig, 3, 0);
+    assert_string_equal(rig->text, "");
+    /* Many more: it was asked before its first step, and recorded half a second. */
     write_trace(rig, 20, 9, false);
     take(rig, 3, 0);
     assert_non_null(strstr(rig->text, "it had not made a step yet when it was asked"));
