@@ -11,7 +11,7 @@
  * What is left, each row by start, takes the earliest call not taken that was made before it started, is of a type it can be (a
  * reduce_scatter runs as gloo:all_reduce) and does not contradict its size. Rows of a group run in the order of its
  * calls; where two groups have operations of one type and size under way at once, two rows may take each other's
- * call, which changes call_order and nothing else. Send and receive run on the calling thread.
+ * call, which changes call_order and nothing else. Send and receive run on the calling thread, within their call: theirs is the newest.
  *
  * Groups are not named. A process group has worker threads of its own, so what tells its size on a thread
  * (output to input of an all-gather, tensors of a root's scatter) holds for all rows of the thread.
@@ -20,6 +20,10 @@
 #include "common/reduce/reduce_priv.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 /* A call that found no row among so many later ones is not looked at again. */
 enum { CALLS_LOOKED_AT = 2048 };
@@ -283,6 +287,42 @@ static enum rs_status pair_where_rows_are_missing(struct gloo *g)
 
 /* ---- the rest ---- */
 
+static bool runs_on_caller(const struct reduce_call *row)
+{
+    return row->type == RS_OP_SEND || row->type == RS_OP_RECV;
+}
+
+/* Calls that were made before this instant. */
+static size_t calls_before(const struct gloo *g, rs_ns instant)
+{
+    size_t low = 0, high = g->call_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (call_start(g, (uint32_t)middle) <= instant)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The call that a row of the caller's own thread runs within: the newest before it, or none at all. */
+static void pair_on_caller(struct gloo *g, size_t i)
+{
+    const struct reduce_call *row = &g->reduce->calls.items[g->rows[i]];
+    const size_t end = calls_before(g, row->start);
+    for (size_t k = end; k-- > 0 && end - k <= CALLS_LOOKED_AT;) {
+        struct reduce_call *call = &g->reduce->calls.items[g->calls[k]];
+        if (call->lane != row->lane || !fits(g, k, row, g->row_elements[i]))
+            continue;
+        if (row->start <= call->end) {
+            g->call_of_row[i] = call->is_used ? REDUCE_NONE : g->calls[k];
+            call->is_used = true;
+        }
+        return;
+    }
+}
+
 static void pair_rows(struct gloo *g)
 {
     size_t oldest = 0; /* all calls before it are taken or given up */
@@ -291,6 +331,10 @@ static void pair_rows(struct gloo *g)
         const int64_t elements = g->row_elements[i];
         if (g->call_of_row[i] != REDUCE_NONE)
             continue;
+        if (runs_on_caller(row)) {
+            pair_on_caller(g, i);
+            continue;
+        }
         for (size_t k = oldest; k < g->call_count; k++) {
             struct reduce_call *call = &g->reduce->calls.items[g->calls[k]];
             if (call->start > row->start)
@@ -350,6 +394,18 @@ static void learn_sizes(struct gloo *g)
     }
 }
 
+/* allgather_ and _allgather_base_ run alike, one behind the other, but all members of an operation made the same call. 0, unknown: the
+ * shape, or which of the recorded calls it was. */
+static uint64_t hash_of_call(const struct gloo *g, const struct reduce_call *call, uint64_t shape)
+{
+    if (!g->call_count)
+        return shape;
+    if (!shape || !call)
+        return 0;
+    const char *name = rs_strtab_text(g->reduce->strings, call->name);
+    return XXH3_64bits_withSeed(name, strlen(name), shape);
+}
+
 static enum rs_status push_row(struct gloo *g, size_t at)
 {
     struct rs_reduce *reduce = g->reduce;
@@ -370,6 +426,7 @@ static enum rs_status push_row(struct gloo *g, size_t at)
     op.step = comm_step(reduce, call ? call->start : REDUCE_NS_UNKNOWN, row->start, -1);
     comm_set_ends(reduce, NULL, &message, &op);
     message_size(&message, g->size_of_lane[row->lane], &op);
+    op.shape_hash = hash_of_call(g, call, op.shape_hash);
     return comm_op_push(reduce, &op);
 }
 

@@ -466,8 +466,9 @@ static void gloo_rows_find_their_calls(void **unused)
     assert_int_equal(s.ops[5].flags, RS_OP_PEER_IN_GROUP);
     assert_int_equal(s.ops[6].root, 2);
     assert_int_equal(s.ops[6].flags, RS_OP_ROOT_IN_GROUP);
-    assert_true(s.ops[2].shape_hash == s.ops[3].shape_hash); /* 100 floats per member both */
-    assert_true(s.ops[0].shape_hash != s.ops[2].shape_hash);
+    assert_true(s.ops[2].shape_hash !=
+                s.ops[3].shape_hash);         /* 100 floats per member both, but other calls */
+    assert_int_equal(s.ops[0].shape_hash, 0); /* nobody knows which call it was */
     assert_int_equal(s.steps[0].bubble, 70);
     rs_summary_fini(&s);
     make_events_fini(&e);
@@ -497,6 +498,58 @@ static void a_lost_gloo_row_leaves_its_call_alone(void **unused)
         assert_int_equal(s.ops[i].start, rows[i]);
         assert_int_equal(s.ops[i].call_start, called[i]);
     }
+    rs_summary_fini(&s);
+    make_events_fini(&e);
+}
+
+/* Sends and receives run within their call: where the first one's row was lost, the second keeps its own. */
+static void a_gloo_receive_is_of_the_call_it_runs_in(void **unused)
+{
+    (void)unused;
+    struct make_events e;
+    struct rs_summary s;
+    make_events_init(&e);
+    const uint32_t main_thread = make_host_lane(&e, 1);
+    for (rs_ns at = 1000; at <= 3000; at += 1000) {
+        call(&e, "c10d::recv_", main_thread, at, at + 40);
+        make_inputs(&e, "[[[64]], [], [], []]", "[\"TensorList\", \"\", \"\"]",
+                    "[\"\", \"\", \"0\", \"0\"]");
+    }
+    gloo(&e, "gloo:recv", main_thread, 2030, 2100, "[[64]]");
+    gloo(&e, "gloo:recv", main_thread, 2200, 2300, "[[64]]"); /* of no call that was recorded */
+    gloo(&e, "gloo:recv", main_thread, 3500, 3600, "[[64]]"); /* behind one that has ended */
+    reduce(&e, &s);
+    assert_int_equal(s.op_count, 3);
+    assert_int_equal(s.ops[2].call_start, 3500);
+    assert_int_equal(s.ops[2].caller_thread, -1);
+    assert_int_equal(s.ops[0].call_start, 2000);
+    assert_int_equal(s.ops[0].caller_thread, 1);
+    assert_int_equal(s.ops[1].call_start, 2200);
+    assert_int_equal(s.ops[1].caller_thread, -1);
+    rs_summary_fini(&s);
+    make_events_fini(&e);
+}
+
+/* allgather_ and _allgather_base_ of one size, one behind the other: their rows are not of one operation. */
+static void gloo_rows_of_other_calls_are_other_operations(void **unused)
+{
+    (void)unused;
+    struct make_events e;
+    struct rs_summary s;
+    make_events_init(&e);
+    const uint32_t main_thread = make_host_lane(&e, 1), worker = make_host_lane(&e, 21);
+    for (rs_ns at = 1000; at <= 3000; at += 1000) {
+        const bool is_base = at == 2000;
+        call(&e, is_base ? "c10d::_allgather_base_" : "c10d::allgather_", main_thread, at, at + 20);
+        make_inputs(&e, is_base ? "[[400], [100], []]" : "[[], [[100]], []]",
+                    is_base ? "[\"float\", \"float\", \"\"]" : "[\"\", \"TensorList\", \"\"]",
+                    NULL);
+        gloo(&e, "gloo:all_gather", worker, at + 30, at + 400, "[[100]]");
+    }
+    reduce(&e, &s);
+    assert_int_equal(s.op_count, 3);
+    assert_true(s.ops[0].shape_hash != 0 && s.ops[0].shape_hash == s.ops[2].shape_hash);
+    assert_true(s.ops[1].shape_hash != 0 && s.ops[1].shape_hash != s.ops[0].shape_hash);
     rs_summary_fini(&s);
     make_events_fini(&e);
 }
@@ -619,6 +672,8 @@ int main(void)
         cmocka_unit_test(stretches_of_one_id_are_one_operation),
         cmocka_unit_test(gloo_rows_find_their_calls),
         cmocka_unit_test(a_lost_gloo_row_leaves_its_call_alone),
+        cmocka_unit_test(a_gloo_receive_is_of_the_call_it_runs_in),
+        cmocka_unit_test(gloo_rows_of_other_calls_are_other_operations),
         cmocka_unit_test(a_damaged_time_of_a_gloo_row_costs_no_more_than_a_long_one),
         cmocka_unit_test(without_shapes_there_are_no_bytes),
         cmocka_unit_test(native_operations_keep_what_the_program_said),
