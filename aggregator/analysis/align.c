@@ -74,9 +74,15 @@ bool align_is_even(uint8_t type)
            type == RS_OP_BROADCAST;
 }
 
+/* gloo gathers equally much of all; what is uneven on devices is a broadcast of each in turn. */
+static bool is_even_on_hosts(const struct align_item *a, const struct align_item *b)
+{
+    return a->type == RS_OP_ALL_GATHER && !a->is_on_device && !b->is_on_device;
+}
+
 static bool same_message(const struct align_item *a, const struct align_item *b)
 {
-    if (!align_is_even(a->type)) {
+    if (!align_is_even(a->type) && !is_even_on_hosts(a, b)) {
         return true;
     }
     if (a->bytes >= 0 && b->bytes >= 0 && a->bytes != b->bytes) {
@@ -750,8 +756,27 @@ void align_item_merge(struct align_item *into, const struct align_item *other)
     }
 }
 
+/* Where in the list what has no pair goes: behind `least`, before what ended later. */
+static size_t place_by_time(const struct align_list *list, size_t least, size_t from,
+                            const struct align_item *item)
+{
+    while (from > least && time_of(&list->items[from - 1]) > time_of(item)) {
+        from--;
+    }
+    return from;
+}
+
+/* Behind the pair before b[i]; 0: there is none. */
+static size_t behind_pair_before(const size_t *positions, size_t i)
+{
+    while (i > 0 && positions[i - 1] == ALIGN_NONE) {
+        i--;
+    }
+    return i > 0 ? positions[i - 1] + 1 : 0;
+}
+
 enum rs_status align_merge(struct align_list *list, const struct align_item *b, size_t b_count,
-                           const size_t *positions, uint32_t *ids)
+                           bool has_clock, const size_t *positions, uint32_t *ids)
 {
     size_t fresh = 0;
     for (size_t i = 0; i < b_count; i++) {
@@ -769,17 +794,22 @@ enum rs_status align_merge(struct align_list *list, const struct align_item *b, 
                     sizeof *list->items) != RS_OK) {
         return RS_NOMEM;
     }
-    /* From behind: what has no pair goes before the next one that has. */
-    size_t to = list->count + fresh, from = list->count;
+    /* From behind: what has no pair goes before the next one that has, and on one clock among what else has none by time. */
+    size_t to = list->count + fresh, from = list->count, least = 0;
     uint32_t id = list->next_id + (uint32_t)fresh;
     for (size_t i = b_count; i-- > 0;) {
-        if (positions[i] != ALIGN_NONE) {
-            const size_t moved = from - positions[i];
-            memmove(&list->items[to - moved], &list->items[positions[i]],
-                    moved * sizeof *list->items);
-            to -= moved;
-            from = positions[i];
-        } else {
+        const bool has_pair = positions[i] != ALIGN_NONE;
+        if (!has_pair && (i + 1 == b_count || positions[i + 1] != ALIGN_NONE)) {
+            least = behind_pair_before(positions, i);
+        }
+        const size_t place = has_pair    ? positions[i]
+                             : has_clock ? place_by_time(list, least, from, &b[i])
+                                         : from;
+        const size_t moved = from - place;
+        memmove(&list->items[to - moved], &list->items[place], moved * sizeof *list->items);
+        to -= moved;
+        from = place;
+        if (!has_pair) {
             list->items[--to] = b[i];
             list->items[to].id = ids[i] = --id;
         }

@@ -236,9 +236,11 @@ RS_MUST_CHECK enum rs_status align_find(struct align_side a, struct align_side b
 /* Is there a difference of the clocks with which nobody of these pairs ends before a start that it needs? */
 bool align_some_clock_fits(struct align_side a, struct align_side b,
                            const struct align_rules *rules, const size_t *positions);
-/* Joins b into the list: pairs merge, the others are inserted where they belong. ids[i] = id of b[i]. */
+/* Joins b into the list: pairs merge, the others are inserted where they belong, by time where both are on one clock.
+ * ids[i] = id of b[i]. */
 RS_MUST_CHECK enum rs_status align_merge(struct align_list *list, const struct align_item *b,
-                                         size_t b_count, const size_t *positions, uint32_t *ids);
+                                         size_t b_count, bool has_clock, const size_t *positions,
+                                         uint32_t *ids);
 void align_item_merge(struct align_item *into, const struct align_item *other);
 void align_list_fini(struct align_list *list);
 

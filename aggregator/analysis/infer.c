@@ -243,7 +243,8 @@ static enum rs_status take(struct infer *in, size_t c, uint32_t unit, bool has_c
     struct channel *channel = &in->channels[c];
     struct fit fit;
     if (infer_try_channel(in, channel, has_clock, &fit) != RS_OK ||
-        align_merge(&in->list, in->items, channel->member.count, in->positions, in->ids) != RS_OK ||
+        align_merge(&in->list, in->items, channel->member.count, has_clock, in->positions,
+                    in->ids) != RS_OK ||
         unit_add_member(&in->join->units[unit], &channel->member) != RS_OK) {
         return RS_NOMEM;
     }
@@ -431,7 +432,7 @@ static enum rs_status try_pair(struct infer *in, const struct channel *alone,
     for (size_t i = 0; i < member->count; i++) {
         in->positions[i] = ALIGN_NONE;
     }
-    if (align_merge(&in->list, in->items, member->count, in->positions, in->ids) != RS_OK) {
+    if (align_merge(&in->list, in->items, member->count, true, in->positions, in->ids) != RS_OK) {
         return RS_NOMEM;
     }
     return infer_try_channel(in, alone, true, fit_p);

@@ -228,8 +228,8 @@ static enum rs_status fill_crowd(struct infer *in, const struct join_unit *unit,
         struct fit fit;
         status = infer_try_channel(in, &channel, true, &fit);
         if (status == RS_OK) {
-            status =
-                align_merge(&in->list, in->items, channel.member.count, in->positions, ids + at);
+            status = align_merge(&in->list, in->items, channel.member.count, true, in->positions,
+                                 ids + at);
         }
         at += channel.member.count;
     }

@@ -328,7 +328,7 @@ static enum rs_status join_by_order(struct matching *mt, size_t m, struct align_
     fill_items(mt, m);
     if (align_find((struct align_side){list->items, list->count},
                    (struct align_side){mt->items, count}, &rules, mt->positions, &found) != RS_OK ||
-        align_merge(list, mt->items, count, mt->positions, mt->ids[m]) != RS_OK) {
+        align_merge(list, mt->items, count, true, mt->positions, mt->ids[m]) != RS_OK) {
         return RS_NOMEM;
     }
     return RS_OK;
@@ -347,7 +347,7 @@ static enum rs_status join_domain(struct matching *mt, uint32_t domain, struct a
         align_find((struct align_side){mt->list.items, mt->list.count},
                    (struct align_side){own->items, own->count}, &rules, positions,
                    &found) != RS_OK ||
-        align_merge(&mt->list, own->items, own->count, positions, ids) != RS_OK) {
+        align_merge(&mt->list, own->items, own->count, false, positions, ids) != RS_OK) {
         goto done;
     }
     for (size_t i = 0; i < own->count; i++) {
@@ -477,7 +477,7 @@ static enum rs_status join_in_step(struct matching *mt, bool *done_p)
         for (size_t i = 0; i < count; i++) {
             mt->positions[i] = m == 0 ? ALIGN_NONE : i;
         }
-        status = align_merge(&mt->list, mt->items, count, mt->positions, mt->ids[m]);
+        status = align_merge(&mt->list, mt->items, count, false, mt->positions, mt->ids[m]);
     }
     rs_mem_free(first);
     rs_mem_free(own);

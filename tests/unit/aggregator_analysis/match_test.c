@@ -419,6 +419,59 @@ static void buffered_sends_keep_their_order(void **state)
     rig_fini(&rig);
 }
 
+/* Rank 0 lost the second of three, rank 1 the third: what neither found in the other stands in the order of time, and rank 2 has both. */
+static void what_two_ranks_lost_stands_in_order_for_a_third(void **state)
+{
+    struct rig rig = {0};
+    (void)state;
+    for (int32_t rank = 0; rank < 3; rank++) {
+        struct rs_summary *summary = rig_rank(&rig, rank, "n1");
+        const uint32_t group = make_group(summary, "0", four, 3);
+        for (int64_t k = 0; k < 3; k++) {
+            if ((rank == 0 && k == 1) || (rank == 1 && k == 2)) {
+                continue;
+            }
+            struct rs_comm_op *op = regular(summary, RS_OP_ALL_REDUCE, k, rank);
+            op->group = group;
+            op->bytes = 64;
+        }
+    }
+    rig_run(&rig, false);
+    assert_int_equal(rig.analysis->op_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(rig.analysis->ops[i].row_count, i == 0 ? 3 : 2);
+    }
+    rig_fini(&rig);
+}
+
+/* Files that name no host, and one of which two rows of nine are left: too few to vote, but both end as the others' do. */
+static void a_file_with_two_rows_stands_as_the_others_do(void **state)
+{
+    struct rig rig = {0};
+    (void)state;
+    for (int32_t rank = 0; rank < 4; rank++) {
+        struct rs_summary *summary = rig_rank(&rig, rank, NULL);
+        summary->trace.world_size = 4;
+        for (int64_t k = 0; k < 9; k++) {
+            if (rank == 2 && k != 3 && k != 7) {
+                continue;
+            }
+            const rs_ns end = k * 1000 + k * k * 37;
+            struct rs_comm_op *op =
+                make_op(summary, RS_OP_ALL_REDUCE, (end - 100 - (rank + k) % 4 * 20) * US,
+                        (end + rank) * US);
+            op->device = rank;
+            op->stream = 7;
+            op->flags = RS_OP_ON_DEVICE;
+        }
+    }
+    rig_run(&rig, false);
+    assert_true(rig.analysis->one_clock);
+    assert_int_equal(rig.analysis->clocks[2].method, RS_CLOCK_ENDS);
+    assert_int_equal(rig_matched(rig.analysis), 9);
+    rig_fini(&rig);
+}
+
 /* gloo: the peer is numbered within a group that the row does not name. */
 static void peer_within_an_unnamed_group(void **state)
 {
@@ -716,6 +769,8 @@ int main(void)
         cmocka_unit_test(name_alone_is_no_identity),
         cmocka_unit_test(gloo_groups_are_inferred_from_time),
         cmocka_unit_test(two_gloo_threads_far_apart_are_one_group),
+        cmocka_unit_test(what_two_ranks_lost_stands_in_order_for_a_third),
+        cmocka_unit_test(a_file_with_two_rows_stands_as_the_others_do),
         cmocka_unit_test(inferred_group_takes_the_only_name),
         cmocka_unit_test(inferred_world_is_not_complete_when_ranks_are_missing),
         cmocka_unit_test(kernel_without_a_call_stays_alone),
