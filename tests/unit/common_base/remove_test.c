@@ -153,7 +153,8 @@ static void raced_a_thousand_times_nobody_elses_file_goes(void **state)
     (void)snprintf(kept, sizeof kept, "%s/kept", rig.real);
     assert_int_equal(link(rig.file, kept), 0);
     assert_int_equal(pthread_create(&thread, NULL, swap, &swapper), 0);
-    for (unsigned i = 0; i < 1000 || (!refused && atomic_load(&swapper.swaps) < 1000000); i++) {
+    for (unsigned i = 0;
+         i < 1000 || ((!removed || !refused) && atomic_load(&swapper.swaps) < 1000000); i++) {
         struct stat
             seen; /* as a collector saw it that follows links: the victim's, half of the time */
         if (stat(rig.file, &seen) < 0)
