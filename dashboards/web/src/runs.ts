@@ -121,8 +121,8 @@ function classOf(rank: Rank, measure: Measure, middle: number | null, farthest: 
 }
 
 const KEYS: Record<Measure, [number, string][]> = {
-  step_time: [[0, "within 1.05 of the median"], [2, "to 1.15"], [3, "to 1.3"], [4, "to 1.6"], [5, "more"], [1, "not told"]],
-  lag: [[0, "at the newest step"], [2, "up to 3 behind"], [3, "up to 10"], [4, "up to 100"], [5, "more"], [1, "not told"]],
+  step_time: [[0, "within 1.05 of the median"], [2, "to 1.15"], [3, "to 1.3"], [4, "to 1.6"], [5, "more"], [1, "not known"]],
+  lag: [[0, "at the newest step"], [2, "up to 3 behind"], [3, "up to 10"], [4, "up to 100"], [5, "more"], [1, "not known"]],
   state: [[0, "can record"], [3, "records"], [4, "cannot"], [5, "gone"]],
 };
 
@@ -154,7 +154,7 @@ class RankGrid {
 
   private take(rank: Rank): void {
     this.chosen = rank.rank;
-    this.said.textContent = `Rank ${rank.rank} on ${rank.host}, ${rank.state}, step ${rank.step ?? "not told"}, ${duration(rank.step_duration_ns)}`;
+    this.said.textContent = `Rank ${rank.rank} on ${rank.host}, ${rank.state}, step ${rank.step ?? "not known"}, ${duration(rank.step_duration_ns)}`;
     this.choose(rank);
     this.draw(this.ranks);
   }
