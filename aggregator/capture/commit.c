@@ -381,8 +381,8 @@ void capture_commit(struct rs_coord *coord, struct rs_coord_capture *capture, rs
         capture_close(coord, capture);
         return;
     }
-    for (size_t i = 0; i < capture->rank_count;
-         i++) /* of one that was given up, what comes is still of the first try */
+    /* Of one that was given up, what comes is still of the first try. */
+    for (size_t i = 0; i < capture->rank_count; i++)
         if (capture->ranks[i].state == RS_PROGRESS_ARMED)
             capture->ranks[i].is_told = capture->ranks[i].is_recalled = false;
     capture->start_bound_ns = capture->start_time_ns ? start_bound(coord, capture) : 0;

@@ -55,12 +55,13 @@ static rs_ns files_give_up_at(const struct rs_coord *coord, const struct rs_coor
                               const struct rs_coord_rank *rank, const struct rs_coord_seen *seen,
                               const char **why_p)
 {
-    const rs_ns moved = later(rank->moved_at, seen ? seen_back_at(coord, seen) : 0);
+    const rs_ns moved = later(rank->moved_at, seen ? seen->back_ns : 0);
+    const rs_ns back = later(moved, seen ? seen_back_at(coord, seen) : 0);
     if (seen && !*seen->capture && rank->state < RS_PROGRESS_SENDING &&
-        seen->last_seen_ns > moved + coord->options.gone_ns / 3) {
+        seen->last_seen_ns > back + coord->options.gone_ns / 3) {
         *why_p = "its collector was started again in the middle and does not know of it; its "
                  "trace, if one is written, stays in the collector's trace folder";
-        return moved + coord->options.gone_ns;
+        return back + coord->options.gone_ns;
     }
     *why_p = "nothing came from it in time";
     rs_dur timeout = capture->profile.timeout_ns ? capture->profile.timeout_ns : files_patience_ns;
@@ -76,13 +77,14 @@ static rs_ns live_give_up_at(const struct rs_coord *coord, const struct rs_coord
                              const char **why_p)
 {
     /* Whoever comes back has things to send first. */
-    const rs_ns moved = later(rank->moved_at, seen ? seen_back_at(coord, seen) : 0);
+    const rs_ns moved = later(rank->moved_at, seen ? seen->back_ns : 0);
     if (capture->request && capture->request->timeout_ms) {
         *why_p = "it did not finish in time";
         return later(moved,
                      capture->committed_at + (rs_dur)capture->request->timeout_ms * RS_NS_PER_MS);
     }
-    const rs_ns since = later(moved, capture->committed_at);
+    const rs_ns since =
+        later(later(moved, capture->committed_at), seen ? seen_back_at(coord, seen) : 0);
     if (seen && !*seen->capture && rank->state < RS_PROGRESS_SENDING &&
         seen->last_seen_ns > since + coord->options.gone_ns / 3) {
         *why_p = "its collector was started again in the middle and does not know of it";

@@ -760,6 +760,27 @@ static void a_collector_that_comes_back_and_knows_nothing_is_named(void **state)
     rs_coord_free(&coord);
 }
 
+/* Whose heartbeats pause again and again, without a word of the capture, holds it open no longer than who is silent. */
+static void who_pauses_again_and_again_is_given_up(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    see(coord, "r", 0, link_a, 10, 50 * ms);
+    see(coord, "r", 1, link_b, 10, 50 * ms);
+    rs_coord_see_link(coord, link_b, 1);
+    const struct rs_coord_capture *capture = start(coord, "all");
+    arm(coord, 0, 10, 50 * ms, "");
+    arm(coord, 1, 10, 50 * ms, "");
+    end(coord, 0, false);
+    for (rs_ns at = 3 * second; at < 300 * second; at += 3 * second) {
+        see_at(coord, "r", 1, link_b, 200, 50 * ms, at);
+        rs_coord_see_link(coord, link_b, at);
+        (void)rs_coord_tick(coord, at);
+    }
+    assert_int_equal(capture->state, RS_CAPTURE_PARTIAL);
+    rs_coord_free(&coord);
+}
+
 /* Short enough for its link to last: it recorded all of it meanwhile, and its first heartbeat comes before its first chunk. */
 static void who_is_silent_for_a_while_has_things_to_send_first(void **state)
 {
@@ -1785,6 +1806,7 @@ int main(void)
         cmocka_unit_test(a_link_closed_in_order_is_not_waited_for),
         cmocka_unit_test(a_partition_is_waited_for),
         cmocka_unit_test(a_collector_that_comes_back_and_knows_nothing_is_named),
+        cmocka_unit_test(who_pauses_again_and_again_is_given_up),
         cmocka_unit_test(who_is_silent_for_a_while_has_things_to_send_first),
         cmocka_unit_test(a_partition_is_not_waited_for_for_ever),
         cmocka_unit_test(who_stops_a_capture_does_not_wait_for_a_partition),
