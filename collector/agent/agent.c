@@ -43,11 +43,11 @@ struct collector {
     struct rs_collect_watch *watch;
     struct rs_collect_flight *flight;
     struct rs_config_watch *config_watch;
-    struct rs_renewal *renewal;        /* of our certificate */
-    struct rs_metrics *metrics;        /* NULL: not served */
-    struct rs_library_book *libraries; /* of the ranks' processes */
-    char node[RS_IDENTITY_NAME_BYTES]; /* when none was given */
-    Rankscope__RankState **states;     /* of all ranks, for the uplink */
+    struct rs_renewal *renewal;         /* of our certificate */
+    struct rs_metrics *metrics;         /* NULL: not served */
+    struct rs_library_cache *libraries; /* of the ranks' processes */
+    char node[RS_IDENTITY_NAME_BYTES];  /* when none was given */
+    Rankscope__RankState **states;      /* of all ranks, for the uplink */
     size_t state_capacity;
     int64_t spool_free, free_memory, /* of the host; the same */
         trace_free; /* bytes where ranks without, and with, files of their own end up here; 0 unknown */
@@ -419,7 +419,7 @@ static void serve(struct collector *collector, struct rs_daemon *daemon)
 static enum rs_status run(const struct rs_agent_options *settings, struct rs_daemon *daemon,
                           struct rs_err *err)
 {
-    struct collector collector = {.settings = settings, .libraries = rs_library_book_new()};
+    struct collector collector = {.settings = settings, .libraries = rs_library_cache_new()};
     const struct rs_spool_options spool_options = {.budget_bytes = (uint64_t)settings->spool_bytes,
                                                    .keep_ns = settings->raw_keep_ns};
     enum rs_status status = collector.libraries
@@ -470,7 +470,7 @@ static enum rs_status run(const struct rs_agent_options *settings, struct rs_dae
             rs_uplink_step(collector.uplink, rs_time_monotonic() + RS_NS_PER_S / 20);
     }
     rs_uplink_free(&collector.uplink);
-    rs_library_book_free(&collector.libraries);
+    rs_library_cache_free(&collector.libraries);
     rs_grpc_loop_free(&collector.loop);
     rs_spool_close(&collector.spool);
     forget_announcement(&collector);

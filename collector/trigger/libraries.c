@@ -4,6 +4,7 @@
 #include "common/base/buf.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/base/slots.h"
 #include "common/request/request.h"
 
 #include <stdio.h>
@@ -11,20 +12,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 enum {
     MAPS_LIMIT_BYTES = 32 << 20,
     LIBC_LIMIT_BYTES = 16 << 20,
     LOOKS_MAX = 2,
     FILES_MAX = 8,
-    SLOTS_FIRST = 64,
 };
 
 static const rs_dur look_again_ns = 30 * (rs_dur)RS_NS_PER_S;
 static const rs_dur forget_ns = 300 * (rs_dur)RS_NS_PER_S;
 
 struct known { /* of one process */
-    pid_t pid; /* 0: a free slot */
-    uint64_t incarnation;
+    pid_t pid;
+    uint64_t incarnation; /* its hash */
     struct rs_libraries libraries;
     unsigned looks;
     rs_ns looked_at, asked_at;
@@ -36,33 +39,28 @@ struct libc_file { /* one file serves many processes */
     uint32_t glibc;
 };
 
-struct rs_library_book {
-    struct known *slots; /* open addressing by pid; at most half of them are taken */
-    size_t slot_count, taken;
+struct rs_library_cache {
+    struct known *items;
+    size_t count, capacity;
+    struct rs_slots slots; /* of items, by pid and incarnation */
+    rs_ns swept_at;
     struct libc_file files[FILES_MAX]; /* a ring */
     size_t file_count;
 };
 
-struct rs_library_book *rs_library_book_new(void)
+struct rs_library_cache *rs_library_cache_new(void)
 {
-    struct rs_library_book *book = rs_mem_calloc(1, sizeof *book);
-    struct known *slots = rs_mem_calloc(SLOTS_FIRST, sizeof *slots);
-    if (!book || !slots) {
-        rs_mem_free(book);
-        rs_mem_free(slots);
-        return NULL;
-    }
-    book->slots = slots;
-    book->slot_count = SLOTS_FIRST;
-    return book;
+    return rs_mem_calloc(1, sizeof(struct rs_library_cache));
 }
 
-void rs_library_book_free(struct rs_library_book **book)
+void rs_library_cache_free(struct rs_library_cache **cache)
 {
-    if (*book)
-        rs_mem_free((*book)->slots);
-    rs_mem_free(*book);
-    *book = NULL;
+    if (!*cache)
+        return;
+    rs_slots_fini(&(*cache)->slots);
+    rs_mem_free((*cache)->items);
+    rs_mem_free(*cache);
+    *cache = NULL;
 }
 
 /* ---- what a map says ----------------------------------------------------------------------------------------- */
@@ -153,7 +151,7 @@ uint32_t rs_libraries_glibc(const char *bytes, size_t length)
 
 /* ---- a process ------------------------------------------------------------------------------------------------- */
 
-static uint32_t glibc_of_file(struct rs_library_book *book, pid_t pid, const char *libc)
+static uint32_t glibc_of_file(struct rs_library_cache *cache, pid_t pid, const char *libc)
 {
     char path[RS_LIBRARIES_PATH_BYTES + 64];
     struct stat info;
@@ -166,19 +164,19 @@ static uint32_t glibc_of_file(struct rs_library_book *book, pid_t pid, const cha
     (void)snprintf(path, sizeof path, "/proc/%d/root%s", (int)pid, libc);
     if (stat(path, &info) != 0)
         return 0;
-    for (size_t i = 0; i < book->file_count && i < FILES_MAX; i++)
-        if (book->files[i].device == info.st_dev && book->files[i].inode == info.st_ino)
-            return book->files[i].glibc;
+    for (size_t i = 0; i < cache->file_count && i < FILES_MAX; i++)
+        if (cache->files[i].device == info.st_dev && cache->files[i].inode == info.st_ino)
+            return cache->files[i].glibc;
     const uint32_t glibc = rs_file_read_regular(path, LIBC_LIMIT_BYTES, &bytes, NULL) == RS_OK
                                ? rs_libraries_glibc(rs_buf_text(&bytes), bytes.length)
                                : 0;
     rs_buf_fini(&bytes);
-    book->files[book->file_count++ % FILES_MAX] =
+    cache->files[cache->file_count++ % FILES_MAX] =
         (struct libc_file){info.st_dev, info.st_ino, glibc};
     return glibc;
 }
 
-static void look(struct rs_library_book *book, struct known *known, rs_ns now)
+static void look(struct rs_library_cache *cache, struct known *known, rs_ns now)
 {
     char path[64], libc[RS_LIBRARIES_PATH_BYTES];
     struct rs_buf maps = {0};
@@ -187,65 +185,67 @@ static void look(struct rs_library_book *book, struct known *known, rs_ns now)
     (void)snprintf(path, sizeof path, "/proc/%d/maps", (int)known->pid);
     if (rs_file_read(path, MAPS_LIMIT_BYTES, &maps, NULL) == RS_OK) {
         known->libraries.activities = rs_libraries_from_maps(rs_buf_text(&maps), libc);
-        known->libraries.glibc = glibc_of_file(book, known->pid, libc);
+        known->libraries.glibc = glibc_of_file(cache, known->pid, libc);
     }
     rs_buf_fini(&maps);
 }
 
-/* ---- the book ---------------------------------------------------------------------------------------------------- */
+/* ---- what is remembered ----------------------------------------------------------------------------------------- */
 
-static uint64_t hash_of(const char *text)
+static bool is_same(const void *self, uint32_t index, const void *wanted)
 {
-    uint64_t hash = 0xcbf29ce484222325U;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3U;
-    return hash;
+    const struct known *known = &((const struct rs_library_cache *)self)->items[index];
+    const struct known *other = wanted;
+    return known->pid == other->pid && known->incarnation == other->incarnation;
 }
 
-/* Its slot, or a free one. */
-static struct known *slot_of(struct known *slots, size_t count, pid_t pid)
+static uint64_t hash_of(const struct known *known)
 {
-    size_t at = (size_t)pid * 0x9e3779b1U & (count - 1);
-    while (slots[at].pid && slots[at].pid != pid)
-        at = (at + 1) & (count - 1);
-    return &slots[at];
+    return rs_slots_mix(rs_slots_mix(0, (uint64_t)known->pid), known->incarnation);
 }
 
-/* Room for one more, without those that nobody has asked for lately. */
-static bool make_room(struct rs_library_book *book, rs_ns now)
+/* Leaves out those that nobody has asked for lately. Without memory for the index all are looked at anew. */
+static void sweep(struct rs_library_cache *cache, rs_ns now)
 {
-    if (2 * (book->taken + 1) <= book->slot_count)
-        return true;
-    const size_t count = 2 * book->slot_count;
-    struct known *slots = rs_mem_calloc(count, sizeof *slots);
-    if (!slots)
-        return false;
-    book->taken = 0;
-    for (size_t i = 0; i < book->slot_count; i++)
-        if (book->slots[i].pid && now - book->slots[i].asked_at < forget_ns) {
-            *slot_of(slots, count, book->slots[i].pid) = book->slots[i];
-            book->taken++;
-        }
-    rs_mem_free(book->slots);
-    book->slots = slots;
-    book->slot_count = count;
-    return true;
+    size_t kept = 0;
+    rs_slots_fini(&cache->slots);
+    for (size_t i = 0; i < cache->count; i++) {
+        if (now - cache->items[i].asked_at >= forget_ns ||
+            rs_slots_put(&cache->slots, hash_of(&cache->items[i]), (uint32_t)kept) != RS_OK)
+            continue;
+        cache->items[kept++] = cache->items[i];
+    }
+    cache->count = kept;
+    cache->swept_at = now;
 }
 
-struct rs_libraries rs_libraries_of(struct rs_library_book *book, pid_t pid,
+/* Its place, made when it is new; NULL: no memory. */
+static struct known *place_of(struct rs_library_cache *cache, const struct known *wanted)
+{
+    const uint32_t found = rs_slots_find(&cache->slots, hash_of(wanted), is_same, cache, wanted);
+    if (found != RS_SLOTS_NONE)
+        return &cache->items[found];
+    if (rs_mem_grow((void **)&cache->items, &cache->capacity, cache->count + 1,
+                    sizeof *cache->items) < 0 ||
+        rs_slots_put(&cache->slots, hash_of(wanted), (uint32_t)cache->count) != RS_OK)
+        return NULL;
+    cache->items[cache->count] = *wanted;
+    return &cache->items[cache->count++];
+}
+
+struct rs_libraries rs_libraries_of(struct rs_library_cache *cache, pid_t pid,
                                     const char *incarnation, rs_ns now)
 {
-    const uint64_t hash = hash_of(incarnation);
-    if (pid <= 0 || !make_room(book, now))
+    const struct known wanted = {.pid = pid,
+                                 .incarnation = XXH3_64bits(incarnation, strlen(incarnation))};
+    if (now - cache->swept_at >= forget_ns)
+        sweep(cache, now);
+    struct known *known = pid > 0 ? place_of(cache, &wanted) : NULL;
+    if (!known)
         return (struct rs_libraries){0};
-    struct known *known = slot_of(book->slots, book->slot_count, pid);
-    if (!known->pid || known->incarnation != hash) {
-        book->taken += !known->pid;
-        *known = (struct known){.pid = pid, .incarnation = hash};
-    }
     known->asked_at = now;
     if (!known->looks || (known->looks < LOOKS_MAX && !known->libraries.activities &&
                           now - known->looked_at >= look_again_ns))
-        look(book, known, now);
+        look(cache, known, now);
     return known->libraries;
 }

@@ -26,14 +26,14 @@ struct rs_libraries {
     uint32_t activities; /* set of enum rs_activity that are not out of the question; 0 unknown */
 };
 
-struct rs_library_book; /* what was seen of the processes of this host */
+struct rs_library_cache; /* what was seen of the processes of this host */
 
 /* NULL: no memory. */
-struct rs_library_book *rs_library_book_new(void);
-void rs_library_book_free(struct rs_library_book **book);
+struct rs_library_cache *rs_library_cache_new(void);
+void rs_library_cache_free(struct rs_library_cache **cache);
 
 /* Of the process that this incarnation is. All 0: it may not be looked at, or there is no memory. */
-struct rs_libraries rs_libraries_of(struct rs_library_book *book, pid_t pid,
+struct rs_libraries rs_libraries_of(struct rs_library_cache *cache, pid_t pid,
                                     const char *incarnation, rs_ns now);
 
 /* The set above, from a memory map's text; 0 where it has no PyTorch that tells. `libc` is the path of the C library, "" none. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collector/trigger/process.h"
 
+#include "common/base/as_user.h"
 #include "common/base/buf.h"
 #include "common/base/file.h"
 
@@ -13,12 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum {
-    ENVIRON_LIMIT_BYTES = 1024 * 1024,
-    STAT_LIMIT_BYTES = 4096,
-    STATUS_LIMIT_BYTES = 64 * 1024,
-    ANCESTORS_MAX = 32
-};
+enum { ENVIRON_LIMIT_BYTES = 1024 * 1024, STAT_LIMIT_BYTES = 4096, ANCESTORS_MAX = 32 };
 
 /* Value of a variable in a NUL-separated block that ends with a NUL; NULL when it is not there. */
 static const char *variable(const char *block, size_t length, const char *name)
@@ -150,18 +146,6 @@ static void read_command(pid_t pid, struct rs_buf *buf, struct rs_process *proce
                    length ? (const char *)buf->data : "");
 }
 
-/* Who started it, by the kernel's word: a program that is setuid root is still his who gave it its environment. */
-static uid_t real_user(pid_t pid, uid_t owner, struct rs_buf *buf)
-{
-    static const char word[] = "\nUid:\t";
-    const char *at = read_proc(pid, "status", STATUS_LIMIT_BYTES, buf) == RS_OK
-                         ? strstr(rs_buf_text(buf), word)
-                         : NULL;
-    char *end = NULL;
-    const unsigned long uid = at ? strtoul(at + sizeof word - 1, &end, 10) : 0;
-    return at && end != at + sizeof word - 1 && uid < UINT32_MAX ? (uid_t)uid : owner;
-}
-
 enum rs_status rs_process_read(pid_t pid, struct rs_process *process_p, struct rs_err *err)
 {
     struct rs_process process = {.pid = pid, .rank = -1, .local_rank = -1, .world_size = -1};
@@ -174,7 +158,9 @@ enum rs_status rs_process_read(pid_t pid, struct rs_process *process_p, struct r
         parse_stat(rs_buf_text(&buf), &process) != RS_OK) {
         status = rs_err_set(err, RS_NOTFOUND, "there is no process %d", (int)pid);
     } else {
-        process.uid = real_user(pid, info.st_uid, &buf);
+        /* A program that is setuid root is still his who gave it its environment. */
+        const int64_t uid = rs_user_id_of_process(pid);
+        process.uid = uid >= 0 ? (uid_t)uid : info.st_uid;
         read_command(pid, &buf, &process);
         if (read_proc(pid, "environ", ENVIRON_LIMIT_BYTES, &buf) == RS_OK && buf.length) {
             const char *block = rs_buf_text(&buf);

@@ -4,6 +4,7 @@
 #include "common/base/buf.h"
 #include "common/base/check.h"
 #include "common/base/file.h"
+#include "common/base/time.h"
 
 #include <grp.h>
 #include <pwd.h>
@@ -14,6 +15,8 @@
 #include <sys/fsuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+static const rs_dur believed_ns = 10 * (rs_dur)RS_NS_PER_S;
 
 enum { STATUS_LIMIT_BYTES = 64 * 1024, PASSWD_BYTES = 16 * 1024, NOBODY = 65534 };
 
@@ -37,13 +40,26 @@ static int64_t status_number(const char *text, const char *name, size_t nth)
     return -1;
 }
 
-void rs_user_of_process(pid_t pid, uid_t uid, struct rs_user *user_p)
+static bool read_status(pid_t pid, struct rs_buf *buf)
 {
     char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    return rs_file_read(path, STATUS_LIMIT_BYTES, buf, NULL) == RS_OK;
+}
+
+int64_t rs_user_id_of_process(pid_t pid)
+{
+    struct rs_buf buf = {0};
+    const int64_t uid = read_status(pid, &buf) ? status_number(rs_buf_text(&buf), "\nUid:", 0) : -1;
+    rs_buf_fini(&buf);
+    return uid;
+}
+
+void rs_user_of_process(pid_t pid, uid_t uid, struct rs_user *user_p)
+{
     struct rs_buf buf = {0};
     *user_p = (struct rs_user){.uid = uid, .gid = (gid_t)-1};
-    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    if (rs_file_read(path, STATUS_LIMIT_BYTES, &buf, NULL) == RS_OK) {
+    if (read_status(pid, &buf)) {
         const char *text = rs_buf_text(&buf);
         const int64_t gid = status_number(text, "\nGid:", 0);
         /* Only while the pid is still his. */
@@ -60,14 +76,12 @@ void rs_user_of_process(pid_t pid, uid_t uid, struct rs_user *user_p)
     rs_buf_fini(&buf);
 }
 
-void rs_user_of_uid(uid_t uid, struct rs_user *user_p)
+static void look_up(uid_t uid, struct rs_user *user_p)
 {
     char text[PASSWD_BYTES];
     struct passwd entry;
     struct passwd *found = NULL;
     *user_p = (struct rs_user){.uid = uid, .gid = (gid_t)-1};
-    if (uid == 0 || geteuid() != 0) /* nobody's rights are taken then */
-        return;
     if (getpwuid_r(uid, &entry, text, sizeof text, &found) != 0 || !found)
         return;
     int count = RS_USER_GROUPS_MAX;
@@ -75,6 +89,24 @@ void rs_user_of_uid(uid_t uid, struct rs_user *user_p)
     (void)getgrouplist(entry.pw_name, entry.pw_gid, user_p->groups, &count);
     user_p->group_count =
         count < 0 ? 0 : (size_t)(count < RS_USER_GROUPS_MAX ? count : RS_USER_GROUPS_MAX);
+}
+
+void rs_user_of_uid(uid_t uid, struct rs_user *user_p)
+{
+    static _Thread_local struct {
+        rs_ns at; /* monotonic; 0: nobody yet */
+        struct rs_user user;
+    } last;
+    if (uid == 0 || geteuid() != 0) { /* nobody's rights are taken then */
+        *user_p = (struct rs_user){.uid = uid, .gid = (gid_t)-1};
+        return;
+    }
+    const rs_ns now = rs_time_monotonic();
+    if (!last.at || last.user.uid != uid || now - last.at >= believed_ns) {
+        look_up(uid, &last.user);
+        last.at = now;
+    }
+    *user_p = last.user;
 }
 
 /* ---- as whom -------------------------------------------------------------------------------------------------------- */

@@ -14,8 +14,8 @@
  *     }
  *
  * The file system user, group and groups of the calling thread change (setfsuid(2)), those of no other thread; who the process is
- * for signals, sockets and /proc does not change. No thread is started inside a scope: it would keep its rights. Scopes may be nested, and end in the reverse order. A process that is not
- * root's has nothing to give away: nothing changes then.
+ * for signals, sockets and /proc does not change. No thread is started inside a scope: it would keep its rights. Scopes may be nested,
+ * and end in the reverse order. A process that is not root's has nothing to give away: nothing changes then.
  */
 #ifndef RS_BASE_AS_USER_H
 #define RS_BASE_AS_USER_H
@@ -39,7 +39,10 @@ struct rs_user {
 /* Who runs a process: real user and group, and its groups, by the kernel's word. `uid` is whose it was when it was found; of a
  * process that is another's by now, or gone, the groups are not known. */
 void rs_user_of_process(pid_t pid, uid_t uid, struct rs_user *user_p);
-/* A user by number, with the groups that the user database gives him; one it does not know has none. */
+/* Who started a process: its real user, by the kernel's word. -1: it is gone. */
+int64_t rs_user_id_of_process(pid_t pid);
+/* A user by number, with the groups that the user database gives him; one it does not know has none. What it said is believed for ten
+ * seconds: a database of a network is asked over that, and files of one user come one behind the other. */
 void rs_user_of_uid(uid_t uid, struct rs_user *user_p);
 
 struct rs_as_user {

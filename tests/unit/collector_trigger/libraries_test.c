@@ -62,37 +62,37 @@ static void a_c_library_says_its_version(void **state)
 
 static void a_process_is_looked_at_once_and_another_in_its_place_again(void **state)
 {
-    struct rs_library_book *book = rs_library_book_new();
+    struct rs_library_cache *cache = rs_library_cache_new();
     unsigned major = 0, minor = 0;
     (void)state;
-    assert_non_null(book);
+    assert_non_null(cache);
     assert_int_equal(sscanf(gnu_get_libc_version(), "%u.%u", &major, &minor), 2);
     const pid_t child = fork();
     if (child == 0) {
         (void)pause();
         _exit(0);
     }
-    assert_int_equal(rs_libraries_of(book, child, "n:1:1", 1).glibc, major << 16 | minor);
+    assert_int_equal(rs_libraries_of(cache, child, "n:1:1", 1).glibc, major << 16 | minor);
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, NULL, 0), child);
-    assert_int_equal(rs_libraries_of(book, child, "n:1:1", 2).glibc, major << 16 | minor);
-    assert_int_equal(rs_libraries_of(book, child, "n:1:2", 3).glibc, 0);
-    assert_int_equal(rs_libraries_of(book, 0, "n:0:1", 3).glibc, 0);
-    rs_library_book_free(&book);
-    assert_null(book);
+    assert_int_equal(rs_libraries_of(cache, child, "n:1:1", 2).glibc, major << 16 | minor);
+    assert_int_equal(rs_libraries_of(cache, child, "n:1:2", 3).glibc, 0);
+    assert_int_equal(rs_libraries_of(cache, 0, "n:0:1", 3).glibc, 0);
+    rs_library_cache_free(&cache);
+    assert_null(cache);
 }
 
-static void the_book_forgets_who_is_not_asked_for_any_more(void **state)
+static void the_cache_forgets_who_is_not_asked_for_any_more(void **state)
 {
-    struct rs_library_book *book = rs_library_book_new();
-    const uint32_t own = rs_libraries_of(book, getpid(), "own", 1).glibc;
+    struct rs_library_cache *cache = rs_library_cache_new();
+    const uint32_t own = rs_libraries_of(cache, getpid(), "own", 1).glibc;
     (void)state;
     assert_true(own >> 16 == 2);   /* glibc has been 2 since 1997 */
     for (int i = 0; i < 5000; i++) /* numbers that no process has */
         assert_int_equal(
-            rs_libraries_of(book, 5000000 + i, "gone", 2 + i * (rs_ns)RS_NS_PER_S).glibc, 0);
-    assert_int_equal(rs_libraries_of(book, getpid(), "own", 6000 * (rs_ns)RS_NS_PER_S).glibc, own);
-    rs_library_book_free(&book);
+            rs_libraries_of(cache, 5000000 + i, "gone", 2 + i * (rs_ns)RS_NS_PER_S).glibc, 0);
+    assert_int_equal(rs_libraries_of(cache, getpid(), "own", 6000 * (rs_ns)RS_NS_PER_S).glibc, own);
+    rs_library_cache_free(&cache);
 }
 
 int main(void)
@@ -101,7 +101,7 @@ int main(void)
         cmocka_unit_test(a_map_says_what_pytorch_was_built_for),
         cmocka_unit_test(a_c_library_says_its_version),
         cmocka_unit_test(a_process_is_looked_at_once_and_another_in_its_place_again),
-        cmocka_unit_test(the_book_forgets_who_is_not_asked_for_any_more),
+        cmocka_unit_test(the_cache_forgets_who_is_not_asked_for_any_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
