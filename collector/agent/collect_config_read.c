@@ -81,9 +81,10 @@ enum rs_status config_look_at_result(struct config_job *job, rs_ns now)
     if (job->looked_at && now < job->looked_at + look_every_ns)
         return RS_AGAIN;
     job->looked_at = now;
-    if (rs_file_as_owner_begin(job->path, RS_HOLD_ROOT_LINKS, &scope, NULL) < 0)
-        return RS_NOTFOUND;
-    const enum rs_status status = look_at_result(job, now);
+    enum rs_status status = rs_file_as_owner_begin(job->path, RS_HOLD_ROOT_LINKS, &scope, NULL);
+    if (status < 0 && status != RS_NOTFOUND)
+        return RS_OK; /* read_job() meets the same, and says it */
+    status = look_at_result(job, now);
     rs_as_user_end(&scope);
     return status;
 }
