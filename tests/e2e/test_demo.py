@@ -13,6 +13,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from machine import is_crowded  # pylint: disable=wrong-import-position
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("RANKSCOPE_BUILD", ROOT / "build/release"))
 RUNS = int(os.environ.get("RANKSCOPE_DEMO_RUNS", "1"))
@@ -61,7 +64,7 @@ def main():
             named, text = named_in(flags)
             # Beside other work on the machine its own delays can hide the planted one, and no verdict is right then. A false one never is.
             for _ in range(0 if where is None or RUNS > 1 else 2):
-                if named:
+                if named or not is_crowded():
                     break
                 print(f"     planted: {name}; nobody named, the demo is run again", flush=True)
                 named, text = named_in(flags)

@@ -115,7 +115,7 @@ def check_clean(rig):
 
 
 def kill_while_armed(rig, run, count, *words, codes=(0,)):
-    """A capture whose collector was killed after all ranks were ready and before one was told, which it may be at any moment: then another."""
+    """A capture whose collector was killed after all ranks were ready and before one was notified, which may be at any moment: then another."""
     for _ in range(5):
         capture = Capture(rig, run, *words, codes=codes)
         if capture.is_seen(count, "armed"):
@@ -128,7 +128,7 @@ def kill_while_armed(rig, run, count, *words, codes=(0,)):
                 return capture
             rig.start_collector()
         capture.end(codes=(0, 1))
-    check(False, "five times a rank was told before its collector could be killed")
+    check(False, "five times a rank was notified before its collector could be killed")
 
 
 def whole(rig, name, capture, count):
