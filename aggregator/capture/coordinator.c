@@ -374,16 +374,16 @@ void rs_coord_ended(struct rs_coord *coord, const char *id, uint32_t number,
     if (capture->steps && !is_partial && adapter_can(&rank->adapter, RS_CAP_STEP_PARTS))
         rank->steps_done = capture->steps;
     char text[RS_COORD_REASON_BYTES];
-    /* What it recorded is not what the others do: its start was taken back (recall.c) and it had not heard of that, or it said itself that it
-     * could not. */
+    /* What it recorded is not what the others do: its start was taken back (recall.c) before its node knew, or its collector has
+     * refused. */
     const bool is_alone = rank->is_recalled || rank->state == RS_PROGRESS_REFUSED;
     /* It was given up, or not reached, and is there after all: what was said of that is not true any more. */
     if (rank->state == RS_PROGRESS_LOST)
         rank->text[0] = '\0';
     if (rank->is_recalled && rank->state != RS_PROGRESS_REFUSED)
         (void)snprintf(rank->text, sizeof rank->text,
-                       "it began alone: its node was out of reach when it was told its start, "
-                       "which was moved for the others");
+                       "it began alone: its node was out of reach when the start was moved for "
+                       "the others");
     (void)member_set_unreachable(capture, rank, false, 0, 0);
     const bool is_short = lacks_steps(capture, rank);
     is_partial = is_partial || is_alone || rank->lost_chunks;

@@ -253,8 +253,8 @@ static const struct rs_native_rank *find_rank(const struct rs_collect_native *na
     return found;
 }
 
-/* It was told to begin and is asked once more: the word that it knows was lost with its link, so the start was moved for all. The
- * earlier one is forgotten. What came of it is in the spool already when it began alone and was read: true, it cannot begin again. */
+/* It was notified of its start and is asked once more: its answer was lost with its link, so the start was moved for all. The earlier one
+ * is forgotten. True: it began alone already and its chunks are in the spool, so that it cannot begin again. */
 static bool forget_start(struct rs_collect_native *native, struct job **known_p, uint32_t number)
 {
     struct job *known = *known_p;
@@ -275,7 +275,7 @@ static bool forget_start(struct rs_collect_native *native, struct job **known_p,
     return false;
 }
 
-/* Whether the spool has chunks of this rank for this capture: it was told to begin, did so to the end, and is asked once more. */
+/* Whether the spool has chunks of this rank for this capture: it was notified, recorded to the end, and is asked once more. */
 static bool has_recorded(struct rs_collect_native *native, const struct job *job, uint32_t number)
 {
     struct rs_spool_entry entry;

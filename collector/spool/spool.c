@@ -575,7 +575,7 @@ void rs_spool_lost(struct rs_spool *spool, uint32_t id, uint64_t bytes, uint64_t
     (void)pthread_mutex_unlock(&spool->write_lock);
 }
 
-/* Of an entry that is gone nothing is waited for: whoever puts is told. */
+/* Nothing is waited for when the entry is gone: the next put says that. */
 static bool may_put(const struct rs_spool *spool, uint32_t id, uint64_t bytes)
 {
     const struct entry *entry = spool_find_entry(spool, id);
