@@ -173,6 +173,8 @@ static void send_welcome(struct session *session)
 {
     Rankscope__Down down = RANKSCOPE__DOWN__INIT;
     down.message_case = RANKSCOPE__DOWN__MESSAGE_WELCOME;
+    session->welcome->sent_ns =
+        rs_time_realtime(); /* now: it is echoed, and measures the clock of the host */
     down.welcome = session->welcome;
     session_post(session, &down.base);
     rankscope__welcome__free_unpacked(session->welcome, NULL);
@@ -894,7 +896,6 @@ static void on_hello(struct session *session, const Rankscope__Hello *hello)
     welcome->opened = opened;
     welcome->credit_bytes = credit_of(session->server);
     welcome->heartbeat_ns = session->server->options.heartbeat_ns;
-    welcome->sent_ns = rs_time_realtime();
     session->welcome = welcome;
     session->welcome_pending = hello->n_opens;
     for (size_t i = 0; i < hello->n_ranks; i++) {

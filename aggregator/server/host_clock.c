@@ -31,11 +31,13 @@ void host_clock_take(struct host_clock *clock, rs_ns t0, rs_ns t1, rs_ns t2, rs_
     if (t0 <= 0 || !difference(t1, t0, &there) || !difference(t2, t3, &back) ||
         !difference(t3, t0, &ours) || !difference(t2, t1, &theirs))
         return;
+    /* While it was there its clock may have gained more than the way took: that is no contradiction. */
     const rs_dur under_way = ours - theirs;
-    if (under_way < 0 || under_way > under_way_max_ns)
+    const rs_dur drift = theirs / DRIFT_PARTS;
+    if (theirs < 0 || under_way < -drift || under_way > under_way_max_ns)
         return;
     const struct host_clock_sample fresh = {
-        .offset_ns = (there + back) / 2, .half_ns = (under_way + 1) / 2, .at = now};
+        .offset_ns = (there + back) / 2, .half_ns = (under_way + 1) / 2 + drift, .at = now};
     const struct host_clock_sample *best = best_of(clock, now);
     const rs_dur apart = best ? fresh.offset_ns - best->offset_ns : 0;
     const rs_dur allowed = best ? bound_of(best, now) + fresh.half_ns : 0;

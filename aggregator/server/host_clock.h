@@ -2,10 +2,12 @@
 /*
  * What a host's clock says, as against ours: from heartbeats and their echoes.
  *
- *     we    --heartbeat, t0--> collector (t1)  ...  (t2) --its next heartbeat--> us, t3
+ *     we    --heartbeat or Welcome, t0--> collector (t1)  ...  (t2) --its next heartbeat--> us, t3
  *
  *     offset = ((t1 - t0) + (t2 - t3)) / 2     host - ours
- *     bound  = half the time under way, and 200 ppm of the sample's age: two clocks that nobody disciplines drift by less
+ *     bound  = half the time under way, and 200 ppm of t2 - t1 and of the sample's age: two clocks that nobody disciplines drift by less
+ *
+ * Time under way, (t3 - t0) - (t2 - t1), comes out below what it was by what the host's clock gained between t1 and t2, also below nothing.
  *
  * Of the last samples the one with the smallest bound counts. A sample that contradicts it (a clock that was set) makes all before it
  * void. Not thread-safe: the server's.

@@ -716,13 +716,16 @@ static void on_welcome(struct rs_uplink *uplink, const Rankscope__Welcome *welco
     uplink->next_counters = 0; /* this aggregator knows none */
     if (welcome->heartbeat_ns >= RS_NS_PER_MS)
         uplink->heartbeat_ns = welcome->heartbeat_ns;
-    uplink->next_beat = 0;
     if (uplink->failures)
         rs_log_warn("the aggregator is there again");
     uplink->failures = 0;
     uplink->backoff_ns = uplink->options.backoff_min_ns;
     uplink->stats.is_up = true;
     uplink->stats.connects++;
+    /* At once, before any answer about a capture: with it our clock is measured, and instants go out by our clock. */
+    uplink->peer_sent_ns = welcome->sent_ns;
+    uplink->peer_received_ns = rs_time_realtime();
+    uplink->next_beat = rs_time_monotonic() + post_heartbeat(uplink);
     post_opens(uplink);
 }
 
