@@ -107,7 +107,7 @@ struct rs_coord_seen {
     rs_dur clock_offset_ns,
         clock_bound_ns; /* its host's clock - ours, to within; bound 0: not known */
     rs_ns
-        back_ns; /* monotonic: when its collector came back after it had no link; 0 never. The coordinator's own */
+        back_ns; /* monotonic: when its collector came back, over another link; 0 never. The coordinator's own */
     rs_dur
         silent_ns; /* without a link: how long nothing had come when it broke. The coordinator's own */
     int64_t

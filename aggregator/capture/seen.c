@@ -140,7 +140,8 @@ static void renew(struct rs_coord_seen *known, const struct rs_coord_seen *seen,
         known->clock_offset_ns = before.clock_offset_ns;
         known->clock_bound_ns = before.clock_bound_ns;
     }
-    known->back_ns = !before.link && known->link ? now : before.back_ns;
+    /* Over another link: also where the old one has not been found broken yet. */
+    known->back_ns = known->link && known->link != before.link ? now : before.back_ns;
     for (size_t i = 0; i < RS_ROLE_COUNT; i++)
         if (known->role[i] < 0)
             known->role[i] = before.role[i];

@@ -18,6 +18,7 @@ static char said[4096];
 static unsigned ids;
 static const char link_a[1] = "a";
 static const char link_b[1] = "b";
+static const char link_c[1] = "c";
 static bool is_mute; /* many ranks: nobody reads that */
 
 static void say(const char *word, const void *link, const uint32_t *ranks, size_t count)
@@ -798,6 +799,30 @@ static void who_is_silent_for_a_while_has_things_to_send_first(void **state)
     rs_coord_see_link(coord, link_b, 14 * second);
     (void)rs_coord_tick(coord, 14 * second);
     assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    end(coord, 1, false);
+    assert_int_equal(capture->state, RS_CAPTURE_COMPLETE);
+    rs_coord_free(&coord);
+}
+
+/* The same, where its collector found the link broken before the aggregator did: it is here twice for a while. */
+static void who_comes_back_over_another_link_has_things_to_send_first(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    see(coord, "r", 0, link_a, 10, 50 * ms);
+    see(coord, "r", 1, link_b, 10, 50 * ms);
+    rs_coord_see_link(coord, link_b, 1);
+    const struct rs_coord_capture *capture = start(coord, "all");
+    arm(coord, 0, 10, 50 * ms, "");
+    arm(coord, 1, 10, 50 * ms, "");
+    end(coord, 0, false);
+    (void)rs_coord_tick(coord, 13 * second);
+    see_at(coord, "r", 1, link_c, 200, 50 * ms, 14 * second);
+    rs_coord_see_link(coord, link_c, 14 * second);
+    (void)rs_coord_tick(coord, 14 * second);
+    assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
+    rs_coord_link_gone(coord, link_b, true, 15 * second);
+    (void)rs_coord_tick(coord, 15 * second);
     end(coord, 1, false);
     assert_int_equal(capture->state, RS_CAPTURE_COMPLETE);
     rs_coord_free(&coord);
@@ -1808,6 +1833,7 @@ int main(void)
         cmocka_unit_test(a_collector_that_comes_back_and_knows_nothing_is_named),
         cmocka_unit_test(who_pauses_again_and_again_is_given_up),
         cmocka_unit_test(who_is_silent_for_a_while_has_things_to_send_first),
+        cmocka_unit_test(who_comes_back_over_another_link_has_things_to_send_first),
         cmocka_unit_test(a_partition_is_not_waited_for_for_ever),
         cmocka_unit_test(who_stops_a_capture_does_not_wait_for_a_partition),
         cmocka_unit_test(a_start_that_somebody_did_not_hear_of_is_taken_back),
