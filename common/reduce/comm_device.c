@@ -13,7 +13,8 @@
  *
  * A coalesced batch (batch_isend_irecv, coalescing of collectives) launches after its calls, inside
  * "nccl:coalesced" or inside none: it takes the calls of this thread since the previous launch that
- * launched nothing themselves. Point-to-point ones become one send_recv.
+ * launched nothing themselves. Point-to-point ones become one send_recv; in one direction and with one peer, a
+ * send or a receive.
  *
  * A kernel that its source calls communication (HCCL: one row per operation, with its own name) is an operation
  * whatever call it was launched in.
@@ -482,7 +483,7 @@ static enum rs_status gather_batch(struct builder *b, size_t until, struct batch
             batch->peer = op.peer;
             batch->peer_flag = op.flags & RS_OP_PEER_IN_GROUP;
         } else if (is_p2p && rs_op_type_is_p2p((enum rs_op_type)batch->type)) {
-            batch->type = RS_OP_SEND_RECV;
+            batch->type = batch->type == op.type ? batch->type : RS_OP_SEND_RECV;
             if (batch->peer != op.peer)
                 batch->peer = -1;
         } else if (batch->type != op.type) {
@@ -609,7 +610,8 @@ static enum rs_status exchange(struct builder *b, const struct batch *batch, siz
                                bool is_rooted, struct rs_comm_op *op)
 {
     enum rs_status status = RS_OK;
-    op->type = batch->count > 1 || is_rooted ? RS_OP_SEND_RECV : batch->type;
+    /* Calls in one direction, with one peer, are a send or a receive, as a kernel of their own would be: it may end before the other begins. */
+    op->type = batch->count > 1 && batch->peer < 0 ? RS_OP_SEND_RECV : batch->type;
     op->flags |= op->type == RS_OP_SEND_RECV ? RS_OP_IS_BATCH : 0;
     op->peer = batch->peer;
     op->seq = is_rooted ? number_with(b, op) : -1;

@@ -48,6 +48,29 @@ class Nccl(unittest.TestCase):
         self.assertIn(first["kind"], ("data_stall", "host_gap"))
 
 
+class Pipeline(unittest.TestCase):
+    """Batches of one call each (tests/golden/nccl-pipeline): sends and receives, of which the one may end before the other begins."""
+
+    def test_every_send_has_its_receive(self):
+        data = os.path.join(os.path.dirname(DATA), "nccl-pipeline")
+        with tempfile.TemporaryDirectory(prefix="rs-nccl-") as out:
+            done = subprocess.run([PROGRAM, "analyse", data, "-o", out, "--quiet", "--assume-common-clock"], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(os.path.join(out, "collectives.csv"), newline="", encoding="utf-8") as file:
+                rows = sorted(csv.DictReader(file), key=lambda row: int(row["Start(ns)"]))
+        members = collections.defaultdict(list)
+        for row in rows:
+            members[row["OpId"]].append(row["Rank"])
+        self.assertEqual(len(members), 4 * 3 * 2 * 8)
+        self.assertEqual({(row["Op"], row["Coverage"]) for row in rows}, {("send", "exact"), ("recv", "exact")})
+        # Two neighbours hand on in one order: what one of them did as its k-th, so did the other.
+        for low in range(3):
+            pair = [str(low), str(low + 1)]
+            orders = [[row["OpId"] for row in rows if row["Rank"] == rank and sorted(members[row["OpId"]]) == pair] for rank in pair]
+            self.assertEqual(len(orders[0]), 4 * 2 * 8)
+            self.assertEqual(orders[0], orders[1])
+
+
 class Flight(unittest.TestCase):
     """Flight recorders of the same job, hung in three ways; asked through their pipes some 15 s later (the files' times say when)."""
 

@@ -236,6 +236,41 @@ static void a_coalesced_batch_is_one_send_recv(void **unused)
     make_events_fini(&e);
 }
 
+/* A batch of calls in one direction, with one peer: what it is called, not how it was launched. */
+static void a_coalesced_batch_in_one_direction_is_a_send_or_a_receive(void **unused)
+{
+    (void)unused;
+    struct make_events e;
+    struct rs_summary s;
+    make_events_init(&e);
+    const uint32_t host = make_host_lane(&e, 11), gpu = make_device_lane(&e, 0, 84);
+    for (int i = 0; i < 4; i++) { /* a send, a receive, and each of two tensors */
+        const rs_ns at = i * INT64_C(10000);
+        const bool is_send = i % 2 == 0;
+        for (int k = 0; k <= i / 2; k++) {
+            call(&e, is_send ? "c10d::send" : "c10d::recv_", host, at + 100 + 100 * k,
+                 at + 190 + 100 * k);
+            make_inputs(&e, "[[[64]], [], [], []]", NULL, "[\"\", \"\", \"3\", \"0\"]");
+            call(&e, is_send ? "nccl:send 1->3" : "nccl:recv 1<-3", host, at + 110 + 100 * k,
+                 at + 180 + 100 * k);
+            make_inputs(&e, "[[64]]", "[\"float\"]", NULL);
+        }
+        call(&e, "nccl:coalesced", host, at + 500, at + 600);
+        make_launched(&e, "ncclDevKernel_SendRecv(...)", host, at + 550, gpu,
+                      (struct make_span){at + 700, at + 800});
+    }
+    reduce(&e, &s);
+    assert_int_equal(s.op_count, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(s.ops[i].type, i % 2 == 0 ? RS_OP_SEND : RS_OP_RECV);
+        assert_int_equal(s.ops[i].flags & RS_OP_IS_BATCH, 0);
+        assert_int_equal(s.ops[i].peer, 3);
+        assert_int_equal(s.ops[i].bytes, 256 * (1 + i / 2));
+    }
+    rs_summary_fini(&s);
+    make_events_fini(&e);
+}
+
 /* An interleaved pipeline's: forward to rank 3 and from rank 0, the gradient of one of them back. */
 static void a_batch_names_all_of_its_peers(void **unused)
 {
@@ -665,6 +700,7 @@ int main(void)
         cmocka_unit_test(a_cut_list_is_completed),
         cmocka_unit_test(kernels_without_a_call_stay_alone),
         cmocka_unit_test(a_coalesced_batch_is_one_send_recv),
+        cmocka_unit_test(a_coalesced_batch_in_one_direction_is_a_send_or_a_receive),
         cmocka_unit_test(a_batch_names_all_of_its_peers),
         cmocka_unit_test(tensors_of_a_coalesced_collective_add_up),
         cmocka_unit_test(without_any_link_kernels_and_calls_pair_in_order),
