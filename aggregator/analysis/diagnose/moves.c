@@ -128,6 +128,20 @@ static void set_way(const struct builder *builder, const struct rs_job_op *op, u
     }
 }
 
+/* What a transfer took is known when the clocks of its members may be off by less than half of it: one of them says when it began. */
+static bool is_timed(const struct builder *builder, const struct rs_job_op *op, double took_ns)
+{
+    const struct rs_job_row *rows = &builder->analysis->rows[op->row_first];
+    for (size_t r = 1; r < op->row_count; r++) {
+        const rs_dur bound =
+            rs_analysis_clock_bound(builder->analysis, rows[0].summary, rows[r].summary);
+        if (2 * (double)bound > took_ns) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static enum rs_status add_move(struct mover *mover, const struct rs_job_op *op)
 {
     struct builder *builder = mover->builder;
@@ -156,8 +170,14 @@ static enum rs_status add_move(struct mover *mover, const struct rs_job_op *op)
     if (place->end_node == GRAPH_NONE) {
         return RS_OK;
     }
+    if (add_nodes(builder, op, &move) != RS_OK) {
+        return RS_NOMEM;
+    }
+    if (!is_timed(builder, op, move.ns)) {
+        model->move_node_count = move.node_first;
+        return RS_OK;
+    }
     if (unit_of(mover, &wanted, key, &move.unit) != RS_OK ||
-        add_nodes(builder, op, &move) != RS_OK ||
         rs_mem_grow((void **)&model->moves, &model->move_capacity, model->move_count + 1,
                     sizeof *model->moves) != RS_OK) {
         return RS_NOMEM;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was not recorded, or not by its name: kernels that communicate under any name, ranks that are missing.
+ * What was not recorded, or not by its name: kernels that communicate under any name, ranks that are missing, how long a transfer took.
  *
  * Four ranks, two tensor parallel pairs {0,1} {2,3}, two data parallel ones {0,2} {1,3}. A step is LAYERS times work and an
  * operation of the tensor pair, then one of the data pair, then one of all. Rank 2 computes 1.3 times as long.
  */
+#include "aggregator/analysis/diagnose/build.h"
 #include "common/base/mem.h"
 #include "tests/unit/aggregator_analysis/join_rig.h"
 
 enum { RANKS = 4, STEPS = 5, LAYERS = 6, SLOW = 2, WORK_US = 500, STREAM = 7, TENSOR = 20 };
 enum { DATA = 24, ALL = 28 };
 
-static const rs_ns US = 1000;
+#define US INT64_C(1000)
 
 struct writer {
     struct rig rig;
@@ -229,6 +230,35 @@ static void a_missing_rank_passes_on_what_it_waited_for(void **state)
     expect_slow_rank(false, 3);
 }
 
+static size_t timed_transfers(const struct rs_analysis *analysis)
+{
+    struct diag_model model = {.step_count = 0};
+    assert_ok(diag_build(analysis, &model));
+    const size_t count = model.move_count;
+    diag_model_fini(&model);
+    return count;
+}
+
+/* Two ranks stand on another host: of what they share with the others nobody knows how long it took, unless clocks are known well enough. */
+static void a_transfer_is_timed_by_clocks_that_are_known(void **state)
+{
+    static const struct {
+        rs_dur bound;
+        size_t in_a_step;
+    } cases[] = {{0, 2 * LAYERS + 3}, {US / 2, 2 * LAYERS + 3}, {1000 * US, 2 * LAYERS}};
+    struct writer w = {.factor = 1, .missing = -1};
+    (void)state;
+    (void)run_writer(&w, true);
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t s = 2; s < RANKS; s++) {
+            w.rig.analysis->clocks[s].clock = w.rig.analysis->clocks[0].clock + 1;
+            w.rig.analysis->clocks[s].bound_ns = cases[i].bound;
+        }
+        assert_int_equal(timed_transfers(w.rig.analysis), STEPS * cases[i].in_a_step);
+    }
+    fini_writer(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +266,7 @@ int main(void)
         cmocka_unit_test(a_kernel_that_waits_for_its_partner_is_no_work),
         cmocka_unit_test(kernels_that_wait_name_nobody_in_a_healthy_job),
         cmocka_unit_test(a_missing_rank_passes_on_what_it_waited_for),
+        cmocka_unit_test(a_transfer_is_timed_by_clocks_that_are_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
