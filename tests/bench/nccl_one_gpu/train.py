@@ -1,10 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of a DDP training on CUDA device 0, with NCCL; run.sh starts four. Trouble is planted by --trouble and --hang.
+"""One rank of a training on CUDA device 0, with NCCL; run.sh starts four. Where there is no device: on the processor, with gloo.
 
+--job ddp                data parallel, as PyTorch does it
+      fsdp               parameters in shards: gathered before, gradients scattered after each layer
+      tensor             each layer is cut in four; an all-reduce after each, forward and backward
+      experts            tokens go to experts on other ranks and back: all_to_all, forward and backward
+      pipeline           four stages, one after another; eight micro-batches, all forward, then all backward
+      grid               two stages of two data parallel ranks each; ranks 0 and 1 are the first stage
+Trouble is planted by --trouble and --hang:
 --trouble data:R:MS      rank R's data loader sleeps MS ms in every step
 --trouble compute:R:F    rank R computes F times as much
+--trouble pause:R:MS     rank R's interpreter stands still for MS ms in the middle of every third step
 --hang absent|size|order in step 40: rank 3 sleeps; rank 2 reduces twice as many numbers; rank 2 calls two groups in the other order
+--tour FOLDER            every job with every trouble, one after another, each recorded by torch.profiler: FOLDER/JOB-TROUBLE/rankN.json
 """
 import argparse
 import os
@@ -16,21 +25,59 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 HANG_AT = 40
+TOUR = ("none", "data:1:60", "compute:2:3", "pause:3:150")
+TOUR_WARM, TOUR_RECORDED = 5, 12
 WIDTH = 1024
+LAYERS = 8
+MICRO_BATCHES = 8
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def arguments():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--job", default="ddp", choices=sorted(JOBS))
     parser.add_argument("--trouble", default="none")
+    parser.add_argument("--trouble-when", default="", help="trouble begins when this file is there (default: at once)")
     parser.add_argument("--hang", default="")
+    parser.add_argument("--tour", default="")
     parser.add_argument("--end", default="", help="all ranks end when this file is there")
     return parser.parse_args()
 
 
+class Load:
+    """What a rank computes beside its layers, and what was planted in it."""
+
+    def __init__(self, trouble, rank, when=""):
+        self.when = when
+        self.kind, _, rest = trouble.partition(":")
+        who, _, how_much = rest.partition(":")
+        self.is_mine = self.kind != "none" and rank == int(who)
+        self.how_much = float(how_much or 0)
+        self.work = torch.randn(4096, 4096, device=DEVICE) if DEVICE == "cuda" else torch.randn(256, 256)
+        self.step = 0
+
+    def is_hit_by(self, kind):
+        return self.is_mine and self.kind == kind and (not self.when or os.path.exists(self.when))
+
+    def next_batch(self, rows=64):
+        self.step += 1
+        time.sleep(self.how_much / 1000 if self.is_hit_by("data") else 0.002)
+        batch = torch.randn(rows, WIDTH)
+        return batch.pin_memory().cuda(non_blocking=True) if DEVICE == "cuda" else batch
+
+    def compute(self, products=6):
+        for _ in range(int(products * (self.how_much if self.is_hit_by("compute") else 1))):
+            self.work @ self.work  # pylint: disable=pointless-statement
+
+    def pause(self):
+        if self.is_hit_by("pause") and self.step % 3 == 0:
+            time.sleep(self.how_much / 1000)
+
+
 class Net(nn.Module):
-    def __init__(self):
+    def __init__(self, layers=LAYERS):
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(8))
+        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(layers))
 
     def forward(self, value):
         for layer in self.layers:
@@ -38,51 +85,217 @@ class Net(nn.Module):
         return value
 
 
+def descend(net):
+    return torch.optim.SGD(net.parameters(), lr=1e-3)
+
+
+def ddp(load):
+    net = DistributedDataParallel(Net().to(DEVICE))
+    return whole(net, load)
+
+
+def fsdp(load):
+    from torch.distributed.fsdp import fully_shard  # pylint: disable=import-outside-toplevel
+    net = Net().to(DEVICE)
+    for layer in net.layers:
+        fully_shard(layer)
+    fully_shard(net)
+    return whole(net, load)
+
+
+def whole(net, load):
+    optimizer = descend(net)
+
+    def step():
+        optimizer.zero_grad()
+        value = net(load.next_batch())
+        load.compute()
+        load.pause()
+        value.sum().backward()
+        optimizer.step()
+    return step
+
+
+class Reduced(torch.autograd.Function):
+    """An all-reduce forward and another backward, as between the halves of a layer that is cut."""
+
+    @staticmethod
+    def forward(ctx, value):
+        value = value.clone()
+        dist.all_reduce(value)
+        return value
+
+    @staticmethod
+    def backward(ctx, grad):
+        grad = grad.contiguous().clone()
+        dist.all_reduce(grad)
+        return grad
+
+
+def tensor(load):
+    net = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)).to(DEVICE)
+    optimizer = descend(net)
+
+    def step():
+        optimizer.zero_grad()
+        value = load.next_batch()
+        for layer in net:
+            load.compute(1)
+            value = Reduced.apply(torch.relu(layer(value)))
+        load.pause()
+        value.sum().backward()
+        optimizer.step()
+    return step
+
+
+class Exchanged(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, value):
+        out = torch.empty_like(value)
+        dist.all_to_all_single(out, value.contiguous())
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        out = torch.empty_like(grad)
+        dist.all_to_all_single(out, grad.contiguous())
+        return out
+
+
+def experts(load):
+    net = Net(4).to(DEVICE)
+    optimizer = descend(net)
+
+    def step():
+        optimizer.zero_grad()
+        value = load.next_batch()
+        for layer in net.layers:
+            value = Exchanged.apply(value)
+            load.compute(2)
+            value = Exchanged.apply(torch.relu(layer(value)))
+        load.pause()
+        value.sum().backward()
+        for parameter in net.parameters():
+            dist.all_reduce(parameter.grad)
+        optimizer.step()
+    return step
+
+
+def exchange(is_send, value, peer):
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.isend if is_send else dist.irecv, value, peer)]):
+        work.wait()
+
+
+def stages(load, before, after, group):
+    """A stage between two others (None: at the end), data parallel within `group`."""
+    net = Net(LAYERS // 4).to(DEVICE)
+    optimizer = descend(net)
+
+    def step():
+        optimizer.zero_grad()
+        kept = []
+        load.pause()
+        for _ in range(MICRO_BATCHES):
+            value = load.next_batch(16) if before is None else torch.empty(16, WIDTH, device=DEVICE)
+            if before is not None:
+                exchange(False, value, before)
+                value.requires_grad_()
+            load.compute(1)
+            out = net(value)
+            kept.append((value, out))
+            if after is not None:
+                exchange(True, out.detach(), after)
+        for value, out in reversed(kept):
+            grad = torch.ones_like(out)
+            if after is not None:
+                exchange(False, grad, after)
+            load.compute(1)
+            out.backward(grad)
+            if before is not None:
+                exchange(True, value.grad, before)
+        if group is not None:
+            for parameter in net.parameters():
+                dist.all_reduce(parameter.grad, group=group)
+        optimizer.step()
+    return step
+
+
+def pipeline(load):
+    rank, last = dist.get_rank(), dist.get_world_size() - 1
+    return stages(load, rank - 1 if rank else None, rank + 1 if rank < last else None, None)
+
+
+def grid(load):
+    rank = dist.get_rank()
+    groups = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    return stages(load, rank - 2 if rank >= 2 else None, rank + 2 if rank < 2 else None, groups[rank // 2])
+
+
+JOBS = {"ddp": ddp, "fsdp": fsdp, "tensor": tensor, "experts": experts, "pipeline": pipeline, "grid": grid}
+
+
 def hang(how, rank, side):
-    value = torch.ones(1024, device="cuda")
+    value = torch.ones(1024, device=DEVICE)
     if how == "absent" and rank == 3:
         time.sleep(100000)
     elif how == "size":
-        dist.all_reduce(torch.ones(2048 if rank == 2 else 1024, device="cuda"), group=side)
+        dist.all_reduce(torch.ones(2048 if rank == 2 else 1024, device=DEVICE), group=side)
     elif how == "order":
         for group in (None, side) if rank != 2 else (side, None):
             dist.all_reduce(value, group=group)
             torch.cuda.synchronize()
 
 
+def settle():
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+
+
+def tour(folder, rank):
+    for job in JOBS:
+        for trouble in TOUR:
+            step = JOBS[job](Load(trouble, rank))
+            for _ in range(TOUR_WARM):
+                step()
+                settle()
+            dist.barrier()
+            with torch.profiler.profile() as profile:
+                for _ in range(TOUR_RECORDED):
+                    step()
+                    settle()
+                    profile.step()
+            into = os.path.join(folder, f"{job}-{trouble.replace(':', '-')}")
+            os.makedirs(into, exist_ok=True)
+            profile.export_chrome_trace(os.path.join(into, f"rank{rank}.json"))
+            dist.barrier()
+            if rank == 0:
+                print("recorded", into, flush=True)
+
+
 def main():
     options = arguments()
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    kind, _, rest = options.trouble.partition(":")
-    who, _, how_much = rest.partition(":")
-    is_mine = kind != "none" and rank == int(who)
-    torch.cuda.set_device(0)
-    dist.init_process_group("nccl")
+    if DEVICE == "cuda":
+        torch.cuda.set_device(0)
+    dist.init_process_group("nccl" if DEVICE == "cuda" else "gloo")
     side = dist.new_group(list(range(world)))
-    net = DistributedDataParallel(Net().cuda())
-    optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
-    work = torch.randn(4096, 4096, device="cuda")
-    data = torch.randn(64, WIDTH).pin_memory()
-    products = int(6 * (float(how_much) if is_mine and kind == "compute" else 1))
-    step = 0
-    while True:
-        time.sleep(float(how_much) / 1000 if is_mine and kind == "data" else 0.002)  # the data loader
-        if step % 10 == 0:
-            is_over = torch.tensor([1.0 if options.end and os.path.exists(options.end) else 0.0], device="cuda")
+    if options.tour:
+        tour(options.tour, rank)
+        os._exit(0)
+    load = Load(options.trouble, rank, options.trouble_when)
+    step = JOBS[options.job](load)
+    # PyTorch tells its profiler of a step when an optimizer has made one.
+    for number in range(1 << 30):
+        if number % 10 == 0:
+            is_over = torch.tensor([1.0 if options.end and os.path.exists(options.end) else 0.0], device=DEVICE)
             dist.all_reduce(is_over)
             if is_over.item() > 0:
                 break
-            print("step", step, flush=True)
-        if options.hang and step == HANG_AT:
+            print("step", number, flush=True)
+        if options.hang and number == HANG_AT:
             hang(options.hang, rank, side)
-        optimizer.zero_grad()
-        value = net(data.cuda(non_blocking=True))
-        for _ in range(products):
-            work @ work  # pylint: disable=pointless-statement
-        value.sum().backward()
-        optimizer.step()
-        torch.cuda.synchronize()
-        step += 1
+        step()
+        settle()
     os._exit(0)  # NCCL's communicators are not waited for
 
 
