@@ -173,8 +173,8 @@ static void send_welcome(struct session *session)
 {
     Rankscope__Down down = RANKSCOPE__DOWN__INIT;
     down.message_case = RANKSCOPE__DOWN__MESSAGE_WELCOME;
-    session->welcome->sent_ns =
-        rs_time_realtime(); /* now: it is echoed, and measures the clock of the host */
+    /* Now, not when Hello came: it is echoed, and measures the clock of the host. */
+    session->welcome->sent_ns = rs_time_realtime();
     down.welcome = session->welcome;
     session_post(session, &down.base);
     rankscope__welcome__free_unpacked(session->welcome, NULL);
