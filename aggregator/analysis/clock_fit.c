@@ -10,6 +10,8 @@
  *   bounds        the spread of those ends; and, as nobody leaves before the last has come, end - start of every
  *                 operation bounds the difference of two clocks: shortest paths over all of them. The narrower of the two holds
  *
+ * Files too short to vote come last, held against all that voted (clock_few.c).
+ *
  * Rows that name no group agree by chance, too, most of all those of two stages of a pipeline, shifted against each other: they
  * count when they bear out whole streams (clock_carrier.c), and files without a host are tried as they stand first.
  *
@@ -19,6 +21,7 @@
  *
  * Linear in rows but for the votes, which look at a bounded number of rows.
  */
+#include "aggregator/analysis/clock_few.h"
 #include "aggregator/analysis/clock_fit_priv.h"
 #include "common/base/const.h"
 #include "common/base/mem.h"
@@ -30,13 +33,7 @@
 enum {
     PARTNERS_TRIED = 4,  /* aligned ranks a domain is held against */
     PARTNERS_SEEN = 512, /* of which those with most in common are chosen */
-    FEW_ROWS = 16,       /* of a rank that cannot vote for want of rows */
-    STANDING_SEEN = 64,  /* ranks that those are held against, all together */
 };
-/* Ends of one operation on devices of one host, and the chance at which that many of them are no accident. */
-#define FEW_WITHIN_NS 10000.0
-#define FEW_CHANCE    0.01
-#define FEW_OFF_NS    1000000.0 /* what clocks that are not one are off by at least */
 
 rs_ns join_time(const struct join *join, size_t summary, rs_ns instant)
 {
@@ -151,121 +148,6 @@ static struct rs_job_clock through(const struct join *join, size_t a, const stru
     return clock;
 }
 
-/* ---- few rows ------------------------------------------------------------------------------- */
-
-struct ended {
-    uint64_t kind;
-    rs_ns end;
-};
-
-static int compare_ended(const void *left, const void *right)
-{
-    const struct ended *a = left, *b = right;
-    if (a->kind != b->kind) {
-        return a->kind > b->kind ? 1 : -1;
-    }
-    return (a->end > b->end) - (a->end < b->end);
-}
-
-static bool stands_as_it_is(const struct join *join, size_t s)
-{
-    return !clock_names_host(join, s) && join->out->clocks[s].offset_ns == 0 &&
-           join->out->clocks[s].drift_ppb == 0;
-}
-
-/* Rows of aligned ranks whose files name no host and whose clocks are the reference's, by kind and end. */
-static struct ended *rows_as_they_stand(const struct fitting *fit, const bool *is_aligned,
-                                        size_t *count_p)
-{
-    const struct rs_analysis *out = fit->join->out;
-    size_t room = 0, ranks = 0;
-    for (size_t t = 0; t < out->summary_count && ranks < STANDING_SEEN; t++) {
-        const bool is_meant = is_aligned[t] && stands_as_it_is(fit->join, t);
-        ranks += is_meant;
-        room += is_meant ? fit->rows[t].count : 0;
-    }
-    struct ended *rows = rs_mem_calloc(room + 1, sizeof *rows);
-    size_t count = 0;
-    for (size_t t = 0; rows != NULL && count < room; t++) {
-        for (size_t i = 0; is_aligned[t] && stands_as_it_is(fit->join, t) && i < fit->rows[t].count;
-             i++) {
-            rows[count++] = (struct ended){fit->rows[t].items[i].kind, fit->rows[t].items[i].end};
-        }
-    }
-    if (count > 1) {
-        qsort(rows, count, sizeof *rows, compare_ended);
-    }
-    *count_p = count;
-    return rows;
-}
-
-/* How near the nearest row of this kind ended, and what part of the time from the first to the last is as near to one: of the time that
- * clocks may be off by, where there is only one. */
-static double nearest_ended(const struct ended *rows, size_t count, const struct witness *own,
-                            double *chance_p)
-{
-    double nearest = HUGE_VAL, covered = 0, first = 0, last = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (rows[i].kind != own->kind) {
-            continue;
-        }
-        const double at = (double)(rows[i].end - own->end);
-        first = isinf(nearest) ? at : first;
-        covered += isinf(nearest) ? 2 * FEW_WITHIN_NS : fmin(at - last, 2 * FEW_WITHIN_NS);
-        nearest = fmin(nearest, fabs(at));
-        last = at;
-    }
-    *chance_p = fmin(1, covered / (fmax(last - first, FEW_OFF_NS) + 2 * FEW_WITHIN_NS));
-    return nearest;
-}
-
-/* Chance that so many of as many rows are near one when each is with this chance. */
-static double chance_of(size_t near, size_t rows, double chance)
-{
-    double sum = 0;
-    for (size_t k = near; k <= rows; k++) {
-        double term = pow(chance, (double)k) * pow(1 - chance, (double)(rows - k));
-        for (size_t i = 0; i < k; i++) {
-            term *= (double)(rows - i) / (double)(i + 1);
-        }
-        sum += term;
-    }
-    return sum;
-}
-
-/* A file without a host of which little is left: too little to vote. But that it stands as others do is one guess, not many, and if all of
- * them together bear it out more often than chance would, it does. */
-static enum rs_status align_few(struct fitting *fit, const bool *is_aligned, size_t s,
-                                bool *found_p)
-{
-    struct rs_job_clock *clock = &fit->join->out->clocks[s];
-    const struct witnesses *own = &fit->rows[s];
-    size_t count, near = 0;
-    double mean = 0, spread = 0;
-    if (own->count < 2 || own->count > FEW_ROWS || clock_names_host(fit->join, s)) {
-        return RS_OK;
-    }
-    struct ended *rows = rows_as_they_stand(fit, is_aligned, &count);
-    if (rows == NULL) {
-        return RS_NOMEM;
-    }
-    for (size_t i = 0; i < own->count; i++) {
-        double chance;
-        const double apart = nearest_ended(rows, count, &own->items[i], &chance);
-        mean += chance / (double)own->count;
-        near += apart <= FEW_WITHIN_NS;
-        spread = apart <= FEW_WITHIN_NS ? fmax(spread, apart) : spread;
-    }
-    rs_mem_free(rows);
-    if (near >= 2 && 2 * near > own->count && chance_of(near, own->count, mean) <= FEW_CHANCE) {
-        *clock = (struct rs_job_clock){.method = RS_CLOCK_ENDS,
-                                       .at_ns = own->items[0].end,
-                                       .bound_ns = LEAST_BOUND_NS + (rs_dur)llround(3 * spread)};
-        *found_p = true;
-    }
-    return RS_OK;
-}
-
 static enum rs_status align_domain(struct fitting *fit, const struct kinds *kinds,
                                    const bool *is_aligned, size_t s, bool *found_p)
 {
@@ -290,7 +172,7 @@ static enum rs_status align_domain(struct fitting *fit, const struct kinds *kind
     }
     *found_p = best.pairs > 0;
     if (!*found_p) {
-        return align_few(fit, is_aligned, s, found_p);
+        return RS_OK;
     }
     const struct rs_job_clock clock = through(join, with, &best);
     for (size_t t = 0; t < out->summary_count; t++) {
@@ -299,6 +181,61 @@ static enum rs_status align_domain(struct fitting *fit, const struct kinds *kind
         }
     }
     return RS_OK;
+}
+
+static void take_in(const struct join *join, bool *is_in, size_t s)
+{
+    for (size_t t = 0; t < join->out->summary_count; t++) {
+        is_in[t] = is_in[t] || join->host[t] == join->host[s];
+    }
+}
+
+/* Those outside of every island that this finds a place in it for. */
+static enum rs_status join_by_votes(struct fitting *fit, const struct kinds *kinds,
+                                    const bool *is_aligned, bool *is_in, bool *is_new_p)
+{
+    const struct join *join = fit->join;
+    for (size_t s = 0; s < join->out->summary_count; s++) {
+        bool found = false;
+        if (is_in[s] || is_aligned[s] || !join->out->ranks[s].takes_part) {
+            continue;
+        }
+        const enum rs_status status = align_domain(fit, kinds, is_in, s, &found);
+        if (status != RS_OK) {
+            return status;
+        }
+        if (found) {
+            take_in(join, is_in, s);
+            *is_new_p = true;
+        }
+    }
+    return RS_OK;
+}
+
+/* Files with few rows, when all that can vote has: against all of it. */
+static enum rs_status join_by_few(struct fitting *fit, const bool *is_aligned, bool *is_in,
+                                  bool *is_new_p)
+{
+    struct join *join = fit->join;
+    struct clock_standing standing = {.rows = NULL};
+    enum rs_status status = RS_OK;
+    bool has_looked = false;
+    for (size_t s = 0; s < join->out->summary_count && status == RS_OK; s++) {
+        if (is_in[s] || is_aligned[s] || !join->out->ranks[s].takes_part ||
+            !clock_is_few(join, &fit->rows[s], s)) {
+            continue;
+        }
+        if (!has_looked) {
+            status = clock_standing_collect(join, fit->rows, is_in, &standing);
+            has_looked = true;
+        }
+        if (status == RS_OK && clock_stands(&standing, &fit->rows[s], &join->out->clocks[s])) {
+            take_in(join, is_in, s);
+            *is_new_p = true;
+        }
+    }
+    clock_standing_fini(&standing);
+    return status;
 }
 
 /* The island of the lowest rank that is in none yet: all that can be joined to it. */
@@ -313,21 +250,12 @@ static enum rs_status grow_island(struct fitting *fit, const struct kinds *kinds
     }
     enum rs_status status = RS_OK;
     const uint32_t island = join->host[seed];
-    for (size_t t = 0; t < count; t++) {
-        is_in[t] = join->host[t] == island;
-    }
+    take_in(join, is_in, seed);
     for (bool is_new = true; is_new && status == RS_OK;) {
         is_new = false;
-        for (size_t s = 0; s < count && status == RS_OK; s++) {
-            bool found = false;
-            if (is_in[s] || is_aligned[s] || !join->out->ranks[s].takes_part) {
-                continue;
-            }
-            status = align_domain(fit, kinds, is_in, s, &found);
-            for (size_t t = 0; found && status == RS_OK && t < count; t++) {
-                is_in[t] = is_in[t] || join->host[t] == join->host[s];
-            }
-            is_new = is_new || (status == RS_OK && found);
+        status = join_by_votes(fit, kinds, is_aligned, is_in, &is_new);
+        if (status == RS_OK && !is_new) {
+            status = join_by_few(fit, is_aligned, is_in, &is_new);
         }
     }
     for (size_t t = 0; t < count; t++) {
