@@ -206,7 +206,8 @@ struct rs_diagnosis {
     } loss;
     struct {
         bool is_known; /* false: no complete step, or nothing in it to replay */
-        double error_share, unexplained_share;
+        double error_share,
+            unexplained_share; /* of the critical path: what does not wait for anything that the recording shows */
         int64_t nodes, edges, inferred_edges, refuted, cycles;
     } replay;
     struct {

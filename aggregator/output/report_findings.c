@@ -433,7 +433,13 @@ static void put_undecided(struct rs_buf *buf, const struct rs_diagnosis *diagnos
     }
 }
 
-/* Somebody does stand out, and yet there is next to nothing to win. */
+/* Where the replay explains too little of the run, a cost that it does not see is none that is not there. */
+static bool are_small_costs_known(const struct rs_diagnosis *diagnosis)
+{
+    return diagnosis->replay.unexplained_share <= 0.25;
+}
+
+/* Somebody does stand out, and yet there is next to nothing to win, or nobody knows. */
 static void put_not_worth_first(struct rs_buf *buf, const struct rs_diagnosis *diagnosis)
 {
     const struct rs_finding *finding = &diagnosis->not_worth_fixing[0];
@@ -441,11 +447,18 @@ static void put_not_worth_first(struct rs_buf *buf, const struct rs_diagnosis *d
     subject_text(finding, subject, sizeof subject);
     predicate_text(finding, predicate, sizeof predicate);
     unit_people_time(cost, finding->cost_ns_per_step);
-    rs_buf_printf(buf,
-                  "Of %zu ranks that could be judged, in %" PRId64
-                  " complete %s, nobody is worth fixing. %s %s; yet without that a step would ",
+    rs_buf_printf(buf, "Of %zu ranks that could be judged, in %" PRId64 " complete %s, ",
                   diagnosis->judged_ranks, diagnosis->judged_steps,
-                  plural(diagnosis->judged_steps, "step", "steps"), subject, predicate);
+                  plural(diagnosis->judged_steps, "step", "steps"));
+    if (!are_small_costs_known(diagnosis)) {
+        rs_buf_printf(buf,
+                      "nobody is named. %s %s; what fixing that would bring is not known, since "
+                      "%.0f %% of the critical path is unexplained.",
+                      subject, predicate, diagnosis->replay.unexplained_share * 100);
+        return;
+    }
+    rs_buf_printf(buf, "nobody is worth fixing. %s %s; yet without that a step would ", subject,
+                  predicate);
     if (finding->cost_ns_per_step > 0)
         rs_buf_printf(buf, "be only %s (%.1f %%) shorter.", cost, finding->share * 100);
     else
@@ -535,7 +548,7 @@ void report_put_findings(struct doc *doc, const struct report *report)
         report_silence(analysis, &why);
         doc_heading(doc,
                     diagnosis && diagnosis->silence == RS_SILENCE_NOTHING &&
-                            diagnosis->not_worth_count
+                            diagnosis->not_worth_count && are_small_costs_known(diagnosis)
                         ? "Nobody is worth fixing"
                         : "Nobody is named",
                     "");
@@ -616,8 +629,11 @@ static void put_not_worth(struct doc *doc, const struct rs_diagnosis *diagnosis)
         subject_text(finding, subject, sizeof subject);
         predicate_text(finding, predicate, sizeof predicate);
         unit_people_time(cost, finding->alone_ns_per_step);
-        doc_bullet(doc, "%s %s; fixing that brings %s per step: not worth it.", subject, predicate,
-                   cost);
+        if (are_small_costs_known(diagnosis))
+            doc_bullet(doc, "%s %s; fixing that brings %s per step: not worth it.", subject,
+                       predicate, cost);
+        else
+            doc_bullet(doc, "%s %s; what fixing that brings is not known.", subject, predicate);
     }
 }
 

@@ -373,6 +373,7 @@ export interface Report {
     caused: { finding?: number; not_worth_fixing?: number; ns: number; indirect_ns: number }[];
   };
   unjudged: { rank?: number; group?: string; why: string }[];
+  replay: { unexplained_share: number | null };
   sensitivity: { smallest_factor: number | null; smallest_cost_ns: number | null; judged_ranks: number; judged_steps: number };
   coverage: {
     ranks_seen: number;

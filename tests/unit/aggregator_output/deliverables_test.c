@@ -550,6 +550,32 @@ static void without_findings_the_reason_stands_first(void **state)
     fixture_init(&job);
 }
 
+/* A cost that a replay does not see is none, unless it does not see much. */
+static void a_small_cost_is_not_known_where_little_is_explained(void **state)
+{
+    (void)state;
+    char text[16384];
+    job.diagnosis.not_worth_fixing = job.diagnosis.findings;
+    job.diagnosis.not_worth_count = 1;
+    job.diagnosis.finding_count = 0;
+    job.diagnosis.silence = RS_SILENCE_NOTHING;
+    job.diagnosis.replay.unexplained_share = 0.2;
+    text_report(text, sizeof text, (struct rs_output_style){.width = 500});
+    assert_contains(text, "NOBODY IS WORTH FIXING");
+    assert_contains(text, "nobody is worth fixing.");
+    assert_contains(text, "not worth it.");
+    job.diagnosis.replay.unexplained_share = 0.61;
+    text_report(text, sizeof text, (struct rs_output_style){.width = 500});
+    assert_contains(text, "NOBODY IS NAMED");
+    assert_contains(text, "is not known, since 61 % of the critical path is unexplained.");
+    assert_contains(text, "what fixing that brings is not known.");
+    assert_null(strstr(text, "worth"));
+    job.diagnosis.not_worth_fixing = NULL;
+    job.diagnosis.not_worth_count = 0;
+    fixture_fini(&job);
+    fixture_init(&job);
+}
+
 static void report_json_has_what_the_contract_names(void **state)
 {
     (void)state;
@@ -610,6 +636,7 @@ int main(void)
         EACH(colours_come_only_when_asked_for),
         EACH(a_strangers_name_cannot_steer_the_terminal),
         EACH(without_findings_the_reason_stands_first),
+        EACH(a_small_cost_is_not_known_where_little_is_explained),
         EACH(report_json_has_what_the_contract_names),
         EACH(two_operations_of_one_name_on_one_rank_are_told_apart),
     };

@@ -79,18 +79,18 @@ function sentence(view: View, finding: Finding, evidence: Evidence): HTMLElement
   return h("li", {}, parts);
 }
 
-function one(view: View, finding: Finding, isMild: boolean): HTMLElement {
+function one(view: View, finding: Finding, isMild: boolean, isCostKnown = true): HTMLElement {
   const [low, high] = finding.cost_interval_ns;
   return h("article", { class: isMild ? "finding mild" : "finding" },
     h("h2", {}, finding.sentence),
     h("p", {},
-      high > 0
+      high > 0 && isCostKnown
         ? [h("strong", {}, `Fixed, a step takes ${duration(finding.cost_ns_per_step)} less`),
            ` (between ${duration(low)} and ${duration(high)}); ${percent(finding.share)} of a step. `]
-        : "Fixed, a step would not be shorter. ",
+        : isCostKnown ? "Fixed, a step would not be shorter. " : "",
       h("span", { class: "badge", title: SURE[finding.confidence] ?? "" }, finding.confidence),
       finding.more_steps ? ` ${finding.more_steps} more steps would tell.` : ""),
-    high > 0 ? gain(finding) : null,
+    high > 0 && isCostKnown ? gain(finding) : null,
     h("p", { class: "dim" }, `In ${finding.steps.hit} of ${finding.steps.seen} steps`,
       finding.steps.first !== null ? `, first in step ${finding.steps.first}` : "",
       finding.steps.period > 1 ? `, every ${finding.steps.period} steps` : "",
@@ -105,11 +105,13 @@ export async function showFindings(view: View): Promise<Node[]> {
   const nodes: Node[] = [];
   // The verdict first, as in the text: where nobody is named, that is it, and what is only a hint stands below.
   const isNobody = report.no_finding_because !== null;
+  // Where the replay explains too little of the run, a cost that it does not see may be there all the same (as in report_findings.c).
+  const areCostsKnown = (report.replay?.unexplained_share ?? 0) <= 0.25;
   if (isNobody) {
     // What could not be judged, and what only hints are there for, is not calm.
-    const isCalm = report.sensitivity.judged_steps > 0 && !report.findings.length;
+    const isCalm = report.sensitivity.judged_steps > 0 && !report.findings.length && (areCostsKnown || !report.not_worth_fixing.length);
     nodes.push(
-      h("h2", {}, report.not_worth_fixing.length && !report.findings.length ? "Nobody is worth fixing" : "Nobody is named"),
+      h("h2", {}, areCostsKnown && report.not_worth_fixing.length && !report.findings.length ? "Nobody is worth fixing" : "Nobody is named"),
       h("p", { class: isCalm ? "calm" : "finding mild" }, report.no_finding_because));
     if (report.findings.length) nodes.push(h("h2", {}, "Hints, too weak to act on"));
   }
@@ -126,7 +128,7 @@ export async function showFindings(view: View): Promise<Node[]> {
       figure("Smallest effect that would show", duration(report.sensitivity.smallest_cost_ns)),
       figure("Clocks", report.coverage.clock)));
   if (report.not_worth_fixing.length)
-    nodes.push(h("h2", {}, "Real, and not worth fixing"), ...report.not_worth_fixing.map((f) => one(view, f, true)));
+    nodes.push(h("h2", {}, areCostsKnown ? "Real, and not worth fixing" : "Real; what fixing it brings is not known"), ...report.not_worth_fixing.map((f) => one(view, f, true, areCostsKnown)));
   if (report.unjudged.length)
     nodes.push(h("h2", {}, "Could not be compared"),
       h("ul", {}, report.unjudged.slice(0, 50).map((u) => h("li", {}, `${u.rank !== undefined ? `Rank ${u.rank}` : `Group ${u.group}`}: ${u.why.replaceAll("_", " ")}`))));
