@@ -222,6 +222,11 @@ bool rs_classify_is_wait(const char *name, size_t length)
     return false;
 }
 
+bool rs_classify_is_stream_wait(const char *name, size_t length)
+{
+    return memmem(name, length, "StreamWaitEvent", 15) != NULL;
+}
+
 bool rs_profiler_step_number(const char *name, size_t length, int64_t *number_p)
 {
     const size_t prefix = sizeof "ProfilerStep#" - 1;

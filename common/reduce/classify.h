@@ -46,6 +46,10 @@ enum rs_host_name rs_classify_host(const char *name, size_t length);
  * hipEventSynchronize, aclrtSynchronizeDevice, a blocking copy (cudaMemcpy). */
 bool rs_classify_is_wait(const char *name, size_t length);
 
+/* A runtime call after which a stream runs on only when another one has come so far: cudaStreamWaitEvent, hipStreamWaitEvent,
+ * cuStreamWaitEvent, aclrtStreamWaitEvent. Recordings name neither the stream nor the event. */
+bool rs_classify_is_stream_wait(const char *name, size_t length);
+
 /* N of "ProfilerStep#N"; false when what follows is no number of 18 digits at most. */
 bool rs_profiler_step_number(const char *name, size_t length, int64_t *number_p);
 

@@ -44,6 +44,7 @@ void rs_reduce_free(struct rs_reduce **reduce_p)
     rs_mem_free(reduce->cpu_times.items);
     rs_mem_free(reduce->losses.items);
     rs_mem_free(reduce->waits.items);
+    rs_mem_free(reduce->stream_waits.items);
     rs_mem_free(reduce->syncs.items);
     intervals_fini(&reduce->inputs);
     rs_mem_free(reduce->steps.items);
@@ -181,15 +182,17 @@ static enum rs_status add_kernel(struct rs_reduce *reduce, const struct row *row
     return work_class == RS_WORK_WAITING ? RS_OK : add_work(reduce, row, work_class);
 }
 
-static bool is_wait(struct rs_reduce *reduce, rs_str name)
+static uint8_t who_waits(struct rs_reduce *reduce, rs_str name)
 {
     struct reduce_name *known = &reduce->names[name];
-    if (known->wait == REDUCE_NOT_ASKED)
-        known->wait = rs_classify_is_wait(rs_strtab_text(reduce->strings, name),
-                                          rs_strtab_length(reduce->strings, name))
-                          ? REDUCE_YES
-                          : REDUCE_NO;
-    return known->wait == REDUCE_YES;
+    if (known->wait == REDUCE_WAITS_NOT_ASKED) {
+        const char *text = rs_strtab_text(reduce->strings, name);
+        const size_t length = rs_strtab_length(reduce->strings, name);
+        known->wait = rs_classify_is_wait(text, length)          ? REDUCE_WAITS_HOST
+                      : rs_classify_is_stream_wait(text, length) ? REDUCE_WAITS_STREAM
+                                                                 : REDUCE_WAITS_NOBODY;
+    }
+    return known->wait;
 }
 
 static enum rs_status add_wait(struct rs_reduce *reduce, const struct row *row)
@@ -235,8 +238,11 @@ static enum rs_status add_launch(struct rs_reduce *reduce, const struct row *row
 {
     enum rs_status status = RS_OK;
     const int64_t correlation = row->batch->correlation[row->at];
-    if (is_wait(reduce, row->batch->name[row->at]))
+    const uint8_t waits = who_waits(reduce, row->batch->name[row->at]);
+    if (waits == REDUCE_WAITS_HOST)
         status = add_wait(reduce, row);
+    else if (waits == REDUCE_WAITS_STREAM)
+        REDUCE_PUSH(&reduce->stream_waits, status, row->start);
     if (correlation < 0 || status != RS_OK)
         return status;
     REDUCE_PUSH(&reduce->launches, status,

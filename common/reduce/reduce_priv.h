@@ -150,12 +150,20 @@ struct reduce_windows {
 
 enum reduce_says { REDUCE_NOT_ASKED, REDUCE_NO, REDUCE_YES };
 
+/* Who waits in a runtime call of a name. */
+enum reduce_waits {
+    REDUCE_WAITS_NOT_ASKED,
+    REDUCE_WAITS_NOBODY,
+    REDUCE_WAITS_HOST,
+    REDUCE_WAITS_STREAM
+};
+
 /* What a name was found to be, by string id; 0: not asked yet. */
 struct reduce_name {
     uint8_t host;       /* enum rs_host_name */
     uint8_t work_class; /* enum rs_work_class of kernels so called */
     uint8_t type;       /* enum rs_op_type, valid when host or work_class says communication */
-    uint8_t wait;       /* enum reduce_says: a call so named waits for the device */
+    uint8_t wait;       /* enum reduce_waits */
     uint8_t input;      /* enum reduce_says: a range so named fetches input */
 };
 
@@ -209,6 +217,7 @@ struct rs_reduce {
     REDUCE_LIST(struct reduce_cpu_time) cpu_times;
     REDUCE_LIST(struct interval) losses;
     REDUCE_LIST(struct reduce_wait) waits;
+    REDUCE_LIST(rs_ns) stream_waits; /* starts of calls that make a stream wait for another */
     REDUCE_LIST(struct reduce_sync) syncs;
     struct intervals inputs; /* ranges in which input was fetched */
 

@@ -2,9 +2,10 @@
 /*
  * The rank's own work between its communication: spans (summary.h, struct rs_span_row).
  *
- *   cuts      communication calls, host waits, bounds of steps, by host time, all threads together; and between two of
- *             these the launches at which computing goes on on another stream: what runs there may be an operation that no
- *             name tells, and the stream that it came from may wait for it
+ *   cuts      communication calls, host waits, bounds of steps, by host time, all threads together; calls that make a stream
+ *             wait for another one, for what is launched behind them begins whenever that one has come so far; and between two
+ *             of these the launches at which computing goes on on another stream: what runs there may be an operation that
+ *             no name tells, and the stream that it came from may wait for it
  *   spans     device rows of one stream that were launched between the same two cuts
  *   order     one counter over calls, host waits and spans, by host time
  *
@@ -161,7 +162,8 @@ static enum rs_status cut_at_changes(const struct rs_reduce *reduce, struct span
 static enum rs_status build_cuts(const struct rs_reduce *reduce, struct span_cuts *cuts)
 {
     const struct rs_summary *summary = reduce->summary;
-    const size_t most = summary->op_count + reduce->waits.count + 2 * reduce->steps.count;
+    const size_t most = summary->op_count + reduce->waits.count + reduce->stream_waits.count +
+                        2 * reduce->steps.count;
     *cuts = (struct span_cuts){.items = rs_mem_calloc(most + 1, sizeof *cuts->items)};
     if (!cuts->items)
         return RS_NOMEM;
@@ -169,6 +171,8 @@ static enum rs_status build_cuts(const struct rs_reduce *reduce, struct span_cut
         cuts->items[cuts->count++].key = summary->ops[i].call_start;
     for (size_t i = 0; i < reduce->waits.count; i++)
         cuts->items[cuts->count++].key = reduce->waits.items[i].start;
+    for (size_t i = 0; i < reduce->stream_waits.count; i++)
+        cuts->items[cuts->count++].key = reduce->stream_waits.items[i];
     for (size_t i = 0; reduce->step_origin != RS_STEPS_NONE && i < reduce->steps.count; i++) {
         cuts->items[cuts->count++].key = reduce->steps.items[i].host_start;
         cuts->items[cuts->count++].key = reduce->steps.items[i].host_end;

@@ -30,9 +30,12 @@ struct line {
     uint32_t step, lane;
     uint32_t slot; /* operations of its step that were called before it */
     rs_ns start, end, launch;
-    rs_dur work;                                /* LINE_SPAN */
-    rs_dur idle;                                /* of it, on a host: nothing computed */
+    rs_ns launch_last; /* LINE_SPAN on a device that has_launch: of its last row */
+    rs_dur work;       /* LINE_SPAN */
+    rs_dur idle;       /* of it, on a host: nothing computed */
     uint32_t launch_node, first_node, end_node; /* GRAPH_NONE: has none */
+    uint32_t
+        work_node; /* LINE_SPAN: of its work, which its end may stand behind for its host's sake */
 };
 
 struct program {
@@ -92,7 +95,9 @@ RS_MUST_CHECK enum rs_status edges_make(struct builder *builder);
 RS_MUST_CHECK enum rs_status edges_of_rank(struct builder *builder, struct program *program);
 /* edges_meetings.c: who waits for whom. */
 RS_MUST_CHECK enum rs_status edges_of_meetings(struct builder *builder);
-/* edges_outputs.c: what was inferred. */
+/* edges_inputs.c: streams that wait for another. Inferred edges. */
+RS_MUST_CHECK enum rs_status edges_of_inputs(struct builder *builder);
+/* edges_outputs.c: who depends on operations. Inferred edges. */
 RS_MUST_CHECK enum rs_status edges_of_outputs(struct builder *builder);
 /* ghosts.c: where ranks that were not recorded came late, as far as the others show it. Inferred edges. */
 RS_MUST_CHECK enum rs_status ghosts_make(struct builder *builder);

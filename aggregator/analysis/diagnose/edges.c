@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes and edges of a job, of all ranks in turn: edges_rank.c, edges_meetings.c, ghosts.c, edges_outputs.c.
+ * Nodes and edges of a job, of all ranks in turn: edges_rank.c, edges_meetings.c, ghosts.c, edges_inputs.c, edges_outputs.c.
  *
  *   facts     stream order: work on one stream starts after what was launched there before
  *             launch: work starts after its launch; launches follow one another; a host wait ends after the
  *             latest work launched before it in its scope, and the next launch follows it
  *             input: an operation starts after the last computing span launched before its call that had ended
  *             meeting: contracts section 5, who waits for whom
- *   inferred  output: who depends on an operation is the first later row at a place of the program that in no step
+ *   inferred  input of a span: it begins right where work of another stream ends that was launched before, and in no step before that
+ *             output: who depends on an operation is the first later row at a place of the program that in no step
  *             and on no rank of the class starts before the operation's end. One counterexample refutes.
  *
  * Edges that the times contradict are left out and counted.
@@ -59,6 +60,9 @@ enum rs_status edges_make(struct builder *builder)
     graph_infer(&model->graph);
     if (status == RS_OK) {
         status = ghosts_make(builder);
+    }
+    if (status == RS_OK) {
+        status = edges_of_inputs(builder);
     }
     if (status == RS_OK) {
         status = edges_of_outputs(builder);

@@ -57,8 +57,9 @@ static bool is_target(const struct program *program, const struct line *line, si
 static struct target target_of(const struct line *line, size_t face)
 {
     return face == 1 ? (struct target){line->launch, line->launch_node}
-                     : (struct target){ready_of(line),
-                                       line->what == LINE_OP ? line->first_node : line->end_node};
+                     : (struct target){ready_of(line), line->what == LINE_OP     ? line->first_node
+                                                       : line->what == LINE_SPAN ? line->work_node
+                                                                                 : line->end_node};
 }
 
 /* The targets of one program by lane, in launch order: from an operation on, each lane is asked for itself, however far

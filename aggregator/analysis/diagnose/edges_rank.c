@@ -4,6 +4,7 @@
  * work a node is, of which figure, in which step at which position.
  *
  *   host   launch --> launch --> wait ......> launch      each follows the newest node of the host
+ *                        \ launch of its last row, where a span stood idle: its end follows that, too
  *   lane   span, operation ==> span, operation            each follows the newest of its lane that had ended
  *          ^ its launch; of an operation also the newest span launched before it that had ended: its input
  */
@@ -18,6 +19,9 @@ enum { WAIT_LATE_SHARE = 4 };
 
 /* How far an operation looks back for its input: what was launched last before it may still run beside it. */
 enum { RECENT_SPANS = 4 };
+
+/* A span that is idle for no more than this part of its length is not held to have waited for its host. */
+enum { IDLE_SHARE = 32 };
 
 struct rank_walk {
     struct builder *builder;
@@ -183,6 +187,47 @@ static enum rs_status add_launch(struct rank_walk *walk, struct line *line, bool
     return RS_OK;
 }
 
+/* A span that stood idle may have waited for the launch of its last row: for its host. */
+static bool waits_for_host(const struct rank_walk *walk, const struct line *line)
+{
+    const struct program *program = walk->program;
+    const rs_dur length = line->end - line->start, idle = length - line->work;
+    if (line->what != LINE_SPAN || line->on_host || !line->has_launch ||
+        line->launch_last <= line->start || line->launch_last > line->end ||
+        idle <= length / IDLE_SHARE) {
+        return false;
+    }
+    /* what the host does next must be behind it: threads may launch side by side */
+    const struct line *last = program->lines + program->count;
+    for (const struct line *next = line + 1; next < last; next++) {
+        if (next->has_launch || next->what == LINE_WAIT || next->on_host) {
+            return line->launch_last <= (next->has_launch ? next->launch : next->start);
+        }
+    }
+    return true;
+}
+
+/* Its work as it would go on without the host, and its end behind both. */
+static enum rs_status wait_for_host(struct rank_walk *walk, struct line *line)
+{
+    struct graph *graph = walk->graph;
+    uint32_t launch;
+    if (graph_node(graph, line->start + line->work, line->step, &line->work_node) != RS_OK ||
+        graph_node(graph, line->launch_last, line->step, &launch) != RS_OK) {
+        return RS_NOMEM;
+    }
+    graph->work[line->work_node] = line->work;
+    graph->work[line->end_node] = 0;
+    graph->work[launch] = GRAPH_ALL_THERE_IS;
+    if (after(graph, walk->host, launch) != RS_OK ||
+        after(graph, launch, line->end_node) != RS_OK ||
+        after(graph, line->work_node, line->end_node) != RS_OK) {
+        return RS_NOMEM;
+    }
+    walk->host = launch;
+    return add_item(walk, line, launch, RS_FIGURE_HOST_INSIDE);
+}
+
 static enum rs_status add_work(struct rank_walk *walk, struct line *line, bool is_first)
 {
     struct graph *graph = walk->graph;
@@ -191,11 +236,15 @@ static enum rs_status add_work(struct rank_walk *walk, struct line *line, bool i
         return RS_NOMEM;
     }
     graph->work[line->end_node] = is_gap ? GRAPH_ALL_THERE_IS : line->work;
+    line->work_node = line->end_node;
+    if (waits_for_host(walk, line) && wait_for_host(walk, line) != RS_OK) {
+        return RS_NOMEM;
+    }
     const uint32_t before = line->on_host && !is_gap
                                 ? walk->host
                                 : lane_before(walk, line->lane, is_gap ? line->end : line->start);
-    if (after(graph, before != GRAPH_NONE ? before : walk->start, line->end_node) != RS_OK ||
-        after(graph, line->launch_node, line->end_node) != RS_OK) {
+    if (after(graph, before != GRAPH_NONE ? before : walk->start, line->work_node) != RS_OK ||
+        after(graph, line->launch_node, line->work_node) != RS_OK) {
         return RS_NOMEM;
     }
     set_lane_end(walk, line->lane, is_gap_line(line) ? line->end : line->start, line->end_node);
@@ -205,7 +254,7 @@ static enum rs_status add_work(struct rank_walk *walk, struct line *line, bool i
         memmove(walk->spans + 1, walk->spans, (RECENT_SPANS - 1) * sizeof *walk->spans);
         walk->spans[0] = line->end_node;
     }
-    if (add_item(walk, line, line->end_node, RS_FIGURE_COMPUTING) != RS_OK) {
+    if (add_item(walk, line, line->work_node, RS_FIGURE_COMPUTING) != RS_OK) {
         return RS_NOMEM;
     }
     if (line->what == LINE_SPAN && walk->program->is_host) {

@@ -79,7 +79,7 @@ static enum rs_status add_line(struct program *program, const struct line *line)
     }
     struct line *added = &program->lines[program->count++];
     *added = *line;
-    added->launch_node = added->first_node = added->end_node = GRAPH_NONE;
+    added->launch_node = added->first_node = added->end_node = added->work_node = GRAPH_NONE;
     return RS_OK;
 }
 
@@ -169,6 +169,7 @@ static enum rs_status add_spans(const struct builder *builder, struct program *p
                             .start = since(builder, program, span->start),
                             .end = since(builder, program, span->end),
                             .launch = since(builder, program, span->launch_first),
+                            .launch_last = since(builder, program, span->launch_last),
                             .work = on_device ? span->busy : span->end - span->start,
                             .idle = on_device ? 0 : span->end - span->start - span->busy};
         if (line.step == GRAPH_NONE || span->end < span->start) {

@@ -48,6 +48,36 @@ class Nccl(unittest.TestCase):
         self.assertIn(first["kind"], ("data_stall", "host_gap"))
 
 
+def report_of(folder):
+    with tempfile.TemporaryDirectory(prefix="rs-nccl-") as out:
+        done = subprocess.run([PROGRAM, "analyse", folder, "-o", out, "--quiet", "--assume-common-clock"], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        with open(os.path.join(out, "report.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+
+class Waiting(unittest.TestCase):
+    """Streams that wait for others by events, and a device that waits for its host: their cost is known, since nothing else explains the time."""
+
+    def expect(self, folder, rank, kind, gain_ms):
+        """gain_ms: how much less a step of the same job took without the trouble."""
+        report = report_of(os.path.join(os.path.dirname(DATA), folder))
+        self.assertLess(report["replay"]["unexplained_share"], 0.05)
+        first = report["findings"][0]
+        self.assertEqual((first["where"], first["kind"]), ({"rank": rank}, kind))
+        self.assertNotEqual(first["confidence"], "weak")
+        self.assertAlmostEqual(first["cost_ns_per_step"] / 1e6, gain_ms, delta=gain_ms / 10)
+        return first
+
+    def test_a_slow_rank_of_shards(self):
+        """Computing on one stream, copies on another, gathers on a third, scatters on a fourth (FSDP2)."""
+        self.expect("nccl-fsdp", 2, "slow_rank", 136)
+
+    def test_an_interpreter_that_pauses(self):
+        first = self.expect("nccl-pause", 3, "host_gap", 31)
+        self.assertEqual(first["steps"]["period"], 3)
+
+
 class Pipeline(unittest.TestCase):
     """Batches of one call each (tests/golden/nccl-pipeline): sends and receives, of which the one may end before the other begins."""
 

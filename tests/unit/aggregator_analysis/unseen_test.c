@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was not recorded, or not by its name: kernels that communicate under any name, ranks that are missing, how long a transfer took.
+ * What was not recorded, or not by its name: kernels that communicate under any name, ranks that are missing, how long a transfer took,
+ * streams that wait for another, hosts that pause between the launches of one piece of work.
  *
  * Four ranks, two tensor parallel pairs {0,1} {2,3}, two data parallel ones {0,2} {1,3}. A step is LAYERS times work and an
  * operation of the tensor pair, then one of the data pair, then one of all. Rank 2 computes 1.3 times as long.
@@ -10,7 +11,7 @@
 #include "tests/unit/aggregator_analysis/join_rig.h"
 
 enum { RANKS = 4, STEPS = 5, LAYERS = 6, SLOW = 2, WORK_US = 500, STREAM = 7, TENSOR = 20 };
-enum { DATA = 24, ALL = 28 };
+enum { DATA = 24, ALL = 28, COPIES = 41 };
 
 #define US INT64_C(1000)
 
@@ -23,6 +24,10 @@ struct writer {
     double factor;
     bool hides;      /* the tensor pairs' operation is a kernel of unknown name */
     int32_t missing; /* -1 nobody */
+    bool
+        copies; /* a stream of copies waits for the work, and the tensor pair's operation for the copy */
+    rs_dur
+        pause_us; /* of the slow rank's host in every step, between two launches of its first work */
 };
 
 static struct rs_span_row *add_span(struct writer *w, int32_t rank, uint8_t kind, rs_ns start,
@@ -55,6 +60,27 @@ static void work(struct writer *w, int64_t step, int32_t rank, rs_dur us)
     const rs_dur took = (rs_dur)((double)(us * US + noise) * (rank == SLOW ? w->factor : 1));
     add_span(w, rank, RS_SPAN_COMPUTING, w->now[rank], w->now[rank] + took)->step = step;
     w->now[rank] += took;
+}
+
+/* The host launches the last row of the newest span so much later that the device is idle for a while. */
+static void pause_host(struct writer *w, int32_t rank)
+{
+    struct rs_summary *summary = &w->rig.ranks[rank];
+    struct rs_span_row *span = &summary->spans[summary->span_count - 1];
+    span->end += w->pause_us * US;
+    span->launch_last = span->end - 10 * US;
+    w->launch[rank] = span->launch_last;
+    w->now[rank] = span->end;
+}
+
+static void copy(struct writer *w, int64_t step, int32_t rank)
+{
+    struct rs_span_row *span =
+        add_span(w, rank, RS_SPAN_COMPUTING, w->now[rank] + 2 * US, w->now[rank] + 12 * US);
+    span->step = step;
+    span->stream = COPIES;
+    span->signature = 6;
+    w->now[rank] = span->end + US;
 }
 
 static void add_op(struct writer *w, int64_t step, int32_t rank, int64_t stream, uint32_t group,
@@ -113,6 +139,12 @@ static void train(struct writer *w, int64_t step)
     for (int l = 0; l < LAYERS; l++) {
         for (int32_t r = 0; r < RANKS; r++) {
             work(w, step, r, WORK_US);
+            if (r == SLOW && l == 0 && w->pause_us > 0) {
+                pause_host(w, r);
+            }
+            if (w->copies) {
+                copy(w, step, r);
+            }
         }
         meet(w, step, 3, TENSOR, 60);
         meet(w, step, 12, TENSOR, 60);
@@ -181,24 +213,47 @@ static void fini_writer(struct writer *w)
 }
 
 /* Rank 2 and nobody else is named, and what fixing it brings is what a run without it takes less. */
-static void expect_slow_rank(bool hides, int32_t missing)
+static void expect_rank(struct writer slow, enum rs_finding_kind kind)
 {
-    struct writer healthy = {.factor = 1, .hides = hides, .missing = missing};
-    struct writer slow = {.factor = 1.3, .hides = hides, .missing = missing};
+    struct writer healthy = slow;
+    healthy.factor = 1;
+    healthy.pause_us = 0;
     const rs_dur without = run_writer(&healthy, false);
     const rs_dur gain = run_writer(&slow, true) - without;
     const struct rs_diagnosis *diagnosis = slow.rig.analysis->diagnosis;
     assert_true(gain > LAYERS * 100 * US);
     assert_int_equal(diagnosis->finding_count, 1);
     const struct rs_finding *finding = &diagnosis->findings[0];
-    assert_int_equal(finding->kind, RS_FINDING_SLOW_RANK);
+    assert_int_equal(finding->kind, kind);
     assert_int_equal(finding->place_count, 1);
     assert_int_equal(finding->places[0].rank, SLOW);
     assert_int_not_equal(finding->confidence, RS_CONFIDENCE_WEAK);
     assert_true(finding->cost_ns_per_step > gain - gain / 10);
     assert_true(finding->cost_ns_per_step < gain + gain / 10);
+    assert_true(slow.missing >= 0 || diagnosis->replay.unexplained_share < 0.05);
     fini_writer(&slow);
     fini_writer(&healthy);
+}
+
+static void expect_slow_rank(bool hides, int32_t missing)
+{
+    expect_rank((struct writer){.factor = 1.3, .hides = hides, .missing = missing},
+                RS_FINDING_SLOW_RANK);
+}
+
+/* What the operation waits for is a copy, and the copy waits for the work by an event that was not recorded. */
+static void a_stream_that_waits_for_another_passes_on_its_delay(void **state)
+{
+    (void)state;
+    expect_rank((struct writer){.factor = 1.3, .missing = -1, .copies = true},
+                RS_FINDING_SLOW_RANK);
+}
+
+/* Nothing parts the work at the pause: that its last row was launched late says where the time went. */
+static void a_host_that_pauses_inside_a_piece_of_work_is_named(void **state)
+{
+    (void)state;
+    expect_rank((struct writer){.factor = 1, .missing = -1, .pause_us = 900}, RS_FINDING_HOST_GAP);
 }
 
 static void slow_rank_among_named_operations(void **state)
@@ -267,6 +322,8 @@ int main(void)
         cmocka_unit_test(kernels_that_wait_name_nobody_in_a_healthy_job),
         cmocka_unit_test(a_missing_rank_passes_on_what_it_waited_for),
         cmocka_unit_test(a_transfer_is_timed_by_clocks_that_are_known),
+        cmocka_unit_test(a_stream_that_waits_for_another_passes_on_its_delay),
+        cmocka_unit_test(a_host_that_pauses_inside_a_piece_of_work_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

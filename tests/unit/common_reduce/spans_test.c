@@ -169,6 +169,36 @@ static void launches_on_another_stream_part_spans(void **unused)
     make_events_fini(&e);
 }
 
+/*
+ *  host     |10 a  |20 a  |25 wait for an event  |30 b  |40 b  |  what stands behind the event may begin whenever another stream
+ *  s 7        100-110 115-120                      300-310 312-320  has come so far
+ */
+static void a_stream_that_waits_for_an_event_begins_a_span(void **unused)
+{
+    static const char *const calls[] = {"cudaStreamWaitEvent", "hipStreamWaitEvent",
+                                        "cuStreamWaitEvent", "cudaEventRecord"};
+    (void)unused;
+    for (int i = 0; i < 4; i++) {
+        struct make_events e;
+        struct rs_summary s;
+        make_events_init(&e);
+        const uint32_t host = make_host_lane(&e, 11), seven = make_device_lane(&e, 0, 7);
+        make_launched(&e, "a", host, 10, seven, (struct make_span){100, 110});
+        make_launched(&e, "a", host, 20, seven, (struct make_span){115, 120});
+        make_row(&e, RS_KIND_RUNTIME, calls[i], host, 25, 26);
+        make_launched(&e, "b", host, 30, seven, (struct make_span){300, 310});
+        make_launched(&e, "b", host, 40, seven, (struct make_span){312, 320});
+        reduce(&e, &s);
+        assert_int_equal(s.span_count, i < 3 ? 2 : 1);
+        expect_times(&s.spans[0], 100, i < 3 ? 120 : 320, i < 3 ? 15 : 33);
+        if (i < 3) {
+            expect_times(&s.spans[1], 300, 320, 18);
+        }
+        rs_summary_fini(&s);
+        make_events_fini(&e);
+    }
+}
+
 /* A row whose launch was cut away was launched before the next one of its stream. */
 static void a_row_without_launch_stands_before_the_next_of_its_stream(void **unused)
 {
@@ -337,6 +367,7 @@ int main(void)
         cmocka_unit_test(calls_waits_and_steps_part_the_rows_of_a_stream),
         cmocka_unit_test(the_same_names_in_order_have_one_signature),
         cmocka_unit_test(launches_on_another_stream_part_spans),
+        cmocka_unit_test(a_stream_that_waits_for_an_event_begins_a_span),
         cmocka_unit_test(a_row_without_launch_stands_before_the_next_of_its_stream),
         cmocka_unit_test(a_rank_without_a_device_waits_until_its_operation_ends),
         cmocka_unit_test(an_end_noted_late_ends_the_wait_before_it),
