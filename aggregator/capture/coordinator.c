@@ -404,6 +404,15 @@ void rs_coord_ended(struct rs_coord *coord, const char *id, uint32_t number,
     advance(coord, capture, now);
 }
 
+void rs_coord_found_ended(struct rs_coord *coord, const char *id, uint32_t number,
+                          const char *incarnation, bool is_partial, rs_ns now)
+{
+    const struct rs_coord_capture *capture = rs_coord_find(coord, id);
+    const struct rs_coord_rank *rank = capture ? member_find(capture, number, incarnation) : NULL;
+    if (rank && !rs_progress_is_final(rank->state))
+        rs_coord_ended(coord, id, number, incarnation, is_partial, now);
+}
+
 /* ---- after a restart ------------------------------------------------------------------------------------- */
 
 static enum rs_status copy_open(const struct rs_coord_capture *from, rs_ns now,

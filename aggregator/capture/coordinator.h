@@ -204,6 +204,7 @@ struct rs_coord_capture {
         is_loaded; /* it was begun by an earlier process, or was closed: who was asked is not known */
     bool is_closing;    /* the journal was asked to close it */
     bool is_written;    /* the journal is at work on it: the server's own */
+    bool is_unsaved;    /* its last row could not be written: the server's own */
     bool is_joining;    /* to be closed when it is joined */
     uint32_t logged;    /* digest of the last line about a rank; 0: none */
     size_t logged_more; /* ranks after it of which the same was to be said */
@@ -370,6 +371,9 @@ void rs_coord_stored(struct rs_coord *coord, const char *id, uint32_t number,
                      const char *incarnation, uint64_t chunks, uint64_t bytes, rs_ns now);
 void rs_coord_ended(struct rs_coord *coord, const char *id, uint32_t number,
                     const char *incarnation, bool is_partial, rs_ns now);
+/* The store has the end of its raw lane, and the capture may not know: as rs_coord_ended(), unless the rank is final. */
+void rs_coord_found_ended(struct rs_coord *coord, const char *id, uint32_t number,
+                          const char *incarnation, bool is_partial, rs_ns now);
 /* So many chunks of a rank, of whichever lane, are not there any more, as a loss record says: it will end partial. */
 void rs_coord_lost(struct rs_coord *coord, const char *id, uint32_t number, const char *incarnation,
                    uint64_t chunks);

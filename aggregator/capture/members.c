@@ -349,6 +349,7 @@ void capture_close(struct rs_coord *coord, struct rs_coord_capture *capture)
     capture->is_joining = ops->may_close && !ops->may_close(coord->options.self, capture);
     if (capture->is_joining)
         return;
+    const enum rs_capture_state before = capture->state;
     take_clocks(coord, capture);
     explain(capture);
     if (done + capture->counts[RS_PROGRESS_PARTIAL] == 0)
@@ -362,8 +363,9 @@ void capture_close(struct rs_coord *coord, struct rs_coord_capture *capture)
     capture->closed_ns = rs_time_realtime();
     capture->is_changed = true;
     log_more(capture);
-    rs_log_info("capture %s is %s%s%s", capture->id, rs_capture_state_text(capture->state),
-                *capture->reason ? ": " : "", capture->reason);
+    if (capture->state != before) /* else its row could not be written, and it is closed anew */
+        rs_log_info("capture %s is %s%s%s", capture->id, rs_capture_state_text(capture->state),
+                    *capture->reason ? ": " : "", capture->reason);
     capture_save(coord, capture);
     capture->is_closing = true;
     if (has_begun)

@@ -170,6 +170,13 @@ static void open_stream(struct rs_ingest *ingest, struct rs_ingest_job *job)
         key.lane = RS_STREAM_SUMMARY;
         if (rs_store_stream(ingest->options.store, &key, &summary, NULL) == RS_OK)
             job->is_summarised = summary->is_ended;
+    } else if (key.capture) {
+        struct rs_store_stream *raw = NULL;
+        key.lane = RS_STREAM_RAW;
+        if (rs_store_stream(ingest->options.store, &key, &raw, NULL) == RS_OK) {
+            job->is_raw_ended = raw->is_ended;
+            job->is_raw_partial = raw->is_partial;
+        }
     }
     job->durable_seq = job->stream->durable_seq;
     job->is_ended = job->stream->is_ended;

@@ -321,9 +321,10 @@ static enum rs_status save(void *self, const struct rs_coord_capture *capture, s
         return rs_err_set(err, RS_NOMEM, "no memory for a capture");
     facts_of(self, capture, facts);
     facts->is_closed = false; /* only ingest's CLOSE job closes, after its sync */
-    enum rs_status status = rs_store_update_capture(store, facts, err);
+    /* Ranks first: a capture that says how it ended has none that are still on their way. */
+    enum rs_status status = save_ranks(store, capture, err);
     if (status == RS_OK)
-        status = save_ranks(store, capture, err);
+        status = rs_store_update_capture(store, facts, err);
     if (status == RS_OK)
         status = save_raw(capture, err);
     rs_mem_free(facts);

@@ -433,6 +433,9 @@ static enum rs_status place_stream(struct session *session, struct stream *strea
     if (job->is_summarised || (stream->lane == RS_STREAM_SUMMARY && job->is_ended))
         rs_coord_summarised(server->coord, capture->id, stream->rank, stream->incarnation, false,
                             now);
+    if (job->is_raw_ended) /* its collector will not say it again */
+        rs_coord_found_ended(server->coord, capture->id, stream->rank, stream->incarnation,
+                             job->is_raw_partial, now);
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it was opened for this job */
     stream->is_held = stream->lane == RS_STREAM_RAW && session->minor >= 2 &&
                       !rs_coord_wants_raw(capture, stream->rank);
@@ -682,6 +685,10 @@ static void chunk_done(struct session *session, struct chunk_job *job)
     want_ack(session, stream);
     if (base->is_repeated)
         return;
+    /* It was let in while its capture was being closed, and opened that again: somebody must close it. */
+    struct rs_err err = {0};
+    if (reopen(session, stream, &err) < 0)
+        rs_log_warn("rank %u: %s", stream->rank, err.text);
     store_share_add(stream->share, base->bytes);
     rs_coord_stored(session->server->coord, stream->capture, stream->rank, stream->incarnation, 1,
                     base->bytes, now);

@@ -164,9 +164,22 @@ static void is_free(struct rs_server *server, const char *id)
     struct rs_coord_capture *capture = rs_coord_find(server->coord, id);
     if (!capture)
         return;
-    capture->is_written = false;
+    capture->is_written = capture->is_unsaved = false;
     if (capture->is_changed)
         server_tick_soon(server);
+}
+
+/* All of it is to be written again, at a tick of its own time: a disk that fails is not asked at once. */
+static void has_failed(struct rs_server *server, const char *id)
+{
+    struct rs_coord_capture *capture = rs_coord_find(server->coord, id);
+    if (!capture)
+        return;
+    capture->is_written = false;
+    capture->is_changed = true;
+    capture->is_unsaved = true;
+    for (size_t i = 0; i < capture->rank_count; i++)
+        capture->ranks[i].is_changed = true;
 }
 
 /* Sends what waits, unless the capture came to nothing. */
@@ -255,9 +268,13 @@ enum rs_status writing_create(struct rs_server *server, struct rs_coord_capture 
 static void saved(struct pool_job *base)
 {
     struct writing *job = (struct writing *)base;
-    if (job->status < 0)
-        rs_log_error("capture %s cannot be written down: %s", job->capture.id, job->err.text);
-    is_free(base->server, job->capture.id);
+    if (job->status < 0) {
+        rs_log_error("capture %s cannot be written down: %s; trying again", job->capture.id,
+                     job->err.text);
+        has_failed(base->server, job->capture.id);
+    } else {
+        is_free(base->server, job->capture.id);
+    }
     free_writing(job);
 }
 
@@ -275,7 +292,11 @@ bool writing_save(struct rs_server *server, const struct rs_coord_capture *captu
 static void rows_done(struct pool_job *base)
 {
     struct writing *job = (struct writing *)base;
-    server_close_at_ingest(base->server, job->capture.id);
+    struct rs_coord_capture *capture = rs_coord_find(base->server->coord, job->capture.id);
+    if (capture && capture->is_unsaved) /* how it ended is not written down: it is closed anew */
+        capture->is_closing = false;
+    else
+        server_close_at_ingest(base->server, job->capture.id);
     free_writing(job);
 }
 

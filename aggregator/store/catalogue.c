@@ -316,9 +316,13 @@ enum rs_status catalogue_begin(struct catalogue *catalogue, struct rs_err *err)
     return run_sql(catalogue, "BEGIN IMMEDIATE", err);
 }
 
+/* A commit that fails for want of room or of a disk leaves its transaction open: the next one could not begin. */
 enum rs_status catalogue_commit(struct catalogue *catalogue, struct rs_err *err)
 {
-    return run_sql(catalogue, "COMMIT", err);
+    const enum rs_status status = run_sql(catalogue, "COMMIT", err);
+    if (status < 0)
+        catalogue_rollback(catalogue);
+    return status;
 }
 
 void catalogue_rollback(struct catalogue *catalogue)
@@ -363,6 +367,7 @@ enum rs_status catalogue_put(struct catalogue *catalogue, const struct rs_captur
                              struct rs_err *err)
 {
     /* Row and seal or neither, inside a transaction or not. */
+    const bool is_alone = sqlite3_get_autocommit(catalogue->db) != 0;
     enum rs_status status = run_sql(catalogue, "SAVEPOINT put", err);
     if (status < 0)
         return status;
@@ -372,8 +377,11 @@ enum rs_status catalogue_put(struct catalogue *catalogue, const struct rs_captur
     if (status == RS_OK && facts->is_closed)
         status = seal_put(catalogue, facts->id, err);
     if (status == RS_OK)
-        return run_sql(catalogue, "RELEASE put", err);
-    (void)run_sql(catalogue, "ROLLBACK TO put; RELEASE put", NULL);
+        status = run_sql(catalogue, "RELEASE put", err);
+    if (status < 0 && is_alone) /* its release is a commit */
+        catalogue_rollback(catalogue);
+    else if (status < 0)
+        (void)run_sql(catalogue, "ROLLBACK TO put; RELEASE put", NULL);
     return status;
 }
 

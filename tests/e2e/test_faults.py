@@ -117,7 +117,8 @@ class Job(Rig):
     def closed(self, capture, seconds=90):
         def is_closed():
             shown = self.show(capture)
-            return shown if shown and shown.get("closed_ns") else None
+            # One that is open again keeps the time of its close.
+            return shown if shown and shown.get("closed_ns") and shown["state"] != "summarised" else None
         return self.until("capture " + capture + " is closed", is_closed, seconds)
 
     def steps_of(self, capture):
