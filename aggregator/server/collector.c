@@ -369,6 +369,18 @@ static enum rs_status open_late(struct session *session, const struct stream *st
     return status;
 }
 
+/* The store has the end of the other lane, or of this one: a collector does not say that again. */
+static void find_ended(struct rs_server *server, const struct rs_coord_capture *capture,
+                       const struct stream *stream, const struct rs_ingest_job *job, rs_ns now)
+{
+    if (job->is_summarised || (stream->lane == RS_STREAM_SUMMARY && job->is_ended))
+        rs_coord_summarised(server->coord, capture->id, stream->rank, stream->incarnation, false,
+                            now);
+    if (job->is_raw_ended)
+        rs_coord_found_ended(server->coord, capture->id, stream->rank, stream->incarnation,
+                             job->is_raw_partial, now);
+}
+
 /* Finds the capture of a stream that ingest looked up. */
 static enum rs_status place_stream(struct session *session, struct stream *stream,
                                    const struct rs_ingest_job *job, struct rs_err *err)
@@ -430,12 +442,7 @@ static enum rs_status place_stream(struct session *session, struct stream *strea
     if (status < 0)
         return status;
     (void)snprintf(stream->capture, sizeof stream->capture, "%s", capture->id);
-    if (job->is_summarised || (stream->lane == RS_STREAM_SUMMARY && job->is_ended))
-        rs_coord_summarised(server->coord, capture->id, stream->rank, stream->incarnation, false,
-                            now);
-    if (job->is_raw_ended) /* its collector will not say it again */
-        rs_coord_found_ended(server->coord, capture->id, stream->rank, stream->incarnation,
-                             job->is_raw_partial, now);
+    find_ended(server, capture, stream, job, now);
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it was opened for this job */
     stream->is_held = stream->lane == RS_STREAM_RAW && session->minor >= 2 &&
                       !rs_coord_wants_raw(capture, stream->rank);
