@@ -486,7 +486,57 @@ static enum rs_status order_sets(struct decider *decider)
     return status;
 }
 
-/* Spread, heavier stages and jitter: what is common to many, after the named ones. */
+/* ---- what is common to many: spread, heavier stages and jitter, after the named ones ------------ */
+
+static rs_dur gain_of_common(struct decider *decider, const struct diag_element *element)
+{
+    start_from(decider, decider->taken);
+    diag_apply(decider->model, element, 0, decider->work);
+    replay(decider, decider->work, decider->ends);
+    return gain(decider, decider->taken_ends, decider->ends, is_lasting(element));
+}
+
+/* Ranks by what they have more, largest first; those of a stage stay together. */
+static void sort_among(const struct decider *decider, struct diag_element *element)
+{
+    const struct diag_worker *workers = decider->model->workers;
+    for (size_t i = 1; i < element->among_count; i++) {
+        const uint32_t worker = element->among[i];
+        const double effect = element->among_effects[i];
+        size_t at = i;
+        while (at > 0 && (element->among_effects[at - 1] < effect ||
+                          (element->among_effects[at - 1] <= effect &&
+                           workers[element->among[at - 1]].class_id > workers[worker].class_id))) {
+            element->among[at] = element->among[at - 1];
+            element->among_effects[at] = element->among_effects[at - 1];
+            at--;
+        }
+        element->among[at] = worker;
+        element->among_effects[at] = effect;
+    }
+}
+
+/* Most stages have a kernel more than another; those are meant that the others wait for. */
+static void narrow_heavier(struct decider *decider, struct diag_element *heavier)
+{
+    const struct diag_worker *workers = decider->model->workers;
+    const size_t all = heavier->among_count;
+    if (all == 0) {
+        return;
+    }
+    const double enough = DIAG_SET_SHARE * (double)gain_of_common(decider, heavier);
+    sort_among(decider, heavier);
+    for (size_t count = 1; count < all; count++) {
+        heavier->among_count = count;
+        if (workers[heavier->among[count - 1]].class_id !=
+                workers[heavier->among[count]].class_id &&
+            (double)gain_of_common(decider, heavier) >= enough) {
+            return;
+        }
+    }
+    heavier->among_count = all;
+}
+
 static rs_dur gain_of_sharing(const struct decider *decider)
 {
     memcpy(decider->more_work, decider->taken,
@@ -501,19 +551,22 @@ static enum rs_status take_common(struct decider *decider, const struct diag_ele
     if (element->among_count == 0) {
         return RS_OK;
     }
-    start_from(decider, decider->taken);
-    diag_apply(decider->model, element, 0, decider->work);
-    replay(decider, decider->work, decider->ends);
+    const rs_dur cost = gain_of_common(decider, element);
     struct diag_set set = {.is_spread = element->what == DIAG_SPREAD,
                            .is_heavier = element->what == DIAG_HEAVIER,
-                           .is_jitter = element->what == DIAG_JITTER};
-    set.cost = gain(decider, decider->taken_ends, decider->ends, is_lasting(element));
+                           .is_jitter = element->what == DIAG_JITTER,
+                           .cost = cost};
     set.kind = set.is_jitter ? RS_FINDING_JITTER : RS_FINDING_IMBALANCE;
     if ((double)set.cost < DIAG_WORTH_SHARE * decider->step_ns) {
         return RS_OK;
     }
     if (set.is_heavier) {
         set.rebalanced = gain_of_sharing(decider);
+    }
+    if (set.is_heavier && (double)set.rebalanced < DIAG_WORTH_SHARE * decider->step_ns) {
+        /* What there is to do has to be done by somebody, and nobody has much less of it. */
+        set.cost = set.alone = set.left = set.rebalanced > 0 ? set.rebalanced : 0;
+        return verdict_add(decider, &set);
     }
     const double error = model_error(decider, set.cost) + step_error(decider, is_lasting(element));
     set.alone = set.left = set.cost;
@@ -649,7 +702,7 @@ static bool decider_init(struct decider *decider)
            decider->left != NULL && decider->is_taken != NULL && decider->is_worth != NULL;
 }
 
-enum rs_status diag_decide(const struct diag_model *model, const struct diag_effects *effects,
+enum rs_status diag_decide(const struct diag_model *model, struct diag_effects *effects,
                            struct diag_verdict *verdict)
 {
     struct decider decider = {.model = model, .effects = effects, .verdict = verdict};
@@ -668,6 +721,7 @@ enum rs_status diag_decide(const struct diag_model *model, const struct diag_eff
         status = take_common(&decider, &effects->spread);
     }
     if (status == RS_OK) {
+        narrow_heavier(&decider, &effects->heavier);
         status = take_common(&decider, &effects->heavier);
     }
     if (status == RS_OK) {

@@ -273,8 +273,9 @@ struct diag_verdict {
     rs_dur close_gain; /* of effects->close */
 };
 
+/* Of stages with more to do only those stay in `effects` that the others wait for. */
 RS_MUST_CHECK enum rs_status diag_decide(const struct diag_model *model,
-                                         const struct diag_effects *effects,
+                                         struct diag_effects *effects,
                                          struct diag_verdict *verdict);
 
 struct diag_blame {

@@ -19,10 +19,7 @@ enum { INPUT_LANES_MAX = 64 };
 enum { INPUTS_MAX = 1 << 22 };
 /* Newest spans of other streams that are looked at. */
 enum { CANDIDATES = 4 };
-/* So many cases speak for an input. */
-enum { TIGHT_LEAST = 2 };
-/* Work that an event lets go begins within so much of it. */
-static const rs_dur right_after_ns = 50 * (rs_dur)RS_NS_PER_US;
+static const rs_dur right_after_ns = (rs_dur)DIAG_INPUT_AFTER_NS;
 
 /* A place of the program and one candidate. */
 struct input {
@@ -83,7 +80,7 @@ static void look_at(const struct inputs *inputs, const struct line *line, rs_ns 
 
 static bool holds(const struct input *input)
 {
-    return !input->is_refuted && input->tight >= TIGHT_LEAST && 2 * input->tight > input->open;
+    return !input->is_refuted && input->tight >= DIAG_INPUT_CASES && 2 * input->tight > input->open;
 }
 
 /* One pass over a program: what speaks for and against, or the edges. */

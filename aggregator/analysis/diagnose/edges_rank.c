@@ -20,9 +20,6 @@ enum { WAIT_LATE_SHARE = 4 };
 /* How far an operation looks back for its input: what was launched last before it may still run beside it. */
 enum { RECENT_SPANS = 4 };
 
-/* A span that is idle for no more than this part of its length is not held to have waited for its host. */
-enum { IDLE_SHARE = 32 };
-
 struct rank_walk {
     struct builder *builder;
     struct graph *graph;
@@ -194,7 +191,7 @@ static bool waits_for_host(const struct rank_walk *walk, const struct line *line
     const rs_dur length = line->end - line->start, idle = length - line->work;
     if (line->what != LINE_SPAN || line->on_host || !line->has_launch ||
         line->launch_last <= line->start || line->launch_last > line->end ||
-        idle <= length / IDLE_SHARE) {
+        (double)idle <= DIAG_IDLE_PART * (double)length) {
         return false;
     }
     /* what the host does next must be behind it: threads may launch side by side */

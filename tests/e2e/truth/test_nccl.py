@@ -81,6 +81,16 @@ class Waiting(unittest.TestCase):
 class Pipeline(unittest.TestCase):
     """Batches of one call each (tests/golden/nccl-pipeline): sends and receives, of which the one may end before the other begins."""
 
+    def test_the_stage_that_the_others_wait_for(self):
+        """Stages 1 and 3 have more kernels than stage 0, too: four of 161."""
+        first = report_of(os.path.join(os.path.dirname(DATA), "nccl-stage"))["findings"][0]
+        self.assertEqual((first["where"], first["kind"]), ({"stage": 2}, "imbalance"))
+
+    def test_a_few_kernels_more_are_not_worth_a_finding(self):
+        """Shared evenly among the stages nothing is won."""
+        report = report_of(os.path.join(os.path.dirname(DATA), "nccl-pipeline"))
+        self.assertEqual([f for f in report["findings"] if f["confidence"] != "weak"], [])
+
     def test_every_send_has_its_receive(self):
         data = os.path.join(os.path.dirname(DATA), "nccl-pipeline")
         with tempfile.TemporaryDirectory(prefix="rs-nccl-") as out:
