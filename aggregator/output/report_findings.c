@@ -516,7 +516,10 @@ void rs_output_finding_line(const struct rs_finding *finding, struct rs_buf *buf
     char subject[SUBJECT_BYTES], predicate[256];
     subject_text(finding, subject, sizeof subject);
     predicate_text(finding, predicate, sizeof predicate);
-    rs_buf_printf(buf, "%s %s; %.1f %% of a step", subject, predicate, finding->share * 100);
+    rs_buf_printf(buf, "%s %s", subject, predicate);
+    if (finding->share >=
+        0.0005) /* of one that is not worth fixing, or costs who knows what, it says nothing */
+        rs_buf_printf(buf, "; %.1f %% of a step", finding->share * 100);
 }
 
 static void put_findings(struct doc *doc, const struct rs_analysis *analysis)
