@@ -93,8 +93,8 @@ size_t span_cuts_at(const struct span_cuts *cuts, rs_ns instant)
     return low;
 }
 
-/* Streams that take turns kernel by kernel are two programs side by side: no more changes than this are looked at between two
- * other cuts, so that spans stay few. */
+/* Streams that take turns kernel by kernel are two programs side by side: no more changes, or waits, than this are looked at
+ * between two other cuts, so that spans stay few. */
 enum { CHANGES_MOST = 256 };
 
 /* Launches of computing rows by time: each with its row. */
@@ -159,11 +159,44 @@ static enum rs_status cut_at_changes(const struct rs_reduce *reduce, struct span
     return RS_OK;
 }
 
+/* Adds cuts where a stream is made to wait for another one: as many at most as of changes, and for the same reason. */
+static enum rs_status cut_at_stream_waits(const struct rs_reduce *reduce, struct span_cuts *cuts)
+{
+    const size_t count = reduce->stream_waits.count;
+    if (!count)
+        return RS_OK;
+    struct sort_item *waits = rs_mem_calloc(count, sizeof *waits);
+    struct span_cuts all = {.items = rs_mem_calloc(cuts->count + count + 1, sizeof *all.items)};
+    enum rs_status status = waits && all.items ? RS_OK : RS_NOMEM;
+    for (size_t i = 0; status == RS_OK && i < count; i++)
+        waits[i].key = reduce->stream_waits.items[i];
+    if (status == RS_OK)
+        status = sort_items(waits, count);
+    size_t next = 0;
+    for (size_t i = 0; status == RS_OK && i <= cuts->count; i++) {
+        const size_t first = all.count;
+        for (; next < count && (i == cuts->count || waits[next].key < cuts->items[i].key); next++) {
+            const bool is_new = !all.count || all.items[all.count - 1].key != waits[next].key;
+            if (is_new && all.count < first + CHANGES_MOST)
+                all.items[all.count++].key = waits[next].key;
+        }
+        if (i < cuts->count)
+            all.items[all.count++].key = cuts->items[i].key;
+    }
+    rs_mem_free(waits);
+    if (status != RS_OK) {
+        rs_mem_free(all.items);
+        return status;
+    }
+    rs_mem_free(cuts->items);
+    *cuts = all;
+    return RS_OK;
+}
+
 static enum rs_status build_cuts(const struct rs_reduce *reduce, struct span_cuts *cuts)
 {
     const struct rs_summary *summary = reduce->summary;
-    const size_t most = summary->op_count + reduce->waits.count + reduce->stream_waits.count +
-                        2 * reduce->steps.count;
+    const size_t most = summary->op_count + reduce->waits.count + 2 * reduce->steps.count;
     *cuts = (struct span_cuts){.items = rs_mem_calloc(most + 1, sizeof *cuts->items)};
     if (!cuts->items)
         return RS_NOMEM;
@@ -171,8 +204,6 @@ static enum rs_status build_cuts(const struct rs_reduce *reduce, struct span_cut
         cuts->items[cuts->count++].key = summary->ops[i].call_start;
     for (size_t i = 0; i < reduce->waits.count; i++)
         cuts->items[cuts->count++].key = reduce->waits.items[i].start;
-    for (size_t i = 0; i < reduce->stream_waits.count; i++)
-        cuts->items[cuts->count++].key = reduce->stream_waits.items[i];
     for (size_t i = 0; reduce->step_origin != RS_STEPS_NONE && i < reduce->steps.count; i++) {
         cuts->items[cuts->count++].key = reduce->steps.items[i].host_start;
         cuts->items[cuts->count++].key = reduce->steps.items[i].host_end;
@@ -186,7 +217,10 @@ static enum rs_status build_cuts(const struct rs_reduce *reduce, struct span_cut
             cuts->items[kept++].key = cuts->items[i].key;
     }
     cuts->count = kept;
-    return reduce->has_device_work ? cut_at_changes(reduce, cuts) : RS_OK;
+    if (!reduce->has_device_work)
+        return RS_OK;
+    const enum rs_status waits = cut_at_stream_waits(reduce, cuts);
+    return waits == RS_OK ? cut_at_changes(reduce, cuts) : waits;
 }
 
 /* ---- spans of devices ---- */

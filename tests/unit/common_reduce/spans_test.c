@@ -199,6 +199,26 @@ static void a_stream_that_waits_for_an_event_begins_a_span(void **unused)
     }
 }
 
+static void spans_stay_few_where_every_row_waits(void **unused)
+{
+    enum { ROWS = 1000, MOST = 256 };
+    struct make_events e;
+    struct rs_summary s;
+    (void)unused;
+    make_events_init(&e);
+    const uint32_t host = make_host_lane(&e, 11), seven = make_device_lane(&e, 0, 7);
+    for (int i = 0; i < ROWS; i++) {
+        const rs_ns at = 10 * i;
+        make_row(&e, RS_KIND_RUNTIME, "cudaStreamWaitEvent", host, at, at + 1);
+        make_launched(&e, "a", host, at + 5, seven, (struct make_span){20000 + at, 20005 + at});
+    }
+    reduce(&e, &s);
+    assert_int_equal(s.span_count, MOST);
+    assert_int_equal(s.spans[MOST - 1].count, ROWS - MOST + 1);
+    rs_summary_fini(&s);
+    make_events_fini(&e);
+}
+
 /* A row whose launch was cut away was launched before the next one of its stream. */
 static void a_row_without_launch_stands_before_the_next_of_its_stream(void **unused)
 {
@@ -368,6 +388,7 @@ int main(void)
         cmocka_unit_test(the_same_names_in_order_have_one_signature),
         cmocka_unit_test(launches_on_another_stream_part_spans),
         cmocka_unit_test(a_stream_that_waits_for_an_event_begins_a_span),
+        cmocka_unit_test(spans_stay_few_where_every_row_waits),
         cmocka_unit_test(a_row_without_launch_stands_before_the_next_of_its_stream),
         cmocka_unit_test(a_rank_without_a_device_waits_until_its_operation_ends),
         cmocka_unit_test(an_end_noted_late_ends_the_wait_before_it),
