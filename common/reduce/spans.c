@@ -3,7 +3,8 @@
  * The rank's own work between its communication: spans (summary.h, struct rs_span_row).
  *
  *   cuts      communication calls, host waits, bounds of steps, by host time, all threads together; calls that make a stream
- *             wait for another one, for what is launched behind them begins whenever that one has come so far; and between two
+ *             wait for another one, for what is launched behind them begins whenever that one has come so far (where a writer
+ *             leaves these out: rows that begin right where communication of another stream ends); and between two
  *             of these the launches at which computing goes on on another stream: what runs there may be an operation that
  *             no name tells, and the stream that it came from may wait for it
  *   spans     device rows of one stream that were launched between the same two cuts
@@ -261,12 +262,16 @@ struct device_walk {
     const struct span_cuts *cuts;
     struct lane_state *lanes;
     uint32_t *span_of; /* [rows of the device], by place in `order` */
+    uint8_t *begins;   /* [the same] a span begins here whatever the cuts say; NULL: nowhere */
     uint32_t *rows;    /* work rows by span */
     size_t *first;     /* [spans + 1] bounds in `rows` */
     rs_ns *keys;       /* by span: where it stands in the order */
     size_t key_capacity;
     struct span_names names;
 };
+
+/* What communication lets go begins within so much of its end. */
+static const rs_dur let_go_ns = 50 * (rs_dur)RS_NS_PER_US;
 
 static bool is_own(const struct reduce_work *work)
 {
@@ -391,6 +396,66 @@ static enum rs_status fill_spans(struct device_walk *walk, size_t slot, size_t f
     return status;
 }
 
+static size_t communication_ends(const struct rs_reduce *reduce, size_t from, size_t count,
+                                 struct sort_item *ends)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct reduce_work *work = &reduce->work.items[reduce->order[from + i]];
+        if (work->work_class == RS_WORK_COMMUNICATION)
+            ends[found++] = (struct sort_item){work->end, i};
+    }
+    return found;
+}
+
+/* Whether communication ended just before. */
+static bool is_let_go(const struct sort_item *ends, size_t count, rs_ns start)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (ends[middle].key <= start)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && start - ends[low - 1].key <= let_go_ns;
+}
+
+/*
+ * Older writers leave out the calls that make a stream wait. Then what shows a wait must do: a row that was launched, and whose
+ * stream was free, and that begins right where communication of another stream ends.
+ */
+static enum rs_status find_waits(struct device_walk *walk, size_t slot)
+{
+    const struct rs_reduce *reduce = walk->reduce;
+    const size_t from = reduce->slot_first[slot], count = reduce->slot_first[slot + 1] - from;
+    if (reduce->stream_waits.count)
+        return RS_OK;
+    struct sort_item *ends = rs_mem_calloc(count + 1, sizeof *ends);
+    rs_ns *until = rs_mem_calloc(reduce->lanes->count + 1, sizeof *until);
+    walk->begins = rs_mem_calloc(count + 1, 1);
+    enum rs_status status = ends && until && walk->begins ? RS_OK : RS_NOMEM;
+    const size_t end_count = status == RS_OK ? communication_ends(reduce, from, count, ends) : 0;
+    if (status == RS_OK)
+        status = sort_items(ends, end_count);
+    for (size_t i = 0; status == RS_OK && i < reduce->lanes->count; i++)
+        until[i] = RS_NS_MIN;
+    for (size_t i = 0; status == RS_OK && end_count && i < count; i++) {
+        const struct reduce_work *work = &reduce->work.items[reduce->order[from + i]];
+        const rs_ns launch =
+            work->launch == REDUCE_NONE ? work->start : reduce->launches.items[work->launch].start;
+        rs_ns *lane = &until[work->lane];
+        const rs_ns ready = launch > *lane ? launch : *lane;
+        walk->begins[i] = is_own(work) && ready < work->start - let_go_ns &&
+                          is_let_go(ends, end_count, work->start);
+        *lane = work->end > *lane ? work->end : *lane;
+    }
+    rs_mem_free(ends);
+    rs_mem_free(until);
+    return status;
+}
+
 static enum rs_status walk_device(struct device_walk *walk, size_t slot)
 {
     struct rs_reduce *reduce = walk->reduce;
@@ -401,6 +466,7 @@ static enum rs_status walk_device(struct device_walk *walk, size_t slot)
     walk->span_of = rs_mem_calloc(count + 1, sizeof *walk->span_of);
     if (!walk->span_of)
         return RS_NOMEM;
+    status = find_waits(walk, slot);
     for (size_t i = 0; i < reduce->lanes->count; i++)
         walk->lanes[i] = (struct lane_state){.span = REDUCE_NONE, .next_launch = RS_NS_MAX};
     for (size_t i = count; status == RS_OK && i-- > 0;) {
@@ -408,9 +474,12 @@ static enum rs_status walk_device(struct device_walk *walk, size_t slot)
         walk->span_of[i] = REDUCE_NONE;
         if (is_own(work))
             status = take_row(walk, work, &walk->span_of[i]);
-        else /* what communicates on the stream parts its spans */
-            walk->lanes[work->lane].span = REDUCE_NONE;
+        if (!is_own(work) || (walk->begins && walk->begins[i]))
+            walk->lanes[work->lane].span =
+                REDUCE_NONE; /* what communicates on the stream parts its spans */
     }
+    rs_mem_free(walk->begins);
+    walk->begins = NULL;
     if (status == RS_OK)
         status = fill_spans(walk, slot, first_span);
     rs_mem_free(walk->span_of);

@@ -4,6 +4,7 @@
 import collections
 import csv
 import json
+import lzma
 import os
 import subprocess
 import tarfile
@@ -72,6 +73,18 @@ class Waiting(unittest.TestCase):
     def test_a_slow_rank_of_shards(self):
         """Computing on one stream, copies on another, gathers on a third, scatters on a fourth (FSDP2)."""
         self.expect("nccl-fsdp", 2, "slow_rank", 136)
+
+    def test_a_slow_rank_of_shards_of_an_older_writer(self):
+        """Calls that make a stream wait were not recorded always."""
+        with tempfile.TemporaryDirectory(prefix="rs-nccl-") as folder:
+            for rank in range(4):
+                with lzma.open(os.path.join(os.path.dirname(DATA), "nccl-fsdp", f"rank{rank}.json.xz")) as file:
+                    trace = json.load(file)
+                rows = [row for row in trace["traceEvents"] if row["name"] != "cudaStreamWaitEvent"]
+                self.assertLess(len(rows), len(trace["traceEvents"]))
+                with open(os.path.join(folder, f"rank{rank}.json"), "w", encoding="utf-8") as file:
+                    json.dump(trace | {"traceEvents": rows}, file)
+            self.expect(folder, 2, "slow_rank", 136)
 
     def test_an_interpreter_that_pauses(self):
         first = self.expect("nccl-pause", 3, "host_gap", 31)

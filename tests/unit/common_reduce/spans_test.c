@@ -199,6 +199,37 @@ static void a_stream_that_waits_for_an_event_begins_a_span(void **unused)
     }
 }
 
+/*
+ *  s 7      100-110      201000-201010  201020-201030     what was launched long ago and begins when communication of another
+ *  net          120 .......... 200990                     stream has just ended has waited for it, though no call says so
+ */
+static void a_row_that_begins_where_communication_ends_begins_a_span(void **unused)
+{
+    (void)unused;
+    for (int late = 0; late < 2;
+         late++) { /* behind it by more than an event takes: nothing is known of why */
+        struct make_events e;
+        struct rs_summary s;
+        const rs_ns at = late ? 301000 : 201000;
+        make_events_init(&e);
+        const uint32_t host = make_host_lane(&e, 11), seven = make_device_lane(&e, 0, 7),
+                       net = make_device_lane(&e, 0, 20);
+        call(&e, "c10d::allreduce_", host, 2, 8);
+        make_launched(&e, "ncclDevKernel_AllReduce", host, 5, net, (struct make_span){120, 200990});
+        make_launched(&e, "a", host, 10, seven, (struct make_span){100, 110});
+        make_launched(&e, "b", host, 20, seven, (struct make_span){at, at + 10});
+        make_launched(&e, "b", host, 30, seven, (struct make_span){at + 20, at + 30});
+        reduce(&e, &s);
+        assert_int_equal(s.span_count, late ? 1 : 2);
+        expect_times(&s.spans[0], 100, late ? at + 30 : 110, late ? 30 : 10);
+        if (!late) {
+            expect_times(&s.spans[1], at, at + 30, 20);
+        }
+        rs_summary_fini(&s);
+        make_events_fini(&e);
+    }
+}
+
 static void spans_stay_few_where_every_row_waits(void **unused)
 {
     enum { ROWS = 1000, MOST = 256 };
@@ -388,6 +419,7 @@ int main(void)
         cmocka_unit_test(the_same_names_in_order_have_one_signature),
         cmocka_unit_test(launches_on_another_stream_part_spans),
         cmocka_unit_test(a_stream_that_waits_for_an_event_begins_a_span),
+        cmocka_unit_test(a_row_that_begins_where_communication_ends_begins_a_span),
         cmocka_unit_test(spans_stay_few_where_every_row_waits),
         cmocka_unit_test(a_row_without_launch_stands_before_the_next_of_its_stream),
         cmocka_unit_test(a_rank_without_a_device_waits_until_its_operation_ends),
