@@ -62,7 +62,7 @@ class Rig:
 
     def ask(self, verb, *words, codes=(0,)):
         process = self.begin(verb, *words)
-        out, err = process.communicate(timeout=200)
+        out, err = process.communicate(timeout=400)
         check(process.returncode in codes, f"rankscope {verb} {' '.join(words)}: exit {process.returncode}\n{out}{err}")
         process.text = out + err
         return process
@@ -71,7 +71,7 @@ class Rig:
         self.count += 1
         out = os.path.join(self.folder, f"out{self.count}")
         into = () if "--no-report" in words else ("-o", out)
-        return self.ask("capture", "--run", job.name, "--timeout", "60s", *into, *words, codes=codes)
+        return self.ask("capture", "--run", job.name, "--timeout", "180s", *into, *words, codes=codes)
 
     def recorded(self, job, process):
         """{rank: steps} of the results of the capture that `process` asked for, by its id, which names their folder."""
@@ -133,11 +133,11 @@ def all_of(rig, way):
 
         # twice in a row, and now the step is known: no --start-step; and one that waits for its turn
         since = time.time()
-        first = rig.begin("capture", "--run", job.name, "--steps", "4", "--timeout", "60s", "--no-report")
+        first = rig.begin("capture", "--run", job.name, "--steps", "4", "--timeout", "180s", "--no-report")
         time.sleep(1.5)
         refused = rig.capture(job, "--steps", "1", "--on-busy", "refuse", codes=(1, 2, 3))
         queued = rig.capture(job, "--steps", "2", "--no-report")
-        out, err = first.communicate(timeout=120)
+        out, err = first.communicate(timeout=400)
         check(first.returncode == 0, f"exit {first.returncode}\n{out}{err}")
         found = {}
         for path in glob.glob(os.path.join(rig.traces, "*", "*", "rank*_start*")):
