@@ -202,9 +202,12 @@ struct rs_coord_capture {
     bool is_orphan;        /* this process was started again between PREPARE and COMMIT */
     bool
         is_loaded; /* it was begun by an earlier process, or was closed: who was asked is not known */
-    bool is_closing;    /* the journal was asked to close it */
-    bool is_written;    /* the journal is at work on it: the server's own */
-    bool is_unsaved;    /* its last row could not be written: the server's own */
+    bool is_closing; /* the journal was asked to close it */
+    bool is_written; /* the journal is at work on it: the server's own */
+    bool
+        is_unsaved; /* something of it could not be written, and no later row holds it: the server's own */
+    bool
+        is_refused; /* the last that was written was refused by the disk, and the log says so: the server's own */
     bool is_joining;    /* to be closed when it is joined */
     uint32_t logged;    /* digest of the last line about a rank; 0: none */
     size_t logged_more; /* ranks after it of which the same was to be said */

@@ -312,8 +312,10 @@ static bool save_capture(void *self, struct rs_coord_capture *capture, bool must
     struct rs_server *server = self;
     if (capture->is_written && !must)
         return false;
-    const bool is_put = writing_save(server, capture);
+    const bool is_put =
+        writing_save(server, capture); /* all that changed, and all that was refused */
     capture->is_written = capture->is_written || is_put;
+    capture->is_unsaved = !is_put;
     ask_capture_changed(server, capture->id, false);
     return is_put; /* else it stays changed, and the next tick tries again */
 }

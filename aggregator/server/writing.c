@@ -164,22 +164,34 @@ static void is_free(struct rs_server *server, const char *id)
     struct rs_coord_capture *capture = rs_coord_find(server->coord, id);
     if (!capture)
         return;
-    capture->is_written = capture->is_unsaved = false;
+    capture->is_written = false;
     if (capture->is_changed)
         server_tick_soon(server);
 }
 
-/* All of it is to be written again, at a tick of its own time: a disk that fails is not asked at once. */
-static void has_failed(struct rs_server *server, const char *id)
+/* All of it is to be written again, at a tick of its own time: a disk that fails is not asked at once. Told once, and when it is over. */
+static void has_failed(struct rs_server *server, const struct writing *job)
 {
-    struct rs_coord_capture *capture = rs_coord_find(server->coord, id);
+    struct rs_coord_capture *capture = rs_coord_find(server->coord, job->capture.id);
+    if (!capture || !capture->is_refused)
+        rs_log_error("capture %s cannot be written down: %s; trying again every second",
+                     job->capture.id, job->err.text);
     if (!capture)
         return;
     capture->is_written = false;
-    capture->is_changed = true;
-    capture->is_unsaved = true;
+    capture->is_changed = capture->is_unsaved = capture->is_refused = true;
     for (size_t i = 0; i < capture->rank_count; i++)
         capture->ranks[i].is_changed = true;
+}
+
+static void has_saved(struct rs_server *server, const struct writing *job)
+{
+    struct rs_coord_capture *capture = rs_coord_find(server->coord, job->capture.id);
+    if (capture && capture->is_refused)
+        rs_log_info("capture %s is written down again", job->capture.id);
+    if (capture)
+        capture->is_refused = false;
+    is_free(server, job->capture.id);
 }
 
 /* Sends what waits, unless the capture came to nothing. */
@@ -268,13 +280,10 @@ enum rs_status writing_create(struct rs_server *server, struct rs_coord_capture 
 static void saved(struct pool_job *base)
 {
     struct writing *job = (struct writing *)base;
-    if (job->status < 0) {
-        rs_log_error("capture %s cannot be written down: %s; trying again", job->capture.id,
-                     job->err.text);
-        has_failed(base->server, job->capture.id);
-    } else {
-        is_free(base->server, job->capture.id);
-    }
+    if (job->status < 0)
+        has_failed(base->server, job);
+    else
+        has_saved(base->server, job);
     free_writing(job);
 }
 
