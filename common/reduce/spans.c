@@ -121,21 +121,40 @@ static enum rs_status launches_by_time(const struct rs_reduce *reduce, struct so
     return RS_OK;
 }
 
-/* Adds cuts where computing of a device goes on on another stream, between two of the cuts that are there. */
+/* Adds instants, ascending, to the cuts: CHANGES_MOST between two of those that are there. */
+static enum rs_status add_cuts(struct span_cuts *cuts, const struct sort_item *added, size_t count)
+{
+    struct span_cuts all = {.items = rs_mem_calloc(cuts->count + count + 1, sizeof *all.items)};
+    size_t next = 0;
+    if (!all.items)
+        return RS_NOMEM;
+    for (size_t i = 0; i <= cuts->count; i++) {
+        const size_t first = all.count;
+        for (; next < count && (i == cuts->count || added[next].key < cuts->items[i].key); next++) {
+            const bool is_new = !all.count || all.items[all.count - 1].key != added[next].key;
+            if (is_new && all.count < first + CHANGES_MOST)
+                all.items[all.count++].key = added[next].key;
+        }
+        if (i < cuts->count)
+            all.items[all.count++].key = cuts->items[i].key;
+    }
+    rs_mem_free(cuts->items);
+    *cuts = all;
+    return RS_OK;
+}
+
+/* Where computing of a device goes on on another stream, between two of the cuts that are there. */
 static enum rs_status cut_at_changes(const struct rs_reduce *reduce, struct span_cuts *cuts)
 {
     struct sort_item *launches = NULL;
     uint32_t *lane = NULL; /* [slot] newest */
-    struct span_cuts all = {0};
-    size_t count = 0, next = 0;
+    size_t count = 0, next = 0, changes = 0;
     enum rs_status status = launches_by_time(reduce, &launches, &count);
     if (status == RS_OK) {
         lane = rs_mem_calloc(reduce->slot_count + 1, sizeof *lane);
-        all.items = rs_mem_calloc(cuts->count + count + 1, sizeof *all.items);
-        status = lane && all.items ? RS_OK : RS_NOMEM;
+        status = lane ? RS_OK : RS_NOMEM;
     }
     for (size_t i = 0; status == RS_OK && i <= cuts->count; i++) {
-        const size_t first = all.count;
         for (size_t slot = 0; slot < reduce->slot_count; slot++)
             lane[slot] = REDUCE_NONE;
         for (; next < count && (i == cuts->count || launches[next].key < cuts->items[i].key);
@@ -143,55 +162,31 @@ static enum rs_status cut_at_changes(const struct rs_reduce *reduce, struct span
             const struct reduce_work *work = &reduce->work.items[launches[next].value];
             const uint32_t before = lane[work->slot];
             lane[work->slot] = work->lane;
-            if (before != REDUCE_NONE && before != work->lane && all.count < first + CHANGES_MOST)
-                all.items[all.count++].key = launches[next].key;
+            if (before != REDUCE_NONE && before != work->lane)
+                launches[changes++] = launches[next]; /* those before are not asked again */
         }
-        if (i < cuts->count)
-            all.items[all.count++].key = cuts->items[i].key;
     }
+    if (status == RS_OK)
+        status = add_cuts(cuts, launches, changes);
     rs_mem_free(launches);
     rs_mem_free(lane);
-    if (status != RS_OK) {
-        rs_mem_free(all.items);
-        return status;
-    }
-    rs_mem_free(cuts->items);
-    *cuts = all;
-    return RS_OK;
+    return status;
 }
 
-/* Adds cuts where a stream is made to wait for another one: as many at most as of changes, and for the same reason. */
+/* Where a stream is made to wait for another one. */
 static enum rs_status cut_at_stream_waits(const struct rs_reduce *reduce, struct span_cuts *cuts)
 {
     const size_t count = reduce->stream_waits.count;
-    if (!count)
-        return RS_OK;
-    struct sort_item *waits = rs_mem_calloc(count, sizeof *waits);
-    struct span_cuts all = {.items = rs_mem_calloc(cuts->count + count + 1, sizeof *all.items)};
-    enum rs_status status = waits && all.items ? RS_OK : RS_NOMEM;
+    struct sort_item *waits = rs_mem_calloc(count + 1, sizeof *waits);
+    enum rs_status status = waits ? RS_OK : RS_NOMEM;
     for (size_t i = 0; status == RS_OK && i < count; i++)
         waits[i].key = reduce->stream_waits.items[i];
     if (status == RS_OK)
         status = sort_items(waits, count);
-    size_t next = 0;
-    for (size_t i = 0; status == RS_OK && i <= cuts->count; i++) {
-        const size_t first = all.count;
-        for (; next < count && (i == cuts->count || waits[next].key < cuts->items[i].key); next++) {
-            const bool is_new = !all.count || all.items[all.count - 1].key != waits[next].key;
-            if (is_new && all.count < first + CHANGES_MOST)
-                all.items[all.count++].key = waits[next].key;
-        }
-        if (i < cuts->count)
-            all.items[all.count++].key = cuts->items[i].key;
-    }
+    if (status == RS_OK && count)
+        status = add_cuts(cuts, waits, count);
     rs_mem_free(waits);
-    if (status != RS_OK) {
-        rs_mem_free(all.items);
-        return status;
-    }
-    rs_mem_free(cuts->items);
-    *cuts = all;
-    return RS_OK;
+    return status;
 }
 
 static enum rs_status build_cuts(const struct rs_reduce *reduce, struct span_cuts *cuts)
@@ -396,6 +391,7 @@ static enum rs_status fill_spans(struct device_walk *walk, size_t slot, size_t f
     return status;
 }
 
+/* When communication of a device ended, in the order of its rows; how often. */
 static size_t communication_ends(const struct rs_reduce *reduce, size_t from, size_t count,
                                  struct sort_item *ends)
 {
@@ -474,9 +470,9 @@ static enum rs_status walk_device(struct device_walk *walk, size_t slot)
         walk->span_of[i] = REDUCE_NONE;
         if (is_own(work))
             status = take_row(walk, work, &walk->span_of[i]);
+        /* What communicates on the stream parts its spans, and so does what waited. */
         if (!is_own(work) || (walk->begins && walk->begins[i]))
-            walk->lanes[work->lane].span =
-                REDUCE_NONE; /* what communicates on the stream parts its spans */
+            walk->lanes[work->lane].span = REDUCE_NONE;
     }
     rs_mem_free(walk->begins);
     walk->begins = NULL;

@@ -135,9 +135,9 @@ enum { RS_SPAN_KIND_COUNT = 3 };
 
 /*
  * A run of the rank's own work between two *cuts*: communication calls (call_start), starts of host waits, calls that make a
- * stream wait for another one (in recordings without such calls: rows that show such a wait, spans.c), and bounds of steps, taken over all threads in order of time; on devices also, between two of
- * these, each launch at which computing goes on on another stream than before. Communication is never part of a span, so spans and
- * ops[] together are the program of the rank.
+ * stream wait for another one (in recordings without such calls: rows that show such a wait, spans.c), and bounds of steps,
+ * taken over all threads in order of time; on devices also, between two of these, each launch at which computing goes on on
+ * another stream than before. Communication is never part of a span, so spans and ops[] together are the program of the rank.
  *
  *   host     |step  k k k k  call  k k   sync [........]  k k  |step
  *   stream 7        [=span 1=]     [=2=]                [=4=]        k: launches of kernels of stream 7
