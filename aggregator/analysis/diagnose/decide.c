@@ -496,45 +496,68 @@ static rs_dur gain_of_common(struct decider *decider, const struct diag_element 
     return gain(decider, decider->taken_ends, decider->ends, is_lasting(element));
 }
 
-/* Ranks by what they have more, largest first; those of a stage stay together. */
-static void sort_among(const struct decider *decider, struct diag_element *element)
+/* A rank of a stage with more to do. */
+struct heavy {
+    double effect;
+    uint32_t class_id, worker;
+};
+
+/* Largest first; those of a stage stay together. */
+static int by_effect(const void *left, const void *right)
 {
-    const struct diag_worker *workers = decider->model->workers;
-    for (size_t i = 1; i < element->among_count; i++) {
-        const uint32_t worker = element->among[i];
-        const double effect = element->among_effects[i];
-        size_t at = i;
-        while (at > 0 && (element->among_effects[at - 1] < effect ||
-                          (element->among_effects[at - 1] <= effect &&
-                           workers[element->among[at - 1]].class_id > workers[worker].class_id))) {
-            element->among[at] = element->among[at - 1];
-            element->among_effects[at] = element->among_effects[at - 1];
-            at--;
-        }
-        element->among[at] = worker;
-        element->among_effects[at] = effect;
+    const struct heavy *a = left, *b = right;
+    if (a->effect < b->effect || a->effect > b->effect) {
+        return a->effect < b->effect ? 1 : -1;
     }
+    if (a->class_id != b->class_id) {
+        return a->class_id > b->class_id ? 1 : -1;
+    }
+    return (a->worker > b->worker) - (a->worker < b->worker);
 }
 
-/* Most stages have a kernel more than another; those are meant that the others wait for. */
-static void narrow_heavier(struct decider *decider, struct diag_element *heavier)
+/* Most stages have a kernel more than another; those are meant that the others wait for. The more stages, the more is won, so how many
+ * suffice is found by halving. */
+static enum rs_status narrow_heavier(struct decider *decider, struct diag_element *heavier)
 {
-    const struct diag_worker *workers = decider->model->workers;
     const size_t all = heavier->among_count;
-    if (all == 0) {
-        return;
+    struct heavy *ranks = rs_mem_calloc(all + 1, sizeof *ranks);
+    size_t *ends = rs_mem_calloc(all + 1, sizeof *ends); /* ranks of the first n + 1 stages */
+    size_t stages = 0;
+    if (ranks == NULL || ends == NULL) {
+        rs_mem_free(ranks);
+        rs_mem_free(ends);
+        return RS_NOMEM;
     }
-    const double enough = DIAG_SET_SHARE * (double)gain_of_common(decider, heavier);
-    sort_among(decider, heavier);
-    for (size_t count = 1; count < all; count++) {
-        heavier->among_count = count;
-        if (workers[heavier->among[count - 1]].class_id !=
-                workers[heavier->among[count]].class_id &&
-            (double)gain_of_common(decider, heavier) >= enough) {
-            return;
+    const double enough = all > 0 ? DIAG_SET_SHARE * (double)gain_of_common(decider, heavier) : 0;
+    for (size_t i = 0; i < all; i++) {
+        const uint32_t worker = heavier->among[i];
+        ranks[i] = (struct heavy){heavier->among_effects[i],
+                                  decider->model->workers[worker].class_id, worker};
+    }
+    if (all > 1) {
+        qsort(ranks, all, sizeof *ranks, by_effect);
+    }
+    for (size_t i = 0; i < all; i++) {
+        heavier->among[i] = ranks[i].worker;
+        heavier->among_effects[i] = ranks[i].effect;
+        if (i + 1 == all || ranks[i].class_id != ranks[i + 1].class_id) {
+            ends[stages++] = i + 1;
         }
     }
-    heavier->among_count = all;
+    size_t low = 0, high = stages > 0 ? stages - 1 : 0; /* all of them suffice */
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        heavier->among_count = ends[middle];
+        if ((double)gain_of_common(decider, heavier) >= enough) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    heavier->among_count = stages > 0 ? ends[low] : 0;
+    rs_mem_free(ranks);
+    rs_mem_free(ends);
+    return RS_OK;
 }
 
 static rs_dur gain_of_sharing(const struct decider *decider)
@@ -721,7 +744,9 @@ enum rs_status diag_decide(const struct diag_model *model, struct diag_effects *
         status = take_common(&decider, &effects->spread);
     }
     if (status == RS_OK) {
-        narrow_heavier(&decider, &effects->heavier);
+        status = narrow_heavier(&decider, &effects->heavier);
+    }
+    if (status == RS_OK) {
         status = take_common(&decider, &effects->heavier);
     }
     if (status == RS_OK) {

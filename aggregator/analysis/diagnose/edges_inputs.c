@@ -8,7 +8,8 @@
  *
  * An event covers what was launched before it was recorded, so the input is among the newest spans of other streams launched before.
  * Inferred as outputs are (edges_outputs.c): at a place of the program, of which no step on no rank of the class begins before the end
- * refutes it, and which begins right at the end in most of the cases that the stream and the launch do not explain.
+ * refutes it, and which begins right at the end in most of the cases that the stream and the launch do not explain. Where launches are not known, the
+ * host may be what it waited for, and nothing is inferred.
  */
 #include "aggregator/analysis/diagnose/build.h"
 #include "common/base/mem.h"
@@ -71,7 +72,7 @@ static void look_at(const struct inputs *inputs, const struct line *line, rs_ns 
 {
     struct input *input = input_at(inputs, line, k);
     const rs_ns own = line->has_launch && line->launch > lane_free ? line->launch : lane_free;
-    const bool is_open = line->start > own + right_after_ns;
+    const bool is_open = line->has_launch && line->start > own + right_after_ns;
     input->is_refuted |= line->start < candidate->end;
     input->open += is_open;
     input->tight +=
