@@ -143,10 +143,13 @@ def all_of(rig, way):
         for path in glob.glob(os.path.join(rig.traces, "*", "*", "rank*_start*")):
             rank, a, b = map(int, re.search(r"/rank(\d+)_start(\d+)_stop(\d+)", path).groups())
             if os.path.getmtime(path) >= since:
-                found.setdefault((a, b), set()).add(rank)
-        check(len(found) == 2 and all(ranks == set(range(RANKS)) for ranks in found.values()), f"pairs {found}")
-        check(sorted(b - a + 1 for a, b in found) == [2, 4], f"pairs {found}")
-        print(f"== {way}: twice in a row, one asked for while the other ran: pairs {sorted(found)} on {RANKS} ranks each"
+                capture = os.path.relpath(path, rig.traces).split(os.sep)[0]
+                found.setdefault(capture, {}).setdefault((a, b), set()).add(rank)
+        # A start that some ranks missed on a loaded machine is moved for all; what the others wrote of the first one stays beside it.
+        pairs = [max(pairs.items()) for pairs in found.values()]
+        check(len(pairs) == 2 and all(ranks == set(range(RANKS)) for _, ranks in pairs), f"pairs {found}")
+        check(sorted(b - a + 1 for (a, b), _ in pairs) == [2, 4], f"pairs {found}")
+        print(f"== {way}: twice in a row, one asked for while the other ran: pairs {sorted(pair for pair, _ in pairs)} on {RANKS} ranks each"
               f"\n    refused meanwhile: {told(refused).strip()}\n    queued: exit {queued.returncode}")
         check(pair_of(job.config) == (-1, -1), pair_of(job.config))
         return job, shm
