@@ -120,16 +120,23 @@ def all_ranks(way):
         check(back["status"] == "RS_OK", back)
         case.driver.until("idle again", lambda d: d.all("idle"), 5)
         time.sleep(5)
+        first = start
         start, steps = case.capture("second", 25)  # the first of these steps is before those called back
         check(steps == [start + i for i in range(3)], f"{steps}, asked for from {start} on")
         case.job.wait_step(start + 45, RANKS)
         check(not glob.glob(os.path.join(case.folder, "root", "called-back", "*", "*")), "what was called back was recorded")
-        # what captures told of the counter
+        # what captures told of the counter: a step at an instant, and the pace between the two captures. How far it is off later is not
+        # the program's doing alone: beside other work the job itself becomes slower or faster.
         row = case.driver.rank(0)
-        actual = max(case.job.read()[0])
+        times = case.job.read()[0]
+        actual = max(times)
         told = row["step"] + (time.time_ns() - row["step_at"]) // row["step_ns"]
         passed = actual - row["step"]
-        check(abs(told - actual) <= 2 + passed / 5, f"the counter is told as {told}, it is {actual}, {passed} later")
+        then = max(step for step, (begin, _) in times.items() if begin <= row["step_at"])
+        check(abs(then - row["step"]) <= 2, f"the counter is told as {row['step']} when it was {then}")
+        before = first + shift + 4  # behind the first capture
+        pace = (times[steps[0]][0] - times[before][0]) / (steps[0] - before)
+        check(abs(row["step_ns"] - pace) <= pace / 4, f"a step is told to take {row['step_ns']} ns, it took {pace:.0f}")
         print(f"{way}: steps {steps}, as asked; {passed} steps later the counter is told as {told}, it is {actual}")
         start, steps = case.capture("third", 20, 1)
         check(steps == [start], f"{steps}, asked for {start}")
