@@ -165,7 +165,7 @@ static size_t root_at(const struct builder *b, uint32_t lane, rs_ns instant)
 static size_t root_of_external(const struct builder *b, const struct reduce_comm_row *row,
                                const struct reduce_work *work)
 {
-    if (row->external_id < 0 || row->external_id == work->correlation)
+    if (row->external_id < 0 || row->external_id == work_correlation(b->reduce, work))
         return b->root_count;
     size_t low = 0, high = b->external_count;
     while (low < high) {
@@ -277,8 +277,7 @@ static struct rs_comm_op op_of_work(const struct rs_reduce *reduce, const struct
 {
     struct rs_comm_op op = comm_op_none();
     const struct rs_lane *lane = &reduce->lanes->items[work->lane];
-    const bool has_launch = work->launch != REDUCE_NONE;
-    const struct reduce_launch *launch = has_launch ? &reduce->launches.items[work->launch] : NULL;
+    const struct reduce_launch *launch = work_launch(reduce, work);
     op.flags = RS_OP_ON_DEVICE;
     if (work->flags & RS_EVENT_UNFINISHED)
         op.flags |= RS_OP_UNFINISHED;
@@ -288,10 +287,10 @@ static struct rs_comm_op op_of_work(const struct rs_reduce *reduce, const struct
     op.op_text = is_vendors(work) ? work->name : RS_STR_NONE;
     op.start = work->start;
     op.end = work->end;
-    op.call_start = has_launch ? launch->start : work->start;
-    op.caller_thread = has_launch ? reduce->lanes->items[launch->lane].thread : -1;
-    op.step = comm_step(reduce, has_launch ? launch->start : REDUCE_NS_UNKNOWN, work->start,
-                        lane->device);
+    op.call_start = launch ? launch->start : work->start;
+    op.caller_thread = launch ? reduce->lanes->items[launch->lane].thread : -1;
+    op.step =
+        comm_step(reduce, launch ? launch->start : REDUCE_NS_UNKNOWN, work->start, lane->device);
     return op;
 }
 
@@ -685,9 +684,9 @@ static enum rs_status take_rootless(struct builder *b, const struct reduce_work 
     struct rs_summary *summary = reduce->summary;
     if (comm)
         return push_op(b, work, comm, NULL);
-    if (work->launch == REDUCE_NONE)
+    const struct reduce_launch *launch = work_launch(reduce, work);
+    if (!launch)
         return push_no_call(b, work);
-    const struct reduce_launch *launch = &reduce->launches.items[work->launch];
     size_t until = b->pending_from;
     while (until < b->root_count && b->roots[until].lane == launch->lane &&
            b->roots[until].end <= launch->start)
@@ -721,8 +720,8 @@ static enum rs_status take_row(struct builder *b, const struct reduce_comm_row *
     const enum comm_expert part = comm ? COMM_EXPERT_NONE : part_of_work(reduce, work);
     if (part != COMM_EXPERT_NONE)
         return take_expert(b, work, part);
-    if (work->launch != REDUCE_NONE) {
-        const struct reduce_launch *launch = &reduce->launches.items[work->launch];
+    const struct reduce_launch *launch = work_launch(reduce, work);
+    if (launch) {
         if (b->lane != launch->lane) {
             b->lane = launch->lane;
             b->count_count = 0;
@@ -762,8 +761,7 @@ static enum rs_status sort_rows(const struct rs_reduce *reduce, uint32_t *order)
         for (size_t i = 0; i < count; i++) {
             const struct reduce_work *work =
                 &reduce->work.items[reduce->comm_rows.items[items[i].value].work];
-            const struct reduce_launch *launch =
-                work->launch == REDUCE_NONE ? NULL : &reduce->launches.items[work->launch];
+            const struct reduce_launch *launch = work_launch(reduce, work);
             if (pass == 0)
                 items[i].key = launch ? launch->start : 0;
             else
@@ -794,7 +792,7 @@ static bool nothing_links(const struct builder *b)
     for (size_t i = 0; i < reduce->comm_rows.count; i++) {
         const struct reduce_comm_row *row = &reduce->comm_rows.items[i];
         const struct reduce_work *work = &reduce->work.items[row->work];
-        if (work->launch != REDUCE_NONE || row->comm != REDUCE_NONE || is_vendors(work) ||
+        if (work->is_launched || row->comm != REDUCE_NONE || is_vendors(work) ||
             root_of_external(b, row, work) < b->root_count)
             return false;
     }

@@ -37,9 +37,7 @@ static enum rs_status push_work(struct rs_reduce *reduce, struct interval span, 
                                      .correlation = -1,
                                      .lane = lane,
                                      .name = name,
-                                     .comm_row = REDUCE_NONE,
                                      .work_class = work_class,
-                                     .launch = REDUCE_NONE,
                                      .step = REDUCE_NONE});
     return status;
 }

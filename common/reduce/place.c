@@ -176,9 +176,13 @@ static enum rs_status sort_work(struct rs_reduce *reduce)
 static void place_row(struct rs_reduce *reduce, const struct launch_map *map,
                       struct reduce_work *work)
 {
-    work->launch = launch_of(map, reduce, work->correlation);
+    const uint32_t launch = launch_of(map, reduce, work->correlation);
     const rs_ns instant =
-        work->launch == REDUCE_NONE ? work->start : reduce->launches.items[work->launch].start;
+        launch == REDUCE_NONE ? work->start : reduce->launches.items[launch].start;
+    if (launch != REDUCE_NONE) {
+        work->launch = launch;
+        work->is_launched = 1;
+    }
     work->step = windows_find(&reduce->host_windows, instant);
 }
 
@@ -226,7 +230,7 @@ static enum rs_status build_device_windows(struct rs_reduce *reduce, size_t slot
         windows->items[i] = (struct interval){RS_NS_MAX, RS_NS_MIN};
     for (size_t i = reduce->slot_first[slot]; i < reduce->slot_first[slot + 1]; i++) {
         const struct reduce_work *work = &reduce->work.items[reduce->order[i]];
-        if (work->step == REDUCE_NONE || work->correlation < 0)
+        if (work->step == REDUCE_NONE || work_correlation(reduce, work) < 0)
             continue;
         struct interval *window = &windows->items[work->step];
         window->start = work->start < window->start ? work->start : window->start;
@@ -258,7 +262,7 @@ enum rs_status place_work(struct rs_reduce *reduce)
         status = launch_map_init(&map, reduce);
     for (size_t i = 0; status == RS_OK && i < reduce->work.count; i++) {
         struct reduce_work *work = &reduce->work.items[i];
-        work->slot = slot_of_lane[work->lane];
+        work->slot = slot_of_lane[work->lane] & 0x7fffu;
         place_row(reduce, &map, work);
     }
     if (status == RS_OK)

@@ -147,13 +147,11 @@ static enum rs_status add_work(struct rs_reduce *reduce, const struct row *row, 
     if (reduce->work.count >= REDUCE_NONE - 1)
         return RS_LIMIT;
     enum rs_status status;
-    uint32_t comm_row = REDUCE_NONE;
     if (work_class == RS_WORK_COMMUNICATION) {
         uint32_t comm;
         status = keep_comm(reduce, row, &comm);
         if (status != RS_OK)
             return status;
-        comm_row = (uint32_t)reduce->comm_rows.count;
         REDUCE_PUSH(&reduce->comm_rows, status,
                     (struct reduce_comm_row){.work = (uint32_t)reduce->work.count,
                                              .comm = comm,
@@ -167,10 +165,8 @@ static enum rs_status add_work(struct rs_reduce *reduce, const struct row *row, 
                                      .correlation = batch->correlation[row->at],
                                      .lane = batch->lane[row->at],
                                      .name = batch->name[row->at],
-                                     .comm_row = comm_row,
                                      .work_class = work_class,
                                      .flags = batch->flags[row->at],
-                                     .launch = REDUCE_NONE,
                                      .step = REDUCE_NONE});
     return status;
 }

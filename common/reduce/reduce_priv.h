@@ -21,20 +21,24 @@
 
 #define REDUCE_NONE UINT32_MAX
 
-/* A row of device work; on ranks without a device, of work of the CPU. */
+/* A row of device work; on ranks without a device, of work of the CPU. There are millions of them: 40 bytes each, so that what
+ * links a row to its launch is kept once, as the number that both rows bear and, from place on, as the launch itself, which bears it. */
 struct reduce_work {
     rs_ns start, end;
-    int64_t correlation; /* -1 none */
+    union {
+        int64_t correlation; /* while !is_launched; -1 none */
+        uint32_t launch;     /* while is_launched: index into launches */
+    };
     uint32_t lane;
     rs_str name;
-    uint32_t comm_row;  /* index into comm_rows, or REDUCE_NONE */
-    uint8_t work_class; /* enum rs_work_class */
-    uint8_t flags;      /* enum rs_event_flag */
-    uint16_t slot;      /* set by place: index into slots */
-    uint32_t launch;    /* set by place: index into launches, or REDUCE_NONE */
     uint32_t
         step; /* set by place: index into steps of the host step it belongs to, or REDUCE_NONE */
+    uint16_t slot : 15;       /* set by place: index into slots */
+    uint16_t is_launched : 1; /* set by place */
+    uint8_t work_class;       /* enum rs_work_class */
+    uint8_t flags;            /* enum rs_event_flag */
 };
+_Static_assert(sizeof(struct reduce_work) == 40, "as said above");
 
 /* What a communication row has beside. */
 struct reduce_comm_row {
@@ -240,6 +244,20 @@ struct rs_reduce {
     struct rs_slots header_slots; /* of info->groups, by name */
     struct rs_summary *summary;   /* being built; rs_str in it are the stream's until renamed */
 };
+
+/* From place on: the launch of a row of work, or NULL. */
+static inline const struct reduce_launch *work_launch(const struct rs_reduce *reduce,
+                                                      const struct reduce_work *work)
+{
+    return work->is_launched ? &reduce->launches.items[work->launch] : NULL;
+}
+
+/* -1: none */
+static inline int64_t work_correlation(const struct rs_reduce *reduce,
+                                       const struct reduce_work *work)
+{
+    return work->is_launched ? reduce->launches.items[work->launch].correlation : work->correlation;
+}
 
 /* reduce.c: the summary of what was added; of a window of steps as well */
 RS_MUST_CHECK enum rs_status reduce_build(struct rs_reduce *reduce,

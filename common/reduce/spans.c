@@ -108,8 +108,9 @@ static enum rs_status launches_by_time(const struct rs_reduce *reduce, struct so
         return RS_NOMEM;
     for (size_t i = 0; i < reduce->work.count; i++) {
         const struct reduce_work *work = &reduce->work.items[i];
-        if (work->work_class == RS_WORK_COMPUTING && work->launch != REDUCE_NONE)
-            items[count++] = (struct sort_item){reduce->launches.items[work->launch].start, i};
+        const struct reduce_launch *launch = work_launch(reduce, work);
+        if (work->work_class == RS_WORK_COMPUTING && launch)
+            items[count++] = (struct sort_item){launch->start, i};
     }
     const enum rs_status status = sort_items(items, count);
     if (status != RS_OK) {
@@ -298,10 +299,10 @@ static enum rs_status take_row(struct device_walk *walk, const struct reduce_wor
 {
     struct rs_reduce *reduce = walk->reduce;
     struct lane_state *lane = &walk->lanes[work->lane];
-    const bool has_launch = work->launch != REDUCE_NONE;
+    const struct reduce_launch *launched = work_launch(reduce, work);
     rs_ns launch = work->start < lane->next_launch ? work->start : lane->next_launch;
-    if (has_launch)
-        launch = reduce->launches.items[work->launch].start;
+    if (launched)
+        launch = launched->start;
     lane->next_launch = launch;
     const size_t between = span_cuts_at(walk->cuts, launch);
     if (lane->span == REDUCE_NONE || lane->between != between) {
@@ -314,14 +315,14 @@ static enum rs_status take_row(struct device_walk *walk, const struct reduce_wor
     struct rs_span_row *span = &reduce->summary->spans[lane->span];
     if (launch < walk->keys[lane->span])
         walk->keys[lane->span] = launch;
-    if (has_launch) {
+    if (launched) {
         const bool is_first =
             span->launch_first == RS_SPAN_NO_LAUNCH || launch < span->launch_first;
         if (span->launch_last == RS_SPAN_NO_LAUNCH || launch > span->launch_last)
             span->launch_last = launch;
         if (is_first) {
             span->launch_first = launch;
-            span->thread = reduce->lanes->items[reduce->launches.items[work->launch].lane].thread;
+            span->thread = reduce->lanes->items[launched->lane].thread;
         }
     }
     /* rows come from the last to the first: the step that stays is that of the first */
@@ -439,8 +440,8 @@ static enum rs_status find_waits(struct device_walk *walk, size_t slot)
         until[i] = RS_NS_MIN;
     for (size_t i = 0; status == RS_OK && end_count && i < count; i++) {
         const struct reduce_work *work = &reduce->work.items[reduce->order[from + i]];
-        const rs_ns launch =
-            work->launch == REDUCE_NONE ? work->start : reduce->launches.items[work->launch].start;
+        const struct reduce_launch *launched = work_launch(reduce, work);
+        const rs_ns launch = launched ? launched->start : work->start;
         rs_ns *lane = &until[work->lane];
         const rs_ns ready = launch > *lane ? launch : *lane;
         walk->begins[i] = is_own(work) && ready < work->start - let_go_ns &&
@@ -638,8 +639,9 @@ static enum rs_status input_of_steps(struct rs_reduce *reduce)
         first[i] = reduce->steps.items[i].host_end;
     for (size_t i = 0; status == RS_OK && i < reduce->work.count; i++) {
         const struct reduce_work *work = &reduce->work.items[i];
-        if (work->launch != REDUCE_NONE && work->step != REDUCE_NONE)
-            lower(&first[work->step], reduce->launches.items[work->launch].start);
+        const struct reduce_launch *launch = work_launch(reduce, work);
+        if (launch && work->step != REDUCE_NONE)
+            lower(&first[work->step], launch->start);
     }
     for (size_t i = 0; status == RS_OK && i < summary->op_count; i++) {
         const uint32_t step = windows_find(&reduce->host_windows, summary->ops[i].call_start);

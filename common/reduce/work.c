@@ -13,7 +13,7 @@ enum rs_status rs_reduce_work(const struct rs_reduce *reduce, rs_work_fn *visit,
             const struct reduce_work *own = &reduce->work.items[reduce->order[i]];
             const struct rs_work work = {.start = own->start,
                                          .end = own->end,
-                                         .correlation = own->correlation,
+                                         .correlation = work_correlation(reduce, own),
                                          .lane = own->lane,
                                          .name = own->name,
                                          .device = reduce->slots[slot],
