@@ -463,8 +463,13 @@ class Aggregator(Rows):
 
             wait_until("a finding", lambda: "Rank 2 is slow" in found())
             wait_until("rows so far", lambda: "so far in" in rig.show(name)["rows"])
-            count = int(json.loads(self.call(rig, "query", name, "SELECT count(*) AS n FROM op", "--json", code=1).stdout)["rows"][0][0])
-            self.assertGreater(count, 10)
+
+            def rows_so_far():
+                text = self.call(rig, "query", name, "SELECT count(*) AS n FROM op", "--json", code=1).stdout
+                return int(json.loads(text)["rows"][0][0])
+
+            wait_until("more than ten operations", lambda: rows_so_far() > 10)
+            count = rows_so_far()
             self.assertTrue(json.loads(self.call(rig, "table", name, "op", "--json").stdout)["is_provisional"])
 
             # Away: nothing of the capture waits for it, and what is found is told.
