@@ -12,7 +12,9 @@
 #include "ascend/format/json.h"
 #include "common/base/file.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +42,7 @@ struct reader {
     rs_str step;
     bool is_p2p, is_total;
     uint32_t lacks; /* what some operation or link has not, or no number in it: bits of enum lack */
+    bool has_odd_step, has_odd_size;
 };
 
 /* Members by their place in time_keys, band_keys and link_keys; LACKS_BANDS: bandwidth as a whole. */
@@ -109,6 +112,34 @@ static enum rs_status read_times(struct reader *r, struct rs_ascend_num *times)
     return status;
 }
 
+/* "step" of a recording without steps, "step50". */
+static bool is_step(const struct rs_vjson *json)
+{
+    static const char word[] = "step";
+    const size_t known = sizeof word - 1;
+    size_t at = known;
+    if (json->length < known || memcmp(json->text, word, known) != 0)
+        return false;
+    while (at < json->length && isdigit((unsigned char)json->text[at]))
+        at++;
+    return at == json->length;
+}
+
+/* As Python writes a float that is not below 0: "12.58", "1e-05". */
+static bool is_size(const struct rs_vjson *json)
+{
+    char text[64];
+    if (json->length == 0 || json->length >= sizeof text || !isdigit((unsigned char)json->text[0]))
+        return false;
+    memcpy(text, json->text, json->length);
+    text[json->length] = 0;
+    if (strspn(text, "0123456789.eE+-") != json->length)
+        return false;
+    char *end;
+    const double size = strtod(text, &end);
+    return end == text + json->length && isfinite(size);
+}
+
 /* {"12.58": [count, ms], ...} */
 static enum rs_status read_packages(struct reader *r, struct rs_ascend_comm_writer *writer)
 {
@@ -117,6 +148,7 @@ static enum rs_status read_packages(struct reader *r, struct rs_ascend_comm_writ
            r->json.token == RS_VJSON_KEY) {
         struct rs_ascend_num count = {0}, duration = {0};
         rs_str size = 0;
+        r->has_odd_size |= !is_size(&r->json);
         status = add_name(r, r->json.text, r->json.length, &size);
         if (status == RS_OK)
             status = rs_vjson_want(&r->json, RS_VJSON_ARRAY, r->err);
@@ -372,6 +404,7 @@ static enum rs_status read_side(struct reader *r, enum rs_ascend_comm_part part)
 
 static enum rs_status read_step(struct reader *r, enum rs_ascend_comm_part part)
 {
+    r->has_odd_step |= !is_step(&r->json);
     enum rs_status status = add_name(r, r->json.text, r->json.length, &r->step);
     if (status == RS_OK)
         status = rs_vjson_want(&r->json, RS_VJSON_OBJECT, r->err);
@@ -399,6 +432,12 @@ static void report_lacks(const struct reader *r)
                           flaws->length ? "; " : "", r->json.name,
                           i < LACKS_LINK ? "operation" : "link", member);
     }
+    if (r->has_odd_step)
+        rs_buf_printf(flaws, "%s%s: a step is named otherwise than step, or step and a number",
+                      flaws->length ? "; " : "", r->json.name);
+    if (r->has_odd_size)
+        rs_buf_printf(flaws, "%s%s: a size in \"%s\" is no number", flaws->length ? "; " : "",
+                      r->json.name, band_keys[DISTRIBUTION]);
 }
 
 enum rs_status rs_ascend_comm_parse(struct rs_ascend_comm *comm, enum rs_ascend_comm_part part,

@@ -270,6 +270,31 @@ static void the_vendors_figures_are_kept(void **state)
         forget(seen);
     }
 
+    /* keys that are a step and a number of megabytes: what is not is said */
+    static const char *const odd[][2] = {{"the step7", "a step is named otherwise"},
+                                         {"step", ""},
+                                         {"step7", "a size in \"Size Distribution\" is no number"}};
+    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+        char text[512];
+        (void)snprintf(text, sizeof text,
+                       "{\"%s\":{\"p2p\":{},\"collective\":{\"Total Op Info\":{"
+                       "\"Communication Time Info\":{\"Elapse Time(ms)\":0.05,\"Transit Time(ms)\":"
+                       "0.01,\"Wait Time(ms)\":9,\"Synchronization Time(ms)\":8,"
+                       "\"Idle Time(ms)\":0.04,\"Wait Time Ratio\":0.9,"
+                       "\"Synchronization Time Ratio\":0.9},\"Communication Bandwidth Info\":{"
+                       "\"HCCS\":{\"Transit Size(MB)\":1,\"Transit Time(ms)\":1,"
+                       "\"Size Distribution\":{\"%s1.25\":[1,1.0]}}}}}}}",
+                       odd[i][0], i == 2 ? "soon " : "");
+        put_file(place.output, "communication.json", text);
+        seen = read_place(&place, 0);
+        assert_status(seen->status, odd[i][1][0] ? RS_PARTIAL : RS_OK);
+        if (odd[i][1][0])
+            assert_non_null(
+                strstr(rs_strtab_text(&seen->stream.strings, seen->stream.info.partial_reason),
+                       odd[i][1]));
+        forget(seen);
+    }
+
     put_file(place.output, "communication.json",
              "{\"step7\": [1, 2"); /* damaged: reported, not fatal */
     put_file(place.output, "step_trace_time.csv", "nothing of the kind");
