@@ -640,6 +640,9 @@ static void put_not_worth(struct doc *doc, const struct rs_diagnosis *diagnosis)
     }
 }
 
+/* So few steps do not tell an accident from a dependency. */
+enum { FEW_STEPS = 3 };
+
 void report_put_judged(struct doc *doc, const struct report *report)
 {
     const struct rs_diagnosis *diagnosis = report->analysis->diagnosis;
@@ -671,4 +674,12 @@ void report_put_judged(struct doc *doc, const struct report *report)
                    "and leaves %.1f %% of the critical path unexplained.",
                    diagnosis->replay.nodes, diagnosis->replay.error_share * 100,
                    diagnosis->replay.unexplained_share * 100);
+    if (diagnosis->replay.inferred_edges > 0 && diagnosis->judged_steps <= FEW_STEPS)
+        doc_bullet(doc,
+                   "%" PRId64 " of the %" PRId64
+                   " dependencies in it are not recorded but inferred, from work that always "
+                   "begins right behind other work. In %" PRId64 " %s an accident can look like "
+                   "that, and make a cost too large: record more steps to be sure.",
+                   diagnosis->replay.inferred_edges, diagnosis->replay.edges,
+                   diagnosis->judged_steps, plural(diagnosis->judged_steps, "step", "steps"));
 }
