@@ -292,20 +292,42 @@ static enum rs_status check_settings(const struct rs_args *args, struct rs_err *
     return RS_OK;
 }
 
-/* What the command line left open. */
-static enum rs_status fill_rest(const struct rs_args *args, const bool *was_given,
+/* What the command line left open; `is_set`: it says something, or the environment or a file does. */
+static enum rs_status fill_rest(const struct rs_args *args, const bool *was_given, bool *is_set,
                                 struct rs_err *err)
 {
     enum rs_status status = rs_settings_load(err);
     if (status == RS_OK)
         status = check_settings(args, err);
     for (size_t i = 0; i < args->count && status == RS_OK; i++) {
-        enum rs_arg_source source;
+        enum rs_arg_source source = RS_ARG_FROM_DEFAULT;
         const char *file = NULL;
         if (!was_given[i])
             status = rs_args_fill(args, &args->items[i], &source, &file, err);
+        is_set[i] = was_given[i] || source != RS_ARG_FROM_DEFAULT;
     }
     return status;
+}
+
+/* Nobody types what shall do nothing. In a settings file it may stand, for the day on which the other one is switched on. */
+static enum rs_status check_with(const struct rs_args *args, const bool *was_given,
+                                 const bool *is_set, struct rs_err *err)
+{
+    for (size_t i = 0; i < args->count; i++) {
+        const char *with = args->items[i].with;
+        bool is_there = !with || !was_given[i];
+        for (size_t other = 0; other < args->count && !is_there; other++) {
+            const struct rs_arg *item = &args->items[other];
+            if (strcmp(item->name, with) == 0)
+                is_there =
+                    is_set[other] && (item->kind != RS_ARG_FLAG || *(const bool *)item->target);
+        }
+        if (!is_there)
+            return rs_err_set(err, RS_INVALID,
+                              "--%s does nothing without --%s; see rankscope %s --help",
+                              args->items[i].name, with, args->verb);
+    }
+    return RS_OK;
 }
 
 /* getopt gave `word` up: what is wrong with it. `code` is its optopt: the letter, or an option that takes no value. */
@@ -351,6 +373,7 @@ enum rs_status rs_args_parse(const struct rs_args *args, int argc, char **argv, 
     struct option longs[ITEMS_MAX + 2];
     char shorts[2 * ITEMS_MAX + 4];
     bool was_given[ITEMS_MAX] = {false};
+    bool is_set[ITEMS_MAX] = {false};
     RS_CHECK(args->count <= ITEMS_MAX);
     if (describer.describe) {
         describer.describe(describer.self, args);
@@ -382,7 +405,9 @@ enum rs_status rs_args_parse(const struct rs_args *args, int argc, char **argv, 
             return status;
         was_given[item - args->items] = true;
     }
-    const enum rs_status status = fill_rest(args, was_given, err);
+    enum rs_status status = fill_rest(args, was_given, is_set, err);
+    if (status == RS_OK)
+        status = check_with(args, was_given, is_set, err);
     if (status == RS_OK)
         *first_p = optind;
     return status;

@@ -52,6 +52,8 @@ struct rs_arg {
     const char *help;        /* one sentence, no full stop */
     const char *environment; /* "RANKSCOPE_..." or NULL */
     int64_t min, max;        /* RS_ARG_INT */
+    const char *
+        with; /* the option without which this one does nothing, and is refused on the command line; NULL: it stands alone */
 };
 
 struct rs_args {

@@ -12,7 +12,7 @@ static struct {
     bool is_quiet;
     const char *out;
     struct rs_arg_list from;
-    int64_t jobs, wait_ns, bytes;
+    int64_t jobs, wait_ns, bytes, pause_ns, limit;
     double share;
 } words;
 
@@ -37,6 +37,18 @@ static const struct rs_arg items[] = {
     {.name = "wait", .kind = RS_ARG_DURATION, .target = &words.wait_ns, .value = "T", .help = "h"},
     {.name = "bytes", .kind = RS_ARG_SIZE, .target = &words.bytes, .value = "B", .help = "h"},
     {.name = "share", .kind = RS_ARG_PERCENT, .target = &words.share, .value = "X%", .help = "h"},
+    {.name = "pause",
+     .kind = RS_ARG_DURATION,
+     .target = &words.pause_ns,
+     .value = "T",
+     .help = "h",
+     .with = "quiet"},
+    {.name = "limit",
+     .kind = RS_ARG_INT,
+     .target = &words.limit,
+     .value = "N",
+     .help = "h",
+     .with = "out"},
 };
 static const struct rs_args args = {.verb = "analyse",
                                     .operands = "PATH...",
@@ -113,6 +125,8 @@ static void what_is_wrong_is_named_with_what_was_meant(void **state)
         {"analyse --wait 5parsecs", {"5parsecs", "", ""}},
         {"analyse --bytes -1", {"-1", "", ""}},
         {"analyse --share much", {"much", "", ""}},
+        {"analyse --pause 3s", {"--pause does nothing without --quiet", "--help", ""}},
+        {"analyse --limit 3", {"--limit does nothing without --out", "--help", ""}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char line[128], *argv[WORDS_MAX];
@@ -147,6 +161,22 @@ static void defaults_stay_and_the_environment_counts_behind_the_option(void **st
     assert_string_equal(argv[first], "-q");
 }
 
+static void what_another_option_needs_may_come_from_anywhere(void **state)
+{
+    (void)state;
+    char flag[] = "analyse --pause 3s -q", text[] = "analyse --limit 3 -o x";
+    char environment[] = "analyse --limit 3";
+    char *argv[WORDS_MAX];
+    int argc = 0, first = 0;
+    struct rs_err err = {0};
+    assert_ok(parse(flag, argv, &argc, &first, &err));
+    assert_ok(parse(text, argv, &argc, &first, &err));
+    assert_int_equal(setenv("RANKSCOPE_UNIT_OUT", "environment", 1), 0);
+    assert_ok(parse(environment, argv, &argc, &first, &err));
+    assert_int_equal(words.limit, 3);
+    assert_int_equal(unsetenv("RANKSCOPE_UNIT_OUT"), 0);
+}
+
 static void numbers_are_whole_texts(void **state)
 {
     (void)state;
@@ -172,6 +202,7 @@ int main(void)
         cmocka_unit_test(options_stand_before_or_behind_operands),
         cmocka_unit_test(what_is_wrong_is_named_with_what_was_meant),
         cmocka_unit_test(defaults_stay_and_the_environment_counts_behind_the_option),
+        cmocka_unit_test(what_another_option_needs_may_come_from_anywhere),
         cmocka_unit_test(numbers_are_whole_texts),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
