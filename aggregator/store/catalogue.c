@@ -121,17 +121,17 @@ struct catalogue {
     sqlite3_stmt *statements[STATEMENT_COUNT];
 };
 
-static enum rs_status sql_error(const struct catalogue *catalogue, struct rs_err *err,
-                                const char *what)
+static enum rs_status sql_error(const struct catalogue *catalogue, struct rs_err *err)
 {
-    return rs_err_set(err, RS_IO, "%s: %s", what,
+    const char *path = catalogue->db ? sqlite3_db_filename(catalogue->db, "main") : NULL;
+    return rs_err_set(err, RS_IO, "%s: %s", path && *path ? path : "a database in memory",
                       catalogue->db ? sqlite3_errmsg(catalogue->db) : "out of memory");
 }
 
 static enum rs_status run_sql(struct catalogue *catalogue, const char *sql, struct rs_err *err)
 {
     if (sqlite3_exec(catalogue->db, sql, NULL, NULL, NULL) != SQLITE_OK)
-        return sql_error(catalogue, err, "database");
+        return sql_error(catalogue, err);
     return RS_OK;
 }
 
@@ -167,7 +167,7 @@ static enum rs_status check_pages(struct catalogue *catalogue, struct rs_err *er
     bool is_good = false;
     if (sqlite3_prepare_v2(catalogue->db, "PRAGMA quick_check(1)", -1, &statement, NULL) !=
         SQLITE_OK)
-        return sql_error(catalogue, err, "catalogue.db");
+        return sql_error(catalogue, err);
     if (sqlite3_step(statement) == SQLITE_ROW) {
         const unsigned char *text = sqlite3_column_text(statement, 0);
         is_good = text && strcmp((const char *)text, "ok") == 0;
@@ -191,7 +191,7 @@ static enum rs_status check_version(struct catalogue *catalogue, const char *pat
     int version = 0;
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it was opened */
     if (sqlite3_prepare_v2(catalogue->db, "PRAGMA user_version", -1, &statement, NULL) != SQLITE_OK)
-        return sql_error(catalogue, err, "catalogue.db");
+        return sql_error(catalogue, err);
     if (sqlite3_step(statement) == SQLITE_ROW)
         version = sqlite3_column_int(statement, 0);
     (void)sqlite3_finalize(statement);
@@ -266,7 +266,7 @@ static sqlite3_stmt *prepare(struct catalogue *catalogue, enum statement which, 
     sqlite3_stmt **statement = &catalogue->statements[which];
     if (!*statement && sqlite3_prepare_v3(catalogue->db, statement_texts[which], -1,
                                           SQLITE_PREPARE_PERSISTENT, statement, NULL) != SQLITE_OK)
-        (void)sql_error(catalogue, err, "database");
+        (void)sql_error(catalogue, err);
     if (*statement) {
         (void)sqlite3_reset(*statement);
         (void)sqlite3_clear_bindings(*statement);
@@ -296,7 +296,7 @@ static enum rs_status finish(struct catalogue *catalogue, sqlite3_stmt *statemen
     const int result = sqlite3_step(statement);
     (void)sqlite3_reset(statement);
     if (result != SQLITE_DONE && result != SQLITE_ROW)
-        return sql_error(catalogue, err, "database");
+        return sql_error(catalogue, err);
     return RS_OK;
 }
 
@@ -414,8 +414,7 @@ enum rs_status catalogue_list_seals(struct catalogue *catalogue,
             break;
     }
     (void)sqlite3_reset(statement);
-    return result == SQLITE_DONE || result == SQLITE_ROW ? RS_OK
-                                                         : sql_error(catalogue, err, "database");
+    return result == SQLITE_DONE || result == SQLITE_ROW ? RS_OK : sql_error(catalogue, err);
 }
 
 enum rs_status catalogue_forget(struct catalogue *catalogue, const char *id, struct rs_err *err)
@@ -463,7 +462,7 @@ enum rs_status catalogue_list_removed(struct catalogue *catalogue,
         visit(self, id);
     }
     (void)sqlite3_reset(statement);
-    return result == SQLITE_DONE ? RS_OK : sql_error(catalogue, err, "database");
+    return result == SQLITE_DONE ? RS_OK : sql_error(catalogue, err);
 }
 
 static void take_facts(sqlite3_stmt *statement, struct rs_capture_facts *facts)
@@ -498,7 +497,7 @@ enum rs_status catalogue_find(struct catalogue *catalogue, const char *id,
     else if (result == SQLITE_DONE)
         status = rs_err_set(err, RS_NOTFOUND, "there is no capture %.64s", id);
     else
-        status = sql_error(catalogue, err, "database");
+        status = sql_error(catalogue, err);
     (void)sqlite3_reset(statement);
     return status;
 }
@@ -518,8 +517,7 @@ enum rs_status catalogue_list(struct catalogue *catalogue,
             break;
     }
     (void)sqlite3_reset(statement);
-    return result == SQLITE_DONE || result == SQLITE_ROW ? RS_OK
-                                                         : sql_error(catalogue, err, "database");
+    return result == SQLITE_DONE || result == SQLITE_ROW ? RS_OK : sql_error(catalogue, err);
 }
 
 enum rs_status catalogue_put_rank(struct catalogue *catalogue, const char *id,
@@ -558,8 +556,7 @@ enum rs_status catalogue_list_ranks(struct catalogue *catalogue, const char *id,
             break;
     }
     (void)sqlite3_reset(statement);
-    return result == SQLITE_DONE || result == SQLITE_ROW ? RS_OK
-                                                         : sql_error(catalogue, err, "database");
+    return result == SQLITE_DONE || result == SQLITE_ROW ? RS_OK : sql_error(catalogue, err);
 }
 
 size_t catalogue_count_ranks(struct catalogue *catalogue, const char *id)
@@ -615,8 +612,7 @@ enum rs_status catalogue_list_positions(struct catalogue *catalogue, const struc
             break;
     }
     (void)sqlite3_reset(statement);
-    return result == SQLITE_ROW || result == SQLITE_DONE ? RS_OK
-                                                         : sql_error(catalogue, err, "database");
+    return result == SQLITE_ROW || result == SQLITE_DONE ? RS_OK : sql_error(catalogue, err);
 }
 
 /* ---- capture.db ------------------------------------------------------------------------------------------ */
@@ -657,7 +653,7 @@ static enum rs_status write_streams(struct catalogue *db, const char *dir, enum 
                            "INSERT INTO stream VALUES(?16,?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,"
                            "?13,?14,?15)",
                            -1, &statement, NULL) != SQLITE_OK)
-        status = sql_error(db, err, "capture.db");
+        status = sql_error(db, err);
     for (size_t i = 0; i < rs_stored_stream_count(stored) && status == RS_OK; i++)
         status = write_stream_row(db, statement, lane, rs_stored_stream(stored, i), err);
     (void)sqlite3_finalize(statement);

@@ -11,6 +11,8 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -531,6 +533,69 @@ static void make_two(char path[256])
     (void)snprintf(path, 256, "%s/catalogue.db", dir);
 }
 
+/* A disk without room for a single page, by the limit on files: until it is lifted every commit fails. */
+static void fill_disk(bool is_full)
+{
+    static struct rlimit before;
+    if (is_full) {
+        (void)signal(SIGXFSZ, SIG_IGN);
+        assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    }
+    const struct rlimit limit = {.rlim_cur = is_full ? 1 : before.rlim_cur,
+                                 .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static bool see_state(void *self, const struct rs_capture_rank *rank)
+{
+    unsigned *sum = self;
+    *sum += (unsigned)rank->state;
+    return true;
+}
+
+/* What a full disk refuses is an error, not half there, and does not stand in the way of what comes when there is room. */
+static void what_a_full_disk_refused_can_be_written_later(void **state)
+{
+    (void)state;
+    enum { RANKS = 64 };
+    struct rs_capture_rank ranks[RANKS];
+    for (size_t i = 0; i < RANKS; i++)
+        ranks[i] = (struct rs_capture_rank){
+            .rank = (uint32_t)i, .state = 1, .incarnation = "i", .text = "sends"};
+    struct rs_store *store = open_store();
+    create(store, "c1");
+    assert_ok(rs_store_put_ranks(store, "c1", ranks, RANKS, NULL));
+    struct rs_capture_facts facts;
+    assert_ok(rs_store_find_capture(store, "c1", &facts, NULL));
+    for (size_t i = 0; i < RANKS; i++)
+        ranks[i].state = 3;
+    (void)snprintf(facts.state, sizeof facts.state, "summarised");
+    fill_disk(true);
+    for (int times = 0; times < 3; times++) {
+        struct rs_err err = {0};
+        const enum rs_status many = rs_store_put_ranks(store, "c1", ranks, RANKS, &err);
+        const enum rs_status one = rs_store_update_capture(store, &facts, &err);
+        if (many >= 0 || one >= 0 || !strstr(err.text, "catalogue")) {
+            fill_disk(false);
+            fail_msg("%s, %s: %s", rs_status_text(many), rs_status_text(one), err.text);
+        }
+    }
+    fill_disk(false);
+    unsigned sum = 0;
+    assert_ok(rs_store_list_ranks(store, "c1", see_state, &sum, NULL));
+    assert_int_equal(sum, RANKS);
+    assert_ok(rs_store_put_ranks(store, "c1", ranks, RANKS, NULL));
+    assert_ok(rs_store_update_capture(store, &facts, NULL));
+    rs_store_close(&store);
+    store = open_store();
+    sum = 0;
+    assert_ok(rs_store_list_ranks(store, "c1", see_state, &sum, NULL));
+    assert_int_equal(sum, 3 * RANKS);
+    assert_ok(rs_store_find_capture(store, "c1", &facts, NULL));
+    assert_string_equal(facts.state, "summarised");
+    rs_store_close(&store);
+}
+
 /* SQLite finds nothing wrong with another letter. */
 static void garbage_that_sqlite_does_not_see_is_not_shown(void **state)
 {
@@ -877,6 +942,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_newer_catalogue_is_refused_and_left_alone, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(a_lost_catalogue_is_made_again_from_the_folders, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(what_a_full_disk_refused_can_be_written_later, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(garbage_that_sqlite_does_not_see_is_not_shown, make_dir,
                                         remove_dir),
