@@ -21,7 +21,7 @@ import unittest
 
 import unittest_run
 
-from test_http import HttpRig, cli
+from test_http import HttpRig, cli, cli_capture
 
 VERSION = "1.55.0"
 SHOTS = os.environ.get("RANKSCOPE_PAGE_SHOTS")
@@ -376,7 +376,7 @@ class Page(unittest.TestCase):
     def test_raw_events_that_are_on_the_nodes_still(self):
         """Fetched where they are looked for; a viewer is told who may."""
         self.expected = ["403"]
-        cli(self.rig, "capture", "--run", "demo", "--steps", "3", "--raw", "none", "--set", 'metadata.watch={"reason": "rank 2 takes longer"}')
+        cli_capture(self.rig, "--run", "demo", "--steps", "3", "--raw", "none", "--set", 'metadata.watch={"reason": "rank 2 takes longer"}')
         capture = json.loads(cli(self.rig, "capture", "list", "--json"))["captures"][-1]["id"]
         for token, is_operator in ((self.viewer, False), (self.operator, True)):
             page = self.open(f"#/capture/{capture}/timeline?ranks=0-1", token)
