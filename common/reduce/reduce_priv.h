@@ -256,7 +256,8 @@ static inline const struct reduce_launch *work_launch(const struct rs_reduce *re
 static inline int64_t work_correlation(const struct rs_reduce *reduce,
                                        const struct reduce_work *work)
 {
-    return work->is_launched ? reduce->launches.items[work->launch].correlation : work->correlation;
+    const struct reduce_launch *launch = work_launch(reduce, work);
+    return launch ? launch->correlation : work->correlation;
 }
 
 /* reduce.c: the summary of what was added; of a window of steps as well */
