@@ -271,8 +271,7 @@ static void latest_ends(const struct rs_reduce *reduce, size_t slot, rs_ns *ends
         ends[step] = RS_NS_MIN;
     for (size_t i = reduce->slot_first[slot]; i < reduce->slot_first[slot + 1]; i++) {
         const struct reduce_work *work = &reduce->work.items[reduce->order[i]];
-        const bool bounds =
-            work_correlation(reduce, work) >= 0 || reduce->step_origin == RS_STEPS_NONE;
+        const bool bounds = work_is_linked(work) || reduce->step_origin == RS_STEPS_NONE;
         if (bounds && work->step != REDUCE_NONE && work->end > ends[work->step])
             ends[work->step] = work->end;
     }

@@ -176,7 +176,7 @@ static enum rs_status sort_work(struct rs_reduce *reduce)
 static void place_row(struct rs_reduce *reduce, const struct launch_map *map,
                       struct reduce_work *work)
 {
-    const uint32_t launch = launch_of(map, reduce, work->correlation);
+    const uint32_t launch = launch_of(map, reduce, work_correlation(reduce, work));
     const rs_ns instant =
         launch == REDUCE_NONE ? work->start : reduce->launches.items[launch].start;
     if (launch != REDUCE_NONE) {
@@ -230,7 +230,7 @@ static enum rs_status build_device_windows(struct rs_reduce *reduce, size_t slot
         windows->items[i] = (struct interval){RS_NS_MAX, RS_NS_MIN};
     for (size_t i = reduce->slot_first[slot]; i < reduce->slot_first[slot + 1]; i++) {
         const struct reduce_work *work = &reduce->work.items[reduce->order[i]];
-        if (work->step == REDUCE_NONE || work_correlation(reduce, work) < 0)
+        if (work->step == REDUCE_NONE || !work_is_linked(work))
             continue;
         struct interval *window = &windows->items[work->step];
         window->start = work->start < window->start ? work->start : window->start;

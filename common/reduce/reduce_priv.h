@@ -260,6 +260,12 @@ static inline int64_t work_correlation(const struct rs_reduce *reduce,
     return launch ? launch->correlation : work->correlation;
 }
 
+/* It bears the number of a launch, whether that was recorded or not. */
+static inline bool work_is_linked(const struct reduce_work *work)
+{
+    return work->is_launched || work->correlation >= 0;
+}
+
 /* reduce.c: the summary of what was added; of a window of steps as well */
 RS_MUST_CHECK enum rs_status reduce_build(struct rs_reduce *reduce,
                                           const struct rs_trace_info *info,
