@@ -677,8 +677,8 @@ void report_put_judged(struct doc *doc, const struct report *report)
     if (diagnosis->replay.inferred_edges > 0 && diagnosis->judged_steps <= FEW_STEPS)
         doc_bullet(doc,
                    "%" PRId64 " of the %" PRId64
-                   " dependencies in it are not recorded but inferred, from work that always "
-                   "begins right behind other work. In %" PRId64 " %s an accident can look like "
+                   " dependencies in it are not recorded but inferred, from work that never "
+                   "began before other work had ended. In %" PRId64 " %s an accident can look like "
                    "that, and make a cost too large: record more steps to be sure.",
                    diagnosis->replay.inferred_edges, diagnosis->replay.edges,
                    diagnosis->judged_steps, plural(diagnosis->judged_steps, "step", "steps"));
