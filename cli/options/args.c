@@ -315,13 +315,14 @@ static enum rs_status check_with(const struct rs_args *args, const bool *was_giv
 {
     for (size_t i = 0; i < args->count; i++) {
         const char *with = args->items[i].with;
-        bool is_there = !with || !was_given[i];
-        for (size_t other = 0; other < args->count && !is_there; other++) {
+        bool is_there = !with || !was_given[i], is_known = !with;
+        for (size_t other = 0; other < args->count && !is_known; other++) {
             const struct rs_arg *item = &args->items[other];
-            if (strcmp(item->name, with) == 0)
-                is_there =
-                    is_set[other] && (item->kind != RS_ARG_FLAG || *(const bool *)item->target);
+            is_known = strcmp(item->name, with) == 0;
+            if (is_known && is_set[other])
+                is_there |= item->kind != RS_ARG_FLAG || *(const bool *)item->target;
         }
+        RS_CHECK(is_known);
         if (!is_there)
             return rs_err_set(err, RS_INVALID,
                               "--%s does nothing without --%s; see rankscope %s --help",
