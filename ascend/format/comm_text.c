@@ -112,7 +112,8 @@ static enum rs_status read_times(struct reader *r, struct rs_ascend_num *times)
     return status;
 }
 
-/* "step" of a recording without steps, "step50". */
+/* "step" of a recording without steps, "step50"; a number of more digits is none of a step. */
+enum { STEP_DIGITS_MAX = 18 };
 static bool is_step(const struct rs_vjson *json)
 {
     static const char word[] = "step";
@@ -122,7 +123,7 @@ static bool is_step(const struct rs_vjson *json)
         return false;
     while (at < json->length && isdigit((unsigned char)json->text[at]))
         at++;
-    return at == json->length;
+    return at == json->length && at <= known + STEP_DIGITS_MAX;
 }
 
 /* As Python writes a float that is not below 0: "12.58", "1e-05". */
