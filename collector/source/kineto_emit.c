@@ -439,6 +439,18 @@ enum rs_status kineto_emit_flush(struct kineto *kineto, struct rs_err *err)
     return status < 0 ? status : RS_OK;
 }
 
+/* The first one is told; what nobody named is a category, too. */
+static void note_unknown(struct kineto *kineto, struct kineto_span category)
+{
+    enum { SHOWN = 48 };
+    if (kineto->unknown_category[0])
+        return;
+    if (!category.length)
+        category = (struct kineto_span){.text = "\"\"", .length = 2};
+    (void)snprintf(kineto->unknown_category, sizeof kineto->unknown_category, "%.*s",
+                   (int)(category.length < SHOWN ? category.length : SHOWN), category.text);
+}
+
 /* Fills batch row `at`. On failure the row is half there: the reading ends. */
 static enum rs_status emit_row(struct kineto *kineto, const struct kineto_row *row, size_t at)
 {
@@ -453,6 +465,8 @@ static enum rs_status emit_row(struct kineto *kineto, const struct kineto_row *r
         batch->kind[at] = RS_KIND_OTHER;
         kineto->rows_homeless++;
     }
+    if (kind == RS_KIND_OTHER && row->phase == 'X' && row->category)
+        note_unknown(kineto, row->category->text);
     if (status == RS_OK && is_of_no_thread(kineto, kind, batch->lane[at]))
         kineto->rows_threadless++;
     if (status == RS_OK && row->has_name)

@@ -111,6 +111,8 @@ struct kineto {
     rs_ns
         middle; /* median start of the first batch: what lies months away from it is no time of this recording */
     char foreign_device[64]; /* a device category that no table knows; "" none */
+    char unknown_category
+        [64]; /* the first of spans that is no device's either: they are kept, and nothing is made of them */
     int64_t members_bad;
     int64_t first_bad_offset;
 };

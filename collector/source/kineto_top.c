@@ -215,12 +215,13 @@ static enum rs_status conclude_generation(struct kineto *kineto, bool is_absolut
         unit = "integer ns";
     if (!kineto->is_unit_known)
         unit = "no times";
-    char text[256];
+    char text[320];
     (void)snprintf(
-        text, sizeof text, "kineto, %s, %s%s%s%s%s%s", unit, base,
+        text, sizeof text, "kineto, %s, %s%s%s%s%s%s%s%s", unit, base,
         kineto->is_array ? ", rows alone" : "", kineto->has_old_names ? ", old category names" : "",
         kineto->rows_repaired ? ", unescaped quotes" : "",
-        kineto->foreign_device[0] ? ", unknown device category " : "", kineto->foreign_device);
+        kineto->foreign_device[0] ? ", unknown device category " : "", kineto->foreign_device,
+        kineto->unknown_category[0] ? ", unknown category " : "", kineto->unknown_category);
     return add_string(kineto, text, &kineto->stream->info.generation);
 }
 

@@ -144,6 +144,16 @@ class Forms(Rig):
         manifest = self.check_same(ranks)
         self.assertIn("mlu_kernel", json.dumps(manifest))
 
+    def test_category_that_is_not_known(self):
+        """Nothing is made of such a span, and the manifest says which it was; flows and metadata are no spans."""
+        rows = rows_of(0)
+        odd = dict(next(row for row in rows if row.get("ph") == "X"), cat="tomorrows_op", name="something else")
+        ranks = {"rank0.json": (document(0, [odd, *rows]), None), "rank1.json": (document(1, rows_of(1)), None)}
+        manifest = self.check_same(ranks)
+        told = [entry["format"] for entry in manifest["inputs"]]
+        self.assertIn("unknown category tomorrows_op", told[0])
+        self.assertNotIn("unknown", told[1])
+
     def test_times_of_the_files_own(self):
         """No base, and the text is whole: they count from somewhere, and nothing was lost."""
         ranks = {f"rank{r}.json": (document(r, rows_of(r, base=5000 + r * 777)), None) for r in range(2)}
