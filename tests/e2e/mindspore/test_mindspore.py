@@ -147,6 +147,8 @@ def all_of(rig, way):
                 found.setdefault(capture, {}).setdefault((a, b), set()).add(rank)
         # A start that some ranks missed on a loaded machine is moved for all; what the others wrote of the first one stays beside it.
         pairs = [max(pairs.items()) for pairs in found.values()]
+        missed = [ranks for pairs in found.values() for ranks in pairs.values() if len(ranks) < RANKS]
+        check(sum(map(len, found.values())) == 2 + len(missed), f"a capture was recorded twice: pairs {found}")
         check(len(pairs) == 2 and all(ranks == set(range(RANKS)) for _, ranks in pairs), f"pairs {found}")
         check(sorted(b - a + 1 for (a, b), _ in pairs) == [2, 4], f"pairs {found}")
         print(f"== {way}: twice in a row, one asked for while the other ran: pairs {sorted(pair for pair, _ in pairs)} on {RANKS} ranks each"

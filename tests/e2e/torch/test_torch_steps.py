@@ -73,7 +73,7 @@ def ask_steps(rig, name, pause):
     check(skew < max(step, 1), f"{name}: the ranks recorded other steps: {windows}")
     check(begun < 3 * step + 15 + LATE_S, f"{name}: begun after {begun:.1f} s")
     # Half of the true step may be measured when the profiler was switched on in the middle of one, and on a busy machine the time that
-    # requests take is measured as longer: R is some times too large then, and still nowhere near 500.
+    # requests take is measured as longer: R is sometimes too large then, and still nowhere near 500.
     check(pause < 1 or int(begins.group(1)) <= 20, f"{name}: a round-up of {begins.group(1)}")
     return said
 
