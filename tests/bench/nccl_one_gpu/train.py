@@ -12,11 +12,17 @@ Trouble is planted by --trouble and --hang:
 --trouble data:R:MS      rank R's data loader sleeps MS ms in every step
 --trouble compute:R:F    rank R computes F times as much
 --trouble pause:R:MS     rank R's interpreter stands still for MS ms in the middle of every third step
+--trouble third:R:MS     rank R's data loader sleeps MS ms in every third step
+R may be several ranks (0+2), or `moving`: in every step another one.
 --hang absent|size|order in step 40: rank 3 sleeps; rank 2 reduces twice as many numbers; rank 2 calls two groups in the other order
 --tour FOLDER            every job with every trouble, one after another, each recorded by torch.profiler: FOLDER/JOB-TROUBLE/rankN.json
+--tour-of TROUBLE,...    with these troubles instead of the usual ones
+--tour-jobs JOB,...      of these jobs
+--tour-steps N           so many steps of each (default: 12)
 """
 import argparse
 import os
+import random
 import time
 
 import torch
@@ -26,7 +32,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 HANG_AT = 40
 TOUR = ("none", "data:1:60", "compute:2:3", "pause:3:150")
-TOUR_WARM, TOUR_RECORDED = 5, 12
+TOUR_WARM = 5
 WIDTH = 1024
 LAYERS = 8
 MICRO_BATCHES = 8
@@ -40,6 +46,9 @@ def arguments():
     parser.add_argument("--trouble-when", default="", help="trouble begins when this file is there (default: at once)")
     parser.add_argument("--hang", default="")
     parser.add_argument("--tour", default="")
+    parser.add_argument("--tour-of", default=",".join(TOUR))
+    parser.add_argument("--tour-jobs", default=",".join(JOBS))
+    parser.add_argument("--tour-steps", type=int, default=12)
     parser.add_argument("--end", default="", help="all ranks end when this file is there")
     return parser.parse_args()
 
@@ -49,19 +58,25 @@ class Load:
 
     def __init__(self, trouble, rank, when=""):
         self.when = when
+        self.rank = rank
         self.kind, _, rest = trouble.partition(":")
-        who, _, how_much = rest.partition(":")
-        self.is_mine = self.kind != "none" and rank == int(who)
+        self.who, _, how_much = rest.partition(":")
         self.how_much = float(how_much or 0)
         self.work = torch.randn(4096, 4096, device=DEVICE) if DEVICE == "cuda" else torch.randn(256, 256)
         self.step = 0
 
+    def is_mine(self):
+        if self.who == "moving":  # the same draw on every rank
+            return self.rank == random.Random(self.step).randrange(dist.get_world_size())
+        return str(self.rank) in self.who.split("+")
+
     def is_hit_by(self, kind):
-        return self.is_mine and self.kind == kind and (not self.when or os.path.exists(self.when))
+        return self.kind == kind and self.is_mine() and (not self.when or os.path.exists(self.when))
 
     def next_batch(self, rows=64):
         self.step += 1
-        time.sleep(self.how_much / 1000 if self.is_hit_by("data") else 0.002)
+        is_late = self.is_hit_by("data") or (self.is_hit_by("third") and self.step % 3 == 0)
+        time.sleep(self.how_much / 1000 if is_late else 0.002)
         batch = torch.randn(rows, WIDTH)
         return batch.pin_memory().cuda(non_blocking=True) if DEVICE == "cuda" else batch
 
@@ -251,20 +266,20 @@ def settle():
         torch.cuda.synchronize()
 
 
-def tour(folder, rank):
-    for job in JOBS:
-        for trouble in TOUR:
+def tour(options, rank):
+    for job in options.tour_jobs.split(","):
+        for trouble in options.tour_of.split(","):
             step = JOBS[job](Load(trouble, rank))
             for _ in range(TOUR_WARM):
                 step()
                 settle()
             dist.barrier()
             with torch.profiler.profile() as profile:
-                for _ in range(TOUR_RECORDED):
+                for _ in range(options.tour_steps):
                     step()
                     settle()
                     profile.step()
-            into = os.path.join(folder, f"{job}-{trouble.replace(':', '-')}")
+            into = os.path.join(options.tour, f"{job}-{trouble.replace(':', '-')}")
             os.makedirs(into, exist_ok=True)
             profile.export_chrome_trace(os.path.join(into, f"rank{rank}.json"))
             dist.barrier()
@@ -280,7 +295,7 @@ def main():
     dist.init_process_group("nccl" if DEVICE == "cuda" else "gloo")
     side = dist.new_group(list(range(world)))
     if options.tour:
-        tour(options.tour, rank)
+        tour(options, rank)
         os._exit(0)
     load = Load(options.trouble, rank, options.trouble_when)
     step = JOBS[options.job](load)
