@@ -19,7 +19,8 @@
  *  2. A candidate counts when it holds nearly as long as the best; of those that count, the one with the least
  *     mean distance of ends wins, then the least shift. So feasibility comes first and end spread only ranks.
  *  3. As long as pairs fit, the shift is kept. What fits nowhere stays unmatched.
- *  4. Without a clock only steps of which neither side lacks a row count: one that is missing moves all behind it.
+ *  4. Without a clock only steps of which neither side lacks a row count: one that is missing moves all behind it. Where steps
+ *     have no numbers: recordings that differ at their ends alone (align_shift.c).
  *
  * Linear in the number of operations, but for logarithms and searches that are bounded.
  */
@@ -377,6 +378,14 @@ bool align_some_clock_fits(struct align_side a, struct align_side b,
     return least <= most + 2 * RS_CLOCK_BOUND_NS + (last > first ? (last - first) * DRIFT_MOST : 0);
 }
 
+static void take_no_pair(struct align_side b, size_t *positions, struct align_result *result)
+{
+    result->found = 0;
+    for (size_t i = 0; i < b.count; i++) {
+        positions[i] = ALIGN_NONE;
+    }
+}
+
 /* Order alone says what belongs together only as long as nothing is missing: a step counts when each side has as many rows of it
  * and all of them are paired; where steps have no numbers, the whole recording. And some clock must allow it. */
 static void keep_sure(struct align_side a, struct align_side b, const struct align_rules *rules,
@@ -403,13 +412,14 @@ static void keep_sure(struct align_side a, struct align_side b, const struct ali
             positions[k] = ALIGN_NONE;
         }
     }
-    if (result->found > 0 && align_some_clock_fits(a, b, rules, positions)) {
-        return;
+    if (result->found == 0 || !align_some_clock_fits(a, b, rules, positions)) {
+        take_no_pair(b, positions, result);
     }
-    result->found = 0;
-    for (size_t i = 0; i < b.count; i++) {
-        positions[i] = ALIGN_NONE;
-    }
+}
+
+static bool has_step_numbers(struct align_side side)
+{
+    return side.items[0].step != RS_STEP_NONE || side.items[side.count - 1].step != RS_STEP_NONE;
 }
 
 /* ---- with a clock: the best pairing in order ------------------------------------------- */
@@ -711,7 +721,11 @@ enum rs_status align_find(struct align_side a, struct align_side b, const struct
         return RS_OK;
     }
     if (rules->has_clock && !rules->ends_say_nothing) {
-        return find_in_order(a, b, rules, positions, result_p);
+        const enum rs_status status = find_in_order(a, b, rules, positions, result_p);
+        if (status == RS_OK && rules->kind == ALIGN_COLLECTIVE) {
+            align_prefer_shift(a, b, rules, positions, result_p);
+        }
+        return status;
     }
     al.keys = rs_mem_calloc(a.count, sizeof *al.keys);
     if (al.keys == NULL) {
@@ -728,6 +742,10 @@ enum rs_status align_find(struct align_side a, struct align_side b, const struct
         return prefer_closer(a, b, rules, positions, result_p);
     }
     keep_sure(a, b, rules, positions, result_p);
+    if (result_p->found == 0 && rules->kind == ALIGN_COLLECTIVE && !has_step_numbers(a) &&
+        !has_step_numbers(b) && !align_find_shift(a, b, rules, positions, result_p)) {
+        take_no_pair(b, positions, result_p);
+    }
     return RS_OK;
 }
 

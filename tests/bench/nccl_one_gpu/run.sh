@@ -7,6 +7,7 @@
 #
 # JOB: ddp, fsdp, tensor, experts, pipeline, grid (train.py says what each is), watch, hang; all without. And tour: no captures, but all of
 # train.py's --tour, recorded by the program itself (FOLDER/tour).
+# KEEP=1 keeps what the ranks recorded (FOLDER/traces); TROUBLES="none data:3:60" leaves all other troubles out.
 # RANKSCOPE is the program (bin/rankscope of the portable build on a machine that is no Debian 12), FOLDER gets the reports. Python with
 # CUDA's PyTorch is $PYTHON (default python3). NCCL refuses two ranks of one device on one host; NCCL_HOSTID makes each rank a host of
 # its own, so that they talk over loopback sockets. The GPU's time is sliced between the processes: kernels of one rank wait while
@@ -42,6 +43,7 @@ end_all() {
     end_ranks
     kill "${daemons[@]}" 2>/dev/null || true
     wait 2>/dev/null || true
+    [ "${KEEP:-}" != 1 ] || cp -r "$scratch/traces" "$out/"
     rm -rf "$scratch"
 }
 trap end_all EXIT
@@ -105,6 +107,7 @@ capture() { # JOB TROUBLE WORDS: the words must stand in the report
     end_ranks
 }
 while read -r -u 3 job trouble words; do
+    [ -z "${TROUBLES:-}" ] || [[ " $TROUBLES " == *" $trouble "* ]] || continue
     [[ $wanted != *" $job "* ]] || capture "$job" "$trouble" "$words"
 done 3<<'END'
 ddp none Nobody is named

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which rows belong together: numbers, order with a searched shift, groups, pairs, clocks. */
+#include "aggregator/analysis/analysis_priv.h"
 #include "common/base/mem.h"
 #include "tests/unit/aggregator_analysis/join_rig.h"
 
@@ -103,6 +104,120 @@ static void row_lost_in_the_middle_shifts_the_rest(void **state)
                          i == 7 ? RS_COVERAGE_PARTIAL : RS_COVERAGE_EXACT);
     }
     rig_fini(&rig);
+}
+
+/* Ranks that share a device by turns: every operation's ends lie a slice apart, which is as long as an operation. 10 gathers and 2
+ * reductions are a step. `extra`: rows of the next step that only the last rank recorded. */
+static void add_sliced(struct rig *rig, const char *const *hosts, int64_t steps, int64_t extra)
+{
+    static const int64_t late[] = {5, 9, 11, 0};
+    for (int32_t rank = 0; rank < 4; rank++) {
+        struct rs_summary *summary = rig_rank(rig, rank, hosts[rank]);
+        const uint32_t group = make_group(summary, "0", four, 4);
+        int64_t begin = 0;
+        for (int64_t k = 0; k < steps * 12 + (rank == 3 ? extra : 0); k++) {
+            const int64_t end = k * 14 + 14 + late[(rank + k) % 4];
+            const enum rs_op_type type = k % 12 < 10 ? RS_OP_ALL_GATHER : RS_OP_REDUCE_SCATTER;
+            struct rs_comm_op *op = make_op(summary, type, begin * 1000 * US, end * 1000 * US);
+            op->group = group;
+            op->bytes = k; /* hidden from matching */
+            begin = end;
+        }
+    }
+}
+
+static void expect_whole(const struct rig *rig, size_t ops, size_t alone)
+{
+    size_t whole = 0;
+    expect_pure(rig);
+    for (size_t i = 0; i < rig->analysis->op_count; i++) {
+        whole += rig->analysis->ops[i].row_count == 4;
+    }
+    assert_int_equal(whole, ops);
+    assert_int_equal(rig->analysis->op_count, ops + alone);
+}
+
+static void ends_that_lie_apart_lose_no_pair(void **state)
+{
+    static const char *const one[] = {"n1", "n1", "n1", "n1"};
+    (void)state;
+    for (int64_t extra = 0; extra < 4; extra++) {
+        struct rig rig = {0};
+        add_sliced(&rig, one, 10, extra);
+        hide_bytes(&rig);
+        rig_run(&rig, false);
+        show_bytes(&rig);
+        expect_whole(&rig, 120, (size_t)extra);
+        rig_fini(&rig);
+    }
+}
+
+/* Of two hosts: one rank's rows of the next step do not make the rest unknown. */
+static void captures_of_hosts_may_end_apart(void **state)
+{
+    static const char *const two[] = {"n1", "n1", "n2", "n2"};
+    (void)state;
+    for (int64_t extra = 0; extra < 4; extra++) {
+        struct rig rig = {0};
+        add_sliced(&rig, two, 10, extra);
+        hide_bytes(&rig);
+        rig_run(&rig, false);
+        show_bytes(&rig);
+        expect_whole(&rig, 120,
+                     (size_t)extra); /* the last before them is a reduction: nothing unsure */
+        rig_fini(&rig);
+    }
+}
+
+/* Without a clock: a has 3 steps, b the same but for its last row. What may have been lost inside the last run of its like has no pair. */
+static void what_may_have_been_lost_inside_has_no_pair(void **state)
+{
+    enum { STEP = 6, ROWS = 3 * STEP };
+    static const uint8_t types[STEP] = {RS_OP_BROADCAST,      RS_OP_ALL_GATHER,
+                                        RS_OP_ALL_GATHER,     RS_OP_ALL_GATHER,
+                                        RS_OP_REDUCE_SCATTER, RS_OP_REDUCE_SCATTER};
+    const struct align_rules rules = {.kind = ALIGN_COLLECTIVE};
+    struct align_item a[ROWS];
+    size_t positions[ROWS];
+    struct align_result found;
+    (void)state;
+    for (int64_t k = 0; k < ROWS; k++) {
+        a[k] = (struct align_item){.max_start = k * 100 * US,
+                                   .min_end = (k * 100 + 50) * US,
+                                   .end = (k * 100 + 50) * US,
+                                   .step = RS_STEP_NONE,
+                                   .bytes = -1,
+                                   .seq = -1,
+                                   .last_member = UINT32_MAX,
+                                   .type = types[k % STEP]};
+    }
+    const struct align_side all = {a, ROWS};
+    assert_int_equal(align_find(all, (struct align_side){a, ROWS - 1}, &rules, positions, &found),
+                     RS_OK);
+    assert_int_equal(found.found, ROWS - 2); /* the last reduction of b may be either of a's two */
+    assert_int_equal(positions[ROWS - 3], ROWS - 3);
+    assert_int_equal(positions[ROWS - 2], ALIGN_NONE);
+    assert_int_equal(align_find((struct align_side){a, ROWS - 1}, all, &rules, positions, &found),
+                     RS_OK);
+    assert_int_equal(found.found, ROWS - 2);
+    assert_int_equal(positions[ROWS - 1], ALIGN_NONE);
+    /* the first row is the only one of its kind: whoever lacks it began later */
+    assert_int_equal(
+        align_find(all, (struct align_side){a + 1, ROWS - 1}, &rules, positions, &found), RS_OK);
+    assert_int_equal(found.found, ROWS - 1);
+    assert_int_equal(positions[0], 1);
+    /* a whole step more, at either end */
+    assert_int_equal(
+        align_find(all, (struct align_side){a, ROWS - STEP}, &rules, positions, &found), RS_OK);
+    assert_int_equal(found.found, 0);
+    /* all alike */
+    for (size_t k = 0; k < ROWS; k++) {
+        a[k].type = RS_OP_ALL_REDUCE;
+    }
+    assert_int_equal(align_find(all, (struct align_side){a, ROWS - 1}, &rules, positions, &found),
+                     RS_OK);
+    assert_int_equal(found.found, 0);
+    assert_int_equal(positions[0], ALIGN_NONE);
 }
 
 /* 10,000 operations that all look alike, one lost in ten places: near-linear and right. */
@@ -762,6 +877,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shift_is_found_by_feasibility),
         cmocka_unit_test(row_lost_in_the_middle_shifts_the_rest),
+        cmocka_unit_test(ends_that_lie_apart_lose_no_pair),
+        cmocka_unit_test(captures_of_hosts_may_end_apart),
+        cmocka_unit_test(what_may_have_been_lost_inside_has_no_pair),
         cmocka_unit_test(long_sequences_stay_together),
         cmocka_unit_test(sequence_numbers_come_first),
         cmocka_unit_test(comms_ids_do_without_order),
