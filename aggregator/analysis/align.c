@@ -28,6 +28,7 @@
 #include "common/base/mem.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -422,6 +423,19 @@ static bool has_step_numbers(struct align_side side)
     return side.items[0].step != RS_STEP_NONE || side.items[side.count - 1].step != RS_STEP_NONE;
 }
 
+static void find_shift(struct align_side a, struct align_side b, const struct align_rules *rules,
+                       size_t *positions, struct align_result *result)
+{
+    ptrdiff_t shift;
+    if (!align_find_shift(a, b, rules, positions, &shift)) {
+        take_no_pair(b, positions, result);
+        return;
+    }
+    for (size_t i = 0; i < b.count; i++) {
+        result->found += positions[i] != ALIGN_NONE;
+    }
+}
+
 /* ---- with a clock: the best pairing in order ------------------------------------------- */
 
 enum {
@@ -568,12 +582,22 @@ static bool learn_tolerance(struct pairing_in_order *in)
     return true;
 }
 
+/* On a device two operations of one group follow each other, so that only members of one can run at the same time, unless
+ * ranks share the device by turns. */
+static bool overlap_for_sure(const struct align_item *a, const struct align_item *b)
+{
+    const rs_ns start = later(a->max_start, b->max_start), end = earlier(a->min_end, b->min_end);
+    return end != RS_NS_MAX && end > start &&
+           end - start > RS_CLOCK_BOUND_NS + join_sum(a->bound, b->bound);
+}
+
 static bool add_pair(struct pairing_in_order *in, size_t i, size_t j, rs_dur distance)
 {
     /* of an unfinished row only the start is known: it counts least */
     const bool has_both = has_ends(&in->a.items[j], &in->b.items[i]);
     const bool on_device = in->a.items[j].is_on_device && in->b.items[i].is_on_device;
-    if (has_both && on_device && distance > in->tolerance) {
+    if (has_both && on_device && distance > in->tolerance &&
+        !overlap_for_sure(&in->a.items[j], &in->b.items[i])) {
         return true;
     }
     if (rs_mem_grow((void **)&in->pairs, &in->capacity, in->count + 1, sizeof *in->pairs) !=
@@ -721,11 +745,7 @@ enum rs_status align_find(struct align_side a, struct align_side b, const struct
         return RS_OK;
     }
     if (rules->has_clock && !rules->ends_say_nothing) {
-        const enum rs_status status = find_in_order(a, b, rules, positions, result_p);
-        if (status == RS_OK && rules->kind == ALIGN_COLLECTIVE) {
-            align_prefer_shift(a, b, rules, positions, result_p);
-        }
-        return status;
+        return find_in_order(a, b, rules, positions, result_p);
     }
     al.keys = rs_mem_calloc(a.count, sizeof *al.keys);
     if (al.keys == NULL) {
@@ -743,8 +763,8 @@ enum rs_status align_find(struct align_side a, struct align_side b, const struct
     }
     keep_sure(a, b, rules, positions, result_p);
     if (result_p->found == 0 && rules->kind == ALIGN_COLLECTIVE && !has_step_numbers(a) &&
-        !has_step_numbers(b) && !align_find_shift(a, b, rules, positions, result_p)) {
-        take_no_pair(b, positions, result_p);
+        !has_step_numbers(b)) {
+        find_shift(a, b, rules, positions, result_p);
     }
     return RS_OK;
 }

@@ -6,22 +6,24 @@
  *      b         b0 b1 b2 b3 b4      shift 2: b[i] is a[i + 2]; A0 and A1, b3 and b4 are one side's alone
  *
  * So it is where captures of some ranks end later than others': a host runs ahead of its device, and what it launched until the
- * profiler stopped is recorded. Of all shifts those are tried first that leave the fewest rows alone.
+ * profiler stopped is recorded. Of all shifts those are tried first that leave the fewest rows alone; several that leave equally
+ * many say nothing.
  *
- *   one clock      align.c pairs what ended together. Where the ends of one operation lie as far apart as operations are long
- *                  (processes that share a device by turns, and the hosts of gloo) it leaves out what a shift can pair without
- *                  contradicting the clock. A shift that pairs clearly more is taken.
- *   without one    a row that is alone at an end may as well have been lost inside the run of its like there: that run has no pairs.
- *                  Shifts that leave equally many alone say nothing.
+ * A row that is alone at an end may as well have been lost inside the run of its like there:
+ *
+ *      a   ... s g g         b lost one of three g, or ended one earlier?
+ *      b   ... s g
+ *
+ * Where the rest is many times longer than that run and lacks nothing, a loss in just that run is unlikely, and its rows are
+ * paired. Else the shift does not count.
  */
 #include "aggregator/analysis/analysis_priv.h"
 
-#include <math.h>
 #include <stddef.h>
 
 enum {
     ALONE_MOST = 64,     /* rows at both ends together that only one side has */
-    CLEARLY_MORE = 32,   /* so many pairs are one chance of a wrong one */
+    SURE_FOR_ONE = 16,   /* rows in step for each whose place in a run is not known */
     OVERLAP_OF_FOUR = 3, /* of four rows of the shorter side at least so many are paired */
 };
 
@@ -49,20 +51,6 @@ static bool all_fit(struct align_side a, struct align_side b, const struct align
         }
     }
     return true;
-}
-
-static double mean_distance(struct align_side a, struct align_side b, struct overlap over)
-{
-    double sum = 0;
-    size_t known = 0;
-    for (size_t k = 0; k < over.count; k++) {
-        const rs_ns x = a.items[over.a + k].end, y = b.items[over.b + k].end;
-        if (x != RS_NS_MIN && y != RS_NS_MIN) {
-            sum += fabs((double)x - (double)y);
-            known++;
-        }
-    }
-    return known > 0 ? sum / (double)known : 0;
 }
 
 static void write_positions(struct align_side b, struct overlap over, size_t *positions)
@@ -100,34 +88,6 @@ static bool is_tried(struct align_side a, struct align_side b, size_t count)
     return count > 0 && count * 4 >= least * OVERLAP_OF_FOUR && alone(a, b, count) <= ALONE_MOST;
 }
 
-void align_prefer_shift(struct align_side a, struct align_side b, const struct align_rules *rules,
-                        size_t *positions, struct align_result *result)
-{
-    const size_t most = a.count < b.count ? a.count : b.count;
-    const size_t enough = result->found + most / CLEARLY_MORE;
-    for (size_t count = most; count > enough && is_tried(a, b, count); count--) {
-        struct overlap best = {0};
-        double least = HUGE_VAL;
-        ptrdiff_t shift;
-        for (size_t at = 0; next_shift(a, b, count, &at, &shift);) {
-            const struct overlap over = overlap_of(a, b, shift);
-            if (!all_fit(a, b, rules, over)) {
-                continue;
-            }
-            const double distance = mean_distance(a, b, over);
-            if (distance < least) {
-                least = distance;
-                best = over;
-            }
-        }
-        if (best.count > 0) {
-            write_positions(b, best, positions);
-            *result = (struct align_result){best.count, least};
-            return;
-        }
-    }
-}
-
 /* How many rows of the overlap, from its begin (or its end) on, are of the kind of the row beside it that is one side's alone. */
 static size_t unsure_at_begin(struct align_side a, struct align_side b, struct overlap over)
 {
@@ -157,7 +117,7 @@ static size_t unsure_at_end(struct align_side a, struct align_side b, struct ove
 }
 
 bool align_find_shift(struct align_side a, struct align_side b, const struct align_rules *rules,
-                      size_t *positions, struct align_result *result)
+                      size_t *positions, ptrdiff_t *shift_p)
 {
     const size_t most = a.count < b.count ? a.count : b.count;
     for (size_t count = most; is_tried(a, b, count); count--) {
@@ -180,12 +140,11 @@ bool align_find_shift(struct align_side a, struct align_side b, const struct ali
         }
         if (fitting == 1) {
             const size_t begin = unsure_at_begin(a, b, found), end = unsure_at_end(a, b, found);
-            if (begin + end >= found.count) {
+            if ((begin + end) * SURE_FOR_ONE > found.count) {
                 return false;
             }
-            found = (struct overlap){found.a + begin, found.b + begin, found.count - begin - end};
             write_positions(b, found, positions);
-            *result = (struct align_result){found.count, mean_distance(a, b, found)};
+            *shift_p = (ptrdiff_t)found.a - (ptrdiff_t)found.b;
             return true;
         }
     }

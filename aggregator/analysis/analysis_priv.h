@@ -236,12 +236,10 @@ RS_MUST_CHECK enum rs_status align_find(struct align_side a, struct align_side b
 /* Is there a difference of the clocks with which nobody of these pairs ends before a start that it needs? */
 bool align_some_clock_fits(struct align_side a, struct align_side b,
                            const struct align_rules *rules, const size_t *positions);
-/* align_shift.c, for rules with a clock: the pairs of `result` are replaced by those of one shift, if that pairs clearly more. */
-void align_prefer_shift(struct align_side a, struct align_side b, const struct align_rules *rules,
-                        size_t *positions, struct align_result *result);
-/* Without a clock: the one shift that leaves the fewest rows alone. false, positions without a meaning: there is none, or several. */
+/* align_shift.c, without a clock: b[i] is a[i + shift]; of all shifts the one that leaves the fewest rows alone. false, positions without
+ * a meaning: there is none, or several. */
 bool align_find_shift(struct align_side a, struct align_side b, const struct align_rules *rules,
-                      size_t *positions, struct align_result *result);
+                      size_t *positions, ptrdiff_t *shift_p);
 /* Joins b into the list: pairs merge, the others are inserted where they belong, by time where both are on one clock.
  * ids[i] = id of b[i]. */
 RS_MUST_CHECK enum rs_status align_merge(struct align_list *list, const struct align_item *b,

@@ -9,7 +9,8 @@
  *
  *   numbered    all have the framework's sequence number (or comms id): equal numbers belong together
  *   in step     else, of a group that files name: all have the same operations in the same order, and neither a clock that is
- *               known nor any other contradicts: the i-th belongs to the i-th. How far apart they ended does not matter
+ *               known nor any other contradicts: the i-th belongs to the i-th. How far apart they ended does not matter.
+ *               Recordings that begin or end at different rows are put in step by a shift (align_shift.c)
  *   by order    else: members of one clock domain by align.c with feasibility; then the domains' lists
  *               by align.c without clocks (types, messages, step numbers, durations between)
  *
@@ -21,6 +22,7 @@
 #include "aggregator/analysis/analysis_priv.h"
 #include "common/base/mem.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -485,6 +487,117 @@ static enum rs_status join_in_step(struct matching *mt, bool *done_p)
     return status;
 }
 
+/* Does some operation of mt->ids contradict the one clock of `host`? all, seen: scratch, [mt->list.next_id]. */
+static bool is_feasible_on(struct matching *mt, uint32_t host, struct align_item *all, bool *seen)
+{
+    const struct align_rules rules = {.kind = ALIGN_COLLECTIVE, .has_clock = true};
+    const struct join_unit *unit = mt->unit;
+    memset(seen, 0, mt->list.next_id * sizeof *seen);
+    for (size_t m = 0; m < unit->member_count; m++) {
+        if (mt->join->host[unit->members[m].summary] != host) {
+            continue;
+        }
+        fill_items(mt, m);
+        for (size_t i = 0; i < unit->members[m].count; i++) {
+            struct align_item *known = &all[mt->ids[m][i]];
+            if (!seen[mt->ids[m][i]]) {
+                seen[mt->ids[m][i]] = true;
+                *known = mt->items[i];
+            } else if (align_items_fit(known, &mt->items[i], &rules)) {
+                align_item_merge(known, &mt->items[i]);
+            } else {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Once for each host: at its first member. */
+static bool is_first_of_host(const struct matching *mt, size_t m)
+{
+    const struct join_unit *unit = mt->unit;
+    for (size_t k = m; k-- > 0;) {
+        if (mt->join->host[unit->members[k].summary] == mt->join->host[unit->members[m].summary]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum rs_status check_hosts(struct matching *mt, bool *is_feasible_p)
+{
+    struct align_item *all = rs_mem_calloc(mt->list.next_id + 1U, sizeof *all);
+    bool *seen = rs_mem_calloc(mt->list.next_id + 1U, sizeof *seen);
+    *is_feasible_p = all != NULL && seen != NULL;
+    for (size_t m = 0; m < mt->unit->member_count && *is_feasible_p; m++) {
+        if (is_first_of_host(mt, m)) {
+            *is_feasible_p =
+                is_feasible_on(mt, mt->join->host[mt->unit->members[m].summary], all, seen);
+        }
+    }
+    const enum rs_status status = all != NULL && seen != NULL ? RS_OK : RS_NOMEM;
+    rs_mem_free(all);
+    rs_mem_free(seen);
+    return status;
+}
+
+/* mt->items, `count` rows, stand `before` rows before the list's first, or behind it: positions there. false: what only some members
+ * have at an end is not the same. */
+static bool place_in_list(const struct matching *mt, size_t count, ptrdiff_t before)
+{
+    for (size_t i = 0; i < count; i++) {
+        const ptrdiff_t at = (ptrdiff_t)i - before;
+        const bool is_there = at >= 0 && (size_t)at < mt->list.count;
+        if (is_there && !align_same_kind(&mt->list.items[at], &mt->items[i])) {
+            return false;
+        }
+        mt->positions[i] = is_there ? (size_t)at : ALIGN_NONE;
+    }
+    return true;
+}
+
+/* Members whose recordings lack nothing but rows at their ends. Each is held against the first: what several allow together would
+ * mix clocks. */
+static enum rs_status join_by_shift(struct matching *mt, bool *done_p)
+{
+    const struct align_rules rules = {.kind = ALIGN_COLLECTIVE};
+    const struct join_unit *unit = mt->unit;
+    const size_t first_count = unit->members[0].count;
+    struct align_item *first = rs_mem_calloc(first_count + 1, sizeof *first);
+    enum rs_status status = first != NULL ? RS_OK : RS_NOMEM;
+    bool fits = true;
+    ptrdiff_t base = 0; /* where the first member's first row stands in the list */
+    for (size_t m = 0; m < unit->member_count && fits && status == RS_OK; m++) {
+        const size_t count = unit->members[m].count;
+        ptrdiff_t before = 0;
+        fill_items(mt, m);
+        if (m == 0) {
+            memcpy(first, mt->items, count * sizeof *first);
+        } else {
+            ptrdiff_t shift = 0;
+            fits = align_find_shift((struct align_side){first, first_count},
+                                    (struct align_side){mt->items, count}, &rules, mt->positions,
+                                    &shift);
+            before = -(base + shift);
+        }
+        fits = fits && place_in_list(mt, count, before);
+        if (fits) {
+            status = align_merge(&mt->list, mt->items, count, false, mt->positions, mt->ids[m]);
+            base += before > 0 ? before : 0;
+        }
+    }
+    if (fits && status == RS_OK) {
+        status = check_hosts(mt, &fits);
+    }
+    if (!fits) {
+        align_list_fini(&mt->list);
+    }
+    rs_mem_free(first);
+    *done_p = fits && status == RS_OK;
+    return status;
+}
+
 static enum rs_status match_by_order(struct matching *mt)
 {
     const struct join_unit *unit = mt->unit;
@@ -603,6 +716,9 @@ static enum rs_status match_unit(struct join *join, const struct join_unit *unit
         bool is_done = false;
         if (numbering == BY_ORDER && !unit->is_inferred && unit->member_count > 1) {
             status = join_in_step(&mt, &is_done);
+            if (status == RS_OK && !is_done) {
+                status = join_by_shift(&mt, &is_done);
+            }
         }
         if (status == RS_OK && !is_done) {
             status = numbering == BY_ORDER ? match_by_order(&mt) : match_numbered(&mt, numbering);

@@ -8,6 +8,9 @@ Each folder is a job in Kineto form (a rank map `ranks.json` in it is used). The
 joins. Then each communication row (device kernels, gloo annotations) is dropped with the given probability, per rank and
 seed, clocks are moved, and pairs of rows that are left are compared: *wrong* pairs are joined though they are two
 operations, *found* pairs are joined and one. `exact` where a member was lost is counted, too. Prints a table.
+
+--without-steps leaves out PyTorch's own step marks, as captures of a running job do; --alone N: each recording ends up to N
+communication rows earlier than the job's does.
 """
 import argparse
 import bisect
@@ -48,23 +51,32 @@ def analyse(program, folder, out):
         return list(csv.DictReader(file))
 
 
-def lose(folder, into, probability, seed, offset_ms, drift_ppm):
+def is_kept(event, options):
+    return not (options.without_steps and str(event.get("name", "")).startswith("ProfilerStep#"))
+
+
+def lose(folder, into, probability, seed, options):
     """Writes the job with rows missing and clocks moved; (rank file -> shift) as it was done."""
+    offset_ms, drift_ppm = options.offset_ms, options.drift_ppm
     shifts = {}
     for number, path in enumerate(sorted(glob.glob(os.path.join(folder, "*")))):
         name = os.path.basename(path)
-        if "trace" not in name:
+        if not name.endswith((".json", ".json.gz")) or "traceEvents" not in (trace := load(path)):
             with open(path, "rb") as source, open(os.path.join(into, name), "wb") as target:
                 target.write(source.read())
             continue
         rng = random.Random(f"{seed} {name}")
-        trace = load(path)
         offset = 0 if number == 0 else rng.uniform(-offset_ms, offset_ms) * 1000
         drift = 0 if number == 0 else rng.uniform(-drift_ppm, drift_ppm) * 1e-6
         events = []
         first = min((e["ts"] for e in trace["traceEvents"] if e.get("ph") == "X" and is_communication(e)), default=0)
+        rows = sorted(e["ts"] for e in trace["traceEvents"] if e.get("ph") == "X" and is_communication(e))
+        alone = rng.randint(0, options.alone)
+        over = rows[-alone] if 0 < alone <= len(rows) else None
         for event in trace["traceEvents"]:
-            if event.get("ph") == "X" and is_communication(event) and rng.random() < probability:
+            if event.get("ph") == "X" and is_communication(event) and (rng.random() < probability or (over is not None and event["ts"] >= over)):
+                continue
+            if not is_kept(event, options):
                 continue
             if "ts" in event and (offset or drift):
                 event["ts"] = round(event["ts"] + offset + (event["ts"] - first) * drift, 3)
@@ -144,6 +156,8 @@ def main():
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--offset-ms", type=float, default=0)
     parser.add_argument("--drift-ppm", type=float, default=0)
+    parser.add_argument("--without-steps", action="store_true")
+    parser.add_argument("--alone", type=int, default=0)
     parser.add_argument("folder", nargs="+")
     options = parser.parse_args()
     print(f"{'job':32} {'loss':>5} {'possible':>9} {'found':>9} {'share':>8} {'wrong':>6} {'false exact':>11} {'rows known':>11}")
@@ -154,7 +168,7 @@ def main():
                 total = [0] * 6
                 for seed in range(options.seeds):
                     with tempfile.TemporaryDirectory(prefix="rs-loss-") as job:
-                        shifts = lose(folder, job, loss, seed, options.offset_ms, options.drift_ppm)
+                        shifts = lose(folder, job, loss, seed, options)
                         out = os.path.join(scratch, f"{loss}-{seed}")
                         lossy = analyse(options.rankscope, job, out)
                     total = [a + b for a, b in zip(total, count(whole, lossy, shifts, out))]

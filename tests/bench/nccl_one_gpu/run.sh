@@ -7,7 +7,7 @@
 #
 # JOB: ddp, fsdp, tensor, experts, pipeline, grid (train.py says what each is), watch, hang; all without. And tour: no captures, but all of
 # train.py's --tour, recorded by the program itself (FOLDER/tour).
-# KEEP=1 keeps what the ranks recorded (FOLDER/traces); TROUBLES="none data:3:60" leaves all other troubles out.
+# KEEP=1 keeps what the ranks recorded (FOLDER/traces; TMPDIR must be on its disk; some end with .tmp and are whole); TROUBLES="none data:3:60" leaves all other troubles out.
 # RANKSCOPE is the program (bin/rankscope of the portable build on a machine that is no Debian 12), FOLDER gets the reports. Python with
 # CUDA's PyTorch is $PYTHON (default python3). NCCL refuses two ranks of one device on one host; NCCL_HOSTID makes each rank a host of
 # its own, so that they talk over loopback sockets. The GPU's time is sliced between the processes: kernels of one rank wait while
@@ -43,7 +43,6 @@ end_all() {
     end_ranks
     kill "${daemons[@]}" 2>/dev/null || true
     wait 2>/dev/null || true
-    [ "${KEEP:-}" != 1 ] || cp -r "$scratch/traces" "$out/"
     rm -rf "$scratch"
 }
 trap end_all EXIT
@@ -90,6 +89,14 @@ fi
 daemons+=($!)
 "$rankscope" collector --spool "$scratch/spool" --trace-dir "$scratch/traces" --verbose 2>"$out/collector.log" &
 daemons+=($!)
+
+if [ "${KEEP:-}" = 1 ]; then # the collector takes them away; a second name of the file stays
+    mkdir -p "$out/traces"
+    while sleep 0.5; do
+        [ ! -d "$scratch/traces" ] || cp -rln "$scratch/traces/." "$out/traces/" 2>/dev/null || true
+    done &
+    daemons+=($!)
+fi
 
 capture() { # JOB TROUBLE WORDS: the words must stand in the report
     local run

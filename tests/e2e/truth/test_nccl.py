@@ -86,6 +86,23 @@ class Waiting(unittest.TestCase):
                     json.dump(trace | {"traceEvents": rows}, file)
             self.expect(folder, 2, "slow_rank", 136)
 
+    def test_a_slow_rank_of_shards_captured_live(self):
+        """Each rank was recorded a little longer or shorter than the others: rows of what its host had launched already."""
+        with tempfile.TemporaryDirectory(prefix="rs-nccl-") as folder:
+            for rank, missing in enumerate((0, 3, 1, 2)):
+                with lzma.open(os.path.join(os.path.dirname(DATA), "nccl-fsdp", f"rank{rank}.json.xz")) as file:
+                    trace = json.load(file)
+                rows = trace["traceEvents"]
+                last = sorted(row["ts"] for row in rows if row.get("cat") == "kernel" and "nccl" in row["name"])[-1 - missing]
+                rows = [row for row in rows if row.get("cat") != "kernel" or row["ts"] <= last]
+                with open(os.path.join(folder, f"rank{rank}.json"), "w", encoding="utf-8") as file:
+                    json.dump(trace | {"traceEvents": rows}, file)
+            report = report_of(folder)
+        first = report["findings"][0]
+        self.assertEqual((first["where"], first["kind"]), ({"rank": 2}, "slow_rank"))
+        self.assertNotEqual(first["confidence"], "weak")
+        self.assertEqual(report["coverage"]["operations"]["matched"], 143)  # of 144 three ranks lack the last one
+
     def test_an_interpreter_that_pauses(self):
         first = self.expect("nccl-pause", 3, "host_gap", 31)
         self.assertEqual(first["steps"]["period"], 3)

@@ -169,10 +169,10 @@ static void captures_of_hosts_may_end_apart(void **state)
     }
 }
 
-/* Without a clock: a has 3 steps, b the same but for its last row. What may have been lost inside the last run of its like has no pair. */
+/* Without a clock: a has some steps, b the same but for a row at an end. */
 static void what_may_have_been_lost_inside_has_no_pair(void **state)
 {
-    enum { STEP = 6, ROWS = 3 * STEP };
+    enum { STEP = 6, ROWS = 4 * STEP, FEW = 2 * STEP };
     static const uint8_t types[STEP] = {RS_OP_BROADCAST,      RS_OP_ALL_GATHER,
                                         RS_OP_ALL_GATHER,     RS_OP_ALL_GATHER,
                                         RS_OP_REDUCE_SCATTER, RS_OP_REDUCE_SCATTER};
@@ -191,30 +191,34 @@ static void what_may_have_been_lost_inside_has_no_pair(void **state)
                                    .last_member = UINT32_MAX,
                                    .type = types[k % STEP]};
     }
-    const struct align_side all = {a, ROWS};
-    assert_int_equal(align_find(all, (struct align_side){a, ROWS - 1}, &rules, positions, &found),
-                     RS_OK);
-    assert_int_equal(found.found, ROWS - 2); /* the last reduction of b may be either of a's two */
-    assert_int_equal(positions[ROWS - 3], ROWS - 3);
-    assert_int_equal(positions[ROWS - 2], ALIGN_NONE);
-    assert_int_equal(align_find((struct align_side){a, ROWS - 1}, all, &rules, positions, &found),
-                     RS_OK);
-    assert_int_equal(found.found, ROWS - 2);
-    assert_int_equal(positions[ROWS - 1], ALIGN_NONE);
-    /* the first row is the only one of its kind: whoever lacks it began later */
-    assert_int_equal(
-        align_find(all, (struct align_side){a + 1, ROWS - 1}, &rules, positions, &found), RS_OK);
-    assert_int_equal(found.found, ROWS - 1);
-    assert_int_equal(positions[0], 1);
-    /* a whole step more, at either end */
-    assert_int_equal(
-        align_find(all, (struct align_side){a, ROWS - STEP}, &rules, positions, &found), RS_OK);
-    assert_int_equal(found.found, 0);
-    /* all alike */
-    for (size_t k = 0; k < ROWS; k++) {
-        a[k].type = RS_OP_ALL_REDUCE;
+    const struct {
+        struct align_side a, b;
+        size_t found, first; /* first: the position of b's first row */
+    } cases[] = {
+        {{a, ROWS},
+         {a, ROWS - 1},
+         ROWS - 1,
+         0}, /* one reduction of two may be either, but the other 22 lack nothing */
+        {{a, ROWS - 1}, {a, ROWS}, ROWS - 1, 0},
+        {{a, FEW}, {a, FEW - 1}, 0, ALIGN_NONE}, /* of so few it may */
+        {{a, FEW},
+         {a + 1, FEW - 1},
+         FEW - 1,
+         1}, /* the only one of its kind: whoever lacks it began later */
+        {{a + 1, FEW - 1}, {a, FEW}, FEW - 1, ALIGN_NONE},
+        {{a + 1, ROWS - 1}, {a, ROWS - 1}, ROWS - 2, ALIGN_NONE}, /* one at either end */
+        {{a, ROWS}, {a, ROWS - STEP}, 0, ALIGN_NONE},             /* a whole step, at either end */
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        assert_int_equal(align_find(cases[k].a, cases[k].b, &rules, positions, &found), RS_OK);
+        assert_int_equal(found.found, cases[k].found);
+        assert_int_equal(positions[0], cases[k].first);
     }
-    assert_int_equal(align_find(all, (struct align_side){a, ROWS - 1}, &rules, positions, &found),
+    for (size_t k = 0; k < ROWS; k++) {
+        a[k].type = RS_OP_ALL_REDUCE; /* all alike */
+    }
+    assert_int_equal(align_find((struct align_side){a, ROWS}, (struct align_side){a, ROWS - 1},
+                                &rules, positions, &found),
                      RS_OK);
     assert_int_equal(found.found, 0);
     assert_int_equal(positions[0], ALIGN_NONE);
