@@ -2,7 +2,8 @@
 /*
  * Trouble that comes and goes, judged step by step.
  *
- *   hit          a member beyond the others' median by more than a single cell may differ
+ *   hit          a member beyond the others' median by more than a single cell may differ; or, where hits are many and of one
+ *                size while cells differ much anyway, beyond the gap between them and all other cells
  *   a rank's     as many hits of one rank are unlikely when each step's hits fall on ranks at random (permutation),
  *                times the share of choices of steps that are as regular: every k-th, or all from one on; for every k-th, times
  *                the chance that pauses are so equally long (a stall that moves from rank to rank is equally long everywhere);
@@ -76,15 +77,49 @@ static double quiet_noise(const struct hits *hits, size_t cells, double *scratch
     return count > 0 ? 1.4826 * diag_median(scratch, count) : (double)INFINITY;
 }
 
-/* Beyond what a single cell may differ by: chance of LEVEL_WEAK over all cells of the pool. `quiet`: see above. */
-static double hit_limit(const struct finder *finder, const struct diag_pool *pool, double quiet)
+/* Where the hits stand apart from all other cells: in the middle of the gap between. INFINITY: no gap, or few beyond it.
+ *
+ *      cells      ::..:.:: .                        . :: :.
+ *      effect     0    MAD                     |    hits         at least DIAG_GAP_CELLS, each at least DIAG_GAP_FACTOR times the
+ *                                            limit               largest of the others
+ *
+ * MAD is that of the other cells. scratch: [2 * cells]. */
+static double gap_limit(const struct hits *hits, size_t cells, double *scratch)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < cells; i++) {
+        if (!isnan(hits->z[i])) {
+            scratch[count++] = hits->z[i];
+        }
+    }
+    (void)diag_median(scratch, count); /* sorts */
+    for (size_t i = count; i-- > count - count / 2 && i > 0;) {
+        const double below = scratch[i - 1], above = scratch[i];
+        if (above <= 0 || above <= DIAG_GAP_FACTOR * below) {
+            continue;
+        }
+        double *others = &scratch[count];
+        for (size_t k = 0; k < i; k++) {
+            others[k] = fabs(scratch[k]);
+        }
+        if (above > DIAG_GAP_MAD * diag_median(others, i)) {
+            /* the highest gap: what is below it is no pause of this kind */
+            return count - i >= (size_t)DIAG_GAP_CELLS ? (below + above) / 2 : (double)INFINITY;
+        }
+    }
+    return (double)INFINITY;
+}
+
+/* Beyond what a single cell may differ by: chance of LEVEL_WEAK over all cells of the pool. `quiet`, `gap`: see above. */
+static double hit_limit(const struct finder *finder, const struct diag_pool *pool, double quiet,
+                        double gap)
 {
     double cells = 0;
     for (size_t p = 0; p < pool->count; p++) {
         cells += (double)(pool->panels[p]->n * pool->panels[p]->steps);
     }
     if (pool == &finder->head_pool || pool == &finder->idle_pool) {
-        const double by_noise = fmin(pool->noise, quiet) * DIAG_HIT_MAD / 1.4826;
+        const double by_noise = fmin(fmin(pool->noise, quiet) * DIAG_HIT_MAD / 1.4826, gap);
         const double by_step = DIAG_HIT_STEP_SHARE * finder->step_ns;
         return by_noise > by_step ? by_noise : by_step;
     }
@@ -279,7 +314,7 @@ enum rs_status effect_hits_init(struct finder *finder, const struct diag_pool *p
     hits->panel = rs_mem_calloc(hits->n + 1, sizeof(struct diag_panel *));
     hits->member = rs_mem_calloc(hits->n + 1, sizeof *hits->member);
     hits->is_lasting = rs_mem_calloc(hits->n + 1, 1);
-    double *scratch = rs_mem_calloc(hits->n * steps + 1, sizeof *scratch);
+    double *scratch = rs_mem_calloc(2 * hits->n * steps + 1, sizeof *scratch);
     if (scratch == NULL || hits->is_hit == NULL || hits->z == NULL || hits->counts == NULL ||
         hits->panel == NULL || hits->member == NULL || hits->is_lasting == NULL) {
         rs_mem_free(scratch);
@@ -294,7 +329,8 @@ enum rs_status effect_hits_init(struct finder *finder, const struct diag_pool *p
             hits->member[at] = m;
         }
     }
-    const double limit = hit_limit(finder, pool, quiet_noise(hits, hits->n * steps, scratch));
+    const double quiet = quiet_noise(hits, hits->n * steps, scratch);
+    const double limit = hit_limit(finder, pool, quiet, gap_limit(hits, hits->n * steps, scratch));
     for (size_t i = 0; i < hits->n * steps; i++) {
         hits->is_hit[i] = hits->z[i] > limit;
     }

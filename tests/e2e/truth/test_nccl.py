@@ -108,6 +108,22 @@ class Waiting(unittest.TestCase):
         self.assertEqual(first["steps"]["period"], 3)
 
 
+class ComesAndGoes(unittest.TestCase):
+    """The hosts of healthy ranks differ by up to 20 ms before their first launch, and a late loader takes 58 ms more."""
+
+    def test_a_loader_late_in_every_third_step(self):
+        report = report_of(os.path.join(os.path.dirname(DATA), "nccl-third"))
+        first = report["findings"][0]
+        self.assertEqual((first["where"], first["kind"], first["confidence"]), ({"rank": 1}, "host_gap", "exact"))
+        self.assertEqual(first["steps"]["period"], 3)
+        self.assertAlmostEqual(first["cost_ns_per_step"] / 1e6, 58 / 3, delta=1.5)
+
+    def test_a_loader_late_on_another_rank_in_every_step(self):
+        report = report_of(os.path.join(os.path.dirname(DATA), "nccl-moving"))
+        self.assertEqual([f["kind"] for f in report["findings"] if f["confidence"] != "weak"], ["jitter"])
+        self.assertAlmostEqual(report["findings"][0]["cost_ns_per_step"] / 1e6, 58, delta=6)
+
+
 class Pipeline(unittest.TestCase):
     """Batches of one call each (tests/golden/nccl-pipeline): sends and receives, of which the one may end before the other begins."""
 
