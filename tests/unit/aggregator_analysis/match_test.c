@@ -224,6 +224,57 @@ static void what_may_have_been_lost_inside_has_no_pair(void **state)
     assert_int_equal(positions[0], ALIGN_NONE);
 }
 
+/* Recordings that begin and end anywhere, lack rows anywhere, on hosts whose clocks differ: whatever is joined is of one kind, has a rank
+ * once, and stands in the order of each rank's calls. */
+static void whatever_is_lost_order_and_kind_are_kept(void **state)
+{
+    static const char *const hosts[] = {"n1", "n2", "n3", NULL};
+    static const enum rs_op_type types[] = {RS_OP_ALL_REDUCE, RS_OP_ALL_GATHER,
+                                            RS_OP_REDUCE_SCATTER};
+    (void)state;
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        uint64_t random = seed * 0x9e3779b97f4a7c15U + 1;
+        struct rig rig = {0};
+        const int64_t ops = make_random_range(&random, 1, 60);
+        const int64_t loss = make_random_range(&random, 0, 3) * 4;
+        const int64_t kinds = make_random_range(&random, 1, 3);
+        const int64_t slice = make_random_range(&random, 0, 1) * 90;
+        for (int32_t rank = 0; rank < 4; rank++) {
+            struct rs_summary *summary =
+                rig_rank(&rig, rank, hosts[make_random_range(&random, 0, 3)]);
+            const uint32_t group = make_group(summary, "0", four, 4);
+            const int64_t from = make_random_range(&random, 0, 4);
+            const int64_t to = ops - make_random_range(&random, 0, 4);
+            const rs_ns off = make_random_range(&random, 0, 1) * rank * 700 * US;
+            for (int64_t k = from; k < to; k++) {
+                if (make_random_range(&random, 0, 99) < loss) {
+                    continue;
+                }
+                const rs_ns end = off + (k * 100 + 90 + make_random_range(&random, 0, slice)) * US;
+                struct rs_comm_op *op =
+                    make_op(summary, types[k * k % 7 % kinds], off + k * 100 * US, end);
+                op->group = group;
+            }
+        }
+        const struct rs_analysis *analysis = rig_run(&rig, false);
+        const struct rs_comm_op *before[4] = {NULL};
+        for (size_t i = 0; i < analysis->op_count; i++) {
+            const struct rs_job_op *op = &analysis->ops[i];
+            const struct rs_job_row *rows = &analysis->rows[op->row_first];
+            for (size_t r = 0; r < op->row_count; r++) {
+                const struct rs_comm_op *own = rig_own(&rig, &rows[r]);
+                assert_int_equal(own->type, op->type);
+                assert_true(r == 0 || rows[r].rank > rows[r - 1].rank);
+                if (op->is_matched) {
+                    assert_true(before[rows[r].rank] == NULL || own > before[rows[r].rank]);
+                    before[rows[r].rank] = own;
+                }
+            }
+        }
+        rig_fini(&rig);
+    }
+}
+
 /* 10,000 operations that all look alike, one lost in ten places: near-linear and right. */
 static void long_sequences_stay_together(void **state)
 {
@@ -884,6 +935,7 @@ int main(void)
         cmocka_unit_test(ends_that_lie_apart_lose_no_pair),
         cmocka_unit_test(captures_of_hosts_may_end_apart),
         cmocka_unit_test(what_may_have_been_lost_inside_has_no_pair),
+        cmocka_unit_test(whatever_is_lost_order_and_kind_are_kept),
         cmocka_unit_test(long_sequences_stay_together),
         cmocka_unit_test(sequence_numbers_come_first),
         cmocka_unit_test(comms_ids_do_without_order),
