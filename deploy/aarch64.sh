@@ -28,7 +28,7 @@ chroot "$root" sh -c "export DEBIAN_FRONTEND=noninteractive; dpkg --add-architec
         protobuf-c-compiler qemu-user-static python3 $(echo "$libraries" | tr '\n' ' ')" >/dev/null
 mkdir -p "$root/src"
 git ls-files -z --cached --others --exclude-standard | tar c --null -T - | tar x -C "$root/src"
-chroot "$root" sh -c 'cd /src && cmake -S . -B build/aarch64 -G Ninja -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake \
+chroot "$root" bash -o pipefail -c 'cd /src && cmake --fresh -S . -B build/aarch64 -G Ninja -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake \
     -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_INSTALL_PREFIX=/usr -DRS_LTO=OFF >/dev/null && ninja -C build/aarch64 -j '"$(nproc)"' | tail -n 1 &&
     ctest --test-dir build/aarch64 -L unit --timeout 600 -j '"$(nproc)"' --output-on-failure &&
     cmake -E env qemu-aarch64-static build/aarch64/rankscope --version'

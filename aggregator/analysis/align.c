@@ -597,7 +597,7 @@ static bool add_pair(struct pairing_in_order *in, size_t i, size_t j, rs_dur dis
     const bool has_both = has_ends(&in->a.items[j], &in->b.items[i]);
     const bool on_device = in->a.items[j].is_on_device && in->b.items[i].is_on_device;
     if (has_both && on_device && distance > in->tolerance &&
-        !overlap_for_sure(&in->a.items[j], &in->b.items[i])) {
+        !(in->rules->is_one_group && overlap_for_sure(&in->a.items[j], &in->b.items[i]))) {
         return true;
     }
     if (rs_mem_grow((void **)&in->pairs, &in->capacity, in->count + 1, sizeof *in->pairs) !=

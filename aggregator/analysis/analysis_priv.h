@@ -202,7 +202,8 @@ enum align_kind { ALIGN_COLLECTIVE, ALIGN_P2P };
 
 struct align_rules {
     enum align_kind kind;
-    bool has_clock; /* both sides are on one clock: feasibility and ends count */
+    bool has_clock;    /* both sides are on one clock: feasibility and ends count */
+    bool is_one_group; /* files say that all are members of one group */
     rs_dur
         tolerance; /* with a clock: ends of one operation differ by less; 0: found from the rows */
     bool ends_say_nothing; /* a host's sends end when they like: their order alone counts */

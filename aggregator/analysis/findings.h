@@ -209,6 +209,9 @@ struct rs_diagnosis {
         double error_share,
             unexplained_share; /* of the critical path: what does not wait for anything that the recording shows */
         int64_t nodes, edges, inferred_edges, refuted, cycles;
+        rs_dur
+            clock_bound_ns; /* within which clocks are known, where a cost may be off for it by much; 0 else */
+        double clock_meetings; /* and at how many operations of a step that counts */
     } replay;
     struct {
         bool is_known;

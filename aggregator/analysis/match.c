@@ -324,7 +324,8 @@ static enum rs_status match_numbered(struct matching *mt, enum numbering numberi
 /* Members of one domain into that domain's list. */
 static enum rs_status join_by_order(struct matching *mt, size_t m, struct align_list *list)
 {
-    const struct align_rules rules = {.kind = ALIGN_COLLECTIVE, .has_clock = true};
+    const struct align_rules rules = {
+        .kind = ALIGN_COLLECTIVE, .has_clock = true, .is_one_group = !mt->unit->is_inferred};
     const size_t count = mt->unit->members[m].count;
     struct align_result found;
     fill_items(mt, m);

@@ -674,6 +674,16 @@ void report_put_judged(struct doc *doc, const struct report *report)
                    "and leaves %.1f %% of the critical path unexplained.",
                    diagnosis->replay.nodes, diagnosis->replay.error_share * 100,
                    diagnosis->replay.unexplained_share * 100);
+    if (diagnosis->replay.clock_bound_ns > 0) {
+        char bound[UNIT_TEXT_BYTES];
+        unit_people_time(bound, diagnosis->replay.clock_bound_ns);
+        doc_bullet(
+            doc,
+            "Clocks were put together from the ends of operations and are known to within %s, "
+            "which counts at each of %.0f operations of a step: costs are that unsure. If all "
+            "ranks ran on one host, --assume-common-clock says so.",
+            bound, diagnosis->replay.clock_meetings);
+    }
     if (diagnosis->replay.inferred_edges > 0 && diagnosis->judged_steps <= FEW_STEPS)
         doc_bullet(doc,
                    "%" PRId64 " of the %" PRId64

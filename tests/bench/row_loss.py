@@ -51,13 +51,12 @@ def analyse(program, folder, out):
         return list(csv.DictReader(file))
 
 
-def is_kept(event, options):
-    return not (options.without_steps and str(event.get("name", "")).startswith("ProfilerStep#"))
+def is_step_mark(event):
+    return str(event.get("name", "")).startswith("ProfilerStep#")
 
 
-def lose(folder, into, probability, seed, options):
+def lose(folder, into, probability, seed, offset_ms=0, drift_ppm=0, *, without_steps=False, alone=0):
     """Writes the job with rows missing and clocks moved; (rank file -> shift) as it was done."""
-    offset_ms, drift_ppm = options.offset_ms, options.drift_ppm
     shifts = {}
     for number, path in enumerate(sorted(glob.glob(os.path.join(folder, "*")))):
         name = os.path.basename(path)
@@ -71,12 +70,12 @@ def lose(folder, into, probability, seed, options):
         events = []
         first = min((e["ts"] for e in trace["traceEvents"] if e.get("ph") == "X" and is_communication(e)), default=0)
         rows = sorted(e["ts"] for e in trace["traceEvents"] if e.get("ph") == "X" and is_communication(e))
-        alone = rng.randint(0, options.alone)
-        over = rows[-alone] if 0 < alone <= len(rows) else None
+        missing = rng.randint(0, alone) if alone else 0
+        over = rows[-missing] if 0 < missing <= len(rows) else None
         for event in trace["traceEvents"]:
             if event.get("ph") == "X" and is_communication(event) and (rng.random() < probability or (over is not None and event["ts"] >= over)):
                 continue
-            if not is_kept(event, options):
+            if without_steps and is_step_mark(event):
                 continue
             if "ts" in event and (offset or drift):
                 event["ts"] = round(event["ts"] + offset + (event["ts"] - first) * drift, 3)
@@ -168,7 +167,8 @@ def main():
                 total = [0] * 6
                 for seed in range(options.seeds):
                     with tempfile.TemporaryDirectory(prefix="rs-loss-") as job:
-                        shifts = lose(folder, job, loss, seed, options)
+                        shifts = lose(folder, job, loss, seed, options.offset_ms, options.drift_ppm, without_steps=options.without_steps,
+                                      alone=options.alone)
                         out = os.path.join(scratch, f"{loss}-{seed}")
                         lossy = analyse(options.rankscope, job, out)
                     total = [a + b for a, b in zip(total, count(whole, lossy, shifts, out))]

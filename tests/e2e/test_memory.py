@@ -104,7 +104,8 @@ def both(folder, faulty, k, log=None):
             if name == "aggregator":
                 wait(lambda: captures(address) >= 0 or processes["aggregator"].poll() is not None, 20)
         # all of the job is stored, or whoever lacks memory has ended, or has lost it and goes on
-        wait(lambda: captures(address) > 0 or processes[faulty].poll() is not None, 4)
+        is_stored = wait(lambda: captures(address) > 0 or processes[faulty].poll() is not None, 4 if k else 120)
+        check(k or is_stored, f"nothing was stored, without a fault: {folder}")
         other = "collector" if faulty == "aggregator" else "aggregator"
         check(processes[other].poll() is None, f"the {other} ended, too: {folder}")
     finally:

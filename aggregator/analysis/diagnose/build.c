@@ -225,6 +225,40 @@ static void set_confidence(struct builder *builder)
                                                   : RS_CONFIDENCE_EXACT;
 }
 
+/* What clocks are not known by, and how often that counts. */
+static enum rs_status take_clocks(struct builder *builder)
+{
+    const struct rs_analysis *analysis = builder->analysis;
+    struct diag_model *model = builder->model;
+    for (size_t w = 0; w < model->worker_count; w++) {
+        const rs_dur bound = analysis->clocks[model->workers[w].summary].bound_ns;
+        model->clock_bound = bound > model->clock_bound ? bound : model->clock_bound;
+    }
+    if (model->clock_bound == 0 || !analysis->one_clock) {
+        model->clock_bound = 0;
+        return RS_OK;
+    }
+    model->meetings = rs_mem_calloc(model->worker_count, sizeof *model->meetings);
+    if (model->meetings == NULL) {
+        return RS_NOMEM;
+    }
+    for (size_t i = 0; i < analysis->op_count; i++) {
+        const struct rs_job_op *op = &analysis->ops[i];
+        if (!op->is_matched || op->row_count < 2 ||
+            bsearch(&op->step, model->steps, model->step_count, sizeof op->step, compare_steps) ==
+                NULL) {
+            continue;
+        }
+        for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
+            const uint32_t worker = builder->worker_of[analysis->rows[r].summary];
+            if (worker != GRAPH_NONE) {
+                model->meetings[worker] += 1 / (double)model->step_count;
+            }
+        }
+    }
+    return RS_OK;
+}
+
 static enum rs_status build(struct builder *builder)
 {
     struct diag_model *model = builder->model;
@@ -238,7 +272,10 @@ static enum rs_status build(struct builder *builder)
     model->base = builder->base = earliest(builder);
     builder->most_lanes = 1;
     set_confidence(builder);
-    status = lend_lines(builder);
+    status = take_clocks(builder);
+    if (status == RS_OK) {
+        status = lend_lines(builder);
+    }
     for (size_t w = 0; status == RS_OK && w < model->worker_count; w++) {
         status = program_make(builder, &builder->programs[w]);
         builder->most_lanes = builder->programs[w].lane_count > builder->most_lanes

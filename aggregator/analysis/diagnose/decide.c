@@ -365,6 +365,33 @@ static double model_error(const struct decider *decider, rs_dur cost)
     return part * (double)cost + DIAG_MODEL_ERROR_STEP * decider->step_ns;
 }
 
+/* At each of its operations a rank may have come by so much later, or earlier, than its clock says. No more can be gained than what it has
+ * in excess of its peers. */
+static void widen_by_clocks(const struct decider *decider, struct diag_set *set)
+{
+    const struct diag_model *model = decider->model;
+    double doubt = 0, excess = 0;
+    for (size_t i = 0; i < set->count && model->meetings != NULL; i++) {
+        const struct diag_element *element = &decider->effects->elements[set->members[i]];
+        if (element->what != DIAG_RANK && element->what != DIAG_HEAD &&
+            element->what != DIAG_IDLE) {
+            return;
+        }
+        const double part =
+            element->by_step != NULL ? (double)element->hits / (double)model->step_count : 1;
+        doubt = fmax(doubt, (double)model->clock_bound * model->meetings[element->id]);
+        excess += fmax(0, element->own - element->healthy) * part;
+    }
+    set->clock_doubt = (rs_dur)llround(doubt);
+    if (doubt <= DIAG_CLOCK_DOUBT * (double)set->cost) {
+        return; /* bounds are of the worst case: where they are small costs were right without */
+    }
+    const rs_dur most = set->high + set->clock_doubt, limit = (rs_dur)llround(excess);
+    const rs_dur high = most < limit ? most : limit;
+    set->high = set->high > high ? set->high : high;
+    set->low = set->low > set->clock_doubt ? set->low - set->clock_doubt : 0;
+}
+
 static void set_interval(const struct decider *decider, struct diag_set *set)
 {
     const bool lasting = set_is_lasting(decider, set->members, set->count);
@@ -379,6 +406,7 @@ static void set_interval(const struct decider *decider, struct diag_set *set)
     set->low = (rs_dur)llround((double)set->cost - down);
     set->high = (rs_dur)llround((double)set->cost + up);
     set->low = set->low > 0 ? set->low : 0;
+    widen_by_clocks(decider, set);
 }
 
 /* alone and left of the whole set, against the run as it was. */

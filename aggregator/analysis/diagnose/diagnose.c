@@ -422,13 +422,19 @@ static enum rs_confidence confidence_on_cores(const struct speaker *speaker,
     return p > DIAG_LEVEL_EXACT && best < RS_CONFIDENCE_BOUNDED ? RS_CONFIDENCE_BOUNDED : best;
 }
 
+/* Clocks may hide much of its cost. */
+static bool is_doubted(const struct diag_set *set)
+{
+    return (double)set->clock_doubt > DIAG_CLOCK_DOUBT * (double)set->cost;
+}
+
 static enum rs_confidence confidence_of(const struct speaker *speaker, const struct diag_set *set,
                                         double p)
 {
     const struct diag_verdict *verdict = speaker->verdict;
     enum rs_confidence best = speaker->model->best;
     if (verdict->error_share > DIAG_REPLAY_ERROR_MAX ||
-        verdict->unexplained_share > DIAG_UNEXPLAINED_MAX) {
+        verdict->unexplained_share > DIAG_UNEXPLAINED_MAX || is_doubted(set)) {
         best = best > RS_CONFIDENCE_BOUNDED ? best : RS_CONFIDENCE_BOUNDED;
     }
     if (diag_may_share_cores(speaker->model)) {
@@ -545,7 +551,15 @@ static enum rs_status make_findings(const struct speaker *speaker)
         const bool is_worth = i < verdict->worth_count;
         struct rs_finding *finding = is_worth ? &out->findings[out->finding_count++]
                                               : &out->not_worth_fixing[out->not_worth_count++];
+        const double meetings =
+            speaker->model->clock_bound > 0
+                ? (double)verdict->sets[i].clock_doubt / (double)speaker->model->clock_bound
+                : 0;
         status = make_finding(speaker, &verdict->sets[i], finding);
+        if (is_doubted(&verdict->sets[i]) && meetings > out->replay.clock_meetings) {
+            out->replay.clock_bound_ns = speaker->model->clock_bound;
+            out->replay.clock_meetings = meetings;
+        }
     }
     return status;
 }

@@ -88,6 +88,8 @@ struct diag_model {
     struct diag_wait *waits;
     size_t wait_count, wait_capacity;
     bool waits_are_known; /* false: clocks or members missing hide some */
+    rs_dur clock_bound;   /* within which all clocks are known; 0: one clock */
+    double *meetings;     /* [worker] operations with others per step; NULL: one clock */
     int64_t *cpu;         /* [worker * steps] CPU time of its own work; NULL unless all know it */
     int64_t *steps;       /* numbers */
     size_t step_count;
@@ -262,6 +264,8 @@ struct diag_set {
     bool is_worth;
     bool is_spread, is_heavier, is_jitter;
     rs_dur rebalanced; /* HEAVIER: gain when all stages share the work */
+    rs_dur
+        clock_doubt; /* by which clocks alone may have hidden a part of the cost, or have made it up; per step */
 };
 
 struct diag_verdict {

@@ -49,9 +49,10 @@ class Nccl(unittest.TestCase):
         self.assertIn(first["kind"], ("data_stall", "host_gap"))
 
 
-def report_of(folder):
+def report_of(folder, *options):
     with tempfile.TemporaryDirectory(prefix="rs-nccl-") as out:
-        done = subprocess.run([PROGRAM, "analyse", folder, "-o", out, "--quiet", "--assume-common-clock"], capture_output=True, text=True, check=False)
+        options = options or ("--assume-common-clock",)
+        done = subprocess.run([PROGRAM, "analyse", folder, "-o", out, *options], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         with open(os.path.join(out, "report.json"), encoding="utf-8") as file:
             return json.load(file)
@@ -102,6 +103,14 @@ class Waiting(unittest.TestCase):
         self.assertEqual((first["where"], first["kind"]), ({"rank": 2}, "slow_rank"))
         self.assertNotEqual(first["confidence"], "weak")
         self.assertEqual(report["coverage"]["operations"]["matched"], 143)  # of 144 three ranks lack the last one
+
+    def test_clocks_that_say_little_make_the_cost_unsure(self):
+        """Ends lie 10 ms apart, so that clocks made of them may hide as much at each of 24 operations of a step."""
+        first = report_of(os.path.join(os.path.dirname(DATA), "nccl-fsdp"), "--quiet")["findings"][0]
+        self.assertEqual((first["where"], first["confidence"]), ({"rank": 2}, "bounded"))
+        low, high = first["cost_interval_ns"]
+        self.assertLess(low, 68e6)
+        self.assertGreater(high, 136e6)
 
     def test_an_interpreter_that_pauses(self):
         first = self.expect("nccl-pause", 3, "host_gap", 31)
