@@ -27,8 +27,8 @@ if [ "$preset" = tsan ]; then
 fi
 junit=$PWD/build/$preset/junit.xml
 code=0
-# One more than there are cores: the slow ones mostly wait.
-ctest --test-dir "build/$preset" --output-on-failure -j "$(($(nproc) + 1))" --output-junit "$junit" "$@" || code=$?
+# Two more than there are cores: the slow ones mostly wait.
+ctest --test-dir "build/$preset" --output-on-failure -j "$(($(nproc) + 2))" --output-junit "$junit" "$@" || code=$?
 # What did not run is no pass: where RANKSCOPE_STRICT_SKIPS=1, a skip that tests/skips.txt does not allow is an error of its own.
 tests/lint/skips.py "$junit" || [ "${RANKSCOPE_STRICT_SKIPS:-0}" != 1 ] || code=1
 exit "$code"
