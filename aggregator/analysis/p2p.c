@@ -237,6 +237,8 @@ static enum rs_status add_end(struct pairing *pg, size_t s, uint32_t op_index, s
         return RS_OK;
     }
     const bool goes_out = is_batch ? rank < peer : op->type == RS_OP_SEND;
+    /* A sequence number counts what a rank exchanges with anyone of the group. */
+    const bool is_pair = group != RS_NO_GROUP && pg->join->out->groups[group].size == 2;
     pg->ends[pg->count++] = (struct end){
         .group = group,
         .from = goes_out ? rank : peer,
@@ -245,7 +247,7 @@ static enum rs_status add_end(struct pairing *pg, size_t s, uint32_t op_index, s
         .is_second = !goes_out,
         .up = -1,
         .down = -1,
-        .number = op->seq,
+        .number = is_pair ? op->seq : -1,
         .bytes = op->op_text == RS_STR_NONE ? op->bytes : -1, /* a vendor's size is its own */
         .summary = (uint32_t)s,
         .op = op_index,

@@ -134,6 +134,12 @@ if os.path.isdir(SHARED):
             self.check_shared("planted/clean", 0.1, 0.99)
             self.check_shared("planted/clean", 0.3, 0.95)
 
+        def test_exchanges_of_a_group_of_four(self):
+            """Batches with one peer each, numbered by what a rank exchanges with anyone of its group."""
+            for loss, least in ((0, 1), (0.1, 0.99), (0.3, 0.95)):
+                with self.subTest(loss=loss):
+                    self.check_shared("planted/clean-two-fabrics-hosts", loss, least)
+
         def test_gloo_groups_side_by_side(self):
             """Groups of two that reduce equally many bytes at once, two operations each, and sends of one size."""
             for seed in range(6):
