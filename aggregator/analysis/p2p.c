@@ -237,8 +237,6 @@ static enum rs_status add_end(struct pairing *pg, size_t s, uint32_t op_index, s
         return RS_OK;
     }
     const bool goes_out = is_batch ? rank < peer : op->type == RS_OP_SEND;
-    /* A sequence number counts what a rank exchanges with anyone of the group. */
-    const bool is_pair = group != RS_NO_GROUP && pg->join->out->groups[group].size == 2;
     pg->ends[pg->count++] = (struct end){
         .group = group,
         .from = goes_out ? rank : peer,
@@ -247,7 +245,7 @@ static enum rs_status add_end(struct pairing *pg, size_t s, uint32_t op_index, s
         .is_second = !goes_out,
         .up = -1,
         .down = -1,
-        .number = is_pair ? op->seq : -1,
+        .number = op->seq,
         .bytes = op->op_text == RS_STR_NONE ? op->bytes : -1, /* a vendor's size is its own */
         .summary = (uint32_t)s,
         .op = op_index,
@@ -402,7 +400,8 @@ static enum rs_status match_pair(struct pairing *pg, const struct end *ends, siz
                         pg->positions) != RS_OK) {
         return RS_NOMEM;
     }
-    if (ends[0].is_batch) {
+    /* A sequence number counts what a rank exchanges with anyone of its group: it is asked only where ends say nothing. */
+    if (ends[0].is_batch && (has_many || !rules.has_clock || rules.ends_say_nothing)) {
         batch_keep_in_step((struct align_side){pg->items[0], sends},
                            (struct align_side){pg->items[1], count - sends}, pg->positions);
     }
