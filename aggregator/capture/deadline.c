@@ -15,7 +15,9 @@
 static const rs_dur files_grace_ns = 30 * (rs_dur)RS_NS_PER_S;
 static const rs_dur files_patience_ns = 600 * (rs_dur)RS_NS_PER_S; /* deadline not known */
 static const rs_dur queue_poll_ns = RS_NS_PER_S / 4;
-static const rs_dur put_away_ns = 5 * (rs_dur)RS_NS_PER_S;
+/* A rank whose collector says that it holds the capture before would refuse the next one: parsing and packing a large result takes long. A
+ * collector that never says otherwise holds nobody up for ever. */
+static const rs_dur put_away_ns = 120 * (rs_dur)RS_NS_PER_S;
 /* However often a rank says that it has yet to find its step out. */
 static const rs_dur arming_max_ns = 240 * (rs_dur)RS_NS_PER_S;
 

@@ -1084,6 +1084,49 @@ static void a_second_request_waits_for_its_turn(void **state)
     rs_coord_free(&coord);
 }
 
+static void see_holding(struct rs_coord *coord, const char *capture, rs_ns now)
+{
+    struct rs_coord_seen seen = {.rank = 0,
+                                 .world = 4,
+                                 .step = 1,
+                                 .can_capture = true,
+                                 .adapter = adapter_of(RS_PROFILER_NATIVE),
+                                 .role = {-1, -1, -1, -1, -1},
+                                 .link = link_a};
+    (void)snprintf(seen.run, sizeof seen.run, "r");
+    (void)snprintf(seen.incarnation, sizeof seen.incarnation, "i0");
+    (void)snprintf(seen.capture, sizeof seen.capture, "%s", capture);
+    assert_ok(rs_coord_see(coord, &seen, now));
+}
+
+/* All of the first capture is stored, but the collector parses or packs its result yet, and would refuse the next one. */
+static void what_waits_begins_when_the_collector_has_put_the_last_one_away(void **state)
+{
+    (void)state;
+    for (int says_otherwise = 0; says_otherwise < 2; says_otherwise++) {
+        struct rs_coord *coord = new_coord();
+        ids = 0;
+        see(coord, "r", 0, link_a, 1, 0);
+        (void)start(coord, "0");
+        const struct asked waits = ask(coord, "ranks=0");
+        arm(coord, 0, 1, 0, "");
+        see_holding(coord, "c1", second);
+        end(coord, 0, false);
+        for (int s = 3; s < 100; s++) {
+            see_holding(coord, "c1", s * second);
+            (void)rs_coord_tick(coord, s * second);
+            assert_int_equal(waits.capture->state, RS_CAPTURE_QUEUED);
+        }
+        for (int s = 100; waits.capture->state == RS_CAPTURE_QUEUED; s++) {
+            assert_true(s < (says_otherwise ? 102 : 130)); /* and not for ever */
+            see_holding(coord, says_otherwise ? "" : "c1", s * second);
+            (void)rs_coord_tick(coord, s * second);
+        }
+        assert_int_equal(waits.capture->state, RS_CAPTURE_ARMING);
+        rs_coord_free(&coord);
+    }
+}
+
 static void who_refuses_to_wait_is_refused_and_the_free_ranks_record(void **state)
 {
     (void)state;
@@ -1856,6 +1899,7 @@ int main(void)
         cmocka_unit_test(expressions_choose_by_host_role_and_pace),
         cmocka_unit_test(roles_come_from_the_request_and_the_aggregator),
         cmocka_unit_test(a_second_request_waits_for_its_turn),
+        cmocka_unit_test(what_waits_begins_when_the_collector_has_put_the_last_one_away),
         cmocka_unit_test(who_refuses_to_wait_is_refused_and_the_free_ranks_record),
         cmocka_unit_test(the_last_edit_of_a_file_runs_next),
         cmocka_unit_test(what_waits_can_be_stopped),
