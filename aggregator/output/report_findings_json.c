@@ -333,6 +333,10 @@ static void put_loss(struct rs_json_out *json, const struct rs_diagnosis *diagno
     put_int(json, "inferred_edges", is_replayed ? diagnosis->replay.inferred_edges : RS_NULL);
     put_int(json, "refuted", is_replayed ? diagnosis->replay.refuted : RS_NULL);
     put_int(json, "cycles", is_replayed ? diagnosis->replay.cycles : RS_NULL);
+    const bool is_unsure = diagnosis->replay.clock_bound_ns > 0;
+    put_int(json, "clock_bound_ns", is_unsure ? diagnosis->replay.clock_bound_ns : RS_NULL);
+    put_double(json, "clock_operations_per_step",
+               is_unsure ? diagnosis->replay.clock_meetings : (double)NAN);
     rs_json_out_end(json);
 }
 

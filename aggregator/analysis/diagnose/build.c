@@ -238,10 +238,11 @@ static enum rs_status take_clocks(struct builder *builder)
         model->clock_bound = 0;
         return RS_OK;
     }
-    model->meetings = rs_mem_calloc(model->worker_count, sizeof *model->meetings);
-    if (model->meetings == NULL) {
+    size_t *meetings = rs_mem_calloc(model->worker_count, sizeof *meetings);
+    if (meetings == NULL) {
         return RS_NOMEM;
     }
+    size_t most = 0;
     for (size_t i = 0; i < analysis->op_count; i++) {
         const struct rs_job_op *op = &analysis->ops[i];
         if (!op->is_matched || op->row_count < 2 ||
@@ -252,10 +253,13 @@ static enum rs_status take_clocks(struct builder *builder)
         for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
             const uint32_t worker = builder->worker_of[analysis->rows[r].summary];
             if (worker != GRAPH_NONE) {
-                model->meetings[worker] += 1 / (double)model->step_count;
+                meetings[worker]++;
+                most = meetings[worker] > most ? meetings[worker] : most;
             }
         }
     }
+    model->meetings = (double)most / (double)model->step_count;
+    rs_mem_free(meetings);
     return RS_OK;
 }
 

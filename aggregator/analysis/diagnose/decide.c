@@ -365,30 +365,33 @@ static double model_error(const struct decider *decider, rs_dur cost)
     return part * (double)cost + DIAG_MODEL_ERROR_STEP * decider->step_ns;
 }
 
-/* At each of its operations a rank may have come by so much later, or earlier, than its clock says. No more can be gained than what it has
- * in excess of its peers. */
-static void widen_by_clocks(const struct decider *decider, struct diag_set *set)
+/* What the set's ranks have in excess of their peers, per step: no more can be gained. HUGE_VAL: not known. */
+static double excess_of(const struct decider *decider, const struct diag_set *set)
 {
-    const struct diag_model *model = decider->model;
-    double doubt = 0, excess = 0;
-    for (size_t i = 0; i < set->count && model->meetings != NULL; i++) {
+    double sum = 0;
+    for (size_t i = 0; i < set->count; i++) {
         const struct diag_element *element = &decider->effects->elements[set->members[i]];
         if (element->what != DIAG_RANK && element->what != DIAG_HEAD &&
             element->what != DIAG_IDLE) {
-            return;
+            return HUGE_VAL;
         }
-        const double part =
-            element->by_step != NULL ? (double)element->hits / (double)model->step_count : 1;
-        doubt = fmax(doubt, (double)model->clock_bound * model->meetings[element->id]);
-        excess += fmax(0, element->own - element->healthy) * part;
+        const double steps = (double)decider->model->step_count;
+        const double part = element->by_step != NULL ? (double)element->hits / steps : 1;
+        sum += fmax(0, element->own - element->healthy) * part;
     }
+    return set->count > 0 ? sum : HUGE_VAL;
+}
+
+/* At each of its operations a rank may have come by so much later, or earlier, than its clock says. */
+static void widen_by_clocks(const struct decider *decider, struct diag_set *set)
+{
+    const double doubt = (double)decider->model->clock_bound * decider->model->meetings;
     set->clock_doubt = (rs_dur)llround(doubt);
     if (doubt <= DIAG_CLOCK_DOUBT * (double)set->cost) {
         return; /* bounds are of the worst case: where they are small costs were right without */
     }
-    const rs_dur most = set->high + set->clock_doubt, limit = (rs_dur)llround(excess);
-    const rs_dur high = most < limit ? most : limit;
-    set->high = set->high > high ? set->high : high;
+    const double most = fmin((double)set->high + doubt, excess_of(decider, set));
+    set->high = most > (double)set->high ? (rs_dur)llround(most) : set->high;
     set->low = set->low > set->clock_doubt ? set->low - set->clock_doubt : 0;
 }
 
@@ -623,6 +626,7 @@ static enum rs_status take_common(struct decider *decider, const struct diag_ele
     set.alone = set.left = set.cost;
     set.low = set.cost - (rs_dur)llround(error) > 0 ? set.cost - (rs_dur)llround(error) : 0;
     set.high = set.cost + (rs_dur)llround(error);
+    widen_by_clocks(decider, &set);
     set.is_worth = true;
     memcpy(decider->taken, decider->work, decider->model->graph.count * sizeof *decider->taken);
     memcpy(decider->taken_ends, decider->ends,

@@ -551,14 +551,10 @@ static enum rs_status make_findings(const struct speaker *speaker)
         const bool is_worth = i < verdict->worth_count;
         struct rs_finding *finding = is_worth ? &out->findings[out->finding_count++]
                                               : &out->not_worth_fixing[out->not_worth_count++];
-        const double meetings =
-            speaker->model->clock_bound > 0
-                ? (double)verdict->sets[i].clock_doubt / (double)speaker->model->clock_bound
-                : 0;
         status = make_finding(speaker, &verdict->sets[i], finding);
-        if (is_doubted(&verdict->sets[i]) && meetings > out->replay.clock_meetings) {
+        if (is_worth && is_doubted(&verdict->sets[i])) {
             out->replay.clock_bound_ns = speaker->model->clock_bound;
-            out->replay.clock_meetings = meetings;
+            out->replay.clock_meetings = speaker->model->meetings;
         }
     }
     return status;

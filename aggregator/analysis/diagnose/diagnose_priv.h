@@ -89,9 +89,9 @@ struct diag_model {
     size_t wait_count, wait_capacity;
     bool waits_are_known; /* false: clocks or members missing hide some */
     rs_dur clock_bound;   /* within which all clocks are known; 0: one clock */
-    double *meetings;     /* [worker] operations with others per step; NULL: one clock */
-    int64_t *cpu;         /* [worker * steps] CPU time of its own work; NULL unless all know it */
-    int64_t *steps;       /* numbers */
+    double meetings; /* operations of a step in which a rank meets others, of the rank with most */
+    int64_t *cpu;    /* [worker * steps] CPU time of its own work; NULL unless all know it */
+    int64_t *steps;  /* numbers */
     size_t step_count;
     rs_ns base;              /* instant of 0 in the graph */
     bool steps_are_separate; /* operation table: every step starts at 0, their lengths are summed */

@@ -106,7 +106,10 @@ class Waiting(unittest.TestCase):
 
     def test_clocks_that_say_little_make_the_cost_unsure(self):
         """Ends lie 10 ms apart, so that clocks made of them may hide as much at each of 24 operations of a step."""
-        first = report_of(os.path.join(os.path.dirname(DATA), "nccl-fsdp"), "--quiet")["findings"][0]
+        report = report_of(os.path.join(os.path.dirname(DATA), "nccl-fsdp"), "--quiet")
+        first = report["findings"][0]
+        self.assertGreater(report["replay"]["clock_bound_ns"], 1e6)
+        self.assertEqual(report["replay"]["clock_operations_per_step"], 24)
         self.assertEqual((first["where"], first["confidence"]), ({"rank": 2}, "bounded"))
         low, high = first["cost_interval_ns"]
         self.assertLess(low, 68e6)
