@@ -45,8 +45,7 @@ static bool all_fit(struct align_side a, struct align_side b, const struct align
                     struct overlap over)
 {
     for (size_t k = 0; k < over.count; k++) {
-        if (!align_items_fit(&a.items[over.a + k], &b.items[over.b + k], rules) ||
-            !align_same_kind(&a.items[over.a + k], &b.items[over.b + k])) {
+        if (!align_items_fit(&a.items[over.a + k], &b.items[over.b + k], rules)) {
             return false;
         }
     }
@@ -124,7 +123,7 @@ bool align_find_shift(struct align_side a, struct align_side b, const struct ali
         struct overlap found = {0};
         size_t fitting = 0;
         ptrdiff_t shift;
-        for (size_t at = 0; next_shift(a, b, count, &at, &shift);) {
+        for (size_t at = 0; fitting < 2 && next_shift(a, b, count, &at, &shift);) {
             const struct overlap over = overlap_of(a, b, shift);
             if (!all_fit(a, b, rules, over)) {
                 continue;

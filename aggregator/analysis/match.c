@@ -179,7 +179,7 @@ enum rs_status match_known_units(struct join *join)
 enum numbering { BY_SEQ, BY_COMMS_ID, BY_ORDER };
 
 /* A coalesced launch gives its operations one number; this many of one type are no numbering. */
-enum { REPEATS_MAX = 64, HOST_MEMBERS_MAX = 64 };
+enum { REPEATS_MAX = 64 };
 
 struct matching {
     struct join *join;
@@ -400,94 +400,6 @@ static uint32_t *domains_of(const struct matching *mt, size_t *count_p)
 
 /* ---- in step --------------------------------------------------------------------------- */
 
-static bool is_feasible_with(const struct align_item *all, const struct align_item *items,
-                             size_t count)
-{
-    const struct align_rules rules = {.kind = ALIGN_COLLECTIVE, .has_clock = true};
-    for (size_t i = 0; i < count; i++) {
-        if (!align_items_fit(&all[i], &items[i], &rules)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* mt->items holds member m's rows, first[] those of the first member, with_m[] what those of m's host that were here before
- * allow (NULL: m is the first of its host). */
-static bool keeps_step(const struct matching *mt, const struct align_item *first,
-                       const struct align_item *with_m, size_t count)
-{
-    const struct align_rules rules = {.kind = ALIGN_COLLECTIVE};
-    for (size_t i = 0; i < count; i++) {
-        if (!align_same_kind(&first[i], &mt->items[i])) {
-            return false;
-        }
-        mt->positions[i] = i;
-    }
-    return align_some_clock_fits((struct align_side){first, count},
-                                 (struct align_side){mt->items, count}, &rules, mt->positions) &&
-           (with_m == NULL || is_feasible_with(with_m, mt->items, count));
-}
-
-/* The members of one host before m, merged into `own`. */
-static bool take_host_before(struct matching *mt, size_t m, struct align_item *own, size_t count)
-{
-    const struct join *join = mt->join;
-    const uint32_t host = join->host[mt->unit->members[m].summary];
-    bool has = false;
-    for (size_t k = m; k-- > 0;) {
-        if (join->host[mt->unit->members[k].summary] != host) {
-            continue;
-        }
-        fill_items(mt, k);
-        for (size_t i = 0; i < count; i++) {
-            if (!has) {
-                own[i] = mt->items[i];
-            } else {
-                align_item_merge(&own[i], &mt->items[i]);
-            }
-        }
-        has = true;
-        if (m > HOST_MEMBERS_MAX) {
-            break; /* against one of them is enough where there are so many */
-        }
-    }
-    return has;
-}
-
-static enum rs_status join_in_step(struct matching *mt, bool *done_p)
-{
-    const struct join_unit *unit = mt->unit;
-    const size_t count = unit->members[0].count;
-    struct align_item *first = rs_mem_calloc(count + 1, sizeof *first);
-    struct align_item *own = rs_mem_calloc(count + 1, sizeof *own);
-    enum rs_status status = first != NULL && own != NULL ? RS_OK : RS_NOMEM;
-    bool fits = status == RS_OK && count > 0;
-    for (size_t m = 0; m < unit->member_count && fits; m++) {
-        fits = unit->members[m].count == count;
-    }
-    for (size_t m = 0; m < unit->member_count && fits; m++) {
-        const bool has = take_host_before(mt, m, own, count);
-        fill_items(mt, m);
-        if (m == 0) {
-            memcpy(first, mt->items, count * sizeof *first);
-        } else {
-            fits = keeps_step(mt, first, has ? own : NULL, count);
-        }
-    }
-    for (size_t m = 0; m < unit->member_count && fits && status == RS_OK; m++) {
-        fill_items(mt, m);
-        for (size_t i = 0; i < count; i++) {
-            mt->positions[i] = m == 0 ? ALIGN_NONE : i;
-        }
-        status = align_merge(&mt->list, mt->items, count, false, mt->positions, mt->ids[m]);
-    }
-    rs_mem_free(first);
-    rs_mem_free(own);
-    *done_p = fits && status == RS_OK;
-    return status;
-}
-
 /* Does some operation of mt->ids contradict the one clock of `host`? all, seen: scratch, [mt->list.next_id]. */
 static bool is_feasible_on(struct matching *mt, uint32_t host, struct align_item *all, bool *seen)
 {
@@ -560,7 +472,7 @@ static bool place_in_list(const struct matching *mt, size_t count, ptrdiff_t bef
 
 /* Members whose recordings lack nothing but rows at their ends. Each is held against the first: what several allow together would
  * mix clocks. */
-static enum rs_status join_by_shift(struct matching *mt, bool *done_p)
+static enum rs_status join_in_step(struct matching *mt, bool *done_p)
 {
     const struct align_rules rules = {.kind = ALIGN_COLLECTIVE};
     const struct join_unit *unit = mt->unit;
@@ -717,9 +629,6 @@ static enum rs_status match_unit(struct join *join, const struct join_unit *unit
         bool is_done = false;
         if (numbering == BY_ORDER && !unit->is_inferred && unit->member_count > 1) {
             status = join_in_step(&mt, &is_done);
-            if (status == RS_OK && !is_done) {
-                status = join_by_shift(&mt, &is_done);
-            }
         }
         if (status == RS_OK && !is_done) {
             status = numbering == BY_ORDER ? match_by_order(&mt) : match_numbered(&mt, numbering);
