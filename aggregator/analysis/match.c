@@ -8,9 +8,8 @@
  * at the price of one comparison.
  *
  *   numbered    all have the framework's sequence number (or comms id): equal numbers belong together
- *   in step     else, of a group that files name: all have the same operations in the same order, and neither a clock that is
- *               known nor any other contradicts: the i-th belongs to the i-th. How far apart they ended does not matter.
- *               Recordings that begin or end at different rows are put in step by a shift (align_shift.c)
+ *   in step     else, of a group that files name: all have the same operations in the same order but for some at the ends
+ *               (align_shift.c), and no clock that is known, or was aligned, contradicts. How far apart they ended does not matter
  *   by order    else: members of one clock domain by align.c with feasibility; then the domains' lists
  *               by align.c without clocks (types, messages, step numbers, durations between)
  *
@@ -400,14 +399,14 @@ static uint32_t *domains_of(const struct matching *mt, size_t *count_p)
 
 /* ---- in step --------------------------------------------------------------------------- */
 
-/* Does some operation of mt->ids contradict the one clock of `host`? all, seen: scratch, [mt->list.next_id]. */
-static bool is_feasible_on(struct matching *mt, uint32_t host, struct align_item *all, bool *seen)
+/* Does no operation of mt->ids contradict the clock of `domain`? all, seen: scratch, [mt->list.next_id]. */
+static bool is_feasible_on(struct matching *mt, uint32_t domain, struct align_item *all, bool *seen)
 {
     const struct align_rules rules = {.kind = ALIGN_COLLECTIVE, .has_clock = true};
     const struct join_unit *unit = mt->unit;
     memset(seen, 0, mt->list.next_id * sizeof *seen);
     for (size_t m = 0; m < unit->member_count; m++) {
-        if (mt->join->host[unit->members[m].summary] != host) {
+        if (mt->join->domain[unit->members[m].summary] != domain) {
             continue;
         }
         fill_items(mt, m);
@@ -426,27 +425,28 @@ static bool is_feasible_on(struct matching *mt, uint32_t host, struct align_item
     return true;
 }
 
-/* Once for each host: at its first member. */
-static bool is_first_of_host(const struct matching *mt, size_t m)
+/* Once for each domain: at its first member. */
+static bool is_first_of_domain(const struct matching *mt, size_t m)
 {
     const struct join_unit *unit = mt->unit;
     for (size_t k = m; k-- > 0;) {
-        if (mt->join->host[unit->members[k].summary] == mt->join->host[unit->members[m].summary]) {
+        if (mt->join->domain[unit->members[k].summary] ==
+            mt->join->domain[unit->members[m].summary]) {
             return false;
         }
     }
     return true;
 }
 
-static enum rs_status check_hosts(struct matching *mt, bool *is_feasible_p)
+static enum rs_status check_clocks(struct matching *mt, bool *is_feasible_p)
 {
     struct align_item *all = rs_mem_calloc(mt->list.next_id + 1U, sizeof *all);
     bool *seen = rs_mem_calloc(mt->list.next_id + 1U, sizeof *seen);
     *is_feasible_p = all != NULL && seen != NULL;
     for (size_t m = 0; m < mt->unit->member_count && *is_feasible_p; m++) {
-        if (is_first_of_host(mt, m)) {
+        if (is_first_of_domain(mt, m)) {
             *is_feasible_p =
-                is_feasible_on(mt, mt->join->host[mt->unit->members[m].summary], all, seen);
+                is_feasible_on(mt, mt->join->domain[mt->unit->members[m].summary], all, seen);
         }
     }
     const enum rs_status status = all != NULL && seen != NULL ? RS_OK : RS_NOMEM;
@@ -501,7 +501,7 @@ static enum rs_status join_in_step(struct matching *mt, bool *done_p)
         }
     }
     if (fits && status == RS_OK) {
-        status = check_hosts(mt, &fits);
+        status = check_clocks(mt, &fits);
     }
     if (!fits) {
         align_list_fini(&mt->list);

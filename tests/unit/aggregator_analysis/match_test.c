@@ -224,6 +224,41 @@ static void what_may_have_been_lost_inside_has_no_pair(void **state)
     assert_int_equal(positions[0], ALIGN_NONE);
 }
 
+/* Of two hosts, equally many rows of one kind, but those of the second begin one operation later: the times between operations differ, so that
+ * clocks tell. */
+static void equally_many_rows_may_begin_apart(void **state)
+{
+    static const char *const hosts[] = {"n1", "n1", "n2", "n2"};
+    (void)state;
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        uint64_t random = seed * 0x9e3779b97f4a7c15U + 1;
+        struct rig rig = {0};
+        rs_ns at[62] = {0};
+        for (size_t k = 1; k < sizeof at / sizeof *at; k++) {
+            at[k] = at[k - 1] + make_random_range(&random, 1000, 3000) * US;
+        }
+        for (int32_t rank = 0; rank < 4; rank++) {
+            struct rs_summary *summary = rig_rank(&rig, rank, hosts[rank]);
+            const uint32_t group = make_group(summary, "0", four, 4);
+            const rs_ns off = rank < 2 ? 0 : 5000 * US;
+            for (size_t k = rank < 2 ? 0 : 1; k < (rank < 2 ? 60U : 61U); k++) {
+                /* one right behind the other, as where all wait for somebody */
+                struct rs_comm_op *op =
+                    make_op(summary, RS_OP_ALL_REDUCE,
+                            off + at[k] + make_random_range(&random, 10, 60) * US,
+                            off + at[k + 1] + make_random_range(&random, 0, 3) * US);
+                op->group = group;
+                op->bytes = (int64_t)k; /* hidden from matching */
+            }
+        }
+        hide_bytes(&rig);
+        rig_run(&rig, false);
+        show_bytes(&rig);
+        expect_pure(&rig);
+        rig_fini(&rig);
+    }
+}
+
 /* Recordings that begin and end anywhere, lack rows anywhere, on hosts whose clocks differ: whatever is joined is of one kind, has a rank
  * once, and stands in the order of each rank's calls. */
 static void whatever_is_lost_order_and_kind_are_kept(void **state)
@@ -935,6 +970,7 @@ int main(void)
         cmocka_unit_test(ends_that_lie_apart_lose_no_pair),
         cmocka_unit_test(captures_of_hosts_may_end_apart),
         cmocka_unit_test(what_may_have_been_lost_inside_has_no_pair),
+        cmocka_unit_test(equally_many_rows_may_begin_apart),
         cmocka_unit_test(whatever_is_lost_order_and_kind_are_kept),
         cmocka_unit_test(long_sequences_stay_together),
         cmocka_unit_test(sequence_numbers_come_first),
