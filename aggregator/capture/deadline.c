@@ -17,7 +17,7 @@ static const rs_dur files_patience_ns = 600 * (rs_dur)RS_NS_PER_S; /* deadline n
 static const rs_dur queue_poll_ns = RS_NS_PER_S / 4;
 /* A rank whose collector says that it holds the capture before would refuse the next one: parsing and packing a large result takes long. A
  * collector that never says otherwise holds nobody up for ever. */
-static const rs_dur put_away_ns = 120 * (rs_dur)RS_NS_PER_S;
+static const rs_dur packed_after_ns = 120 * (rs_dur)RS_NS_PER_S;
 /* However often a rank says that it has yet to find its step out. */
 static const rs_dur arming_max_ns = 240 * (rs_dur)RS_NS_PER_S;
 
@@ -338,13 +338,25 @@ void queue_drop(struct rs_coord *coord, struct rs_coord_capture *capture, const 
     capture_close(coord, capture);
 }
 
+static void say_held(struct rs_coord_capture *capture, const struct rs_coord_seen *held)
+{
+    char reason[RS_COORD_REASON_BYTES];
+    (void)snprintf(reason, sizeof reason,
+                   "waits until the collector of rank %u has packed capture %.*s", held->rank,
+                   RS_COORD_ID_BYTES - 1, held->capture);
+    if (strcmp(reason, capture->reason) != 0) {
+        memcpy(capture->reason, reason, sizeof reason);
+        capture->is_changed = true;
+    }
+}
+
 /* Its ranks are free when no capture has them; ranks that are not there are waited for a while, since after a
  * restart of this process their collectors have yet to come back. */
 static rs_ns tick_queued(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
 {
     const rs_ns patience = capture->opened_at + coord->options.gone_ns;
     bool is_missing = false;
-    bool is_held = false;
+    const struct rs_coord_seen *held = NULL;
     if (!capture->request) {
         queue_drop(coord, capture,
                    "what it asked for was lost when the aggregator was started again", now);
@@ -360,13 +372,15 @@ static rs_ns tick_queued(struct rs_coord *coord, struct rs_coord_capture *captur
         }
         const struct rs_coord_seen *seen = seen_find_live(coord, capture->run, rank->rank);
         is_missing = is_missing || !seen;
-        is_held = is_held || (seen && *seen->capture);
+        held = seen && *seen->capture ? seen : held;
     }
     if (!capture->free_at)
         capture->free_at = now;
-    /* All that it sent is stored; its collector puts the rest of it away, and says so with its next heartbeat. */
-    if (is_held && now < capture->free_at + put_away_ns)
+    /* All that it sent is stored; its collector packs the rest of it, and says so with its next heartbeat. */
+    if (held && now < capture->free_at + packed_after_ns) {
+        say_held(capture, held);
         return now + queue_poll_ns;
+    }
     if (is_missing && now < patience)
         return now + queue_poll_ns;
     queue_start(coord, capture, now);

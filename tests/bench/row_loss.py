@@ -173,6 +173,8 @@ def main():
                         lossy = analyse(options.rankscope, job, out)
                     total = [a + b for a, b in zip(total, count(whole, lossy, shifts, out))]
                 found, possible, wrong, exact, known, rows = total
+                if loss >= 0.05 and rows == options.seeds * len(whole):
+                    sys.exit(f"row_loss: {folder}: of {len(whole)} rows none was lost: are these traces of communication?")
                 share = 100 * found / possible if possible else 0
                 print(f"{os.path.basename(folder.rstrip('/')):32} {loss:5.2f} {possible:9} {found:9} {share:7.2f}% {wrong:6} {exact:11} {known:5}/{rows}")
 

@@ -7,7 +7,8 @@
 #
 # JOB: ddp, fsdp, tensor, experts, pipeline, grid (train.py says what each is), watch, hang; all without. And tour: no captures, but all of
 # train.py's --tour, recorded by the program itself (FOLDER/tour).
-# KEEP=1 keeps what the ranks recorded (FOLDER/traces; TMPDIR must be on its disk; some end with .tmp and are whole); TROUBLES="none data:3:60" leaves all other troubles out.
+# KEEP=1 keeps what the ranks recorded in FOLDER/traces (TMPDIR must be on its disk; names that end with .tmp are whole traces, too).
+# TROUBLES="none data:3:60" leaves all other troubles out.
 # RANKSCOPE is the program (bin/rankscope of the portable build on a machine that is no Debian 12), FOLDER gets the reports. Python with
 # CUDA's PyTorch is $PYTHON (default python3). NCCL refuses two ranks of one device on one host; NCCL_HOSTID makes each rank a host of
 # its own, so that they talk over loopback sockets. The GPU's time is sliced between the processes: kernels of one rank wait while

@@ -270,13 +270,17 @@ def with_a_killed_creator(rig, job):
 
 def unresponsive_and_mended(rig, shm, way, first):
     """The first job is killed with everything but its block; the next one of the hour is unresponsive until what is told is done."""
-    first.kill()
-    check(shm.blocks(), "no block was left")
     if time.time() % 3600 > 3400:
         time.sleep(3610 - time.time() % 3600)
-    if not any(block.endswith(time.strftime("%Y%m%d%H")) for block in shm.blocks()):
-        print(f"  {first.name}: an hour ended: the next job has another block, so that there is nothing to try")
-        return
+    if not any(block.endswith(time.strftime("%Y%m%d%H")) for block in shm.blocks()):  # another hour has another block
+        first.kill()
+        for path in shm.blocks():
+            os.unlink(path)
+        first = Job(rig, f"first-{way}", way, shm)
+        rig.wait_ranks(first)
+        print(f"  {first.name}: an hour ended: a job of this one")
+    first.kill()
+    check(shm.blocks(), "no block was left")
     second = Job(rig, f"unresponsive-{way}", way, shm)
     rig.wait_ranks(second)
     time.sleep(4)

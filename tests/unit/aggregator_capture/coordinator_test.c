@@ -1100,7 +1100,7 @@ static void see_holding(struct rs_coord *coord, const char *capture, rs_ns now)
 }
 
 /* All of the first capture is stored, but the collector parses or packs its result yet, and would refuse the next one. */
-static void what_waits_begins_when_the_collector_has_put_the_last_one_away(void **state)
+static void what_waits_begins_when_the_collector_has_packed_the_last_one(void **state)
 {
     (void)state;
     for (int says_otherwise = 0; says_otherwise < 2; says_otherwise++) {
@@ -1116,6 +1116,8 @@ static void what_waits_begins_when_the_collector_has_put_the_last_one_away(void 
             see_holding(coord, "c1", s * second);
             (void)rs_coord_tick(coord, s * second);
             assert_int_equal(waits.capture->state, RS_CAPTURE_QUEUED);
+            assert_string_equal(waits.capture->reason,
+                                "waits until the collector of rank 0 has packed capture c1");
         }
         for (int s = 100; waits.capture->state == RS_CAPTURE_QUEUED; s++) {
             assert_true(s < (says_otherwise ? 102 : 130)); /* and not for ever */
@@ -1123,6 +1125,7 @@ static void what_waits_begins_when_the_collector_has_put_the_last_one_away(void 
             (void)rs_coord_tick(coord, s * second);
         }
         assert_int_equal(waits.capture->state, RS_CAPTURE_ARMING);
+        assert_string_equal(waits.capture->reason, "");
         rs_coord_free(&coord);
     }
 }
@@ -1899,7 +1902,7 @@ int main(void)
         cmocka_unit_test(expressions_choose_by_host_role_and_pace),
         cmocka_unit_test(roles_come_from_the_request_and_the_aggregator),
         cmocka_unit_test(a_second_request_waits_for_its_turn),
-        cmocka_unit_test(what_waits_begins_when_the_collector_has_put_the_last_one_away),
+        cmocka_unit_test(what_waits_begins_when_the_collector_has_packed_the_last_one),
         cmocka_unit_test(who_refuses_to_wait_is_refused_and_the_free_ranks_record),
         cmocka_unit_test(the_last_edit_of_a_file_runs_next),
         cmocka_unit_test(what_waits_can_be_stopped),
