@@ -121,6 +121,9 @@ static void note_members(struct blamer *blamer)
     }
 }
 
+/* 73 years: sums stay far from the end of what a number holds. */
+#define WAITING_MOST (INT64_MAX / 4)
+
 static void split_wait(const struct blamer *blamer, const struct diag_wait *wait, double *caused,
                        double *indirect)
 {
@@ -128,6 +131,10 @@ static void split_wait(const struct blamer *blamer, const struct diag_wait *wait
     const rs_dur seen = blamer->seen[wait->meeting] - blamer->seen[wait->start];
     const rs_dur design = blamer->fixed[wait->meeting] - blamer->fixed[wait->start];
     const rs_dur own = seen > 0 ? seen : 0, planned = design > 0 ? design : 0;
+    if (blame->total > WAITING_MOST - own || blame->by_design > WAITING_MOST - planned) {
+        blame->is_known = false; /* instants of a damaged recording may lie centuries apart */
+        return;
+    }
     blame->total += own;
     blame->by_design += planned;
     const float *meeting = &blamer->parts[(size_t)wait->meeting * blamer->causes];
@@ -137,7 +144,6 @@ static void split_wait(const struct blamer *blamer, const struct diag_wait *wait
         sum += fmax(0, (double)meeting[c] - (double)start[c]);
     }
     if (own <= planned || sum <= 0) {
-        blame->absorbed += own - planned;
         return;
     }
     for (size_t c = 0; c < blamer->causes; c++) {
