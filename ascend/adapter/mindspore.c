@@ -137,9 +137,10 @@ static enum rs_status check_steps(const struct mindspore_trigger *trigger,
                               " already: MindSpore takes no pair twice, the next start has to lie "
                               "behind it",
                               member->shown.rank, member->last.start, member->last.stop);
-        if (mindspore_step_at_least(trigger, member) > arm->start_step)
+        if (!arm->request->force && mindspore_step_at_least(trigger, member) > arm->start_step)
             return rs_err_set(err, RS_REFUSED,
-                              "step %" PRId64 " is over: rank %d is in step %" PRId64 " or later",
+                              "step %" PRId64 " is over: by its pace rank %d is in step %" PRId64
+                              " or later; if it stood still meanwhile, --force asks all the same",
                               arm->start_step, member->shown.rank,
                               mindspore_step_at_least(trigger, member));
     }

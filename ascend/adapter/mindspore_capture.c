@@ -18,11 +18,15 @@ enum {
     BLOCK_TEXT_BYTES = 8 * 1024,
     STDOUT_STEP_BYTES = 1024 * 1024,
     REWRITES_MAX = 5,
-    PACE_STEPS = 10, /* between two captures, so that their pace is believed */
-    ERROR_LONG_PERCENT =
-        10, /* of a step time that two captures reported, or one, whose steps the profiler made longer */
-    ERROR_SHORT_PERCENT = 25,
+    PACE_STEPS = 10,          /* between two captures, so that their pace is believed */
+    ERROR_LEAST_PERCENT = 10, /* of a step time that two captures reported */
+    ERROR_SHORT_PERCENT = 25, /* or one, whose steps the profiler made longer */
 };
+
+/* What is written of a capture tells when it was written, which a busy machine does so much later. */
+static const rs_dur written_late_ns = RS_NS_PER_S;
+static const rs_dur anchored_ns =
+    10 * (rs_dur)RS_NS_PER_S; /* so long one anchor is kept at least */
 
 static const rs_dur poll_ns =
     2 * (rs_dur)RS_NS_PER_S; /* the monitor's, unless its job says otherwise */
@@ -36,20 +40,27 @@ static const rs_dur late_ns = RS_NS_PER_S;
 /* ---- the counter ------------------------------------------------------------------------------------------------ */
 
 /* The first step that was recorded began with the result; the one behind the last begins when the rank goes on: after
- * parsing, unless that is done beside the training. Between two captures nothing is recorded: that is the pace. */
-static void remember_step(struct mindspore_member *member, int64_t first, int64_t count,
-                          bool is_beside)
+ * parsing, unless that is done beside the training. From one capture to a later one: that is the pace, the less wrong the
+ * longer it is. */
+void mindspore_remember_step(struct mindspore_member *member, int64_t first, int64_t count,
+                             bool is_beside)
 {
     const struct mindspore_result *result = &member->result;
     if (result->collected_ns <= result->begun_ns)
         return;
-    member->pace_ns = 0;
-    if (member->step >= 0 && first >= member->step + PACE_STEPS &&
-        result->begun_ns > member->step_at)
-        member->pace_ns = (result->begun_ns - member->step_at) / (first - member->step);
+    const rs_dur over = result->begun_ns - member->anchor_at;
+    const bool has_anchor = member->anchor_at > 0 && first > member->anchor_step;
+    if (has_anchor && over >= 2 * written_late_ns && first >= member->anchor_step + PACE_STEPS) {
+        member->pace_ns = over / (first - member->anchor_step);
+        member->pace_over = over;
+    }
     member->measured_ns = (result->collected_ns - result->begun_ns) / count;
     member->step = first + count;
     member->step_at = result->parsed_ns && !is_beside ? result->parsed_ns : result->collected_ns;
+    if (!has_anchor || over >= anchored_ns) {
+        member->anchor_step = member->step;
+        member->anchor_at = member->step_at;
+    }
 }
 
 struct pace {
@@ -61,9 +72,12 @@ static struct pace pace_of(const struct mindspore_member *member)
 {
     if (member->step < 0)
         return (struct pace){0};
-    if (member->pace_ns > 0)
-        return (struct pace){.step_ns = member->pace_ns, .error_percent = ERROR_LONG_PERCENT};
-    return (struct pace){.step_ns = member->measured_ns, .error_percent = ERROR_SHORT_PERCENT};
+    if (member->pace_ns <= 0)
+        return (struct pace){.step_ns = member->measured_ns, .error_percent = ERROR_SHORT_PERCENT};
+    const int64_t error = written_late_ns * 100 / member->pace_over + 1; /* of twice as long: 51 */
+    return (struct pace){.step_ns = member->pace_ns,
+                         .error_percent =
+                             error > ERROR_LEAST_PERCENT ? error : ERROR_LEAST_PERCENT};
 }
 
 /* The counter as the pace has it. How wrong that may be grows with time: it is told as a longer interval of looking, so that a
@@ -86,13 +100,13 @@ void mindspore_report_step(const struct mindspore_trigger *trigger, struct minds
     member->shown.poll_period += wrong;
 }
 
-/* As it is at least; -1 unknown. */
+/* As it is at least; -1 unknown. One capture alone tells no pace that could be relied on: the counter stands where it was then. */
 int64_t mindspore_step_at_least(const struct mindspore_trigger *trigger,
                                 const struct mindspore_member *member)
 {
     const struct pace pace = pace_of(member);
     const rs_dur elapsed = trigger->realtime() - member->step_at;
-    if (pace.step_ns <= 0 || elapsed < 0)
+    if (member->pace_ns <= 0 || elapsed < 0)
         return member->step;
     return member->step + elapsed / (pace.step_ns / 100 * (100 + pace.error_percent) + 1);
 }
@@ -226,8 +240,8 @@ static void finish_member(struct mindspore_trigger *trigger,
     if (shown->is_gone || !mindspore_block_of(trigger, member)->monitor)
         add_note(member, "its training ended in the meantime: there may be fewer steps");
     else
-        remember_step(member, shown->started_step, config_dir->step_count,
-                      config_dir->parses_beside);
+        mindspore_remember_step(member, shown->started_step, config_dir->step_count,
+                                config_dir->parses_beside);
     shown->state = RS_CONFIG_STATE_WRITTEN;
 }
 

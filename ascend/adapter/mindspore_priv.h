@@ -56,7 +56,11 @@ struct mindspore_member {
     int64_t step; /* -1 unknown */
     rs_ns step_at;
     rs_dur measured_ns; /* of a step, while it was recorded last */
-    rs_dur pace_ns;     /* of a step between the last two captures; 0 unknown */
+    rs_dur pace_ns;     /* of a step from `anchor` to the last capture; 0 unknown */
+    rs_dur pace_over;   /* the time between the two */
+    /* Where a pace is measured from: the end of an earlier capture. */
+    int64_t anchor_step; /* valid with anchor_at */
+    rs_ns anchor_at;     /* Unix; 0 none */
 };
 
 /* A child of a rank that holds the block and has one thread: the monitor, or a parser, or a worker of a data set. */
@@ -203,7 +207,10 @@ void mindspore_leave(struct mindspore_trigger *trigger, struct mindspore_config_
 /* Fills the rank's step, as it is at most. */
 void mindspore_report_step(const struct mindspore_trigger *trigger,
                            struct mindspore_member *member);
-/* As it is at least; -1 unknown. */
+/* What a whole capture of `count` steps from `first` on tells of the counter; is_beside: its result was parsed beside the training. */
+void mindspore_remember_step(struct mindspore_member *member, int64_t first, int64_t count,
+                             bool is_beside);
+/* The counter as it is at least; -1 unknown. */
 int64_t mindspore_step_at_least(const struct mindspore_trigger *trigger,
                                 const struct mindspore_member *member);
 

@@ -83,7 +83,9 @@ def run(way, triggers):
             start = counter_of(counter) + lead
             answer = driver.order(f"arm {name} {start} {count} all {5 + lead * STEP_MS // 125}")
             # One that was late is not over; or the machine was so busy that the step passed while we asked.
+            until = time.monotonic() + 60
             while answer["status"] == "RS_EXISTS" or " is over: " in answer.get("text", ""):
+                check(time.monotonic() < until, f"{way} {name}: nothing else for 60 s; the job is in step {counter_of(counter)}: {answer}")
                 time.sleep(0.05)
                 start = counter_of(counter) + lead
                 answer = driver.order(f"arm {name} {start} {count} all {5 + lead * STEP_MS // 125}")
@@ -173,7 +175,12 @@ def refusals():
             check(json.load(file) == {"start_step": -1, "stop_step": -1, "aic_metrics": "AiCoreNone"}, "what it said is kept")
         driver.order("release")
         print("a link: told through it; it is still one, and what it names says what it said before")
-        time.sleep(1)
+        time.sleep(2)  # one capture alone tells no pace
+        start = counter_of(counter) + 40
+        check(driver.order(f"arm pace {start} 2 all 20")["status"] == "RS_OK", "another one")
+        driver.until("over", lambda d: d.all("written", "failed", capture="pace"), 30)
+        driver.order("release")
+        time.sleep(2)
         answer = driver.order(f"arm over {start + 5} 2 all 20")
         check(answer["status"] == "RS_REFUSED" and "is over" in answer["text"], answer)
         print(f"a step that is over: {answer['text']}")

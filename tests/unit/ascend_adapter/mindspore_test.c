@@ -309,10 +309,54 @@ static void a_file_that_another_replaced_is_noticed(void **state)
     rs_buf_fini(&site.written);
 }
 
+/* ---- the counter --------------------------------------------------------------------------------------------------- */
+
+static rs_ns unix_now;
+
+static rs_ns fake_realtime(void)
+{
+    return unix_now;
+}
+
+/* A capture of `count` steps of 15 ms, whose end is written `late`. */
+static void record(struct mindspore_member *member, int64_t first, int64_t count, rs_dur late)
+{
+    static const rs_dur step_ns = 15 * (rs_dur)RS_NS_PER_MS;
+    member->result.begun_ns = RS_NS_PER_S + first * step_ns;
+    member->result.collected_ns = RS_NS_PER_S + (first + count) * step_ns + late;
+    mindspore_remember_step(member, first, count, true);
+}
+
+/* The busy machine writes an end so much later, and the pace up to the next capture looks twice as fast as it is. Whoever believes it for ever has
+ * every start refused. */
+static void the_counter_is_never_believed_to_be_further_than_it_is(void **state)
+{
+    static const struct mindspore_trigger trigger = {.realtime = fake_realtime};
+    static const rs_dur lates[] = {0, RS_NS_PER_S / 2, RS_NS_PER_S};
+    (void)state;
+    for (size_t l = 0; l < sizeof lates / sizeof *lates; l++) {
+        struct mindspore_member member = {.step = -1};
+        int64_t first = 100;
+        for (size_t capture = 0; capture < 40; capture++) {
+            record(&member, first, 1, capture % 2 == 0 ? lates[l] : 0);
+            for (int64_t later = 0; later < 100000; later = later * 3 + 7) {
+                const int64_t step = first + 1 + later;
+                unix_now = RS_NS_PER_S + step * 15 * (rs_ns)RS_NS_PER_MS;
+                assert_true(mindspore_step_at_least(&trigger, &member) <= step);
+            }
+            first += 70; /* a second, and a bit */
+        }
+        /* a minute on, it is known to within a tenth */
+        unix_now = RS_NS_PER_S + (first + 4000) * 15 * (rs_ns)RS_NS_PER_MS;
+        assert_true(mindspore_step_at_least(&trigger, &member) > first + 3200);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(three_lines_are_known_and_no_others),
+        cmocka_unit_test(the_counter_is_never_believed_to_be_further_than_it_is),
         cmocka_unit_test(a_line_that_is_too_long_is_none),
         cmocka_unit_test(the_pair_is_read_from_half_a_file_too),
         cmocka_unit_test(the_two_ways_differ_by_one_step),
