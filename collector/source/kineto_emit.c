@@ -451,6 +451,16 @@ static void note_unknown(struct kineto *kineto, struct kineto_span category)
                    (int)(category.length < SHOWN ? category.length : SHOWN), category.text);
 }
 
+/* A newer profiler's category may hold what figures are made of: a row that looks like that is told as one that is not counted. */
+static bool may_matter(const struct kineto *kineto, const struct kineto_row *row, size_t at)
+{
+    const struct rs_batch *batch = &kineto->batch;
+    return batch->correlation[at] >= 0 || batch->external_id[at] >= 0 ||
+           batch->comm[at] != RS_NO_COMM || has_prefix(row->name, "ProfilerStep#") ||
+           has_prefix(row->name, "c10d::") || has_prefix(row->name, "gloo:") ||
+           has_prefix(row->name, "nccl:");
+}
+
 /* Fills batch row `at`. On failure the row is half there: the reading ends. */
 static enum rs_status emit_row(struct kineto *kineto, const struct kineto_row *row, size_t at)
 {
@@ -465,8 +475,6 @@ static enum rs_status emit_row(struct kineto *kineto, const struct kineto_row *r
         batch->kind[at] = RS_KIND_OTHER;
         kineto->rows_homeless++;
     }
-    if (kind == RS_KIND_OTHER && row->phase == 'X' && row->category)
-        note_unknown(kineto, row->category->text);
     if (status == RS_OK && is_of_no_thread(kineto, kind, batch->lane[at]))
         kineto->rows_threadless++;
     if (status == RS_OK && row->has_name)
@@ -480,6 +488,10 @@ static enum rs_status emit_row(struct kineto *kineto, const struct kineto_row *r
         status = emit_flow_id(kineto, row, at, &is_odd);
     if (status == RS_OK && args_are_wanted(kineto, row, kind))
         status = kineto_args(kineto, row, at);
+    if (kind == RS_KIND_OTHER && row->phase == 'X' && row->category) {
+        note_unknown(kineto, row->category->text);
+        kineto->rows_foreign += row->has_name && may_matter(kineto, row, at);
+    }
     is_odd |= row->args.text && scan_blanks(row->args.text) == row->args.text + row->args.length;
     if (status == RS_OK && kineto->is_lossless && is_odd)
         status = kineto_others(kineto, row, at);

@@ -106,6 +106,8 @@ struct kineto {
     int64_t rows_vague; /* taken, and a member that they need is missing or no value of its kind */
     int64_t rows_homeless;   /* device work without a device: set aside */
     int64_t rows_threadless; /* of a host, without process or thread */
+    int64_t rows_foreign;    /* of a category that is not known, that may be a launch, an operator,
+                                a collective or a step */
     int64_t rows_clamped;    /* with a duration below 0, or beyond all time: taken as 0 long */
     bool has_middle;
     rs_ns

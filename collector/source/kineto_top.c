@@ -238,6 +238,8 @@ static enum rs_status conclude_drops(struct kineto *kineto)
         {"row without duration, name or category", kineto->rows_vague},
         {"device row without device and stream", kineto->rows_homeless},
         {"host row without process and thread", kineto->rows_threadless},
+        {"row of an unknown category that may be a launch, an operator, a collective or a step",
+         kineto->rows_foreign},
         {"row with an impossible duration", kineto->rows_clamped},
         {"member of the document that cannot be read", kineto->members_bad},
         {"begin or end of a span without the other",
@@ -288,8 +290,8 @@ static void flaw_text(const struct kineto *kineto, char *text, size_t size)
 {
     const char *slash = strrchr(kineto->path, '/');
     const int64_t flawed = kineto->rows_timeless + kineto->rows_vague + kineto->rows_homeless +
-                           kineto->rows_threadless + kineto->rows_clamped + kineto->rows_far +
-                           kineto->halves.lost + (int64_t)kineto->halves.count;
+                           kineto->rows_threadless + kineto->rows_foreign + kineto->rows_clamped +
+                           kineto->rows_far + kineto->halves.lost + (int64_t)kineto->halves.count;
     if (flawed)
         (void)snprintf(text, size,
                        "%s: %" PRId64 " rows are not counted, or not as long as they were: the "

@@ -154,6 +154,18 @@ class Forms(Rig):
         self.assertIn("unknown category tomorrows_op", told[0])
         self.assertNotIn("unknown", told[1])
 
+    def test_category_that_is_not_known_and_may_matter(self):
+        """A launch, an operator, a collective or a step of tomorrow's profiler: figures lack it, so the rank is partial."""
+        odd = [{"args": {"correlation": 3}, "name": "cudaLaunchTomorrow"}, {"args": {"External id": 9}, "name": "aten::mm"},
+               {"args": {"Collective name": "allreduce"}, "name": "something"}, {"name": "ProfilerStep#9"}, {"name": "gloo:broadcast"}]
+        for row in odd:
+            with self.subTest(row=row):
+                rows = [{"ph": "X", "cat": "tomorrows", "pid": 7, "tid": 7, "ts": BASE_US + 1500, "dur": 4, **row}, *rows_of(0)]
+                ranks = {"rank0.json": (document(0, rows), None), "rank1.json": (document(1, rows_of(1)), None)}
+                manifest = self.check_same(ranks, 1)
+                self.assertEqual([i["state"] for i in manifest["inputs"]], ["partial", "whole"])
+                self.assertIn("of an unknown category", json.dumps(manifest["inputs"][0]["dropped"]))
+
     def test_times_of_the_files_own(self):
         """No base, and the text is whole: they count from somewhere, and nothing was lost."""
         ranks = {f"rank{r}.json": (document(r, rows_of(r, base=5000 + r * 777)), None) for r in range(2)}
