@@ -301,22 +301,26 @@ void diag_stages_fini(struct diag_stages *stages)
 
 /* ---- more to do ------------------------------------------------------------------------------- */
 
-static double mean_total(const struct diag_model *model, const struct diag_stages *stages, size_t c)
+/* Logarithm of what a stage computes in most steps: what it has to do by design it does in each of them, and what comes
+ * every third step is no more work. `scratch`: [steps]. */
+static double usual_total(const struct diag_model *model, const struct diag_stages *stages,
+                          size_t c, double *scratch)
 {
-    double sum = 0, count = 0;
+    size_t count = 0;
     for (size_t k = 0; k < model->step_count; k++) {
         const double own = stages->total[c * model->step_count + k];
-        sum += isnan(own) ? 0 : own;
-        count += isnan(own) ? 0 : 1;
+        if (!isnan(own))
+            scratch[count++] = own;
     }
-    return count > 0 ? sum / count : (double)NAN;
+    return count > 0 ? diag_median(scratch, count) : (double)NAN;
 }
 
+/* A logarithm, too. */
 static double stage_effect(const struct diag_effects *effects, size_t c)
 {
     for (size_t i = 0; i < effects->count; i++) {
         if (effects->elements[i].what == DIAG_STAGE && effects->elements[i].id == c) {
-            return effects->elements[i].effect;
+            return fmax(0, effects->elements[i].effect);
         }
     }
     return 0;
@@ -347,7 +351,7 @@ enum rs_status diag_stages_heavier(const struct diag_model *model, const struct 
                                    struct diag_effects *effects)
 {
     struct diag_element *heavier = &effects->heavier;
-    double *levels = rs_mem_calloc(2 * model->class_count + 1, sizeof *levels);
+    double *levels = rs_mem_calloc(2 * model->class_count + model->step_count + 1, sizeof *levels);
     enum rs_status status = levels == NULL ? RS_NOMEM : RS_OK;
     *heavier = (struct diag_element){.what = DIAG_HEAVIER,
                                      .id = GRAPH_NONE,
@@ -360,13 +364,13 @@ enum rs_status diag_stages_heavier(const struct diag_model *model, const struct 
         rs_mem_free(levels);
         return status;
     }
-    double *kernels = levels + model->class_count;
+    double *kernels = levels + model->class_count, *scratch = kernels + model->class_count;
     memcpy(kernels, stages->kernels, model->class_count * sizeof *kernels);
     (void)diag_median(kernels, model->class_count); /* sorts */
     const double usual = diag_median(kernels, (model->class_count + 1) / 2);
     size_t count = 0;
     for (size_t c = 0; c < model->class_count; c++) {
-        const double own = mean_total(model, stages, c) - fmax(0, stage_effect(effects, c));
+        const double own = usual_total(model, stages, c, scratch) - stage_effect(effects, c);
         if (!isnan(own) && stages->kernels[c] <= usual * (1 + DIAG_KERNELS_ALIKE)) {
             levels[count++] = own;
         }
@@ -374,7 +378,7 @@ enum rs_status diag_stages_heavier(const struct diag_model *model, const struct 
     const double level = diag_median(levels, count);
     for (size_t c = 0; c < model->class_count && status == RS_OK && count > 0; c++) {
         const double effect =
-            mean_total(model, stages, c) - fmax(0, stage_effect(effects, c)) - level;
+            usual_total(model, stages, c, scratch) - stage_effect(effects, c) - level;
         if (stages->kernels[c] > usual * (1 + DIAG_KERNELS_ALIKE) && effect > DIAG_HEAVIER_LEAST) {
             const bool is_most = heavier->id == GRAPH_NONE || effect > heavier->effect;
             heavier->effect = is_most ? effect : heavier->effect;

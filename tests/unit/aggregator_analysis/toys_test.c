@@ -462,6 +462,30 @@ static void behind_nothing_nothing_is_known(void **state)
     graph_fini(&graph);
 }
 
+/* The last of three stages runs 165 kernels, the others 161. What it takes longer in every step it has to do; a pause in every third one is no
+ * more work. */
+static void what_comes_every_third_step_is_no_more_work(void **state)
+{
+    enum { STAGES = 3, STEPS = 9 };
+    static const size_t every[] = {1, 3};
+    (void)state;
+    for (size_t e = 0; e < sizeof every / sizeof *every; e++) {
+        struct diag_worker workers[STAGES] = {{.class_id = 0}, {.class_id = 1}, {.class_id = 2}};
+        double total[STAGES * STEPS], kernels[STAGES] = {161, 161, 165};
+        for (size_t at = 0; at < STAGES * STEPS; at++) {
+            const bool is_longer = at / STEPS == 2 && at % STEPS % every[e] == 0;
+            total[at] = log(is_longer ? 300e6 : 200e6);
+        }
+        const struct diag_model model = {
+            .workers = workers, .worker_count = STAGES, .class_count = STAGES, .step_count = STEPS};
+        const struct diag_stages stages = {.total = total, .kernels = kernels};
+        struct diag_effects effects = {0};
+        assert_ok(diag_stages_heavier(&model, &stages, &effects));
+        assert_int_equal(effects.heavier.among_count, every[e] == 1 ? 1 : 0);
+        diag_effects_fini(&effects);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -478,6 +502,7 @@ int main(void)
         cmocka_unit_test(more_work_that_is_not_slower_is_ordinary),
         cmocka_unit_test(pairs_tell_what_is_ordinary),
         cmocka_unit_test(student_is_the_book_s),
+        cmocka_unit_test(what_comes_every_third_step_is_no_more_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
