@@ -26,7 +26,8 @@ struct measure {
     uint64_t *common; /* signatures that all classes have, sorted */
     size_t common_count;
     double *sums, *counts; /* [common] of one worker's step */
-    double *member_same;   /* [worker * steps]; NAN */
+    size_t *seen;        /* [common] which of them it has: nobody looks through all for each step */
+    double *member_same; /* [worker * steps]; NAN */
     double *member_total;
     double common_share; /* of all computing of the class that has least of it */
 };
@@ -134,9 +135,7 @@ static void measure_step(struct measure *measure, size_t i, size_t end, double *
     const uint32_t w = model->items[i].worker, k = model->items[i].step;
     const size_t at = w * model->step_count + k;
     double total = 0, same = 0, shared = 0;
-    bool has_all = measure->common_count > 0;
-    memset(measure->sums, 0, measure->common_count * sizeof *measure->sums);
-    memset(measure->counts, 0, measure->common_count * sizeof *measure->counts);
+    size_t seen = 0;
     for (; i < end; i++) {
         const struct diag_item *item = &model->items[i];
         if (!is_work(model, item)) {
@@ -149,6 +148,9 @@ static void measure_step(struct measure *measure, size_t i, size_t end, double *
             measure->stages->kernels[model->workers[w].class_id] += (double)item->kernels;
         }
         if (c != SIZE_MAX) {
+            if (measure->counts[c] <= 0) {
+                measure->seen[seen++] = c;
+            }
             measure->sums[c] += work;
             measure->counts[c] += 1;
             class_common[model->workers[w].class_id] += work;
@@ -156,9 +158,12 @@ static void measure_step(struct measure *measure, size_t i, size_t end, double *
         }
     }
     class_total[model->workers[w].class_id] += total;
-    for (size_t c = 0; c < measure->common_count; c++) {
-        has_all = has_all && measure->counts[c] > 0;
-        same += measure->counts[c] > 0 ? measure->sums[c] / measure->counts[c] : 0;
+    const bool has_all = seen > 0 && seen == measure->common_count;
+    for (size_t c = 0; c < measure->common_count && has_all; c++) {
+        same += measure->sums[c] / measure->counts[c];
+    }
+    for (size_t c = 0; c < seen; c++) {
+        measure->sums[measure->seen[c]] = measure->counts[measure->seen[c]] = 0;
     }
     /* Where the CPU time is known, by that, as ranks: a crowded machine makes the wall time of a whole stage long. It is
      * known of a step only, so the same work has the part of it that it has of the wall time; a mean per signature would
@@ -178,10 +183,11 @@ static enum rs_status measure_members(struct measure *measure)
     double *class_common = rs_mem_calloc(2 * model->class_count + 1, sizeof *class_common);
     measure->sums = rs_mem_calloc(measure->common_count + 1, sizeof *measure->sums);
     measure->counts = rs_mem_calloc(measure->common_count + 1, sizeof *measure->counts);
+    measure->seen = rs_mem_calloc(measure->common_count + 1, sizeof *measure->seen);
     measure->member_same = rs_mem_calloc(cells + 1, sizeof *measure->member_same);
     measure->member_total = rs_mem_calloc(cells + 1, sizeof *measure->member_total);
     if (class_common == NULL || measure->sums == NULL || measure->counts == NULL ||
-        measure->member_same == NULL || measure->member_total == NULL) {
+        measure->seen == NULL || measure->member_same == NULL || measure->member_total == NULL) {
         rs_mem_free(class_common);
         return RS_NOMEM;
     }
@@ -283,6 +289,7 @@ enum rs_status diag_stages_measure(const struct diag_model *model, struct diag_s
     rs_mem_free(measure.common);
     rs_mem_free(measure.sums);
     rs_mem_free(measure.counts);
+    rs_mem_free(measure.seen);
     rs_mem_free(measure.member_same);
     rs_mem_free(measure.member_total);
     if (status != RS_OK) {
