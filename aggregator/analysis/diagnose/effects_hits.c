@@ -266,12 +266,13 @@ static void draw_peers(const struct hits *hits, size_t begin, size_t end, size_t
     }
 }
 
-/* Chance that some rank collects so many hits when each step's hits fall on ranks at random: on peers of those that they fell on, since
- * what all of a stage do (its ranks alone load data) is no reason to name one of them. */
-static double permutation(const struct hits *hits, size_t steps, size_t wanted)
+/* How many of the draws give some member so many hits: the same for whoever asks. hits->reached. */
+static enum rs_status draw_all(struct hits *hits, size_t steps)
 {
     uint64_t state = 0x9e3779b97f4a7c15U;
-    double reached = 1;
+    hits->reached = rs_mem_calloc(steps + 1, sizeof *hits->reached);
+    if (hits->reached == NULL)
+        return RS_NOMEM;
     for (int draw = 0; draw < (int)DIAG_PERMUTATIONS; draw++) {
         uint32_t most = 0;
         memset(hits->counts, 0, hits->n * sizeof *hits->counts);
@@ -283,9 +284,19 @@ static double permutation(const struct hits *hits, size_t steps, size_t wanted)
         for (size_t u = 0; u < hits->n; u++) {
             most = hits->counts[u] > most ? hits->counts[u] : most;
         }
-        reached += most >= wanted ? 1 : 0;
+        hits->reached[most]++;
     }
-    return reached / (DIAG_PERMUTATIONS + 1);
+    for (size_t count = steps; count-- > 0;) {
+        hits->reached[count] += hits->reached[count + 1];
+    }
+    return RS_OK;
+}
+
+/* Chance that some rank collects so many hits when each step's hits fall on ranks at random: on peers of those that they fell on, since
+ * what all of a stage do (its ranks alone load data) is no reason to name one of them. */
+static double permutation(const struct hits *hits, size_t wanted)
+{
+    return (hits->reached[wanted] + 1.0) / (DIAG_PERMUTATIONS + 1);
 }
 
 /* ---- hits of one pool ------------------------------------------------------------------------ */
@@ -298,6 +309,7 @@ void effect_hits_fini(struct hits *hits)
     rs_mem_free(hits->panel);
     rs_mem_free(hits->member);
     rs_mem_free(hits->is_lasting);
+    rs_mem_free(hits->reached);
 }
 
 enum rs_status effect_hits_init(struct finder *finder, const struct diag_pool *pool,
@@ -383,7 +395,10 @@ enum rs_status effect_name_intermittent(struct finder *finder, const struct diag
                              ? fmax(likeness(&hits->z[at * steps], is_hit, steps),
                                     likeness_of_others(hits, at, steps))
                              : 1;
-    const double p = permutation(hits, steps, trial.hits) * regularity(&trial, steps) * alike *
+    if (hits->reached == NULL && draw_all(hits, steps) != RS_OK) {
+        return RS_NOMEM;
+    }
+    const double p = permutation(hits, trial.hits) * regularity(&trial, steps) * alike *
                      rivals(hits, steps, trial.hits);
     if (p > DIAG_LEVEL_WEAK) {
         return RS_OK;

@@ -53,6 +53,8 @@ struct hits {
     struct diag_panel **panel;
     size_t *member;
     uint8_t *is_lasting; /* [n] by Student's t */
+    uint32_t *
+        reached; /* [steps + 1] draws in which some member collected so many; NULL: none was made yet */
 };
 
 /* effects_panels.c */
