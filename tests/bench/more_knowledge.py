@@ -5,7 +5,8 @@
     more_knowledge.py [--build build/release] [--n 100] [--seed 6000000] [--kinds rank-1.3,stall-3ms,...]
 
 Each job (bench_culprits, one of the kinds in turn) is written with all it knows, then read again without its hosts' names, without the sizes
-of messages, without either, and with its clocks assumed to be one. Compared is who is named first, above `weak`.
+of messages, without either, and with its clocks assumed to be one; also with the roles of its groups, which are told as Megatron tells them (as
+the description of a group). Compared is who is named first, above `weak`.
 
 same     the same first name as with all that is known (or nobody, both times)
 silent   nobody, though with more somebody was named: allowed, less was known
@@ -29,11 +30,23 @@ KINDS = "rank-1.2,rank-1.5,stall-3ms,stall-every-3,stage-1.5,p2p-x10,dp-ring-x6,
 COMMON = ("imbalance", "jitter")
 HOST = re.compile(r' "host_name": "[^"]*",')
 SIZES = re.compile(r'"(In|Out) msg nelems": \d+, |"dtype": "[^"]*", ')
+GROUP = re.compile(r'"Process Group Description": "undefined", "Process Group Ranks": "\[([^"]*)\]"')
+
+
+def told(match):
+    ranks = [int(word) for word in match[1].split(",") if word.strip()]
+    is_row = ranks == list(range(ranks[0], ranks[0] + len(ranks))) if ranks else False
+    role = "TENSOR_MODEL_PARALLEL_GROUP" if is_row else "DATA_PARALLEL_GROUP"
+    return f'"Process Group Description": "{role}", "Process Group Ranks": "[{match[1]}]"'
+
+
+# What of the text becomes what, the options, and whether the job is known better then.
 VARIANTS = {
-    "without host names": ([HOST], []),
-    "without message sizes": ([SIZES], []),
-    "without either": ([HOST, SIZES], []),
-    "one clock assumed": ([], ["--assume-common-clock"]),
+    "without host names": ([(HOST, "")], [], False),
+    "without message sizes": ([(SIZES, "")], [], False),
+    "without either": ([(HOST, ""), (SIZES, "")], [], False),
+    "one clock assumed": ([], ["--assume-common-clock"], True),
+    "roles of groups told": ([(GROUP, told)], [], True),
 }
 
 
@@ -61,11 +74,13 @@ def ranks_of(finding):
     return (is_link, tuple(sorted(ranks)) or json.dumps(finding["where"], sort_keys=True))
 
 
-def strip(folder, into, patterns):
+def change(folder, into, changes):
     for path in pathlib.Path(folder).iterdir():
         text = path.read_text()
-        for pattern in patterns:
-            text = pattern.sub("", text)
+        for pattern, by in changes:
+            text, count = pattern.subn(by, text)
+            if count == 0 and by is told and "Process Group Ranks" in text:
+                sys.exit(f"more_knowledge: no group of {path} has a role to tell")
         (pathlib.Path(into) / path.name).write_text(text)
 
 
@@ -87,16 +102,15 @@ def main():
             job = json.loads(done.stdout)
             full = first_name(arguments.build, job["folder"], [])
             named += full is not None
-            for name, (patterns, options) in VARIANTS.items():
+            for name, (changes, options, is_more) in VARIANTS.items():
                 folder = job["folder"]
-                if patterns:
-                    folder = os.path.join(scratch, "stripped")
+                if changes:
+                    folder = os.path.join(scratch, "changed")
                     shutil.rmtree(folder, ignore_errors=True)
                     os.mkdir(folder)
-                    strip(job["folder"], folder, patterns)
-                less = first_name(arguments.build, folder, options)
-                # Clocks that are assumed to be one are more knowledge, not less.
-                more, less = (less, full) if options else (full, less)
+                    change(job["folder"], folder, changes)
+                other = first_name(arguments.build, folder, options)
+                more, less = (other, full) if is_more else (full, other)
                 verdict = "same" if more == less else "silent" if less is None else "lost" if more is None else "other"
                 table[name][verdict] += 1
                 if verdict in ("lost", "other"):
