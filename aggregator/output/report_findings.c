@@ -331,30 +331,30 @@ static void put_look_at(struct doc *doc, const struct rs_evidence *evidence)
                    evidence->rank, evidence->step, time, evidence->start_ns);
 }
 
-static void put_head(struct doc *doc, const struct rs_evidence *evidence, const char *own,
-                     const char *peers)
+static void put_head(struct doc *doc, const struct rs_finding *finding,
+                     const struct rs_evidence *evidence, const char *own, const char *peers)
 {
     char input[UNIT_TEXT_BYTES], data[UNIT_TEXT_BYTES + 64] = "";
+    /* a rank without peers is held against its own steps */
+    const char *where = finding->test.peers == 0 ? "in its other steps" : "on its peers";
     if (evidence->bound != RS_NULL) {
         unit_people_time(input, evidence->bound);
         const bool is_all = evidence->bound >= evidence->value - evidence->value / 100;
         (void)snprintf(data, sizeof data, ", %s of it in the data loader", is_all ? "all" : input);
     }
     if (evidence->figure == RS_FIGURE_HOST_INSIDE) {
-        doc_bullet(doc,
-                   "Rank %" PRId64
-                   ": %s of a step pass without computing or communicating%s; %s on its peers.",
-                   evidence->rank, own, data, peers);
+        doc_bullet(
+            doc, "Rank %" PRId64 ": %s of a step pass without computing or communicating%s; %s %s.",
+            evidence->rank, own, data, peers, where);
         return;
     }
     doc_bullet(doc,
-               "Rank %" PRId64
-               ": %s pass on the host before the first launch of a step%s; %s on its peers.",
-               evidence->rank, own, data, peers);
+               "Rank %" PRId64 ": %s pass on the host before the first launch of a step%s; %s %s.",
+               evidence->rank, own, data, peers, where);
 }
 
 static void put_evidence(struct doc *doc, const struct rs_analysis *analysis,
-                         const struct rs_evidence *evidence)
+                         const struct rs_finding *finding, const struct rs_evidence *evidence)
 {
     char own[UNIT_TEXT_BYTES] = "?", peers[UNIT_TEXT_BYTES] = "?";
     if (evidence->value != RS_NULL)
@@ -373,7 +373,7 @@ static void put_evidence(struct doc *doc, const struct rs_analysis *analysis,
         put_transfer(doc, analysis, evidence, own, peers);
         return;
     case RS_EVIDENCE_HOST_HEAD:
-        put_head(doc, evidence, own, peers);
+        put_head(doc, finding, evidence, own, peers);
         return;
     case RS_EVIDENCE_WAITING:
         doc_bullet(doc, "It caused %s of the %s that ranks waited in all.", own, peers);
@@ -534,7 +534,7 @@ static void put_findings(struct doc *doc, const struct rs_analysis *analysis)
         cost_text(finding, diagnosis->loss.step_ns, cost, sizeof cost);
         doc_finding(doc, i + 1, line, cost);
         for (size_t k = 0; k < finding->evidence_count; k++)
-            put_evidence(doc, analysis, &finding->evidence[k]);
+            put_evidence(doc, analysis, finding, &finding->evidence[k]);
     }
     if (diagnosis->finding_count > FINDINGS_SHOWN)
         doc_paragraph(doc, DOC_DIM, "%zu more are in report.json.",
@@ -660,7 +660,8 @@ void report_put_judged(struct doc *doc, const struct report *report)
     if (count) {
         struct rs_buf buf = {0};
         report_put_ranks(&buf, ranks, count);
-        doc_bullet(doc, "Not judged, since nobody does the same work beside them: %s %s.",
+        doc_bullet(doc,
+                   "Not held against others, since nobody does the same work beside them: %s %s.",
                    plural((int64_t)count, "rank", "ranks"), rs_buf_text(&buf));
         rs_buf_fini(&buf);
     }

@@ -185,7 +185,8 @@ struct diag_element {
     double effect;     /* log factor, or ns */
     double se;
     bool is_additive;
-    bool is_idle; /* JITTER of own idle time */
+    bool is_idle;         /* JITTER of own idle time */
+    bool is_of_own_steps; /* HEAD, IDLE of a rank without peers: held against its other steps */
     int way; /* UNIT: 1 only from the first to the second rank, -1 only back, 0 both or unknown */
     double way_effects[2]; /* UNIT whose `way` is not 0: there and back, each its own */
     double *by_step;       /* [steps] effect in that step when it is intermittent; NULL: lasting */

@@ -7,7 +7,8 @@
  *      host head     ns before the first launch of a step
  *      stages        level of each class against the others
  *      transfers     of pairs and groups against others of their fabric
- *   panels --judge--> elements: lasting ones by Student's t, intermittent ones by permutation
+ *   panels --judge--> elements: lasting ones by Student's t, intermittent ones by permutation; of ranks without
+ *                            peers what has a beat in their own steps (effects_alone.c)
  *
  * An effect must exceed the noise of the recording *and* what ranks differ by anyway (tau). What exceeds the
  * noise only goes into one element `spread`; hits of single steps that fall on many ranks into `jitter`.
@@ -192,6 +193,12 @@ static enum rs_status name_all(struct finder *finder)
     for (size_t i = 0; i < 4 && status == RS_OK; i++) {
         status = effect_name_members(finder, figures[(first + i) % 4].pool,
                                      figures[(first + i) % 4].what);
+    }
+    if (status == RS_OK) {
+        status = effect_name_alone(finder, DIAG_HEAD);
+    }
+    if (status == RS_OK) {
+        status = effect_name_alone(finder, DIAG_IDLE);
     }
     if (status == RS_OK) {
         status = effect_name_stages(finder);

@@ -102,6 +102,14 @@ static double input_within(const struct diag_model *model, const struct diag_ite
     return item->input >= 0 ? fmin((double)item->input, (double)diag_value(model, item)) : -1;
 }
 
+/* What its peers take; of a rank without any, what its other steps do. */
+static double healthy_of(const struct diag_element *element, const struct diag_panel *panel)
+{
+    if (element->is_of_own_steps)
+        return fmax(0, element->own - element->effect);
+    return panel != NULL && panel->base > 0 ? panel->base : 0;
+}
+
 static void head_evidence(const struct finder *finder, struct diag_element *element)
 {
     const struct diag_model *model = finder->model;
@@ -122,7 +130,7 @@ static void head_evidence(const struct finder *finder, struct diag_element *elem
     element->own = count > 0 ? own / count : 0;
     element->input = knows_input && count > 0 ? input / count : -1;
     element->healthy_input = input_of_peers(finder, element->id, RS_FIGURE_HOST_HEAD);
-    element->healthy = panel != NULL && panel->base > 0 ? panel->base : 0;
+    element->healthy = healthy_of(element, panel);
 }
 
 static void idle_evidence(const struct finder *finder, struct diag_element *element)
@@ -144,7 +152,7 @@ static void idle_evidence(const struct finder *finder, struct diag_element *elem
     element->own = own / steps;
     element->input = knows_input ? input / steps : -1;
     element->healthy_input = input_of_peers(finder, element->id, RS_FIGURE_HOST_INSIDE);
-    element->healthy = panel != NULL && panel->base > 0 ? panel->base : 0;
+    element->healthy = healthy_of(element, panel);
 }
 
 static double excess_of(const struct diag_element *element)

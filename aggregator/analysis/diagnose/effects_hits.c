@@ -132,7 +132,7 @@ static double hit_limit(const struct finder *finder, const struct diag_pool *poo
 }
 
 /* Period and phase when the hits are exactly every period-th step from phase on. */
-static void find_period(const double *z, size_t steps, double limit, struct diag_element *element)
+void effect_find_period(const double *z, size_t steps, double limit, struct diag_element *element)
 {
     size_t first = steps, second = steps, last = 0, hits = 0;
     for (size_t k = 0; k < steps; k++) {
@@ -172,7 +172,7 @@ static double choose(size_t n, size_t k)
 }
 
 /* Share of the c-subsets of the steps that are as regular: a beat of any period, or a run up to the end. */
-static double regularity(const struct diag_element *element, size_t steps)
+double effect_regularity(const struct diag_element *element, size_t steps)
 {
     if (element->began) {
         return 1 / choose(steps, element->hits);
@@ -192,7 +192,7 @@ static double regularity(const struct diag_element *element, size_t steps)
 
 /* Chance that sizes of random pauses agree as closely as those of the hits: what comes every k-th step is one thing and takes
  * equally long, pauses of one cause differ by a factor (range of uniform logarithms). */
-static double likeness(const double *z, const uint8_t *is_hit, size_t steps)
+double effect_likeness(const double *z, const uint8_t *is_hit, size_t steps)
 {
     double least = (double)INFINITY, most = -(double)INFINITY, hits = 0;
     for (size_t k = 0; k < steps; k++) {
@@ -387,18 +387,18 @@ enum rs_status effect_name_intermittent(struct finder *finder, const struct diag
     for (size_t k = 0; k < steps; k++) {
         flags[k] = is_hit[k];
     }
-    find_period(flags, steps, 0.5, &trial);
+    effect_find_period(flags, steps, 0.5, &trial);
     if (trial.hits < 2) {
         return RS_OK;
     }
     const double alike = trial.period > 1 && hits->panel[at]->is_additive
-                             ? fmax(likeness(&hits->z[at * steps], is_hit, steps),
+                             ? fmax(effect_likeness(&hits->z[at * steps], is_hit, steps),
                                     likeness_of_others(hits, at, steps))
                              : 1;
     if (hits->reached == NULL && draw_all(hits, steps) != RS_OK) {
         return RS_NOMEM;
     }
-    const double p = permutation(hits, trial.hits) * regularity(&trial, steps) * alike *
+    const double p = permutation(hits, trial.hits) * effect_regularity(&trial, steps) * alike *
                      rivals(hits, steps, trial.hits);
     if (p > DIAG_LEVEL_WEAK) {
         return RS_OK;

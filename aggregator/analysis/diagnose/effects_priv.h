@@ -71,6 +71,11 @@ RS_MUST_CHECK enum rs_status effect_link_panels(struct finder *finder);
 void effect_hits_fini(struct hits *hits);
 RS_MUST_CHECK enum rs_status effect_hits_init(struct finder *finder, const struct diag_pool *pool,
                                               struct hits *hits);
+/* Of z beyond the limit: hits, first, period and phase, began. */
+void effect_find_period(const double *z, size_t steps, double limit, struct diag_element *element);
+/* Chance that as many steps, chosen at random, are as regular; that random pauses are so equally long. */
+double effect_regularity(const struct diag_element *element, size_t steps);
+double effect_likeness(const double *z, const uint8_t *is_hit, size_t steps);
 bool effect_is_intermittent(const double *z, const uint8_t *is_hit, size_t steps);
 RS_MUST_CHECK enum rs_status effect_name_intermittent(struct finder *finder,
                                                       const struct diag_pool *pool,
@@ -91,6 +96,9 @@ RS_MUST_CHECK enum rs_status effect_name_members(struct finder *finder,
                                                  const struct diag_pool *pool, enum diag_what what);
 RS_MUST_CHECK enum rs_status effect_name_stages(struct finder *finder);
 RS_MUST_CHECK enum rs_status effect_name_links(struct finder *finder);
+
+/* effects_alone.c */
+RS_MUST_CHECK enum rs_status effect_name_alone(struct finder *finder, enum diag_what what);
 
 /* effects_cores.c */
 /* Does what the member has above its peers stand in almost all steps? */

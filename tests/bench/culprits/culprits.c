@@ -49,6 +49,7 @@ enum option {
     OPTION_SPREAD_3 = 512,
     OPTION_HEAVIER = 1024,
     OPTION_NO_ARGUMENTS = 2048,
+    OPTION_ALONE = 4096, /* each stage is one rank: nobody has peers */
 };
 
 struct kind {
@@ -105,6 +106,9 @@ static const struct kind kinds[] = {
     {"clean-spread-1", FAMILY_CLEAN, 0, 1, OPTION_SPREAD_1},
     {"rank-1.2-spread-3", FAMILY_RANK, 1.2, 1, OPTION_SPREAD_3},
     {"clean-spread-3", FAMILY_CLEAN, 0, 1, OPTION_SPREAD_3},
+    {"stall-every-3-alone", FAMILY_STALL, 8, 3, OPTION_ALONE},
+    {"clean-alone", FAMILY_CLEAN, 0, 1, OPTION_ALONE},
+    {"pauses-alone", FAMILY_CLEAN, 0, 1, OPTION_ALONE | OPTION_PAUSES},
 };
 
 static const double least_gain = 0.02;
@@ -133,6 +137,10 @@ static bool draw_shape(struct dice *dice, const struct kind *kind, uint32_t most
     job->ranks = job->ranks > most ? most : job->ranks;
     job->tp = 1U << below(dice, 3);
     job->pp = 1U << below(dice, 3);
+    if ((kind->options & OPTION_ALONE) != 0) {
+        job->tp = 1;
+        job->ranks = job->pp;
+    }
     if (job->tp * job->pp > job->ranks) {
         return false;
     }
@@ -140,6 +148,9 @@ static bool draw_shape(struct dice *dice, const struct kind *kind, uint32_t most
     job->steps = 3 + below(dice, 6);
     job->steps =
         kind->every > 1 || (kind->options & OPTION_MOVING) != 0 ? 8 + below(dice, 5) : job->steps;
+    if ((kind->options & OPTION_ALONE) != 0) {
+        job->steps = 12 + below(dice, 8); /* what its own steps tell takes some */
+    }
     job->micro = job->pp + below(dice, job->pp + 1);
     job->layers = 1 + below(dice, 3);
     job->host_size = job->ranks > 8 || draw(dice) < 0.7 ? 8 : 4;
@@ -172,9 +183,10 @@ static bool draw_shape(struct dice *dice, const struct kind *kind, uint32_t most
                               kind->family == FAMILY_RANK_AND_LINK ||
                               (kind->options & (OPTION_TWO_FABRICS | OPTION_HEAVIER)) != 0;
     const bool needs_tensor = kind->family == FAMILY_TENSOR_RING || job->has_hidden;
-    return job_class_size(job) > 1 && (has_hosts || !needs_hosts) &&
-           (job->pp > 1 || !needs_stages) && (job->tp > 1 || !needs_tensor) &&
-           (job->dp > 1 || kind->family != FAMILY_DATA_RING) &&
+    const bool has_class =
+        (kind->options & OPTION_ALONE) != 0 ? job->pp > 1 : job_class_size(job) > 1;
+    return has_class && (has_hosts || !needs_hosts) && (job->pp > 1 || !needs_stages) &&
+           (job->tp > 1 || !needs_tensor) && (job->dp > 1 || kind->family != FAMILY_DATA_RING) &&
            (!job->has_own_clocks || job->has_arguments) &&
            ((kind->options & (OPTION_CULPRIT_MISSING | OPTION_OTHER_MISSING)) == 0 ||
             job->has_arguments);
