@@ -173,7 +173,9 @@ static enum rs_status judge_all(struct finder *finder)
         status = diag_pool_judge(&finder->stage_pool, stage_prior(finder, prior), finder->tests);
     }
     for (size_t p = 0; status == RS_OK && p < model->panel_count; p++) {
-        status = diag_pool_judge(&finder->link_pools[p], DIAG_TAU_PRIOR, finder->tests);
+        /* a transfer between processes that share cores takes as long as they wait for one */
+        finder->link_pools[p].shares_cores = shares;
+        status = diag_pool_judge(&finder->link_pools[p], prior, finder->tests);
     }
     return status;
 }
