@@ -455,10 +455,13 @@ static void note_unknown(struct kineto *kineto, struct kineto_span category)
 static bool may_matter(const struct kineto *kineto, const struct kineto_row *row, size_t at)
 {
     const struct rs_batch *batch = &kineto->batch;
-    return batch->correlation[at] >= 0 || batch->external_id[at] >= 0 ||
-           batch->comm[at] != RS_NO_COMM || has_prefix(row->name, "ProfilerStep#") ||
-           has_prefix(row->name, "c10d::") || has_prefix(row->name, "gloo:") ||
-           has_prefix(row->name, "nccl:");
+    const struct rs_comm *comm =
+        batch->comm[at] != RS_NO_COMM ? &batch->comms[batch->comm[at]] : NULL;
+    const bool is_collective =
+        comm && (comm->collective != RS_STR_NONE || comm->group_name != RS_STR_NONE);
+    return batch->correlation[at] >= 0 || batch->external_id[at] >= 0 || is_collective ||
+           has_prefix(row->name, "ProfilerStep#") || has_prefix(row->name, "c10d::") ||
+           has_prefix(row->name, "gloo:") || has_prefix(row->name, "nccl:");
 }
 
 /* Fills batch row `at`. On failure the row is half there: the reading ends. */
