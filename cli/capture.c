@@ -577,7 +577,9 @@ static const struct rs_arg items[] = {
     {.name = "force",
      .kind = RS_ARG_FLAG,
      .target = &words.is_forced,
-     .help = "although space is short, traces go over a network, or the time is longer than 5m"},
+     .help =
+         "although space is short, traces go over a network, the time is longer than 5m, or the step "
+         "is over by a rank's pace"},
     {.name = "start-step",
      .kind = RS_ARG_TEXT,
      .target = &words.start_step,

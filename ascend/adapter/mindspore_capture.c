@@ -50,6 +50,8 @@ void mindspore_remember_step(struct mindspore_member *member, int64_t first, int
         return;
     const rs_dur over = result->begun_ns - member->anchor_at;
     const bool has_anchor = member->anchor_at > 0 && first > member->anchor_step;
+    if (!has_anchor)
+        member->pace_ns = 0; /* the first capture, or the counter began anew */
     if (has_anchor && over >= 2 * written_late_ns && first >= member->anchor_step + PACE_STEPS) {
         member->pace_ns = over / (first - member->anchor_step);
         member->pace_over = over;

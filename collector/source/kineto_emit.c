@@ -451,7 +451,7 @@ static void note_unknown(struct kineto *kineto, struct kineto_span category)
                    (int)(category.length < SHOWN ? category.length : SHOWN), category.text);
 }
 
-/* A newer profiler's category may hold what figures are made of: a row that looks like that is told as one that is not counted. */
+/* A newer profiler's category may hold what figures are made of: a row that looks like that is reported as not counted. */
 static bool may_matter(const struct kineto *kineto, const struct kineto_row *row, size_t at)
 {
     const struct rs_batch *batch = &kineto->batch;

@@ -10,17 +10,15 @@
  *          all do every k-th step (an evaluation) is nobody's
  *   hit    as in effects_hits.c: beyond DIAG_HIT_MAD of what cells differ by, and DIAG_HIT_STEP_SHARE of a step
  *   p      the share of choices of as many steps that are as regular, times the chance that pauses are so equally long, times the
- *          ranks that were looked at, in two figures each. No beat: nothing is said, since there is nobody whose steps would have been as likely
+ *          ranks that were looked at, in two figures each. No beat: nothing is said, since there is nobody whose steps would
+ *          have been as likely
  */
 #include "aggregator/analysis/diagnose/effects_priv.h"
 #include "common/base/mem.h"
 
 #include <math.h>
 
-enum {
-    HITS_LEAST = 3,
-    FIGURES = 2, /* heads and idle times: a beat is looked for in both */
-};
+enum { FIGURES = 2 }; /* heads and idle times: a beat is looked for in both */
 
 struct alone {
     struct finder *finder;
@@ -47,13 +45,14 @@ static void take_times(struct alone *alone)
     }
 }
 
-static double median_of(const double *values, size_t count, size_t stride, double *scratch)
+/* Those of `values` that are known; how many. */
+static size_t take_known(const double *values, size_t count, size_t stride, double *found)
 {
     size_t known = 0;
     for (size_t i = 0; i < count; i++)
         if (!isnan(values[i * stride]))
-            scratch[known++] = values[i * stride];
-    return known > 0 ? diag_median(scratch, known) : (double)NAN;
+            found[known++] = values[i * stride];
+    return known;
 }
 
 /* y less the rank's own median. */
@@ -61,22 +60,26 @@ static void take_levels_out(struct alone *alone)
 {
     for (size_t w = 0; w < alone->workers; w++) {
         double *y = &alone->y[w * alone->steps];
-        const double level = median_of(y, alone->steps, 1, alone->scratch);
+        const size_t known = take_known(y, alone->steps, 1, alone->scratch);
+        const double level = diag_median(alone->scratch, known);
         for (size_t k = 0; k < alone->steps; k++)
-            y[k] -= level;
+            y[k] -= level; /* nothing is known: none of them is */
     }
 }
 
-/* Less what the others are above theirs in that step. */
-static void take_common_out(struct alone *alone, size_t worker)
+/* z: less what the others are above theirs in that step. */
+static void take_common_out(struct alone *alone)
 {
     for (size_t k = 0; k < alone->steps; k++) {
-        const size_t at = worker * alone->steps + k;
-        const double own = alone->y[at];
-        alone->y[at] = (double)NAN;
-        const double others = median_of(&alone->y[k], alone->workers, alone->steps, alone->scratch);
-        alone->y[at] = own;
-        alone->z[at] = own - (others > 0 ? others : 0);
+        const size_t known = take_known(&alone->y[k], alone->workers, alone->steps, alone->scratch);
+        (void)diag_median(alone->scratch, known); /* sorts */
+        for (size_t w = 0; w < alone->workers; w++) {
+            const size_t at = w * alone->steps + k;
+            const double own = alone->y[at];
+            const double others =
+                isnan(own) ? 0 : effect_median_of_others(alone->scratch, known, own, known - 1);
+            alone->z[at] = own - (others > 0 ? others : 0);
+        }
     }
 }
 
@@ -126,7 +129,7 @@ static enum rs_status judge(struct alone *alone, size_t worker, double candidate
         scratch[k] = alone->is_hit[k];
     }
     effect_find_period(scratch, alone->steps, 0.5, &element);
-    if (element.hits < HITS_LEAST || element.period < 2)
+    if (element.hits < (size_t)DIAG_ALONE_HITS || element.period < 2)
         return RS_OK;
     element.p = effect_regularity(&element, alone->steps) *
                 effect_likeness(z, alone->is_hit, alone->steps) * candidates * FIGURES;
@@ -159,13 +162,10 @@ enum rs_status effect_name_alone(struct finder *finder, enum diag_what what)
     if (status == RS_OK) {
         take_times(&alone);
         take_levels_out(&alone);
+        take_common_out(&alone);
     }
-    for (size_t w = 0; w < alone.workers && status == RS_OK; w++) {
-        if (!is_alone(finder, w))
-            continue;
-        take_common_out(&alone, w);
-        status = judge(&alone, w, (double)candidates);
-    }
+    for (size_t w = 0; w < alone.workers && status == RS_OK; w++)
+        status = is_alone(finder, w) ? judge(&alone, w, (double)candidates) : RS_OK;
     rs_mem_free(alone.y);
     rs_mem_free(alone.z);
     rs_mem_free(alone.scratch);

@@ -22,8 +22,7 @@ static double other_at(const double *sorted, size_t own, size_t i)
     return sorted[i < own ? i : i + 1];
 }
 
-/* Median of the faster half of the others; of a panel of two, the other one. */
-static double median_of_others(const double *sorted, size_t known, double y, size_t n)
+double effect_median_of_others(const double *sorted, size_t known, double y, size_t half)
 {
     size_t low = 0, high = known;
     while (low < high) {
@@ -34,8 +33,6 @@ static double median_of_others(const double *sorted, size_t known, double y, siz
             high = middle;
         }
     }
-    const size_t count = known - 1;
-    const size_t half = n > 2 ? (count + 1) / 2 : count;
     if (half == 0) {
         return (double)NAN;
     }
@@ -56,10 +53,12 @@ static void step_effects(const struct finder *finder, const struct diag_panel *p
             }
         }
         (void)diag_median(sorted, known);
+        /* the faster half of the others; of a panel of two, the other one */
+        const size_t half = panel->n > 2 || known == 0 ? known / 2 : known - 1;
         for (size_t m = 0; m < panel->n; m++) {
             const double y = panel->y[m * panel->steps + k];
             z[m * panel->steps + k] =
-                isnan(y) ? (double)NAN : y - median_of_others(sorted, known, y, panel->n);
+                isnan(y) ? (double)NAN : y - effect_median_of_others(sorted, known, y, half);
         }
     }
 }
@@ -182,9 +181,10 @@ double effect_regularity(const struct diag_element *element, size_t steps)
     }
     double beats = 0;
     for (size_t period = 2; period <= steps; period++) {
-        for (size_t phase = 0; phase < period && phase < steps; phase++) {
-            beats += (steps - phase + period - 1) / period == element->hits ? 1 : 0;
-        }
+        /* of its phases the first steps % period have one hit more than the others */
+        const size_t fewer = steps / period, longer = steps % period;
+        beats += fewer + 1 == element->hits ? (double)longer : 0;
+        beats += fewer == element->hits ? (double)(period - longer) : 0;
     }
     const double share = beats / choose(steps, element->hits);
     return share < 1 ? share : 1;
@@ -245,23 +245,42 @@ static double rivals(const struct hits *hits, size_t steps, size_t wanted)
     return count;
 }
 
-/* One draw: each step's hits of members [begin, end), which are peers, on as many of them at random. */
-static void draw_peers(const struct hits *hits, size_t begin, size_t end, size_t steps,
-                       uint64_t *state)
+/* Peers [begin, end) of which so many are hit in some step. */
+struct draw {
+    uint32_t begin, end, hits;
+};
+
+/* Of all steps in which somebody is hit. draws: [panels * steps] at most. */
+static size_t list_draws(const struct hits *hits, size_t steps, struct draw *draws)
 {
-    for (size_t k = 0; k < steps; k++) {
-        size_t left = 0;
-        for (size_t u = begin; u < end; u++) {
-            left += (size_t)hits->is_hit[u * steps + k];
+    size_t count = 0;
+    for (size_t begin = 0, end; begin < hits->n; begin = end) {
+        for (end = begin + 1; end < hits->n && hits->panel[end] == hits->panel[begin]; end++) {
         }
-        for (size_t u = begin; u < end && left > 0; u++) {
-            *state ^= *state << 13;
-            *state ^= *state >> 7;
-            *state ^= *state << 17;
-            if ((*state >> 11) % (end - u) < left) {
-                left--;
-                hits->counts[u]++;
+        for (size_t k = 0; k < steps; k++) {
+            uint32_t own = 0;
+            for (size_t u = begin; u < end; u++) {
+                own += hits->is_hit[u * steps + k];
             }
+            if (own > 0) {
+                draws[count++] = (struct draw){(uint32_t)begin, (uint32_t)end, own};
+            }
+        }
+    }
+    return count;
+}
+
+/* The step's hits on as many of the peers at random. */
+static void draw_peers(const struct hits *hits, const struct draw *draw, uint64_t *state)
+{
+    uint32_t left = draw->hits;
+    for (uint32_t u = draw->begin; u < draw->end && left > 0; u++) {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        if ((*state >> 11) % (draw->end - u) < left) {
+            left--;
+            hits->counts[u]++;
         }
     }
 }
@@ -270,25 +289,32 @@ static void draw_peers(const struct hits *hits, size_t begin, size_t end, size_t
 static enum rs_status draw_all(struct hits *hits, size_t steps)
 {
     uint64_t state = 0x9e3779b97f4a7c15U;
+    size_t panels = 1;
+    for (size_t u = 1; u < hits->n; u++) {
+        panels += hits->panel[u] != hits->panel[u - 1];
+    }
+    struct draw *draws = rs_mem_calloc(panels * steps + 1, sizeof *draws);
     hits->reached = rs_mem_calloc(steps + 1, sizeof *hits->reached);
-    if (hits->reached == NULL)
+    if (draws == NULL || hits->reached == NULL) {
+        rs_mem_free(draws);
         return RS_NOMEM;
-    for (int draw = 0; draw < (int)DIAG_PERMUTATIONS; draw++) {
+    }
+    const size_t count = list_draws(hits, steps, draws);
+    for (int round = 0; round < (int)DIAG_PERMUTATIONS; round++) {
         uint32_t most = 0;
         memset(hits->counts, 0, hits->n * sizeof *hits->counts);
-        for (size_t begin = 0, end; begin < hits->n; begin = end) {
-            for (end = begin + 1; end < hits->n && hits->panel[end] == hits->panel[begin]; end++) {
-            }
-            draw_peers(hits, begin, end, steps, &state);
+        for (size_t i = 0; i < count; i++) {
+            draw_peers(hits, &draws[i], &state);
         }
         for (size_t u = 0; u < hits->n; u++) {
             most = hits->counts[u] > most ? hits->counts[u] : most;
         }
         hits->reached[most]++;
     }
-    for (size_t count = steps; count-- > 0;) {
-        hits->reached[count] += hits->reached[count + 1];
+    for (size_t wanted = steps; wanted-- > 0;) {
+        hits->reached[wanted] += hits->reached[wanted + 1];
     }
+    rs_mem_free(draws);
     return RS_OK;
 }
 

@@ -71,6 +71,8 @@ RS_MUST_CHECK enum rs_status effect_link_panels(struct finder *finder);
 void effect_hits_fini(struct hits *hits);
 RS_MUST_CHECK enum rs_status effect_hits_init(struct finder *finder, const struct diag_pool *pool,
                                               struct hits *hits);
+/* Median of the `half` smallest of the sorted values without the member's own, y, which is among them. NAN: there is none. */
+double effect_median_of_others(const double *sorted, size_t known, double y, size_t half);
 /* Of z beyond the limit: hits, first, period and phase, began. */
 void effect_find_period(const double *z, size_t steps, double limit, struct diag_element *element);
 /* Chance that as many steps, chosen at random, are as regular; that random pauses are so equally long. */
