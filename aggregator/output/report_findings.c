@@ -206,10 +206,12 @@ static void predicate_text(const struct rs_finding *finding, char *text, size_t 
                        many ? "wait" : "waits");
         return;
     case RS_FINDING_HOST_GAP:
-        (void)snprintf(
-            text, size,
-            "%s the others wait: time passes on its host in which nothing is computed or launched",
-            many ? "let" : "lets");
+        /* held against its own steps, there may be no others */
+        (void)snprintf(text, size,
+                       "%s: time passes on its host in which nothing is computed or launched",
+                       finding->test.peers == 0 ? (many ? "pause" : "pauses")
+                       : many                   ? "let the others wait"
+                                                : "lets the others wait");
         return;
     case RS_FINDING_IMBALANCE:
         if (finding->place_count > 0 && finding->places[0].kind == RS_PLACE_STAGE)

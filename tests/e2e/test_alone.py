@@ -43,6 +43,28 @@ class Alone(unittest.TestCase):
                 self.assertEqual(findings[0]["test"]["peers"], 0)
                 self.assertIn("in its other steps", text)
                 self.assertNotIn("on its peers", text)
+                self.assertNotIn("lets the others wait", text)
+
+    def test_one_rank(self):
+        """It has nobody beside it, and its steps all the same."""
+        rows, at = [], 1750000000000000
+        for step in range(30):
+            head = 8000 if step % 3 == 1 else 100
+            rows += [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 7, "tid": 7, "ts": at, "dur": head + 1900},
+                     {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 7, "tid": 7, "ts": at + head, "dur": 5,
+                      "args": {"correlation": step + 1}},
+                     {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": at + head + 10, "dur": 1500,
+                      "args": {"device": 0, "stream": 7, "correlation": step + 1}}]
+            at += head + 2000
+        with tempfile.TemporaryDirectory() as folder:
+            path, out = pathlib.Path(folder) / "rank0.json", pathlib.Path(folder) / "out"
+            path.write_text(json.dumps({"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 1},
+                                        "traceEvents": rows}))
+            done = subprocess.run([PROGRAM, "analyse", path, "-o", out, "--quiet"], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            finding, = json.loads((out / "report.json").read_text())["findings"]
+            self.assertEqual((finding["where"], finding["steps"]["period"]), ({"rank": 0}, 3))
+            self.assertIn("Rank 0 pauses: time passes on its host", (out / "report.md").read_text())
 
     def test_nothing_planted(self):
         for kind in ("clean-alone", "pauses-alone"):
