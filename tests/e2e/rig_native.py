@@ -50,7 +50,7 @@ class Capture:
     def _read_out(self):
         self.out = self.process.stdout.read()
 
-    def wait_for(self, is_it, seconds=30):
+    def wait_for(self, is_it, seconds=300):
         """When the first line came that `is_it`, in seconds since the start."""
         until = time.monotonic() + seconds
         seen = 0
@@ -120,7 +120,7 @@ class Rig:
         for process in [*self.collectors, self.aggregator]:
             if process:
                 try:
-                    process.wait(20)
+                    process.wait(120)
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
@@ -170,7 +170,7 @@ class Rig:
     def ranks(self):
         return self.ask("ranks")["ranks"]
 
-    def wait_ranks(self, count, seconds=60):
+    def wait_ranks(self, count, seconds=300):
         """Until so many ranks are known, step and step time too."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -192,7 +192,7 @@ class Rig:
     def captures(self):
         return self.ask("capture", "list")["captures"]
 
-    def wait_captures(self, count, seconds=60):
+    def wait_captures(self, count, seconds=300):
         """Until so many captures are closed; the newest last."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:

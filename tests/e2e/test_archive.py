@@ -61,7 +61,7 @@ class S3:
         until = time.monotonic() + 120
         while True:
             try:
-                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/", timeout=5).close()
+                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/", timeout=120).close()
             except urllib.error.HTTPError:
                 break  # it answers: who are you?
             except OSError:
@@ -182,7 +182,7 @@ class Archive(unittest.TestCase):
         rig.aggregator_words = list(words)
         rig.start_aggregator()
 
-    def wait_for(self, is_it, what, seconds=120):
+    def wait_for(self, is_it, what, seconds=300):
         until = time.monotonic() + seconds
         while not is_it():
             self.assertLess(time.monotonic(), until, "never: " + what)

@@ -378,7 +378,7 @@ class Daemons:
     def stop(self):
         for process in reversed(self.running):
             process.send_signal(signal.SIGTERM)
-            process.wait(30)
+            process.wait(120)
             process.stdout.close()
 
 

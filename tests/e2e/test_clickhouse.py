@@ -29,7 +29,7 @@ UNIT = "capture, unit_kind, a, b, generation, rows, members"
 CUTS = int(os.environ.get("RANKSCOPE_CLICKHOUSE_CUTS", "5"))
 
 
-def wait_until(what, is_it, seconds=120):
+def wait_until(what, is_it, seconds=300):
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         value = is_it()

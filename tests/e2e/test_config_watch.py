@@ -199,7 +199,7 @@ class Watch(unittest.TestCase):
         self.assertEqual(replaced["state"], "failed")
         self.assertIn("asks for nothing", replaced["reason"])
 
-    def wait_state(self, state, seconds=10):
+    def wait_state(self, state, seconds=300):
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             if [c for c in self.rig.captures() if c["state"] == state]:

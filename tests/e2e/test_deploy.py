@@ -42,7 +42,7 @@ class Kubernetes(unittest.TestCase):
         for process in self.processes:
             if process.poll() is None:
                 process.terminate()
-            process.wait(30)
+            process.wait(120)
             process.stdout.close()
         shutil.rmtree(self.folder)
 
@@ -109,9 +109,9 @@ class Kubernetes(unittest.TestCase):
                 time.sleep(0.1)
             os.path.exists(folder + "/invite/invite") and os.remove(folder + "/invite/invite")
             collector_process.terminate()
-            self.assertEqual(collector_process.wait(30), 0)
+            self.assertEqual(collector_process.wait(120), 0)
         aggregator.terminate()
-        self.assertEqual(aggregator.wait(30), 0)
+        self.assertEqual(aggregator.wait(120), 0)
 
     def test_ports_fit_together(self):
         ports = {port["port"] for port in self.of_kind["Service"]["spec"]["ports"]}

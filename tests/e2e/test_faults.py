@@ -95,7 +95,7 @@ class Job(Rig):
         check(done.returncode == 0, "list:", done.returncode, done.stderr)
         return done.stdout
 
-    def until(self, what, is_it, seconds=60):
+    def until(self, what, is_it, seconds=300):
         end = time.monotonic() + seconds
         while True:
             found = is_it()

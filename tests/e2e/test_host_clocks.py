@@ -45,7 +45,7 @@ class Clocks(unittest.TestCase):
         for process in reversed(self.processes):
             process.terminate()
         for process in reversed(self.processes):
-            process.wait(30)
+            process.wait(120)
 
     def start_host(self, host):
         folder = os.path.join(self.folder, f"host{host}")

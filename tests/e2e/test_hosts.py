@@ -113,7 +113,7 @@ class Hosts(unittest.TestCase):
                 process.terminate()
         for process in reversed(cls.processes):
             try:
-                process.wait(30)
+                process.wait(120)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -227,7 +227,7 @@ class Hosts(unittest.TestCase):
         self.assertEqual(done.returncode, code, (words, done.stdout[-2000:], done.stderr[-3000:]))
         return done
 
-    def wait_for(self, is_it, what, seconds=90):
+    def wait_for(self, is_it, what, seconds=300):
         until = time.monotonic() + seconds
         while not is_it():
             self.assertLess(time.monotonic(), until, "never: " + what)

@@ -83,7 +83,7 @@ class Rig:
         self.end_clients()
         for process in (self.collector, self.aggregator):
             process.send_signal(signal.SIGTERM)
-            process.wait(20)
+            process.wait(120)
 
 
 def good_ranks(rig):
@@ -154,7 +154,7 @@ def one_step_more(rig):
 
 
 def other_daemon(rig):
-    done = subprocess.run(rig.collector_words("spool2"), capture_output=True, text=True, timeout=30, check=False,
+    done = subprocess.run(rig.collector_words("spool2"), capture_output=True, text=True, timeout=120, check=False,
                           env=rig.environment)
     check(done.returncode == 3, f"a second collector ends with {done.returncode}: {done.stderr}")
     check(f"process {rig.collector.pid} (rankscope)" in done.stderr, done.stderr)

@@ -42,7 +42,7 @@ class Capture:
             self.lines.append("(end)")
             self.changed.notify_all()
 
-    def wait_for(self, count, *states, limit_s=120):
+    def wait_for(self, count, *states, limit_s=300):
         """Until so many ranks are in one of these states: the aggregator is asked, progress lines are not all printed."""
         until = time.monotonic() + limit_s
         with self.changed:

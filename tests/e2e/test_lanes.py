@@ -48,7 +48,7 @@ def run_capture(rig, *words):
     return next(c["id"] for c in rig.captures() if c["id"] not in before)
 
 
-def wait_held(rig, count, seconds=30):
+def wait_held(rig, count, seconds=300):
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if len(glob.glob(os.path.join(rig.folder, "spool*", "raw", "*"))) >= count:

@@ -31,7 +31,7 @@ def check(condition, text):
         raise SystemExit(text)
 
 
-def wait_until(what, is_it, seconds=120):
+def wait_until(what, is_it, seconds=300):
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         found = is_it()

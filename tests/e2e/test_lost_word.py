@@ -103,7 +103,7 @@ class RelayRig(Rig):
 
 
 class LostWord(unittest.TestCase):
-    def until(self, is_it, what, seconds=60):
+    def until(self, is_it, what, seconds=300):
         end = time.monotonic() + seconds
         while not is_it():
             self.assertLess(time.monotonic(), end, "never: " + what)
@@ -115,7 +115,7 @@ class LostWord(unittest.TestCase):
         before = {c["id"] for c in rig.captures()}
         rig.relay.lose(time.strftime("%Y%m%d-", time.gmtime()))  # as an id begins
         capture = rig.capture("--run", "lost", "--steps", str(STEPS), "--no-report")
-        self.assertTrue(rig.relay.has_lost.wait(30), "COMMIT did not pass")
+        self.assertTrue(rig.relay.has_lost.wait(120), "COMMIT did not pass")
         self.until(lambda: "all ranks are asked again" in rig.log_text("aggregator"), "the start is moved")
         self.until(lambda: wait_until(rig), "it is time to cut")
         rig.relay.cut()

@@ -252,7 +252,7 @@ class Rules(unittest.TestCase):
         return {run: runs.count(run) for run in wanted}
 
     @classmethod
-    def until(cls, holds, what, seconds=60):
+    def until(cls, holds, what, seconds=300):
         end = time.monotonic() + seconds
         while not holds():
             if time.monotonic() > end:

@@ -23,7 +23,7 @@ OPENS = os.path.join(os.environ["RANKSCOPE_BUILD"], "slow_opens")
 RANKS = 64
 
 
-def wait_for(what, found, seconds=60):
+def wait_for(what, found, seconds=300):
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         value = found()

@@ -104,7 +104,7 @@ class Slurm(unittest.TestCase):
             process.terminate()
         for process in self.processes:
             try:
-                process.wait(20)
+                process.wait(120)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -135,7 +135,7 @@ class Slurm(unittest.TestCase):
             self.assertEqual(done.returncode, code, (words, done.stdout, done.stderr))
         return done.stdout
 
-    def wait_for(self, is_it, what, seconds=60):
+    def wait_for(self, is_it, what, seconds=300):
         until = time.monotonic() + seconds
         while not is_it():
             self.assertLess(time.monotonic(), until, "never: " + what)

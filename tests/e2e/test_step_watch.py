@@ -35,7 +35,7 @@ def watch(rig, *words):
 def end(process):
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.wait(120)
 
 
 class StepWatch(unittest.TestCase):
@@ -74,7 +74,7 @@ class StepWatch(unittest.TestCase):
                                  (0, None, None, "--no-capture"), told)
                 self.assertEqual([c["id"] for c in rig.captures()], [alarm["capture"]])
                 rig.aggregator.terminate()  # what it has to tell is told before it ends
-                rig.aggregator.wait(30)
+                rig.aggregator.wait(120)
                 events = [json.loads(body) for _, _, body in receiver.taken]
                 self.assertEqual([(e["event"], e["capture"]) for e in events], [("culprit_found", alarm["capture"])])
                 self.assertIn("Rank 3 ", events[0]["text"])
@@ -116,7 +116,7 @@ class StepWatch(unittest.TestCase):
     def test_an_aggregator_that_is_away(self):
         with Rig(world=0, nodes=0, step_ms=50) as rig:
             rig.aggregator.terminate()
-            rig.aggregator.wait(30)
+            rig.aggregator.wait(120)
             rig.aggregator.stdout.close()
             watching = watch(rig)
             try:
@@ -129,14 +129,14 @@ class StepWatch(unittest.TestCase):
                 end(named)
                 named.communicate()
                 watching.send_signal(signal.SIGINT)
-                said, _ = watching.communicate(timeout=30)
+                said, _ = watching.communicate(timeout=120)
                 self.assertEqual((watching.returncode, said), (130, ""))
             finally:
                 end(watching)
 
     def test_what_cannot_be(self):
         for words in (["--longer-by", "0%"], ["--longer-by", "x"], ["one", "two"], ["--steps", "0"], ["--per-day", "0"], ["--connect", "nonsense:"]):
-            done = subprocess.run([PROGRAM, "watch", *words], capture_output=True, text=True, timeout=30, check=False)
+            done = subprocess.run([PROGRAM, "watch", *words], capture_output=True, text=True, timeout=120, check=False)
             self.assertEqual(done.returncode, 2, (words, done.stderr))
             self.assertTrue(done.stderr.startswith("rankscope watch: "), done.stderr)
         # The daemon's: looked at also where nothing is watched.
@@ -146,7 +146,7 @@ class StepWatch(unittest.TestCase):
                                       stderr=subprocess.PIPE, text=True) as daemon:
                     said = daemon.stdout.readline()  # where it listens, or nothing
                     daemon.terminate()
-                    _, told = daemon.communicate(timeout=30)
+                    _, told = daemon.communicate(timeout=120)
                 self.assertEqual((said, daemon.returncode), ("", 2), (words, told))
                 self.assertIn("--step-probe", told)
 

@@ -41,7 +41,7 @@ class Tls(unittest.TestCase):
         for process in reversed(self.processes):
             if process.poll() is None:
                 process.terminate()
-            code = process.wait(30)
+            code = process.wait(120)
             process.stdout.close()
             if code not in (0, -15):
                 print(f"{process.args[1]} ended with {code}:\n{self.log_of(process)[-3000:]}", file=sys.stderr)
@@ -84,7 +84,7 @@ class Tls(unittest.TestCase):
     def ask(self, who, *words, code=0):
         return self.run_it(*words, "--connect", self.address, "--certs", self.path(who), code=code)
 
-    def wait_for(self, is_it, what, seconds=60):
+    def wait_for(self, is_it, what, seconds=300):
         until = time.monotonic() + seconds
         while not is_it():
             self.assertLess(time.monotonic(), until, "never: " + what)
@@ -305,7 +305,7 @@ class Tls(unittest.TestCase):
             self.assertEqual(file.read(), self.address)
         self.wait_audit(who="guest", what="join", subject="n1", outcome="asked")
         first.terminate()
-        self.assertEqual(first.wait(30), 0)
+        self.assertEqual(first.wait(120), 0)
         self.collector("n1", *words)  # as a service is started again: it has joined already
         self.wait_for(lambda: self.count("server.collectors") == 1, "it is back")
         for node, text in (("n1", "there is no such invite"), ("n2", "there is no such invite")):

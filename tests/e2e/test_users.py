@@ -56,11 +56,11 @@ class Node(unittest.TestCase):
     def tearDown(self):
         for job in self.jobs.values():
             job.stdin.close()
-            job.wait(30)
+            job.wait(120)
             job.stdout.close()
         for process in reversed(self.processes):
             process.terminate()
-            process.wait(30)
+            process.wait(120)
             if process.stdout:
                 process.stdout.close()
         if self._outcome.success:
@@ -97,7 +97,7 @@ class Node(unittest.TestCase):
             self.assertEqual(done.returncode, code, (user, words, done.stdout, done.stderr))
         return done
 
-    def wait_for(self, is_it, what, seconds=60):
+    def wait_for(self, is_it, what, seconds=300):
         until = time.monotonic() + seconds
         while not is_it():
             self.assertLess(time.monotonic(), until, "never: " + what)
@@ -373,7 +373,7 @@ class WatchedFolders(unittest.TestCase):
     def tearDown(self):
         for process in reversed(self.processes):
             process.terminate()
-            process.wait(30)
+            process.wait(120)
         if self._outcome.success:
             shutil.rmtree(self.folder)
         else:
@@ -384,7 +384,7 @@ class WatchedFolders(unittest.TestCase):
             environment = {**os.environ, "RANKSCOPE_CONFIG": "", "RANKSCOPE_RUNTIME_DIR": self.path("run")}
             self.processes.append(subprocess.Popen([PROGRAM, *words], env=environment, stdout=log, stderr=log))
 
-    def wait_for(self, is_it, what, seconds=60):
+    def wait_for(self, is_it, what, seconds=300):
         until = time.monotonic() + seconds
         while not is_it():
             self.assertLess(time.monotonic(), until, "never: " + what)

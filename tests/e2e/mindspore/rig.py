@@ -121,7 +121,7 @@ class Job:
         """The furthest step that any rank has done."""
         return max((max(steps) for steps in self.read().values() if steps), default=0)
 
-    def wait_step(self, step, ranks, limit_s=90):
+    def wait_step(self, step, ranks, limit_s=300):
         end = time.monotonic() + limit_s
         while time.monotonic() < end:
             times = self.read()
@@ -192,7 +192,7 @@ class Driver:
                 return line
         check(False, f"no answer to {text}")
 
-    def until(self, what, predicate, limit_s=60):
+    def until(self, what, predicate, limit_s=300):
         end = time.monotonic() + limit_s
         while not predicate(self):
             check(time.monotonic() < end, f"not within {limit_s} s: {what}\n" + "\n".join(map(json.dumps, self.ranks.values())))
@@ -208,7 +208,7 @@ class Driver:
     def close(self):
         try:
             self.process.stdin.close()
-            self.process.wait(10)
+            self.process.wait(120)
         except (OSError, subprocess.TimeoutExpired):
             self.process.kill()
             self.process.wait()

@@ -88,7 +88,7 @@ class Rig:
         for process in (self.collector, self.aggregator):
             process.send_signal(signal.SIGTERM)
         for process in (self.collector, self.aggregator):
-            process.wait(20)
+            process.wait(120)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -87,7 +87,7 @@ def main():
         for process in (collector, aggregator):
             process.send_signal(signal.SIGTERM)
         for process in (collector, aggregator):
-            process.wait(20)
+            process.wait(120)
         job.kill()
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -48,7 +48,7 @@ class Reader(threading.Thread):
             time.sleep(0.0005)
 
 
-def wait_file(path, limit_s=20):
+def wait_file(path, limit_s=300):
     end = time.monotonic() + limit_s
     while not os.path.exists(path) or os.path.getsize(path) < 8:
         check(time.monotonic() < end, f"no {path}")

@@ -49,7 +49,7 @@ class Job:
 
     def end(self):
         """What each rank did: {rank: {"profiles": n, ...}}."""
-        out, _ = self.process.communicate(timeout=30)
+        out, _ = self.process.communicate(timeout=120)
         self.process = None
         facts = {}
         for line in out.splitlines():
@@ -76,7 +76,7 @@ class Rig:
     def start_collector(self, *options):
         if self.collector:
             self.collector.terminate()
-            check(self.collector.wait(30) == 0, "the collector did not end well")
+            check(self.collector.wait(120) == 0, "the collector did not end well")
         self.collector = subprocess.Popen(
             [PROGRAM, "collector", "--connect", self.address, "--spool", os.path.join(self.folder, "spool"), "--no-kineto",
              "--no-native", "--no-mindspore", "--trace-dir", self.traces, "--parse-wait", "2s", *options], env=self.environment)
@@ -114,7 +114,7 @@ class Rig:
             if daemon and daemon.poll() is None:
                 daemon.terminate()
                 try:
-                    daemon.wait(20)
+                    daemon.wait(120)
                 except subprocess.TimeoutExpired:
                     daemon.kill()
 

@@ -89,7 +89,7 @@ class Shm:
 
     def close(self):
         self.holder.stdin.close()
-        self.holder.wait(10)
+        self.holder.wait(120)
 
 
 class Job:
@@ -146,7 +146,7 @@ class Job:
             os.killpg(self.launcher.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        self.launcher.wait(30)
+        self.launcher.wait(120)
 
 
 class Rig:
@@ -183,7 +183,7 @@ class Rig:
         for daemon in (self.collector, self.aggregator):
             daemon.terminate()
             try:
-                daemon.wait(20)
+                daemon.wait(120)
             except subprocess.TimeoutExpired:
                 daemon.kill()
         self.log.close()

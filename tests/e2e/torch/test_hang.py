@@ -29,7 +29,7 @@ CASES = {
 }
 
 
-def until(condition, what, limit=120):
+def until(condition, what, limit=300):
     end = time.monotonic() + limit
     while not condition():
         if time.monotonic() > end:

@@ -165,7 +165,7 @@ class Rig:
             return
         self.job.send_signal(signal.SIGTERM)
         try:
-            self.job.wait(30)
+            self.job.wait(120)
         except subprocess.TimeoutExpired:
             self.job.kill()
             self.job.wait()
@@ -214,7 +214,7 @@ class Rig:
         for process in (self.collector, self.aggregator):
             process.send_signal(signal.SIGTERM)
         for process in (self.collector, self.aggregator):
-            process.wait(20)
+            process.wait(120)
 
 
 def check(is_right, what, report=None):

@@ -31,7 +31,7 @@ class WatchRig(StepsRig):
 
     def watch_steps(self, *words):
         self.aggregator.terminate()
-        self.aggregator.wait(30)
+        self.aggregator.wait(120)
         self.aggregator.stdout.close()
         self.aggregator_log = open(os.path.join(self.folder, "aggregator.log"), "wb")
         self.aggregator = subprocess.Popen([PROGRAM, "aggregator", "--listen", self.address, "--data", os.path.join(self.folder, "data"), "-v", *words],
@@ -51,7 +51,7 @@ class WatchRig(StepsRig):
     def listed(self):
         return [capture["id"] for capture in json.loads(self.asked("capture", "list", "--json"))["captures"]]
 
-    def until(self, is_so, why, limit_s=180):
+    def until(self, is_so, why, limit_s=300):
         end = time.monotonic() + limit_s
         while not is_so():
             check(time.monotonic() < end, f"{why}\n{self.said()[-4000:]}")
