@@ -236,6 +236,24 @@ static void predicate_text(const struct rs_finding *finding, char *text, size_t 
 
 /* ---- when, how much, how sure --------------------------------------------------------------- */
 
+/* 2nd, 3rd, 4th; 11th, 12th, 13th; 21st, 22nd. */
+static const char *ordinal_ending(int64_t number)
+{
+    if (number / 10 % 10 == 1) {
+        return "th";
+    }
+    switch (number % 10) {
+    case 1:
+        return "st";
+    case 2:
+        return "nd";
+    case 3:
+        return "rd";
+    default:
+        return "th";
+    }
+}
+
 static void when_text(const struct rs_finding *finding, char *text, size_t size)
 {
     const struct rs_finding_steps *steps = &finding->steps;
@@ -247,14 +265,10 @@ static void when_text(const struct rs_finding *finding, char *text, size_t size)
                        " steps",
                        steps->first, steps->hit, steps->seen);
     } else if (steps->period > 1) {
-        (void)snprintf(text, size,
-                       "in every %" PRId64 "%s step, first in step %" PRId64 " (%" PRId64
-                       " of %" PRId64 ")",
-                       steps->period,
-                       steps->period == 2   ? "nd"
-                       : steps->period == 3 ? "rd"
-                                            : "th",
-                       steps->first, steps->hit, steps->seen);
+        (void)snprintf(
+            text, size,
+            "in every %" PRId64 "%s step, first in step %" PRId64 " (%" PRId64 " of %" PRId64 ")",
+            steps->period, ordinal_ending(steps->period), steps->first, steps->hit, steps->seen);
     } else if (steps->hit < steps->seen) {
         (void)snprintf(text, size, "in %" PRId64 " of %" PRId64 " steps", steps->hit, steps->seen);
     } else {
