@@ -23,7 +23,8 @@
  *   A collector that was killed leaves TOLD, QUEUED and READING to the next one, which begins with them where they are.
  *
  *   PREPARED, the step time of the run is not known and no round-up was given:
- *      one rank of the node --TOLD: a probe of two steps--> QUEUED --> READING --measured, not kept--> PREPARED, armed
+ *      one rank of the node --TOLD: a probe of one iteration--> QUEUED --> READING --measured, not kept--> PREPARED, armed
+ *                                             `--one says too little: a probe of two--'
  *      the others say that they wait, every few seconds, and are armed with it
  *
  * Step times and sizes are remembered per process from one capture to the next: the round-up, and the

@@ -3,7 +3,7 @@
  * What the aggregator asks of ranks with Kineto's profiler, and what is answered: PREPARE, COMMIT, CANCEL.
  *
  *     PREPARE --step time known--> armed(step time)
- *        `------not known--> one rank records KINETO_PROBE_STEPS steps (the probe), the others wait for what it measured
+ *        `------not known--> one rank records an iteration, or two (the probe), the others wait for what it measured
  *     COMMIT --> facts and configuration are written down, then handed over when the profiler asks for one
  *     CANCEL --> what was not handed over is taken back; what was is owned until it fired or its process ended
  */
@@ -193,7 +193,7 @@ static void on_prepare(struct rs_collect_kineto *kineto, const Rankscope__Prepar
             prepare_rank(kineto, prepare, prepare->ranks[i], i == 0 ? warning : "", must_wait);
     }
     if (must_wait)
-        kineto_probe_step(kineto, prepare->capture);
+        kineto_probe_step(kineto, prepare->capture, KINETO_PROBE_FIRST);
 }
 
 /* ---- the probe -------------------------------------------------------------------------------------------------- */
@@ -223,14 +223,14 @@ static struct job *next_asker(struct rs_collect_kineto *kineto, const char *capt
     return best;
 }
 
-static enum rs_status arm_probe(struct rs_collect_kineto *kineto, struct job *job,
+static enum rs_status arm_probe(struct rs_collect_kineto *kineto, struct job *job, uint32_t steps,
                                 struct rs_err *err)
 {
     const struct rs_kineto_client *client =
         kineto_find_client(kineto, job->facts.pid, job->facts.start_ticks);
     const rs_dur period = client ? client->poll_period : 0;
     job->facts.uid = client ? client->process.uid : 0;
-    job->facts.steps = KINETO_PROBE_STEPS;
+    job->facts.steps = steps;
     job->facts.roundup = 1;
     (void)snprintf(job->facts.trace_root, sizeof job->facts.trace_root, "%s", kineto->trace_dir);
     struct rs_kineto_arm arm = {.pid = job->facts.pid,
@@ -242,18 +242,18 @@ static enum rs_status arm_probe(struct rs_collect_kineto *kineto, struct job *jo
     return rs_kineto_trigger_arm(kineto->trigger, &arm, err);
 }
 
-void kineto_probe_step(struct rs_collect_kineto *kineto, const char *capture)
+void kineto_probe_step(struct rs_collect_kineto *kineto, const char *capture, uint32_t steps)
 {
     struct job *job = NULL;
     while ((job = next_asker(kineto, capture))) {
         struct rs_err err = {0};
         job->is_waiting = false;
-        if (arm_probe(kineto, job, &err) == RS_OK) {
+        if (arm_probe(kineto, job, steps, &err) == RS_OK) {
             job->phase = TOLD;
             job->shown = RS_KINETO_ARMED;
             job->is_probe = true;
-            rs_log_info("rank %u: how long a step is, is found out by a profile of %d steps",
-                        job->facts.rank, KINETO_PROBE_STEPS);
+            rs_log_info("rank %u: how long a step is, is found out by a profile of %u iterations",
+                        job->facts.rank, steps);
             return;
         }
         kineto_refuse(kineto, capture, job->facts.rank, job->facts.incarnation, err.text);

@@ -23,6 +23,9 @@
 /* After its answer; and some steps more: other nodes may have yet to measure theirs. */
 static const rs_dur prepared_timeout_ns = 60 * (rs_dur)RS_NS_PER_S;
 enum { PREPARED_STEPS = 4 };
+/* One iteration of this length is as good as two; and of this one, with a backward pass in it. */
+static const rs_dur one_tells_ns = 4 * (rs_dur)RS_NS_PER_S;
+static const rs_dur one_whole_tells_ns = 500 * (rs_dur)RS_NS_PER_MS;
 static const rs_dur say_every_ns = 2 * (rs_dur)RS_NS_PER_S;
 
 enum job_phase kineto_phase_of(struct rs_collect_kineto *kineto, const struct job *job)
@@ -225,12 +228,24 @@ static struct job *first_waiting(struct rs_collect_kineto *kineto, const char *c
     return NULL;
 }
 
+/* An iteration is a call of an optimizer. One alone is a step, or near it, when it holds a backward pass; of several optimizers
+ * that step one after the other, one iteration is almost all of the step and the next almost nothing. The profiler slows the
+ * first, which matters where it is short. One of many seconds is not waited for twice: whatever the other takes, the next one is
+ * late enough to be the common start. */
+static bool one_tells(const struct job *job)
+{
+    const struct rs_trace_task *task = &job->task;
+    const rs_dur window = task->window_end_ns - task->window_start_ns;
+    return window >= one_tells_ns || (task->has_backward && window >= one_whole_tells_ns);
+}
+
 /* This rank could not tell: another one is asked. `is_over`: else it may yet write its trace, which is removed then. */
 static void fail_probe(struct rs_collect_kineto *kineto, struct job *job, const char *why,
                        bool is_over)
 {
     char capture[sizeof job->facts.capture];
     char text[512];
+    const uint32_t steps = job->facts.steps;
     (void)snprintf(capture, sizeof capture, "%s", job->facts.capture);
     (void)snprintf(text, sizeof text,
                    "how long its steps are could not be measured: %.300s; --roundup N or "
@@ -241,7 +256,7 @@ static void fail_probe(struct rs_collect_kineto *kineto, struct job *job, const 
     job->is_called_back = true;
     if (is_over)
         kineto_remove_job(kineto, job);
-    kineto_probe_step(kineto, capture);
+    kineto_probe_step(kineto, capture, steps);
 }
 
 /* How long a step is, is known now, or that the process makes none yet (it recorded half a second then). */
@@ -252,9 +267,12 @@ static void finish_probe(struct rs_collect_kineto *kineto, struct job *job)
         fail_probe(kineto, job, job->err.text, true);
         return;
     }
-    if (task->counted_steps > 0 && task->counted_steps <= KINETO_PROBE_STEPS + 1)
+    const uint32_t steps = job->facts.steps;
+    const bool has_told = task->counted_steps > 0 && task->counted_steps <= (int64_t)steps + 1;
+    const bool is_final = !has_told || steps >= KINETO_PROBE_STEPS || one_tells(job);
+    if (has_told && is_final)
         remember(kineto, job);
-    rs_log_info("rank %u: %d steps took %" PRId64 " us", job->facts.rank, KINETO_PROBE_STEPS,
+    rs_log_info("rank %u: %u iterations took %" PRId64 " us", job->facts.rank, steps,
                 (task->window_end_ns - task->window_start_ns) / RS_NS_PER_US);
     if (job->is_called_back) {
         kineto_remove_job(kineto, job);
@@ -267,6 +285,11 @@ static void finish_probe(struct rs_collect_kineto *kineto, struct job *job)
     (void)pthread_mutex_lock(&kineto->base.lock);
     job->phase = PREPARED;
     (void)pthread_mutex_unlock(&kineto->base.lock);
+    if (!is_final) {
+        job->is_waiting = true;
+        kineto_probe_step(kineto, job->facts.capture, KINETO_PROBE_STEPS);
+        return;
+    }
     kineto_answer_armed(kineto, job);
     for (struct job *other = NULL; (other = first_waiting(kineto, job->facts.capture));)
         kineto_answer_armed(kineto, other);

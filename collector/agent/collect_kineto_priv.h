@@ -20,6 +20,7 @@ enum {
     KINETO_READER_COUNT = 2,
     KINETO_TEXT_BYTES = RS_KINETO_LEDGER_TEXT_BYTES,
     KINETO_WARMUP_S = 0,
+    KINETO_PROBE_FIRST = 1,
     KINETO_PROBE_STEPS = 2, /* two optimizers in a step count two: then it is a whole one */
 };
 
@@ -96,8 +97,9 @@ void kineto_answer_armed(struct rs_collect_kineto *kineto, struct job *job);
 /* It will not record. */
 void kineto_refuse(struct rs_collect_kineto *kineto, const char *capture, uint32_t rank,
                    const char *incarnation, const char *why);
-/* Of those that wait for the step time of this capture, one is asked for a probe; all answer when nobody can be asked. */
-void kineto_probe_step(struct rs_collect_kineto *kineto, const char *capture);
+/* Of those that wait for the step time of this capture, one is asked for a probe of so many iterations; all answer when
+ * nobody can be asked. */
+void kineto_probe_step(struct rs_collect_kineto *kineto, const char *capture, uint32_t steps);
 /* What a COMMIT asks for, but for its times and places. */
 void kineto_take_request(struct rs_kineto_job *facts, const Rankscope__Commit *commit);
 void kineto_fill_config(const struct rs_kineto_job *facts, struct rs_kineto_config *config);

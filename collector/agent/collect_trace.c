@@ -13,6 +13,7 @@
 #include <string.h>
 
 static const char step_prefix[] = "Optimizer.step#";
+static const char backward_prefix[] = "autograd::engine::evaluate_function";
 static const rs_dur by_time_ns = 500 * (rs_dur)RS_NS_PER_MS;
 
 enum { OPTIMIZERS_MAX = 8 };
@@ -33,7 +34,21 @@ struct measure {
     } optimizers[OPTIMIZERS_MAX];
     size_t optimizer_count;
     size_t names_seen; /* ids below were looked at: an id is new only once */
+    bool has_backward;
 };
+
+/* Names that are new among the strings: optimizers are noted, and that there is a backward pass. */
+static void look_at_names(struct measure *measure, rs_str name)
+{
+    for (; measure->names_seen <= name; measure->names_seen++) {
+        const char *text = rs_strtab_text(measure->strings, (rs_str)measure->names_seen);
+        if (strncmp(text, step_prefix, sizeof step_prefix - 1) == 0 &&
+            measure->optimizer_count < OPTIMIZERS_MAX)
+            measure->optimizers[measure->optimizer_count++].name = (rs_str)measure->names_seen;
+        measure->has_backward = measure->has_backward ||
+                                strncmp(text, backward_prefix, sizeof backward_prefix - 1) == 0;
+    }
+}
 
 static void count_step(struct measure *measure, rs_str name)
 {
@@ -46,12 +61,7 @@ static void count_step(struct measure *measure, rs_str name)
     /* Names that came before are known not to be steps. */
     if (name < measure->names_seen)
         return;
-    for (; measure->names_seen <= name; measure->names_seen++) {
-        const char *text = rs_strtab_text(measure->strings, (rs_str)measure->names_seen);
-        if (strncmp(text, step_prefix, sizeof step_prefix - 1) == 0 &&
-            measure->optimizer_count < OPTIMIZERS_MAX)
-            measure->optimizers[measure->optimizer_count++].name = (rs_str)measure->names_seen;
-    }
+    look_at_names(measure, name);
     for (size_t i = 0; i < measure->optimizer_count; i++)
         measure->optimizers[i].count += measure->optimizers[i].name == name;
 }
@@ -75,6 +85,8 @@ static enum rs_status on_batch(void *self, const struct rs_batch *batch, struct 
             measure->last = batch->end[i];
         if (kind == RS_KIND_USER_ANNOTATION)
             count_step(measure, batch->name[i]);
+        else if (batch->name[i] >= measure->names_seen)
+            look_at_names(measure, batch->name[i]);
     }
     return measure->next.batch ? measure->next.batch(measure->next.self, batch, err) : RS_OK;
 }
@@ -92,6 +104,7 @@ static void take_facts(struct rs_trace_task *task, const struct measure *measure
         task->window_end_ns = base + measure->last;
     }
     task->events = measure->events;
+    task->has_backward = measure->has_backward;
     for (size_t i = 0; i < measure->optimizer_count; i++) {
         task->counted_steps += measure->optimizers[i].count;
         if (measure->optimizers[i].count > task->optimizer_steps)

@@ -39,6 +39,7 @@ struct rs_trace_task {
     int64_t optimizer_steps;              /* of its most frequent optimizer */
     int64_t counted_steps;                /* of all: what the profiler counts as iterations */
     int64_t events;                       /* that last */
+    bool has_backward;                    /* operators of a backward pass are among them */
     int64_t bytes;                        /* of the file */
 };
 

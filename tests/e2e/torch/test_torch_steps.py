@@ -79,9 +79,9 @@ def ask_steps(rig, name, pause):
 
 
 def probes(rig):
-    """How many times a rank was measured."""
+    """How many times a rank was asked to measure its steps."""
     with open(os.path.join(rig.folder, "collector.log"), encoding="utf-8") as file:
-        return file.read().count("is found out by a profile of 2 steps")
+        return file.read().count("is found out by a profile of")
 
 
 def one_job(rig, pause):
@@ -89,9 +89,11 @@ def one_job(rig, pause):
     before = probes(rig)
     words = ask_steps(rig, f"{pause}-first", pause)
     check("a step was measured" in words, f"nothing is said of how long a step is:\n{words}")
-    check(probes(rig) == before + 1, f"{probes(rig) - before} ranks were measured instead of one")
+    asked = probes(rig)
+    # Of short steps one alone says too little.
+    check(asked == before + 1 or (pause < 1 and asked == before + 2), f"{asked - before} ranks were measured instead of one")
     ask_steps(rig, f"{pause}-again", pause)
-    check(probes(rig) == before + 1, "it was known how long a step is, and a rank was measured once more")
+    check(probes(rig) == asked, "it was known how long a step is, and a rank was measured once more")
     check(len(os.listdir(rig.traces)) == 0, "a trace was left behind")
     rig.end_job()
 
