@@ -60,12 +60,13 @@ static enum rs_status read_chunk(struct reading *reading, const struct rs_stored
     return RS_OK;
 }
 
-/* The stored summary as we write it, and what only it holds (what the vendor said is in no event) put where the
- * one that is computed again takes it from. */
+/* The stored summary as we write it, and what only it holds (what the vendor said, and when all was written, is in no event) put where
+ * the one that is computed again takes it from. */
 static enum rs_status read_stored(struct reading *reading, const struct rs_summary *stored,
                                   struct rs_buf *bytes, struct rs_err *err)
 {
     const enum rs_status status = rs_summary_encode(stored, bytes, err);
+    reading->reader.info.written_ns = stored->trace.written_ns;
     return status == RS_OK
                ? rs_provenance_add(&reading->reader.info.vendor, &reading->reader.strings,
                                    stored->trace.vendor, &stored->strings)

@@ -31,6 +31,15 @@ struct report_drop {
     int64_t count;
 };
 
+/* For how long the profiler was at work in the job: recording, then writing down what it had recorded. Of the rank where that
+ * took longest. */
+struct report_recording {
+    size_t
+        rank_count; /* where it is known: of ranks whose profile was written for us; 0: nowhere */
+    int32_t rank;
+    rs_dur recorded, writing;
+};
+
 struct report {
     const struct rs_analysis *analysis;
     struct report_mean *means; /* by (rank, device); only where there are complete steps */
@@ -52,6 +61,7 @@ struct report {
     int64_t rows, rows_without_bytes, rows_unfinished;
     rs_dur caused_wait; /* of all ranks */
     int64_t timed_ops;  /* operations whose last arriver is known */
+    struct report_recording recording;
 };
 
 /* Keeps a pointer to the analysis. RS_NOMEM. `report_p` is initialised on RS_OK. */

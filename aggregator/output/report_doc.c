@@ -351,6 +351,23 @@ static void put_drops(struct doc *doc, const struct report *report)
                    plural(report->drops[i].count, "row was", "rows were"), report->drops[i].reason);
 }
 
+/* What a capture cost the job: it was slower than usual then. */
+static void put_recording(struct doc *doc, const struct report_recording *recording)
+{
+    char whole[UNIT_TEXT_BYTES], recorded[UNIT_TEXT_BYTES], writing[UNIT_TEXT_BYTES];
+    if (!recording->rank_count)
+        return;
+    unit_people_time(whole, recording->recorded + recording->writing);
+    unit_people_time(recorded, recording->recorded);
+    unit_people_time(writing, recording->writing);
+    doc_bullet(doc,
+               "The profiler was at work in the job for up to %s, in which its steps may have "
+               "been slower: it recorded for %s and wrote that down for another %s (rank %" PRId32
+               "; known of %zu %s).",
+               whole, recorded, writing, recording->rank, recording->rank_count,
+               plural((int64_t)recording->rank_count, "rank", "ranks"));
+}
+
 static void put_known(struct doc *doc, const struct report *report)
 {
     const struct rs_analysis *analysis = report->analysis;
@@ -373,6 +390,7 @@ static void put_known(struct doc *doc, const struct report *report)
     put_partial(doc, report);
     put_operations(doc, report);
     put_drops(doc, report);
+    put_recording(doc, &report->recording);
     report_put_judged(doc, report);
     for (size_t i = 0; i < analysis->note_count; i++)
         doc_bullet(doc, "%s", analysis->notes[i]);

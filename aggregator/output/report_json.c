@@ -129,6 +129,20 @@ static void put_steps(struct rs_json_out *json, const struct report *report)
     rs_json_out_end(json);
 }
 
+/* Not there where it is not known: files that were found do not tell. */
+static void put_recording(struct rs_json_out *json, const struct report_recording *recording)
+{
+    if (!recording->rank_count)
+        return;
+    rs_json_out_key(json, "recording");
+    rs_json_out_object(json);
+    put_int(json, "ranks", (int64_t)recording->rank_count, true);
+    put_int(json, "longest_on_rank", recording->rank, true);
+    put_int(json, "recorded_ns", recording->recorded, true);
+    put_int(json, "writing_ns", recording->writing, true);
+    rs_json_out_end(json);
+}
+
 static void put_arrivals(struct rs_json_out *json, const struct report *report)
 {
     rs_json_out_key(json, "arrivals");
@@ -216,6 +230,7 @@ enum rs_status rs_output_report_json(const struct rs_analysis *analysis, struct 
     put_int(&json, "schema_version", RS_OUTPUT_SCHEMA_VERSION, true);
     report_json_diagnosis(&json, analysis);
     put_coverage(&json, &report);
+    put_recording(&json, &report.recording);
     put_steps(&json, &report);
     put_arrivals(&json, &report);
     put_links(&json, &report);

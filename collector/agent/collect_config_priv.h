@@ -57,7 +57,8 @@ struct config_job {
     int64_t steps_done;
     bool parses;
     rs_ns looked_at, changed_at; /* of a result that is being parsed */
-    int64_t change_mark;         /* mark of its files: it changes while somebody writes */
+    rs_ns written_ns;    /* of the last file of a result that is whole, Unix ns; 0 not seen */
+    int64_t change_mark; /* mark of its files: it changes while somebody writes */
     char path[RS_CONFIG_PATH_BYTES];
     char note[RS_CONFIG_WHY_BYTES];
     /* of the reader */

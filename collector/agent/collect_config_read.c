@@ -63,8 +63,10 @@ static enum rs_status look_at_result(struct config_job *job, rs_ns now)
     const char *why = "";
     const rs_dur patience = job->parses ? job->config->options.parse_wait_ns : 0;
     if (rs_result_folder_state(job->path, &state, &why) == RS_OK &&
-        (state.has_marker || state.changed_ns + settle_ns <= rs_time_realtime()))
+        (state.has_marker || state.changed_ns + settle_ns <= rs_time_realtime())) {
+        job->written_ns = state.changed_ns;
         return RS_OK;
+    }
     const int64_t change_mark = (int64_t)change_mark_of(AT_FDCWD, job->path, 0);
     if (change_mark != job->change_mark) {
         job->change_mark = change_mark;
@@ -140,6 +142,7 @@ static enum rs_status emit(struct config_job *job, const struct rs_input *input,
         job->window_end_ns = base + span.last;
     }
     job->bytes = stream->info.input_bytes;
+    stream->info.written_ns = job->written_ns > 0 ? job->written_ns : 0;
     stream->info.rank = (int32_t)job->rank;
     stream->info.rank_source = RS_RANK_PROCESS;
     if (stream->info.world_size < 0)

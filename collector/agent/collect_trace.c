@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char step_prefix[] = "Optimizer.step#";
 static const char backward_prefix[] = "autograd::engine::evaluate_function";
@@ -215,6 +216,14 @@ enum rs_status rs_trace_measure(struct rs_trace_task *task, struct rs_err *err)
     return is_read ? RS_OK : status;
 }
 
+/* Its profiler is through with it since its last byte. */
+static void take_written(struct rs_trace_info *info, const struct rs_held *held)
+{
+    struct stat about;
+    if (fstat(held->fd, &about) == 0)
+        info->written_ns = (rs_ns)about.st_mtim.tv_sec * RS_NS_PER_S + (rs_ns)about.st_mtim.tv_nsec;
+}
+
 /* What was read, into the spool to its end. */
 static enum rs_status finish(struct rs_trace_task *task, struct rs_source_stream *stream,
                              struct rs_pack *pack, struct rs_err *err)
@@ -246,6 +255,7 @@ static enum rs_status emit(struct rs_trace_task *task, struct rs_source_stream *
     if (read_status < 0)
         return read_status;
     take_facts(task, &measure, &stream->info);
+    take_written(&stream->info, &held);
     const enum rs_status status = finish(task, stream, pack, err);
     if (status == RS_OK && read_status == RS_OK && !stream->info.is_partial) {
         if (task->on_packed)

@@ -228,6 +228,8 @@ struct rs_trace_info {
     int64_t rows_read;     /* all rows of any phase */
     int64_t input_bytes;   /* of the file */
     int64_t raw_bytes;     /* after inflating */
+    rs_ns
+        written_ns; /* when its profiler had written the last of it, Unix ns of its host's clock; 0 unknown. Chunks leave it to the summary */
     struct rs_group_info *groups;
     size_t group_count;
     size_t group_capacity;

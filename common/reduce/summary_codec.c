@@ -15,6 +15,8 @@
 #include <string.h>
 
 enum {
+    SUMMARY_VERSION_WRITTEN =
+        4, /* ends with trace.written_ns; one that does not know it is of version 3 */
     SUMMARY_VERSION = 3,
     SUMMARY_VERSION_WITHOUT_SPANS = 2,  /* and without input_ns of steps; still read */
     SUMMARY_VERSION_WITHOUT_VENDOR = 1, /* ends before the appendix, too; still read */
@@ -337,7 +339,7 @@ enum rs_status rs_summary_encode(const struct rs_summary *summary, struct rs_buf
 {
     const size_t begin = buf->length;
     rs_buf_bytes(buf, summary_magic, sizeof summary_magic);
-    rs_buf_u32(buf, SUMMARY_VERSION);
+    rs_buf_u32(buf, summary->trace.written_ns ? SUMMARY_VERSION_WRITTEN : SUMMARY_VERSION);
     rs_buf_u32(buf, 0); /* checksum, below */
     rs_buf_u64(buf, 0); /* length of the body, below */
     write_strings(buf, &summary->strings);
@@ -356,6 +358,8 @@ enum rs_status rs_summary_encode(const struct rs_summary *summary, struct rs_buf
                 summary->kernel_count);
     write_table(buf, TABLE(span_columns, struct rs_span_row), summary->spans, summary->span_count);
     write_vendor(buf, summary->trace.vendor);
+    if (summary->trace.written_ns)
+        rs_buf_zigzag(buf, summary->trace.written_ns);
     if (buf->failed)
         return rs_err_set(err, RS_NOMEM, "no memory for the bytes of a rank summary");
     const uint64_t body = buf->length - begin - SUMMARY_HEADER_BYTES;
@@ -626,6 +630,11 @@ static void read_body(struct reader *reader)
     s->op_capacity = s->op_count;
     s->kernel_capacity = s->kernel_count;
     read_vendor(reader);
+    if (reader->status == RS_OK && reader->version == SUMMARY_VERSION_WRITTEN) {
+        s->trace.written_ns = rs_view_zigzag(&reader->view);
+        if (reader->view.failed || s->trace.written_ns <= 0 || !is_in_limit(s->trace.written_ns))
+            fail(reader, RS_FORMAT, "end of writing");
+    }
     if (reader->status == RS_OK && reader->view.length)
         fail(reader, RS_FORMAT, "end");
 }
@@ -703,9 +712,9 @@ static enum rs_status check_header(struct rs_view bytes, struct reader *reader, 
     const uint64_t length = rs_view_u64(&view);
     if (view.failed || memcmp(magic.data, summary_magic, sizeof summary_magic) != 0)
         return rs_err_set(err, RS_FORMAT, "%zu bytes are no rank summary", bytes.length);
-    if (version < SUMMARY_VERSION_WITHOUT_VENDOR || version > SUMMARY_VERSION)
+    if (version < SUMMARY_VERSION_WITHOUT_VENDOR || version > SUMMARY_VERSION_WRITTEN)
         return rs_err_set(err, RS_VERSION, "a rank summary of version %u; this program reads %d",
-                          version, SUMMARY_VERSION);
+                          version, SUMMARY_VERSION_WRITTEN);
     if (length > SUMMARY_MAX_BYTES)
         return rs_err_set(err, RS_LIMIT, "a rank summary of %llu bytes is over the limit of %llu",
                           (unsigned long long)length, (unsigned long long)SUMMARY_MAX_BYTES);

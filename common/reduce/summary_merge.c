@@ -126,6 +126,7 @@ static enum rs_status merge_trace(struct merge *m)
     into->rows_read = sum_of(into->rows_read, later->rows_read);
     into->input_bytes = sum_of(into->input_bytes, later->input_bytes);
     into->raw_bytes = sum_of(into->raw_bytes, later->raw_bytes);
+    into->written_ns = later->written_ns > into->written_ns ? later->written_ns : into->written_ns;
     for (size_t i = 0; i < later->drop_count; i++) {
         const enum rs_status status = rs_trace_info_drop(
             into, &m->into->strings, rs_strtab_text(&m->later->strings, later->drops[i].reason),

@@ -232,6 +232,9 @@ def check_steps(report, ranks, steps=STEPS):
     seen = report["coverage"]["ranks_seen"]
     check(seen == len(ranks), f"ranks seen: {seen}, wanted {ranks}", report)
     check(report["coverage"]["steps"] == steps, f"{report['coverage']['steps']} steps instead of {steps}", report)
+    recording = report.get("recording", {})
+    check(recording.get("ranks") == len(ranks) and recording["recorded_ns"] > 0 and recording["writing_ns"] > 0,
+          f"what the recording cost is not known of all: {recording}", report)
 
 
 def check_doctor(rig):

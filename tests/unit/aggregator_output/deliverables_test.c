@@ -576,6 +576,40 @@ static void a_small_cost_is_not_known_where_little_is_explained(void **state)
     fixture_init(&job);
 }
 
+/* Of the rank where it took longest; a time before the recording's end is none. */
+static void what_the_recording_cost_is_said_where_it_is_known(void **state)
+{
+    (void)state;
+    char text[16384];
+    struct rs_buf buf = {0};
+    struct rs_summary *first = &job.summaries[0], *second = &job.summaries[1];
+    text_report(text, sizeof text, (struct rs_output_style){.width = 500});
+    assert_null(strstr(text, "The profiler was at work"));
+    assert_ok(rs_output_report_json(&job.analysis, &buf, NULL));
+    assert_null(strstr(rs_buf_text(&buf), "\"recording\""));
+    first->span_start = FIXTURE_BASE;
+    first->span_end = FIXTURE_BASE + 3 * (rs_dur)RS_NS_PER_S;
+    second->span_start = FIXTURE_BASE;
+    second->span_end = FIXTURE_BASE + 2 * (rs_dur)RS_NS_PER_S;
+    first->trace.written_ns = first->span_end + 4 * (rs_dur)RS_NS_PER_S;
+    second->trace.written_ns = second->span_end + 7 * (rs_dur)RS_NS_PER_S;
+    text_report(text, sizeof text, (struct rs_output_style){.width = 500});
+    assert_contains(text, "at work in the job for up to 9.00 s");
+    assert_contains(text, "it recorded for 2.00 s and wrote that down for another 7.00 s (rank 1; "
+                          "known of 2 ranks).");
+    rs_buf_reset(&buf);
+    assert_ok(rs_output_report_json(&job.analysis, &buf, NULL));
+    assert_contains(rs_buf_text(&buf), "\"longest_on_rank\": 1,");
+    assert_contains(rs_buf_text(&buf), "\"recorded_ns\": 2000000000,");
+    assert_contains(rs_buf_text(&buf), "\"writing_ns\": 7000000000");
+    second->trace.written_ns = second->span_end - 1;
+    text_report(text, sizeof text, (struct rs_output_style){.width = 500});
+    assert_contains(text, "(rank 0; known of 1 rank).");
+    rs_buf_fini(&buf);
+    fixture_fini(&job);
+    fixture_init(&job);
+}
+
 static void report_json_has_what_the_contract_names(void **state)
 {
     (void)state;
@@ -637,6 +671,7 @@ int main(void)
         EACH(a_strangers_name_cannot_steer_the_terminal),
         EACH(without_findings_the_reason_stands_first),
         EACH(a_small_cost_is_not_known_where_little_is_explained),
+        EACH(what_the_recording_cost_is_said_where_it_is_known),
         EACH(report_json_has_what_the_contract_names),
         EACH(two_operations_of_one_name_on_one_rank_are_told_apart),
     };

@@ -410,6 +410,36 @@ static void summaries_without_spans_are_read(void **unused)
     rs_buf_fini(&other);
 }
 
+/* Version 4 is version 3 and when the profile was written; without that it is version 3, to the byte. */
+static void the_end_of_writing_makes_version_4(void **unused)
+{
+    (void)unused;
+    struct rs_summary summary, read;
+    struct rs_buf bytes = {0}, before = {0};
+    struct rs_err err;
+    make_summary(&summary, &before);
+    assert_int_equal(before.data[8], 3);
+    summary.trace.written_ns = INT64_C(1700000000123456789);
+    assert_ok(rs_summary_encode(&summary, &bytes, &err));
+    assert_int_equal(bytes.data[8], 4);
+    assert_memory_equal(bytes.data + HEADER_BYTES, before.data + HEADER_BYTES,
+                        before.length - HEADER_BYTES);
+    assert_ok(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err));
+    assert_true(read.trace.written_ns == summary.trace.written_ns);
+    assert_false(read.is_of_older_format);
+    rs_summary_fini(&read);
+    bytes.data[8] = 3;
+    seal(&bytes);
+    assert_status(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err), RS_FORMAT);
+    before.data[8] = 4;
+    seal(&before);
+    assert_status(rs_summary_decode(rs_view_of(before.data, before.length), &read, &err),
+                  RS_FORMAT);
+    rs_summary_fini(&summary);
+    rs_buf_fini(&bytes);
+    rs_buf_fini(&before);
+}
+
 static void another_version_is_reported(void **unused)
 {
     (void)unused;
@@ -417,7 +447,7 @@ static void another_version_is_reported(void **unused)
     struct rs_buf bytes = {0};
     struct rs_err err;
     make_summary(&summary, &bytes);
-    bytes.data[8] = 4;
+    bytes.data[8] = 5;
     assert_status(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err), RS_VERSION);
     rs_summary_fini(&summary);
     rs_buf_fini(&bytes);
@@ -481,6 +511,7 @@ int main(void)
         cmocka_unit_test(what_the_vendor_reported_comes_back),
         cmocka_unit_test(summaries_without_the_appendix_are_read),
         cmocka_unit_test(summaries_without_spans_are_read),
+        cmocka_unit_test(the_end_of_writing_makes_version_4),
         cmocka_unit_test(another_version_is_reported),
         cmocka_unit_test(each_failing_allocation_is_a_status),
     };
