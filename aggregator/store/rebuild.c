@@ -60,7 +60,7 @@ static void open_facts(const char *dir, const struct rs_stored *stored,
     facts->start_step = -1;
     facts->settle_ns = 5 * (rs_dur)RS_NS_PER_S;
     if (stat(dir, &info) == 0)
-        facts->created_ns = (rs_ns)info.st_mtim.tv_sec * RS_NS_PER_S + info.st_mtim.tv_nsec;
+        facts->created_ns = rs_file_changed_ns(&info);
 }
 
 static enum rs_status put_positions(struct rs_store *store, const struct rs_stored *stored,
@@ -159,7 +159,7 @@ static rs_ns written_at(const char *path)
     struct stat info;
     if (!path || stat(path, &info) < 0)
         return RS_NS_MIN;
-    return (rs_ns)info.st_mtim.tv_sec * RS_NS_PER_S + info.st_mtim.tv_nsec;
+    return rs_file_changed_ns(&info);
 }
 
 /* Of a capture that the catalogue calls open: whether its folder says that it was closed, and no chunk came behind that. Then the catalogue

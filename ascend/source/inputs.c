@@ -68,7 +68,7 @@ static void add_files(const char *path, struct rs_result_state *state)
         if (fstatat(dirfd(dir), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) < 0 ||
             !S_ISREG(about.st_mode))
             continue;
-        const int64_t changed = (int64_t)about.st_mtim.tv_sec * 1000000000 + about.st_mtim.tv_nsec;
+        const int64_t changed = rs_file_changed_ns(&about);
         state->changed_ns = changed > state->changed_ns ? changed : state->changed_ns;
         state->bytes += about.st_size;
     }

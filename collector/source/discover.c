@@ -264,7 +264,7 @@ enum rs_status rs_inputs_add(struct rs_inputs *inputs, const char *path, struct 
         .path = copy,
         .name = slash && slash[1] ? slash + 1 : copy,
         .size_bytes = S_ISREG(about.st_mode) ? about.st_size : 0,
-        .modified_ns = (int64_t)about.st_mtim.tv_sec * 1000000000 + about.st_mtim.tv_nsec,
+        .modified_ns = rs_file_changed_ns(&about),
         .state = RS_INPUT_CANDIDATE,
         .metadata_rank = -1,
         .world_size = -1,

@@ -181,7 +181,7 @@ static enum rs_status settle(struct finding *finding, const char *path, const ch
                           "PATTERN (the text before the number) or --rank-map FILE",
                           path, rank);
     }
-    dump->taken_ns = (int64_t)about->st_mtim.tv_sec * 1000000000 + about->st_mtim.tv_nsec;
+    dump->taken_ns = rs_file_changed_ns(about);
     finding->found->dumps++;
     finding->found->partial += dump->is_partial;
     return RS_OK;

@@ -151,6 +151,16 @@ static enum rs_status set_mode(const char *path, mode_t mode, struct rs_err *err
     return rs_err_errno(err, "cannot set the mode of %s", path);
 }
 
+rs_ns rs_file_changed_ns(const struct stat *info)
+{
+    const int64_t limit_s = RS_FILE_CHANGED_LIMIT_NS / RS_NS_PER_S;
+    if (info->st_mtim.tv_sec >= limit_s)
+        return RS_FILE_CHANGED_LIMIT_NS;
+    if (info->st_mtim.tv_sec <= -limit_s)
+        return -RS_FILE_CHANGED_LIMIT_NS;
+    return (rs_ns)info->st_mtim.tv_sec * RS_NS_PER_S + info->st_mtim.tv_nsec;
+}
+
 enum rs_status rs_file_set_mode(const char *path, struct rs_err *err)
 {
     return set_mode(path, RS_FILE_MODE, err);

@@ -7,6 +7,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
+#include "common/base/time.h"
 
 #include <dirent.h>
 #include <stddef.h>
@@ -32,6 +33,12 @@ RS_MUST_CHECK enum rs_status rs_file_write_all(int fd, const void *data, size_t 
  * the old file or the new one. With `sync`, file and folder are fsynced first. */
 RS_MUST_CHECK enum rs_status rs_file_replace(const char *path, const void *data, size_t length,
                                              bool sync, struct rs_err *err);
+
+struct stat;
+/* When it was written last, Unix ns. Its owner may set any time: what is beyond +-RS_FILE_CHANGED_LIMIT_NS is that, so that
+ * seconds can be added to it and times be subtracted. */
+#define RS_FILE_CHANGED_LIMIT_NS ((INT64_C(1) << 62) - 1)
+rs_ns rs_file_changed_ns(const struct stat *info);
 
 /* Gives a file RS_FILE_MODE, if it is ours. RS_IO. */
 RS_MUST_CHECK enum rs_status rs_file_set_mode(const char *path, struct rs_err *err);

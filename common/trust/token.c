@@ -318,7 +318,7 @@ static bool has_changed(const struct rs_tokens *tokens)
     struct stat info;
     if (stat(tokens->dir, &info) < 0)
         return false;
-    const rs_ns changed = (rs_ns)info.st_mtim.tv_sec * RS_NS_PER_S + info.st_mtim.tv_nsec;
+    const rs_ns changed = rs_file_changed_ns(&info);
     const rs_ns looked = rs_time_realtime() - (rs_time_monotonic() - tokens->looked_at);
     return changed + tick_ns > looked;
 }

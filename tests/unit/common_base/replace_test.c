@@ -148,6 +148,23 @@ static void a_folder_that_is_not_there_is_an_error(void **state)
     assert_status(rs_file_replace_newer("/tmp/rs-no-such-folder/x", "b", 1, NULL, &err), RS_IO);
 }
 
+/* Whoever owns a file sets its time: whatever it is, a second can be added and the time of another one be subtracted. */
+static void any_time_of_a_file_can_be_reckoned_with(void **state)
+{
+    (void)state;
+    static const int64_t limits[] = {INT64_MAX, INT64_MAX / RS_NS_PER_S, INT64_C(1) << 40};
+    struct stat info = {.st_mtim = {.tv_sec = 1700000000, .tv_nsec = 999999999}};
+    assert_true(rs_file_changed_ns(&info) == INT64_C(1700000000999999999));
+    info.st_mtim.tv_sec = -1;
+    assert_true(rs_file_changed_ns(&info) == -1);
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        info.st_mtim.tv_sec = limits[i];
+        assert_true(rs_file_changed_ns(&info) == RS_FILE_CHANGED_LIMIT_NS);
+        info.st_mtim.tv_sec = -limits[i];
+        assert_true(rs_file_changed_ns(&info) == -RS_FILE_CHANGED_LIMIT_NS);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, drop_folder)
@@ -159,6 +176,7 @@ int main(void)
         TEST(mode_stays_as_it_was),
         TEST(a_link_is_refused_and_left_alone),
         TEST(a_folder_that_is_not_there_is_an_error),
+        cmocka_unit_test(any_time_of_a_file_can_be_reckoned_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
