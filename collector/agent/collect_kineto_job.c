@@ -25,7 +25,7 @@ static const rs_dur prepared_timeout_ns = 60 * (rs_dur)RS_NS_PER_S;
 enum { PREPARED_STEPS = 4 };
 /* One iteration of this length is as good as two; and of this one, with a backward pass in it. */
 static const rs_dur one_tells_ns = 4 * (rs_dur)RS_NS_PER_S;
-static const rs_dur one_whole_tells_ns = 500 * (rs_dur)RS_NS_PER_MS;
+static const rs_dur one_whole_tells_ns = 50 * (rs_dur)RS_NS_PER_MS;
 static const rs_dur say_every_ns = 2 * (rs_dur)RS_NS_PER_S;
 
 enum job_phase kineto_phase_of(struct rs_collect_kineto *kineto, const struct job *job)
@@ -230,7 +230,7 @@ static struct job *first_waiting(struct rs_collect_kineto *kineto, const char *c
 
 /* An iteration is a call of an optimizer. One alone is a step, or near it, when it holds a backward pass; of several optimizers
  * that step one after the other, one iteration is almost all of the step and the next almost nothing. The profiler slows the
- * first, which matters where it is short. One of many seconds is not waited for twice: whatever the other takes, the next one is
+ * first by some ten ms: a shorter one would make the multiple far too small, and a second probe takes a poll of 5 s. One of many seconds is not waited for twice: whatever the other takes, the next one is
  * late enough to be the common start. */
 static bool one_tells(const struct job *job)
 {
