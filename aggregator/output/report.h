@@ -31,8 +31,7 @@ struct report_drop {
     int64_t count;
 };
 
-/* For how long the profiler was at work in the job: recording, then writing down what it had recorded. Of the rank where that
- * took longest. */
+/* How long was recorded, and from then until the profile was written to its end: of the rank where both took longest. */
 struct report_recording {
     size_t
         rank_count; /* where it is known: of ranks whose profile was written for us; 0: nowhere */

@@ -360,12 +360,13 @@ static void put_recording(struct doc *doc, const struct report_recording *record
     unit_people_time(whole, recording->recorded + recording->writing);
     unit_people_time(recorded, recording->recorded);
     unit_people_time(writing, recording->writing);
-    doc_bullet(doc,
-               "The profiler was at work in the job for up to %s, in which its steps may have "
-               "been slower: it recorded for %s and wrote that down for another %s (rank %" PRId32
-               "; known of %zu %s).",
-               whole, recorded, writing, recording->rank, recording->rank_count,
-               plural((int64_t)recording->rank_count, "rank", "ranks"));
+    doc_bullet(
+        doc,
+        "Recording took up to %s, in which the steps of the job may have been slower: %s were "
+        "recorded, and the profile was written to its end %s later (rank %" PRId32
+        "; known of %zu %s).",
+        whole, recorded, writing, recording->rank, recording->rank_count,
+        plural((int64_t)recording->rank_count, "rank", "ranks"));
 }
 
 static void put_known(struct doc *doc, const struct report *report)

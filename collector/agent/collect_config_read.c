@@ -6,6 +6,7 @@
  * with it the folder stays, unless raw data was given up (--discard-raw).
  */
 #include "collector/agent/collect_config_priv.h"
+#include "collector/agent/collect_trace.h"
 #include "collector/pack/pack.h"
 #include "collector/source/discover.h"
 #include "common/base/file.h"
@@ -64,7 +65,7 @@ static enum rs_status look_at_result(struct config_job *job, rs_ns now)
     const rs_dur patience = job->parses ? job->config->options.parse_wait_ns : 0;
     if (rs_result_folder_state(job->path, &state, &why) == RS_OK &&
         (state.has_marker || state.changed_ns + settle_ns <= rs_time_realtime())) {
-        job->written_ns = state.changed_ns;
+        job->written_ns = rs_trace_written_ns(state.changed_ns);
         return RS_OK;
     }
     const int64_t change_mark = (int64_t)change_mark_of(AT_FDCWD, job->path, 0);
@@ -142,7 +143,7 @@ static enum rs_status emit(struct config_job *job, const struct rs_input *input,
         job->window_end_ns = base + span.last;
     }
     job->bytes = stream->info.input_bytes;
-    stream->info.written_ns = job->written_ns > 0 ? job->written_ns : 0;
+    stream->info.written_ns = job->written_ns;
     stream->info.rank = (int32_t)job->rank;
     stream->info.rank_source = RS_RANK_PROCESS;
     if (stream->info.world_size < 0)

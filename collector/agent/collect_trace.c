@@ -3,6 +3,7 @@
 
 #include "collector/pack/pack.h"
 #include "collector/source/kineto.h"
+#include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/base/user_file.h"
 
@@ -216,12 +217,17 @@ enum rs_status rs_trace_measure(struct rs_trace_task *task, struct rs_err *err)
     return is_read ? RS_OK : status;
 }
 
+rs_ns rs_trace_written_ns(rs_ns changed_ns)
+{
+    return changed_ns > 0 && changed_ns <= rs_time_realtime() ? changed_ns : 0;
+}
+
 /* Its profiler is through with it since its last byte. */
 static void take_written(struct rs_trace_info *info, const struct rs_held *held)
 {
     struct stat about;
     if (fstat(held->fd, &about) == 0)
-        info->written_ns = (rs_ns)about.st_mtim.tv_sec * RS_NS_PER_S + (rs_ns)about.st_mtim.tv_nsec;
+        info->written_ns = rs_trace_written_ns(rs_file_changed_ns(&about));
 }
 
 /* What was read, into the spool to its end. */

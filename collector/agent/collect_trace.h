@@ -51,6 +51,10 @@ RS_MUST_CHECK enum rs_status rs_trace_first_seq(const struct rs_trace_task *task
  * are filled. RS_IO, RS_NOMEM, RS_FORMAT, RS_REFUSED (no regular file); it stays then. Any thread. */
 RS_MUST_CHECK enum rs_status rs_trace_measure(struct rs_trace_task *task, struct rs_err *err);
 
+/* The time of a result's last file, as when its profiler had written all; 0: it cannot be that (files belong to users, who set any
+ * time). Any thread. */
+rs_ns rs_trace_written_ns(rs_ns changed_ns);
+
 /* RS_OK: it is in the spool. Else it is not, and the file is still there. Any thread. */
 RS_MUST_CHECK enum rs_status rs_trace_take(struct rs_trace_task *task, struct rs_err *err);
 

@@ -19,6 +19,8 @@ import tempfile
 import threading
 import time
 
+import jsonschema
+
 PROGRAM = os.path.abspath(os.environ["RANKSCOPE"])
 HERE = os.path.dirname(os.path.abspath(__file__))
 VERSION = "2.15.0"
@@ -232,6 +234,8 @@ def check_steps(report, ranks, steps=STEPS):
     seen = report["coverage"]["ranks_seen"]
     check(seen == len(ranks), f"ranks seen: {seen}, wanted {ranks}", report)
     check(report["coverage"]["steps"] == steps, f"{report['coverage']['steps']} steps instead of {steps}", report)
+    with open("docs/schema/report.schema.json", encoding="utf-8") as file:
+        jsonschema.validate(report, json.load(file))
     recording = report.get("recording", {})
     check(recording.get("ranks") == len(ranks) and recording["recorded_ns"] > 0 and recording["writing_ns"] > 0,
           f"what the recording cost is not known of all: {recording}", report)

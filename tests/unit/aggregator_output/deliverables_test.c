@@ -584,7 +584,7 @@ static void what_the_recording_cost_is_said_where_it_is_known(void **state)
     struct rs_buf buf = {0};
     struct rs_summary *first = &job.summaries[0], *second = &job.summaries[1];
     text_report(text, sizeof text, (struct rs_output_style){.width = 500});
-    assert_null(strstr(text, "The profiler was at work"));
+    assert_null(strstr(text, "Recording took up to"));
     assert_ok(rs_output_report_json(&job.analysis, &buf, NULL));
     assert_null(strstr(rs_buf_text(&buf), "\"recording\""));
     first->span_start = FIXTURE_BASE;
@@ -594,9 +594,9 @@ static void what_the_recording_cost_is_said_where_it_is_known(void **state)
     first->trace.written_ns = first->span_end + 4 * (rs_dur)RS_NS_PER_S;
     second->trace.written_ns = second->span_end + 7 * (rs_dur)RS_NS_PER_S;
     text_report(text, sizeof text, (struct rs_output_style){.width = 500});
-    assert_contains(text, "at work in the job for up to 9.00 s");
-    assert_contains(text, "it recorded for 2.00 s and wrote that down for another 7.00 s (rank 1; "
-                          "known of 2 ranks).");
+    assert_contains(text, "Recording took up to 9.00 s,");
+    assert_contains(text, "2.00 s were recorded, and the profile was written to its end 7.00 s "
+                          "later (rank 1; known of 2 ranks).");
     rs_buf_reset(&buf);
     assert_ok(rs_output_report_json(&job.analysis, &buf, NULL));
     assert_contains(rs_buf_text(&buf), "\"longest_on_rank\": 1,");
