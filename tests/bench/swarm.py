@@ -91,6 +91,8 @@ class Swarm:
         done = self.asked("capture", "--run", "swarm", "--steps", str(self.options.steps), "--json", "--timeout", "1800s", seconds=3600)
         returned = time.time()
         report = json.loads(done.stdout)
+        if self.options.keep:
+            pathlib.Path(self.options.keep).write_text(done.stdout, encoding="utf-8")
         line = self.nodes.stdout.readline()
         if not line or done.returncode:
             with open(self.log.name, encoding="utf-8") as file:
@@ -142,6 +144,7 @@ def main():
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--step-ms", type=int, default=1000)
     parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--keep", metavar="FILE", help="the last report.json")
     parser.add_argument("--dir", help="where folders are made (default: TMPDIR)")
     options = parser.parse_args()
     is_right = True
