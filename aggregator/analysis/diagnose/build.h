@@ -26,9 +26,11 @@ struct line {
     bool is_all;    /* LINE_WAIT: for all streams */
     bool is_copy;   /* LINE_SPAN: copies and sets only */
     bool is_hidden; /* LINE_OP that was recorded as a span: `index` is into spans */
+    /* LINE_OP called before the recording began: no operation of its step's program; LINE_SPAN some of whose rows were launched before */
+    bool is_early;
     uint32_t index; /* into ops or spans */
     uint32_t step, lane;
-    uint32_t slot; /* operations of its step that were called before it */
+    uint32_t slot; /* operations of its step that were called in it, before it */
     rs_ns start, end, launch;
     rs_ns launch_last; /* LINE_SPAN on a device that has_launch: of its last row */
     rs_dur work;       /* LINE_SPAN */
@@ -107,6 +109,12 @@ RS_MUST_CHECK enum rs_status moves_make(struct builder *builder);
 /* The whole model. `model` is initialised on RS_OK; with fewer than 1 step or worker it has none. */
 RS_MUST_CHECK enum rs_status diag_build(const struct rs_analysis *analysis,
                                         struct diag_model *model);
+
+/* An operation of its step's program, by which slots are counted. */
+static inline bool line_counts(const struct line *line)
+{
+    return line->what == LINE_OP && !line->is_early;
+}
 
 static inline const struct rs_comm_op *
 line_op(const struct builder *builder, const struct program *program, const struct line *line)

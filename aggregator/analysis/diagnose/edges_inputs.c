@@ -7,8 +7,16 @@
  *     copies           (launched) [span]    begins when that ends, though its stream is free: an input
  *
  * An event covers what was launched before it was recorded, so the input is among the newest spans of other streams launched before.
- * Inferred as outputs are (edges_outputs.c): at a place of the program, of which no step on no rank of the class begins before the end
- * refutes it, and which begins right at the end in most of the cases that the stream and the launch do not explain. Where launches are not known, the
+ * The host finds such waits, too. It synchronises with one stream, and returns when all has ended that the stream waits for, though
+ * nothing was launched on that stream since (a barrier of torch.distributed does this at the end of each step):
+ *
+ *     computing   [-- span --]   waits for the barrier
+ *     barrier                 (launched) [-- operation --]
+ *     host                               [synchronises with computing ]     ends when the operation does: an input, too
+ *
+ * Inferred as outputs are (edges_outputs.c): at a place of the program, where no step on no rank of the class begins before the end, which
+ * would refute it, and where most of the cases that the stream and the launch do not explain begin right at the end of one of those that
+ * are not refuted. Where launches are not known, the
  * host may be what it waited for, and nothing is inferred.
  */
 #include "aggregator/analysis/diagnose/build.h"
@@ -18,9 +26,12 @@
 enum { INPUT_LANES_MAX = 64 };
 /* A program so long is not asked for inputs: 12 bytes each. */
 enum { INPUTS_MAX = 1 << 22 };
-/* Newest spans of other streams that are looked at. */
+/* Newest rows of other streams that are looked at. */
 enum { CANDIDATES = 4 };
 static const rs_dur right_after_ns = (rs_dur)DIAG_INPUT_AFTER_NS;
+
+/* Who may have an input. */
+enum inputs_face { OF_SPAN, OF_WAIT, INPUT_FACES };
 
 /* A place of the program and one candidate. */
 struct input {
@@ -30,20 +41,20 @@ struct input {
 };
 
 struct inputs {
-    struct input *items; /* [slot][lane][candidate] */
+    struct input *items; /* [slot][lane][face][candidate] */
     size_t slots, lanes;
 };
 
-/* Newest first: the spans that were launched before, of a lane each. */
+/* Newest first: the rows that were launched before, of a lane each. */
 struct newest {
-    const struct line *spans[CANDIDATES + 1];
+    const struct line *rows[CANDIDATES + 1];
     size_t count;
 };
 
 static void newest_add(struct newest *newest, const struct line *line)
 {
     size_t at = 0; /* what was there of this lane goes: it is before the new one anyway */
-    while (at < newest->count && newest->spans[at]->lane != line->lane) {
+    while (at < newest->count && newest->rows[at]->lane != line->lane) {
         at++;
     }
     if (at == newest->count && newest->count < CANDIDATES + 1) {
@@ -52,9 +63,9 @@ static void newest_add(struct newest *newest, const struct line *line)
         at--;
     }
     for (; at > 0; at--) {
-        newest->spans[at] = newest->spans[at - 1];
+        newest->rows[at] = newest->rows[at - 1];
     }
-    newest->spans[0] = line;
+    newest->rows[0] = line;
 }
 
 static bool is_span(const struct line *line)
@@ -62,60 +73,113 @@ static bool is_span(const struct line *line)
     return line->what == LINE_SPAN && !line->on_host && line->end_node != GRAPH_NONE;
 }
 
-static struct input *input_at(const struct inputs *inputs, const struct line *line, size_t k)
+static bool is_operation(const struct line *line)
 {
-    return &inputs->items[(line->slot * inputs->lanes + line->lane) * CANDIDATES + k];
+    return line->what == LINE_OP && !line->on_host && line->end_node != GRAPH_NONE;
 }
 
-static void look_at(const struct inputs *inputs, const struct line *line, rs_ns lane_free, size_t k,
+/* A wait for all streams has them for inputs anyway. */
+static bool is_wait_for_one(const struct program *program, const struct line *line)
+{
+    return line->what == LINE_WAIT && !line->is_all && !program->is_host &&
+           line->end_node != GRAPH_NONE;
+}
+
+/* Its candidates, newest first. */
+static struct input *place_of(const struct inputs *inputs, const struct line *line,
+                              enum inputs_face face)
+{
+    const size_t row = (line->slot * inputs->lanes + line->lane) * INPUT_FACES + face;
+    return &inputs->items[row * CANDIDATES];
+}
+
+/* `own`: when the row would have been ready for all that is known; RS_NS_MAX: nothing is. `ready`: when it was,
+ * `late`: by how much at most that was noted too early. */
+static void look_at(struct input *input, rs_ns own, rs_ns ready, rs_dur late,
                     const struct line *candidate)
 {
-    struct input *input = input_at(inputs, line, k);
-    const rs_ns own = line->has_launch && line->launch > lane_free ? line->launch : lane_free;
-    const bool is_open = line->has_launch && line->start > own + right_after_ns;
-    input->is_refuted |= line->start < candidate->end;
+    const bool is_open = own != RS_NS_MAX && ready > own + right_after_ns;
+    input->is_refuted |= ready + late < candidate->end;
     input->open += is_open;
     input->tight +=
-        is_open && line->start >= candidate->end && line->start <= candidate->end + right_after_ns;
+        is_open && ready + late >= candidate->end && ready <= candidate->end + right_after_ns;
+}
+
+/* Of the cases that nothing else explains at a place, most are explained by its candidates: now one ends last, now another. */
+static bool are_explained(const struct input *place)
+{
+    uint32_t open = 0, tight = 0;
+    for (size_t k = 0; k < CANDIDATES; k++) {
+        open = place[k].open > open ? place[k].open : open;
+        tight += place[k].is_refuted ? 0 : place[k].tight;
+    }
+    return 2 * tight > open;
 }
 
 static bool holds(const struct input *input)
 {
-    return !input->is_refuted && input->tight >= DIAG_INPUT_CASES && 2 * input->tight > input->open;
+    return !input->is_refuted && input->tight >= DIAG_INPUT_CASES;
 }
 
-/* One pass over a program: what speaks for and against, or the edges. */
-static enum rs_status walk_spans(struct graph *graph, const struct program *program,
-                                 const struct inputs *inputs, rs_ns *lane_free, bool links)
+struct walk {
+    struct graph *graph;
+    const struct inputs *inputs;
+    rs_ns *lane_free; /* [lane] */
+    bool links;       /* the edges; else what speaks for and against them */
+};
+
+/* One row and those that it may have waited for. */
+static enum rs_status look_back(const struct walk *walk, const struct line *line,
+                                enum inputs_face face, const struct newest *newest)
 {
-    struct newest newest = {.count = 0};
+    const rs_ns since = face == OF_WAIT ? line->start : line->has_launch ? line->launch : RS_NS_MAX;
+    const rs_ns free = walk->lane_free[line->lane], own = since > free ? since : free;
+    const rs_ns ready = face == OF_WAIT ? line->end : line->start;
+    const rs_dur late = face == OF_WAIT ? walk->graph->tolerance : 0;
+    const uint32_t node = face == OF_WAIT ? line->end_node : line->work_node;
+    struct input *place = place_of(walk->inputs, line, face);
+    const bool links = walk->links && are_explained(place);
     enum rs_status status = RS_OK;
-    for (size_t lane = 0; lane < inputs->lanes; lane++) {
-        lane_free[lane] = RS_NS_MIN;
+    size_t k = 0;
+    for (size_t n = 0; n < newest->count && k < CANDIDATES && status == RS_OK; n++) {
+        const struct line *candidate = newest->rows[n];
+        if (candidate->lane == line->lane) {
+            continue;
+        }
+        if (!walk->links) {
+            look_at(&place[k], own, ready, late, candidate);
+        } else if (links && holds(&place[k])) {
+            status = graph_edge(walk->graph, candidate->end_node, node);
+        }
+        k++;
+    }
+    return status;
+}
+
+static enum rs_status walk_rows(const struct walk *walk, const struct program *program)
+{
+    struct newest spans = {.count = 0}, rows = {.count = 0};
+    enum rs_status status = RS_OK;
+    for (size_t lane = 0; lane < walk->inputs->lanes; lane++) {
+        walk->lane_free[lane] = RS_NS_MIN;
     }
     for (size_t i = 0; i < program->count && status == RS_OK; i++) {
         const struct line *line = &program->lines[i];
         const bool is_usual = program->step_signatures[line->step] == program->signature;
-        size_t k = 0;
-        for (size_t n = 0; is_span(line) && is_usual && n < newest.count && k < CANDIDATES; n++) {
-            const struct line *candidate = newest.spans[n];
-            if (candidate->lane == line->lane) {
-                continue;
-            }
-            if (!links) {
-                look_at(inputs, line, lane_free[line->lane], k, candidate);
-            } else if (holds(input_at(inputs, line, k))) {
-                status = graph_edge(graph, candidate->end_node, line->work_node);
-                break;
-            }
-            k++;
+        if (is_usual && is_span(line) && !line->is_early) {
+            status = look_back(walk, line, OF_SPAN, &spans);
+        } else if (is_usual && is_wait_for_one(program, line)) {
+            status = look_back(walk, line, OF_WAIT, &rows);
         }
         if (is_span(line) && !line->is_copy) {
-            newest_add(&newest, line);
+            newest_add(&spans, line);
+        }
+        if (is_span(line) || is_operation(line)) {
+            newest_add(&rows, line);
         }
         if (line->what == LINE_SPAN || line->what == LINE_OP) {
-            lane_free[line->lane] =
-                line->end > lane_free[line->lane] ? line->end : lane_free[line->lane];
+            walk->lane_free[line->lane] =
+                line->end > walk->lane_free[line->lane] ? line->end : walk->lane_free[line->lane];
         }
     }
     return status;
@@ -143,7 +207,7 @@ static enum rs_status class_inputs(struct builder *builder, uint32_t class_id, r
 {
     struct inputs inputs = {.slots = most_slots(builder, class_id), .lanes = builder->most_lanes};
     const size_t workers = builder->model->worker_count;
-    const size_t places = inputs.slots * inputs.lanes * CANDIDATES;
+    const size_t places = inputs.slots * inputs.lanes * INPUT_FACES * CANDIDATES;
     enum rs_status status = RS_OK;
     if (places == 0 || places > INPUTS_MAX) {
         return RS_OK;
@@ -153,10 +217,10 @@ static enum rs_status class_inputs(struct builder *builder, uint32_t class_id, r
         return RS_NOMEM;
     }
     for (int links = 0; links < 2; links++) {
+        const struct walk walk = {&builder->model->graph, &inputs, lane_free, links != 0};
         for (size_t w = 0; status == RS_OK && w < workers; w++) {
             if (is_of_class(builder, w, class_id)) {
-                status = walk_spans(&builder->model->graph, &builder->programs[w], &inputs,
-                                    lane_free, links != 0);
+                status = walk_rows(&walk, &builder->programs[w]);
             }
         }
     }

@@ -24,14 +24,14 @@ static size_t ops_of_step(const struct program *program, size_t k)
 {
     size_t count = 0;
     for (size_t i = program->step_first[k]; i < program->step_first[k + 1]; i++) {
-        count += program->lines[i].what == LINE_OP;
+        count += line_counts(&program->lines[i]);
     }
     return count;
 }
 
 static rs_ns ready_of(const struct line *line)
 {
-    return line->what == LINE_GAP ? line->end : line->start;
+    return line->what == LINE_GAP || line->is_early ? line->end : line->start;
 }
 
 /* What may depend on an operation: a row's work, on its lane; and where no wait of the host was recorded, a row's
@@ -246,8 +246,8 @@ static enum rs_status walk_sources(struct builder *builder, const struct program
     }
     for (size_t i = 0; status == RS_OK && i < program->count; i++) {
         const struct line *line = &program->lines[i];
-        const bool is_source = line->what == LINE_OP || (line->what == LINE_SPAN &&
-                                                         !program->has_waits && !program->is_host);
+        const bool is_source = line_counts(line) || (line->what == LINE_SPAN &&
+                                                     !program->has_waits && !program->is_host);
         if (!is_source || !is_usual(program, line->step)) {
             continue;
         }

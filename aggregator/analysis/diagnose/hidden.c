@@ -311,7 +311,7 @@ static void count_slots(struct builder *builder)
             struct line *line = &program->lines[i];
             slot = i > 0 && line->step != program->lines[i - 1].step ? 0 : slot;
             line->slot = slot;
-            slot += line->what == LINE_OP;
+            slot += line_counts(line);
         }
     }
 }

@@ -238,6 +238,51 @@ static uint64_t op_signature(const struct builder *builder, const struct program
     return mixed(hash, is_known ? (uint64_t)summary->groups[op->group].size : 0);
 }
 
+/* The first spans of a lane in a recording's first step may have rows in front that were launched before: then they start before
+ * their own launch, or stand idle behind those. */
+static bool may_have_older_rows(const struct line *line)
+{
+    const rs_dur length = line->end - line->start, idle = length - line->work;
+    return line->what == LINE_SPAN && line->has_launch &&
+           (line->start < line->launch || (double)idle > DIAG_IDLE_PART * (double)length);
+}
+
+/* A recording begins while work is under way. An operation of its first step whose call it does not hold, where it holds those of
+ * all other steps, was called before: counted, it would make another program of that step, and nothing would be known of it.
+ * And of a span that has such rows in front it is not known when its own could start. */
+static enum rs_status find_early(struct program *program, size_t steps)
+{
+    size_t first = 0;
+    while (first < steps && program->step_first[first] == program->step_first[first + 1]) {
+        first++;
+    }
+    const size_t begin = first < steps ? program->step_first[first] : program->count;
+    const size_t end = first < steps ? program->step_first[first + 1] : program->count;
+    bool has_calls = end < program->count;
+    for (size_t i = end; i < program->count; i++) {
+        const struct line *line = &program->lines[i];
+        has_calls = has_calls && (line->what != LINE_OP || line->has_launch);
+    }
+    uint8_t *has_own = rs_mem_calloc(program->lane_count + 1, 1);
+    if (has_own == NULL) {
+        return RS_NOMEM;
+    }
+    for (size_t i = begin; i < end; i++) {
+        struct line *line = &program->lines[i];
+        if (line->on_host) {
+            continue;
+        }
+        if (line->what == LINE_OP) {
+            line->is_early = has_calls && !line->has_launch;
+        } else if (line->what == LINE_SPAN && !has_own[line->lane]) {
+            line->is_early = may_have_older_rows(line);
+            has_own[line->lane] = line->has_launch && !line->is_early;
+        }
+    }
+    rs_mem_free(has_own);
+    return RS_OK;
+}
+
 static void sign_steps(const struct builder *builder, struct program *program)
 {
     const size_t steps = builder->model->step_count;
@@ -247,7 +292,7 @@ static void sign_steps(const struct builder *builder, struct program *program)
         for (size_t i = program->step_first[k]; i < program->step_first[k + 1]; i++) {
             struct line *line = &program->lines[i];
             line->slot = slot;
-            if (line->what == LINE_OP) {
+            if (line_counts(line)) {
                 hash = op_signature(builder, program, line, hash);
                 slot++;
             }
@@ -353,6 +398,9 @@ enum rs_status program_make(struct builder *builder, struct program *program)
     }
     for (size_t k = 0; k < steps; k++) {
         program->step_first[k + 1] += program->step_first[k];
+    }
+    if (find_early(program, steps) != RS_OK) {
+        return RS_NOMEM;
     }
     sign_steps(builder, program);
     if (choose_signature(program, steps) != RS_OK) {
