@@ -46,6 +46,7 @@ const char *rs_evidence_text(enum rs_evidence_what what)
         [RS_EVIDENCE_LOOK_AT] = "look_at",
         [RS_EVIDENCE_KERNELS] = "kernels",
         [RS_EVIDENCE_REBALANCED] = "rebalanced",
+        [RS_EVIDENCE_LOAD] = "load",
         [RS_EVIDENCE_SPREAD] = "spread",
         [RS_EVIDENCE_NOT_CALLED] = "not_called",
         [RS_EVIDENCE_WAITS_FOR] = "waits_for",

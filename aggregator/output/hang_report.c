@@ -323,6 +323,7 @@ static void say(const struct rs_hang *hang, const struct rs_finding *finding,
     case RS_EVIDENCE_LOOK_AT:
     case RS_EVIDENCE_KERNELS:
     case RS_EVIDENCE_REBALANCED:
+    case RS_EVIDENCE_LOAD:
     case RS_EVIDENCE_SPREAD:
         return;
     }

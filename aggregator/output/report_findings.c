@@ -169,6 +169,24 @@ static void more_to_do_text(const struct rs_finding *finding, const char *times,
                    times[0] ? longer : "; it does not take measurably longer");
 }
 
+/* "has more to do than its peers: all_to_all brings it 1.45 times as much; that takes 1.27 times as long" */
+static bool load_text(const struct rs_finding *finding, const char *times, char *text, size_t size)
+{
+    const struct rs_evidence *load = NULL;
+    for (size_t i = 0; i < finding->evidence_count && load == NULL; i++)
+        load = finding->evidence[i].what == RS_EVIDENCE_LOAD ? &finding->evidence[i] : NULL;
+    if (load == NULL || load->reference <= 0)
+        return false;
+    const bool many = is_many(finding);
+    (void)snprintf(
+        text, size,
+        "%s more to do than %s peers: %s brings %s%.2f times as much; that takes %s%s as long",
+        many ? "have" : "has", many ? "their" : "its", load->name ? load->name : "communication",
+        many ? "them up to " : "it ", (double)load->value / (double)load->reference,
+        many ? "up to " : "", times[0] ? times : "longer");
+    return true;
+}
+
 /* "is slow: the same work takes 1.50 times as long as on its peers" */
 static void predicate_text(const struct rs_finding *finding, char *text, size_t size)
 {
@@ -214,6 +232,8 @@ static void predicate_text(const struct rs_finding *finding, char *text, size_t 
                                                 : "lets the others wait");
         return;
     case RS_FINDING_IMBALANCE:
+        if (load_text(finding, times, text, size))
+            return;
         if (finding->place_count > 0 && finding->places[0].kind == RS_PLACE_STAGE)
             (void)snprintf(text, size, "%s more to do than the rest of the pipeline",
                            many ? "have" : "has");
@@ -409,6 +429,14 @@ static void put_evidence(struct doc *doc, const struct rs_analysis *analysis,
     case RS_EVIDENCE_REBALANCED:
         doc_bullet(doc, "Shared evenly among the stages it would save %s per step.", own);
         return;
+    case RS_EVIDENCE_LOAD: {
+        char most[UNIT_TEXT_BYTES], usual[UNIT_TEXT_BYTES];
+        unit_people_bytes(most, evidence->value);
+        unit_people_bytes(usual, evidence->reference);
+        doc_bullet(doc, "%s: %s a step to the rank with most, %s to one in the middle.",
+                   evidence->name ? evidence->name : "communication", most, usual);
+        return;
+    }
     case RS_EVIDENCE_SPREAD:
         doc_bullet(
             doc, "%" PRId64 " of %" PRId64 " ranks are slower than the fastest, by up to %.1f %%.",

@@ -146,7 +146,11 @@ static void put_evidence(struct rs_json_out *json, const struct rs_analysis *ana
         put_text(json, "group", analysis->groups[evidence->group].text);
     put_known(json, "step", evidence->step);
     if (evidence->name)
-        put_text(json, evidence->what == RS_EVIDENCE_TRANSFER ? "op" : "name", evidence->name);
+        put_text(json,
+                 evidence->what == RS_EVIDENCE_TRANSFER || evidence->what == RS_EVIDENCE_LOAD
+                     ? "op"
+                     : "name",
+                 evidence->name);
     put_known(json, "bytes", evidence->bytes);
     switch (evidence->what) {
     case RS_EVIDENCE_WAITING:
@@ -158,6 +162,10 @@ static void put_evidence(struct rs_json_out *json, const struct rs_analysis *ana
         put_known(json, "peers_ns", evidence->reference);
         put_known(json, "samples", evidence->seen);
         put_known(json, "units", evidence->of);
+        break;
+    case RS_EVIDENCE_LOAD:
+        put_known(json, "bytes_per_step", evidence->value);
+        put_known(json, "healthy_bytes_per_step", evidence->reference);
         break;
     case RS_EVIDENCE_SPREAD:
         put_known(json, "largest_ppm", evidence->value);

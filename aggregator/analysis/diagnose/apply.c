@@ -101,6 +101,7 @@ void diag_apply(const struct diag_model *model, const struct diag_element *eleme
         apply_unit(model, element, effect, work);
         return;
     case DIAG_HEAVIER:
+    case DIAG_LOADED:
     case DIAG_SPREAD:
         for (size_t i = 0; i < element->among_count; i++) {
             apply_worker(model, element, element->among[i], NULL, element->among_effects[i], work);

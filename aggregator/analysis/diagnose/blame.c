@@ -41,6 +41,9 @@ static void apply_set(const struct blamer *blamer, const struct diag_set *set, r
     if (set->is_heavier) {
         diag_apply(blamer->model, &blamer->effects->heavier, 0, work);
     }
+    if (set->is_loaded) {
+        diag_apply(blamer->model, &blamer->effects->loaded, 0, work);
+    }
     if (set->is_jitter) {
         diag_apply(blamer->model, &blamer->effects->jitter, 0, work);
     }

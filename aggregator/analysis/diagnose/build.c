@@ -296,6 +296,10 @@ static enum rs_status build(struct builder *builder)
         status = hidden_find(builder);
     }
     if (status == RS_OK) {
+        model->lanes = builder->most_lanes;
+        status = loads_take(builder);
+    }
+    if (status == RS_OK) {
         status = edges_make(builder);
     }
     if (status == RS_OK) {

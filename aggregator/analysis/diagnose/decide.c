@@ -325,6 +325,7 @@ static enum rs_finding_kind kind_of(const struct decider *decider, const struct 
         return decider->model->units[element->id].a >= 0 ? RS_FINDING_SLOW_LINK
                                                          : RS_FINDING_SLOW_GROUP;
     case DIAG_HEAVIER:
+    case DIAG_LOADED:
     case DIAG_SPREAD:
         return RS_FINDING_IMBALANCE;
     case DIAG_JITTER:
@@ -517,7 +518,7 @@ static enum rs_status order_sets(struct decider *decider)
     return status;
 }
 
-/* ---- what is common to many: spread, heavier stages and jitter, after the named ones ------------ */
+/* ---- what is common to many: loads, spread, heavier stages and jitter, after the named ones ------------ */
 
 static rs_dur gain_of_common(struct decider *decider, const struct diag_element *element)
 {
@@ -608,6 +609,7 @@ static enum rs_status take_common(struct decider *decider, const struct diag_ele
     const rs_dur cost = gain_of_common(decider, element);
     struct diag_set set = {.is_spread = element->what == DIAG_SPREAD,
                            .is_heavier = element->what == DIAG_HEAVIER,
+                           .is_loaded = element->what == DIAG_LOADED,
                            .is_jitter = element->what == DIAG_JITTER,
                            .cost = cost};
     set.kind = set.is_jitter ? RS_FINDING_JITTER : RS_FINDING_IMBALANCE;
@@ -768,6 +770,9 @@ enum rs_status diag_decide(const struct diag_model *model, struct diag_effects *
         judge_worth(&decider);
         judge_close(&decider);
         status = order_sets(&decider);
+    }
+    if (status == RS_OK) {
+        status = take_common(&decider, &effects->loaded);
     }
     if (status == RS_OK) {
         status = take_common(&decider, &effects->jitter);

@@ -121,6 +121,7 @@ static enum rs_status add_places(const struct speaker *speaker, const struct dia
                                  struct rs_finding *finding)
 {
     const struct diag_element *common = set->is_spread   ? &speaker->effects->spread
+                                        : set->is_loaded ? &speaker->effects->loaded
                                         : set->is_jitter ? &speaker->effects->jitter
                                                          : NULL;
     enum rs_status status = RS_OK;
@@ -383,6 +384,17 @@ static enum rs_status add_evidence(const struct speaker *speaker, const struct d
         }
         evidence->value = set->rebalanced;
     }
+    if (set->is_loaded) {
+        if (evidence_add(finding, RS_EVIDENCE_LOAD, &evidence) != RS_OK) {
+            return RS_NOMEM;
+        }
+        evidence->name = rs_mem_strdup(rs_op_type_text(RS_OP_ALL_TO_ALL));
+        evidence->value = (int64_t)llround(speaker->effects->loaded.own);
+        evidence->reference = (int64_t)llround(speaker->effects->loaded.healthy);
+        if (evidence->name == NULL) {
+            return RS_NOMEM;
+        }
+    }
     if (set->is_spread) {
         if (evidence_add(finding, RS_EVIDENCE_SPREAD, &evidence) != RS_OK) {
             return RS_NOMEM;
@@ -428,6 +440,21 @@ static bool is_doubted(const struct diag_set *set)
     return (double)set->clock_doubt > DIAG_CLOCK_DOUBT * (double)set->cost;
 }
 
+/* More work comes to one of its ranks, and how much of its time that takes is only supposed. */
+static bool is_slow_beyond_load(const struct speaker *speaker, const struct diag_set *set)
+{
+    const struct diag_element *loaded = &speaker->effects->loaded;
+    for (size_t i = 0; i < set->count && loaded->p > DIAG_LEVEL_EXACT; i++) {
+        const struct diag_element *element = &speaker->effects->elements[set->members[i]];
+        for (size_t u = 0; u < loaded->among_count; u++) {
+            if (element->what == DIAG_RANK && element->id == loaded->among[u]) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static enum rs_confidence confidence_of(const struct speaker *speaker, const struct diag_set *set,
                                         double p)
 {
@@ -436,6 +463,9 @@ static enum rs_confidence confidence_of(const struct speaker *speaker, const str
     if (verdict->error_share > DIAG_REPLAY_ERROR_MAX ||
         verdict->unexplained_share > DIAG_UNEXPLAINED_MAX || is_doubted(set)) {
         best = best > RS_CONFIDENCE_BOUNDED ? best : RS_CONFIDENCE_BOUNDED;
+    }
+    if (is_slow_beyond_load(speaker, set) && best < RS_CONFIDENCE_BOUNDED) {
+        best = RS_CONFIDENCE_BOUNDED;
     }
     if (diag_may_share_cores(speaker->model)) {
         best = confidence_on_cores(speaker, set, best);
@@ -447,7 +477,7 @@ static enum rs_confidence confidence_of(const struct speaker *speaker, const str
 static double set_p(const struct speaker *speaker, const struct diag_set *set)
 {
     const bool are_equal = !diag_may_share_cores(speaker->model);
-    double p = 0;
+    double p = set->is_loaded ? speaker->effects->loaded.p : 0;
     for (size_t i = 0; i < set->count; i++) {
         const struct diag_element *element = &speaker->effects->elements[set->members[i]];
         p = fmax(p, are_equal ? fmax(element->p, element->p_ordinary) : element->p);
@@ -506,6 +536,7 @@ static const struct diag_element *main_element(const struct speaker *speaker,
 {
     return set->is_spread    ? &speaker->effects->spread
            : set->is_heavier ? &speaker->effects->heavier
+           : set->is_loaded  ? &speaker->effects->loaded
            : set->is_jitter  ? &speaker->effects->jitter
                              : &speaker->effects->elements[set->members[0]];
 }

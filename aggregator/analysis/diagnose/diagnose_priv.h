@@ -67,6 +67,13 @@ struct diag_wait {
     uint32_t worker, last;   /* who waits; who came last, GRAPH_NONE: several */
 };
 
+/* An all_to_all that says how much work came to a rank. */
+struct diag_load {
+    uint32_t worker, step;
+    uint32_t slot; /* operations of the step before it */
+    double bytes;
+};
+
 struct diag_model {
     struct graph graph;
     struct diag_worker *workers;
@@ -91,7 +98,10 @@ struct diag_model {
     rs_dur clock_bound;   /* within which all clocks are known; 0: one clock */
     double meetings; /* operations of a step in which a rank meets others, of the rank with most */
     int64_t *cpu;    /* [worker * steps] CPU time of its own work; NULL unless all know it */
-    int64_t *steps;  /* numbers */
+    struct diag_load *loads; /* where they differ between ranks or steps */
+    size_t load_count, load_capacity;
+    size_t lanes;   /* position of computing on a device: slot * lanes + lane */
+    int64_t *steps; /* numbers */
     size_t step_count;
     rs_ns base;              /* instant of 0 in the graph */
     bool steps_are_separate; /* operation table: every step starts at 0, their lengths are summed */
@@ -174,6 +184,7 @@ enum diag_what {
     DIAG_STAGE,   /* work of a class */
     DIAG_UNIT,    /* transfers of a pair or group */
     DIAG_HEAVIER, /* stages with more kernels, all together */
+    DIAG_LOADED,  /* ranks to which more work comes, all together */
     DIAG_SPREAD,  /* ordinary differences, all together */
     DIAG_JITTER,  /* hits that fall on many ranks */
 };
@@ -204,7 +215,7 @@ struct diag_element {
     bool began;
     bool
         has_beat; /* period and phase by the chance of all beats that were tried: effects_cores.c */
-    uint32_t *among; /* SPREAD, HEAVIER, JITTER: ids of the workers meant */
+    uint32_t *among; /* SPREAD, HEAVIER, LOADED, JITTER: ids of the workers meant */
     size_t among_count;
     double *among_effects; /* [among_count] or [among_count * steps] */
     double sum;            /* evidence of SPREAD: largest difference */
@@ -213,8 +224,8 @@ struct diag_element {
 struct diag_effects {
     struct diag_element *elements;
     size_t count, capacity;
-    struct diag_element spread, heavier, jitter; /* among_count 0: none */
-    double smallest_factor;                      /* that would have been seen */
+    struct diag_element spread, heavier, loaded, jitter; /* among_count 0: none */
+    double smallest_factor;                              /* that would have been seen */
     size_t judged_workers;
     bool has_close; /* somebody stands out, but not enough to be named */
     struct diag_element close;
@@ -263,7 +274,7 @@ struct diag_set {
     enum rs_finding_kind kind;
     rs_dur cost, alone, left, low, high; /* per step */
     bool is_worth;
-    bool is_spread, is_heavier, is_jitter;
+    bool is_spread, is_heavier, is_loaded, is_jitter;
     rs_dur rebalanced; /* HEAVIER: gain when all stages share the work */
     rs_dur
         clock_doubt; /* by which clocks alone may have hidden a part of the cost, or have made it up; per step */

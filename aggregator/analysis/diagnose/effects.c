@@ -225,8 +225,17 @@ static enum rs_status name_all(struct finder *finder)
 static enum rs_status make_panels(struct finder *finder)
 {
     enum rs_status status = effect_tables_make(finder);
+    finder->effects->loaded = (struct diag_element){.what = DIAG_LOADED,
+                                                    .id = GRAPH_NONE,
+                                                    .position = GRAPH_NONE,
+                                                    .hits = finder->model->step_count,
+                                                    .period = 1,
+                                                    .input = -1};
     for (size_t c = 0; status == RS_OK && c < finder->model->class_count; c++) {
-        status = effect_class_panel(finder, c);
+        status = effect_take_loads(finder, c);
+        if (status == RS_OK) {
+            status = effect_class_panel(finder, c);
+        }
         if (status == RS_OK) {
             status = effect_find_operators(finder, c);
         }
@@ -355,6 +364,7 @@ void diag_effects_fini(struct diag_effects *effects)
     }
     element_fini(&effects->spread);
     element_fini(&effects->heavier);
+    element_fini(&effects->loaded);
     element_fini(&effects->jitter);
     rs_mem_free(effects->elements);
     *effects = (struct diag_effects){0};

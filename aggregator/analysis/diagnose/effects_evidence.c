@@ -278,6 +278,7 @@ void effect_finish_elements(struct finder *finder)
             unit_evidence(finder, element);
             break;
         case DIAG_HEAVIER:
+        case DIAG_LOADED:
         case DIAG_SPREAD:
         case DIAG_JITTER:
             break;

@@ -314,6 +314,8 @@ export interface Evidence {
   input_ns?: number; /* of `ns`, in the data loader */
   count?: number;
   healthy_count?: number;
+  bytes_per_step?: number;
+  healthy_bytes_per_step?: number;
   caused_ns?: number;
   of_ns?: number;
   steps_above?: number;

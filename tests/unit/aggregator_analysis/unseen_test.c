@@ -10,8 +10,10 @@
 #include "common/base/mem.h"
 #include "tests/unit/aggregator_analysis/join_rig.h"
 
+#include <math.h>
+
 enum { RANKS = 4, STEPS = 5, LAYERS = 6, SLOW = 2, WORK_US = 500, STREAM = 7, TENSOR = 20 };
-enum { DATA = 24, ALL = 28, COPIES = 41, BARRIER = 45 };
+enum { DATA = 24, ALL = 28, COPIES = 41, BARRIER = 45, EXPERTS = 49, HOT = 1 };
 
 #define US INT64_C(1000)
 
@@ -32,7 +34,17 @@ struct writer {
         has_barrier; /* at the end of a step the host waits for the stream of its work, and that for a barrier of all */
     bool
         begins_late; /* when the recording begins, work and an operation that were launched before are still under way */
+    double popularity;   /* of rank HOT's expert; 0: there are no experts */
+    bool has_even_steps; /* as many tokens come in every step */
 };
+
+/* Tokens of a rank's expert in a layer of a step: 1 in the mean, more of them for the popular expert, in some jobs always as many. */
+static double tokens_of(struct writer *w, int32_t rank)
+{
+    const double varies =
+        w->has_even_steps ? 0 : (double)make_random_range(&w->random, -300, 300) / 1000;
+    return (1 + varies) * (rank == HOT ? w->popularity : 1);
+}
 
 static struct rs_span_row *add_span(struct writer *w, int32_t rank, uint8_t kind, rs_ns start,
                                     rs_ns end)
@@ -92,7 +104,8 @@ static void add_op(struct writer *w, int64_t step, int32_t rank, int64_t stream,
 {
     struct rs_summary *summary = &w->rig.ranks[rank];
     w->launch[rank] += 5 * US;
-    struct rs_comm_op *op = make_op(summary, RS_OP_ALL_REDUCE, w->now[rank], end);
+    struct rs_comm_op *op = make_op(
+        summary, stream == EXPERTS ? RS_OP_ALL_TO_ALL : RS_OP_ALL_REDUCE, w->now[rank], end);
     op->step = step;
     op->flags = RS_OP_ON_DEVICE;
     op->device = rank;
@@ -144,6 +157,22 @@ static void leave_over(struct writer *w, int64_t step)
     }
 }
 
+/* Tokens go to the experts of all ranks and come back: what a rank gives back says how many had come. */
+static void ask_experts(struct writer *w, int64_t step)
+{
+    double tokens[RANKS];
+    meet(w, step, 15, EXPERTS, 40);
+    for (int32_t r = 0; r < RANKS; r++) {
+        tokens[r] = tokens_of(w, r);
+        work(w, step, r, (rs_dur)(300 * tokens[r]));
+    }
+    meet(w, step, 15, EXPERTS, 40);
+    for (int32_t r = 0; r < RANKS; r++) {
+        struct rs_summary *summary = &w->rig.ranks[r];
+        summary->ops[summary->op_count - 1].bytes = (int64_t)(4e6 * tokens[r]);
+    }
+}
+
 static void train(struct writer *w, int64_t step)
 {
     rs_ns start[RANKS];
@@ -164,6 +193,9 @@ static void train(struct writer *w, int64_t step)
             if (w->copies) {
                 copy(w, step, r);
             }
+        }
+        if (w->popularity > 0) {
+            ask_experts(w, step);
         }
         meet(w, step, 3, TENSOR, 60);
         meet(w, step, 12, TENSOR, 60);
@@ -306,6 +338,49 @@ static void what_was_launched_before_the_recording_is_no_part_of_its_program(voi
                 RS_FINDING_SLOW_RANK);
 }
 
+/* To one rank's expert come more tokens: the others wait for it, and it is not slow. */
+static void expect_more_to_do(bool has_even_steps, enum rs_confidence confidence)
+{
+    struct writer w = {
+        .factor = 1, .missing = -1, .popularity = 1.5, .has_even_steps = has_even_steps};
+    (void)run_writer(&w, true);
+    const struct rs_diagnosis *diagnosis = w.rig.analysis->diagnosis;
+    assert_int_equal(diagnosis->finding_count, 1);
+    const struct rs_finding *finding = &diagnosis->findings[0];
+    assert_int_equal(finding->kind, RS_FINDING_IMBALANCE);
+    assert_int_equal(finding->place_count, 1);
+    assert_int_equal(finding->places[0].rank, HOT);
+    assert_int_equal(finding->confidence, confidence);
+    assert_int_equal(finding->evidence[0].what, RS_EVIDENCE_LOAD);
+    assert_true(finding->evidence[0].value > finding->evidence[0].reference * 5 / 4);
+    fini_writer(&w);
+}
+
+static void a_rank_with_a_popular_expert_is_not_slow(void **state)
+{
+    (void)state;
+    expect_more_to_do(false, RS_CONFIDENCE_EXACT);
+    expect_more_to_do(true, RS_CONFIDENCE_WEAK);
+}
+
+static void a_slow_rank_beside_a_popular_expert_is_named(void **state)
+{
+    (void)state;
+    struct writer w = {.factor = 1.3, .missing = -1, .popularity = 1.5};
+    (void)run_writer(&w, true);
+    const struct rs_diagnosis *diagnosis = w.rig.analysis->diagnosis;
+    size_t slow = 0;
+    for (size_t i = 0; i < diagnosis->finding_count; i++) {
+        const struct rs_finding *finding = &diagnosis->findings[i];
+        slow += finding->kind == RS_FINDING_SLOW_RANK;
+        assert_true(finding->kind == RS_FINDING_IMBALANCE || finding->places[0].rank == SLOW);
+        assert_true(finding->kind == RS_FINDING_IMBALANCE ||
+                    fabs(finding->test.factor - 1.3) < 0.03);
+    }
+    assert_int_equal(slow, 1);
+    fini_writer(&w);
+}
+
 static void slow_rank_among_named_operations(void **state)
 {
     (void)state;
@@ -374,6 +449,8 @@ int main(void)
         cmocka_unit_test(a_transfer_is_timed_by_clocks_that_are_known),
         cmocka_unit_test(a_stream_that_waits_for_another_passes_on_its_delay),
         cmocka_unit_test(a_host_that_pauses_inside_a_piece_of_work_is_named),
+        cmocka_unit_test(a_rank_with_a_popular_expert_is_not_slow),
+        cmocka_unit_test(a_slow_rank_beside_a_popular_expert_is_named),
         cmocka_unit_test(a_host_that_waits_for_a_barrier_passes_on_its_delay),
         cmocka_unit_test(what_was_launched_before_the_recording_is_no_part_of_its_program),
     };

@@ -4,7 +4,7 @@ import { ranksOf, type Evidence, type Finding } from "../api";
 import { COLOURS } from "../charts";
 import type { View } from "../view";
 import { h } from "../dom";
-import { count, duration, percent, rankList, UNKNOWN } from "../format";
+import { bytes, count, duration, percent, rankList, UNKNOWN } from "../format";
 
 const SURE: Record<string, string> = {
   exact: "exact: every member was seen, on clocks that compare",
@@ -42,7 +42,7 @@ function ranksOfFinding(finding: Finding): number[] {
 
 const WHAT: Record<string, string> = {
   own_work: "Its own work per step", stage_work: "The stage's work per step", host_head: "Before the first kernel of a step",
-  transfer: "Transfers", waiting: "Waiting that it causes", look_at: "Look first at", kernels: "Kernels", spread: "Spread",
+  transfer: "Transfers", waiting: "Waiting that it causes", look_at: "Look first at", kernels: "Kernels", load: "What a step brings by", spread: "Spread",
 };
 
 function sentence(view: View, finding: Finding, evidence: Evidence): HTMLElement {
@@ -62,6 +62,7 @@ function sentence(view: View, finding: Finding, evidence: Evidence): HTMLElement
   if (evidence.healthy_ns !== undefined) parts.push(`, healthy ${duration(evidence.healthy_ns)}`);
   if (evidence.peers_ns !== undefined) parts.push(`, peers ${duration(evidence.peers_ns)}`);
   if (evidence.count !== undefined) parts.push(`: ${count(evidence.count)}, healthy ${count(evidence.healthy_count ?? null)}`);
+  if (evidence.bytes_per_step !== undefined) parts.push(`: ${bytes(evidence.bytes_per_step)}, usual ${bytes(evidence.healthy_bytes_per_step ?? null)}`);
   if (evidence.caused_ns !== undefined) parts.push(`: ${duration(evidence.caused_ns)} of ${duration(evidence.of_ns)}`);
   if (evidence.dur_ns !== undefined) parts.push(`, ${duration(evidence.dur_ns)} long`);
   if (evidence.steps_above !== undefined) parts.push(`, in ${evidence.steps_above} of ${evidence.steps ?? UNKNOWN} steps`);

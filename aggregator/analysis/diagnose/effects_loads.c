@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks to which more work comes than to their peers (loads.c) are not slow. What the load takes is found from how the work of each
+ * rank follows its own load from step to step, so that a rank that is slow in all of them does not bend it:
+ *
+ *   work = a + b * load      per position of the program; b from what is left of both without the means of ranks and steps,
+ *                            load: of the all_to_all behind the position, before it, or of the whole step, whichever tells most
+ *   table --> work * (a + b * load in the middle) / (a + b * its own load)     what is judged
+ *         --> what was taken away                                              `loaded`, told as imbalance
+ *
+ * Where no position follows the load b is not known (loads may never change). Then a rank with more load may take longer by as
+ * much as it has more, and what is beyond is its own.
+ */
+#include "aggregator/analysis/diagnose/effects_priv.h"
+#include "aggregator/analysis/median.h"
+#include "common/base/mem.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Loads of one kind: of one place of the program, or of the whole step. */
+struct load {
+    double *x;      /* [cell] bytes */
+    double *apart;  /* [cell] without means of rank and step */
+    double squares; /* of `apart` */
+    double middle;  /* of the rank in the middle */
+    uint32_t slot;  /* of its operation */
+};
+
+struct loads {
+    const struct diag_model *model;
+    struct table *table;
+    size_t *steps; /* [step_count] those in which all loads of all ranks are known */
+    size_t step_count, cells;
+    struct load *items; /* by slot, the whole step last */
+    size_t count;
+    double *y;       /* [cell] scratch */
+    double *mean;    /* [n] load of a rank */
+    double *doubt;   /* [n] variance of what was taken away from its step */
+    double *scratch; /* [n + steps] */
+    double *raw;     /* [cell] work of a step, as it was */
+};
+
+static double *cell_of(const struct loads *loads, size_t i, size_t p)
+{
+    const size_t m = i / loads->step_count, k = loads->steps[i % loads->step_count];
+    return &loads->table->work[(m * loads->model->step_count + k) * loads->table->positions + p];
+}
+
+/* Takes away the means of ranks and of steps. All cells are there, so once is enough. */
+static void take_means(const struct loads *loads, double *cells)
+{
+    const size_t steps = loads->step_count;
+    const double n = (double)loads->table->n;
+    double all = 0;
+    memset(loads->scratch, 0, steps * sizeof *loads->scratch);
+    for (size_t m = 0; m < loads->table->n; m++) {
+        double sum = 0;
+        for (size_t k = 0; k < steps; k++) {
+            sum += cells[m * steps + k];
+            loads->scratch[k] += cells[m * steps + k] / n;
+        }
+        all += sum;
+        for (size_t k = 0; k < steps; k++) {
+            cells[m * steps + k] -= sum / (double)steps;
+        }
+    }
+    for (size_t i = 0; i < loads->cells; i++) {
+        cells[i] -= loads->scratch[i % steps] - all / (double)loads->cells;
+    }
+}
+
+static double mean_of(const struct loads *loads, const double *cells, size_t m)
+{
+    double sum = 0;
+    for (size_t k = 0; k < loads->step_count; k++) {
+        sum += cells[m * loads->step_count + k] / (double)loads->step_count;
+    }
+    return sum;
+}
+
+/* Of the means of the ranks the one in the middle. */
+static double middle_of(const struct loads *loads, const double *cells)
+{
+    for (size_t m = 0; m < loads->table->n; m++) {
+        loads->scratch[m] = mean_of(loads, cells, m);
+    }
+    return rs_median(loads->scratch, loads->table->n);
+}
+
+static double work_of(const struct loads *loads, size_t i)
+{
+    double sum = 0;
+    for (size_t p = 0; p < loads->table->positions; p++) {
+        const double work = *cell_of(loads, i, p);
+        sum += isnan(work) ? 0 : work;
+    }
+    return sum;
+}
+
+/* Slope of y, whose means are gone, and its standard error. False: none that noise would not show as well. */
+static bool find_slope(const struct loads *loads, const struct load *load, double *b_p,
+                       double *se_p, double *told_p)
+{
+    const double dof = (double)((loads->table->n - 1) * (loads->step_count - 1)) - 1;
+    double products = 0, rest = 0;
+    if (load->squares <= 0 || dof < 1) {
+        return false;
+    }
+    for (size_t i = 0; i < loads->cells; i++) {
+        products += load->apart[i] * loads->y[i];
+    }
+    const double b = products / load->squares;
+    for (size_t i = 0; i < loads->cells; i++) {
+        rest += (loads->y[i] - b * load->apart[i]) * (loads->y[i] - b * load->apart[i]);
+    }
+    const double se = sqrt(rest / dof / load->squares);
+    *b_p = b;
+    *se_p = se;
+    *told_p = products * b;
+    return b > 0 && diag_t_above(se > 0 ? b / se : 1e6, dof) <= DIAG_LOAD_P;
+}
+
+static void follow(const struct loads *loads, const struct load *load, size_t p, double b,
+                   double se)
+{
+    for (size_t i = 0; i < loads->cells; i++) {
+        loads->y[i] = *cell_of(loads, i, p) - b * load->x[i];
+    }
+    const double a = middle_of(loads, loads->y);
+    const double usual = a + b * load->middle;
+    for (size_t i = 0; i < loads->cells && usual > 0; i++) {
+        const double expected = fmax(a + b * load->x[i], DIAG_LOAD_LEAST * usual);
+        *cell_of(loads, i, p) *= usual / expected;
+    }
+    for (size_t m = 0; m < loads->table->n; m++) {
+        const double more = mean_of(loads, load->x, m) - load->middle;
+        loads->doubt[m] += se * se * more * more;
+    }
+}
+
+/* Does the work of a position follow one of the loads? */
+static bool take_position(const struct loads *loads, size_t p)
+{
+    const uint32_t slot = (uint32_t)(p / loads->model->lanes);
+    const struct load *best = NULL;
+    double b = 0, se = 0, most = 0;
+    size_t next = 0;
+    for (size_t i = 0; i < loads->cells; i++) {
+        loads->y[i] = *cell_of(loads, i, p);
+        if (isnan(loads->y[i])) {
+            return false;
+        }
+    }
+    take_means(loads, loads->y);
+    while (next + 1 < loads->count && loads->items[next].slot < slot) {
+        next++;
+    }
+    const size_t tried[] = {next, next > 0 ? next - 1 : next, loads->count - 1};
+    for (size_t t = 0; t < 3; t++) {
+        double own_b, own_se, told;
+        const struct load *load = &loads->items[tried[t]];
+        if (find_slope(loads, load, &own_b, &own_se, &told) && told > most) {
+            best = load;
+            b = own_b;
+            se = own_se;
+            most = told;
+        }
+    }
+    if (best != NULL) {
+        follow(loads, best, p, b, se);
+    }
+    return best != NULL;
+}
+
+/* Its work by a factor less. */
+static void divide_rank(const struct loads *loads, size_t m, double taken)
+{
+    for (size_t k = 0; k < loads->step_count; k++) {
+        for (size_t p = 0; p < loads->table->positions; p++) {
+            *cell_of(loads, m * loads->step_count + k, p) /= exp(taken);
+        }
+    }
+}
+
+/* By how much its work, as a logarithm, is above that of the others' middle. */
+static double excess_of(const struct loads *loads, size_t m)
+{
+    for (size_t i = 0; i < loads->cells; i++) {
+        const double work = work_of(loads, i);
+        loads->y[i] = work > 0 ? log(work) : 0;
+    }
+    const double own = mean_of(loads, loads->y, m);
+    size_t others = 0;
+    for (size_t u = 0; u < loads->table->n; u++) {
+        if (u != m) {
+            loads->scratch[others++] = mean_of(loads, loads->y, u);
+        }
+    }
+    return own - rs_median(loads->scratch, others);
+}
+
+/* What is left above the others, as far as `most` explains it. */
+static void take_rest(const struct loads *loads, size_t m, double most)
+{
+    const double excess = excess_of(loads, m);
+    if (excess > 0) {
+        divide_rank(loads, m, fmin(excess, most));
+    }
+}
+
+static double of_middle(const struct loads *loads, size_t m)
+{
+    return loads->mean[m] / loads->items[loads->count - 1].middle;
+}
+
+/* Ranks of which much was taken away. */
+static enum rs_status note_loaded(const struct loads *loads, struct diag_element *loaded)
+{
+    const struct table *table = loads->table;
+    for (size_t m = 0; m < table->n; m++) {
+        double effect = 0;
+        for (size_t k = 0; k < loads->step_count; k++) {
+            const size_t i = m * loads->step_count + k;
+            const double left = work_of(loads, i);
+            effect += left > 0 ? log(loads->raw[i] / left) / (double)loads->step_count : 0;
+        }
+        if (of_middle(loads, m) < DIAG_MORE_LOAD || effect < DIAG_HEAVIER_LEAST) {
+            continue;
+        }
+        const size_t need = loaded->among_count + 1;
+        uint32_t *among = rs_mem_realloc(loaded->among, need, sizeof *among);
+        loaded->among = among != NULL ? among : loaded->among;
+        double *effects = rs_mem_realloc(loaded->among_effects, need, sizeof *effects);
+        loaded->among_effects = effects != NULL ? effects : loaded->among_effects;
+        if (among == NULL || effects == NULL) {
+            return RS_NOMEM;
+        }
+        among[loaded->among_count] = table->workers[m];
+        effects[loaded->among_count++] = effect;
+        if (effect > loaded->effect) {
+            loaded->effect = effect;
+            loaded->own = loads->mean[m];
+            loaded->healthy = loads->items[loads->count - 1].middle;
+            loaded->peers = table->n;
+        }
+    }
+    return RS_OK;
+}
+
+static enum rs_status judge_loads(const struct loads *loads, struct diag_element *loaded)
+{
+    const struct table *table = loads->table;
+    bool follows = false;
+    for (size_t i = 0; i < loads->cells; i++) {
+        loads->raw[i] = work_of(loads, i);
+    }
+    for (size_t m = 0; m < table->n; m++) {
+        loads->mean[m] = mean_of(loads, loads->items[loads->count - 1].x, m);
+    }
+    for (size_t p = 0; p < table->positions; p++) {
+        follows = take_position(loads, p) || follows;
+    }
+    if (!follows) {
+        loaded->p = DIAG_LEVEL_WEAK; /* that the load is the reason is likely, and not seen */
+    }
+    for (size_t m = 0; m < table->n; m++) {
+        const double raw = mean_of(loads, loads->raw, m);
+        if (of_middle(loads, m) >= DIAG_MORE_LOAD && raw > 0) {
+            take_rest(loads, m,
+                      follows ? DIAG_LOAD_DOUBT * sqrt(loads->doubt[m]) / raw
+                              : log(of_middle(loads, m)));
+        }
+    }
+    return note_loaded(loads, loaded);
+}
+
+/* ---- which loads -------------------------------------------------------------------------------- */
+
+static int compare_slots(const void *left, const void *right)
+{
+    const uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* Slots of the class's loads, each once, ascending. */
+static size_t slots_of(const struct finder *finder, size_t c, uint32_t *slots)
+{
+    const struct diag_model *model = finder->model;
+    size_t count = 0, kept = 0;
+    for (size_t i = 0; i < model->load_count; i++) {
+        if (model->workers[model->loads[i].worker].class_id == c) {
+            slots[count++] = model->loads[i].slot;
+        }
+    }
+    if (count > 1) {
+        qsort(slots, count, sizeof *slots, compare_slots);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (kept == 0 || slots[i] != slots[kept - 1]) {
+            slots[kept++] = slots[i];
+        }
+    }
+    return kept;
+}
+
+/* Steps in which all members have all of them. `seen`: [steps] scratch. */
+static void choose_steps(struct loads *loads, const struct finder *finder, size_t c, size_t places,
+                         uint32_t *seen)
+{
+    const struct diag_model *model = finder->model;
+    for (size_t i = 0; i < model->load_count; i++) {
+        const struct diag_load *load = &model->loads[i];
+        if (model->workers[load->worker].class_id == c && model->workers[load->worker].is_judged) {
+            seen[load->step]++;
+        }
+    }
+    for (size_t k = 0; k < model->step_count; k++) {
+        if (seen[k] == places * loads->table->n) {
+            loads->steps[loads->step_count++] = k;
+        }
+    }
+    loads->cells = loads->table->n * loads->step_count;
+}
+
+static void fill(const struct loads *loads, const struct finder *finder, size_t c)
+{
+    const struct diag_model *model = finder->model;
+    struct load *whole = &loads->items[loads->count - 1];
+    for (size_t i = 0; i < model->load_count; i++) {
+        const struct diag_load *load = &model->loads[i];
+        size_t l = 0, k = 0;
+        if (model->workers[load->worker].class_id != c || !model->workers[load->worker].is_judged) {
+            continue;
+        }
+        while (loads->items[l].slot != load->slot) {
+            l++;
+        }
+        while (k < loads->step_count && loads->steps[k] != load->step) {
+            k++;
+        }
+        if (k < loads->step_count) {
+            const size_t at = finder->member[load->worker] * loads->step_count + k;
+            loads->items[l].x[at] += load->bytes;
+            whole->x[at] += load->bytes;
+        }
+    }
+    for (size_t l = 0; l < loads->count; l++) {
+        struct load *load = &loads->items[l];
+        load->middle = middle_of(loads, load->x);
+        memcpy(load->apart, load->x, loads->cells * sizeof *load->x);
+        take_means(loads, load->apart);
+        for (size_t i = 0; i < loads->cells; i++) {
+            load->squares += load->apart[i] * load->apart[i];
+        }
+    }
+}
+
+static enum rs_status take_class(struct loads *loads, struct finder *finder, size_t c,
+                                 const uint32_t *slots)
+{
+    const size_t n = loads->table->n, places = loads->count - 1;
+    const size_t cells = (2 * loads->count + 2) * loads->cells;
+    loads->items = rs_mem_calloc(loads->count, sizeof *loads->items);
+    double *room = rs_mem_calloc(cells + 3 * n + loads->step_count + 1, sizeof *room);
+    enum rs_status status = RS_NOMEM;
+    if (loads->items != NULL && room != NULL) {
+        for (size_t l = 0; l < loads->count; l++) {
+            loads->items[l] = (struct load){.x = room + 2 * l * loads->cells,
+                                            .apart = room + (2 * l + 1) * loads->cells,
+                                            .slot = l < places ? slots[l] : UINT32_MAX};
+        }
+        loads->y = room + 2 * loads->count * loads->cells;
+        loads->raw = loads->y + loads->cells;
+        loads->mean = loads->raw + loads->cells;
+        loads->doubt = loads->mean + n;
+        loads->scratch = loads->doubt + n;
+        fill(loads, finder, c);
+        status =
+            loads->items[places].middle > 0 ? judge_loads(loads, &finder->effects->loaded) : RS_OK;
+    }
+    rs_mem_free(loads->items);
+    rs_mem_free(room);
+    return status;
+}
+
+enum rs_status effect_take_loads(struct finder *finder, size_t c)
+{
+    const struct diag_model *model = finder->model;
+    struct loads loads = {.model = model, .table = &finder->tables[c]};
+    if (model->load_count == 0 || loads.table->n < 2 || loads.table->positions == 0 ||
+        finder->shares_cores || model->cpu != NULL) {
+        return RS_OK;
+    }
+    uint32_t *slots = rs_mem_calloc(model->load_count + 1, sizeof *slots);
+    uint32_t *seen = rs_mem_calloc(model->step_count + 1, sizeof *seen);
+    loads.steps = rs_mem_calloc(model->step_count + 1, sizeof *loads.steps);
+    enum rs_status status = RS_NOMEM;
+    if (slots != NULL && seen != NULL && loads.steps != NULL) {
+        const size_t places = slots_of(finder, c, slots);
+        choose_steps(&loads, finder, c, places, seen);
+        loads.count = places + 1;
+        status = places > 0 && loads.step_count > 0 ? take_class(&loads, finder, c, slots) : RS_OK;
+    }
+    rs_mem_free(slots);
+    rs_mem_free(seen);
+    rs_mem_free(loads.steps);
+    return status;
+}
