@@ -4,7 +4,8 @@
  *
  *   first guess   two ranks of different domains (clock_vote.c): the difference of ends that most rows of one kind agree on,
  *                 then, followed through both recordings: offset and drift, by least squares without outliers.
- *                 Domains join the reference (that of the lowest rank) one after another, each through the rank it shares most with.
+ *                 Domains join the reference (that of the lowest rank) one after another, each through the rank it shares most with
+ *                 (clock_partners.c).
  *   refined       (clock_refine.c) once operations are matched: all domains together, each against the mean end of its operations;
  *                 three rounds without what lies beyond 5 MAD
  *   bounds        the spread of those ends; and, as nobody leaves before the last has come, end - start of every
@@ -23,17 +24,12 @@
  */
 #include "aggregator/analysis/clock_few.h"
 #include "aggregator/analysis/clock_fit_priv.h"
+#include "aggregator/analysis/clock_partners.h"
 #include "common/base/const.h"
 #include "common/base/mem.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum {
-    PARTNERS_TRIED = 4,  /* aligned ranks a domain is held against */
-    PARTNERS_SEEN = 512, /* of which those with most in common are chosen */
-};
 
 rs_ns join_time(const struct join *join, size_t summary, rs_ns instant)
 {
@@ -55,87 +51,6 @@ rs_dur join_bound(const struct join *join, size_t a, size_t b)
 
 /* ---- domains one after another ------------------------------------------------------------- */
 
-static int compare_kinds(const void *left, const void *right)
-{
-    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-    return (a > b) - (a < b);
-}
-
-struct partner {
-    size_t common, summary;
-};
-
-/* Kinds of rows that two ranks have in common: both lists sorted. */
-static size_t common_kinds(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count)
-{
-    size_t i = 0, k = 0, common = 0;
-    while (i < a_count && k < b_count) {
-        common += a[i] == b[k];
-        const bool is_a = a[i] <= b[k], is_b = b[k] <= a[i];
-        i += is_a;
-        k += is_b;
-    }
-    return common;
-}
-
-struct kinds {
-    uint64_t *items;
-    size_t count;
-};
-
-static enum rs_status collect_kinds(const struct fitting *fit, struct kinds *kinds)
-{
-    for (size_t s = 0; s < fit->join->out->summary_count; s++) {
-        const struct witnesses *rows = &fit->rows[s];
-        kinds[s].items = rs_mem_calloc(rows->count + 1, sizeof *kinds[s].items);
-        if (kinds[s].items == NULL) {
-            return RS_NOMEM;
-        }
-        for (size_t i = 0; i < rows->count; i++) {
-            kinds[s].items[i] = rows->items[i].kind;
-        }
-        qsort(kinds[s].items, rows->count, sizeof *kinds[s].items, compare_kinds);
-        size_t kept = 0;
-        for (size_t i = 0; i < rows->count; i++) {
-            if (kept == 0 || kinds[s].items[kept - 1] != kinds[s].items[i]) {
-                kinds[s].items[kept++] = kinds[s].items[i];
-            }
-        }
-        kinds[s].count = kept;
-    }
-    return RS_OK;
-}
-
-/* The aligned ranks that share most kinds of rows with s; ties: the lowest. */
-static size_t find_partners(const struct fitting *fit, const struct kinds *kinds,
-                            const bool *is_aligned, size_t s, struct partner *partners)
-{
-    const struct rs_analysis *out = fit->join->out;
-    size_t count = 0, looked_at = 0;
-    for (size_t t = 0; t < out->summary_count && looked_at < PARTNERS_SEEN; t++) {
-        if (!is_aligned[t] || fit->rows[t].count == 0) {
-            continue;
-        }
-        looked_at++;
-        const size_t common =
-            common_kinds(kinds[s].items, kinds[s].count, kinds[t].items, kinds[t].count);
-        size_t at = count;
-        if (common == 0 || (count == PARTNERS_TRIED && common <= partners[count - 1].common)) {
-            continue;
-        }
-        if (count < PARTNERS_TRIED) {
-            count++;
-        } else {
-            at--;
-        }
-        for (; at > 0 && partners[at - 1].common < common; at--) {
-            partners[at] = partners[at - 1];
-        }
-        partners[at] = (struct partner){common, t};
-    }
-    return count;
-}
-
 /* b's clock against the reference, through an aligned a. */
 static struct rs_job_clock through(const struct join *join, size_t a, const struct estimate *e)
 {
@@ -148,26 +63,26 @@ static struct rs_job_clock through(const struct join *join, size_t a, const stru
     return clock;
 }
 
-static enum rs_status align_domain(struct fitting *fit, const struct kinds *kinds,
-                                   const bool *is_aligned, size_t s, bool *found_p)
+static enum rs_status align_domain(struct fitting *fit, struct clock_partners *partners, size_t s,
+                                   bool *found_p)
 {
     struct join *join = fit->join;
     const struct rs_analysis *out = join->out;
-    struct partner partners[PARTNERS_TRIED];
+    size_t tried[PARTNERS_TRIED];
     struct estimate best = {.pairs = 0};
     size_t with = 0;
-    const size_t count = find_partners(fit, kinds, is_aligned, s, partners);
+    const size_t count = clock_partners_find(partners, s, tried);
     for (size_t k = 0; k < count; k++) {
         struct estimate one;
         bool found;
-        const enum rs_status status = fit_two(fit, partners[k].summary, s, &one, &found);
+        const enum rs_status status = fit_two(fit, tried[k], s, &one, &found);
         if (status != RS_OK) {
             return status;
         }
         if (found && (best.pairs == 0 || one.line.spread < best.line.spread / 2 ||
                       (one.line.spread <= best.line.spread * 2 && one.pairs > best.pairs))) {
             best = one;
-            with = partners[k].summary;
+            with = tried[k];
         }
     }
     *found_p = best.pairs > 0;
@@ -183,15 +98,18 @@ static enum rs_status align_domain(struct fitting *fit, const struct kinds *kind
     return RS_OK;
 }
 
-static void take_in(const struct join *join, bool *is_in, size_t s)
+static void take_in(const struct join *join, struct clock_partners *partners, bool *is_in, size_t s)
 {
     for (size_t t = 0; t < join->out->summary_count; t++) {
-        is_in[t] = is_in[t] || join->host[t] == join->host[s];
+        if (!is_in[t] && join->host[t] == join->host[s]) {
+            is_in[t] = true;
+            clock_partners_add(partners, t);
+        }
     }
 }
 
 /* Those outside of every island that this finds a place in it for. */
-static enum rs_status join_by_votes(struct fitting *fit, const struct kinds *kinds,
+static enum rs_status join_by_votes(struct fitting *fit, struct clock_partners *partners,
                                     const bool *is_aligned, bool *is_in, bool *is_new_p)
 {
     const struct join *join = fit->join;
@@ -200,12 +118,12 @@ static enum rs_status join_by_votes(struct fitting *fit, const struct kinds *kin
         if (is_in[s] || is_aligned[s] || !join->out->ranks[s].takes_part) {
             continue;
         }
-        const enum rs_status status = align_domain(fit, kinds, is_in, s, &found);
+        const enum rs_status status = align_domain(fit, partners, s, &found);
         if (status != RS_OK) {
             return status;
         }
         if (found) {
-            take_in(join, is_in, s);
+            take_in(join, partners, is_in, s);
             *is_new_p = true;
         }
     }
@@ -213,8 +131,8 @@ static enum rs_status join_by_votes(struct fitting *fit, const struct kinds *kin
 }
 
 /* Files with few rows, when all that can vote has: against all of it. */
-static enum rs_status join_by_few(struct fitting *fit, const bool *is_aligned, bool *is_in,
-                                  bool *is_new_p)
+static enum rs_status join_by_few(struct fitting *fit, struct clock_partners *partners,
+                                  const bool *is_aligned, bool *is_in, bool *is_new_p)
 {
     struct join *join = fit->join;
     struct clock_standing standing = {.rows = NULL};
@@ -230,7 +148,7 @@ static enum rs_status join_by_few(struct fitting *fit, const bool *is_aligned, b
             has_looked = true;
         }
         if (status == RS_OK && clock_stands(&standing, &fit->rows[s], &join->out->clocks[s])) {
-            take_in(join, is_in, s);
+            take_in(join, partners, is_in, s);
             *is_new_p = true;
         }
     }
@@ -239,8 +157,8 @@ static enum rs_status join_by_few(struct fitting *fit, const bool *is_aligned, b
 }
 
 /* The island of the lowest rank that is in none yet: all that can be joined to it. */
-static enum rs_status grow_island(struct fitting *fit, const struct kinds *kinds, bool *is_aligned,
-                                  size_t seed)
+static enum rs_status grow_island(struct fitting *fit, struct clock_partners *partners,
+                                  bool *is_aligned, size_t seed)
 {
     struct join *join = fit->join;
     const size_t count = join->out->summary_count;
@@ -250,12 +168,13 @@ static enum rs_status grow_island(struct fitting *fit, const struct kinds *kinds
     }
     enum rs_status status = RS_OK;
     const uint32_t island = join->host[seed];
-    take_in(join, is_in, seed);
+    clock_partners_begin(partners);
+    take_in(join, partners, is_in, seed);
     for (bool is_new = true; is_new && status == RS_OK;) {
         is_new = false;
-        status = join_by_votes(fit, kinds, is_aligned, is_in, &is_new);
+        status = join_by_votes(fit, partners, is_aligned, is_in, &is_new);
         if (status == RS_OK && !is_new) {
-            status = join_by_few(fit, is_aligned, is_in, &is_new);
+            status = join_by_few(fit, partners, is_aligned, is_in, &is_new);
         }
     }
     for (size_t t = 0; t < count; t++) {
@@ -286,29 +205,25 @@ static enum rs_status align_all(struct join *join, bool has_steps, size_t *domai
     const size_t count = join->out->summary_count;
     struct fitting fit = {.join = join, .has_steps = has_steps};
     bool *is_aligned = rs_mem_calloc(count + 1, sizeof *is_aligned);
-    struct kinds *kinds = rs_mem_calloc(count + 1, sizeof *kinds);
+    struct clock_partners partners = {.count = 0};
     fit.rows = rs_mem_calloc(count + 1, sizeof *fit.rows);
     fit.votes = rs_mem_calloc((size_t)VOTE_ROWS * (2 * VOTE_NEAR + 1), sizeof *fit.votes);
     fit.seen = rs_mem_calloc(VOTE_ROWS, sizeof *fit.seen);
     enum rs_status status = RS_NOMEM;
     *domains_p = 0;
-    if (is_aligned != NULL && kinds != NULL && fit.rows != NULL && fit.votes != NULL &&
-        fit.seen != NULL) {
+    if (is_aligned != NULL && fit.rows != NULL && fit.votes != NULL && fit.seen != NULL) {
         status = fit_collect_witnesses(&fit);
     }
     if (status == RS_OK) {
-        status = collect_kinds(&fit, kinds);
+        status = clock_partners_init(&partners, fit.rows, count);
     }
     for (size_t s = 0; s < count && status == RS_OK; s++) {
         if (!is_aligned[s] && join->out->ranks[s].takes_part) {
-            status = grow_island(&fit, kinds, is_aligned, s);
+            status = grow_island(&fit, &partners, is_aligned, s);
             ++*domains_p;
         }
     }
-    for (size_t s = 0; s < count && kinds != NULL; s++) {
-        rs_mem_free(kinds[s].items);
-    }
-    rs_mem_free(kinds);
+    clock_partners_fini(&partners);
     rs_mem_free(is_aligned);
     fitting_fini(&fit);
     return status;

@@ -2,12 +2,14 @@
 /*
  * A thousand ranks: matched right, and the work grows with operations, not with pairs of ranks. Of eight times the
  * ranks pairs would cost 64 times as much: below 32 times it is no pairs, whatever else the machine does meanwhile.
+ * And clocks of hosts that share operations with few others only.
  */
 #include "aggregator/analysis/analysis.h"
 #include "common/base/time.h"
 #include "tests/support/make_summary.h"
 #include "tests/support/rs_test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -90,11 +92,82 @@ static void a_million_rows(void **state)
     (void)time_analysis(RANKS, 1000, false);
 }
 
+/* Hosts with clocks of their own. All but the last ranks are one shard; each of the last ones shares operations with its replica, 64 ranks
+ * below it, and with its like only, as hybrid sharding has it. Whom to hold a clock against has to be found among all ranks. */
+enum { SHARD = 768, REPLICAS = 64, SHARDED = SHARD + REPLICAS, PER_HOST = 8 };
+
+static rs_dur clock_of(size_t rank)
+{
+    return (rs_dur)(rank / PER_HOST) * 37 * RS_NS_PER_MS;
+}
+
+static void add_shared(size_t rank, const char *name, const int32_t *members, size_t count,
+                       rs_ns from)
+{
+    enum { STEPS = 5 };
+    uint64_t random = rank * 77 + (uint64_t)from + 1;
+    const uint32_t group = make_group(&summaries[rank], name, members, count);
+    for (int64_t step = 0; step < STEPS; step++) {
+        const rs_ns end = clock_of(rank) + step * RS_NS_PER_S + step * step * 1371000 + from;
+        struct rs_comm_op *op = make_op(&summaries[rank], RS_OP_ALL_REDUCE,
+                                        end - make_random_range(&random, 100000, 900000), end);
+        op->group = group;
+        op->seq = step;
+    }
+}
+
+static void make_sharded_job(void)
+{
+    int32_t shards[SHARDED];
+    for (size_t s = 0; s < SHARDED; s++) {
+        shards[s] = (int32_t)s;
+    }
+    for (size_t s = 0; s < SHARDED; s++) {
+        char host[16];
+        (void)snprintf(host, sizeof host, "n%03zu", s / PER_HOST);
+        make_summary_init(&summaries[s], (int32_t)s, host);
+        lent[s] = &summaries[s];
+        if (s < SHARD) {
+            add_shared(s, "shard0", shards, SHARD, 0);
+        } else {
+            add_shared(s, "shard1", shards + SHARD, REPLICAS, 0);
+        }
+        if (s >= SHARD - REPLICAS) {
+            char name[16];
+            const int32_t low = SHARD - REPLICAS + (int32_t)(s % REPLICAS);
+            (void)snprintf(name, sizeof name, "replica%zu", s % REPLICAS);
+            add_shared(s, name, (int32_t[]){low, low + REPLICAS}, 2, 50 * RS_NS_PER_MS);
+        }
+    }
+}
+
+static void clocks_are_aligned_through_any_rank(void **state)
+{
+    (void)state;
+    const struct rs_analysis_options options = {0};
+    struct rs_analysis *analysis = NULL;
+    make_sharded_job();
+    assert_ok(rs_analysis_new(lent, SHARDED, &options, &analysis, NULL));
+    assert_true(analysis->one_clock);
+    for (size_t s = 0; s < SHARDED; s++) {
+        const rs_dur off = analysis->clocks[s].offset_ns - clock_of(s);
+        assert_true(llabs(off) <= analysis->clocks[s].bound_ns);
+    }
+    for (size_t i = 0; i < analysis->op_count; i++) {
+        assert_true(analysis->ops[i].is_matched && analysis->ops[i].has_wait);
+    }
+    rs_analysis_free(&analysis);
+    for (size_t s = 0; s < SHARDED; s++) {
+        make_summary_fini(&summaries[s]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_grows_with_operations),
         cmocka_unit_test(a_million_rows),
+        cmocka_unit_test(clocks_are_aligned_through_any_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
