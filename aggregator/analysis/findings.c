@@ -81,6 +81,7 @@ const char *rs_unjudged_text(enum rs_unjudged_why why)
         [RS_UNJUDGED_NO_STEPS] = "no_steps",
         [RS_UNJUDGED_NO_TIME_BASE] = "no_time_base",
         [RS_UNJUDGED_NO_WORK] = "no_work",
+        [RS_UNJUDGED_NO_STAGE_ALIKE] = "no_stage_alike",
         [RS_UNJUDGED_ONE_OF_ITS_KIND] = "one_of_its_kind",
     };
     return texts[why];

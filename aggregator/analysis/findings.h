@@ -168,10 +168,11 @@ struct rs_wait_cause {
 };
 
 enum rs_unjudged_why {
-    RS_UNJUDGED_NO_PEERS,        /* no other rank runs the same program in the same groups */
-    RS_UNJUDGED_NO_STEPS,        /* no step that is complete on it and its peers */
-    RS_UNJUDGED_NO_TIME_BASE,    /* its recording lost its time base */
-    RS_UNJUDGED_NO_WORK,         /* nothing of its own work was recorded */
+    RS_UNJUDGED_NO_PEERS,       /* no other rank runs the same program in the same groups */
+    RS_UNJUDGED_NO_STEPS,       /* no step that is complete on it and its peers */
+    RS_UNJUDGED_NO_TIME_BASE,   /* its recording lost its time base */
+    RS_UNJUDGED_NO_WORK,        /* nothing of its own work was recorded */
+    RS_UNJUDGED_NO_STAGE_ALIKE, /* held against its peers; but whether all of them, its stage, are slow is not known: no other stage does the same work */
     RS_UNJUDGED_ONE_OF_ITS_KIND, /* a group or pair: no other of its kind to compare with */
 };
 const char *rs_unjudged_text(enum rs_unjudged_why why); /* "no_peers" */

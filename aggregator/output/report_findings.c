@@ -691,15 +691,18 @@ enum { FEW_STEPS = 3 };
 void report_put_judged(struct doc *doc, const struct report *report)
 {
     const struct rs_diagnosis *diagnosis = report->analysis->diagnosis;
-    int32_t ranks[RANKS_SHOWN];
-    size_t count = 0, groups = 0;
+    int32_t ranks[RANKS_SHOWN], staged[RANKS_SHOWN];
+    size_t count = 0, groups = 0, staged_count = 0;
     if (!diagnosis)
         return;
     put_not_worth(doc, diagnosis);
     for (size_t i = 0; i < diagnosis->unjudged_count; i++) {
         if (diagnosis->unjudged[i].rank == RS_NULL)
             groups++;
-        else if (count < RANKS_SHOWN)
+        else if (diagnosis->unjudged[i].why == RS_UNJUDGED_NO_STAGE_ALIKE) {
+            if (staged_count < RANKS_SHOWN)
+                staged[staged_count++] = (int32_t)diagnosis->unjudged[i].rank;
+        } else if (count < RANKS_SHOWN)
             ranks[count++] = (int32_t)diagnosis->unjudged[i].rank;
     }
     if (count) {
@@ -708,6 +711,16 @@ void report_put_judged(struct doc *doc, const struct report *report)
         doc_bullet(doc,
                    "Not held against others, since nobody does the same work beside them: %s %s.",
                    plural((int64_t)count, "rank", "ranks"), rs_buf_text(&buf));
+        rs_buf_fini(&buf);
+    }
+    if (staged_count) {
+        struct rs_buf buf = {0};
+        report_put_ranks(&buf, staged, staged_count);
+        doc_bullet(
+            doc,
+            "Whether %s %s are slow as whole stages is not known: no other stage does the same "
+            "work. Each was held against the others of its own.",
+            plural((int64_t)staged_count, "rank", "ranks"), rs_buf_text(&buf));
         rs_buf_fini(&buf);
     }
     if (groups)

@@ -300,6 +300,9 @@ static enum rs_status build(struct builder *builder)
         status = loads_take(builder);
     }
     if (status == RS_OK) {
+        status = names_take(builder);
+    }
+    if (status == RS_OK) {
         status = edges_make(builder);
     }
     if (status == RS_OK) {

@@ -91,6 +91,8 @@ RS_MUST_CHECK enum rs_status classes_find(struct builder *builder);
 RS_MUST_CHECK enum rs_status hidden_find(struct builder *builder);
 /* How many lines a rank's program has at most. */
 size_t program_most_lines(const struct rs_summary *summary);
+/* names.c: model->names. After classes_find(). */
+RS_MUST_CHECK enum rs_status names_take(struct builder *builder);
 /* loads.c: model->loads. After hidden_find(), before the lines are gone. */
 RS_MUST_CHECK enum rs_status loads_take(struct builder *builder);
 /* edges.c: nodes and edges of all programs; meetings; what was inferred. Lets go of all lines: a graph is sealed without them. */

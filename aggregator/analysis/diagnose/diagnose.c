@@ -477,7 +477,9 @@ static enum rs_confidence confidence_of(const struct speaker *speaker, const str
 static double set_p(const struct speaker *speaker, const struct diag_set *set)
 {
     const bool are_equal = !diag_may_share_cores(speaker->model);
-    double p = set->is_loaded ? speaker->effects->loaded.p : 0;
+    double p = set->is_loaded    ? speaker->effects->loaded.p
+               : set->is_heavier ? speaker->effects->heavier.p
+                                 : 0;
     for (size_t i = 0; i < set->count; i++) {
         const struct diag_element *element = &speaker->effects->elements[set->members[i]];
         p = fmax(p, are_equal ? fmax(element->p, element->p_ordinary) : element->p);
@@ -636,6 +638,13 @@ static enum rs_status unjudged_add(struct rs_diagnosis *out, int64_t rank, uint3
     return RS_OK;
 }
 
+/* Held against another stage; a job of one stage has nothing to be held against. */
+static bool is_stage_judged(const struct speaker *speaker, uint32_t class_id)
+{
+    const uint8_t *is_compared = speaker->effects->is_stage_compared;
+    return speaker->model->class_count < 2 || is_compared == NULL || is_compared[class_id];
+}
+
 static enum rs_status list_unjudged(const struct speaker *speaker)
 {
     const struct rs_analysis *analysis = speaker->analysis;
@@ -648,6 +657,11 @@ static enum rs_status list_unjudged(const struct speaker *speaker)
             const struct diag_worker *worker = &model->workers[at++];
             if (model->step_count > 0 && worker->is_judged &&
                 model->class_is_judged[worker->class_id]) {
+                if (!is_stage_judged(speaker, worker->class_id) &&
+                    unjudged_add(speaker->out, rank, UINT32_MAX, RS_UNJUDGED_NO_STAGE_ALIKE) !=
+                        RS_OK) {
+                    return RS_NOMEM;
+                }
                 continue;
             }
             why = model->step_count == 0 ? RS_UNJUDGED_NO_STEPS

@@ -74,6 +74,13 @@ struct diag_load {
     double bytes;
 };
 
+/* All that a worker ran of one computing kernel. */
+struct diag_name {
+    uint64_t key; /* of its name, equal on all ranks */
+    uint32_t worker;
+    double count, ns;
+};
+
 struct diag_model {
     struct graph graph;
     struct diag_worker *workers;
@@ -100,6 +107,8 @@ struct diag_model {
     int64_t *cpu;    /* [worker * steps] CPU time of its own work; NULL unless all know it */
     struct diag_load *loads; /* where they differ between ranks or steps */
     size_t load_count, load_capacity;
+    struct diag_name *names; /* by worker; none where there is only one class, or very many */
+    size_t name_count, name_capacity;
     size_t lanes;   /* position of computing on a device: slot * lanes + lane */
     int64_t *steps; /* numbers */
     size_t step_count;
@@ -227,7 +236,8 @@ struct diag_effects {
     struct diag_element spread, heavier, loaded, jitter; /* among_count 0: none */
     double smallest_factor;                              /* that would have been seen */
     size_t judged_workers;
-    bool has_close; /* somebody stands out, but not enough to be named */
+    uint8_t *is_stage_compared; /* [class] held against other classes; NULL: there are none */
+    bool has_close;             /* somebody stands out, but not enough to be named */
     struct diag_element close;
     double close_more_steps;
 };
@@ -247,10 +257,11 @@ RS_MUST_CHECK enum rs_status diag_ideal(const struct diag_model *model,
 struct diag_stages {
     double *
         total; /* [class * steps] logarithm of all computing of a step, median of the faster half; NAN */
-    double *same;    /* of what all stages run */
-    double *kernels; /* [class] per step and rank; 0 unknown */
-    bool are_alike;  /* all run equally many */
-    bool has_same;   /* what all run is enough to compare by */
+    double *same;         /* of what all compared stages run */
+    double *kernels;      /* [class] per step and rank; 0 unknown */
+    bool are_alike;       /* all run equally many */
+    uint8_t *is_compared; /* [class] it is held against others */
+    bool is_by_names;     /* `same` is of kernels by name, not of spans */
 };
 
 RS_MUST_CHECK enum rs_status diag_stages_measure(const struct diag_model *model,

@@ -123,7 +123,10 @@ static double stage_prior(const struct finder *finder, double prior)
         least = n > 0 && n < least ? n : least;
         has_kernels = has_kernels || finder->stage_work.kernels[c] > 0;
     }
-    prior = has_kernels ? prior : fmax(prior, DIAG_TAU_PRIOR_STAGE);
+    prior = !has_kernels ? fmax(prior, DIAG_TAU_PRIOR_STAGE)
+            : finder->stage_work.is_by_names && !finder->stage_work.are_alike
+                ? fmax(prior, DIAG_TAU_PRIOR_NAMES)
+                : prior;
     return least < SIZE_MAX ? hypot(prior, finder->total_pool.tau / sqrt((double)least)) : prior;
 }
 
@@ -343,6 +346,8 @@ enum rs_status diag_effects_find(const struct diag_model *model, struct diag_eff
     if (status == RS_OK) {
         status = name_all(&finder);
     }
+    effects->is_stage_compared = finder.stage_work.is_compared;
+    finder.stage_work.is_compared = NULL;
     finder_fini(&finder);
     if (status != RS_OK) {
         diag_effects_fini(effects);
@@ -367,5 +372,6 @@ void diag_effects_fini(struct diag_effects *effects)
     element_fini(&effects->loaded);
     element_fini(&effects->jitter);
     rs_mem_free(effects->elements);
+    rs_mem_free(effects->is_stage_compared);
     *effects = (struct diag_effects){0};
 }

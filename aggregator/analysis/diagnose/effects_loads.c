@@ -31,7 +31,8 @@ struct load {
 struct loads {
     const struct diag_model *model;
     struct table *table;
-    size_t *steps; /* [step_count] those in which all loads of all ranks are known */
+    size_t first, end; /* into model->loads: of its class */
+    size_t *steps;     /* [step_count] those in which all loads of all ranks are known */
     size_t step_count, cells;
     struct load *items; /* by slot, the whole step last */
     size_t count;
@@ -285,14 +286,12 @@ static int compare_slots(const void *left, const void *right)
 }
 
 /* Slots of the class's loads, each once, ascending. */
-static size_t slots_of(const struct finder *finder, size_t c, uint32_t *slots)
+static size_t slots_of(const struct loads *loads, uint32_t *slots)
 {
-    const struct diag_model *model = finder->model;
+    const struct diag_model *model = loads->model;
     size_t count = 0, kept = 0;
-    for (size_t i = 0; i < model->load_count; i++) {
-        if (model->workers[model->loads[i].worker].class_id == c) {
-            slots[count++] = model->loads[i].slot;
-        }
+    for (size_t i = loads->first; i < loads->end; i++) {
+        slots[count++] = model->loads[i].slot;
     }
     if (count > 1) {
         qsort(slots, count, sizeof *slots, compare_slots);
@@ -306,15 +305,12 @@ static size_t slots_of(const struct finder *finder, size_t c, uint32_t *slots)
 }
 
 /* Steps in which all members have all of them. `seen`: [steps] scratch. */
-static void choose_steps(struct loads *loads, const struct finder *finder, size_t c, size_t places,
-                         uint32_t *seen)
+static void choose_steps(struct loads *loads, size_t places, uint32_t *seen)
 {
-    const struct diag_model *model = finder->model;
-    for (size_t i = 0; i < model->load_count; i++) {
+    const struct diag_model *model = loads->model;
+    for (size_t i = loads->first; i < loads->end; i++) {
         const struct diag_load *load = &model->loads[i];
-        if (model->workers[load->worker].class_id == c && model->workers[load->worker].is_judged) {
-            seen[load->step]++;
-        }
+        seen[load->step] += model->workers[load->worker].is_judged;
     }
     for (size_t k = 0; k < model->step_count; k++) {
         if (seen[k] == places * loads->table->n) {
@@ -324,23 +320,20 @@ static void choose_steps(struct loads *loads, const struct finder *finder, size_
     loads->cells = loads->table->n * loads->step_count;
 }
 
-static void fill(const struct loads *loads, const struct finder *finder, size_t c)
+static void fill(const struct loads *loads, const struct finder *finder, const uint32_t *slots)
 {
     const struct diag_model *model = finder->model;
     struct load *whole = &loads->items[loads->count - 1];
-    for (size_t i = 0; i < model->load_count; i++) {
+    for (size_t i = loads->first; i < loads->end; i++) {
         const struct diag_load *load = &model->loads[i];
-        size_t l = 0, k = 0;
-        if (model->workers[load->worker].class_id != c || !model->workers[load->worker].is_judged) {
-            continue;
-        }
-        while (loads->items[l].slot != load->slot) {
-            l++;
-        }
+        const uint32_t *at_slot =
+            bsearch(&load->slot, slots, loads->count - 1, sizeof *slots, compare_slots);
+        size_t k = 0;
         while (k < loads->step_count && loads->steps[k] != load->step) {
             k++;
         }
-        if (k < loads->step_count) {
+        if (at_slot != NULL && k < loads->step_count && model->workers[load->worker].is_judged) {
+            const size_t l = (size_t)(at_slot - slots);
             const size_t at = finder->member[load->worker] * loads->step_count + k;
             loads->items[l].x[at] += load->bytes;
             whole->x[at] += load->bytes;
@@ -357,8 +350,7 @@ static void fill(const struct loads *loads, const struct finder *finder, size_t 
     }
 }
 
-static enum rs_status take_class(struct loads *loads, struct finder *finder, size_t c,
-                                 const uint32_t *slots)
+static enum rs_status take_class(struct loads *loads, struct finder *finder, const uint32_t *slots)
 {
     const size_t n = loads->table->n, places = loads->count - 1;
     const size_t cells = (2 * loads->count + 2) * loads->cells;
@@ -376,7 +368,7 @@ static enum rs_status take_class(struct loads *loads, struct finder *finder, siz
         loads->mean = loads->raw + loads->cells;
         loads->doubt = loads->mean + n;
         loads->scratch = loads->doubt + n;
-        fill(loads, finder, c);
+        fill(loads, finder, slots);
         status =
             loads->items[places].middle > 0 ? judge_loads(loads, &finder->effects->loaded) : RS_OK;
     }
@@ -389,19 +381,25 @@ enum rs_status effect_take_loads(struct finder *finder, size_t c)
 {
     const struct diag_model *model = finder->model;
     struct loads loads = {.model = model, .table = &finder->tables[c]};
-    if (model->load_count == 0 || loads.table->n < 2 || loads.table->positions == 0 ||
+    loads.first = loads.end = finder->load_at; /* classes come in order, and so do their loads */
+    while (loads.end < model->load_count &&
+           model->workers[model->loads[loads.end].worker].class_id == c) {
+        loads.end++;
+    }
+    finder->load_at = loads.end;
+    if (loads.first == loads.end || loads.table->n < 2 || loads.table->positions == 0 ||
         finder->shares_cores || model->cpu != NULL) {
         return RS_OK;
     }
-    uint32_t *slots = rs_mem_calloc(model->load_count + 1, sizeof *slots);
+    uint32_t *slots = rs_mem_calloc(loads.end - loads.first + 1, sizeof *slots);
     uint32_t *seen = rs_mem_calloc(model->step_count + 1, sizeof *seen);
     loads.steps = rs_mem_calloc(model->step_count + 1, sizeof *loads.steps);
     enum rs_status status = RS_NOMEM;
     if (slots != NULL && seen != NULL && loads.steps != NULL) {
-        const size_t places = slots_of(finder, c, slots);
-        choose_steps(&loads, finder, c, places, seen);
+        const size_t places = slots_of(&loads, slots);
+        choose_steps(&loads, places, seen);
         loads.count = places + 1;
-        status = places > 0 && loads.step_count > 0 ? take_class(&loads, finder, c, slots) : RS_OK;
+        status = places > 0 && loads.step_count > 0 ? take_class(&loads, finder, slots) : RS_OK;
     }
     rs_mem_free(slots);
     rs_mem_free(seen);

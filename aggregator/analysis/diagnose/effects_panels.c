@@ -260,7 +260,7 @@ enum rs_status effect_idle_panel(struct finder *finder, size_t c)
 
 /* ---- stages ------------------------------------------------------------------------------ */
 
-/* Stages are compared by what all of them run, where some run more; see stages.c. */
+/* Stages are compared by what is the same work on them; see stages.c. */
 enum rs_status effect_stage_panel(struct finder *finder)
 {
     const struct diag_model *model = finder->model;
@@ -273,8 +273,8 @@ enum rs_status effect_stage_panel(struct finder *finder)
     struct diag_panel *panel = finder->stages;
     const struct diag_stages *work = &finder->stage_work;
     const double *level = work->are_alike ? work->total : work->same;
-    for (size_t c = 0; c < model->class_count && (work->are_alike || work->has_same); c++) {
-        if (finder->tables[c].n == 0 || finder->tables[c].positions == 0) {
+    for (size_t c = 0; c < model->class_count; c++) {
+        if (!work->is_compared[c] || finder->tables[c].n == 0 || finder->tables[c].positions == 0) {
             continue;
         }
         memcpy(&panel->y[n * steps], &level[c * steps], steps * sizeof *level);

@@ -33,6 +33,7 @@ struct finder {
     double tests;
     double step_ns;
     double *scratch;
+    size_t load_at;                      /* the first load of the class that is next */
     uint8_t *is_slow;                    /* [worker] named for its work: not part of a level */
     bool shares_cores;                   /* ranks without a device: see effects_cores.c */
     double *operators, *peers_operators; /* [worker] per step, where it runs more; 0 else */

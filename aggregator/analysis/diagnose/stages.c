@@ -6,130 +6,124 @@
  * the same order (their signature) are the same work wherever they run, so stages are compared by the signatures
  * that all of them have equally often, each at its mean length (shapes are not part of a signature: where one kernel
  * comes in two sizes, none may be missing); by all of their work only where all run equally many kernels, or where
- * kernels are not known. What a stage's other kernels add is `heavier`: to be rebalanced, nobody's fault.
+ * kernels are not known. An embedding or a loss becomes one span with the layer beside it, and no signature may be left: then
+ * stages are compared by the kernels, by name, that all of them run equally often, and where that is not enough either,
+ * the largest set of stages that are alike is (stages_alike.c). What a stage's other kernels add is `heavier`: to be
+ * rebalanced, nobody's fault.
+ *
+ *   all run as many kernels? --no--> signatures of all? --no--> names of all? --no--> the larger set by signatures or by names
  */
-#include "aggregator/analysis/diagnose/diagnose_priv.h"
+#include "aggregator/analysis/diagnose/stages_priv.h"
 #include "common/base/mem.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct work_key {
-    uint64_t signature;
-    uint32_t class_id;
-};
-
 struct measure {
     const struct diag_model *model;
     struct diag_stages *stages;
-    uint64_t *common; /* signatures that all classes have, sorted */
-    size_t common_count;
-    double *sums, *counts; /* [common] of one worker's step */
-    size_t *seen;        /* [common] which of them it has: nobody looks through all for each step */
-    double *member_same; /* [worker * steps]; NAN */
+    struct alike alike;    /* by signatures, or by names */
+    double *sums, *counts; /* [kind] of one worker's step */
+    size_t *seen;          /* [kind] which of them it has: nobody looks through all for each step */
+    double *member_same;   /* [worker * steps]; NAN */
     double *member_total;
-    double common_share; /* of all computing of the class that has least of it */
+    double *members; /* [class] */
 };
-
-static int by_signature(const void *left, const void *right)
-{
-    const struct work_key *a = left, *b = right;
-    if (a->signature != b->signature) {
-        return a->signature > b->signature ? 1 : -1;
-    }
-    return (a->class_id > b->class_id) - (a->class_id < b->class_id);
-}
 
 static bool is_work(const struct diag_model *model, const struct diag_item *item)
 {
     return item->figure == RS_FIGURE_COMPUTING && item->step < model->step_count;
 }
 
-/* Index of a common signature; SIZE_MAX: not all stages have it. */
-static size_t common_index(const struct measure *measure, uint64_t signature)
+static bool is_stage_member(const struct measure *measure, size_t w)
 {
-    size_t low = 0, high = measure->common_count;
-    while (low < high) {
-        const size_t middle = (low + high) / 2;
-        if (measure->common[middle] < signature) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < measure->common_count && measure->common[low] == signature ? low : SIZE_MAX;
+    return measure->alike.members > 0 &&
+           measure->alike.is_member[measure->model->workers[w].class_id];
 }
 
-static size_t working_classes(const struct diag_model *model, uint8_t *works)
+/* All computing of the classes, of a member in the mean. */
+static enum rs_status find_by_signatures(const struct measure *measure, struct alike *alike)
 {
+    const struct diag_model *model = measure->model;
+    struct alike_row *rows = rs_mem_calloc(model->item_count + 1, sizeof *rows);
+    double *totals = rs_mem_calloc(model->class_count + 1, sizeof *totals);
+    enum rs_status status = rows != NULL && totals != NULL ? RS_OK : RS_NOMEM;
     size_t count = 0;
-    for (size_t i = 0; i < model->item_count; i++) {
-        if (is_work(model, &model->items[i])) {
-            works[model->workers[model->items[i].worker].class_id] = 1;
+    for (size_t i = 0; i < model->item_count && status == RS_OK; i++) {
+        const struct diag_item *item = &model->items[i];
+        const uint32_t c = model->workers[item->worker].class_id;
+        if (!is_work(model, item) || measure->members[c] <= 0) {
+            continue;
+        }
+        const double ns = (double)model->graph.work[item->node] / measure->members[c];
+        totals[c] += ns;
+        if (item->signature != 0) {
+            rows[count++] = (struct alike_row){item->signature, c, 1 / measure->members[c], ns};
         }
     }
-    for (size_t c = 0; c < model->class_count; c++) {
-        count += works[c];
+    if (status == RS_OK) {
+        status = alike_find(rows, count, totals, model->class_count, alike);
+    }
+    rs_mem_free(rows);
+    rs_mem_free(totals);
+    return status;
+}
+
+static enum rs_status find_by_names(const struct measure *measure, struct alike *alike)
+{
+    const struct diag_model *model = measure->model;
+    struct alike_row *rows = rs_mem_calloc(model->name_count + 1, sizeof *rows);
+    double *totals = rs_mem_calloc(model->class_count + 1, sizeof *totals);
+    enum rs_status status = rows != NULL && totals != NULL ? RS_OK : RS_NOMEM;
+    size_t count = 0;
+    for (size_t i = 0; i < model->name_count && status == RS_OK; i++) {
+        const struct diag_name *name = &model->names[i];
+        const uint32_t c = model->workers[name->worker].class_id;
+        if (!model->workers[name->worker].is_judged || measure->members[c] <= 0) {
+            continue;
+        }
+        rows[count++] = (struct alike_row){name->key, c, name->count / measure->members[c],
+                                           name->ns / measure->members[c]};
+        totals[c] += name->ns / measure->members[c];
+    }
+    if (status == RS_OK) {
+        status = alike_find(rows, count, totals, model->class_count, alike);
+    }
+    rs_mem_free(rows);
+    rs_mem_free(totals);
+    return status;
+}
+
+static size_t working_classes(const struct measure *measure)
+{
+    size_t count = 0;
+    for (size_t c = 0; c < measure->model->class_count; c++) {
+        count += measure->members[c] > 0;
     }
     return count;
 }
 
-static enum rs_status find_common(struct measure *measure)
+static enum rs_status find_alike(struct measure *measure)
 {
-    const struct diag_model *model = measure->model;
-    struct work_key *keys = rs_mem_calloc(model->item_count + 1, sizeof *keys);
-    uint8_t *works = rs_mem_calloc(model->class_count + 1, 1);
-    double *members = rs_mem_calloc(model->class_count + 1, sizeof *members);
-    measure->common = rs_mem_calloc(model->item_count + 1, sizeof *measure->common);
-    if (keys == NULL || works == NULL || members == NULL || measure->common == NULL) {
-        rs_mem_free(keys);
-        rs_mem_free(works);
-        rs_mem_free(members);
-        return RS_NOMEM;
+    struct alike by_names = {0};
+    enum rs_status status = find_by_signatures(measure, &measure->alike);
+    if (status != RS_OK || measure->alike.members == working_classes(measure)) {
+        return status;
     }
-    const size_t classes = working_classes(model, works);
-    size_t count = 0;
-    for (size_t w = 0; w < model->worker_count; w++) {
-        members[model->workers[w].class_id] += model->workers[w].is_judged;
+    status = find_by_names(measure, &by_names);
+    if (status == RS_OK && by_names.members > measure->alike.members) {
+        const struct alike by_signatures = measure->alike;
+        measure->alike = by_names;
+        by_names = by_signatures;
+        measure->stages->is_by_names = true;
     }
-    for (size_t i = 0; i < model->item_count; i++) {
-        const struct diag_item *item = &model->items[i];
-        if (is_work(model, item) && item->signature != 0) {
-            keys[count++] =
-                (struct work_key){item->signature, model->workers[item->worker].class_id};
-        }
-    }
-    if (count > 1) {
-        qsort(keys, count, sizeof *keys, by_signature);
-    }
-    for (size_t i = 0, end; i < count; i = end) {
-        size_t having = 0;
-        bool is_even = true;
-        double often = 0;
-        for (size_t next = end = i; next < count && keys[next].signature == keys[i].signature;
-             next = end) {
-            while (end < count && by_signature(&keys[end], &keys[next]) == 0) {
-                end++;
-            }
-            const double own = (double)(end - next) / members[keys[next].class_id];
-            is_even = is_even && (having == 0 || fabs(own - often) < 0.01 * often);
-            often = own;
-            having++;
-        }
-        if (having == classes && is_even) {
-            measure->common[measure->common_count++] = keys[i].signature;
-        }
-    }
-    rs_mem_free(keys);
-    rs_mem_free(works);
-    rs_mem_free(members);
-    return RS_OK;
+    alike_fini(&by_names);
+    return status;
 }
 
 /* One worker's step: items from `i` to `end`. */
-static void measure_step(struct measure *measure, size_t i, size_t end, double *class_common,
-                         double *class_total)
+static void measure_step(const struct measure *measure, size_t i, size_t end)
 {
     const struct diag_model *model = measure->model;
     const uint32_t w = model->items[i].worker, k = model->items[i].step;
@@ -142,7 +136,9 @@ static void measure_step(struct measure *measure, size_t i, size_t end, double *
             continue;
         }
         const double work = (double)model->graph.work[item->node];
-        const size_t c = item->signature != 0 ? common_index(measure, item->signature) : SIZE_MAX;
+        const size_t c = item->signature != 0 && !measure->stages->is_by_names
+                             ? alike_index(&measure->alike, item->signature)
+                             : SIZE_MAX;
         total += work;
         if (item->kernels > 0 && model->workers[w].has_device) {
             measure->stages->kernels[model->workers[w].class_id] += (double)item->kernels;
@@ -153,13 +149,11 @@ static void measure_step(struct measure *measure, size_t i, size_t end, double *
             }
             measure->sums[c] += work;
             measure->counts[c] += 1;
-            class_common[model->workers[w].class_id] += work;
             shared += work;
         }
     }
-    class_total[model->workers[w].class_id] += total;
-    const bool has_all = seen > 0 && seen == measure->common_count;
-    for (size_t c = 0; c < measure->common_count && has_all; c++) {
+    const bool has_all = seen > 0 && seen == measure->alike.count && is_stage_member(measure, w);
+    for (size_t c = 0; c < measure->alike.count && has_all; c++) {
         same += measure->sums[c] / measure->counts[c];
     }
     for (size_t c = 0; c < seen; c++) {
@@ -176,22 +170,44 @@ static void measure_step(struct measure *measure, size_t i, size_t end, double *
     measure->member_same[at] = has_all && same > 0 ? log(same) : (double)NAN;
 }
 
+/* By names only the sum over all steps is known: the steps differ as all of the rank's computing does. */
+static void measure_names(const struct measure *measure)
+{
+    const struct diag_model *model = measure->model;
+    const size_t steps = model->step_count;
+    for (size_t i = 0, end; i < model->name_count; i = end) {
+        const uint32_t w = model->names[i].worker;
+        double same = 0, mean = 0, known = 0;
+        for (end = i; end < model->name_count && model->names[end].worker == w; end++) {
+            if (alike_index(&measure->alike, model->names[end].key) != SIZE_MAX) {
+                same += model->names[end].ns;
+            }
+        }
+        for (size_t k = 0; k < steps; k++) {
+            const double total = measure->member_total[w * steps + k];
+            mean += isnan(total) ? 0 : total;
+            known += isnan(total) ? 0 : 1;
+        }
+        for (size_t k = 0; k < steps && known > 0 && same > 0 && is_stage_member(measure, w); k++) {
+            measure->member_same[w * steps + k] =
+                log(same) + measure->member_total[w * steps + k] - mean / known;
+        }
+    }
+}
+
 static enum rs_status measure_members(struct measure *measure)
 {
     const struct diag_model *model = measure->model;
     const size_t cells = model->worker_count * model->step_count;
-    double *class_common = rs_mem_calloc(2 * model->class_count + 1, sizeof *class_common);
-    measure->sums = rs_mem_calloc(measure->common_count + 1, sizeof *measure->sums);
-    measure->counts = rs_mem_calloc(measure->common_count + 1, sizeof *measure->counts);
-    measure->seen = rs_mem_calloc(measure->common_count + 1, sizeof *measure->seen);
+    measure->sums = rs_mem_calloc(measure->alike.count + 1, sizeof *measure->sums);
+    measure->counts = rs_mem_calloc(measure->alike.count + 1, sizeof *measure->counts);
+    measure->seen = rs_mem_calloc(measure->alike.count + 1, sizeof *measure->seen);
     measure->member_same = rs_mem_calloc(cells + 1, sizeof *measure->member_same);
     measure->member_total = rs_mem_calloc(cells + 1, sizeof *measure->member_total);
-    if (class_common == NULL || measure->sums == NULL || measure->counts == NULL ||
-        measure->seen == NULL || measure->member_same == NULL || measure->member_total == NULL) {
-        rs_mem_free(class_common);
+    if (measure->sums == NULL || measure->counts == NULL || measure->seen == NULL ||
+        measure->member_same == NULL || measure->member_total == NULL) {
         return RS_NOMEM;
     }
-    double *class_total = class_common + model->class_count;
     for (size_t i = 0; i < cells; i++) {
         measure->member_same[i] = measure->member_total[i] = (double)NAN;
     }
@@ -202,16 +218,12 @@ static enum rs_status measure_members(struct measure *measure)
              end++) {
         }
         if (model->items[i].step < model->step_count) {
-            measure_step(measure, i, end, class_common, class_total);
+            measure_step(measure, i, end);
         }
     }
-    measure->common_share = 1;
-    for (size_t c = 0; c < model->class_count; c++) {
-        if (class_total[c] > 0) {
-            measure->common_share = fmin(measure->common_share, class_common[c] / class_total[c]);
-        }
+    if (measure->stages->is_by_names) {
+        measure_names(measure);
     }
-    rs_mem_free(class_common);
     return RS_OK;
 }
 
@@ -253,7 +265,10 @@ static enum rs_status measure_all(struct measure *measure)
 {
     const struct diag_model *model = measure->model;
     struct diag_stages *stages = measure->stages;
-    enum rs_status status = find_common(measure);
+    for (size_t w = 0; w < model->worker_count; w++) {
+        measure->members[model->workers[w].class_id] += model->workers[w].is_judged;
+    }
+    enum rs_status status = find_alike(measure);
     if (status == RS_OK) {
         status = measure_members(measure);
     }
@@ -263,8 +278,10 @@ static enum rs_status measure_all(struct measure *measure)
         return RS_NOMEM;
     }
     count_kernels(measure);
-    stages->has_same = measure->common_share >= DIAG_COMMON_SHARE;
     for (uint32_t c = 0; c < model->class_count; c++) {
+        stages->is_compared[c] =
+            measure->members[c] > 0 &&
+            (stages->are_alike || (measure->alike.members > 0 && measure->alike.is_member[c]));
         for (size_t k = 0; k < model->step_count; k++) {
             const size_t at = c * model->step_count + k;
             stages->total[at] = class_level(model, measure->member_total, c, k, scratch);
@@ -283,10 +300,14 @@ enum rs_status diag_stages_measure(const struct diag_model *model, struct diag_s
     stages->total = rs_mem_calloc(cells + 1, sizeof *stages->total);
     stages->same = rs_mem_calloc(cells + 1, sizeof *stages->same);
     stages->kernels = rs_mem_calloc(model->class_count + 1, sizeof *stages->kernels);
-    enum rs_status status = stages->total == NULL || stages->same == NULL || stages->kernels == NULL
-                                ? RS_NOMEM
-                                : measure_all(&measure);
-    rs_mem_free(measure.common);
+    stages->is_compared = rs_mem_calloc(model->class_count + 1, 1);
+    measure.members = rs_mem_calloc(model->class_count + 1, sizeof *measure.members);
+    const bool has_room = stages->total != NULL && stages->same != NULL &&
+                          stages->kernels != NULL && stages->is_compared != NULL &&
+                          measure.members != NULL;
+    enum rs_status status = has_room ? measure_all(&measure) : RS_NOMEM;
+    alike_fini(&measure.alike);
+    rs_mem_free(measure.members);
     rs_mem_free(measure.sums);
     rs_mem_free(measure.counts);
     rs_mem_free(measure.seen);
@@ -303,6 +324,7 @@ void diag_stages_fini(struct diag_stages *stages)
     rs_mem_free(stages->total);
     rs_mem_free(stages->same);
     rs_mem_free(stages->kernels);
+    rs_mem_free(stages->is_compared);
     *stages = (struct diag_stages){0};
 }
 
@@ -392,6 +414,8 @@ enum rs_status diag_stages_heavier(const struct diag_model *model, const struct 
             heavier->id = is_most ? (uint32_t)c : heavier->id;
             heavier->own = is_most ? stages->kernels[c] : heavier->own;
             heavier->healthy = usual;
+            /* nothing on it is the same work as on another stage: it may be slow as well */
+            heavier->p = stages->is_compared[c] ? heavier->p : DIAG_LEVEL_WEAK;
             status = add_heavier(model, c, effect, heavier);
         }
     }

@@ -49,6 +49,7 @@ enum option {
     OPTION_SPREAD_3 = 512,
     OPTION_HEAVIER = 1024,
     OPTION_NO_ARGUMENTS = 2048,
+    OPTION_ENDS = 8192,
     OPTION_ALONE = 4096, /* each stage is one rank: nobody has peers */
 };
 
@@ -109,6 +110,11 @@ static const struct kind kinds[] = {
     {"stall-every-3-alone", FAMILY_STALL, 8, 3, OPTION_ALONE},
     {"clean-alone", FAMILY_CLEAN, 0, 1, OPTION_ALONE},
     {"pauses-alone", FAMILY_CLEAN, 0, 1, OPTION_ALONE | OPTION_PAUSES},
+    /* at the end: what a seed means depends on the place */
+    {"clean-ends", FAMILY_CLEAN, 0, 1, OPTION_ENDS},
+    {"rank-1.2-ends", FAMILY_RANK, 1.2, 1, OPTION_ENDS},
+    {"stage-1.2-ends", FAMILY_STAGE, 1.2, 1, OPTION_ENDS},
+    {"stage-1.5-ends", FAMILY_STAGE, 1.5, 1, OPTION_ENDS},
 };
 
 static const double least_gain = 0.02;
@@ -170,6 +176,7 @@ static bool draw_shape(struct dice *dice, const struct kind *kind, uint32_t most
     job->rank_spread = (kind->options & OPTION_SPREAD_1) != 0   ? 0.01
                        : (kind->options & OPTION_SPREAD_3) != 0 ? 0.03
                                                                 : 0;
+    job->has_ends = (kind->options & OPTION_ENDS) != 0;
     job->heavier_share = (kind->options & OPTION_HEAVIER) != 0 ? 0.3 + draw(dice) : 0;
     if ((kind->options & OPTION_PAUSES) != 0) {
         job->pause_share = 0.3;

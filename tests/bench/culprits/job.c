@@ -166,6 +166,12 @@ static void work(struct writer *writer, double ns, uint32_t kernels, uint32_t la
     writer->needs[0] = writer->needs[1] = NOBODY;
 }
 
+static void end_work(struct writer *writer, double ns, uint32_t kernels, uint32_t layer)
+{
+    work(writer, ns, kernels, layer);
+    writer->job->items[writer->job->item_count - 1].is_end = true;
+}
+
 static int64_t transfer(int64_t bytes, size_t members, bool crosses)
 {
     const double per_ns = crosses ? 25 : 150; /* bytes per ns */
@@ -217,11 +223,17 @@ static void forward(struct writer *writer)
     if (stage > 0) {
         writer->needs[1] = message(writer, OP_RECV, writer->rank - width, true);
     }
+    if (job->has_ends && stage == 0) {
+        end_work(writer, 90000, 7, 96);
+    }
     for (uint32_t l = 0; l < job->layers; l++) {
         work(writer, 250000, 4, l);
         tensor_op(writer, false);
         work(writer, 350000, 3, l);
         tensor_op(writer, true);
+    }
+    if (job->has_ends && stage + 1 == job->pp) {
+        end_work(writer, 150000, 11, 95);
     }
     if (job->heavier_share > 0 && stage + 1 == job->pp) {
         work(writer, job->heavier_share * 600000 * job->layers, 9, 98);
@@ -239,6 +251,9 @@ static void backward(struct writer *writer, bool is_last)
     const uint32_t stage = job_stage(job, writer->rank), width = job_class_size(job);
     if (stage + 1 < job->pp) {
         writer->needs[1] = message(writer, OP_RECV, writer->rank + width, false);
+    }
+    if (job->has_ends && stage + 1 == job->pp) {
+        end_work(writer, 200000, 12, 94);
     }
     for (uint32_t l = 0; l < job->layers; l++) {
         work(writer, 700000, 5, l);

@@ -59,6 +59,7 @@ struct group {
 
 struct item {
     uint8_t kind, op;
+    bool is_end;    /* of an embedding or a loss */
     bool is_hidden; /* an operation that the recording shows as a kernel of unknown name */
     uint8_t stream;
     uint32_t rank, step, kernels;
@@ -80,6 +81,8 @@ struct job {
     uint64_t seed;
     uint32_t tp, pp, dp, ranks, steps, micro, layers, host_size;
     double noise, correlation, rank_spread, spikes;
+    bool
+        has_ends; /* the first stage embeds, the last one has a loss: in the same spans as the layers beside them */
     double heavier_share; /* the last stage has so much more to do forward, by more kernels */
     int64_t resolution;
     bool has_sync, reads_norm; /* the host waits at the end of a step; before the optimizer */

@@ -4,6 +4,7 @@
  * bounds of steps, launches on another stream) are one span. See common/reduce/summary.h.
  */
 #include "common/base/mem.h"
+#include "common/reduce/classify.h"
 #include "tests/bench/culprits/record.h"
 #include "tests/support/make_summary.h"
 
@@ -59,6 +60,33 @@ static struct rs_span_row *new_span(struct recorder *recorder)
     return &summary->spans[summary->span_count++];
 }
 
+/* Statistics by name: all that was launched together has one. */
+static void count_kernel(struct recorder *recorder, uint32_t kernels, rs_dur length)
+{
+    struct rs_summary *summary = recorder->summary;
+    char name[32];
+    (void)snprintf(name, sizeof name, "work_%u", kernels);
+    const rs_str id = make_text(summary, name);
+    size_t i = 0;
+    while (i < summary->kernel_count && summary->kernels[i].name != id) {
+        i++;
+    }
+    if (i == summary->kernel_count) {
+        must(rs_mem_grow((void **)&summary->kernels, &summary->kernel_capacity,
+                         summary->kernel_count + 1, sizeof *summary->kernels) == RS_OK);
+        summary->kernels[summary->kernel_count++] =
+            (struct rs_kernel_row){.name = id,
+                                   .device = (int32_t)(recorder->rank % recorder->job->host_size),
+                                   .work_class = RS_WORK_COMPUTING,
+                                   .min = length};
+    }
+    struct rs_kernel_row *row = &summary->kernels[i];
+    row->count += kernels;
+    row->total += length;
+    row->min = length < row->min ? length : row->min;
+    row->max = length > row->max ? length : row->max;
+}
+
 static void add_work(struct recorder *recorder, const struct item *item)
 {
     struct rs_summary *summary = recorder->summary;
@@ -89,6 +117,7 @@ static void add_work(struct recorder *recorder, const struct item *item)
     span->busy += end - start;
     span->count += kernels;
     span->signature = span->signature * 31 + kernels;
+    count_kernel(recorder, kernels, end - start);
     span->top_ns = end - start > span->top_ns ? end - start : span->top_ns;
 }
 

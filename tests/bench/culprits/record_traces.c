@@ -58,10 +58,17 @@ static void add_work(struct tracer *tracer, const struct item *item)
         "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor>",
         "void flash_fwd_kernel<Flash_fwd_kernel_traits>",
         "void cuApplyLayerNorm<c10::BFloat16, float>"};
+    /* of an embedding and of a loss; both run the layers' product as well */
+    static const char *const end_names[] = {
+        "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_tn",
+        "void at::native::indexSelectLargeIndex<c10::BFloat16, long>",
+        "void cunn_SoftMaxForward<8, float, float, float>",
+        "void nll_loss_forward_reduce_cuda_kernel_2d<float, float>"};
+    const char *const *of_item = item->is_end ? end_names : names;
     const int64_t length = item->end - item->start;
     for (uint32_t n = 0; n < item->kernels; n++) {
         const int64_t before = (int64_t)(item->kernels - 1 - n) * 4000;
-        kernel(tracer, item, names[n % 4], item->launch - before,
+        kernel(tracer, item, of_item[n % 4], item->launch - before,
                item->start + length * n / item->kernels,
                item->start + length * (n + 1) / item->kernels, "");
     }

@@ -478,7 +478,9 @@ static void what_comes_every_third_step_is_no_more_work(void **state)
         }
         const struct diag_model model = {
             .workers = workers, .worker_count = STAGES, .class_count = STAGES, .step_count = STEPS};
-        const struct diag_stages stages = {.total = total, .kernels = kernels};
+        uint8_t is_compared[STAGES] = {1, 1, 1};
+        const struct diag_stages stages = {
+            .total = total, .kernels = kernels, .is_compared = is_compared};
         struct diag_effects effects = {0};
         assert_ok(diag_stages_heavier(&model, &stages, &effects));
         assert_int_equal(effects.heavier.among_count, every[e] == 1 ? 1 : 0);

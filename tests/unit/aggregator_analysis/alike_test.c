@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which stages of a pipeline do the same work. */
+#include "aggregator/analysis/diagnose/stages_priv.h"
+#include "tests/support/rs_test.h"
+
+#include <string.h>
+
+enum { CLASSES = 4, MOST_ROWS = 32 };
+
+struct table {
+    struct alike_row rows[MOST_ROWS];
+    size_t count;
+    double totals[CLASSES];
+    struct alike alike;
+};
+
+static void runs(struct table *table, uint64_t key, const double often[CLASSES])
+{
+    for (uint32_t c = 0; c < CLASSES; c++) {
+        if (often[c] > 0) {
+            table->rows[table->count++] = (struct alike_row){key, c, often[c], often[c] * 10};
+            table->totals[c] += often[c] * 10;
+        }
+    }
+}
+
+static void ask(struct table *table)
+{
+    assert_ok(alike_find(table->rows, table->count, table->totals, CLASSES, &table->alike));
+}
+
+static void expect(struct table *table, const char *members)
+{
+    for (size_t c = 0; c < CLASSES; c++) {
+        assert_int_equal(table->alike.is_member[c], members[c] == 'x');
+    }
+    alike_fini(&table->alike);
+}
+
+static void what_all_run_equally_often_is_the_same_work(void **state)
+{
+    struct table table = {.count = 0};
+    (void)state;
+    runs(&table, 3, (const double[]){8, 8, 8, 8});
+    runs(&table, 1, (const double[]){0, 0, 0, 2});
+    runs(&table, 2, (const double[]){8, 8, 8, 9}); /* one more of a size that nobody knows */
+    ask(&table);
+    assert_int_equal(table.alike.count, 1);
+    assert_int_equal(alike_index(&table.alike, 3), 0);
+    assert_int_equal(alike_index(&table.alike, 2), SIZE_MAX);
+    expect(&table, "xxxx");
+}
+
+static void the_middle_of_a_pipeline_is_alike(void **state)
+{
+    struct table table = {.count = 0};
+    (void)state;
+    runs(&table, 1, (const double[]){8, 0, 0, 0});
+    runs(&table, 2, (const double[]){0, 8, 8, 0});
+    runs(&table, 3, (const double[]){0, 0, 0, 8});
+    runs(&table, 4, (const double[]){1, 1, 1, 1}); /* too little to compare by */
+    ask(&table);
+    assert_int_equal(table.alike.count, 2);
+    expect(&table, "-xx-");
+}
+
+static void stages_of_other_layers_are_not_alike(void **state)
+{
+    struct table table = {.count = 0};
+    (void)state;
+    runs(&table, 1, (const double[]){4, 5, 6, 7});
+    runs(&table, 2, (const double[]){8, 10, 12, 14});
+    ask(&table);
+    assert_int_equal(table.alike.members, 0);
+    assert_int_equal(table.alike.count, 0);
+    expect(&table, "----");
+}
+
+/* A class without work takes no part and stands in nobody's way; rows of one kind come one by one. */
+static void a_class_without_work_does_not_matter(void **state)
+{
+    struct table table = {.count = 0};
+    (void)state;
+    runs(&table, 1, (const double[]){2, 2, 2, 0});
+    runs(&table, 1, (const double[]){3, 3, 3, 0});
+    ask(&table);
+    expect(&table, "xxx-");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_all_run_equally_often_is_the_same_work),
+        cmocka_unit_test(the_middle_of_a_pipeline_is_alike),
+        cmocka_unit_test(stages_of_other_layers_are_not_alike),
+        cmocka_unit_test(a_class_without_work_does_not_matter),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
