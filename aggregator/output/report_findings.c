@@ -220,8 +220,11 @@ static void predicate_text(const struct rs_finding *finding, char *text, size_t 
                        many ? "" : "s", times[0] ? times : "longer,");
         return;
     case RS_FINDING_DATA_STALL:
-        (void)snprintf(text, size, "%s for data before the first work of a step",
-                       many ? "wait" : "waits");
+        (void)snprintf(text, size, "%s for data %s", many ? "wait" : "waits",
+                       finding->evidence_count > 0 &&
+                               finding->evidence[0].figure == RS_FIGURE_HOST_INSIDE
+                           ? "within a step"
+                           : "before the first work of a step");
         return;
     case RS_FINDING_HOST_GAP:
         /* held against its own steps, there may be no others */

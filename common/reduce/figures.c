@@ -366,6 +366,7 @@ static void init_rows(const struct rs_reduce *reduce, size_t slot, struct rs_ste
             .host_end = step->host_end,
             .cpu_ns = -1,
             .input_ns = -1,
+            .input_inside_ns = -1,
         };
     }
 }

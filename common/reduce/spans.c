@@ -626,7 +626,7 @@ static void lower(rs_ns *instant, rs_ns other)
     *instant = other < *instant ? other : *instant;
 }
 
-/* Of each step: time in data loader ranges before its first launch or call. */
+/* Of each step: time in data loader ranges before its first launch or call, and behind it. */
 static enum rs_status input_of_steps(struct rs_reduce *reduce)
 {
     struct rs_summary *summary = reduce->summary;
@@ -652,9 +652,15 @@ static enum rs_status input_of_steps(struct rs_reduce *reduce)
     for (size_t i = 0; status == RS_OK && i < steps; i++) {
         struct interval until = {reduce->steps.items[i].host_start, first[i]};
         const struct intervals head = {.items = &until, .count = until.end > until.start};
+        struct interval from = {head.count ? until.end : until.start,
+                                reduce->steps.items[i].host_end};
+        const struct intervals rest = {.items = &from, .count = from.end > from.start};
         const rs_dur input = intervals_overlap(&reduce->inputs, &head);
-        for (size_t slot = 0; slot < slots; slot++)
+        const rs_dur inside = intervals_overlap(&reduce->inputs, &rest);
+        for (size_t slot = 0; slot < slots; slot++) {
             summary->steps[i * slots + slot].input_ns = input;
+            summary->steps[i * slots + slot].input_inside_ns = inside;
+        }
     }
     rs_mem_free(first);
     return status;

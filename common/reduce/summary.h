@@ -80,6 +80,8 @@ struct rs_step_row {
     /* Time inside data loader ranges (any thread) between host_start and the first launch or
      * communication call of the step. -1: the recording holds no such range at all; 0: it does, but none here. */
     rs_dur input_ns;
+    rs_dur
+        input_inside_ns; /* The same from there to host_end: of micro batches, or where something was launched before the loader was asked. */
 };
 
 enum rs_op_flag {

@@ -15,6 +15,8 @@
 #include <string.h>
 
 enum {
+    SUMMARY_VERSION_INPUT =
+        5, /* and with input_inside_ns of steps; where that is 0 in all of them, of version 4 or 3 */
     SUMMARY_VERSION_WRITTEN =
         4, /* ends with trace.written_ns; one that does not know it is of version 3 */
     SUMMARY_VERSION = 3,
@@ -334,12 +336,24 @@ static void put_u32(uint8_t *at, uint32_t value)
         at[i] = (uint8_t)(value >> (8 * i));
 }
 
+static bool has_input_inside(const struct rs_summary *summary)
+{
+    for (size_t i = 0; i < summary->step_count; i++) {
+        if (summary->steps[i].input_inside_ns > 0)
+            return true;
+    }
+    return false;
+}
+
 enum rs_status rs_summary_encode(const struct rs_summary *summary, struct rs_buf *buf,
                                  struct rs_err *err)
 {
     const size_t begin = buf->length;
     rs_buf_bytes(buf, summary_magic, sizeof summary_magic);
-    rs_buf_u32(buf, summary->trace.written_ns ? SUMMARY_VERSION_WRITTEN : SUMMARY_VERSION);
+    const bool has_inside = has_input_inside(summary);
+    rs_buf_u32(buf, has_inside                  ? SUMMARY_VERSION_INPUT
+                    : summary->trace.written_ns ? SUMMARY_VERSION_WRITTEN
+                                                : SUMMARY_VERSION);
     rs_buf_u32(buf, 0); /* checksum, below */
     rs_buf_u64(buf, 0); /* length of the body, below */
     write_strings(buf, &summary->strings);
@@ -358,8 +372,10 @@ enum rs_status rs_summary_encode(const struct rs_summary *summary, struct rs_buf
                 summary->kernel_count);
     write_table(buf, TABLE(span_columns, struct rs_span_row), summary->spans, summary->span_count);
     write_vendor(buf, summary->trace.vendor);
-    if (summary->trace.written_ns)
+    if (summary->trace.written_ns || has_inside)
         rs_buf_zigzag(buf, summary->trace.written_ns);
+    for (size_t i = 0; has_inside && i < summary->step_count; i++)
+        rs_buf_zigzag(buf, summary->steps[i].input_inside_ns);
     if (buf->failed)
         return rs_err_set(err, RS_NOMEM, "no memory for the bytes of a rank summary");
     const uint64_t body = buf->length - begin - SUMMARY_HEADER_BYTES;
@@ -597,6 +613,21 @@ static void read_steps(struct reader *reader)
         s->steps[i].input_ns = -1;
 }
 
+/* Before version 5 it is 0 wherever input_ns is known. */
+static void read_input_inside(struct reader *reader)
+{
+    struct rs_summary *s = reader->summary;
+    const bool is_given = reader->version >= SUMMARY_VERSION_INPUT;
+    for (size_t i = 0; i < s->step_count && reader->status == RS_OK; i++) {
+        struct rs_step_row *row = &s->steps[i];
+        row->input_inside_ns = is_given            ? rs_view_zigzag(&reader->view)
+                               : row->input_ns < 0 ? -1
+                                                   : 0;
+        if (reader->view.failed || row->input_inside_ns < -1 || !is_in_limit(row->input_inside_ns))
+            fail(reader, RS_FORMAT, "input within a step");
+    }
+}
+
 static void read_body(struct reader *reader)
 {
     struct rs_summary *s = reader->summary;
@@ -630,11 +661,13 @@ static void read_body(struct reader *reader)
     s->op_capacity = s->op_count;
     s->kernel_capacity = s->kernel_count;
     read_vendor(reader);
-    if (reader->status == RS_OK && reader->version == SUMMARY_VERSION_WRITTEN) {
+    if (reader->status == RS_OK && reader->version >= SUMMARY_VERSION_WRITTEN) {
+        const rs_ns least = reader->version == SUMMARY_VERSION_WRITTEN; /* else 0 is not known */
         s->trace.written_ns = rs_view_zigzag(&reader->view);
-        if (reader->view.failed || s->trace.written_ns <= 0 || !is_in_limit(s->trace.written_ns))
+        if (reader->view.failed || s->trace.written_ns < least || !is_in_limit(s->trace.written_ns))
             fail(reader, RS_FORMAT, "end of writing");
     }
+    read_input_inside(reader);
     if (reader->status == RS_OK && reader->view.length)
         fail(reader, RS_FORMAT, "end");
 }
@@ -712,9 +745,9 @@ static enum rs_status check_header(struct rs_view bytes, struct reader *reader, 
     const uint64_t length = rs_view_u64(&view);
     if (view.failed || memcmp(magic.data, summary_magic, sizeof summary_magic) != 0)
         return rs_err_set(err, RS_FORMAT, "%zu bytes are no rank summary", bytes.length);
-    if (version < SUMMARY_VERSION_WITHOUT_VENDOR || version > SUMMARY_VERSION_WRITTEN)
+    if (version < SUMMARY_VERSION_WITHOUT_VENDOR || version > SUMMARY_VERSION_INPUT)
         return rs_err_set(err, RS_VERSION, "a rank summary of version %u; this program reads %d",
-                          version, SUMMARY_VERSION_WRITTEN);
+                          version, SUMMARY_VERSION_INPUT);
     if (length > SUMMARY_MAX_BYTES)
         return rs_err_set(err, RS_LIMIT, "a rank summary of %llu bytes is over the limit of %llu",
                           (unsigned long long)length, (unsigned long long)SUMMARY_MAX_BYTES);

@@ -47,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct rs_summary summary;
     struct rs_err err;
-    for (uint32_t version = 1; version <= 3; version++)
+    for (uint32_t version = 1; version <= 5; version++)
         try_version(version, data, size);
     if (rs_summary_decode(rs_view_of(data, size), &summary, &err) == RS_OK)
         rs_summary_fini(&summary);

@@ -132,6 +132,7 @@ struct rs_step_row *make_step(struct rs_summary *summary, int64_t step, rs_ns st
         .idle_inside = end - start,
         .cpu_ns = -1,
         .input_ns = -1,
+        .input_inside_ns = -1,
     };
     return row;
 }

@@ -38,26 +38,73 @@ static void apply_worker(const struct diag_model *model, const struct diag_eleme
     }
 }
 
-/* The excess of a step's idle time is taken from its items in proportion to what is idle in them. */
-static void apply_idle(const struct diag_model *model, uint32_t worker, const double *by_step,
-                       double effect, rs_dur *work)
+/* What an item lets pass above the element's peers at its slot. */
+static double idle_excess(const struct diag_model *model, const struct diag_element *element,
+                          const struct diag_item *item)
+{
+    const double own = (double)diag_value(model, item);
+    return item->figure != RS_FIGURE_HOST_INSIDE ? 0
+           : item->position < element->idle_level_count
+               ? fmax(0, own - element->idle_levels[item->position])
+               : own;
+}
+
+enum { HALVINGS = 40 };
+
+/* What stands above this in the items' excess is `own` in all: the tallest goes first, since a host that pauses once lets its launches
+ * fall into other slots as well, a little in each. 0: there is no more of it than that. */
+static double idle_floor(const struct diag_model *model, const struct diag_element *element,
+                         size_t first, size_t end, double own)
+{
+    double low = 0, high = 0, all = 0;
+    for (size_t i = first; i < end; i++) {
+        const double excess = idle_excess(model, element, &model->items[i]);
+        high = fmax(high, excess);
+        all += excess;
+    }
+    for (int n = 0; n < HALVINGS && all > own; n++) {
+        const double middle = (low + high) / 2;
+        double above = 0;
+        for (size_t i = first; i < end; i++) {
+            above += fmax(0, idle_excess(model, element, &model->items[i]) - middle);
+        }
+        low = above > own ? middle : low;
+        high = above > own ? high : middle;
+    }
+    return all > own ? high : 0;
+}
+
+/* The excess of a step's idle time is taken from where it is; what cannot be found so in proportion to what is idle in the items. */
+static void apply_idle(const struct diag_model *model, const struct diag_element *element,
+                       uint32_t worker, const double *by_step, double effect, rs_dur *work)
 {
     size_t end = model->item_first[worker];
     for (size_t i = end; i < model->item_first[worker + 1]; i = end) {
         const uint32_t step = model->items[i].step;
-        double idle = 0;
+        double idle = 0, found = 0;
         for (end = i; end < model->item_first[worker + 1] && model->items[end].step == step;
              end++) {
             const struct diag_item *item = &model->items[end];
             idle += item->figure == RS_FIGURE_HOST_INSIDE ? (double)diag_value(model, item) : 0;
         }
-        const double own = by_step != NULL && step < model->step_count ? by_step[step] : effect;
-        for (size_t k = i; k < end && idle > 0 && step < model->step_count; k++) {
+        if (step >= model->step_count || idle <= 0) {
+            continue;
+        }
+        const double own = by_step != NULL ? by_step[step] : effect;
+        const bool is_known = element->idle_level_count > 0 && own > 0;
+        const double floor = is_known ? idle_floor(model, element, i, end, own) : 0;
+        for (size_t k = i; k < end && is_known; k++) {
+            found += fmax(0, idle_excess(model, element, &model->items[k]) - floor);
+        }
+        for (size_t k = i; k < end; k++) {
             const struct diag_item *item = &model->items[k];
-            if (item->figure == RS_FIGURE_HOST_INSIDE) {
-                work[item->node] =
-                    lowered(work[item->node], own * (double)diag_value(model, item) / idle);
+            if (item->figure != RS_FIGURE_HOST_INSIDE) {
+                continue;
             }
+            const double value = (double)diag_value(model, item);
+            const double taken = is_known ? fmax(0, idle_excess(model, element, item) - floor) : 0;
+            const double share = idle > found ? (value - taken) / (idle - found) : 0;
+            work[item->node] = lowered(work[item->node], taken + fmax(0, own - found) * share);
         }
     }
 }
@@ -88,7 +135,7 @@ void diag_apply(const struct diag_model *model, const struct diag_element *eleme
         apply_worker(model, element, element->id, element->by_step, effect, work);
         return;
     case DIAG_IDLE:
-        apply_idle(model, element->id, element->by_step, effect, work);
+        apply_idle(model, element, element->id, element->by_step, effect, work);
         return;
     case DIAG_STAGE:
         for (size_t w = 0; w < model->worker_count; w++) {
@@ -111,7 +158,7 @@ void diag_apply(const struct diag_model *model, const struct diag_element *eleme
         for (size_t i = 0; i < element->among_count; i++) {
             const double *cells = &element->among_effects[i * steps];
             if (element->is_idle) {
-                apply_idle(model, element->among[i], cells, 0, work);
+                apply_idle(model, element, element->among[i], cells, 0, work);
             } else {
                 apply_worker(model, element, element->among[i], cells, 0, work);
             }

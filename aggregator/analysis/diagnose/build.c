@@ -197,6 +197,37 @@ static enum rs_status take_cpu(struct builder *builder)
     return RS_OK;
 }
 
+/* Data loading of each step: on a device, where the time before the first launch is a figure of its own, what comes behind that. */
+static enum rs_status take_inputs(struct builder *builder)
+{
+    struct diag_model *model = builder->model;
+    const size_t cells = model->worker_count * model->step_count;
+    model->inputs = rs_mem_calloc(cells + 1, sizeof *model->inputs);
+    if (model->inputs == NULL) {
+        return RS_NOMEM;
+    }
+    for (size_t i = 0; i < cells; i++) {
+        model->inputs[i] = -1;
+    }
+    for (size_t w = 0; w < model->worker_count; w++) {
+        const struct rs_summary *summary =
+            builder->analysis->summaries[builder->programs[w].summary];
+        for (size_t i = summary->step_count;
+             i-- > 0;) { /* of several rows of a number the first counts */
+            const struct rs_step_row *row = &summary->steps[i];
+            const int64_t *at = bsearch(&row->step, model->steps, model->step_count,
+                                        sizeof row->step, compare_steps);
+            if (at == NULL || row->input_ns < 0) {
+                continue;
+            }
+            const rs_dur inside = row->input_inside_ns > 0 ? row->input_inside_ns : 0;
+            model->inputs[w * model->step_count + (size_t)(at - model->steps)] =
+                builder->programs[w].is_host ? row->input_ns + inside : inside;
+        }
+    }
+    return RS_OK;
+}
+
 static rs_ns earliest(const struct builder *builder)
 {
     rs_ns base = RS_NS_MAX;
@@ -288,6 +319,9 @@ static enum rs_status build(struct builder *builder)
     }
     if (status == RS_OK) {
         status = take_cpu(builder);
+    }
+    if (status == RS_OK) {
+        status = take_inputs(builder);
     }
     if (status == RS_OK) {
         status = classes_find(builder);

@@ -105,6 +105,8 @@ struct diag_model {
     rs_dur clock_bound;   /* within which all clocks are known; 0: one clock */
     double meetings; /* operations of a step in which a rank meets others, of the rank with most */
     int64_t *cpu;    /* [worker * steps] CPU time of its own work; NULL unless all know it */
+    rs_dur *
+        inputs; /* [worker * steps] time in data loading within what HOST_INSIDE is of; -1 unknown */
     struct diag_load *loads; /* where they differ between ranks or steps */
     size_t load_count, load_capacity;
     struct diag_name *names; /* by worker; none where there is only one class, or very many */
@@ -227,7 +229,10 @@ struct diag_element {
     uint32_t *among; /* SPREAD, HEAVIER, LOADED, JITTER: ids of the workers meant */
     size_t among_count;
     double *among_effects; /* [among_count] or [among_count * steps] */
-    double sum;            /* evidence of SPREAD: largest difference */
+    double *
+        idle_levels; /* [idle_level_count] IDLE: what its peers' hosts let pass at each slot, per step */
+    size_t idle_level_count;
+    double sum; /* evidence of SPREAD: largest difference */
 };
 
 struct diag_effects {

@@ -204,20 +204,21 @@ static bool waits_for_host(const struct rank_walk *walk, const struct line *line
     return true;
 }
 
-/* Its work as it would go on without the host, and its end behind both. */
+/* Its work as it would go on without the host, and what was left of it when the last row was launched; its end behind both. */
 static enum rs_status wait_for_host(struct rank_walk *walk, struct line *line)
 {
     struct graph *graph = walk->graph;
-    uint32_t launch;
+    uint32_t launch, rest;
     if (graph_node(graph, line->start + line->work, line->step, &line->work_node) != RS_OK ||
-        graph_node(graph, line->launch_last, line->step, &launch) != RS_OK) {
+        graph_node(graph, line->launch_last, line->step, &launch) != RS_OK ||
+        graph_node(graph, line->end, line->step, &rest) != RS_OK) {
         return RS_NOMEM;
     }
     graph->work[line->work_node] = line->work;
     graph->work[line->end_node] = 0;
-    graph->work[launch] = GRAPH_ALL_THERE_IS;
-    if (after(graph, walk->host, launch) != RS_OK ||
-        after(graph, launch, line->end_node) != RS_OK ||
+    graph->work[launch] = graph->work[rest] = GRAPH_ALL_THERE_IS;
+    if (after(graph, walk->host, launch) != RS_OK || after(graph, launch, rest) != RS_OK ||
+        after(graph, rest, line->end_node) != RS_OK ||
         after(graph, line->work_node, line->end_node) != RS_OK) {
         return RS_NOMEM;
     }

@@ -78,6 +78,12 @@ static void find_place(const struct finder *finder, struct diag_element *element
     }
 }
 
+/* Data loading of one step, where HOST_INSIDE is of; -1 unknown. */
+static double input_inside(const struct diag_model *model, uint32_t worker, size_t step)
+{
+    return model->inputs != NULL ? (double)model->inputs[worker * model->step_count + step] : -1;
+}
+
 /* Data loading per step of the others of the class, on average: every rank loads data. 0 where it is not known. */
 static double input_of_peers(const struct finder *finder, uint32_t id, uint8_t figure)
 {
@@ -86,9 +92,15 @@ static double input_of_peers(const struct finder *finder, uint32_t id, uint8_t f
     double sum = 0, peers = 0;
     for (size_t m = 0; m < table->n; m++) {
         const uint32_t w = table->workers[m];
-        peers += w != id && !finder->is_slow[w];
+        if (w == id || finder->is_slow[w]) {
+            continue;
+        }
+        peers += 1;
+        for (size_t k = 0; k < model->step_count && figure == RS_FIGURE_HOST_INSIDE; k++) {
+            sum += fmax(input_inside(model, w, k), 0);
+        }
         for (size_t i = model->item_first[w];
-             i < model->item_first[w + 1] && w != id && !finder->is_slow[w]; i++) {
+             i < model->item_first[w + 1] && figure == RS_FIGURE_HOST_HEAD; i++) {
             const struct diag_item *item = &model->items[i];
             sum += item->figure == figure && item->input > 0 ? (double)item->input : 0;
         }
@@ -133,26 +145,75 @@ static void head_evidence(const struct finder *finder, struct diag_element *elem
     element->healthy = healthy_of(element, panel);
 }
 
+/* What the hosts of its peers let pass at each slot of a step, on average: where it lets more pass the excess is. Without room for that
+ * the excess counts as spread over all. */
+static void take_idle_levels(const struct finder *finder, struct diag_element *element)
+{
+    const struct diag_model *model = finder->model;
+    const struct table *table = &finder->tables[model->workers[element->id].class_id];
+    double peers = 0;
+    size_t slots = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t m = 0; m < table->n; m++) {
+            const uint32_t w = table->workers[m];
+            peers += pass == 1 && w != element->id;
+            for (size_t i = model->item_first[w]; w != element->id && i < model->item_first[w + 1];
+                 i++) {
+                const struct diag_item *item = &model->items[i];
+                if (item->figure != RS_FIGURE_HOST_INSIDE || item->step >= model->step_count) {
+                    continue;
+                }
+                if (pass == 0) {
+                    slots = item->position >= slots ? item->position + 1U : slots;
+                } else {
+                    element->idle_levels[item->position] += (double)diag_value(model, item);
+                }
+            }
+        }
+        if (pass == 0) {
+            element->idle_levels = rs_mem_calloc(slots + 1, sizeof *element->idle_levels);
+            if (element->idle_levels == NULL) {
+                return;
+            }
+        }
+    }
+    element->idle_level_count = slots;
+    for (size_t s = 0; s < slots; s++) {
+        element->idle_levels[s] /= peers * (double)model->step_count;
+    }
+}
+
 static void idle_evidence(const struct finder *finder, struct diag_element *element)
 {
     const struct diag_model *model = finder->model;
     const struct diag_panel *panel = finder->idles[model->workers[element->id].class_id];
+    const size_t steps = model->step_count;
     double own = 0, input = 0;
     bool knows_input = false;
-    for (size_t i = model->item_first[element->id]; i < model->item_first[element->id + 1]; i++) {
-        const struct diag_item *item = &model->items[i];
-        if (item->figure == RS_FIGURE_HOST_INSIDE &&
-            (element->by_step == NULL || element->by_step[item->step] > 0)) {
-            own += (double)diag_value(model, item);
-            input += fmax(input_within(model, item), 0);
-            knows_input = knows_input || item->input >= 0;
+    for (size_t k = 0; k < steps; k++) {
+        double passed = 0;
+        if (element->by_step != NULL && element->by_step[k] <= 0) {
+            continue;
         }
+        for (size_t i = model->item_first[element->id]; i < model->item_first[element->id + 1];
+             i++) {
+            const struct diag_item *item = &model->items[i];
+            passed += item->figure == RS_FIGURE_HOST_INSIDE && item->step == k
+                          ? (double)diag_value(model, item)
+                          : 0;
+        }
+        const double loaded = input_inside(model, element->id, k);
+        own += passed;
+        input += fmax(fmin(loaded, passed), 0);
+        knows_input = knows_input || loaded >= 0;
     }
-    const double steps = (double)element->hits;
-    element->own = own / steps;
-    element->input = knows_input ? input / steps : -1;
+    element->own = own / (double)element->hits;
+    element->input = knows_input ? input / (double)element->hits : -1;
     element->healthy_input = input_of_peers(finder, element->id, RS_FIGURE_HOST_INSIDE);
     element->healthy = healthy_of(element, panel);
+    if (!element->is_of_own_steps) {
+        take_idle_levels(finder, element);
+    }
 }
 
 static double excess_of(const struct diag_element *element)

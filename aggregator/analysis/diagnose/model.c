@@ -108,6 +108,7 @@ void diag_model_fini(struct diag_model *model)
     rs_mem_free(model->waits);
     rs_mem_free(model->steps);
     rs_mem_free(model->cpu);
+    rs_mem_free(model->inputs);
     rs_mem_free(model->loads);
     rs_mem_free(model->names);
     *model = (struct diag_model){0};

@@ -34,6 +34,7 @@ struct writer {
         has_barrier; /* at the end of a step the host waits for the stream of its work, and that for a barrier of all */
     bool
         begins_late; /* when the recording begins, work and an operation that were launched before are still under way */
+    bool loads;          /* that pause is in the data loader */
     double popularity;   /* of rank HOT's expert; 0: there are no experts */
     bool has_even_steps; /* as many tokens come in every step */
 };
@@ -223,7 +224,12 @@ static void train(struct writer *w, int64_t step)
         }
         wait->launch_first = wait->launch_last = wait->start;
         w->now[r] += 5 * US;
-        make_step(&w->rig.ranks[r], step, start[r], w->now[r])->device = r;
+        struct rs_step_row *row = make_step(&w->rig.ranks[r], step, start[r], w->now[r]);
+        row->device = r;
+        if (w->loads) {
+            row->input_ns = 20 * US;
+            row->input_inside_ns = r == SLOW ? w->pause_us * US : 0;
+        }
     }
 }
 
@@ -320,6 +326,14 @@ static void a_host_that_pauses_inside_a_piece_of_work_is_named(void **state)
 {
     (void)state;
     expect_rank((struct writer){.factor = 1, .missing = -1, .pause_us = 900}, RS_FINDING_HOST_GAP);
+}
+
+/* The next micro batch is loaded when work is launched already, or after zero_grad. */
+static void a_host_that_loads_data_within_a_step_stalls(void **state)
+{
+    (void)state;
+    expect_rank((struct writer){.factor = 1, .missing = -1, .pause_us = 900, .loads = true},
+                RS_FINDING_DATA_STALL);
 }
 
 /* The step ends with a barrier that only an event ties to the stream that the host waits for: the next step follows it. */
@@ -451,6 +465,7 @@ int main(void)
         cmocka_unit_test(a_host_that_pauses_inside_a_piece_of_work_is_named),
         cmocka_unit_test(a_rank_with_a_popular_expert_is_not_slow),
         cmocka_unit_test(a_slow_rank_beside_a_popular_expert_is_named),
+        cmocka_unit_test(a_host_that_loads_data_within_a_step_stalls),
         cmocka_unit_test(a_host_that_waits_for_a_barrier_passes_on_its_delay),
         cmocka_unit_test(what_was_launched_before_the_recording_is_no_part_of_its_program),
     };

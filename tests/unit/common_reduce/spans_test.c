@@ -101,6 +101,8 @@ static void calls_waits_and_steps_part_the_rows_of_a_stream(void **unused)
     assert_int_equal(next->step, 2);
     assert_int_equal(s.steps[0].input_ns, 7);
     assert_int_equal(s.steps[1].input_ns, 5); /* from 145 to the first launch */
+    assert_int_equal(s.steps[0].input_inside_ns, 0);
+    assert_int_equal(s.steps[1].input_inside_ns, 5); /* and on to 155 */
     rs_summary_fini(&s);
     make_events_fini(&e);
 }

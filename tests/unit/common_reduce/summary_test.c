@@ -440,6 +440,36 @@ static void the_end_of_writing_makes_version_4(void **unused)
     rs_buf_fini(&before);
 }
 
+/* Version 5 is version 4, also without an end of writing, and data loading within steps; where there was none it is as before. */
+static void loading_within_steps_makes_version_5(void **unused)
+{
+    (void)unused;
+    struct rs_summary summary, read;
+    struct rs_buf bytes = {0}, before = {0};
+    struct rs_err err;
+    make_summary(&summary, &before);
+    assert_true(summary.step_count > 1);
+    for (size_t i = 0; i < summary.step_count; i++)
+        summary.steps[i].input_inside_ns = i == 1 ? 123456 : -1;
+    for (int i = 0; i < 2; i++) {
+        summary.trace.written_ns = i * INT64_C(1700000000123456789);
+        bytes.length = 0;
+        assert_ok(rs_summary_encode(&summary, &bytes, &err));
+        assert_int_equal(bytes.data[8], 5);
+        assert_ok(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err));
+        assert_true(read.trace.written_ns == summary.trace.written_ns);
+        for (size_t k = 0; k < summary.step_count; k++)
+            assert_int_equal(read.steps[k].input_inside_ns, k == 1 ? 123456 : -1);
+        rs_summary_fini(&read);
+    }
+    bytes.data[bytes.length - 1] = 3; /* -2: neither a time nor unknown */
+    seal(&bytes);
+    assert_status(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err), RS_FORMAT);
+    rs_summary_fini(&summary);
+    rs_buf_fini(&bytes);
+    rs_buf_fini(&before);
+}
+
 static void another_version_is_reported(void **unused)
 {
     (void)unused;
@@ -447,7 +477,7 @@ static void another_version_is_reported(void **unused)
     struct rs_buf bytes = {0};
     struct rs_err err;
     make_summary(&summary, &bytes);
-    bytes.data[8] = 5;
+    bytes.data[8] = 6;
     assert_status(rs_summary_decode(rs_view_of(bytes.data, bytes.length), &read, &err), RS_VERSION);
     rs_summary_fini(&summary);
     rs_buf_fini(&bytes);
@@ -512,6 +542,7 @@ int main(void)
         cmocka_unit_test(summaries_without_the_appendix_are_read),
         cmocka_unit_test(summaries_without_spans_are_read),
         cmocka_unit_test(the_end_of_writing_makes_version_4),
+        cmocka_unit_test(loading_within_steps_makes_version_5),
         cmocka_unit_test(another_version_is_reported),
         cmocka_unit_test(each_failing_allocation_is_a_status),
     };
