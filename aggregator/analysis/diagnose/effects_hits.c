@@ -11,6 +11,7 @@
  *   jitter       hits that fall on many ranks: nobody's
  */
 #include "aggregator/analysis/diagnose/effects_priv.h"
+#include "aggregator/analysis/median.h"
 #include "common/base/mem.h"
 
 #include <math.h>
@@ -402,18 +403,54 @@ static enum rs_status keep_steps(struct diag_element *element, const double *z,
     return RS_OK;
 }
 
+/* Which of the hits make a form, a beat or a beginning: all of them, or without strays, which are so much shorter that they are something
+ * else. `strong`: [steps]. True: there were strays, and without them it has one. */
+static bool has_form_without_strays(const double *z, const uint8_t *is_hit, size_t steps,
+                                    double *flags, uint8_t *strong, struct diag_element *trial)
+{
+    struct diag_element all = {0}, rest = {0};
+    double *lengths = flags;
+    size_t hits = 0, kept = 0;
+    for (size_t k = 0; k < steps; k++) {
+        if (is_hit[k]) {
+            lengths[hits++] = z[k];
+        }
+    }
+    const double least = hits > 0 ? DIAG_STRAY_PART * rs_median(lengths, hits) : 0;
+    for (size_t k = 0; k < steps; k++) {
+        flags[k] = is_hit[k];
+    }
+    effect_find_period(flags, steps, 0.5, &all);
+    for (size_t k = 0; k < steps; k++) {
+        strong[k] = is_hit[k] && z[k] >= least;
+        flags[k] = strong[k];
+        kept += strong[k];
+    }
+    effect_find_period(flags, steps, 0.5, &rest);
+    const bool is_better =
+        kept < hits && kept > 1 && !all.began && all.period <= 1 && (rest.began || rest.period > 1);
+    *trial = is_better ? rest : all;
+    return is_better;
+}
+
 enum rs_status effect_name_intermittent(struct finder *finder, const struct diag_pool *pool,
                                         struct hits *hits, enum diag_what what, size_t at)
 {
     const size_t steps = finder->model->step_count;
-    const uint8_t *is_hit = &hits->is_hit[at * steps];
     struct diag_element trial = {0};
     struct diag_element *element = NULL;
-    double *flags = finder->scratch;
-    for (size_t k = 0; k < steps; k++) {
-        flags[k] = is_hit[k];
+    uint8_t *strong = rs_mem_calloc(steps + 1, 1);
+    if (strong == NULL) {
+        return RS_NOMEM;
     }
-    effect_find_period(flags, steps, 0.5, &trial);
+    /* two ways to look at it: the chance of an accident is twice as large */
+    const bool has_strays = has_form_without_strays(&hits->z[at * steps], &hits->is_hit[at * steps],
+                                                    steps, finder->scratch, strong, &trial);
+    if (has_strays) {
+        memcpy(&hits->is_hit[at * steps], strong, steps);
+    }
+    rs_mem_free(strong);
+    const uint8_t *is_hit = &hits->is_hit[at * steps];
     if (trial.hits < 2) {
         return RS_OK;
     }
@@ -425,7 +462,7 @@ enum rs_status effect_name_intermittent(struct finder *finder, const struct diag
         return RS_NOMEM;
     }
     const double p = permutation(hits, trial.hits) * effect_regularity(&trial, steps) * alike *
-                     rivals(hits, steps, trial.hits);
+                     rivals(hits, steps, trial.hits) * (has_strays ? 2 : 1);
     if (p > DIAG_LEVEL_WEAK) {
         return RS_OK;
     }

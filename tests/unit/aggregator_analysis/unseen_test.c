@@ -13,7 +13,7 @@
 #include <math.h>
 
 enum { RANKS = 4, STEPS = 5, LAYERS = 6, SLOW = 2, WORK_US = 500, STREAM = 7, TENSOR = 20 };
-enum { DATA = 24, ALL = 28, COPIES = 41, BARRIER = 45, EXPERTS = 49, HOT = 1 };
+enum { DATA = 24, ALL = 28, COPIES = 41, BARRIER = 45, EXPERTS = 49, HOT = 1, STRAY = 3 };
 
 #define US INT64_C(1000)
 
@@ -34,7 +34,9 @@ struct writer {
         has_barrier; /* at the end of a step the host waits for the stream of its work, and that for a barrier of all */
     bool
         begins_late; /* when the recording begins, work and an operation that were launched before are still under way */
-    bool loads;          /* that pause is in the data loader */
+    int64_t since; /* it is slow from this step on, and a little in one step before; 0: always */
+    int64_t steps; /* 0: STEPS */
+    bool loads;    /* that pause is in the data loader */
     double popularity;   /* of rank HOT's expert; 0: there are no experts */
     bool has_even_steps; /* as many tokens come in every step */
 };
@@ -74,7 +76,9 @@ static struct rs_span_row *add_span(struct writer *w, int32_t rank, uint8_t kind
 static void work(struct writer *w, int64_t step, int32_t rank, rs_dur us)
 {
     const rs_dur noise = make_random_range(&w->random, -us * US / 50, us * US / 50);
-    const rs_dur took = (rs_dur)((double)(us * US + noise) * (rank == SLOW ? w->factor : 1));
+    const double part = step >= w->since ? 1 : step == STRAY ? 0.2 : 0;
+    const double factor = rank == SLOW ? 1 + part * (w->factor - 1) : 1;
+    const rs_dur took = (rs_dur)((double)(us * US + noise) * factor);
     add_span(w, rank, RS_SPAN_COMPUTING, w->now[rank], w->now[rank] + took)->step = step;
     w->now[rank] += took;
 }
@@ -258,7 +262,8 @@ static rs_dur run_writer(struct writer *w, bool asks)
         w->now[r] = 1000 * US;
         summary->span_start = w->now[r];
     }
-    for (int64_t k = 1; k <= STEPS; k++) {
+    const int64_t steps = w->steps > 0 ? w->steps : STEPS;
+    for (int64_t k = 1; k <= steps; k++) {
         train(w, k);
     }
     if (w->missing >= 0) {
@@ -395,6 +400,22 @@ static void a_slow_rank_beside_a_popular_expert_is_named(void **state)
     fini_writer(&w);
 }
 
+/* Slow from a step on, healthy before but for a little in one step: since that, not since this. */
+static void a_rank_that_becomes_slow_is_told_since_when(void **state)
+{
+    (void)state;
+    struct writer w = {.factor = 1.3, .missing = -1, .since = 7, .steps = 12};
+    (void)run_writer(&w, true);
+    const struct rs_diagnosis *diagnosis = w.rig.analysis->diagnosis;
+    assert_true(diagnosis->finding_count > 0);
+    const struct rs_finding *finding = &diagnosis->findings[0];
+    assert_int_equal(finding->kind, RS_FINDING_SLOW_RANK);
+    assert_int_equal(finding->places[0].rank, SLOW);
+    assert_int_equal(finding->steps.first, 7);
+    assert_true(finding->steps.began);
+    fini_writer(&w);
+}
+
 static void slow_rank_among_named_operations(void **state)
 {
     (void)state;
@@ -465,6 +486,7 @@ int main(void)
         cmocka_unit_test(a_host_that_pauses_inside_a_piece_of_work_is_named),
         cmocka_unit_test(a_rank_with_a_popular_expert_is_not_slow),
         cmocka_unit_test(a_slow_rank_beside_a_popular_expert_is_named),
+        cmocka_unit_test(a_rank_that_becomes_slow_is_told_since_when),
         cmocka_unit_test(a_host_that_loads_data_within_a_step_stalls),
         cmocka_unit_test(a_host_that_waits_for_a_barrier_passes_on_its_delay),
         cmocka_unit_test(what_was_launched_before_the_recording_is_no_part_of_its_program),
