@@ -440,7 +440,7 @@ static bool is_doubted(const struct diag_set *set)
     return (double)set->clock_doubt > DIAG_CLOCK_DOUBT * (double)set->cost;
 }
 
-/* More work comes to one of its ranks, and how much of its time that takes is only supposed. */
+/* More work comes to one of its ranks, and how much of its time that takes is only supposed: twice the load may take more than twice as long. */
 static bool is_slow_beyond_load(const struct speaker *speaker, const struct diag_set *set)
 {
     const struct diag_element *loaded = &speaker->effects->loaded;
@@ -464,13 +464,13 @@ static enum rs_confidence confidence_of(const struct speaker *speaker, const str
         verdict->unexplained_share > DIAG_UNEXPLAINED_MAX || is_doubted(set)) {
         best = best > RS_CONFIDENCE_BOUNDED ? best : RS_CONFIDENCE_BOUNDED;
     }
-    if (is_slow_beyond_load(speaker, set) && best < RS_CONFIDENCE_BOUNDED) {
-        best = RS_CONFIDENCE_BOUNDED;
-    }
     if (diag_may_share_cores(speaker->model)) {
         best = confidence_on_cores(speaker, set, best);
     }
-    return p > DIAG_LEVEL_EXACT || speaker->model->step_count < 2 ? RS_CONFIDENCE_WEAK : best;
+    const bool is_supposed = is_slow_beyond_load(speaker, set);
+    return p > DIAG_LEVEL_EXACT || is_supposed || speaker->model->step_count < 2
+               ? RS_CONFIDENCE_WEAK
+               : best;
 }
 
 /* By noise, and by what equal ranks differ by anyway: of ranks that share cores confidence_on_cores() judges that. */

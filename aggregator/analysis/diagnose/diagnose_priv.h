@@ -78,7 +78,7 @@ struct diag_load {
 struct diag_name {
     uint64_t key; /* of its name, equal on all ranks */
     uint32_t worker;
-    double count, ns;
+    double count, ns, fastest_ns;
 };
 
 struct diag_model {

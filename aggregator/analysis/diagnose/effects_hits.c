@@ -134,8 +134,9 @@ static double hit_limit(const struct finder *finder, const struct diag_pool *poo
 /* Period and phase when the hits are exactly every period-th step from phase on. */
 void effect_find_period(const double *z, size_t steps, double limit, struct diag_element *element)
 {
-    size_t first = steps, second = steps, last = 0, hits = 0;
+    size_t first = steps, second = steps, last = 0, hits = 0, healthy = 0;
     for (size_t k = 0; k < steps; k++) {
+        healthy += hits == 0 && z[k] <= limit;
         if (z[k] > limit) {
             first = first == steps ? k : first;
             second = second == steps && k > first ? k : second;
@@ -146,19 +147,19 @@ void effect_find_period(const double *z, size_t steps, double limit, struct diag
     element->hits = hits;
     element->first = first < steps ? first : 0;
     element->period = element->phase = 0;
-    element->began = hits > 1 && first > 0 && last == steps - 1 && last - first + 1 == hits;
+    element->began = hits > 1 && healthy > 0 && last == steps - 1 && last - first + 1 == hits;
     if (hits < 2 || second == steps) {
         return;
     }
     const size_t period = second - first;
-    bool is_regular = first < period;
-    for (size_t k = 0; k < steps; k++) {
-        const bool expected = k >= first && (k - first) % period == 0;
-        is_regular = is_regular && (z[k] > limit) == expected;
+    bool is_regular = true;
+    for (size_t k = 0; k < steps; k++) { /* what is not known contradicts nothing */
+        const bool expected = k % period == first % period;
+        is_regular = is_regular && (isnan(z[k]) || (z[k] > limit) == expected);
     }
     if (is_regular) {
         element->period = period;
-        element->phase = first;
+        element->phase = first % period;
     }
 }
 
@@ -382,8 +383,8 @@ bool effect_is_intermittent(const double *z, const uint8_t *is_hit, size_t steps
 {
     double hit = 0, hits = 0, rest = 0, rests = 0;
     for (size_t k = 0; k < steps; k++) {
-        *(is_hit[k] ? &hit : &rest) += z[k];
-        *(is_hit[k] ? &hits : &rests) += 1;
+        *(is_hit[k] ? &hit : &rest) += isnan(z[k]) ? 0 : z[k];
+        *(is_hit[k] ? &hits : &rests) += isnan(z[k]) ? 0 : 1;
     }
     return hits > 0 && rests > 0 && rest / rests < 0.25 * hit / hits;
 }
@@ -418,12 +419,12 @@ static bool has_form_without_strays(const double *z, const uint8_t *is_hit, size
     }
     const double least = hits > 0 ? DIAG_STRAY_PART * rs_median(lengths, hits) : 0;
     for (size_t k = 0; k < steps; k++) {
-        flags[k] = is_hit[k];
+        flags[k] = isnan(z[k]) ? (double)NAN : is_hit[k];
     }
     effect_find_period(flags, steps, 0.5, &all);
     for (size_t k = 0; k < steps; k++) {
         strong[k] = is_hit[k] && z[k] >= least;
-        flags[k] = strong[k];
+        flags[k] = isnan(z[k]) ? (double)NAN : strong[k];
         kept += strong[k];
     }
     effect_find_period(flags, steps, 0.5, &rest);
@@ -451,6 +452,10 @@ enum rs_status effect_name_intermittent(struct finder *finder, const struct diag
     }
     rs_mem_free(strong);
     const uint8_t *is_hit = &hits->is_hit[at * steps];
+    size_t known = 0;
+    for (size_t k = 0; k < steps; k++) {
+        known += isnan(hits->z[at * steps + k]) ? 0U : 1U;
+    }
     if (trial.hits < 2) {
         return RS_OK;
     }
@@ -461,7 +466,7 @@ enum rs_status effect_name_intermittent(struct finder *finder, const struct diag
     if (hits->reached == NULL && draw_all(hits, steps) != RS_OK) {
         return RS_NOMEM;
     }
-    const double p = permutation(hits, trial.hits) * effect_regularity(&trial, steps) * alike *
+    const double p = permutation(hits, trial.hits) * effect_regularity(&trial, known) * alike *
                      rivals(hits, steps, trial.hits) * (has_strays ? 2 : 1);
     if (p > DIAG_LEVEL_WEAK) {
         return RS_OK;

@@ -175,12 +175,41 @@ static bool take_position(const struct loads *loads, size_t p)
     return best != NULL;
 }
 
+static double of_middle(const struct loads *loads, size_t m)
+{
+    return loads->mean[m] / loads->items[loads->count - 1].middle;
+}
+
 /* Its work by a factor less. */
 static void divide_rank(const struct loads *loads, size_t m, double taken)
 {
     for (size_t k = 0; k < loads->step_count; k++) {
         for (size_t p = 0; p < loads->table->positions; p++) {
             *cell_of(loads, m * loads->step_count + k, p) /= exp(taken);
+        }
+    }
+}
+
+/* What each position of its program takes longer than on the other ranks, as far as the load is larger. */
+static void take_shares(const struct loads *loads, size_t m)
+{
+    const double more = log(of_middle(loads, m));
+    for (size_t p = 0; p < loads->table->positions; p++) {
+        bool is_whole = true;
+        size_t others = 0;
+        for (size_t i = 0; i < loads->cells; i++) {
+            loads->y[i] = *cell_of(loads, i, p);
+            is_whole = is_whole && !isnan(loads->y[i]);
+        }
+        for (size_t u = 0; u < loads->table->n && is_whole; u++) {
+            if (u != m) {
+                loads->scratch[others++] = mean_of(loads, loads->y, u);
+            }
+        }
+        const double usual = is_whole ? rs_median(loads->scratch, others) : 0;
+        const double own = is_whole ? mean_of(loads, loads->y, m) : 0;
+        for (size_t k = 0; k < loads->step_count && usual > 0 && own > usual; k++) {
+            *cell_of(loads, m * loads->step_count + k, p) /= exp(fmin(more, log(own / usual)));
         }
     }
 }
@@ -209,11 +238,6 @@ static void take_rest(const struct loads *loads, size_t m, double most)
     if (excess > 0) {
         divide_rank(loads, m, fmin(excess, most));
     }
-}
-
-static double of_middle(const struct loads *loads, size_t m)
-{
-    return loads->mean[m] / loads->items[loads->count - 1].middle;
 }
 
 /* Ranks of which much was taken away. */
@@ -268,10 +292,10 @@ static enum rs_status judge_loads(const struct loads *loads, struct diag_element
     }
     for (size_t m = 0; m < table->n; m++) {
         const double raw = mean_of(loads, loads->raw, m);
-        if (of_middle(loads, m) >= DIAG_MORE_LOAD && raw > 0) {
-            take_rest(loads, m,
-                      follows ? DIAG_LOAD_DOUBT * sqrt(loads->doubt[m]) / raw
-                              : log(of_middle(loads, m)));
+        if (of_middle(loads, m) >= DIAG_MORE_LOAD && raw > 0 && follows) {
+            take_rest(loads, m, DIAG_LOAD_DOUBT * sqrt(loads->doubt[m]) / raw);
+        } else if (of_middle(loads, m) >= DIAG_MORE_LOAD && raw > 0) {
+            take_shares(loads, m);
         }
     }
     return note_loaded(loads, loaded);

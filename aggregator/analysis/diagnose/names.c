@@ -34,7 +34,8 @@ enum rs_status names_take(struct builder *builder)
                                    rs_strtab_length(&summary->strings, row->name)),
                 .worker = w,
                 .count = (double)row->count,
-                .ns = (double)row->total};
+                .ns = (double)row->total,
+                .fastest_ns = (double)row->min};
         }
     }
     return RS_OK;

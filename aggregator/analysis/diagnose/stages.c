@@ -170,7 +170,8 @@ static void measure_step(const struct measure *measure, size_t i, size_t end)
     measure->member_same[at] = has_all && same > 0 ? log(same) : (double)NAN;
 }
 
-/* By names only the sum over all steps is known: the steps differ as all of the rank's computing does. */
+/* By names only figures over all steps are known: the steps differ as all of the rank's computing does. The fastest run of a kernel says what
+ * the device does with it; in the mean there is, too, what others that share the device or its links took at that place of the schedule. */
 static void measure_names(const struct measure *measure)
 {
     const struct diag_model *model = measure->model;
@@ -180,7 +181,7 @@ static void measure_names(const struct measure *measure)
         double same = 0, mean = 0, known = 0;
         for (end = i; end < model->name_count && model->names[end].worker == w; end++) {
             if (alike_index(&measure->alike, model->names[end].key) != SIZE_MAX) {
-                same += model->names[end].ns;
+                same += model->names[end].count * model->names[end].fastest_ns;
             }
         }
         for (size_t k = 0; k < steps; k++) {

@@ -8,6 +8,10 @@
       experts            tokens go to experts on other ranks and back: all_to_all, forward and backward
       pipeline           four stages, one after another; eight micro-batches, all forward, then all backward
       grid               two stages of two data parallel ranks each; ranks 0 and 1 are the first stage
+      barrier            ddp whose steps end with dist.barrier() and nothing else that waits; its optimizer is cleared at their end
+      micro              ddp of four micro-batches a step, each asked of the data loader
+      popular            experts to which tokens are sent by a router: rank 2's gets twice as many as any other
+      ends               four stages in 1F1B order, sent and received in batches; the first embeds, the last has a loss
 Trouble is planted by --trouble and --hang:
 --trouble data:R:MS      rank R's data loader sleeps MS ms in every step
 --trouble compute:R:F    rank R computes F times as much
@@ -47,7 +51,7 @@ def arguments():
     parser.add_argument("--hang", default="")
     parser.add_argument("--tour", default="")
     parser.add_argument("--tour-of", default=",".join(TOUR))
-    parser.add_argument("--tour-jobs", default=",".join(JOBS))
+    parser.add_argument("--tour-jobs", default=",".join(TOUR_JOBS))
     parser.add_argument("--tour-steps", type=int, default=12)
     parser.add_argument("--end", default="", help="all ranks end when this file is there")
     return parser.parse_args()
@@ -196,6 +200,158 @@ def experts(load):
     return step
 
 
+def barrier(load):
+    net = DistributedDataParallel(Net().to(DEVICE))
+    optimizer = descend(net)
+
+    def step():
+        value = net(load.next_batch())
+        load.compute()
+        load.pause()
+        value.sum().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
+        dist.barrier()
+    return step
+
+
+def micro(load):
+    net = DistributedDataParallel(Net().to(DEVICE))
+    optimizer = descend(net)
+
+    def step():
+        optimizer.zero_grad()
+        for part in range(4):
+            net.require_backward_grad_sync = part == 3
+            with torch.profiler.record_function("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"):
+                batch = load.next_batch()
+            value = net(batch)
+            load.compute(2)
+            value.sum().backward()
+        optimizer.step()
+    return step
+
+
+class Routed(torch.autograd.Function):
+    """Rows go where `sent` says, and their gradients back."""
+
+    @staticmethod
+    def forward(ctx, value, sent, got):
+        ctx.splits = sent, got
+        out = value.new_empty(sum(got), value.shape[1])
+        dist.all_to_all_single(out, value.contiguous(), got, sent)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        sent, got = ctx.splits
+        out = grad.new_empty(sum(sent), grad.shape[1])
+        dist.all_to_all_single(out, grad.contiguous(), sent, got)
+        return out, None, None
+
+
+def popular(load):
+    net = Net(4).to(DEVICE)
+    optimizer = descend(net)
+    rank, world = dist.get_rank(), dist.get_world_size()
+    rows = 2048
+
+    def shares(seed):
+        """[from][to] rows, the same on every rank: rank 2 is twice as popular, by and large."""
+        draw = random.Random(seed)
+        weights = [(2.0 if to == 2 else 1.0) * draw.uniform(0.7, 1.3) for to in range(world)]
+        counts = [int(rows * weight / sum(weights)) for weight in weights]
+        counts[0] += rows - sum(counts)
+        return [counts] * world
+
+    def step():
+        optimizer.zero_grad()
+        value = load.next_batch(rows)
+        for number, layer in enumerate(net.layers):
+            table = shares(load.step * 16 + number)
+            sent, got = table[rank], [table[other][rank] for other in range(world)]
+            value = Routed.apply(value, sent, got)
+            for _ in range(6):
+                value = torch.relu(layer(value))
+            load.compute(1)
+            value = Routed.apply(value, got, sent)
+        load.pause()
+        value.sum().backward()
+        for parameter in net.parameters():
+            dist.all_reduce(parameter.grad)
+        optimizer.step()
+    return step
+
+
+def pass_on(sends, receives):
+    """One batch: (value, peer) each."""
+    batch = [dist.P2POp(dist.isend, value, peer) for value, peer in sends] + [dist.P2POp(dist.irecv, value, peer) for value, peer in receives]
+    for work in dist.batch_isend_irecv(batch) if batch else []:
+        work.wait()
+
+
+def ends(load):
+    rank, last = dist.get_rank(), dist.get_world_size() - 1
+    net = Net(LAYERS // 4).to(DEVICE)
+    table = nn.Embedding(5000, WIDTH).to(DEVICE) if rank == 0 else None
+    head = nn.Linear(WIDTH, 5000).to(DEVICE) if rank == last else None
+    optimizer = descend(nn.ModuleList(part for part in (net, table, head) if part is not None))
+    rows = 256
+
+    def forward(given):
+        value = table(torch.randint(0, 5000, (rows,), device=DEVICE)) if rank == 0 else given
+        load.compute(1)
+        out = net(value)
+        if rank == last:
+            out = nn.functional.cross_entropy(head(out), torch.randint(0, 5000, (rows,), device=DEVICE))
+        return out
+
+    def backward(given, out, grad):
+        load.compute(1)
+        out.backward(grad)
+        return given.grad if given is not None else None
+
+    def empty():
+        return torch.empty(rows, WIDTH, device=DEVICE)
+
+    def step():
+        optimizer.zero_grad()
+        if rank == 0:
+            load.next_batch(rows)
+        else:
+            load.step += 1
+        kept, done = [], 0
+        warm = min(last - rank, MICRO_BATCHES)
+
+        def take():
+            return empty().requires_grad_() if rank else None
+
+        for _ in range(warm):
+            given = take()
+            pass_on([], [(given.data, rank - 1)] if rank else [])
+            kept.append((given, forward(given)))
+            pass_on([(kept[-1][1].detach(), rank + 1)] if rank < last else [], [])
+        given = take()
+        if warm < MICRO_BATCHES:
+            pass_on([], [(given.data, rank - 1)] if rank else [])
+        for number in range(warm, MICRO_BATCHES):
+            kept.append((given, forward(given)))
+            grad = empty() if rank < last else None
+            pass_on([(kept[-1][1].detach(), rank + 1)] if rank < last else [], [(grad, rank + 1)] if rank < last else [])
+            back = backward(*kept[done], grad)
+            done += 1
+            given = take() if number + 1 < MICRO_BATCHES else None
+            pass_on([(back, rank - 1)] if rank else [], [(given.data, rank - 1)] if given is not None else [])
+        for _ in range(warm):
+            grad = empty()
+            pass_on([], [(grad, rank + 1)])
+            back = backward(*kept[done], grad)
+            done += 1
+            pass_on([(back, rank - 1)] if rank else [], [])
+        optimizer.step()
+    return step
+
+
 def exchange(is_send, value, peer):
     for work in dist.batch_isend_irecv([dist.P2POp(dist.isend if is_send else dist.irecv, value, peer)]):
         work.wait()
@@ -246,7 +402,9 @@ def grid(load):
     return stages(load, rank - 2 if rank >= 2 else None, rank + 2 if rank < 2 else None, groups[rank // 2])
 
 
-JOBS = {"ddp": ddp, "fsdp": fsdp, "tensor": tensor, "experts": experts, "pipeline": pipeline, "grid": grid}
+JOBS = {"ddp": ddp, "fsdp": fsdp, "tensor": tensor, "experts": experts, "pipeline": pipeline, "grid": grid, "barrier": barrier, "micro": micro,
+        "popular": popular, "ends": ends}
+TOUR_JOBS = ("ddp", "fsdp", "tensor", "experts", "pipeline", "grid")
 
 
 def hang(how, rank, side):
@@ -277,7 +435,8 @@ def tour(options, rank):
             with torch.profiler.profile() as profile:
                 for _ in range(options.tour_steps):
                     step()
-                    settle()
+                    if job != "barrier":
+                        settle()
                     profile.step()
             into = os.path.join(options.tour, f"{job}-{trouble.replace(':', '-')}")
             os.makedirs(into, exist_ok=True)
