@@ -130,6 +130,15 @@ class ComesAndGoes(unittest.TestCase):
         self.assertEqual(first["steps"]["period"], 3)
         self.assertAlmostEqual(first["cost_ns_per_step"] / 1e6, 58 / 3, delta=1.5)
 
+    def test_a_loader_late_behind_the_first_launch_of_every_third_step(self):
+        """And the step before the recording's first barrier is another program, of which nothing is known."""
+        report = report_of(os.path.join(os.path.dirname(DATA), "nccl-barrier"))
+        first = report["findings"][0]
+        self.assertEqual((first["where"], first["kind"]), ({"rank": 1}, "host_gap"))
+        self.assertNotEqual(first["confidence"], "weak")
+        self.assertEqual((first["steps"]["period"], first["steps"]["hit"]), (3, 3))
+        self.assertAlmostEqual(first["cost_ns_per_step"] / 1e6, 3 * 58 / 12, delta=1.5)
+
     def test_a_loader_late_on_another_rank_in_every_step(self):
         report = report_of(os.path.join(os.path.dirname(DATA), "nccl-moving"))
         self.assertEqual([f["kind"] for f in report["findings"] if f["confidence"] != "weak"], ["jitter"])
@@ -143,6 +152,10 @@ class Pipeline(unittest.TestCase):
         """Stages 1 and 3 have more kernels than stage 0, too: four of 161."""
         first = report_of(os.path.join(os.path.dirname(DATA), "nccl-stage"))["findings"][0]
         self.assertEqual((first["where"], first["kind"]), ({"stage": 2}, "imbalance"))
+
+    def test_a_last_stage_with_a_loss_is_not_slow(self):
+        report = report_of(os.path.join(os.path.dirname(DATA), "nccl-ends"))
+        self.assertEqual([(f["kind"], f["where"]) for f in report["findings"] if f["confidence"] != "weak"], [("imbalance", {"stage": 3})])
 
     def test_a_few_kernels_more_are_not_worth_a_finding(self):
         """Shared evenly among the stages nothing is won."""
