@@ -9,7 +9,7 @@
 
 enum {
     FEW_ROWS = 16,      /* of a rank that cannot vote for want of rows */
-    STANDING_SEEN = 64, /* ranks that those are held against, all together */
+    STANDING_SEEN = 64, /* ranks that each kind of their rows is held against */
 };
 /* Ends of one operation on devices of one host, and the chance at which that many of them are no accident. */
 #define FEW_WITHIN_NS 10000.0
@@ -48,79 +48,126 @@ static double chance_near(const struct clock_ended *rows, size_t count)
     return fmin(1, covered / (fmax(lasts, FEW_OFF_NS) + 2 * FEW_WITHIN_NS));
 }
 
-static size_t divide_by_kind(struct clock_standing *standing, size_t count)
+/* ---- kinds ---------------------------------------------------------------------------------- */
+
+static bool is_kind(const void *self, uint32_t index, const void *wanted)
 {
-    size_t kinds = 0;
-    for (size_t i = 0, end; i < count; i = end) {
-        for (end = i; end < count && standing->rows[end].kind == standing->rows[i].kind;) {
-            end++;
-        }
-        if (standing->kinds != NULL) {
-            standing->kinds[kinds] = (struct clock_ended_kind){
-                standing->rows[i].kind, i, end - i, chance_near(standing->rows + i, end - i)};
-        }
-        kinds++;
-    }
-    return kinds;
+    const struct clock_ended_kind *kinds = self;
+    return kinds[index].kind == *(const uint64_t *)wanted;
 }
 
-enum rs_status clock_standing_collect(const struct join *join, const struct witnesses *witnesses,
-                                      const bool *is_in, struct clock_standing *standing)
+static uint32_t find_kind(const struct clock_standing *standing, uint64_t kind)
 {
-    size_t chosen[STANDING_SEEN], ranks = 0, room = 0, count = 0;
-    for (size_t t = 0; t < join->out->summary_count && ranks < STANDING_SEEN; t++) {
-        if (is_in[t] && stands_as_it_is(join, t)) {
-            chosen[ranks++] = t;
-            room += witnesses[t].count;
+    return rs_slots_find(&standing->slots, rs_slots_mix(0, kind), is_kind, standing->kinds, &kind);
+}
+
+enum rs_status clock_standing_init(struct clock_standing *standing, const struct join *join,
+                                   const struct witnesses *witnesses)
+{
+    const size_t count = join->out->summary_count;
+    size_t room = 0;
+    for (size_t s = 0; s < count; s++) {
+        room += clock_is_few(join, &witnesses[s], s) ? witnesses[s].count : 0;
+    }
+    *standing = (struct clock_standing){
+        .kinds = rs_mem_calloc(room + 1, sizeof *standing->kinds),
+    };
+    enum rs_status status = standing->kinds != NULL ? RS_OK : RS_NOMEM;
+    for (size_t s = 0; s < count && room > 0; s++) {
+        const bool is_few = clock_is_few(join, &witnesses[s], s);
+        for (size_t i = 0; is_few && i < witnesses[s].count && status == RS_OK; i++) {
+            const uint64_t kind = witnesses[s].items[i].kind;
+            if (find_kind(standing, kind) == RS_SLOTS_NONE) {
+                standing->kinds[standing->kind_count].kind = kind;
+                status = rs_slots_put(&standing->slots, rs_slots_mix(0, kind),
+                                      (uint32_t)standing->kind_count++);
+            }
         }
     }
-    standing->rows = rs_mem_calloc(room + 1, sizeof *standing->rows);
-    if (standing->rows == NULL) {
-        return RS_NOMEM;
-    }
-    for (size_t k = 0; k < ranks; k++) {
-        for (size_t i = 0; i < witnesses[chosen[k]].count; i++) {
-            const struct witness *row = &witnesses[chosen[k]].items[i];
-            standing->rows[count++] = (struct clock_ended){row->kind, row->end};
-        }
-    }
-    if (count > 1) {
-        qsort(standing->rows, count, sizeof *standing->rows, compare_ended);
-    }
-    standing->kinds = rs_mem_calloc(divide_by_kind(standing, count) + 1, sizeof *standing->kinds);
-    if (standing->kinds == NULL) {
-        return RS_NOMEM;
-    }
-    standing->kind_count = divide_by_kind(standing, count);
-    return RS_OK;
+    return status;
 }
 
 void clock_standing_fini(struct clock_standing *standing)
 {
+    rs_slots_fini(&standing->slots);
     rs_mem_free(standing->rows);
     rs_mem_free(standing->kinds);
     *standing = (struct clock_standing){.rows = NULL};
 }
 
-static int compare_kind(const void *left, const void *right)
+/* Rows of this rank, as far as their kinds have room for one more. */
+static enum rs_status add_rank(struct clock_standing *standing, const struct witnesses *own,
+                               size_t s)
 {
-    const uint64_t kind = *(const uint64_t *)left;
-    const struct clock_ended_kind *other = right;
-    return (kind > other->kind) - (kind < other->kind);
+    for (size_t i = 0; i < own->count; i++) {
+        const uint32_t at = find_kind(standing, own->items[i].kind);
+        if (at == RS_SLOTS_NONE) {
+            continue;
+        }
+        struct clock_ended_kind *kind = &standing->kinds[at];
+        if (kind->look != standing->look) {
+            *kind = (struct clock_ended_kind){.kind = kind->kind, .look = standing->look};
+        }
+        if (kind->ranks == 0 || kind->newest != s) {
+            if (kind->ranks == STANDING_SEEN) {
+                continue;
+            }
+            kind->ranks++;
+            kind->newest = s;
+        }
+        if (rs_mem_grow((void **)&standing->rows, &standing->row_capacity, standing->row_count + 1,
+                        sizeof *standing->rows) != RS_OK) {
+            return RS_NOMEM;
+        }
+        standing->rows[standing->row_count++] = (struct clock_ended){at, own->items[i].end};
+    }
+    return RS_OK;
 }
+
+static void divide_by_kind(struct clock_standing *standing)
+{
+    const struct clock_ended *rows = standing->rows;
+    for (size_t i = 0, end; i < standing->row_count; i = end) {
+        for (end = i; end < standing->row_count && rows[end].kind == rows[i].kind;) {
+            end++;
+        }
+        struct clock_ended_kind *kind = &standing->kinds[rows[i].kind];
+        kind->from = i;
+        kind->count = end - i;
+        kind->chance = chance_near(rows + i, end - i);
+    }
+}
+
+enum rs_status clock_standing_look(struct clock_standing *standing, const struct join *join,
+                                   const struct witnesses *witnesses, const bool *is_in)
+{
+    standing->look++;
+    standing->row_count = 0;
+    for (size_t t = 0; t < join->out->summary_count; t++) {
+        if (is_in[t] && stands_as_it_is(join, t) && add_rank(standing, &witnesses[t], t) != RS_OK) {
+            return RS_NOMEM;
+        }
+    }
+    if (standing->row_count > 1) {
+        qsort(standing->rows, standing->row_count, sizeof *standing->rows, compare_ended);
+    }
+    divide_by_kind(standing);
+    return RS_OK;
+}
+
+/* ---- one file ------------------------------------------------------------------------------- */
 
 /* How far the nearest row of its kind ended from it; infinite: nobody has one. */
 static double nearest_ended(const struct clock_standing *standing, const struct witness *own,
                             double *chance_p)
 {
-    const struct clock_ended_kind *kind =
-        standing->kind_count == 0 ? NULL
-                                  : bsearch(&own->kind, standing->kinds, standing->kind_count,
-                                            sizeof *standing->kinds, compare_kind);
-    *chance_p = kind != NULL ? kind->chance : 0;
-    if (kind == NULL) {
+    const uint32_t at = find_kind(standing, own->kind);
+    *chance_p = 0;
+    if (at == RS_SLOTS_NONE || standing->kinds[at].look != standing->look) {
         return HUGE_VAL;
     }
+    const struct clock_ended_kind *kind = &standing->kinds[at];
+    *chance_p = kind->chance;
     const struct clock_ended *rows = standing->rows + kind->from;
     size_t low = 0, high = kind->count; /* to the first that ended then or later */
     while (low < high) {
@@ -136,7 +183,8 @@ static double nearest_ended(const struct clock_standing *standing, const struct 
     return fmin(after, before);
 }
 
-/* Chance that so many of as many rows are near one when each is with this chance. */
+/* Chance that so many of as many rows are near one when each is with this chance: where it is small, no less than that of rows whose chances
+ * differ and have this mean. */
 static double chance_of(size_t near, size_t rows, double chance)
 {
     double sum = 0;

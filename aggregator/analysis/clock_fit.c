@@ -132,10 +132,10 @@ static enum rs_status join_by_votes(struct fitting *fit, struct clock_partners *
 
 /* Files with few rows, when all that can vote has: against all of it. */
 static enum rs_status join_by_few(struct fitting *fit, struct clock_partners *partners,
-                                  const bool *is_aligned, bool *is_in, bool *is_new_p)
+                                  struct clock_standing *standing, const bool *is_aligned,
+                                  bool *is_in, bool *is_new_p)
 {
     struct join *join = fit->join;
-    struct clock_standing standing = {.rows = NULL};
     enum rs_status status = RS_OK;
     bool has_looked = false;
     for (size_t s = 0; s < join->out->summary_count && status == RS_OK; s++) {
@@ -144,21 +144,20 @@ static enum rs_status join_by_few(struct fitting *fit, struct clock_partners *pa
             continue;
         }
         if (!has_looked) {
-            status = clock_standing_collect(join, fit->rows, is_in, &standing);
+            status = clock_standing_look(standing, join, fit->rows, is_in);
             has_looked = true;
         }
-        if (status == RS_OK && clock_stands(&standing, &fit->rows[s], &join->out->clocks[s])) {
+        if (status == RS_OK && clock_stands(standing, &fit->rows[s], &join->out->clocks[s])) {
             take_in(join, partners, is_in, s);
             *is_new_p = true;
         }
     }
-    clock_standing_fini(&standing);
     return status;
 }
 
 /* The island of the lowest rank that is in none yet: all that can be joined to it. */
 static enum rs_status grow_island(struct fitting *fit, struct clock_partners *partners,
-                                  bool *is_aligned, size_t seed)
+                                  struct clock_standing *standing, bool *is_aligned, size_t seed)
 {
     struct join *join = fit->join;
     const size_t count = join->out->summary_count;
@@ -174,7 +173,7 @@ static enum rs_status grow_island(struct fitting *fit, struct clock_partners *pa
         is_new = false;
         status = join_by_votes(fit, partners, is_aligned, is_in, &is_new);
         if (status == RS_OK && !is_new) {
-            status = join_by_few(fit, partners, is_aligned, is_in, &is_new);
+            status = join_by_few(fit, partners, standing, is_aligned, is_in, &is_new);
         }
     }
     for (size_t t = 0; t < count; t++) {
@@ -206,6 +205,7 @@ static enum rs_status align_all(struct join *join, bool has_steps, size_t *domai
     struct fitting fit = {.join = join, .has_steps = has_steps};
     bool *is_aligned = rs_mem_calloc(count + 1, sizeof *is_aligned);
     struct clock_partners partners = {.count = 0};
+    struct clock_standing standing = {.kind_count = 0};
     fit.rows = rs_mem_calloc(count + 1, sizeof *fit.rows);
     fit.votes = rs_mem_calloc((size_t)VOTE_ROWS * (2 * VOTE_NEAR + 1), sizeof *fit.votes);
     fit.seen = rs_mem_calloc(VOTE_ROWS, sizeof *fit.seen);
@@ -217,13 +217,17 @@ static enum rs_status align_all(struct join *join, bool has_steps, size_t *domai
     if (status == RS_OK) {
         status = clock_partners_init(&partners, fit.rows, count);
     }
+    if (status == RS_OK) {
+        status = clock_standing_init(&standing, join, fit.rows);
+    }
     for (size_t s = 0; s < count && status == RS_OK; s++) {
         if (!is_aligned[s] && join->out->ranks[s].takes_part) {
-            status = grow_island(&fit, &partners, is_aligned, s);
+            status = grow_island(&fit, &partners, &standing, is_aligned, s);
             ++*domains_p;
         }
     }
     clock_partners_fini(&partners);
+    clock_standing_fini(&standing);
     rs_mem_free(is_aligned);
     fitting_fini(&fit);
     return status;

@@ -2,7 +2,7 @@
 /*
  * A thousand ranks: matched right, and the work grows with operations, not with pairs of ranks. Of eight times the
  * ranks pairs would cost 64 times as much: below 32 times it is no pairs, whatever else the machine does meanwhile.
- * And clocks of hosts that share operations with few others only.
+ * And clocks of hosts, and of files with few rows, that share operations with few others only.
  */
 #include "aggregator/analysis/analysis.h"
 #include "common/base/time.h"
@@ -162,12 +162,106 @@ static void clocks_are_aligned_through_any_rank(void **state)
     }
 }
 
+/* Files that name no host, rows that have no number. Of the last rank two rows are left, both of its tensor group. */
+struct few_job {
+    size_t ranks;
+    rs_dur apart; /* operations of a group, one step each */
+    rs_dur off;   /* the last rank's clock */
+    rs_dur moved; /* and the second of its rows besides */
+};
+
+enum { FEW_STEPS = 9, FEW_FIRST = 3, FEW_SECOND = 7 };
+
+static void add_ended(size_t rank, uint32_t group, rs_ns end)
+{
+    uint64_t random = rank * 77 + (uint64_t)end;
+    struct rs_comm_op *op = make_op(&summaries[rank], RS_OP_ALL_REDUCE,
+                                    end - make_random_range(&random, 20000, 40000), end);
+    op->group = group;
+    op->flags = RS_OP_ON_DEVICE;
+}
+
+static void make_few_job(const struct few_job *job)
+{
+    int32_t world[RANKS];
+    for (size_t s = 0; s < job->ranks; s++) {
+        world[s] = (int32_t)s;
+    }
+    for (size_t s = 0; s < job->ranks; s++) {
+        const bool is_few = s == job->ranks - 1;
+        make_summary_init(&summaries[s], (int32_t)s, NULL);
+        lent[s] = &summaries[s];
+        summaries[s].trace.world_size = (int32_t)job->ranks;
+        const uint32_t all = make_group(&summaries[s], "0", world, job->ranks);
+        const uint32_t few = make_group(&summaries[s], "tp", world + s / TENSOR * TENSOR, TENSOR);
+        for (int64_t k = 0; k < FEW_STEPS; k++) {
+            const rs_ns end = RS_NS_PER_S + k * job->apart + k * k * job->apart / 27;
+            if (!is_few) {
+                add_ended(s, few, end);
+                add_ended(s, all, end + job->apart / 2);
+            } else if (k == FEW_FIRST || k == FEW_SECOND) {
+                add_ended(s, few, end + job->off + (k == FEW_SECOND ? job->moved : 0));
+            }
+        }
+    }
+}
+
+/* Whether the last rank's file stands as the others do; they do in any case. */
+static bool few_stands(const struct few_job *job)
+{
+    const struct rs_analysis_options options = {0};
+    struct rs_analysis *analysis = NULL;
+    make_few_job(job);
+    assert_ok(rs_analysis_new(lent, job->ranks, &options, &analysis, NULL));
+    for (size_t s = 1; s + 1 < job->ranks; s++) {
+        assert_int_equal(analysis->clocks[s].domain, analysis->clocks[0].domain);
+        assert_true(llabs(analysis->clocks[s].offset_ns) <= analysis->clocks[s].bound_ns);
+    }
+    const struct rs_job_clock last = analysis->clocks[job->ranks - 1];
+    const bool stands = last.domain == analysis->clocks[0].domain;
+    assert_true(stands == analysis->one_clock);
+    assert_true(!stands || (last.method == RS_CLOCK_ENDS && last.offset_ns == 0));
+    rs_analysis_free(&analysis);
+    for (size_t s = 0; s < job->ranks; s++) {
+        make_summary_fini(&summaries[s]);
+    }
+    return stands;
+}
+
+static const size_t few_sizes[] = {64, 72, 96, RANKS};
+enum { FEW_SIZES = sizeof few_sizes / sizeof few_sizes[0] };
+
+static void two_rows_of_any_group_stand_as_the_others_do(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FEW_SIZES; i++) {
+        assert_true(few_stands(&(struct few_job){few_sizes[i], RS_NS_PER_MS, 0, 0}));
+    }
+}
+
+/* In a large job as in a small one. */
+static void two_rows_that_fit_by_accident_do_not_stand(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FEW_SIZES; i++) {
+        const size_t ranks = few_sizes[i];
+        /* another clock */
+        assert_false(few_stands(&(struct few_job){ranks, RS_NS_PER_MS, 5 * RS_NS_PER_MS, 0}));
+        /* one of the two ends with a row of its kind */
+        assert_false(few_stands(&(struct few_job){ranks, RS_NS_PER_MS, 0, 100000}));
+        /* both do, but so does a fifth of all instants: that two do has a chance of one to thirty */
+        assert_false(few_stands(&(struct few_job){ranks, RS_NS_PER_MS / 10, 0, 0}));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_grows_with_operations),
         cmocka_unit_test(a_million_rows),
         cmocka_unit_test(clocks_are_aligned_through_any_rank),
+        cmocka_unit_test(two_rows_of_any_group_stand_as_the_others_do),
+        cmocka_unit_test(two_rows_that_fit_by_accident_do_not_stand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
