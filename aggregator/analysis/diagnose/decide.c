@@ -3,7 +3,7 @@
  * From elements to findings, by replay.
  *
  *   worth?      left = T(all but e) - T(all), alone = T - T(e): below 1 % of a step in both is not worth fixing
- *   sets        ranks of one class hold the same groups up: one set, dearest first, cut where it explains 80 %;
+ *   sets        ranks of one class hold the same groups up: one set, however many they are, dearest first, cut where it explains 80 %;
  *               all ranks of a host over several classes are one set
  *   order       the set that brings most after those already taken; if none brings 1 % alone, the pair of sets
  *               that does (one behind the other). cost = T(taken) - T(taken + set): the costs add up
@@ -18,6 +18,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Of a class the dearest are asked whether they bring a good part of it alone: where its ranks hold the same groups up that can only
+ * be one that is dearer than the others. */
+enum { SINGLES_TRIED = 64 };
 
 struct decider {
     const struct diag_model *model;
@@ -34,6 +38,9 @@ struct decider {
     rs_dur *alone, *left; /* [element] per step */
     uint8_t *is_taken;    /* [element] */
     uint8_t *is_worth;    /* [element] */
+    size_t *
+        members; /* of the candidates of one round, two times all elements: of its class, and of its host */
+    size_t *both; /* scratch for two sets */
     double step_ns;
 };
 
@@ -141,13 +148,12 @@ static rs_dur dearness(const struct decider *decider, size_t e)
     return decider->left[e] > decider->alone[e] ? decider->left[e] : decider->alone[e];
 }
 
-/* Open elements of the class, dearest first. At most as many as a set holds. */
+/* Open elements of the class, dearest first. */
 static size_t open_of_class(const struct decider *decider, uint32_t class_id, size_t *members)
 {
     size_t count = 0;
     for (size_t e = 0; e < decider->effects->count; e++) {
-        if (decider->is_taken[e] || !decider->is_worth[e] || class_of(decider, e) != class_id ||
-            count == DIAG_SET_MOST) {
+        if (decider->is_taken[e] || !decider->is_worth[e] || class_of(decider, e) != class_id) {
             continue;
         }
         size_t at = count++;
@@ -160,46 +166,53 @@ static size_t open_of_class(const struct decider *decider, uint32_t class_id, si
     return count;
 }
 
-static struct diag_set set_of_one(const struct decider *decider, size_t e)
+static struct diag_set set_of_one(const struct decider *decider, size_t *member)
 {
-    struct diag_set set = {.count = 1};
-    set.members[0] = e;
-    set.cost = gain_of(decider, &e, 1, 0);
-    return set;
+    return (struct diag_set){.members = member, .count = 1, .cost = gain_of(decider, member, 1, 0)};
 }
 
-/* The class's set; a member that alone brings a good part of it is fixed first, alone. */
-static struct diag_set set_of_class(const struct decider *decider, uint32_t class_id)
+/* The class's set; a member that alone brings a good part of it is fixed first, alone. The more are fixed, the more is won, so how many
+ * suffice is found by halving. */
+static struct diag_set set_of_class(const struct decider *decider, uint32_t class_id,
+                                    size_t *members)
 {
-    struct diag_set set = {0};
-    const size_t all = open_of_class(decider, class_id, set.members);
+    const size_t all = open_of_class(decider, class_id, members);
     if (all == 0) {
-        return set;
+        return (struct diag_set){0};
     }
-    const rs_dur most = gain_of(decider, set.members, all, 0);
-    struct diag_set single = {0};
-    for (size_t i = 0; i < all; i++) {
-        const struct diag_set one = set_of_one(decider, set.members[i]);
-        single = i == 0 || one.cost > single.cost ? one : single;
+    const rs_dur most = gain_of(decider, members, all, 0);
+    size_t best = 0;
+    rs_dur brings = 0;
+    for (size_t i = 0; i < all && i < SINGLES_TRIED; i++) {
+        const rs_dur own = gain_of(decider, members + i, 1, 0);
+        best = i == 0 || own > brings ? i : best;
+        brings = i == 0 || own > brings ? own : brings;
     }
     const double worth = DIAG_WORTH_SHARE * decider->step_ns;
-    if ((double)single.cost >= worth && (double)single.cost >= DIAG_SINGLE_PART * (double)most) {
-        return single;
+    if ((double)brings >= worth && (double)brings >= DIAG_SINGLE_PART * (double)most) {
+        members[0] = members[best];
+        return (struct diag_set){.members = members, .count = 1, .cost = brings};
     }
-    for (set.count = 1; set.count <= all; set.count++) {
-        set.cost = gain_of(decider, set.members, set.count, 0);
-        if ((double)set.cost >= DIAG_SET_SHARE * (double)most || set.count == all) {
-            break;
+    struct diag_set set = {.members = members, .count = all, .cost = most};
+    size_t low = 1; /* so many may suffice, set.count do */
+    while (low < set.count) {
+        const size_t middle = low + (set.count - low) / 2;
+        brings = gain_of(decider, members, middle, 0);
+        if ((double)brings >= DIAG_SET_SHARE * (double)most) {
+            set.count = middle;
+            set.cost = brings;
+        } else {
+            low = middle + 1;
         }
     }
     return set;
 }
 
 /* All ranks of a host that spans two classes or more, if each of them is slow. */
-static struct diag_set set_of_host(const struct decider *decider, int32_t host)
+static struct diag_set set_of_host(const struct decider *decider, int32_t host, size_t *members)
 {
     const struct diag_model *model = decider->model;
-    struct diag_set set = {0};
+    struct diag_set set = {.members = members};
     uint32_t class_id = GRAPH_NONE;
     bool has_several = false;
     size_t others = 0;
@@ -215,19 +228,19 @@ static struct diag_set set_of_host(const struct decider *decider, int32_t host)
                 found = e;
             }
         }
-        if (found == SIZE_MAX || set.count == DIAG_SET_MOST) {
+        if (found == SIZE_MAX) {
             return (struct diag_set){0};
         }
         has_several =
             has_several || (class_id != GRAPH_NONE && class_id != model->workers[w].class_id);
         class_id = model->workers[w].class_id;
-        set.members[set.count++] = found;
+        members[set.count++] = found;
     }
     if (!has_several || set.count < 2 || others == 0) {
         return (struct diag_set){0};
     }
     set.kind = RS_FINDING_SLOW_HOST;
-    set.cost = gain_of(decider, set.members, set.count, 0);
+    set.cost = gain_of(decider, members, set.count, 0);
     return set;
 }
 
@@ -251,7 +264,8 @@ static enum rs_status candidate_add(struct candidates *list, const struct diag_s
     return RS_OK;
 }
 
-static enum rs_status add_hosts(const struct decider *decider, struct candidates *list)
+static enum rs_status add_hosts(const struct decider *decider, size_t *members,
+                                struct candidates *list)
 {
     int32_t hosts = -1;
     for (size_t w = 0; w < decider->model->worker_count; w++) {
@@ -259,7 +273,8 @@ static enum rs_status add_hosts(const struct decider *decider, struct candidates
         hosts = host > hosts ? host : hosts;
     }
     for (int32_t h = 0; h <= hosts; h++) {
-        const struct diag_set set = set_of_host(decider, h);
+        const struct diag_set set = set_of_host(decider, h, members);
+        members += set.count;
         if (candidate_add(list, &set) != RS_OK) {
             return RS_NOMEM;
         }
@@ -270,6 +285,7 @@ static enum rs_status add_hosts(const struct decider *decider, struct candidates
 static enum rs_status find_candidates(const struct decider *decider, struct candidates *list)
 {
     const struct diag_effects *effects = decider->effects;
+    size_t *members = decider->members;
     list->count = 0;
     for (size_t e = 0; e < effects->count; e++) {
         if (decider->is_taken[e] || !decider->is_worth[e]) {
@@ -284,13 +300,16 @@ static enum rs_status find_candidates(const struct decider *decider, struct cand
         if (!is_first) {
             continue;
         }
-        const struct diag_set set =
-            class_id == GRAPH_NONE ? set_of_one(decider, e) : set_of_class(decider, class_id);
+        members[0] = e;
+        const struct diag_set set = class_id == GRAPH_NONE
+                                        ? set_of_one(decider, members)
+                                        : set_of_class(decider, class_id, members);
+        members += set.count;
         if (candidate_add(list, &set) != RS_OK) {
             return RS_NOMEM;
         }
     }
-    return add_hosts(decider, list);
+    return add_hosts(decider, members, list);
 }
 
 static int by_cost(const void *left, const void *right)
@@ -444,7 +463,12 @@ static enum rs_status verdict_add(struct decider *decider, const struct diag_set
                     sizeof *verdict->sets) != RS_OK) {
         return RS_NOMEM;
     }
-    verdict->sets[verdict->count++] = *set;
+    struct diag_set *own = &verdict->sets[verdict->count++];
+    *own = *set;
+    own->members = verdict->members + verdict->member_count;
+    for (size_t i = 0; i < set->count; i++) {
+        verdict->members[verdict->member_count++] = set->members[i];
+    }
     return RS_OK;
 }
 
@@ -472,7 +496,7 @@ static bool find_pair(const struct decider *decider, const struct candidates *li
         list->count < (size_t)DIAG_SETS_PAIRED ? list->count : (size_t)DIAG_SETS_PAIRED;
     rs_dur best = (rs_dur)(DIAG_WORTH_SHARE * decider->step_ns) - 1;
     bool found = false;
-    size_t members[2 * DIAG_SET_MOST];
+    size_t *members = decider->both;
     for (size_t a = 0; a < most; a++) {
         for (size_t b = a + 1; b < most; b++) {
             const struct diag_set *one = &list->items[a], *two = &list->items[b];
@@ -643,11 +667,11 @@ static enum rs_status list_rest(struct decider *decider)
         if (decider->is_taken[e]) {
             continue;
         }
-        struct diag_set set = {.count = 1,
+        struct diag_set set = {.members = &e,
+                               .count = 1,
                                .alone = decider->alone[e],
                                .left = decider->left[e],
                                .cost = decider->alone[e]};
-        set.members[0] = e;
         set.kind = kind_of(decider, &set);
         if (verdict_add(decider, &set) != RS_OK) {
             return RS_NOMEM;
@@ -735,6 +759,8 @@ static void decider_fini(struct decider *decider)
     rs_mem_free(decider->left);
     rs_mem_free(decider->is_taken);
     rs_mem_free(decider->is_worth);
+    rs_mem_free(decider->members);
+    rs_mem_free(decider->both);
 }
 
 static bool decider_init(struct decider *decider)
@@ -753,10 +779,22 @@ static bool decider_init(struct decider *decider)
     decider->left = rs_mem_calloc(count, sizeof *decider->left);
     decider->is_taken = rs_mem_calloc(count, 1);
     decider->is_worth = rs_mem_calloc(count, 1);
+    decider->members = rs_mem_calloc(2 * count, sizeof *decider->members);
+    decider->both = rs_mem_calloc(2 * count, sizeof *decider->both);
+    /* Of two sets that are taken as a pair one may be a host's and the other its class's. */
+    decider->verdict->members = rs_mem_calloc(2 * count, sizeof *decider->verdict->members);
     return decider->taken != NULL && decider->work != NULL && decider->more_work != NULL &&
            decider->times != NULL && decider->base_ends != NULL && decider->taken_ends != NULL &&
            decider->ends != NULL && decider->more_ends != NULL && decider->alone != NULL &&
-           decider->left != NULL && decider->is_taken != NULL && decider->is_worth != NULL;
+           decider->left != NULL && decider->is_taken != NULL && decider->is_worth != NULL &&
+           decider->members != NULL && decider->both != NULL && decider->verdict->members != NULL;
+}
+
+void diag_verdict_fini(struct diag_verdict *verdict)
+{
+    rs_mem_free(verdict->sets);
+    rs_mem_free(verdict->members);
+    *verdict = (struct diag_verdict){0};
 }
 
 enum rs_status diag_decide(const struct diag_model *model, struct diag_effects *effects,
@@ -794,8 +832,7 @@ enum rs_status diag_decide(const struct diag_model *model, struct diag_effects *
     }
     decider_fini(&decider);
     if (status != RS_OK) {
-        rs_mem_free(verdict->sets);
-        *verdict = (struct diag_verdict){0};
+        diag_verdict_fini(verdict);
     }
     return status;
 }

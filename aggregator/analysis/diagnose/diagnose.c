@@ -815,7 +815,7 @@ enum rs_status rs_diagnosis_new(const struct rs_analysis *analysis,
     const enum rs_status status = diagnose(&speaker, &model, &effects, &verdict, &blame);
     diag_model_fini(&model);
     diag_effects_fini(&effects);
-    rs_mem_free(verdict.sets);
+    diag_verdict_fini(&verdict);
     rs_mem_free(blame.caused);
     rs_mem_free(blame.indirect);
     if (status != RS_OK) {

@@ -281,11 +281,9 @@ void diag_stages_share(const struct diag_model *model, rs_dur *work);
 
 /* ---- decide.c, blame.c -------------------------------------------------------------------- */
 
-enum { DIAG_SET_MOST = 64 };
-
 /* A finding while it is decided: the elements of its set. */
 struct diag_set {
-    size_t members[DIAG_SET_MOST];
+    size_t *members; /* lent */
     size_t count;
     enum rs_finding_kind kind;
     rs_dur cost, alone, left, low, high; /* per step */
@@ -299,16 +297,20 @@ struct diag_set {
 struct diag_verdict {
     struct diag_set *sets;
     size_t count, capacity;
+    size_t *members; /* of all sets */
+    size_t member_count;
     size_t worth_count; /* the first so many are findings, the rest is not worth fixing */
     rs_dur step_ns, ideal_ns;
     double error_share, unexplained_share;
     rs_dur close_gain; /* of effects->close */
 };
 
-/* Of stages with more to do only those stay in `effects` that the others wait for. */
+/* Of stages with more to do only those stay in `effects` that the others wait for. The caller ends the verdict with diag_verdict_fini; after
+ * an error it is empty. */
 RS_MUST_CHECK enum rs_status diag_decide(const struct diag_model *model,
                                          struct diag_effects *effects,
                                          struct diag_verdict *verdict);
+void diag_verdict_fini(struct diag_verdict *verdict);
 
 struct diag_blame {
     bool is_known;

@@ -3,6 +3,7 @@
  * A thousand ranks: matched right, and the work grows with operations, not with pairs of ranks. Of eight times the
  * ranks pairs would cost 64 times as much: below 32 times it is no pairs, whatever else the machine does meanwhile.
  * And clocks of hosts, and of files with few rows, that share operations with few others only.
+ * And many that are slow together.
  */
 #include "aggregator/analysis/analysis.h"
 #include "common/base/time.h"
@@ -254,6 +255,74 @@ static void two_rows_that_fit_by_accident_do_not_stand(void **state)
     }
 }
 
+/* Data parallel. Of a hundred that work longer the others wait for the last: all together are worth fixing, none is alone. One works longer
+ * still: it is worth fixing alone, and comes first. */
+enum { SLOW_RANKS = 256, SLOW = 100, SLOWEST = 200 };
+
+static rs_dur slow_work(size_t rank, bool has_slowest)
+{
+    return has_slowest && rank == SLOWEST ? 80 * RS_NS_PER_MS
+           : rank < SLOW                  ? 65 * RS_NS_PER_MS
+                                          : 50 * RS_NS_PER_MS;
+}
+
+static void add_slow_step(int64_t step, bool has_slowest, rs_ns start, uint64_t *random)
+{
+    rs_ns ready[SLOW_RANKS], last = 0;
+    for (size_t s = 0; s < SLOW_RANKS; s++) {
+        ready[s] = start + slow_work(s, has_slowest) + make_random_range(random, 0, 200000);
+        last = ready[s] > last ? ready[s] : last;
+    }
+    for (size_t s = 0; s < SLOW_RANKS; s++) {
+        const rs_ns end = last + RS_NS_PER_MS + make_random_range(random, 0, 5000);
+        struct rs_comm_op *op = make_op(&summaries[s], RS_OP_ALL_REDUCE, ready[s], end);
+        op->group = 0;
+        op->step = op->seq = step;
+        struct rs_step_row *row = make_step(&summaries[s], step, start, last + RS_NS_PER_MS + 5000);
+        row->window_computing = ready[s] - start;
+        row->window_exposed = end - ready[s];
+        row->cpu_ns = row->window_computing;
+    }
+}
+
+static void many_slow_ranks_are_one_finding(void **state)
+{
+    (void)state;
+    int32_t world[SLOW_RANKS];
+    for (size_t s = 0; s < SLOW_RANKS; s++) {
+        world[s] = (int32_t)s;
+    }
+    for (size_t has_slowest = 0; has_slowest < 2; has_slowest++) {
+        const struct rs_analysis_options options = {0};
+        struct rs_analysis *analysis = NULL;
+        uint64_t random = 99;
+        for (size_t s = 0; s < SLOW_RANKS; s++) {
+            make_summary_init(&summaries[s], (int32_t)s, "n1");
+            lent[s] = &summaries[s];
+            (void)make_group(&summaries[s], "0", world, SLOW_RANKS);
+        }
+        for (int64_t step = 0; step < 8; step++) {
+            add_slow_step(step, has_slowest, (step + 1) * 100 * RS_NS_PER_MS, &random);
+        }
+        assert_ok(rs_analysis_new(lent, SLOW_RANKS, &options, &analysis, NULL));
+        const struct rs_diagnosis *diagnosis = analysis->diagnosis;
+        assert_int_equal(diagnosis->finding_count, 1 + has_slowest);
+        assert_int_equal(diagnosis->not_worth_count, 0);
+        const struct rs_finding *many = &diagnosis->findings[has_slowest];
+        assert_int_equal(many->kind, RS_FINDING_SLOW_RANK);
+        assert_int_equal(many->place_count, SLOW);
+        assert_in_range(many->cost_ns_per_step, 14 * RS_NS_PER_MS, 16 * RS_NS_PER_MS);
+        if (has_slowest) {
+            assert_int_equal(diagnosis->findings[0].place_count, 1);
+            assert_int_equal(diagnosis->findings[0].places[0].rank, SLOWEST);
+        }
+        rs_analysis_free(&analysis);
+        for (size_t s = 0; s < SLOW_RANKS; s++) {
+            make_summary_fini(&summaries[s]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +331,7 @@ int main(void)
         cmocka_unit_test(clocks_are_aligned_through_any_rank),
         cmocka_unit_test(two_rows_of_any_group_stand_as_the_others_do),
         cmocka_unit_test(two_rows_that_fit_by_accident_do_not_stand),
+        cmocka_unit_test(many_slow_ranks_are_one_finding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,7 +148,7 @@ static void decide(struct toy *toy)
 static void toy_fini(struct toy *toy)
 {
     diag_model_fini(&toy->model);
-    free(toy->verdict.sets);
+    diag_verdict_fini(&toy->verdict);
     free(toy->blame.caused);
     free(toy->blame.indirect);
 }
