@@ -22,7 +22,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALLS_MIN = 20, CALLS_MAX = 512, MEMBERS_MIN = 3, MEMBERS_MAX = 4096 };
+enum { CALLS_MIN = 20, CALLS_MAX = 512, MEMBERS_MIN = 3 };
+enum {
+    VALUES_MAX = 4096 * CALLS_MAX
+}; /* of one group: of more members fewer calls are looked at */
 #define LATE_MIN_NS INT64_C(50000)
 
 /* Who would be named. */
@@ -93,9 +96,11 @@ static uint32_t *join_pipelines(const struct hang_work *work)
     return parent;
 }
 
-/* Calls of any kind between the first and last of the common ones: equal for members that run the same program. */
+/* Calls of any kind between the first and last of the common ones: equal for members that run the same program. No two are of one pipeline;
+ * `has_member`: scratch, a flag for each node, false. */
 static bool is_one_program(const struct hang_work *work, const struct late_member *members,
-                           size_t count, int64_t first, int64_t last, uint32_t *pipelines)
+                           size_t count, int64_t first, int64_t last, uint32_t *pipelines,
+                           bool *has_member)
 {
     int64_t calls = -1;
     for (size_t i = 0; i < count; i++) {
@@ -104,10 +109,10 @@ static bool is_one_program(const struct hang_work *work, const struct late_membe
         if (!a || !b || (calls >= 0 && b->record_id - a->record_id != calls))
             return false;
         calls = b->record_id - a->record_id;
-        for (size_t k = 0; k < i; k++)
-            if (root_of(pipelines, members[i].member->node) ==
-                root_of(pipelines, members[k].member->node))
-                return false;
+        const uint32_t root = root_of(pipelines, members[i].member->node);
+        if (has_member[root])
+            return false;
+        has_member[root] = true;
     }
     return true;
 }
@@ -214,23 +219,32 @@ static bool is_victim(const struct hang_work *work, const struct late_ranks *ran
     return false;
 }
 
+/* From the others, by its lateness or by how that varies. */
+static int64_t differs_by(const struct late_member *member)
+{
+    const int64_t late = member->median < 0 ? -member->median : member->median;
+    return late > member->spread ? late : member->spread;
+}
+
 static enum rs_status judge_team(const struct hang_work *work, uint32_t team,
                                  struct late_member *members, size_t count, size_t calls,
                                  bool has_ends, int64_t *scratch, struct late_ranks *ranks)
 {
     enum rs_status status = RS_OK;
     has_ends = has_ends && !work->options->assume_common_clock;
-    for (size_t i = 0; i < count; i++)
+    int64_t most = 0, second = 0; /* what two of them differ by from the others */
+    for (size_t i = 0; i < count; i++) {
         summarise(&members[i], calls, has_ends, scratch);
+        const int64_t differs = differs_by(&members[i]);
+        second = differs > most ? most : differs > second ? differs : second;
+        most = differs > most ? differs : most;
+    }
     for (size_t i = 0; i < count && status == RS_OK; i++) {
         struct late_member *member = &members[i];
+        const int64_t others = differs_by(member) == most ? second : most;
         int64_t noise = LATE_MIN_NS / 5;
-        for (size_t k = 0; k < count; k++) {
-            const int64_t others = members[k].median < 0 ? -members[k].median : members[k].median;
-            const int64_t largest =
-                k != i && others > members[k].spread ? others : members[k].spread;
-            noise = largest > noise ? largest : noise;
-        }
+        noise = member->spread > noise ? member->spread : noise;
+        noise = others > noise ? others : noise;
         int64_t late = member->median;
         if (has_ends) {
             late -= member->end_median;
@@ -270,8 +284,10 @@ static bool common_calls(const struct hang_work *work, const struct hang_team *t
         *first = begin > *first ? begin : *first;
         *last = end < *last ? end : *last;
     }
-    if (*last - *first >= CALLS_MAX)
-        *first = *last - CALLS_MAX + 1;
+    const int64_t each = (int64_t)(VALUES_MAX / team->member_count);
+    const int64_t most = each < CALLS_MAX ? each : CALLS_MAX;
+    if (*last - *first >= most)
+        *first = *last - most + 1;
     return *last - *first >= CALLS_MIN;
 }
 
@@ -281,13 +297,14 @@ static enum rs_status look_at_team(const struct hang_work *work, uint32_t index,
     const struct hang_team *team = &work->teams[index];
     const size_t count = team->member_count;
     int64_t first, last;
-    if (count < MEMBERS_MIN || count > MEMBERS_MAX || !common_calls(work, team, &first, &last))
+    if (count < MEMBERS_MIN || !common_calls(work, team, &first, &last))
         return RS_OK;
     const size_t span = (size_t)(last - first + 1);
     struct late_member *members = rs_mem_calloc(count, sizeof *members);
     int64_t *values = rs_mem_calloc(2 * count * span, sizeof *values);
     int64_t *scratch = rs_mem_calloc(count > span ? count : span, sizeof *scratch);
-    enum rs_status status = members && values && scratch ? RS_OK : RS_NOMEM;
+    bool *has_member = rs_mem_calloc(work->node_count + 1, sizeof *has_member);
+    enum rs_status status = members && values && scratch && has_member ? RS_OK : RS_NOMEM;
     size_t calls = 0;
     struct late_ends ends = {.is_known = true, .length = RS_FLIGHT_UNKNOWN};
     for (size_t i = 0; i < count && status == RS_OK; i++)
@@ -295,7 +312,7 @@ static enum rs_status look_at_team(const struct hang_work *work, uint32_t index,
                                           .late = values + 2 * i * span,
                                           .end = values + (2 * i + 1) * span};
     const bool is_comparable =
-        status == RS_OK && is_one_program(work, members, count, first, last, pipelines);
+        status == RS_OK && is_one_program(work, members, count, first, last, pipelines, has_member);
     for (int64_t seq = first; is_comparable && seq <= last; seq++)
         calls += read_call(work, members, count, seq, calls, &ends, scratch);
     if (calls >= CALLS_MIN)
@@ -304,6 +321,7 @@ static enum rs_status look_at_team(const struct hang_work *work, uint32_t index,
     rs_mem_free(members);
     rs_mem_free(values);
     rs_mem_free(scratch);
+    rs_mem_free(has_member);
     return status;
 }
 

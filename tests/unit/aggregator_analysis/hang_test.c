@@ -526,6 +526,32 @@ static void who_is_late_because_it_waited_is_not_named(void **state)
     close_job(&job, hang);
 }
 
+/* A group of thousands is looked at, too. Its ranks are those that have it. */
+static void who_is_late_among_thousands_is_named(void **state)
+{
+    (void)state;
+    enum { MANY = 5000, CALLS = 24, LATE = 4321 };
+    struct job job = {0};
+    assert_ok(rs_flight_set_init(&job.set));
+    for (int32_t rank = 0; rank < MANY; rank++) {
+        uint32_t in;
+        begin(&job, rank);
+        assert_ok(rs_flight_group_of(&job.set, id(&job, "0"), id(&job, "default_pg"), &in));
+        for (int64_t seq = 1; seq <= CALLS; seq++) {
+            struct rs_flight_entry *entry = call(&job, in, seq, true);
+            const int64_t at = entry->created_ns;
+            entry->created_ns += rank == LATE ? 5000000 : (rank * 7 + seq) % 100 * 100;
+            entry->completed_ns = at + 6000000 + seq % 3 * 1000;
+        }
+        end(&job, 50000000);
+    }
+    struct rs_hang *hang = judge(&job);
+    assert_int_equal(hang->finding_count, 1);
+    assert_int_equal(hang->findings[0].kind, RS_FINDING_SLOW_RANK);
+    assert_int_equal(hang->findings[0].places[0].rank, LATE);
+    close_job(&job, hang);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -548,6 +574,7 @@ int main(void)
         cmocka_unit_test(what_stands_behind_a_wait_is_no_other_trouble),
         cmocka_unit_test(a_clock_that_is_ahead_is_no_lateness),
         cmocka_unit_test(who_is_late_because_it_waited_is_not_named),
+        cmocka_unit_test(who_is_late_among_thousands_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
