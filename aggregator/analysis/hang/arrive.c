@@ -396,33 +396,39 @@ static int64_t taken_of(const struct hang_work *work, const struct rs_flight_dum
     return age_ns > naming_ns ? dump->taken_ns - naming_ns : last;
 }
 
+/* What of a group waits. */
+struct has {
+    bool collective, send, recv;
+};
+
 /* The first open collective of each group waits; those behind it wait for it. Of sends and receives the first of each
  * direction is enough. */
 static enum rs_status edges_of_node(struct hang_work *work, uint32_t index)
 {
-    enum { GROUPS = 256 };
     struct hang_node *node = &work->nodes[index];
     const struct rs_flight_dump *dump = hang_dump(work, node);
-    bool has_collective[GROUPS] = {false}, has_send[GROUPS] = {false}, has_recv[GROUPS] = {false};
-    enum rs_status status = RS_OK;
+    struct has *has = rs_mem_calloc((dump ? dump->group_count : 0) + 1, sizeof *has);
+    enum rs_status status = has ? RS_OK : RS_NOMEM;
     for (size_t i = 0; dump && i < dump->entry_count && status == RS_OK; i++) {
         const uint32_t entry = (uint32_t)(dump->entry_first + i);
         const struct rs_flight_entry *call = &work->set->entries[entry];
         if (call->flags & RS_FLIGHT_TIMED_OUT)
             work->hang->has_timed_out = true;
-        if (!is_open(work, dump, call) || call->group >= GROUPS)
+        if (!is_open(work, dump, call))
             continue;
+        struct has *of_group = &has[call->group];
         if (call->op == RS_FLIGHT_SEND || call->op == RS_FLIGHT_RECV) {
-            bool *has = call->op == RS_FLIGHT_SEND ? has_send : has_recv;
-            if (!has[call->group])
+            bool *is_there = call->op == RS_FLIGHT_SEND ? &of_group->send : &of_group->recv;
+            if (!*is_there)
                 status = point_to_point(work, index, entry);
-            has[call->group] = true;
+            *is_there = true;
         } else if (!(call->flags & RS_FLIGHT_P2P)) {
-            if (!has_collective[call->group])
+            if (!of_group->collective)
                 status = collective(work, index, entry);
-            has_collective[call->group] = true;
+            of_group->collective = true;
         }
     }
+    rs_mem_free(has);
     return status;
 }
 

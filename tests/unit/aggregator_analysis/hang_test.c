@@ -8,6 +8,7 @@
 #include "common/base/mem.h"
 #include "tests/support/rs_test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { RANKS = 4 };
@@ -353,6 +354,31 @@ static void crossed_calls_are_a_deadlock(void **state)
     close_job(&job, hang);
 }
 
+/* However many groups a rank is in, it waits in each of them. */
+static void a_wait_in_the_last_of_many_groups_counts(void **state)
+{
+    (void)state;
+    enum { GROUPS = 300 };
+    struct job job = {0};
+    assert_ok(rs_flight_set_init(&job.set));
+    for (int32_t rank = 0; rank < RANKS; rank++) {
+        begin(&job, rank);
+        for (int i = 1; i <= GROUPS; i++) {
+            char name[16];
+            (void)snprintf(name, sizeof name, "%d", i);
+            (void)call(&job, group(&job, name, "pair", everybody, RANKS), 1, true);
+        }
+        const uint32_t in = world(&job);
+        (void)call(&job, in, 1, true);
+        if (rank != 3)
+            (void)call(&job, in, 2, false);
+        end(&job, LONG_AFTER);
+    }
+    struct rs_hang *hang = judge(&job);
+    assert_named(hang, RS_FINDING_HANG, 3);
+    close_job(&job, hang);
+}
+
 /* Both calls are enqueued on both ranks: only their order differs. */
 static void crossed_calls_that_are_enqueued_are_a_deadlock_too(void **state)
 {
@@ -566,6 +592,7 @@ int main(void)
         cmocka_unit_test(calls_after_the_time_of_asking_are_no_long_wait),
         cmocka_unit_test(an_older_dump_accuses_nobody),
         cmocka_unit_test(the_sink_of_nested_groups_is_named),
+        cmocka_unit_test(a_wait_in_the_last_of_many_groups_counts),
         cmocka_unit_test(crossed_calls_are_a_deadlock),
         cmocka_unit_test(crossed_calls_that_are_enqueued_are_a_deadlock_too),
         cmocka_unit_test(the_minority_of_a_mismatch_is_named),
