@@ -81,6 +81,7 @@ struct census {
     struct seen shapes[SHAPES];
     size_t shape_count, members;
     bool is_open;
+    bool has_more; /* shapes than there is room for */
 };
 
 static void take(struct census *census, const struct rs_flight_entry *entry)
@@ -92,22 +93,51 @@ static void take(struct census *census, const struct rs_flight_entry *entry)
             census->shapes[i].count++;
             return;
         }
+    census->has_more = census->has_more || census->shape_count == SHAPES;
     if (census->shape_count < SHAPES)
         census->shapes[census->shape_count++] = (struct seen){.shape = shape, .count = 1};
 }
 
-static struct census take_census(const struct hang_work *work, const struct hang_team *team,
-                                 int64_t seq)
+/* The shape of the majority, if there is one: of two members that differ neither counts, and a majority is not used up. */
+static struct shape majority_shape(const struct hang_work *work, const struct hang_team *team,
+                                   int64_t seq)
 {
-    struct census census = {.shape_count = 0};
+    struct shape shape = {.numel = -1};
+    size_t left = 0;
+    for (size_t m = 0; m < team->member_count; m++) {
+        const struct rs_flight_entry *call = hang_call(work, &team->members[m], seq);
+        if (!call)
+            continue;
+        const struct shape own = shape_of(call);
+        shape = left ? shape : own;
+        left = is_equal(&shape, &own) ? left + 1 : left - 1;
+    }
+    return shape;
+}
+
+static void count_shapes(const struct hang_work *work, const struct hang_team *team, int64_t seq,
+                         struct census *census)
+{
     for (size_t m = 0; m < team->member_count; m++) {
         const struct hang_member *member = &team->members[m];
         const struct rs_flight_dump *dump = hang_dump(work, &work->nodes[member->node]);
         const struct rs_flight_entry *call = dump ? hang_call(work, member, seq) : NULL;
         if (!call)
             continue;
-        take(&census, call);
-        census.is_open = census.is_open || !rs_flight_is_done(dump, call);
+        take(census, call);
+        census->is_open = census->is_open || !rs_flight_is_done(dump, call);
+    }
+}
+
+static struct census take_census(const struct hang_work *work, const struct hang_team *team,
+                                 int64_t seq)
+{
+    struct census census = {.shape_count = 0};
+    count_shapes(work, team, seq, &census);
+    if (census.has_more) { /* the majority has to be among those that are counted */
+        census = (struct census){.shapes = {{.shape = majority_shape(work, team, seq)}},
+                                 .shape_count = 1};
+        count_shapes(work, team, seq, &census);
     }
     return census;
 }

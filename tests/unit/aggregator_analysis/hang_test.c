@@ -416,6 +416,34 @@ static void the_minority_of_a_mismatch_is_named(void **state)
     close_job(&job, hang);
 }
 
+/* The first thirty of a hundred call with a size of their own each. */
+static void a_minority_of_many_sizes_is_named(void **state)
+{
+    (void)state;
+    enum { MANY = 100, ODD = 30 };
+    int32_t all[MANY];
+    struct job job = {0};
+    assert_ok(rs_flight_set_init(&job.set));
+    for (int32_t rank = 0; rank < MANY; rank++)
+        all[rank] = rank;
+    for (int32_t rank = 0; rank < MANY; rank++) {
+        begin(&job, rank);
+        const uint32_t in = group(&job, "0", "default_pg", all, MANY);
+        (void)call(&job, in, 1, true);
+        struct rs_flight_entry *entry = call(&job, in, 2, false);
+        entry->in_numel = rank < ODD ? 1000 + rank : 16;
+        end(&job, LONG_AFTER);
+    }
+    struct rs_hang *hang = judge(&job);
+    assert_named(hang, RS_FINDING_MISMATCH, 0);
+    assert_int_equal(hang->findings[0].confidence, RS_CONFIDENCE_EXACT);
+    size_t ranks = 0;
+    for (size_t i = 0; i < hang->findings[0].place_count; i++)
+        ranks += hang->findings[0].places[i].kind == RS_PLACE_RANK;
+    assert_int_equal(ranks, ODD);
+    close_job(&job, hang);
+}
+
 static void a_call_that_everybody_is_in_names_its_group(void **state)
 {
     (void)state;
@@ -596,6 +624,7 @@ int main(void)
         cmocka_unit_test(crossed_calls_are_a_deadlock),
         cmocka_unit_test(crossed_calls_that_are_enqueued_are_a_deadlock_too),
         cmocka_unit_test(the_minority_of_a_mismatch_is_named),
+        cmocka_unit_test(a_minority_of_many_sizes_is_named),
         cmocka_unit_test(a_call_that_everybody_is_in_names_its_group),
         cmocka_unit_test(a_call_behind_lost_ones_is_told_with_less_confidence),
         cmocka_unit_test(what_stands_behind_a_wait_is_no_other_trouble),
