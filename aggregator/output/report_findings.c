@@ -15,9 +15,9 @@
 
 enum {
     FINDINGS_SHOWN = 8,
-    SUBJECT_BYTES = 512,
-    LINE_BYTES = 900,
-    RANKS_SHOWN = 256,
+    SUBJECT_BYTES = 2048,
+    LINE_BYTES = 2600,
+    RANGES_SHOWN = 64, /* of ranks */
     CAUSES_SHOWN = 8
 };
 
@@ -84,20 +84,58 @@ static void put_place(struct rs_buf *buf, const struct rs_place *place)
     }
 }
 
+/* "0-3,8 and 5 more", one rank after the other. */
+struct rank_list {
+    struct rs_buf *buf;
+    int32_t first, last; /* the range that the next rank may go on with */
+    size_t count, ranges, more;
+};
+
+static void put_range(struct rank_list *list)
+{
+    const size_t ranks = (size_t)(list->last - list->first) + 1;
+    if (list->ranges == RANGES_SHOWN) {
+        list->more += ranks;
+        return;
+    }
+    rs_buf_printf(list->buf, "%s%" PRId32, list->ranges++ ? "," : "", list->first);
+    if (ranks > 1)
+        rs_buf_printf(list->buf, "-%" PRId32, list->last);
+}
+
+static void rank_list_add(struct rank_list *list, int32_t rank)
+{
+    if (list->count++ && rank == list->last + 1) {
+        list->last = rank;
+        return;
+    }
+    if (list->count > 1)
+        put_range(list);
+    list->first = list->last = rank;
+}
+
+static void rank_list_end(struct rank_list *list)
+{
+    if (list->count)
+        put_range(list);
+    if (list->more)
+        rs_buf_printf(list->buf, " and %zu more", list->more);
+}
+
 /* Ranks as one list, everything else in words; "and" before the last. */
 static void put_places(struct rs_buf *buf, const struct rs_place *places, size_t count)
 {
-    int32_t ranks[RANKS_SHOWN];
     size_t rank_count = 0;
-    bool has_any = false;
     for (size_t i = 0; i < count; i++)
-        if (places[i].kind == RS_PLACE_RANK && rank_count < RANKS_SHOWN)
-            ranks[rank_count++] = places[i].rank;
-    if (rank_count) {
+        rank_count += places[i].kind == RS_PLACE_RANK;
+    bool has_any = rank_count > 0;
+    struct rank_list list = {.buf = buf};
+    if (rank_count)
         rs_buf_string(buf, rank_count == 1 ? "rank " : "ranks ");
-        report_put_ranks(buf, ranks, rank_count);
-        has_any = true;
-    }
+    for (size_t i = 0; i < count; i++)
+        if (places[i].kind == RS_PLACE_RANK)
+            rank_list_add(&list, places[i].rank);
+    rank_list_end(&list);
     for (size_t i = 0; i < count; i++) {
         if (places[i].kind == RS_PLACE_RANK)
             continue;
@@ -694,38 +732,34 @@ enum { FEW_STEPS = 3 };
 void report_put_judged(struct doc *doc, const struct report *report)
 {
     const struct rs_diagnosis *diagnosis = report->analysis->diagnosis;
-    int32_t ranks[RANKS_SHOWN], staged[RANKS_SHOWN];
-    size_t count = 0, groups = 0, staged_count = 0;
+    struct rs_buf ranks = {0}, staged = {0};
+    struct rank_list list = {.buf = &ranks}, stages = {.buf = &staged};
+    size_t groups = 0;
     if (!diagnosis)
         return;
     put_not_worth(doc, diagnosis);
     for (size_t i = 0; i < diagnosis->unjudged_count; i++) {
-        if (diagnosis->unjudged[i].rank == RS_NULL)
+        const struct rs_unjudged *one = &diagnosis->unjudged[i];
+        if (one->rank == RS_NULL)
             groups++;
-        else if (diagnosis->unjudged[i].why == RS_UNJUDGED_NO_STAGE_ALIKE) {
-            if (staged_count < RANKS_SHOWN)
-                staged[staged_count++] = (int32_t)diagnosis->unjudged[i].rank;
-        } else if (count < RANKS_SHOWN)
-            ranks[count++] = (int32_t)diagnosis->unjudged[i].rank;
+        else
+            rank_list_add(one->why == RS_UNJUDGED_NO_STAGE_ALIKE ? &stages : &list,
+                          (int32_t)one->rank);
     }
-    if (count) {
-        struct rs_buf buf = {0};
-        report_put_ranks(&buf, ranks, count);
+    rank_list_end(&list);
+    rank_list_end(&stages);
+    if (list.count)
         doc_bullet(doc,
                    "Not held against others, since nobody does the same work beside them: %s %s.",
-                   plural((int64_t)count, "rank", "ranks"), rs_buf_text(&buf));
-        rs_buf_fini(&buf);
-    }
-    if (staged_count) {
-        struct rs_buf buf = {0};
-        report_put_ranks(&buf, staged, staged_count);
+                   plural((int64_t)list.count, "rank", "ranks"), rs_buf_text(&ranks));
+    if (stages.count)
         doc_bullet(
             doc,
             "Whether %s %s are slow as whole stages is not known: no other stage does the same "
             "work. Each was held against the others of its own.",
-            plural((int64_t)staged_count, "rank", "ranks"), rs_buf_text(&buf));
-        rs_buf_fini(&buf);
-    }
+            plural((int64_t)stages.count, "rank", "ranks"), rs_buf_text(&staged));
+    rs_buf_fini(&ranks);
+    rs_buf_fini(&staged);
     if (groups)
         doc_bullet(doc, "%zu %s no other of its size and place to compare with.", groups,
                    plural((int64_t)groups, "group has", "groups have"));

@@ -532,6 +532,28 @@ static void a_strangers_name_cannot_steer_the_terminal(void **state)
     rs_buf_fini(&buf);
 }
 
+/* All of them, or how many more there are. */
+static void findings_name_every_rank(void **state)
+{
+    (void)state;
+    enum { MANY = 300 };
+    static struct rs_place places[MANY];
+    for (int32_t apart = 1; apart <= 2; apart++) {
+        char text[32768];
+        for (int32_t i = 0; i < MANY; i++) {
+            places[i] = job.places[0];
+            places[i].kind = RS_PLACE_RANK;
+            places[i].rank = 1000 + i * apart;
+        }
+        job.findings[0].places = places;
+        job.findings[0].place_count = MANY;
+        text_report(text, sizeof text, (struct rs_output_style){.width = 2000});
+        assert_contains(text, apart == 1 ? "Ranks 1000-1299 are slow" : "1124,1126 and 236 more");
+    }
+    fixture_fini(&job);
+    fixture_init(&job);
+}
+
 static void without_findings_the_reason_stands_first(void **state)
 {
     (void)state;
@@ -669,6 +691,7 @@ int main(void)
         EACH(no_line_is_wider_than_asked_for),
         EACH(colours_come_only_when_asked_for),
         EACH(a_strangers_name_cannot_steer_the_terminal),
+        EACH(findings_name_every_rank),
         EACH(without_findings_the_reason_stands_first),
         EACH(a_small_cost_is_not_known_where_little_is_explained),
         EACH(what_the_recording_cost_is_said_where_it_is_known),
