@@ -16,11 +16,12 @@
  */
 #include "aggregator/analysis/diagnose/build.h"
 #include "common/base/mem.h"
+#include "common/base/slots.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { KINDS_MOST = 64, PLACES_LEAST = 4 };
+enum { PLACES_LEAST = 4 };
 
 /* One kernel on one stream. */
 struct kind {
@@ -38,11 +39,12 @@ struct found {
 
 struct searcher {
     struct builder *builder;
-    uint32_t *lines; /* candidates: lines of their program, by worker */
-    size_t *first;   /* [workers + 1] */
-    struct kind kinds[KINDS_MOST];
-    size_t kind_count;
-    uint32_t *members; /* [workers] of the group that is looked at */
+    uint32_t *lines;    /* candidates: lines of their program, by worker */
+    size_t *first;      /* [workers + 1] */
+    struct kind *kinds; /* of the group that is looked at */
+    size_t kind_count, kind_capacity;
+    struct rs_slots slots; /* of the kinds */
+    uint32_t *members;     /* [workers] of the group that is looked at */
     size_t member_count;
     struct found *found;
     size_t found_count, found_capacity;
@@ -150,19 +152,38 @@ static bool take_members(struct searcher *searcher, const struct rs_job_group *g
     return candidates_of(searcher, searcher->members[0]) >= PLACES_LEAST;
 }
 
-static struct kind *kind_of(struct searcher *searcher, uint64_t signature, uint32_t lane, bool adds)
+static bool is_kind(const void *self, uint32_t index, const void *wanted)
 {
-    for (size_t i = 0; i < searcher->kind_count; i++) {
-        if (searcher->kinds[i].signature == signature && searcher->kinds[i].lane == lane) {
-            return &searcher->kinds[i];
-        }
+    const struct kind *kinds = self, *kind = wanted;
+    return kinds[index].signature == kind->signature && kinds[index].lane == kind->lane;
+}
+
+static uint64_t hash_of(uint64_t signature, uint32_t lane)
+{
+    return rs_slots_mix(rs_slots_mix(0, signature), lane);
+}
+
+/* NULL: none of the kinds of this group. */
+static struct kind *kind_of(const struct searcher *searcher, uint64_t signature, uint32_t lane)
+{
+    const struct kind wanted = {.signature = signature, .lane = lane};
+    const uint32_t at = rs_slots_find(&searcher->slots, hash_of(signature, lane), is_kind,
+                                      searcher->kinds, &wanted);
+    return at != RS_SLOTS_NONE ? &searcher->kinds[at] : NULL;
+}
+
+static enum rs_status add_kind(struct searcher *searcher, uint64_t signature, uint32_t lane)
+{
+    if (kind_of(searcher, signature, lane) != NULL) {
+        return RS_OK;
     }
-    if (!adds || searcher->kind_count == KINDS_MOST) {
-        return NULL;
+    if (rs_mem_grow((void **)&searcher->kinds, &searcher->kind_capacity, searcher->kind_count + 1,
+                    sizeof *searcher->kinds) != RS_OK) {
+        return RS_NOMEM;
     }
-    struct kind *kind = &searcher->kinds[searcher->kind_count++];
-    *kind = (struct kind){.signature = signature, .lane = lane};
-    return kind;
+    searcher->kinds[searcher->kind_count] = (struct kind){.signature = signature, .lane = lane};
+    return rs_slots_put(&searcher->slots, hash_of(signature, lane),
+                        (uint32_t)searcher->kind_count++);
 }
 
 /* The i-th candidate is at the same place on all members, and free on all. */
@@ -181,17 +202,18 @@ static bool is_same_place(const struct searcher *searcher, size_t i)
     return true;
 }
 
-static void judge_place(struct searcher *searcher, size_t i, rs_dur bound)
+static enum rs_status judge_place(struct searcher *searcher, size_t i, rs_dur bound)
 {
     rs_ns first_start = RS_NS_MAX, last_start = RS_NS_MIN;
     rs_ns first_end = RS_NS_MAX, last_end = RS_NS_MIN;
+    if (!is_same_place(searcher, i)) {
+        return RS_OK;
+    }
     const struct line *line = line_at(searcher, searcher->members[0], i);
-    struct kind *kind = is_same_place(searcher, i)
-                            ? kind_of(searcher, signature_of(searcher, searcher->members[0], line),
-                                      line->lane, true)
-                            : NULL;
-    if (kind == NULL) {
-        return;
+    const uint64_t signature = signature_of(searcher, searcher->members[0], line);
+    const uint32_t lane = line->lane;
+    if (add_kind(searcher, signature, lane) != RS_OK) {
+        return RS_NOMEM;
     }
     for (size_t m = 0; m < searcher->member_count; m++) {
         line = line_at(searcher, searcher->members[m], i);
@@ -202,10 +224,12 @@ static void judge_place(struct searcher *searcher, size_t i, rs_dur bound)
     }
     const rs_dur apart = last_start - first_start;
     if (apart > (rs_dur)DIAG_HIDDEN_START_NS + 2 * bound) {
+        struct kind *kind = kind_of(searcher, signature, lane);
         kind->told++;
         kind->agreed += last_end - first_end < (rs_dur)(DIAG_HIDDEN_END_PART * (double)apart) &&
                         first_end >= last_start;
     }
+    return RS_OK;
 }
 
 static bool is_agreed(const struct kind *kind)
@@ -280,17 +304,20 @@ static enum rs_status search_group(struct searcher *searcher, const struct rs_jo
 {
     rs_dur bound;
     searcher->kind_count = 0;
+    rs_slots_fini(&searcher->slots);
     if (!take_members(searcher, group, &bound)) {
         return RS_OK;
     }
     const size_t count = candidates_of(searcher, searcher->members[0]);
     for (size_t i = 0; i < count; i++) {
-        judge_place(searcher, i, bound);
+        if (judge_place(searcher, i, bound) != RS_OK) {
+            return RS_NOMEM;
+        }
     }
     for (size_t i = 0; i < count; i++) {
         const struct line *line = line_at(searcher, searcher->members[0], i);
         const uint64_t signature = signature_of(searcher, searcher->members[0], line);
-        const struct kind *kind = kind_of(searcher, signature, line->lane, false);
+        const struct kind *kind = kind_of(searcher, signature, line->lane);
         const bool is_meant =
             extends ? kind != NULL && is_found(searcher, signature, line->lane) && is_agreed(kind)
                     : is_operation(kind);
@@ -363,6 +390,8 @@ enum rs_status hidden_find(struct builder *builder)
         rs_mem_free(searcher->lines);
         rs_mem_free(searcher->first);
         rs_mem_free(searcher->members);
+        rs_mem_free(searcher->kinds);
+        rs_slots_fini(&searcher->slots);
         rs_mem_free(searcher->found);
     }
     rs_mem_free(searcher);

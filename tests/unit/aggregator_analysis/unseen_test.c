@@ -24,7 +24,9 @@ struct writer {
     int64_t order[RANKS];
     uint32_t pair[RANKS], across[RANKS], all[RANKS];
     double factor;
-    bool hides;      /* the tensor pairs' operation is a kernel of unknown name */
+    bool hides; /* the tensor pairs' operation is a kernel of unknown name */
+    uint32_t
+        others; /* kernels that have nothing to do with anybody, each by itself, before them in every step */
     int32_t missing; /* -1 nobody */
     bool
         copies; /* a stream of copies waits for the work, and the tensor pair's operation for the copy */
@@ -188,6 +190,14 @@ static void train(struct writer *w, int64_t step)
     }
     if (w->begins_late && step == 1) {
         leave_over(w, step);
+    }
+    for (int32_t r = 0; r < RANKS; r++) {
+        for (uint32_t k = 0; k < w->others; k++) {
+            work(w, step, r, 3);
+            struct rs_summary *summary = &w->rig.ranks[r];
+            summary->spans[summary->span_count - 1].count = 1;
+            summary->spans[summary->span_count - 1].signature = 1000 + k;
+        }
     }
     for (int l = 0; l < LAYERS; l++) {
         for (int32_t r = 0; r < RANKS; r++) {
@@ -429,6 +439,14 @@ static void a_kernel_that_waits_for_its_partner_is_no_work(void **state)
     expect_slow_rank(true, -1);
 }
 
+/* Nor where a program has many kernels. */
+static void a_kernel_that_waits_is_found_among_many(void **state)
+{
+    (void)state;
+    expect_rank((struct writer){.factor = 1.3, .hides = true, .others = 100, .missing = -1},
+                RS_FINDING_SLOW_RANK);
+}
+
 static void kernels_that_wait_name_nobody_in_a_healthy_job(void **state)
 {
     (void)state;
@@ -479,6 +497,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slow_rank_among_named_operations),
         cmocka_unit_test(a_kernel_that_waits_for_its_partner_is_no_work),
+        cmocka_unit_test(a_kernel_that_waits_is_found_among_many),
         cmocka_unit_test(kernels_that_wait_name_nobody_in_a_healthy_job),
         cmocka_unit_test(a_missing_rank_passes_on_what_it_waited_for),
         cmocka_unit_test(a_transfer_is_timed_by_clocks_that_are_known),
