@@ -21,10 +21,20 @@ bool clock_is_few(const struct join *join, const struct witnesses *own, size_t s
     return own->count >= 2 && own->count <= FEW_ROWS && !clock_names_host(join, s);
 }
 
+bool clock_runs_with_reference(const struct join *join, size_t s)
+{
+    const struct rs_job_clock *clock = &join->out->clocks[s];
+    const rs_dur off = clock->offset_ns < 0 ? -clock->offset_ns : clock->offset_ns;
+    return !clock_names_host(join, s) && off <= RS_CLOCK_BOUND_NS && clock->drift_ppb == 0 &&
+           clock->bound_ns <= SETTLED_BOUND_NS;
+}
+
+/* Ends that its clock was measured by differ by microseconds: it is the reference's although nothing measured is exactly 0. */
 static bool stands_as_it_is(const struct join *join, size_t s)
 {
-    return !clock_names_host(join, s) && join->out->clocks[s].offset_ns == 0 &&
-           join->out->clocks[s].drift_ppb == 0;
+    const struct rs_job_clock *clock = &join->out->clocks[s];
+    return clock_runs_with_reference(join, s) ||
+           (!clock_names_host(join, s) && clock->offset_ns == 0 && clock->drift_ppb == 0);
 }
 
 static int compare_ended(const void *left, const void *right)

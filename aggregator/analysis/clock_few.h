@@ -47,6 +47,8 @@ struct clock_standing {
     size_t row_count, row_capacity;
 };
 
+/* Its file names no host, and its clock runs with that of its island's reference as closely as clocks of one host do. */
+bool clock_runs_with_reference(const struct join *join, size_t s);
 /* Whether s is such a file. `own` are its rows. */
 bool clock_is_few(const struct join *join, const struct witnesses *own, size_t s);
 /* Kinds of the files with few rows; nobody stands yet. witnesses: of each summary. The caller ends it with clock_standing_fini, also after

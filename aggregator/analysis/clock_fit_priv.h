@@ -16,6 +16,8 @@ enum {
 
 /* NCCL's ends agree within microseconds, those of some writers are rounded to whole ones. */
 #define LEAST_BOUND_NS 3000
+/* A spread beyond this says nothing about the last ten microseconds. */
+#define SETTLED_BOUND_NS 20000
 
 struct votes {
     double difference;

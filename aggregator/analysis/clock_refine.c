@@ -3,15 +3,13 @@
  * Clocks once operations are matched: all hosts together, each against the mean end of its operations, in rounds without what lies
  * beyond five times the spread. What was measured to run with the reference settles on its host.
  */
+#include "aggregator/analysis/clock_few.h"
 #include "aggregator/analysis/clock_fit_priv.h"
 #include "common/base/mem.h"
 
 #include <math.h>
 
 enum { REFINE_ROUNDS = 12 };
-
-/* A spread beyond this says nothing about the last ten microseconds. */
-#define SETTLED_BOUND_NS 20000
 
 /* An end of a matched operation, of one host. */
 struct end_row {
@@ -164,10 +162,8 @@ static void settle(struct join *join)
     const size_t reference = reference_of(join);
     for (size_t s = 0; s < join->out->summary_count; s++) {
         struct rs_job_clock *clock = &join->out->clocks[s];
-        const rs_dur off = clock->offset_ns < 0 ? -clock->offset_ns : clock->offset_ns;
         if (clock->method != RS_CLOCK_ENDS || join->domain[s] != join->domain[reference] ||
-            clock_names_host(join, s) || off > RS_CLOCK_BOUND_NS || clock->drift_ppb != 0 ||
-            clock->bound_ns > SETTLED_BOUND_NS) {
+            !clock_runs_with_reference(join, s)) {
             continue;
         }
         *clock = (struct rs_job_clock){.method = RS_CLOCK_ENDS, .bound_ns = RS_CLOCK_BOUND_NS};

@@ -166,18 +166,20 @@ static void clocks_are_aligned_through_any_rank(void **state)
 /* Files that name no host, rows that have no number. Of the last rank two rows are left, both of its tensor group. */
 struct few_job {
     size_t ranks;
-    rs_dur apart; /* operations of a group, one step each */
-    rs_dur off;   /* the last rank's clock */
-    rs_dur moved; /* and the second of its rows besides */
+    rs_dur apart;        /* operations of a group, one step each */
+    rs_dur off;          /* the last rank's clock */
+    rs_dur moved;        /* and the second of its rows besides */
+    rs_dur apart_within; /* ends of one operation are within */
 };
 
 enum { FEW_STEPS = 9, FEW_FIRST = 3, FEW_SECOND = 7 };
 
-static void add_ended(size_t rank, uint32_t group, rs_ns end)
+static void add_ended(size_t rank, uint32_t group, rs_ns end, rs_dur within)
 {
     uint64_t random = rank * 77 + (uint64_t)end;
-    struct rs_comm_op *op = make_op(&summaries[rank], RS_OP_ALL_REDUCE,
-                                    end - make_random_range(&random, 20000, 40000), end);
+    struct rs_comm_op *op =
+        make_op(&summaries[rank], RS_OP_ALL_REDUCE, end - make_random_range(&random, 20000, 40000),
+                end + make_random_range(&random, 0, within));
     op->group = group;
     op->flags = RS_OP_ON_DEVICE;
 }
@@ -198,10 +200,11 @@ static void make_few_job(const struct few_job *job)
         for (int64_t k = 0; k < FEW_STEPS; k++) {
             const rs_ns end = RS_NS_PER_S + k * job->apart + k * k * job->apart / 27;
             if (!is_few) {
-                add_ended(s, few, end);
-                add_ended(s, all, end + job->apart / 2);
+                add_ended(s, few, end, job->apart_within);
+                add_ended(s, all, end + job->apart / 2, job->apart_within);
             } else if (k == FEW_FIRST || k == FEW_SECOND) {
-                add_ended(s, few, end + job->off + (k == FEW_SECOND ? job->moved : 0));
+                add_ended(s, few, end + job->off + (k == FEW_SECOND ? job->moved : 0),
+                          job->apart_within);
             }
         }
     }
@@ -229,14 +232,15 @@ static bool few_stands(const struct few_job *job)
     return stands;
 }
 
-static const size_t few_sizes[] = {64, 72, 96, RANKS};
+static const size_t few_sizes[] = {16, 64, 72, 96, RANKS};
 enum { FEW_SIZES = sizeof few_sizes / sizeof few_sizes[0] };
 
 static void two_rows_of_any_group_stand_as_the_others_do(void **state)
 {
     (void)state;
     for (size_t i = 0; i < FEW_SIZES; i++) {
-        assert_true(few_stands(&(struct few_job){few_sizes[i], RS_NS_PER_MS, 0, 0}));
+        assert_true(few_stands(&(struct few_job){few_sizes[i], RS_NS_PER_MS, 0, 0, 0}));
+        assert_true(few_stands(&(struct few_job){few_sizes[i], RS_NS_PER_MS, 0, 0, 2000}));
     }
 }
 
@@ -244,14 +248,16 @@ static void two_rows_of_any_group_stand_as_the_others_do(void **state)
 static void two_rows_that_fit_by_accident_do_not_stand(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < FEW_SIZES; i++) {
-        const size_t ranks = few_sizes[i];
+    for (size_t i = 0; i < 2 * FEW_SIZES; i++) {
+        const size_t ranks = few_sizes[i / 2];
+        const rs_dur within = i % 2 * 2000;
         /* another clock */
-        assert_false(few_stands(&(struct few_job){ranks, RS_NS_PER_MS, 5 * RS_NS_PER_MS, 0}));
+        assert_false(
+            few_stands(&(struct few_job){ranks, RS_NS_PER_MS, 5 * RS_NS_PER_MS, 0, within}));
         /* one of the two ends with a row of its kind */
-        assert_false(few_stands(&(struct few_job){ranks, RS_NS_PER_MS, 0, 100000}));
+        assert_false(few_stands(&(struct few_job){ranks, RS_NS_PER_MS, 0, 100000, within}));
         /* both do, but so does a fifth of all instants: that two do has a chance of one to thirty */
-        assert_false(few_stands(&(struct few_job){ranks, RS_NS_PER_MS / 10, 0, 0}));
+        assert_false(few_stands(&(struct few_job){ranks, RS_NS_PER_MS / 10, 0, 0, within}));
     }
 }
 
