@@ -24,18 +24,14 @@ struct rank_walk {
     struct builder *builder;
     struct graph *graph;
     struct program *program;
-    uint32_t *lane_end;           /* [lane] end of its newest work */
-    uint32_t *lane_older;         /* [lane] and of the one before */
-    uint32_t host;                /* newest node of the host */
+    uint32_t *lane_end;   /* [lane] end of its newest work */
+    uint32_t *lane_older; /* [lane] and of the one before */
+    uint32_t *lane_op;    /* [lane] start of the newest, if it is an operation; GRAPH_NONE */
+    uint32_t host;        /* newest node of the host */
     uint32_t spans[RECENT_SPANS]; /* ends of the newest computing spans of a device, newest first */
     uint32_t start;
     const struct rs_step_row **step_rows; /* [step] the first row of that number; NULL: none */
 };
-
-static bool is_gap_line(const struct line *line)
-{
-    return line->what == LINE_GAP;
-}
 
 /* The newest work of the lane that had ended when this one starts: rows of one stream may overlap where a writer splits one. */
 static uint32_t lane_before(const struct rank_walk *walk, uint32_t lane, rs_ns start)
@@ -45,10 +41,22 @@ static uint32_t lane_before(const struct rank_walk *walk, uint32_t lane, rs_ns s
     return newest != GRAPH_NONE && graph->seen[newest] > start + graph->tolerance ? older : newest;
 }
 
-static void set_lane_end(const struct rank_walk *walk, uint32_t lane, rs_ns start, uint32_t node)
+/* `op`: the start of an operation; GRAPH_NONE: it is none. */
+static void set_lane_end(const struct rank_walk *walk, uint32_t lane, rs_ns start, uint32_t node,
+                         uint32_t op)
 {
     walk->lane_older[lane] = lane_before(walk, lane, start);
     walk->lane_end[lane] = node;
+    walk->lane_op[lane] = op;
+}
+
+/* What a call launches before its own kernel is behind the call in the order of launches, and before its operation on the stream: it
+ * holds that up, and the operation stays the newest. */
+static bool is_before_its_operation(const struct rank_walk *walk, const struct line *line)
+{
+    const struct graph *graph = walk->graph;
+    const uint32_t op = walk->lane_op[line->lane];
+    return !line->on_host && op != GRAPH_NONE && graph->seen[line->end_node] <= graph->seen[op];
 }
 
 static enum rs_status after(struct graph *graph, uint32_t from, uint32_t to)
@@ -245,7 +253,15 @@ static enum rs_status add_work(struct rank_walk *walk, struct line *line, bool i
         after(graph, line->launch_node, line->work_node) != RS_OK) {
         return RS_NOMEM;
     }
-    set_lane_end(walk, line->lane, is_gap_line(line) ? line->end : line->start, line->end_node);
+    if (is_before_its_operation(walk, line)) {
+        walk->lane_older[line->lane] = line->end_node;
+        if (graph_edge(graph, line->end_node, walk->lane_op[line->lane]) != RS_OK) {
+            return RS_NOMEM;
+        }
+    } else {
+        set_lane_end(walk, line->lane, is_gap ? line->end : line->start, line->end_node,
+                     GRAPH_NONE);
+    }
     if (line->on_host) {
         walk->host = line->end_node;
     } else if (!line->is_copy) {
@@ -290,7 +306,8 @@ static enum rs_status add_op(struct rank_walk *walk, struct line *line)
     if (line->on_host && after(graph, walk->host, line->first_node) != RS_OK) {
         return RS_NOMEM;
     }
-    set_lane_end(walk, line->lane, is_gap_line(line) ? line->end : line->start, line->end_node);
+    set_lane_end(walk, line->lane, line->start, line->end_node,
+                 line->on_host ? GRAPH_NONE : line->first_node);
     return RS_OK;
 }
 
@@ -390,8 +407,9 @@ enum rs_status edges_of_rank(struct builder *builder, struct program *program)
         walk.spans[i] = GRAPH_NONE;
     }
     builder->model->workers[program->worker].has_device = !program->is_host;
-    walk.lane_end = rs_mem_calloc(2 * program->lane_count + 2, sizeof *walk.lane_end);
+    walk.lane_end = rs_mem_calloc(3 * program->lane_count + 3, sizeof *walk.lane_end);
     walk.lane_older = walk.lane_end != NULL ? walk.lane_end + program->lane_count + 1 : NULL;
+    walk.lane_op = walk.lane_end != NULL ? walk.lane_older + program->lane_count + 1 : NULL;
     walk.step_rows =
         rs_mem_calloc(builder->model->step_count + 1, sizeof(const struct rs_step_row *));
     if (walk.step_rows != NULL) {
@@ -402,7 +420,7 @@ enum rs_status edges_of_rank(struct builder *builder, struct program *program)
             ? RS_NOMEM
             : graph_node(walk.graph, start_of(builder, program), GRAPH_NONE, &walk.start);
     for (size_t lane = 0; status == RS_OK && lane < program->lane_count; lane++) {
-        walk.lane_end[lane] = walk.lane_older[lane] = GRAPH_NONE;
+        walk.lane_end[lane] = walk.lane_older[lane] = walk.lane_op[lane] = GRAPH_NONE;
     }
     walk.host = status == RS_OK ? walk.start : GRAPH_NONE;
     for (size_t k = 0; status == RS_OK && k < builder->model->step_count; k++) {

@@ -27,6 +27,7 @@ struct writer {
     bool hides; /* the tensor pairs' operation is a kernel of unknown name */
     uint32_t
         others; /* kernels that have nothing to do with anybody, each by itself, before them in every step */
+    bool packs;      /* the barrier is on the stream of the work, behind what its call fills */
     int32_t missing; /* -1 nobody */
     bool
         copies; /* a stream of copies waits for the work, and the tensor pair's operation for the copy */
@@ -152,6 +153,20 @@ static void meet(struct writer *w, int64_t step, unsigned mask, int64_t stream, 
     }
 }
 
+/* The barrier's call fills a tensor first: on a stream of its own, or on that of the work. */
+static void pack_and_meet(struct writer *w, int64_t step)
+{
+    rs_ns came[RANKS];
+    for (int32_t r = 0; r < RANKS; r++) {
+        came[r] = w->now[r];
+        w->now[r] += w->packs ? 10 * US : 0;
+    }
+    meet(w, step, 15, w->packs ? STREAM : BARRIER, 20);
+    for (int32_t r = 0; r < RANKS && w->packs; r++) {
+        add_span(w, r, RS_SPAN_COMPUTING, came[r] + US, came[r] + 9 * US)->step = step;
+    }
+}
+
 /* Of each rank an operation of the step before, on a stream of its own, and a kernel, which the first work's launch takes up. */
 static void leave_over(struct writer *w, int64_t step)
 {
@@ -225,7 +240,7 @@ static void train(struct writer *w, int64_t step)
         for (int32_t r = 0; r < RANKS; r++) {
             work(w, step, r, 2 * WORK_US);
         }
-        meet(w, step, 15, BARRIER, 20);
+        pack_and_meet(w, step);
     }
     for (int32_t r = 0; r < RANKS; r++) {
         struct rs_span_row *wait = add_span(w, r, RS_SPAN_HOST_WAIT, w->launch[r], w->now[r]);
@@ -356,6 +371,14 @@ static void a_host_that_waits_for_a_barrier_passes_on_its_delay(void **state)
 {
     (void)state;
     expect_rank((struct writer){.factor = 1.3, .missing = -1, .has_barrier = true},
+                RS_FINDING_SLOW_RANK);
+}
+
+/* What the call launches before its operation is behind it in the order of launches, and no later work of the stream. */
+static void a_barrier_on_the_stream_of_the_work_passes_on_its_delay(void **state)
+{
+    (void)state;
+    expect_rank((struct writer){.factor = 1.3, .missing = -1, .has_barrier = true, .packs = true},
                 RS_FINDING_SLOW_RANK);
 }
 
@@ -508,6 +531,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_becomes_slow_is_told_since_when),
         cmocka_unit_test(a_host_that_loads_data_within_a_step_stalls),
         cmocka_unit_test(a_host_that_waits_for_a_barrier_passes_on_its_delay),
+        cmocka_unit_test(a_barrier_on_the_stream_of_the_work_passes_on_its_delay),
         cmocka_unit_test(what_was_launched_before_the_recording_is_no_part_of_its_program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
