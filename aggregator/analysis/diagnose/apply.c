@@ -74,6 +74,29 @@ static double idle_floor(const struct diag_model *model, const struct diag_eleme
     return all > own ? high : 0;
 }
 
+/* A worker's step: items from `first` to `end`, of whose idle time `own` is to go. */
+static void lower_idle(const struct diag_model *model, const struct diag_element *element,
+                       size_t first, size_t end, double own, rs_dur *work)
+{
+    const bool is_known = element->idle_level_count > 0 && own > 0;
+    const double floor = is_known ? idle_floor(model, element, first, end, own) : 0;
+    double idle = 0, found = 0;
+    for (size_t i = first; i < end; i++) {
+        const struct diag_item *item = &model->items[i];
+        idle += item->figure == RS_FIGURE_HOST_INSIDE ? (double)diag_value(model, item) : 0;
+        found += is_known ? fmax(0, idle_excess(model, element, item) - floor) : 0;
+    }
+    for (size_t i = first; i < end; i++) {
+        const struct diag_item *item = &model->items[i];
+        if (item->figure == RS_FIGURE_HOST_INSIDE) {
+            const double value = (double)diag_value(model, item);
+            const double taken = is_known ? fmax(0, idle_excess(model, element, item) - floor) : 0;
+            const double share = idle > found ? (value - taken) / (idle - found) : 0;
+            work[item->node] = lowered(work[item->node], taken + fmax(0, own - found) * share);
+        }
+    }
+}
+
 /* The excess of a step's idle time is taken from where it is; what cannot be found so in proportion to what is idle in the items. */
 static void apply_idle(const struct diag_model *model, const struct diag_element *element,
                        uint32_t worker, const double *by_step, double effect, rs_dur *work)
@@ -81,30 +104,11 @@ static void apply_idle(const struct diag_model *model, const struct diag_element
     size_t end = model->item_first[worker];
     for (size_t i = end; i < model->item_first[worker + 1]; i = end) {
         const uint32_t step = model->items[i].step;
-        double idle = 0, found = 0;
         for (end = i; end < model->item_first[worker + 1] && model->items[end].step == step;
              end++) {
-            const struct diag_item *item = &model->items[end];
-            idle += item->figure == RS_FIGURE_HOST_INSIDE ? (double)diag_value(model, item) : 0;
         }
-        if (step >= model->step_count || idle <= 0) {
-            continue;
-        }
-        const double own = by_step != NULL ? by_step[step] : effect;
-        const bool is_known = element->idle_level_count > 0 && own > 0;
-        const double floor = is_known ? idle_floor(model, element, i, end, own) : 0;
-        for (size_t k = i; k < end && is_known; k++) {
-            found += fmax(0, idle_excess(model, element, &model->items[k]) - floor);
-        }
-        for (size_t k = i; k < end; k++) {
-            const struct diag_item *item = &model->items[k];
-            if (item->figure != RS_FIGURE_HOST_INSIDE) {
-                continue;
-            }
-            const double value = (double)diag_value(model, item);
-            const double taken = is_known ? fmax(0, idle_excess(model, element, item) - floor) : 0;
-            const double share = idle > found ? (value - taken) / (idle - found) : 0;
-            work[item->node] = lowered(work[item->node], taken + fmax(0, own - found) * share);
+        if (step < model->step_count) {
+            lower_idle(model, element, i, end, by_step != NULL ? by_step[step] : effect, work);
         }
     }
 }

@@ -645,35 +645,29 @@ static bool is_stage_judged(const struct speaker *speaker, uint32_t class_id)
     return speaker->model->class_count < 2 || is_compared == NULL || is_compared[class_id];
 }
 
-static enum rs_status list_unjudged(const struct speaker *speaker)
+/* Why a rank, or its stage, was not held against others. False: it was. `worker`: NULL: it is none. */
+static bool is_unjudged(const struct speaker *speaker, size_t s, const struct diag_worker *worker,
+                        enum rs_unjudged_why *why_p)
 {
-    const struct rs_analysis *analysis = speaker->analysis;
     const struct diag_model *model = speaker->model;
-    size_t at = 0;
-    for (size_t s = 0; s < analysis->summary_count; s++) {
-        const int32_t rank = analysis->ranks[s].rank;
-        enum rs_unjudged_why why = RS_UNJUDGED_NO_STEPS;
-        if (at < model->worker_count && model->workers[at].rank == rank) {
-            const struct diag_worker *worker = &model->workers[at++];
-            if (model->step_count > 0 && worker->is_judged &&
-                model->class_is_judged[worker->class_id]) {
-                if (!is_stage_judged(speaker, worker->class_id) &&
-                    unjudged_add(speaker->out, rank, UINT32_MAX, RS_UNJUDGED_NO_STAGE_ALIKE) !=
-                        RS_OK) {
-                    return RS_NOMEM;
-                }
-                continue;
-            }
-            why = model->step_count == 0 ? RS_UNJUDGED_NO_STEPS
-                  : worker->is_judged    ? RS_UNJUDGED_NO_PEERS
-                                         : RS_UNJUDGED_NO_WORK;
-        } else if (!analysis->ranks[s].takes_part) {
-            why = RS_UNJUDGED_NO_TIME_BASE;
-        }
-        if (unjudged_add(speaker->out, rank, UINT32_MAX, why) != RS_OK) {
-            return RS_NOMEM;
-        }
+    if (worker == NULL) {
+        *why_p = speaker->analysis->ranks[s].takes_part ? RS_UNJUDGED_NO_STEPS
+                                                        : RS_UNJUDGED_NO_TIME_BASE;
+        return true;
     }
+    if (model->step_count > 0 && worker->is_judged && model->class_is_judged[worker->class_id]) {
+        *why_p = RS_UNJUDGED_NO_STAGE_ALIKE;
+        return !is_stage_judged(speaker, worker->class_id);
+    }
+    *why_p = model->step_count == 0 ? RS_UNJUDGED_NO_STEPS
+             : worker->is_judged    ? RS_UNJUDGED_NO_PEERS
+                                    : RS_UNJUDGED_NO_WORK;
+    return true;
+}
+
+static enum rs_status list_unjudged_groups(const struct speaker *speaker)
+{
+    const struct diag_model *model = speaker->model;
     for (size_t u = 0; u < model->unit_count; u++) {
         size_t others = 0;
         for (size_t v = 0; v < model->unit_count && others < 2; v++) {
@@ -686,6 +680,24 @@ static enum rs_status list_unjudged(const struct speaker *speaker)
         }
     }
     return RS_OK;
+}
+
+static enum rs_status list_unjudged(const struct speaker *speaker)
+{
+    const struct rs_analysis *analysis = speaker->analysis;
+    const struct diag_model *model = speaker->model;
+    size_t at = 0;
+    for (size_t s = 0; s < analysis->summary_count; s++) {
+        const int32_t rank = analysis->ranks[s].rank;
+        const bool is_worker = at < model->worker_count && model->workers[at].rank == rank;
+        enum rs_unjudged_why why;
+        if (is_unjudged(speaker, s, is_worker ? &model->workers[at] : NULL, &why) &&
+            unjudged_add(speaker->out, rank, UINT32_MAX, why) != RS_OK) {
+            return RS_NOMEM;
+        }
+        at += is_worker;
+    }
+    return list_unjudged_groups(speaker);
 }
 
 static enum rs_status tell_waiting(const struct speaker *speaker)

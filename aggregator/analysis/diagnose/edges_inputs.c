@@ -203,12 +203,24 @@ static size_t most_slots(const struct builder *builder, uint32_t class_id)
     return slots;
 }
 
-static enum rs_status class_inputs(struct builder *builder, uint32_t class_id, rs_ns *lane_free)
+static enum rs_status walk_class(const struct builder *builder, uint32_t class_id,
+                                 const struct walk *walk)
+{
+    enum rs_status status = RS_OK;
+    for (size_t w = 0; status == RS_OK && w < builder->model->worker_count; w++) {
+        if (is_of_class(builder, w, class_id)) {
+            status = walk_rows(walk, &builder->programs[w]);
+        }
+    }
+    return status;
+}
+
+/* `walk`: with room for the lanes. */
+static enum rs_status class_inputs(const struct builder *builder, uint32_t class_id,
+                                   struct walk *walk)
 {
     struct inputs inputs = {.slots = most_slots(builder, class_id), .lanes = builder->most_lanes};
-    const size_t workers = builder->model->worker_count;
     const size_t places = inputs.slots * inputs.lanes * INPUT_FACES * CANDIDATES;
-    enum rs_status status = RS_OK;
     if (places == 0 || places > INPUTS_MAX) {
         return RS_OK;
     }
@@ -216,14 +228,14 @@ static enum rs_status class_inputs(struct builder *builder, uint32_t class_id, r
     if (inputs.items == NULL) {
         return RS_NOMEM;
     }
-    for (int links = 0; links < 2; links++) {
-        const struct walk walk = {&builder->model->graph, &inputs, lane_free, links != 0};
-        for (size_t w = 0; status == RS_OK && w < workers; w++) {
-            if (is_of_class(builder, w, class_id)) {
-                status = walk_rows(&walk, &builder->programs[w]);
-            }
-        }
+    walk->inputs = &inputs;
+    walk->links = false;
+    enum rs_status status = walk_class(builder, class_id, walk);
+    if (status == RS_OK) {
+        walk->links = true;
+        status = walk_class(builder, class_id, walk);
     }
+    walk->inputs = NULL;
     rs_mem_free(inputs.items);
     return status;
 }
@@ -233,11 +245,12 @@ enum rs_status edges_of_inputs(struct builder *builder)
     if (builder->most_lanes < 2 || builder->most_lanes > INPUT_LANES_MAX) {
         return RS_OK;
     }
-    rs_ns *lane_free = rs_mem_calloc(builder->most_lanes, sizeof *lane_free);
-    enum rs_status status = lane_free != NULL ? RS_OK : RS_NOMEM;
+    struct walk walk = {.graph = &builder->model->graph};
+    walk.lane_free = rs_mem_calloc(builder->most_lanes, sizeof *walk.lane_free);
+    enum rs_status status = walk.lane_free != NULL ? RS_OK : RS_NOMEM;
     for (uint32_t c = 0; status == RS_OK && c < builder->model->class_count; c++) {
-        status = class_inputs(builder, c, lane_free);
+        status = class_inputs(builder, c, &walk);
     }
-    rs_mem_free(lane_free);
+    rs_mem_free(walk.lane_free);
     return status;
 }

@@ -145,40 +145,46 @@ static void head_evidence(const struct finder *finder, struct diag_element *elem
     element->healthy = healthy_of(element, panel);
 }
 
+static bool is_idle(const struct diag_model *model, const struct diag_item *item)
+{
+    return item->figure == RS_FIGURE_HOST_INSIDE && item->step < model->step_count;
+}
+
+/* The last slot at which one of the class's hosts lets time pass, and one. */
+static size_t idle_slots(const struct diag_model *model, const struct table *table)
+{
+    size_t slots = 0;
+    for (size_t m = 0; m < table->n; m++) {
+        const uint32_t w = table->workers[m];
+        for (size_t i = model->item_first[w]; i < model->item_first[w + 1]; i++) {
+            const struct diag_item *item = &model->items[i];
+            slots = is_idle(model, item) && item->position >= slots ? item->position + 1U : slots;
+        }
+    }
+    return slots;
+}
+
 /* What the hosts of its peers let pass at each slot of a step, on average: where it lets more pass the excess is. Without room for that
  * the excess counts as spread over all. */
 static void take_idle_levels(const struct finder *finder, struct diag_element *element)
 {
     const struct diag_model *model = finder->model;
     const struct table *table = &finder->tables[model->workers[element->id].class_id];
+    const size_t slots = idle_slots(model, table);
     double peers = 0;
-    size_t slots = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t m = 0; m < table->n; m++) {
-            const uint32_t w = table->workers[m];
-            peers += pass == 1 && w != element->id;
-            for (size_t i = model->item_first[w]; w != element->id && i < model->item_first[w + 1];
-                 i++) {
-                const struct diag_item *item = &model->items[i];
-                if (item->figure != RS_FIGURE_HOST_INSIDE || item->step >= model->step_count) {
-                    continue;
-                }
-                if (pass == 0) {
-                    slots = item->position >= slots ? item->position + 1U : slots;
-                } else {
-                    element->idle_levels[item->position] += (double)diag_value(model, item);
-                }
-            }
-        }
-        if (pass == 0) {
-            element->idle_levels = rs_mem_calloc(slots + 1, sizeof *element->idle_levels);
-            if (element->idle_levels == NULL) {
-                return;
-            }
+    element->idle_levels = rs_mem_calloc(slots + 1, sizeof *element->idle_levels);
+    for (size_t m = 0; m < table->n && element->idle_levels != NULL; m++) {
+        const uint32_t w = table->workers[m];
+        const size_t first = model->item_first[w];
+        peers += w != element->id;
+        for (size_t i = first; i < model->item_first[w + 1] && w != element->id; i++) {
+            const struct diag_item *item = &model->items[i];
+            element->idle_levels[is_idle(model, item) ? item->position : slots] +=
+                (double)diag_value(model, item);
         }
     }
-    element->idle_level_count = slots;
-    for (size_t s = 0; s < slots; s++) {
+    element->idle_level_count = peers > 0 && element->idle_levels != NULL ? slots : 0;
+    for (size_t s = 0; s < element->idle_level_count; s++) {
         element->idle_levels[s] /= peers * (double)model->step_count;
     }
 }

@@ -63,6 +63,18 @@ static enum rs_status count_rank(const struct builder *builder, const struct pro
     return status;
 }
 
+static enum rs_status count_class(const struct builder *builder, uint32_t class_id,
+                                  struct place *places, bool adds)
+{
+    enum rs_status status = RS_OK;
+    for (size_t w = 0; status == RS_OK && w < builder->model->worker_count; w++) {
+        if (builder->model->workers[w].class_id == class_id) {
+            status = count_rank(builder, &builder->programs[w], places, adds);
+        }
+    }
+    return status;
+}
+
 enum rs_status loads_take(struct builder *builder)
 {
     const struct diag_model *model = builder->model;
@@ -72,12 +84,9 @@ enum rs_status loads_take(struct builder *builder)
         for (size_t n = 0; n < PLACES_MAX; n++) {
             places[n] = (struct place){(double)INFINITY, 0};
         }
-        for (int adds = 0; adds < 2; adds++) {
-            for (size_t w = 0; status == RS_OK && w < model->worker_count; w++) {
-                if (model->workers[w].class_id == c) {
-                    status = count_rank(builder, &builder->programs[w], places, adds != 0);
-                }
-            }
+        status = count_class(builder, c, places, false);
+        if (status == RS_OK) {
+            status = count_class(builder, c, places, true);
         }
     }
     rs_mem_free(places);

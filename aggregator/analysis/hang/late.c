@@ -96,16 +96,16 @@ static uint32_t *join_pipelines(const struct hang_work *work)
     return parent;
 }
 
-/* Calls of any kind between the first and last of the common ones: equal for members that run the same program. No two are of one pipeline;
+/* Calls of any kind between the first and last of the common ones, `ends`: equal for members that run the same program. No two are of one pipeline;
  * `has_member`: scratch, a flag for each node, false. */
 static bool is_one_program(const struct hang_work *work, const struct late_member *members,
-                           size_t count, int64_t first, int64_t last, uint32_t *pipelines,
+                           size_t count, const int64_t ends[2], uint32_t *pipelines,
                            bool *has_member)
 {
     int64_t calls = -1;
     for (size_t i = 0; i < count; i++) {
-        const struct rs_flight_entry *a = hang_call(work, members[i].member, first);
-        const struct rs_flight_entry *b = hang_call(work, members[i].member, last);
+        const struct rs_flight_entry *a = hang_call(work, members[i].member, ends[0]);
+        const struct rs_flight_entry *b = hang_call(work, members[i].member, ends[1]);
         if (!a || !b || (calls >= 0 && b->record_id - a->record_id != calls))
             return false;
         calls = b->record_id - a->record_id;
@@ -312,7 +312,8 @@ static enum rs_status look_at_team(const struct hang_work *work, uint32_t index,
                                           .late = values + 2 * i * span,
                                           .end = values + (2 * i + 1) * span};
     const bool is_comparable =
-        status == RS_OK && is_one_program(work, members, count, first, last, pipelines, has_member);
+        status == RS_OK &&
+        is_one_program(work, members, count, (const int64_t[]){first, last}, pipelines, has_member);
     for (int64_t seq = first; is_comparable && seq <= last; seq++)
         calls += read_call(work, members, count, seq, calls, &ends, scratch);
     if (calls >= CALLS_MIN)
