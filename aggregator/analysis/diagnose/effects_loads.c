@@ -8,8 +8,8 @@
  *   table --> work * (a + b * load in the middle) / (a + b * its own load)     what is judged
  *         --> what was taken away                                              `loaded`, told as imbalance
  *
- * Where no position follows the load b is not known (loads may never change). Then a rank with more load may take longer by as
- * much as it has more, and what is beyond is its own.
+ * A position of which no slope was found may follow the load nevertheless, by as much as noise hides (loads may hardly change, or
+ * never). There a rank with more load may take longer by as much as it has more, no more than so; what is beyond is its own.
  */
 #include "aggregator/analysis/diagnose/effects_priv.h"
 #include "aggregator/analysis/median.h"
@@ -36,11 +36,15 @@ struct loads {
     size_t step_count, cells;
     struct load *items; /* by slot, the whole step last */
     size_t count;
-    double *y;       /* [cell] scratch */
-    double *mean;    /* [n] load of a rank */
-    double *doubt;   /* [n] variance of what was taken away from its step */
-    double *scratch; /* [n + steps] */
-    double *raw;     /* [cell] work of a step, as it was */
+    double *y;        /* [cell] scratch */
+    double *mean;     /* [n] load of a rank */
+    double *doubt;    /* [n] variance of what was taken away from its step */
+    double *supposed; /* [n] by how much its work is less for what noise may hide, as a logarithm */
+    double *part, *means; /* [n] scratch */
+    double *scratch;      /* [n + steps] */
+    double *raw;          /* [cell] work of a step, as it was */
+    /* [positions] on the load of the whole step, where none was found for sure; 0 elsewhere; se infinite: unknown */
+    double *slope, *se;
 };
 
 static double *cell_of(const struct loads *loads, size_t i, size_t p)
@@ -100,12 +104,15 @@ static double work_of(const struct loads *loads, size_t i)
     return sum;
 }
 
-/* Slope of y, whose means are gone, and its standard error. False: none that noise would not show as well. */
+/* Slope of y, whose means are gone, and its standard error; infinite where nothing is known of it. False: none that noise would not
+ * show as well. */
 static bool find_slope(const struct loads *loads, const struct load *load, double *b_p,
                        double *se_p, double *told_p)
 {
     const double dof = (double)((loads->table->n - 1) * (loads->step_count - 1)) - 1;
     double products = 0, rest = 0;
+    *b_p = *told_p = 0;
+    *se_p = (double)INFINITY;
     if (load->squares <= 0 || dof < 1) {
         return false;
     }
@@ -123,22 +130,66 @@ static bool find_slope(const struct loads *loads, const struct load *load, doubl
     return b > 0 && diag_t_above(se > 0 ? b / se : 1e6, dof) <= DIAG_LOAD_P;
 }
 
+/* In steps in which not all loads are known the load of a rank counts as it does in the others. */
+static void scale_other_steps(const struct loads *loads, size_t m, size_t p, double factor)
+{
+    const size_t steps = loads->model->step_count, positions = loads->table->positions;
+    for (size_t k = 0, at = 0; k < steps; k++) {
+        if (at < loads->step_count && loads->steps[at] == k) {
+            at++;
+        } else {
+            loads->table->work[(m * steps + k) * positions + p] *= factor;
+        }
+    }
+}
+
 static void follow(const struct loads *loads, const struct load *load, size_t p, double b,
                    double se)
 {
+    /* more than in proportion only where that is sure: what a position has without any load is not below 0 */
     for (size_t i = 0; i < loads->cells; i++) {
-        loads->y[i] = *cell_of(loads, i, p) - b * load->x[i];
+        loads->y[i] = *cell_of(loads, i, p);
+    }
+    const double all = load->middle > 0 ? middle_of(loads, loads->y) / load->middle : b;
+    b = fmin(b, fmax(all, b - DIAG_LOAD_DOUBT * se));
+    for (size_t i = 0; i < loads->cells; i++) {
+        loads->y[i] -= b * load->x[i];
     }
     const double a = middle_of(loads, loads->y);
     const double usual = a + b * load->middle;
     for (size_t i = 0; i < loads->cells && usual > 0; i++) {
         const double expected = fmax(a + b * load->x[i], DIAG_LOAD_LEAST * usual);
-        *cell_of(loads, i, p) *= usual / expected;
+        loads->y[i] = usual / expected;
+        *cell_of(loads, i, p) *= loads->y[i];
     }
     for (size_t m = 0; m < loads->table->n; m++) {
         const double more = mean_of(loads, load->x, m) - load->middle;
         loads->doubt[m] += se * se * more * more;
+        if (usual > 0) {
+            scale_other_steps(loads, m, p, mean_of(loads, loads->y, m));
+        }
     }
+}
+
+/* Of a position in the steps in which it was seen; NAN: in none. */
+static double mean_known(const struct loads *loads, size_t m, size_t p)
+{
+    double sum = 0, known = 0;
+    for (size_t k = 0; k < loads->step_count; k++) {
+        const double work = *cell_of(loads, m * loads->step_count + k, p);
+        sum += isnan(work) ? 0 : work;
+        known += isnan(work) ? 0 : 1;
+    }
+    return known > 0 ? sum / known : (double)NAN;
+}
+
+static double mean_work(const struct loads *loads, size_t m)
+{
+    double sum = 0;
+    for (size_t k = 0; k < loads->step_count; k++) {
+        sum += work_of(loads, m * loads->step_count + k) / (double)loads->step_count;
+    }
+    return sum;
 }
 
 /* Does the work of a position follow one of the loads? */
@@ -148,6 +199,8 @@ static bool take_position(const struct loads *loads, size_t p)
     const struct load *best = NULL;
     double b = 0, se = 0, most = 0;
     size_t next = 0;
+    loads->slope[p] = 0;
+    loads->se[p] = (double)INFINITY;
     for (size_t i = 0; i < loads->cells; i++) {
         loads->y[i] = *cell_of(loads, i, p);
         if (isnan(loads->y[i])) {
@@ -168,8 +221,11 @@ static bool take_position(const struct loads *loads, size_t p)
             se = own_se;
             most = told;
         }
+        loads->slope[p] = own_b; /* of the whole step's, the last */
+        loads->se[p] = own_se;
     }
     if (best != NULL) {
+        loads->slope[p] = loads->se[p] = 0;
         follow(loads, best, p, b, se);
     }
     return best != NULL;
@@ -180,63 +236,123 @@ static double of_middle(const struct loads *loads, size_t m)
     return loads->mean[m] / loads->items[loads->count - 1].middle;
 }
 
-/* Its work by a factor less. */
-static void divide_rank(const struct loads *loads, size_t m, double taken)
+/* More comes to it, and it worked. */
+static bool is_heavy(const struct loads *loads, size_t m)
 {
-    for (size_t k = 0; k < loads->step_count; k++) {
-        for (size_t p = 0; p < loads->table->positions; p++) {
-            *cell_of(loads, m * loads->step_count + k, p) /= exp(taken);
-        }
-    }
+    return of_middle(loads, m) >= DIAG_MORE_LOAD && mean_of(loads, loads->raw, m) > 0;
 }
 
-/* What each position of its program takes longer than on the other ranks, as far as the load is larger. */
-static void take_shares(const struct loads *loads, size_t m)
+/* Means of the ranks at a position, into `means`, and those that are known in order, into `scratch`. */
+static size_t sort_means(const struct loads *loads, size_t p)
 {
-    const double more = log(of_middle(loads, m));
-    for (size_t p = 0; p < loads->table->positions; p++) {
-        bool is_whole = true;
-        size_t others = 0;
-        for (size_t i = 0; i < loads->cells; i++) {
-            loads->y[i] = *cell_of(loads, i, p);
-            is_whole = is_whole && !isnan(loads->y[i]);
+    size_t known = 0;
+    for (size_t m = 0; m < loads->table->n; m++) {
+        loads->means[m] = mean_known(loads, m, p);
+        if (!isnan(loads->means[m])) {
+            loads->scratch[known++] = loads->means[m];
         }
-        for (size_t u = 0; u < loads->table->n && is_whole; u++) {
-            if (u != m) {
-                loads->scratch[others++] = mean_of(loads, loads->y, u);
+    }
+    if (known > 0) {
+        (void)diag_median(loads->scratch, known); /* sorts */
+    }
+    return known;
+}
+
+/* How much longer its work at the position of sort_means() takes than on the other ranks, as a factor, as far as its load is larger. */
+static double share_of(const struct loads *loads, size_t m, size_t known, double *usual_p)
+{
+    const double own = loads->means[m];
+    *usual_p = isnan(own) || known < 2
+                   ? 0
+                   : effect_median_of_others(loads->scratch, known, own, known - 1);
+    return *usual_p > 0 && own > *usual_p ? fmin(of_middle(loads, m), own / *usual_p) : 1;
+}
+
+static bool is_unsure(const struct loads *loads, size_t p)
+{
+    return loads->se[p] > 0 && isfinite(loads->se[p]);
+}
+
+/* part[m]: which part of what its work takes longer noise may hide, of all slopes together where none was found. */
+static void find_parts(const struct loads *loads)
+{
+    double slope = 0, squares = 0, usual;
+    memset(loads->part, 0, loads->table->n * sizeof *loads->part);
+    for (size_t p = 0; p < loads->table->positions; p++) {
+        if (!is_unsure(loads, p)) {
+            continue;
+        }
+        slope += loads->slope[p];
+        squares += loads->se[p] * loads->se[p];
+        const size_t known = sort_means(loads, p);
+        for (size_t m = 0; m < loads->table->n; m++) {
+            if (is_heavy(loads, m)) {
+                const double share = share_of(loads, m, known, &usual);
+                loads->part[m] += (share - 1) * usual;
             }
         }
-        const double usual = is_whole ? rs_median(loads->scratch, others) : 0;
-        const double own = is_whole ? mean_of(loads, loads->y, m) : 0;
-        for (size_t k = 0; k < loads->step_count && usual > 0 && own > usual; k++) {
-            *cell_of(loads, m * loads->step_count + k, p) /= exp(fmin(more, log(own / usual)));
-        }
+    }
+    for (size_t m = 0; m < loads->table->n; m++) {
+        const double more = loads->mean[m] - loads->items[loads->count - 1].middle;
+        const double most = fmax(0, slope + DIAG_LOAD_DOUBT * sqrt(squares)) * more;
+        loads->part[m] = loads->part[m] > most ? most / loads->part[m] : 1;
     }
 }
 
-/* By how much its work, as a logarithm, is above that of the others' middle. */
-static double excess_of(const struct loads *loads, size_t m)
+/* Takes away what heavy ranks take longer where no slope was found, as much as noise may hide. supposed[m]: by how much their work, as a
+ * logarithm, is less. */
+static void take_shares(const struct loads *loads)
 {
-    for (size_t i = 0; i < loads->cells; i++) {
-        const double work = work_of(loads, i);
-        loads->y[i] = work > 0 ? log(work) : 0;
+    const size_t n = loads->table->n;
+    for (size_t m = 0; m < n; m++) {
+        loads->supposed[m] = is_heavy(loads, m) ? mean_work(loads, m) : 0;
     }
-    const double own = mean_of(loads, loads->y, m);
-    size_t others = 0;
-    for (size_t u = 0; u < loads->table->n; u++) {
-        if (u != m) {
-            loads->scratch[others++] = mean_of(loads, loads->y, u);
+    find_parts(loads);
+    for (size_t p = 0; p < loads->table->positions; p++) {
+        const size_t known = loads->se[p] > 0 ? sort_means(loads, p) : 0;
+        for (size_t m = 0; m < n && known > 0; m++) {
+            double usual;
+            const double share = is_heavy(loads, m) ? share_of(loads, m, known, &usual) : 1;
+            const double factor =
+                1 / (1 + (share - 1) * (is_unsure(loads, p) ? loads->part[m] : 1));
+            for (size_t k = 0; k < loads->step_count && share > 1; k++) {
+                *cell_of(loads, m * loads->step_count + k, p) *= factor;
+            }
+            if (share > 1) {
+                scale_other_steps(loads, m, p, factor);
+            }
         }
     }
-    return own - rs_median(loads->scratch, others);
+    for (size_t m = 0; m < n; m++) {
+        const double after = is_heavy(loads, m) ? mean_work(loads, m) : 0;
+        loads->supposed[m] = after > 0 ? log(loads->supposed[m] / after) : 0;
+    }
 }
 
-/* What is left above the others, as far as `most` explains it. */
-static void take_rest(const struct loads *loads, size_t m, double most)
+/* What is left above the others, as far as the doubt of the slopes explains it. */
+static void take_rest(const struct loads *loads)
 {
-    const double excess = excess_of(loads, m);
-    if (excess > 0) {
-        divide_rank(loads, m, fmin(excess, most));
+    const size_t n = loads->table->n, row = loads->model->step_count * loads->table->positions;
+    for (size_t m = 0; m < n; m++) {
+        loads->means[m] = 0;
+        for (size_t k = 0; k < loads->step_count; k++) {
+            const double work = work_of(loads, m * loads->step_count + k);
+            loads->means[m] += work > 0 ? log(work) / (double)loads->step_count : 0;
+        }
+        loads->scratch[m] = loads->means[m];
+    }
+    (void)diag_median(loads->scratch, n); /* sorts */
+    for (size_t m = 0; m < n; m++) {
+        if (!is_heavy(loads, m)) {
+            continue;
+        }
+        const double most = DIAG_LOAD_DOUBT * sqrt(loads->doubt[m]) / mean_of(loads, loads->raw, m);
+        const double excess =
+            loads->means[m] - effect_median_of_others(loads->scratch, n, loads->means[m], n - 1);
+        const double factor = exp(-fmin(fmax(0, excess), most));
+        for (size_t i = 0; i < row && excess > 0; i++) {
+            loads->table->work[m * row + i] *= factor;
+        }
     }
 }
 
@@ -253,6 +369,9 @@ static enum rs_status note_loaded(const struct loads *loads, struct diag_element
         }
         if (of_middle(loads, m) < DIAG_MORE_LOAD || effect < DIAG_HEAVIER_LEAST) {
             continue;
+        }
+        if (loads->supposed[m] > effect / 2) {
+            loaded->p = DIAG_LEVEL_WEAK; /* that the load is the reason is likely, and not seen */
         }
         const size_t need = loaded->among_count + 1;
         uint32_t *among = rs_mem_realloc(loaded->among, need, sizeof *among);
@@ -287,16 +406,9 @@ static enum rs_status judge_loads(const struct loads *loads, struct diag_element
     for (size_t p = 0; p < table->positions; p++) {
         follows = take_position(loads, p) || follows;
     }
-    if (!follows) {
-        loaded->p = DIAG_LEVEL_WEAK; /* that the load is the reason is likely, and not seen */
-    }
-    for (size_t m = 0; m < table->n; m++) {
-        const double raw = mean_of(loads, loads->raw, m);
-        if (of_middle(loads, m) >= DIAG_MORE_LOAD && raw > 0 && follows) {
-            take_rest(loads, m, DIAG_LOAD_DOUBT * sqrt(loads->doubt[m]) / raw);
-        } else if (of_middle(loads, m) >= DIAG_MORE_LOAD && raw > 0) {
-            take_shares(loads, m);
-        }
+    take_shares(loads);
+    if (follows) {
+        take_rest(loads);
     }
     return note_loaded(loads, loaded);
 }
@@ -348,15 +460,18 @@ static void fill(const struct loads *loads, const struct finder *finder, const u
 {
     const struct diag_model *model = finder->model;
     struct load *whole = &loads->items[loads->count - 1];
-    for (size_t i = loads->first; i < loads->end; i++) {
+    for (size_t i = loads->first, k = 0; i < loads->end; i++) {
         const struct diag_load *load = &model->loads[i];
         const uint32_t *at_slot =
             bsearch(&load->slot, slots, loads->count - 1, sizeof *slots, compare_slots);
-        size_t k = 0;
-        while (k < loads->step_count && loads->steps[k] != load->step) {
+        if (i == loads->first || load->worker != model->loads[i - 1].worker) {
+            k = 0; /* those of a rank come by step */
+        }
+        while (k < loads->step_count && loads->steps[k] < load->step) {
             k++;
         }
-        if (at_slot != NULL && k < loads->step_count && model->workers[load->worker].is_judged) {
+        if (at_slot != NULL && k < loads->step_count && loads->steps[k] == load->step &&
+            model->workers[load->worker].is_judged) {
             const size_t l = (size_t)(at_slot - slots);
             const size_t at = finder->member[load->worker] * loads->step_count + k;
             loads->items[l].x[at] += load->bytes;
@@ -379,7 +494,8 @@ static enum rs_status take_class(struct loads *loads, struct finder *finder, con
     const size_t n = loads->table->n, places = loads->count - 1;
     const size_t cells = (2 * loads->count + 2) * loads->cells;
     loads->items = rs_mem_calloc(loads->count, sizeof *loads->items);
-    double *room = rs_mem_calloc(cells + 3 * n + loads->step_count + 1, sizeof *room);
+    double *room = rs_mem_calloc(
+        cells + 6 * n + loads->step_count + 2 * loads->table->positions + 1, sizeof *room);
     enum rs_status status = RS_NOMEM;
     if (loads->items != NULL && room != NULL) {
         for (size_t l = 0; l < loads->count; l++) {
@@ -391,7 +507,12 @@ static enum rs_status take_class(struct loads *loads, struct finder *finder, con
         loads->raw = loads->y + loads->cells;
         loads->mean = loads->raw + loads->cells;
         loads->doubt = loads->mean + n;
-        loads->scratch = loads->doubt + n;
+        loads->supposed = loads->doubt + n;
+        loads->part = loads->supposed + n;
+        loads->means = loads->part + n;
+        loads->slope = loads->means + n;
+        loads->se = loads->slope + loads->table->positions;
+        loads->scratch = loads->se + loads->table->positions;
         fill(loads, finder, slots);
         status =
             loads->items[places].middle > 0 ? judge_loads(loads, &finder->effects->loaded) : RS_OK;
