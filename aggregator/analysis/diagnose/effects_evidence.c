@@ -196,17 +196,16 @@ static void idle_evidence(const struct finder *finder, struct diag_element *elem
     const size_t steps = model->step_count;
     double own = 0, input = 0;
     bool knows_input = false;
+    const size_t all = model->item_first[element->id + 1];
+    size_t i = model->item_first[element->id];
     for (size_t k = 0; k < steps; k++) {
         double passed = 0;
+        for (; i < all && model->items[i].step <= k; i++) {
+            const struct diag_item *item = &model->items[i];
+            passed += item->figure == RS_FIGURE_HOST_INSIDE ? (double)diag_value(model, item) : 0;
+        }
         if (element->by_step != NULL && element->by_step[k] <= 0) {
             continue;
-        }
-        for (size_t i = model->item_first[element->id]; i < model->item_first[element->id + 1];
-             i++) {
-            const struct diag_item *item = &model->items[i];
-            passed += item->figure == RS_FIGURE_HOST_INSIDE && item->step == k
-                          ? (double)diag_value(model, item)
-                          : 0;
         }
         const double loaded = input_inside(model, element->id, k);
         own += passed;
@@ -248,6 +247,7 @@ static void keep_kind(const struct diag_model *model, struct diag_effects *effec
             }
             struct diag_element *gone = excess_of(part) > 0.5 * excess_of(whole) ? whole : part;
             rs_mem_free(gone->by_step);
+            rs_mem_free(gone->idle_levels);
             *gone = effects->elements[--effects->count];
             keep_kind(model, effects);
             return;
