@@ -24,6 +24,8 @@ struct finder {
     size_t classes;
     uint8_t *tried;  /* [class] a set being built */
     double *overlap; /* [class] */
+    double *
+        pairs; /* [class][class] ns of the first one's work that is common with the second one; NULL: too many */
     uint32_t *order; /* [class] */
 };
 
@@ -71,21 +73,27 @@ static size_t members_of(const struct finder *finder, const uint8_t *set)
     return count;
 }
 
+static bool is_as_often(double least, double most)
+{
+    return most - least <= as_often * least;
+}
+
 /* Do all of the set have this kind of work, equally often? */
 static bool is_common(const struct finder *finder, const uint8_t *set, size_t members, size_t i,
                       size_t end)
 {
-    double often = 0;
+    double least = (double)INFINITY, most = 0;
     size_t having = 0;
     for (; i < end; i++) {
         const struct alike_row *row = &finder->rows[i];
         if (!set[row->class_id]) {
             continue;
         }
-        if (having > 0 && fabs(row->count - often) > as_often * often) {
+        least = fmin(least, row->count);
+        most = fmax(most, row->count);
+        if (!is_as_often(least, most)) {
             return false;
         }
-        often = row->count;
         having++;
     }
     return having == members;
@@ -114,6 +122,23 @@ static double share_of(const struct finder *finder, const uint8_t *set)
     return least;
 }
 
+/* What every two classes have in common, in one go. */
+static void fill_pairs(const struct finder *finder)
+{
+    for (size_t i = 0, end; i < finder->count; i = end) {
+        end = run_end(finder, i);
+        for (size_t r = i; r < end; r++) {
+            const struct alike_row *own = &finder->rows[r];
+            for (size_t o = i; o < end; o++) {
+                const struct alike_row *other = &finder->rows[o];
+                if (is_as_often(fmin(own->count, other->count), fmax(own->count, other->count))) {
+                    finder->pairs[own->class_id * finder->classes + other->class_id] += own->ns;
+                }
+            }
+        }
+    }
+}
+
 /* Classes that share enough with the seed, most first. */
 static size_t candidates_of(const struct finder *finder, size_t seed)
 {
@@ -122,9 +147,9 @@ static size_t candidates_of(const struct finder *finder, size_t seed)
     memset(with_seed, 0, finder->classes * sizeof *with_seed);
     for (size_t c = 0; c < finder->classes; c++) {
         if (c != seed && finder->totals[c] > 0) {
-            memset(finder->tried, 0, finder->classes);
-            finder->tried[seed] = finder->tried[c] = 1;
-            with_seed[c] = share_of(finder, finder->tried);
+            with_seed[c] =
+                fmin(1, fmin(finder->pairs[seed * finder->classes + c] / finder->totals[seed],
+                             finder->pairs[c * finder->classes + seed] / finder->totals[c]));
         }
     }
     for (size_t c = 0; c < finder->classes; c++) {
@@ -173,7 +198,7 @@ static enum rs_status keep_common(const struct finder *finder, struct alike *ali
     return RS_OK;
 }
 
-static enum rs_status find_largest(const struct finder *finder, struct alike *alike)
+static enum rs_status find_largest(struct finder *finder, struct alike *alike)
 {
     size_t working = 0;
     for (size_t c = 0; c < finder->classes; c++) {
@@ -185,11 +210,17 @@ static enum rs_status find_largest(const struct finder *finder, struct alike *al
         return keep_common(finder, alike);
     }
     memset(alike->is_member, 0, finder->classes);
+    if (working > STAGES_GROUPED) {
+        return keep_common(finder, alike);
+    }
     uint8_t *seen = rs_mem_calloc(finder->classes + 1, 1);
-    if (seen == NULL) {
+    finder->pairs = rs_mem_calloc(finder->classes * finder->classes + 1, sizeof *finder->pairs);
+    if (seen == NULL || finder->pairs == NULL) {
+        rs_mem_free(seen);
         return RS_NOMEM;
     }
-    for (size_t seed = 0; seed < finder->classes && working <= STAGES_GROUPED; seed++) {
+    fill_pairs(finder);
+    for (size_t seed = 0; seed < finder->classes; seed++) {
         if (seen[seed] || finder->totals[seed] <= 0) {
             continue;
         }
@@ -222,6 +253,7 @@ enum rs_status alike_find(struct alike_row *rows, size_t count, const double *to
     }
     rs_mem_free(finder.tried);
     rs_mem_free(finder.overlap);
+    rs_mem_free(finder.pairs);
     rs_mem_free(finder.order);
     if (status != RS_OK) {
         alike_fini(alike);

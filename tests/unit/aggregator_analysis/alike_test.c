@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which stages of a pipeline do the same work. */
 #include "aggregator/analysis/diagnose/stages_priv.h"
+#include "common/base/time.h"
 #include "tests/support/rs_test.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { CLASSES = 4, MOST_ROWS = 32 };
 
@@ -87,6 +90,47 @@ static void a_class_without_work_does_not_matter(void **state)
     expect(&table, "xxx-");
 }
 
+/* Each stage has it almost as often as the one before; the last one has not. */
+static void what_grows_from_stage_to_stage_is_not_equally_often(void **state)
+{
+    struct table table = {.count = 0};
+    (void)state;
+    runs(&table, 1, (const double[]){1000, 1009, 1018, 1027});
+    ask(&table);
+    expect(&table, "xx--");
+}
+
+/* ns of CPU for stages of which each has kinds of work that no other has. */
+static rs_dur time_unlike(size_t classes)
+{
+    enum { KINDS = 2000 };
+    struct timespec from, until;
+    struct alike alike;
+    struct alike_row *rows = calloc(classes * KINDS, sizeof *rows);
+    double *totals = calloc(classes, sizeof *totals);
+    assert_true(rows != NULL && totals != NULL);
+    for (size_t i = 0; i < classes * KINDS; i++) {
+        rows[i] = (struct alike_row){i * 0x9e3779b97f4a7c15U, (uint32_t)(i % classes), 1, 10};
+        totals[i % classes] += 10;
+    }
+    assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from), 0);
+    assert_ok(alike_find(rows, classes * KINDS, totals, classes, &alike));
+    assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &until), 0);
+    assert_int_equal(alike.members, 0);
+    alike_fini(&alike);
+    free(rows);
+    free(totals);
+    return (until.tv_sec - from.tv_sec) * RS_NS_PER_S + until.tv_nsec - from.tv_nsec;
+}
+
+/* Of eight times the stages pairs of them times all kinds would cost 512 times as much. */
+static void many_stages_that_are_not_alike_take_no_longer_for_that(void **state)
+{
+    (void)state;
+    const rs_dur few = time_unlike(STAGES_GROUPED / 8);
+    assert_true(time_unlike(STAGES_GROUPED) < few * 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -94,6 +138,8 @@ int main(void)
         cmocka_unit_test(the_middle_of_a_pipeline_is_alike),
         cmocka_unit_test(stages_of_other_layers_are_not_alike),
         cmocka_unit_test(a_class_without_work_does_not_matter),
+        cmocka_unit_test(what_grows_from_stage_to_stage_is_not_equally_often),
+        cmocka_unit_test(many_stages_that_are_not_alike_take_no_longer_for_that),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
