@@ -255,6 +255,7 @@ static enum rs_status add_hidden(struct searcher *searcher, size_t i)
         const uint32_t worker = searcher->members[m];
         struct line *line = line_at(searcher, worker, i);
         line->is_hidden = true;
+        line->is_early = false; /* it was called in its step, on all members */
         line->what = LINE_OP;
         builder->hidden[builder->hidden_count++] = (struct hidden_end){
             .meeting = meeting,

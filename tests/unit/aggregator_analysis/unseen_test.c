@@ -45,7 +45,8 @@ struct writer {
     bool has_even_steps; /* as many tokens come in every step */
     bool hardly_varies;  /* almost as many */
     uint64_t seed;
-    bool loses; /* an operation of another rank in one step */
+    bool is_skewed; /* of one rank a launch of the first step is noted a little behind its start */
+    bool loses;     /* an operation of another rank in one step */
 };
 
 /* Tokens of a rank's expert in a layer of a step: 1 in the mean, more of them for the popular expert, in some jobs always as many. */
@@ -151,6 +152,9 @@ static void meet(struct writer *w, int64_t step, unsigned mask, int64_t stream, 
             span->stream = TENSOR;
             span->count = 1;
             span->signature = 99;
+            if (w->is_skewed && step == 1 && r == STRAY) {
+                span->launch_first = span->launch_last = span->start + US;
+            }
         } else {
             add_op(w, step, r, stream, group, end);
         }
@@ -513,6 +517,28 @@ static void a_kernel_that_waits_for_its_partner_is_no_work(void **state)
     expect_slow_rank(true, -1);
 }
 
+/* Nor where one is noted to start before its launch: it is an operation of that step as well. */
+static void a_kernel_that_waits_is_found_beside_a_clock_that_is_a_little_off(void **state)
+{
+    (void)state;
+    struct writer w = {.factor = 1.3, .hides = true, .is_skewed = true, .missing = -1};
+    (void)run_writer(&w, true);
+    struct diag_model model = {.step_count = 0};
+    assert_ok(diag_build(w.rig.analysis, &model));
+    uint32_t most[RANKS][STEPS] = {0};
+    for (size_t i = 0; i < model.item_count; i++) {
+        const struct diag_item *item = &model.items[i];
+        uint32_t *own = &most[item->worker][item->step];
+        *own = item->position > *own ? item->position : *own;
+    }
+    for (size_t k = 0; k < STEPS; k++) {
+        assert_int_equal(most[STRAY][k], most[0][k]);
+        assert_int_equal(most[STRAY][k], most[STRAY][1]);
+    }
+    diag_model_fini(&model);
+    fini_writer(&w);
+}
+
 /* Nor where a program has many kernels. */
 static void a_kernel_that_waits_is_found_among_many(void **state)
 {
@@ -572,6 +598,7 @@ int main(void)
         cmocka_unit_test(slow_rank_among_named_operations),
         cmocka_unit_test(a_kernel_that_waits_for_its_partner_is_no_work),
         cmocka_unit_test(a_kernel_that_waits_is_found_among_many),
+        cmocka_unit_test(a_kernel_that_waits_is_found_beside_a_clock_that_is_a_little_off),
         cmocka_unit_test(kernels_that_wait_name_nobody_in_a_healthy_job),
         cmocka_unit_test(a_missing_rank_passes_on_what_it_waited_for),
         cmocka_unit_test(a_transfer_is_timed_by_clocks_that_are_known),
