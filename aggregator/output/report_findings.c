@@ -213,15 +213,21 @@ static bool load_text(const struct rs_finding *finding, const char *times, char 
     const struct rs_evidence *load = NULL;
     for (size_t i = 0; i < finding->evidence_count && load == NULL; i++)
         load = finding->evidence[i].what == RS_EVIDENCE_LOAD ? &finding->evidence[i] : NULL;
-    if (load == NULL || load->reference <= 0)
+    if (load == NULL)
         return false;
     const bool many = is_many(finding);
-    (void)snprintf(
-        text, size,
-        "%s more to do than %s peers: %s brings %s%.2f times as much; that takes %s%s as long",
-        many ? "have" : "has", many ? "their" : "its", load->name ? load->name : "communication",
-        many ? "them up to " : "it ", (double)load->value / (double)load->reference,
-        many ? "up to " : "", times[0] ? times : "longer");
+    char brings[96], takes[96] = "longer";
+    if (load->reference > 0)
+        (void)snprintf(brings, sizeof brings, "%s %.2f times as much", many ? "them up to" : "it",
+                       (double)load->value / (double)load->reference);
+    else
+        (void)snprintf(brings, sizeof brings, "%s data, and most of the others none",
+                       many ? "them" : "it");
+    if (times[0])
+        (void)snprintf(takes, sizeof takes, "%s%s as long", many ? "up to " : "", times);
+    (void)snprintf(text, size, "%s more to do than %s peers: %s brings %s; that takes %s",
+                   many ? "have" : "has", many ? "their" : "its",
+                   load->name ? load->name : "communication", brings, takes);
     return true;
 }
 

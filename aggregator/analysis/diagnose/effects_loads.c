@@ -231,9 +231,11 @@ static bool take_position(const struct loads *loads, size_t p)
     return best != NULL;
 }
 
+/* To most ranks nothing may come at all. */
 static double of_middle(const struct loads *loads, size_t m)
 {
-    return loads->mean[m] / loads->items[loads->count - 1].middle;
+    const double middle = loads->items[loads->count - 1].middle;
+    return middle > 0 ? loads->mean[m] / middle : loads->mean[m] > 0 ? (double)INFINITY : 1;
 }
 
 /* More comes to it, and it worked. */
@@ -514,8 +516,7 @@ static enum rs_status take_class(struct loads *loads, struct finder *finder, con
         loads->se = loads->slope + loads->table->positions;
         loads->scratch = loads->se + loads->table->positions;
         fill(loads, finder, slots);
-        status =
-            loads->items[places].middle > 0 ? judge_loads(loads, &finder->effects->loaded) : RS_OK;
+        status = judge_loads(loads, &finder->effects->loaded);
     }
     rs_mem_free(loads->items);
     rs_mem_free(room);

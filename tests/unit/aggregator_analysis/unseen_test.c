@@ -45,6 +45,7 @@ struct writer {
     bool has_even_steps; /* as many tokens come in every step */
     bool hardly_varies;  /* almost as many */
     uint64_t seed;
+    bool is_alone;  /* in having an expert: tokens come to nobody else */
     bool is_skewed; /* of one rank a launch of the first step is noted a little behind its start */
     bool loses;     /* an operation of another rank in one step */
 };
@@ -200,7 +201,8 @@ static void ask_experts(struct writer *w, int64_t step)
     meet(w, step, 15, EXPERTS, 40);
     for (int32_t r = 0; r < RANKS; r++) {
         struct rs_summary *summary = &w->rig.ranks[r];
-        summary->ops[summary->op_count - 1].bytes = (int64_t)(4e6 * tokens[r]);
+        summary->ops[summary->op_count - 1].bytes =
+            w->is_alone && r != HOT ? 0 : (int64_t)(4e6 * tokens[r]);
     }
 }
 
@@ -458,6 +460,21 @@ static void a_load_that_hardly_varies_makes_nobody_slow(void **state)
     }
 }
 
+/* As many times as much as nothing is as many as you like. */
+static void a_load_that_comes_to_one_rank_only_makes_it_not_slow(void **state)
+{
+    (void)state;
+    struct writer w = {.factor = 1, .missing = -1, .popularity = 1.5, .is_alone = true};
+    (void)run_writer(&w, true);
+    const struct rs_diagnosis *diagnosis = w.rig.analysis->diagnosis;
+    assert_int_equal(diagnosis->finding_count, 1);
+    assert_int_equal(diagnosis->findings[0].kind, RS_FINDING_IMBALANCE);
+    assert_int_equal(diagnosis->findings[0].places[0].rank, HOT);
+    assert_int_equal(diagnosis->findings[0].evidence[0].what, RS_EVIDENCE_LOAD);
+    assert_int_equal(diagnosis->findings[0].evidence[0].reference, 0);
+    fini_writer(&w);
+}
+
 /* What is known of the load in the other steps holds in that one as well. */
 static void a_load_that_is_not_known_in_one_step_is_told_once(void **state)
 {
@@ -607,6 +624,7 @@ int main(void)
         cmocka_unit_test(a_rank_with_a_popular_expert_is_not_slow),
         cmocka_unit_test(a_load_that_hardly_varies_makes_nobody_slow),
         cmocka_unit_test(a_load_that_is_not_known_in_one_step_is_told_once),
+        cmocka_unit_test(a_load_that_comes_to_one_rank_only_makes_it_not_slow),
         cmocka_unit_test(a_slow_rank_beside_a_popular_expert_is_named),
         cmocka_unit_test(a_rank_that_becomes_slow_is_told_since_when),
         cmocka_unit_test(a_host_that_loads_data_within_a_step_stalls),

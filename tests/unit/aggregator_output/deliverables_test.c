@@ -554,6 +554,41 @@ static void findings_name_every_rank(void **state)
     fixture_init(&job);
 }
 
+/* Compared with what comes to one in the middle, and where nothing comes to that one; measured or not. */
+static void a_load_is_told_in_words(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t usual;
+        double factor;
+        const char *says;
+    } cases[] = {{1000, 1.25, "brings it 2.00 times as much; that takes 1.25 times as long"},
+                 {0, 1.25, "brings it data, and most of the others none; that takes 1.25 times"},
+                 {1000, 1, "brings it 2.00 times as much; that takes longer"}};
+    for (size_t i = 0; i < 3; i++) {
+        char name[] = "all_to_all";
+        struct rs_evidence load = {.what = RS_EVIDENCE_LOAD,
+                                   .rank = RS_NULL,
+                                   .group = UINT32_MAX,
+                                   .step = RS_NULL,
+                                   .bytes = RS_NULL,
+                                   .name = name,
+                                   .value = 2000,
+                                   .reference = cases[i].usual};
+        struct rs_finding finding = job.findings[0];
+        struct rs_buf buf = {0};
+        finding.kind = RS_FINDING_IMBALANCE;
+        finding.place_count = 1;
+        finding.test.factor = cases[i].factor;
+        finding.evidence = &load;
+        finding.evidence_count = 1;
+        rs_output_finding_line(&finding, &buf);
+        assert_contains(rs_buf_text(&buf), cases[i].says);
+        assert_null(strstr(rs_buf_text(&buf), "longer as long"));
+        rs_buf_fini(&buf);
+    }
+}
+
 static void without_findings_the_reason_stands_first(void **state)
 {
     (void)state;
@@ -692,6 +727,7 @@ int main(void)
         EACH(colours_come_only_when_asked_for),
         EACH(a_strangers_name_cannot_steer_the_terminal),
         EACH(findings_name_every_rank),
+        EACH(a_load_is_told_in_words),
         EACH(without_findings_the_reason_stands_first),
         EACH(a_small_cost_is_not_known_where_little_is_explained),
         EACH(what_the_recording_cost_is_said_where_it_is_known),
