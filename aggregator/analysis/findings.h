@@ -82,7 +82,7 @@ enum rs_evidence_what {
     RS_EVIDENCE_LOOK_AT, /* rank, step, name, start_ns, dur_ns: what to open first */
     RS_EVIDENCE_KERNELS, /* value = kernels per step, reference = peers'; with a rank: operators of its */
     RS_EVIDENCE_REBALANCED, /* value = gain when stages share the work evenly */
-    RS_EVIDENCE_LOAD, /* value = bytes of `name` per step that came to the rank with most; reference = to one in the middle */
+    RS_EVIDENCE_LOAD, /* value = bytes of `name` per step that came to rank, which it makes longest; reference = to one in the middle */
     RS_EVIDENCE_SPREAD, /* value = differences among ranks in parts per million */
     /* Of rs_hang. group: index into rs_hang.groups; step: sequence number of the call in its group; name: the call. */
     RS_EVIDENCE_NOT_CALLED, /* rank did not make it; seen of: members that did; value = its last number there */

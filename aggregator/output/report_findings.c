@@ -480,8 +480,8 @@ static void put_evidence(struct doc *doc, const struct rs_analysis *analysis,
         char most[UNIT_TEXT_BYTES], usual[UNIT_TEXT_BYTES];
         unit_people_bytes(most, evidence->value);
         unit_people_bytes(usual, evidence->reference);
-        doc_bullet(doc, "%s: %s a step to the rank with most, %s to one in the middle.",
-                   evidence->name ? evidence->name : "communication", most, usual);
+        doc_bullet(doc, "%s: %s a step to rank %" PRId64 ", %s to one in the middle.",
+                   evidence->name ? evidence->name : "communication", most, evidence->rank, usual);
         return;
     }
     case RS_EVIDENCE_SPREAD:

@@ -388,6 +388,7 @@ static enum rs_status add_evidence(const struct speaker *speaker, const struct d
         if (evidence_add(finding, RS_EVIDENCE_LOAD, &evidence) != RS_OK) {
             return RS_NOMEM;
         }
+        evidence->rank = speaker->model->workers[speaker->effects->loaded.id].rank;
         evidence->name = rs_mem_strdup(rs_op_type_text(RS_OP_ALL_TO_ALL));
         evidence->value = (int64_t)llround(speaker->effects->loaded.own);
         evidence->reference = (int64_t)llround(speaker->effects->loaded.healthy);

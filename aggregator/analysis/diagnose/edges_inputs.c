@@ -16,16 +16,15 @@
  *
  * Inferred as outputs are (edges_outputs.c): at a place of the program, where no step on no rank of the class begins before the end, which
  * would refute it, and where most of the cases that the stream and the launch do not explain begin right at the end of one of those that
- * are not refuted. Where launches are not known, the
- * host may be what it waited for, and nothing is inferred.
+ * are not refuted. Where launches are not known, the host may be what it waited for, and nothing is inferred.
  */
 #include "aggregator/analysis/diagnose/build.h"
 #include "common/base/mem.h"
 
 /* Where there are more lanes, which one comes next says nothing of the program. */
 enum { INPUT_LANES_MAX = 64 };
-/* A program so long is not asked for inputs: 12 bytes each. */
-enum { INPUTS_MAX = 1 << 22 };
+/* A program with more places and candidates, 12 bytes each, is not asked for inputs. */
+enum { INPUTS_MAX = 1 << 23 };
 /* Newest rows of other streams that are looked at. */
 enum { CANDIDATES = 4 };
 static const rs_dur right_after_ns = (rs_dur)DIAG_INPUT_AFTER_NS;

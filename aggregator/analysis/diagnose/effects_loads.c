@@ -387,6 +387,7 @@ static enum rs_status note_loaded(const struct loads *loads, struct diag_element
         effects[loaded->among_count++] = effect;
         if (effect > loaded->effect) {
             loaded->effect = effect;
+            loaded->id = table->workers[m];
             loaded->own = loads->mean[m];
             loaded->healthy = loads->items[loads->count - 1].middle;
             loaded->peers = table->n;

@@ -80,6 +80,21 @@ function sentence(view: View, finding: Finding, evidence: Evidence): HTMLElement
   return h("li", {}, parts);
 }
 
+/* Ranks together by what they lack, then groups; of very many groups it says how many more there are. */
+function unjudgedLines(unjudged: { rank?: number; group?: string; why: string }[]): string[] {
+  const ranks = new Map<string, number[]>();
+  const groups: string[] = [];
+  for (const one of unjudged) {
+    const why = one.why.replaceAll("_", " ");
+    if (one.rank === undefined) groups.push(`Group ${one.group}: ${why}`);
+    else if (ranks.has(why)) ranks.get(why)?.push(one.rank);
+    else ranks.set(why, [one.rank]);
+  }
+  const lines = [...ranks].map(([why, list]) => `${list.length > 1 ? "Ranks" : "Rank"} ${rankList(list)}: ${why}`);
+  const shown = groups.slice(0, 50);
+  return [...lines, ...shown, ...(groups.length > shown.length ? [`and ${count(groups.length - shown.length)} more groups`] : [])];
+}
+
 function one(view: View, finding: Finding, isMild: boolean, isCostKnown = true): HTMLElement {
   const [low, high] = finding.cost_interval_ns;
   return h("article", { class: isMild ? "finding mild" : "finding" },
@@ -132,7 +147,7 @@ export async function showFindings(view: View): Promise<Node[]> {
     nodes.push(h("h2", {}, areCostsKnown ? "Real, and not worth fixing" : "Real; what fixing it brings is not known"), ...report.not_worth_fixing.map((f) => one(view, f, true, areCostsKnown)));
   if (report.unjudged.length)
     nodes.push(h("h2", {}, "Could not be compared"),
-      h("ul", {}, report.unjudged.slice(0, 50).map((u) => h("li", {}, `${u.rank !== undefined ? `Rank ${u.rank}` : `Group ${u.group}`}: ${u.why.replaceAll("_", " ")}`))));
+      h("ul", {}, unjudgedLines(report.unjudged).map((line) => h("li", {}, line))));
   if (report.notes.length) nodes.push(h("h2", {}, "To know"), h("ul", {}, report.notes.map((n) => h("li", {}, n))));
   const files = view.href("files");
   if (files !== null) nodes.push(h("p", {}, h("a", { href: files }, "Report as a file, tables, database")));
