@@ -42,7 +42,7 @@ function ranksOfFinding(finding: Finding): number[] {
 
 const WHAT: Record<string, string> = {
   own_work: "Its own work per step", stage_work: "The stage's work per step", host_head: "Before the first kernel of a step",
-  transfer: "Transfers", waiting: "Waiting that it causes", look_at: "Look first at", kernels: "Kernels", load: "What a step brings by", spread: "Spread",
+  transfer: "Transfers", waiting: "Waiting that it causes", look_at: "Look first at", kernels: "Kernels", rebalanced: "Saved per step, were the work shared evenly among the stages", load: "What a step brings by", spread: "Spread",
 };
 
 function sentence(view: View, finding: Finding, evidence: Evidence): HTMLElement {
