@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-/* values[k] as if they were sorted, with smaller ones before it and larger ones behind it (Hoare's selection). */
-static double select_value(double *values, size_t count, size_t k)
+/* Hoare's selection. */
+double rs_nth(double *values, size_t count, size_t k)
 {
     size_t low = 0, high = count - 1;
     while (low < high) {
@@ -38,7 +38,7 @@ double rs_median(double *values, size_t count)
     if (count == 0) {
         return (double)NAN;
     }
-    const double upper = select_value(values, count, count / 2);
+    const double upper = rs_nth(values, count, count / 2);
     if (count % 2) {
         return upper;
     }
