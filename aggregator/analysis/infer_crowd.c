@@ -132,11 +132,11 @@ void crowd_cut(struct crowd *crowd)
     for (size_t id = 0; id < crowd->ids; id++) {
         is_there[crowd->types[id]] = true;
     }
-    for (uint8_t type = 0; type < RS_OP_TYPE_COUNT; type++) {
+    for (size_t type = 0; type < RS_OP_TYPE_COUNT; type++) {
         size_t known = 0;
         for (size_t e = 0; e < crowd->edge_count && is_there[type]; e++) {
             struct edge *edge = &crowd->edges[e];
-            edge->distance = crowd_distance(crowd, edge->a, edge->b, type);
+            edge->distance = crowd_distance(crowd, edge->a, edge->b, (uint8_t)type);
             known += edge->distance >= 0;
         }
         if (known > 0) {

@@ -324,31 +324,43 @@ static bool parts_are_refuted(struct parting *parting, bool alone, bool is_soft)
     return true;
 }
 
+/* How much later than the first known one a member ended in the k-th operation that is looked at. False: not known. */
+static bool is_later_by(const struct crowd *crowd, size_t m, size_t k, rs_ns *first,
+                        double *later_p)
+{
+    const rs_ns end = crowd->ends[m * crowd->ids + k * every_of(crowd)];
+    rs_dur later;
+    *first = *first == RS_NS_MIN ? end : *first;
+    if (end == RS_NS_MIN || __builtin_sub_overflow(end, *first, &later)) {
+        return false;
+    }
+    *later_p = (double)later;
+    return true;
+}
+
+static void spread_operation(const struct crowd *crowd, size_t samples, size_t k, double *spread)
+{
+    rs_ns first = RS_NS_MIN;
+    double later, sum = 0, seen = 0;
+    for (size_t m = 0; m < crowd->count; m++) {
+        if (is_later_by(crowd, m, k, &first, &later)) {
+            sum += later;
+            seen += 1;
+        }
+    }
+    for (size_t m = 0; m < crowd->count; m++) {
+        if (is_later_by(crowd, m, k, &first, &later)) {
+            spread[m * samples + k] = later - sum / seen;
+        }
+    }
+}
+
 /* How much each member ended later than others do, operation by operation, and what is its own in all of them taken off:
  * spread[member * samples + k], 0 unknown. */
 static void fill_spread(const struct crowd *crowd, size_t samples, double *spread)
 {
-    const size_t every = every_of(crowd);
     for (size_t k = 0; k < samples; k++) {
-        rs_ns first = RS_NS_MIN;
-        double sum = 0;
-        size_t seen = 0;
-        for (int pass = 0; pass < 2; pass++) {
-            for (size_t m = 0; m < crowd->count; m++) {
-                const rs_ns end = crowd->ends[m * crowd->ids + k * every];
-                rs_dur later;
-                first = first == RS_NS_MIN ? end : first;
-                if (end == RS_NS_MIN || __builtin_sub_overflow(end, first, &later)) {
-                    continue;
-                }
-                if (pass == 0) {
-                    sum += (double)later;
-                    seen++;
-                } else {
-                    spread[m * samples + k] = (double)later - sum / (double)seen;
-                }
-            }
-        }
+        spread_operation(crowd, samples, k, spread);
     }
     for (size_t m = 0; m < crowd->count && crowd->has_clocks; m++) {
         double sum = 0;

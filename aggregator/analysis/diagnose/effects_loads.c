@@ -301,6 +301,24 @@ static void find_parts(const struct loads *loads)
     }
 }
 
+/* One position of all heavy ranks. */
+static void take_share(const struct loads *loads, size_t p)
+{
+    const size_t known = loads->se[p] > 0 ? sort_means(loads, p) : 0;
+    for (size_t m = 0; m < loads->table->n && known > 0; m++) {
+        double usual;
+        const double share = is_heavy(loads, m) ? share_of(loads, m, known, &usual) : 1;
+        if (share <= 1) {
+            continue;
+        }
+        const double factor = 1 / (1 + (share - 1) * (is_unsure(loads, p) ? loads->part[m] : 1));
+        for (size_t k = 0; k < loads->step_count; k++) {
+            *cell_of(loads, m * loads->step_count + k, p) *= factor;
+        }
+        scale_other_steps(loads, m, p, factor);
+    }
+}
+
 /* Takes away what heavy ranks take longer where no slope was found, as much as noise may hide. supposed[m]: by how much their work, as a
  * logarithm, is less. */
 static void take_shares(const struct loads *loads)
@@ -311,19 +329,7 @@ static void take_shares(const struct loads *loads)
     }
     find_parts(loads);
     for (size_t p = 0; p < loads->table->positions; p++) {
-        const size_t known = loads->se[p] > 0 ? sort_means(loads, p) : 0;
-        for (size_t m = 0; m < n && known > 0; m++) {
-            double usual;
-            const double share = is_heavy(loads, m) ? share_of(loads, m, known, &usual) : 1;
-            const double factor =
-                1 / (1 + (share - 1) * (is_unsure(loads, p) ? loads->part[m] : 1));
-            for (size_t k = 0; k < loads->step_count && share > 1; k++) {
-                *cell_of(loads, m * loads->step_count + k, p) *= factor;
-            }
-            if (share > 1) {
-                scale_other_steps(loads, m, p, factor);
-            }
-        }
+        take_share(loads, p);
     }
     for (size_t m = 0; m < n; m++) {
         const double after = is_heavy(loads, m) ? mean_work(loads, m) : 0;

@@ -122,19 +122,25 @@ static double share_of(const struct finder *finder, const uint8_t *set)
     return least;
 }
 
+/* What a class's row has in common with those of its kind, from `i` to `end`. */
+static void add_pairs(const struct finder *finder, const struct alike_row *own, size_t i,
+                      size_t end)
+{
+    for (; i < end; i++) {
+        const struct alike_row *other = &finder->rows[i];
+        if (is_as_often(fmin(own->count, other->count), fmax(own->count, other->count))) {
+            finder->pairs[own->class_id * finder->classes + other->class_id] += own->ns;
+        }
+    }
+}
+
 /* What every two classes have in common, in one go. */
 static void fill_pairs(const struct finder *finder)
 {
     for (size_t i = 0, end; i < finder->count; i = end) {
         end = run_end(finder, i);
         for (size_t r = i; r < end; r++) {
-            const struct alike_row *own = &finder->rows[r];
-            for (size_t o = i; o < end; o++) {
-                const struct alike_row *other = &finder->rows[o];
-                if (is_as_often(fmin(own->count, other->count), fmax(own->count, other->count))) {
-                    finder->pairs[own->class_id * finder->classes + other->class_id] += own->ns;
-                }
-            }
+            add_pairs(finder, &finder->rows[r], i, end);
         }
     }
 }
