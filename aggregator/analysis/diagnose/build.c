@@ -220,9 +220,12 @@ static enum rs_status take_inputs(struct builder *builder)
             if (at == NULL || row->input_ns < 0) {
                 continue;
             }
-            const rs_dur inside = row->input_inside_ns > 0 ? row->input_inside_ns : 0;
-            model->inputs[w * model->step_count + (size_t)(at - model->steps)] =
-                builder->programs[w].is_host ? row->input_ns + inside : inside;
+            rs_dur input = row->input_inside_ns > 0 ? row->input_inside_ns : 0;
+            if (builder->programs[w].is_host &&
+                __builtin_add_overflow(input, row->input_ns, &input)) {
+                input = INT64_MAX;
+            }
+            model->inputs[w * model->step_count + (size_t)(at - model->steps)] = input;
         }
     }
     return RS_OK;
