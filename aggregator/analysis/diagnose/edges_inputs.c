@@ -35,7 +35,7 @@ enum inputs_face { OF_SPAN, OF_WAIT, INPUT_FACES };
 /* A place of the program and one candidate. */
 struct input {
     uint32_t open;  /* cases that nothing else explains */
-    uint32_t tight; /* of them those that begin at its end */
+    uint32_t tight; /* of them those that begin at its end, and at no later one */
     bool is_refuted;
 };
 
@@ -92,16 +92,28 @@ static struct input *place_of(const struct inputs *inputs, const struct line *li
     return &inputs->items[row * CANDIDATES];
 }
 
-/* `own`: when the row would have been ready for all that is known; RS_NS_MAX: nothing is. `ready`: when it was,
- * `late`: by how much at most that was noted too early. */
-static void look_at(struct input *input, rs_ns own, rs_ns ready, rs_dur late,
-                    const struct line *candidate)
+/* A row that may have an input. */
+struct waiting {
+    rs_ns own;   /* when it would have been ready for all that is known; RS_NS_MAX: nothing is */
+    rs_ns ready; /* when it was */
+    rs_dur late; /* by how much at most that was noted too early */
+};
+
+static bool is_tight(const struct waiting *waiting, const struct line *candidate)
 {
-    const bool is_open = own != RS_NS_MAX && ready > own + right_after_ns;
-    input->is_refuted |= ready + late < candidate->end;
+    return waiting->ready + waiting->late >= candidate->end &&
+           waiting->ready <= candidate->end + right_after_ns;
+}
+
+/* `is_last`: of those that the row begins right behind it ended last, so that each case speaks for one of them. */
+static void look_at(struct input *input, const struct waiting *waiting,
+                    const struct line *candidate, bool is_last)
+{
+    const bool is_open =
+        waiting->own != RS_NS_MAX && waiting->ready > waiting->own + right_after_ns;
+    input->is_refuted |= waiting->ready + waiting->late < candidate->end;
     input->open += is_open;
-    input->tight +=
-        is_open && ready + late >= candidate->end && ready <= candidate->end + right_after_ns;
+    input->tight += is_open && is_last;
 }
 
 /* Of the cases that nothing else explains at a place, most are explained by its candidates: now one ends last, now another. */
@@ -127,32 +139,65 @@ struct walk {
     bool links;       /* the edges; else what speaks for and against them */
 };
 
-/* One row and those that it may have waited for. */
-static enum rs_status look_back(const struct walk *walk, const struct line *line,
-                                enum inputs_face face, const struct newest *newest)
+/* Of the candidates those of other lanes, newest first. */
+static size_t others_of(const struct newest *newest, const struct line *line,
+                        const struct line *others[CANDIDATES])
+{
+    size_t count = 0;
+    for (size_t n = 0; n < newest->count && count < CANDIDATES; n++) {
+        if (newest->rows[n]->lane != line->lane) {
+            others[count++] = newest->rows[n];
+        }
+    }
+    return count;
+}
+
+/* One row and those that it may have waited for: what speaks for and against. */
+static void look_back(const struct walk *walk, const struct line *line, enum inputs_face face,
+                      const struct newest *newest)
 {
     const rs_ns since = face == OF_WAIT ? line->start : line->has_launch ? line->launch : RS_NS_MAX;
-    const rs_ns free = walk->lane_free[line->lane], own = since > free ? since : free;
-    const rs_ns ready = face == OF_WAIT ? line->end : line->start;
-    const rs_dur late = face == OF_WAIT ? walk->graph->tolerance : 0;
-    const uint32_t node = face == OF_WAIT ? line->end_node : line->work_node;
+    const rs_ns lane_free = walk->lane_free[line->lane];
+    const struct waiting waiting = {.own = since > lane_free ? since : lane_free,
+                                    .ready = face == OF_WAIT ? line->end : line->start,
+                                    .late = face == OF_WAIT ? walk->graph->tolerance : 0};
+    const struct line *others[CANDIDATES], *last = NULL;
+    const size_t count = others_of(newest, line, others);
+    for (size_t k = 0; k < count; k++) {
+        if (is_tight(&waiting, others[k]) && (last == NULL || others[k]->end > last->end)) {
+            last = others[k];
+        }
+    }
     struct input *place = place_of(walk->inputs, line, face);
-    const bool links = walk->links && are_explained(place);
+    for (size_t k = 0; k < count; k++) {
+        look_at(&place[k], &waiting, others[k], others[k] == last);
+    }
+}
+
+static enum rs_status link_back(const struct walk *walk, const struct line *line,
+                                enum inputs_face face, const struct newest *newest)
+{
+    const struct line *others[CANDIDATES];
+    const size_t count = others_of(newest, line, others);
+    const struct input *place = place_of(walk->inputs, line, face);
+    const uint32_t node = face == OF_WAIT ? line->end_node : line->work_node;
     enum rs_status status = RS_OK;
-    size_t k = 0;
-    for (size_t n = 0; n < newest->count && k < CANDIDATES && status == RS_OK; n++) {
-        const struct line *candidate = newest->rows[n];
-        if (candidate->lane == line->lane) {
-            continue;
+    for (size_t k = 0; k < count && status == RS_OK && are_explained(place); k++) {
+        if (holds(&place[k])) {
+            status = graph_edge(walk->graph, others[k]->end_node, node);
         }
-        if (!walk->links) {
-            look_at(&place[k], own, ready, late, candidate);
-        } else if (links && holds(&place[k])) {
-            status = graph_edge(walk->graph, candidate->end_node, node);
-        }
-        k++;
     }
     return status;
+}
+
+static enum rs_status look_or_link(const struct walk *walk, const struct line *line,
+                                   enum inputs_face face, const struct newest *newest)
+{
+    if (walk->links) {
+        return link_back(walk, line, face, newest);
+    }
+    look_back(walk, line, face, newest);
+    return RS_OK;
 }
 
 static enum rs_status walk_rows(const struct walk *walk, const struct program *program)
@@ -166,9 +211,9 @@ static enum rs_status walk_rows(const struct walk *walk, const struct program *p
         const struct line *line = &program->lines[i];
         const bool is_usual = program->step_signatures[line->step] == program->signature;
         if (is_usual && is_span(line) && !line->is_early) {
-            status = look_back(walk, line, OF_SPAN, &spans);
+            status = look_or_link(walk, line, OF_SPAN, &spans);
         } else if (is_usual && is_wait_for_one(program, line)) {
-            status = look_back(walk, line, OF_WAIT, &rows);
+            status = look_or_link(walk, line, OF_WAIT, &rows);
         }
         if (is_span(line) && !line->is_copy) {
             newest_add(&spans, line);
