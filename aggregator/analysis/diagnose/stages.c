@@ -42,50 +42,41 @@ static bool is_stage_member(const struct measure *measure, size_t w)
            measure->alike.is_member[measure->model->workers[w].class_id];
 }
 
-/* All computing of the classes, of a member in the mean. */
-static enum rs_status find_by_signatures(const struct measure *measure, struct alike *alike)
+/* The i-th piece of work of all ranks, by signature or by name; key 0: it has none. False: it does not count. */
+static bool work_at(const struct diag_model *model, bool by_names, size_t i, struct alike_row *row)
 {
-    const struct diag_model *model = measure->model;
-    struct alike_row *rows = rs_mem_calloc(model->item_count + 1, sizeof *rows);
-    double *totals = rs_mem_calloc(model->class_count + 1, sizeof *totals);
-    enum rs_status status = rows != NULL && totals != NULL ? RS_OK : RS_NOMEM;
-    size_t count = 0;
-    for (size_t i = 0; i < model->item_count && status == RS_OK; i++) {
-        const struct diag_item *item = &model->items[i];
-        const uint32_t c = model->workers[item->worker].class_id;
-        if (!is_work(model, item) || measure->members[c] <= 0) {
-            continue;
-        }
-        const double ns = (double)model->graph.work[item->node] / measure->members[c];
-        totals[c] += ns;
-        if (item->signature != 0) {
-            rows[count++] = (struct alike_row){item->signature, c, 1 / measure->members[c], ns};
-        }
+    if (by_names) {
+        const struct diag_name *name = &model->names[i];
+        *row = (struct alike_row){name->key, model->workers[name->worker].class_id, name->count,
+                                  name->ns};
+        return model->workers[name->worker].is_judged;
     }
-    if (status == RS_OK) {
-        status = alike_find(rows, count, totals, model->class_count, alike);
-    }
-    rs_mem_free(rows);
-    rs_mem_free(totals);
-    return status;
+    const struct diag_item *item = &model->items[i];
+    *row = (struct alike_row){item->signature, model->workers[item->worker].class_id, 1,
+                              (double)model->graph.work[item->node]};
+    return is_work(model, item);
 }
 
-static enum rs_status find_by_names(const struct measure *measure, struct alike *alike)
+/* Of a member in the mean. */
+static enum rs_status find_kinds(const struct measure *measure, bool by_names, struct alike *alike)
 {
     const struct diag_model *model = measure->model;
-    struct alike_row *rows = rs_mem_calloc(model->name_count + 1, sizeof *rows);
+    const size_t all = by_names ? model->name_count : model->item_count;
+    struct alike_row *rows = rs_mem_calloc(all + 1, sizeof *rows);
     double *totals = rs_mem_calloc(model->class_count + 1, sizeof *totals);
     enum rs_status status = rows != NULL && totals != NULL ? RS_OK : RS_NOMEM;
     size_t count = 0;
-    for (size_t i = 0; i < model->name_count && status == RS_OK; i++) {
-        const struct diag_name *name = &model->names[i];
-        const uint32_t c = model->workers[name->worker].class_id;
-        if (!model->workers[name->worker].is_judged || measure->members[c] <= 0) {
+    for (size_t i = 0; i < all && status == RS_OK; i++) {
+        struct alike_row row;
+        if (!work_at(model, by_names, i, &row) || measure->members[row.class_id] <= 0) {
             continue;
         }
-        rows[count++] = (struct alike_row){name->key, c, name->count / measure->members[c],
-                                           name->ns / measure->members[c]};
-        totals[c] += name->ns / measure->members[c];
+        row.count /= measure->members[row.class_id];
+        row.ns /= measure->members[row.class_id];
+        totals[row.class_id] += row.ns;
+        if (row.key != 0) {
+            rows[count++] = row;
+        }
     }
     if (status == RS_OK) {
         status = alike_find(rows, count, totals, model->class_count, alike);
@@ -107,11 +98,11 @@ static size_t working_classes(const struct measure *measure)
 static enum rs_status find_alike(struct measure *measure)
 {
     struct alike by_names = {0};
-    enum rs_status status = find_by_signatures(measure, &measure->alike);
+    enum rs_status status = find_kinds(measure, false, &measure->alike);
     if (status != RS_OK || measure->alike.members == working_classes(measure)) {
         return status;
     }
-    status = find_by_names(measure, &by_names);
+    status = find_kinds(measure, true, &by_names);
     if (status == RS_OK && by_names.members > measure->alike.members) {
         const struct alike by_signatures = measure->alike;
         measure->alike = by_names;
