@@ -441,19 +441,25 @@ static bool is_doubted(const struct diag_set *set)
     return (double)set->clock_doubt > DIAG_CLOCK_DOUBT * (double)set->cost;
 }
 
-/* More work comes to one of its ranks, and how much of its time that takes is only supposed: twice the load may take more than twice as long. */
-static bool is_slow_beyond_load(const struct speaker *speaker, const struct diag_set *set)
+/* More work comes to one of its ranks, and how much of its time that takes is only supposed: twice the load may take up to four times as
+ * long. What is beyond that is its own, and by how much is not sure. */
+static enum rs_confidence best_beyond_load(const struct speaker *speaker,
+                                           const struct diag_set *set)
 {
     const struct diag_element *loaded = &speaker->effects->loaded;
+    enum rs_confidence best = RS_CONFIDENCE_EXACT;
     for (size_t i = 0; i < set->count && loaded->p > DIAG_LEVEL_EXACT; i++) {
         const struct diag_element *element = &speaker->effects->elements[set->members[i]];
-        for (size_t u = 0; u < loaded->among_count; u++) {
-            if (element->what == DIAG_RANK && element->id == loaded->among[u]) {
-                return true;
+        for (size_t u = 0; u < loaded->among_count && element->what == DIAG_RANK; u++) {
+            if (element->id == loaded->among[u]) {
+                const bool is_far = element->effect > loaded->among_loads[u];
+                best = !is_far                        ? RS_CONFIDENCE_WEAK
+                       : best < RS_CONFIDENCE_BOUNDED ? RS_CONFIDENCE_BOUNDED
+                                                      : best;
             }
         }
     }
-    return false;
+    return best;
 }
 
 static enum rs_confidence confidence_of(const struct speaker *speaker, const struct diag_set *set,
@@ -468,10 +474,9 @@ static enum rs_confidence confidence_of(const struct speaker *speaker, const str
     if (diag_may_share_cores(speaker->model)) {
         best = confidence_on_cores(speaker, set, best);
     }
-    const bool is_supposed = is_slow_beyond_load(speaker, set);
-    return p > DIAG_LEVEL_EXACT || is_supposed || speaker->model->step_count < 2
-               ? RS_CONFIDENCE_WEAK
-               : best;
+    const enum rs_confidence beyond_load = best_beyond_load(speaker, set);
+    best = beyond_load > best ? beyond_load : best;
+    return p > DIAG_LEVEL_EXACT || speaker->model->step_count < 2 ? RS_CONFIDENCE_WEAK : best;
 }
 
 /* By noise, and by what equal ranks differ by anyway: of ranks that share cores confidence_on_cores() judges that. */

@@ -230,6 +230,8 @@ struct diag_element {
     size_t among_count;
     double *among_effects; /* [among_count] or [among_count * steps] */
     double *
+        among_loads; /* LOADED: so many times as much comes to it as to one in the middle, as a logarithm */
+    double *
         idle_levels; /* [idle_level_count] IDLE: what its peers' hosts let pass at each slot, per step */
     size_t idle_level_count;
     double sum; /* evidence of SPREAD: largest difference */

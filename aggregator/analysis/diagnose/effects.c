@@ -361,6 +361,7 @@ static void element_fini(struct diag_element *element)
     rs_mem_free(element->idle_levels);
     rs_mem_free(element->among);
     rs_mem_free(element->among_effects);
+    rs_mem_free(element->among_loads);
 }
 
 void diag_effects_fini(struct diag_effects *effects)

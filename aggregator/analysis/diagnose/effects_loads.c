@@ -386,9 +386,12 @@ static enum rs_status note_loaded(const struct loads *loads, struct diag_element
         loaded->among = among != NULL ? among : loaded->among;
         double *effects = rs_mem_realloc(loaded->among_effects, need, sizeof *effects);
         loaded->among_effects = effects != NULL ? effects : loaded->among_effects;
-        if (among == NULL || effects == NULL) {
+        double *ratios = rs_mem_realloc(loaded->among_loads, need, sizeof *ratios);
+        loaded->among_loads = ratios != NULL ? ratios : loaded->among_loads;
+        if (among == NULL || effects == NULL || ratios == NULL) {
             return RS_NOMEM;
         }
+        ratios[loaded->among_count] = log(of_middle(loads, m));
         among[loaded->among_count] = table->workers[m];
         effects[loaded->among_count++] = effect;
         if (effect > loaded->effect) {

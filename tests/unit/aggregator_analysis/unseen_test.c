@@ -41,9 +41,10 @@ struct writer {
     int64_t since; /* it is slow from this step on, and a little in one step before; 0: always */
     int64_t steps; /* 0: STEPS */
     bool loads;    /* that pause is in the data loader */
-    double popularity;   /* of rank HOT's expert; 0: there are no experts */
-    bool has_even_steps; /* as many tokens come in every step */
-    bool hardly_varies;  /* almost as many */
+    bool slow_is_popular; /* and not HOT */
+    double popularity;    /* of rank HOT's expert; 0: there are no experts */
+    bool has_even_steps;  /* as many tokens come in every step */
+    bool hardly_varies;   /* almost as many */
     uint64_t seed;
     bool is_alone;  /* in having an expert: tokens come to nobody else */
     bool is_skewed; /* of one rank a launch of the first step is noted a little behind its start */
@@ -56,7 +57,7 @@ static double tokens_of(struct writer *w, int32_t rank)
     const double most = w->hardly_varies ? 0.01 : 0.3;
     const double varies =
         w->has_even_steps ? 0 : most * (double)make_random_range(&w->random, -300, 300) / 300;
-    return (1 + varies) * (rank == HOT ? w->popularity : 1);
+    return (1 + varies) * (rank == (w->slow_is_popular ? SLOW : HOT) ? w->popularity : 1);
 }
 
 static struct rs_span_row *add_span(struct writer *w, int32_t rank, uint8_t kind, rs_ns start,
@@ -487,6 +488,24 @@ static void a_load_that_is_not_known_in_one_step_is_told_once(void **state)
     fini_writer(&w);
 }
 
+/* A fifth more comes to the slow rank, in every step: that does not make it twice as slow, whatever the load takes. */
+static void a_rank_far_slower_than_its_load_is_named(void **state)
+{
+    (void)state;
+    struct writer w = {.factor = 2,
+                       .missing = -1,
+                       .popularity = 1.2,
+                       .has_even_steps = true,
+                       .slow_is_popular = true};
+    (void)run_writer(&w, true);
+    const struct rs_diagnosis *diagnosis = w.rig.analysis->diagnosis;
+    assert_true(diagnosis->finding_count > 0);
+    assert_int_equal(diagnosis->findings[0].kind, RS_FINDING_SLOW_RANK);
+    assert_int_equal(diagnosis->findings[0].places[0].rank, SLOW);
+    assert_int_equal(diagnosis->findings[0].confidence, RS_CONFIDENCE_BOUNDED);
+    fini_writer(&w);
+}
+
 static void a_slow_rank_beside_a_popular_expert_is_named(void **state)
 {
     (void)state;
@@ -626,6 +645,7 @@ int main(void)
         cmocka_unit_test(a_load_that_is_not_known_in_one_step_is_told_once),
         cmocka_unit_test(a_load_that_comes_to_one_rank_only_makes_it_not_slow),
         cmocka_unit_test(a_slow_rank_beside_a_popular_expert_is_named),
+        cmocka_unit_test(a_rank_far_slower_than_its_load_is_named),
         cmocka_unit_test(a_rank_that_becomes_slow_is_told_since_when),
         cmocka_unit_test(a_host_that_loads_data_within_a_step_stalls),
         cmocka_unit_test(a_host_that_waits_for_a_barrier_passes_on_its_delay),
