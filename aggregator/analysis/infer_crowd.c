@@ -37,8 +37,10 @@ double crowd_distance(const struct crowd *crowd, size_t a, size_t b, uint8_t typ
     size_t count = 0;
     for (size_t id = 0; id < crowd->ids && count < CHECKED_SAMPLES_MAX; id++) {
         const rs_ns x = crowd->ends[a * crowd->ids + id], y = crowd->ends[b * crowd->ids + id];
-        if (crowd->types[id] == type && x != RS_NS_MIN && y != RS_NS_MIN) {
-            samples[count++] = (double)(x - y);
+        rs_dur apart;
+        if (crowd->types[id] == type && x != RS_NS_MIN && y != RS_NS_MIN &&
+            !__builtin_sub_overflow(x, y, &apart)) {
+            samples[count++] = (double)apart;
         }
     }
     if (count < crowd->samples_least) {
