@@ -42,6 +42,7 @@ struct rs_coord {
     struct seen_link {
         const void *link;
         rs_ns last_seen_ns; /* monotonic: its last heartbeat, whatever ranks that named */
+        rs_dur next_ns;     /* until the next, as it said; 0: it did not */
         rs_dur late_ns;     /* how much later than it should one came lately, at most */
         rs_ns late_at;      /* monotonic: when that was */
         rs_ns resumed_at;   /* monotonic: its first heartbeat after a silence; 0: never */

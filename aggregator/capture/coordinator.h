@@ -282,8 +282,9 @@ bool rs_coord_may_report(struct rs_coord *coord, const char *id, uint32_t rank, 
 /* Whose run it is: "" while no collector said. Lent until the next call that changes the table. */
 const char *rs_coord_owner(const struct rs_coord *coord, const char *run);
 
-/* A heartbeat came over it, whatever ranks that named: one that is not named any more has ended, and is not behind a partition. */
-void rs_coord_see_link(struct rs_coord *coord, const void *link, rs_ns now);
+/* A heartbeat came over it, whatever ranks that named: one that is not named any more has ended, and is not behind a partition.
+ * `next_ns`: it said that the next follows within so long; <= 0: within `heartbeat_ns` of the options. */
+void rs_coord_see_link(struct rs_coord *coord, const void *link, rs_dur next_ns, rs_ns now);
 /* A collector's link closed, by both sides or (`is_broken`) without an end: its ranks are kept for a while, without a link. */
 void rs_coord_link_gone(struct rs_coord *coord, const void *link, bool is_broken, rs_ns now);
 size_t rs_coord_seen_count(const struct rs_coord *coord);

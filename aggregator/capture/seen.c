@@ -220,7 +220,8 @@ static const rs_dur lateness_kept_ns = 20 * (rs_dur)RS_NS_PER_S;
 /* The latest of the last while. */
 static void note_lateness(const struct rs_coord *coord, struct seen_link *link, rs_ns now)
 {
-    const rs_dur late = now - link->last_seen_ns - coord->options.heartbeat_ns;
+    const rs_dur late =
+        now - link->last_seen_ns - (link->next_ns ? link->next_ns : coord->options.heartbeat_ns);
     if (!coord->options.heartbeat_ns || !link->last_seen_ns || late > lateness_max_ns)
         return;
     if (late > link->late_ns || now - link->late_at >= lateness_kept_ns) {
@@ -229,7 +230,16 @@ static void note_lateness(const struct rs_coord *coord, struct seen_link *link, 
     }
 }
 
-void rs_coord_see_link(struct rs_coord *coord, const void *link, rs_ns now)
+/* Who says that the next heartbeat follows in an hour would never be late. */
+static const rs_dur next_max_ns = 10 * (rs_dur)RS_NS_PER_S;
+
+static bool was_silent(const struct seen_link *link, rs_ns now)
+{
+    const rs_dur gap = link->last_seen_ns ? now - link->last_seen_ns : 0;
+    return gap > lateness_max_ns && gap - link->next_ns > lateness_max_ns / 4;
+}
+
+void rs_coord_see_link(struct rs_coord *coord, const void *link, rs_dur next_ns, rs_ns now)
 {
     struct seen_link *known = link_find(coord, link);
     if (!known && rs_mem_grow((void **)&coord->links, &coord->link_capacity, coord->link_count + 1,
@@ -239,9 +249,10 @@ void rs_coord_see_link(struct rs_coord *coord, const void *link, rs_ns now)
     }
     if (known) { /* else its ranks speak for it */
         note_lateness(coord, known, now);
-        if (known->last_seen_ns && now - known->last_seen_ns > lateness_max_ns)
+        if (was_silent(known, now))
             known->resumed_at = now;
         known->last_seen_ns = now;
+        known->next_ns = next_ns > 0 && next_ns <= next_max_ns ? next_ns : 0;
     }
 }
 

@@ -931,7 +931,8 @@ static void on_heartbeat(struct session *session, const Rankscope__Heartbeat *he
     for (size_t i = 0; i < heartbeat->n_ranks; i++)
         see_rank(session, heartbeat->ranks[i]);
     if (session->link)
-        rs_coord_see_link(session->server->coord, session->link, rs_time_monotonic());
+        rs_coord_see_link(session->server->coord, session->link, heartbeat->next_ns,
+                          rs_time_monotonic());
     rs_count(RS_COUNT_SERVER_HEARTBEATS, 1);
     counters_take(session, heartbeat);
     Rankscope__Heartbeat answer = RANKSCOPE__HEARTBEAT__INIT;

@@ -345,12 +345,15 @@ static rs_dur post_heartbeat(struct rs_uplink *uplink)
     if (rank_count > PAGE_RANKS && uplink->outbox)
         return uplink->heartbeat_ns;
     const rs_ns now = rs_time_monotonic();
+    const rs_dur next_ns = is_quiet(uplink, ranks, rank_count) ? QUIET_BEATS * uplink->heartbeat_ns
+                                                               : uplink->heartbeat_ns;
     struct counter_messages counters;
     Rankscope__Heartbeat heartbeat = RANKSCOPE__HEARTBEAT__INIT;
     heartbeat.echo_sent_ns = uplink->peer_sent_ns;
     heartbeat.echo_received_ns = uplink->peer_received_ns;
     heartbeat.spool_bytes = spool.disk_bytes;
     heartbeat.spool_chunks_lost = spool.lost_chunks;
+    heartbeat.next_ns = next_ns;
     if (now >= uplink->next_counters) {
         uplink->next_counters = now + COUNTERS_EVERY_S * (rs_dur)RS_NS_PER_S;
         count_with(uplink, &spool);
@@ -369,8 +372,7 @@ static rs_dur post_heartbeat(struct rs_uplink *uplink)
         heartbeat.n_counters = 0;
         from += heartbeat.n_ranks;
     } while (from < rank_count);
-    return is_quiet(uplink, ranks, rank_count) ? QUIET_BEATS * uplink->heartbeat_ns
-                                               : uplink->heartbeat_ns;
+    return next_ns;
 }
 
 /* ---- sending ------------------------------------------------------------------------------------------- */

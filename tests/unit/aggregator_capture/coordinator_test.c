@@ -546,9 +546,38 @@ static void late_heartbeats_make_the_lead_longer(void **state)
         const rs_ns asked = cases[i].asked_ns;
         ids = 0;
         assert_ok(rs_coord_new(&options, &coord, NULL));
-        rs_coord_see_link(coord, link_a, second);
+        rs_coord_see_link(coord, link_a, 0, second);
         for (rs_ns at = second + second / 2 + cases[i].late_ns; at < asked; at += second / 2)
-            rs_coord_see_link(coord, link_a, at);
+            rs_coord_see_link(coord, link_a, 0, at);
+        see_at(coord, "r", 0, link_a, 10, 50 * ms, asked);
+        const struct rs_coord_capture *capture = ask_from(coord, "ranks=all", NULL, asked).capture;
+        arm_at(coord, 0, 10, 50 * ms, "", asked + ms);
+        assert_int_equal(capture->start_step, 10 + 2 + cases[i].lead_ns / (50 * ms));
+        rs_coord_free(&coord);
+    }
+}
+
+/* On a node on which nothing changes they come less often, and say so: no capture starts later for it. */
+static void a_heartbeat_that_comes_when_it_was_promised_is_not_late(void **state)
+{
+    (void)state;
+    const struct rs_coord_options options = {.ops = &ops, .heartbeat_ns = second / 2};
+    static const struct {
+        rs_dur promised_ns, gap_ns, lead_ns;
+    } cases[] = {
+        {2 * second, 2 * second, second},
+        {2 * second, 2 * second + 700 * ms, 2800 * ms},
+        {0, 2 * second, 6 * second},             /* it promised nothing: every half second */
+        {3600 * second, 2 * second, 6 * second}, /* nobody promises that */
+        {-second, 2 * second, 6 * second},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct rs_coord *coord = NULL;
+        const rs_ns asked = 5 * second;
+        ids = 0;
+        assert_ok(rs_coord_new(&options, &coord, NULL));
+        rs_coord_see_link(coord, link_a, cases[i].promised_ns, second);
+        rs_coord_see_link(coord, link_a, 0, second + cases[i].gap_ns);
         see_at(coord, "r", 0, link_a, 10, 50 * ms, asked);
         const struct rs_coord_capture *capture = ask_from(coord, "ranks=all", NULL, asked).capture;
         arm_at(coord, 0, 10, 50 * ms, "", asked + ms);
@@ -566,7 +595,7 @@ static void who_is_not_named_any_more_is_not_out_of_reach(void **state)
     const struct rs_coord_capture *capture = start(coord, "all");
     for (int64_t at = 1; at <= 5; at++) {
         assert_int_equal(capture->state, RS_CAPTURE_ARMING);
-        rs_coord_see_link(coord, link_a, at * second);
+        rs_coord_see_link(coord, link_a, 0, at * second);
         (void)rs_coord_tick(coord, at * second);
     }
     assert_int_equal(capture->state, RS_CAPTURE_FAILED);
@@ -768,14 +797,14 @@ static void who_pauses_again_and_again_is_given_up(void **state)
     struct rs_coord *coord = new_coord();
     see(coord, "r", 0, link_a, 10, 50 * ms);
     see(coord, "r", 1, link_b, 10, 50 * ms);
-    rs_coord_see_link(coord, link_b, 1);
+    rs_coord_see_link(coord, link_b, 0, 1);
     const struct rs_coord_capture *capture = start(coord, "all");
     arm(coord, 0, 10, 50 * ms, "");
     arm(coord, 1, 10, 50 * ms, "");
     end(coord, 0, false);
     for (rs_ns at = 3 * second; at < 300 * second; at += 3 * second) {
         see_at(coord, "r", 1, link_b, 200, 50 * ms, at);
-        rs_coord_see_link(coord, link_b, at);
+        rs_coord_see_link(coord, link_b, 0, at);
         (void)rs_coord_tick(coord, at);
     }
     assert_int_equal(capture->state, RS_CAPTURE_PARTIAL);
@@ -789,14 +818,14 @@ static void who_is_silent_for_a_while_has_things_to_send_first(void **state)
     struct rs_coord *coord = new_coord();
     see(coord, "r", 0, link_a, 10, 50 * ms);
     see(coord, "r", 1, link_b, 10, 50 * ms);
-    rs_coord_see_link(coord, link_b, 0 * second + 1);
+    rs_coord_see_link(coord, link_b, 0, 0 * second + 1);
     const struct rs_coord_capture *capture = start(coord, "all");
     arm(coord, 0, 10, 50 * ms, "");
     arm(coord, 1, 10, 50 * ms, "");
     end(coord, 0, false);
     (void)rs_coord_tick(coord, 13 * second);
     see_at(coord, "r", 1, link_b, 200, 50 * ms, 14 * second);
-    rs_coord_see_link(coord, link_b, 14 * second);
+    rs_coord_see_link(coord, link_b, 0, 14 * second);
     (void)rs_coord_tick(coord, 14 * second);
     assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
     end(coord, 1, false);
@@ -811,14 +840,14 @@ static void who_comes_back_over_another_link_has_things_to_send_first(void **sta
     struct rs_coord *coord = new_coord();
     see(coord, "r", 0, link_a, 10, 50 * ms);
     see(coord, "r", 1, link_b, 10, 50 * ms);
-    rs_coord_see_link(coord, link_b, 1);
+    rs_coord_see_link(coord, link_b, 0, 1);
     const struct rs_coord_capture *capture = start(coord, "all");
     arm(coord, 0, 10, 50 * ms, "");
     arm(coord, 1, 10, 50 * ms, "");
     end(coord, 0, false);
     (void)rs_coord_tick(coord, 13 * second);
     see_at(coord, "r", 1, link_c, 200, 50 * ms, 14 * second);
-    rs_coord_see_link(coord, link_c, 14 * second);
+    rs_coord_see_link(coord, link_c, 0, 14 * second);
     (void)rs_coord_tick(coord, 14 * second);
     assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
     rs_coord_link_gone(coord, link_b, true, 15 * second);
@@ -1447,8 +1476,8 @@ static rs_ns start_after(rs_dur late)
     const struct rs_coord_options options = {
         .ops = &ops, .heartbeat_ns = second / 2, .realtime = at_1000_s};
     struct rs_coord *coord = new_coord_with(&options);
-    rs_coord_see_link(coord, link_a, second);
-    rs_coord_see_link(coord, link_a, second + second / 2 + late);
+    rs_coord_see_link(coord, link_a, 0, second);
+    rs_coord_see_link(coord, link_a, 0, second + second / 2 + late);
     see_kind(coord, 0, RS_PROFILER_KINETO, -1);
     const struct asked asked = ask_from(coord, "duration_ms=700", NULL, 2 * second);
     arm_poller(coord, 0, -1, 0, second);
@@ -1890,6 +1919,7 @@ int main(void)
         cmocka_unit_test(slow_answers_make_the_lead_longer),
         cmocka_unit_test(quick_answers_make_the_lead_no_shorter_than_a_second),
         cmocka_unit_test(late_heartbeats_make_the_lead_longer),
+        cmocka_unit_test(a_heartbeat_that_comes_when_it_was_promised_is_not_late),
         cmocka_unit_test(a_process_that_stood_still_gives_everybody_time_anew),
         cmocka_unit_test(all_refusing_is_a_failure),
         cmocka_unit_test(ranks_that_refuse_for_one_reason_are_one_line),
