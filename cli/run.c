@@ -10,6 +10,7 @@
 #include "cli/options/args.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@ struct request {
     const char *run;
     const char *socket_dir;
     const char *trace_dir;
+    const char *kineto_config;
     char dump_prefix
         [DUMP_PREFIX_BYTES]; /* of files that exist on every node: the rank goes behind it */
     char pipe_prefix[DUMP_PREFIX_BYTES];
@@ -34,7 +36,7 @@ struct variable {
     const char *why;
 };
 
-enum { VARIABLE_COUNT = 8 };
+enum { VARIABLE_COUNT = 9 };
 
 static void list_variables(const struct request *request, struct variable *variables)
 {
@@ -44,6 +46,8 @@ static void list_variables(const struct request *request, struct variable *varia
          "the profiler's socket is a file here (other network namespaces can share it)"},
         {"KINETO_ONDEMAND_TRACE_DIR", request->trace_dir,
          "traces may be written here besides /tmp (torch since 2.15)"},
+        {"KINETO_CONFIG", request->kineto_config,
+         "the profiler asks every 2 s, and a capture begins sooner (else every 5 s)"},
         {"RANKSCOPE_RUN", request->run, "the run's name"},
         /* For rankscope hang. The older names, which every release reads; what is set under the newer ones counts there. */
         {"TORCH_NCCL_TRACE_BUFFER_SIZE", "2000",
@@ -54,6 +58,30 @@ static void list_variables(const struct request *request, struct variable *varia
          "and at any time when it is asked through this pipe (NCCL)"},
     };
     memcpy(variables, list, sizeof list);
+}
+
+/* The profiler's settings that are installed with this program: below share of the prefix (the program lies in bin, in the portable
+ * build in lib/rankscope) or of the build folder. NULL: they are not there, or this machine has its own. */
+static const char *find_kineto_config(char *path, size_t capacity)
+{
+    static const char *const places[] = {"/../share", "/../../share", "/share"};
+    char own[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    if (length <= 0 || access("/etc/libkineto.conf", F_OK) == 0)
+        return NULL;
+    own[length] = 0;
+    *strrchr(own, '/') = 0; /* absolute, since the kernel says it */
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char *real = NULL;
+        const int needed =
+            snprintf(path, capacity, "%s%s/rankscope/libkineto.conf", own, places[i]);
+        if (needed > 0 && (size_t)needed < capacity && (real = realpath(path, NULL))) {
+            const int kept = snprintf(path, capacity, "%s", real);
+            free(real);
+            return kept > 0 && (size_t)kept < capacity ? path : NULL;
+        }
+    }
+    return NULL;
 }
 
 static enum rs_status check_folder(const char *option, const char *path, struct rs_err *err)
@@ -136,6 +164,8 @@ int rs_cmd_run(int argc, char **argv)
                    "/tmp/rankscope_flight_%u_%d_rank_", (unsigned)getuid(), (int)getpid());
     (void)snprintf(request.pipe_prefix, sizeof request.pipe_prefix,
                    "/tmp/rankscope_flight_%u_%d_ask_", (unsigned)getuid(), (int)getpid());
+    char kineto_config[PATH_MAX];
+    request.kineto_config = find_kineto_config(kineto_config, sizeof kineto_config);
     const struct rs_arg options[] = {
         {.name = "print-env",
          .kind = RS_ARG_FLAG,

@@ -72,6 +72,12 @@ def main():
         for wanted in ("include/rankscope.h", "share/man/man1/rankscope.1", "share/bash-completion/completions/rankscope"):
             assert wanted in there, f"{wanted} is not installed"
         assert not any("systemd" in name for name in there), "units belong to root's installation"
+        # What it starts asks more often, by the settings beside it, where the machine and the user have none.
+        for own, expected in ((None, str(prefix.resolve() / "share/rankscope/libkineto.conf")), ("/their/own.conf", "/their/own.conf")):
+            words = {name: value for name, value in env.items() if name != "KINETO_CONFIG"} | ({"KINETO_CONFIG": own} if own else {})
+            said = run(str(prefix / "bin/rankscope"), "run", "--", "env", env=words)
+            told = [line.partition("=")[2] for line in said.splitlines() if line.startswith("KINETO_CONFIG=")]
+            assert told == [expected] or (not own and os.path.exists("/etc/libkineto.conf") and not told), f"KINETO_CONFIG: {told}, not {expected}"
         (pathlib.Path(scratch) / "step.c").write_text(SOURCE)
         pkgconfig = next(prefix.rglob("rankscope.pc")).parent
         flags = run("pkg-config", "--cflags", "--libs", "rankscope", env={**env, "PKG_CONFIG_PATH": str(pkgconfig)}).split()

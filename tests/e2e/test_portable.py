@@ -50,7 +50,9 @@ def main():
         assert "Rank 2 waits for data" in inside("analyse", "/traces", "-o", "/out")
         assert (root / "out/step_trace_time.csv").is_file()
         # What it starts is somebody else's program: it gets the environment as it was.
-        assert "LD_LIBRARY_PATH" not in run(str(root / "bin/rankscope"), "run", "--", "env")
+        environment = run(str(root / "bin/rankscope"), "run", "--", "env")
+        assert "LD_LIBRARY_PATH" not in environment
+        assert os.path.exists("/etc/libkineto.conf") or "/share/rankscope/libkineto.conf\n" in environment, environment
         (root / "lib/rankscope/loader").unlink()
         broken = subprocess.run([str(root / "bin/rankscope"), "--version"], capture_output=True, text=True, timeout=60, check=False)
         assert broken.returncode == 3 and "belong together" in broken.stderr, broken
