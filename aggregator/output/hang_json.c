@@ -112,6 +112,12 @@ static void put_findings(struct rs_json_out *json, const struct rs_hang *hang)
     rs_json_out_end(json);
 }
 
+static void put_untold(struct rs_json_out *json, const struct rs_hang *hang)
+{
+    if (hang->untold_count)
+        put_int(json, "more_causes", (int64_t)hang->untold_count);
+}
+
 static void put_waits(struct rs_json_out *json, const struct rs_hang *hang)
 {
     rs_json_out_key(json, "waits");
@@ -164,6 +170,7 @@ enum rs_status rs_output_hang_json(const struct rs_hang *hang, struct rs_buf *bu
     put_int(&json, "schema_version", RS_HANG_SCHEMA_VERSION);
     put_text(&json, "state", rs_hang_state_text(hang->state));
     put_findings(&json, hang);
+    put_untold(&json, hang);
     put_waits(&json, hang);
     put_int(&json, "longest_wait_ns", hang->longest_wait_ns);
     put_int(&json, "limit_ns", hang->limit_ns);

@@ -7,7 +7,9 @@
  * add up to its lateness. For a wait: by design = the wait when all is fixed; the rest of it, if positive, goes to
  * the causes in proportion to max(0, part(meeting) - part(own start)), else to `absorbed`.
  *
- * One vector per node; causes are the findings and what is not worth fixing, at most CAUSES_MAX.
+ * Causes are the findings and what is not worth fixing. A node's parts are those of CAUSES_AT_ONCE of them, a batch: parts of one cause
+ * depend on nothing but its own, so that batches are gone through one by one, twice where there are several (a wait is divided by the sum
+ * over all causes, which is known after the first time).
  */
 #include "aggregator/analysis/diagnose/diagnose_priv.h"
 #include "common/base/mem.h"
@@ -15,19 +17,20 @@
 #include <math.h>
 #include <string.h>
 
-enum { CAUSES_MAX = 16 };
+enum { CAUSES_AT_ONCE = 16 };
 
 struct blamer {
     const struct diag_model *model;
     const struct diag_effects *effects;
     const struct diag_verdict *verdict;
     struct diag_blame *blame;
-    size_t causes;
-    rs_dur *work; /* all fixed */
+    size_t first, causes; /* of the batch */
+    rs_dur *work;         /* all fixed */
     rs_ns *seen, *fixed;
-    uint8_t *cause;     /* [node] who changed its work: cause + 1; 0 nobody */
+    uint32_t *cause;    /* [node] who changed its work: cause + 1; 0 nobody */
     float *parts;       /* [node][causes] */
-    uint8_t *is_member; /* [cause][worker] */
+    uint8_t *is_member; /* [cause of the batch][worker] */
+    double *sums;       /* [wait] what all causes together have in it */
 };
 
 static void apply_set(const struct blamer *blamer, const struct diag_set *set, rs_dur *work)
@@ -57,12 +60,12 @@ static enum rs_status fix_all(struct blamer *blamer)
     if (before == NULL) {
         return RS_NOMEM;
     }
-    for (size_t c = 0; c < blamer->causes; c++) {
+    for (size_t c = 0; c < blamer->verdict->count; c++) {
         memcpy(before, blamer->work, nodes * sizeof *before);
         apply_set(blamer, &blamer->verdict->sets[c], blamer->work);
         for (size_t n = 0; n < nodes; n++) {
             if (blamer->work[n] != before[n] && blamer->cause[n] == 0) {
-                blamer->cause[n] = (uint8_t)(c + 1);
+                blamer->cause[n] = (uint32_t)(c + 1);
             }
         }
     }
@@ -77,6 +80,7 @@ static void split_node(const struct blamer *blamer, uint32_t n)
     const struct graph *graph = &blamer->model->graph;
     float *own = &blamer->parts[(size_t)n * blamer->causes];
     uint32_t last = GRAPH_NONE;
+    memset(own, 0, blamer->causes * sizeof *own);
     for (uint32_t i = graph->first[n]; i < graph->first[n + 1]; i++) {
         const uint32_t p = graph->preds[i];
         if (last == GRAPH_NONE || blamer->seen[p] > blamer->seen[last]) {
@@ -93,16 +97,18 @@ static void split_node(const struct blamer *blamer, uint32_t n)
             own[c] = (float)(scale * (double)blamer->parts[(size_t)last * blamer->causes + c]);
         }
     }
-    if (excess > 0 && blamer->cause[n] > 0) {
-        own[blamer->cause[n] - 1] += (float)excess;
+    if (excess > 0 && blamer->cause[n] > blamer->first &&
+        blamer->cause[n] <= blamer->first + blamer->causes) {
+        own[blamer->cause[n] - 1 - blamer->first] += (float)excess;
     }
 }
 
 static void note_members(struct blamer *blamer)
 {
     const struct diag_model *model = blamer->model;
+    memset(blamer->is_member, 0, blamer->causes * model->worker_count);
     for (size_t c = 0; c < blamer->causes; c++) {
-        const struct diag_set *set = &blamer->verdict->sets[c];
+        const struct diag_set *set = &blamer->verdict->sets[blamer->first + c];
         uint8_t *member = &blamer->is_member[c * model->worker_count];
         for (size_t i = 0; i < set->count; i++) {
             const struct diag_element *element = &blamer->effects->elements[set->members[i]];
@@ -127,52 +133,106 @@ static void note_members(struct blamer *blamer)
 /* 73 years: sums stay far from the end of what a number holds. */
 #define WAITING_MOST (INT64_MAX / 4)
 
-static void split_wait(const struct blamer *blamer, const struct diag_wait *wait, double *caused,
-                       double *indirect)
+static rs_dur own_wait(const struct blamer *blamer, const struct diag_wait *wait)
+{
+    const rs_dur seen = blamer->seen[wait->meeting] - blamer->seen[wait->start];
+    return seen > 0 ? seen : 0;
+}
+
+static rs_dur planned_wait(const struct blamer *blamer, const struct diag_wait *wait)
+{
+    const rs_dur design = blamer->fixed[wait->meeting] - blamer->fixed[wait->start];
+    return design > 0 ? design : 0;
+}
+
+static void add_waits(const struct blamer *blamer)
 {
     struct diag_blame *blame = blamer->blame;
-    const rs_dur seen = blamer->seen[wait->meeting] - blamer->seen[wait->start];
-    const rs_dur design = blamer->fixed[wait->meeting] - blamer->fixed[wait->start];
-    const rs_dur own = seen > 0 ? seen : 0, planned = design > 0 ? design : 0;
-    if (blame->total > WAITING_MOST - own || blame->by_design > WAITING_MOST - planned) {
-        blame->is_known = false; /* instants of a damaged recording may lie centuries apart */
-        return;
-    }
-    blame->total += own;
-    blame->by_design += planned;
-    const float *meeting = &blamer->parts[(size_t)wait->meeting * blamer->causes];
-    const float *start = &blamer->parts[(size_t)wait->start * blamer->causes];
-    double sum = 0;
-    for (size_t c = 0; c < blamer->causes; c++) {
-        sum += fmax(0, (double)meeting[c] - (double)start[c]);
-    }
-    if (own <= planned || sum <= 0) {
-        return;
-    }
-    for (size_t c = 0; c < blamer->causes; c++) {
-        const double part =
-            fmax(0, (double)meeting[c] - (double)start[c]) / sum * (double)(own - planned);
-        const bool is_direct = wait->last != GRAPH_NONE &&
-                               blamer->is_member[c * blamer->model->worker_count + wait->last] != 0;
-        caused[c] += part;
-        indirect[c] += is_direct || wait->last == GRAPH_NONE ? 0 : part;
+    for (size_t i = 0; i < blamer->model->wait_count; i++) {
+        const rs_dur own = own_wait(blamer, &blamer->model->waits[i]);
+        const rs_dur planned = planned_wait(blamer, &blamer->model->waits[i]);
+        if (blame->total > WAITING_MOST - own || blame->by_design > WAITING_MOST - planned) {
+            blame->is_known = false; /* instants of a damaged recording may lie centuries apart */
+            return;
+        }
+        blame->total += own;
+        blame->by_design += planned;
     }
 }
 
-static void split_all(const struct blamer *blamer)
+static double part_of(const struct blamer *blamer, const struct diag_wait *wait, size_t c)
+{
+    const float meeting = blamer->parts[(size_t)wait->meeting * blamer->causes + c];
+    const float start = blamer->parts[(size_t)wait->start * blamer->causes + c];
+    return fmax(0, (double)meeting - (double)start);
+}
+
+/* The batch's parts of every node, and what its causes have in every wait. */
+static void split_nodes(const struct blamer *blamer)
 {
     const struct graph *graph = &blamer->model->graph;
-    double caused[CAUSES_MAX] = {0}, indirect[CAUSES_MAX] = {0};
     for (size_t i = 0; i < graph->count; i++) {
         split_node(blamer, graph->order[i]);
     }
+}
+
+static void add_parts(const struct blamer *blamer)
+{
     for (size_t i = 0; i < blamer->model->wait_count; i++) {
-        split_wait(blamer, &blamer->model->waits[i], caused, indirect);
+        for (size_t c = 0; c < blamer->causes; c++) {
+            blamer->sums[i] += part_of(blamer, &blamer->model->waits[i], c);
+        }
+    }
+}
+
+static void split_waits(const struct blamer *blamer)
+{
+    double caused[CAUSES_AT_ONCE] = {0}, indirect[CAUSES_AT_ONCE] = {0};
+    for (size_t i = 0; i < blamer->model->wait_count; i++) {
+        const struct diag_wait *wait = &blamer->model->waits[i];
+        const rs_dur rest = own_wait(blamer, wait) - planned_wait(blamer, wait);
+        for (size_t c = 0; c < blamer->causes && rest > 0 && blamer->sums[i] > 0; c++) {
+            const double part = part_of(blamer, wait, c) / blamer->sums[i] * (double)rest;
+            const bool is_direct =
+                wait->last == GRAPH_NONE ||
+                blamer->is_member[c * blamer->model->worker_count + wait->last] != 0;
+            caused[c] += part;
+            indirect[c] += is_direct ? 0 : part;
+        }
+    }
+    for (size_t c = 0; c < blamer->causes; c++) {
+        blamer->blame->caused[blamer->first + c] = (rs_dur)llround(caused[c]);
+        blamer->blame->indirect[blamer->first + c] = (rs_dur)llround(indirect[c]);
+    }
+}
+
+static bool next_batch(struct blamer *blamer)
+{
+    const size_t all = blamer->verdict->count;
+    blamer->first += blamer->causes;
+    blamer->causes =
+        all - blamer->first < CAUSES_AT_ONCE ? all - blamer->first : (size_t)CAUSES_AT_ONCE;
+    return blamer->causes > 0;
+}
+
+static void split_all(struct blamer *blamer)
+{
+    const bool is_one_batch = blamer->verdict->count <= CAUSES_AT_ONCE;
+    add_waits(blamer);
+    while (next_batch(blamer)) {
+        split_nodes(blamer);
+        add_parts(blamer);
+    }
+    blamer->first = blamer->causes = 0;
+    while (next_batch(blamer)) {
+        if (!is_one_batch) {
+            split_nodes(blamer);
+        }
+        note_members(blamer);
+        split_waits(blamer);
     }
     rs_dur all = 0;
-    for (size_t c = 0; c < blamer->causes; c++) {
-        blamer->blame->caused[c] = (rs_dur)llround(caused[c]);
-        blamer->blame->indirect[c] = (rs_dur)llround(indirect[c]);
+    for (size_t c = 0; c < blamer->verdict->count; c++) {
         all += blamer->blame->caused[c];
     }
     /* What rounding leaves goes where nobody is accused. */
@@ -183,24 +243,22 @@ enum rs_status diag_blame_waits(const struct diag_model *model, const struct dia
                                 const struct diag_verdict *verdict, struct diag_blame *blame)
 {
     const size_t nodes = model->graph.count + 1;
-    struct blamer blamer = {.model = model,
-                            .effects = effects,
-                            .verdict = verdict,
-                            .blame = blame,
-                            .causes = verdict->count < CAUSES_MAX ? verdict->count : CAUSES_MAX};
+    struct blamer blamer = {.model = model, .effects = effects, .verdict = verdict, .blame = blame};
+    const size_t batch = verdict->count < CAUSES_AT_ONCE ? verdict->count : (size_t)CAUSES_AT_ONCE;
     *blame = (struct diag_blame){.is_known = model->waits_are_known};
     blamer.work = rs_mem_calloc(nodes, sizeof *blamer.work);
     blamer.seen = rs_mem_calloc(nodes, sizeof *blamer.seen);
     blamer.fixed = rs_mem_calloc(nodes, sizeof *blamer.fixed);
-    blamer.cause = rs_mem_calloc(nodes, 1);
-    blamer.parts = rs_mem_calloc(nodes * blamer.causes + 1, sizeof *blamer.parts);
-    blamer.is_member = rs_mem_calloc(blamer.causes * model->worker_count + 1, 1);
+    blamer.cause = rs_mem_calloc(nodes, sizeof *blamer.cause);
+    blamer.parts = rs_mem_calloc(nodes * batch + 1, sizeof *blamer.parts);
+    blamer.is_member = rs_mem_calloc(batch * model->worker_count + 1, 1);
+    blamer.sums = rs_mem_calloc(model->wait_count + 1, sizeof *blamer.sums);
     blame->caused = rs_mem_calloc(verdict->count + 1, sizeof *blame->caused);
     blame->indirect = rs_mem_calloc(verdict->count + 1, sizeof *blame->indirect);
     enum rs_status status = blamer.work == NULL || blamer.seen == NULL || blamer.fixed == NULL ||
                                     blamer.cause == NULL || blamer.parts == NULL ||
-                                    blamer.is_member == NULL || blame->caused == NULL ||
-                                    blame->indirect == NULL
+                                    blamer.is_member == NULL || blamer.sums == NULL ||
+                                    blame->caused == NULL || blame->indirect == NULL
                                 ? RS_NOMEM
                                 : RS_OK;
     if (status == RS_OK) {
@@ -208,7 +266,6 @@ enum rs_status diag_blame_waits(const struct diag_model *model, const struct dia
         status = fix_all(&blamer);
     }
     if (status == RS_OK) {
-        note_members(&blamer);
         split_all(&blamer);
     }
     rs_mem_free(blamer.work);
@@ -217,6 +274,7 @@ enum rs_status diag_blame_waits(const struct diag_model *model, const struct dia
     rs_mem_free(blamer.cause);
     rs_mem_free(blamer.parts);
     rs_mem_free(blamer.is_member);
+    rs_mem_free(blamer.sums);
     if (status != RS_OK) {
         rs_mem_free(blame->caused);
         rs_mem_free(blame->indirect);

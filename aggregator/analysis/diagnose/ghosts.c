@@ -216,7 +216,8 @@ static void find_least(struct sightings *list)
 /* Transfers of one kind mostly differ by less than this part of them. */
 enum { LATE_PART = 10 };
 
-/* Where a ghost has been: the newest end with each of its partners. */
+/* Where a ghost has been: the newest end with each of its partners; of more partners those it was with last, since whatever it left
+ * earlier it has behind it by then. */
 enum { PARTNERS_MOST = 16 };
 
 struct ghost {
@@ -228,7 +229,18 @@ struct ghost {
     size_t count;
 };
 
-static void note_end(struct ghost *ghost, const struct sighting *seen, uint32_t node)
+static size_t oldest_end(const struct ghost *ghost, const struct graph *graph)
+{
+    size_t oldest = 0;
+    for (size_t i = 1; i < ghost->count; i++) {
+        oldest =
+            graph->seen[ghost->ends[i].node] < graph->seen[ghost->ends[oldest].node] ? i : oldest;
+    }
+    return oldest;
+}
+
+static void note_end(struct ghost *ghost, const struct graph *graph, const struct sighting *seen,
+                     uint32_t node)
 {
     size_t at = 0;
     while (at < ghost->count &&
@@ -237,9 +249,10 @@ static void note_end(struct ghost *ghost, const struct sighting *seen, uint32_t 
         at++;
     }
     if (at == PARTNERS_MOST) {
-        return;
+        at = oldest_end(ghost, graph);
+    } else if (at == ghost->count) {
+        ghost->count++;
     }
-    ghost->count = at == ghost->count ? at + 1 : ghost->count;
     ghost->ends[at].partners = seen->partners;
     ghost->ends[at].is_p2p = seen->is_p2p;
     ghost->ends[at].type = seen->type;
@@ -290,7 +303,8 @@ static enum rs_status follow(struct builder *builder, const struct sightings *li
         if (come(builder, &ghost, seen) != RS_OK) {
             return RS_NOMEM;
         }
-        note_end(&ghost, seen, line_of(builder, &builder->analysis->rows[op->row_first])->end_node);
+        note_end(&ghost, &builder->model->graph, seen,
+                 line_of(builder, &builder->analysis->rows[op->row_first])->end_node);
     }
     return RS_OK;
 }

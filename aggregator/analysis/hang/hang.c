@@ -518,9 +518,13 @@ static enum rs_status tell_sinks(struct hang_work *work, const struct hang_graph
     size_t count;
     enum rs_status status = sinks_of(work, graph, kind, sinks, &count);
     size_t told = 0;
-    for (size_t i = 0; i < count && status == RS_OK && told < SINKS_MAX; i++) {
+    for (size_t i = 0; i < count && status == RS_OK; i++) {
         if (!sinks[i].edge)
             continue;
+        if (told == SINKS_MAX) {
+            work->hang->untold_count++;
+            continue;
+        }
         told++;
         if (kind == SINK_CYCLE)
             status = tell_deadlock(work, graph, &sinks[i]);

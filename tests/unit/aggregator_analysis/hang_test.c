@@ -8,6 +8,7 @@
 #include "common/base/mem.h"
 #include "tests/support/rs_test.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -606,6 +607,31 @@ static void who_is_late_among_thousands_is_named(void **state)
     close_job(&job, hang);
 }
 
+/* Each is missing from a call of its own: sixteen are told, and how many more there are. */
+static void causes_that_are_not_told_are_counted(void **state)
+{
+    (void)state;
+    enum { PAIRS = 20 };
+    struct job job = {0};
+    assert_ok(rs_flight_set_init(&job.set));
+    for (int32_t rank = 0; rank < 2 * PAIRS; rank++) {
+        const int32_t pair[2] = {rank / 2 * 2, rank / 2 * 2 + 1};
+        char name[8];
+        (void)snprintf(name, sizeof name, "%" PRId32, rank / 2);
+        begin(&job, rank);
+        const uint32_t in = group(&job, name, "pair", pair, 2);
+        (void)call(&job, in, 1, true);
+        if (rank % 2 == 0)
+            (void)call(&job, in, 2, false);
+        end(&job, LONG_AFTER);
+    }
+    struct rs_hang *hang = judge(&job);
+    assert_int_equal(hang->state, RS_HANG_HUNG);
+    assert_int_equal(hang->finding_count, 16);
+    assert_int_equal(hang->untold_count, PAIRS - 16);
+    close_job(&job, hang);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -631,6 +657,7 @@ int main(void)
         cmocka_unit_test(a_clock_that_is_ahead_is_no_lateness),
         cmocka_unit_test(who_is_late_because_it_waited_is_not_named),
         cmocka_unit_test(who_is_late_among_thousands_is_named),
+        cmocka_unit_test(causes_that_are_not_told_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 
 static const rs_dur MS = 1000000;
 
-enum { MOST = 16, STEPS_MOST = 4 };
+enum { MOST = 24, STEPS_MOST = 4 };
 
 struct toy {
     struct diag_model model;
@@ -488,6 +488,37 @@ static void what_comes_every_third_step_is_no_more_work(void **state)
     }
 }
 
+/* Each of twenty is slow in a step of its own: what each caused is known of all of them, however many there are. */
+static void many_causes_have_their_parts_all_the_same(void **state)
+{
+    enum { MANY = 20 };
+    struct toy toy;
+    struct diag_set sets[MANY] = {{0}};
+    size_t members[MANY];
+    (void)state;
+    toy_init(&toy, MANY + 1, MANY);
+    for (uint32_t k = 0; k < MANY; k++) {
+        for (uint32_t w = 0; w <= MANY; w++) {
+            works(&toy, w, k, (w == k ? 16 : 10) * MS);
+        }
+        (void)meets(&toy, (1u << (MANY + 1)) - 1, k, MS);
+        is_slow(&toy, DIAG_RANK, k, 16, 10)->position = k;
+        members[k] = k;
+        sets[k] = (struct diag_set){.members = &members[k], .count = 1};
+    }
+    assert_ok(graph_seal(&toy.model.graph));
+    assert_ok(diag_model_finish(&toy.model));
+    const struct diag_verdict verdict = {.sets = sets, .count = MANY};
+    assert_ok(diag_blame_waits(&toy.model, &toy.effects, &verdict, &toy.blame));
+    about(toy.blame.total, (rs_dur)MANY * MANY * 6 * MS);
+    about(toy.blame.absorbed, 0);
+    for (size_t c = 0; c < MANY; c++) {
+        about(toy.blame.caused[c], MANY * 6 * MS);
+        about(toy.blame.indirect[c], 0);
+    }
+    toy_fini(&toy);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -505,6 +536,7 @@ int main(void)
         cmocka_unit_test(pairs_tell_what_is_ordinary),
         cmocka_unit_test(student_is_the_book_s),
         cmocka_unit_test(what_comes_every_third_step_is_no_more_work),
+        cmocka_unit_test(many_causes_have_their_parts_all_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
