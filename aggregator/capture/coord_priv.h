@@ -41,11 +41,12 @@ struct rs_coord {
     struct seen_table seen;
     struct seen_link {
         const void *link;
-        rs_ns last_seen_ns; /* monotonic: its last heartbeat, whatever ranks that named */
-        rs_dur next_ns;     /* until the next, as it said; 0: it did not */
-        rs_dur late_ns;     /* how much later than it should one came lately, at most */
-        rs_ns late_at;      /* monotonic: when that was */
-        rs_ns resumed_at;   /* monotonic: its first heartbeat after a silence; 0: never */
+        rs_ns last_seen_ns;  /* monotonic: its last heartbeat, whatever ranks that named */
+        rs_ns first_seen_ns; /* monotonic: its first heartbeat */
+        rs_dur next_ns;      /* until the next, as it said; 0: it did not */
+        rs_dur late_ns;      /* how much later than it should one came lately, at most */
+        rs_ns late_at;       /* monotonic: when that was */
+        rs_ns resumed_at;    /* monotonic: its first heartbeat after a silence; 0: never */
     } * links;
     size_t link_count, link_capacity;
     struct owner_table owners;

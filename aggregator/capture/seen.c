@@ -245,7 +245,7 @@ void rs_coord_see_link(struct rs_coord *coord, const void *link, rs_dur next_ns,
     if (!known && rs_mem_grow((void **)&coord->links, &coord->link_capacity, coord->link_count + 1,
                               sizeof *coord->links) == RS_OK) {
         known = &coord->links[coord->link_count++];
-        *known = (struct seen_link){.link = link};
+        *known = (struct seen_link){.link = link, .first_seen_ns = now};
     }
     if (known) { /* else its ranks speak for it */
         note_lateness(coord, known, now);
@@ -256,10 +256,18 @@ void rs_coord_see_link(struct rs_coord *coord, const void *link, rs_dur next_ns,
     }
 }
 
+/* Of a link that is heard for less than that while nobody knows yet how late messages come over it, and its node has just started
+ * things: it is taken to be so late. */
+static const rs_dur unknown_lateness_ns = RS_NS_PER_S;
+
 rs_dur seen_lateness(const struct rs_coord *coord, const struct rs_coord_seen *seen, rs_ns now)
 {
     const struct seen_link *known = seen->link ? link_find(coord, seen->link) : NULL;
-    return known && now - known->late_at < lateness_kept_ns ? known->late_ns : 0;
+    if (!known || !coord->options.heartbeat_ns)
+        return 0;
+    const rs_dur late = now - known->late_at < lateness_kept_ns ? known->late_ns : 0;
+    const bool is_new = now - known->first_seen_ns < lateness_kept_ns;
+    return is_new && late < unknown_lateness_ns ? unknown_lateness_ns : late;
 }
 
 rs_ns seen_link_at(const struct rs_coord *coord, const struct rs_coord_seen *seen)

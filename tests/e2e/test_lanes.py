@@ -112,7 +112,8 @@ def restart_all(rig):
 
 def damage_one(rig):
     """A byte in the middle of one held stream of node 0, in a chunk of events: the largest records are those."""
-    path = max(glob.glob(os.path.join(rig.folder, "spool0", "raw", "*", "*.seg")), key=os.path.getsize)
+    streams = sorted(glob.glob(os.path.join(rig.folder, "spool0", "raw", "*")))[-(WORLD // NODES):]  # the newest: of this capture
+    path = max((segment for stream in streams for segment in glob.glob(os.path.join(stream, "*.seg"))), key=os.path.getsize)
     with open(path, "r+b") as file:
         data = file.read()
         file.seek(len(data) * 2 // 3)

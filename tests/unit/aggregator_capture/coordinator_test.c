@@ -535,10 +535,13 @@ static void late_heartbeats_make_the_lead_longer(void **state)
         rs_ns asked_ns;
         rs_dur lead_ns;
     } cases[] = {
-        {700 * ms, 5 * second, 2800 * ms},
-        {100 * ms, 5 * second, second},  /* a second is longer */
-        {700 * ms, 26 * second, second}, /* it was long ago */
-        {3 * second, 6 * second, second},
+        {1700 * ms, 5 * second, 6800 * ms},
+        {700 * ms, 5 * second, 4 * second}, /* it is new: it may come later than it did so far */
+        {700 * ms, 22 * second - 400 * ms, 2800 * ms},
+        {100 * ms, 22 * second - 400 * ms, second}, /* a second is longer */
+        {700 * ms, 26 * second, second},            /* it was long ago */
+        {3 * second, 6 * second, 4 * second},
+        {3 * second, 26 * second, second},
     };
     const struct rs_coord_options options = {.ops = &ops, .heartbeat_ns = second / 2};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -565,8 +568,8 @@ static void a_heartbeat_that_comes_when_it_was_promised_is_not_late(void **state
     static const struct {
         rs_dur promised_ns, gap_ns, lead_ns;
     } cases[] = {
-        {2 * second, 2 * second, second},
-        {2 * second, 2 * second + 700 * ms, 2800 * ms},
+        {2 * second, 2 * second, 4 * second}, /* as of any new one */
+        {2 * second, 2 * second + 1200 * ms, 4800 * ms},
         {0, 2 * second, 6 * second},             /* it promised nothing: every half second */
         {3600 * second, 2 * second, 6 * second}, /* nobody promises that */
         {-second, 2 * second, 6 * second},
@@ -1476,10 +1479,11 @@ static rs_ns start_after(rs_dur late)
     const struct rs_coord_options options = {
         .ops = &ops, .heartbeat_ns = second / 2, .realtime = at_1000_s};
     struct rs_coord *coord = new_coord_with(&options);
-    rs_coord_see_link(coord, link_a, 0, second);
-    rs_coord_see_link(coord, link_a, 0, second + second / 2 + late);
+    rs_coord_see_link(coord, link_a, 0, -30 * second); /* it is not new */
+    rs_coord_see_link(coord, link_a, 0, ms);
+    rs_coord_see_link(coord, link_a, 0, ms + second / 2 + late);
     see_kind(coord, 0, RS_PROFILER_KINETO, -1);
-    const struct asked asked = ask_from(coord, "duration_ms=700", NULL, 2 * second);
+    const struct asked asked = ask_from(coord, "duration_ms=700", NULL, second);
     arm_poller(coord, 0, -1, 0, second);
     const rs_ns start = asked.capture->start_time_ns;
     rs_coord_free(&coord);
