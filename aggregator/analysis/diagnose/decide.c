@@ -339,7 +339,8 @@ static enum rs_finding_kind kind_of(const struct decider *decider, const struct 
                    ? RS_FINDING_DATA_STALL
                    : RS_FINDING_HOST_GAP;
     case DIAG_STAGE:
-        return RS_FINDING_SLOW_STAGE;
+        return diag_is_stage(decider->model, element->id) ? RS_FINDING_SLOW_STAGE
+                                                          : RS_FINDING_SLOW_RANK;
     case DIAG_UNIT:
         return decider->model->units[element->id].a >= 0 ? RS_FINDING_SLOW_LINK
                                                          : RS_FINDING_SLOW_GROUP;

@@ -89,6 +89,18 @@ static enum rs_status add_unit(const struct speaker *speaker, struct rs_finding 
                      speaker->analysis->groups[unit->group].text);
 }
 
+static enum rs_status add_members(const struct speaker *speaker, uint32_t class_id,
+                                  struct rs_place **places_p, size_t *count_p)
+{
+    for (size_t w = 0; w < speaker->model->worker_count; w++) {
+        if (speaker->model->workers[w].class_id == class_id &&
+            add_rank(speaker, places_p, count_p, w) != RS_OK) {
+            return RS_NOMEM;
+        }
+    }
+    return RS_OK;
+}
+
 static enum rs_status add_stage(const struct speaker *speaker, struct rs_finding *finding,
                                 uint32_t class_id)
 {
@@ -97,13 +109,7 @@ static enum rs_status add_stage(const struct speaker *speaker, struct rs_finding
     if (place_add(&finding->places, &finding->place_count, &place, NULL) != RS_OK) {
         return RS_NOMEM;
     }
-    for (size_t w = 0; w < speaker->model->worker_count; w++) {
-        if (speaker->model->workers[w].class_id == class_id &&
-            add_rank(speaker, &finding->also, &finding->also_count, w) != RS_OK) {
-            return RS_NOMEM;
-        }
-    }
-    return RS_OK;
+    return add_members(speaker, class_id, &finding->also, &finding->also_count);
 }
 
 static bool is_heavier(const struct speaker *speaker, size_t class_id)
@@ -133,8 +139,10 @@ static enum rs_status add_places(const struct speaker *speaker, const struct dia
     }
     for (size_t i = 0; status == RS_OK && i < set->count; i++) {
         const struct diag_element *element = &speaker->effects->elements[set->members[i]];
-        if (element->what == DIAG_STAGE) {
+        if (element->what == DIAG_STAGE && diag_is_stage(speaker->model, element->id)) {
             status = add_stage(speaker, finding, element->id);
+        } else if (element->what == DIAG_STAGE) {
+            status = add_members(speaker, element->id, &finding->places, &finding->place_count);
         } else if (element->what == DIAG_UNIT) {
             status = add_unit(speaker, finding, &speaker->model->units[element->id], element->way);
         } else {
@@ -323,6 +331,21 @@ static enum rs_status unit_evidence(const struct speaker *speaker, struct rs_fin
     return evidence->name != NULL ? RS_OK : RS_NOMEM;
 }
 
+/* A rank of what an element is of; RS_NULL: a stage. */
+static int64_t rank_of(const struct speaker *speaker, const struct diag_element *element)
+{
+    const struct diag_worker *workers = speaker->model->workers;
+    if (element->what != DIAG_STAGE) {
+        return workers[element->id].rank;
+    }
+    for (size_t w = 0; w < speaker->model->worker_count; w++) {
+        if (workers[w].class_id == element->id && workers[w].stage < 0) {
+            return workers[w].rank;
+        }
+    }
+    return RS_NULL;
+}
+
 static enum rs_status element_evidence(const struct speaker *speaker, struct rs_finding *finding,
                                        const struct diag_element *element)
 {
@@ -331,18 +354,18 @@ static enum rs_status element_evidence(const struct speaker *speaker, struct rs_
     if (element->what == DIAG_UNIT) {
         return unit_evidence(speaker, finding, element);
     }
+    const int64_t rank = rank_of(speaker, element);
     if (evidence_add(finding,
-                     is_head                       ? RS_EVIDENCE_HOST_HEAD
-                     : element->what == DIAG_STAGE ? RS_EVIDENCE_STAGE_WORK
-                                                   : RS_EVIDENCE_OWN_WORK,
+                     is_head           ? RS_EVIDENCE_HOST_HEAD
+                     : rank == RS_NULL ? RS_EVIDENCE_STAGE_WORK
+                                       : RS_EVIDENCE_OWN_WORK,
                      &evidence) != RS_OK) {
         return RS_NOMEM;
     }
     evidence->figure = element->what == DIAG_IDLE   ? RS_FIGURE_HOST_INSIDE
                        : element->what == DIAG_HEAD ? RS_FIGURE_HOST_HEAD
                                                     : RS_FIGURE_COMPUTING;
-    evidence->rank =
-        element->what == DIAG_STAGE ? RS_NULL : speaker->model->workers[element->id].rank;
+    evidence->rank = rank;
     evidence->value = (rs_dur)llround(element->own);
     evidence->reference = (rs_dur)llround(element->healthy);
     evidence->bound = element->input >= 0 ? (rs_dur)llround(element->input) : RS_NULL;

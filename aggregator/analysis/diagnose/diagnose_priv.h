@@ -124,6 +124,10 @@ struct diag_model {
 RS_MUST_CHECK enum rs_status diag_model_finish(struct diag_model *model);
 void diag_model_fini(struct diag_model *model);
 
+/* Whether the ranks of a class are a stage of a pipeline: messages pass between ranks of the job. Else they only run a program of
+ * their own, as far as was recorded. */
+bool diag_is_stage(const struct diag_model *model, uint32_t class_id);
+
 /* What an item says of its figure. */
 static inline rs_dur diag_value(const struct diag_model *model, const struct diag_item *item)
 {

@@ -94,6 +94,16 @@ enum rs_status diag_model_finish(struct diag_model *model)
     return judge_classes(model);
 }
 
+bool diag_is_stage(const struct diag_model *model, uint32_t class_id)
+{
+    for (size_t w = 0; w < model->worker_count; w++) {
+        if (model->workers[w].class_id == class_id && model->workers[w].stage >= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void diag_model_fini(struct diag_model *model)
 {
     graph_fini(&model->graph);

@@ -519,6 +519,30 @@ static void many_causes_have_their_parts_all_the_same(void **state)
     toy_fini(&toy);
 }
 
+/* Ranks that run programs of their own, as far as was recorded, are stages only where messages pass between them. */
+static void without_messages_there_is_no_stage(void **state)
+{
+    (void)state;
+    for (int has_messages = 0; has_messages < 2; has_messages++) {
+        struct toy toy;
+        toy_init(&toy, 3, 1);
+        toy.model.class_count = 3;
+        for (uint32_t w = 0; w < 3; w++) {
+            toy.model.workers[w].class_id = w;
+            toy.model.workers[w].stage = has_messages ? (int32_t)w : -1;
+        }
+        each_works(&toy, 0, (const int[]){10, 10, 16});
+        (void)meets(&toy, 7, 0, MS);
+        (void)is_slow(&toy, DIAG_STAGE, 2, 16, 10);
+        decide(&toy);
+        assert_int_equal(toy.verdict.worth_count, 1);
+        assert_int_equal(toy.verdict.sets[0].kind,
+                         has_messages ? RS_FINDING_SLOW_STAGE : RS_FINDING_SLOW_RANK);
+        about(toy.verdict.sets[0].cost, 6 * MS);
+        toy_fini(&toy);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -536,6 +560,7 @@ int main(void)
         cmocka_unit_test(pairs_tell_what_is_ordinary),
         cmocka_unit_test(student_is_the_book_s),
         cmocka_unit_test(what_comes_every_third_step_is_no_more_work),
+        cmocka_unit_test(without_messages_there_is_no_stage),
         cmocka_unit_test(many_causes_have_their_parts_all_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
