@@ -61,25 +61,28 @@ static void list_variables(const struct request *request, struct variable *varia
 }
 
 /* The profiler's settings that are installed with this program: below share of the prefix (the program lies in bin, in the portable
- * build in lib/rankscope) or of the build folder. NULL: they are not there, or this machine has its own. */
-static const char *find_kineto_config(char *path, size_t capacity)
+ * build in lib/rankscope) or of the build folder, and its owner's: below /tmp anybody could put such a file beside somebody's folder.
+ * NULL: they are not there, or this machine has its own. */
+static const char *find_kineto_config(char path[PATH_MAX])
 {
     static const char *const places[] = {"/../share", "/../../share", "/share"};
     char own[PATH_MAX];
+    struct stat program;
     const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-    if (length <= 0 || access("/etc/libkineto.conf", F_OK) == 0)
+    if (length <= 0 || stat("/proc/self/exe", &program) != 0 ||
+        access("/etc/libkineto.conf", F_OK) == 0)
         return NULL;
     own[length] = 0;
     *strrchr(own, '/') = 0; /* absolute, since the kernel says it */
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        char *real = NULL;
+        char candidate[PATH_MAX];
+        struct stat found;
         const int needed =
-            snprintf(path, capacity, "%s%s/rankscope/libkineto.conf", own, places[i]);
-        if (needed > 0 && (size_t)needed < capacity && (real = realpath(path, NULL))) {
-            const int kept = snprintf(path, capacity, "%s", real);
-            free(real);
-            return kept > 0 && (size_t)kept < capacity ? path : NULL;
-        }
+            snprintf(candidate, sizeof candidate, "%s%s/rankscope/libkineto.conf", own, places[i]);
+        if (needed > 0 && (size_t)needed < sizeof candidate && realpath(candidate, path) &&
+            stat(path, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == program.st_uid &&
+            !(found.st_mode & S_IWOTH))
+            return path;
     }
     return NULL;
 }
@@ -165,7 +168,7 @@ int rs_cmd_run(int argc, char **argv)
     (void)snprintf(request.pipe_prefix, sizeof request.pipe_prefix,
                    "/tmp/rankscope_flight_%u_%d_ask_", (unsigned)getuid(), (int)getpid());
     char kineto_config[PATH_MAX];
-    request.kineto_config = find_kineto_config(kineto_config, sizeof kineto_config);
+    request.kineto_config = find_kineto_config(kineto_config);
     const struct rs_arg options[] = {
         {.name = "print-env",
          .kind = RS_ARG_FLAG,
