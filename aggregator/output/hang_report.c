@@ -745,8 +745,9 @@ static struct doc *make_doc(const struct rs_hang *hang)
         put_finding(doc, hang, i);
     if (hang->untold_count)
         doc_paragraph(doc, DOC_PLAIN,
-                      "%zu more rank%s (or circles of ranks) let others wait, fewer than these do.",
-                      hang->untold_count, hang->untold_count == 1 ? "" : "s");
+                      "Others wait for %zu more rank%s or circle%s of ranks, which are not listed.",
+                      hang->untold_count, hang->untold_count == 1 ? "" : "s",
+                      hang->untold_count == 1 ? "" : "s");
     if (!hang->finding_count || hang->state == RS_HANG_UNDECIDED)
         put_nobody(doc, hang);
     if (put_nodes(doc, hang) != RS_OK || put_waits(doc, hang) != RS_OK) {

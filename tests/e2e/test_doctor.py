@@ -61,9 +61,11 @@ def look(rig, count, *words):
     while True:  # it looks at every process of the machine: what came or went between two looks is no difference of the forms
         text = subprocess.run(words, capture_output=True, text=True, check=False, env=rig.environment)
         again = subprocess.run([*words, "--json"], capture_output=True, text=True, check=False, env=rig.environment)
-        if again.returncode == done.returncode or time.monotonic() > until + 60:
+        is_same, done = again.returncode == done.returncode, again
+        if is_same or time.monotonic() > until + 60:
             break
-        done = again
+    report = json.loads(done.stdout)
+    mine = [process for process in report["processes"] if process["run"] == "doctor"]
     check(text.returncode == done.returncode, "the exit code depends on the form")
     print(text.stdout)
     return report, mine, done.returncode

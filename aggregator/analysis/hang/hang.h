@@ -62,8 +62,7 @@ struct rs_hang {
     size_t group_count;
     struct rs_finding *findings; /* the culprit first */
     size_t finding_count;
-    size_t
-        untold_count; /* ranks and circles that let others wait besides: those of findings hold more */
+    size_t untold_count; /* ranks and circles that others wait for, and of which no finding tells */
     struct rs_hang_wait *waits; /* sorted by rank */
     size_t wait_count;
     int32_t *silent; /* ranks of the job without a dump, sorted */
