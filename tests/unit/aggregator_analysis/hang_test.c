@@ -616,7 +616,7 @@ static void causes_that_are_not_told_are_counted(void **state)
     assert_ok(rs_flight_set_init(&job.set));
     for (int32_t rank = 0; rank < 2 * PAIRS; rank++) {
         const int32_t pair[2] = {rank / 2 * 2, rank / 2 * 2 + 1};
-        char name[8];
+        char name[16];
         (void)snprintf(name, sizeof name, "%" PRId32, rank / 2);
         begin(&job, rank);
         const uint32_t in = group(&job, name, "pair", pair, 2);
