@@ -2,8 +2,8 @@
 /*
  * Which processes are ranks of MindSpore with a dynamic profiler, who serves them, and why a file would not reach them.
  *
- * A rank has the block open (DynamicProfileShm..., also when it is unlinked) and many threads. Its children that were forked later
- * inherit the block and have one thread: the first of them is the monitor, the others parse or load data. A monitor whose
+ * A rank has the block open (DynamicProfileShm..., also when it is unlinked) and, once it trains, many threads. Its children that were
+ * forked later inherit the block and have one thread: the first of them is the monitor, the others parse or load data. A monitor whose
  * rank was killed lives on as an orphan; one that met a bad file has ended and stays a zombie, as its rank does not wait
  * for it. Both are looked for, since neither says anything by itself.
  */
@@ -226,29 +226,6 @@ static bool may_become_one(const struct rs_config_visit *visit)
     return is_reported || is_python;
 }
 
-static bool look_at_process(void *self, const struct rs_config_visit *visit)
-{
-    struct mindspore_trigger *trigger = self;
-    struct attachment at;
-    struct rs_process process;
-    if (!may_become_one(visit))
-        return false;
-    if (!find_attachment(visit->pid, &at) || rs_process_read(visit->pid, &process, NULL) != RS_OK ||
-        is_known(trigger, visit->pid, process.start_ticks))
-        return true;
-    struct rs_buf status = {0};
-    const int64_t threads = read_small(visit->pid, "status", &status)
-                                ? status_number(rs_buf_text(&status), "Threads:")
-                                : -1;
-    rs_buf_fini(&status);
-    const ptrdiff_t block = threads < 1 ? MINDSPORE_NONE : block_of(trigger, &at);
-    if (block != MINDSPORE_NONE && threads == 1)
-        add_helper(trigger, &process, block);
-    else if (block != MINDSPORE_NONE)
-        add_member(trigger, visit, &process, &at, block);
-    return true;
-}
-
 static bool is_member(void *self, pid_t pid, uint64_t start_ticks)
 {
     const struct mindspore_trigger *trigger = self;
@@ -257,6 +234,46 @@ static bool is_member(void *self, pid_t pid, uint64_t start_ticks)
             trigger->members[i].hold.start_ticks == start_ticks)
             return true;
     return false;
+}
+
+/* A rank that has just made its monitor has one thread, as its children have; it becomes one when it trains. */
+static bool is_rank_after_all(struct mindspore_trigger *trigger, const struct rs_process *process)
+{
+    for (size_t i = 0; i < trigger->helper_count; i++) {
+        const struct mindspore_helper *helper = &trigger->helpers[i];
+        if (helper->pid != process->pid || helper->start_ticks != process->start_ticks)
+            continue;
+        if (rs_process_rank_holder(process, is_member, trigger))
+            return false;
+        trigger->helpers[i] = trigger->helpers[--trigger->helper_count];
+        return true;
+    }
+    return false;
+}
+
+static bool look_at_process(void *self, const struct rs_config_visit *visit)
+{
+    struct mindspore_trigger *trigger = self;
+    struct attachment at;
+    struct rs_process process;
+    if (!may_become_one(visit))
+        return false;
+    if (!find_attachment(visit->pid, &at) || rs_process_read(visit->pid, &process, NULL) != RS_OK)
+        return true;
+    struct rs_buf status = {0};
+    const int64_t threads = read_small(visit->pid, "status", &status)
+                                ? status_number(rs_buf_text(&status), "Threads:")
+                                : -1;
+    rs_buf_fini(&status);
+    if (threads < 1 || (is_known(trigger, visit->pid, process.start_ticks) &&
+                        (threads == 1 || !is_rank_after_all(trigger, &process))))
+        return true;
+    const ptrdiff_t block = block_of(trigger, &at);
+    if (block != MINDSPORE_NONE && threads == 1)
+        add_helper(trigger, &process, block);
+    else if (block != MINDSPORE_NONE)
+        add_member(trigger, visit, &process, &at, block);
+    return true;
 }
 
 static void remove_member(struct mindspore_trigger *trigger, size_t index)

@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 
-from rig import Driver, Job, Shm, check, find_mindspore, pair_of, scratch, stamps_of
+from rig import Driver, Job, Shm, check, find_mindspore, pair_of, scratch, stamps_of, stay_in_hour
 
 DRIVE = os.path.abspath(os.path.join(os.environ.get("RANKSCOPE_BUILD", "build/dev"), "drive_mindspore"))
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -181,6 +181,7 @@ def creator_is_killed():
 
 def block_is_left():
     """A killed job leaves its block; the next job is unresponsive, and is told why. First nobody serves it, then an orphan of other folder."""
+    stay_in_hour(180)
     shm = Shm()
     first = Case("left", "step", ranks=1, shm=shm)
     first.close(keep_shm=True)  # SIGKILL to all of it: the block stays
@@ -196,6 +197,7 @@ def block_is_left():
     finally:
         second.close()
 
+    stay_in_hour(180)
     shm = Shm()
     first = Case("owner", "step", ranks=1, shm=shm)
     creator = list(first.driver.ranks)[0]

@@ -22,6 +22,7 @@ parser.add_argument("--steps", type=int, default=200)
 parser.add_argument("--step-ms", type=int, default=200)
 parser.add_argument("--poll", type=int, default=1)
 parser.add_argument("--skew-ms", type=int, default=0, help="each rank begins so much later than the one before")
+parser.add_argument("--idle-s", type=float, default=0, help="between making the monitor and training: one thread so long, as the monitor")
 parser.add_argument("--rank", type=int, default=-1)
 ARGS = parser.parse_args()
 
@@ -51,6 +52,7 @@ def train(rank):
     optimizer = nn.Momentum(net.trainable_params(), 0.01, 0.9)
     random = numpy.random.default_rng(0)
     monitor = DynamicProfilerMonitor(cfg_path=ARGS.config, output_path=ARGS.out, poll_interval=ARGS.poll)
+    time.sleep(ARGS.idle_s)
 
     def sample():
         return random.random((16, 8), dtype=numpy.float32), random.integers(0, 2, 16).astype(numpy.int32)
