@@ -21,8 +21,8 @@ struct sorter {
     uint32_t *parent;   /* [worker] */
     struct pair *pairs; /* of point-to-point, sorted, each once */
     size_t pair_count;
-    uint8_t *group_state; /* [group] 0 not looked at, 1 joins, 2 spans stages */
-    uint32_t *mark;       /* [worker] group that it was last seen in */
+    size_t *fullest; /* [group] its operation of most members; op_count: none */
+    uint32_t *mark;  /* [worker] group that it was last seen in */
 };
 
 static uint32_t root_of(uint32_t *parent, uint32_t worker)
@@ -111,24 +111,40 @@ static void join_members(struct sorter *sorter, const struct rs_job_op *op)
     }
 }
 
+static bool joins(const struct rs_job_op *op)
+{
+    return !op->is_p2p && op->is_matched && op->row_count >= 2 && op->type != RS_OP_SEND_RECV;
+}
+
+/* Of a named group the operation of most members counts: where a recording begins or ends, some have one that others have not. */
+static void find_fullest(struct sorter *sorter)
+{
+    const struct rs_analysis *analysis = sorter->builder->analysis;
+    for (size_t g = 0; g < analysis->group_count; g++) {
+        sorter->fullest[g] = analysis->op_count;
+    }
+    for (size_t i = 0; i < analysis->op_count; i++) {
+        const struct rs_job_op *op = &analysis->ops[i];
+        if (!joins(op) || op->group == RS_NO_GROUP) {
+            continue;
+        }
+        size_t *fullest = &sorter->fullest[op->group];
+        if (*fullest == analysis->op_count || op->row_count > analysis->ops[*fullest].row_count) {
+            *fullest = i;
+        }
+    }
+}
+
 static void join_all(struct sorter *sorter)
 {
     const struct rs_analysis *analysis = sorter->builder->analysis;
+    find_fullest(sorter);
     for (size_t i = 0; i < analysis->op_count; i++) {
         const struct rs_job_op *op = &analysis->ops[i];
-        if (op->is_p2p || !op->is_matched || op->row_count < 2 || op->type == RS_OP_SEND_RECV) {
-            continue;
-        }
-        if (op->group == RS_NO_GROUP) {
+        if (joins(op) &&
+            (op->group == RS_NO_GROUP || (sorter->fullest[op->group] == i &&
+                                          !spans_stages(sorter, op, (uint32_t)op->group + 1)))) {
             join_members(sorter, op);
-            continue;
-        }
-        uint8_t *state = &sorter->group_state[op->group];
-        if (*state == 0) {
-            *state = spans_stages(sorter, op, (uint32_t)op->group + 1) ? 2 : 1;
-            if (*state == 1) {
-                join_members(sorter, op);
-            }
         }
     }
 }
@@ -233,10 +249,10 @@ enum rs_status classes_find(struct builder *builder)
     sorter.parent = rs_mem_calloc(workers + 1, sizeof *sorter.parent);
     sorter.mark = rs_mem_calloc(workers + 1, sizeof *sorter.mark);
     sorter.pairs = rs_mem_calloc(builder->analysis->op_count + 1, sizeof *sorter.pairs);
-    sorter.group_state = rs_mem_calloc(builder->analysis->group_count + 1, 1);
+    sorter.fullest = rs_mem_calloc(builder->analysis->group_count + 1, sizeof *sorter.fullest);
     enum rs_status status = RS_NOMEM;
     if (sorter.parent != NULL && sorter.mark != NULL && sorter.pairs != NULL &&
-        sorter.group_state != NULL) {
+        sorter.fullest != NULL) {
         for (uint32_t w = 0; w < workers; w++) {
             sorter.parent[w] = w;
         }
@@ -251,6 +267,6 @@ enum rs_status classes_find(struct builder *builder)
     rs_mem_free(sorter.parent);
     rs_mem_free(sorter.mark);
     rs_mem_free(sorter.pairs);
-    rs_mem_free(sorter.group_state);
+    rs_mem_free(sorter.fullest);
     return status;
 }

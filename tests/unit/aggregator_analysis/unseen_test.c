@@ -49,6 +49,8 @@ struct writer {
     bool is_alone;  /* in having an expert: tokens come to nobody else */
     bool is_skewed; /* of one rank a launch of the first step is noted a little behind its start */
     bool loses;     /* an operation of another rank in one step */
+    bool
+        begins_between; /* two ranks are recorded a little earlier, from before an operation of all on */
 };
 
 /* Tokens of a rank's expert in a layer of a step: 1 in the mean, more of them for the popular expert, in some jobs always as many. */
@@ -239,11 +241,17 @@ static void train(struct writer *w, int64_t step)
         if (w->popularity > 0) {
             ask_experts(w, step);
         }
+        if (w->begins_between) {
+            meet(w, step, 15, ALL, 60);
+            continue;
+        }
         meet(w, step, 3, TENSOR, 60);
         meet(w, step, 12, TENSOR, 60);
     }
-    meet(w, step, 5, DATA, 200);
-    meet(w, step, 10, DATA, 200);
+    if (!w->begins_between) {
+        meet(w, step, 5, DATA, 200);
+        meet(w, step, 10, DATA, 200);
+    }
     meet(w, step, 15, ALL, 20);
     for (int32_t r = 0; r < RANKS; r++) {
         work(w, step, r, 100);
@@ -309,6 +317,13 @@ static rs_dur run_writer(struct writer *w, bool asks)
         w->across[r] = add_group(w, r, names[RANKS + r], r % 2, r % 2 + 2);
         w->now[r] = 1000 * US;
         summary->span_start = w->now[r];
+    }
+    for (int32_t r = 0; r < RANKS && w->begins_between; r++) {
+        w->now[r] += 40 * US;
+        if (r % 2 == 0) {
+            add_op(w, 0, r, ALL, w->all[r], w->now[r] + 20 * US);
+        }
+        w->now[r] += 20 * US;
     }
     const int64_t steps = w->steps > 0 ? w->steps : STEPS;
     for (int64_t k = 1; k <= steps; k++) {
@@ -628,6 +643,22 @@ static void a_transfer_is_timed_by_clocks_that_are_known(void **state)
     fini_writer(&w);
 }
 
+/* The group's first operation has two of its four members. All four are its class all the same. */
+static void who_is_recorded_later_belongs_to_its_group(void **state)
+{
+    struct writer w = {.factor = 1.3, .missing = -1, .begins_between = true};
+    (void)state;
+    (void)run_writer(&w, true);
+    const struct rs_diagnosis *diagnosis = w.rig.analysis->diagnosis;
+    assert_int_equal(diagnosis->finding_count, 1);
+    assert_int_equal(diagnosis->findings[0].places[0].rank, SLOW);
+    assert_int_equal(diagnosis->judged_ranks, RANKS);
+    for (size_t i = 0; i < diagnosis->unjudged_count; i++) {
+        assert_int_not_equal(diagnosis->unjudged[i].why, RS_UNJUDGED_NO_PEERS);
+    }
+    fini_writer(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -651,6 +682,7 @@ int main(void)
         cmocka_unit_test(a_host_that_waits_for_a_barrier_passes_on_its_delay),
         cmocka_unit_test(a_barrier_on_the_stream_of_the_work_passes_on_its_delay),
         cmocka_unit_test(what_was_launched_before_the_recording_is_no_part_of_its_program),
+        cmocka_unit_test(who_is_recorded_later_belongs_to_its_group),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
