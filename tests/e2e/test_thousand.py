@@ -10,9 +10,11 @@ import unittest
 import unittest_run
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from machine import is_crowded  # pylint: disable=wrong-import-position
 from rig_native import PROGRAM, Rig, go_on, kill, stop  # pylint: disable=wrong-import-position
 
 WORLD = int(os.environ.get("THOUSAND_WORLD", "1000"))
+STEP_MS = 400
 CHOSEN = list(range(100)) + list(range(500, 600))
 EXPRESSION = "0-99,500-599"
 DYING, STOPPED = (7, 555), 42
@@ -28,7 +30,7 @@ class Thousand(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         started = time.monotonic()
-        cls.rig = Rig(world=WORLD, nodes=8, step_ms=400).__enter__()
+        cls.rig = Rig(world=WORLD, nodes=8, step_ms=STEP_MS).__enter__()
         cls.rig.wait_ranks(WORLD)
         before = cls.rig.usage()
         time.sleep(2)
@@ -139,7 +141,9 @@ class Thousand(unittest.TestCase):
         states = self.states(found["id"])
         self.assertEqual((len(states), set(states.values())), (200, {("partial", "stopped by request")}))
         steps = [rank["steps_done"] for rank in self.rig.show(found["id"])["ranks"]]
-        self.assertTrue(1 <= min(steps) <= max(steps) <= min(steps) + 1, sorted(steps))
+        # Ranks are told one after the other, which takes a busy machine longer than a step.
+        apart = 1 + (int(1000 * took / STEP_MS) if is_crowded() else 0)
+        self.assertTrue(1 <= min(steps) <= max(steps) <= min(steps) + apart, sorted(steps))
         self.verify(found["id"])
         say(f"capture stop on 200 ranks in step {max(steps)} of 1000: over after {took:.1f} s")
 

@@ -2,7 +2,9 @@
 /*
  * Classes: ranks with the same program that are joined by a collective, the data and tensor parallel copies of
  * one pipeline stage. No roles are needed. A group in which two members pass messages to each other spans
- * stages and joins nobody.
+ * stages and joins nobody, unless all of it sends and receives in the same order: stages of a pipeline do not (the first
+ * one begins by sending, the last one by receiving), ranks that hand blocks around in a ring do. Where a batch goes both ways, what is
+ * first in it is not known.
  *
  * Hosts: by name, else by device ordinals (a host starts where an ordinal comes again).
  */
@@ -14,6 +16,7 @@
 
 struct pair {
     uint32_t a, b;
+    bool is_exchange; /* some of their messages are batches that go both ways */
 };
 
 struct sorter {
@@ -55,15 +58,20 @@ static void find_pairs(struct sorter *sorter)
         const uint32_t a = sorter->builder->worker_of[analysis->rows[op->row_first].summary];
         const uint32_t b = sorter->builder->worker_of[analysis->rows[op->row_first + 1].summary];
         if (a != GRAPH_NONE && b != GRAPH_NONE && a != b) {
-            sorter->pairs[count++] = (struct pair){a < b ? a : b, a < b ? b : a};
+            sorter->pairs[count++] =
+                (struct pair){a < b ? a : b, a < b ? b : a, op->type == RS_OP_SEND_RECV};
         }
     }
     if (count > 1) {
         qsort(sorter->pairs, count, sizeof *sorter->pairs, compare_pairs);
     }
     for (size_t i = 0; i < count; i++) {
-        if (i == 0 || compare_pairs(&sorter->pairs[i], &sorter->pairs[i - 1]) != 0) {
-            sorter->pairs[sorter->pair_count++] = sorter->pairs[i];
+        const struct pair pair = sorter->pairs[i];
+        if (sorter->pair_count == 0 ||
+            compare_pairs(&pair, &sorter->pairs[sorter->pair_count - 1]) != 0) {
+            sorter->pairs[sorter->pair_count++] = pair;
+        } else {
+            sorter->pairs[sorter->pair_count - 1].is_exchange |= pair.is_exchange;
         }
     }
 }
@@ -79,7 +87,8 @@ static bool spans_stages(struct sorter *sorter, const struct rs_job_op *op, uint
         }
     }
     for (size_t i = 0; i < sorter->pair_count; i++) {
-        if (sorter->mark[sorter->pairs[i].a] == mark && sorter->mark[sorter->pairs[i].b] == mark) {
+        const struct pair *pair = &sorter->pairs[i];
+        if (sorter->mark[pair->a] == mark && sorter->mark[pair->b] == mark && pair->is_exchange) {
             return true;
         }
     }

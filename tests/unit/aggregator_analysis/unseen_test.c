@@ -49,6 +49,7 @@ struct writer {
     bool is_alone;  /* in having an expert: tokens come to nobody else */
     bool is_skewed; /* of one rank a launch of the first step is noted a little behind its start */
     bool loses;     /* an operation of another rank in one step */
+    bool is_ring;   /* they hand blocks round, and all meet at the end of a step */
     bool
         begins_between; /* two ranks are recorded a little earlier, from before an operation of all on */
 };
@@ -209,6 +210,34 @@ static void ask_experts(struct writer *w, int64_t step)
     }
 }
 
+/* Each rank hands a block to the next and takes one from that before, until each has had all. */
+static void hand_round(struct writer *w, int64_t step)
+{
+    for (int turn = 1; turn < RANKS; turn++) {
+        rs_ns sent[RANKS], came[RANKS];
+        for (int32_t r = 0; r < RANKS; r++) {
+            came[r] = w->now[r];
+        }
+        for (int32_t r = 0; r < RANKS; r++) {
+            const int32_t from = (r + RANKS - 1) % RANKS;
+            sent[r] = (came[r] > came[from] ? came[r] : came[from]) + 20 * US +
+                      make_random_range(&w->random, 0, 900);
+        }
+        for (int32_t r = 0; r < RANKS; r++) {
+            struct rs_summary *summary = &w->rig.ranks[r];
+            for (int side = 0; side < 2; side++) {
+                const int32_t peer = (r + (side == 0 ? 1 : RANKS - 1)) % RANKS;
+                add_op(w, step, r, TENSOR + side, w->all[r], side == 0 ? sent[peer] : sent[r]);
+                struct rs_comm_op *op = &summary->ops[summary->op_count - 1];
+                op->type = side == 0 ? RS_OP_SEND : RS_OP_RECV;
+                op->peer = peer;
+                op->bytes = 4096;
+            }
+            w->now[r] = sent[r] > sent[(r + 1) % RANKS] ? sent[r] : sent[(r + 1) % RANKS];
+        }
+    }
+}
+
 static void train(struct writer *w, int64_t step)
 {
     rs_ns start[RANKS];
@@ -241,6 +270,10 @@ static void train(struct writer *w, int64_t step)
         if (w->popularity > 0) {
             ask_experts(w, step);
         }
+        if (w->is_ring) {
+            hand_round(w, step);
+            continue;
+        }
         if (w->begins_between) {
             meet(w, step, 15, ALL, 60);
             continue;
@@ -248,7 +281,7 @@ static void train(struct writer *w, int64_t step)
         meet(w, step, 3, TENSOR, 60);
         meet(w, step, 12, TENSOR, 60);
     }
-    if (!w->begins_between) {
+    if (!w->begins_between && !w->is_ring) {
         meet(w, step, 5, DATA, 200);
         meet(w, step, 10, DATA, 200);
     }
@@ -659,6 +692,20 @@ static void who_is_recorded_later_belongs_to_its_group(void **state)
     fini_writer(&w);
 }
 
+/* All of them send and receive in the same order: no pipeline, they are held against each other. */
+static void a_slow_rank_of_a_ring_is_named(void **state)
+{
+    struct writer w = {.factor = 1.3, .missing = -1, .is_ring = true};
+    (void)state;
+    (void)run_writer(&w, true);
+    const struct rs_diagnosis *diagnosis = w.rig.analysis->diagnosis;
+    assert_int_equal(diagnosis->finding_count, 1);
+    assert_int_equal(diagnosis->findings[0].kind, RS_FINDING_SLOW_RANK);
+    assert_int_equal(diagnosis->findings[0].places[0].rank, SLOW);
+    assert_int_equal(diagnosis->judged_ranks, RANKS);
+    fini_writer(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -683,6 +730,7 @@ int main(void)
         cmocka_unit_test(a_barrier_on_the_stream_of_the_work_passes_on_its_delay),
         cmocka_unit_test(what_was_launched_before_the_recording_is_no_part_of_its_program),
         cmocka_unit_test(who_is_recorded_later_belongs_to_its_group),
+        cmocka_unit_test(a_slow_rank_of_a_ring_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
