@@ -9,6 +9,10 @@
 #include "aggregator/analysis/diagnose/diagnose_priv.h"
 #include "common/base/slots.h"
 
+/* Programs of a class whose dependencies are looked for: the usual one, and those of steps that are another for all (an evaluation, a
+ * checkpoint), the most frequent first. */
+enum { BUILD_VARIANTS = 4 };
+
 enum line_what {
     LINE_SPAN, /* work that was recorded */
     LINE_GAP,  /* work between operations that nobody recorded: whatever lies between */
@@ -50,10 +54,10 @@ struct program {
     size_t lane_count, lane_capacity;
     struct rs_slots lane_slots; /* of lanes */
     uint64_t signature;         /* of most of its steps */
-    uint64_t *step_signatures;
-    bool is_host;      /* no device */
-    bool has_launches; /* of device work, that say something about the host */
-    bool has_waits;    /* waits of the host were recorded */
+    uint64_t *step_signatures;  /* never 0 */
+    bool is_host;               /* no device */
+    bool has_launches;          /* of device work, that say something about the host */
+    bool has_waits;             /* waits of the host were recorded */
 };
 
 /* What is kept of an operation's line when the lines are gone. */
@@ -76,7 +80,11 @@ struct builder {
     uint32_t
         *op_line; /* [flat op] line of its program; GRAPH_NONE. Until the lines are gone, then: */
     struct op_place *op_places; /* [flat op] */
-    struct line *lines;         /* of all programs, one behind the other */
+    uint8_t
+        *alike; /* [class * steps + step] all members run the same operations in it, usual or not */
+    uint64_t *
+        variants; /* [class * BUILD_VARIANTS] signatures of its steps, the usual one first; 0: no more */
+    struct line *lines; /* of all programs, one behind the other */
     size_t most_lanes;
     struct hidden_end *hidden;
     size_t hidden_count, hidden_capacity;
@@ -85,7 +93,7 @@ struct builder {
 /* program.c */
 RS_MUST_CHECK enum rs_status program_make(struct builder *builder, struct program *program);
 void program_fini(struct program *program);
-/* classes.c: class of every worker, hosts. */
+/* classes.c: class of every worker, hosts, steps in which a class is alike. */
 RS_MUST_CHECK enum rs_status classes_find(struct builder *builder);
 /* hidden.c: spans that are operations become LINE_OP. After classes_find(). */
 RS_MUST_CHECK enum rs_status hidden_find(struct builder *builder);

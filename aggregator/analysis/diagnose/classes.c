@@ -174,6 +174,104 @@ static void number_classes(struct sorter *sorter)
     }
 }
 
+/* A step of another program, for an evaluation or a checkpoint, is one for all: hosts can be held against each other in it. */
+static enum rs_status find_alike(struct builder *builder)
+{
+    const struct diag_model *model = builder->model;
+    const size_t steps = model->step_count;
+    uint64_t *first = rs_mem_calloc(model->class_count * steps + 1, sizeof *first);
+    builder->alike = rs_mem_calloc(model->class_count * steps + 1, 1);
+    if (first == NULL || builder->alike == NULL) {
+        rs_mem_free(first);
+        return RS_NOMEM;
+    }
+    for (size_t w = 0; w < model->worker_count; w++) {
+        const uint64_t *own = builder->programs[w].step_signatures;
+        const size_t at = model->workers[w].class_id * steps;
+        for (size_t k = 0; k < steps; k++) {
+            const bool is_first = first[at + k] == 0;
+            builder->alike[at + k] =
+                is_first || (builder->alike[at + k] != 0 && first[at + k] == own[k]);
+            first[at + k] = is_first ? own[k] : first[at + k];
+        }
+    }
+    rs_mem_free(first);
+    return RS_OK;
+}
+
+struct variant {
+    uint64_t signature;
+    size_t steps;
+};
+
+static int most_steps_first(const void *left, const void *right)
+{
+    const struct variant *a = left, *b = right;
+    if (a->steps != b->steps) {
+        return a->steps < b->steps ? 1 : -1;
+    }
+    return (a->signature > b->signature) - (a->signature < b->signature);
+}
+
+static int by_signature(const void *left, const void *right)
+{
+    const struct variant *a = left, *b = right;
+    return (a->signature > b->signature) - (a->signature < b->signature);
+}
+
+/* Of a class with this member. `room`: for as many as there are steps. One step shows too little of what depends on what. */
+static void take_variants(const struct builder *builder, const struct program *member,
+                          struct variant *room, uint64_t *variants)
+{
+    const struct diag_model *model = builder->model;
+    const uint8_t *alike =
+        &builder->alike[model->workers[member->worker].class_id * model->step_count];
+    size_t count = 0, kept = 0;
+    for (size_t k = 0; k < model->step_count; k++) {
+        if (alike[k] != 0 && member->step_signatures[k] != member->signature) {
+            room[count++] = (struct variant){member->step_signatures[k], 1};
+        }
+    }
+    if (count > 1) {
+        qsort(room, count, sizeof *room, by_signature);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (kept > 0 && room[kept - 1].signature == room[i].signature) {
+            room[kept - 1].steps++;
+        } else {
+            room[kept++] = room[i];
+        }
+    }
+    if (kept > 1) {
+        qsort(room, kept, sizeof *room, most_steps_first);
+    }
+    variants[0] = member->signature;
+    for (size_t i = 0; i < kept && i + 1 < BUILD_VARIANTS && room[i].steps > 1; i++) {
+        variants[i + 1] = room[i].signature;
+    }
+}
+
+static enum rs_status find_variants(struct builder *builder)
+{
+    const struct diag_model *model = builder->model;
+    struct variant *room = rs_mem_calloc(model->step_count + 1, sizeof *room);
+    builder->variants =
+        rs_mem_calloc(model->class_count * BUILD_VARIANTS + 1, sizeof *builder->variants);
+    if (room == NULL || builder->variants == NULL) {
+        rs_mem_free(room);
+        return RS_NOMEM;
+    }
+    for (size_t w = 0; w < model->worker_count; w++) {
+        uint64_t *variants =
+            &builder->variants[model->workers[w].class_id * (size_t)BUILD_VARIANTS];
+        if (variants[0] == 0) {
+            take_variants(builder, &builder->programs[w], room, variants);
+        }
+    }
+    rs_mem_free(room);
+    return RS_OK;
+}
+
 /* ---- hosts -------------------------------------------------------------------------------- */
 
 static const char *host_name(const struct rs_summary *summary)
@@ -271,7 +369,8 @@ enum rs_status classes_find(struct builder *builder)
         if (!hosts_by_name(builder)) {
             hosts_by_device(builder);
         }
-        status = RS_OK;
+        status = find_alike(builder);
+        status = status == RS_OK ? find_variants(builder) : status;
     }
     rs_mem_free(sorter.parent);
     rs_mem_free(sorter.mark);

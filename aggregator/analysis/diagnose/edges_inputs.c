@@ -135,8 +135,9 @@ static bool holds(const struct input *input)
 struct walk {
     struct graph *graph;
     const struct inputs *inputs;
-    rs_ns *lane_free; /* [lane] */
-    bool links;       /* the edges; else what speaks for and against them */
+    rs_ns *lane_free;   /* [lane] */
+    uint64_t signature; /* of the steps that are looked at */
+    bool links;         /* the edges; else what speaks for and against them */
 };
 
 /* Of the candidates those of other lanes, newest first. */
@@ -209,10 +210,10 @@ static enum rs_status walk_rows(const struct walk *walk, const struct program *p
     }
     for (size_t i = 0; i < program->count && status == RS_OK; i++) {
         const struct line *line = &program->lines[i];
-        const bool is_usual = program->step_signatures[line->step] == program->signature;
-        if (is_usual && is_span(line) && !line->is_early) {
+        const bool is_asked = program->step_signatures[line->step] == walk->signature;
+        if (is_asked && is_span(line) && !line->is_early) {
             status = look_or_link(walk, line, OF_SPAN, &spans);
-        } else if (is_usual && is_wait_for_one(program, line)) {
+        } else if (is_asked && is_wait_for_one(program, line)) {
             status = look_or_link(walk, line, OF_WAIT, &rows);
         }
         if (is_span(line) && !line->is_copy) {
@@ -292,8 +293,11 @@ enum rs_status edges_of_inputs(struct builder *builder)
     struct walk walk = {.graph = &builder->model->graph};
     walk.lane_free = rs_mem_calloc(builder->most_lanes, sizeof *walk.lane_free);
     enum rs_status status = walk.lane_free != NULL ? RS_OK : RS_NOMEM;
-    for (uint32_t c = 0; status == RS_OK && c < builder->model->class_count; c++) {
-        status = class_inputs(builder, c, &walk);
+    for (size_t i = 0; status == RS_OK && i < builder->model->class_count * BUILD_VARIANTS; i++) {
+        walk.signature = builder->variants[i];
+        if (walk.signature != 0) {
+            status = class_inputs(builder, (uint32_t)(i / BUILD_VARIANTS), &walk);
+        }
     }
     rs_mem_free(walk.lane_free);
     return status;

@@ -230,14 +230,9 @@ static enum rs_status link_one(struct graph *graph, const struct program *progra
     return RS_OK;
 }
 
-static bool is_usual(const struct program *program, size_t k)
-{
-    return program->step_signatures[k] == program->signature;
-}
-
 /* One pass over a program: what refutes, or the edges that are left. */
 static enum rs_status walk_sources(struct builder *builder, const struct program *program,
-                                   struct outputs *outputs, bool links)
+                                   struct outputs *outputs, uint64_t signature, bool links)
 {
     struct reach reach;
     enum rs_status status = reach_init(program, outputs->lanes, &reach);
@@ -248,7 +243,7 @@ static enum rs_status walk_sources(struct builder *builder, const struct program
         const struct line *line = &program->lines[i];
         const bool is_source = line_counts(line) || (line->what == LINE_SPAN &&
                                                      !program->has_waits && !program->is_host);
-        if (!is_source || !is_usual(program, line->step)) {
+        if (!is_source || program->step_signatures[line->step] != signature) {
             continue;
         }
         if (links) {
@@ -261,7 +256,8 @@ static enum rs_status walk_sources(struct builder *builder, const struct program
     return status;
 }
 
-static enum rs_status class_outputs(struct builder *builder, uint32_t class_id)
+/* Of its steps with this signature. */
+static enum rs_status class_outputs(struct builder *builder, uint32_t class_id, uint64_t signature)
 {
     const struct diag_model *model = builder->model;
     struct outputs outputs = {.lanes = builder->most_lanes + 1};
@@ -269,7 +265,8 @@ static enum rs_status class_outputs(struct builder *builder, uint32_t class_id)
     for (size_t w = 0; w < model->worker_count; w++) {
         const struct program *program = &builder->programs[w];
         for (size_t k = 0; k < model->step_count && model->workers[w].class_id == class_id; k++) {
-            const size_t ops = is_usual(program, k) ? ops_of_step(program, k) : 0;
+            const size_t ops =
+                program->step_signatures[k] == signature ? ops_of_step(program, k) : 0;
             outputs.ops = ops > outputs.ops ? ops : outputs.ops;
         }
     }
@@ -280,8 +277,8 @@ static enum rs_status class_outputs(struct builder *builder, uint32_t class_id)
     for (size_t i = 0; status == RS_OK && i < 2 * model->worker_count; i++) {
         const size_t w = i % model->worker_count;
         if (model->workers[w].class_id == class_id) {
-            status =
-                walk_sources(builder, &builder->programs[w], &outputs, i >= model->worker_count);
+            status = walk_sources(builder, &builder->programs[w], &outputs, signature,
+                                  i >= model->worker_count);
         }
     }
     rs_mem_free(outputs.slot);
@@ -293,8 +290,10 @@ enum rs_status edges_of_outputs(struct builder *builder)
     const size_t classes =
         builder->most_lanes <= OUTPUT_LANES_MAX ? builder->model->class_count : 0;
     enum rs_status status = RS_OK;
-    for (uint32_t c = 0; status == RS_OK && c < classes; c++) {
-        status = class_outputs(builder, c);
+    for (size_t i = 0; status == RS_OK && i < classes * BUILD_VARIANTS; i++) {
+        if (builder->variants[i] != 0) {
+            status = class_outputs(builder, (uint32_t)(i / BUILD_VARIANTS), builder->variants[i]);
+        }
     }
     return status;
 }

@@ -69,7 +69,10 @@ static enum rs_status add_item(struct rank_walk *walk, const struct line *line, 
 {
     struct diag_model *model = walk->builder->model;
     const struct program *program = walk->program;
-    if (program->step_signatures[line->step] != program->signature) {
+    const uint32_t class_id = model->workers[program->worker].class_id;
+    const bool is_alike = walk->builder->alike[class_id * model->step_count + line->step] != 0;
+    if (program->step_signatures[line->step] != program->signature &&
+        (figure == RS_FIGURE_COMPUTING || !is_alike)) {
         return RS_OK; /* another program in this step: nothing to compare it with */
     }
     if (rs_mem_grow((void **)&model->items, &model->item_capacity, model->item_count + 1,

@@ -287,7 +287,7 @@ static void sign_steps(const struct builder *builder, struct program *program)
 {
     const size_t steps = builder->model->step_count;
     for (size_t k = 0; k < steps; k++) {
-        uint64_t hash = 1;
+        uint64_t hash = UINT64_C(0x6a09e667f3bcc909);
         uint32_t slot = 0;
         for (size_t i = program->step_first[k]; i < program->step_first[k + 1]; i++) {
             struct line *line = &program->lines[i];
@@ -297,7 +297,7 @@ static void sign_steps(const struct builder *builder, struct program *program)
                 slot++;
             }
         }
-        program->step_signatures[k] = hash;
+        program->step_signatures[k] = hash != 0 ? hash : 1;
     }
 }
 

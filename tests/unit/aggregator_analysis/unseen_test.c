@@ -11,6 +11,7 @@
 #include "tests/unit/aggregator_analysis/join_rig.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { RANKS = 4, STEPS = 5, LAYERS = 6, SLOW = 2, WORK_US = 500, STREAM = 7, TENSOR = 20 };
@@ -49,7 +50,8 @@ struct writer {
     bool is_alone;  /* in having an expert: tokens come to nobody else */
     bool is_skewed; /* of one rank a launch of the first step is noted a little behind its start */
     bool loses;     /* an operation of another rank in one step */
-    bool is_ring;   /* they hand blocks round, and all meet at the end of a step */
+    bool checkpoints; /* every third step: one operation more, and the slow rank pauses then only */
+    bool is_ring;     /* they hand blocks round, and all meet at the end of a step */
     bool
         begins_between; /* two ranks are recorded a little earlier, from before an operation of all on */
 };
@@ -260,7 +262,7 @@ static void train(struct writer *w, int64_t step)
     for (int l = 0; l < LAYERS; l++) {
         for (int32_t r = 0; r < RANKS; r++) {
             work(w, step, r, WORK_US);
-            if (r == SLOW && l == 0 && w->pause_us > 0) {
+            if (r == SLOW && l == 0 && w->pause_us > 0 && (!w->checkpoints || step % 3 == 0)) {
                 pause_host(w, r);
             }
             if (w->copies) {
@@ -286,6 +288,9 @@ static void train(struct writer *w, int64_t step)
         meet(w, step, 10, DATA, 200);
     }
     meet(w, step, 15, ALL, 20);
+    if (w->checkpoints && step % 3 == 0) {
+        meet(w, step, 15, ALL, 20);
+    }
     for (int32_t r = 0; r < RANKS; r++) {
         work(w, step, r, 100);
     }
@@ -706,6 +711,22 @@ static void a_slow_rank_of_a_ring_is_named(void **state)
     fini_writer(&w);
 }
 
+/* Steps of another program are nothing to hold their work against, but all ranks have them. */
+static void a_host_that_pauses_at_every_checkpoint_is_named(void **state)
+{
+    struct writer w = {
+        .factor = 1, .missing = -1, .steps = 30, .pause_us = 2000, .checkpoints = true};
+    (void)state;
+    (void)run_writer(&w, true);
+    const struct rs_diagnosis *diagnosis = w.rig.analysis->diagnosis;
+    assert_int_equal(diagnosis->finding_count, 1);
+    assert_int_equal(diagnosis->findings[0].kind, RS_FINDING_HOST_GAP);
+    assert_int_equal(diagnosis->findings[0].places[0].rank, SLOW);
+    assert_int_equal(diagnosis->findings[0].steps.period, 3);
+    assert_true(llabs(diagnosis->findings[0].cost_ns_per_step - 2000 * US / 3) < 100 * US);
+    fini_writer(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -731,6 +752,7 @@ int main(void)
         cmocka_unit_test(what_was_launched_before_the_recording_is_no_part_of_its_program),
         cmocka_unit_test(who_is_recorded_later_belongs_to_its_group),
         cmocka_unit_test(a_slow_rank_of_a_ring_is_named),
+        cmocka_unit_test(a_host_that_pauses_at_every_checkpoint_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
