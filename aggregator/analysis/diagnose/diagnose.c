@@ -437,6 +437,19 @@ enum { BEGAN_LEAST = 5 };
 
 /* Ranks that share cores: what the scheduler did in all steps of a short recording looks like a slow rank, the more
  * often the more ranks are meant. */
+/* What a crowd does to one rank lasts longer than a few steps, so these are no proof of each other: how many more are asked for, 0 none.
+ * Who runs more operators does so in every step. */
+static int64_t steps_short(const struct speaker *speaker, const struct diag_set *set)
+{
+    bool is_crowd = false;
+    for (size_t i = 0; i < set->count; i++) {
+        const struct diag_element *element = &speaker->effects->elements[set->members[i]];
+        is_crowd = is_crowd || (element->what == DIAG_RANK && element->operators <= 0);
+    }
+    const double lacking = DIAG_CORES_STEPS - (double)speaker->model->step_count;
+    return is_crowd && lacking > 0 ? (int64_t)lacking : 0;
+}
+
 static enum rs_confidence confidence_on_cores(const struct speaker *speaker,
                                               const struct diag_set *set, enum rs_confidence best)
 {
@@ -495,7 +508,8 @@ static enum rs_confidence confidence_of(const struct speaker *speaker, const str
         best = best > RS_CONFIDENCE_BOUNDED ? best : RS_CONFIDENCE_BOUNDED;
     }
     if (diag_may_share_cores(speaker->model)) {
-        best = confidence_on_cores(speaker, set, best);
+        best = steps_short(speaker, set) > 0 ? RS_CONFIDENCE_WEAK
+                                             : confidence_on_cores(speaker, set, best);
     }
     const enum rs_confidence beyond_load = best_beyond_load(speaker, set);
     best = beyond_load > best ? beyond_load : best;
@@ -530,7 +544,10 @@ static int64_t more_steps_of(const struct speaker *speaker, const struct diag_se
         noise = fmax(noise, element->p);
         most = fmax(most, element->more_steps);
     }
-    const bool is_noise = confidence == RS_CONFIDENCE_WEAK && noise > DIAG_LEVEL_EXACT;
+    const int64_t lacking = are_equal ? 0 : steps_short(speaker, set);
+    most = fmax(most, (double)lacking);
+    const bool is_noise =
+        confidence == RS_CONFIDENCE_WEAK && (noise > DIAG_LEVEL_EXACT || lacking > 0);
     const bool is_weak_anyway =
         set->is_spread || set->is_heavier || set->is_jitter ||
         (!are_equal &&
