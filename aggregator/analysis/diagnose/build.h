@@ -80,8 +80,8 @@ struct builder {
     uint32_t
         *op_line; /* [flat op] line of its program; GRAPH_NONE. Until the lines are gone, then: */
     struct op_place *op_places; /* [flat op] */
-    uint8_t
-        *alike; /* [class * steps + step] all members run the same operations in it, usual or not */
+    uint8_t *
+        alike; /* [class * steps + step] all members run the same operations in it: one of the variants */
     uint64_t *
         variants; /* [class * BUILD_VARIANTS] signatures of its steps, the usual one first; 0: no more */
     struct line *lines; /* of all programs, one behind the other */

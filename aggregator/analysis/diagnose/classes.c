@@ -219,13 +219,23 @@ static int by_signature(const void *left, const void *right)
     return (a->signature > b->signature) - (a->signature < b->signature);
 }
 
-/* Of a class with this member. `room`: for as many as there are steps. One step shows too little of what depends on what. */
-static void take_variants(const struct builder *builder, const struct program *member,
+static bool is_variant(const uint64_t *variants, uint64_t signature)
+{
+    for (size_t i = 0; i < BUILD_VARIANTS; i++) {
+        if (variants[i] == signature) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of a class with this member. `room`: for as many as there are steps. What came once, as the step does in which a recording begins,
+ * shows too little of what depends on what, and of how much its hosts differ. */
+static void take_variants(struct builder *builder, const struct program *member,
                           struct variant *room, uint64_t *variants)
 {
     const struct diag_model *model = builder->model;
-    const uint8_t *alike =
-        &builder->alike[model->workers[member->worker].class_id * model->step_count];
+    uint8_t *alike = &builder->alike[model->workers[member->worker].class_id * model->step_count];
     size_t count = 0, kept = 0;
     for (size_t k = 0; k < model->step_count; k++) {
         if (alike[k] != 0 && member->step_signatures[k] != member->signature) {
@@ -248,6 +258,9 @@ static void take_variants(const struct builder *builder, const struct program *m
     variants[0] = member->signature;
     for (size_t i = 0; i < kept && i + 1 < BUILD_VARIANTS && room[i].steps > 1; i++) {
         variants[i + 1] = room[i].signature;
+    }
+    for (size_t k = 0; k < model->step_count; k++) {
+        alike[k] = alike[k] != 0 && is_variant(variants, member->step_signatures[k]);
     }
 }
 
