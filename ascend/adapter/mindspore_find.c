@@ -157,6 +157,7 @@ static bool is_known(const struct mindspore_trigger *trigger, pid_t pid, uint64_
 static void add_helper(struct mindspore_trigger *trigger, const struct rs_process *process,
                        ptrdiff_t block)
 {
+    struct attachment parents;
     if (rs_mem_grow((void **)&trigger->helpers, &trigger->helper_capacity,
                     trigger->helper_count + 1, sizeof *trigger->helpers) < 0)
         return;
@@ -164,7 +165,8 @@ static void add_helper(struct mindspore_trigger *trigger, const struct rs_proces
         (struct mindspore_helper){.pid = process->pid,
                                   .parent = process->parent,
                                   .start_ticks = process->start_ticks,
-                                  .block = block};
+                                  .block = block,
+                                  .is_child = find_attachment(process->parent, &parents)};
 }
 
 static void take_init_line(void *self, const struct mindspore_line *line)
@@ -243,7 +245,7 @@ static bool is_rank_after_all(struct mindspore_trigger *trigger, const struct rs
         const struct mindspore_helper *helper = &trigger->helpers[i];
         if (helper->pid != process->pid || helper->start_ticks != process->start_ticks)
             continue;
-        if (rs_process_rank_holder(process, is_member, trigger))
+        if (helper->is_child || rs_process_rank_holder(process, is_member, trigger))
             return false;
         trigger->helpers[i] = trigger->helpers[--trigger->helper_count];
         return true;
@@ -288,10 +290,14 @@ void mindspore_find(struct mindspore_trigger *trigger)
 {
     const size_t before = trigger->member_count;
     (void)rs_config_scan_run(trigger->scan, trigger->monotonic(), look_at_process, trigger);
-    /* A worker with threads of its own, seen before its rank was. */
-    for (size_t i = trigger->member_count; i-- > 0 && trigger->member_count > before;)
-        if (rs_process_rank_holder(&trigger->members[i].shown.process, is_member, trigger))
-            remove_member(trigger, i);
+    /* A worker with threads of its own, or one seen before its rank was. It outlives its rank, and is none then either. */
+    for (size_t i = trigger->member_count; i-- > 0 && trigger->member_count > before;) {
+        const struct rs_process process = trigger->members[i].shown.process;
+        if (!rs_process_rank_holder(&process, is_member, trigger))
+            continue;
+        add_helper(trigger, &process, trigger->members[i].block);
+        remove_member(trigger, i);
+    }
     for (size_t i = before; i < trigger->member_count; i++)
         rs_log_info("rank %d: process %d, %s", trigger->members[i].shown.rank,
                     (int)trigger->members[i].hold.pid,

@@ -68,6 +68,7 @@ struct mindspore_helper {
     pid_t pid, parent;
     uint64_t start_ticks;
     ptrdiff_t block;
+    bool is_child; /* its parent had the block, too, when it was first seen: it never is a rank */
 };
 
 struct mindspore_block {
