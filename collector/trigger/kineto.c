@@ -32,6 +32,7 @@ enum {
     REPLY_WINDOW_MS = 100, /* a client waits 40 to 80 ms for our answer */
     LOOP_TICK_MS = 1000,   /* its request loop runs at 1 Hz */
     STUCK_WRITING_S = 60,  /* a .tmp that stopped growing for so long, its process alive */
+    LET_GO_S = 60,         /* busy for longer after our trace: it records for somebody else */
 };
 
 struct slot {
@@ -51,6 +52,8 @@ struct slot {
         address;      /* of its last poll: another one is another client, perhaps after an exec */
     bool is_by_steps; /* of the capture in hand: it begins at a count of steps */
     bool went_busy;   /* a poll without the ACTIVITIES bit came after delivery */
+    bool takes_none;  /* its last poll had no ACTIVITIES bit: what is sent to it is not begun */
+    rs_ns written_at; /* our trace was complete and no poll with that bit has come since; 0 none */
     bool
         is_gap_unknown; /* polls may have gone to the collector before us: the next gap says nothing */
 };
@@ -338,8 +341,13 @@ static void note_poll(struct rs_kineto_trigger *trigger, struct slot *slot, int3
         client->poll_period = gap;
     slot->is_gap_unknown = false;
     client->last_poll = now;
-    client->is_busy = !(mask & RS_KINETO_ACTIVITIES);
-    if (client->is_busy &&
+    slot->takes_none = !(mask & RS_KINETO_ACTIVITIES);
+    /* When its file has its name, a profiler has yet to free what it recorded: seconds on a busy machine. That is not
+     * a profile of the script's own: the next capture is queued behind it. */
+    if (!slot->takes_none || now - slot->written_at > (rs_dur)LET_GO_S * RS_NS_PER_S)
+        slot->written_at = 0;
+    client->is_busy = slot->takes_none && !slot->written_at;
+    if (slot->takes_none &&
         (client->state == RS_KINETO_DELIVERED || client->state == RS_KINETO_RECORDING))
         slot->went_busy = true;
 }
@@ -347,7 +355,7 @@ static void note_poll(struct rs_kineto_trigger *trigger, struct slot *slot, int3
 static bool may_deliver(const struct slot *slot)
 {
     const struct rs_kineto_client *client = &slot->client;
-    return client->state == RS_KINETO_ARMED && client->is_rank && !client->is_busy &&
+    return client->state == RS_KINETO_ARMED && client->is_rank && !slot->takes_none &&
            client->last_poll >= slot->deliver_from &&
            (!slot->deliver_until || client->last_poll <= slot->deliver_until);
 }
@@ -540,7 +548,8 @@ static void watch_files(struct slot *slot, rs_ns now)
     if (find_file(slot, false, client->trace_path, sizeof client->trace_path, &bytes)) {
         client->trace_bytes = bytes;
         client->state = RS_KINETO_WRITTEN;
-        client->is_busy = false; /* what its last poll said is over */
+        client->is_busy = false; /* what its last poll said was of this capture */
+        slot->written_at = now;
         drop_capture(slot);
         return;
     }
@@ -562,7 +571,7 @@ static void check_capture(struct slot *slot, bool alive, rs_ns now)
         return;
     if (!alive)
         fail_ended(slot);
-    else if (client->state == RS_KINETO_RECORDING && slot->went_busy && !client->is_busy)
+    else if (client->state == RS_KINETO_RECORDING && slot->went_busy && !slot->takes_none)
         fail(slot, "the profiler gave up the capture: the script's own profiler started, or it was "
                    "cancelled");
     else if (client->state == RS_KINETO_WRITING &&
@@ -572,14 +581,19 @@ static void check_capture(struct slot *slot, bool alive, rs_ns now)
             "its trace stopped growing while the process runs: stuck in writing, as a process that "
             "leaves main during a write does; end it by hand");
     else if (client->state == RS_KINETO_ARMED && slot->deliver_until && now > slot->deliver_until)
-        fail(slot, "it did not ask for work before the common start could no longer be made");
+        fail(slot, slot->takes_none
+                       ? "it was busy with another profile until the common start could no longer "
+                         "be made"
+                       : "it did not ask for work before the common start could no longer be made");
     else if (slot->deadline && now > slot->deadline && slot->is_by_steps &&
              (client->state == RS_KINETO_DELIVERED || client->state == RS_KINETO_RECORDING))
         client->is_overdue = true;
     else if (slot->deadline && now > slot->deadline)
         fail(
             slot,
-            client->state == RS_KINETO_ARMED ? "it did not poll in time"
+            client->state == RS_KINETO_ARMED && slot->takes_none
+                ? "it was busy with another profile until the time for the capture was over"
+            : client->state == RS_KINETO_ARMED ? "it did not poll in time"
             : client->state == RS_KINETO_DELIVERED
                 ? "it took the request and never began: the start time had passed, another request "
                   "was pending, or the folder could not be written"

@@ -54,7 +54,7 @@ struct rs_kineto_client {
     bool is_rank;                 /* false: a launcher, or a child that inherited its rank */
     const char *not_rank_because; /* static sentence, NULL for ranks */
     bool is_gone;                 /* the process has ended; the last tick saw it */
-    bool is_busy;                 /* it cannot take a capture now (its own or another's) */
+    bool is_busy;                 /* it records for somebody else: a capture is refused */
     bool is_overdue; /* DELIVERED or RECORDING, its deadline has passed, and it may go on yet */
     rs_ns first_poll, last_poll; /* monotonic */
     rs_dur poll_period;          /* as measured; the client's default of 5 s until two polls came */

@@ -496,6 +496,69 @@ static void a_request_for_steps_stays_in_hand_beyond_its_deadline(void **state)
     rs_kineto_trigger_close(&trigger);
 }
 
+/* The file has its name, and the profiler frees its memory yet: a capture right behind is queued, not refused. */
+static void a_capture_is_queued_behind_the_one_that_was_written(void **state)
+{
+    (void)state;
+    struct rs_kineto_trigger *trigger;
+    assert_ok(
+        rs_kineto_trigger_open(&(struct rs_kineto_trigger_options){.socket_name = socket_name,
+                                                                   .monotonic = fake_monotonic},
+                               &trigger, NULL));
+    const struct child child = start_client("1");
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    assert_ok(arm(trigger, child.pid, "first", NULL));
+    assert_int_equal(command(trigger, &child, 'p'), 'c');
+    command(trigger, &child, '1');
+    command(trigger, &child, 'f');
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_WRITTEN);
+    assert_int_equal(command(trigger, &child, 'b'), 'e');
+    assert_false(client_of(trigger, child.pid)->is_busy);
+    assert_ok(arm(trigger, child.pid, "behind", NULL));
+    assert_int_equal(command(trigger, &child, 'b'), 'e'); /* it would not begin now */
+    assert_int_equal(command(trigger, &child, 'p'), 'c');
+
+    /* A poll that says idle came since: who is busy then records for somebody else. */
+    command(trigger, &child, '1');
+    command(trigger, &child, 'f');
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    assert_int_equal(command(trigger, &child, 'b'), 'e');
+    assert_true(client_of(trigger, child.pid)->is_busy);
+    assert_status(arm(trigger, child.pid, "own", NULL), RS_REFUSED);
+    stop_client(&child);
+    rs_kineto_trigger_close(&trigger);
+}
+
+/* Nothing is let go of for ever: the script's own profile began in the moment ours ended. */
+static void a_profile_of_its_own_is_told_from_letting_go(void **state)
+{
+    (void)state;
+    struct rs_kineto_trigger *trigger;
+    assert_ok(
+        rs_kineto_trigger_open(&(struct rs_kineto_trigger_options){.socket_name = socket_name,
+                                                                   .monotonic = fake_monotonic},
+                               &trigger, NULL));
+    const struct child child = start_client("1");
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    assert_ok(arm(trigger, child.pid, "first", NULL));
+    assert_int_equal(command(trigger, &child, 'p'), 'c');
+    command(trigger, &child, '1');
+    command(trigger, &child, 'f');
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(command(trigger, &child, 'b'), 'e');
+    assert_ok(arm(trigger, child.pid, "behind", NULL));
+    fake_now += 61 * (rs_ns)RS_NS_PER_S;
+    assert_int_equal(command(trigger, &child, 'b'), 'e');
+    assert_true(client_of(trigger, child.pid)->is_busy);
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_FAILED);
+    assert_non_null(strstr(client_of(trigger, child.pid)->failure, "busy with another profile"));
+    stop_client(&child);
+    rs_kineto_trigger_close(&trigger);
+}
+
 static void a_trace_that_stops_growing_is_named(void **state)
 {
     (void)state;
@@ -575,6 +638,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_capture_goes_from_armed_to_written),
         cmocka_unit_test(a_busy_client_gets_its_request_when_it_is_idle),
+        cmocka_unit_test(a_capture_is_queued_behind_the_one_that_was_written),
+        cmocka_unit_test(a_profile_of_its_own_is_told_from_letting_go),
         cmocka_unit_test(a_launcher_is_answered_and_never_armed),
         cmocka_unit_test(a_death_is_named),
         cmocka_unit_test(another_trigger_goes_on_with_what_was_delivered),
