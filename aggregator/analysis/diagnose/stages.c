@@ -161,30 +161,77 @@ static void measure_step(const struct measure *measure, size_t i, size_t end)
     measure->member_same[at] = has_all && same > 0 ? log(same) : (double)NAN;
 }
 
-/* By names only figures over all steps are known: the steps differ as all of the rank's computing does. The fastest run of a kernel says what
- * the device does with it; in the mean there is, too, what others that share the device or its links took at that place of the schedule. */
-static void measure_names(const struct measure *measure)
+/* By names only figures over all steps are known: the steps differ as all of the rank's computing does. */
+static void set_same(const struct measure *measure, size_t w, double same)
+{
+    const size_t steps = measure->model->step_count;
+    const double *total = &measure->member_total[w * steps];
+    double mean = 0, known = 0;
+    for (size_t k = 0; k < steps; k++) {
+        mean += isnan(total[k]) ? 0 : total[k];
+        known += isnan(total[k]) ? 0 : 1;
+    }
+    for (size_t k = 0; k < steps && known > 0; k++) {
+        measure->member_same[w * steps + k] = same + total[k] - mean / known;
+    }
+}
+
+/* Logarithm of what a worker's common kernels take, each at its mean length and each as fast as it ever was; NAN: it has none. */
+static void sum_names(const struct measure *measure, double *means, double *fastest)
 {
     const struct diag_model *model = measure->model;
-    const size_t steps = model->step_count;
-    for (size_t i = 0, end; i < model->name_count; i = end) {
-        const uint32_t w = model->names[i].worker;
-        double same = 0, mean = 0, known = 0;
-        for (end = i; end < model->name_count && model->names[end].worker == w; end++) {
-            if (alike_index(&measure->alike, model->names[end].key) != SIZE_MAX) {
-                same += model->names[end].count * model->names[end].fastest_ns;
-            }
-        }
-        for (size_t k = 0; k < steps; k++) {
-            const double total = measure->member_total[w * steps + k];
-            mean += isnan(total) ? 0 : total;
-            known += isnan(total) ? 0 : 1;
-        }
-        for (size_t k = 0; k < steps && known > 0 && same > 0 && is_stage_member(measure, w); k++) {
-            measure->member_same[w * steps + k] =
-                log(same) + measure->member_total[w * steps + k] - mean / known;
+    for (size_t w = 0; w < model->worker_count; w++) {
+        means[w] = fastest[w] = 0;
+    }
+    for (size_t i = 0; i < model->name_count; i++) {
+        const struct diag_name *name = &model->names[i];
+        if (is_stage_member(measure, name->worker) &&
+            alike_index(&measure->alike, name->key) != SIZE_MAX) {
+            means[name->worker] += name->ns;
+            fastest[name->worker] += name->count * name->fastest_ns;
         }
     }
+    for (size_t w = 0; w < model->worker_count; w++) {
+        const bool is_known = means[w] > 0 && fastest[w] > 0;
+        means[w] = is_known ? log(means[w]) : (double)NAN;
+        fastest[w] = is_known ? log(fastest[w]) : (double)NAN;
+    }
+}
+
+static double median_known(const double *values, size_t count, double *scratch)
+{
+    size_t known = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!isnan(values[i])) {
+            scratch[known++] = values[i];
+        }
+    }
+    return diag_median(scratch, known);
+}
+
+/* In the mean of a kernel there is, too, what others that share the device or its links took at that place of the schedule; and where they always
+ * do, even its fastest run has it. So a stage stands apart by what both say: by the lesser, and not at all where they contradict each other. */
+static enum rs_status measure_names(const struct measure *measure)
+{
+    const size_t workers = measure->model->worker_count;
+    double *means = rs_mem_calloc(3 * workers + 1, sizeof *means);
+    if (means == NULL) {
+        return RS_NOMEM;
+    }
+    double *fastest = means + workers, *scratch = fastest + workers;
+    sum_names(measure, means, fastest);
+    const double mean = median_known(means, workers, scratch);
+    const double fast = median_known(fastest, workers, scratch);
+    for (size_t w = 0; w < workers; w++) {
+        const double by_mean = means[w] - mean, by_fastest = fastest[w] - fast;
+        if (isnan(by_mean)) {
+            continue;
+        }
+        const double lesser = fabs(by_mean) < fabs(by_fastest) ? by_mean : by_fastest;
+        set_same(measure, w, fast + (by_mean * by_fastest > 0 ? lesser : 0));
+    }
+    rs_mem_free(means);
+    return RS_OK;
 }
 
 static enum rs_status measure_members(struct measure *measure)
@@ -213,10 +260,7 @@ static enum rs_status measure_members(struct measure *measure)
             measure_step(measure, i, end);
         }
     }
-    if (measure->stages->is_by_names) {
-        measure_names(measure);
-    }
-    return RS_OK;
+    return measure->stages->is_by_names ? measure_names(measure) : RS_OK;
 }
 
 /* Median of the faster half of a class's members in one step: a slow rank is no slow stage. */
