@@ -206,7 +206,7 @@ static int exit_of_info(const Rankscope__CaptureInfo *info)
     case RS_CAPTURE_QUEUED:
         return RS_EXIT_COMPLETE;
     case RS_CAPTURE_SUMMARISED:
-        return exit_of_ranks(info);
+        return *info->reason ? RS_EXIT_PARTIAL : exit_of_ranks(info);
     case RS_CAPTURE_PARTIAL:
     case RS_CAPTURE_STOPPED:
     case RS_CAPTURE_FAILED:
@@ -236,7 +236,8 @@ static int finish(const struct capture_words *words, const Rankscope__CaptureInf
     if (info->state == RS_CAPTURE_STOPPED)
         rs_cli_note("capture", "capture %s was stopped%s%s", info->id, *info->reason ? ": " : "",
                     info->reason);
-    if (info->state == RS_CAPTURE_PARTIAL && *info->reason)
+    if ((info->state == RS_CAPTURE_PARTIAL || info->state == RS_CAPTURE_SUMMARISED) &&
+        *info->reason)
         rs_cli_note("capture", "capture %s is partial: %s", info->id, info->reason);
     if (info->state == RS_CAPTURE_FAILED) {
         rs_cli_note("capture", "capture %s failed: nothing was recorded%s%s", info->id,

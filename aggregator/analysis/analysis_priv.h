@@ -94,6 +94,8 @@ RS_MUST_CHECK enum rs_status join_note(struct join *join, const char *format, ..
 /* steps.c: edges, mean_step_ns and complete_steps; what is to be said of edges. */
 RS_MUST_CHECK enum rs_status count_steps(struct rs_analysis *out, bool is_triggered);
 RS_MUST_CHECK enum rs_status note_edges(struct join *join);
+/* apart.c: who recorded at another time than most. */
+RS_MUST_CHECK enum rs_status note_apart(struct join *join);
 /* vendor.c: where official figures are not those of the recording. */
 RS_MUST_CHECK enum rs_status vendor_notes(struct join *join);
 /* A new operation; its rows follow by join_row(), in order of rank, before the next one. */

@@ -128,6 +128,8 @@ RS_MUST_CHECK enum rs_status capture_add(struct rs_coord *coord, struct rs_coord
 /* Writes it down when something changed. */
 void capture_save(struct rs_coord *coord, struct rs_coord_capture *capture);
 void capture_close(struct rs_coord *coord, struct rs_coord_capture *capture);
+/* Its reason says who recorded another time than the others, as far as windows are known; "" nobody. */
+void capture_see_strays(const struct rs_coord *coord, struct rs_coord_capture *capture);
 
 /* ---- raw_policy.c --------------------------------------------------------------------------------------- */
 

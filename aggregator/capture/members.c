@@ -297,11 +297,21 @@ static void append(struct rs_coord_capture *capture, const char *format, ...)
     va_end(arguments);
 }
 
+static void explain_strays(struct rs_coord_capture *capture)
+{
+    char strays[200];
+    if (rs_coord_can(capture, RS_CAP_STEP_ROUNDUP) &&
+        rs_coord_strays(capture, strays, sizeof strays))
+        append(capture,
+               "not the same time: %s than the others; a larger --roundup than %u brings them "
+               "together",
+               strays, capture->profile.roundup);
+}
+
 static void explain(struct rs_coord_capture *capture)
 {
     static const char *const bad[] = {"lost", "stored raw", "refused", "partial"};
     char names[160];
-    char strays[200];
     capture->reason[0] = '\0';
     if (*capture->remark)
         append(capture, "%.400s", capture->remark);
@@ -310,12 +320,7 @@ static void explain(struct rs_coord_capture *capture)
         if (*names)
             append(capture, "%s: rank %s", bad[i], names);
     }
-    if (rs_coord_can(capture, RS_CAP_STEP_ROUNDUP) &&
-        rs_coord_strays(capture, strays, sizeof strays))
-        append(capture,
-               "not the same time: %s than the others; a larger --roundup than %u brings them "
-               "together",
-               strays, capture->profile.roundup);
+    explain_strays(capture);
     const size_t distinct = members_distinct(capture);
     if (capture->is_files && distinct < capture->world)
         append(capture, "%zu of %u ranks came", distinct, capture->world);
@@ -339,6 +344,13 @@ static void take_clocks(const struct rs_coord *coord, struct rs_coord_capture *c
             seen_find(coord, capture->run, rank->rank, rank->incarnation);
         rank->clock_offset_ns = seen && seen->clock_bound_ns ? seen->clock_offset_ns : 0;
     }
+}
+
+void capture_see_strays(const struct rs_coord *coord, struct rs_coord_capture *capture)
+{
+    take_clocks(coord, capture);
+    capture->reason[0] = '\0';
+    explain_strays(capture);
 }
 
 void capture_close(struct rs_coord *coord, struct rs_coord_capture *capture)

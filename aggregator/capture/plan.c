@@ -2,6 +2,7 @@
 #include "aggregator/capture/plan.h"
 
 #include "common/base/mem.h"
+#include "common/base/stretch.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -169,95 +170,41 @@ static rs_ns on_our_clock(const struct rs_coord_rank *rank, rs_ns instant)
     return __builtin_sub_overflow(instant, rank->clock_offset_ns, &ours) || ours < 0 ? 0 : ours;
 }
 
-static rs_ns start_of(const struct rs_coord_rank *rank)
+/* What it recorded, once its summary is durable; nothing for a rank that is named for something else. */
+static struct rs_stretch window_of(const struct rs_coord_rank *rank)
 {
-    return on_our_clock(rank, rank->window_start_ns);
-}
-
-static rs_ns end_of(const struct rs_coord_rank *rank)
-{
-    return on_our_clock(rank, rank->window_end_ns);
-}
-
-static bool has_window(const struct rs_coord_rank *rank)
-{
-    return (rank->adapter.capabilities & RS_CAP_STEP_ROUNDUP) &&
-           rank->window_end_ns > rank->window_start_ns && end_of(rank) > start_of(rank) &&
-           (rank->state == RS_PROGRESS_DONE || rank->state == RS_PROGRESS_PARTIAL);
-}
-
-static bool overlap(const struct rs_coord_rank *a, const struct rs_coord_rank *b)
-{
-    return start_of(a) < end_of(b) && start_of(b) < end_of(a);
-}
-
-/* How many of `times` (ascending) are below `limit`, or at most it. */
-static size_t count_below(const rs_ns *times, size_t count, rs_ns limit, bool or_at)
-{
-    size_t low = 0;
-    size_t high = count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (times[middle] < limit || (or_at && times[middle] == limit))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* The rank whose window most others share; the lowest index on ties. NULL: nobody has one, or no memory. */
-static const struct rs_coord_rank *most_shared(const struct rs_coord_capture *capture)
-{
-    const struct rs_coord_rank *best = NULL;
-    rs_ns *starts = rs_mem_calloc(capture->rank_count + 1, sizeof *starts);
-    rs_ns *ends = rs_mem_calloc(capture->rank_count + 1, sizeof *ends);
-    size_t count = 0;
-    size_t most = 0;
-    for (size_t i = 0; starts && ends && i < capture->rank_count; i++)
-        if (has_window(&capture->ranks[i])) {
-            starts[count] = start_of(&capture->ranks[i]);
-            ends[count++] = end_of(&capture->ranks[i]);
-        }
-    if (count > 1) {
-        qsort(starts, count, sizeof *starts, by_time);
-        qsort(ends, count, sizeof *ends, by_time);
-    }
-    for (size_t i = 0; count && i < capture->rank_count; i++) {
-        const struct rs_coord_rank *rank = &capture->ranks[i];
-        /* All that began before it ended, but for those that ended before it began. */
-        const size_t shared = has_window(rank) ? count_below(starts, count, end_of(rank), false) -
-                                                     count_below(ends, count, start_of(rank), true)
-                                               : 0;
-        if (shared > most) {
-            most = shared;
-            best = rank;
-        }
-    }
-    rs_mem_free(starts);
-    rs_mem_free(ends);
-    return best;
+    const bool is_known = (rank->adapter.capabilities & RS_CAP_STEP_ROUNDUP) &&
+                          rank->window_end_ns > rank->window_start_ns &&
+                          (rank->state == RS_PROGRESS_DONE || rank->state == RS_PROGRESS_PARTIAL ||
+                           (rank->is_summarised && !rs_progress_is_final(rank->state)));
+    return is_known ? (struct rs_stretch){on_our_clock(rank, rank->window_start_ns),
+                                          on_our_clock(rank, rank->window_end_ns)}
+                    : (struct rs_stretch){0, 0};
 }
 
 size_t rs_coord_strays(const struct rs_coord_capture *capture, char *text, size_t bytes)
 {
     enum { NAMED_MAX = 8 };
-    const struct rs_coord_rank *common = most_shared(capture);
+    struct rs_stretch *windows = rs_mem_calloc(capture->rank_count + 1, sizeof *windows);
     size_t used = 0;
     size_t count = 0;
     text[0] = '\0';
-    for (size_t i = 0; common && i < capture->rank_count; i++) {
-        const struct rs_coord_rank *rank = &capture->ranks[i];
-        if (!has_window(rank) || overlap(rank, common) || count++ >= NAMED_MAX)
+    for (size_t i = 0; windows && i < capture->rank_count; i++)
+        windows[i] = window_of(&capture->ranks[i]);
+    const size_t common = windows ? rs_stretch_most_shared(windows, capture->rank_count) : SIZE_MAX;
+    for (size_t i = 0; common != SIZE_MAX && i < capture->rank_count; i++) {
+        if (!rs_stretch_is_known(&windows[i]) ||
+            rs_stretch_overlaps(&windows[i], &windows[common]) || count++ >= NAMED_MAX)
             continue;
-        const rs_dur apart = start_of(rank) - start_of(common);
+        const rs_dur apart = windows[i].start - windows[common].start;
         const rs_dur size = apart < 0 ? -apart : apart;
         if (used < bytes)
             used += (size_t)snprintf(text + used, bytes - used,
                                      "%srank %u recorded %" PRId64 ".%" PRId64 " s %s",
-                                     used ? ", " : "", rank->rank, size / RS_NS_PER_S,
+                                     used ? ", " : "", capture->ranks[i].rank, size / RS_NS_PER_S,
                                      size % RS_NS_PER_S / ((int64_t)100 * RS_NS_PER_MS),
                                      apart < 0 ? "earlier" : "later");
     }
+    rs_mem_free(windows);
     return count;
 }

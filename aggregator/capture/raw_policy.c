@@ -189,7 +189,7 @@ enum rs_status rs_coord_fetch(struct rs_coord *coord, const char *id, const char
 /* ---- summaries ------------------------------------------------------------------------------------------- */
 
 /* Every rank's last summary is durable, or it will not come: findings are final, raw data may follow. */
-static void see_summarised(struct rs_coord_capture *capture)
+static void see_summarised(const struct rs_coord *coord, struct rs_coord_capture *capture)
 {
     if (capture->state != RS_CAPTURE_RECORDING)
         return;
@@ -198,6 +198,7 @@ static void see_summarised(struct rs_coord_capture *capture)
             return;
     capture->state = RS_CAPTURE_SUMMARISED;
     capture->is_changed = true;
+    capture_see_strays(coord, capture); /* who waits for findings only must hear of it, too */
 }
 
 void rs_coord_summarised(struct rs_coord *coord, const char *id, uint32_t number,
@@ -211,7 +212,7 @@ void rs_coord_summarised(struct rs_coord *coord, const char *id, uint32_t number
     rank->is_summarised = true;
     capture->moved_at = now;
     if (rs_coord_wants_raw(capture, number))
-        see_summarised(capture);
+        see_summarised(coord, capture);
     else if (!rs_progress_is_final(rank->state))
         rs_coord_ended(coord, id, number, incarnation, is_partial, now);
 }

@@ -89,9 +89,36 @@ static void other_captures_have_no_edges(void **state)
     end(&two);
 }
 
+/* Another multiple of the round-up came for one rank: nothing of it is held against others, and the reader hears why. */
+static void who_recorded_at_another_time_is_named(void **state)
+{
+    (void)state;
+    struct rs_summary ranks[3];
+    const struct rs_summary *lent[3];
+    static const rs_dur later[] = {0, 8700, 3};
+    for (int32_t rank = 0; rank < 3; rank++) {
+        make_summary_init(&ranks[rank], rank, "n");
+        for (int64_t i = 0; i < 3; i++)
+            (void)make_step(&ranks[rank], i, (later[rank] + 10 * i) * MS,
+                            (later[rank] + 10 * i + 10) * MS);
+        lent[rank] = &ranks[rank];
+    }
+    const struct rs_analysis_options options = {0};
+    struct rs_analysis *analysis;
+    assert_ok(rs_analysis_new(lent, 3, &options, &analysis, NULL));
+    assert_true(is_said(analysis, "Not recorded at the time of most ranks: rank 1 (8.7 s later)."));
+    rs_analysis_free(&analysis);
+    assert_ok(rs_analysis_new(&lent[1], 1, &options, &analysis, NULL)); /* alone it is most */
+    assert_false(is_said(analysis, "Not recorded at the time"));
+    rs_analysis_free(&analysis);
+    for (int32_t rank = 0; rank < 3; rank++)
+        make_summary_fini(&ranks[rank]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_recorded_at_another_time_is_named),
         cmocka_unit_test(edges_of_a_triggered_capture_are_out_of_the_means),
         cmocka_unit_test(a_rank_with_nothing_else_keeps_them_and_that_is_said),
         cmocka_unit_test(other_captures_have_no_edges),

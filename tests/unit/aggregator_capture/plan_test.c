@@ -141,6 +141,10 @@ static void who_recorded_another_time_is_named(void **state)
     job.ranks[1].clock_offset_ns = 0;
     job.ranks[1].state = RS_PROGRESS_LOST; /* it is named for that already */
     assert_int_equal(rs_coord_strays(&job.capture, text, sizeof text), 0);
+    job.ranks[1].state = RS_PROGRESS_SENDING; /* its summary may not be whole yet */
+    assert_int_equal(rs_coord_strays(&job.capture, text, sizeof text), 0);
+    job.ranks[1].is_summarised = true; /* raw data goes on: findings are made of what is there */
+    assert_int_equal(rs_coord_strays(&job.capture, text, sizeof text), 1);
 }
 
 int main(void)

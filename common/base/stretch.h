@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stretches of time that many ranks recorded: which of them most others share.
+ *
+ *     rank 0          ===========
+ *     rank 1           ==========      most shared: rank 0's or rank 1's
+ *     rank 2   ===                     apart from it
+ */
+#ifndef RS_BASE_STRETCH_H
+#define RS_BASE_STRETCH_H
+
+#include "common/base/time.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* [start, end), on one clock; none where end <= start. */
+struct rs_stretch {
+    rs_ns start, end;
+};
+
+bool rs_stretch_is_known(const struct rs_stretch *stretch);
+bool rs_stretch_overlaps(const struct rs_stretch *a, const struct rs_stretch *b);
+
+/* Index of the stretch that overlaps most of all, the lowest on ties. SIZE_MAX: none is known, or no memory. Any thread; n log n. */
+size_t rs_stretch_most_shared(const struct rs_stretch *stretches, size_t count);
+
+#endif
