@@ -134,6 +134,8 @@ static inline rs_dur diag_value(const struct diag_model *model, const struct dia
     return item->part >= 0 ? item->part : model->graph.work[item->node];
 }
 
+/* Ranks without a device: a transfer takes as long as its ends wait for a core, whatever is known of their own work. */
+bool diag_runs_on_cores(const struct diag_model *model);
 /* Ranks without a device whose own work is known by wall time alone: what other processes did on their cores is in it. */
 bool diag_may_share_cores(const struct diag_model *model);
 

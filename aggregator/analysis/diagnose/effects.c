@@ -175,10 +175,11 @@ static enum rs_status judge_all(struct finder *finder)
     if (status == RS_OK) {
         status = diag_pool_judge(&finder->stage_pool, stage_prior(finder, prior), finder->tests);
     }
+    const bool on_cores = diag_runs_on_cores(model);
     for (size_t p = 0; status == RS_OK && p < model->panel_count; p++) {
-        /* a transfer between processes that share cores takes as long as they wait for one */
-        finder->link_pools[p].shares_cores = shares;
-        status = diag_pool_judge(&finder->link_pools[p], prior, finder->tests);
+        finder->link_pools[p].shares_cores = on_cores;
+        status = diag_pool_judge(&finder->link_pools[p],
+                                 on_cores ? DIAG_TAU_PRIOR_HOST : DIAG_TAU_PRIOR, finder->tests);
     }
     return status;
 }

@@ -124,14 +124,19 @@ void diag_model_fini(struct diag_model *model)
     *model = (struct diag_model){0};
 }
 
-bool diag_may_share_cores(const struct diag_model *model)
+bool diag_runs_on_cores(const struct diag_model *model)
 {
-    for (size_t w = 0; w < model->worker_count && model->cpu == NULL; w++) {
+    for (size_t w = 0; w < model->worker_count; w++) {
         if (model->workers[w].summary != GRAPH_NONE && !model->workers[w].has_device) {
             return true;
         }
     }
     return false;
+}
+
+bool diag_may_share_cores(const struct diag_model *model)
+{
+    return model->cpu == NULL && diag_runs_on_cores(model);
 }
 
 void diag_step_ends(const struct diag_model *model, const rs_ns *times, rs_ns *ends)
