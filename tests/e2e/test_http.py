@@ -798,7 +798,8 @@ scrape_configs:
         wait_for(lambda: any(capture in text for text in sets()), "joined, and nobody asked")
         # Its manifest stands a moment before the set of documents is taken; until then what was joined while it recorded is answered, and says so.
         wait_for(lambda: not self.get(f"/api/v1/captures/{capture}/steps").json()["is_provisional"], "taken")
-        self.assertEqual(len(self.get(f"/api/v1/captures/{capture}/steps").json()["rows"]), 21)
+        answer = self.get(f"/api/v1/captures/{capture}/steps").json()
+        self.assertEqual(len(answer["rows"]), 21, json.dumps(answer) + self.get(f"/api/v1/captures/{capture}").body.decode())
 
     def test_remove(self):
         gone, other = self.record(), self.record()

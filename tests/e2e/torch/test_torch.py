@@ -230,10 +230,12 @@ def named(report):
             if f["confidence"] != "weak" and f["kind"] not in ("imbalance", "jitter")]
 
 
-def check_steps(report, ranks, steps=STEPS):
+def check_steps(report, ranks, steps=STEPS, more=0):
+    """`more`: a profiler that is switched off late, on a busy machine, has seen so many steps more than were asked for."""
     seen = report["coverage"]["ranks_seen"]
     check(seen == len(ranks), f"ranks seen: {seen}, wanted {ranks}", report)
-    check(report["coverage"]["steps"] == steps, f"{report['coverage']['steps']} steps instead of {steps}", report)
+    found = report["coverage"]["steps"]
+    check(steps <= found <= steps + more, f"{found} steps instead of {steps}", report)
     with open("docs/schema/report.schema.json", encoding="utf-8") as file:
         jsonschema.validate(report, json.load(file))
     recording = report.get("recording", {})
