@@ -562,6 +562,27 @@ static void watch_files(struct slot *slot, rs_ns now)
     client->state = bytes > 0 ? RS_KINETO_WRITING : RS_KINETO_RECORDING;
 }
 
+/* The common start can no longer be made. */
+static const char *why_not_told(const struct slot *slot)
+{
+    return slot->takes_none
+               ? "it was busy with another profile until the common start could no longer be made"
+               : "it did not ask for work before the common start could no longer be made";
+}
+
+/* Its deadline has passed. */
+static const char *why_late(const struct slot *slot)
+{
+    if (slot->client.state == RS_KINETO_DELIVERED)
+        return "it took the request and never began: the start time had passed, another request "
+               "was pending, or the folder could not be written";
+    if (slot->client.state != RS_KINETO_ARMED)
+        return "its trace was not complete in time";
+    return slot->takes_none
+               ? "it was busy with another profile until the time for the capture was over"
+               : "it did not poll in time";
+}
+
 static void check_capture(struct slot *slot, bool alive, rs_ns now)
 {
     struct rs_kineto_client *client = &slot->client;
@@ -581,23 +602,12 @@ static void check_capture(struct slot *slot, bool alive, rs_ns now)
             "its trace stopped growing while the process runs: stuck in writing, as a process that "
             "leaves main during a write does; end it by hand");
     else if (client->state == RS_KINETO_ARMED && slot->deliver_until && now > slot->deliver_until)
-        fail(slot, slot->takes_none
-                       ? "it was busy with another profile until the common start could no longer "
-                         "be made"
-                       : "it did not ask for work before the common start could no longer be made");
+        fail(slot, why_not_told(slot));
     else if (slot->deadline && now > slot->deadline && slot->is_by_steps &&
              (client->state == RS_KINETO_DELIVERED || client->state == RS_KINETO_RECORDING))
         client->is_overdue = true;
     else if (slot->deadline && now > slot->deadline)
-        fail(
-            slot,
-            client->state == RS_KINETO_ARMED && slot->takes_none
-                ? "it was busy with another profile until the time for the capture was over"
-            : client->state == RS_KINETO_ARMED ? "it did not poll in time"
-            : client->state == RS_KINETO_DELIVERED
-                ? "it took the request and never began: the start time had passed, another request "
-                  "was pending, or the folder could not be written"
-                : "its trace was not complete in time");
+        fail(slot, why_late(slot));
 }
 
 void rs_kineto_trigger_tick(struct rs_kineto_trigger *trigger)

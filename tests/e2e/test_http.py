@@ -151,7 +151,18 @@ class Http(unittest.TestCase):
 
     @classmethod
     def record(cls, **members):
-        """A capture over HTTP, followed to its end by server-sent events; its ID."""
+        """A whole capture. On a loaded machine a rank can be told too late; that is said, and it is asked again."""
+        for _ in range(5):
+            last = cls.record_once(**members)
+            if last["state"] != "partial" or "told too late" not in json.dumps(last["ranks"]):
+                break
+            cli(cls.rig, "rm", last["id"])
+        assert last["state"] == "complete", last
+        return last["id"]
+
+    @classmethod
+    def record_once(cls, **members):
+        """A capture over HTTP, followed to its end by server-sent events; what was said last."""
         body = {"schedule": {"active": 20}, **members}
         started = cls.rig.ask_http("/api/v1/captures", "--json", json.dumps(body), token=cls.operator)
         assert started.status == 201, (started.status, started.body)
@@ -163,9 +174,8 @@ class Http(unittest.TestCase):
         assert events[-1]["event"] == "closed", events[-1]
         assert all(event["event"] == "capture" for event in events[:-1]), events
         last = json.loads(events[-1]["data"])
-        assert last["state"] == "complete", last
         assert where == "/api/v1/captures/" + last["id"]
-        return last["id"]
+        return last
 
     @classmethod
     def record_named(cls):
