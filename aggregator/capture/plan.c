@@ -191,12 +191,14 @@ size_t rs_coord_strays(const struct rs_coord_capture *capture, char *text, size_
     text[0] = '\0';
     for (size_t i = 0; windows && i < capture->rank_count; i++)
         windows[i] = window_of(&capture->ranks[i]);
-    const size_t common = windows ? rs_stretch_most_shared(windows, capture->rank_count) : SIZE_MAX;
-    for (size_t i = 0; common != SIZE_MAX && i < capture->rank_count; i++) {
+    size_t common = SIZE_MAX;
+    const bool is_known =
+        windows && rs_stretch_most_shared(windows, capture->rank_count, &common) == RS_OK;
+    for (size_t i = 0; is_known && i < capture->rank_count; i++) {
         if (!rs_stretch_is_known(&windows[i]) ||
             rs_stretch_overlaps(&windows[i], &windows[common]) || count++ >= NAMED_MAX)
             continue;
-        const rs_dur apart = windows[i].start - windows[common].start;
+        const rs_dur apart = rs_stretch_between(windows[common].start, windows[i].start);
         const rs_dur size = apart < 0 ? -apart : apart;
         if (used < bytes)
             used += (size_t)snprintf(text + used, bytes - used,

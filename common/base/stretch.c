@@ -38,14 +38,24 @@ static size_t count_below(const rs_ns *times, size_t count, rs_ns limit, bool or
     return low;
 }
 
-size_t rs_stretch_most_shared(const struct rs_stretch *stretches, size_t count)
+rs_dur rs_stretch_between(rs_ns from, rs_ns to)
+{
+    rs_dur between;
+    if (!__builtin_sub_overflow(to, from, &between) && between >= -RS_NS_MAX)
+        return between;
+    return to < from ? -RS_NS_MAX : RS_NS_MAX;
+}
+
+enum rs_status rs_stretch_most_shared(const struct rs_stretch *stretches, size_t count,
+                                      size_t *index_p)
 {
     rs_ns *starts = rs_mem_calloc(count + 1, sizeof *starts);
     rs_ns *ends = rs_mem_calloc(count + 1, sizeof *ends);
     size_t known = 0;
-    size_t best = SIZE_MAX;
     size_t most = 0;
-    for (size_t i = 0; starts && ends && i < count; i++)
+    const enum rs_status status = starts && ends ? RS_OK : RS_NOMEM;
+    *index_p = SIZE_MAX;
+    for (size_t i = 0; status == RS_OK && i < count; i++)
         if (rs_stretch_is_known(&stretches[i])) {
             starts[known] = stretches[i].start;
             ends[known++] = stretches[i].end;
@@ -62,10 +72,10 @@ size_t rs_stretch_most_shared(const struct rs_stretch *stretches, size_t count)
                               count_below(ends, known, stretches[i].start, true);
         if (shared > most) {
             most = shared;
-            best = i;
+            *index_p = i;
         }
     }
     rs_mem_free(starts);
     rs_mem_free(ends);
-    return best;
+    return status == RS_OK && !known ? RS_NOTFOUND : status;
 }

@@ -9,6 +9,7 @@
 #ifndef RS_BASE_STRETCH_H
 #define RS_BASE_STRETCH_H
 
+#include "common/base/err.h"
 #include "common/base/time.h"
 
 #include <stdbool.h>
@@ -22,7 +23,11 @@ struct rs_stretch {
 bool rs_stretch_is_known(const struct rs_stretch *stretch);
 bool rs_stretch_overlaps(const struct rs_stretch *a, const struct rs_stretch *b);
 
-/* Index of the stretch that overlaps most of all, the lowest on ties. SIZE_MAX: none is known, or no memory. Any thread; n log n. */
-size_t rs_stretch_most_shared(const struct rs_stretch *stretches, size_t count);
+/* From one to another, at most RS_NS_MAX: instants come from files and peers. */
+rs_dur rs_stretch_between(rs_ns from, rs_ns to);
+
+/* Index of the stretch that overlaps most of all, the lowest on ties. RS_NOTFOUND: none is known; RS_NOMEM. Any thread; n log n. */
+RS_MUST_CHECK enum rs_status rs_stretch_most_shared(const struct rs_stretch *stretches,
+                                                    size_t count, size_t *index_p);
 
 #endif

@@ -96,6 +96,7 @@ static void who_recorded_at_another_time_is_named(void **state)
     struct rs_summary ranks[3];
     const struct rs_summary *lent[3];
     static const rs_dur later[] = {0, 8700, 3};
+    static const rs_ns far = (INT64_C(1) << 62) - 1;
     for (int32_t rank = 0; rank < 3; rank++) {
         make_summary_init(&ranks[rank], rank, "n");
         for (int64_t i = 0; i < 3; i++)
@@ -108,7 +109,19 @@ static void who_recorded_at_another_time_is_named(void **state)
     assert_ok(rs_analysis_new(lent, 3, &options, &analysis, NULL));
     assert_true(is_said(analysis, "Not recorded at the time of most ranks: rank 1 (8.7 s later)."));
     rs_analysis_free(&analysis);
-    assert_ok(rs_analysis_new(&lent[1], 1, &options, &analysis, NULL)); /* alone it is most */
+    assert_ok(rs_analysis_new(lent, 2, &options, &analysis, NULL)); /* of two, none is most */
+    assert_true(is_said(analysis, "Not recorded at the time of rank 0: rank 1 (8.7 s later)."));
+    rs_analysis_free(&analysis);
+    for (size_t i = 0; i < 3; i++) { /* as far away as a hostile summary may put it */
+        ranks[1].steps[i].window_start = far - 10 * MS;
+        ranks[1].steps[i].window_end = far;
+    }
+    ranks[0].steps[0].window_start = -far;
+    assert_ok(rs_analysis_new(lent, 3, &options, &analysis, NULL));
+    assert_true(is_said(analysis, "Not recorded at the time of most ranks: rank 1 ("));
+    rs_analysis_free(&analysis);
+    assert_ok(
+        rs_analysis_new(&lent[1], 1, &options, &analysis, NULL)); /* nobody to be apart from */
     assert_false(is_said(analysis, "Not recorded at the time"));
     rs_analysis_free(&analysis);
     for (int32_t rank = 0; rank < 3; rank++)

@@ -678,6 +678,36 @@ static void what_is_stored_raw_is_not_called_lost(void **state)
     rs_coord_free(&coord);
 }
 
+/* Whoever has the findings and goes must have heard that one rank is not in them; raw data is on its way yet. */
+static void who_recorded_another_time_is_said_with_the_findings(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    for (uint32_t rank = 0; rank < 3; rank++)
+        see(coord, "r", rank, link_a, 1, 0);
+    struct rs_coord_capture *capture = start(coord, "all");
+    for (uint32_t rank = 0; rank < 3; rank++)
+        arm(coord, rank, 1, 0, "");
+    capture->capabilities |= RS_CAP_STEP_ROUNDUP;
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        const rs_ns from = rank == 1 ? second : 9 * second;
+        const struct rs_coord_report reported = {.rank = rank,
+                                                 .state = RS_PROGRESS_SENDING,
+                                                 .text = "",
+                                                 .window_start_ns = from,
+                                                 .window_end_ns = from + second};
+        char incarnation[16];
+        (void)snprintf(incarnation, sizeof incarnation, "i%u", rank);
+        capture->ranks[rank].adapter.capabilities |= RS_CAP_STEP_ROUNDUP;
+        rs_coord_progress(coord, "c1", &reported, 2 * second);
+        assert_string_equal(capture->reason, "");
+        rs_coord_summarised(coord, "c1", rank, incarnation, false, 2 * second);
+    }
+    assert_int_equal(capture->state, RS_CAPTURE_SUMMARISED);
+    assert_non_null(strstr(capture->reason, "not the same time: rank 1 recorded 8.0 s earlier"));
+    rs_coord_free(&coord);
+}
+
 /* A collector that was stopped has said so, however long it had nothing to tell. */
 static void a_link_closed_in_order_is_not_waited_for(void **state)
 {
@@ -1885,6 +1915,7 @@ int main(void)
         cmocka_unit_test(who_is_out_of_reach_before_it_begins_is_given_up_in_the_end),
         cmocka_unit_test(a_lost_chunk_makes_a_rank_partial),
         cmocka_unit_test(what_is_stored_raw_is_not_called_lost),
+        cmocka_unit_test(who_recorded_another_time_is_said_with_the_findings),
         cmocka_unit_test(a_capture_of_nothing_says_so),
         cmocka_unit_test(a_rank_whose_collector_is_gone_is_named_after_a_while),
         cmocka_unit_test(a_link_closed_in_order_is_not_waited_for),

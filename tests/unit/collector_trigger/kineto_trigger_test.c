@@ -438,14 +438,20 @@ static rs_ns fake_monotonic(void)
     return fake_now;
 }
 
-static void silence_past_the_deadline_is_named(void **state)
+static struct rs_kineto_trigger *open_at_fake_time(void)
 {
-    (void)state;
     struct rs_kineto_trigger *trigger;
     assert_ok(
         rs_kineto_trigger_open(&(struct rs_kineto_trigger_options){.socket_name = socket_name,
                                                                    .monotonic = fake_monotonic},
                                &trigger, NULL));
+    return trigger;
+}
+
+static void silence_past_the_deadline_is_named(void **state)
+{
+    (void)state;
+    struct rs_kineto_trigger *trigger = open_at_fake_time();
     const struct child child = start_client("1");
     assert_int_equal(command(trigger, &child, 'p'), 'e');
     assert_ok(arm(trigger, child.pid, "c5", NULL));
@@ -464,11 +470,7 @@ static void silence_past_the_deadline_is_named(void **state)
 static void a_request_for_steps_stays_in_hand_beyond_its_deadline(void **state)
 {
     (void)state;
-    struct rs_kineto_trigger *trigger;
-    assert_ok(
-        rs_kineto_trigger_open(&(struct rs_kineto_trigger_options){.socket_name = socket_name,
-                                                                   .monotonic = fake_monotonic},
-                               &trigger, NULL));
+    struct rs_kineto_trigger *trigger = open_at_fake_time();
     const struct child child = start_client("1");
     const struct rs_kineto_arm request = {
         .pid = child.pid,
@@ -496,22 +498,24 @@ static void a_request_for_steps_stays_in_hand_beyond_its_deadline(void **state)
     rs_kineto_trigger_close(&trigger);
 }
 
+/* From its first poll to its file. */
+static void take_capture(struct rs_kineto_trigger *trigger, const struct child *child)
+{
+    assert_int_equal(command(trigger, child, 'p'), 'e');
+    assert_ok(arm(trigger, child->pid, "first", NULL));
+    assert_int_equal(command(trigger, child, 'p'), 'c');
+    command(trigger, child, '1');
+    command(trigger, child, 'f');
+    rs_kineto_trigger_tick(trigger);
+}
+
 /* The file has its name, and the profiler frees its memory yet: a capture right behind is queued, not refused. */
 static void a_capture_is_queued_behind_the_one_that_was_written(void **state)
 {
     (void)state;
-    struct rs_kineto_trigger *trigger;
-    assert_ok(
-        rs_kineto_trigger_open(&(struct rs_kineto_trigger_options){.socket_name = socket_name,
-                                                                   .monotonic = fake_monotonic},
-                               &trigger, NULL));
+    struct rs_kineto_trigger *trigger = open_at_fake_time();
     const struct child child = start_client("1");
-    assert_int_equal(command(trigger, &child, 'p'), 'e');
-    assert_ok(arm(trigger, child.pid, "first", NULL));
-    assert_int_equal(command(trigger, &child, 'p'), 'c');
-    command(trigger, &child, '1');
-    command(trigger, &child, 'f');
-    rs_kineto_trigger_tick(trigger);
+    take_capture(trigger, &child);
     assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_WRITTEN);
     assert_int_equal(command(trigger, &child, 'b'), 'e');
     assert_false(client_of(trigger, child.pid)->is_busy);
@@ -535,18 +539,9 @@ static void a_capture_is_queued_behind_the_one_that_was_written(void **state)
 static void a_profile_of_its_own_is_told_from_letting_go(void **state)
 {
     (void)state;
-    struct rs_kineto_trigger *trigger;
-    assert_ok(
-        rs_kineto_trigger_open(&(struct rs_kineto_trigger_options){.socket_name = socket_name,
-                                                                   .monotonic = fake_monotonic},
-                               &trigger, NULL));
+    struct rs_kineto_trigger *trigger = open_at_fake_time();
     const struct child child = start_client("1");
-    assert_int_equal(command(trigger, &child, 'p'), 'e');
-    assert_ok(arm(trigger, child.pid, "first", NULL));
-    assert_int_equal(command(trigger, &child, 'p'), 'c');
-    command(trigger, &child, '1');
-    command(trigger, &child, 'f');
-    rs_kineto_trigger_tick(trigger);
+    take_capture(trigger, &child);
     assert_int_equal(command(trigger, &child, 'b'), 'e');
     assert_ok(arm(trigger, child.pid, "behind", NULL));
     fake_now += 61 * (rs_ns)RS_NS_PER_S;
@@ -562,11 +557,7 @@ static void a_profile_of_its_own_is_told_from_letting_go(void **state)
 static void a_trace_that_stops_growing_is_named(void **state)
 {
     (void)state;
-    struct rs_kineto_trigger *trigger;
-    assert_ok(
-        rs_kineto_trigger_open(&(struct rs_kineto_trigger_options){.socket_name = socket_name,
-                                                                   .monotonic = fake_monotonic},
-                               &trigger, NULL));
+    struct rs_kineto_trigger *trigger = open_at_fake_time();
     const struct child child = start_client("1");
     const struct rs_kineto_arm request = {.pid = child.pid,
                                           .capture_id = "stuck",
