@@ -576,7 +576,7 @@ void report_silence(const struct rs_analysis *analysis, struct rs_buf *buf)
     case RS_SILENCE_NO_PEERS:
         rs_buf_string(
             buf,
-            "Nobody could be held against others: no two ranks run the same program in the same groups. "
+            "No rank could be held against another: no two run the same program in the same groups. "
             "An earlier recording of the same job would be something to compare with.");
         return;
     case RS_SILENCE_NOTHING:
