@@ -5,14 +5,17 @@
 Hosts are network namespaces behind a bridge, each with a host name of its own (a UTS namespace). Every node joins with an
 invite; half of them reach the aggregator by way of a proxy that delays every byte by 50 ms, as a far site would. The clocks of hosts are
 2 s ahead and gain 100 ppm, or 2 s behind and lose as much (shim_clock.c). Who captures is an unprivileged user on another host. One
-host is cut off in the middle of a capture and comes back.
+host is cut off in the middle of a capture and comes back. Traces of one job that lie on all hosts, each on its clock, give the report that
+the same job gives on one host.
 
 RANKSCOPE_HOSTS_LOSS=N drops N % of what comes to the aggregator's host (needs nft; by hand).
 
 Needs root, for the namespaces; without them the test is skipped and says so.
 """
+import csv
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -22,6 +25,8 @@ import time
 import unittest
 
 import unittest_run
+from machine import is_crowded
+from test_analyse import trace_of
 
 PROGRAM = os.path.abspath(os.environ.get("RANKSCOPE", "build/dev/rankscope"))
 RANKS = os.path.join(os.path.abspath(os.environ.get("RANKSCOPE_BUILD", "build/dev")), "native_ranks")
@@ -175,6 +180,10 @@ class Hosts(unittest.TestCase):
     def path(cls, name):
         return os.path.join(cls.folder, name)
 
+    @classmethod
+    def watched(cls, host):
+        return cls.path(f"traces{host}")
+
     # ---- the service and the job
 
     @classmethod
@@ -200,10 +209,12 @@ class Hosts(unittest.TestCase):
             with open(cls.path(f"invite{host}"), "w", encoding="ascii") as file:
                 file.write(cls.certs("invite", cls.host_name(host)))
             is_far = host > HOSTS // 2
+            os.mkdir(cls.watched(host))
             cls.collectors[host] = cls.start(
                 host, cls.program, "collector", "--join", SERVER + ":7071", "--invite", cls.path(f"invite{host}"),
                 "--certs", cls.path(f"certs{host}"), "--spool", cls.path(f"spool{host}"), "--socket",
-                cls.path(f"socket{host}.0"), "--no-kineto", "--no-ascend", "--no-mindspore", "-v",
+                cls.path(f"socket{host}.0"), "--watch", cls.watched(host), "--settle", "500ms", "--no-kineto", "--no-ascend",
+                "--no-mindspore", "-v",
                 *(("--connect", SERVER + ":7072") if is_far else ()))
 
     @classmethod
@@ -216,13 +227,16 @@ class Hosts(unittest.TestCase):
 
     # ---- users
 
-    def ask(self, who, *words, code=0, host=3, seconds=180):
-        """As nobody, on another host than the aggregator's."""
+    def command(self, who, *words, host=3):
+        """Words of nobody's, on another host than the aggregator's; and their environment."""
         certs = self.path(who)
-        command = self.on(host, "setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", self.program, *words,
-                          "--connect", SERVER + ":7070", "--certs", certs)
-        environment = {"LC_ALL": "C", "PATH": os.environ["PATH"], "HOME": "/", "RANKSCOPE_CONFIG": "", "TMPDIR": certs,
-                       "RANKSCOPE_WAIT": "raw"}
+        return (self.on(host, "setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", self.program, *words,
+                        "--connect", SERVER + ":7070", "--certs", certs),
+                {"LC_ALL": "C", "PATH": os.environ["PATH"], "HOME": "/", "RANKSCOPE_CONFIG": "", "TMPDIR": certs,
+                 "RANKSCOPE_WAIT": "raw"})
+
+    def ask(self, who, *words, code=0, host=3, seconds=180):
+        command, environment = self.command(who, *words, host=host)
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, env=environment)
         self.assertEqual(done.returncode, code, (words, done.stdout[-2000:], done.stderr[-3000:]))
         return done
@@ -286,22 +300,36 @@ class Hosts(unittest.TestCase):
         capture = self.last_capture()
         self.assertEqual((capture["state"], len(capture["ranks"])), ("complete", HOSTS * RANKS_PER_HOST))
 
-    def test_4_a_host_is_cut_off_and_comes_back(self):
-        cut = 2
-        asking = threading.Thread(target=lambda: self.ask("alice", "capture", "--steps", "30", seconds=240))
+    def cut_off(self, host):
+        """What became of a capture of 30 steps in the middle of which a host was cut off."""
+        asked = []
+
+        def ask():
+            command, environment = self.command("alice", "capture", "--steps", "30")
+            asked.append(subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=environment))
+
+        asking = threading.Thread(target=ask)
         asking.start()
         try:
             self.wait_for(lambda: self.last_capture()["steps"] == 30 and self.last_capture()["state"] == "recording",
                           "it records")
-            ip("-n", self.names[0], "link", "set", f"to{cut}", "down")
+            ip("-n", self.names[0], "link", "set", f"to{host}", "down")
             time.sleep(12)  # longer than what is recorded: all of it is told and sent afterwards
         finally:
-            ip("-n", self.names[0], "link", "set", f"to{cut}", "up")
+            ip("-n", self.names[0], "link", "set", f"to{host}", "up")
             asking.join()
-        capture = self.last_capture()
-        self.assertEqual((capture["state"], len(capture["ranks"])), ("complete", HOSTS * RANKS_PER_HOST), capture["reason"])
+        return self.last_capture(), asked[0]
+
+    def test_4_a_host_is_cut_off_and_comes_back(self):
+        capture, asked = self.cut_off(2)
+        if is_crowded() and "it was told too late" in asked.stderr:  # said as it is; once more
+            capture, asked = self.cut_off(2)
+        self.assertEqual((asked.returncode, capture["state"], len(capture["ranks"])), (0, "complete", HOSTS * RANKS_PER_HOST),
+                         (capture["reason"], asked.stderr))
+        # Ranks that keep a timetable skip the number of a step for which the machine had no time.
+        skipped = 2 if is_crowded() else 0
         steps = self.steps_of(capture["id"])
-        self.assertEqual({len(found) >= 30 for found in steps.values()}, {True}, {r: len(s) for r, s in steps.items()})
+        self.assertEqual({len(found) >= 30 - skipped for found in steps.values()}, {True}, {r: len(s) for r, s in steps.items()})
 
     def curl(self, token, path, *words, status=200):
         """As nobody, on the host farthest away; nothing but curl, the authority and a token."""
@@ -337,7 +365,82 @@ class Hosts(unittest.TestCase):
         self.assertEqual({row["rank"] for row in rows}, set(range(8, 24)))
         self.assertIn("<svg", self.curl(viewer, f"/api/v1/captures/{capture}/report"))
 
-    def test_6_nobody_else_is_believed(self):
+    # ---- the same job on one host, and on many
+
+    @staticmethod
+    def trace(rank, sign):
+        """Of rank 13, which computes 3 ms longer, or of another; of a host whose clock is 2 s and 100 ppm ahead (1), behind (-1), or right."""
+        late_us = 3000 if rank == 13 else random.Random(rank).randrange(400)
+        document = trace_of(rank, HOSTS * RANKS_PER_HOST, late_us, steps=6)
+        document["trace_id"] = "FILES"
+        document["baseTimeNanoseconds"] += sign * 2 * 10**9
+        for event in document["traceEvents"]:
+            for member in ("ts", "dur"):
+                event[member] = round(event[member] * (1 + sign * 1e-4), 3)
+        return document
+
+    def write(self, folder, host, sign):
+        """What the ranks of a host write; a name is whole when its file is, as those of torch.profiler are."""
+        os.makedirs(folder, exist_ok=True)
+        for rank in range((host - 1) * RANKS_PER_HOST, host * RANKS_PER_HOST):
+            path = os.path.join(folder, f"{self.host_name(host if sign else 1)}_{900 + rank}.{1 + rank}.pt.trace.json")
+            with open(path + ".part", "w", encoding="ascii") as file:
+                json.dump(self.trace(rank, sign), file)
+            os.rename(path + ".part", path)
+
+    @staticmethod
+    def rows(folder, name):
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+    @staticmethod
+    def said(folder):
+        with open(os.path.join(folder, "report.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def file_capture(self):
+        """The capture that all ranks' files became, or None."""
+        for capture in json.loads(self.ask("bob", "capture", "list", "--json").stdout)["captures"]:
+            if capture["closed_ns"] and capture["source"] == "files":
+                return capture
+        return None
+
+    def test_6_files_of_many_hosts_say_what_those_of_one_say(self):
+        for host in range(1, HOSTS + 1):
+            self.write(self.path("one"), host, 0)
+            self.write(os.path.join(self.watched(host), "job"), host, 1 if host % 2 else -1)
+        one, many = self.path("out-one"), self.path("alice") + "/out-many"
+        subprocess.run([PROGRAM, "analyse", self.path("one"), "-o", one], check=True, capture_output=True, env={"RANKSCOPE_CONFIG": ""})
+        self.wait_for(self.file_capture, "the files' capture is closed")
+        self.ask("alice", "report", self.file_capture()["id"], "-o", many)
+        self.assert_alike(one, many)
+
+    def assert_alike(self, one, many):
+        """Waits within 12 us; times of steps within what 100 ppm are of them; who came last, who is named and how surely: the same."""
+        bound_ns = 12_000
+        left, right = self.rows(one, "collectives.csv"), self.rows(many, "collectives.csv")
+        self.assertEqual((len(left), len(right)), (6 * HOSTS * RANKS_PER_HOST,) * 2)
+        for a, b in zip(left, right):
+            same = [name for name in a if name not in ("Start(ns)", "End(ns)", "Wait(ns)", "Transfer(ns)")]
+            self.assertEqual([a[name] for name in same], [b[name] for name in same])
+            for name in ("Wait(ns)", "Transfer(ns)"):
+                self.assertLessEqual(abs(int(a[name]) - int(b[name])), bound_ns, (name, a, b))
+        left, right = self.rows(one, "step_trace_time.csv"), self.rows(many, "step_trace_time.csv")
+        self.assertEqual([list(row) for row in left], [list(row) for row in right])
+        for a, b in zip(left, right):
+            for name, text in a.items():
+                try:
+                    self.assertAlmostEqual(float(text), float(b[name]), delta=2e-4 * abs(float(text)) + 0.002)
+                except ValueError:
+                    self.assertEqual(text, b[name])
+        left, right = self.said(one), self.said(many)
+        self.assertEqual(left["coverage"], right["coverage"])
+        self.assertEqual(*([(f["kind"], f["where"], f["confidence"]) for f in report["findings"]] for report in (left, right)))
+        self.assertEqual(left["findings"][0]["where"], {"rank": 13})
+        for a, b in zip(left["findings"], right["findings"]):
+            self.assertAlmostEqual(a["cost_ns_per_step"], b["cost_ns_per_step"], delta=0.01 * a["cost_ns_per_step"])
+
+    def test_7_nobody_else_is_believed(self):
         with open(self.path("data") + "/audit.jsonl", encoding="utf-8") as file:
             lines = [json.loads(line) for line in file]
         self.assertEqual({line["who"] for line in lines if line["what"] == "collector"},
