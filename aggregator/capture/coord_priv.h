@@ -125,11 +125,15 @@ void capture_add_adapter(struct rs_coord_capture *capture, const struct rs_adapt
 struct rs_coord_capture *capture_new(void);
 void capture_free(struct rs_coord_capture *capture);
 RS_MUST_CHECK enum rs_status capture_add(struct rs_coord *coord, struct rs_coord_capture *capture);
+/* What is durable is judged by what it holds. A collector that reads files judges them itself, where it cannot say how many steps
+ * there were (0). */
+bool member_lacks_steps(const struct rs_coord_capture *capture, const struct rs_coord_rank *rank);
 /* Writes it down when something changed. */
 void capture_save(struct rs_coord *coord, struct rs_coord_capture *capture);
 void capture_close(struct rs_coord *coord, struct rs_coord_capture *capture);
-/* Its reason says who recorded another time than the others, as far as windows are known; "" nobody. */
-void capture_see_strays(const struct rs_coord *coord, struct rs_coord_capture *capture);
+/* Its reason says of whom it is known already, when findings are, that he recorded less than was asked, or another time than the
+ * others, as far as windows are known; "" of nobody. */
+void capture_see_short(const struct rs_coord *coord, struct rs_coord_capture *capture);
 
 /* ---- raw_policy.c --------------------------------------------------------------------------------------- */
 

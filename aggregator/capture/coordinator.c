@@ -348,14 +348,6 @@ void rs_coord_lost(struct rs_coord *coord, const char *id, uint32_t number, cons
         rank->lost_chunks += chunks;
 }
 
-/* What is durable is judged by what it holds. A collector that reads files judges them itself, where it cannot say how many
- * steps there were (0). */
-static bool lacks_steps(const struct rs_coord_capture *capture, const struct rs_coord_rank *rank)
-{
-    return adapter_can(&rank->adapter, RS_CAP_KNOWS_STEP) && rank->steps_done > 0 &&
-           rank->steps_done < capture->steps;
-}
-
 void rs_coord_ended(struct rs_coord *coord, const char *id, uint32_t number,
                     const char *incarnation, bool is_partial, rs_ns now)
 {
@@ -385,7 +377,7 @@ void rs_coord_ended(struct rs_coord *coord, const char *id, uint32_t number,
                        "it began alone: its node was out of reach when the start was moved for "
                        "the others");
     (void)member_set_unreachable(capture, rank, false, 0, 0);
-    const bool is_short = lacks_steps(capture, rank);
+    const bool is_short = member_lacks_steps(capture, rank);
     is_partial = is_partial || is_alone || rank->lost_chunks;
     if (rank->lost_chunks)
         (void)snprintf(text, sizeof text,

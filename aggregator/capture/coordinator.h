@@ -140,6 +140,7 @@ struct rs_coord_rank {
     rs_ns moved_at;         /* monotonic: last sign of life in this capture */
     rs_ns back_at;          /* monotonic; ARMING: heard again after it was out of reach; 0 never */
     bool is_summarised;     /* its last summary is durable */
+    bool is_summary_short;  /* and says that less was recorded than was asked */
     bool is_told;           /* after COMMIT: its collector said that it knows */
     bool
         is_recalled; /* its start was moved: what is said of it is of the first try, until it answers */

@@ -216,20 +216,41 @@ size_t members_distinct(const struct rs_coord_capture *capture)
     return count;
 }
 
-/* `word`: of rs_progress_word(). */
-static void name_members(const struct rs_coord_capture *capture, const char *word, char *text,
-                         size_t bytes)
+bool member_lacks_steps(const struct rs_coord_capture *capture, const struct rs_coord_rank *rank)
+{
+    return adapter_can(&rank->adapter, RS_CAP_KNOWS_STEP) && rank->steps_done > 0 &&
+           rank->steps_done < capture->steps;
+}
+
+/* Its raw data is on the way; that what it recorded is too little is known. Steps of a rank that sends parts of them are counted
+ * when its last part is there, which may be a moment before its own word of how many there were. */
+static bool is_short_already(const struct rs_coord_capture *capture,
+                             const struct rs_coord_rank *rank)
+{
+    if (!rank->is_summarised || rs_progress_is_final(rank->state))
+        return false;
+    const bool has_parts = adapter_can(&rank->adapter, RS_CAP_STEP_PARTS);
+    return rank->is_summary_short || (!has_parts && member_lacks_steps(capture, rank));
+}
+
+/* `word`: of rs_progress_word(); NULL: those of whom findings know already that they recorded less than was asked. The first of
+ * them; NULL: none. */
+static const struct rs_coord_rank *name_members(const struct rs_coord_capture *capture,
+                                                const char *word, char *text, size_t bytes)
 {
     enum { NAMED_MAX = 12 };
     size_t used = 0;
     size_t count = 0;
     size_t all = 0;
     int64_t last = -1;
+    const struct rs_coord_rank *first = NULL;
     text[0] = '\0';
     for (size_t i = 0; i < capture->rank_count; i++) {
         const struct rs_coord_rank *rank = &capture->ranks[capture->order[i]];
-        const bool is_one = strcmp(rs_progress_word(rank->state, rank->text), word) == 0;
+        const bool is_one = word ? strcmp(rs_progress_word(rank->state, rank->text), word) == 0
+                                 : is_short_already(capture, rank);
         all += is_one;
+        first = is_one && !first ? rank : first;
         if (!is_one || (int64_t)rank->rank == last || count >= NAMED_MAX || used >= bytes)
             continue;
         last = rank->rank;
@@ -238,6 +259,7 @@ static void name_members(const struct rs_coord_capture *capture, const char *wor
     }
     if (all > count && used < bytes)
         (void)snprintf(text + used, bytes - used, " and %zu more", all - count);
+    return first;
 }
 
 /* ---- sources ------------------------------------------------------------------------------------------ */
@@ -316,8 +338,7 @@ static void explain(struct rs_coord_capture *capture)
     if (*capture->remark)
         append(capture, "%.400s", capture->remark);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        name_members(capture, bad[i], names, sizeof names);
-        if (*names)
+        if (name_members(capture, bad[i], names, sizeof names))
             append(capture, "%s: rank %s", bad[i], names);
     }
     explain_strays(capture);
@@ -346,10 +367,19 @@ static void take_clocks(const struct rs_coord *coord, struct rs_coord_capture *c
     }
 }
 
-void capture_see_strays(const struct rs_coord *coord, struct rs_coord_capture *capture)
+void capture_see_short(const struct rs_coord *coord, struct rs_coord_capture *capture)
 {
+    char names[160];
     take_clocks(coord, capture);
     capture->reason[0] = '\0';
+    const struct rs_coord_rank *first = name_members(capture, NULL, names, sizeof names);
+    if (first && *first->text)
+        append(capture, "less than was asked: rank %s (%.300s)", names, first->text);
+    else if (first && first->steps_done && first->steps_done < capture->steps)
+        append(capture, "less than was asked: rank %s (it recorded %lld of %u steps)", names,
+               (long long)first->steps_done, capture->steps);
+    else if (first)
+        append(capture, "less than was asked: rank %s", names);
     explain_strays(capture);
 }
 

@@ -198,7 +198,7 @@ static void see_summarised(const struct rs_coord *coord, struct rs_coord_capture
             return;
     capture->state = RS_CAPTURE_SUMMARISED;
     capture->is_changed = true;
-    capture_see_strays(coord, capture); /* who waits for findings only must hear of it, too */
+    capture_see_short(coord, capture); /* who waits for findings only must hear of it, too */
 }
 
 void rs_coord_summarised(struct rs_coord *coord, const char *id, uint32_t number,
@@ -210,6 +210,7 @@ void rs_coord_summarised(struct rs_coord *coord, const char *id, uint32_t number
     if (!rank)
         return;
     rank->is_summarised = true;
+    rank->is_summary_short = rank->is_summary_short || is_partial;
     capture->moved_at = now;
     if (rs_coord_wants_raw(capture, number))
         see_summarised(coord, capture);

@@ -439,17 +439,43 @@ static enum rs_status begin_stream(struct rs_collect_native *native, struct job 
     return job->pack ? RS_OK : rs_pack_new(&options, &job->pack, err);
 }
 
-static const char *short_why(const struct job *job, const struct rs_native_rank *rank)
+/* By how many its step's number has gone on since the first that was recorded. */
+static int64_t numbers_passed(const struct rs_native_rank *rank)
 {
-    if (rank && rank->life == RS_NATIVE_FINISHED)
-        return "its program ended in the middle";
-    if (rank && rank->life == RS_NATIVE_DIED)
-        return "its process died in the middle";
-    if (job->was_stopped)
-        return job->stop_why;
-    if (rank && rank->state == RS_NATIVE_CAPTURED)
-        return "it was told too late, and began after the first of these steps";
-    return "the collector was stopped";
+    const bool is_over = rank->state == RS_NATIVE_CAPTURED;
+    const uint64_t reached = is_over ? rank->next_step : rank->step;
+    return (is_over || rank->has_step) && reached > rank->first_step
+               ? (int64_t)(reached - rank->first_step)
+               : 0;
+}
+
+/* How many steps it recorded so far. A program may count by tens, or pass over a number: what it did not make is not there. A
+ * ring that was full may have lost a step's own row: then the numbers count, and it is partial because of the loss. */
+static int64_t steps_recorded(const struct rs_native_rank *rank)
+{
+    const int64_t passed = numbers_passed(rank);
+    return rank->lost == 0 && rank->steps < passed ? rank->steps : passed;
+}
+
+static void short_why(const struct job *job, const struct rs_native_rank *rank, char *text,
+                      size_t size)
+{
+    const char *why = "the collector was stopped";
+    if (rank->life == RS_NATIVE_FINISHED)
+        why = "its program ended in the middle";
+    else if (rank->life == RS_NATIVE_DIED)
+        why = "its process died in the middle";
+    else if (job->was_stopped)
+        why = job->stop_why;
+    else if (rank->state == RS_NATIVE_CAPTURED && numbers_passed(rank) >= job->steps) {
+        (void)snprintf(text, size,
+                       "it made %" PRId64 " steps with the numbers of these %" PRId64
+                       ": rankscope_step() was called with numbers that do not go on by one",
+                       rank->steps, job->steps);
+        return;
+    } else if (rank->state == RS_NATIVE_CAPTURED)
+        why = "it was told too late, and began after the first of these steps";
+    (void)snprintf(text, size, "%s", why);
 }
 
 static void finish_job(struct rs_collect_native *native, struct job *job, bool is_partial)
@@ -471,15 +497,17 @@ static void finish_job(struct rs_collect_native *native, struct job *job, bool i
         return;
     }
     /* Only a recording that came to its end says where that is. */
-    const int64_t steps = rank->state == RS_NATIVE_CAPTURED && rank->next_step > rank->first_step
-                              ? (int64_t)(rank->next_step - rank->first_step)
-                              : job->reported_steps;
+    const int64_t steps =
+        rank->state == RS_NATIVE_CAPTURED ? steps_recorded(rank) : job->reported_steps;
     const bool was_short = steps < job->steps;
     /* Told before the last chunk is put: the aggregator must have the reason when it closes the capture. */
-    const char *text = is_partial ? "events were lost" : "";
+    char text[200] = "";
+    if (was_short)
+        short_why(job, rank, text, sizeof text);
+    else if (is_partial)
+        (void)snprintf(text, sizeof text, "events were lost");
     job->stuck = STUCK_NOT;
-    report_progress(native, job, RS_PROGRESS_SENDING, steps,
-                    was_short ? short_why(job, rank) : text);
+    report_progress(native, job, RS_PROGRESS_SENDING, steps, text);
     job->stream.info.rank = (int32_t)job->rank;
     if (rs_pack_finish(job->pack, &job->stream.info, is_partial || was_short, &err) < 0) {
         rs_log_error("rank %u: %s", job->rank, err.text);
@@ -592,11 +620,7 @@ static void watch_armed(struct rs_collect_native *native, struct job *job,
 static void report_recording(struct rs_collect_native *native, struct job *job,
                              const struct rs_native_rank *rank)
 {
-    const bool is_over = rank->state == RS_NATIVE_CAPTURED;
-    const uint64_t reached = is_over ? rank->next_step : rank->step;
-    const int64_t steps = (is_over || rank->has_step) && reached > rank->first_step
-                              ? (int64_t)(reached - rank->first_step)
-                              : 0;
+    const int64_t steps = steps_recorded(rank);
     char why[160];
     look_at(job, rank, rs_time_monotonic());
     stuck_why(job, rank, why, sizeof why);

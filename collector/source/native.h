@@ -70,8 +70,9 @@ struct rs_native_rank {
     bool has_begun;      /* it recorded, or records, for this capture */
     uint64_t first_step; /* valid when it has begun: may be later than asked */
     uint64_t next_step;  /* CAPTURED: the first step not recorded any more */
-    int64_t events;      /* emitted so far */
-    int64_t lost;        /* by full rings, since arming */
+    int64_t steps;  /* emitted so far; fewer than next_step - first_step where its numbers jump */
+    int64_t events; /* emitted so far */
+    int64_t lost;   /* by full rings, since arming */
 };
 
 struct rs_native;

@@ -253,7 +253,7 @@ static enum rs_status fill_by_kind(struct emit *emit, size_t row,
         if (record->more.seq <= INT64_MAX)
             batch->correlation[row] = (int64_t)record->more.seq;
         capture->last_step_start = record->slot.start;
-        capture->steps++;
+        emit->process->shown.steps++;
         return add_text(capture->stream, "step", 4, &batch->name[row], err);
     case RS_RECORD_COMM:
     case RS_RECORD_TASK: {
@@ -363,6 +363,7 @@ enum rs_status native_emit_begin(struct native_process *process, const char *cap
         ring->bad_before = rs_ring_bad(ring->reader);
     }
     capture->lost_without_ring_before = process->progress.lost_without_ring;
+    process->shown.steps = 0;
     process->shown.events = 0;
     process->shown.lost = 0;
     return RS_OK;

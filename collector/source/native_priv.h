@@ -38,7 +38,6 @@ struct native_capture {
     uint64_t lost_closed;     /* of rings that ended during the capture */
     uint64_t bad_closed;
     uint64_t lost_without_ring_before;
-    int64_t steps;
 };
 
 struct native_process {

@@ -5,10 +5,12 @@
  *     native_ranks --world 1000 --sockets 8 --socket /run/x/c --step-ms 500
  *
  * Rank r is a process of its own and comes to the collector at SOCKET<r * sockets / world>. All ranks are in step n from
- * t0 + n * step on, as ranks in lock step are; a rank that was stopped (SIGSTOP) is in the others' step when it goes on, or with
- * --catch-up 1 makes every step that it missed. In every step:
+ * t0 + n * step on, as ranks in lock step are; a rank that was held up, or stopped (SIGSTOP), makes every step that it missed
+ * when it goes on. In every step:
  * --ops operators in half of it, then an all-reduce over all ranks with one hop. Of --slow-rank they take nearly
  * all of it, and the others' all-reduce waits for it.
+ *
+ * The numbers of steps go on by one, or by --by.
  *
  * --first and --count start some of the ranks of the world, --t0-ns says when all of its parts begin (CLOCK_MONOTONIC): so a
  * job runs on several hosts.
@@ -35,8 +37,7 @@ enum { WORLD_MAX = 65536, NS_PER_MS = 1000000, NS_PER_S = 1000000000 };
 
 struct options {
     const char *socket, *run;
-    long world, sockets, step_ms, ring_bytes, seconds, slow_rank, ops, first, count, t0_ns,
-        catch_up;
+    long world, sockets, step_ms, ring_bytes, seconds, slow_rank, ops, first, count, t0_ns, by;
 };
 
 static int64_t now_ns(void)
@@ -78,39 +79,31 @@ static void be_rank(const struct options *options, int32_t rank, int64_t t0)
     const uint32_t group = ranks ? rankscope_group("dp", ranks, (size_t)options->world) : 0;
     free(ranks);
     const int64_t step_ns = (int64_t)options->step_ms * NS_PER_MS;
-    int64_t last = -1;
-    for (;;) {
-        const int64_t now = now_ns();
-        int64_t step = now > t0 ? (now - t0) / step_ns : -1;
-        if (options->catch_up && step > last)
-            step = last + 1;
-        if (step > last) {
-            last = step;
-            rankscope_step((uint64_t)step);
-            const int64_t begin = t0 + step * step_ns;
-            const int64_t own = rank == options->slow_rank ? step_ns / 16 * 15 : step_ns / 2;
-            for (long i = 1; i <= options->ops; i++) {
-                rankscope_op_begin(forward);
-                sleep_until(begin + own / options->ops * i);
-                rankscope_op_end();
-            }
-            const struct rankscope_comm comm = {.group = group,
-                                                .sequence = (uint64_t)step,
-                                                .bytes = 4096,
-                                                .peer = RANKSCOPE_UNKNOWN,
-                                                .type = RANKSCOPE_ALL_REDUCE,
-                                                .transport = RANKSCOPE_TCP};
-            const struct rankscope_task task = {.bytes = 4096,
-                                                .peer = (int32_t)((rank + 1) % options->world),
-                                                .is_send = 1,
-                                                .transport = RANKSCOPE_TCP};
-            rankscope_comm_begin(&comm);
-            rankscope_task_end(rankscope_task_begin(&task));
-            if (options->slow_rank >= 0)
-                sleep_until(begin + step_ns / 16 * 15);
-            rankscope_comm_end();
+    for (int64_t step = 0;; step++) {
+        const int64_t begin = t0 + step * step_ns;
+        sleep_until(begin);
+        rankscope_step((uint64_t)(step * options->by));
+        const int64_t own = rank == options->slow_rank ? step_ns / 16 * 15 : step_ns / 2;
+        for (long i = 1; i <= options->ops; i++) {
+            rankscope_op_begin(forward);
+            sleep_until(begin + own / options->ops * i);
+            rankscope_op_end();
         }
-        sleep_until(t0 + (last + 1) * step_ns);
+        const struct rankscope_comm comm = {.group = group,
+                                            .sequence = (uint64_t)step,
+                                            .bytes = 4096,
+                                            .peer = RANKSCOPE_UNKNOWN,
+                                            .type = RANKSCOPE_ALL_REDUCE,
+                                            .transport = RANKSCOPE_TCP};
+        const struct rankscope_task task = {.bytes = 4096,
+                                            .peer = (int32_t)((rank + 1) % options->world),
+                                            .is_send = 1,
+                                            .transport = RANKSCOPE_TCP};
+        rankscope_comm_begin(&comm);
+        rankscope_task_end(rankscope_task_begin(&task));
+        if (options->slow_rank >= 0)
+            sleep_until(begin + step_ns / 16 * 15);
+        rankscope_comm_end();
     }
 }
 
@@ -120,14 +113,19 @@ static bool parse(struct options *options, int argc, char **argv)
         const char *name;
         const char **text;
         long *number;
-    } known[] = {
-        {"--socket", &options->socket, NULL},    {"--run", &options->run, NULL},
-        {"--world", NULL, &options->world},      {"--sockets", NULL, &options->sockets},
-        {"--step-ms", NULL, &options->step_ms},  {"--ring-bytes", NULL, &options->ring_bytes},
-        {"--seconds", NULL, &options->seconds},  {"--slow-rank", NULL, &options->slow_rank},
-        {"--ops", NULL, &options->ops},          {"--first", NULL, &options->first},
-        {"--count", NULL, &options->count},      {"--t0-ns", NULL, &options->t0_ns},
-        {"--catch-up", NULL, &options->catch_up}};
+    } known[] = {{"--socket", &options->socket, NULL},
+                 {"--run", &options->run, NULL},
+                 {"--world", NULL, &options->world},
+                 {"--sockets", NULL, &options->sockets},
+                 {"--step-ms", NULL, &options->step_ms},
+                 {"--ring-bytes", NULL, &options->ring_bytes},
+                 {"--seconds", NULL, &options->seconds},
+                 {"--slow-rank", NULL, &options->slow_rank},
+                 {"--ops", NULL, &options->ops},
+                 {"--first", NULL, &options->first},
+                 {"--count", NULL, &options->count},
+                 {"--t0-ns", NULL, &options->t0_ns},
+                 {"--by", NULL, &options->by}};
     for (int i = 1; i < argc; i += 2) {
         size_t j = 0;
         while (j < sizeof known / sizeof known[0] && strcmp(argv[i], known[j].name) != 0)
@@ -189,13 +187,14 @@ int main(int argc, char **argv)
                               .ring_bytes = 65536,
                               .seconds = 600,
                               .slow_rank = -1,
+                              .by = 1,
                               .ops = 1};
     if (!parse(&options, argc, argv)) {
         fprintf(
             stderr,
             "usage: native_ranks --socket PREFIX [--world N] [--sockets N] [--step-ms N] [--run NAME] "
             "[--ring-bytes N] [--seconds N] [--slow-rank R] [--ops N] "
-            "[--first R] [--count N] [--t0-ns NS]\n");
+            "[--first R] [--count N] [--t0-ns NS] [--by N]\n");
         return 2;
     }
     pid_t *pids = calloc((size_t)options.world, sizeof *pids);

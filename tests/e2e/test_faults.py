@@ -72,7 +72,7 @@ class Job(Rig):
     """The rig, with what is asked of it after a fault."""
 
     def __init__(self, figures, step_ms=STEP_MS, **more):
-        super().__init__(WORLD, NODES, step_ms, run="faults", rank_words=("--catch-up", "1"), **more)
+        super().__init__(WORLD, NODES, step_ms, run="faults", **more)
         self.figures = figures
 
     # ---- asking

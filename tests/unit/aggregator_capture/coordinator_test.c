@@ -708,6 +708,27 @@ static void who_recorded_another_time_is_said_with_the_findings(void **state)
     rs_coord_free(&coord);
 }
 
+/* Who waits for findings only hears of a rank that recorded too little, while its raw data is on the way. */
+static void short_ranks_are_said_with_the_findings(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    see(coord, "r", 0, link_a, 1, 0);
+    see(coord, "r", 1, link_b, 1, 0);
+    struct rs_coord_capture *capture = start(coord, "all");
+    for (uint32_t rank = 0; rank < 2; rank++)
+        arm(coord, rank, 1, 0, "");
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        char incarnation[16];
+        (void)snprintf(incarnation, sizeof incarnation, "i%u", rank);
+        report(coord, rank, RS_PROGRESS_SENDING, rank ? "events were lost" : "", 2 * ms);
+        rs_coord_summarised(coord, "c1", rank, incarnation, rank == 1, 2 * second);
+    }
+    assert_int_equal(capture->state, RS_CAPTURE_SUMMARISED);
+    assert_string_equal(capture->reason, "less than was asked: rank 1 (events were lost)");
+    rs_coord_free(&coord);
+}
+
 /* A collector that was stopped has said so, however long it had nothing to tell. */
 static void a_link_closed_in_order_is_not_waited_for(void **state)
 {
@@ -1916,6 +1937,7 @@ int main(void)
         cmocka_unit_test(a_lost_chunk_makes_a_rank_partial),
         cmocka_unit_test(what_is_stored_raw_is_not_called_lost),
         cmocka_unit_test(who_recorded_another_time_is_said_with_the_findings),
+        cmocka_unit_test(short_ranks_are_said_with_the_findings),
         cmocka_unit_test(a_capture_of_nothing_says_so),
         cmocka_unit_test(a_rank_whose_collector_is_gone_is_named_after_a_while),
         cmocka_unit_test(a_link_closed_in_order_is_not_waited_for),

@@ -83,6 +83,7 @@ struct job {
     int rank;
     const char *run;
     uint64_t steps;
+    uint64_t skip;    /* no step has this number; 0: all are made */
     uint64_t kill_at; /* in the middle of this step */
     uint64_t
         hold_at; /* it waits before this step until release_job(): a test that is late finds it there */
@@ -152,6 +153,8 @@ static pid_t start_job(const struct job *job)
     for (uint64_t step = 0; step < job->steps; step++) {
         while (job->hold_at && step == job->hold_at && !atomic_load(is_released))
             nap_ms(1);
+        if (job->skip && step == job->skip)
+            continue;
         rankscope_step(step);
         job_step(job, step);
     }
@@ -384,6 +387,30 @@ static void a_job_that_ends_early_is_captured_up_to_there(void **state)
     reap(child);
 }
 
+static void a_number_that_no_step_has_is_not_counted(void **state)
+{
+    (void)state;
+    struct job job = {.rank = 0,
+                      .run = "skips",
+                      .steps = 300,
+                      .skip = 252,
+                      .hold_at = 250,
+                      .end = JOB_JUST_EXITS};
+    pid_t child = start_job(&job);
+    uint64_t id = wait_for_rank(0)->id;
+    const struct rs_native_request request = {.capture = "c1", .start_step = 250, .stop_step = 255};
+    assert_ok(rs_native_arm(rig.native, id, &request, &rig.stream, NULL));
+    release_job();
+    assert_status(drain_to_the_end(id), RS_END);
+    const struct rs_native_rank *shown = rs_native_find(rig.native, id);
+    assert_int_equal(shown->state, RS_NATIVE_CAPTURED);
+    assert_int_equal(shown->next_step - shown->first_step, 5);
+    assert_int_equal(shown->steps, 4);
+    assert_int_equal(count_kind(RS_KIND_STEP), 4);
+    rs_native_release(rig.native, id);
+    reap(child);
+}
+
 static void steps_gone_by_are_missed_and_stop_ends_a_recording(void **state)
 {
     (void)state;
@@ -590,6 +617,7 @@ int main(void)
         TEST(communication_carries_group_peers_and_hops),
         TEST(a_process_killed_in_the_middle_leaves_what_it_did_and_was_doing),
         TEST(a_job_that_ends_early_is_captured_up_to_there),
+        TEST(a_number_that_no_step_has_is_not_counted),
         TEST(steps_gone_by_are_missed_and_stop_ends_a_recording),
         TEST(losses_of_a_slow_drain_are_reported),
         TEST(a_run_without_a_name_gets_one_from_the_session),
