@@ -67,7 +67,8 @@ RANKSCOPE_API int rankscope_init(const struct rankscope_config *config);
 /* Ends the last step and the recording; what was recorded remains with the collector. */
 RANKSCOPE_API void rankscope_fini(void);
 
-/* Step `number` begins, the one before it ends. Numbers grow. */
+/* Step `number` begins, the one before it ends. Numbers grow, by one: a capture of 5 steps from 100 on holds those with the
+ * numbers 100 to 104 that were made, and is partial when they were fewer. */
 RANKSCOPE_API void rankscope_step(uint64_t number);
 
 /* ---- names and groups: registered once, not in the hot path ---- */
