@@ -237,8 +237,11 @@ static int finish(const struct capture_words *words, const Rankscope__CaptureInf
         rs_cli_note("capture", "capture %s was stopped%s%s", info->id, *info->reason ? ": " : "",
                     info->reason);
     if ((info->state == RS_CAPTURE_PARTIAL || info->state == RS_CAPTURE_SUMMARISED) &&
-        *info->reason)
-        rs_cli_note("capture", "capture %s is partial: %s", info->id, info->reason);
+        *info->reason) {
+        const char *reason = info->reason;
+        reason += strncmp(reason, "partial: ", 9) == 0 ? 9 : 0; /* once is enough */
+        rs_cli_note("capture", "capture %s is partial: %s", info->id, reason);
+    }
     if (info->state == RS_CAPTURE_FAILED) {
         rs_cli_note("capture", "capture %s failed: nothing was recorded%s%s", info->id,
                     *info->reason ? ": " : "", info->reason);
