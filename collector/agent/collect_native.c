@@ -449,12 +449,12 @@ static int64_t numbers_passed(const struct rs_native_rank *rank)
                : 0;
 }
 
-/* How many steps it recorded so far. A program may count by tens, or pass over a number: what it did not make is not there. A
- * ring that was full may have lost a step's own row: then the numbers count, and it is partial because of the loss. */
-static int64_t steps_recorded(const struct rs_native_rank *rank)
+/* How many steps it recorded so far. A program may count by tens, or pass over a number: what it did not make is not there. Where
+ * events were lost, a step's own row may be among them: then the numbers count, and it is partial because of the loss. */
+static int64_t steps_recorded(const struct rs_native_rank *rank, bool has_lost)
 {
     const int64_t passed = numbers_passed(rank);
-    return rank->lost == 0 && rank->steps < passed ? rank->steps : passed;
+    return !has_lost && rank->lost == 0 && rank->steps < passed ? rank->steps : passed;
 }
 
 static void short_why(const struct job *job, const struct rs_native_rank *rank, char *text,
@@ -498,7 +498,7 @@ static void finish_job(struct rs_collect_native *native, struct job *job, bool i
     }
     /* Only a recording that came to its end says where that is. */
     const int64_t steps =
-        rank->state == RS_NATIVE_CAPTURED ? steps_recorded(rank) : job->reported_steps;
+        rank->state == RS_NATIVE_CAPTURED ? steps_recorded(rank, is_partial) : job->reported_steps;
     const bool was_short = steps < job->steps;
     /* Told before the last chunk is put: the aggregator must have the reason when it closes the capture. */
     char text[200] = "";
@@ -620,7 +620,7 @@ static void watch_armed(struct rs_collect_native *native, struct job *job,
 static void report_recording(struct rs_collect_native *native, struct job *job,
                              const struct rs_native_rank *rank)
 {
-    const int64_t steps = steps_recorded(rank);
+    const int64_t steps = steps_recorded(rank, false);
     char why[160];
     look_at(job, rank, rs_time_monotonic());
     stuck_why(job, rank, why, sizeof why);

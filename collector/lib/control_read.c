@@ -120,6 +120,7 @@ void rs_control_progress(const struct rs_control_reader *reader, struct rs_lib_p
     }
     p->mean_step_ns = length_of(atomic_load_explicit(&c->mean_step_ns, memory_order_relaxed));
     p->heartbeat_ns = atomic_load_explicit(&c->heartbeat_ns, memory_order_relaxed);
+    p->ring_count = atomic_load_explicit(&c->ring_count, memory_order_relaxed);
     p->lost_without_ring = atomic_load_explicit(&c->lost_without_ring, memory_order_relaxed);
     p->is_finished = atomic_load_explicit(&c->state, memory_order_acquire) == RS_LIB_FINISHED;
 }

@@ -29,6 +29,7 @@ struct rs_lib_progress {
     uint64_t first_ticks;
     uint64_t step_start_ticks; /* of the step under way, 0 none */
     uint64_t lost_without_ring;
+    uint32_t ring_count; /* made so far, those of threads that ended among them */
 };
 
 struct rs_lib_name {

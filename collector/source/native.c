@@ -296,6 +296,7 @@ static enum rs_status take_hello(struct rs_native *native, struct native_process
     if (status != RS_OK)
         return status;
     rs_control_progress(process->control, &process->progress);
+    process->rings_before = process->progress.ring_count;
     show_hello(process, hello);
     warn_odd_clock(process, hello);
     /* Whatever a collector before us asked for is not ours to finish. */
@@ -324,6 +325,8 @@ static enum rs_status take_attach(struct native_process *process, const struct r
     enum rs_status status = rs_ring_reader_open(fd, attach->ring_bytes, &ring.reader, err);
     if (status == RS_OK)
         process->rings[process->ring_count++] = ring;
+    if (status == RS_OK && attach->number < UINT32_MAX && process->rings_sent <= attach->number)
+        process->rings_sent = attach->number + 1;
     return status;
 }
 
@@ -488,6 +491,17 @@ static void serve(struct rs_native *native, struct native_process *process)
     if (status < 0)
         rs_log_warn("process %" PRId64 " is turned away: %s", process->shown.pid, err.text);
     hang_up(process);
+}
+
+/* All that it has sent. One poll serves 64 processes, and what is read here is the state in shared memory, which is newer than
+ * any message: a rank may have recorded all of its steps into a ring of which nobody was told yet. */
+static void serve_fully(struct rs_native *native, struct native_process *process)
+{
+    size_t before = 0;
+    do {
+        before = process->ring_count;
+        serve(native, process);
+    } while (process->socket_fd >= 0 && process->ring_count - before == EVENTS_PER_POLL);
 }
 
 /* ---- the table ---- */
@@ -663,6 +677,8 @@ enum rs_status rs_native_drain(struct rs_native *native, uint64_t id, struct rs_
     if (process == NULL || process->capture.stream == NULL)
         return rs_err_set(err, RS_NOTFOUND, "no capture of that rank");
     refresh(process);
+    if (process->shown.state == RS_NATIVE_CAPTURED && process->socket_fd >= 0)
+        serve_fully(native, process);
     return native_emit(process, sink, err);
 }
 

@@ -16,6 +16,8 @@
 
 enum { BATCH_ROWS = 4096, SETTLE_NS = 10 * RS_NS_PER_MS };
 
+static const rs_dur ring_wait_ns = 2 * (rs_dur)RS_NS_PER_S;
+
 static const char *const type_texts[] = {
     "",       "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce",
     "gather", "scatter",    "barrier",    "send",           "recv",       "send_recv",
@@ -509,6 +511,13 @@ static enum rs_status fill_metadata(struct native_process *process, struct rs_er
     return status;
 }
 
+/* A thread made a ring, and could not send it: the connection was full. It tries again at its next step. */
+static bool lacks_ring(const struct native_process *process)
+{
+    const uint32_t made = process->progress.ring_count;
+    return made > process->rings_before && made > process->rings_sent;
+}
+
 static enum rs_status fill_drops(struct native_process *process, struct rs_err *err)
 {
     struct rs_source_stream *stream = process->capture.stream;
@@ -530,6 +539,8 @@ static enum rs_status fill_drops(struct native_process *process, struct rs_err *
         reason = "events were lost in a full ring";
     else if (bad > 0)
         reason = "records were damaged";
+    else if (lacks_ring(process))
+        reason = "the events of a thread did not come";
     stream->info.is_partial = reason[0] != '\0';
     if (!stream->info.is_partial)
         return RS_OK;
@@ -572,8 +583,10 @@ static bool is_settled(struct native_process *process)
     rs_ns now = rs_time_monotonic();
     if (process->capture.captured_ns == 0)
         process->capture.captured_ns = now;
-    return process->shown.life != RS_NATIVE_ALIVE ||
-           now - process->capture.captured_ns >= SETTLE_NS;
+    if (process->shown.life != RS_NATIVE_ALIVE)
+        return true;
+    const rs_dur since = now - process->capture.captured_ns;
+    return since >= SETTLE_NS && (!lacks_ring(process) || since >= ring_wait_ns);
 }
 
 enum rs_status native_emit(struct native_process *process, struct rs_sink sink, struct rs_err *err)

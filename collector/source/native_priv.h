@@ -50,6 +50,9 @@ struct native_process {
     rs_ns delay_at; /* monotonic: no look at its scheduling before */
     struct native_ring *rings;
     size_t ring_count, ring_capacity;
+    uint32_t
+        rings_before;    /* made before its HELLO: of threads that ended, nothing comes any more */
+    uint32_t rings_sent; /* the highest number of a ring that came, and one */
     struct native_capture capture;
 };
 

@@ -411,6 +411,30 @@ static void a_number_that_no_step_has_is_not_counted(void **state)
     reap(child);
 }
 
+/* A poll serves so many processes: of those that it has not come to, the state in shared memory is newer than what they sent. */
+static void a_ring_that_was_announced_is_read_though_no_poll_came_to_it(void **state)
+{
+    (void)state;
+    struct job job = {
+        .rank = 0, .run = "unread", .steps = 300, .hold_at = 250, .end = JOB_JUST_EXITS};
+    pid_t child = start_job(&job);
+    uint64_t id = wait_for_rank(0)->id;
+    const struct rs_native_request request = {.capture = "c1", .start_step = 250, .stop_step = 253};
+    assert_ok(rs_native_arm(rig.native, id, &request, &rig.stream, NULL));
+    release_job();
+    const struct rs_sink sink = {.batch = keep_rows, .self = &rig};
+    enum rs_status status = RS_OK;
+    for (int waited = 0; status == RS_OK && waited < WAIT_MS; waited += 5) {
+        nap_ms(5);
+        status = rs_native_drain(rig.native, id, sink, NULL);
+    }
+    assert_status(status, RS_END);
+    assert_int_equal(rs_native_find(rig.native, id)->steps, 3);
+    assert_int_equal(count_kind(RS_KIND_STEP), 3);
+    rs_native_release(rig.native, id);
+    reap(child);
+}
+
 static void steps_gone_by_are_missed_and_stop_ends_a_recording(void **state)
 {
     (void)state;
@@ -618,6 +642,7 @@ int main(void)
         TEST(a_process_killed_in_the_middle_leaves_what_it_did_and_was_doing),
         TEST(a_job_that_ends_early_is_captured_up_to_there),
         TEST(a_number_that_no_step_has_is_not_counted),
+        TEST(a_ring_that_was_announced_is_read_though_no_poll_came_to_it),
         TEST(steps_gone_by_are_missed_and_stop_ends_a_recording),
         TEST(losses_of_a_slow_drain_are_reported),
         TEST(a_run_without_a_name_gets_one_from_the_session),
