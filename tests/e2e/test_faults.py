@@ -4,6 +4,7 @@
 
     tests/e2e/test_faults.py                                   a short cut of each line, as CI runs it
     tests/e2e/test_faults.py corrupt=200 wipe=20 kill=50 errno=50 partition=600 slow=200 --seed 7
+    tests/e2e/test_faults.py partition=600 --phase recording    one of preparing, recording, sending, closed: four at a time
 
 A real aggregator, two collectors, eight native ranks (`slow`: files that are watched instead). Lines of the table:
 
@@ -40,6 +41,7 @@ from rig_native import BUILD, NATIVE_ONLY, PROGRAM, Rig, go_on, kill, stop
 from test_analyse import trace_of
 
 WORLD, NODES, STEP_MS = 8, 2, 40
+LONGEST_S = 24 * 3600  # that the job of a line runs
 SHIM = os.path.join(os.path.abspath(BUILD), "shim_faults.so")
 BLOCKED_S = 10.0
 # Of corrupt not the catalogue: a log of it that lost its last writes has captures closed once more, a second later.
@@ -72,7 +74,7 @@ class Job(Rig):
     """The rig, with what is asked of it after a fault."""
 
     def __init__(self, figures, step_ms=STEP_MS, **more):
-        super().__init__(WORLD, NODES, step_ms, run="faults", **more)
+        super().__init__(WORLD, NODES, step_ms, run="faults", rank_words=("--seconds", str(LONGEST_S)), **more)
         self.figures = figures
 
     # ---- asking
@@ -544,12 +546,12 @@ def await_phase(job, name, phase):
         job.closed(name)
 
 
-def partition(figures, seconds, picker):
+def partition(figures, seconds, picker, phases=PHASES):
     """Each phase, each of the three that can stand still, for so many seconds each; in the short cut one of the twelve."""
     steps = 50
     with Piped(figures) as job:
         job.wait_ranks(WORLD)
-        for phase in PHASES:
+        for phase in phases:
             for victim in ("link", "collector", "aggregator"):
                 if seconds < 10 and (phase, victim) not in FEW:
                     continue
@@ -700,6 +702,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("cases", nargs="*", help="CASE=N; N of partition are seconds")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--phase", choices=PHASES, help="of partition, that one only")
     options = parser.parse_args()
     asked = {word.split("=")[0]: float(word.split("=")[1]) for word in options.cases} or SHORT
     table = []
@@ -710,7 +713,8 @@ def main():
         figures = Figures(name, options.seed)
         began = time.monotonic()
         try:
-            CASES[name](figures, count if name == "partition" else int(count), random.Random(options.seed))
+            more = {"phases": (options.phase,)} if options.phase and name == "partition" else {}
+            CASES[name](figures, count if name == "partition" else int(count), random.Random(options.seed), **more)
         except BaseException:
             print("failed:", figures.line(), file=sys.stderr)
             raise
