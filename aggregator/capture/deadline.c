@@ -252,13 +252,37 @@ rs_ns tick_arming(struct rs_coord *coord, struct rs_coord_capture *capture, rs_n
     return now;
 }
 
+/* From when on somebody who records for longer than until `limit` is known to. Who is out of reach, or was until a moment ago, may have
+ * recorded all that was asked for long since; who sends has. RS_NS_MAX: nobody. */
+static rs_ns too_long_at(const struct rs_coord *coord, const struct rs_coord_capture *capture,
+                         rs_ns limit)
+{
+    rs_ns first = RS_NS_MAX;
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        const struct rs_coord_rank *rank = &capture->ranks[i];
+        if (rank->state != RS_PROGRESS_ARMED && rank->state != RS_PROGRESS_RECORDING)
+            continue;
+        const struct rs_coord_seen *seen =
+            seen_find(coord, capture->run, rank->rank, rank->incarnation);
+        if (!seen || seen_is_unreachable(coord, seen))
+            continue;
+        const rs_ns back = seen_back_at(coord, seen);
+        rs_ns at = back > capture->recording_at ? later(limit, back + coord->options.arm_timeout_ns)
+                                                : limit;
+        at = not_before(coord, at, coord->options.arm_timeout_ns);
+        first = at < first ? at : first;
+    }
+    return first;
+}
+
 /* A capture that goes on for too long is ended; what is recorded stays. */
 static rs_ns tick_limit(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
 {
     if (!capture->request || !capture->recording_at || capture->is_stopped)
         return RS_NS_MAX;
     const uint32_t limit_s = capture->request->max_duration_s;
-    const rs_ns limit = capture->recording_at + (rs_dur)limit_s * RS_NS_PER_S;
+    rs_ns limit = capture->recording_at + (rs_dur)limit_s * RS_NS_PER_S;
+    limit = now < limit ? limit : too_long_at(coord, capture, limit);
     if (now < limit)
         return limit;
     capture->is_stopped = true;

@@ -393,6 +393,8 @@ void capture_close(struct rs_coord *coord, struct rs_coord_capture *capture)
         return;
     const enum rs_capture_state before = capture->state;
     take_clocks(coord, capture);
+    if (capture->is_stopped && !capture->was_stopped && done == capture->rank_count)
+        capture->remark[0] = '\0'; /* they were done before they heard of it */
     explain(capture);
     if (done + capture->counts[RS_PROGRESS_PARTIAL] == 0)
         capture->state = RS_CAPTURE_FAILED;

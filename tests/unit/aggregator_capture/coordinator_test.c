@@ -1766,6 +1766,36 @@ static void a_capture_that_goes_on_for_too_long_is_ended(void **state)
     rs_coord_free(&coord);
 }
 
+/* max_duration_s is of recording: not of a partition, behind which all steps are, nor of sending what was recorded. */
+static void who_is_out_of_reach_does_not_record_for_too_long(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    see(coord, "r", 0, link_a, 1, 0);
+    see(coord, "r", 1, link_b, 1, 0);
+    const struct asked asked = ask(coord, "max_duration_s=30");
+    arm(coord, 0, 1, 0, "");
+    arm(coord, 1, 1, 0, "");
+    report(coord, 0, RS_PROGRESS_RECORDING, "", 2 * second);
+    report(coord, 1, RS_PROGRESS_RECORDING, "", 2 * second);
+    report(coord, 0, RS_PROGRESS_SENDING, "", 4 * second);
+    rs_coord_link_gone(coord, link_b, true, 20 * second);
+    (void)rs_coord_tick(coord, 40 * second);
+    (void)rs_coord_tick(coord, 90 * second);
+    assert_null(strstr(said, "cancel"));
+    come_back(coord, 1, 100 * second);
+    (void)rs_coord_tick(coord, 100 * second);
+    assert_null(strstr(said, "cancel"));
+    report(coord, 1, RS_PROGRESS_SENDING, "", 101 * second);
+    (void)rs_coord_tick(coord, 130 * second);
+    assert_null(strstr(said, "cancel"));
+    end(coord, 0, false);
+    end(coord, 1, false);
+    assert_int_equal(asked.capture->state, RS_CAPTURE_COMPLETE);
+    assert_string_equal(asked.capture->reason, "");
+    rs_coord_free(&coord);
+}
+
 /* CPU time of this thread for that many ranks that are seen, asked, armed and ended. */
 static rs_dur cpu_of_ranks(uint32_t count)
 {
@@ -1991,6 +2021,7 @@ int main(void)
         cmocka_unit_test(memory_and_libc_are_held_against_a_request),
         cmocka_unit_test(mindspore_records_all_of_a_job_or_nothing),
         cmocka_unit_test(a_capture_that_goes_on_for_too_long_is_ended),
+        cmocka_unit_test(who_is_out_of_reach_does_not_record_for_too_long),
         cmocka_unit_test(a_thousand_ranks_are_no_matter_of_their_square),
         cmocka_unit_test(files_of_one_key_are_one_capture_closed_when_the_world_is_there),
         cmocka_unit_test(files_without_a_world_are_closed_when_nothing_came),
