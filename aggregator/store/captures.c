@@ -186,6 +186,14 @@ enum rs_status rs_store_list_ranks(struct rs_store *store, const char *id,
     return status;
 }
 
+enum rs_status rs_store_count_captures(struct rs_store *store, size_t *all_p, size_t *open_p,
+                                       struct rs_err *err)
+{
+    const enum rs_status status = catalogue_count(catalogue_to_read(store), all_p, open_p, err);
+    catalogue_done(store);
+    return status;
+}
+
 size_t rs_store_count_ranks(struct rs_store *store, const char *id)
 {
     const size_t count = catalogue_count_ranks(catalogue_to_read(store), id);

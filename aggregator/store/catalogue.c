@@ -72,6 +72,7 @@ enum statement {
     PUT_CAPTURE,
     FIND_CAPTURE,
     LIST_CAPTURES,
+    COUNT_CAPTURES,
     PUT_RANK,
     LIST_RANKS,
     COUNT_RANKS,
@@ -94,6 +95,7 @@ static const char *const statement_texts[STATEMENT_COUNT] = {
                     ") VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)",
     [FIND_CAPTURE] = "SELECT " CAPTURE_COLUMNS " FROM capture WHERE id = ?1",
     [LIST_CAPTURES] = "SELECT " CAPTURE_COLUMNS " FROM capture ORDER BY created_ns, id",
+    [COUNT_CAPTURES] = "SELECT count(*), total(is_closed = 0) FROM capture",
     [PUT_RANK] = "INSERT OR REPLACE INTO capture_rank(capture, rank, incarnation, host, state, "
                  "steps_done, text) VALUES(?1,?2,?3,?4,?5,?6,?7)",
     [LIST_RANKS] = "SELECT rank, incarnation, host, state, steps_done, text FROM capture_rank "
@@ -570,6 +572,22 @@ size_t catalogue_count_ranks(struct catalogue *catalogue, const char *id)
         count = (size_t)sqlite3_column_int64(statement, 0);
     (void)sqlite3_reset(statement);
     return count;
+}
+
+enum rs_status catalogue_count(struct catalogue *catalogue, size_t *all_p, size_t *open_p,
+                               struct rs_err *err)
+{
+    sqlite3_stmt *statement = prepare(catalogue, COUNT_CAPTURES, err);
+    if (!statement)
+        return RS_IO;
+    const bool is_told = sqlite3_step(statement) == SQLITE_ROW;
+    const enum rs_status status = is_told ? RS_OK : sql_error(catalogue, err);
+    if (is_told) {
+        *all_p = (size_t)sqlite3_column_int64(statement, 0);
+        *open_p = (size_t)sqlite3_column_int64(statement, 1);
+    }
+    (void)sqlite3_reset(statement);
+    return status;
 }
 
 enum rs_status catalogue_put_position(struct catalogue *catalogue,

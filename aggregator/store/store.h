@@ -99,6 +99,9 @@ RS_MUST_CHECK enum rs_status rs_store_list_ranks(struct rs_store *store, const c
                                                  bool (*visit)(void *self,
                                                                const struct rs_capture_rank *rank),
                                                  void *self, struct rs_err *err);
+/* How many captures there are, and how many of these are not closed. RS_IO: then neither is set. */
+RS_MUST_CHECK enum rs_status rs_store_count_captures(struct rs_store *store, size_t *all_p,
+                                                     size_t *open_p, struct rs_err *err);
 /* How many ranks rs_store_list_ranks() would visit; 0, too, where that cannot be read. */
 size_t rs_store_count_ranks(struct rs_store *store, const char *id);
 /* Forgets a closed capture and removes its folder; who reads it goes on until he is through. Were the process to end in between,

@@ -135,6 +135,8 @@ RS_MUST_CHECK enum rs_status catalogue_put_rank(struct catalogue *catalogue, con
                                                 const struct rs_capture_rank *rank,
                                                 struct rs_err *err);
 size_t catalogue_count_ranks(struct catalogue *catalogue, const char *id);
+RS_MUST_CHECK enum rs_status catalogue_count(struct catalogue *catalogue, size_t *all_p,
+                                             size_t *open_p, struct rs_err *err);
 RS_MUST_CHECK enum rs_status catalogue_list_ranks(struct catalogue *catalogue, const char *id,
                                                   bool (*visit)(void *self,
                                                                 const struct rs_capture_rank *rank),
