@@ -142,6 +142,14 @@ static const struct rs_arg items[] = {
          "keep rows of captures in a ClickHouse: clickhouse://[USER@]HOST[:PORT]/DATABASE, with TLS; "
          "clickhouse+http:// on this machine only (default: SQLite, in the captures' folders)"},
     RS_CLI_STORE_ARGS(&settings.daemon.store),
+    {.name = "advertise",
+     .kind = RS_ARG_TEXT,
+     .target = &settings.daemon.advertise,
+     .value = "ADDR",
+     .environment = "RANKSCOPE_ADVERTISE",
+     .help =
+         "with --store: HOST:PORT at which others reach this aggregator, told to those of the same database "
+         "(default: the first --listen with HOST:PORT, this host's name for 0.0.0.0; else the socket)"},
     {.name = "archive",
      .kind = RS_ARG_TEXT,
      .target = &settings.daemon.archive.url,
@@ -393,6 +401,8 @@ static enum rs_status fill_defaults(struct rs_err *err)
     settings.daemon.http_count = settings.http.count;
     if (status == RS_OK && settings.daemon.archive_ns && !settings.daemon.archive.url)
         status = rs_err_set(err, RS_INVALID, "--archive-after needs --archive s3://BUCKET");
+    if (status == RS_OK && settings.daemon.advertise && !settings.daemon.store.url)
+        status = rs_err_set(err, RS_INVALID, "--advertise needs --store clickhouse://...");
     if (status == RS_OK && settings.daemon.step_watch.has_probes &&
         !settings.daemon.step_watch.is_on)
         status = rs_err_set(err, RS_INVALID, "--step-probes needs --step-watch");

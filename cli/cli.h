@@ -55,6 +55,7 @@ int rs_cmd_ranks(int argc, char **argv);
 int rs_cmd_capture(int argc, char **argv);
 int rs_cmd_watch(int argc, char **argv);
 int rs_cmd_counters(int argc, char **argv);
+int rs_cmd_aggregators(int argc, char **argv);
 int rs_cmd_fetch(int argc, char **argv);
 int rs_cmd_verify(int argc, char **argv);
 int rs_cmd_rebuild(int argc, char **argv);

@@ -6,8 +6,10 @@
 
 #include "aggregator/daemon/http.h"
 #include "aggregator/daemon/probe.h"
+#include "aggregator/daemon/reach.h"
 #include "aggregator/notify/notify.h"
 #include "aggregator/server/capture_journal.h"
+#include "aggregator/server/lease.h"
 #include "aggregator/server/server.h"
 #include "aggregator/store/row_place.h"
 #include "common/base/daemon.h"
@@ -384,11 +386,73 @@ struct parts {
     struct rs_notify *notify;
     struct rs_archive *archive;
     struct rs_row_place *rows;
+    struct rs_lease *lease; /* NULL: rows are in the captures' folders */
     struct rs_capture_journal own;
     struct rs_buf roles;
     char *certs, *ca, *documents, *audit, *tokens; /* paths */
     char port[16];
 };
+
+/* On rs-lease. */
+static void count_captures(void *self, int64_t *captures_p, int64_t *open_p)
+{
+    size_t all = 0, open = 0;
+    if (rs_store_count_captures(self, &all, &open, NULL) < 0)
+        return;
+    *captures_p = (int64_t)all;
+    *open_p = (int64_t)open;
+}
+
+static void find_host(char host_p[RS_FLEET_HOST_BYTES])
+{
+    memset(host_p, 0, RS_FLEET_HOST_BYTES);
+    if (gethostname(host_p, RS_FLEET_HOST_BYTES - 1) < 0)
+        (void)snprintf(host_p, RS_FLEET_HOST_BYTES, "unknown");
+}
+
+/* Who has the lock of the data folder has its id. */
+static enum rs_status make_lease(const struct rs_aggregator_options *settings, struct parts *parts,
+                                 struct rs_err *err)
+{
+    char id[RS_FLEET_ID_BYTES], host[RS_FLEET_HOST_BYTES];
+    struct rs_lease_options options = {.database = settings->store,
+                                       .id = id,
+                                       .host = host,
+                                       .version = RS_PROGRAM_VERSION,
+                                       .count = count_captures,
+                                       .self = parts->store};
+    struct rs_address address;
+    if (!parts->rows)
+        return RS_OK;
+    find_host(host);
+    enum rs_status status =
+        settings->advertise ? rs_address_parse(settings->advertise, &address, err) : RS_OK;
+    if (status == RS_OK)
+        status = rs_fleet_id_take(settings->data, id, &options.epoch, err);
+    return status == RS_OK ? rs_lease_new(&options, &parts->lease, err) : status;
+}
+
+/* Once all is served, and ports are known. */
+static enum rs_status start_lease(const struct rs_aggregator_options *settings, struct parts *parts,
+                                  struct rs_err *err)
+{
+    const char *served[RS_AGGREGATOR_LISTEN_MAX + 1];
+    const char *http = rs_daemon_http_address(parts->places.http, 0);
+    char host[RS_FLEET_HOST_BYTES], address[RS_FLEET_ADDRESS_BYTES], page[RS_FLEET_ADDRESS_BYTES];
+    size_t count = 0;
+    if (!parts->lease)
+        return RS_OK;
+    find_host(host);
+    for (size_t i = 0; i < parts->places.count; i++)
+        if (parts->places.items[i].address.guard != RS_ADDRESS_JOIN)
+            served[count++] = parts->places.items[i].address.text;
+    const char *told =
+        settings->advertise ? settings->advertise : served[rs_reach_choose(served, count)];
+    if (!rs_reach_text(told, host, address, sizeof address) ||
+        !rs_reach_text(http ? http : "", host, page, sizeof page))
+        return rs_err_set(err, RS_INVALID, "the address %.200s is too long to be told", told);
+    return rs_lease_start(parts->lease, address, page, err);
+}
 
 static enum rs_status name_paths(const struct rs_aggregator_options *settings, struct parts *parts,
                                  struct rs_err *err)
@@ -431,6 +495,8 @@ static enum rs_status open_parts(const struct rs_aggregator_options *settings, s
         status = rs_notify_start(&hooks, &parts->notify, err);
     if (status == RS_OK)
         status = open_elsewhere(settings, &parts->archive, &parts->rows, err);
+    if (status == RS_OK)
+        status = make_lease(settings, parts, err);
     return status;
 }
 
@@ -460,6 +526,7 @@ static enum rs_status make_server(const struct rs_aggregator_options *settings, 
                                               .step_watch = settings->step_watch,
                                               .archive = parts->archive,
                                               .rows = parts->rows,
+                                              .lease = parts->lease,
                                               .archive_ns = settings->archive_ns,
                                               .missing_ns = settings->missing_ns,
                                               .keep_ns = settings->keep_ns,
@@ -476,6 +543,7 @@ static void close_parts(struct parts *parts)
     for (size_t i = 0; i < parts->places.count; i++)
         rs_grpc_server_free(&parts->places.items[i].listener);
     rs_server_free(&parts->server);
+    rs_lease_stop(&parts->lease);
     rs_archive_close(&parts->archive);
     rs_row_place_close(&parts->rows);
     rs_daemon_http_free(&parts->places.http);
@@ -506,8 +574,12 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
     if (status == RS_OK) {
         status = serve_http(settings, parts.certs, parts.tokens, parts.loop, parts.server,
                             &parts.places, err);
-        if (status < 0)
+        if (status == RS_OK)
+            status = start_lease(settings, &parts, err);
+        if (status < 0) {
+            rs_daemon_http_stop(parts.places.http);
             end_listening(parts.loop, &parts.places);
+        }
     }
     if (status == RS_OK) {
         find_port(&parts.places, parts.port);

@@ -42,7 +42,8 @@ struct rs_aggregator_options {
     int64_t credit_bytes;                /* 0: the default */
     int64_t segment_bytes;               /* 0: the default */
     struct rs_clickhouse_options store;  /* where rows are; url NULL: in the captures' folders */
-    struct rs_archive_options archive;   /* url NULL: none */
+    const char *advertise; /* address at which others reach us; NULL: made from `listen` */
+    struct rs_archive_options archive; /* url NULL: none */
     rs_dur
         archive_ns; /* closed captures go there so long after they were closed; 0: when told to */
     rs_dur keep_ns; /* of closed captures; 0: for ever */

@@ -447,6 +447,21 @@ void route_counters(struct api_ask *ask)
     daemons_fini(&daemons);
 }
 
+void route_aggregators(struct api_ask *ask)
+{
+    Rankscope__AskAggregators question = RANKSCOPE__ASK_AGGREGATORS__INIT;
+    Rankscope__Ask message = RANKSCOPE__ASK__INIT;
+    struct rs_buf body = {0};
+    message.message_case = RANKSCOPE__ASK__MESSAGE_AGGREGATORS;
+    message.aggregators = &question;
+    Rankscope__Reply *reply = api_ask(ask, &message, RANKSCOPE__REPLY__MESSAGE_AGGREGATORS);
+    if (!reply)
+        return;
+    rs_answer_aggregators(reply->aggregators, 0, &body);
+    api_json(ask, &body);
+    rankscope__reply__free_unpacked(reply, NULL);
+}
+
 /* ---- for Prometheus ------------------------------------------------------------------------------------------------ */
 
 struct series {

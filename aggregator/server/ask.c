@@ -766,6 +766,9 @@ static void on_ask(struct session *session, const Rankscope__Ask *ask)
     case RANKSCOPE__ASK__MESSAGE_COUNTERS:
         ask_counters(session);
         return;
+    case RANKSCOPE__ASK__MESSAGE_AGGREGATORS:
+        ask_aggregators(session);
+        return;
     case RANKSCOPE__ASK__MESSAGE_TABLE:
         ask_table(session, ask->table);
         return;

@@ -13,7 +13,7 @@
  *     guest        no certificate, the address to join   ask for its first certificate with an invite
  *
  * Who came with a token of one run (rankscope token new --run) may what its party may, with that run and its captures: others are
- * refused, and left out of lists; what is of the whole service (counters) is refused, too.
+ * refused, and left out of lists; what is of the whole service (counters, the aggregators of a database) is refused, too.
  *
  * Whoever comes over the unix socket may be the collector of his own processes (rights_of_collector()).
  */
@@ -92,6 +92,8 @@ static struct question question_of(const struct session *session, const Rankscop
                                  foreign_run(session, ask->history), true};
     case RANKSCOPE__ASK__MESSAGE_COUNTERS:
         return (struct question){"counters", RIGHT_READ, SCOPE_ALL, "", false};
+    case RANKSCOPE__ASK__MESSAGE_AGGREGATORS:
+        return (struct question){"aggregators", RIGHT_READ, SCOPE_ALL, "", false};
     case RANKSCOPE__ASK__MESSAGE_HANG:
         return (struct question){"hang", RIGHT_OPERATE, SCOPE_RUN, ask->hang->run, true};
     case RANKSCOPE__ASK__MESSAGE_CERTIFICATE:

@@ -24,6 +24,7 @@
 
 struct rs_server;
 struct rs_row_place;
+struct rs_lease;
 struct quota_limits;
 
 /* Of a capture that is read. */
@@ -116,6 +117,8 @@ struct rs_server_options {
     struct rs_server_step_rules step_watch;
     struct rs_row_place
         *rows; /* where rows are; keeps a pointer to it; NULL: in the captures' folders */
+    struct rs_lease
+        *lease; /* who else writes where rows are; keeps a pointer to it; NULL: nobody is known */
     struct rs_archive *archive; /* keeps a pointer to it; NULL: nothing is archived */
     rs_dur
         archive_ns; /* closed captures go there so long after they were closed; 0: when they are told to */

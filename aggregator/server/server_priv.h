@@ -213,6 +213,9 @@ void ask_list_free(struct session *session);
 void ask_counters(struct session *session);
 void counters_take(struct session *session, const Rankscope__Heartbeat *heartbeat);
 
+/* ask_aggregators.c */
+void ask_aggregators(struct session *session);
+
 /* What is known of a capture, as the last answer. */
 void ask_show(struct session *session, const char *id);
 /* RS_NOTFOUND: there is no such capture. */

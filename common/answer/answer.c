@@ -264,3 +264,38 @@ void rs_answer_counters(const struct rs_counter_set *sets, size_t count, unsigne
     }
     end_list(&json);
 }
+
+void rs_answer_aggregators(const Rankscope__AggregatorTable *table, unsigned indent,
+                           struct rs_buf *buf)
+{
+    struct rs_json_out json;
+    rs_json_out_init(&json, buf, indent);
+    rs_json_out_object(&json);
+    key_int(&json, "schema_version", SCHEMA_VERSION, true);
+    key_text_or_null(&json, "away", table->away);
+    key_int(&json, "now_ns", table->now_ns, true);
+    rs_json_out_key(&json, "aggregators");
+    rs_json_out_array(&json);
+    for (size_t i = 0; i < table->n_aggregators; i++) {
+        const Rankscope__AggregatorState *one = table->aggregators[i];
+        rs_json_out_object(&json);
+        key_text(&json, "id", one->id);
+        key_text(&json, "state", one->state);
+        key_text(&json, "host", one->host);
+        key_text(&json, "address", one->address);
+        key_text_or_null(&json, "http", one->http);
+        key_text(&json, "version", one->version);
+        key_int(&json, "epoch", (int64_t)one->epoch, true);
+        key_int(&json, "began_ns", one->began_ns, true);
+        key_int(&json, "seen_ns", one->seen_ns, true);
+        key_int(&json, "captures", one->captures, one->captures >= 0);
+        key_int(&json, "open", one->open, one->open >= 0);
+        rs_json_out_key(&json, "is_self");
+        rs_json_out_bool(&json, one->is_self);
+        rs_json_out_key(&json, "is_double");
+        rs_json_out_bool(&json, one->is_double);
+        rs_json_out_end(&json);
+    }
+    rs_json_out_end(&json);
+    rs_json_out_end(&json);
+}

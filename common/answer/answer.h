@@ -25,6 +25,10 @@ void rs_answer_ranks(const Rankscope__RankState *const *ranks, size_t count, uns
 void rs_answer_counters(const struct rs_counter_set *sets, size_t count, unsigned indent,
                         struct rs_buf *buf);
 
+/* {"schema_version": 1, "away": null, "now_ns": ..., "aggregators": [...]} */
+void rs_answer_aggregators(const Rankscope__AggregatorTable *table, unsigned indent,
+                           struct rs_buf *buf);
+
 /* By run, rank and incarnation. */
 void rs_answer_sort_ranks(Rankscope__RankState **ranks, size_t count);
 /* The name of the rank's adapter; an aggregator of minor version 2 told its number alone. */

@@ -23,6 +23,7 @@ enum rs_thread {
     RS_THREAD_STORE,  /* writes captures down */
     RS_THREAD_JOIN,   /* joins, makes documents */
     RS_THREAD_READ,   /* pages of documents and tables */
+    RS_THREAD_LEASE,  /* tells other aggregators that this one lives */
     RS_THREAD_AUDIT,
     RS_THREAD_INFER,
     RS_THREAD_PROBE,
