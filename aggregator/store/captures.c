@@ -37,7 +37,13 @@ bool store_is_id(const char *id)
            length;
 }
 
-static enum rs_status make_id(char id[RS_STORE_ID_BYTES], rs_ns now, struct rs_err *err)
+void rs_store_tag_names(struct rs_store *store, const char *id)
+{
+    (void)snprintf(store->tag, sizeof store->tag, "%.*s", RS_STORE_TAG_BYTES - 1, id);
+}
+
+static enum rs_status make_id(const struct rs_store *store, char id[RS_STORE_ID_BYTES], rs_ns now,
+                              struct rs_err *err)
 {
     uint8_t bytes[3];
     if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
@@ -45,9 +51,9 @@ static enum rs_status make_id(char id[RS_STORE_ID_BYTES], rs_ns now, struct rs_e
     const time_t seconds = (time_t)(now / RS_NS_PER_S);
     struct tm parts = {0};
     (void)gmtime_r(&seconds, &parts);
-    (void)snprintf(id, RS_STORE_ID_BYTES, "%04d%02d%02d-%02d%02d%02d-%02x%02x%02x",
+    (void)snprintf(id, RS_STORE_ID_BYTES, "%04d%02d%02d-%02d%02d%02d-%02x%02x%02x%s",
                    parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour,
-                   parts.tm_min, parts.tm_sec, bytes[0], bytes[1], bytes[2]);
+                   parts.tm_min, parts.tm_sec, bytes[0], bytes[1], bytes[2], store->tag);
     return RS_OK;
 }
 
@@ -74,7 +80,7 @@ enum rs_status rs_store_name_capture(struct rs_store *store, struct rs_capture_f
     if (!facts->created_ns)
         facts->created_ns = rs_time_realtime();
     if (!facts->id[0])
-        return make_id(facts->id, facts->created_ns, err);
+        return make_id(store, facts->id, facts->created_ns, err);
     if (!store_is_id(facts->id))
         return rs_err_set(err, RS_INVALID, "\"%.63s\" is no capture id", facts->id);
     if (is_there(store, facts->id))

@@ -14,6 +14,7 @@
  */
 #include "aggregator/store/row_place.h"
 
+#include "aggregator/store/row_place_priv.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
 
@@ -30,7 +31,14 @@ static const char capture_db[] = "capture.db";
 static const rs_dur first_pause_ns = RS_NS_PER_S;
 static const rs_dur longest_pause_ns = 30 * (rs_dur)RS_NS_PER_S;
 
-enum { KNOWN_MAX = 32, FILE_MAX_BYTES = 1 << 20, WHY_BYTES = 512, CONNECT_S = 5, STALL_S = 60 };
+enum {
+    KNOWN_MAX = 32,
+    FILE_MAX_BYTES = 1 << 20,
+    WHY_BYTES = 512,
+    CONNECT_S = 5,
+    STALL_S = 60,
+    USE_STALL_S = 10 /* of small questions, which people wait for */
+};
 
 struct one_known {
     char capture[64];
@@ -108,15 +116,21 @@ static enum word word_of(const struct rs_row_place *place, const char *dir)
     return word;
 }
 
+void rs_row_notes_put(const struct rs_row_notes *notes, struct rs_buf *buf)
+{
+    rs_buf_printf(buf, "%s\n", notes->is_partial ? "partial" : "complete");
+    for (size_t i = 0; i < notes->count && buf->length < FILE_MAX_BYTES / 2; i++)
+        rs_buf_printf(buf, "%.*s\n", (int)strcspn(notes->lines[i], "\n"), notes->lines[i]);
+}
+
 static enum rs_status write_file(const char *url, const char *dir, enum word word,
                                  const struct rs_row_notes *notes, struct rs_err *err)
 {
     struct rs_buf text = {0};
     char *path = rs_file_join(dir, RS_ROW_PLACE_FILE);
-    rs_buf_printf(&text, "%s\n%s\n%s\n%s\n", head_line, url, words[word],
-                  notes && notes->is_partial ? "partial" : "complete");
-    for (size_t i = 0; notes && i < notes->count && text.length < FILE_MAX_BYTES / 2; i++)
-        rs_buf_printf(&text, "%.*s\n", (int)strcspn(notes->lines[i], "\n"), notes->lines[i]);
+    static const struct rs_row_notes none = {.count = 0};
+    rs_buf_printf(&text, "%s\n%s\n%s\n", head_line, url, words[word]);
+    rs_row_notes_put(notes ? notes : &none, &text);
     const enum rs_status status =
         path && !text.failed
             ? rs_file_replace(path, text.data, text.length, word != WORD_WRITING, err)
@@ -195,26 +209,38 @@ void rs_row_notes_fini(struct rs_row_notes *notes)
     *notes = (struct rs_row_notes){0};
 }
 
+enum rs_status rs_row_notes_take(const char *text, struct rs_row_notes *notes_p, struct rs_err *err)
+{
+    struct rs_row_notes notes = {0};
+    char *copy = rs_mem_strdup(text), *at = copy;
+    enum rs_status status =
+        copy ? RS_OK : rs_err_set(err, RS_NOMEM, "no memory for where rows are");
+    const char *first = copy ? next_line(&at) : NULL;
+    notes.is_partial = first && strcmp(first, "partial") == 0;
+    for (const char *line = first; line && status == RS_OK && (line = next_line(&at)) != NULL;)
+        if (!rs_row_notes_add(&notes, line))
+            status = rs_err_set(err, RS_NOMEM, "no memory for where rows are");
+    rs_mem_free(copy);
+    if (status == RS_OK)
+        *notes_p = notes;
+    else
+        rs_row_notes_fini(&notes);
+    return status;
+}
+
 enum rs_status rs_row_place_notes(const struct rs_row_place *place, const char *dir,
                                   struct rs_row_notes *notes, struct rs_err *err)
 {
     struct said said;
-    enum rs_status status = RS_OK;
     read_file(dir, &said);
     *notes = (struct rs_row_notes){0};
     const bool is_here = said.word == WORD_WHOLE && strcmp(said.url, place->options.url) == 0;
-    char *at = is_here ? (char *)said.text.data + (said.rest - (const char *)said.text.data) : NULL;
-    const char *first = is_here ? next_line(&at) : NULL;
-    if (!first)
-        status = rs_err_set(err, RS_NOTFOUND, "the rows of %s are not all in %s", dir,
-                            place->options.url);
-    notes->is_partial = first && strcmp(first, "partial") == 0;
-    for (const char *line = first; line && status == RS_OK && (line = next_line(&at)) != NULL;)
-        if (!rs_row_notes_add(notes, line))
-            status = rs_err_set(err, RS_NOMEM, "no memory for where rows are");
+    const enum rs_status status =
+        is_here && strchr(said.rest, '\n')
+            ? rs_row_notes_take(said.rest, notes, err)
+            : rs_err_set(err, RS_NOTFOUND, "the rows of %s are not all in %s", dir,
+                         place->options.url);
     rs_buf_fini(&said.text);
-    if (status < 0)
-        rs_row_notes_fini(notes);
     return status;
 }
 
@@ -413,6 +439,29 @@ void rs_row_place_close(struct rs_row_place **place_p)
 const char *rs_row_place_url(const struct rs_row_place *place)
 {
     return place->options.url;
+}
+
+enum rs_status row_place_use(struct rs_row_place *place,
+                             enum rs_status (*use)(void *self, struct clickhouse_link *link,
+                                                   struct rs_err *err),
+                             void *self, struct rs_err *err)
+{
+    struct rs_clickhouse_options options = place->options;
+    struct clickhouse_link *link = NULL;
+    struct rs_err why = {0};
+    enum rs_status status = may_ask(place, err);
+    if (status != RS_OK)
+        return status;
+    options.stall_s = USE_STALL_S;
+    status = clickhouse_link_open(&options, &link, &why);
+    if (status == RS_OK)
+        status = use(self, link, &why);
+    clickhouse_link_close(&link);
+    if (status == RS_UNREACHABLE)
+        did_not_answer(place, &why);
+    else if (!is_of_all(status))
+        answered(place);
+    return status < 0 ? rs_err_set(err, status, "%s", why.text) : RS_OK;
 }
 
 /* ---- reading and writing ------------------------------------------------------------------------------------------------------ */

@@ -20,6 +20,7 @@
 #define RS_STORE_ROW_PLACE_H
 
 #include "aggregator/store/clickhouse.h"
+#include "common/base/buf.h"
 
 #define RS_ROW_PLACE_FILE "rows.at"
 
@@ -65,6 +66,10 @@ RS_MUST_CHECK enum rs_status rs_row_place_notes(const struct rs_row_place *place
 /* A line more; false: no memory. */
 bool rs_row_notes_add(struct rs_row_notes *notes, const char *line);
 void rs_row_notes_fini(struct rs_row_notes *notes);
+/* "partial" or "complete", then a line each: as text, and back. RS_NOMEM. */
+void rs_row_notes_put(const struct rs_row_notes *notes, struct rs_buf *buf);
+RS_MUST_CHECK enum rs_status rs_row_notes_take(const char *text, struct rs_row_notes *notes_p,
+                                               struct rs_err *err);
 
 /* As rs_row_store_open() to read. RS_UNREACHABLE: it is away. */
 RS_MUST_CHECK enum rs_status rs_row_place_read(struct rs_row_place *place, const char *capture,

@@ -30,7 +30,12 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-enum { RS_STORE_ID_BYTES = 64, RS_STORE_TEXT_BYTES = 512, RS_STORE_STATE_BYTES = 24 };
+enum {
+    RS_STORE_ID_BYTES = 64,
+    RS_STORE_TEXT_BYTES = 512,
+    RS_STORE_STATE_BYTES = 24,
+    RS_STORE_TAG_BYTES = 5
+};
 
 struct rs_store;
 
@@ -65,6 +70,10 @@ struct rs_capture_rank {
 RS_MUST_CHECK enum rs_status rs_store_open(const char *data_dir, uint64_t segment_bytes,
                                            struct rs_store **store_p, struct rs_err *err);
 void rs_store_close(struct rs_store **store_p);
+
+/* New captures have the first four characters of `id` behind their names, so that two stores whose captures meet in one database do not
+ * draw the same name. Before any capture is named. */
+void rs_store_tag_names(struct rs_store *store, const char *id);
 
 /* ---- captures (any thread) ------------------------------------------------------------------------- */
 

@@ -26,6 +26,7 @@ struct rs_store {
     char *data_dir;
     int lock_fd;
     uint64_t segment_bytes;
+    char tag[RS_STORE_TAG_BYTES]; /* behind each new name; "": none */
 
     struct rs_store_stream **streams; /* hash table by (run, rank, incarnation) */
     size_t stream_count, slot_count;

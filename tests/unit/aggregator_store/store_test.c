@@ -876,6 +876,28 @@ static void an_id_cannot_leave_the_folder(void **state)
     rs_store_close(&store);
 }
 
+/* Two stores whose captures meet in one database draw names that differ by it. */
+static void new_names_end_with_the_tag(void **state)
+{
+    (void)state;
+    struct rs_store *store = open_store();
+    struct rs_capture_facts facts = {.created_ns = 1};
+    size_t all = 9, open = 9;
+    assert_ok(rs_store_create_capture(store, &facts, NULL));
+    assert_int_equal(strlen(facts.id), strlen("19700101-000000-a1b2c3"));
+    rs_store_tag_names(store, "49a92e45612c7794");
+    facts.id[0] = '\0';
+    assert_ok(rs_store_create_capture(store, &facts, NULL));
+    assert_int_equal(strlen(facts.id), strlen("19700101-000000-a1b2c349a9"));
+    assert_string_equal(facts.id + strlen("19700101-000000-a1b2c3"), "49a9");
+    facts.is_closed = true;
+    assert_ok(rs_store_update_capture(store, &facts, NULL));
+    assert_ok(rs_store_count_captures(store, &all, &open, NULL));
+    assert_int_equal(all, 2);
+    assert_int_equal(open, 1);
+    rs_store_close(&store);
+}
+
 static void data_has_one_writer(void **state)
 {
     (void)state;
@@ -932,6 +954,7 @@ int main(void)
                                         remove_dir),
         cmocka_unit_test_setup_teardown(damage_inside_is_reported_when_the_chunk_is_read, make_dir,
                                         remove_dir),
+        cmocka_unit_test_setup_teardown(new_names_end_with_the_tag, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(lanes_have_their_own_numbers_and_folders, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(captures_of_one_incarnation_have_their_own_positions,
