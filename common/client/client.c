@@ -29,6 +29,7 @@ struct asking {
     enum rs_status status;
     struct rs_link *link; /* NULL: closed */
     bool is_answered;
+    char elsewhere[160]; /* who has what was asked for; "": nobody is named */
 };
 
 /* The default sockets in order of preference; the first that is there. */
@@ -184,6 +185,32 @@ static void on_refusal(struct asking *asking, const Rankscope__Refusal *refusal)
     if (status >= 0 || strcmp(rs_status_name(status), "RS_OK") == 0)
         status = RS_REFUSED;
     asking->status = rs_err_set(asking->err, status, "%.700s", refusal->text);
+    (void)snprintf(asking->elsewhere, sizeof asking->elsewhere, "%s", refusal->aggregator);
+    if (strlen(refusal->aggregator) >= sizeof asking->elsewhere)
+        asking->elsewhere[0] = '\0';
+}
+
+/* Where the same question is to be asked, once: what the second one says is the answer. False: nowhere, or not from here, and the refusal
+ * stands as it is. */
+static bool find_elsewhere(const struct asking *asking, struct rs_address *address_p)
+{
+    struct rs_address address;
+    if (!*asking->elsewhere || asking->status >= 0 ||
+        rs_address_parse(asking->elsewhere, &address, NULL) < 0 ||
+        rs_client_guard(&address, NULL) < 0)
+        return false;
+    *address_p = address;
+    return true;
+}
+
+/* The second one's failure is told with whom the first one named: without that nobody would know why it was asked. */
+static enum rs_status judge_elsewhere(enum rs_status status, const struct rs_err *first,
+                                      struct rs_err *err)
+{
+    if (status != RS_UNREACHABLE && status != RS_REFUSED)
+        return status;
+    const struct rs_err second = err ? *err : (struct rs_err){.text = ""};
+    return rs_err_set(err, status, "%.350s (it was asked: %.350s)", first->text, second.text);
 }
 
 static bool on_message(void *self, struct rs_link *link, struct rs_frame *frame)
@@ -256,15 +283,15 @@ static void converse(struct rs_loop *loop, struct rs_daemon *daemon, struct aski
     }
 }
 
-enum rs_status rs_client_ask(const struct rs_address *address, Rankscope__Ask *ask,
-                             bool (*on_reply)(void *self, const Rankscope__Reply *reply),
-                             void *self, struct rs_err *err)
+static enum rs_status ask_one(const struct rs_address *address, Rankscope__Ask *ask,
+                              struct asking *asking_p, struct rs_err *err)
 {
     struct rs_daemon *daemon = NULL;
     struct rs_loop *loop = NULL;
     struct rs_buf buf = {0};
-    struct asking asking = {
-        .on_reply = on_reply, .self = self, .err = err, .address = address, .status = RS_OK};
+    struct asking asking = *asking_p;
+    asking.address = address;
+    asking.err = err;
     Rankscope__Version version;
     rs_wire_own_version(&version);
     ask->version = &version;
@@ -293,6 +320,29 @@ enum rs_status rs_client_ask(const struct rs_address *address, Rankscope__Ask *a
     if (was_signalled && status != RS_CANCELLED)
         (void)kill(getpid(), SIGINT);
     rs_buf_fini(&buf);
+    memcpy(asking_p->elsewhere, asking.elsewhere, sizeof asking.elsewhere);
+    asking_p->status = status;
+    return status;
+}
+
+enum rs_status rs_client_ask(const struct rs_address *address, Rankscope__Ask *ask,
+                             bool (*on_reply)(void *self, const Rankscope__Reply *reply),
+                             void *self, struct rs_err *err)
+{
+    struct rs_address other;
+    struct rs_err first = {0}, second = {0};
+    const struct asking begin = {.on_reply = on_reply, .self = self, .status = RS_OK};
+    struct asking asking = begin;
+    enum rs_status status = ask_one(address, ask, &asking, &first);
+    if (!find_elsewhere(&asking, &other)) {
+        if (status < 0 && err)
+            *err = first;
+        return status;
+    }
+    asking = begin;
+    status = judge_elsewhere(ask_one(&other, ask, &asking, &second), &first, &second);
+    if (status < 0 && err)
+        *err = second;
     return status;
 }
 
@@ -322,6 +372,7 @@ static void converse_within(struct rs_loop *loop, const struct rs_client_patienc
     }
 }
 
+/* A daemon's own question goes to its own aggregator, and nowhere else. */
 enum rs_status rs_client_ask_within(const struct rs_address *address, Rankscope__Ask *ask,
                                     const struct rs_client_patience *patience,
                                     bool (*on_reply)(void *self, const Rankscope__Reply *reply),

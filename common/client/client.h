@@ -32,7 +32,8 @@ bool rs_client_is_there(const struct rs_address *address);
 
 /* Asks and hands every answer to `on_reply` (lent) until the last, or until it returns false. Fills in the
  * version. A Refusal becomes the status and sentence it carries and is not handed on, unless it names unknown ranks. RS_UNREACHABLE;
- * RS_CANCELLED: Ctrl-C. Blocks SIGINT and SIGTERM in this process; one that came too late to cancel anything stays pending. */
+ * RS_CANCELLED: Ctrl-C. A refusal that names who has what was asked for (another aggregator of the same database) is followed, once, where our
+ * certificate allows it. Blocks SIGINT and SIGTERM in this process; one that came too late to cancel anything stays pending. */
 RS_MUST_CHECK enum rs_status rs_client_ask(const struct rs_address *address, Rankscope__Ask *ask,
                                            bool (*on_reply)(void *self,
                                                             const Rankscope__Reply *reply),
