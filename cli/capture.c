@@ -492,9 +492,15 @@ static int capture_list(struct capture_words *words)
         status = rs_err_set(&err, RS_NOMEM, "no memory for the list of captures");
     if (status >= 0 && listing.whole && (words->as_json || !words->is_quiet))
         capture_print_list(listing.whole, words->as_json);
+    const bool is_partial = status >= 0 && listing.whole && *listing.whole->away;
+    if (is_partial)
+        rs_cli_note("capture", "captures of other aggregators are not in it: %.500s",
+                    listing.whole->away);
     if (listing.whole)
         rankscope__capture_list__free_unpacked(listing.whole, NULL);
-    return status < 0 ? rs_cli_fail("capture", &err) : RS_EXIT_COMPLETE;
+    if (status < 0)
+        return rs_cli_fail("capture", &err);
+    return is_partial ? RS_EXIT_PARTIAL : RS_EXIT_COMPLETE;
 }
 
 static bool is_wait(const char *word)

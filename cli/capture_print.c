@@ -85,6 +85,19 @@ static void print_watch(const Rankscope__CaptureInfo *info)
     }
 }
 
+/* Where it is, when that is not all in a folder of the aggregator that was asked. */
+static void print_place(const Rankscope__CaptureInfo *info)
+{
+    if (*info->archive)
+        printf("archived   at %.600s\n", info->archive);
+    if (*info->rows)
+        printf("rows       %.500s\n", info->rows);
+    if (*info->aggregator)
+        printf("aggregator %.40s%s%.200s\n", info->aggregator,
+               *info->aggregator_address ? " at " : ", which is not reached from here",
+               info->aggregator_address);
+}
+
 static void print_facts(const Rankscope__CaptureInfo *info)
 {
     char created[32];
@@ -96,10 +109,7 @@ static void print_facts(const Rankscope__CaptureInfo *info)
     print_state(info);
     print_watch(info);
     printf("source     %.40s\n", info->source);
-    if (*info->archive)
-        printf("archived   at %.600s\n", info->archive);
-    if (*info->rows)
-        printf("rows       %.500s\n", info->rows);
+    print_place(info);
     if (*info->raw && strcmp(info->raw, "all") != 0)
         printf("raw data   of %s%.200s; the rest: rankscope fetch %s\n",
                strcmp(info->raw, "none") == 0 ? "" : "ranks ", info->raw, info->id);
@@ -303,14 +313,19 @@ static void print_table(const Rankscope__CaptureList *list)
         printf("no capture\n");
         return;
     }
-    size_t width = 3;
+    size_t width = 3, id_width = 22;
+    bool has_others = false;
     for (size_t i = 0; i < list->n_captures; i++) {
         const size_t length = strnlen(list->captures[i]->run, 40);
+        const size_t id_length = strnlen(list->captures[i]->id, 63);
         width = length > width ? length : width;
+        id_width = id_length > id_width ? id_length : id_width;
+        has_others = has_others || *list->captures[i]->aggregator;
     }
-    const int run = (int)width;
-    printf("%-22s %-*s %-9s %-6s %5s %5s  %s\n", "ID", run, "RUN", "STATE", "SOURCE", "RANKS",
-           "STEPS", "CREATED");
+    const int run = (int)width, id = (int)id_width;
+    printf("%-*s %-*s %-9s %-6s %5s %5s  %s%s\n", id, "ID", run, "RUN", "STATE", "SOURCE", "RANKS",
+           "STEPS", has_others ? "CREATED               " : "CREATED",
+           has_others ? "AGGREGATOR" : "");
     for (size_t i = 0; i < list->n_captures; i++) {
         const Rankscope__CaptureInfo *info = list->captures[i];
         char created[32];
@@ -319,17 +334,17 @@ static void print_table(const Rankscope__CaptureList *list)
         if (info->steps)
             (void)snprintf(steps, sizeof steps, "%u", info->steps);
         const size_t ranks = info->n_ranks ? info->n_ranks : info->rank_count;
-        printf("%-22s %-*.40s %-9s %-6.10s %5zu %5s  %s\n", info->id, run, info->run,
+        printf("%-*.63s %-*.40s %-9s %-6.10s %5zu %5s  %s%s%.16s\n", id, info->id, run, info->run,
                rs_capture_state_text((enum rs_capture_state)info->state), info->source, ranks,
-               steps, created);
+               steps, created, *info->aggregator ? "  " : "", info->aggregator);
     }
 }
 
 static void print_list_json(const Rankscope__CaptureList *list)
 {
     struct rs_buf buf = {0};
-    rs_answer_captures((const Rankscope__CaptureInfo *const *)list->captures, list->n_captures, 2,
-                       &buf);
+    rs_answer_captures((const Rankscope__CaptureInfo *const *)list->captures, list->n_captures,
+                       list->away, 2, &buf);
     printf("%s\n", rs_buf_text(&buf));
     rs_buf_fini(&buf);
 }

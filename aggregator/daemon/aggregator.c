@@ -429,6 +429,8 @@ static enum rs_status make_lease(const struct rs_aggregator_options *settings, s
         settings->advertise ? rs_address_parse(settings->advertise, &address, err) : RS_OK;
     if (status == RS_OK)
         status = rs_fleet_id_take(settings->data, id, &options.epoch, err);
+    if (status == RS_OK)
+        rs_store_tag_names(parts->store, id);
     return status == RS_OK ? rs_lease_new(&options, &parts->lease, err) : status;
 }
 

@@ -45,7 +45,8 @@ struct list {
     const Rankscope__CaptureInfo **items; /* that are wanted, oldest first */
     size_t count, capacity;
     const char *state, *before;
-    uint64_t limit; /* UINT64_MAX: all */
+    const char *away; /* lent by a reply; "": nothing lacks */
+    uint64_t limit;   /* UINT64_MAX: all */
 };
 
 /* Takes the reply. */
@@ -59,6 +60,7 @@ static enum rs_status add_items(void *self, Rankscope__Reply *reply)
         return RS_NOMEM;
     }
     list->replies[list->reply_count++] = reply;
+    list->away = page->away;
     if (rs_mem_grow((void **)&list->items, &list->capacity, list->count + page->n_captures + 1,
                     sizeof(Rankscope__CaptureInfo *)) < 0)
         return RS_NOMEM;
@@ -89,10 +91,11 @@ void route_captures(struct api_ask *ask)
 {
     struct list list = {.state = rs_http_query(ask->request, "state"),
                         .before = rs_http_query(ask->request, "before"),
+                        .away = "",
                         .limit = UINT64_MAX};
     struct rs_buf body = {0};
     if (api_number(ask, "limit", &list.limit) && read_list(ask, &list)) {
-        rs_answer_captures(list.items, list.limit ? list.count : 0, 0, &body);
+        rs_answer_captures(list.items, list.limit ? list.count : 0, list.away, 0, &body);
         api_json(ask, &body);
     }
     for (size_t i = 0; i < list.reply_count; i++)

@@ -202,6 +202,8 @@ static void log_end(const struct archiving *job)
         rs_log_warn("capture %s cannot be %s: %s", job->id,
                     job->is_restore ? "restored" : "archived", job->err.text);
     if (job->status == RS_OK)
+        feed_changed(job->base.server->feed, job->id);
+    if (job->status == RS_OK)
         rs_count(job->is_restore ? RS_COUNT_ARCHIVE_RESTORED : RS_COUNT_ARCHIVE_ARCHIVED, 1);
     else
         rs_count(RS_COUNT_ARCHIVE_FAILED, 1);

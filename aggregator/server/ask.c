@@ -19,10 +19,16 @@
 
 void ask_refuse(struct session *session, const struct rs_err *err)
 {
+    ask_redirect(session, err, "");
+}
+
+void ask_redirect(struct session *session, const struct rs_err *err, const char *address)
+{
     char *text = rs_mem_strdup(err->text);
     rs_count(RS_COUNT_SERVER_REFUSALS, 1);
     Rankscope__Refusal refusal = RANKSCOPE__REFUSAL__INIT;
     refusal.status = err->status;
+    refusal.aggregator = rs_lend(address);
     if (text)
         refusal.text = text;
     Rankscope__Reply reply = RANKSCOPE__REPLY__INIT;
@@ -131,7 +137,6 @@ static bool fill_info(const struct rs_server *server, const struct rs_coord_capt
     info->rank_count = (uint32_t)capture->rank_count;
     info->ranks = message->pointers;
     info->request = message->request;
-    fill_findings(server, message);
     return true;
 }
 
@@ -144,6 +149,7 @@ static void reply_capture(struct session *session, const struct rs_coord_capture
         session_fail(session, RS_NOMEM, "out of memory");
         return;
     }
+    fill_findings(session->server, &message);
     Rankscope__Reply reply = RANKSCOPE__REPLY__INIT;
     reply.last = is_last;
     reply.message_case = RANKSCOPE__REPLY__MESSAGE_CAPTURE;
@@ -536,6 +542,7 @@ Rankscope__CaptureInfo *ask_copy_info(const struct rs_server *server,
     Rankscope__CaptureInfo *copy = NULL;
     *bytes_p = 0;
     if (fill_info(server, capture, &message)) {
+        fill_findings(server, &message);
         if (!with_ranks)
             message.info.n_ranks = 0;
         const size_t bytes = rankscope__capture_info__get_packed_size(&message.info);
@@ -549,6 +556,20 @@ Rankscope__CaptureInfo *ask_copy_info(const struct rs_server *server,
     }
     info_fini(&message);
     return copy;
+}
+
+bool ask_pack_info(const struct rs_server *server, const struct rs_coord_capture *capture,
+                   bool with_ranks, struct rs_buf *buf)
+{
+    struct info_message message;
+    const bool is_filled = fill_info(server, capture, &message);
+    if (is_filled) {
+        if (!with_ranks)
+            message.info.n_ranks = 0;
+        rs_wire_pack(&message.info.base, buf);
+    }
+    info_fini(&message);
+    return is_filled && !buf->failed;
 }
 
 static void ask_capture(struct session *session, const Rankscope__AskCapture *ask)
@@ -668,6 +689,8 @@ static void run_remove(struct rs_pool_job *pool_job)
         job->status = archiving_remove(job->base.server, job->capture->id, &job->err);
     if (job->status == RS_OK)
         job->status = journal->remove(journal->self, job->capture->id, &job->err);
+    if (job->status == RS_OK)
+        feed_changed(job->base.server->feed, job->capture->id);
 }
 
 static void removed(struct pool_job *base)
@@ -721,13 +744,10 @@ static void ask_remove(struct session *session, const Rankscope__AskRemove *ask)
     ask_refuse(session, &err);
 }
 
-static void on_ask(struct session *session, const Rankscope__Ask *ask)
+void ask_answer(struct session *session, const Rankscope__Ask *ask,
+                const struct rs_fleet_captures *others, const char *away)
 {
     struct rs_err err = {0};
-    if (rs_wire_check_version(ask->version, "the command line", &err) < 0) {
-        ask_refuse(session, &err);
-        return;
-    }
     if (rights_to_ask(session, ask, &err) < 0) {
         ask_refuse(session, &err);
         return;
@@ -740,7 +760,7 @@ static void on_ask(struct session *session, const Rankscope__Ask *ask)
         ask_start(session, ask->start);
         return;
     case RANKSCOPE__ASK__MESSAGE_LIST:
-        ask_list(session, ask->list);
+        ask_list(session, ask->list, others, away);
         return;
     case RANKSCOPE__ASK__MESSAGE_CAPTURE:
         ask_capture(session, ask->capture);
@@ -770,13 +790,13 @@ static void on_ask(struct session *session, const Rankscope__Ask *ask)
         ask_aggregators(session);
         return;
     case RANKSCOPE__ASK__MESSAGE_TABLE:
-        ask_table(session, ask->table);
+        ask_table(session, ask->table, NULL);
         return;
     case RANKSCOPE__ASK__MESSAGE_QUERY:
-        ask_query(session, ask->query);
+        ask_query(session, ask->query, NULL);
         return;
     case RANKSCOPE__ASK__MESSAGE_HISTORY:
-        ask_history(session, ask->history, ask_user_of(session));
+        ask_history(session, ask->history, ask_user_of(session), others, away);
         return;
     case RANKSCOPE__ASK__MESSAGE_HANG:
         hang_ask(session, ask->hang);
@@ -805,10 +825,15 @@ static bool on_message(void *self, struct rs_link *link, struct rs_frame *frame)
     }
     session->has_hello = true;
     rs_count(RS_COUNT_SERVER_QUESTIONS, 1);
-    if (rs_message_unpack(&message, &rankscope__ask__descriptor, frame, &err) < 0)
+    if (rs_message_unpack(&message, &rankscope__ask__descriptor, frame, &err) < 0) {
         session_fail(session, err.status, err.text);
-    else
-        on_ask(session, (const Rankscope__Ask *)message.body);
+    } else {
+        const Rankscope__Ask *ask = (const Rankscope__Ask *)message.body;
+        if (rs_wire_check_version(ask->version, "the command line", &err) < 0)
+            ask_refuse(session, &err);
+        else if (!elsewhere_takes(session, ask))
+            ask_answer(session, ask, NULL, "");
+    }
     rs_message_fini(&message);
     rs_frame_free(&frame);
     return true;

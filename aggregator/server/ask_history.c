@@ -27,11 +27,13 @@
 #include "common/base/digest.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/base/utf8.h"
 
 #define RS_LOG_TAG "server"
 #include "common/base/log.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,6 +50,8 @@ struct one_capture {
     char *run, *source, *dir;
     const char *state; /* a constant text */
     bool has_failed;   /* nothing was recorded, so nothing lacks */
+    bool is_elsewhere; /* another aggregator has it; its rows are in the place of rows, or lack */
+    char aggregator[RS_FLEET_ID_BYTES]; /* that one's id */
     rs_ns created_ns;
     enum rows_state rows;
 };
@@ -78,13 +82,17 @@ static struct history_job *job_of(struct pool_job *base)
     return (struct history_job *)base; /* its first member */
 }
 
+static void free_one(struct one_capture *capture)
+{
+    rs_mem_free(capture->run);
+    rs_mem_free(capture->source);
+    rs_mem_free(capture->dir);
+}
+
 static void free_job(struct history_job *job)
 {
-    for (size_t i = 0; i < job->count; i++) {
-        rs_mem_free(job->captures[i].run);
-        rs_mem_free(job->captures[i].source);
-        rs_mem_free(job->captures[i].dir);
-    }
+    for (size_t i = 0; i < job->count; i++)
+        free_one(&job->captures[i]);
     for (size_t i = 0; i < job->own.line_count; i++)
         rs_mem_free(job->own.lines[i]);
     rs_mem_free(job->own.lines);
@@ -156,6 +164,8 @@ static void run_look(struct rs_pool_job *pool_job)
     unsigned joins = 0;
     for (size_t i = 0; i < job->count; i++) {
         struct one_capture *capture = &job->captures[i];
+        if (capture->is_elsewhere)
+            continue;
         if (has_rows(job->base.server, capture->dir)) {
             capture->rows = ROWS_HERE;
         } else if (capture->has_failed) {
@@ -416,6 +426,94 @@ static bool add_capture(void *self, const struct rs_coord_capture *capture)
     return !job->has_no_memory;
 }
 
+static enum rs_capture_state state_of(const char *text)
+{
+    for (int i = 0; i < RS_CAPTURE_STATE_COUNT; i++)
+        if (strcmp(text, rs_capture_state_text((enum rs_capture_state)i)) == 0)
+            return (enum rs_capture_state)i;
+    return RS_CAPTURE_FAILED;
+}
+
+static int compare_captures(const void *left, const void *right)
+{
+    const struct one_capture *a = left, *b = right;
+    if (a->created_ns != b->created_ns)
+        return a->created_ns < b->created_ns ? -1 : 1;
+    const int by_id = strcmp(a->id, b->id);
+    if (by_id)
+        return by_id;
+    if (a->is_elsewhere != b->is_elsewhere)
+        return a->is_elsewhere ? 1 : -1;
+    return (b->rows == ROWS_HERE) - (a->rows == ROWS_HERE);
+}
+
+/* What came back from the archive elsewhere is told by both: it counts once, ours first. */
+static void leave_doubles_out(struct history_job *job)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < job->count; i++) {
+        if (kept && strcmp(job->captures[kept - 1].id, job->captures[i].id) == 0)
+            free_one(&job->captures[i]);
+        else
+            job->captures[kept++] = job->captures[i];
+    }
+    job->count = kept;
+}
+
+/* One of another aggregator, as its owner wrote it into the catalogue. False: no memory. */
+static bool add_other(struct history_job *job, const struct rs_fleet_capture *other)
+{
+    struct rs_coord_capture *capture = rs_mem_calloc(1, sizeof *capture);
+    if (!capture)
+        return false;
+    capture->state = state_of(other->state);
+    capture->created_ns = other->created_ns;
+    capture->closed_ns = other->closed_ns;
+    rs_coord_set_source(capture, other->source);
+    (void)snprintf(capture->id, sizeof capture->id, "%s", other->id);
+    (void)snprintf(capture->run, sizeof capture->run, "%s", other->run);
+    (void)snprintf(capture->owner, sizeof capture->owner, "%s", other->owner);
+    rs_utf8_plain(capture->run); /* anybody may have written it */
+    const size_t before = job->count;
+    (void)add_capture(job, capture);
+    rs_mem_free(capture);
+    if (job->count == before)
+        return !job->has_no_memory;
+    struct one_capture *item = &job->captures[before];
+    item->is_elsewhere = true;
+    item->rows = other->rows == RS_FLEET_ROWS_WHOLE ? ROWS_HERE
+                 : item->has_failed                 ? ROWS_FAILED
+                                                    : ROWS_LATER;
+    (void)snprintf(item->aggregator, sizeof item->aggregator, "%.16s", other->aggregator);
+    rs_utf8_plain(item->aggregator);
+    return !job->has_no_memory;
+}
+
+static void tell_of_others(struct history_job *job)
+{
+    char why[256];
+    for (size_t i = 0; i < job->count; i++) {
+        const struct one_capture *capture = &job->captures[i];
+        if (!capture->is_elsewhere || capture->rows != ROWS_LATER)
+            continue;
+        (void)snprintf(why, sizeof why,
+                       "its rows are not in the database yet, and aggregator %s makes them",
+                       capture->aggregator);
+        tell_of(job, capture, why);
+    }
+}
+
+static void add_others(struct history_job *job, const struct rs_fleet_captures *others)
+{
+    for (size_t i = 0; i < others->count && !job->has_no_memory; i++)
+        if (rs_wire_is_capture_id(others->items[i].id) && !add_other(job, &others->items[i]))
+            job->has_no_memory = true;
+    if (job->count)
+        qsort(job->captures, job->count, sizeof *job->captures, compare_captures);
+    leave_doubles_out(job);
+    tell_of_others(job);
+}
+
 static uint32_t choice_of(const Rankscope__AskHistory *ask)
 {
     uint32_t choice = 0;
@@ -458,7 +556,16 @@ static enum rs_status fill_job(struct session *session, struct history_job *job)
     return status;
 }
 
-void ask_history(struct session *session, const Rankscope__AskHistory *ask, const char *user)
+static void tell_away(struct history_job *job, const char *away)
+{
+    char line[LINE_BYTES];
+    (void)snprintf(line, sizeof line, "captures of other aggregators are not in it: %.300s", away);
+    add_line(job->told, line);
+    job->told->is_partial = true;
+}
+
+void ask_history(struct session *session, const Rankscope__AskHistory *ask, const char *user,
+                 const struct rs_fleet_captures *others, const char *away)
 {
     struct rs_err err = {0};
     struct history_job *job = rs_mem_calloc(1, sizeof *job);
@@ -474,6 +581,12 @@ void ask_history(struct session *session, const Rankscope__AskHistory *ask, cons
     job->ask = ask;
     job->user = user;
     enum rs_status status = fill_job(session, job);
+    if (status == RS_OK && others)
+        add_others(job, others);
+    if (status == RS_OK && *away)
+        tell_away(job, away);
+    if (status == RS_OK && job->has_no_memory)
+        status = rs_err_set(&job->err, RS_NOMEM, "out of memory");
     job->ask = NULL;
     job->user = NULL;
     if (status == RS_OK && server_pool_put(session, session->server->read_pool, &job->base) < 0)

@@ -12,20 +12,36 @@
  * All ranks are answered on the thread that this runs on. A list of 400 captures of a thousand ranks each takes a quarter of a
  * second to read: between two messages everybody else has his turn. A capture that is removed meanwhile is left out, one that
  * begins meanwhile is not in it.
+ *
+ * Captures of other aggregators of the same database (elsewhere.c) are among them, without their ranks: what was read of them is kept until it
+ * is sent.
  */
 #include "aggregator/server/server_priv.h"
 #include "aggregator/server/step_probe.h"
+#include "common/base/lend.h"
 #include "common/base/mem.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What one message of a list holds at most, unless one capture alone is more: both ends' limits are well above. Ranks that are
  * only counted count, too. */
 enum { LIST_MAX_BYTES = 2 << 20, LIST_MAX_RANKS = BOUND_REPLY_RANKS };
 
+struct listed {
+    char id[RS_COORD_ID_BYTES];
+    rs_ns created_ns;
+    /* of another aggregator: */
+    char aggregator[RS_FLEET_ID_BYTES]; /* "": it is here */
+    uint8_t *packed;                    /* what that one says of it */
+    size_t length;
+    bool is_living; /* that one is there */
+};
+
 struct lister {
-    char (*ids)[RS_COORD_ID_BYTES]; /* oldest first */
+    struct listed *items; /* oldest first */
+    char *away;           /* why those of others are not among them; NULL: they are */
     size_t count, capacity, next;
     bool without_ranks, has_failed;
     Rankscope__CaptureInfo *info; /* that was too much for the message before; NULL: none */
@@ -39,7 +55,10 @@ struct lister {
 void ask_list_free(struct session *session)
 {
     if (session->lister) {
-        rs_mem_free(session->lister->ids);
+        for (size_t i = 0; i < session->lister->count; i++)
+            rs_mem_free(session->lister->items[i].packed);
+        rs_mem_free(session->lister->items);
+        rs_mem_free(session->lister->away);
         if (session->lister->info)
             rankscope__capture_info__free_unpacked(session->lister->info, NULL);
     }
@@ -49,14 +68,29 @@ void ask_list_free(struct session *session)
 
 /* ---- which are meant ------------------------------------------------------------------------------------------------- */
 
-static bool is_meant(const struct lister *lister, const struct rs_coord_capture *capture)
+static bool is_meant(const struct lister *lister, const char *id, const char *run,
+                     const char *owner, const char *state)
 {
     const Rankscope__AskList *ask = lister->ask;
     const char *user = ask_user_of(lister->session);
-    return (!*lister->run || strcmp(lister->run, capture->run) == 0) &&
-           (!user || strcmp(capture->owner, user) == 0) && !step_probe_is(capture) &&
-           (!*ask->state || strcmp(ask->state, rs_capture_state_text(capture->state)) == 0) &&
-           (!*ask->before || strcmp(capture->id, ask->before) < 0);
+    return (!*lister->run || strcmp(lister->run, run) == 0) &&
+           (!user || strcmp(owner, user) == 0) &&
+           (!*ask->state || strcmp(ask->state, state) == 0) &&
+           (!*ask->before || strcmp(id, ask->before) < 0);
+}
+
+/* NULL: no memory. */
+static struct listed *add_item(struct lister *lister, const char *id, rs_ns created_ns)
+{
+    if (rs_mem_grow((void **)&lister->items, &lister->capacity, lister->count + 1,
+                    sizeof *lister->items) < 0) {
+        lister->has_failed = true;
+        return NULL;
+    }
+    struct listed *item = &lister->items[lister->count++];
+    *item = (struct listed){.created_ns = created_ns};
+    (void)snprintf(item->id, sizeof item->id, "%s", id);
+    return item;
 }
 
 static bool add_id(void *self, const struct rs_coord_capture *capture)
@@ -64,18 +98,71 @@ static bool add_id(void *self, const struct rs_coord_capture *capture)
     struct lister *lister = self;
     const struct rs_coord_capture *open =
         rs_coord_find(lister->session->server->coord, capture->id);
-    if (!is_meant(lister, open ? open : capture))
+    const struct rs_coord_capture *known = open ? open : capture;
+    if (step_probe_is(known) ||
+        !is_meant(lister, known->id, known->run, known->owner, rs_capture_state_text(known->state)))
         return true;
-    if (rs_mem_grow((void **)&lister->ids, &lister->capacity, lister->count + 1,
-                    sizeof *lister->ids) < 0) {
-        lister->has_failed = true;
-        return false;
-    }
-    (void)snprintf(lister->ids[lister->count++], sizeof *lister->ids, "%s", capture->id);
-    return true;
+    return add_item(lister, known->id, known->created_ns) != NULL;
 }
 
-void ask_list(struct session *session, const Rankscope__AskList *ask)
+static int compare_listed(const void *left, const void *right)
+{
+    const struct listed *a = left, *b = right;
+    if (a->created_ns != b->created_ns)
+        return a->created_ns < b->created_ns ? -1 : 1;
+    const int by_id = strcmp(a->id, b->id);
+    if (by_id)
+        return by_id;
+    if (!*a->aggregator != !*b->aggregator)
+        return *a->aggregator ? 1 : -1;
+    return b->is_living - a->is_living;
+}
+
+/* What came back from the archive elsewhere is told by both: once is enough, and ours counts first, then that of who lives. */
+static void leave_doubles_out(struct lister *lister)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < lister->count; i++) {
+        if (kept && strcmp(lister->items[kept - 1].id, lister->items[i].id) == 0)
+            rs_mem_free(lister->items[i].packed);
+        else
+            lister->items[kept++] = lister->items[i];
+    }
+    lister->count = kept;
+}
+
+/* Those of others, each where it belongs by its time. */
+static void add_others(struct lister *lister, const struct rs_fleet_captures *others)
+{
+    const size_t own = lister->count;
+    for (size_t i = 0; i < others->count && !lister->has_failed; i++) {
+        const struct rs_fleet_capture *capture = &others->items[i];
+        if (!rs_wire_is_capture_id(capture->id) || !capture->head.length ||
+            strlen(capture->aggregator) >= RS_FLEET_ID_BYTES ||
+            !is_meant(lister, capture->id, capture->run, capture->owner, capture->state))
+            continue;
+        struct listed *item = add_item(lister, capture->id, capture->created_ns);
+        if (!item)
+            return;
+        struct elsewhere_member member;
+        elsewhere_who(lister->session->server, capture->aggregator, &member);
+        (void)snprintf(item->aggregator, sizeof item->aggregator, "%s", capture->aggregator);
+        item->is_living = member.is_living;
+        item->length = capture->head.length;
+        item->packed = rs_mem_calloc(item->length, 1);
+        if (item->packed)
+            memcpy(item->packed, capture->head.data, item->length);
+        else
+            lister->has_failed = true;
+    }
+    if (lister->count > own) {
+        qsort(lister->items, lister->count, sizeof *lister->items, compare_listed);
+        leave_doubles_out(lister);
+    }
+}
+
+void ask_list(struct session *session, const Rankscope__AskList *ask,
+              const struct rs_fleet_captures *others, const char *away)
 {
     struct rs_server *server = session->server;
     struct lister *lister = rs_mem_calloc(1, sizeof *lister);
@@ -89,6 +176,11 @@ void ask_list(struct session *session, const Rankscope__AskList *ask)
         session->lister = lister;
         status = (server->journal.heads ? server->journal.heads : server->journal.list)(
             server->journal.self, add_id, lister, &err);
+        if (status == RS_OK && others)
+            add_others(lister, others);
+        if (*away)
+            lister->away = rs_mem_strdup(away);
+        lister->has_failed = lister->has_failed || (*away && !lister->away);
         lister->ask = NULL;
         lister->run = NULL;
     }
@@ -106,11 +198,25 @@ void ask_list(struct session *session, const Rankscope__AskList *ask)
 
 /* ---- the next message ------------------------------------------------------------------------------------------------ */
 
+/* RS_NOTFOUND: it cannot be read, which a newer program's may be. */
+static enum rs_status read_other(const struct lister *lister, const struct listed *item,
+                                 Rankscope__CaptureInfo **info_p, size_t *bytes_p)
+{
+    const struct rs_fleet_capture capture = {.id = item->id, .aggregator = item->aggregator};
+    *info_p =
+        elsewhere_info(lister->session->server, &capture, rs_view_of(item->packed, item->length));
+    *bytes_p = *info_p ? rankscope__capture_info__get_packed_size(*info_p) : 0;
+    return *info_p ? RS_OK : RS_NOTFOUND;
+}
+
 /* What an answer says of it, NULL without memory; RS_NOTFOUND: it was removed. */
-static enum rs_status read_one(const struct lister *lister, const char *id,
+static enum rs_status read_one(const struct lister *lister, const struct listed *item,
                                Rankscope__CaptureInfo **info_p, size_t *bytes_p, struct rs_err *err)
 {
     struct rs_server *server = lister->session->server;
+    const char *id = item->id;
+    if (*item->aggregator)
+        return read_other(lister, item, info_p, bytes_p);
     const struct rs_coord_capture *open = rs_coord_find(server->coord, id);
     const bool is_counted = !open && lister->without_ranks && server->journal.count_ranks;
     struct rs_coord_capture *kept = open ? NULL : rs_mem_calloc(1, sizeof *kept);
@@ -168,6 +274,7 @@ static void send_page(struct session *session, struct page *page, bool is_last)
     Rankscope__Reply reply = RANKSCOPE__REPLY__INIT;
     list.n_captures = page->count;
     list.captures = page->items;
+    list.away = rs_lend(session->lister->away ? session->lister->away : "");
     reply.last = is_last;
     reply.message_case = RANKSCOPE__REPLY__MESSAGE_LIST;
     reply.list = &list;
@@ -185,7 +292,7 @@ void ask_list_pump(struct session *session)
         return;
     while (status == RS_OK && (lister->info || lister->next < lister->count)) {
         if (!lister->info)
-            status = read_one(lister, lister->ids[lister->next++], &lister->info,
+            status = read_one(lister, &lister->items[lister->next++], &lister->info,
                               &lister->info_bytes, &err);
         if (status == RS_OK && !lister->info)
             status = rs_err_set(&err, RS_NOMEM, "out of memory");

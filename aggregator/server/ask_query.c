@@ -37,6 +37,8 @@ struct query_job {
     struct rs_document_set *set; /* pinned; NULL: the rows that are joined while it goes on */
     struct live *live;           /* NULL: closed */
     bool is_elsewhere;           /* the rows are */
+    bool is_others;              /* and another aggregator has the capture */
+    bool is_provisional;         /* the capture goes on */
     struct rs_row_notes notes;   /* of a closed capture whose rows are elsewhere */
     struct rs_query_limits limits;
     struct rs_buf json;
@@ -119,7 +121,7 @@ static void answer(struct session *session, struct query_job *job)
     rows.json.len = job->json.length;
     rows.rows = job->facts.rows;
     rows.is_cut = job->facts.is_cut;
-    rows.is_provisional = job->live != NULL;
+    rows.is_provisional = job->is_provisional;
     rows.is_partial = job->notes.is_partial;
     rows.lines = job->notes.lines;
     rows.n_lines = job->notes.count;
@@ -151,6 +153,8 @@ static void queried(struct pool_job *base)
 static void run_join(struct rs_pool_job *pool_job)
 {
     struct query_job *job = (struct query_job *)pool_job;
+    if (job->is_others)
+        return;
     job->status = archiving_check(&job->base, job->capture, job->capture_dir, &job->err);
     struct rs_row_place *place = job->base.server->options.rows;
     const bool is_joining =
@@ -205,12 +209,21 @@ static enum rs_status fill_job(const struct rs_server *server, const Rankscope__
     job->capture_dir = rs_store_capture_dir(server->options.store, ask->capture);
     if (!job->sql || !job->capture_dir || live_of(server, ask->capture, &job->live) < 0)
         return rs_err_set(&job->err, RS_NOMEM, "out of memory");
+    job->is_provisional = job->live != NULL;
     (void)snprintf(job->capture, sizeof job->capture, "%s", ask->capture);
     (void)snprintf(job->base.base.key, sizeof job->base.base.key, "%s", job->capture);
     return RS_OK;
 }
 
-void ask_query(struct session *session, const Rankscope__AskQuery *ask)
+static enum rs_status take_other(struct query_job *job, const struct rs_fleet_capture *other)
+{
+    job->is_others = job->is_elsewhere = true;
+    job->is_provisional = other->rows == RS_FLEET_ROWS_SO_FAR;
+    return rs_row_notes_take(other->notes, &job->notes, &job->err);
+}
+
+void ask_query(struct session *session, const Rankscope__AskQuery *ask,
+               const struct rs_fleet_capture *other)
 {
     struct query_job *job = rs_mem_calloc(1, sizeof *job);
     struct rs_err err = {0};
@@ -223,8 +236,11 @@ void ask_query(struct session *session, const Rankscope__AskQuery *ask)
     enum rs_status status = fill_job(session->server, ask, job);
     job->base.finish = joined;
     job->base.base.run = run_join;
+    if (status == RS_OK && other)
+        status = take_other(job, other);
     if (status == RS_OK &&
-        archiving_put_join(session, &job->base, job->capture, job->capture_dir) < 0)
+        (other ? server_pool_put(session, session->server->join_pool, &job->base)
+               : archiving_put_join(session, &job->base, job->capture, job->capture_dir)) < 0)
         status = rs_err_set(&job->err, RS_LIMIT,
                             "too many wait for tables of this aggregator: try again");
     if (status < 0) {

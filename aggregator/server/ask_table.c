@@ -67,6 +67,7 @@ struct table_job {
     char *capture_dir;
     struct rs_document_options options;
     struct live *live;         /* NULL: closed */
+    bool is_elsewhere;         /* another aggregator's, whose rows are in the place of rows */
     char cursor[CURSOR_BYTES]; /* where to go on; then of the page */
     /* a page */
     struct rs_buf page;
@@ -340,6 +341,8 @@ static enum rs_status open_rows(struct table_job *job)
 {
     struct table_reader *reader = job->reader;
     struct rs_row_place *place = job->base.server->options.rows;
+    if (job->is_elsewhere)
+        return rs_row_place_read(place, job->capture, job->capture_dir, &reader->rows, &job->err);
     if (!job->options.assume_common_clock && rs_row_place_is_joining(place, job->capture_dir))
         return rs_row_place_read(place, job->capture, job->capture_dir, &reader->rows, &job->err);
     if (place && !job->live && !job->options.assume_common_clock)
@@ -367,7 +370,9 @@ static void run_open(struct rs_pool_job *pool_job)
 {
     struct table_job *job = (struct table_job *)pool_job;
     struct table_reader *reader = job->reader;
-    job->status = archiving_check(&job->base, job->capture, job->capture_dir, &job->err);
+    job->status = job->is_elsewhere
+                      ? RS_OK
+                      : archiving_check(&job->base, job->capture, job->capture_dir, &job->err);
     if (job->status < 0)
         return;
     if (rs_read_is_raw(reader->read)) {
@@ -466,7 +471,25 @@ static enum rs_status fill_job(struct session *session, const Rankscope__AskTabl
     return RS_OK;
 }
 
-void ask_table(struct session *session, const Rankscope__AskTable *ask)
+/* What its owner noted of the rows, for the user. */
+static enum rs_status take_notes(struct table_job *job, const struct rs_fleet_capture *other)
+{
+    struct table_reader *reader = job->reader;
+    struct rs_row_notes notes = {0};
+    const enum rs_status status = rs_row_notes_take(other->notes, &notes, &job->err);
+    if (status < 0)
+        return status;
+    job->is_elsewhere = true;
+    reader->is_live = other->rows == RS_FLEET_ROWS_SO_FAR;
+    reader->source.lines = notes.lines;
+    reader->source.line_count = notes.count;
+    reader->source.line_capacity = notes.capacity;
+    reader->source.is_partial = notes.is_partial;
+    return RS_OK;
+}
+
+void ask_table(struct session *session, const Rankscope__AskTable *ask,
+               const struct rs_fleet_capture *other)
 {
     struct table_job *job = rs_mem_calloc(1, sizeof *job);
     if (!job) {
@@ -474,10 +497,13 @@ void ask_table(struct session *session, const Rankscope__AskTable *ask)
         return;
     }
     enum rs_status status = fill_job(session, ask, job);
+    if (status == RS_OK && other)
+        status = take_notes(job, other);
     job->base.finish = opened;
     job->base.base.run = run_open;
     if (status == RS_OK &&
-        archiving_put_join(session, &job->base, job->capture, job->capture_dir) < 0)
+        (other ? server_pool_put(session, session->server->join_pool, &job->base)
+               : archiving_put_join(session, &job->base, job->capture, job->capture_dir)) < 0)
         status = rs_err_set(&job->err, RS_LIMIT,
                             "too many wait for tables of this aggregator: try again");
     if (status < 0) {

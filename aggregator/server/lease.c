@@ -143,6 +143,35 @@ bool rs_lease_is_self(const struct rs_lease *lease, const struct rs_fleet_member
     return strcmp(lease->self.instance, member->instance) == 0;
 }
 
+const char *rs_lease_id(const struct rs_lease *lease)
+{
+    return lease->self.id;
+}
+
+int64_t rs_lease_epoch(const struct rs_lease *lease)
+{
+    return lease->self.epoch;
+}
+
+const char *rs_lease_host(const struct rs_lease *lease)
+{
+    return lease->self.host;
+}
+
+enum rs_status rs_lease_find(struct rs_lease *lease, const char *id,
+                             struct rs_fleet_member *member_p)
+{
+    bool is_found = false;
+    (void)pthread_mutex_lock(&lease->lock);
+    for (size_t i = 0; i < lease->list.count && !is_found; i++)
+        if (strcmp(lease->list.items[i].id, id) == 0) {
+            *member_p = lease->list.items[i];
+            is_found = true;
+        }
+    (void)pthread_mutex_unlock(&lease->lock);
+    return is_found ? RS_OK : RS_NOTFOUND;
+}
+
 enum rs_status rs_lease_list(struct rs_lease *lease, struct rs_fleet_list *list_p, char *why_p,
                              size_t size, struct rs_err *err)
 {

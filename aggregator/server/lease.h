@@ -39,6 +39,15 @@ void rs_lease_stop(struct rs_lease **lease_p);
  * told anything yet. RS_NOMEM. Any thread. */
 RS_MUST_CHECK enum rs_status rs_lease_list(struct rs_lease *lease, struct rs_fleet_list *list_p,
                                            char *why_p, size_t size, struct rs_err *err);
+/* Of our own data folder; any thread. */
+const char *rs_lease_id(const struct rs_lease *lease);
+int64_t rs_lease_epoch(const struct rs_lease *lease);
+/* Where others than us are reached: the newest row of the id. RS_NOTFOUND: nobody has told of it within a week, or nothing was told yet. Any
+ * thread. */
+RS_MUST_CHECK enum rs_status rs_lease_find(struct rs_lease *lease, const char *id,
+                                           struct rs_fleet_member *member_p);
+/* The host that is told of us. Any thread. */
+const char *rs_lease_host(const struct rs_lease *lease);
 /* Whether the row is of this process. Any thread. */
 bool rs_lease_is_self(const struct rs_lease *lease, const struct rs_fleet_member *member);
 

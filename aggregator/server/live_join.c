@@ -172,6 +172,8 @@ static void run_join(struct rs_pool_job *pool_job)
             job->status = begun;
     }
     job->status = rs_row_place_end(&writing, job->status, NULL, &job->err);
+    if (job->status == RS_OK)
+        feed_changed(job->base.server->feed, job->id);
     job->is_away = writing.is_away || (place && job->has_result && job->status < 0);
     if (job->status < 0 && job->is_last && !place)
         rs_row_store_remove(job->dir); /* nobody takes half of them for all */

@@ -160,6 +160,8 @@ static void run_remove(struct rs_pool_job *pool_job)
         job->status = archiving_remove(job->base.server, job->capture.id, &job->err);
     if (job->status == RS_OK)
         job->status = journal->remove(journal->self, job->capture.id, &job->err);
+    if (job->status == RS_OK)
+        feed_changed(job->base.server->feed, job->capture.id);
 }
 
 static void removed(struct pool_job *base)

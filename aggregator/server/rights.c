@@ -189,16 +189,20 @@ void rights_refused(const struct session *session, const char *what, const char 
     write_down(session, what, subject, why);
 }
 
-enum rs_status rights_to_ask(struct session *session, const Rankscope__Ask *ask, struct rs_err *err)
+/* What the session may not have of a question that it may ask. */
+struct scope_answer {
+    bool is_out;    /* of its one run */
+    bool is_others; /* of another user */
+};
+
+static enum rs_status decide(struct session *session, const struct question *asked,
+                             struct scope_answer scope, struct rs_err *err)
 {
-    const struct question question = question_of(session, ask);
+    const struct question question = *asked;
     char who[RS_IDENTITY_TEXT_BYTES];
     struct rs_err why = {0};
     const bool may = has_right(&session->identity, &question);
-    const bool is_out =
-        may && rs_identity_is_of_one_run(&session->identity) && !is_in_run(session, &question);
-    const bool is_others =
-        may && rs_identity_is_user(&session->identity) && !is_own(session, &question);
+    const bool is_out = may && scope.is_out, is_others = may && scope.is_others;
     if (may && !is_others && !is_out) {
         if (question.is_written)
             write_down(session, question.what, question.subject, NULL);
@@ -221,6 +225,40 @@ enum rs_status rights_to_ask(struct session *session, const Rankscope__Ask *ask,
             question.right == RIGHT_OPERATE ? "an operator" : "a viewer or an operator");
     rights_refused(session, question.what, question.subject, why.text);
     return rs_err_set(err, RS_REFUSED, "%s", why.text);
+}
+
+enum rs_status rights_to_ask(struct session *session, const Rankscope__Ask *ask, struct rs_err *err)
+{
+    const struct question question = question_of(session, ask);
+    const struct rs_identity *identity = &session->identity;
+    const bool may = has_right(identity, &question);
+    const struct scope_answer scope = {
+        .is_out = may && rs_identity_is_of_one_run(identity) && !is_in_run(session, &question),
+        .is_others = may && rs_identity_is_user(identity) && !is_own(session, &question)};
+    return decide(session, &question, scope, err);
+}
+
+enum rs_status rights_to_ask_other(struct session *session, const Rankscope__Ask *ask,
+                                   const char *run, const char *owner, struct rs_err *err)
+{
+    const struct question question = question_of(session, ask);
+    const struct rs_identity *identity = &session->identity;
+    const struct scope_answer scope = {
+        .is_out = rs_identity_is_of_one_run(identity) && !rs_identity_is_of_run(identity, run),
+        .is_others = rs_identity_is_user(identity) && strcmp(owner, identity->name) != 0};
+    return decide(session, &question, scope, err);
+}
+
+bool rights_may(const struct session *session, const Rankscope__Ask *ask)
+{
+    const struct question question = question_of(session, ask);
+    return has_right(&session->identity, &question);
+}
+
+const char *rights_capture_of(const struct session *session, const Rankscope__Ask *ask)
+{
+    const struct question question = question_of(session, ask);
+    return question.scope == SCOPE_CAPTURE ? question.subject : NULL;
 }
 
 enum rs_status rights_of_collector(struct session *session, const char *node, struct rs_err *err)

@@ -73,6 +73,8 @@ enum rs_status rows_make(struct rs_server *server, const char *id, const char *d
     noting.notes.is_partial = result.is_partial;
     const bool is_over = !result.is_provisional;
     status = rs_row_place_end(&writing, status, is_over ? &noting.notes : NULL, err);
+    if (status == RS_OK)
+        feed_changed(server->feed, id);
     if (status == RS_OK && is_over)
         rs_count(RS_COUNT_ROWS_WRITTEN, 1);
     rs_row_notes_fini(&noting.notes);

@@ -119,6 +119,7 @@ static void close_done(struct rs_server *server, struct chunk_job *job)
     if (job->base.status >= 0)
         tell_closed(server, job->facts);
     rs_coord_closed(server->coord, job->facts->id);
+    feed_changed(server->feed, job->facts->id);
     retention_soon(server);
     live_join_forget(server, job->facts->id);
     if (job->base.status >= 0 && !step_probe_is_row(job->facts))
@@ -536,6 +537,8 @@ enum rs_status rs_server_new(const struct rs_server_options *options, struct rs_
     if (status == RS_OK)
         status = see_all_ended(&loading, err);
     rs_buf_fini(&loading.ids);
+    if (status == RS_OK)
+        status = feed_start(server, &server->feed, err);
     if (status < 0) {
         rs_server_free(&server);
         return status;
@@ -567,6 +570,7 @@ void rs_server_free(struct rs_server **server_p)
     rs_pool_stop(&server->join_pool);
     rs_pool_stop(&server->read_pool);
     end_writing(server);
+    feed_stop(&server->feed);
     live_join_fini(server);
     rows_owed_fini(server);
     RS_CHECK(server->session_count == 0);

@@ -31,7 +31,8 @@ struct quota_limits;
 enum { RS_JOURNAL_RANKS = 1, RS_JOURNAL_REQUEST = 2, RS_JOURNAL_ALL = 3 };
 
 /* Where captures are written down (over the store; the server knows no rows). Called on the server's thread, but for
- * `create`, `save` and `remove`, which are called on the thread that writes, in the order in which they were asked for. */
+ * `create`, `save` and `remove`, which are called on the thread that writes, in the order in which they were asked for, and `find`, `heads`
+ * and `list`, which are called on any. */
 struct rs_server_journal {
     /* A new capture: fills id (unless it has one), directory, created_ns. Refuses what could not be written. Touches no disk,
      * but for a capture that brings its id: RS_EXISTS. */

@@ -11,11 +11,14 @@
 #include "aggregator/model/columns.h"
 #include "aggregator/server/audit.h"
 #include "aggregator/server/bounds.h"
+#include "aggregator/server/catalogue_feed.h"
 #include "aggregator/server/host_clock.h"
 #include "aggregator/server/pool.h"
 #include "aggregator/server/quota.h"
 #include "aggregator/server/server.h"
 #include "aggregator/server/store_share.h"
+#include "aggregator/store/fleet.h"
+#include "aggregator/store/fleet_captures.h"
 #include "common/base/counters.h"
 
 #include <pthread.h>
@@ -133,6 +136,7 @@ struct rs_server {
     struct missing_watch *missing_watch; /* NULL: nobody would be told; missing_watch.c */
     struct join *joins;                  /* of open captures; live_join.c */
     struct owed *owed;                   /* closed captures whose rows lack; rows_owed.c */
+    struct catalogue_feed *feed;         /* NULL: nobody else hears of captures; catalogue_feed.c */
     struct creating *creating;           /* captures that are not written yet; writing.c */
     struct session *sessions;
     struct quotas quotas;
@@ -187,6 +191,12 @@ void collector_release(struct session *session, const struct rs_coord_capture *c
 
 /* ask.c */
 void ask_refuse(struct session *session, const struct rs_err *err);
+/* The same, and who has what was asked for is reached there; "": nowhere. */
+void ask_redirect(struct session *session, const struct rs_err *err, const char *address);
+/* Whether it may be asked, and the answer. `others`: captures of other aggregators, for questions over all of them (lent for the call; NULL:
+ * none); away: why they are not known, "" they are. */
+void ask_answer(struct session *session, const Rankscope__Ask *ask,
+                const struct rs_fleet_captures *others, const char *away);
 void ask_pump(struct session *session);
 /* err->status < 0: it came to nothing, who follows it is refused. */
 void ask_capture_created(struct rs_server *server, const char *id, const struct rs_err *err);
@@ -204,8 +214,29 @@ Rankscope__CaptureInfo *ask_copy_info(const struct rs_server *server,
                                       const struct rs_coord_capture *capture, bool with_ranks,
                                       size_t *bytes_p);
 
+/* What an answer says of a capture as the journal has it, appended, packed. Any thread. False: no memory. */
+bool ask_pack_info(const struct rs_server *server, const struct rs_coord_capture *capture,
+                   bool with_ranks, struct rs_buf *buf);
+
+/* elsewhere.c */
+/* Whether the answer takes the database, for captures of other aggregators: ask_answer() comes later then, or what they have. */
+bool elsewhere_takes(struct session *session, const Rankscope__Ask *ask);
+/* Another aggregator, as the lease's thread heard of it. */
+struct elsewhere_member {
+    char id[RS_FLEET_ID_BYTES];
+    char address[RS_FLEET_ADDRESS_BYTES]; /* where it is reached from here; "": nowhere */
+    char text[512];                       /* for people */
+    bool is_living;
+};
+void elsewhere_who(struct rs_server *server, const char *id, struct elsewhere_member *member_p);
+/* What another aggregator wrote of its capture; freed as protobuf-c frees. NULL: it cannot be read, or there is no memory. */
+Rankscope__CaptureInfo *elsewhere_info(struct rs_server *server,
+                                       const struct rs_fleet_capture *capture,
+                                       struct rs_view packed);
+
 /* ask_list.c */
-void ask_list(struct session *session, const Rankscope__AskList *ask);
+void ask_list(struct session *session, const Rankscope__AskList *ask,
+              const struct rs_fleet_captures *others, const char *away);
 void ask_list_pump(struct session *session);
 void ask_list_free(struct session *session);
 
@@ -253,7 +284,9 @@ void ask_document_pump(struct session *session);
 void ask_transfer_free(struct session *session);
 
 /* ask_table.c */
-void ask_table(struct session *session, const Rankscope__AskTable *ask);
+/* `other`: the rows of a capture of another aggregator, which are in the place of rows (lent for the call); NULL: of one that is here. */
+void ask_table(struct session *session, const Rankscope__AskTable *ask,
+               const struct rs_fleet_capture *other);
 void ask_table_pump(struct session *session);
 void ask_table_free(struct session *session);
 
@@ -275,10 +308,12 @@ void ask_table_of(struct session *session, const struct table_source *source, co
                   uint64_t limit);
 
 /* ask_history.c; `user`: whose captures only; NULL: all */
-void ask_history(struct session *session, const Rankscope__AskHistory *ask, const char *user);
+void ask_history(struct session *session, const Rankscope__AskHistory *ask, const char *user,
+                 const struct rs_fleet_captures *others, const char *away);
 
-/* ask_query.c */
-void ask_query(struct session *session, const Rankscope__AskQuery *ask);
+/* ask_query.c; `other`: as of ask_table() */
+void ask_query(struct session *session, const Rankscope__AskQuery *ask,
+               const struct rs_fleet_capture *other);
 
 /* closed_join.c: a capture was closed, and nobody asked yet. */
 void closed_join(struct rs_server *server, const char *id);
@@ -307,6 +342,14 @@ void ask_certificate(struct session *session, const Rankscope__AskCertificate *a
 /* What a question is called in the audit log; RS_REFUSED: the session may not ask it, which is written there. */
 RS_MUST_CHECK enum rs_status rights_to_ask(struct session *session, const Rankscope__Ask *ask,
                                            struct rs_err *err);
+/* The same of a capture of another aggregator, whose run and owner these are. */
+RS_MUST_CHECK enum rs_status rights_to_ask_other(struct session *session, const Rankscope__Ask *ask,
+                                                 const char *run, const char *owner,
+                                                 struct rs_err *err);
+/* Whether the session may ask this at all, whatever capture it is of. */
+bool rights_may(const struct session *session, const Rankscope__Ask *ask);
+/* The capture that the question is of; NULL: it is of none, or of all. Lent by the question. */
+const char *rights_capture_of(const struct session *session, const Rankscope__Ask *ask);
 /* That it speaks as the collector of the node. */
 RS_MUST_CHECK enum rs_status rights_of_collector(struct session *session, const char *node,
                                                  struct rs_err *err);

@@ -66,6 +66,8 @@ static void write_down(struct rs_pool_job *pool_job)
         job->status = journal->create(journal->self, &job->capture, &job->err);
     else if (job->kind == WRITING_SAVE)
         job->status = journal->save(journal->self, &job->capture, &job->err);
+    if (job->status == RS_OK && job->kind != WRITING_CLOSE)
+        feed_changed(job->base.server->feed, job->capture.id);
 }
 
 static enum rs_status copy_changed_ranks(const struct rs_coord_capture *capture,

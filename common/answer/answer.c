@@ -107,6 +107,10 @@ static void capture_members(struct rs_json_out *json, const Rankscope__CaptureIn
         key_text(json, "archive", info->archive);
     if (*info->rows)
         key_text(json, "rows", info->rows);
+    if (*info->aggregator) {
+        key_text(json, "aggregator", info->aggregator);
+        key_text_or_null(json, "aggregator_address", info->aggregator_address);
+    }
     /* An older aggregator counts none; it leaves none out either. */
     key_int(json, "rank_count", info->n_ranks ? (int64_t)info->n_ranks : info->rank_count, true);
     rs_json_out_key(json, "ranks");
@@ -150,10 +154,16 @@ void rs_answer_capture(const Rankscope__CaptureInfo *info, unsigned indent, stru
 }
 
 void rs_answer_captures(const Rankscope__CaptureInfo *const *captures, size_t count,
-                        unsigned indent, struct rs_buf *buf)
+                        const char *away, unsigned indent, struct rs_buf *buf)
 {
     struct rs_json_out json;
-    begin_list(&json, indent, "captures", buf);
+    rs_json_out_init(&json, buf, indent);
+    rs_json_out_object(&json);
+    key_int(&json, "schema_version", SCHEMA_VERSION, true);
+    if (*away)
+        key_text(&json, "away", away);
+    rs_json_out_key(&json, "captures");
+    rs_json_out_array(&json);
     for (size_t i = 0; i < count; i++) {
         rs_json_out_object(&json);
         capture_members(&json, captures[i]);

@@ -15,9 +15,10 @@
 
 /* {"schema_version": 1, "id": ..., "ranks": [...], "findings": ..., "request": ...} */
 void rs_answer_capture(const Rankscope__CaptureInfo *info, unsigned indent, struct rs_buf *buf);
-/* {"schema_version": 1, "captures": [...]} */
+/* {"schema_version": 1, "away": "...", "captures": [...]}; `away` is why those of other aggregators are not among them, and left out where it
+ * is "". */
 void rs_answer_captures(const Rankscope__CaptureInfo *const *captures, size_t count,
-                        unsigned indent, struct rs_buf *buf);
+                        const char *away, unsigned indent, struct rs_buf *buf);
 /* {"schema_version": 1, "ranks": [...]} */
 void rs_answer_ranks(const Rankscope__RankState *const *ranks, size_t count, unsigned indent,
                      struct rs_buf *buf);

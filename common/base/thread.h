@@ -16,14 +16,15 @@
 #include <stdbool.h>
 
 enum rs_thread {
-    RS_THREAD_ANY,    /* said nothing */
-    RS_THREAD_LINKS,  /* the aggregator's links, sessions and capture state machine */
-    RS_THREAD_INGEST, /* appends to the logs */
-    RS_THREAD_SYNC,   /* makes them durable */
-    RS_THREAD_STORE,  /* writes captures down */
-    RS_THREAD_JOIN,   /* joins, makes documents */
-    RS_THREAD_READ,   /* pages of documents and tables */
-    RS_THREAD_LEASE,  /* tells other aggregators that this one lives */
+    RS_THREAD_ANY,       /* said nothing */
+    RS_THREAD_LINKS,     /* the aggregator's links, sessions and capture state machine */
+    RS_THREAD_INGEST,    /* appends to the logs */
+    RS_THREAD_SYNC,      /* makes them durable */
+    RS_THREAD_STORE,     /* writes captures down */
+    RS_THREAD_JOIN,      /* joins, makes documents */
+    RS_THREAD_READ,      /* pages of documents and tables */
+    RS_THREAD_LEASE,     /* tells other aggregators that this one lives */
+    RS_THREAD_CATALOGUE, /* tells them of captures */
     RS_THREAD_AUDIT,
     RS_THREAD_INFER,
     RS_THREAD_PROBE,

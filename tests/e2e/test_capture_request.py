@@ -115,7 +115,7 @@ class WithARun(unittest.TestCase):
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.stderr.close)
         for line in process.stderr:
-            told = re.match(r"(\d{8}-\d{6}-[0-9a-f]{6}) ", line)
+            told = re.match(r"(\d{8}-\d{6}-[0-9a-f]{6,10}) ", line)
             if told:
                 return process, told.group(1)
         self.fail(f"{words}: nothing was told")

@@ -93,7 +93,7 @@ class Rig:
 
 
 def id_of(process):
-    found = re.search(r"\b\d{8}-\d{6}-[0-9a-f]{6}\b", process.text)
+    found = re.search(r"\b\d{8}-\d{6}-[0-9a-f]{6,10}\b", process.text)
     check(found, f"no capture's id in: {process.text}")
     return found.group(0)
 
