@@ -281,7 +281,7 @@ static void refuse(struct session *session, enum rs_status status, const char *t
 void ask_table_pump(struct session *session)
 {
     struct table_reader *reader = session->table;
-    if (!reader || !has_rows(reader) || reader->is_reading || session->outbox || !session->link ||
+    if (!reader || reader->is_reading || !has_rows(reader) || session->outbox || !session->link ||
         session->is_ended || session->is_failed)
         return;
     struct table_job *job = rs_mem_calloc(1, sizeof *job);
