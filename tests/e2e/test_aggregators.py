@@ -430,7 +430,7 @@ class Catalogue(unittest.TestCase):
             other = self.other("--http", "127.0.0.1:0", "--insecure-loopback")
             try:
                 name = self.captured(rig)
-                self.heard_of(other, name)
+                self.heard_of(other, name, lambda capture: capture.get("rows", "").startswith("in clickhouse"))
                 base = other.process.stdout.readline().split()[-1] + "/api/v1/captures"
                 for run, count, code in (("demo", 1, 200), ("another", 0, 403)):
                     made = subprocess.run([PROGRAM, "token", "new", "t-" + run, "--run", run, "--data", other.data],
