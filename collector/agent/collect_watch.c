@@ -18,7 +18,8 @@
  * A file is read twice: once quickly for its rank, world and trace id, which a trace may tell behind its
  * events, and once whole. It is identified by (host, path, size, time of change): after a crash the same
  * file makes the same incarnation and the same chunks, so what the spool or the aggregator has already
- * falls through. SPOOL/watched, a log of identities, keeps a file that was taken from being taken again.
+ * falls through. SPOOL/watched, a log of identities, keeps a file that was taken from being taken again, also under another name: who writes a
+ * file under a name for the time being renames it when it is whole. Where such a name says so (.tmp, .part, .partial), the real one is waited for.
  */
 #include "collector/agent/collect.h"
 #include "collector/agent/collect_group.h"
@@ -117,6 +118,15 @@ static uint64_t identity_of(const struct rs_collect_watch *watch, const char *pa
     return hash;
 }
 
+/* The same, whatever its name. No path begins like this. */
+static uint64_t identity_of_content(const struct rs_collect_watch *watch, const struct stat *info)
+{
+    char number[64];
+    (void)snprintf(number, sizeof number, "inode %llu:%llu", (unsigned long long)info->st_dev,
+                   (unsigned long long)info->st_ino);
+    return identity_of(watch, number, info);
+}
+
 static bool is_taken(const struct rs_collect_watch *watch, uint64_t identity)
 {
     for (size_t i = 0; i < watch->taken_count; i++)
@@ -146,6 +156,14 @@ static void mark_taken(struct rs_collect_watch *watch, uint64_t identity, const 
     if (remember(watch, identity) < 0 ||
         rs_reclog_append(&watch->ledger, &record, &part, 1, NULL, &err) < 0)
         rs_log_warn("%s may be read again after a restart: %s", path, err.text);
+}
+
+/* A file, by its name or by another one. */
+static bool is_taken_file(const struct rs_collect_watch *watch, const char *path,
+                          const struct stat *info)
+{
+    return is_taken(watch, identity_of(watch, path, info)) ||
+           is_taken(watch, identity_of_content(watch, info));
 }
 
 static enum rs_status open_ledger(struct rs_collect_watch *watch, const char *spool_dir,
@@ -197,6 +215,17 @@ static void add_pending(struct rs_collect_watch *watch, const char *path, bool i
         (struct pending){.path = copy, .is_result = is_result, .was_closed = was_closed};
 }
 
+/* Its writer gives it another name when it is whole, and that is told. */
+static bool is_temporary(const char *name)
+{
+    static const char *const tails[] = {".tmp", ".part", ".partial"};
+    const char *tail = strrchr(name, '.');
+    for (size_t i = 0; tail && i < sizeof tails / sizeof *tails; i++)
+        if (strcmp(tail, tails[i]) == 0)
+            return true;
+    return false;
+}
+
 static void watch_folder(struct rs_collect_watch *watch, const char *path, unsigned depth);
 
 /* `held`: the folder, open. */
@@ -211,7 +240,7 @@ static void scan_folder(struct rs_collect_watch *watch, const char *path,
         if (child && fstatat(held->fd, items[i]->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0) {
             if (S_ISDIR(info.st_mode))
                 watch_folder(watch, child, depth + 1);
-            else if (S_ISREG(info.st_mode))
+            else if (S_ISREG(info.st_mode) && !is_temporary(items[i]->d_name))
                 add_pending(watch, child, false, false);
         }
         rs_mem_free(child);
@@ -281,7 +310,7 @@ static void on_event(struct rs_collect_watch *watch, const struct inotify_event 
     char *path = rs_file_join(folder->path, event->name);
     if (path && (event->mask & IN_ISDIR))
         watch_folder(watch, path, folder->depth + 1);
-    else if (path && (event->mask & (IN_CLOSE_WRITE | IN_MOVED_TO)))
+    else if (path && (event->mask & (IN_CLOSE_WRITE | IN_MOVED_TO)) && !is_temporary(event->name))
         add_pending(watch, path, false, true);
     rs_mem_free(path);
 }
@@ -572,14 +601,14 @@ static bool is_closed(const struct rs_collect_watch *watch, struct pending *pend
 static bool is_due_file(struct rs_collect_watch *watch, struct pending *pending,
                         struct rs_held *held, bool *is_done_p)
 {
-    *is_done_p = is_taken(watch, identity_of(watch, pending->path, &held->about));
+    *is_done_p = is_taken_file(watch, pending->path, &held->about);
     if (*is_done_p && watch->must_discard)
         rs_log_info("%s was taken by the collector before this one, and stays", pending->path);
     if (*is_done_p || !is_closed(watch, pending, held))
         return false;
     /* What it is now that nobody writes it. */
     *is_done_p = fstat(held->fd, &held->about) != 0 || held->about.st_nlink == 0 ||
-                 is_taken(watch, identity_of(watch, pending->path, &held->about));
+                 is_taken_file(watch, pending->path, &held->about);
     return !*is_done_p;
 }
 
@@ -617,6 +646,8 @@ static bool read_held(struct rs_collect_watch *watch, struct pending *pending,
     }
     if (is_over)
         mark_taken(watch, identity, path);
+    if (is_over && !pending->is_result)
+        mark_taken(watch, identity_of_content(watch, info), path);
     rs_inputs_fini(&look.inputs);
     return is_done;
 }

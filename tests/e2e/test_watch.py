@@ -201,8 +201,31 @@ def a_file_without_a_rank_is_reported(folder, data):
         rig.stop()
 
 
+def a_file_is_taken_once_whatever_its_names(folder, data):
+    """Names for the time being are not taken, and a file that was taken is the same one when it is renamed."""
+    rig = Rig(folder)
+    try:
+        files = sorted(glob.glob(data + "/*.gz"))
+        rig.start_collector()
+        for path in files:
+            shutil.copy(path, os.path.join(rig.watched, os.path.basename(path) + ".part"))
+        shutil.copy(files[0], os.path.join(rig.watched, "another.json.gz"))  # looked at behind those
+        rig.wait_closed(1)
+        os.rename(os.path.join(rig.watched, "another.json.gz"), os.path.join(rig.watched, "renamed.json.gz"))
+        for path in files:
+            name = os.path.join(rig.watched, os.path.basename(path))
+            os.rename(name + ".part", name)
+        captures = sorted(rig.wait_closed(2), key=lambda capture: capture["created_ns"])
+        ranks = [sorted(rank["rank"] for rank in capture["ranks"]) for capture in captures]
+        if ranks != [[0], [0, 1, 2, 3]]:
+            raise SystemExit(f"not each file once: {ranks}\n{rig.log()}")
+        print("names for the time being: each file was taken once")
+    finally:
+        rig.stop()
+
+
 def main():
-    cases = [(ranks_from_a_map, None), (ids_of_one_process_each, BUNDLED), (a_file_without_a_rank_is_reported, None)]
+    cases = [(a_file_is_taken_once_whatever_its_names, BUNDLED), (ranks_from_a_map, None), (ids_of_one_process_each, BUNDLED), (a_file_without_a_rank_is_reported, None)]
     if os.path.isdir(SHARED):
         cases += [(whole_job_with_a_kill, SHARED + "/dlrm-8rank/*.json"),
                   (ranks_from_a_map, SHARED + "/gloo-ddp-4rank-ondemand"),
