@@ -201,7 +201,8 @@ static inline const char *take_member(struct kineto *kineto, const char *key,
     return end ? end : take_other(kineto, key, row);
 }
 
-bool kineto_row_is_unwanted(const struct kineto *kineto, const struct kineto_row *row)
+/* Inlined into the loop over members, which asks behind each. */
+static inline bool is_of_no_use(const struct kineto *kineto, const struct kineto_row *row)
 {
     if (kineto->is_lossless || !row->phase)
         return false;
@@ -209,9 +210,14 @@ bool kineto_row_is_unwanted(const struct kineto *kineto, const struct kineto_row
            (row->category && !row->category->is_wanted);
 }
 
+bool kineto_row_is_unwanted(const struct kineto *kineto, const struct kineto_row *row)
+{
+    return is_of_no_use(kineto, row);
+}
+
 static inline bool is_unwanted(const struct kineto *kineto, const struct kineto_row *row)
 {
-    return !kineto->probe_left && kineto_row_is_unwanted(kineto, row);
+    return !kineto->probe_left && is_of_no_use(kineto, row);
 }
 
 /* A brace that ends a row is followed by a comma or the array's end; if not, a name held a quote and a brace. */
