@@ -264,7 +264,7 @@ static enum rs_status put_communication(struct database *db, struct rs_err *err)
 {
     struct step_rows *step = NULL;
     bool has_step = false;
-    enum rs_status status = step_rows_open(db->view.job->rows, &step, err);
+    enum rs_status status = step_rows_open(db->view.job->rows, db->view.job->shelf, &step, err);
     db->operations = step;
     while (status == RS_OK && (status = step_rows_next(step, &has_step, err)) == RS_OK &&
            has_step) {
@@ -495,10 +495,10 @@ static void fill_bandwidth(struct cells cells, const struct rs_row_job_op *op,
 
 static enum rs_status put_collectives(struct database *db, struct rs_err *err)
 {
-    struct rows_reading ops = {0};
-    const void *op = NULL;
-    enum rs_status status = rows_reading_open(&ops, db->view.job->rows, RS_READ_JOB_OPS, err);
-    while (status == RS_OK && (status = rows_reading_next(&ops, &op, err)) == RS_OK && op) {
+    struct ops_reading ops = {0};
+    const struct rs_row_job_op *op = NULL;
+    enum rs_status status = ops_reading_open(&ops, db->view.job, err);
+    while (status == RS_OK && (status = ops_reading_next(&ops, &op, err)) == RS_OK && op) {
         struct rs_row_collective *row = add_row(db, RS_OFFICIAL_COLLECTIVE, err);
         struct rs_row_collective_bandwidth *band =
             row ? add_row(db, RS_OFFICIAL_COLLECTIVE_BANDWIDTH, err) : NULL;
@@ -509,7 +509,7 @@ static enum rs_status put_collectives(struct database *db, struct rs_err *err)
         fill_collective(cells_of(db, RS_OFFICIAL_COLLECTIVE), op, row);
         fill_bandwidth(cells_of(db, RS_OFFICIAL_COLLECTIVE_BANDWIDTH), op, band);
     }
-    rows_reading_close(&ops);
+    ops_reading_close(&ops);
     return status;
 }
 

@@ -112,11 +112,11 @@ static enum rs_status add_shape(struct shapes *shapes, const struct rs_row_job_o
 
 static enum rs_status collect(const struct job *job, struct shapes *shapes, struct rs_err *err)
 {
-    struct rows_reading ops = {0};
-    const void *row = NULL;
+    struct ops_reading ops = {0};
+    const struct rs_row_job_op *row = NULL;
     size_t compact_at = 4096;
-    enum rs_status status = rows_reading_open(&ops, job->rows, RS_READ_JOB_OPS, err);
-    while (status == RS_OK && (status = rows_reading_next(&ops, &row, err)) == RS_OK && row) {
+    enum rs_status status = ops_reading_open(&ops, job, err);
+    while (status == RS_OK && (status = ops_reading_next(&ops, &row, err)) == RS_OK && row) {
         const struct job_group *group = group_of(job, row);
         if (group && add_shape(shapes, row, group) != RS_OK)
             status = rs_err_set(err, RS_NOMEM, "no memory to estimate links");
@@ -125,7 +125,7 @@ static enum rs_status collect(const struct job *job, struct shapes *shapes, stru
         compact(shapes);
         compact_at = shapes->count < 2048 ? 4096 : 2 * shapes->count;
     }
-    rows_reading_close(&ops);
+    ops_reading_close(&ops);
     compact(shapes);
     return status;
 }

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SHELF_BYTES = 16 << 20 }; /* of steps that all documents read */
+
 static enum rs_status no_memory(struct rs_err *err)
 {
     return rs_err_set(err, RS_NOMEM, "no memory for the ranks and groups of a job");
@@ -201,7 +203,12 @@ enum rs_status job_open(struct rs_row_store *rows, struct job **job_p, struct rs
     if (!job)
         return no_memory(err);
     job->rows = rows;
-    enum rs_status status = load_ranks(job, err);
+    job->shelf = rs_mem_calloc(1, sizeof *job->shelf);
+    enum rs_status status = job->shelf ? RS_OK : no_memory(err);
+    if (status == RS_OK) {
+        job->shelf->limit_bytes = SHELF_BYTES;
+        status = load_ranks(job, err);
+    }
     if (status == RS_OK)
         status = load_has_steps(job, err);
     if (status == RS_OK)
@@ -226,6 +233,9 @@ void job_close(struct job **job_p)
     rs_block_fini(&job->band_block);
     rs_block_fini(&job->link_block);
     rs_block_fini(&job->group_block);
+    if (job->shelf)
+        step_shelf_fini(job->shelf);
+    rs_mem_free(job->shelf);
     rs_mem_free(job->band_firsts);
     rs_mem_free(job->groups);
     rs_mem_free(job->ranks);

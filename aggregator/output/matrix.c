@@ -358,7 +358,7 @@ enum rs_status matrix_document(const struct view *view, struct output_file *file
         return vendor_matrix_document(view, file, err);
     rs_json_out_init(&w.json, &file->buf, 0);
     rs_json_out_object(&w.json);
-    enum rs_status status = step_rows_open(view->job->rows, &step, err);
+    enum rs_status status = step_rows_open(view->job->rows, view->job->shelf, &step, err);
     w.step = step;
     while (status == RS_OK && (status = step_rows_next(step, &has_step, err)) == RS_OK && has_step)
         status = write_step(&w, err);

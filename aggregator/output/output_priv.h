@@ -82,6 +82,16 @@ RS_MUST_CHECK enum rs_status table_of_read(struct rs_row_store *rows, enum rs_re
 RS_MUST_CHECK enum rs_status table_step_trace_time(struct rs_row_store *rows,
                                                    struct output_file *file, struct rs_err *err);
 
+/* Steps that one document has read, for those that come after it: as long as they are few. Zeroed but for the limit: none. */
+struct step_shelf {
+    size_t limit_bytes;
+    struct step_kept *steps;
+    size_t count, capacity, bytes;
+    bool is_whole;  /* all steps of the job stand here */
+    bool is_in_use; /* a reading puts them here */
+    bool is_closed; /* they are too many */
+};
+
 /* --- job: what is said once of a job's ranks and groups (job.c) -------------------------------- */
 
 struct job_rank {
@@ -107,6 +117,7 @@ struct job {
     const struct rs_row_vendor_matrix *links;
     size_t *band_firsts;
     struct rs_block comm_block, band_block, link_block, group_block; /* what the rows lie in */
+    struct step_shelf *shelf;
 };
 /* Keeps a pointer to the store. RS_IO, RS_NOMEM. */
 RS_MUST_CHECK enum rs_status job_open(struct rs_row_store *rows, struct job **job_p,
@@ -135,11 +146,26 @@ struct step_rows {
     const struct rs_row_job_packet *packets;
     const struct rs_row_job_link *links;
 };
-RS_MUST_CHECK enum rs_status step_rows_open(struct rs_row_store *rows, struct step_rows **step_p,
-                                            struct rs_err *err);
+void step_shelf_fini(struct step_shelf *shelf);
+/* From the shelf when all of them stand there, else from the store, and onto the shelf. NULL: no shelf. */
+RS_MUST_CHECK enum rs_status step_rows_open(struct rs_row_store *rows, struct step_shelf *shelf,
+                                            struct step_rows **step_p, struct rs_err *err);
 RS_MUST_CHECK enum rs_status step_rows_next(struct step_rows *step, bool *has_p,
                                             struct rs_err *err);
 void step_rows_close(struct step_rows **step_p);
+
+/* The operations alone, all steps in one. Of a zeroed one: close is allowed. */
+struct ops_reading {
+    const struct step_shelf *shelf; /* NULL: they are read */
+    size_t step, op;                /* the next one on the shelf */
+    struct rows_reading reading;
+};
+RS_MUST_CHECK enum rs_status ops_reading_open(struct ops_reading *ops, const struct job *job,
+                                              struct rs_err *err);
+/* The next one, lent until the next call; NULL behind the last. */
+RS_MUST_CHECK enum rs_status
+ops_reading_next(struct ops_reading *ops, const struct rs_row_job_op **op_p, struct rs_err *err);
+void ops_reading_close(struct ops_reading *ops);
 
 /* --- comm -------------------------------------------------------------------------------- */
 

@@ -40,7 +40,7 @@ enum rs_status rs_output_rank_ops(struct rs_row_store *rows, int32_t rank,
     struct names names = {.rank = rank, .visit = visit, .self = self};
     struct step_rows *step = NULL;
     bool has_step = false;
-    enum rs_status status = step_rows_open(rows, &step, err);
+    enum rs_status status = step_rows_open(rows, NULL, &step, err);
     names.step = step;
     while (status == RS_OK && (status = step_rows_next(step, &has_step, err)) == RS_OK && has_step)
         for (int p2p = 1; p2p >= 0 && status == RS_OK; p2p--)

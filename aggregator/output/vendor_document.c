@@ -518,7 +518,7 @@ static enum rs_status put_steps(struct builder *b, struct rs_err *err)
     struct step_rows *own = NULL;
     struct step step = {0};
     bool has_own = false;
-    enum rs_status status = step_rows_open(b->job->rows, &own, err);
+    enum rs_status status = step_rows_open(b->job->rows, b->job->shelf, &own, err);
     b->step = own;
     if (status == RS_OK)
         status = step_rows_next(own, &has_own, err);

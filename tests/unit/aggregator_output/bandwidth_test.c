@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bandwidth as nccl-tests defines it, against figures worked out by hand; and a rank's files in the vendor's shape.
+ * Bandwidth as nccl-tests defines it, against figures worked out by hand; a rank's files in the vendor's shape; and the
+ * steps that documents share.
  */
 #include "aggregator/analysis/rows.h"
 #include "aggregator/output/output_priv.h"
@@ -305,6 +306,118 @@ static void a_ranks_own_files_have_the_vendors_shape(void **state)
     fixture_fini(&job);
 }
 
+/* ---- the steps that documents share ---- */
+
+/* What one document after the other sees of the job's operations, as text. */
+static void spell_steps(struct rs_row_store *rows, struct step_shelf *shelf, struct rs_buf *text)
+{
+    struct step_rows *step = NULL;
+    struct rs_err err = {0};
+    bool has_step = false;
+    rs_buf_reset(text);
+    assert_ok(step_rows_open(rows, shelf, &step, &err));
+    for (;;) {
+        assert_ok(step_rows_next(step, &has_step, &err));
+        if (!has_step)
+            break;
+        for (size_t i = 0; i < step->op_count; i++) {
+            const struct step_op *op = &step->ops[i];
+            rs_buf_printf(text, "%d %d %s %d:", (int)step->step, (int)op->row->op_id,
+                          op->row->group_name, (int)(op->link_end - op->link_first));
+            for (size_t m = op->member_first; m < op->member_end; m++)
+                rs_buf_printf(text, " %d+%d", (int)step->members[m].row->rank,
+                              (int)(step->members[m].packet_end - step->members[m].packet_first));
+            rs_buf_u8(text, '\n');
+        }
+    }
+    step_rows_close(&step);
+}
+
+static void spell_ops(const struct job *job, struct rs_buf *text)
+{
+    struct ops_reading ops = {0};
+    const struct rs_row_job_op *op = NULL;
+    struct rs_err err = {0};
+    rs_buf_reset(text);
+    assert_ok(ops_reading_open(&ops, job, &err));
+    do {
+        assert_ok(ops_reading_next(&ops, &op, &err));
+        if (op)
+            rs_buf_printf(text, "%d %d %s\n", (int)op->step, (int)op->op_id, op->group_name);
+    } while (op);
+    ops_reading_close(&ops);
+}
+
+static void steps_from_the_shelf_are_those_of_the_store(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct rs_err err = {0};
+    struct rs_buf read = {0}, again = {0}, ops = {0}, ops_again = {0};
+    struct rs_row_store *rows = NULL;
+    struct job *job = NULL;
+    fixture_init(&fixture);
+    assert_ok(rs_row_store_open(NULL, RS_ROWS_PRIVATE, &rows, &err));
+    assert_ok(rs_analysis_rows(&fixture.analysis, RS_ROWS_CAPTURE, rows, &err));
+    assert_ok(job_open(rows, &job, &err));
+    spell_steps(rows, NULL, &read);
+    assert_non_null(strstr(rs_buf_text(&read), "5 0 dp@0-1,3 "));
+    spell_ops(job, &ops);
+    spell_steps(rows, job->shelf, &again);
+    assert_string_equal(rs_buf_text(&again), rs_buf_text(&read));
+    assert_true(job->shelf->is_whole);
+    spell_steps(NULL, job->shelf, &again); /* the store is not asked */
+    assert_string_equal(rs_buf_text(&again), rs_buf_text(&read));
+    job->rows = NULL;
+    spell_ops(job, &ops_again);
+    assert_string_equal(rs_buf_text(&ops_again), rs_buf_text(&ops));
+    job_close(&job);
+    rs_row_store_close(&rows);
+    rs_buf_fini(&read);
+    rs_buf_fini(&again);
+    rs_buf_fini(&ops);
+    rs_buf_fini(&ops_again);
+    fixture_fini(&fixture);
+}
+
+static void steps_that_are_too_many_or_not_read_to_the_end_are_not_kept(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct rs_err err = {0};
+    struct rs_buf read = {0}, again = {0};
+    struct rs_row_store *rows = NULL;
+    struct step_rows *step = NULL;
+    struct step_shelf shelf = {.limit_bytes = 16 << 20};
+    bool has_step = false;
+    fixture_init(&fixture);
+    assert_ok(rs_row_store_open(NULL, RS_ROWS_PRIVATE, &rows, &err));
+    assert_ok(rs_analysis_rows(&fixture.analysis, RS_ROWS_CAPTURE, rows, &err));
+    spell_steps(rows, NULL, &read);
+    assert_ok(step_rows_open(rows, &shelf, &step, &err)); /* a document that could not be written */
+    assert_ok(step_rows_next(step, &has_step, &err));
+    assert_ok(step_rows_next(step, &has_step, &err));
+    assert_true(has_step);
+    step_rows_close(&step);
+    assert_false(shelf.is_whole);
+    assert_int_equal(shelf.count, 0);
+    spell_steps(rows, &shelf, &again);
+    assert_true(shelf.is_whole);
+    step_shelf_fini(&shelf);
+    shelf.limit_bytes = 1;
+    for (int i = 0; i < 2; i++) {
+        spell_steps(rows, &shelf, &again);
+        assert_string_equal(rs_buf_text(&again), rs_buf_text(&read));
+        assert_false(shelf.is_whole);
+        assert_int_equal(shelf.count, 0);
+    }
+    step_shelf_fini(&shelf);
+    rs_row_store_close(&rows);
+    rs_buf_fini(&read);
+    rs_buf_fini(&again);
+    fixture_fini(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -314,6 +427,8 @@ int main(void)
         cmocka_unit_test(links_are_estimated_by_the_shape_of_the_operation),
         cmocka_unit_test(the_table_has_a_row_per_operation),
         cmocka_unit_test(a_ranks_own_files_have_the_vendors_shape),
+        cmocka_unit_test(steps_from_the_shelf_are_those_of_the_store),
+        cmocka_unit_test(steps_that_are_too_many_or_not_read_to_the_end_are_not_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
