@@ -190,13 +190,21 @@ static enum rs_status prepare_writing(struct rs_row_store *store, struct rs_err 
                          "SELECT members FROM write_unit WHERE capture = ?1 AND unit_kind = ?2 "
                          "AND a = ?3 AND b = ?4",
                          &store->get_unit, err);
-    for (size_t i = 0; rs_tables[i] && status == RS_OK; i++) {
-        RS_CHECK(i < TABLES_MAX);
-        if (!is_segmented(rs_tables[i]) &&
-            rows_source_attach(store->db, &store->sources[i], rs_tables[i]) != SQLITE_OK)
-            status = failed(store, err);
-    }
     return status;
+}
+
+/* The statement that writes rows of a table, made when its first rows come: most units are of a few tables. */
+static enum rs_status source_of(struct rs_row_store *store, const struct rs_table *table,
+                                struct rows_source **source_p, struct rs_err *err)
+{
+    size_t at = 0;
+    while (rs_tables[at] && rs_tables[at] != table)
+        at++;
+    RS_CHECK(rs_tables[at] && at < TABLES_MAX && table != &rs_table_write_unit);
+    *source_p = &store->sources[at];
+    return (*source_p)->insert || rows_source_attach(store->db, *source_p, table) == SQLITE_OK
+               ? RS_OK
+               : failed(store, err);
 }
 
 static enum rs_status read_newest(struct rs_row_store *store, int64_t *generation_p,
@@ -302,8 +310,8 @@ static enum rs_status open_store(struct rs_row_store *store, const char *dir, st
     enum rs_status status = name_files(store, dir, err);
     if (status == RS_OK)
         status = open_db(store, err);
-    if (status == RS_OK)
-        status = check_tables(store, err);
+    if (status == RS_OK) /* in memory it begins empty */
+        status = store->path ? check_tables(store, err) : RS_NOTFOUND;
     if (status == RS_NOTFOUND && store->db && store->mode != RS_ROWS_READ)
         status = make_tables(store, err);
     else if (status == RS_NOTFOUND && store->db)
@@ -496,7 +504,7 @@ enum rs_status rs_writer_put(struct rs_writer *writer, const struct rs_table *ta
                              const void *rows, size_t count, struct rs_err *err)
 {
     struct rs_row_store *store = writer->store;
-    size_t at = 0;
+    struct rows_source *source = NULL;
 #ifndef NDEBUG
     check_unit(writer, table, rows, count);
 #endif
@@ -512,11 +520,10 @@ enum rs_status rs_writer_put(struct rs_writer *writer, const struct rs_table *ta
         writer->has_segment = true;
         return segment_put(&writer->segment, rows, count, err);
     }
-    while (rs_tables[at] && rs_tables[at] != table)
-        at++;
-    RS_CHECK(rs_tables[at] && table != &rs_table_write_unit);
-    return rows_source_insert(&store->sources[at], rows, count) == SQLITE_OK ? RS_OK
-                                                                             : failed(store, err);
+    const enum rs_status status = source_of(store, table, &source, err);
+    if (status != RS_OK)
+        return status;
+    return rows_source_insert(source, rows, count) == SQLITE_OK ? RS_OK : failed(store, err);
 }
 
 static enum rs_status write_segment(const struct rs_writer *writer, struct rs_err *err)
