@@ -293,6 +293,15 @@ static enum rs_status open_span(struct device_walk *walk, const struct reduce_wo
     return status;
 }
 
+/* As span_cuts_at(): most rows lie between the same two cuts as the one before on their stream. */
+static size_t cuts_near(const struct span_cuts *cuts, rs_ns instant, size_t guess)
+{
+    const bool is_there = guess <= cuts->count &&
+                          (guess == 0 || cuts->items[guess - 1].key <= instant) &&
+                          (guess == cuts->count || instant < cuts->items[guess].key);
+    return is_there ? guess : span_cuts_at(cuts, instant);
+}
+
 /* One row, met before all rows of its lane that start earlier. */
 static enum rs_status take_row(struct device_walk *walk, const struct reduce_work *work,
                                uint32_t *span_p)
@@ -304,7 +313,7 @@ static enum rs_status take_row(struct device_walk *walk, const struct reduce_wor
     if (launched)
         launch = launched->start;
     lane->next_launch = launch;
-    const size_t between = span_cuts_at(walk->cuts, launch);
+    const size_t between = cuts_near(walk->cuts, launch, lane->between);
     if (lane->span == REDUCE_NONE || lane->between != between) {
         const enum rs_status status = open_span(walk, work, lane);
         if (status != RS_OK)
