@@ -280,10 +280,10 @@ static void draw_peers(const struct hits *hits, const struct draw *draw, uint64_
         *state ^= *state << 13;
         *state ^= *state >> 7;
         *state ^= *state << 17;
-        if ((*state >> 11) % (draw->end - u) < left) {
-            left--;
-            hits->counts[u]++;
-        }
+        /* added, not branched on: no processor foresees a draw */
+        const uint32_t hit = (*state >> 11) % (draw->end - u) < left;
+        left -= hit;
+        hits->counts[u] += hit;
     }
 }
 
