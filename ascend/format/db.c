@@ -24,7 +24,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUSY_MS = 2000, HEADER_BYTES = 100, VALUE_LIMIT_BYTES = 256 << 20, NAMES_FIRST = 1024 };
+enum {
+    BUSY_MS = 2000,
+    HEADER_BYTES = 100,
+    VALUE_LIMIT_BYTES = 256 << 20,
+    WHOLE_LIMIT_BYTES = 16 << 20, /* of a file that is attached as bytes in memory */
+    BEHIND_BYTES =
+        256, /* of a damaged page SQLite reads a little further, as it says of files that it maps */
+    NAMES_FIRST = 1024
+};
 
 struct rs_ascend_db {
     sqlite3 *handle;
@@ -281,32 +289,108 @@ static enum rs_status open_in(struct rs_ascend_db *db, struct rs_err *err)
     return open_handle(db, db->path, query_of(db->path, &header), err);
 }
 
+static bool attach_uri(sqlite3 *host, const char *uri, const char *schema)
+{
+    sqlite3_stmt *stmt = NULL;
+    bool is_done = false;
+    if (sqlite3_prepare_v2(host, "ATTACH ?1 AS ?2", -1, &stmt, NULL) == SQLITE_OK) {
+        (void)sqlite3_bind_text(stmt, 1, uri, -1, SQLITE_STATIC);
+        (void)sqlite3_bind_text(stmt, 2, schema, -1, SQLITE_STATIC);
+        is_done = sqlite3_step(stmt) == SQLITE_DONE;
+    }
+    (void)sqlite3_finalize(stmt);
+    return is_done;
+}
+
+static void detach(sqlite3 *host, const char *schema)
+{
+    sqlite3_stmt *stmt = NULL;
+    if (sqlite3_prepare_v2(host, "DETACH ?1", -1, &stmt, NULL) == SQLITE_OK) {
+        (void)sqlite3_bind_text(stmt, 1, schema, -1, SQLITE_STATIC);
+        (void)sqlite3_step(stmt);
+    }
+    (void)sqlite3_finalize(stmt);
+}
+
+/* All bytes of a file that nobody writes meanwhile, and BEHIND_BYTES of zeros, for sqlite3_free(); NULL: too many, or something is
+ * the matter. */
+static unsigned char *read_still(const char *path, sqlite3_int64 *count_p)
+{
+    /* where SQLite's readers put their locks, and a writer puts its own before it touches a page */
+    struct flock readers = {
+        .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 0x40000002, .l_len = 510};
+    unsigned char *bytes = NULL;
+    struct stat st;
+    sqlite3_int64 count = 0;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return NULL;
+    if (fcntl(fd, F_SETLK, &readers) == 0 && !has_hot_journal(path) && fstat(fd, &st) == 0 &&
+        S_ISREG(st.st_mode) && st.st_size <= WHOLE_LIMIT_BYTES)
+        bytes = sqlite3_malloc64((sqlite3_uint64)st.st_size + BEHIND_BYTES);
+    while (bytes && count < st.st_size) {
+        const ssize_t got = pread(fd, bytes + count, (size_t)(st.st_size - count), count);
+        if (got <= 0)
+            break;
+        count += got;
+    }
+    (void)close(fd);
+    if (bytes && count < st.st_size) {
+        sqlite3_free(bytes);
+        bytes = NULL;
+    }
+    if (bytes)
+        memset(bytes + count, 0, BEHIND_BYTES);
+    *count_p = count;
+    return bytes;
+}
+
+/* A file of a few MiB is read at once: by itself SQLite would read it page by page, and look at the folders above it, at what
+ * stands beside it and at its locks again and again. False: the file itself is to be attached. */
+static bool attach_bytes(const char *path, sqlite3 *host, const char *schema)
+{
+    sqlite3_int64 count = 0;
+    unsigned char *bytes = read_still(path, &count);
+    if (!bytes)
+        return false;
+    if (!attach_uri(host, ":memory:", schema)) {
+        sqlite3_free(bytes);
+        return false;
+    }
+    if (sqlite3_deserialize(host, schema, bytes, count, count + BEHIND_BYTES,
+                            SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_READONLY) !=
+        SQLITE_OK) { /* it has freed them */
+        detach(host, schema);
+        return false;
+    }
+    /* pages are looked at where they lie, not copied once more; nothing is mapped, so no file can shrink below it */
+    char *sql = sqlite3_mprintf("PRAGMA \"%w\".mmap_size=%lld", schema, count);
+    if (sql)
+        (void)sqlite3_exec(host, sql, NULL, NULL, NULL); /* without, it only is slower */
+    sqlite3_free(sql);
+    return true;
+}
+
 static enum rs_status attach(const char *path, sqlite3 *host, const char *schema,
                              struct rs_err *err)
 {
     struct header header = {0};
-    sqlite3_stmt *stmt = NULL;
     const enum rs_status status = look_at_file(path, &header, err);
     if (status != RS_OK)
         return status;
     if (!header.is_utf8 || (header.is_wal && beside(path, "-wal") > 0))
         return rs_err_set(err, RS_INVALID, "%s cannot be attached", path);
+    (void)sqlite3_db_config(host, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, (int *)NULL);
+    (void)sqlite3_limit(host, SQLITE_LIMIT_LENGTH, VALUE_LIMIT_BYTES);
+    if (!header.is_wal && attach_bytes(path, host, schema))
+        return RS_OK;
     char *uri = uri_of(path, query_of(path, &header));
     if (!uri)
         return rs_err_set(err, RS_NOMEM, "no memory to open %s", path);
-    (void)sqlite3_db_config(host, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, (int *)NULL);
-    (void)sqlite3_limit(host, SQLITE_LIMIT_LENGTH, VALUE_LIMIT_BYTES);
-    int code = sqlite3_prepare_v2(host, "ATTACH ?1 AS ?2", -1, &stmt, NULL);
-    if (code == SQLITE_OK) {
-        (void)sqlite3_bind_text(stmt, 1, uri, -1, SQLITE_STATIC);
-        (void)sqlite3_bind_text(stmt, 2, schema, -1, SQLITE_STATIC);
-        code = sqlite3_step(stmt) == SQLITE_DONE ? SQLITE_OK : SQLITE_ERROR;
-    }
-    (void)sqlite3_finalize(stmt);
+    const bool is_done = attach_uri(host, uri, schema);
     rs_mem_free(uri);
-    return code == SQLITE_OK
-               ? RS_OK
-               : rs_err_set(err, RS_IO, "cannot attach %s: %s", path, sqlite3_errmsg(host));
+    return is_done ? RS_OK
+                   : rs_err_set(err, RS_IO, "cannot attach %s: %s", path, sqlite3_errmsg(host));
 }
 
 enum rs_status rs_ascend_db_attach(const char *path, sqlite3 *host, const char *schema,

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char path[] = "/tmp/rs-vendor-rows-XXXXXX";
@@ -107,6 +108,17 @@ static size_t expect_all(struct rs_buf *out)
     return count;
 }
 
+/* The host of attached files, which is otherwise empty. */
+static sqlite3 *open_host(void)
+{
+    sqlite3 *host = NULL;
+    assert_int_equal(sqlite3_open_v2(":memory:", &host,
+                                     SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI,
+                                     NULL),
+                     SQLITE_OK);
+    return host;
+}
+
 static void expect_same(const char *pragmas, const char *declared)
 {
     struct rs_buf ours = {0}, theirs = {0};
@@ -132,6 +144,80 @@ static void rows_of_every_kind_of_file_are_read(void **state)
     expect_same("PRAGMA encoding='UTF-16'", "i INTEGER, r REAL, t TEXT, n NUMERIC");
     expect_same("PRAGMA journal_mode=WAL", "i INTEGER, r REAL, t TEXT, n NUMERIC");
     expect_same("SELECT 1", "i INTEGER, r REAL, t TEXT, n NUMERIC, g AS (i + 1)");
+}
+
+/* Small ones are attached as bytes, large ones and those in WAL mode themselves. */
+static void attached_files_have_the_same_rows(void **state)
+{
+    static const struct {
+        const char *pragmas, *more;
+    } files[] = {{"PRAGMA page_size=512", "SELECT 1"},
+                 {"PRAGMA page_size=65536", "SELECT 1"},
+                 {"PRAGMA journal_mode=WAL", "SELECT 1"},
+                 {"PRAGMA page_size=32768",
+                  "CREATE TABLE Large (b); INSERT INTO Large VALUES (zeroblob(17 << 20))"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        struct rs_buf ours = {0}, theirs = {0};
+        struct rs_ascend_db *db = NULL;
+        sqlite3 *host = open_host(), *file = NULL;
+        make(files[i].pragmas, "i INTEGER, r REAL, t TEXT, n NUMERIC");
+        assert_int_equal(sqlite3_open(path, &file), SQLITE_OK);
+        run(file, files[i].more);
+        assert_int_equal(sqlite3_close(file), SQLITE_OK);
+        for (int again = 0; again < 2; again++) { /* detached, it leaves nothing behind */
+            assert_ok(rs_ascend_db_attach(path, host, "rank", &db, NULL));
+            assert_int_equal(read_all(db, &ours), expect_all(&theirs));
+            assert_int_equal(ours.length, theirs.length);
+            assert_memory_equal(ours.data, theirs.data, ours.length);
+            rs_ascend_db_close(&db);
+            run(host, "DETACH rank");
+        }
+        assert_int_equal(sqlite3_close(host), SQLITE_OK);
+        rs_buf_fini(&ours);
+        rs_buf_fini(&theirs);
+    }
+}
+
+/* Of another process: locks of our own would not be in our way. */
+static void what_is_being_written_is_not_attached_as_it_stands(void **state)
+{
+    int ready[2], done[2];
+    char byte = 0;
+    struct rs_ascend_db *db = NULL;
+    struct rs_ascend_rows rows;
+    sqlite3 *host = open_host();
+    (void)state;
+    make("SELECT 1", "i INTEGER, r REAL, t TEXT, n NUMERIC");
+    assert_int_equal(pipe(ready), 0);
+    assert_int_equal(pipe(done), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        sqlite3 *writer = NULL;
+        const bool is_locked =
+            sqlite3_open(path, &writer) == SQLITE_OK &&
+            sqlite3_exec(writer, "PRAGMA journal_mode=MEMORY; BEGIN EXCLUSIVE; DELETE FROM T", NULL,
+                         NULL, NULL) == SQLITE_OK;
+        byte = is_locked ? 'y' : 'n';
+        (void)!write(ready[1], &byte, 1);
+        (void)!read(done[0], &byte, 1);
+        _exit(0);
+    }
+    assert_true(child > 0);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(byte, 'y');
+    enum rs_status status = rs_ascend_db_attach(path, host, "rank", &db, NULL);
+    if (status == RS_OK)
+        status = rs_ascend_rows_open(&rows, db, "T", columns, COLUMNS, NULL);
+    assert_true(status < 0);
+    rs_ascend_db_close(&db);
+    assert_int_equal(write(done[1], &byte, 1), 1);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    for (int i = 0; i < 2; i++) {
+        (void)close(ready[i]);
+        (void)close(done[i]);
+    }
+    assert_int_equal(sqlite3_close(host), SQLITE_OK);
 }
 
 static void no_such_table_is_said(void **state)
@@ -165,7 +251,9 @@ static void damaged_files_end_in_one_way_or_the_other(void **state)
             bent.data[(seed >> 8) % range] ^= (uint8_t)(1U << (seed >> 5) % 8);
         }
         assert_ok(rs_file_replace(path, bent.data, bent.length, false, NULL));
-        enum rs_status status = rs_ascend_db_open(path, &db, NULL);
+        sqlite3 *host = round % 2 ? open_host() : NULL;
+        enum rs_status status = host ? rs_ascend_db_attach(path, host, "rank", &db, NULL)
+                                     : rs_ascend_db_open(path, &db, NULL);
         if (status == RS_OK)
             status = rs_ascend_rows_open(&rows, db, "T", columns, COLUMNS, NULL);
         if (status == RS_OK) {
@@ -179,8 +267,9 @@ static void damaged_files_end_in_one_way_or_the_other(void **state)
             rs_ascend_rows_close(&rows);
         }
         assert_true(status == RS_END || status == RS_FORMAT || status == RS_NOTFOUND ||
-                    status == RS_IO);
+                    status == RS_IO || (host && status == RS_INVALID));
         rs_ascend_db_close(&db);
+        assert_int_equal(sqlite3_close(host), SQLITE_OK);
         rs_buf_fini(&bent);
     }
     rs_buf_fini(&whole);
@@ -204,6 +293,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_every_kind_of_file_are_read),
+        cmocka_unit_test(attached_files_have_the_same_rows),
+        cmocka_unit_test(what_is_being_written_is_not_attached_as_it_stands),
         cmocka_unit_test(no_such_table_is_said),
         cmocka_unit_test(damaged_files_end_in_one_way_or_the_other),
     };
