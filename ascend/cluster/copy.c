@@ -190,6 +190,12 @@ static void sum_op(sqlite3_context *context, int count, sqlite3_value **values)
 
 /* ---- sum_band(step, name, group, transport, its four fields, package size, count, duration) ---- */
 
+static bool is_op(const struct copier *copier, rs_str op, const char *key, size_t length)
+{
+    return rs_strtab_length(&copier->ops, op) == length &&
+           memcmp(rs_strtab_text(&copier->ops, op), key, length) == 0;
+}
+
 /* The operation of the row: the one at hand, or one further on. */
 static enum rs_status turn_to_op(struct copier *copier, const struct row_text *name)
 {
@@ -197,10 +203,12 @@ static enum rs_status turn_to_op(struct copier *copier, const struct row_text *n
     size_t length = 0;
     if (!make_key(copier, name, key, &length))
         return RS_INVALID;
-    if (copier->op != RS_STR_NONE && rs_strtab_length(&copier->ops, copier->op) == length &&
-        memcmp(rs_strtab_text(&copier->ops, copier->op), key, length) == 0)
+    if (copier->op != RS_STR_NONE && is_op(copier, copier->op, key, length))
         return RS_OK;
-    const rs_str op = rs_strtab_find(&copier->ops, key, length);
+    const rs_str next = copier->op == RS_STR_NONE ? RS_STR_EMPTY + 1 : copier->op + 1;
+    const rs_str op = next < copier->ops.count && is_op(copier, next, key, length)
+                          ? next /* as mostly */
+                          : rs_strtab_find(&copier->ops, key, length);
     if (op == RS_STR_NONE || (copier->op != RS_STR_NONE && op < copier->op))
         return RS_INVALID; /* it has no times, or its rows do not stand together */
     copier->op = op;

@@ -355,7 +355,8 @@ enum rs_status totals_end(struct adder *adder)
     struct rs_ascend_num fields[3];
     end_band(adder);
     rank->op_count = adder->op_count;
-    for (size_t i = 0; i < rank->comm.link_count; i++) {
+    const uint32_t real_links = 3U << REAL_LINK; /* all that can be found */
+    for (size_t i = 0; i < rank->comm.link_count && (rank->reals & real_links) != real_links; i++) {
         rs_ascend_comm_link_open(&rank->comm, &rank->comm.links[i], fields);
         note_real(rank, REAL_LINK, &fields[0], rs_ascend_num_double(&fields[0]));
         note_real(rank, REAL_LINK + 1, &fields[1], rs_ascend_num_double(&fields[1]));
