@@ -17,6 +17,12 @@ pkg_check_modules(GNUTLS REQUIRED IMPORTED_TARGET gnutls)
 pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)
 pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
 find_program(PROTOC_C NAMES protoc-c REQUIRED)
-# gRPC is linked by name: its pkg-config file drags in some sixty absl libraries.
+# gRPC is opened when the first loop is made (common/wire/grpc_late.h), by the name that a program linked with it would ask for.
+find_library(RS_GRPC_FILE grpc REQUIRED)
+execute_process(COMMAND ${CMAKE_READELF} -d ${RS_GRPC_FILE} OUTPUT_VARIABLE rs_grpc_dynamic COMMAND_ERROR_IS_FATAL ANY)
+if(NOT rs_grpc_dynamic MATCHES "SONAME[^\n]*\\[([^]]+)\\]")
+    message(FATAL_ERROR "${RS_GRPC_FILE} does not say its name")
+endif()
+set(RS_GRPC_LIBRARY ${CMAKE_MATCH_1})
 # xxhash is used inline, header only.
 add_library(xxhash INTERFACE)

@@ -53,7 +53,10 @@ package_of() {
     echo "${found%%: *}"
 }
 
-# What the loader would load here, and the loader itself.
+# What the loader would load here, what the program opens when it needs it (common/wire/grpc_late.h), and the loader itself.
+late=$(grep -aoE 'libgrpc\.so\.[0-9]+' "$here/rankscope" | sort -u)
+late_path=$(/sbin/ldconfig -p | awk -v name="$late" '$1 == name && !path {path = $NF} END {print path}')
+[ -f "$late_path" ] || { echo "portable.sh: $late is not there" >&2; exit 3; }
 loader=$(readelf -p .interp "$here/rankscope" | grep -o '/[^ ]*')
 install -m 755 "$(realpath "$loader")" "$here/loader"
 packages=$(package_of "$(realpath "$loader")")
@@ -63,7 +66,7 @@ while read -r soname _ path _; do
     strip --strip-unneeded "$here/$soname"
     package=$(package_of "$path")
     packages+=$'\n'$package
-done < <(ldd "$here/rankscope")
+done < <(ldd "$here/rankscope" "$late_path" && echo "$late => $late_path (late)")
 packages=$(sort -u <<<"$packages")
 {
     echo "Rankscope $(cat VERSION) is under the licence in ../LICENSE. The portable build carries these packages of $(. /etc/os-release && echo "$PRETTY_NAME"),"

@@ -22,19 +22,12 @@
 #include "common/base/const.h"
 #include "common/base/counters.h"
 #include "common/base/mem.h"
+#include "common/wire/grpc_late.h"
 #include "common/wire/link.h"
 #include "common/wire/local_listen.h"
 
 #define RS_LOG_TAG "link"
 #include "common/base/log.h"
-
-#include <grpc/byte_buffer.h>
-#include <grpc/grpc.h>
-#include <grpc/grpc_posix.h>
-#include <grpc/grpc_security.h>
-#include <grpc/support/alloc.h>
-#include <grpc/support/log.h>
-#include <grpc/support/time.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -723,6 +716,9 @@ static atomic_uint loop_count; /* alive, of all threads */
 
 enum rs_status rs_grpc_loop_new(struct rs_loop **loop_p, struct rs_err *err)
 {
+    const enum rs_status opened = grpc_late_open(err);
+    if (opened != RS_OK)
+        return opened;
     struct grpc_loop *loop = rs_mem_calloc(1, sizeof *loop);
     if (!loop)
         return rs_err_set(err, RS_NOMEM, "no memory for a loop");

@@ -49,6 +49,10 @@ def main():
         assert inside("--version").strip() == f"rankscope {version}"
         assert "Rank 2 waits for data" in inside("analyse", "/traces", "-o", "/out")
         assert (root / "out/step_trace_time.csv").is_file()
+        # gRPC is opened when a verb needs it.
+        asked = subprocess.run([str(root / "bin/rankscope"), "capture", "list", "--connect", f"unix:{scratch}/nobody.sock"],
+                               capture_output=True, text=True, timeout=60, check=False)
+        assert asked.returncode and "nobody.sock" in asked.stderr and "gRPC" not in asked.stderr, asked
         # What it starts is somebody else's program: it gets the environment as it was.
         environment = run(str(root / "bin/rankscope"), "run", "--", "env")
         assert "LD_LIBRARY_PATH" not in environment
