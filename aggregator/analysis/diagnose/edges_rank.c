@@ -19,6 +19,7 @@ enum { WAIT_LATE_SHARE = 4 };
 
 /* How far an operation looks back for its input: what was launched last before it may still run beside it. */
 enum { RECENT_SPANS = 4 };
+static const rs_dur right_after_ns = (rs_dur)DIAG_INPUT_AFTER_NS;
 
 struct rank_walk {
     struct builder *builder;
@@ -28,9 +29,11 @@ struct rank_walk {
     uint32_t *lane_older; /* [lane] and of the one before */
     uint32_t *lane_op;    /* [lane] start of the newest, if it is an operation; GRAPH_NONE */
     uint32_t host;        /* newest node of the host */
-    uint32_t spans[RECENT_SPANS]; /* ends of the newest computing spans of a device, newest first */
+    uint32_t spans[RECENT_SPANS]; /* ends of the newest spans of computing streams, newest first */
+    uint8_t *lane_computes;       /* [lane] a stream of a device on which something is computed */
     uint32_t start;
     const struct rs_step_row **step_rows; /* [step] the first row of that number; NULL: none */
+    uint32_t *slot_base;                  /* [step] what slots of its program count from */
 };
 
 /* The newest work of the lane that had ended when this one starts: rows of one stream may overlap where a writer splits one. */
@@ -71,8 +74,7 @@ static enum rs_status add_item(struct rank_walk *walk, const struct line *line, 
     const struct program *program = walk->program;
     const uint32_t class_id = model->workers[program->worker].class_id;
     const bool is_alike = walk->builder->alike[class_id * model->step_count + line->step] != 0;
-    if (program->step_signatures[line->step] != program->signature &&
-        (figure == RS_FIGURE_COMPUTING || !is_alike)) {
+    if (program->step_signatures[line->step] != program->signature && !is_alike) {
         return RS_OK; /* another program in this step: nothing to compare it with */
     }
     if (rs_mem_grow((void **)&model->items, &model->item_capacity, model->item_count + 1,
@@ -85,9 +87,10 @@ static enum rs_status add_item(struct rank_walk *walk, const struct line *line, 
         .node = node,
         .worker = program->worker,
         .step = line->step,
-        .position = figure == RS_FIGURE_COMPUTING
-                        ? line->slot * (uint32_t)walk->builder->most_lanes + line->lane
-                        : line->slot,
+        .position = figure == RS_FIGURE_COMPUTING ? (walk->slot_base[line->step] + line->slot) *
+                                                            (uint32_t)walk->builder->most_lanes +
+                                                        line->lane
+                                                  : line->slot,
         .figure = figure,
         .input = -1,
         .part = -1,
@@ -97,6 +100,43 @@ static enum rs_status add_item(struct rank_walk *walk, const struct line *line, 
         .signature = span != NULL && !program->is_host ? span->signature : 0,
         .span = line->what == LINE_SPAN ? line->index : GRAPH_NONE};
     return RS_OK;
+}
+
+/* Steps of another program that all of the class run have places of their own, behind those of the usual one. */
+static void find_slot_bases(const struct rank_walk *walk)
+{
+    const struct program *program = walk->program;
+    const struct diag_model *model = walk->builder->model;
+    const uint64_t *variants =
+        &walk->builder->variants[model->workers[program->worker].class_id * (size_t)BUILD_VARIANTS];
+    uint32_t slots[BUILD_VARIANTS] = {0};
+    for (size_t k = 0; k < model->step_count; k++) {
+        for (size_t v = 0; v < BUILD_VARIANTS; v++) {
+            uint32_t count = 1; /* behind the last operation, too */
+            for (size_t i = program->step_first[k];
+                 program->step_signatures[k] == variants[v] && i < program->step_first[k + 1];
+                 i++) {
+                count += line_counts(&program->lines[i]) ? 1 : 0;
+            }
+            slots[v] = count > slots[v] ? count : slots[v];
+        }
+    }
+    for (size_t k = 0; k < model->step_count; k++) {
+        for (size_t v = 0; v < BUILD_VARIANTS && program->step_signatures[k] != variants[v]; v++) {
+            walk->slot_base[k] += variants[v] != 0 ? slots[v] : 0;
+        }
+    }
+}
+
+/* What is copied between kernels is in the way of what comes behind it; what is copied on a stream of its own is not. */
+static void find_computing_lanes(const struct rank_walk *walk)
+{
+    for (size_t i = 0; i < walk->program->count; i++) {
+        const struct line *line = &walk->program->lines[i];
+        if (line->what == LINE_GAP || (line->what == LINE_SPAN && !line->is_copy)) {
+            walk->lane_computes[line->lane] = line->on_host ? 0 : 1;
+        }
+    }
 }
 
 static const struct rs_step_row *step_row(const struct rank_walk *walk, const struct line *line)
@@ -195,6 +235,19 @@ static enum rs_status add_launch(struct rank_walk *walk, struct line *line, bool
     return RS_OK;
 }
 
+/* What the host does next must be behind what stands in its order: threads may launch side by side. */
+static bool host_goes_on_behind(const struct program *program, const struct line *line,
+                                rs_ns instant)
+{
+    const struct line *last = program->lines + program->count;
+    for (const struct line *next = line + 1; next < last; next++) {
+        if (next->has_launch || next->what == LINE_WAIT || next->on_host) {
+            return instant <= (next->has_launch ? next->launch : next->start);
+        }
+    }
+    return true;
+}
+
 /* A span that stood idle may have waited for the launch of its last row: for its host. */
 static bool waits_for_host(const struct rank_walk *walk, const struct line *line)
 {
@@ -205,14 +258,7 @@ static bool waits_for_host(const struct rank_walk *walk, const struct line *line
         (double)idle <= DIAG_IDLE_PART * (double)length) {
         return false;
     }
-    /* what the host does next must be behind it: threads may launch side by side */
-    const struct line *last = program->lines + program->count;
-    for (const struct line *next = line + 1; next < last; next++) {
-        if (next->has_launch || next->what == LINE_WAIT || next->on_host) {
-            return line->launch_last <= (next->has_launch ? next->launch : next->start);
-        }
-    }
-    return true;
+    return host_goes_on_behind(program, line, line->launch_last);
 }
 
 /* Its work as it would go on without the host, and what was left of it when the last row was launched; its end behind both. */
@@ -237,6 +283,49 @@ static enum rs_status wait_for_host(struct rank_walk *walk, struct line *line)
     return add_item(walk, line, launch, RS_FIGURE_HOST_INSIDE);
 }
 
+/* The newest span launched before an operation that had ended when it started. Copies on a stream of their own are no input; those between
+ * kernels are, since the operation waits for all of that stream. */
+static uint32_t input_of(const struct rank_walk *walk, rs_ns start)
+{
+    const struct graph *graph = walk->graph;
+    for (size_t i = 0; i < RECENT_SPANS; i++) {
+        if (walk->spans[i] == GRAPH_NONE ||
+            graph->seen[walk->spans[i]] <= start + graph->tolerance) {
+            return walk->spans[i];
+        }
+    }
+    return GRAPH_NONE;
+}
+
+/* Between a call and the start of its work lies what the host does until it has launched it, where the device had nothing else to wait
+ * for: on a slow host much. `before`: the newest work that it comes behind. *issue_p is where the host is then; GRAPH_NONE: it is not known. */
+static enum rs_status add_issue(struct rank_walk *walk, const struct line *line, uint32_t before,
+                                uint32_t *issue_p)
+{
+    struct graph *graph = walk->graph;
+    *issue_p = GRAPH_NONE;
+    if (line->launch_node == GRAPH_NONE || line->start <= line->launch ||
+        (before != GRAPH_NONE && line->start - graph->seen[before] < right_after_ns &&
+         graph->seen[before] > line->launch) ||
+        !host_goes_on_behind(walk->program, line, line->start)) {
+        return RS_OK;
+    }
+    if (graph_node(graph, line->start, line->step, issue_p) != RS_OK) {
+        return RS_NOMEM;
+    }
+    graph->work[*issue_p] = GRAPH_ALL_THERE_IS;
+    if (after(graph, line->launch_node, *issue_p) != RS_OK) {
+        return RS_NOMEM;
+    }
+    walk->host = *issue_p;
+    return add_item(walk, line, *issue_p, RS_FIGURE_HOST_INSIDE);
+}
+
+static uint32_t later_of(const struct graph *graph, uint32_t a, uint32_t b)
+{
+    return a == GRAPH_NONE || (b != GRAPH_NONE && graph->seen[b] > graph->seen[a]) ? b : a;
+}
+
 static enum rs_status add_work(struct rank_walk *walk, struct line *line, bool is_first)
 {
     struct graph *graph = walk->graph;
@@ -246,14 +335,17 @@ static enum rs_status add_work(struct rank_walk *walk, struct line *line, bool i
     }
     graph->work[line->end_node] = is_gap ? GRAPH_ALL_THERE_IS : line->work;
     line->work_node = line->end_node;
-    if (waits_for_host(walk, line) && wait_for_host(walk, line) != RS_OK) {
-        return RS_NOMEM;
-    }
     const uint32_t before = line->on_host && !is_gap
                                 ? walk->host
                                 : lane_before(walk, line->lane, is_gap ? line->end : line->start);
+    uint32_t issue;
+    if (add_issue(walk, line, before, &issue) != RS_OK ||
+        (waits_for_host(walk, line) && wait_for_host(walk, line) != RS_OK)) {
+        return RS_NOMEM;
+    }
     if (after(graph, before != GRAPH_NONE ? before : walk->start, line->work_node) != RS_OK ||
-        after(graph, line->launch_node, line->work_node) != RS_OK) {
+        after(graph, line->launch_node, line->work_node) != RS_OK ||
+        after(graph, issue, line->work_node) != RS_OK) {
         return RS_NOMEM;
     }
     if (is_before_its_operation(walk, line)) {
@@ -267,7 +359,7 @@ static enum rs_status add_work(struct rank_walk *walk, struct line *line, bool i
     }
     if (line->on_host) {
         walk->host = line->end_node;
-    } else if (!line->is_copy) {
+    } else if (walk->lane_computes[line->lane] != 0) {
         memmove(walk->spans + 1, walk->spans, (RECENT_SPANS - 1) * sizeof *walk->spans);
         walk->spans[0] = line->end_node;
     }
@@ -280,33 +372,20 @@ static enum rs_status add_work(struct rank_walk *walk, struct line *line, bool i
     return RS_OK;
 }
 
-/* The newest span launched before an operation that had ended when it started. Copies beside the computing are no input. */
-static uint32_t input_of(const struct rank_walk *walk, rs_ns start)
-{
-    const struct graph *graph = walk->graph;
-    for (size_t i = 0; i < RECENT_SPANS; i++) {
-        if (walk->spans[i] == GRAPH_NONE ||
-            graph->seen[walk->spans[i]] <= start + graph->tolerance) {
-            return walk->spans[i];
-        }
-    }
-    return GRAPH_NONE;
-}
-
 static enum rs_status add_op(struct rank_walk *walk, struct line *line)
 {
     struct graph *graph = walk->graph;
+    const uint32_t before = lane_before(walk, line->lane, line->start);
+    const uint32_t input = line->on_host ? walk->host : input_of(walk, line->start);
+    uint32_t issue;
     if (graph_node(graph, line->start, line->step, &line->first_node) != RS_OK ||
         graph_node(graph, line->end, line->step, &line->end_node) != RS_OK ||
         after(graph, line->launch_node, line->first_node) != RS_OK ||
-        after(graph, lane_before(walk, line->lane, line->start), line->first_node) != RS_OK ||
-        after(graph, line->first_node, line->end_node) != RS_OK) {
-        return RS_NOMEM;
-    }
-    if (!line->on_host && after(graph, input_of(walk, line->start), line->first_node) != RS_OK) {
-        return RS_NOMEM;
-    }
-    if (line->on_host && after(graph, walk->host, line->first_node) != RS_OK) {
+        after(graph, before, line->first_node) != RS_OK ||
+        after(graph, line->first_node, line->end_node) != RS_OK ||
+        after(graph, input, line->first_node) != RS_OK ||
+        add_issue(walk, line, later_of(graph, before, input), &issue) != RS_OK ||
+        after(graph, issue, line->first_node) != RS_OK) {
         return RS_NOMEM;
     }
     set_lane_end(walk, line->lane, line->start, line->end_node,
@@ -415,13 +494,18 @@ enum rs_status edges_of_rank(struct builder *builder, struct program *program)
     walk.lane_op = walk.lane_end != NULL ? walk.lane_older + program->lane_count + 1 : NULL;
     walk.step_rows =
         rs_mem_calloc(builder->model->step_count + 1, sizeof(const struct rs_step_row *));
-    if (walk.step_rows != NULL) {
+    walk.slot_base = rs_mem_calloc(builder->model->step_count + 1, sizeof *walk.slot_base);
+    walk.lane_computes = rs_mem_calloc(program->lane_count + 1, 1);
+    const bool has_room = walk.lane_end != NULL && walk.step_rows != NULL &&
+                          walk.slot_base != NULL && walk.lane_computes != NULL;
+    if (has_room) {
         find_step_rows(&walk);
+        find_slot_bases(&walk);
+        find_computing_lanes(&walk);
     }
     enum rs_status status =
-        walk.lane_end == NULL || walk.step_rows == NULL
-            ? RS_NOMEM
-            : graph_node(walk.graph, start_of(builder, program), GRAPH_NONE, &walk.start);
+        !has_room ? RS_NOMEM
+                  : graph_node(walk.graph, start_of(builder, program), GRAPH_NONE, &walk.start);
     for (size_t lane = 0; status == RS_OK && lane < program->lane_count; lane++) {
         walk.lane_end[lane] = walk.lane_older[lane] = walk.lane_op[lane] = GRAPH_NONE;
     }
@@ -438,5 +522,7 @@ enum rs_status edges_of_rank(struct builder *builder, struct program *program)
     }
     rs_mem_free(walk.lane_end);
     rs_mem_free(walk.step_rows);
+    rs_mem_free(walk.slot_base);
+    rs_mem_free(walk.lane_computes);
     return status;
 }

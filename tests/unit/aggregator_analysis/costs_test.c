@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What fixing something brings, where that is not a matter of one factor: steps of another program, hosts that take long to launch, copies in
+ * the way.
+ *
+ * Four ranks that all meet after each of PIECES pieces of work, so that a step is the sum of the longest pieces.
+ */
+#include "common/base/mem.h"
+#include "tests/unit/aggregator_analysis/join_rig.h"
+
+#include <stdlib.h>
+
+enum { RANKS = 4, PIECES = 6, SLOW = 2, STREAM = 7, ALL = 24, STEPS = 8 };
+
+#define US INT64_C(1000)
+
+struct job {
+    double even,
+        odd; /* the slow rank takes so many times as long for pieces of an even and of an odd number */
+    int64_t apart; /* every so many steps there is one operation more; 0: never */
+    rs_dur
+        calls; /* the slow rank's host takes so long from calling an operation until it is launched */
+    rs_dur copies; /* its first copy of a step takes so much longer, before all ranks meet */
+    bool has_copies;
+    struct rig rig;
+    uint64_t random;
+    rs_ns now[RANKS], launch[RANKS];
+    int64_t order[RANKS];
+    uint32_t all[RANKS];
+};
+
+static struct rs_span_row *add_span(struct job *job, int32_t rank, uint8_t kind, rs_dur took)
+{
+    struct rs_summary *summary = &job->rig.ranks[rank];
+    assert_ok(rs_mem_grow((void **)&summary->spans, &summary->span_capacity,
+                          summary->span_count + 1, sizeof *summary->spans));
+    struct rs_span_row *span = &summary->spans[summary->span_count++];
+    job->launch[rank] += 5 * US;
+    *span = (struct rs_span_row){.device = rank,
+                                 .stream = STREAM,
+                                 .thread = 1,
+                                 .order = job->order[rank]++,
+                                 .kind = kind,
+                                 .launch_first = job->launch[rank],
+                                 .launch_last = job->launch[rank],
+                                 .start = job->now[rank],
+                                 .end = job->now[rank] + took,
+                                 .busy = took,
+                                 .count = 3,
+                                 .signature = 5,
+                                 .top_name = RS_STR_NONE};
+    job->now[rank] += took;
+    return span;
+}
+
+static rs_dur about(struct job *job, rs_dur ns)
+{
+    return ns + make_random_range(&job->random, -ns / 100, ns / 100);
+}
+
+/* Nobody ends before the last has come. A host that is slow to launch comes later than its work. */
+static void meet(struct job *job, int64_t step)
+{
+    rs_ns last = 0, came[RANKS];
+    for (int32_t r = 0; r < RANKS; r++) {
+        const rs_ns launched = job->launch[r] + 5 * US + (r == SLOW ? job->calls : 5 * US);
+        came[r] = launched > job->now[r] ? launched : job->now[r];
+        last = came[r] > last ? came[r] : last;
+    }
+    for (int32_t r = 0; r < RANKS; r++) {
+        struct rs_summary *summary = &job->rig.ranks[r];
+        const rs_ns end = last + 50 * US + make_random_range(&job->random, 0, 900);
+        struct rs_comm_op *op = make_op(summary, RS_OP_ALL_REDUCE, came[r], end);
+        job->launch[r] += 5 * US;
+        op->step = step;
+        op->flags = RS_OP_ON_DEVICE;
+        op->device = r;
+        op->stream = ALL;
+        op->caller_thread = 1;
+        op->call_order = job->order[r]++;
+        op->call_start = job->launch[r];
+        op->bytes = 24000;
+        op->group = job->all[r];
+        job->launch[r] += r == SLOW ? job->calls : 0;
+        job->now[r] = end;
+    }
+}
+
+static void train(struct job *job, int64_t step)
+{
+    rs_ns start[RANKS];
+    for (int32_t r = 0; r < RANKS; r++) {
+        start[r] = job->now[r];
+        job->launch[r] = job->now[r] + 40 * US;
+        job->now[r] += 60 * US;
+        if (job->has_copies) {
+            const rs_dur more = r == SLOW ? job->copies : 0;
+            add_span(job, r, RS_SPAN_MEMORY, about(job, 100 * US + more))->step = step;
+        }
+    }
+    if (job->has_copies) {
+        meet(job, step);
+    }
+    const bool has_more = job->apart > 0 && step % job->apart == 0;
+    for (int64_t p = 0; p < PIECES + (has_more ? 1 : 0); p++) {
+        for (int32_t r = 0; r < RANKS; r++) {
+            const double factor = r != SLOW ? 1 : p % 2 == 0 ? job->even : job->odd;
+            const rs_dur took = (rs_dur)((double)about(job, 500 * US) * factor);
+            add_span(job, r, RS_SPAN_COMPUTING, took)->step = step;
+        }
+        meet(job, step);
+    }
+    for (int32_t r = 0; r < RANKS; r++) {
+        struct rs_span_row *wait = add_span(job, r, RS_SPAN_HOST_WAIT, 0);
+        wait->step = step;
+        wait->stream = -1;
+        wait->start = wait->launch_first = wait->launch_last = job->launch[r];
+        wait->end = job->now[r];
+        wait->busy = 0;
+        job->now[r] += 5 * US;
+        make_step(&job->rig.ranks[r], step, start[r], job->now[r])->device = r;
+    }
+}
+
+/* Mean step in ns. */
+static rs_dur run(struct job *job, bool asks)
+{
+    static const int32_t everybody[] = {0, 1, 2, 3};
+    job->random = 41;
+    for (int32_t r = 0; r < RANKS; r++) {
+        struct rs_summary *summary = rig_rank(&job->rig, r, "a");
+        summary->trace.world_size = RANKS;
+        summary->devices = rs_mem_calloc(1, sizeof *summary->devices);
+        assert_non_null(summary->devices);
+        summary->device_count = 1;
+        summary->devices[0].device = r;
+        job->all[r] = make_group(summary, "0", everybody, RANKS);
+        job->now[r] = summary->span_start = 1000 * US;
+    }
+    for (int64_t k = 1; k <= STEPS; k++) {
+        train(job, k);
+    }
+    if (asks) {
+        (void)rig_run(&job->rig, false);
+    }
+    return (job->now[0] - 1000 * US) / STEPS;
+}
+
+static void fini(struct job *job)
+{
+    for (int32_t r = 0; r < RANKS; r++) {
+        rs_mem_free(job->rig.ranks[r].devices);
+        job->rig.ranks[r].devices = NULL;
+    }
+    rig_fini(&job->rig);
+}
+
+/* Rank 2 is named, and its cost is what a run without its trouble takes less. */
+static void expect_gain(struct job slow, enum rs_finding_kind kind)
+{
+    struct job healthy = slow;
+    healthy.even = healthy.odd = 1;
+    healthy.calls = 5 * US;
+    healthy.copies = 0;
+    const rs_dur without = run(&healthy, false);
+    const rs_dur gain = run(&slow, true) - without;
+    const struct rs_diagnosis *diagnosis = slow.rig.analysis->diagnosis;
+    assert_true(gain > 300 * US);
+    assert_int_equal(diagnosis->finding_count, 1);
+    const struct rs_finding *finding = &diagnosis->findings[0];
+    assert_int_equal(finding->kind, kind);
+    assert_int_equal(finding->place_count, 1);
+    assert_int_equal(finding->places[0].rank, SLOW);
+    assert_int_equal(finding->confidence, RS_CONFIDENCE_EXACT);
+    assert_true(finding->cost_ns_per_step > gain - gain / 20);
+    assert_true(finding->cost_ns_per_step < gain + gain / 20);
+    assert_true(diagnosis->replay.unexplained_share < 0.05);
+    fini(&slow);
+    fini(&healthy);
+}
+
+static void work_that_is_longer_everywhere_is_fixed_everywhere(void **state)
+{
+    (void)state;
+    expect_gain((struct job){.even = 1.3, .odd = 1.3, .calls = 5 * US}, RS_FINDING_SLOW_RANK);
+}
+
+/* As where every second micro-batch is followed by the optimizer. */
+static void steps_of_another_program_are_fixed_too(void **state)
+{
+    (void)state;
+    expect_gain((struct job){.even = 1.3, .odd = 1.3, .calls = 5 * US, .apart = 3},
+                RS_FINDING_SLOW_RANK);
+}
+
+/* From the call to the launch a slow host takes longer than its piece of work does. */
+static void a_host_that_is_slow_to_launch_operations_is_fixed(void **state)
+{
+    (void)state;
+    expect_gain((struct job){.even = 1, .odd = 1, .calls = 700 * US}, RS_FINDING_HOST_GAP);
+}
+
+/* What is copied on the computing stream is in the way of the operation behind it. */
+static void a_copy_that_an_operation_waits_for_is_fixed(void **state)
+{
+    (void)state;
+    expect_gain(
+        (struct job){.even = 1, .odd = 1, .calls = 5 * US, .has_copies = true, .copies = 900 * US},
+        RS_FINDING_SLOW_RANK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(work_that_is_longer_everywhere_is_fixed_everywhere),
+        cmocka_unit_test(steps_of_another_program_are_fixed_too),
+        cmocka_unit_test(a_host_that_is_slow_to_launch_operations_is_fixed),
+        cmocka_unit_test(a_copy_that_an_operation_waits_for_is_fixed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
