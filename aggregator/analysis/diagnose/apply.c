@@ -32,7 +32,9 @@ static void apply_worker(const struct diag_model *model, const struct diag_eleme
         if (!is_meant || item->step >= model->step_count) {
             continue;
         }
-        const double own = by_step != NULL ? by_step[item->step] : effect;
+        const bool has_place = element->by_place != NULL && item->position < element->place_count;
+        const double place = has_place ? element->by_place[item->position] - element->effect : 0;
+        const double own = by_step != NULL ? by_step[item->step] : effect + place;
         rs_dur *at = &work[item->node];
         *at = element->is_additive ? lowered(*at, own) : divided(*at, own);
     }

@@ -238,6 +238,9 @@ struct diag_element {
     double *
         among_loads; /* LOADED: so many times as much comes to it as to one in the middle, as a logarithm */
     double *
+        by_place; /* [place_count] RANK whose work is longer at some positions than at others: effect at each */
+    size_t place_count;
+    double *
         idle_levels; /* [idle_level_count] IDLE: what its peers' hosts let pass at each slot, per step */
     size_t idle_level_count;
     double sum; /* evidence of SPREAD: largest difference */

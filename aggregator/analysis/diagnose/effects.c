@@ -359,6 +359,7 @@ enum rs_status diag_effects_find(const struct diag_model *model, struct diag_eff
 static void element_fini(struct diag_element *element)
 {
     rs_mem_free(element->by_step);
+    rs_mem_free(element->by_place);
     rs_mem_free(element->idle_levels);
     rs_mem_free(element->among);
     rs_mem_free(element->among_effects);

@@ -78,6 +78,66 @@ static void find_place(const struct finder *finder, struct diag_element *element
     }
 }
 
+/* How the cells of one position vary over steps for a rank, beside what all its positions do in a step: sum of squares and degrees of freedom,
+ * each position as heavy as its level. */
+static double place_noise(const struct table *table, size_t steps, size_t m, double *dof_p)
+{
+    double squares = 0, weight = 0;
+    for (size_t p = 0; p < table->positions; p++) {
+        double sum = 0, own = 0, count = 0;
+        for (size_t k = 0; k < steps; k++) {
+            const double work = effect_cell(table, steps, m, k, p);
+            if (!isnan(work) && work > 0) {
+                sum += log(work);
+                own += log(work) * log(work);
+                count += 1;
+            }
+        }
+        if (count > 1 && table->level[p] > 0) {
+            squares += table->level[p] * fmax(0, own - sum * sum / count) / (count - 1) / count;
+            weight += table->level[p];
+            *dof_p += count - 1;
+        }
+    }
+    return weight > 0 ? squares / weight : 0;
+}
+
+/* Some work may be longer and other work not (one kind of kernel is slow): then what is won is not what an equal factor over all would win.
+ * What the effects at the positions differ by is taken as far as it exceeds what noise makes of it. */
+static void find_places(const struct finder *finder, struct diag_element *element)
+{
+    const size_t steps = finder->model->step_count;
+    const struct table *table = &finder->tables[finder->model->workers[element->id].class_id];
+    const size_t m = finder->member[element->id];
+    double dof = 0, weight = 0, sum = 0, squares = 0;
+    const double peers = table->n > 1 ? (double)table->n - 1 : 1; /* their level is as noisy */
+    const double noise = place_noise(table, steps, m, &dof) * (1 + 1 / peers);
+    double *effects = rs_mem_calloc(table->positions + 1, sizeof *effects);
+    if (dof < 1 || effects == NULL) {
+        rs_mem_free(effects); /* as if all were alike */
+        return;
+    }
+    for (size_t p = 0; p < table->positions; p++) {
+        const double own = own_mean(table, steps, m, p);
+        const bool is_known = own > 0 && table->level[p] > 0; /* own: not NAN */
+        effects[p] = is_known ? log(own / table->level[p]) : (double)NAN;
+        if (is_known) {
+            weight += table->level[p];
+            sum += table->level[p] * effects[p];
+            squares += table->level[p] * effects[p] * effects[p];
+        }
+    }
+    const double mean = weight > 0 ? sum / weight : 0;
+    const double apart = weight > 0 ? squares / weight - mean * mean : 0;
+    const double kept = apart > noise ? (apart - noise) / apart : 0;
+    for (size_t p = 0; p < table->positions; p++) {
+        effects[p] = isnan(effects[p]) ? element->effect
+                                       : element->effect + kept * (effects[p] - element->effect);
+    }
+    element->by_place = effects;
+    element->place_count = table->positions;
+}
+
 /* Data loading of one step, where HOST_INSIDE is of; -1 unknown. */
 static double input_inside(const struct diag_model *model, uint32_t worker, size_t step)
 {
@@ -248,6 +308,7 @@ static void keep_kind(const struct diag_model *model, struct diag_effects *effec
             struct diag_element *gone = excess_of(part) > 0.5 * excess_of(whole) ? whole : part;
             rs_mem_free(gone->by_step);
             rs_mem_free(gone->idle_levels);
+            rs_mem_free(gone->by_place);
             *gone = effects->elements[--effects->count];
             keep_kind(model, effects);
             return;
@@ -331,6 +392,9 @@ void effect_finish_elements(struct finder *finder)
         switch (element->what) {
         case DIAG_RANK:
             find_place(finder, element);
+            if (element->position == GRAPH_NONE && element->by_step == NULL) {
+                find_places(finder, element);
+            }
             break;
         case DIAG_HEAD:
             head_evidence(finder, element);

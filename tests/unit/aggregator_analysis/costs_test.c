@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What fixing something brings, where that is not a matter of one factor: steps of another program, hosts that take long to launch, copies in
- * the way.
+ * What fixing something brings, where that is not a matter of one factor: work that is longer in part, steps of another program, hosts that
+ * take long to launch, copies in the way.
  *
  * Four ranks that all meet after each of PIECES pieces of work, so that a step is the sum of the longest pieces.
  */
@@ -179,6 +179,13 @@ static void expect_gain(struct job slow, enum rs_finding_kind kind)
     fini(&healthy);
 }
 
+/* Half of its work takes twice as long: an equal factor over all of it would leave most of that, and shorten what nobody waits for. */
+static void work_that_is_longer_in_part_is_fixed_where_it_is(void **state)
+{
+    (void)state;
+    expect_gain((struct job){.even = 2, .odd = 1, .calls = 5 * US}, RS_FINDING_SLOW_RANK);
+}
+
 static void work_that_is_longer_everywhere_is_fixed_everywhere(void **state)
 {
     (void)state;
@@ -212,6 +219,7 @@ static void a_copy_that_an_operation_waits_for_is_fixed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(work_that_is_longer_in_part_is_fixed_where_it_is),
         cmocka_unit_test(work_that_is_longer_everywhere_is_fixed_everywhere),
         cmocka_unit_test(steps_of_another_program_are_fixed_too),
         cmocka_unit_test(a_host_that_is_slow_to_launch_operations_is_fixed),
