@@ -18,6 +18,7 @@ enum {
     SUBJECT_BYTES = 2048,
     LINE_BYTES = 2600,
     RANGES_SHOWN = 64, /* of ranks */
+    LINKS_SHOWN = 4,
     CAUSES_SHOWN = 8
 };
 
@@ -122,7 +123,7 @@ static void rank_list_end(struct rank_list *list)
         rs_buf_printf(list->buf, " and %zu more", list->more);
 }
 
-/* Ranks as one list, everything else in words; "and" before the last. */
+/* Ranks as one list, everything else in words, of links the first few; "and" before the last. */
 static void put_places(struct rs_buf *buf, const struct rs_place *places, size_t count)
 {
     size_t rank_count = 0;
@@ -136,13 +137,17 @@ static void put_places(struct rs_buf *buf, const struct rs_place *places, size_t
         if (places[i].kind == RS_PLACE_RANK)
             rank_list_add(&list, places[i].rank);
     rank_list_end(&list);
+    size_t links = 0;
     for (size_t i = 0; i < count; i++) {
-        if (places[i].kind == RS_PLACE_RANK)
+        const bool is_link = places[i].kind == RS_PLACE_PAIR || places[i].kind == RS_PLACE_LINK;
+        if (places[i].kind == RS_PLACE_RANK || (is_link && links++ >= LINKS_SHOWN))
             continue;
         rs_buf_string(buf, has_any ? " and " : "");
         put_place(buf, &places[i]);
         has_any = true;
     }
+    if (links > LINKS_SHOWN)
+        rs_buf_printf(buf, " and %zu more", links - LINKS_SHOWN);
 }
 
 static void subject_text(const struct rs_finding *finding, char *text, size_t size)
@@ -150,7 +155,7 @@ static void subject_text(const struct rs_finding *finding, char *text, size_t si
     struct rs_buf buf = {0};
     put_places(&buf, finding->places, finding->place_count);
     if (finding->also_count && finding->kind != RS_FINDING_JITTER) {
-        rs_buf_string(&buf, " (");
+        rs_buf_string(&buf, finding->kind == RS_FINDING_SLOW_LINK ? " (all the links of " : " (");
         put_places(&buf, finding->also, finding->also_count);
         rs_buf_string(&buf, ")");
     }

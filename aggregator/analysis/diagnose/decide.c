@@ -3,8 +3,8 @@
  * From elements to findings, by replay.
  *
  *   worth?      left = T(all but e) - T(all), alone = T - T(e): below 1 % of a step in both is not worth fixing
- *   sets        ranks of one class hold the same groups up: one set, however many they are, dearest first, cut where it explains 80 %;
- *               all ranks of a host over several classes are one set
+ *   sets        ranks of one class hold the same groups up, and links of one panel carry the same work: one set, however
+ *               many they are, dearest first, cut where it explains 80 %; all ranks of a host over several classes are one set
  *   order       the set that brings most after those already taken; if none brings 1 % alone, the pair of sets
  *               that does (one behind the other). cost = T(taken) - T(taken + set): the costs add up
  *   interval    factor -+ 2 standard errors; INTERVAL_STEPS of the gain over steps; error of the model
@@ -135,9 +135,13 @@ static void judge_close(struct decider *decider)
 
 /* ---- sets ---------------------------------------------------------------------------------- */
 
+/* Links of one panel stand side by side, as ranks of a class do: they are numbered behind the classes. */
 static uint32_t class_of(const struct decider *decider, size_t e)
 {
     const struct diag_element *element = &decider->effects->elements[e];
+    if (element->what == DIAG_UNIT) {
+        return (uint32_t)decider->model->class_count + decider->model->units[element->id].panel;
+    }
     return element->what == DIAG_RANK || element->what == DIAG_HEAD || element->what == DIAG_IDLE
                ? decider->model->workers[element->id].class_id
                : GRAPH_NONE;
@@ -194,7 +198,8 @@ static struct diag_set set_of_class(const struct decider *decider, uint32_t clas
         return (struct diag_set){.members = members, .count = 1, .cost = brings};
     }
     struct diag_set set = {.members = members, .count = all, .cost = most};
-    size_t low = 1; /* so many may suffice, set.count do */
+    /* so many may suffice, set.count do; the links of a host stay together */
+    size_t low = decider->effects->elements[members[0]].is_of_host ? all : 1;
     while (low < set.count) {
         const size_t middle = low + (set.count - low) / 2;
         brings = gain_of(decider, members, middle, 0);

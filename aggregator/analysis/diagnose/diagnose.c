@@ -194,6 +194,42 @@ static const char *host_text(const struct speaker *speaker, int32_t host)
     return NULL;
 }
 
+static bool touches_host(const struct diag_model *model, size_t unit, int32_t host)
+{
+    const struct diag_unit *pair = &model->units[unit];
+    return pair->a >= 0 &&
+           (model->workers[pair->a].host == host || model->workers[pair->b].host == host);
+}
+
+/* Are these links all that some host has in their fabric? Then it is another name of them. */
+static enum rs_status add_host_of_links(const struct speaker *speaker, const struct diag_set *set,
+                                        struct rs_finding *finding)
+{
+    const struct diag_model *model = speaker->model;
+    const struct diag_element *first =
+        set->count > 1 ? &speaker->effects->elements[set->members[0]] : NULL;
+    if (first == NULL || !first->is_of_host) {
+        return RS_OK;
+    }
+    const struct diag_unit *pair = &model->units[first->id];
+    const int32_t ends[] = {model->workers[pair->a].host, model->workers[pair->b].host};
+    for (size_t end = 0; end < 2; end++) {
+        size_t links = 0, own = 0;
+        for (size_t u = 0; u < model->unit_count; u++) {
+            links += model->units[u].panel == pair->panel && touches_host(model, u, ends[end]);
+        }
+        for (size_t i = 0; i < set->count; i++) {
+            own += touches_host(model, speaker->effects->elements[set->members[i]].id, ends[end]);
+        }
+        const char *host = host_text(speaker, ends[end]);
+        if (own == set->count && links == own && host != NULL) {
+            const struct rs_place place = place_new(RS_PLACE_HOST);
+            return place_add(&finding->also, &finding->also_count, &place, host);
+        }
+    }
+    return RS_OK;
+}
+
 /* Other names of the same ranks. A whole stage that is a whole host, with the same kernels, is a slow host. */
 static enum rs_status add_also(const struct speaker *speaker, struct rs_finding *finding)
 {
@@ -511,6 +547,11 @@ static enum rs_confidence confidence_of(const struct speaker *speaker, const str
         best = steps_short(speaker, set) > 0 ? RS_CONFIDENCE_WEAK
                                              : confidence_on_cores(speaker, set, best);
     }
+    /* A fabric may be built so that one host is further away than the others. */
+    if (set->count > 0 && speaker->effects->elements[set->members[0]].is_of_host &&
+        best < RS_CONFIDENCE_BOUNDED) {
+        best = RS_CONFIDENCE_BOUNDED;
+    }
     const enum rs_confidence beyond_load = best_beyond_load(speaker, set);
     best = beyond_load > best ? beyond_load : best;
     return p > DIAG_LEVEL_EXACT || speaker->model->step_count < 2 ? RS_CONFIDENCE_WEAK : best;
@@ -611,6 +652,9 @@ static enum rs_status make_finding(const struct speaker *speaker, const struct d
     enum rs_status status = add_places(speaker, set, finding);
     if (status == RS_OK) {
         status = add_evidence(speaker, set, finding);
+    }
+    if (status == RS_OK) {
+        status = add_host_of_links(speaker, set, finding);
     }
     return status == RS_OK ? add_also(speaker, finding) : status;
 }

@@ -217,9 +217,11 @@ struct diag_element {
     bool is_of_own_steps; /* HEAD, IDLE of a rank without peers: held against its other steps */
     int way; /* UNIT: 1 only from the first to the second rank, -1 only back, 0 both or unknown */
     double way_effects[2]; /* UNIT whose `way` is not 0: there and back, each its own */
-    double *by_step;       /* [steps] effect in that step when it is intermittent; NULL: lasting */
-    double p;              /* for all tests of the report */
-    double p_ordinary;     /* chance of it by what ranks differ by anyway */
+    bool
+        is_of_host; /* UNIT: all pairs of one host are slow, and these are a large part of its fabric */
+    double *by_step;   /* [steps] effect in that step when it is intermittent; NULL: lasting */
+    double p;          /* for all tests of the report */
+    double p_ordinary; /* chance of it by what ranks differ by anyway */
     double limit, noise;
     double
         more_steps; /* that would make a lasting effect sure, were it only the noise that stands against it; 0: none */

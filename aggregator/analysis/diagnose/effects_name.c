@@ -165,6 +165,47 @@ enum rs_status effect_name_stages(struct finder *finder)
     return RS_OK;
 }
 
+static bool is_suspect(const struct finder *finder, const struct diag_panel *panel, size_t m)
+{
+    return effect_p_of(finder, panel, m) <= DIAG_LEVEL_WEAK && panel->p_tau[m] <= DIAG_LEVEL_WEAK;
+}
+
+static bool touches(const struct diag_model *model, uint32_t unit, int32_t host)
+{
+    const struct diag_unit *pair = &model->units[unit];
+    return pair->a >= 0 &&
+           (model->workers[pair->a].host == host || model->workers[pair->b].host == host);
+}
+
+enum { HOST_LINKS_LEAST = 2 };
+
+/* Are the suspects the pairs of one host to others, all of them and no other pair, and are there others? Then it is not the network that is
+ * slow, but what connects that host. */
+static bool are_of_a_host(const struct finder *finder, const struct diag_panel *panel)
+{
+    const struct diag_model *model = finder->model;
+    int32_t last = -1;
+    for (size_t w = 0; w < model->worker_count; w++) {
+        last = model->workers[w].host > last ? model->workers[w].host : last;
+    }
+    for (int32_t host = 0; host <= last; host++) {
+        size_t own = 0, others = 0, odd = 0;
+        for (size_t m = 0; m < panel->n; m++) {
+            if (isnan(panel->a[m])) {
+                continue;
+            }
+            const bool is_own = touches(model, panel->id[m], host);
+            own += is_own;
+            others += !is_own;
+            odd += is_own != is_suspect(finder, panel, m);
+        }
+        if (odd == 0 && own >= HOST_LINKS_LEAST && others >= HOST_LINKS_LEAST) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum rs_status effect_name_links(struct finder *finder)
 {
     for (size_t p = 0; p < finder->model->panel_count; p++) {
@@ -172,17 +213,17 @@ enum rs_status effect_name_links(struct finder *finder)
         size_t suspects = 0, known = 0;
         for (size_t m = 0; m < panel->n; m++) {
             known += isnan(panel->a[m]) ? 0U : 1U;
-            suspects += effect_p_of(finder, panel, m) <= DIAG_LEVEL_WEAK &&
-                        panel->p_tau[m] <= DIAG_LEVEL_WEAK;
+            suspects += is_suspect(finder, panel, m);
         }
         const double most = DIAG_FABRIC_MOST * (double)known;
-        if (known < 2 || (suspects > 1 && (double)suspects > most)) {
+        const bool is_much = suspects > 1 && (double)suspects > most;
+        const bool is_of_host = is_much && are_of_a_host(finder, panel);
+        if (known < 2 || (is_much && !is_of_host)) {
             continue;
         }
         for (size_t m = 0; m < panel->n; m++) {
             struct diag_element *element = NULL;
-            if (effect_p_of(finder, panel, m) > DIAG_LEVEL_WEAK ||
-                panel->p_tau[m] > DIAG_LEVEL_WEAK ||
+            if (!is_suspect(finder, panel, m) ||
                 panel->a[m] - panel->base < log(DIAG_LINK_FACTOR)) {
                 continue;
             }
@@ -190,6 +231,7 @@ enum rs_status effect_name_links(struct finder *finder)
                 return RS_NOMEM;
             }
             effect_set_test(finder, &finder->link_pools[p], panel, m, element);
+            element->is_of_host = is_of_host;
         }
     }
     return RS_OK;
