@@ -363,6 +363,7 @@ enum rs_status diag_build(const struct rs_analysis *analysis, struct diag_model 
     rs_mem_free(builder.op_places);
     rs_mem_free(builder.lines);
     rs_mem_free(builder.hidden);
+    rs_mem_free(builder.issues);
     rs_mem_free(builder.alike);
     rs_mem_free(builder.variants);
     if (status != RS_OK) {

@@ -70,6 +70,11 @@ struct hidden_end {
     uint32_t meeting, worker, line;
 };
 
+/* Where a host is when it has launched something, if nothing else explains when that began. */
+struct issue {
+    uint32_t node, launch, to;
+};
+
 struct builder {
     const struct rs_analysis *analysis;
     struct diag_model *model;
@@ -88,6 +93,8 @@ struct builder {
     size_t most_lanes;
     struct hidden_end *hidden;
     size_t hidden_count, hidden_capacity;
+    struct issue *issues;
+    size_t issue_count, issue_capacity;
 };
 
 /* program.c */

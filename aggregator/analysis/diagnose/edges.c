@@ -46,6 +46,39 @@ static enum rs_status drop_lines(struct builder *builder)
     return RS_OK;
 }
 
+/* What began right behind other work, as outputs and inputs have shown by now, waited for that and not for its host. */
+static enum rs_status settle_issues(struct builder *builder)
+{
+    struct graph *graph = &builder->model->graph;
+    rs_ns *latest = rs_mem_calloc(graph->count + 1, sizeof *latest);
+    uint32_t *issue_of = rs_mem_calloc(graph->count + 1, sizeof *issue_of); /* and one; 0: none */
+    if (latest == NULL || issue_of == NULL) {
+        rs_mem_free(latest);
+        rs_mem_free(issue_of);
+        return RS_NOMEM;
+    }
+    for (size_t i = 0; i < builder->issue_count; i++) {
+        latest[builder->issues[i].to] = RS_NS_MIN;
+        issue_of[builder->issues[i].to] = builder->issues[i].node + 1;
+    }
+    for (size_t e = 0; e < graph->edge_count; e++) {
+        const uint32_t to = graph->to[e], from = graph->from[e];
+        if (issue_of[to] != 0 && from + 1 != issue_of[to] && graph->seen[from] > latest[to]) {
+            latest[to] = graph->seen[from];
+        }
+    }
+    for (size_t i = 0; i < builder->issue_count; i++) {
+        const struct issue *issue = &builder->issues[i];
+        const rs_ns before = latest[issue->to], launch = graph->seen[issue->launch];
+        if (before > launch && graph->seen[issue->node] - before < (rs_dur)DIAG_INPUT_AFTER_NS) {
+            graph->seen[issue->node] = launch;
+        }
+    }
+    rs_mem_free(latest);
+    rs_mem_free(issue_of);
+    return RS_OK;
+}
+
 enum rs_status edges_make(struct builder *builder)
 {
     struct diag_model *model = builder->model;
@@ -66,6 +99,9 @@ enum rs_status edges_make(struct builder *builder)
     }
     if (status == RS_OK) {
         status = edges_of_outputs(builder);
+    }
+    if (status == RS_OK) {
+        status = settle_issues(builder);
     }
     if (status == RS_OK) {
         status = drop_lines(builder);

@@ -235,17 +235,16 @@ static enum rs_status add_launch(struct rank_walk *walk, struct line *line, bool
     return RS_OK;
 }
 
-/* What the host does next must be behind what stands in its order: threads may launch side by side. */
-static bool host_goes_on_behind(const struct program *program, const struct line *line,
-                                rs_ns instant)
+/* When the host does something next; RS_NS_MAX: no more. */
+static rs_ns host_goes_on(const struct program *program, const struct line *line)
 {
     const struct line *last = program->lines + program->count;
     for (const struct line *next = line + 1; next < last; next++) {
         if (next->has_launch || next->what == LINE_WAIT || next->on_host) {
-            return instant <= (next->has_launch ? next->launch : next->start);
+            return next->has_launch ? next->launch : next->start;
         }
     }
-    return true;
+    return RS_NS_MAX;
 }
 
 /* A span that stood idle may have waited for the launch of its last row: for its host. */
@@ -258,16 +257,16 @@ static bool waits_for_host(const struct rank_walk *walk, const struct line *line
         (double)idle <= DIAG_IDLE_PART * (double)length) {
         return false;
     }
-    return host_goes_on_behind(program, line, line->launch_last);
+    /* what the host does next must be behind it: threads may launch side by side */
+    return line->launch_last <= host_goes_on(program, line);
 }
 
-/* Its work as it would go on without the host, and what was left of it when the last row was launched; its end behind both. */
+/* Behind its work as it would go on without the host, and what was left of it when the last row was launched, comes its end. */
 static enum rs_status wait_for_host(struct rank_walk *walk, struct line *line)
 {
     struct graph *graph = walk->graph;
     uint32_t launch, rest;
-    if (graph_node(graph, line->start + line->work, line->step, &line->work_node) != RS_OK ||
-        graph_node(graph, line->launch_last, line->step, &launch) != RS_OK ||
+    if (graph_node(graph, line->launch_last, line->step, &launch) != RS_OK ||
         graph_node(graph, line->end, line->step, &rest) != RS_OK) {
         return RS_NOMEM;
     }
@@ -298,27 +297,33 @@ static uint32_t input_of(const struct rank_walk *walk, rs_ns start)
 }
 
 /* Between a call and the start of its work lies what the host does until it has launched it, where the device had nothing else to wait
- * for: on a slow host much. `before`: the newest work that it comes behind. *issue_p is where the host is then; GRAPH_NONE: it is not known. */
+ * for: on a slow host much. It is not known where the host does nothing behind it. `before`: the newest work that it comes behind;
+ * `to`: what begins then. What else that depends on shows later: edges.c. */
 static enum rs_status add_issue(struct rank_walk *walk, const struct line *line, uint32_t before,
-                                uint32_t *issue_p)
+                                uint32_t to)
 {
     struct graph *graph = walk->graph;
-    *issue_p = GRAPH_NONE;
-    if (line->launch_node == GRAPH_NONE || line->start <= line->launch ||
+    struct builder *builder = walk->builder;
+    struct issue issue = {.launch = line->launch_node, .to = to};
+    const rs_ns next = host_goes_on(walk->program, line);
+    if (line->launch_node == GRAPH_NONE || line->start <= line->launch || walk->program->is_host ||
         (before != GRAPH_NONE && line->start - graph->seen[before] < right_after_ns &&
          graph->seen[before] > line->launch) ||
-        !host_goes_on_behind(walk->program, line, line->start)) {
+        next < line->start || next == RS_NS_MAX) {
         return RS_OK;
     }
-    if (graph_node(graph, line->start, line->step, issue_p) != RS_OK) {
+    if (rs_mem_grow((void **)&builder->issues, &builder->issue_capacity, builder->issue_count + 1,
+                    sizeof *builder->issues) != RS_OK ||
+        graph_node(graph, line->start, line->step, &issue.node) != RS_OK) {
         return RS_NOMEM;
     }
-    graph->work[*issue_p] = GRAPH_ALL_THERE_IS;
-    if (after(graph, line->launch_node, *issue_p) != RS_OK) {
+    builder->issues[builder->issue_count++] = issue;
+    graph->work[issue.node] = GRAPH_ALL_THERE_IS;
+    if (after(graph, issue.launch, issue.node) != RS_OK || after(graph, issue.node, to) != RS_OK) {
         return RS_NOMEM;
     }
-    walk->host = *issue_p;
-    return add_item(walk, line, *issue_p, RS_FIGURE_HOST_INSIDE);
+    walk->host = issue.node;
+    return add_item(walk, line, issue.node, RS_FIGURE_HOST_INSIDE);
 }
 
 static uint32_t later_of(const struct graph *graph, uint32_t a, uint32_t b)
@@ -338,14 +343,15 @@ static enum rs_status add_work(struct rank_walk *walk, struct line *line, bool i
     const uint32_t before = line->on_host && !is_gap
                                 ? walk->host
                                 : lane_before(walk, line->lane, is_gap ? line->end : line->start);
-    uint32_t issue;
-    if (add_issue(walk, line, before, &issue) != RS_OK ||
-        (waits_for_host(walk, line) && wait_for_host(walk, line) != RS_OK)) {
+    const bool waits = waits_for_host(walk, line);
+    if ((waits &&
+         graph_node(graph, line->start + line->work, line->step, &line->work_node) != RS_OK) ||
+        add_issue(walk, line, before, line->work_node) != RS_OK ||
+        (waits && wait_for_host(walk, line) != RS_OK)) {
         return RS_NOMEM;
     }
     if (after(graph, before != GRAPH_NONE ? before : walk->start, line->work_node) != RS_OK ||
-        after(graph, line->launch_node, line->work_node) != RS_OK ||
-        after(graph, issue, line->work_node) != RS_OK) {
+        after(graph, line->launch_node, line->work_node) != RS_OK) {
         return RS_NOMEM;
     }
     if (is_before_its_operation(walk, line)) {
@@ -377,15 +383,13 @@ static enum rs_status add_op(struct rank_walk *walk, struct line *line)
     struct graph *graph = walk->graph;
     const uint32_t before = lane_before(walk, line->lane, line->start);
     const uint32_t input = line->on_host ? walk->host : input_of(walk, line->start);
-    uint32_t issue;
     if (graph_node(graph, line->start, line->step, &line->first_node) != RS_OK ||
         graph_node(graph, line->end, line->step, &line->end_node) != RS_OK ||
         after(graph, line->launch_node, line->first_node) != RS_OK ||
         after(graph, before, line->first_node) != RS_OK ||
         after(graph, line->first_node, line->end_node) != RS_OK ||
         after(graph, input, line->first_node) != RS_OK ||
-        add_issue(walk, line, later_of(graph, before, input), &issue) != RS_OK ||
-        after(graph, issue, line->first_node) != RS_OK) {
+        add_issue(walk, line, later_of(graph, before, input), line->first_node) != RS_OK) {
         return RS_NOMEM;
     }
     set_lane_end(walk, line->lane, line->start, line->end_node,
