@@ -232,6 +232,8 @@ struct rs_diagnosis {
     size_t undecided_count;
     size_t judged_ranks;
     int64_t judged_steps;
+    size_t
+        lost_ops; /* operations that lack rows of ranks that were recorded: costs may be higher */
 };
 
 struct rs_analysis;

@@ -277,11 +277,11 @@ static void predicate_text(const struct rs_finding *finding, char *text, size_t 
         return;
     case RS_FINDING_HOST_GAP:
         /* held against its own steps, there may be no others */
-        (void)snprintf(text, size,
-                       "%s: time passes on its host in which nothing is computed or launched",
+        (void)snprintf(text, size, "%s: time passes on %s in which nothing is computed or launched",
                        finding->test.peers == 0 ? (many ? "pause" : "pauses")
                        : many                   ? "let the others wait"
-                                                : "lets the others wait");
+                                                : "lets the others wait",
+                       many ? "their hosts" : "its host");
         return;
     case RS_FINDING_IMBALANCE:
         if (load_text(finding, times, text, size))
@@ -529,10 +529,20 @@ static void put_undecided(struct rs_buf *buf, const struct rs_diagnosis *diagnos
     }
 }
 
-/* Where the replay explains too little of the run, a cost that it does not see is none that is not there. */
+/* Where the replay explains too little of the run, or rows of ranks were lost, a cost that it does not see is none that is not there. */
 static bool are_small_costs_known(const struct rs_diagnosis *diagnosis)
 {
-    return diagnosis->replay.unexplained_share <= 0.25;
+    return diagnosis->replay.unexplained_share <= 0.25 && diagnosis->lost_ops == 0;
+}
+
+static void put_why_unknown(struct rs_buf *buf, const struct rs_diagnosis *diagnosis)
+{
+    if (diagnosis->lost_ops)
+        rs_buf_printf(buf, "rows of ranks are missing in %zu %s", diagnosis->lost_ops,
+                      plural((int64_t)diagnosis->lost_ops, "operation", "operations"));
+    else
+        rs_buf_printf(buf, "%.0f %% of the critical path is unexplained",
+                      diagnosis->replay.unexplained_share * 100);
 }
 
 /* Somebody does stand out, and yet there is next to nothing to win, or nobody knows. */
@@ -548,9 +558,10 @@ static void put_not_worth_first(struct rs_buf *buf, const struct rs_diagnosis *d
                   plural(diagnosis->judged_steps, "step", "steps"));
     if (!are_small_costs_known(diagnosis)) {
         rs_buf_printf(buf,
-                      "nobody is named. %s %s; what fixing that would bring is not known, since "
-                      "%.0f %% of the critical path is unexplained.",
-                      subject, predicate, diagnosis->replay.unexplained_share * 100);
+                      "nobody is named. %s %s; what fixing that would bring is not known, since ",
+                      subject, predicate);
+        put_why_unknown(buf, diagnosis);
+        rs_buf_string(buf, ".");
         return;
     }
     rs_buf_printf(buf, "nobody is worth fixing. %s %s; yet without that a step would ", subject,
@@ -581,8 +592,13 @@ void report_silence(const struct rs_analysis *analysis, struct rs_buf *buf)
     case RS_SILENCE_NO_PEERS:
         rs_buf_string(
             buf,
-            "No rank could be held against another: no two run the same program in the same groups. "
-            "An earlier recording of the same job would be something to compare with.");
+            "No rank could be held against another: no two run the same program in the same groups");
+        if (diagnosis->lost_ops)
+            rs_buf_printf(buf, " as far as it was recorded, and rows are missing in %zu %s",
+                          diagnosis->lost_ops,
+                          plural((int64_t)diagnosis->lost_ops, "operation", "operations"));
+        rs_buf_string(buf,
+                      ". An earlier recording of the same job would be something to compare with.");
         return;
     case RS_SILENCE_NOTHING:
         break;

@@ -246,10 +246,54 @@ static rs_ns earliest(const struct builder *builder)
     return base == RS_NS_MAX ? 0 : base;
 }
 
+static bool was_recorded(const struct builder *builder, int32_t rank)
+{
+    const struct rs_analysis *analysis = builder->analysis;
+    for (size_t s = 0; s < analysis->summary_count; s++) {
+        if (analysis->ranks[s].rank == rank && builder->worker_of[s] != GRAPH_NONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Somebody was recorded and has no row of it. Where a recording begins or ends that is so of healthy ones, too. */
+static bool lacks_rows(const struct builder *builder, const struct rs_job_op *op)
+{
+    const struct rs_analysis *analysis = builder->analysis;
+    const struct diag_model *model = builder->model;
+    const struct rs_job_group *group =
+        op->group != RS_NO_GROUP ? &analysis->groups[op->group] : NULL;
+    if (op->coverage == RS_COVERAGE_EXACT || !op->is_matched || group == NULL ||
+        group->ranks == NULL || group->rank_count <= op->row_count || op->step <= model->steps[0] ||
+        op->step >= model->steps[model->step_count - 1]) {
+        return false;
+    }
+    size_t row = op->row_first;
+    for (size_t i = 0; i < group->rank_count; i++) {
+        while (row < op->row_first + op->row_count && analysis->rows[row].rank < group->ranks[i]) {
+            row++;
+        }
+        const bool has_row =
+            row < op->row_first + op->row_count && analysis->rows[row].rank == group->ranks[i];
+        if (!has_row && was_recorded(builder, group->ranks[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void count_lost(struct builder *builder)
+{
+    for (size_t i = 0; i < builder->analysis->op_count; i++) {
+        builder->model->lost_ops += lacks_rows(builder, &builder->analysis->ops[i]);
+    }
+}
+
 static void set_confidence(struct builder *builder)
 {
     const struct rs_analysis *analysis = builder->analysis;
-    bool is_partial = analysis->missing_count > 0;
+    bool is_partial = analysis->missing_count > 0 || builder->model->lost_ops > 0;
     for (size_t s = 0; s < analysis->summary_count; s++) {
         is_partial = is_partial || analysis->summaries[s]->trace.is_partial ||
                      !analysis->ranks[s].takes_part;
@@ -309,6 +353,7 @@ static enum rs_status build(struct builder *builder)
     }
     model->base = builder->base = earliest(builder);
     builder->most_lanes = 1;
+    count_lost(builder);
     set_confidence(builder);
     status = take_clocks(builder);
     if (status == RS_OK) {

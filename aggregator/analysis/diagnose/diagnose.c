@@ -305,7 +305,11 @@ static enum rs_status add_look_at(const struct speaker *speaker, struct rs_findi
                                   const struct diag_element *element)
 {
     const struct diag_model *model = speaker->model;
-    const uint8_t figure = element->what == DIAG_HEAD ? RS_FIGURE_HOST_HEAD : RS_FIGURE_COMPUTING;
+    const bool is_gap =
+        element->what == DIAG_IDLE && model->workers[element->id].has_device; /* between launches */
+    const uint8_t figure = element->what == DIAG_HEAD ? RS_FIGURE_HOST_HEAD
+                           : is_gap                   ? RS_FIGURE_HOST_INSIDE
+                                                      : RS_FIGURE_COMPUTING;
     const struct diag_item *longest = NULL;
     struct rs_evidence *evidence;
     for (size_t i = model->item_first[element->id]; i < model->item_first[element->id + 1]; i++) {
@@ -331,8 +335,8 @@ static enum rs_status add_look_at(const struct speaker *speaker, struct rs_findi
     evidence->start_ns = model->base + model->graph.seen[longest->node] - evidence->dur_ns;
     const struct rs_summary *summary =
         speaker->analysis->summaries[model->workers[element->id].summary];
-    /* The longest operator is behind the head. */
-    if (element->what != DIAG_HEAD && longest->span < summary->span_count &&
+    /* The longest operator is behind the head or the gap. */
+    if (element->what != DIAG_HEAD && !is_gap && longest->span < summary->span_count &&
         summary->spans[longest->span].top_name != RS_STR_NONE) {
         evidence->name = rs_mem_strdup(
             rs_strtab_text(&summary->strings, summary->spans[longest->span].top_name));
@@ -854,6 +858,7 @@ static void tell_loss(const struct speaker *speaker)
         (rs_dur)llround(DIAG_WORTH_SHARE * (double)verdict->step_ns);
     out->judged_ranks = speaker->effects->judged_workers;
     out->judged_steps = (int64_t)speaker->model->step_count;
+    out->lost_ops = speaker->model->lost_ops;
 }
 
 static void tell_silence(const struct speaker *speaker)

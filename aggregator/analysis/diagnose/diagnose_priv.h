@@ -103,6 +103,8 @@ struct diag_model {
     size_t wait_count, wait_capacity;
     bool waits_are_known; /* false: clocks or members missing hide some */
     rs_dur clock_bound;   /* within which all clocks are known; 0: one clock */
+    size_t
+        lost_ops; /* operations within the recording that lack rows of ranks that were recorded */
     double meetings; /* operations of a step in which a rank meets others, of the rank with most */
     int64_t *cpu;    /* [worker * steps] CPU time of its own work; NULL unless all know it */
     rs_dur *

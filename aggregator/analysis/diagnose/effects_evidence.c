@@ -144,28 +144,54 @@ static double input_inside(const struct diag_model *model, uint32_t worker, size
     return model->inputs != NULL ? (double)model->inputs[worker * model->step_count + step] : -1;
 }
 
-/* Data loading per step of the others of the class, on average: every rank loads data. 0 where it is not known. */
+/* Named for what passes on its host: what it loads is no measure for others. */
+static bool has_slow_host(const struct diag_effects *effects, uint32_t worker)
+{
+    for (size_t i = 0; i < effects->count; i++) {
+        const struct diag_element *element = &effects->elements[i];
+        if (element->id == worker && (element->what == DIAG_HEAD || element->what == DIAG_IDLE)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Data loading of a rank over all steps. */
+static double input_of(const struct diag_model *model, uint32_t worker, uint8_t figure)
+{
+    double sum = 0;
+    for (size_t k = 0; k < model->step_count && figure == RS_FIGURE_HOST_INSIDE; k++) {
+        sum += fmax(input_inside(model, worker, k), 0);
+    }
+    for (size_t i = model->item_first[worker];
+         i < model->item_first[worker + 1] && figure == RS_FIGURE_HOST_HEAD; i++) {
+        const struct diag_item *item = &model->items[i];
+        sum += item->figure == figure && item->input > 0 ? (double)item->input : 0;
+    }
+    return sum;
+}
+
+/* Data loading per step of the others of the class, on average: every rank loads data. Of the healthy ones, if there are any. 0 where it is
+ * not known. */
 static double input_of_peers(const struct finder *finder, uint32_t id, uint8_t figure)
 {
     const struct diag_model *model = finder->model;
     const struct table *table = &finder->tables[model->workers[id].class_id];
-    double sum = 0, peers = 0;
+    double sum = 0, peers = 0, healthy_sum = 0, healthy = 0;
     for (size_t m = 0; m < table->n; m++) {
         const uint32_t w = table->workers[m];
         if (w == id || finder->is_slow[w]) {
             continue;
         }
+        const double input = input_of(model, w, figure);
+        const bool is_healthy = !has_slow_host(finder->effects, w);
+        sum += input;
         peers += 1;
-        for (size_t k = 0; k < model->step_count && figure == RS_FIGURE_HOST_INSIDE; k++) {
-            sum += fmax(input_inside(model, w, k), 0);
-        }
-        for (size_t i = model->item_first[w];
-             i < model->item_first[w + 1] && figure == RS_FIGURE_HOST_HEAD; i++) {
-            const struct diag_item *item = &model->items[i];
-            sum += item->figure == figure && item->input > 0 ? (double)item->input : 0;
-        }
+        healthy_sum += is_healthy ? input : 0;
+        healthy += is_healthy;
     }
-    return peers > 0 ? sum / peers / (double)model->step_count : 0;
+    const double steps = (double)model->step_count;
+    return healthy > 0 ? healthy_sum / healthy / steps : peers > 0 ? sum / peers / steps : 0;
 }
 
 /* Data loading within the time of an item: more of it may pass later in the step. -1 unknown. */

@@ -9,6 +9,7 @@
 #include "tests/unit/aggregator_analysis/join_rig.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { RANKS = 4, PIECES = 6, SLOW = 2, STREAM = 7, ALL = 24, STEPS = 8 };
 
@@ -22,6 +23,8 @@ struct job {
         calls; /* the slow rank's host takes so long from calling an operation until it is launched */
     rs_dur copies; /* its first copy of a step takes so much longer, before all ranks meet */
     bool has_copies;
+    rs_dur loads;    /* two ranks' hosts load data for so long before their first launch */
+    bool loses;      /* a row of another rank */
     bool runs_ahead; /* the host launches all steps at once, and waits for nothing */
     struct rig rig;
     uint64_t random;
@@ -93,6 +96,10 @@ static void train(struct job *job, int64_t step)
     for (int32_t r = 0; r < RANKS; r++) {
         start[r] = job->now[r];
         job->launch[r] = job->runs_ahead ? job->launch[r] : job->now[r] + 40 * US;
+        if (r >= SLOW) {
+            job->launch[r] += job->loads;
+            job->now[r] += job->loads;
+        }
         job->now[r] += 60 * US;
         if (job->has_copies) {
             const rs_dur more = r == SLOW ? job->copies : 0;
@@ -123,8 +130,22 @@ static void train(struct job *job, int64_t step)
         wait->end = job->now[r];
         wait->busy = 0;
         job->now[r] += 5 * US;
-        make_step(&job->rig.ranks[r], step, start[r], job->now[r])->device = r;
+        struct rs_step_row *row = make_step(&job->rig.ranks[r], step, start[r], job->now[r]);
+        row->device = r;
+        if (job->loads > 0) {
+            /* most of the loading is behind work that still runs */
+            row->input_ns = r >= SLOW ? 3 * job->loads : 20 * US;
+        }
     }
+}
+
+/* A row of the rank that is not slow, in the middle of the recording. */
+static void lose_row(struct rs_summary *summary)
+{
+    const size_t at = summary->op_count / 2;
+    summary->op_count--;
+    memmove(&summary->ops[at], &summary->ops[at + 1],
+            (summary->op_count - at) * sizeof *summary->ops);
 }
 
 /* Mean step in ns. */
@@ -144,6 +165,9 @@ static rs_dur run(struct job *job, bool asks)
     }
     for (int64_t k = 1; k <= STEPS; k++) {
         train(job, k);
+    }
+    if (job->loses) {
+        lose_row(&job->rig.ranks[SLOW + 1]);
     }
     if (asks) {
         (void)rig_run(&job->rig, false);
@@ -229,6 +253,51 @@ static void a_host_that_runs_ahead_holds_nothing_up(void **state)
                 RS_FINDING_SLOW_RANK);
 }
 
+/* What other stalled ranks load is no measure of what a healthy one does. And what to look at is the gap, not the work behind it. */
+static void ranks_that_stall_together_stall_for_data(void **state)
+{
+    struct job job = {.even = 1, .odd = 1, .calls = 5 * US, .loads = 2000 * US};
+    (void)state;
+    (void)run(&job, true);
+    const struct rs_diagnosis *diagnosis = job.rig.analysis->diagnosis;
+    assert_int_equal(diagnosis->finding_count, 1);
+    assert_int_equal(diagnosis->findings[0].kind, RS_FINDING_DATA_STALL);
+    assert_int_equal(diagnosis->findings[0].place_count, 2);
+    assert_int_equal(diagnosis->findings[0].places[0].rank, SLOW);
+    fini(&job);
+}
+
+static void what_to_look_at_of_a_host_is_its_gap(void **state)
+{
+    struct job job = {.even = 1, .odd = 1, .calls = 700 * US};
+    const struct rs_evidence *look = NULL;
+    (void)state;
+    (void)run(&job, true);
+    const struct rs_finding *finding = &job.rig.analysis->diagnosis->findings[0];
+    assert_int_equal(finding->kind, RS_FINDING_HOST_GAP);
+    for (size_t i = 0; i < finding->evidence_count; i++) {
+        look = finding->evidence[i].what == RS_EVIDENCE_LOOK_AT ? &finding->evidence[i] : look;
+    }
+    assert_non_null(look);
+    assert_null(look->name);
+    assert_true(look->dur_ns > 600 * US); /* no piece of work is as long */
+    fini(&job);
+}
+
+/* Whom its cost hangs on may be behind the row that is missing. */
+static void a_row_that_was_lost_makes_costs_partial(void **state)
+{
+    struct job job = {.even = 1.3, .odd = 1.3, .calls = 5 * US, .loses = true};
+    (void)state;
+    (void)run(&job, true);
+    const struct rs_diagnosis *diagnosis = job.rig.analysis->diagnosis;
+    assert_int_equal(diagnosis->lost_ops, 1);
+    assert_int_equal(diagnosis->finding_count, 1);
+    assert_int_equal(diagnosis->findings[0].places[0].rank, SLOW);
+    assert_int_equal(diagnosis->findings[0].confidence, RS_CONFIDENCE_PARTIAL);
+    fini(&job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +307,9 @@ int main(void)
         cmocka_unit_test(a_host_that_is_slow_to_launch_operations_is_fixed),
         cmocka_unit_test(a_copy_that_an_operation_waits_for_is_fixed),
         cmocka_unit_test(a_host_that_runs_ahead_holds_nothing_up),
+        cmocka_unit_test(ranks_that_stall_together_stall_for_data),
+        cmocka_unit_test(what_to_look_at_of_a_host_is_its_gap),
+        cmocka_unit_test(a_row_that_was_lost_makes_costs_partial),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
