@@ -70,7 +70,10 @@ static int by_rank(const void *left, const void *right)
     if (a->kind != b->kind) {
         return a->kind > b->kind ? 1 : -1;
     }
-    return (a->rank > b->rank) - (a->rank < b->rank);
+    if (a->rank != b->rank) {
+        return a->rank > b->rank ? 1 : -1;
+    }
+    return a->src != b->src ? (a->src > b->src ? 1 : -1) : (a->dst > b->dst) - (a->dst < b->dst);
 }
 
 static enum rs_status add_unit(const struct speaker *speaker, struct rs_finding *finding,
@@ -208,7 +211,7 @@ static enum rs_status add_host_of_links(const struct speaker *speaker, const str
     const struct diag_model *model = speaker->model;
     const struct diag_element *first =
         set->count > 1 ? &speaker->effects->elements[set->members[0]] : NULL;
-    if (first == NULL || !first->is_of_host) {
+    if (first == NULL || first->what != DIAG_UNIT || model->units[first->id].a < 0) {
         return RS_OK;
     }
     const struct diag_unit *pair = &model->units[first->id];

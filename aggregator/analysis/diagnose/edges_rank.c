@@ -297,8 +297,9 @@ static uint32_t input_of(const struct rank_walk *walk, rs_ns start)
 }
 
 /* Between a call and the start of its work lies what the host does until it has launched it, where the device had nothing else to wait
- * for: on a slow host much. It is not known where the host does nothing behind it. `before`: the newest work that it comes behind;
- * `to`: what begins then. What else that depends on shows later: edges.c. */
+ * for: on a slow host much. Work begins a little behind its launch, so the host may already be at what is next; where it does nothing
+ * behind it, it is not known. `before`: the newest work that it comes behind; `to`: what begins then. What else that depends on shows
+ * later: edges.c. */
 static enum rs_status add_issue(struct rank_walk *walk, const struct line *line, uint32_t before,
                                 uint32_t to)
 {
@@ -306,15 +307,16 @@ static enum rs_status add_issue(struct rank_walk *walk, const struct line *line,
     struct builder *builder = walk->builder;
     struct issue issue = {.launch = line->launch_node, .to = to};
     const rs_ns next = host_goes_on(walk->program, line);
-    if (line->launch_node == GRAPH_NONE || line->start <= line->launch || walk->program->is_host ||
+    const rs_ns issued = next < line->start ? next : line->start;
+    if (line->launch_node == GRAPH_NONE || issued <= line->launch || walk->program->is_host ||
         (before != GRAPH_NONE && line->start - graph->seen[before] < right_after_ns &&
          graph->seen[before] > line->launch) ||
-        next < line->start || next == RS_NS_MAX) {
+        line->start - issued > right_after_ns || next == RS_NS_MAX) {
         return RS_OK;
     }
     if (rs_mem_grow((void **)&builder->issues, &builder->issue_capacity, builder->issue_count + 1,
                     sizeof *builder->issues) != RS_OK ||
-        graph_node(graph, line->start, line->step, &issue.node) != RS_OK) {
+        graph_node(graph, issued, line->step, &issue.node) != RS_OK) {
         return RS_NOMEM;
     }
     builder->issues[builder->issue_count++] = issue;
