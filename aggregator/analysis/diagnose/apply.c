@@ -21,6 +21,12 @@ static rs_dur lowered(rs_dur work, double excess)
     return left > 0 ? (rs_dur)llround(left) : 0;
 }
 
+/* What a lasting effect differs by in this step from what it is on average. */
+static double varies(const struct diag_element *element, uint32_t step)
+{
+    return element->excess_steps != NULL ? element->excess_steps[step] - element->effect : 0;
+}
+
 static void apply_worker(const struct diag_model *model, const struct diag_element *element,
                          uint32_t worker, const double *by_step, double effect, rs_dur *work)
 {
@@ -34,7 +40,8 @@ static void apply_worker(const struct diag_model *model, const struct diag_eleme
         }
         const bool has_place = element->by_place != NULL && item->position < element->place_count;
         const double place = has_place ? element->by_place[item->position] - element->effect : 0;
-        const double own = by_step != NULL ? by_step[item->step] : effect + place;
+        const double own =
+            by_step != NULL ? by_step[item->step] : effect + place + varies(element, item->step);
         rs_dur *at = &work[item->node];
         *at = element->is_additive ? lowered(*at, own) : divided(*at, own);
     }
@@ -110,7 +117,8 @@ static void apply_idle(const struct diag_model *model, const struct diag_element
              end++) {
         }
         if (step < model->step_count) {
-            lower_idle(model, element, i, end, by_step != NULL ? by_step[step] : effect, work);
+            lower_idle(model, element, i, end,
+                       by_step != NULL ? by_step[step] : effect + varies(element, step), work);
         }
     }
 }

@@ -245,6 +245,8 @@ struct diag_element {
         by_place; /* [place_count] RANK whose work is longer at some positions than at others: effect at each */
     size_t place_count;
     double *
+        excess_steps; /* [steps] HEAD, IDLE that lasts: effect in each, where it varies more than peers do; NULL: equal */
+    double *
         idle_levels; /* [idle_level_count] IDLE: what its peers' hosts let pass at each slot, per step */
     size_t idle_level_count;
     double sum; /* evidence of SPREAD: largest difference */

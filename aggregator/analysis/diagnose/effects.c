@@ -360,6 +360,7 @@ static void element_fini(struct diag_element *element)
 {
     rs_mem_free(element->by_step);
     rs_mem_free(element->by_place);
+    rs_mem_free(element->excess_steps);
     rs_mem_free(element->idle_levels);
     rs_mem_free(element->among);
     rs_mem_free(element->among_effects);

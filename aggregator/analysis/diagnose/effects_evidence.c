@@ -208,6 +208,37 @@ static double healthy_of(const struct diag_element *element, const struct diag_p
     return panel != NULL && panel->base > 0 ? panel->base : 0;
 }
 
+/* A loader that keeps a rank waiting does so for longer in one step than in another. What of that exceeds how its peers vary is the
+ * trouble's, too, and goes with it: step by step. */
+static void take_variation(const struct finder *finder, const struct diag_panel *panel,
+                           struct diag_element *element)
+{
+    const size_t steps = finder->model->step_count;
+    double own = 0, own_cells = 0, peers = 0, peers_cells = 0;
+    const size_t me = finder->member[element->id];
+    if (panel == NULL || finder->shares_cores || element->is_of_own_steps ||
+        element->by_step != NULL || me >= panel->n || panel->id[me] != element->id) {
+        return;
+    }
+    for (size_t m = 0; m < panel->n; m++) {
+        const bool is_peer = m != me && !has_slow_host(finder->effects, panel->id[m]);
+        for (size_t k = 0; k < steps && (m == me || is_peer); k++) {
+            const double rest = panel->rest[m * steps + k];
+            *(m == me ? &own : &peers) += isnan(rest) ? 0 : rest * rest;
+            *(m == me ? &own_cells : &peers_cells) += isnan(rest) ? 0 : 1;
+        }
+    }
+    if (own_cells < 2 || peers_cells < 2 || own / own_cells <= peers / peers_cells) {
+        return;
+    }
+    const double kept = sqrt(peers / peers_cells / (own / own_cells));
+    element->excess_steps = rs_mem_calloc(steps + 1, sizeof *element->excess_steps);
+    for (size_t k = 0; k < steps && element->excess_steps != NULL; k++) {
+        const double rest = panel->rest[me * steps + k];
+        element->excess_steps[k] = element->effect + (isnan(rest) ? 0 : (1 - kept) * rest);
+    }
+}
+
 static void head_evidence(const struct finder *finder, struct diag_element *element)
 {
     const struct diag_model *model = finder->model;
@@ -229,6 +260,7 @@ static void head_evidence(const struct finder *finder, struct diag_element *elem
     element->input = knows_input && count > 0 ? input / count : -1;
     element->healthy_input = input_of_peers(finder, element->id, RS_FIGURE_HOST_HEAD);
     element->healthy = healthy_of(element, panel);
+    take_variation(finder, panel, element);
 }
 
 static bool is_idle(const struct diag_model *model, const struct diag_item *item)
@@ -302,6 +334,7 @@ static void idle_evidence(const struct finder *finder, struct diag_element *elem
     element->input = knows_input ? input / (double)element->hits : -1;
     element->healthy_input = input_of_peers(finder, element->id, RS_FIGURE_HOST_INSIDE);
     element->healthy = healthy_of(element, panel);
+    take_variation(finder, panel, element);
     if (!element->is_of_own_steps) {
         take_idle_levels(finder, element);
     }
@@ -335,6 +368,7 @@ static void keep_kind(const struct diag_model *model, struct diag_effects *effec
             rs_mem_free(gone->by_step);
             rs_mem_free(gone->idle_levels);
             rs_mem_free(gone->by_place);
+            rs_mem_free(gone->excess_steps);
             *gone = effects->elements[--effects->count];
             keep_kind(model, effects);
             return;

@@ -23,9 +23,10 @@ struct job {
         calls; /* the slow rank's host takes so long from calling an operation until it is launched */
     rs_dur copies; /* its first copy of a step takes so much longer, before all ranks meet */
     bool has_copies;
-    rs_dur loads;    /* two ranks' hosts load data for so long before their first launch */
-    bool loses;      /* a row of another rank */
-    bool runs_ahead; /* the host launches all steps at once, and waits for nothing */
+    rs_dur loads;     /* two ranks' hosts load data for so long before their first launch */
+    bool load_varies; /* from a tenth to twice as long */
+    bool loses;       /* a row of another rank */
+    bool runs_ahead;  /* the host launches all steps at once, and waits for nothing */
     struct rig rig;
     uint64_t random;
     rs_ns now[RANKS], launch[RANKS];
@@ -96,9 +97,11 @@ static void train(struct job *job, int64_t step)
     for (int32_t r = 0; r < RANKS; r++) {
         start[r] = job->now[r];
         job->launch[r] = job->runs_ahead ? job->launch[r] : job->now[r] + 40 * US;
+        const int64_t tenths = make_random_range(&job->random, 1, 20);
+        const rs_dur loads = job->load_varies ? job->loads * tenths / 10 : job->loads;
         if (r >= SLOW) {
-            job->launch[r] += job->loads;
-            job->now[r] += job->loads;
+            job->launch[r] += loads;
+            job->now[r] += loads;
         }
         job->now[r] += 60 * US;
         if (job->has_copies) {
@@ -267,6 +270,26 @@ static void ranks_that_stall_together_stall_for_data(void **state)
     fini(&job);
 }
 
+/* Of two ranks the one that loads for longer holds a step up, and none of that stays when the loaders are mended. */
+static void what_a_stall_varies_by_goes_with_it(void **state)
+{
+    struct job slow = {
+        .even = 1, .odd = 1, .calls = 5 * US, .loads = 2000 * US, .load_varies = true};
+    struct job healthy = slow;
+    (void)state;
+    healthy.loads = 0;
+    const rs_dur without = run(&healthy, false);
+    const rs_dur gain = run(&slow, true) - without;
+    const struct rs_diagnosis *diagnosis = slow.rig.analysis->diagnosis;
+    assert_int_equal(diagnosis->finding_count, 1);
+    assert_int_equal(diagnosis->findings[0].place_count, 2);
+    const rs_dur cost = diagnosis->findings[0].cost_ns_per_step;
+    assert_true(gain > 2000 * US);
+    assert_true(cost > gain - gain / 12 && cost < gain + gain / 12);
+    fini(&slow);
+    fini(&healthy);
+}
+
 static void what_to_look_at_of_a_host_is_its_gap(void **state)
 {
     struct job job = {.even = 1, .odd = 1, .calls = 700 * US};
@@ -308,6 +331,7 @@ int main(void)
         cmocka_unit_test(a_copy_that_an_operation_waits_for_is_fixed),
         cmocka_unit_test(a_host_that_runs_ahead_holds_nothing_up),
         cmocka_unit_test(ranks_that_stall_together_stall_for_data),
+        cmocka_unit_test(what_a_stall_varies_by_goes_with_it),
         cmocka_unit_test(what_to_look_at_of_a_host_is_its_gap),
         cmocka_unit_test(a_row_that_was_lost_makes_costs_partial),
     };
