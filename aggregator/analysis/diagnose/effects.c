@@ -26,8 +26,9 @@ static enum rs_status find_spread(struct finder *finder)
     for (size_t p = 0; p < finder->total_pool.count; p++) {
         const struct diag_panel *panel = finder->total_pool.panels[p];
         for (size_t m = 0; m < panel->n; m++) {
-            if (effect_p_of(finder, panel, m) > DIAG_LEVEL_EXACT || finder->is_slow[panel->id[m]]) {
-                continue;
+            if (effect_p_of(finder, panel, m) > DIAG_LEVEL_EXACT || finder->is_slow[panel->id[m]] ||
+                panel->p_tau[m] <= DIAG_LEVEL_EXACT) {
+                continue; /* what is far beyond ordinary is not called so, though nobody was named for it */
             }
             const size_t need = spread->among_count + 1;
             uint32_t *among = rs_mem_realloc(spread->among, need, sizeof *among);

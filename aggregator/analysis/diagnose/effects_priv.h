@@ -54,6 +54,7 @@ struct hits {
     struct diag_panel **panel;
     size_t *member;
     uint8_t *is_lasting; /* [n] by Student's t */
+    uint8_t *is_steady;  /* [n] lasting, or hit in every step: no hits that fall at random */
     uint32_t *
         reached; /* [steps + 1] draws in which some member collected so many; NULL: none was made yet */
 };
