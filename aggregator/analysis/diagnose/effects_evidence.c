@@ -208,6 +208,21 @@ static double healthy_of(const struct diag_element *element, const struct diag_p
     return panel != NULL && panel->base > 0 ? panel->base : 0;
 }
 
+/* What the healthy peers of a step lie above what they do on average, in the mean. NAN: there are none. */
+static double common_of_healthy(const struct finder *finder, const struct diag_panel *panel,
+                                size_t me, size_t k)
+{
+    double sum = 0, count = 0;
+    for (size_t m = 0; m < panel->n; m++) {
+        const double rest = panel->y[m * panel->steps + k] - panel->a[m];
+        if (m != me && !isnan(rest) && !has_slow_host(finder->effects, panel->id[m])) {
+            sum += rest;
+            count += 1;
+        }
+    }
+    return count > 0 ? sum / count : (double)NAN;
+}
+
 /* A loader that keeps a rank waiting does so for longer in one step than in another. What of that exceeds how its peers vary is the
  * trouble's, too, and goes with it: step by step. */
 static void take_variation(const struct finder *finder, const struct diag_panel *panel,
@@ -220,23 +235,29 @@ static void take_variation(const struct finder *finder, const struct diag_panel 
         element->by_step != NULL || me >= panel->n || panel->id[me] != element->id) {
         return;
     }
-    for (size_t m = 0; m < panel->n; m++) {
-        const bool is_peer = m != me && !has_slow_host(finder->effects, panel->id[m]);
-        for (size_t k = 0; k < steps && (m == me || is_peer); k++) {
-            const double rest = panel->rest[m * steps + k];
-            *(m == me ? &own : &peers) += isnan(rest) ? 0 : rest * rest;
-            *(m == me ? &own_cells : &peers_cells) += isnan(rest) ? 0 : 1;
+    double *rests = rs_mem_calloc(steps + 1, sizeof *rests);
+    for (size_t k = 0; k < steps && rests != NULL; k++) {
+        const double common = common_of_healthy(finder, panel, me, k);
+        rests[k] = panel->y[me * steps + k] - panel->a[me] - common;
+        own += isnan(rests[k]) ? 0 : rests[k] * rests[k];
+        own_cells += isnan(rests[k]) ? 0 : 1;
+        for (size_t m = 0; m < panel->n; m++) {
+            const double rest = panel->y[m * steps + k] - panel->a[m] - common;
+            if (m != me && !isnan(rest) && !has_slow_host(finder->effects, panel->id[m])) {
+                peers += rest * rest;
+                peers_cells += 1;
+            }
         }
     }
     if (own_cells < 2 || peers_cells < 2 || own / own_cells <= peers / peers_cells) {
+        rs_mem_free(rests);
         return;
     }
     const double kept = sqrt(peers / peers_cells / (own / own_cells));
-    element->excess_steps = rs_mem_calloc(steps + 1, sizeof *element->excess_steps);
-    for (size_t k = 0; k < steps && element->excess_steps != NULL; k++) {
-        const double rest = panel->rest[me * steps + k];
-        element->excess_steps[k] = element->effect + (isnan(rest) ? 0 : (1 - kept) * rest);
+    for (size_t k = 0; k < steps; k++) {
+        rests[k] = element->effect + (isnan(rests[k]) ? 0 : (1 - kept) * rests[k]);
     }
+    element->excess_steps = rests;
 }
 
 static void head_evidence(const struct finder *finder, struct diag_element *element)

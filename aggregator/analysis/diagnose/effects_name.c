@@ -74,6 +74,18 @@ static bool is_named_for(const struct diag_effects *effects, enum diag_what what
     return false;
 }
 
+enum { ALL_BUT_FIRST_STEPS = 4 };
+
+/* A recording on demand begins in the middle of a step: what passes on a host between two steps is not in the first of them. */
+static bool is_hit_but_for_first(const double *z, const uint8_t *is_hit, size_t steps)
+{
+    bool is_always = steps >= ALL_BUT_FIRST_STEPS && is_hit[0] == 0;
+    for (size_t k = 1; k < steps; k++) {
+        is_always = is_always && (is_hit[k] != 0 || isnan(z[k]));
+    }
+    return is_always;
+}
+
 static enum rs_status name_lasting(struct finder *finder, const struct diag_pool *pool,
                                    struct hits *hits, enum diag_what what, size_t at)
 {
@@ -85,7 +97,9 @@ static enum rs_status name_lasting(struct finder *finder, const struct diag_pool
         return RS_OK;
     }
     bool stands = !effect_is_intermittent(&hits->z[at * steps], &hits->is_hit[at * steps], steps);
-    stands = stands || panel->has_more_work[m] != 0;
+    stands = stands || panel->has_more_work[m] != 0 ||
+             (panel->is_additive && !finder->shares_cores &&
+              is_hit_but_for_first(&hits->z[at * steps], &hits->is_hit[at * steps], steps));
     if (finder->shares_cores && panel->is_additive &&
         effect_stands_throughout(panel, m, &stands) != RS_OK) {
         return RS_NOMEM;

@@ -26,6 +26,7 @@ struct job {
     rs_dur copies; /* its first copy of a step takes so much longer, before all ranks meet */
     bool has_copies;
     rs_dur loads;     /* two ranks' hosts load data for so long before their first launch */
+    bool is_alone;    /* in loading */
     bool load_varies; /* from a tenth to twice as long */
     bool loses;       /* a row of another rank */
     bool runs_ahead;  /* the host launches all steps at once, and waits for nothing */
@@ -68,9 +69,10 @@ static rs_dur about(struct job *job, rs_dur ns)
 /* Nobody ends before the last has come. A host that is slow to launch comes later than its work. */
 static void meet(struct job *job, int64_t step)
 {
+    const rs_dur calls = step >= job->since ? job->calls : 5 * US;
     rs_ns last = 0, came[RANKS];
     for (int32_t r = 0; r < RANKS; r++) {
-        const rs_ns launched = job->launch[r] + 5 * US + (r == SLOW ? job->calls : 5 * US);
+        const rs_ns launched = job->launch[r] + 5 * US + (r == SLOW ? calls : 5 * US);
         came[r] = launched > job->now[r] ? launched : job->now[r];
         last = came[r] > last ? came[r] : last;
     }
@@ -88,7 +90,7 @@ static void meet(struct job *job, int64_t step)
         op->call_start = job->launch[r];
         op->bytes = 24000;
         op->group = job->all[r];
-        job->launch[r] += r == SLOW ? job->calls : 0;
+        job->launch[r] += r == SLOW ? calls : 0;
         job->now[r] = end;
     }
 }
@@ -101,7 +103,7 @@ static void train(struct job *job, int64_t step)
         job->launch[r] = job->runs_ahead ? job->launch[r] : job->now[r] + 40 * US;
         const int64_t tenths = make_random_range(&job->random, 1, 20);
         const rs_dur loads = job->load_varies ? job->loads * tenths / 10 : job->loads;
-        if (r >= SLOW) {
+        if (r >= SLOW && step >= job->since && (r == SLOW || !job->is_alone)) {
             job->launch[r] += loads;
             job->now[r] += loads;
         }
@@ -315,6 +317,33 @@ static void a_rank_that_becomes_slow_beside_one_that_always_is(void **state)
     fini(&job);
 }
 
+/* A recording that begins in the middle of a step has no host's time between two steps in its first one. */
+static void expect_no_beginning(bool is_alone)
+{
+    struct job slow = {
+        .even = 1, .odd = 1, .calls = 5 * US, .loads = 2000 * US, .since = 2, .is_alone = is_alone};
+    struct job healthy = slow;
+    healthy.loads = 0;
+    const rs_dur without = run(&healthy, false);
+    const rs_dur gain = (run(&slow, true) - without) * STEPS / (STEPS - 1);
+    const struct rs_diagnosis *diagnosis = slow.rig.analysis->diagnosis;
+    assert_int_equal(diagnosis->finding_count, 1);
+    const struct rs_finding *finding = &diagnosis->findings[0];
+    assert_int_equal(finding->place_count, is_alone ? 1 : 2);
+    assert_false(finding->steps.began);
+    assert_true(finding->cost_ns_per_step > gain - gain / 20);
+    assert_true(finding->cost_ns_per_step < gain + gain / 20);
+    fini(&slow);
+    fini(&healthy);
+}
+
+static void what_only_the_first_step_lacks_is_no_beginning(void **state)
+{
+    (void)state;
+    expect_no_beginning(true);
+    expect_no_beginning(false);
+}
+
 static void what_to_look_at_of_a_host_is_its_gap(void **state)
 {
     struct job job = {.even = 1, .odd = 1, .calls = 700 * US};
@@ -358,6 +387,7 @@ int main(void)
         cmocka_unit_test(ranks_that_stall_together_stall_for_data),
         cmocka_unit_test(what_a_stall_varies_by_goes_with_it),
         cmocka_unit_test(a_rank_that_becomes_slow_beside_one_that_always_is),
+        cmocka_unit_test(what_only_the_first_step_lacks_is_no_beginning),
         cmocka_unit_test(what_to_look_at_of_a_host_is_its_gap),
         cmocka_unit_test(a_row_that_was_lost_makes_costs_partial),
     };
