@@ -375,12 +375,16 @@ static void cost_text(const struct rs_finding *finding, rs_dur step, char *text,
     if (finding->more_steps > 0)
         (void)snprintf(more, sizeof more, "; about %" PRId64 " more %s would tell",
                        finding->more_steps, plural(finding->more_steps, "step", "steps"));
-    (void)snprintf(
-        text, size,
-        "Fixing it saves %s per step (%s to %s), %.1f %% of a step of %s, %.1f of 24 hours a day; "
-        "seen %s. %s, %s%s.",
-        cost, low, high, finding->share * 100, whole, finding->share * 24, when,
-        rs_finding_kind_text(finding->kind), sure_text(finding->confidence), more);
+    /* What there is to do has to be done by somebody. */
+    const bool is_share = finding->kind == RS_FINDING_IMBALANCE && finding->place_count > 0 &&
+                          finding->places[0].kind == RS_PLACE_STAGE;
+    (void)snprintf(text, size,
+                   "%s %s per step (%s to %s), %.1f %% of a step of %s, %.1f of 24 hours a day; "
+                   "seen %s. %s, %s%s.",
+                   is_share ? "With no more to do than the others it would save"
+                            : "Fixing it saves",
+                   cost, low, high, finding->share * 100, whole, finding->share * 24, when,
+                   rs_finding_kind_text(finding->kind), sure_text(finding->confidence), more);
 }
 
 /* ---- evidence ------------------------------------------------------------------------------ */

@@ -589,6 +589,46 @@ static void a_load_is_told_in_words(void **state)
     }
 }
 
+/* Nobody can take the work away from a stage that has more of it. */
+static void a_stage_with_more_to_do_is_not_fixed(void **state)
+{
+    (void)state;
+    char text[16384];
+    struct rs_finding *finding = &job.findings[0];
+    const struct rs_finding before = *finding;
+    struct rs_place stage = {.kind = RS_PLACE_STAGE, .stage = 1};
+    finding->kind = RS_FINDING_IMBALANCE;
+    finding->places = &stage;
+    finding->place_count = 1;
+    text_report(text, sizeof text, (struct rs_output_style){.width = 500});
+    *finding = before;
+    assert_contains(text, "Pipeline stage 1 has more to do than the rest of the pipeline.");
+    assert_contains(text, "With no more to do than the others it would save 3.00 us per step");
+}
+
+/* Of many links the first few; the host that they are all of says the rest. */
+static void links_of_a_host_are_told_in_short(void **state)
+{
+    (void)state;
+    char host[] = "n3";
+    struct rs_place links[6], also = {.kind = RS_PLACE_HOST, .text = host};
+    struct rs_finding finding = job.findings[0];
+    struct rs_buf buf = {0};
+    for (int32_t i = 0; i < 6; i++) {
+        links[i] = (struct rs_place){.kind = RS_PLACE_PAIR, .src = i, .dst = i + 8};
+    }
+    finding.kind = RS_FINDING_SLOW_LINK;
+    finding.places = links;
+    finding.place_count = 6;
+    finding.also = &also;
+    finding.also_count = 1;
+    rs_output_finding_line(&finding, &buf);
+    assert_contains(rs_buf_text(&buf), "the link between ranks 3 and 11 and 2 more");
+    assert_contains(rs_buf_text(&buf), "(all the links of host n3)");
+    assert_null(strstr(rs_buf_text(&buf), "ranks 4 and 12"));
+    rs_buf_fini(&buf);
+}
+
 static void without_findings_the_reason_stands_first(void **state)
 {
     (void)state;
@@ -626,6 +666,11 @@ static void a_small_cost_is_not_known_where_little_is_explained(void **state)
     assert_contains(text, "NOBODY IS NAMED");
     assert_contains(text, "is not known, since 61 % of the critical path is unexplained.");
     assert_contains(text, "what fixing that brings is not known.");
+    assert_null(strstr(text, "worth"));
+    job.diagnosis.replay.unexplained_share = 0.01;
+    job.diagnosis.lost_ops = 3;
+    text_report(text, sizeof text, (struct rs_output_style){.width = 500});
+    assert_contains(text, "is not known, since rows of ranks are missing in 3 operations.");
     assert_null(strstr(text, "worth"));
     job.diagnosis.not_worth_fixing = NULL;
     job.diagnosis.not_worth_count = 0;
@@ -729,6 +774,8 @@ int main(void)
         EACH(findings_name_every_rank),
         EACH(a_load_is_told_in_words),
         EACH(without_findings_the_reason_stands_first),
+        EACH(a_stage_with_more_to_do_is_not_fixed),
+        EACH(links_of_a_host_are_told_in_short),
         EACH(a_small_cost_is_not_known_where_little_is_explained),
         EACH(what_the_recording_cost_is_said_where_it_is_known),
         EACH(report_json_has_what_the_contract_names),
