@@ -760,11 +760,27 @@ static void put_not_worth(struct doc *doc, const struct rs_diagnosis *diagnosis)
 /* So few steps do not tell an accident from a dependency. */
 enum { FEW_STEPS = 3 };
 
+/* Ranks that were not held against others for this reason. */
+static void put_unjudged(struct doc *doc, const struct rs_diagnosis *diagnosis,
+                         enum rs_unjudged_why why, const char *reason)
+{
+    struct rs_buf ranks = {0};
+    struct rank_list list = {.buf = &ranks};
+    for (size_t i = 0; i < diagnosis->unjudged_count; i++)
+        if (diagnosis->unjudged[i].rank != RS_NULL && diagnosis->unjudged[i].why == why)
+            rank_list_add(&list, (int32_t)diagnosis->unjudged[i].rank);
+    rank_list_end(&list);
+    if (list.count)
+        doc_bullet(doc, "Not held against others, since %s: %s %s.", reason,
+                   plural((int64_t)list.count, "rank", "ranks"), rs_buf_text(&ranks));
+    rs_buf_fini(&ranks);
+}
+
 void report_put_judged(struct doc *doc, const struct report *report)
 {
     const struct rs_diagnosis *diagnosis = report->analysis->diagnosis;
-    struct rs_buf ranks = {0}, staged = {0};
-    struct rank_list list = {.buf = &ranks}, stages = {.buf = &staged};
+    struct rs_buf staged = {0};
+    struct rank_list stages = {.buf = &staged};
     size_t groups = 0;
     if (!diagnosis)
         return;
@@ -773,23 +789,21 @@ void report_put_judged(struct doc *doc, const struct report *report)
         const struct rs_unjudged *one = &diagnosis->unjudged[i];
         if (one->rank == RS_NULL)
             groups++;
-        else
-            rank_list_add(one->why == RS_UNJUDGED_NO_STAGE_ALIKE ? &stages : &list,
-                          (int32_t)one->rank);
+        else if (one->why == RS_UNJUDGED_NO_STAGE_ALIKE)
+            rank_list_add(&stages, (int32_t)one->rank);
     }
-    rank_list_end(&list);
     rank_list_end(&stages);
-    if (list.count)
-        doc_bullet(doc,
-                   "Not held against others, since nobody does the same work beside them: %s %s.",
-                   plural((int64_t)list.count, "rank", "ranks"), rs_buf_text(&ranks));
+    put_unjudged(doc, diagnosis, RS_UNJUDGED_NO_PEERS, "nobody does the same work beside them");
+    put_unjudged(doc, diagnosis, RS_UNJUDGED_NO_STEPS, "no step of their recording is complete");
+    put_unjudged(doc, diagnosis, RS_UNJUDGED_NO_TIME_BASE,
+                 "their recording does not say when it was made");
+    put_unjudged(doc, diagnosis, RS_UNJUDGED_NO_WORK, "nothing of their own work was recorded");
     if (stages.count)
         doc_bullet(
             doc,
             "Whether %s %s are slow as whole stages is not known: no other stage does the same "
             "work. Each was held against the others of its own.",
             plural((int64_t)stages.count, "rank", "ranks"), rs_buf_text(&staged));
-    rs_buf_fini(&ranks);
     rs_buf_fini(&staged);
     if (groups)
         doc_bullet(doc, "%zu %s no other of its size and place to compare with.", groups,

@@ -193,9 +193,10 @@ static bool touches(const struct diag_model *model, uint32_t unit, int32_t host)
 
 enum { HOST_LINKS_LEAST = 2 };
 
-/* Are the suspects the pairs of one host to others, all of them and no other pair, and are there others? Then it is not the network that is
- * slow, but what connects that host. */
-static bool are_of_a_host(const struct finder *finder, const struct diag_panel *panel)
+/* Are the pairs of one host those that are marked, all of them and no other, and are there others? Then it is not the network that is slow,
+ * but what connects that host. `marked`: [panel->n]. */
+static bool are_of_a_host(const struct finder *finder, const struct diag_panel *panel,
+                          const uint8_t *marked)
 {
     const struct diag_model *model = finder->model;
     int32_t last = -1;
@@ -211,7 +212,7 @@ static bool are_of_a_host(const struct finder *finder, const struct diag_panel *
             const bool is_own = touches(model, panel->id[m], host);
             own += is_own;
             others += !is_own;
-            odd += is_own != is_suspect(finder, panel, m);
+            odd += is_own != (marked[m] != 0);
         }
         if (odd == 0 && own >= HOST_LINKS_LEAST && others >= HOST_LINKS_LEAST) {
             return true;
@@ -220,33 +221,82 @@ static bool are_of_a_host(const struct finder *finder, const struct diag_panel *
     return false;
 }
 
-enum rs_status effect_name_links(struct finder *finder)
+/* Of a fabric most of which is slow the level is no longer that of the fast ones. Where the links part in two modes, as fabrics do, and the
+ * slow ones are those of one host, its level is the mean of the fast mode. True: `marked` are the slow ones. */
+static bool part_in_modes(struct finder *finder, struct diag_panel *panel, uint8_t *marked)
 {
-    for (size_t p = 0; p < finder->model->panel_count; p++) {
-        const struct diag_panel *panel = finder->links[p];
-        size_t suspects = 0, known = 0;
-        for (size_t m = 0; m < panel->n; m++) {
-            known += isnan(panel->a[m]) ? 0U : 1U;
-            suspects += is_suspect(finder, panel, m);
-        }
-        const double most = DIAG_FABRIC_MOST * (double)known;
-        const bool is_much = suspects > 1 && (double)suspects > most;
-        const bool is_of_host = is_much && are_of_a_host(finder, panel);
-        if (known < 2 || (is_much && !is_of_host)) {
-            continue;
-        }
-        for (size_t m = 0; m < panel->n; m++) {
-            struct diag_element *element = NULL;
-            if (!is_suspect(finder, panel, m) ||
-                panel->a[m] - panel->base < log(DIAG_LINK_FACTOR)) {
-                continue;
-            }
-            if (effect_element_new(finder, panel, m, DIAG_UNIT, &element) != RS_OK) {
-                return RS_NOMEM;
-            }
-            effect_set_test(finder, &finder->link_pools[p], panel, m, element);
-            element->is_of_host = is_of_host;
+    double *sorted = finder->scratch;
+    size_t known = 0, at = 0;
+    for (size_t m = 0; m < panel->n; m++) {
+        if (!isnan(panel->a[m])) {
+            sorted[known++] = panel->a[m];
         }
     }
+    (void)diag_median(sorted, known); /* sorts */
+    double gap = 0, sum = 0;
+    for (size_t i = 1; i < known; i++) {
+        if (sorted[i] - sorted[i - 1] > gap) {
+            gap = sorted[i] - sorted[i - 1];
+            at = i;
+        }
+    }
+    const double apart =
+        at > 0 ? fmax(sorted[at - 1] - sorted[0], sorted[known - 1] - sorted[at]) : 0;
+    if (at == 0 || gap < log(DIAG_FABRIC_GAP) || gap < 2 * apart) {
+        return false;
+    }
+    for (size_t i = 0; i < at; i++) {
+        sum += sorted[i];
+    }
+    for (size_t m = 0; m < panel->n; m++) {
+        marked[m] = panel->a[m] >= sorted[at]; /* not where it is unknown */
+    }
+    if (!are_of_a_host(finder, panel, marked)) {
+        return false;
+    }
+    panel->base = sum / (double)at;
+    return true;
+}
+
+static enum rs_status name_links_of(struct finder *finder, size_t p, uint8_t *marked)
+{
+    struct diag_panel *panel = finder->links[p];
+    size_t suspects = 0, known = 0;
+    for (size_t m = 0; m < panel->n; m++) {
+        known += isnan(panel->a[m]) ? 0U : 1U;
+        marked[m] = is_suspect(finder, panel, m);
+        suspects += marked[m];
+    }
+    const bool is_much = suspects > 1 && (double)suspects > DIAG_FABRIC_MOST * (double)known;
+    const bool is_of_host = is_much && are_of_a_host(finder, panel, marked);
+    const bool is_most = !is_of_host && (is_much || suspects == 0) && known > 2 &&
+                         part_in_modes(finder, panel, marked);
+    if (known < 2 || (is_much && !is_of_host && !is_most)) {
+        return RS_OK;
+    }
+    for (size_t m = 0; m < panel->n; m++) {
+        struct diag_element *element = NULL;
+        if (!marked[m] || panel->a[m] - panel->base < log(DIAG_LINK_FACTOR)) {
+            continue;
+        }
+        if (effect_element_new(finder, panel, m, DIAG_UNIT, &element) != RS_OK) {
+            return RS_NOMEM;
+        }
+        effect_set_test(finder, &finder->link_pools[p], panel, m, element);
+        element->is_of_host = is_of_host || is_most;
+        /* where most are slow, the fast ones may be the odd ones: a hint */
+        element->p = is_most ? DIAG_LEVEL_WEAK : element->p;
+    }
     return RS_OK;
+}
+
+enum rs_status effect_name_links(struct finder *finder)
+{
+    uint8_t *marked = rs_mem_calloc(finder->model->unit_count + 1, 1);
+    enum rs_status status = marked != NULL ? RS_OK : RS_NOMEM;
+    for (size_t p = 0; status == RS_OK && p < finder->model->panel_count; p++) {
+        status = name_links_of(finder, p, marked);
+    }
+    rs_mem_free(marked);
+    return status;
 }

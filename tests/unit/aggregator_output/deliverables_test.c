@@ -606,6 +606,24 @@ static void a_stage_with_more_to_do_is_not_fixed(void **state)
     assert_contains(text, "With no more to do than the others it would save 3.00 us per step");
 }
 
+/* A rank whose recording is cut has peers; it is its steps that are missing. */
+static void why_a_rank_was_not_judged_is_said(void **state)
+{
+    (void)state;
+    char text[16384];
+    struct rs_unjudged unjudged[] = {{0, UINT32_MAX, RS_UNJUDGED_NO_PEERS},
+                                     {1, UINT32_MAX, RS_UNJUDGED_NO_STEPS}};
+    struct rs_unjudged *before = job.diagnosis.unjudged;
+    const size_t count = job.diagnosis.unjudged_count;
+    job.diagnosis.unjudged = unjudged;
+    job.diagnosis.unjudged_count = 2;
+    text_report(text, sizeof text, (struct rs_output_style){.width = 500});
+    job.diagnosis.unjudged = before;
+    job.diagnosis.unjudged_count = count;
+    assert_contains(text, "since nobody does the same work beside them: rank 0.");
+    assert_contains(text, "since no step of their recording is complete: rank 1.");
+}
+
 /* Of many links the first few; the host that they are all of says the rest. */
 static void links_of_a_host_are_told_in_short(void **state)
 {
@@ -776,6 +794,7 @@ int main(void)
         EACH(without_findings_the_reason_stands_first),
         EACH(a_stage_with_more_to_do_is_not_fixed),
         EACH(links_of_a_host_are_told_in_short),
+        EACH(why_a_rank_was_not_judged_is_said),
         EACH(a_small_cost_is_not_known_where_little_is_explained),
         EACH(what_the_recording_cost_is_said_where_it_is_known),
         EACH(report_json_has_what_the_contract_names),
