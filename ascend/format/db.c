@@ -441,6 +441,11 @@ void rs_ascend_db_close(struct rs_ascend_db **db)
     *db = NULL;
 }
 
+sqlite3 *rs_ascend_db_sqlite(struct rs_ascend_db *db)
+{
+    return db->handle;
+}
+
 const char *rs_ascend_db_path(const struct rs_ascend_db *db)
 {
     return db->path;

@@ -32,6 +32,8 @@ RS_MUST_CHECK enum rs_status rs_ascend_db_open(const char *path, struct rs_ascen
                                                struct rs_err *err);
 void rs_ascend_db_close(struct rs_ascend_db **db);
 
+/* The connection, for functions of one's own; read only all the same. Lends until close. */
+struct sqlite3 *rs_ascend_db_sqlite(struct rs_ascend_db *db);
 const char *rs_ascend_db_path(const struct rs_ascend_db *db);   /* lends */
 const char *rs_ascend_db_schema(const struct rs_ascend_db *db); /* "main" of what was opened */
 bool rs_ascend_db_is_utf8(const struct rs_ascend_db *db);       /* as it is stored; else UTF-16 */

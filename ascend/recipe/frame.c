@@ -15,9 +15,13 @@
 
 enum rs_status frame_init(struct frame *frame, const char *kinds)
 {
-    *frame = (struct frame){.columns = strlen(kinds)};
-    RS_CHECK(frame->columns <= FRAME_COLUMNS_MAX);
-    memcpy(frame->kinds, kinds, frame->columns);
+    *frame = (struct frame){0};
+    const bool is_named = strchr(kinds, ':') != NULL; /* "name:t duration:i"; else "ti" */
+    for (const char *at = kinds; *at; at++)
+        if (!is_named || (at > kinds && at[-1] == ':')) {
+            RS_CHECK(frame->columns < FRAME_COLUMNS_MAX);
+            frame->kinds[frame->columns++] = *at;
+        }
     return rs_strtab_init(&frame->texts, 0);
 }
 
@@ -53,6 +57,25 @@ union frame_cell *frame_add(struct frame *frame)
     memset(row, 0, frame->columns * sizeof *row);
     frame->count++;
     return row;
+}
+
+union frame_cell *frame_put(struct frame *frame)
+{
+    union frame_cell *row = frame_add(frame);
+    frame->failed |= !row;
+    return row ? row : frame->spare;
+}
+
+rs_str frame_str(struct frame *frame, const char *text)
+{
+    rs_str id = RS_STR_NONE;
+    frame->failed |= rs_strtab_add(&frame->texts, text, strlen(text), &id) != RS_OK;
+    return id;
+}
+
+rs_str frame_str_of(struct frame *frame, const struct frame *from, rs_str id)
+{
+    return id == RS_STR_NONE ? RS_STR_NONE : frame_str(frame, frame_text(from, id));
 }
 
 enum rs_status frame_text_id(struct frame *frame, const char *text, rs_str *id_p)
@@ -126,6 +149,20 @@ static enum rs_status load_row(struct frame *frame, sqlite3_stmt *stmt)
     return status;
 }
 
+enum rs_status frame_load_rows(struct frame *frame, struct rs_ascend_db *db, sqlite3_stmt *stmt,
+                               struct rs_err *err)
+{
+    enum rs_status status;
+    while ((status = rs_ascend_db_step(db, stmt, err)) == RS_OK) {
+        status = load_row(frame, stmt);
+        if (status != RS_OK)
+            return rs_err_set(err, status, "%s: row %zu: %s", rs_ascend_db_path(db), frame->count,
+                              status == RS_FORMAT ? "a time or number is no whole number"
+                                                  : rs_status_text(status));
+    }
+    return status == RS_END ? RS_OK : status;
+}
+
 enum rs_status frame_load(struct frame *frame, struct rs_ascend_db *db,
                           const struct frame_query *query, struct rs_err *err)
 {
@@ -138,17 +175,9 @@ enum rs_status frame_load(struct frame *frame, struct rs_ascend_db *db,
     if (query->text_param)
         (void)sqlite3_bind_text(stmt, (int)query->param_count + 1, query->text_param, -1,
                                 SQLITE_STATIC);
-    while ((status = rs_ascend_db_step(db, stmt, err)) == RS_OK) {
-        status = load_row(frame, stmt);
-        if (status != RS_OK) {
-            status = rs_err_set(err, status, "%s: row %zu: %s", rs_ascend_db_path(db), frame->count,
-                                status == RS_FORMAT ? "a time or number is no whole number"
-                                                    : rs_status_text(status));
-            break;
-        }
-    }
+    status = frame_load_rows(frame, db, stmt, err);
     rs_ascend_db_finish(&stmt);
-    return status == RS_END ? RS_OK : status;
+    return status;
 }
 
 enum rs_status frame_map(const struct inputs *in, struct rs_ascend_db *db, const char *kinds,

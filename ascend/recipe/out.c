@@ -19,10 +19,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { COLUMNS_MAX = 40 };
+
 struct out {
-    char *dir;  /* OUT/cluster_analysis_output[/FOLDER] */
-    char *path; /* the database; NULL in text form */
-    sqlite3 *db;
+    char *dir;         /* OUT/cluster_analysis_output[/FOLDER] */
+    char *path;        /* the database; NULL in text form */
+    sqlite3 *db;       /* in text form in memory: the frames are its tables all the same */
+    struct table open; /* of the result that is written */
+    struct column columns[COLUMNS_MAX]; /* its own */
+    char *names;                        /* theirs */
     sqlite3_stmt *insert;
     struct rs_buf csv;
     const struct table *table;
@@ -37,7 +42,7 @@ static enum rs_status db_failed(struct out *out, struct rs_err *err)
                       code == SQLITE_NOMEM    ? RS_NOMEM
                       : code == SQLITE_NOTADB ? RS_FORMAT
                                               : RS_IO,
-                      "cannot write %s: %s", out->path, why);
+                      "cannot write %s: %s", out->path ? out->path : out->dir, why);
 }
 
 static enum rs_status exec(struct out *out, const char *sql, struct rs_err *err)
@@ -52,7 +57,8 @@ static enum rs_status open_database(struct run *run, struct rs_err *err)
     if (!out->path)
         return rs_err_set(err, RS_NOMEM, "no memory for the name of the result");
     if (sqlite3_open_v2(out->path, &out->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=
-        SQLITE_OK)
+            SQLITE_OK ||
+        select_functions(out->db) != SQLITE_OK)
         return db_failed(out, err);
     const enum rs_status status = rs_file_set_mode(out->path, err);
     if (status != RS_OK)
@@ -95,7 +101,16 @@ enum rs_status out_open(struct run *run, struct rs_err *err)
         rs_file_sweep(out->dir);
     if (status == RS_OK && !is_folder(run))
         status = open_database(run, err);
+    else if (status == RS_OK && (sqlite3_open(":memory:", &out->db) != SQLITE_OK ||
+                                 select_functions(out->db) != SQLITE_OK))
+        status = db_failed(out, err);
     return status;
+}
+
+enum rs_status out_add_frame(struct run *run, const char *name, const struct frame_table *table,
+                             struct rs_err *err)
+{
+    return select_frame(run->out->db, name, table) == SQLITE_OK ? RS_OK : db_failed(run->out, err);
 }
 
 enum rs_status out_close(struct run *run, bool keep, struct rs_err *err)
@@ -117,6 +132,7 @@ enum rs_status out_close(struct run *run, bool keep, struct rs_err *err)
             status = rs_err_set(err, RS_NOMEM, "no memory for the name of the result");
     }
     rs_buf_fini(&out->csv);
+    rs_mem_free(out->names);
     rs_mem_free(out->path);
     rs_mem_free(out->dir);
     rs_mem_free(out);
@@ -297,6 +313,112 @@ enum rs_status table_end(struct run *run, struct rs_err *err)
     }
     out->table = NULL;
     return status == RS_OK ? note_written(run, name, out->rows, err) : status;
+}
+
+/* ---- results ---- */
+
+static char *cut(char *text,
+                 char at) /* what stands behind the first `at`, which ends the text; NULL: none */
+{
+    char *found = strchr(text, at);
+    if (!found)
+        return NULL;
+    *found = '\0';
+    return found + 1;
+}
+
+/* "OpType:t|duration:r=Duration(us)" -> out->open. */
+static enum rs_status lay_columns(struct out *out, const struct result *result)
+{
+    size_t count = 0;
+    rs_mem_free(out->names);
+    out->names = rs_mem_strdup(result->columns);
+    for (char *at = out->names, *rest; at; at = rest) {
+        RS_CHECK(count < COLUMNS_MAX);
+        rest = cut(at, '|');
+        char *kind = cut(at, ':');
+        out->columns[count++] = (struct column){at, *kind, cut(kind, '=')};
+    }
+    out->open = (struct table){result->name, result->file,          out->columns,
+                               count,        result->index_columns, result->is_ms};
+    return out->names ? RS_OK : RS_NOMEM;
+}
+
+static struct cell cell_of_answer(sqlite3_stmt *stmt, int at)
+{
+    switch (sqlite3_column_type(stmt, at)) {
+    case SQLITE_INTEGER:
+        return cell_int(sqlite3_column_int64(stmt, at));
+    case SQLITE_FLOAT:
+        return cell_real(sqlite3_column_double(stmt, at));
+    case SQLITE_NULL:
+        return (struct cell){CELL_NULL, {0}};
+    default:
+        return cell_text((const char *)sqlite3_column_text(stmt, at));
+    }
+}
+
+/* The answer as rows of a csv. */
+static int write_answer(struct run *run, sqlite3_stmt *stmt)
+{
+    struct cell cells[COLUMNS_MAX];
+    int code;
+    while ((code = sqlite3_step(stmt)) == SQLITE_ROW) {
+        for (size_t c = 0; c < run->out->open.column_count; c++)
+            cells[c] = cell_of_answer(stmt, (int)c);
+        const enum rs_status status = table_row(run, cells, NULL);
+        RS_CHECK(status == RS_OK); /* text cannot fail before its end */
+    }
+    return code;
+}
+
+static enum rs_status run_statement(struct run *run, const char *head, const char *sql,
+                                    bool *is_any_p, struct rs_err *err)
+{
+    struct out *out = run->out;
+    sqlite3_stmt *stmt = NULL;
+    struct rs_buf text = {0};
+    rs_buf_printf(&text, "%s%s", head, sql);
+    int code = text.failed ? SQLITE_NOMEM
+                           : sqlite3_prepare_v2(out->db, rs_buf_text(&text), -1, &stmt, NULL);
+    rs_buf_fini(&text);
+    if (code == SQLITE_OK) {
+        select_bind(run, NULL, stmt);
+        code = is_any_p    ? sqlite3_step(stmt)
+               : out->path ? sqlite3_step(stmt)
+                           : write_answer(run, stmt);
+    }
+    if (is_any_p)
+        *is_any_p = code == SQLITE_ROW;
+    const enum rs_status status =
+        code == SQLITE_DONE || code == SQLITE_ROW ? RS_OK : db_failed(out, err);
+    (void)sqlite3_finalize(stmt);
+    return status;
+}
+
+enum rs_status result_write(struct run *run, const struct result *result, struct rs_err *err)
+{
+    struct out *out = run->out;
+    const char *sql = run->options->compat && result->compat_sql ? result->compat_sql : result->sql;
+    bool is_any = true;
+    char head[160] = "";
+    if (!*sql)
+        return RS_OK;
+    if (lay_columns(out, result) != RS_OK)
+        return rs_err_set(err, RS_NOMEM, "no memory for %s", result->name);
+    enum rs_status status = RS_OK;
+    if (result->is_optional)
+        status = run_statement(run, "", sql, &is_any, err);
+    if (status != RS_OK || !is_any)
+        return status;
+    status = table_begin(run, &out->open, err);
+    if (out->path)
+        (void)snprintf(head, sizeof head, "INSERT INTO \"%s\" ", result->name);
+    if (status == RS_OK)
+        status = run_statement(run, head, sql, NULL, err);
+    if (out->path)
+        out->rows = (uint64_t)sqlite3_changes64(out->db);
+    return status == RS_OK ? table_end(run, err) : status;
 }
 
 static struct cell cell_of(const struct frame *frame, const union frame_cell *row, size_t column)

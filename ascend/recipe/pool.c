@@ -81,7 +81,7 @@ enum rs_status inputs_open(struct run *run, const struct recipe_rank *rank, stru
 {
     const unsigned needs = run->recipe->needs;
     const struct rs_ascend_rank *vendor = rank->vendor;
-    struct inputs in = {.of = rank};
+    struct inputs in = {.of = rank, .run = run};
     enum rs_status status = RS_OK;
     if ((needs & NEED_PROFILER) && !vendor->profiler_db)
         return rs_err_set(err, RS_INVALID, "%s has no profiler database", vendor->dir);
@@ -93,6 +93,9 @@ enum rs_status inputs_open(struct run *run, const struct recipe_rank *rank, stru
         status = rs_ascend_db_open(vendor->analysis_db, &in.analysis, err);
     if (status == RS_OK)
         status = find_step(run, &in, err);
+    if (status == RS_OK && ((in.profiler && select_functions(rs_ascend_db_sqlite(in.profiler))) ||
+                            (in.analysis && select_functions(rs_ascend_db_sqlite(in.analysis)))))
+        status = rs_err_set(err, RS_NOMEM, "no memory for the functions of SELECTs");
     if (status != RS_OK) {
         inputs_close(&in);
         return status;
@@ -113,7 +116,8 @@ static enum rs_status map_one(struct run *run, size_t index, void **part_p, stru
     enum rs_status status = inputs_open(run, &run->ranks[index], &in, err);
     if (status != RS_OK)
         return status;
-    status = run->recipe->map(run, &in, part_p, err);
+    status =
+        run->recipe->map ? run->recipe->map(run, &in, part_p, err) : frames_map(&in, part_p, err);
     inputs_close(&in);
     return status;
 }
@@ -156,6 +160,12 @@ static struct slot await(struct pool *pool, size_t index)
     return taken;
 }
 
+static void drop_part(const struct run *run, void *part)
+{
+    if (part)
+        (run->recipe->drop ? run->recipe->drop : frames_drop)(part);
+}
+
 static enum rs_status reduce_all(struct pool *pool, size_t *used_p, struct rs_err *err)
 {
     struct run *run = pool->run;
@@ -170,9 +180,9 @@ static enum rs_status reduce_all(struct pool *pool, size_t *used_p, struct rs_er
             continue;
         }
         (*used_p)++;
-        status = run->recipe->reduce(run, &run->ranks[i], slot.part, err);
-        if (slot.part && run->recipe->drop)
-            run->recipe->drop(slot.part);
+        status = (run->recipe->reduce ? run->recipe->reduce : frames_reduce)(run, &run->ranks[i],
+                                                                             slot.part, err);
+        drop_part(run, slot.part);
     }
     return status;
 }
@@ -190,8 +200,7 @@ static unsigned thread_count(const struct run *run)
 static void drop_left(struct pool *pool)
 {
     for (size_t i = 0; i < pool->window; i++)
-        if (pool->slots[i].part && pool->run->recipe->drop)
-            pool->run->recipe->drop(pool->slots[i].part);
+        drop_part(pool->run, pool->slots[i].part);
 }
 
 enum rs_status run_map(struct run *run, size_t *used_p, struct rs_err *err)

@@ -281,15 +281,18 @@ static enum rs_status run_it(struct run *run, struct rs_err *err)
     if (status != RS_OK)
         return status;
     status = out_open(run, err);
+    if (status == RS_OK)
+        status = frames_start(run, err);
     if (status == RS_OK && recipe->start)
         status = recipe->start(run, err);
     if (status == RS_OK)
         status = map_ranks(run, err);
-    if (status == RS_OK && recipe->finish)
-        status = recipe->finish(run, err);
+    if (status == RS_OK)
+        status = recipe->finish ? recipe->finish(run, err) : frames_finish(run, err);
     if (recipe->stop)
         recipe->stop(run);
     const enum rs_status closed = out_close(run, status == RS_OK, status == RS_OK ? err : NULL);
+    frames_stop(run);
     return status == RS_OK ? closed : status;
 }
 

@@ -31,6 +31,8 @@ struct frame {
     union frame_cell *cells; /* [count * columns] */
     size_t count, capacity;
     struct rs_strtab texts;
+    union frame_cell spare[FRAME_COLUMNS_MAX]; /* what frame_put() lends when there is no memory */
+    bool failed;                               /* a row or a text was lost */
 };
 
 RS_MUST_CHECK enum rs_status frame_init(struct frame *frame, const char *kinds);
@@ -45,6 +47,17 @@ static inline const char *frame_text(const struct frame *frame, rs_str id)
 {
     return rs_strtab_text(&frame->texts, id);
 }
+
+static inline union frame_cell *frame_at(struct frame *frame, size_t row) /* to be changed */
+{
+    return frame->cells + row * frame->columns;
+}
+
+/* A new last row, all zero. Without memory the frame has `failed`, asked for once, at the end. Lends until the next row. */
+union frame_cell *frame_put(struct frame *frame);
+rs_str frame_str(struct frame *frame, const char *text);
+/* The same of a text of another frame; RS_STR_NONE stays it. */
+rs_str frame_str_of(struct frame *frame, const struct frame *from, rs_str id);
 
 /* A new last row, all zero; NULL: no memory. Lends until the next row. */
 union frame_cell *frame_add(struct frame *frame);
@@ -65,6 +78,11 @@ struct frame_query {
 };
 RS_MUST_CHECK enum rs_status frame_load(struct frame *frame, struct rs_ascend_db *db,
                                         const struct frame_query *query, struct rs_err *err);
+
+/* The same of a statement that is prepared and bound. */
+struct sqlite3_stmt;
+RS_MUST_CHECK enum rs_status frame_load_rows(struct frame *frame, struct rs_ascend_db *db,
+                                             struct sqlite3_stmt *stmt, struct rs_err *err);
 
 /* Row numbers ordered by the columns of `keys` (texts by bytes), then by row. */
 struct frame_order {
@@ -165,6 +183,7 @@ struct table {
 
 struct run;
 struct recipe_rank;
+struct inputs;
 RS_MUST_CHECK enum rs_status table_begin(struct run *run, const struct table *table,
                                          struct rs_err *err);
 RS_MUST_CHECK enum rs_status table_row(struct run *run, const struct cell *cells,
@@ -206,9 +225,49 @@ enum rs_status rank_files_reduce(struct run *run, const struct recipe_rank *rank
 void rank_files_drop(void *part);
 #define FILES_RECIPE .has_files = true, .reduce = rank_files_reduce, .drop = rank_files_drop
 
+/* ---- select.c: tables by SQL ------------------------------------------------------------------ */
+
+/* A frame that statements read as a table. */
+struct frame_table {
+    const char *columns; /* "name:t duration:i" */
+    const struct frame *frame;
+};
+struct sqlite3;
+struct sqlite3_stmt;
+/* All return SQLite's code. */
+int select_frame(struct sqlite3 *db, const char *name, const struct frame_table *source);
+int select_functions(struct sqlite3 *db); /* group_stats() and the others */
+/* :compat, :step, :top; of a rank besides :rank and the step's window, :from and :to. */
+void select_bind(const struct run *run, const struct inputs *in, struct sqlite3_stmt *stmt);
+
+/* A table of the result: a SELECT over the frames. */
+struct result {
+    const char *name; /* in the database */
+    const char *file; /* in text form */
+    const char
+        *columns;    /* "OpType:t|Count:i|duration:r=Duration(us)": names, kinds, titles in csv */
+    const char *sql; /* its answer has these columns */
+    const char *compat_sql; /* NULL: the same; "": no such table */
+    size_t index_columns;   /* the first so many get an index */
+    bool is_ms;             /* text form shows columns that end in Ns as Ms, not Us */
+    bool is_optional;       /* not there without a row */
+};
+#define RESULT_STATS "|Count:i|MeanNs:r|StdNs:r|MinNs:r|Q1Ns:r|MedianNs:r|Q3Ns:r|MaxNs:r|SumNs:r"
+/* These columns of group_stats() AS s. */
+#define SELECT_STATS                                                                               \
+    "stat(s,0), stat(s,1), stat(s,2), stat(s,3), stat(s,4), stat(s,5), stat(s,6), stat(s,7), "     \
+    "stat(s,8)"
+#define STAT_MEAN "stat(s,1)"
+#define STAT_SUM  "stat(s,8)"
+RS_MUST_CHECK enum rs_status result_write(struct run *run, const struct result *result,
+                                          struct rs_err *err);
+
 /* Open output: a database or a folder. */
 struct out;
 RS_MUST_CHECK enum rs_status out_open(struct run *run, struct rs_err *err);
+/* The frame is a table of the results' SELECTs from now on. Keeps a pointer to it and to the name. */
+RS_MUST_CHECK enum rs_status out_add_frame(struct run *run, const char *name,
+                                           const struct frame_table *table, struct rs_err *err);
 /* With `keep` what was written stands; without it the database is as it was. */
 RS_MUST_CHECK enum rs_status out_close(struct run *run, bool keep, struct rs_err *err);
 
@@ -222,8 +281,12 @@ struct recipe_rank {
 /* A rank's databases while it is being mapped; NULL where it has none. */
 struct inputs {
     const struct recipe_rank *of;
+    struct run *run;
     struct rs_ascend_db *profiler, *analysis;
     int64_t from, to; /* the step's host window, inclusive; all time without --step-id */
+    /* The first failure; from then on the calls below do nothing. Asked for once, when the rank is mapped. */
+    enum rs_status status;
+    struct rs_err err;
 };
 
 enum recipe_need {
@@ -233,6 +296,18 @@ enum recipe_need {
     MAY_ANALYSIS = 1 << 3
 };
 
+enum { FRAMES_MAX = 4 };
+
+/* Rows that a recipe gathers of each rank: a table of its results' SELECTs. */
+struct frame_spec {
+    const char *name;
+    const char *columns;  /* "name:t duration:i": names and kinds */
+    const char *requires; /* "TABLE.column ..." that a rank has to have; NULL: nothing */
+    const char *sql;      /* of the rank; NULL: fill() of the recipe gives the rows */
+    const char *missing;  /* what is said of a rank without rows; NULL: it may have none */
+    bool is_analysis;     /* requires and sql are about analysis.db, not the profiler's database */
+};
+
 struct recipe {
     struct rs_recipe_info info;
     const char *folder; /* of the text form */
@@ -240,6 +315,11 @@ struct recipe {
     size_t state_bytes; /* zeroed before start */
     bool has_files;     /* its result is files, whatever --export-type says */
     const char *kinds;  /* of the frame, for recipes that use frame_start() and its kin */
+    int64_t top;        /* --top-num where none is given */
+    struct frame_spec frames[FRAMES_MAX]; /* a recipe that has some needs no map and reduce */
+    const struct result *results;         /* written one after another, unless there is finish() */
+    size_t result_count;
+    void (*fill)(struct inputs *in, struct frame *frames); /* of a rank, after the SELECTs */
     /* Each may be NULL. map: any thread, sees only its rank; RS_NOTFOUND: no data of
      * this kind. reduce: one thread, in the order of ranks. */
     enum rs_status (*start)(struct run *run, struct rs_err *err);
@@ -261,6 +341,8 @@ struct run {
     struct recipe_rank *ranks; /* in reading order */
     size_t rank_count;
     void *state; /* the recipe's */
+    struct frame frames[FRAMES_MAX];
+    struct frame_table tables[FRAMES_MAX]; /* of the frames, as SELECTs see them */
     struct out *out;
     struct rs_recipe_result *result;
     pthread_mutex_t problem_lock; /* guards result->problems while threads map */
@@ -278,6 +360,21 @@ RS_MUST_CHECK enum rs_status run_map(struct run *run, size_t *used_p, struct rs_
 RS_MUST_CHECK enum rs_status inputs_open(struct run *run, const struct recipe_rank *rank,
                                          struct inputs *in_p, struct rs_err *err);
 void inputs_close(struct inputs *in);
+
+/* Appends the answer to the frame. */
+void in_load(struct inputs *in, struct frame *frame, struct rs_ascend_db *db, const char *sql);
+void in_fail(struct inputs *in, enum rs_status status, const char *format, ...) RS_PRINTF(3, 4);
+void in_require(struct inputs *in, struct rs_ascend_db *db, const char *list);
+bool in_has(const struct inputs *in, const char *list); /* of the profiler's database */
+
+/* What recipes with frames start, map, reduce and stop by. frames.c */
+RS_MUST_CHECK enum rs_status frames_start(struct run *run, struct rs_err *err);
+RS_MUST_CHECK enum rs_status frames_map(struct inputs *in, void **part_p, struct rs_err *err);
+RS_MUST_CHECK enum rs_status frames_reduce(struct run *run, const struct recipe_rank *rank,
+                                           void *part, struct rs_err *err);
+RS_MUST_CHECK enum rs_status frames_finish(struct run *run, struct rs_err *err);
+void frames_drop(void *part);
+void frames_stop(struct run *run);
 
 /* The part of recipes whose map is one query: a frame. */
 void frame_drop(void *part);

@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tables by SQL: the frames of a run are tables of the output's connection, and each result is a SELECT over them.
+ *
+ *     frames of all ranks --> virtual tables --> SELECT --> INSERT into cluster_analysis.db, or csv
+ *                                                  |
+ *                                                  `- functions that sum and print as the peer's libraries do
+ *
+ * A frame gives its rows in any order that a statement asks for: equal rows in the order in which they came, texts by their
+ * bytes, what is not there behind all texts. Sums depend on the order of what is summed, so that is a promise, and SQLite's
+ * own sorter is left out of it. Thread: the caller's of rs_recipe_run(); functions also of connections to a rank's databases.
+ */
+#include "ascend/recipe/recipe_priv.h"
+#include "common/base/mem.h"
+
+#include <sqlite3.h>
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- frames as tables ---- */
+
+struct vtab {
+    sqlite3_vtab base; /* first: SQLite's */
+    const struct frame_table *source;
+};
+
+struct cursor {
+    sqlite3_vtab_cursor base; /* first: SQLite's */
+    struct frame_order order; /* rows NULL: as they came */
+    size_t at, count;
+};
+
+static const struct frame *frame_of(const sqlite3_vtab_cursor *cursor)
+{
+    return ((const struct vtab *)cursor->pVtab)->source->frame;
+}
+
+static int connect(sqlite3 *db, void *source, int argc, const char *const *argv,
+                   sqlite3_vtab **vtab_p, char **error_p)
+{
+    struct vtab *vtab = rs_mem_calloc(1, sizeof *vtab);
+    struct rs_buf sql = {0};
+    (void)argc;
+    (void)argv;
+    (void)error_p;
+    if (!vtab)
+        return SQLITE_NOMEM;
+    vtab->source = source;
+    rs_buf_string(&sql, "CREATE TABLE x (");
+    for (const char *word = vtab->source->columns; *word;) { /* "name:t duration:i" */
+        const size_t length = strcspn(word, " "), name = strcspn(word, ":");
+        rs_buf_printf(&sql, "%s%.*s", word == vtab->source->columns ? "" : ", ", (int)name, word);
+        word += length + (word[length] == ' ');
+    }
+    rs_buf_u8(&sql, ')');
+    const int code = sql.failed ? SQLITE_NOMEM : sqlite3_declare_vtab(db, rs_buf_text(&sql));
+    rs_buf_fini(&sql);
+    if (code != SQLITE_OK)
+        rs_mem_free(vtab);
+    else
+        *vtab_p = &vtab->base;
+    return code;
+}
+
+static int disconnect(sqlite3_vtab *vtab)
+{
+    rs_mem_free(vtab);
+    return SQLITE_OK;
+}
+
+/* The order that is asked for becomes the plan's text, the keys of frame_order(). */
+static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
+{
+    const double rows = (double)((struct vtab *)vtab)->source->frame->count;
+    char keys[FRAME_COLUMNS_MAX + 1] = "";
+    size_t count = 0;
+    info->estimatedRows = (sqlite3_int64)rows;
+    info->estimatedCost = rows;
+    for (int i = 0; i < info->nOrderBy && count < FRAME_COLUMNS_MAX; i++) {
+        if (info->aOrderBy[i].desc || info->aOrderBy[i].iColumn < 0)
+            return SQLITE_OK; /* its own sorter then */
+        keys[count++] = (char)(info->aOrderBy[i].iColumn + 1);
+    }
+    if (!count || (size_t)info->nOrderBy > count)
+        return SQLITE_OK;
+    info->idxStr = sqlite3_mprintf("%s", keys);
+    info->needToFreeIdxStr = 1;
+    info->orderByConsumed = 1;
+    return info->idxStr ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+static int open_cursor(sqlite3_vtab *vtab, sqlite3_vtab_cursor **cursor_p)
+{
+    struct cursor *cursor = rs_mem_calloc(1, sizeof *cursor);
+    (void)vtab;
+    if (!cursor)
+        return SQLITE_NOMEM;
+    *cursor_p = &cursor->base;
+    return SQLITE_OK;
+}
+
+static int close_cursor(sqlite3_vtab_cursor *base)
+{
+    struct cursor *cursor = (struct cursor *)base;
+    frame_order_fini(&cursor->order);
+    rs_mem_free(cursor);
+    return SQLITE_OK;
+}
+
+static int filter(sqlite3_vtab_cursor *base, int number, const char *keys, int argc,
+                  sqlite3_value **argv)
+{
+    struct cursor *cursor = (struct cursor *)base;
+    (void)number;
+    (void)argc;
+    (void)argv;
+    frame_order_fini(&cursor->order);
+    cursor->at = 0;
+    cursor->count = frame_of(base)->count;
+    return keys && frame_order(frame_of(base), keys, &cursor->order) != RS_OK ? SQLITE_NOMEM
+                                                                              : SQLITE_OK;
+}
+
+static int next(sqlite3_vtab_cursor *base)
+{
+    ((struct cursor *)base)->at++;
+    return SQLITE_OK;
+}
+
+static int eof(sqlite3_vtab_cursor *base)
+{
+    return ((struct cursor *)base)->at >= ((struct cursor *)base)->count;
+}
+
+static size_t row_of(const sqlite3_vtab_cursor *base)
+{
+    const struct cursor *cursor = (const struct cursor *)base;
+    return cursor->order.rows ? cursor->order.rows[cursor->at] : cursor->at;
+}
+
+static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int index)
+{
+    const struct frame *frame = frame_of(base);
+    const union frame_cell *cell = frame_row(frame, row_of(base)) + index;
+    switch (frame->kinds[index]) {
+    case 'i':
+        if (cell->i != RS_NULL)
+            sqlite3_result_int64(context, cell->i);
+        break;
+    case 'r':
+        sqlite3_result_double(context, cell->r); /* NaN is NULL there, too */
+        break;
+    default:
+        if (cell->t != RS_STR_NONE)
+            sqlite3_result_text(context, frame_text(frame, cell->t),
+                                (int)rs_strtab_length(&frame->texts, cell->t), SQLITE_STATIC);
+        break;
+    }
+    return SQLITE_OK;
+}
+
+static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid_p)
+{
+    *rowid_p = (sqlite3_int64)row_of(base);
+    return SQLITE_OK;
+}
+
+int select_frame(sqlite3 *db, const char *name, const struct frame_table *source)
+{
+    static const sqlite3_module module = {.iVersion = 1,
+                                          .xConnect = connect,
+                                          .xBestIndex = best_index,
+                                          .xDisconnect = disconnect,
+                                          .xOpen = open_cursor,
+                                          .xClose = close_cursor,
+                                          .xFilter = filter,
+                                          .xNext = next,
+                                          .xEof = eof,
+                                          .xColumn = column,
+                                          .xRowid = rowid};
+    return sqlite3_create_module(db, name, &module, (void *)(uintptr_t)source);
+}
+
+/* ---- aggregates over numbers: all of a group are gathered, in their order ---- */
+
+struct gathered {
+    double *values;
+    int64_t *ranks; /* of list() and its kin: what goes with each value */
+    size_t count, capacity, rank_capacity;
+    char separator[4]; /* of list() */
+    bool failed;
+};
+
+static struct gathered *gathered_of(sqlite3_context *context, bool make)
+{
+    return sqlite3_aggregate_context(context, make ? sizeof(struct gathered) : 0);
+}
+
+static void gather(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    struct gathered *all = gathered_of(context, true);
+    if (!all || sqlite3_value_type(argv[0]) == SQLITE_NULL)
+        return;
+    if (rs_mem_grow((void **)&all->values, &all->capacity, all->count + 1, sizeof *all->values) !=
+            RS_OK ||
+        (argc > 1 && rs_mem_grow((void **)&all->ranks, &all->rank_capacity, all->count + 1,
+                                 sizeof *all->ranks) != RS_OK)) {
+        all->failed = true;
+        return;
+    }
+    if (argc > 1)
+        all->ranks[all->count] = sqlite3_value_int64(argv[1]);
+    if (argc > 2 && !all->count)
+        (void)snprintf(all->separator, sizeof all->separator, "%s", sqlite3_value_text(argv[2]));
+    all->values[all->count++] = sqlite3_value_double(argv[0]);
+}
+
+/* The end of an aggregate: NULL when nothing was gathered. */
+static void conclude(sqlite3_context *context)
+{
+    void (*const made)(sqlite3_context *, struct gathered *) =
+        *(void (*const *)(sqlite3_context *, struct gathered *))sqlite3_user_data(context);
+    struct gathered *all = gathered_of(context, false);
+    if (all && all->failed)
+        sqlite3_result_error_nomem(context);
+    else if (all && all->count)
+        made(context, all);
+    if (all) {
+        rs_mem_free(all->values);
+        rs_mem_free(all->ranks);
+    }
+}
+
+static void make_stats(sqlite3_context *context, struct gathered *all,
+                       void of(const double *, size_t, double *, struct stats *))
+{
+    struct stats stats;
+    double *sorted = rs_mem_calloc(all->count, sizeof *sorted);
+    if (!sorted) {
+        sqlite3_result_error_nomem(context);
+        return;
+    }
+    of(all->values, all->count, sorted, &stats);
+    sqlite3_result_blob(context, &stats, sizeof stats, SQLITE_TRANSIENT);
+    rs_mem_free(sorted);
+}
+
+static void group_stats(sqlite3_context *context, struct gathered *all)
+{
+    make_stats(context, all, stats_of_group);
+}
+
+static void column_stats(sqlite3_context *context, struct gathered *all)
+{
+    make_stats(context, all, stats_of_column);
+}
+
+static void median(sqlite3_context *context, struct gathered *all)
+{
+    stats_sort(all->values, all->count);
+    sqlite3_result_double(context, stats_median_sorted(all->values, all->count));
+}
+
+static void deviation(sqlite3_context *context, struct gathered *all)
+{
+    double mean;
+    sqlite3_result_double(context, stats_std_population(all->values, all->count, &mean));
+}
+
+static void sum_exact(sqlite3_context *context, struct gathered *all)
+{
+    struct stats_sum sum = {0, 0};
+    for (size_t i = 0; i < all->count; i++)
+        stats_add(&sum, all->values[i]);
+    sqlite3_result_double(context, sum.sum);
+}
+
+/* Every value taken twice, one after the other: not the same as twice the sum. */
+static void sum_doubled(sqlite3_context *context, struct gathered *all)
+{
+    struct stats_sum sum = {0, 0};
+    for (size_t i = 0; i < all->count; i++) {
+        stats_add(&sum, all->values[i]);
+        stats_add(&sum, all->values[i]);
+    }
+    sqlite3_result_double(context, sum.sum);
+}
+
+static void sum_plain(sqlite3_context *context, struct gathered *all)
+{
+    double sum = 0;
+    for (size_t i = 0; i < all->count; i++)
+        sum += all->values[i];
+    sqlite3_result_double(context, sum);
+}
+
+static void sum_pairwise(sqlite3_context *context, struct gathered *all)
+{
+    sqlite3_result_double(context, stats_pairwise_sum(all->values, all->count));
+}
+
+/* ---- aggregates over (value, rank) ---- */
+
+static size_t extreme_of(const struct gathered *all, bool is_most)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < all->count; i++)
+        if (is_most ? all->values[i] > all->values[best] : all->values[i] < all->values[best])
+            best = i;
+    return best;
+}
+
+static void rank_of_least(sqlite3_context *context, struct gathered *all)
+{
+    sqlite3_result_int64(context, all->ranks[extreme_of(all, false)]);
+}
+
+static void rank_of_most(sqlite3_context *context, struct gathered *all)
+{
+    sqlite3_result_int64(context, all->ranks[extreme_of(all, true)]);
+}
+
+/* "3;6;4" of the places given, a number once where it stands several times in a row. */
+static void print_list(sqlite3_context *context, const struct gathered *all, const uint32_t *places,
+                       size_t count, const char *separator)
+{
+    struct rs_buf text = {0};
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || all->ranks[places[i]] != all->ranks[places[i - 1]])
+            rs_buf_printf(&text, "%s%" PRId64, i ? separator : "", all->ranks[places[i]]);
+    if (text.failed)
+        sqlite3_result_error_nomem(context);
+    else
+        sqlite3_result_text(context, rs_buf_text(&text), -1, SQLITE_TRANSIENT);
+    rs_buf_fini(&text);
+}
+
+static int by_key(const void *a, const void *b, void *data)
+{
+    const double *keys = data;
+    const uint32_t p = *(const uint32_t *)a, q = *(const uint32_t *)b;
+    if (keys[p] < keys[q] || keys[p] > keys[q])
+        return keys[p] < keys[q] ? -1 : 1;
+    return (p > q) - (p < q);
+}
+
+/* All that have a value equal to that of `of`, or with `of` NULL all, in the order of their values. */
+static void print_some(sqlite3_context *context, struct gathered *all, const double *of,
+                       const char *separator)
+{
+    uint32_t *places = rs_mem_calloc(all->count, sizeof *places);
+    size_t count = 0;
+    if (!places) {
+        sqlite3_result_error_nomem(context);
+        return;
+    }
+    for (size_t i = 0; i < all->count; i++)
+        if (!of || (!(all->values[i] < *of) && !(all->values[i] > *of)))
+            places[count++] = (uint32_t)i;
+    qsort_r(places, count, sizeof *places, by_key, all->values);
+    print_list(context, all, places, count, separator);
+    rs_mem_free(places);
+}
+
+static void ranks_of_least(sqlite3_context *context, struct gathered *all)
+{
+    print_some(context, all, &all->values[extreme_of(all, false)], ", ");
+}
+
+static void ranks_of_most(sqlite3_context *context, struct gathered *all)
+{
+    print_some(context, all, &all->values[extreme_of(all, true)], ", ");
+}
+
+static void list(sqlite3_context *context, struct gathered *all)
+{
+    print_some(context, all, NULL, all->separator);
+}
+
+/* ---- functions ---- */
+
+static void stat(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    struct cell cells[STATS_COLUMN_COUNT];
+    struct stats stats;
+    (void)argc;
+    if (sqlite3_value_bytes(argv[0]) != (int)sizeof stats)
+        return;
+    memcpy(&stats, sqlite3_value_blob(argv[0]), sizeof stats);
+    stats_cells(&stats, cells);
+    const struct cell *cell = &cells[sqlite3_value_int(argv[1]) % STATS_COLUMN_COUNT];
+    if (cell->kind == CELL_INT)
+        sqlite3_result_int64(context, cell->of.i);
+    else if (cell->kind == CELL_REAL)
+        sqlite3_result_double(context, cell->of.r);
+}
+
+static void round_even(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    (void)argc;
+    if (sqlite3_value_type(argv[0]) != SQLITE_NULL)
+        sqlite3_result_double(
+            context, stats_round(sqlite3_value_double(argv[0]), sqlite3_value_int(argv[1])));
+}
+
+static void round_sql(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    (void)argc;
+    if (sqlite3_value_type(argv[0]) != SQLITE_NULL)
+        sqlite3_result_double(
+            context, stats_round_sql(sqlite3_value_double(argv[0]), sqlite3_value_int(argv[1])));
+}
+
+static void root(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    (void)argc;
+    sqlite3_result_double(context, sqrt(sqlite3_value_double(argv[0])));
+}
+
+static void us_text(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    char text[40];
+    (void)argc;
+    stats_print_us(sqlite3_value_int64(argv[0]), text, sizeof text);
+    sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
+}
+
+static void group_key(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    char hash[RS_ASCEND_HASH_BYTES];
+    const char *name = (const char *)sqlite3_value_text(argv[0]);
+    (void)argc;
+    rs_ascend_group_key(name ? name : "", hash);
+    sqlite3_result_text(context, hash, -1, SQLITE_TRANSIENT);
+}
+
+int select_functions(sqlite3 *db)
+{
+    enum { HOW = SQLITE_UTF8 | SQLITE_DETERMINISTIC };
+    static const struct {
+        const char *name;
+        int argc;
+        void (*made)(sqlite3_context *, struct gathered *);
+    } aggregates[] = {
+        {"group_stats", 1, group_stats},
+        {"column_stats", 1, column_stats},
+        {"median", 1, median},
+        {"deviation", 1, deviation},
+        {"sum_exact", 1, sum_exact},
+        {"sum_doubled", 1, sum_doubled},
+        {"sum_plain", 1, sum_plain},
+        {"sum_pairwise", 1, sum_pairwise},
+        {"rank_of_least", 2, rank_of_least},
+        {"rank_of_most", 2, rank_of_most},
+        {"ranks_of_least", 2, ranks_of_least},
+        {"ranks_of_most", 2, ranks_of_most},
+        {"list", 3, list}, /* (key, number, separator) */
+    };
+    static const struct {
+        const char *name;
+        int argc;
+        void (*call)(sqlite3_context *, int, sqlite3_value **);
+    } functions[] = {{"stat", 2, stat}, {"round_even", 2, round_even}, {"round_sql", 2, round_sql},
+                     {"root", 1, root}, {"us_text", 1, us_text},       {"group_key", 1, group_key}};
+    int code = SQLITE_OK;
+    for (size_t i = 0; i < sizeof aggregates / sizeof aggregates[0] && code == SQLITE_OK; i++)
+        code =
+            sqlite3_create_function(db, aggregates[i].name, aggregates[i].argc, HOW,
+                                    (void *)(uintptr_t)&aggregates[i].made, NULL, gather, conclude);
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0] && code == SQLITE_OK; i++)
+        code = sqlite3_create_function(db, functions[i].name, functions[i].argc, HOW, NULL,
+                                       functions[i].call, NULL, NULL);
+    return code;
+}
+
+void select_bind(const struct run *run, const struct inputs *in, sqlite3_stmt *stmt)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+    } values[] = {{":compat", run->options->compat},
+                  {":step", run->options->step_id},
+                  {":top", run->options->top_num > 0 ? run->options->top_num : run->recipe->top},
+                  {":rank", in ? in->of->rank : 0},
+                  {":from", in ? in->from : 0},
+                  {":to", in ? in->to : 0}};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        const int at = sqlite3_bind_parameter_index(stmt, values[i].name);
+        if (at)
+            (void)sqlite3_bind_int64(stmt, at, values[i].value);
+    }
+}
