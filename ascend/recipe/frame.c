@@ -212,12 +212,6 @@ enum rs_status frame_part(struct frame *part, enum rs_status status, void **part
                                        : status;
 }
 
-struct compare {
-    const struct frame *frame;
-    const char *keys;
-    const uint32_t *ranks; /* of texts, in byte order; RS_STR_NONE comes last */
-};
-
 static int compare_texts(const void *a, const void *b, void *data)
 {
     const struct rs_strtab *texts = data;
@@ -247,57 +241,96 @@ static uint32_t *rank_texts(struct rs_strtab *texts)
     return ranks;
 }
 
-static int compare_cells(const struct compare *by, const union frame_cell *x,
-                         const union frame_cell *y)
+/* Bits that are ordered, as unsigned numbers, like the cells. `ranks`: of texts, in byte order; what is no text comes last. */
+static uint64_t bits_of(char kind, const union frame_cell *cell, const uint32_t *ranks)
 {
-    for (const char *key = by->keys; *key; key++) {
-        const size_t c = (size_t)(*key - 1);
-        int order = 0;
-        if (by->frame->kinds[c] == 'i') {
-            order = (x[c].i > y[c].i) - (x[c].i < y[c].i);
-        } else if (by->frame->kinds[c] == 'r') {
-            order = (x[c].r > y[c].r) - (x[c].r < y[c].r);
-        } else {
-            const uint64_t p = x[c].t == RS_STR_NONE ? UINT64_MAX : by->ranks[x[c].t];
-            const uint64_t q = y[c].t == RS_STR_NONE ? UINT64_MAX : by->ranks[y[c].t];
-            order = (p > q) - (p < q);
-        }
-        if (order)
-            return order;
-    }
-    return 0;
+    const uint64_t sign = UINT64_C(1) << 63;
+    uint64_t bits;
+    if (kind == 't')
+        return cell->t == RS_STR_NONE ? UINT32_MAX : ranks[cell->t];
+    if (kind == 'i')
+        return (uint64_t)cell->i ^ sign;
+    const double value = cell->r + 0.0; /* -0 is 0 */
+    memcpy(&bits, &value, sizeof bits);
+    return bits & sign ? ~bits : bits | sign;
 }
 
-static int compare_rows(const void *a, const void *b, void *data)
+struct keyed {
+    uint64_t key;
+    uint32_t row;
+};
+
+/* Orders by the key, byte after byte from the lowest; equal ones stay as they are. Where it came to lie. */
+static struct keyed *sort_keyed(struct keyed *rows, struct keyed *other, size_t count)
 {
-    const struct compare *by = data;
-    const uint32_t p = *(const uint32_t *)a, q = *(const uint32_t *)b;
-    const int order = compare_cells(by, frame_row(by->frame, p), frame_row(by->frame, q));
-    return order ? order : (p > q) - (p < q);
+    enum { BYTE = 8, VALUES = 1 << BYTE };
+    for (unsigned shift = 0; shift < 64; shift += BYTE) {
+        size_t places[VALUES] = {0}, at = 0;
+        for (size_t i = 0; i < count; i++)
+            places[rows[i].key >> shift & (VALUES - 1)]++;
+        if (places[rows[0].key >> shift & (VALUES - 1)] == count)
+            continue; /* the byte is the same in all of them */
+        for (size_t value = 0; value < VALUES; value++) {
+            const size_t own = places[value];
+            places[value] = at;
+            at += own;
+        }
+        for (size_t i = 0; i < count; i++)
+            other[places[rows[i].key >> shift & (VALUES - 1)]++] = rows[i];
+        struct keyed *swap = rows;
+        rows = other;
+        other = swap;
+    }
+    return rows;
+}
+
+static bool has_text(const struct frame *frame, const char *keys)
+{
+    for (; *keys; keys++)
+        if (frame->kinds[*keys - 1] == 't')
+            return true;
+    return false;
+}
+
+/* By the last key first: each further one keeps what is equal to it in the order of those behind. */
+static void sort_rows(const struct frame *frame, const char *keys, const uint32_t *ranks,
+                      struct keyed *buffer, uint32_t *rows)
+{
+    for (size_t k = strlen(keys); k-- > 0;) {
+        const size_t column = (size_t)(keys[k] - 1);
+        for (size_t i = 0; i < frame->count; i++)
+            buffer[i] = (struct keyed){
+                bits_of(frame->kinds[column], frame_row(frame, rows[i]) + column, ranks), rows[i]};
+        const struct keyed *sorted = sort_keyed(buffer, buffer + frame->count, frame->count);
+        for (size_t i = 0; i < frame->count; i++)
+            rows[i] = sorted[i].row;
+    }
 }
 
 enum rs_status frame_order(const struct frame *frame, const char *keys, struct frame_order *order_p)
 {
     *order_p = (struct frame_order){0};
     struct rs_strtab texts = frame->texts; /* read only; entries are shared */
-    struct compare by = {frame, keys, NULL};
     if (frame->count > UINT32_MAX)
         return RS_LIMIT;
-    uint32_t *ranks = rank_texts(&texts);
+    const bool is_ranked = has_text(frame, keys);
+    uint32_t *ranks = is_ranked ? rank_texts(&texts) : NULL;
     uint32_t *rows = rs_mem_calloc(frame->count ? frame->count : 1, sizeof *rows);
-    if (!ranks || !rows) {
-        rs_mem_free(ranks);
+    struct keyed *buffer = rs_mem_calloc(2 * frame->count + 1, sizeof *buffer);
+    const bool is_made = rows && buffer && (ranks || !is_ranked);
+    if (is_made) {
+        for (size_t i = 0; i < frame->count; i++)
+            rows[i] = (uint32_t)i;
+        if (frame->count)
+            sort_rows(frame, keys, ranks, buffer, rows);
+        *order_p = (struct frame_order){.rows = rows, .count = frame->count};
+        frame_order_by(order_p, keys);
+    } else {
         rs_mem_free(rows);
-        return RS_NOMEM;
     }
-    for (size_t i = 0; i < frame->count; i++)
-        rows[i] = (uint32_t)i;
-    by.ranks = ranks;
-    qsort_r(rows, frame->count, sizeof *rows, compare_rows, &by);
+    rs_mem_free(buffer);
     rs_mem_free(ranks);
-    *order_p = (struct frame_order){.rows = rows, .count = frame->count};
-    frame_order_by(order_p, keys);
-    return RS_OK;
+    return is_made ? RS_OK : RS_NOMEM;
 }
 
 void frame_order_by(struct frame_order *order, const char *keys)
