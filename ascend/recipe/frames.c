@@ -43,7 +43,7 @@ void in_load(struct inputs *in, struct frame *frame, struct rs_ascend_db *db, co
     if (in->status == RS_OK)
         in->status = rs_ascend_db_prepare(db, sql, &stmt, &in->err);
     if (in->status == RS_OK) {
-        select_bind(in->run, in, stmt);
+        select_bind(in->run, in, in->of->rank, stmt);
         in->status = frame_load_rows(frame, db, stmt, &in->err);
     }
     rs_ascend_db_finish(&stmt);
@@ -57,32 +57,78 @@ static size_t frame_count(const struct recipe *recipe)
     return count;
 }
 
+/* What a rank gives. */
+struct part {
+    struct frame frames[FRAMES_MAX];
+    struct frame_table tables[FRAMES_MAX]; /* of them, while the rank is mapped */
+    struct rs_ascend_metadata meta;
+    bool has_meta;
+};
+
 static void load(struct inputs *in, const struct frame_spec *spec, struct frame *frame)
 {
     struct rs_ascend_db *db = spec->is_analysis ? in->analysis : in->profiler;
     if (spec->requires)
         in_require(in, db, spec->requires);
     if (spec->sql)
-        in_load(in, frame, db, spec->sql);
+        in_load(in, frame, db,
+                spec->asks && in->status == RS_OK && db_requires(db, spec->asks, NULL) != RS_OK
+                    ? spec->else_sql
+                    : spec->sql);
     if (spec->sql && spec->missing && !frame->count)
         in_fail(in, RS_NOTFOUND, "%s has no %s", rs_ascend_db_path(db), spec->missing);
+    if (spec->is_apart && in->status < 0 && in->status != RS_NOMEM) {
+        run_add_problem(in->run, in->of->rank, true, "%s", in->err.text);
+        in->status = RS_OK;
+    }
+}
+
+static void read_groups(struct inputs *in, struct part *part)
+{
+    struct rs_err why = {0};
+    const enum groups_need need = in->run->recipe->groups;
+    if (in->status != RS_OK || need == NO_GROUPS ||
+        (need == OWN_GROUPS && in->run->options->compat))
+        return;
+    const enum rs_status found = rank_metadata(in->run, in, &part->meta, &why);
+    part->has_meta = found == RS_OK;
+    if (found != RS_OK && found != RS_NOTFOUND)
+        run_add_problem(in->run, in->of->rank, true, "%s", why.text);
+}
+
+/* The rank's own SELECTs may read the frames that are filled already. */
+static void show_frame(struct inputs *in, const struct frame_spec *spec, struct frame_table *table)
+{
+    struct rs_ascend_db *const all[] = {in->profiler, in->analysis};
+    for (size_t i = 0; i < 2; i++)
+        if (all[i] && select_frame(rs_ascend_db_sqlite(all[i]), spec->name, table) != SQLITE_OK)
+            in_fail(in, RS_NOMEM, "no memory for a rank's rows");
 }
 
 enum rs_status frames_map(struct inputs *in, void **part_p, struct rs_err *err)
 {
     const struct recipe *recipe = in->run->recipe;
-    struct frame *part = rs_mem_calloc(FRAMES_MAX, sizeof *part);
+    const size_t count = frame_count(recipe);
+    struct part *part = rs_mem_calloc(1, sizeof *part);
     if (!part)
         return rs_err_set(err, RS_NOMEM, "no memory for a rank's rows");
-    for (size_t i = 0; i < frame_count(recipe); i++)
-        part[i].failed = frame_init(&part[i], recipe->frames[i].columns) != RS_OK;
-    for (size_t i = 0; i < frame_count(recipe); i++)
-        load(in, &recipe->frames[i], &part[i]);
+    for (size_t i = 0; i < count; i++)
+        part->frames[i].failed = frame_init(&part->frames[i], recipe->frames[i].columns) != RS_OK;
+    for (size_t i = 0; i < count; i++) {
+        part->tables[i] =
+            (struct frame_table){.columns = recipe->frames[i].columns, .frame = &part->frames[i]};
+        load(in, &recipe->frames[i], &part->frames[i]);
+        if (i + 1 < count)
+            show_frame(in, &recipe->frames[i], &part->tables[i]);
+    }
     if (in->status == RS_OK && recipe->fill)
-        recipe->fill(in, part);
-    for (size_t i = 0; i < frame_count(recipe); i++)
-        if (part[i].failed)
+        recipe->fill(in, part->frames);
+    read_groups(in, part);
+    for (size_t i = 0; i < count; i++) {
+        select_forget(&part->tables[i]);
+        if (part->frames[i].failed)
             in_fail(in, RS_NOMEM, "no memory for a rank's rows");
+    }
     if (in->status == RS_OK) {
         *part_p = part;
         return RS_OK;
@@ -93,9 +139,11 @@ enum rs_status frames_map(struct inputs *in, void **part_p, struct rs_err *err)
 
 void frames_drop(void *data)
 {
-    struct frame *part = data;
+    struct part *part = data;
     for (size_t i = 0; i < FRAMES_MAX; i++)
-        frame_fini(&part[i]);
+        frame_fini(&part->frames[i]);
+    if (part->has_meta)
+        rs_ascend_metadata_fini(&part->meta);
     rs_mem_free(part);
 }
 
@@ -103,23 +151,44 @@ enum rs_status frames_start(struct run *run, struct rs_err *err)
 {
     for (size_t i = 0; i < frame_count(run->recipe); i++) {
         const struct frame_spec *spec = &run->recipe->frames[i];
-        run->tables[i] = (struct frame_table){spec->columns, &run->frames[i]};
+        run->tables[i] = (struct frame_table){.columns = spec->columns, .frame = &run->frames[i]};
         if (frame_init(&run->frames[i], spec->columns) != RS_OK)
             return rs_err_set(err, RS_NOMEM, "no memory for rows");
         const enum rs_status status = out_add_frame(run, spec->name, &run->tables[i], err);
         if (status != RS_OK)
             return status;
     }
-    return RS_OK;
+    return results_begin(run, err);
+}
+
+/* The rows of one rank alone, for the statements that take them as they come. */
+static enum rs_status add_passing(struct run *run, const struct part *part, int64_t rank,
+                                  struct rs_err *err)
+{
+    for (size_t i = 0; i < frame_count(run->recipe); i++)
+        if (run->recipe->frames[i].is_passing)
+            run->tables[i].frame = &part->frames[i];
+    const enum rs_status status = results_add(run, rank, err);
+    for (size_t i = 0; i < frame_count(run->recipe); i++)
+        if (run->recipe->frames[i].is_passing) {
+            select_forget(&run->tables[i]);
+            run->tables[i].frame = &run->frames[i];
+        }
+    return status;
 }
 
 enum rs_status frames_reduce(struct run *run, const struct recipe_rank *rank, void *data,
                              struct rs_err *err)
 {
-    const struct frame *part = data;
-    enum rs_status status = RS_OK;
+    const struct part *part = data;
+    enum rs_status status = add_passing(run, part, rank->rank, err);
+    if (status != RS_OK)
+        return status;
     for (size_t i = 0; i < frame_count(run->recipe) && status == RS_OK; i++)
-        status = frame_append(&run->frames[i], &part[i]);
+        if (!run->recipe->frames[i].is_passing)
+            status = frame_append(&run->frames[i], &part->frames[i]);
+    if (status == RS_OK && part->has_meta)
+        status = group_set_add(run, &run->groups, rank->rank, &part->meta);
     return status == RS_OK ? RS_OK
                            : rs_err_set(err, status, "the rows of rank %lld: %s",
                                         (long long)rank->rank, rs_status_text(status));
@@ -135,6 +204,9 @@ enum rs_status frames_finish(struct run *run, struct rs_err *err)
 
 void frames_stop(struct run *run)
 {
-    for (size_t i = 0; i < FRAMES_MAX; i++)
+    for (size_t i = 0; i < FRAMES_MAX; i++) {
+        select_forget(&run->tables[i]);
         frame_fini(&run->frames[i]);
+    }
+    group_set_fini(&run->groups);
 }

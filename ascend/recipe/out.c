@@ -21,13 +21,21 @@
 
 enum { COLUMNS_MAX = 40 };
 
+/* A result that is written. */
+struct page {
+    struct table table;
+    struct column columns[COLUMNS_MAX];
+    char *names;       /* theirs */
+    struct rs_buf csv; /* so far, in text form */
+    uint64_t rows;
+    bool is_open;
+};
+
 struct out {
-    char *dir;         /* OUT/cluster_analysis_output[/FOLDER] */
-    char *path;        /* the database; NULL in text form */
-    sqlite3 *db;       /* in text form in memory: the frames are its tables all the same */
-    struct table open; /* of the result that is written */
-    struct column columns[COLUMNS_MAX]; /* its own */
-    char *names;                        /* theirs */
+    char *dir;   /* OUT/cluster_analysis_output[/FOLDER] */
+    char *path;  /* the database; NULL in text form */
+    sqlite3 *db; /* in text form in memory: the frames are its tables all the same */
+    struct page pages[RESULTS_MAX];
     sqlite3_stmt *insert;
     struct rs_buf csv;
     const struct table *table;
@@ -50,17 +58,27 @@ static enum rs_status exec(struct out *out, const char *sql, struct rs_err *err)
     return sqlite3_exec(out->db, sql, NULL, NULL, NULL) == SQLITE_OK ? RS_OK : db_failed(out, err);
 }
 
+/* The caller's thread alone uses it. */
+static enum rs_status open_connection(struct run *run, const char *path, struct rs_err *err)
+{
+    enum { HOW = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX };
+    sqlite3 **db = &run->out->db;
+    return sqlite3_open_v2(path, db, HOW, NULL) == SQLITE_OK &&
+                   select_functions(*db) == SQLITE_OK &&
+                   select_group_functions(*db, run) == SQLITE_OK
+               ? RS_OK
+               : db_failed(run->out, err);
+}
+
 static enum rs_status open_database(struct run *run, struct rs_err *err)
 {
     struct out *out = run->out;
     out->path = rs_file_join(out->dir, "cluster_analysis.db");
     if (!out->path)
         return rs_err_set(err, RS_NOMEM, "no memory for the name of the result");
-    if (sqlite3_open_v2(out->path, &out->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=
-            SQLITE_OK ||
-        select_functions(out->db) != SQLITE_OK)
-        return db_failed(out, err);
-    const enum rs_status status = rs_file_set_mode(out->path, err);
+    enum rs_status status = open_connection(run, out->path, err);
+    if (status == RS_OK)
+        status = rs_file_set_mode(out->path, err);
     if (status != RS_OK)
         return status;
     (void)sqlite3_busy_timeout(out->db, 5000);
@@ -99,15 +117,12 @@ enum rs_status out_open(struct run *run, struct rs_err *err)
     enum rs_status status = rs_file_make_dirs(out->dir, RS_FOLDER_MODE, err);
     if (status == RS_OK)
         rs_file_sweep(out->dir);
-    if (status == RS_OK && !is_folder(run))
-        status = open_database(run, err);
-    else if (status == RS_OK && (sqlite3_open(":memory:", &out->db) != SQLITE_OK ||
-                                 select_functions(out->db) != SQLITE_OK))
-        status = db_failed(out, err);
+    if (status == RS_OK)
+        status = is_folder(run) ? open_connection(run, ":memory:", err) : open_database(run, err);
     return status;
 }
 
-enum rs_status out_add_frame(struct run *run, const char *name, const struct frame_table *table,
+enum rs_status out_add_frame(struct run *run, const char *name, struct frame_table *table,
                              struct rs_err *err)
 {
     return select_frame(run->out->db, name, table) == SQLITE_OK ? RS_OK : db_failed(run->out, err);
@@ -132,7 +147,10 @@ enum rs_status out_close(struct run *run, bool keep, struct rs_err *err)
             status = rs_err_set(err, RS_NOMEM, "no memory for the name of the result");
     }
     rs_buf_fini(&out->csv);
-    rs_mem_free(out->names);
+    for (size_t i = 0; i < RESULTS_MAX; i++) {
+        rs_mem_free(out->pages[i].names);
+        rs_buf_fini(&out->pages[i].csv);
+    }
     rs_mem_free(out->path);
     rs_mem_free(out->dir);
     rs_mem_free(out);
@@ -327,21 +345,21 @@ static char *cut(char *text,
     return found + 1;
 }
 
-/* "OpType:t|duration:r=Duration(us)" -> out->open. */
-static enum rs_status lay_columns(struct out *out, const struct result *result)
+/* "OpType:t|duration:r=Duration(us)" -> the page's table. */
+static enum rs_status lay_columns(struct page *page, const struct result *result)
 {
     size_t count = 0;
-    rs_mem_free(out->names);
-    out->names = rs_mem_strdup(result->columns);
-    for (char *at = out->names, *rest; at; at = rest) {
+    page->names = rs_mem_strdup(result->columns);
+    for (char *at = page->names, *rest; at; at = rest) {
         RS_CHECK(count < COLUMNS_MAX);
         rest = cut(at, '|');
         char *kind = cut(at, ':');
-        out->columns[count++] = (struct column){at, *kind, cut(kind, '=')};
+        char *title = cut(kind, '=');
+        page->columns[count++] = (struct column){at, *kind, title};
     }
-    out->open = (struct table){result->name, result->file,          out->columns,
-                               count,        result->index_columns, result->is_ms};
-    return out->names ? RS_OK : RS_NOMEM;
+    page->table = (struct table){result->name, result->file,          page->columns,
+                                 count,        result->index_columns, result->is_ms};
+    return page->names ? RS_OK : RS_NOMEM;
 }
 
 static struct cell cell_of_answer(sqlite3_stmt *stmt, int at)
@@ -358,22 +376,32 @@ static struct cell cell_of_answer(sqlite3_stmt *stmt, int at)
     }
 }
 
-/* The answer as rows of a csv. */
-static int write_answer(struct run *run, sqlite3_stmt *stmt)
+typedef void answer_fn(struct run *run, sqlite3_stmt *stmt);
+
+static void add_csv_row(struct run *run, sqlite3_stmt *stmt)
 {
     struct cell cells[COLUMNS_MAX];
-    int code;
-    while ((code = sqlite3_step(stmt)) == SQLITE_ROW) {
-        for (size_t c = 0; c < run->out->open.column_count; c++)
-            cells[c] = cell_of_answer(stmt, (int)c);
-        const enum rs_status status = table_row(run, cells, NULL);
-        RS_CHECK(status == RS_OK); /* text cannot fail before its end */
-    }
-    return code;
+    for (size_t c = 0; c < run->out->table->column_count; c++)
+        cells[c] = cell_of_answer(stmt, (int)c);
+    const enum rs_status status = table_row(run, cells, NULL);
+    RS_CHECK(status == RS_OK); /* text fails at its end alone */
 }
 
+static void add_problem(struct run *run, sqlite3_stmt *stmt)
+{
+    run_add_problem(run, sqlite3_column_int64(stmt, 0), sqlite3_column_int(stmt, 1) != 0, "%s",
+                    (const char *)sqlite3_column_text(stmt, 2));
+}
+
+static void count_row(struct run *run, sqlite3_stmt *stmt)
+{
+    (void)stmt;
+    run->out->rows++;
+}
+
+/* `row` gets each row of the answer; NULL: there is none. */
 static enum rs_status run_statement(struct run *run, const char *head, const char *sql,
-                                    bool *is_any_p, struct rs_err *err)
+                                    int64_t rank, answer_fn *row, struct rs_err *err)
 {
     struct out *out = run->out;
     sqlite3_stmt *stmt = NULL;
@@ -383,42 +411,136 @@ static enum rs_status run_statement(struct run *run, const char *head, const cha
                            : sqlite3_prepare_v2(out->db, rs_buf_text(&text), -1, &stmt, NULL);
     rs_buf_fini(&text);
     if (code == SQLITE_OK) {
-        select_bind(run, NULL, stmt);
-        code = is_any_p    ? sqlite3_step(stmt)
-               : out->path ? sqlite3_step(stmt)
-                           : write_answer(run, stmt);
+        select_bind(run, NULL, rank, stmt);
+        while ((code = sqlite3_step(stmt)) == SQLITE_ROW)
+            row(run, stmt);
     }
-    if (is_any_p)
-        *is_any_p = code == SQLITE_ROW;
-    const enum rs_status status =
-        code == SQLITE_DONE || code == SQLITE_ROW ? RS_OK : db_failed(out, err);
+    const enum rs_status status = code == SQLITE_DONE ? RS_OK : db_failed(out, err);
     (void)sqlite3_finalize(stmt);
+    return status;
+}
+
+/* Does the statement have an answer at all? */
+static enum rs_status ask_any(struct run *run, const char *sql, bool *is_any_p, struct rs_err *err)
+{
+    struct rs_buf text = {0};
+    run->out->rows = 0;
+    rs_buf_printf(&text, "SELECT 1 FROM (%s) LIMIT 1", sql);
+    const enum rs_status status = run_statement(run, "", rs_buf_text(&text), 0, count_row, err);
+    rs_buf_fini(&text);
+    *is_any_p = run->out->rows != 0;
+    return status;
+}
+
+static enum rs_status page_begin(struct run *run, struct page *page, const struct result *result,
+                                 struct rs_err *err)
+{
+    struct out *out = run->out;
+    rs_mem_free(page->names);
+    if (lay_columns(page, result) != RS_OK)
+        return rs_err_set(err, RS_NOMEM, "no memory for %s", result->name);
+    const enum rs_status status = table_begin(run, &page->table, err);
+    (void)sqlite3_finalize(out->insert); /* statements insert by themselves */
+    out->insert = NULL;
+    out->table = NULL;
+    page->csv = out->csv;
+    out->csv = (struct rs_buf){0};
+    page->rows = 0;
+    page->is_open = status == RS_OK;
+    return status;
+}
+
+/* Adds the answer to the page. */
+static enum rs_status page_add(struct run *run, struct page *page, const char *sql, int64_t rank,
+                               struct rs_err *err)
+{
+    struct out *out = run->out;
+    char head[160];
+    (void)snprintf(head, sizeof head, "INSERT INTO \"%s\" ", page->table.name);
+    if (out->path) {
+        const enum rs_status status = run_statement(run, head, sql, rank, NULL, err);
+        page->rows += (uint64_t)sqlite3_changes64(out->db);
+        return status;
+    }
+    out->table = &page->table;
+    out->rows = page->rows;
+    out->csv = page->csv;
+    const enum rs_status status = run_statement(run, "", sql, rank, add_csv_row, err);
+    page->csv = out->csv;
+    page->rows = out->rows;
+    out->csv = (struct rs_buf){0};
+    out->table = NULL;
+    return status;
+}
+
+static enum rs_status page_end(struct run *run, struct page *page, struct rs_err *err)
+{
+    struct out *out = run->out;
+    out->table = &page->table;
+    out->rows = page->rows;
+    out->csv = page->csv;
+    page->csv = (struct rs_buf){0};
+    page->is_open = false;
+    const enum rs_status status = table_end(run, err);
+    rs_buf_fini(&out->csv);
+    return status;
+}
+
+/* The recipe has it in text form, too, or this is the database. */
+static bool is_wanted(const struct run *run, const struct result *result)
+{
+    return result->name && (run->out->path || !result->is_only_db);
+}
+
+enum rs_status results_begin(struct run *run, struct rs_err *err)
+{
+    const struct recipe *recipe = run->recipe;
+    enum rs_status status = RS_OK;
+    bool is_any = false;
+    for (size_t i = 0; i < recipe->result_count; i++)
+        is_any |= recipe->results[i].rank_sql != NULL;
+    for (size_t i = 0; i < recipe->result_count && is_any && status == RS_OK; i++)
+        if (is_wanted(run, &recipe->results[i]))
+            status = page_begin(run, &run->out->pages[i], &recipe->results[i], err);
+    return status;
+}
+
+enum rs_status results_add(struct run *run, int64_t rank, struct rs_err *err)
+{
+    const struct recipe *recipe = run->recipe;
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < recipe->result_count && status == RS_OK; i++)
+        if (recipe->results[i].rank_sql)
+            status = page_add(run, &run->out->pages[i], recipe->results[i].rank_sql, rank, err);
     return status;
 }
 
 enum rs_status result_write(struct run *run, const struct result *result, struct rs_err *err)
 {
-    struct out *out = run->out;
+    const struct recipe *recipe = run->recipe;
+    const bool is_listed =
+        result >= recipe->results && result < recipe->results + recipe->result_count;
+    struct page *page = &run->out->pages[is_listed ? result - recipe->results : 0];
     const char *sql = run->options->compat && result->compat_sql ? result->compat_sql : result->sql;
     bool is_any = true;
-    char head[160] = "";
-    if (!*sql)
-        return RS_OK;
-    if (lay_columns(out, result) != RS_OK)
-        return rs_err_set(err, RS_NOMEM, "no memory for %s", result->name);
     enum rs_status status = RS_OK;
+    if (sql && !*sql)
+        return RS_OK;
+    if (!result->name)
+        return run_statement(run, "", sql, 0, add_problem, err);
+    if (!is_wanted(run, result))
+        return RS_OK;
     if (result->is_optional)
-        status = run_statement(run, "", sql, &is_any, err);
+        status = ask_any(run, sql, &is_any, err);
     if (status != RS_OK || !is_any)
         return status;
-    status = table_begin(run, &out->open, err);
-    if (out->path)
-        (void)snprintf(head, sizeof head, "INSERT INTO \"%s\" ", result->name);
-    if (status == RS_OK)
-        status = run_statement(run, head, sql, NULL, err);
-    if (out->path)
-        out->rows = (uint64_t)sqlite3_changes64(out->db);
-    return status == RS_OK ? table_end(run, err) : status;
+    if (!page->is_open)
+        status = page_begin(run, page, result, err);
+    if (status == RS_OK && sql)
+        status = page_add(run, page, sql, 0, err);
+    if (status == RS_OK && result->then_sql)
+        status = page_add(run, page, result->then_sql, 0, err);
+    return status == RS_OK ? page_end(run, page, err) : status;
 }
 
 static struct cell cell_of(const struct frame *frame, const union frame_cell *row, size_t column)

@@ -7,22 +7,57 @@
  * recv); an operation whose tasks disagree about the ends is left out.
  */
 #include "ascend/recipe/recipe_priv.h"
-#include "common/base/mem.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-enum { NAME, GROUP, START, OP, SRC_MIN, SRC_MAX, DST_MIN, DST_MAX };
-#define KINDS "ttiiiiii"
-
+/* The number counts per communicator; the peer lets those with the same local ranks share it. */
 #define PAIR_SQL(join, condition)                                                                  \
-    "SELECT n.value, g.value, c.startNs, c.opId, min(t.srcRank), max(t.srcRank), "                 \
-    "min(t.dstRank), max(t.dstRank) FROM COMMUNICATION_TASK_INFO t "                               \
+    "SELECT name, communicator, start, op, is_receive, iif(is_receive, d, s) AS src, "             \
+    "iif(is_receive, s, d) AS dst, row_number() OVER (PARTITION BY iif(:compat, '', "              \
+    "communicator), iif(is_receive, d, s), iif(is_receive, s, d) ORDER BY start, op) - 1, :rank "  \
+    "FROM (SELECT n.value AS name, g.value AS communicator, c.startNs AS start, c.opId AS op, "    \
+    "is_receive(n.value) AS is_receive, min(t.srcRank) AS s, min(t.dstRank) AS d, "                \
+    "max(t.srcRank) AS s2, max(t.dstRank) AS d2 FROM COMMUNICATION_TASK_INFO t "                   \
     "JOIN COMMUNICATION_OP c ON c.opId = t.opId AND c.groupName = t.groupName "                    \
     "JOIN STRING_IDS n ON n.id = c.opName JOIN STRING_IDS g ON g.id = c.groupName "                \
     "JOIN STRING_IDS y ON y.id = t.taskType " join                                                 \
     "WHERE y.value IN ('Notify_Record', 'Notify_Wait') AND lower(n.value) LIKE 'hcom_%' "          \
-    "AND " condition " GROUP BY c.opId ORDER BY c.startNs, c.opId"
+    "AND " condition " GROUP BY c.opId) WHERE is_receive IS NOT NULL AND s = s2 AND d = d2 AND "   \
+    "s BETWEEN 0 AND 4294967294 AND d BETWEEN 0 AND 4294967294 ORDER BY start, op"
+
+static const char *sql_of(const struct inputs *in)
+{
+    if (!in_has(in, "CANN_API.connectionId COMMUNICATION_OP.connectionId"))
+        return PAIR_SQL("", "c.startNs >= :from AND c.startNs <= :to");
+    return in->run->options->compat
+               ? PAIR_SQL("JOIN CANN_API a ON a.connectionId = c.connectionId ",
+                          "a.startNs >= :from AND a.startNs <= :to")
+               : PAIR_SQL("LEFT JOIN CANN_API a ON a.connectionId = c.connectionId ",
+                          "coalesce(a.startNs, c.startNs) >= :from AND "
+                          "coalesce(a.startNs, c.startNs) <= :to");
+}
+
+void pairs_load(struct inputs *in, struct frame *pairs)
+{
+    in_require(in, in->profiler,
+               "COMMUNICATION_OP.opId COMMUNICATION_OP.opName COMMUNICATION_OP.groupName "
+               "COMMUNICATION_TASK_INFO.opId COMMUNICATION_TASK_INFO.srcRank "
+               "COMMUNICATION_TASK_INFO.dstRank COMMUNICATION_TASK_INFO.taskType "
+               "COMMUNICATION_TASK_INFO.groupName STRING_IDS.value");
+    in_load(in, pairs, in->profiler, sql_of(in));
+    if (!pairs->count)
+        in_fail(in, RS_NOTFOUND, "%s has no sends and receives with known ends",
+                rs_ascend_db_path(in->profiler));
+}
+
+void pairs_load_if_any(struct inputs *in, struct frame *pairs)
+{
+    if (in->status != RS_OK)
+        return;
+    pairs_load(in, pairs);
+    if (in->status == RS_NOTFOUND)
+        in->status = RS_OK;
+}
 
 /* "_D_D_D" with nothing behind it. */
 static bool is_numbered(const char *text)
@@ -38,131 +73,17 @@ static bool is_numbered(const char *text)
     return !*text;
 }
 
-/* hcom_send_ / hcom_Send_ and the two spellings of receive. */
-static bool is_pair_name(const char *name, bool *is_receive_p)
+int pair_kind(const char *name)
 {
     static const struct {
         const char *head;
-        bool is_receive;
-    } heads[] = {{"hcom_send_", false},   {"hcom_Send_", false}, {"hcom_receive_", true},
-                 {"hcom_Receive_", true}, {"hcom_recv_", true},  {"hcom_Recv_", true}};
+        int is_receive;
+    } heads[] = {{"hcom_send_", 0},    {"hcom_Send_", 0}, {"hcom_receive_", 1},
+                 {"hcom_Receive_", 1}, {"hcom_recv_", 1}, {"hcom_Recv_", 1}};
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
         const size_t length = strlen(heads[i].head);
-        if (strncmp(name, heads[i].head, length) == 0 && is_numbered(name + length)) {
-            *is_receive_p = heads[i].is_receive;
-            return true;
-        }
+        if (strncmp(name, heads[i].head, length) == 0 && is_numbered(name + length))
+            return heads[i].is_receive;
     }
-    return false;
-}
-
-static enum rs_status add_op(struct pair_list *list, const struct frame *rows, size_t r)
-{
-    const union frame_cell *row = frame_row(rows, r);
-    const char *name = frame_text(rows, row[NAME].t);
-    bool is_receive = false;
-    if (!is_pair_name(name, &is_receive) || row[SRC_MIN].i != row[SRC_MAX].i ||
-        row[DST_MIN].i != row[DST_MAX].i || row[SRC_MIN].i < 0 || row[DST_MIN].i < 0 ||
-        row[SRC_MIN].i >= INT64_C(0xFFFFFFFF) || row[DST_MIN].i >= INT64_C(0xFFFFFFFF))
-        return RS_OK;
-    if (rs_mem_grow((void **)&list->ops, &list->capacity, list->count + 1, sizeof *list->ops) !=
-        RS_OK)
-        return RS_NOMEM;
-    struct pair_op op = {.op_row = row[OP].i,
-                         .src = is_receive ? row[DST_MIN].i : row[SRC_MIN].i,
-                         .dst = is_receive ? row[SRC_MIN].i : row[DST_MIN].i,
-                         .start = row[START].i,
-                         .is_receive = is_receive};
-    const char *group = frame_text(rows, row[GROUP].t);
-    if (rs_strtab_add(&list->texts, name, strlen(name), &op.name) != RS_OK ||
-        rs_strtab_add(&list->texts, group, strlen(group), &op.group) != RS_OK)
-        return RS_NOMEM;
-    list->ops[list->count++] = op;
-    return RS_OK;
-}
-
-struct counter {
-    rs_str group;
-    int64_t src, dst, next;
-};
-
-/* The running number of each (group, src, dst); in compat groups share their counters. */
-static enum rs_status number_ops(struct pair_list *list, bool compat)
-{
-    struct counter *counters = NULL;
-    size_t count = 0, capacity = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        struct pair_op *op = &list->ops[i];
-        size_t k = 0;
-        while (k < count && (counters[k].src != op->src || counters[k].dst != op->dst ||
-                             (!compat && counters[k].group != op->group)))
-            k++;
-        if (k == count) {
-            if (rs_mem_grow((void **)&counters, &capacity, count + 1, sizeof *counters) != RS_OK) {
-                rs_mem_free(counters);
-                return RS_NOMEM;
-            }
-            counters[count++] = (struct counter){op->group, op->src, op->dst, 0};
-        }
-        op->number = counters[k].next++;
-    }
-    rs_mem_free(counters);
-    return RS_OK;
-}
-
-static const char *sql_of(const struct run *run, const struct inputs *in)
-{
-    const bool has_api = rs_ascend_db_has_column(in->profiler, "CANN_API", "connectionId") &&
-                         rs_ascend_db_has_column(in->profiler, "COMMUNICATION_OP", "connectionId");
-    if (!has_api)
-        return PAIR_SQL("", "c.startNs >= ?1 AND c.startNs <= ?2");
-    return run->options->compat
-               ? PAIR_SQL("JOIN CANN_API a ON a.connectionId = c.connectionId ",
-                          "a.startNs >= ?1 AND a.startNs <= ?2")
-               : PAIR_SQL("LEFT JOIN CANN_API a ON a.connectionId = c.connectionId ",
-                          "coalesce(a.startNs, c.startNs) >= ?1 AND "
-                          "coalesce(a.startNs, c.startNs) <= ?2");
-}
-
-enum rs_status pair_list_read(const struct run *run, const struct inputs *in,
-                              struct pair_list *list_p, struct rs_err *err)
-{
-    const int64_t params[] = {in->from, in->to};
-    const struct frame_query query = {.sql = sql_of(run, in), .params = params, .param_count = 2};
-    struct pair_list list = {0};
-    struct frame rows;
-    enum rs_status status =
-        db_requires(in->profiler,
-                    "COMMUNICATION_OP.opId COMMUNICATION_OP.opName COMMUNICATION_OP.groupName "
-                    "COMMUNICATION_TASK_INFO.opId COMMUNICATION_TASK_INFO.srcRank "
-                    "COMMUNICATION_TASK_INFO.dstRank COMMUNICATION_TASK_INFO.taskType "
-                    "COMMUNICATION_TASK_INFO.groupName STRING_IDS.value",
-                    err);
-    if (status != RS_OK)
-        return status;
-    if (frame_init(&rows, KINDS) != RS_OK || rs_strtab_init(&list.texts, 0) != RS_OK)
-        status = rs_err_set(err, RS_NOMEM, "no memory for sends and receives");
-    if (status == RS_OK)
-        status = frame_load(&rows, in->profiler, &query, err);
-    for (size_t i = 0; i < rows.count && status == RS_OK; i++)
-        status = add_op(&list, &rows, i);
-    if (status == RS_OK)
-        status = number_ops(&list, run->options->compat);
-    frame_fini(&rows);
-    if (status == RS_OK && !list.count)
-        status = rs_err_set(err, RS_NOTFOUND, "%s has no sends and receives with known ends",
-                            rs_ascend_db_path(in->profiler));
-    if (status != RS_OK) {
-        pair_list_fini(&list);
-        return status;
-    }
-    *list_p = list;
-    return RS_OK;
-}
-
-void pair_list_fini(struct pair_list *list)
-{
-    rs_strtab_fini(&list->texts);
-    rs_mem_free(list->ops);
-    *list = (struct pair_list){0};
+    return -1;
 }

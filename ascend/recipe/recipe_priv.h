@@ -228,29 +228,40 @@ void rank_files_drop(void *part);
 /* ---- select.c: tables by SQL ------------------------------------------------------------------ */
 
 /* A frame that statements read as a table. */
+enum { ORDERS_MAX = 8 };
 struct frame_table {
     const char *columns; /* "name:t duration:i" */
     const struct frame *frame;
+    struct frame_order orders[ORDERS_MAX]; /* that statements asked for; see select_forget() */
+    size_t order_count;
 };
 struct sqlite3;
 struct sqlite3_stmt;
 /* All return SQLite's code. */
-int select_frame(struct sqlite3 *db, const char *name, const struct frame_table *source);
-int select_functions(struct sqlite3 *db); /* group_stats() and the others */
+int select_frame(struct sqlite3 *db, const char *name, struct frame_table *source);
+void select_forget(struct frame_table *source); /* the frame's rows have changed, or are gone */
+int select_functions(struct sqlite3 *db);       /* group_stats() and the others */
+/* Of run->groups: group_ranks() and its kin. */
+int select_group_functions(struct sqlite3 *db, struct run *run);
 /* :compat, :step, :top; of a rank besides :rank and the step's window, :from and :to. */
-void select_bind(const struct run *run, const struct inputs *in, struct sqlite3_stmt *stmt);
+void select_bind(const struct run *run, const struct inputs *in, int64_t rank,
+                 struct sqlite3_stmt *stmt);
 
-/* A table of the result: a SELECT over the frames. */
+/* A table of the result: a SELECT over the frames. Without a name: a statement on the
+ * way there; what it answers, (rank, is missing, text), is told as problems. */
 struct result {
     const char *name; /* in the database */
     const char *file; /* in text form */
     const char
-        *columns;    /* "OpType:t|Count:i|duration:r=Duration(us)": names, kinds, titles in csv */
-    const char *sql; /* its answer has these columns */
+        *columns; /* "OpType:t|Count:i|duration:r=Duration(us)": names, kinds, titles in csv */
+    const char *rank_sql;   /* of each rank as it comes, over its own rows; NULL: none */
+    const char *sql;        /* its answer has these columns; NULL: none */
     const char *compat_sql; /* NULL: the same; "": no such table */
+    const char *then_sql;   /* more rows, behind those; NULL: none */
     size_t index_columns;   /* the first so many get an index */
     bool is_ms;             /* text form shows columns that end in Ns as Ms, not Us */
     bool is_optional;       /* not there without a row */
+    bool is_only_db;        /* not there in text form */
 };
 #define RESULT_STATS "|Count:i|MeanNs:r|StdNs:r|MinNs:r|Q1Ns:r|MedianNs:r|Q3Ns:r|MaxNs:r|SumNs:r"
 /* These columns of group_stats() AS s. */
@@ -267,7 +278,10 @@ struct out;
 RS_MUST_CHECK enum rs_status out_open(struct run *run, struct rs_err *err);
 /* The frame is a table of the results' SELECTs from now on. Keeps a pointer to it and to the name. */
 RS_MUST_CHECK enum rs_status out_add_frame(struct run *run, const char *name,
-                                           const struct frame_table *table, struct rs_err *err);
+                                           struct frame_table *table, struct rs_err *err);
+/* Begins the tables of a recipe that writes while ranks come; adds what a rank's rows give to them. */
+RS_MUST_CHECK enum rs_status results_begin(struct run *run, struct rs_err *err);
+RS_MUST_CHECK enum rs_status results_add(struct run *run, int64_t rank, struct rs_err *err);
 /* With `keep` what was written stands; without it the database is as it was. */
 RS_MUST_CHECK enum rs_status out_close(struct run *run, bool keep, struct rs_err *err);
 
@@ -284,6 +298,8 @@ struct inputs {
     struct run *run;
     struct rs_ascend_db *profiler, *analysis;
     int64_t from, to; /* the step's host window, inclusive; all time without --step-id */
+    int64_t number;   /* :number and :text of SELECTs */
+    const char *text;
     /* The first failure; from then on the calls below do nothing. Asked for once, when the rank is mapped. */
     enum rs_status status;
     struct rs_err err;
@@ -296,16 +312,22 @@ enum recipe_need {
     MAY_ANALYSIS = 1 << 3
 };
 
-enum { FRAMES_MAX = 4 };
+enum { FRAMES_MAX = 5, RESULTS_MAX = 12 };
+enum groups_need { NO_GROUPS, ALL_GROUPS, OWN_GROUPS }; /* OWN: unless in compat */
 
 /* Rows that a recipe gathers of each rank: a table of its results' SELECTs. */
 struct frame_spec {
     const char *name;
     const char *columns;  /* "name:t duration:i": names and kinds */
     const char *requires; /* "TABLE.column ..." that a rank has to have; NULL: nothing */
-    const char *sql;      /* of the rank; NULL: fill() of the recipe gives the rows */
-    const char *missing;  /* what is said of a rank without rows; NULL: it may have none */
-    bool is_analysis;     /* requires and sql are about analysis.db, not the profiler's database */
+    const char *sql; /* of the rank; may read the frames above it. NULL: fill() gives the rows */
+    const char *
+        asks; /* "TABLE.column ..."; a rank without it is asked else_sql. NULL: all are asked sql */
+    const char *else_sql;
+    const char *missing; /* what is said of a rank without rows; NULL: it may have none */
+    bool is_analysis;    /* requires and sql are about analysis.db, not the profiler's database */
+    bool is_passing;     /* only for rank_sql: the rows do not stay */
+    bool is_apart;       /* a rank without it is told, and stays */
 };
 
 struct recipe {
@@ -320,6 +342,7 @@ struct recipe {
     const struct result *results;         /* written one after another, unless there is finish() */
     size_t result_count;
     void (*fill)(struct inputs *in, struct frame *frames); /* of a rank, after the SELECTs */
+    enum groups_need groups; /* run->groups are what the ranks say about their communicators */
     /* Each may be NULL. map: any thread, sees only its rank; RS_NOTFOUND: no data of
      * this kind. reduce: one thread, in the order of ranks. */
     enum rs_status (*start)(struct run *run, struct rs_err *err);
@@ -332,6 +355,17 @@ struct recipe {
     void (*stop)(struct run *run);
 };
 
+/* Groups of all ranks by hash: pg name, id, global ranks. groups.c */
+struct group_info {
+    char *hash, *id, *name;
+    int64_t *ranks;
+    size_t count;
+};
+struct group_set {
+    struct group_info *items;
+    size_t count, capacity;
+};
+
 struct run {
     const struct recipe *recipe;
     const struct rs_recipe_options *options;
@@ -342,6 +376,7 @@ struct run {
     size_t rank_count;
     void *state; /* the recipe's */
     struct frame frames[FRAMES_MAX];
+    struct group_set groups;
     struct frame_table tables[FRAMES_MAX]; /* of the frames, as SELECTs see them */
     struct out *out;
     struct rs_recipe_result *result;
@@ -400,16 +435,6 @@ void frame_stop(struct run *run);
 #define FRAME_RECIPE                                                                               \
     .start = frame_start, .reduce = frame_reduce, .drop = frame_drop, .stop = frame_stop
 
-/* Groups of all ranks by hash: pg name, id, global ranks. groups.c */
-struct group_info {
-    char *hash, *id, *name;
-    int64_t *ranks;
-    size_t count;
-};
-struct group_set {
-    struct group_info *items;
-    size_t count, capacity;
-};
 /* Adds the rank's own (copies); a group that two ranks describe differently is told once. */
 RS_MUST_CHECK enum rs_status group_set_add(struct run *run, struct group_set *set, int64_t rank,
                                            const struct rs_ascend_metadata *meta);
@@ -419,65 +444,51 @@ void group_set_fini(struct group_set *set);
 RS_MUST_CHECK enum rs_status rank_metadata(struct run *run, const struct inputs *in,
                                            struct rs_ascend_metadata *meta_p, struct rs_err *err);
 
-/* Which kinds of operations each group was seen with, and in which ranks.
- * communication_group_map.c; communication_time_sum needs it too. */
-struct group_map_part {
-    struct frame rows; /* (kind, hash, rank), each once */
-    struct rs_ascend_metadata meta;
-    bool has_meta;
-};
-RS_MUST_CHECK enum rs_status group_map_read(struct run *run, const struct inputs *in,
-                                            struct group_map_part *part_p, struct rs_err *err);
-void group_map_part_fini(struct group_map_part *part);
+/* A frame: which kinds of operations each communicator was seen with, and in which ranks; and the table made of it. */
+#define FRAME_SEEN                                                                                 \
+    {                                                                                              \
+        .name = "seen", .columns = "kind:t hash:t rank:i",                                         \
+        .requires = "CommAnalyzerTime.hccl_op_name CommAnalyzerTime.group_name",                   \
+        .is_analysis = true,                                                                       \
+        .sql =                                                                                     \
+            "SELECT DISTINCT CASE WHEN lower(hccl_op_name) LIKE '%send%' OR lower(hccl_op_name) "  \
+            "LIKE '%receive%' OR lower(hccl_op_name) LIKE '%recv%' THEN 'p2p' ELSE 'collective' "  \
+            "END, group_name, :rank FROM CommAnalyzerTime WHERE group_name IS NOT NULL"            \
+    }
+#define SEEN_RANKS "'(' || coalesce(group_ranks(hash), list(rank, rank, ',')) || ')'"
+#define RESULT_GROUP_MAP                                                                           \
+    .name = "CommunicationGroupMapping", .file = "communication_group_map.csv",                    \
+    .columns = "type:t|rank_set:t|group_name:t|group_id:t|pg_name:t",                              \
+    .sql = "SELECT kind, " SEEN_RANKS ", hash, group_id(hash), group_name(hash) FROM seen "        \
+           "GROUP BY kind, hash"
 
-struct group_map {
-    struct frame rows;
-    struct group_set groups;
-};
-RS_MUST_CHECK enum rs_status group_map_init(struct group_map *map);
-RS_MUST_CHECK enum rs_status group_map_add(struct run *run, struct group_map *map, int64_t rank,
-                                           const struct group_map_part *part);
-/* Writes CommunicationGroupMapping. */
-RS_MUST_CHECK enum rs_status group_map_write(struct run *run, struct group_map *map,
-                                             struct rs_err *err);
-/* Hashes with different rank sets for their kinds: every row of theirs counts twice for the peer.
- * The frame has one text column. */
-RS_MUST_CHECK enum rs_status group_map_doubled(struct group_map *map, struct frame *hashes);
-void group_map_fini(struct group_map *map);
+/* Temporary tables on the way from ranks within a communicator to ranks of the run. `links` says (hash, local, rank, at) of
+ * copies that a rank makes to itself, which nobody else names: its place in the communicator. Metadata are asked first. */
+#define RESULT_SELVES(links)                                                                       \
+    {.sql = "CREATE TEMP TABLE claim AS SELECT * FROM (" links ") WHERE hash IS NOT NULL AND "     \
+            "local IS NOT NULL ORDER BY hash, local, at"},                                         \
+        {.sql = "CREATE TEMP TABLE self (self_hash, self_local, self_rank, "                       \
+                "PRIMARY KEY (self_hash, self_local)) WITHOUT ROWID"},                             \
+        {.sql = "INSERT OR IGNORE INTO self SELECT hash, local, rank FROM claim ORDER BY rowid"},  \
+    {                                                                                              \
+        .sql = "SELECT rank, 0, 'in group ' || hash || ' ranks ' || self_rank || ' and ' || "      \
+               "rank || ' both say that they are its rank ' || local || '; the first is kept' "    \
+               "FROM claim JOIN self ON self_hash = hash AND self_local = local "                  \
+               "WHERE rank <> self_rank"                                                           \
+    }
+#define RANK_OF(hash, local, use_groups)                                                           \
+    "coalesce(CASE WHEN " use_groups " THEN group_member(" hash ", " local ") END, "               \
+    "(SELECT self_rank FROM self WHERE self_hash = " hash " AND self_local = " local "))"
 
-/* Ranks within a group -> ranks of the run. links.c */
-struct rank_map {
-    struct frame self;        /* (hash, local rank as text, rank): who names a copy to itself */
-    struct frame_order order; /* by hash, local rank; made by rank_map_seal() */
-    struct group_set groups;  /* asked first, unless in compat */
-    bool use_groups;
-};
-RS_MUST_CHECK enum rs_status rank_map_init(struct rank_map *map, bool use_groups);
-RS_MUST_CHECK enum rs_status rank_map_add_self(struct rank_map *map, const char *hash,
-                                               const char *local, int64_t rank);
-/* After the last addition; tells of two ranks that claim one place. */
-RS_MUST_CHECK enum rs_status rank_map_seal(struct run *run, struct rank_map *map);
-int64_t rank_map_find(const struct rank_map *map, const char *hash, const char *local); /* -1 */
-void rank_map_fini(struct rank_map *map);
+/* pairing.c: the rank's sends and receives. `number` is of this (communicator, src, dst), in order of start, from 0; src and
+ * dst are ranks within the communicator, sender and receiver. Fails with RS_NOTFOUND: none, or no task records. */
+#define PAIR_COLUMNS "name:t communicator:t start:i op:i is_receive:i src:i dst:i number:i rank:i"
+void pairs_load(struct inputs *in, struct frame *pairs);
+void pairs_load_if_any(struct inputs *in, struct frame *pairs);
 
-/* pairing.c: which send belongs to which receive */
-struct pair_op {
-    int64_t op_row;   /* COMMUNICATION_OP.opId */
-    int64_t src, dst; /* ranks within the group: sender, receiver */
-    int64_t number;   /* of this (group, src, dst), in order of start, from 0 */
-    int64_t start;    /* ns, the rank's clock */
-    bool is_receive;
-    rs_str name, group; /* of the list's texts */
-};
-struct pair_list {
-    struct rs_strtab texts;
-    struct pair_op *ops;
-    size_t count, capacity;
-};
-/* Sends and receives of one rank. RS_NOTFOUND: none, or no task records. */
-RS_MUST_CHECK enum rs_status pair_list_read(const struct run *run, const struct inputs *in,
-                                            struct pair_list *list_p, struct rs_err *err);
-void pair_list_fini(struct pair_list *list);
+int pair_kind(
+    const char *
+        name); /* of an operation: 0 a send, 1 a receive; -1: neither, or its ends are not numbered */
 
 /* alike.c: how alike two names are, 0..1, as difflib's ratio() of a against b; 0 when it is less than `least` for certain.
  * -1: no memory. */

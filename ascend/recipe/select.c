@@ -7,8 +7,8 @@
  *                                                  `- functions that sum and print as the peer's libraries do
  *
  * A frame gives its rows in any order that a statement asks for: equal rows in the order in which they came, texts by their
- * bytes, what is not there behind all texts. Sums depend on the order of what is summed, so that is a promise, and SQLite's
- * own sorter is left out of it. Thread: the caller's of rs_recipe_run(); functions also of connections to a rank's databases.
+ * bytes, what is not there behind all texts. Sums depend on the order of what is summed, so that is a promise, and frames are
+ * sorted here, not by SQLite. An order is kept for the next statement that asks for it. Thread: the caller's of rs_recipe_run(); functions also of connections to a rank's databases.
  */
 #include "ascend/recipe/recipe_priv.h"
 #include "common/base/mem.h"
@@ -25,12 +25,12 @@
 
 struct vtab {
     sqlite3_vtab base; /* first: SQLite's */
-    const struct frame_table *source;
+    struct frame_table *source;
 };
 
 struct cursor {
-    sqlite3_vtab_cursor base; /* first: SQLite's */
-    struct frame_order order; /* rows NULL: as they came */
+    sqlite3_vtab_cursor base;        /* first: SQLite's */
+    const struct frame_order *order; /* NULL: as they came */
     size_t at, count;
 };
 
@@ -105,10 +105,32 @@ static int open_cursor(sqlite3_vtab *vtab, sqlite3_vtab_cursor **cursor_p)
 
 static int close_cursor(sqlite3_vtab_cursor *base)
 {
-    struct cursor *cursor = (struct cursor *)base;
-    frame_order_fini(&cursor->order);
-    rs_mem_free(cursor);
+    rs_mem_free((struct cursor *)base);
     return SQLITE_OK;
+}
+
+/* An order serves all statements that ask for it. */
+static int find_order(struct frame_table *source, const char *keys,
+                      const struct frame_order **order_p)
+{
+    for (size_t i = 0; i < source->order_count; i++)
+        if (strcmp(source->orders[i].keys, keys) == 0) {
+            *order_p = &source->orders[i];
+            return SQLITE_OK;
+        }
+    struct frame_order *place = &source->orders[source->order_count];
+    if (source->order_count == ORDERS_MAX || frame_order(source->frame, keys, place) != RS_OK)
+        return SQLITE_NOMEM;
+    source->order_count++;
+    *order_p = place;
+    return SQLITE_OK;
+}
+
+void select_forget(struct frame_table *source)
+{
+    for (size_t i = 0; i < source->order_count; i++)
+        frame_order_fini(&source->orders[i]);
+    source->order_count = 0;
 }
 
 static int filter(sqlite3_vtab_cursor *base, int number, const char *keys, int argc,
@@ -118,11 +140,11 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *keys, int a
     (void)number;
     (void)argc;
     (void)argv;
-    frame_order_fini(&cursor->order);
+    cursor->order = NULL;
     cursor->at = 0;
     cursor->count = frame_of(base)->count;
-    return keys && frame_order(frame_of(base), keys, &cursor->order) != RS_OK ? SQLITE_NOMEM
-                                                                              : SQLITE_OK;
+    return keys ? find_order(((struct vtab *)base->pVtab)->source, keys, &cursor->order)
+                : SQLITE_OK;
 }
 
 static int next(sqlite3_vtab_cursor *base)
@@ -139,7 +161,7 @@ static int eof(sqlite3_vtab_cursor *base)
 static size_t row_of(const sqlite3_vtab_cursor *base)
 {
     const struct cursor *cursor = (const struct cursor *)base;
-    return cursor->order.rows ? cursor->order.rows[cursor->at] : cursor->at;
+    return cursor->order ? cursor->order->rows[cursor->at] : cursor->at;
 }
 
 static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int index)
@@ -169,7 +191,7 @@ static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid_p)
     return SQLITE_OK;
 }
 
-int select_frame(sqlite3 *db, const char *name, const struct frame_table *source)
+int select_frame(sqlite3 *db, const char *name, struct frame_table *source)
 {
     static const sqlite3_module module = {.iVersion = 1,
                                           .xConnect = connect,
@@ -182,7 +204,7 @@ int select_frame(sqlite3 *db, const char *name, const struct frame_table *source
                                           .xEof = eof,
                                           .xColumn = column,
                                           .xRowid = rowid};
-    return sqlite3_create_module(db, name, &module, (void *)(uintptr_t)source);
+    return sqlite3_create_module(db, name, &module, source);
 }
 
 /* ---- aggregates over numbers: all of a group are gathered, in their order ---- */
@@ -271,36 +293,113 @@ static void deviation(sqlite3_context *context, struct gathered *all)
     sqlite3_result_double(context, stats_std_population(all->values, all->count, &mean));
 }
 
-static void sum_exact(sqlite3_context *context, struct gathered *all)
+/* Is any beyond three deviations? */
+static void has_outlier(sqlite3_context *context, struct gathered *all)
 {
-    struct stats_sum sum = {0, 0};
-    for (size_t i = 0; i < all->count; i++)
-        stats_add(&sum, all->values[i]);
-    sqlite3_result_double(context, sum.sum);
+    double mean;
+    const double std = stats_std_population(all->values, all->count, &mean);
+    bool found = false;
+    for (size_t i = 0; i < all->count && std > 0; i++)
+        found |= all->values[i] > 3 * std + mean || all->values[i] < -3 * std + mean;
+    sqlite3_result_int(context, found);
 }
 
-/* Every value taken twice, one after the other: not the same as twice the sum. */
-static void sum_doubled(sqlite3_context *context, struct gathered *all)
+/* ---- sums ---- */
+
+struct summed {
+    struct stats_sum sum;
+    bool is_any;
+};
+
+/* What rounding takes away is kept; with "doubled" every value is taken twice, which is not twice the sum. */
+static void add_exact(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
-    struct stats_sum sum = {0, 0};
-    for (size_t i = 0; i < all->count; i++) {
-        stats_add(&sum, all->values[i]);
-        stats_add(&sum, all->values[i]);
+    struct summed *summed = sqlite3_aggregate_context(context, sizeof *summed);
+    (void)argc;
+    if (!summed || sqlite3_value_type(argv[0]) == SQLITE_NULL)
+        return;
+    summed->is_any = true;
+    stats_add(&summed->sum, sqlite3_value_double(argv[0]));
+    if (sqlite3_user_data(context))
+        stats_add(&summed->sum, sqlite3_value_double(argv[0]));
+}
+
+static void add_plain(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    struct summed *summed = sqlite3_aggregate_context(context, sizeof *summed);
+    (void)argc;
+    if (!summed || sqlite3_value_type(argv[0]) == SQLITE_NULL)
+        return;
+    summed->is_any = true;
+    summed->sum.sum += sqlite3_value_double(argv[0]);
+}
+
+static void tell_sum(sqlite3_context *context)
+{
+    const struct summed *summed = sqlite3_aggregate_context(context, 0);
+    if (summed && summed->is_any)
+        sqlite3_result_double(context, summed->sum.sum);
+}
+
+/* sum_firsts(name, value): of each name its first value, summed pairwise. */
+struct firsts {
+    struct rs_strtab names; /* made with the first value */
+    struct gathered all;
+};
+
+static void add_first(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    struct firsts *firsts = sqlite3_aggregate_context(context, sizeof *firsts);
+    const char *name = (const char *)sqlite3_value_text(argv[0]);
+    rs_str id;
+    (void)argc;
+    if (!firsts || !name)
+        return;
+    if (!firsts->names.count)
+        firsts->all.failed |= rs_strtab_init(&firsts->names, 0) != RS_OK;
+    const size_t before = firsts->names.count;
+    firsts->all.failed |=
+        firsts->all.failed ||
+        rs_strtab_add(&firsts->names, name, (size_t)sqlite3_value_bytes(argv[0]), &id) != RS_OK ||
+        rs_mem_grow((void **)&firsts->all.values, &firsts->all.capacity, firsts->all.count + 1,
+                    sizeof *firsts->all.values) != RS_OK;
+    if (!firsts->all.failed && firsts->names.count > before)
+        firsts->all.values[firsts->all.count++] = sqlite3_value_double(argv[1]);
+}
+
+static void tell_firsts(sqlite3_context *context)
+{
+    struct firsts *firsts = sqlite3_aggregate_context(context, 0);
+    if (firsts && firsts->all.failed)
+        sqlite3_result_error_nomem(context);
+    else
+        sqlite3_result_double(
+            context, firsts ? stats_pairwise_sum(firsts->all.values, firsts->all.count) : 0);
+    if (firsts) {
+        rs_strtab_fini(&firsts->names);
+        rs_mem_free(firsts->all.values);
     }
-    sqlite3_result_double(context, sum.sum);
 }
 
-static void sum_plain(sqlite3_context *context, struct gathered *all)
+/* first_text(x), last_of(x): of those that are not NULL, in their order. */
+static void keep_value(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
-    double sum = 0;
-    for (size_t i = 0; i < all->count; i++)
-        sum += all->values[i];
-    sqlite3_result_double(context, sum);
+    sqlite3_value **kept = sqlite3_aggregate_context(context, sizeof(sqlite3_value *));
+    const bool is_last = sqlite3_user_data(context) != NULL;
+    (void)argc;
+    if (!kept || sqlite3_value_type(argv[0]) == SQLITE_NULL || (*kept && !is_last))
+        return;
+    sqlite3_value_free(*kept);
+    *kept = sqlite3_value_dup(argv[0]);
 }
 
-static void sum_pairwise(sqlite3_context *context, struct gathered *all)
+static void tell_value(sqlite3_context *context)
 {
-    sqlite3_result_double(context, stats_pairwise_sum(all->values, all->count));
+    sqlite3_value **kept = sqlite3_aggregate_context(context, 0);
+    if (!kept || !*kept)
+        return;
+    sqlite3_result_value(context, *kept);
+    sqlite3_value_free(*kept);
 }
 
 /* ---- aggregates over (value, rank) ---- */
@@ -383,20 +482,21 @@ static void list(sqlite3_context *context, struct gathered *all)
 
 /* ---- functions ---- */
 
+/* stat(s, n): the n-th of RESULT_STATS. */
 static void stat(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
-    struct cell cells[STATS_COLUMN_COUNT];
     struct stats stats;
     (void)argc;
     if (sqlite3_value_bytes(argv[0]) != (int)sizeof stats)
         return;
     memcpy(&stats, sqlite3_value_blob(argv[0]), sizeof stats);
-    stats_cells(&stats, cells);
-    const struct cell *cell = &cells[sqlite3_value_int(argv[1]) % STATS_COLUMN_COUNT];
-    if (cell->kind == CELL_INT)
-        sqlite3_result_int64(context, cell->of.i);
-    else if (cell->kind == CELL_REAL)
-        sqlite3_result_double(context, cell->of.r);
+    const double values[] = {stats.mean,   stats.std, stats.min, stats.q1,
+                             stats.median, stats.q3,  stats.max, stats.sum};
+    const int at = sqlite3_value_int(argv[1]);
+    if (at == 0)
+        sqlite3_result_int64(context, (sqlite3_int64)stats.count);
+    else if (at > 0 && (size_t)at <= sizeof values / sizeof values[0])
+        sqlite3_result_double(context, values[at - 1]); /* NaN is NULL there */
 }
 
 static void round_even(sqlite3_context *context, int argc, sqlite3_value **argv)
@@ -413,6 +513,15 @@ static void round_sql(sqlite3_context *context, int argc, sqlite3_value **argv)
     if (sqlite3_value_type(argv[0]) != SQLITE_NULL)
         sqlite3_result_double(
             context, stats_round_sql(sqlite3_value_double(argv[0]), sqlite3_value_int(argv[1])));
+}
+
+static void is_receive(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    const char *name = (const char *)sqlite3_value_text(argv[0]);
+    const int kind = pair_kind(name ? name : "");
+    (void)argc;
+    if (kind >= 0)
+        sqlite3_result_int(context, kind);
 }
 
 static void root(sqlite3_context *context, int argc, sqlite3_value **argv)
@@ -438,9 +547,82 @@ static void group_key(sqlite3_context *context, int argc, sqlite3_value **argv)
     sqlite3_result_text(context, hash, -1, SQLITE_TRANSIENT);
 }
 
+/* ---- the communicators of a run ---- */
+
+static const char *hash_text(sqlite3_value *value)
+{
+    const char *text = (const char *)sqlite3_value_text(value);
+    return text ? text : "";
+}
+
+/* group_ranks(hash): "0,1,2"; NULL when nobody says them. */
+static void group_ranks(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    const struct run *run = sqlite3_user_data(context);
+    const struct group_info *info = group_set_find(&run->groups, hash_text(argv[0]));
+    struct rs_buf text = {0};
+    (void)argc;
+    for (size_t i = 0; info && i < info->count; i++)
+        rs_buf_printf(&text, "%s%" PRId64, i ? "," : "", info->ranks[i]);
+    if (text.failed)
+        sqlite3_result_error_nomem(context);
+    else if (text.length)
+        sqlite3_result_text(context, rs_buf_text(&text), -1, SQLITE_TRANSIENT);
+    rs_buf_fini(&text);
+}
+
+static void group_id(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    const struct run *run = sqlite3_user_data(context);
+    const struct group_info *info = group_set_find(&run->groups, hash_text(argv[0]));
+    (void)argc;
+    sqlite3_result_text(context, info ? info->id : "", -1, SQLITE_TRANSIENT);
+}
+
+static void group_name(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    const struct run *run = sqlite3_user_data(context);
+    const struct group_info *info = group_set_find(&run->groups, hash_text(argv[0]));
+    (void)argc;
+    sqlite3_result_text(context, info ? info->name : "", -1, SQLITE_TRANSIENT);
+}
+
+/* group_member(hash, local): which rank of the run is the group's `local`-th; NULL: not known. */
+static void group_member(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    const struct run *run = sqlite3_user_data(context);
+    const struct group_info *info = group_set_find(&run->groups, hash_text(argv[0]));
+    const char *local = hash_text(argv[1]);
+    char *end = NULL;
+    const long long index = strtoll(local, &end, 10);
+    (void)argc;
+    if (info && end != local && !*end && index >= 0 && (uint64_t)index < info->count)
+        sqlite3_result_int64(context, info->ranks[index]);
+}
+
+static int add_function(sqlite3 *db, const char *name, int argc, void *data,
+                        void (*call)(sqlite3_context *, int, sqlite3_value **),
+                        void (*step)(sqlite3_context *, int, sqlite3_value **),
+                        void (*end)(sqlite3_context *))
+{
+    return sqlite3_create_function(db, name, argc, SQLITE_UTF8 | SQLITE_DETERMINISTIC, data, call,
+                                   step, end);
+}
+
+int select_group_functions(sqlite3 *db, struct run *run)
+{
+    int code = add_function(db, "group_ranks", 1, run, group_ranks, NULL, NULL);
+    if (code == SQLITE_OK)
+        code = add_function(db, "group_id", 1, run, group_id, NULL, NULL);
+    if (code == SQLITE_OK)
+        code = add_function(db, "group_name", 1, run, group_name, NULL, NULL);
+    if (code == SQLITE_OK)
+        code = add_function(db, "group_member", 2, run, group_member, NULL, NULL);
+    return code;
+}
+
 int select_functions(sqlite3 *db)
 {
-    enum { HOW = SQLITE_UTF8 | SQLITE_DETERMINISTIC };
     static const struct {
         const char *name;
         int argc;
@@ -450,34 +632,54 @@ int select_functions(sqlite3 *db)
         {"column_stats", 1, column_stats},
         {"median", 1, median},
         {"deviation", 1, deviation},
-        {"sum_exact", 1, sum_exact},
-        {"sum_doubled", 1, sum_doubled},
-        {"sum_plain", 1, sum_plain},
-        {"sum_pairwise", 1, sum_pairwise},
         {"rank_of_least", 2, rank_of_least},
         {"rank_of_most", 2, rank_of_most},
         {"ranks_of_least", 2, ranks_of_least},
         {"ranks_of_most", 2, ranks_of_most},
+        {"has_outlier", 1, has_outlier},
         {"list", 3, list}, /* (key, number, separator) */
     };
     static const struct {
         const char *name;
         int argc;
+        void (*step)(sqlite3_context *, int, sqlite3_value **);
+        void (*end)(sqlite3_context *);
+        bool is_twin; /* of the two that a step is written for the second one */
+    } others[] = {
+        {"sum_plain", 1, add_plain, tell_sum, false},
+        {"sum_exact", 1, add_exact, tell_sum, false},
+        {"sum_doubled", 1, add_exact, tell_sum, true},
+        {"sum_firsts", 2, add_first, tell_firsts, false},
+        {"first_of", 1, keep_value, tell_value, false},
+        {"last_of", 1, keep_value, tell_value, true},
+    };
+    static const struct {
+        const char *name;
+        int argc;
         void (*call)(sqlite3_context *, int, sqlite3_value **);
-    } functions[] = {{"stat", 2, stat}, {"round_even", 2, round_even}, {"round_sql", 2, round_sql},
-                     {"root", 1, root}, {"us_text", 1, us_text},       {"group_key", 1, group_key}};
+    } functions[] = {
+        {"stat", 2, stat},
+        {"round_even", 2, round_even},
+        {"round_sql", 2, round_sql},
+        {"root", 1, root},
+        {"us_text", 1, us_text},
+        {"group_key", 1, group_key},
+        {"is_receive", 1, is_receive},
+    };
     int code = SQLITE_OK;
     for (size_t i = 0; i < sizeof aggregates / sizeof aggregates[0] && code == SQLITE_OK; i++)
-        code =
-            sqlite3_create_function(db, aggregates[i].name, aggregates[i].argc, HOW,
-                                    (void *)(uintptr_t)&aggregates[i].made, NULL, gather, conclude);
+        code = add_function(db, aggregates[i].name, aggregates[i].argc,
+                            (void *)(uintptr_t)&aggregates[i].made, NULL, gather, conclude);
+    for (size_t i = 0; i < sizeof others / sizeof others[0] && code == SQLITE_OK; i++)
+        code = add_function(db, others[i].name, others[i].argc, others[i].is_twin ? db : NULL, NULL,
+                            others[i].step, others[i].end);
     for (size_t i = 0; i < sizeof functions / sizeof functions[0] && code == SQLITE_OK; i++)
-        code = sqlite3_create_function(db, functions[i].name, functions[i].argc, HOW, NULL,
-                                       functions[i].call, NULL, NULL);
+        code = add_function(db, functions[i].name, functions[i].argc, NULL, functions[i].call, NULL,
+                            NULL);
     return code;
 }
 
-void select_bind(const struct run *run, const struct inputs *in, sqlite3_stmt *stmt)
+void select_bind(const struct run *run, const struct inputs *in, int64_t rank, sqlite3_stmt *stmt)
 {
     const struct {
         const char *name;
@@ -485,12 +687,16 @@ void select_bind(const struct run *run, const struct inputs *in, sqlite3_stmt *s
     } values[] = {{":compat", run->options->compat},
                   {":step", run->options->step_id},
                   {":top", run->options->top_num > 0 ? run->options->top_num : run->recipe->top},
-                  {":rank", in ? in->of->rank : 0},
+                  {":rank", rank},
                   {":from", in ? in->from : 0},
-                  {":to", in ? in->to : 0}};
+                  {":to", in ? in->to : 0},
+                  {":number", in ? in->number : 0}};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-        const int at = sqlite3_bind_parameter_index(stmt, values[i].name);
-        if (at)
-            (void)sqlite3_bind_int64(stmt, at, values[i].value);
+        const int place = sqlite3_bind_parameter_index(stmt, values[i].name);
+        if (place)
+            (void)sqlite3_bind_int64(stmt, place, values[i].value);
     }
+    const int at = sqlite3_bind_parameter_index(stmt, ":text");
+    if (at && in)
+        (void)sqlite3_bind_text(stmt, at, in->text, -1, SQLITE_STATIC);
 }
