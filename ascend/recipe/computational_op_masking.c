@@ -16,7 +16,6 @@
 #include <string.h>
 
 enum { KIND, STEP, FROM, TO, COMMUNICATION, UNMASKED, RANK };
-#define KINDS "tiiiiii"
 static const char *const standard_kinds = "dp,edp;edp;dp;ep;pp;mp;tp";
 
 enum { OP_GROUP, OP_START, OP_END };
@@ -138,7 +137,6 @@ static void measure(struct walk ops, struct walk work, int64_t *total_p, int64_t
 struct rank_rows {
     struct frame *ops, *work, *steps;
     struct rs_ascend_metadata meta;
-    bool has_meta;
 };
 
 static const char *name_of_group(const struct rank_rows *rows, const char *text)
@@ -219,101 +217,59 @@ static enum rs_status add_kinds(const struct run *run, const struct rank_rows *r
     return status;
 }
 
-static enum rs_status read_rows(struct run *run, const struct inputs *in, struct rank_rows *rows,
-                                struct rs_err *err)
+static const char ops_sql[] = "SELECT s.value, startNs, endNs FROM COMMUNICATION_OP "
+                              "JOIN STRING_IDS s ON s.id = groupName "
+                              "WHERE startNs IS NOT NULL AND endNs IS NOT NULL";
+static const char work_sql[] = "SELECT t.startNs, t.endNs FROM COMPUTE_TASK_INFO c JOIN TASK t "
+                               "ON t.globalTaskId = c.globalTaskId "
+                               "WHERE t.startNs IS NOT NULL AND t.endNs IS NOT NULL";
+static const char steps_sql[] = "SELECT id, startNs, endNs FROM STEP_TIME "
+                                "WHERE startNs >= :from AND startNs <= :to ORDER BY rowid";
+
+static void read_rows(struct inputs *in, struct frame *rows, const char *kinds, const char *sql)
 {
-    void *ops = NULL, *work = NULL, *steps = NULL;
-    enum rs_status status =
-        db_requires(in->profiler,
-                    "COMMUNICATION_OP.groupName COMMUNICATION_OP.startNs COMMUNICATION_OP.endNs "
-                    "COMPUTE_TASK_INFO.globalTaskId TASK.globalTaskId TASK.startNs TASK.endNs "
-                    "STEP_TIME.id STEP_TIME.startNs STEP_TIME.endNs STRING_IDS.value",
-                    err);
-    if (status == RS_OK)
-        status = rank_metadata(run, in, &rows->meta, err);
-    rows->has_meta = status == RS_OK;
-    if (status == RS_OK)
-        status = frame_map(in, in->profiler, "tii",
-                           "SELECT s.value, startNs, endNs FROM COMMUNICATION_OP "
-                           "JOIN STRING_IDS s ON s.id = groupName "
-                           "WHERE startNs IS NOT NULL AND endNs IS NOT NULL",
-                           &ops, err);
-    rows->ops = ops;
-    if (status == RS_OK)
-        status = frame_map(in, in->profiler, "ii",
-                           "SELECT t.startNs, t.endNs FROM COMPUTE_TASK_INFO c JOIN TASK t "
-                           "ON t.globalTaskId = c.globalTaskId "
-                           "WHERE t.startNs IS NOT NULL AND t.endNs IS NOT NULL",
-                           &work, err);
-    rows->work = work;
-    if (status == RS_OK)
-        status = frame_map(in, in->profiler, "iii",
-                           "SELECT id, startNs, endNs FROM STEP_TIME "
-                           "WHERE startNs >= ?1 AND startNs <= ?2 ORDER BY rowid",
-                           &steps, err);
-    rows->steps = steps;
-    return status;
+    if (frame_init(rows, kinds) != RS_OK)
+        in_fail(in, RS_NOMEM, "no memory for a rank's rows");
+    in_load(in, rows, in->profiler, sql);
+    if (!rows->count)
+        in_fail(in, RS_NOTFOUND, "%s has no such rows", rs_ascend_db_path(in->profiler));
 }
 
-static void rows_fini(struct rank_rows *rows)
+static void fill(struct inputs *in, struct frame *frames)
 {
-    struct frame *const all[] = {rows->ops, rows->work, rows->steps};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (all[i])
-            frame_drop(all[i]);
-    if (rows->has_meta)
-        rs_ascend_metadata_fini(&rows->meta);
+    struct frame ops, work, steps;
+    struct rank_rows rows = {.ops = &ops, .work = &work, .steps = &steps};
+    if (in->status == RS_OK)
+        in->status = rank_metadata(in->run, in, &rows.meta, &in->err);
+    read_rows(in, &ops, "tii", ops_sql);
+    read_rows(in, &work, "ii", work_sql);
+    read_rows(in, &steps, "iii", steps_sql);
+    if (in->status == RS_OK && add_kinds(in->run, &rows, in->of->rank, &frames[0]) != RS_OK)
+        in_fail(in, RS_NOMEM, "no memory for a rank's rows");
+    frame_fini(&ops);
+    frame_fini(&work);
+    frame_fini(&steps);
+    rs_ascend_metadata_fini(&rows.meta);
 }
 
-static enum rs_status map(struct run *run, const struct inputs *in, void **part_p,
-                          struct rs_err *err)
-{
-    struct rank_rows rows = {0};
-    struct frame *part = frame_new(KINDS);
-    enum rs_status status = read_rows(run, in, &rows, err);
-    if (status == RS_OK)
-        status = part ? add_kinds(run, &rows, in->of->rank, part) : RS_NOMEM;
-    rows_fini(&rows);
-    return frame_part(part, status, part_p, err);
-}
+#define COLUMNS                                                                                    \
+    "stepId:i|parallelType:t|stepStartTime:i|stepEndTime:i|totalCommunicationOperatorTime:i|"      \
+    "timeRatioOfStepCommunicationOperator:r|totalTimeWithoutCommunicationBlackout:i|"              \
+    "ratioOfUnmaskedCommunication:r"
+#define ROWS                                                                                       \
+    "SELECT step, kind, start, end, communication, CAST(communication AS REAL) / "                 \
+    "nullif(max(end - start, 0), 0), unmasked, "                                                   \
+    "round_even(CAST(unmasked AS REAL) / nullif(max(end - start, 0), 0), 5)"
 
 static enum rs_status finish(struct run *run, struct rs_err *err)
 {
-    enum { SHARE_DIGITS = 5 };
-    static const struct column columns[] = {{"stepId", 'i', NULL},
-                                            {"parallelType", 't', NULL},
-                                            {"stepStartTime", 'i', NULL},
-                                            {"stepEndTime", 'i', NULL},
-                                            {"totalCommunicationOperatorTime", 'i', NULL},
-                                            {"timeRatioOfStepCommunicationOperator", 'r', NULL},
-                                            {"totalTimeWithoutCommunicationBlackout", 'i', NULL},
-                                            {"ratioOfUnmaskedCommunication", 'r', NULL},
-                                            {"rankId", 'i', NULL}};
-    const struct table table = {"ComputationalOperatorMaskingLinearity",
-                                "computational_op_masking.csv",
-                                columns,
-                                COLUMN_COUNT(columns) - (run->options->compat ? 1 : 0),
-                                0,
-                                false};
-    const struct frame *rows = &((const struct frame_state *)run->state)->rows;
-    enum rs_status status = rows->count ? table_begin(run, &table, err) : RS_OK;
-    for (size_t i = 0; i < rows->count && status == RS_OK; i++) {
-        const union frame_cell *row = frame_row(rows, i);
-        const double step = (double)(row[TO].i - row[FROM].i);
-        const struct cell cells[] = {
-            cell_int(row[STEP].i),
-            cell_text(frame_text(rows, row[KIND].t)),
-            cell_int(row[FROM].i),
-            cell_int(row[TO].i),
-            cell_int(row[COMMUNICATION].i),
-            step > 0 ? cell_real((double)row[COMMUNICATION].i / step) : cell_text(NULL),
-            cell_int(row[UNMASKED].i),
-            step > 0 ? cell_real(stats_round((double)row[UNMASKED].i / step, SHARE_DIGITS))
-                     : cell_text(NULL),
-            cell_int(row[RANK].i)};
-        status = table_row(run, cells, err);
-    }
-    return status == RS_OK && rows->count ? table_end(run, err) : status;
+    const bool compat = run->options->compat;
+    const struct result result = {.name = "ComputationalOperatorMaskingLinearity",
+                                  .file = "computational_op_masking.csv",
+                                  .columns = compat ? COLUMNS : COLUMNS "|rankId:i",
+                                  .sql = compat ? ROWS " FROM kinds" : ROWS ", rank FROM kinds",
+                                  .is_optional = true};
+    return result_write(run, &result, err);
 }
 
 const struct recipe recipe_computational_op_masking = {
@@ -322,9 +278,12 @@ const struct recipe recipe_computational_op_masking = {
              "ComputationalOperatorMaskingLinearity"},
     .folder = "ComputationalOpMasking",
     .needs = NEED_PROFILER,
-    .state_bytes = sizeof(struct frame_state),
-    .kinds = KINDS,
-    FRAME_RECIPE,
-    .map = map,
+    .frames = {{.name = "kinds",
+                .columns = "kind:t step:i start:i end:i communication:i unmasked:i rank:i",
+                .requires = "COMMUNICATION_OP.groupName COMMUNICATION_OP.startNs "
+                            "COMMUNICATION_OP.endNs COMPUTE_TASK_INFO.globalTaskId "
+                            "TASK.globalTaskId TASK.startNs TASK.endNs STEP_TIME.id "
+                            "STEP_TIME.startNs STEP_TIME.endNs STRING_IDS.value"}},
+    .fill = fill,
     .finish = finish,
 };

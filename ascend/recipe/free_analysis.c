@@ -20,7 +20,6 @@
 #include <string.h>
 
 enum { RANK, START, END, TORCH_IDLE, CANN_IDLE, REASON };
-#define KINDS "iiiiit"
 enum { TYPE, TASK_START, TASK_END, CANN_START, CANN_END, TORCH_START, TORCH_END };
 #define LINK_KINDS "tiiiiii"
 enum { WAIT_NS = 50000, REASON_BYTES = 512 };
@@ -308,78 +307,42 @@ static enum rs_status analyse(struct run *run, const struct inputs *in, const st
     return status;
 }
 
-static enum rs_status map(struct run *run, const struct inputs *in, void **part_p,
-                          struct rs_err *err)
+static void fill(struct inputs *in, struct frame *frames)
 {
     struct frame busy = {0}, links = {0};
-    struct frame *part = rs_mem_calloc(1, sizeof *part);
-    enum rs_status status =
-        db_requires(in->profiler, "TASK.startNs TASK.endNs TASK.taskType STRING_IDS.value", err);
-    if (status == RS_OK &&
-        (!part || frame_init(part, KINDS) != RS_OK || frame_init(&busy, "ii") != RS_OK ||
-         frame_init(&links, LINK_KINDS) != RS_OK))
-        status = rs_err_set(err, RS_NOMEM, "no memory for tasks");
-    if (status == RS_OK)
-        status = read_busy(in, &busy, err);
-    if (status == RS_OK)
-        status = read_links(in, &links, err);
-    if (status == RS_OK && run->options->compat)
+    if (in->status == RS_OK &&
+        (frame_init(&busy, "ii") != RS_OK || frame_init(&links, LINK_KINDS) != RS_OK))
+        in_fail(in, RS_NOMEM, "no memory for tasks");
+    if (in->status == RS_OK)
+        in->status = read_busy(in, &busy, &in->err);
+    if (in->status == RS_OK)
+        in->status = read_links(in, &links, &in->err);
+    if (in->status == RS_OK && in->run->options->compat)
         blur_host_times(&links);
-    if (status == RS_OK) {
-        status = analyse(run, in, &busy, &links, part);
-        if (status != RS_OK)
-            (void)rs_err_set(err, status, "no memory for gaps");
-    }
+    if (in->status == RS_OK && analyse(in->run, in, &busy, &links, &frames[0]) != RS_OK)
+        in_fail(in, RS_NOMEM, "no memory for gaps");
     frame_fini(&busy);
     frame_fini(&links);
-    if (status != RS_OK) {
-        if (part)
-            frame_drop(part);
-        return status;
-    }
-    *part_p = part;
-    return RS_OK;
 }
 
-static enum rs_status finish(struct run *run, struct rs_err *err)
-{
-    static const struct column columns[] = {{"rankId", 'i', "Rank ID"},
-                                            {"startTime(us)", 't', "Start Time(us)"},
-                                            {"endTime(us)", 't', "End Time(us)"},
-                                            {"duration(us)", 'r', "Duration(us)"},
-                                            {"pytorchIdleTime(us)", 'r', "Pytorch Idle Time(us)"},
-                                            {"cannIdleTime(us)", 'r', "Cann Idle Time(us)"},
-                                            {"reason", 't', "Reason"}};
-    static const struct table table = {
-        "FreeAnalysis", "free_analysis.csv", columns, COLUMN_COUNT(columns), 0, false};
-    const struct frame_state *state = run->state;
-    enum rs_status status = table_begin(run, &table, err);
-    for (size_t i = 0; i < state->rows.count && status == RS_OK; i++) {
-        const union frame_cell *row = frame_row(&state->rows, i);
-        char from[40], to[40];
-        stats_print_us(row[START].i, from, sizeof from);
-        stats_print_us(row[END].i, to, sizeof to);
-        struct cell cells[COLUMN_COUNT(columns)] = {
-            cell_int(row[RANK].i), cell_text(from), cell_text(to),
-            cell_real(stats_round((double)(row[END].i - row[START].i) * 0.001, 3))};
-        for (size_t k = 0; k < 2; k++) {
-            const int64_t idle = row[TORCH_IDLE + k].i;
-            cells[4 + k] = idle == RS_NULL ? cell_int(RS_NULL)
-                                           : cell_real(stats_round((double)idle * 0.001, 3));
-        }
-        cells[6] = cell_text(frame_text(&state->rows, row[REASON].t));
-        status = table_row(run, cells, err);
-    }
-    return status == RS_OK ? table_end(run, err) : status;
-}
+static const struct result results[] = {
+    {.name = "FreeAnalysis",
+     .file = "free_analysis.csv",
+     .columns = "rankId:i=Rank ID|startTime(us):t=Start Time(us)|endTime(us):t=End Time(us)|"
+                "duration(us):r=Duration(us)|pytorchIdleTime(us):r=Pytorch Idle Time(us)|"
+                "cannIdleTime(us):r=Cann Idle Time(us)|reason:t=Reason",
+     .sql = "SELECT rank, us_text(start), us_text(end), round_even((end - start) * 0.001, 3), "
+            "round_even(torch_idle * 0.001, 3), round_even(cann_idle * 0.001, 3), reason "
+            "FROM gaps"}};
 
 const struct recipe recipe_free_analysis = {
     .info = {"free_analysis", "the longest idle times of each device, and why", "FreeAnalysis"},
     .folder = "FreeAnalysis",
     .needs = NEED_PROFILER,
-    .state_bytes = sizeof(struct frame_state),
-    .kinds = KINDS,
-    FRAME_RECIPE,
-    .map = map,
-    .finish = finish,
+    .frames = {{.name = "gaps",
+                .columns = "rank:i start:i end:i torch_idle:i cann_idle:i reason:t",
+                .requires = "TASK.startNs TASK.endNs TASK.taskType STRING_IDS.value"}},
+    .fill = fill,
+    .results = results,
+    .result_count = COLUMN_COUNT(results),
 };

@@ -21,8 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME, FRAMEWORK, CANN, DEVICE, RANK, STEP, SHARE_FRAMEWORK, SHARE_CANN, SHARE_DEVICE };
-#define KINDS "trrriirrr"
+enum { NAME, FRAMEWORK, CANN, DEVICE, RANK, STEP };
 enum { M_TEXT, M_CANN, M_DEVICE, M_FRAMEWORK, M_TID };
 #define MARK_KINDS "tiiii"
 enum { R_TEXT, R_START, R_END, R_DEVICE_START, R_DEVICE_END, R_ORDER };
@@ -282,258 +281,67 @@ static enum rs_status fill_part(struct run *run, const struct inputs *in, struct
     return status;
 }
 
-static enum rs_status map(struct run *run, const struct inputs *in, void **part_p,
-                          struct rs_err *err)
+static void fill(struct inputs *in, struct frame *frames)
 {
-    enum rs_status status =
-        db_requires(in->profiler,
-                    "MSTX_EVENTS.startNs MSTX_EVENTS.endNs MSTX_EVENTS.eventType "
-                    "MSTX_EVENTS.message MSTX_EVENTS.globalTid MSTX_EVENTS.connectionId "
-                    "STRING_IDS.value",
-                    err);
-    if (status != RS_OK)
-        return status;
-    struct frame *part = rs_mem_calloc(1, sizeof *part);
-    if (!part || frame_init(part, KINDS) != RS_OK) {
-        rs_mem_free(part);
-        return rs_err_set(err, RS_NOMEM, "no memory for marks");
-    }
-    status = fill_part(run, in, part, err);
-    if (status != RS_OK) {
-        frame_drop(part);
-        return status;
-    }
-    *part_p = part;
-    return RS_OK;
+    if (in->status == RS_OK)
+        in->status = fill_part(in->run, in, &frames[0], &in->err);
 }
 
-/* Shares of the rank's sums, in percent. */
-static enum rs_status fill_shares(struct frame *rows)
-{
-    struct frame_order order;
-    const enum rs_status status = frame_order(rows, (char[]){RANK + 1, 0}, &order);
-    if (status != RS_OK)
-        return status;
-    for (size_t at = 0, end = 0; at < order.count; at = end) {
-        end = frame_group_end(rows, &order, at);
-        for (size_t c = 0; c < 3; c++) {
-            struct stats_sum sum = {0, 0};
-            for (size_t i = at; i < end; i++) {
-                const double value = frame_row(rows, order.rows[i])[FRAMEWORK + c].r;
-                if (!isnan(value))
-                    stats_add(&sum, value);
-            }
-            for (size_t i = at; i < end; i++) {
-                union frame_cell *row = rows->cells + order.rows[i] * rows->columns;
-                row[SHARE_FRAMEWORK + c].r =
-                    sum.sum > 0 || sum.sum < 0 ? row[FRAMEWORK + c].r / sum.sum * 100 : 0;
-            }
-        }
+/* Shares of the rank's sum, in percent. */
+#define SHARE(column)                                                                              \
+    "CASE WHEN " column "_sum <> 0 THEN " column " / " column "_sum * 100 ELSE 0 END"
+#define SUM(column) "sum_exact(" column ") AS " column "_sum"
+#define MARK_COLUMNS                                                                               \
+    "Name:t|FrameworkDurationNs:r|FrameworkDurationRatio(%):r|CannDurationNs:r|"                   \
+    "CannDurationRatio(%):r|DeviceDurationNs:r|DeviceDurationRatio(%):r|Rank:i|StepId:i"
+
+/* Statistics of one of the three durations. A rank is 0 where there is no time at all, as the peer has it. */
+#define LINE_COLUMNS                                                                               \
+    "Name:t|Count:r|MeanNs:r|StdNs:r|MinNs:r|MinRank:i|Q1Ns:r|MedianNs:r|Q3Ns:r|MaxNs:r|"          \
+    "MaxRank:i|SumNs:r|Dispersion(%):r|StepId:i"
+#define LINES(column)                                                                              \
+    "SELECT name, stat(s,0), stat(s,1), stat(s,2), stat(s,3), iif(is_none, 0, least), stat(s,4), " \
+    "stat(s,5), stat(s,6), stat(s,7), iif(is_none, 0, most), total, dispersion, step FROM "        \
+    "(SELECT *, coalesce((stat(s,7) - stat(s,6)) / total * 100, 0) AS dispersion, "                \
+    "stat(s,3) >= 0 AND stat(s,7) <= 0 AS is_none FROM (SELECT step, name, "                       \
+    "column_stats(" column ") AS s, sum_exact(" column ") AS total, "                              \
+    "rank_of_least(" column ", rank) AS least, rank_of_most(" column ", rank) AS most FROM mark "  \
+    "GROUP BY step, name HAVING count(" column ") > 0)) ORDER BY step, dispersion DESC, name"
+#define RESULT_LINES(which, prefix, of)                                                            \
+    {                                                                                              \
+        .name = "MSTXAll" which "Stats", .file = "all_" prefix "_stats.csv",                       \
+        .columns = LINE_COLUMNS, .sql = LINES(of), .index_columns = 1, .is_ms = true               \
     }
-    frame_order_fini(&order);
-    return RS_OK;
-}
 
-static int by_share(const void *a, const void *b, void *data)
-{
-    const struct frame *rows = data;
-    const uint32_t p = *(const uint32_t *)a, q = *(const uint32_t *)b;
-    const double x = frame_row(rows, p)[SHARE_CANN].r, y = frame_row(rows, q)[SHARE_CANN].r;
-    if (x < y || x > y)
-        return x > y ? -1 : 1;
-    return (p > q) - (p < q);
-}
-
-/* The rows in descending order of their CANN share, as a frame of their own. */
-static enum rs_status sort_rows(struct frame *rows)
-{
-    uint32_t *at = rs_mem_calloc(rows->count + 1, sizeof *at);
-    union frame_cell *sorted = rs_mem_calloc(rows->count * rows->columns + 1, sizeof *sorted);
-    if (!at || !sorted) {
-        rs_mem_free(at);
-        rs_mem_free(sorted);
-        return RS_NOMEM;
-    }
-    for (size_t i = 0; i < rows->count; i++)
-        at[i] = (uint32_t)i;
-    qsort_r(at, rows->count, sizeof *at, by_share, rows);
-    for (size_t i = 0; i < rows->count; i++)
-        memcpy(sorted + i * rows->columns, frame_row(rows, at[i]), rows->columns * sizeof *sorted);
-    memcpy(rows->cells, sorted, rows->count * rows->columns * sizeof *sorted);
-    rs_mem_free(at);
-    rs_mem_free(sorted);
-    return RS_OK;
-}
-
-static enum rs_status write_marks(struct run *run, struct rs_err *err)
-{
-    static const struct column columns[] = {{"index", 'i', NULL},
-                                            {"Name", 't', NULL},
-                                            {"FrameworkDurationNs", 'r', NULL},
-                                            {"FrameworkDurationRatio(%)", 'r', NULL},
-                                            {"CannDurationNs", 'r', NULL},
-                                            {"CannDurationRatio(%)", 'r', NULL},
-                                            {"DeviceDurationNs", 'r', NULL},
-                                            {"DeviceDurationRatio(%)", 'r', NULL},
-                                            {"Rank", 'i', NULL},
-                                            {"StepId", 'i', NULL}};
-    /* the text form has no index */
-    static const struct table tables[] = {
-        {"MSTXMarkStats", "mark_stats.csv", columns, COLUMN_COUNT(columns), 1, true},
-        {"MSTXMarkStats", "mark_stats.csv", columns + 1, COLUMN_COUNT(columns) - 1, 0, true}};
-    const struct frame_state *state = run->state;
-    const bool as_text = run->options->as_text;
-    enum rs_status status = table_begin(run, &tables[as_text], err);
-    for (size_t i = 0; i < state->rows.count && status == RS_OK; i++) {
-        const union frame_cell *row = frame_row(&state->rows, i);
-        struct cell cells[COLUMN_COUNT(columns)];
-        cells[0] = cell_int((int64_t)i);
-        cells[1] = cell_text(frame_text(&state->rows, row[NAME].t));
-        for (size_t c = 0; c < 3; c++) {
-            cells[2 + 2 * c] = cell_real(row[FRAMEWORK + c].r);
-            cells[3 + 2 * c] = cell_real(row[SHARE_FRAMEWORK + c].r);
-        }
-        cells[8] = cell_int(row[RANK].i);
-        cells[9] = cell_int(row[STEP].i);
-        status = table_row(run, cells + as_text, err);
-    }
-    return status == RS_OK ? table_end(run, err) : status;
-}
-
-struct line {
-    rs_str name;
-    int64_t step, min_rank, max_rank;
-    struct stats stats;
-    double dispersion;
-    size_t order;
+static const struct result results[] = {
+    /* the longest of a rank first; sums are made in this order */
+    {.sql =
+         "CREATE TEMP TABLE mark AS SELECT name, framework, " SHARE("framework") " AS f, cann, " SHARE("cann") " AS c, device, " SHARE(
+             "device") " AS d, rank, step FROM (SELECT *, marks.rowid AS at FROM marks) JOIN "
+                       "(SELECT rank, " SUM("framework") ", " SUM("cann") ", " SUM(
+                           "device") " FROM marks GROUP BY rank) USING (rank) ORDER BY c DESC, at"},
+    {.name = "MSTXMarkStats",
+     .file = "mark_stats.csv",
+     .columns = "index:i|" MARK_COLUMNS,
+     .sql = "SELECT rowid - 1, * FROM mark",
+     .index_columns = 1,
+     .is_ms = true},
+    RESULT_LINES("Framework", "fwk", "framework"),
+    RESULT_LINES("Cann", "cann", "cann"),
+    RESULT_LINES("Device", "device", "device"),
 };
-
-static int by_dispersion(const void *a, const void *b)
-{
-    const struct line *x = a, *y = b;
-    if (x->step != y->step)
-        return x->step < y->step ? -1 : 1;
-    if (x->dispersion < y->dispersion || x->dispersion > y->dispersion)
-        return x->dispersion > y->dispersion ? -1 : 1;
-    return (x->order > y->order) - (x->order < y->order);
-}
-
-static void find_extremes(const struct frame *rows, const struct frame_order *order, size_t from,
-                          size_t end, size_t column, struct line *line)
-{
-    double least = (double)INFINITY, most = -(double)INFINITY;
-    for (size_t i = from; i < end; i++) {
-        const union frame_cell *row = frame_row(rows, order->rows[i]);
-        if (row[column].r < least) {
-            least = row[column].r;
-            line->min_rank = row[RANK].i;
-        }
-        if (row[column].r > most) {
-            most = row[column].r;
-            line->max_rank = row[RANK].i;
-        }
-    }
-    if (!(least < 0) && !(most > 0))
-        line->min_rank = line->max_rank = 0; /* the peer's word for "no time at all" */
-}
-
-static enum rs_status collect_lines(struct frame_state *state, size_t column, struct line **lines_p,
-                                    size_t *count_p)
-{
-    struct frame_order order;
-    struct line *lines = rs_mem_calloc(state->rows.count + 1, sizeof *lines);
-    size_t count = 0;
-    enum rs_status status =
-        lines ? frame_order(&state->rows, (char[]){STEP + 1, NAME + 1, 0}, &order) : RS_NOMEM;
-    if (status != RS_OK) {
-        rs_mem_free(lines);
-        return status;
-    }
-    for (size_t at = 0, end = 0; at < order.count && status == RS_OK; at = end) {
-        const union frame_cell *row = frame_row(&state->rows, order.rows[at]);
-        end = frame_group_end(&state->rows, &order, at);
-        status = scratch_gather(&state->scratch, &state->rows, &order, at, end, column);
-        if (status != RS_OK || !state->scratch.count)
-            continue;
-        struct line *line = &lines[count];
-        struct stats_sum sum = {0, 0};
-        *line = (struct line){.name = row[NAME].t, .step = row[STEP].i, .order = count};
-        count++;
-        for (size_t i = 0; i < state->scratch.count; i++)
-            stats_add(&sum, state->scratch.values[i]);
-        stats_of_column(state->scratch.values, state->scratch.count, state->scratch.sorted,
-                        &line->stats);
-        line->stats.sum = sum.sum;
-        line->dispersion = (line->stats.max - line->stats.q3) / sum.sum * 100;
-        if (isnan(line->dispersion))
-            line->dispersion = 0;
-        find_extremes(&state->rows, &order, at, end, column, line);
-    }
-    frame_order_fini(&order);
-    if (status != RS_OK) {
-        rs_mem_free(lines);
-        return status;
-    }
-    qsort(lines, count, sizeof *lines, by_dispersion);
-    *lines_p = lines;
-    *count_p = count;
-    return RS_OK;
-}
-
-static enum rs_status write_lines(struct run *run, const struct table *table, size_t column,
-                                  struct rs_err *err)
-{
-    struct frame_state *state = run->state;
-    struct line *lines = NULL;
-    size_t count = 0;
-    enum rs_status status = collect_lines(state, column, &lines, &count);
-    if (status != RS_OK)
-        return rs_err_set(err, status, "no memory to sort marks");
-    status = table_begin(run, table, err);
-    for (size_t i = 0; i < count && status == RS_OK; i++) {
-        const struct line *line = &lines[i];
-        const struct stats *stats = &line->stats;
-        const struct cell cells[] = {cell_text(frame_text(&state->rows, line->name)),
-                                     cell_real((double)stats->count),
-                                     cell_real(stats->mean),
-                                     cell_real(stats->std),
-                                     cell_real(stats->min),
-                                     cell_int(line->min_rank),
-                                     cell_real(stats->q1),
-                                     cell_real(stats->median),
-                                     cell_real(stats->q3),
-                                     cell_real(stats->max),
-                                     cell_int(line->max_rank),
-                                     cell_real(stats->sum),
-                                     cell_real(line->dispersion),
-                                     cell_int(line->step)};
-        status = table_row(run, cells, err);
-    }
-    rs_mem_free(lines);
-    return status == RS_OK ? table_end(run, err) : status;
-}
 
 static enum rs_status finish(struct run *run, struct rs_err *err)
 {
-    static const struct column columns[] = {
-        {"Name", 't', NULL},          {"Count", 'r', NULL},    {"MeanNs", 'r', NULL},
-        {"StdNs", 'r', NULL},         {"MinNs", 'r', NULL},    {"MinRank", 'i', NULL},
-        {"Q1Ns", 'r', NULL},          {"MedianNs", 'r', NULL}, {"Q3Ns", 'r', NULL},
-        {"MaxNs", 'r', NULL},         {"MaxRank", 'i', NULL},  {"SumNs", 'r', NULL},
-        {"Dispersion(%)", 'r', NULL}, {"StepId", 'i', NULL}};
-    static const struct table tables[] = {
-        {"MSTXAllFrameworkStats", "all_fwk_stats.csv", columns, COLUMN_COUNT(columns), 1, true},
-        {"MSTXAllCannStats", "all_cann_stats.csv", columns, COLUMN_COUNT(columns), 1, true},
-        {"MSTXAllDeviceStats", "all_device_stats.csv", columns, COLUMN_COUNT(columns), 1, true}};
-    struct frame_state *state = run->state;
-    enum rs_status status = fill_shares(&state->rows);
-    if (status == RS_OK)
-        status = sort_rows(&state->rows);
-    if (status != RS_OK)
-        return rs_err_set(err, status, "no memory to sort marks");
-    status = write_marks(run, err);
-    for (size_t i = 0; i < 3 && status == RS_OK; i++)
-        status = write_lines(run, &tables[i], FRAMEWORK + i, err);
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < COLUMN_COUNT(results) && status == RS_OK; i++) {
+        struct result result = results[i];
+        if (i == 1 && run->options->as_text) { /* without the index */
+            result.columns = MARK_COLUMNS;
+            result.sql = "SELECT * FROM mark";
+        }
+        status = result_write(run, &result, err);
+    }
     return status;
 }
 
@@ -542,9 +350,11 @@ const struct recipe recipe_mstx_sum = {
              "MSTXMarkStats, MSTXAllFrameworkStats, MSTXAllCannStats, MSTXAllDeviceStats"},
     .folder = "MstxSum",
     .needs = NEED_PROFILER,
-    .state_bytes = sizeof(struct frame_state),
-    .kinds = KINDS,
-    FRAME_RECIPE,
-    .map = map,
+    .frames = {{.name = "marks",
+                .columns = "name:t framework:r cann:r device:r rank:i step:i",
+                .requires = "MSTX_EVENTS.startNs MSTX_EVENTS.endNs MSTX_EVENTS.eventType "
+                            "MSTX_EVENTS.message MSTX_EVENTS.globalTid MSTX_EVENTS.connectionId "
+                            "STRING_IDS.value"}},
+    .fill = fill,
     .finish = finish,
 };

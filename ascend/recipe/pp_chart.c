@@ -21,7 +21,6 @@
 #include <strings.h>
 
 enum { RANK, STEP, MESSAGE, START, END, TYPE, NAME };
-#define KINDS "iitiiit"
 
 enum { STAGES_MAX = 1024, LABEL_BYTES = 48 };
 
@@ -38,8 +37,7 @@ struct schedule {
 };
 
 struct state {
-    struct frame_state frame; /* first: FRAME_RECIPE uses it */
-    struct schedule *stages;  /* [pp]; NULL: not dualpipev */
+    struct schedule *stages; /* [pp]; NULL: not dualpipev */
     int64_t tp, pp, dp, microbatches;
 };
 
@@ -195,7 +193,7 @@ static void take_shape(struct run *run, const struct rs_ascend_metadata *meta)
 static enum rs_status start(struct run *run, struct rs_err *err)
 {
     struct state *state = run->state;
-    enum rs_status status = frame_start(run, err);
+    enum rs_status status = RS_OK;
     for (size_t i = 0; i < run->rank_count && status == RS_OK; i++) {
         struct inputs in;
         struct rs_ascend_metadata meta;
@@ -277,69 +275,40 @@ static enum rs_status name_scheduled(struct run *run, const struct inputs *in, s
 }
 
 #define CHART_SQL(step, join, condition)                                                           \
-    "SELECT ?3, " step ", m.value, TASK.startNs, TASK.endNs, 0, NULL FROM MSTX_EVENTS e "          \
+    "SELECT :rank, " step ", m.value, TASK.startNs, TASK.endNs, 0, NULL FROM MSTX_EVENTS e "       \
     "JOIN TASK ON TASK.connectionId = e.connectionId JOIN STRING_IDS m ON m.id = e.message " join  \
     "WHERE " condition " ORDER BY TASK.startNs"
 #define WORDS_COMPAT                                                                               \
     "m.value LIKE '%forward%' OR m.value LIKE '%backward%' OR "                                    \
-    "m.value LIKE '%WeightGradStore_pop%' AND e.startNs >= ?1 AND e.startNs <= ?2"
+    "m.value LIKE '%WeightGradStore_pop%' AND e.startNs >= :from AND e.startNs <= :to"
 #define WORDS                                                                                      \
     "(m.value LIKE '%forward%' OR m.value LIKE '%backward%' OR "                                   \
-    "m.value LIKE '%WeightGradStore_pop%') AND e.startNs >= ?1 AND e.startNs <= ?2"
+    "m.value LIKE '%WeightGradStore_pop%') AND e.startNs >= :from AND e.startNs <= :to"
 #define STEPS "LEFT JOIN STEP_TIME s ON e.startNs >= s.startNs AND e.endNs <= s.endNs "
 
-static enum rs_status map(struct run *run, const struct inputs *in, void **part_p,
-                          struct rs_err *err)
+static void fill(struct inputs *in, struct frame *frames)
 {
-    const struct state *state = run->state;
-    const bool steps = rs_ascend_db_has_column(in->profiler, "STEP_TIME", "startNs");
-    enum rs_status status =
-        db_requires(in->profiler,
-                    "MSTX_EVENTS.message MSTX_EVENTS.startNs MSTX_EVENTS.endNs "
-                    "MSTX_EVENTS.connectionId TASK.connectionId TASK.startNs STRING_IDS.value",
-                    err);
-    if (status == RS_OK && run->options->compat)
-        status = frame_map(in, in->profiler, KINDS,
-                           steps ? CHART_SQL("s.id", STEPS, WORDS_COMPAT)
-                                 : CHART_SQL("0", "", WORDS_COMPAT),
-                           part_p, err);
-    else if (status == RS_OK)
-        status = frame_map(in, in->profiler, KINDS,
-                           steps ? CHART_SQL("s.id", STEPS, WORDS) : CHART_SQL("0", "", WORDS),
-                           part_p, err);
-    if (status != RS_OK)
-        return status;
-    status = state->stages ? name_scheduled(run, in, *part_p) : name_plain(*part_p);
-    if (status != RS_OK) {
-        frame_drop(*part_p);
-        *part_p = NULL;
-        return rs_err_set(err, status, "no memory for the chart");
-    }
-    return RS_OK;
+    const struct state *state = in->run->state;
+    const bool compat = in->run->options->compat;
+    struct frame *part = &frames[0];
+    if (in_has(in, "STEP_TIME.startNs"))
+        in_load(in, part, in->profiler,
+                compat ? CHART_SQL("s.id", STEPS, WORDS_COMPAT) : CHART_SQL("s.id", STEPS, WORDS));
+    else
+        in_load(in, part, in->profiler,
+                compat ? CHART_SQL("0", "", WORDS_COMPAT) : CHART_SQL("0", "", WORDS));
+    if (!part->count)
+        in_fail(in, RS_NOTFOUND, "%s has no such rows", rs_ascend_db_path(in->profiler));
+    if (in->status == RS_OK &&
+        (state->stages ? name_scheduled(in->run, in, part) : name_plain(part)) != RS_OK)
+        in_fail(in, RS_NOMEM, "no memory for the chart");
 }
 
-static enum rs_status finish(struct run *run, struct rs_err *err)
-{
-    static const struct column columns[] = {{"rank", 'i', NULL},
-                                            {"name", 't', NULL},
-                                            {"startNs", 'i', "startNs"},
-                                            {"endNs", 'i', "endNs"},
-                                            {"type", 'i', NULL}};
-    static const struct table table = {
-        "StepTaskInfo", "step_task_info.csv", columns, COLUMN_COUNT(columns), 0, false};
-    const struct state *state = run->state;
-    const struct frame *rows = &state->frame.rows;
-    enum rs_status status = table_begin(run, &table, err);
-    for (size_t i = 0; i < rows->count && status == RS_OK; i++) {
-        const union frame_cell *row = frame_row(rows, i);
-        const struct cell cells[] = {
-            cell_int(row[RANK].i),
-            cell_text(row[NAME].t == RS_STR_NONE ? NULL : frame_text(rows, row[NAME].t)),
-            cell_int(row[START].i), cell_int(row[END].i), cell_int(row[TYPE].i)};
-        status = table_row(run, cells, err);
-    }
-    return status == RS_OK ? table_end(run, err) : status;
-}
+static const struct result results[] = {
+    {.name = "StepTaskInfo",
+     .file = "step_task_info.csv",
+     .columns = "rank:i|name:t|startNs:i=startNs|endNs:i=endNs|type:i",
+     .sql = "SELECT rank, name, start, end, type FROM ranges"}};
 
 static void stop(struct run *run)
 {
@@ -347,7 +316,6 @@ static void stop(struct run *run)
     for (int64_t i = 0; state->stages && i < state->pp; i++)
         rs_mem_free(state->stages[i].labels);
     rs_mem_free(state->stages);
-    frame_stop(run);
 }
 
 const struct recipe recipe_pp_chart = {
@@ -356,11 +324,14 @@ const struct recipe recipe_pp_chart = {
     .folder = "PPChart",
     .needs = NEED_PROFILER,
     .state_bytes = sizeof(struct state),
-    .kinds = KINDS,
+    .frames = {{.name = "ranges",
+                .columns = "rank:i step:i message:t start:i end:i type:i name:t",
+                .requires = "MSTX_EVENTS.message MSTX_EVENTS.startNs MSTX_EVENTS.endNs "
+                            "MSTX_EVENTS.connectionId TASK.connectionId TASK.startNs "
+                            "STRING_IDS.value"}},
     .start = start,
-    .map = map,
-    .reduce = frame_reduce,
-    .finish = finish,
-    .drop = frame_drop,
+    .fill = fill,
+    .results = results,
+    .result_count = COLUMN_COUNT(results),
     .stop = stop,
 };
