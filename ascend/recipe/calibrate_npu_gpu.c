@@ -26,7 +26,7 @@
 /* Ranges and launches of the GPU's file, by thread and time. */
 enum { G_THREAD, G_START, G_END, G_IS_KERNEL, G_NAME, G_TIME, G_DEVICE };
 #define GPU_KINDS "iiiitii"
-/* The GPU's kernels: MODULE_KINDS, and the time once more to sort by. */
+/* The GPU's kernels: MODULE_COLUMNS, and the time once more to sort by. */
 enum { GPU_MINUS = MODULE_SHARES + 1 };
 /* Operations of modules of both sides, us. MINUS: the time, to sort by. */
 enum { KEY, IS_GPU, MINUS, PARENT, MODULE, OP, KERNELS, TOTAL, MEAN, COUNT, IS_FUZZY };
@@ -96,7 +96,7 @@ static enum rs_status sort_names(const struct run *run, const struct frame *even
 {
     static const char *const words[] = {"Qwen",      "Attention", "Linear", "RMSNorm",
                                         "Embedding", "Sampler",   "Logits"};
-    const struct frame *npu = &((const struct frame_state *)run->state)->rows;
+    const struct frame *npu = &run->frames[0];
     uint8_t *kinds = rs_mem_calloc(events->texts.count, sizeof *kinds);
     struct rs_buf name = {0};
     if (!kinds)
@@ -132,7 +132,7 @@ struct open_ranges {
     struct rs_buf text;
 };
 
-/* A kernel, as a row of MODULE_KINDS with itself as the list; none when no module is open. */
+/* A kernel, as a row of MODULE_COLUMNS with itself as the list; none when no module is open. */
 static enum rs_status place_kernel(struct open_ranges *open, const union frame_cell *kernel,
                                    struct frame *placed)
 {
@@ -568,14 +568,13 @@ static enum rs_status compare_rank(struct run *run, const struct half *npu, size
 
 static enum rs_status finish(struct run *run, struct rs_err *err)
 {
-    const struct frame_state *state = run->state;
     struct frame gpu = {0};
     struct half npus = {0}, gpus = {0};
-    enum rs_status status = frame_init(&gpu, MODULE_KINDS "r");
+    enum rs_status status = frame_init(&gpu, MODULE_COLUMNS " minus:r");
     if (status == RS_OK)
         status = make_gpu(run, &gpu, err);
     if (status == RS_OK)
-        status = half_init(&npus, &state->rows, false);
+        status = half_init(&npus, &run->frames[0], false);
     if (status == RS_OK)
         status = half_init(&gpus, &gpu, true);
     for (size_t at = 0, gpu_at = 0; status == RS_OK && at < npus.order.count;) {
@@ -592,7 +591,7 @@ static enum rs_status finish(struct run *run, struct rs_err *err)
 static enum rs_status start(struct run *run, struct rs_err *err)
 {
     return run->options->baseline
-               ? frame_start(run, err)
+               ? RS_OK
                : rs_err_set(
                      err, RS_INVALID,
                      "calibrate_npu_gpu needs --baseline-profiling-path, an SQLite export of "
@@ -604,12 +603,8 @@ const struct recipe recipe_calibrate_npu_gpu = {
              "CompareProfileReportRankR"},
     .folder = "CalibrateNpuGpu",
     .needs = NEED_PROFILER,
-    .state_bytes = sizeof(struct frame_state),
-    .kinds = MODULE_KINDS,
+    .frames = {{.name = "modules", .columns = MODULE_COLUMNS}},
     .start = start,
-    .map = modules_map,
-    .reduce = frame_reduce,
+    .fill = modules_fill,
     .finish = finish,
-    .drop = frame_drop,
-    .stop = frame_stop,
 };

@@ -35,7 +35,7 @@ enum {
     MODULE_RANK,
     MODULE_SHARES /* of the kernels; RS_STR_NONE: none is known */
 };
-#define MODULE_KINDS "ttttrriit"
+#define MODULE_COLUMNS "parent:t name:t op:t kernels:t total:r mean:r calls:i rank:i shares:t"
 
 struct modules_want {
     bool has_backward, has_shares, compat;
@@ -44,17 +44,11 @@ struct modules_want {
 /* Appends to a frame of KERNEL_KINDS. RS_NOTFOUND: none has a framework call. */
 RS_MUST_CHECK enum rs_status modules_kernels(const struct inputs *in, bool with_shapes,
                                              struct frame *kernels, struct rs_err *err);
-/* Appends to a frame of MODULE_KINDS. RS_NOTFOUND: the rank has no ranges of the domain Module. */
+/* Appends to a frame of MODULE_COLUMNS. RS_NOTFOUND: the rank has no ranges of the domain Module. */
 RS_MUST_CHECK enum rs_status modules_sum(const struct inputs *in, const struct frame *kernels,
                                          const struct modules_want *want, struct frame *part,
                                          struct rs_err *err);
-/* The map of module_statistic, which calibrate_npu_gpu starts from: a frame of MODULE_KINDS. */
-RS_MUST_CHECK enum rs_status modules_map(struct run *run, const struct inputs *in, void **part_p,
-                                         struct rs_err *err);
-/* A table of rows of a frame, those of one rank together; column `rank` of the frame says whose they are. In text form a
- * file for each rank, FILE_R.csv, of the first `text_columns` columns. */
-RS_MUST_CHECK enum rs_status modules_write(struct run *run, const struct table *table,
-                                           const struct frame_rows *rows, size_t rank,
-                                           size_t text_columns, struct rs_err *err);
+/* What module_statistic gathers, and calibrate_npu_gpu starts from: frames[0] of MODULE_COLUMNS. */
+void modules_fill(struct inputs *in, struct frame *frames);
 
 #endif

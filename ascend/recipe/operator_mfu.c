@@ -47,26 +47,9 @@ enum {
     INPUTS,
     OUTPUTS
 };
-#define KINDS "ittiiirrrrttt"
 enum { INFO_BYTES_MAX = 16 << 20 };
 
-struct part {
-    struct frame *kernels, *modules;
-};
-
-struct state {
-    struct frame kernels, modules;
-};
-
-static void drop(void *data)
-{
-    struct part *part = data;
-    if (part->kernels)
-        frame_drop(part->kernels);
-    if (part->modules)
-        frame_drop(part->modules);
-    rs_mem_free(part);
-}
+enum { KERNELS, MODULES }; /* frames */
 
 /* ---- the chip ---- */
 
@@ -387,72 +370,31 @@ static enum rs_status find_shares(struct run *run, const struct inputs *in, stru
     return status;
 }
 
-static enum rs_status map(struct run *run, const struct inputs *in, void **part_p,
-                          struct rs_err *err)
+static void fill(struct inputs *in, struct frame *frames)
 {
-    const struct modules_want want = {.has_shares = true, .compat = run->options->compat};
-    struct part *part = rs_mem_calloc(1, sizeof *part);
-    struct frame *kernels = frame_new(KERNEL_KINDS);
+    const struct modules_want want = {.has_shares = true, .compat = in->run->options->compat};
+    struct frame kernels;
     struct rs_err why = {0};
-    enum rs_status status = part && kernels ? RS_OK : RS_NOMEM;
-    if (status == RS_OK) {
-        part->kernels = frame_new(KINDS);
-        part->modules = frame_new(MODULE_KINDS);
-        status =
-            part->kernels && part->modules ? modules_kernels(in, true, kernels, err) : RS_NOMEM;
+    if (frame_init(&kernels, KERNEL_KINDS) != RS_OK)
+        in_fail(in, RS_NOMEM, "no memory for kernels");
+    if (in->status == RS_OK)
+        in->status = modules_kernels(in, true, &kernels, &in->err);
+    if (in->status == RS_OK)
+        in->status = find_shares(in->run, in, &kernels, &frames[KERNELS], &why);
+    if (in->status == RS_NOTFOUND || in->status == RS_FORMAT) {
+        run_add_problem(in->run, in->of->rank, true, "%s", why.text);
+        in->status = RS_OK; /* modules have their times all the same */
     }
-    if (status == RS_OK)
-        status = find_shares(run, in, kernels, part->kernels, &why);
-    if (status == RS_NOTFOUND || status == RS_FORMAT) { /* modules have their times all the same */
-        run_add_problem(run, in->of->rank, true, "%s", why.text);
-        status = RS_OK;
+    if (in->status == RS_OK) {
+        const enum rs_status status = modules_sum(in, &kernels, &want, &frames[MODULES], &why);
+        if (status != RS_NOTFOUND || !frames[KERNELS].count) /* modules are optional */
+            in->status = status;
+        in->err = why;
     }
-    if (status == RS_OK) {
-        status = modules_sum(in, kernels, &want, part->modules, &why);
-        if (status == RS_NOTFOUND && part->kernels->count)
-            status = RS_OK; /* modules are optional */
-        else if (status == RS_NOTFOUND)
-            (void)rs_err_set(err, status, "%s", why.text);
-    }
-    if (kernels)
-        frame_drop(kernels);
-    if (status == RS_OK) {
-        *part_p = part;
-        return RS_OK;
-    }
-    if (part)
-        drop(part);
-    return status == RS_NOMEM ? rs_err_set(err, RS_NOMEM, "no memory for kernels") : status;
+    frame_fini(&kernels);
 }
 
 /* ---- all ranks ---- */
-
-static enum rs_status start(struct run *run, struct rs_err *err)
-{
-    struct state *state = run->state;
-    return frame_init(&state->kernels, KINDS) == RS_OK &&
-                   frame_init(&state->modules, MODULE_KINDS) == RS_OK
-               ? RS_OK
-               : rs_err_set(err, RS_NOMEM, "no memory for rows");
-}
-
-static enum rs_status reduce(struct run *run, const struct recipe_rank *rank, void *data,
-                             struct rs_err *err)
-{
-    struct state *state = run->state;
-    const struct part *part = data;
-    return frame_append(&state->kernels, part->kernels) == RS_OK &&
-                   frame_append(&state->modules, part->modules) == RS_OK
-               ? RS_OK
-               : rs_err_set(err, RS_NOMEM, "no memory for the rows of rank %" PRId64, rank->rank);
-}
-
-static void stop(struct run *run)
-{
-    struct state *state = run->state;
-    frame_fini(&state->kernels);
-    frame_fini(&state->modules);
-}
 
 static bool has_any_share(const struct frame *modules)
 {
@@ -464,54 +406,40 @@ static bool has_any_share(const struct frame *modules)
     return false;
 }
 
+#define MODULE_HEAD                                                                                \
+    "rank_id:i=Rank ID|parent_module:t=Parent Module|module:t=Module|op_name:t=Op Name|"           \
+    "kernel_list:t=Kernel List|total_kernel_duration(ns):r=Total Kernel Duration(ns)|"             \
+    "avg_kernel_duration(ns):r=Avg Kernel Duration(ns)|op_count:i=Op Count"
+#define MODULE_ROWS "SELECT rank, parent, name, op, kernels, total, mean, calls"
+
+/* Both forms tell the same; in text form those of one rank. */
+static enum rs_status write_both(struct run *run, const char *name, const char *file,
+                                 const char *columns, const char *sql, struct rs_err *err)
+{
+    char of_rank[300];
+    (void)snprintf(of_rank, sizeof of_rank, "%s WHERE rank = :rank", sql);
+    const struct result all = {.name = name, .columns = columns, .sql = sql, .is_optional = true};
+    const struct result each = {.name = name, .file = file, .columns = columns, .sql = of_rank};
+    return result_write_by_rank(run, &all, &each, err);
+}
+
 static enum rs_status finish(struct run *run, struct rs_err *err)
 {
-    static const struct column kernel_columns[] = {
-        {"rank_id", 'i', "Rank ID"},
-        {"op_name", 't', "Op Name"},
-        {"kernel_name", 't', "Kernel Name"},
-        {"kernel_start(ns)", 'i', "Kernel Start(ns)"},
-        {"kernel_end(ns)", 'i', "Kernel End(ns)"},
-        {"kernel_duration(ns)", 'i', "Kernel Duration(ns)"},
-        {"mfu", 'r', "MFU"},
-        {"actual_tflops", 'r', NULL},
-        {"chip_peak_tflops", 'r', NULL},
-        {"flops", 'r', NULL},
-        {"flops_op_name", 't', NULL},
-        {"input_shapes", 't', NULL},
-        {"output_shapes", 't', NULL}};
-    static const struct column module_columns[] = {
-        {"rank_id", 'i', "Rank ID"},
-        {"parent_module", 't', "Parent Module"},
-        {"module", 't', "Module"},
-        {"op_name", 't', "Op Name"},
-        {"kernel_list", 't', "Kernel List"},
-        {"total_kernel_duration(ns)", 'r', "Total Kernel Duration(ns)"},
-        {"avg_kernel_duration(ns)", 'r', "Avg Kernel Duration(ns)"},
-        {"op_count", 'i', "Op Count"},
-        {"avg_mfu", 't', "Avg MFU"}};
-    static const char order[] = {MODULE_RANK + 1,    MODULE_PARENT + 1,
-                                 MODULE_NAME + 1,    MODULE_OP + 1,
-                                 MODULE_KERNELS + 1, MODULE_TOTAL + 1,
-                                 MODULE_MEAN + 1,    MODULE_COUNT + 1,
-                                 MODULE_SHARES + 1,  0};
-    static const struct table kernels = {
-        "OperatorMFU", "operator_mfu_kernel", kernel_columns, COLUMN_COUNT(kernel_columns), 0,
-        false};
-    const struct state *state = run->state;
     /* the peer leaves the column out where it would be empty */
-    const size_t count = COLUMN_COUNT(module_columns) -
-                         (run->options->compat && !has_any_share(&state->modules) ? 1 : 0);
-    const struct table modules = {"ModuleMFU", "operator_mfu_module", module_columns, count, 0,
-                                  false};
-    const struct frame_rows of_kernels = {&state->kernels, NULL, 0, state->kernels.count};
-    const struct frame_rows of_modules = {&state->modules, order, 0, state->modules.count};
-    enum rs_status status = RS_OK;
-    if (of_kernels.end)
-        status = modules_write(run, &kernels, &of_kernels, RANK, kernels.column_count, err);
-    if (status == RS_OK && of_modules.end)
-        status = modules_write(run, &modules, &of_modules, MODULE_RANK, count, err);
-    return status;
+    const bool has_shares = !run->options->compat || has_any_share(&run->frames[MODULES]);
+    const enum rs_status status = write_both(
+        run, "OperatorMFU", "operator_mfu_kernel",
+        "rank_id:i=Rank ID|op_name:t=Op Name|kernel_name:t=Kernel Name|"
+        "kernel_start(ns):i=Kernel Start(ns)|kernel_end(ns):i=Kernel End(ns)|"
+        "kernel_duration(ns):i=Kernel Duration(ns)|mfu:r=MFU|actual_tflops:r|chip_peak_tflops:r|"
+        "flops:r|flops_op_name:t|input_shapes:t|output_shapes:t",
+        "SELECT * FROM kernels", err);
+    return status == RS_OK ? write_both(run, "ModuleMFU", "operator_mfu_module",
+                                        has_shares ? MODULE_HEAD "|avg_mfu:t=Avg MFU" : MODULE_HEAD,
+                                        has_shares ? MODULE_ROWS ", shares FROM modules"
+                                                   : MODULE_ROWS " FROM modules",
+                                        err)
+                           : status;
 }
 
 const struct recipe recipe_operator_mfu = {
@@ -519,11 +447,10 @@ const struct recipe recipe_operator_mfu = {
              "OperatorMFU, ModuleMFU"},
     .folder = "OperatorMfu",
     .needs = NEED_PROFILER,
-    .state_bytes = sizeof(struct state),
-    .start = start,
-    .map = map,
-    .reduce = reduce,
+    .frames = {{.name = "kernels",
+                .columns = "rank:i op:t name:t start:i end:i duration:i mfu:r tflops:r peak:r "
+                           "flops:r flops_name:t inputs:t outputs:t"},
+               {.name = "modules", .columns = MODULE_COLUMNS}},
+    .fill = fill,
     .finish = finish,
-    .drop = drop,
-    .stop = stop,
 };

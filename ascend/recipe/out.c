@@ -421,12 +421,13 @@ static enum rs_status run_statement(struct run *run, const char *head, const cha
 }
 
 /* Does the statement have an answer at all? */
-static enum rs_status ask_any(struct run *run, const char *sql, bool *is_any_p, struct rs_err *err)
+static enum rs_status ask_any(struct run *run, const char *sql, int64_t rank, bool *is_any_p,
+                              struct rs_err *err)
 {
     struct rs_buf text = {0};
     run->out->rows = 0;
     rs_buf_printf(&text, "SELECT 1 FROM (%s) LIMIT 1", sql);
-    const enum rs_status status = run_statement(run, "", rs_buf_text(&text), 0, count_row, err);
+    const enum rs_status status = run_statement(run, "", rs_buf_text(&text), rank, count_row, err);
     rs_buf_fini(&text);
     *is_any_p = run->out->rows != 0;
     return status;
@@ -531,16 +532,34 @@ enum rs_status result_write(struct run *run, const struct result *result, struct
     if (!is_wanted(run, result))
         return RS_OK;
     if (result->is_optional)
-        status = ask_any(run, sql, &is_any, err);
+        status = ask_any(run, sql, result->rank, &is_any, err);
     if (status != RS_OK || !is_any)
         return status;
     if (!page->is_open)
         status = page_begin(run, page, result, err);
     if (status == RS_OK && sql)
-        status = page_add(run, page, sql, 0, err);
+        status = page_add(run, page, sql, result->rank, err);
     if (status == RS_OK && result->then_sql)
         status = page_add(run, page, result->then_sql, 0, err);
     return status == RS_OK ? page_end(run, page, err) : status;
+}
+
+enum rs_status result_write_by_rank(struct run *run, const struct result *all,
+                                    const struct result *each, struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    if (run->out->path)
+        return result_write(run, all, err);
+    for (size_t i = 0; i < run->rank_count && status == RS_OK; i++) {
+        char file[64];
+        struct result one = *each;
+        (void)snprintf(file, sizeof file, "%s_%" PRId64 ".csv", each->file, run->ranks[i].rank);
+        one.file = file;
+        one.rank = run->ranks[i].rank;
+        one.is_optional = true;
+        status = result_write(run, &one, err);
+    }
+    return status;
 }
 
 static struct cell cell_of(const struct frame *frame, const union frame_cell *row, size_t column)

@@ -258,6 +258,7 @@ struct result {
     const char *sql;        /* its answer has these columns; NULL: none */
     const char *compat_sql; /* NULL: the same; "": no such table */
     const char *then_sql;   /* more rows, behind those; NULL: none */
+    int64_t rank;           /* :rank of sql */
     size_t index_columns;   /* the first so many get an index */
     bool is_ms;             /* text form shows columns that end in Ns as Ms, not Us */
     bool is_optional;       /* not there without a row */
@@ -272,6 +273,9 @@ struct result {
 #define STAT_SUM  "stat(s,8)"
 RS_MUST_CHECK enum rs_status result_write(struct run *run, const struct result *result,
                                           struct rs_err *err);
+/* In text form `each`, of which every rank that has rows gets its own file, FILE_R.csv; else `all`. */
+RS_MUST_CHECK enum rs_status result_write_by_rank(struct run *run, const struct result *all,
+                                                  const struct result *each, struct rs_err *err);
 
 /* Open output: a database or a folder. */
 struct out;
