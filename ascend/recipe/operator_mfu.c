@@ -379,11 +379,12 @@ static void fill(struct inputs *in, struct frame *frames)
         in_fail(in, RS_NOMEM, "no memory for kernels");
     if (in->status == RS_OK)
         in->status = modules_kernels(in, true, &kernels, &in->err);
-    if (in->status == RS_OK)
-        in->status = find_shares(in->run, in, &kernels, &frames[KERNELS], &why);
-    if (in->status == RS_NOTFOUND || in->status == RS_FORMAT) {
-        run_add_problem(in->run, in->of->rank, true, "%s", why.text);
-        in->status = RS_OK; /* modules have their times all the same */
+    if (in->status == RS_OK) {
+        in->status = find_shares(in->run, in, &kernels, &frames[KERNELS], &in->err);
+        if (in->status == RS_NOTFOUND || in->status == RS_FORMAT) {
+            run_add_problem(in->run, in->of->rank, true, "%s", in->err.text);
+            in->status = RS_OK; /* modules have their times all the same */
+        }
     }
     if (in->status == RS_OK) {
         const enum rs_status status = modules_sum(in, &kernels, &want, &frames[MODULES], &why);

@@ -126,6 +126,15 @@ def mfu_part(work):
     done = recipe("operator_mfu", tree, work / "o-nochip", code=1)
     check("chip's peak" in done.stderr, "no info.json: %s" % done.stderr[:200])
     check(len(result(work / "o-nochip", "ModuleMFU")) == len(shares), "no info.json: modules have their times")
+    # a rank whose kernels have no framework calls is left out, and why is told
+    alone = make(work / "nocalls")
+    for rank, path in ascend_marks.databases(alone):
+        con = sqlite3.connect(path)
+        con.execute("DROP TABLE PYTORCH_API")
+        con.commit()
+        con.close()
+    done = recipe("operator_mfu", alone, work / "o-nocalls", code=2)
+    check("has no table PYTORCH_API" in done.stderr, "no framework calls: %s" % done.stderr[:200])
     recipe("operator_mfu", tree, work / "o-text", "--export-type", "text", code=1)
     check((work / "o-text/cluster_analysis_output/OperatorMfu/operator_mfu_module_1.csv").exists(), "a file for each rank")
     check({k: v for k, v in before.items() if "info.json" not in k} == digest(tree), "inputs are as they were")
