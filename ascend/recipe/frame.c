@@ -32,22 +32,6 @@ void frame_fini(struct frame *frame)
     *frame = (struct frame){0};
 }
 
-struct frame *frame_new(const char *kinds)
-{
-    struct frame *frame = rs_mem_calloc(1, sizeof *frame);
-    if (frame && frame_init(frame, kinds) != RS_OK) {
-        frame_drop(frame);
-        return NULL;
-    }
-    return frame;
-}
-
-void frame_drop(void *part)
-{
-    frame_fini(part);
-    rs_mem_free(part);
-}
-
 union frame_cell *frame_add(struct frame *frame)
 {
     if (rs_mem_grow((void **)&frame->cells, &frame->capacity, (frame->count + 1) * frame->columns,
@@ -178,38 +162,6 @@ enum rs_status frame_load(struct frame *frame, struct rs_ascend_db *db,
     status = frame_load_rows(frame, db, stmt, err);
     rs_ascend_db_finish(&stmt);
     return status;
-}
-
-enum rs_status frame_map(const struct inputs *in, struct rs_ascend_db *db, const char *kinds,
-                         const char *sql, void **part_p, struct rs_err *err)
-{
-    const int64_t params[] = {in->from, in->to, in->of->rank};
-    struct frame *frame = frame_new(kinds);
-    if (!frame)
-        return rs_err_set(err, RS_NOMEM, "no memory to read %s", rs_ascend_db_path(db));
-    const struct frame_query query = {.sql = sql, .params = params, .param_count = 3};
-    const enum rs_status status = frame_load(frame, db, &query, err);
-    if (status != RS_OK || frame->count == 0) {
-        frame_drop(frame);
-        return status != RS_OK
-                   ? status
-                   : rs_err_set(err, RS_NOTFOUND, "%s has no such rows", rs_ascend_db_path(db));
-    }
-    *part_p = frame;
-    return RS_OK;
-}
-
-enum rs_status frame_part(struct frame *part, enum rs_status status, void **part_p,
-                          struct rs_err *err)
-{
-    if (status == RS_OK && part) {
-        *part_p = part;
-        return RS_OK;
-    }
-    if (part)
-        frame_drop(part);
-    return !part || status == RS_NOMEM ? rs_err_set(err, RS_NOMEM, "no memory for a rank's rows")
-                                       : status;
 }
 
 static int compare_texts(const void *a, const void *b, void *data)
@@ -366,57 +318,6 @@ size_t frame_group_end(const struct frame *frame, const struct frame_order *orde
     while (end < order->count && same_keys(frame, order->keys, order->rows[from], order->rows[end]))
         end++;
     return end;
-}
-
-enum rs_status scratch_gather(struct scratch *scratch, const struct frame *frame,
-                              const struct frame_order *order, size_t from, size_t end,
-                              size_t column)
-{
-    if (rs_mem_grow((void **)&scratch->values, &scratch->capacity, end - from,
-                    sizeof *scratch->values) != RS_OK ||
-        rs_mem_grow((void **)&scratch->sorted, &scratch->sorted_capacity, end - from,
-                    sizeof *scratch->sorted) != RS_OK)
-        return RS_NOMEM;
-    scratch->count = 0;
-    for (size_t i = from; i < end; i++) {
-        const union frame_cell *cell = frame_row(frame, order->rows[i]) + column;
-        const bool is_real = frame->kinds[column] == 'r';
-        if (is_real ? isnan(cell->r) : cell->i == RS_NULL)
-            continue;
-        scratch->values[scratch->count++] = is_real ? cell->r : (double)cell->i;
-    }
-    return RS_OK;
-}
-
-void scratch_fini(struct scratch *scratch)
-{
-    rs_mem_free(scratch->values);
-    rs_mem_free(scratch->sorted);
-    *scratch = (struct scratch){0};
-}
-
-enum rs_status frame_start(struct run *run, struct rs_err *err)
-{
-    struct frame_state *state = run->state;
-    const enum rs_status status = frame_init(&state->rows, run->recipe->kinds);
-    return status == RS_OK ? RS_OK : rs_err_set(err, status, "no memory for rows");
-}
-
-enum rs_status frame_reduce(struct run *run, const struct recipe_rank *rank, void *part,
-                            struct rs_err *err)
-{
-    struct frame_state *state = run->state;
-    const enum rs_status status = frame_append(&state->rows, part);
-    return status == RS_OK ? RS_OK
-                           : rs_err_set(err, status, "the rows of rank %lld: %s",
-                                        (long long)rank->rank, rs_status_text(status));
-}
-
-void frame_stop(struct run *run)
-{
-    struct frame_state *state = run->state;
-    frame_fini(&state->rows);
-    scratch_fini(&state->scratch);
 }
 
 enum rs_status db_requires(struct rs_ascend_db *db, const char *list, struct rs_err *err)

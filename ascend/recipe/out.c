@@ -562,34 +562,6 @@ enum rs_status result_write_by_rank(struct run *run, const struct result *all,
     return status;
 }
 
-static struct cell cell_of(const struct frame *frame, const union frame_cell *row, size_t column)
-{
-    switch (frame->kinds[column]) {
-    case 'i':
-        return cell_int(row[column].i);
-    case 'r':
-        return cell_real(row[column].r);
-    default:
-        return cell_text(row[column].t == RS_STR_NONE ? NULL : frame_text(frame, row[column].t));
-    }
-}
-
-enum rs_status table_of_frame(struct run *run, const struct table *table,
-                              const struct frame_rows *rows, struct rs_err *err)
-{
-    const struct frame *frame = rows->frame;
-    enum rs_status status = table_begin(run, table, err);
-    RS_CHECK(table->column_count <= FRAME_COLUMNS_MAX);
-    for (size_t i = rows->from; i < rows->end && status == RS_OK; i++) {
-        struct cell cells[FRAME_COLUMNS_MAX];
-        for (size_t c = 0; c < table->column_count; c++)
-            cells[c] = cell_of(frame, frame_row(frame, i),
-                               rows->columns ? (size_t)rows->columns[c] - 1 : c);
-        status = table_row(run, cells, err);
-    }
-    return status == RS_OK ? table_end(run, err) : status;
-}
-
 /* ---- files of each rank ---- */
 
 enum rs_status rank_file_path(const struct run *run, const char *name, char **path_p,

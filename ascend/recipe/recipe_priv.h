@@ -37,7 +37,6 @@ struct frame {
 
 RS_MUST_CHECK enum rs_status frame_init(struct frame *frame, const char *kinds);
 void frame_fini(struct frame *frame);
-struct frame *frame_new(const char *kinds); /* for frame_drop(); NULL: no memory */
 
 static inline const union frame_cell *frame_row(const struct frame *frame, size_t row)
 {
@@ -97,17 +96,6 @@ void frame_order_by(struct frame_order *order, const char *keys);
 void frame_order_fini(struct frame_order *order);
 /* End of the group of equal keys that starts at order position `from`. */
 size_t frame_group_end(const struct frame *frame, const struct frame_order *order, size_t from);
-
-/* Values of one group, for the statistics. Zeroed is valid; grows as needed. */
-struct scratch {
-    double *values, *sorted;
-    size_t count, capacity, sorted_capacity;
-};
-/* Column `column` (integers or reals, NULL left out) of order positions from..end-1. */
-RS_MUST_CHECK enum rs_status scratch_gather(struct scratch *scratch, const struct frame *frame,
-                                            const struct frame_order *order, size_t from,
-                                            size_t end, size_t column);
-void scratch_fini(struct scratch *scratch);
 
 /* ---- stats.c: sums and quantiles as the peer's libraries make them -------------------------- */
 
@@ -189,16 +177,6 @@ RS_MUST_CHECK enum rs_status table_begin(struct run *run, const struct table *ta
 RS_MUST_CHECK enum rs_status table_row(struct run *run, const struct cell *cells,
                                        struct rs_err *err);
 RS_MUST_CHECK enum rs_status table_end(struct run *run, struct rs_err *err);
-
-/* The rows from..end-1 of a frame. A table's columns are those of the frame that `columns` says (numbers, each + 1), or all in
- * their order (NULL). */
-struct frame_rows {
-    const struct frame *frame;
-    const char *columns;
-    size_t from, end;
-};
-RS_MUST_CHECK enum rs_status table_of_frame(struct run *run, const struct table *table,
-                                            const struct frame_rows *rows, struct rs_err *err);
 
 #define COLUMN_COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 #define STATS_COLUMNS                                                                              \
@@ -340,7 +318,6 @@ struct recipe {
     unsigned needs;     /* enum recipe_need; 0: the recipe reads its input in finish() alone */
     size_t state_bytes; /* zeroed before start */
     bool has_files;     /* its result is files, whatever --export-type says */
-    const char *kinds;  /* of the frame, for recipes that use frame_start() and its kin */
     int64_t top;        /* --top-num where none is given */
     struct frame_spec frames[FRAMES_MAX]; /* a recipe that has some needs no map and reduce */
     const struct result *results;         /* written one after another, unless there is finish() */
@@ -415,29 +392,9 @@ RS_MUST_CHECK enum rs_status frames_finish(struct run *run, struct rs_err *err);
 void frames_drop(void *part);
 void frames_stop(struct run *run);
 
-/* The part of recipes whose map is one query: a frame. */
-void frame_drop(void *part);
-RS_MUST_CHECK enum rs_status frame_map(const struct inputs *in, struct rs_ascend_db *db,
-                                       const char *kinds, const char *sql, void **part_p,
-                                       struct rs_err *err);
-/* The end of a map that fills a frame: *part_p is it, or it is dropped and the status is worded. */
-RS_MUST_CHECK enum rs_status frame_part(struct frame *part, enum rs_status status, void **part_p,
-                                        struct rs_err *err);
 /* RS_OK when all of "TABLE.column ..." are there, RS_NOTFOUND with the first that is not. */
 RS_MUST_CHECK enum rs_status db_requires(struct rs_ascend_db *db, const char *list,
                                          struct rs_err *err);
-
-/* Recipes that gather the rows of all ranks in one frame: state is (or begins with) this. */
-struct frame_state {
-    struct frame rows;
-    struct scratch scratch;
-};
-enum rs_status frame_start(struct run *run, struct rs_err *err);
-enum rs_status frame_reduce(struct run *run, const struct recipe_rank *rank, void *part,
-                            struct rs_err *err);
-void frame_stop(struct run *run);
-#define FRAME_RECIPE                                                                               \
-    .start = frame_start, .reduce = frame_reduce, .drop = frame_drop, .stop = frame_stop
 
 /* Adds the rank's own (copies); a group that two ranks describe differently is told once. */
 RS_MUST_CHECK enum rs_status group_set_add(struct run *run, struct group_set *set, int64_t rank,
