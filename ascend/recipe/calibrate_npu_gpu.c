@@ -34,6 +34,7 @@ enum { KEY, IS_GPU, MINUS, PARENT, MODULE, OP, KERNELS, TOTAL, MEAN, COUNT, IS_F
 /* Rows of the result before they are written: what they are sorted by, then places in the sides. */
 enum { OUT_PARENT, OUT_MINUS_DIFF, OUT_MINUS_GPU, OUT_KEY, OUT_NPU, OUT_GPU, OUT_RATIO, OUT_DIFF };
 #define OUT_KINDS "trrtiirr"
+enum { MODULES, REPORT }; /* frames */
 enum { DEPTH_MAX = 200, NOWHERE = -1 };
 
 #define BACKWARD         "[Backward]"
@@ -96,7 +97,7 @@ static enum rs_status sort_names(const struct run *run, const struct frame *even
 {
     static const char *const words[] = {"Qwen",      "Attention", "Linear", "RMSNorm",
                                         "Embedding", "Sampler",   "Logits"};
-    const struct frame *npu = &run->frames[0];
+    const struct frame *npu = &run->frames[MODULES];
     uint8_t *kinds = rs_mem_calloc(events->texts.count, sizeof *kinds);
     struct rs_buf name = {0};
     if (!kinds)
@@ -444,98 +445,98 @@ static enum rs_status pair_sides(const struct frame *side, struct frame *out)
 
 /* ---- writing ---- */
 
-enum { SIDE_CELLS = 6, CELLS = 19 };
+/* The report: both modules, how they match; of each side SIDE_CELLS; ratio and difference. */
+enum { R_GPU, R_NPU = 2, R_MATCH = 4, R_SIDES, SIDE_CELLS = 6, R_RATIO = 17, R_DIFF };
+#define REPORT_COLUMNS                                                                              \
+    "gpu_parent:t gpu_module:t npu_parent:t npu_module:t how:t npu_op:t npu_count:i npu_kernels:t " \
+    "npu_total:r npu_share:t npu_mean:r gpu_op:t gpu_count:i gpu_kernels:t gpu_total:r "            \
+    "gpu_share:t gpu_mean:r ratio:t diff:r"
 
-/* Operation, count, kernels, time, share, mean; the share's text is the caller's. */
-static void side_cells(const struct frame *side, int64_t at, double all, char share[32],
-                       struct cell *cells)
+/* Operation, count, kernels, time, share, mean. */
+static void add_side_cells(const struct frame *side, const union frame_cell *row, double all,
+                           struct frame *report, union frame_cell *cells)
 {
-    const union frame_cell *row = frame_row(side, (size_t)at);
-    cells[0] = cell_text(frame_text(side, row[OP].t));
-    cells[1] = cell_int(row[COUNT].i);
-    cells[2] = cell_text(frame_text(side, row[KERNELS].t));
-    cells[3] = cell_real(row[TOTAL].r);
-    if (all > 0)
-        (void)snprintf(share, 32, "%.2f%%", row[TOTAL].r / all * 100);
-    cells[4] = cell_text(all > 0 ? share : NULL);
-    cells[5] = cell_real(row[MEAN].r);
+    char share[32];
+    (void)snprintf(share, sizeof share, "%.2f%%", row[TOTAL].r / all * 100);
+    cells[0].t = frame_str_of(report, side, row[OP].t);
+    cells[1].i = row[COUNT].i;
+    cells[2].t = frame_str_of(report, side, row[KERNELS].t);
+    cells[3].r = row[TOTAL].r;
+    cells[4].t = all > 0 ? frame_str(report, share) : RS_STR_NONE;
+    cells[5].r = row[MEAN].r;
 }
 
-/* The peer writes a blank where nothing is known. */
-static void leave_blanks(struct cell cells[CELLS])
+static void leave_side_empty(union frame_cell *cells)
 {
-    for (size_t c = 0; c < CELLS; c++)
-        if (cells[c].kind == CELL_NULL)
-            cells[c] = cell_text(" ");
+    cells[0].t = cells[2].t = cells[4].t = RS_STR_NONE;
+    cells[1].i = RS_NULL;
+    cells[3].r = cells[5].r = (double)NAN;
 }
 
-static enum rs_status write_row(struct run *run, const struct frame *side, const struct frame *out,
-                                const union frame_cell *row, const double all[2],
-                                struct rs_err *err)
+static void report_row(const struct frame *side, const struct frame *out,
+                       const union frame_cell *row, const double all[2], struct frame *report)
 {
-    char shares[2][32], ratio[32], parent[1200];
-    struct cell cells[CELLS] = {{CELL_NULL, {0}}};
+    char ratio[32], parent[1200];
+    union frame_cell *cells = frame_put(report);
     const char *path = frame_text(out, row[OUT_KEY].t), *slash = strrchr(path, '/');
     (void)snprintf(parent, sizeof parent, "%.*s", (int)(slash - path), path);
+    cells[R_MATCH].t = RS_STR_NONE;
     for (size_t i = 0; i < 2; i++) { /* the NPU, the GPU */
         const int64_t at = row[i ? OUT_GPU : OUT_NPU].i;
         const union frame_cell *own = at == NOWHERE ? NULL : frame_row(side, (size_t)at);
-        cells[i ? 0 : 2] = cell_text(own ? frame_text(side, own[PARENT].t) : parent);
-        cells[i ? 1 : 3] = cell_text(own ? frame_text(side, own[MODULE].t) : slash + 1);
+        union frame_cell *names = cells + (i ? R_GPU : R_NPU);
+        names[0].t = frame_str(report, own ? frame_text(side, own[PARENT].t) : parent);
+        names[1].t = frame_str(report, own ? frame_text(side, own[MODULE].t) : slash + 1);
         if (own)
-            side_cells(side, at, all[i], shares[i], cells + 5 + i * SIDE_CELLS);
+            add_side_cells(side, own, all[i], report, cells + R_SIDES + i * SIDE_CELLS);
+        else
+            leave_side_empty(cells + R_SIDES + i * SIDE_CELLS);
         if (own && !i)
-            cells[4] = cell_text(own[IS_FUZZY].i ? "fuzzy" : "rule");
+            cells[R_MATCH].t = frame_str(report, own[IS_FUZZY].i ? "fuzzy" : "rule");
     }
-    if (!isnan(row[OUT_RATIO].r)) {
-        (void)snprintf(ratio, sizeof ratio, "%.2f", row[OUT_RATIO].r);
-        cells[17] = cell_text(ratio);
-    }
-    cells[18] = cell_real(row[OUT_DIFF].r);
-    if (run->options->compat)
-        leave_blanks(cells);
-    return table_row(run, cells, err);
+    (void)snprintf(ratio, sizeof ratio, "%.2f", row[OUT_RATIO].r);
+    cells[R_RATIO].t = isnan(row[OUT_RATIO].r) ? RS_STR_NONE : frame_str(report, ratio);
+    cells[R_DIFF].r = row[OUT_DIFF].r;
 }
+
+/* The peer writes a blank where nothing is known. */
+#define OR_BLANK(column) "iif(:compat, coalesce(" column ", ' '), " column ")"
 
 static enum rs_status write_rank(struct run *run, int64_t rank, const struct frame *side,
                                  const struct frame *out, struct rs_err *err)
 {
-    static const struct column columns[CELLS] = {{"(GPU) Parent Module", 't', NULL},
-                                                 {"(GPU) Module", 't', NULL},
-                                                 {"(NPU) Parent Module", 't', NULL},
-                                                 {"(NPU) Module", 't', NULL},
-                                                 {"Match Type", 't', NULL},
-                                                 {"(NPU) Op Name", 't', NULL},
-                                                 {"(NPU) Op Count", 'i', NULL},
-                                                 {"(NPU) Kernel List", 't', NULL},
-                                                 {"(NPU) Total Kernel Duration(us)", 'r', NULL},
-                                                 {"(NPU) Total Kernel Duration(%)", 't', NULL},
-                                                 {"(NPU) Avg Kernel Duration(us)", 'r', NULL},
-                                                 {"(GPU) Op Name", 't', NULL},
-                                                 {"(GPU) Op Count", 'i', NULL},
-                                                 {"(GPU) Kernel List", 't', NULL},
-                                                 {"(GPU) Total Kernel Duration(us)", 'r', NULL},
-                                                 {"(GPU) Total Kernel Duration(%)", 't', NULL},
-                                                 {"(GPU) Avg Kernel Duration(us)", 'r', NULL},
-                                                 {"(NPU/GPU) Module Time Ratio", 't', NULL},
-                                                 {"(NPU-GPU,us) Module Time Diff", 'r', NULL}};
     char name[64], file[64];
+    struct frame *report = &run->frames[REPORT];
     struct frame_order order;
-    const struct table table = {name, file, columns, CELLS, 0, false};
     double all[2] = {0, 0};
     (void)snprintf(name, sizeof name, "CompareProfileReportRank%" PRId64, rank);
     (void)snprintf(file, sizeof file, "compare_profile_report_%" PRId64 ".csv", rank);
+    const struct
+        result
+            result =
+                {.name = name,
+                 .file = file,
+                 .columns =
+                     "(GPU) Parent Module:t|(GPU) Module:t|(NPU) Parent Module:t|(NPU) Module:t|"
+                     "Match Type:t|(NPU) Op Name:t|(NPU) Op Count:i|(NPU) Kernel List:t|"
+                     "(NPU) Total Kernel Duration(us):r|(NPU) Total Kernel Duration(%):t|"
+                     "(NPU) Avg Kernel Duration(us):r|(GPU) Op Name:t|(GPU) Op Count:i|"
+                     "(GPU) Kernel List:t|(GPU) Total Kernel Duration(us):r|"
+                     "(GPU) Total Kernel Duration(%):t|(GPU) Avg Kernel Duration(us):r|"
+                     "(NPU/GPU) Module Time Ratio:t|(NPU-GPU,us) Module Time Diff:r",
+                 .sql = "SELECT gpu_parent, gpu_module, npu_parent, npu_module, " OR_BLANK("how") ", " OR_BLANK(
+                     "npu_op") ", " OR_BLANK("npu_count") ", " OR_BLANK("npu_kernels") ", " OR_BLANK("npu_total") ", " OR_BLANK("npu_share") ", " OR_BLANK("npu_mean") ", " OR_BLANK("gpu_op") ", " OR_BLANK("gpu_count") ", " OR_BLANK("gpu_kernels") ", " OR_BLANK("gpu_total") ", " OR_BLANK("gpu_share") ", " OR_BLANK("gpu_mean") ", " OR_BLANK("ratio") ", " OR_BLANK("diff") " FROM report"};
     for (size_t i = 0; i < side->count; i++)
         all[frame_row(side, i)[IS_GPU].i] += frame_row(side, i)[TOTAL].r;
-    enum rs_status status = frame_order(
+    report->count = 0; /* of the rank before */
+    const enum rs_status status = frame_order(
         out, (char[]){OUT_PARENT + 1, OUT_MINUS_DIFF + 1, OUT_MINUS_GPU + 1, 0}, &order);
-    if (status != RS_OK)
-        return rs_err_set(err, status, "no memory to sort modules");
-    status = table_begin(run, &table, err);
     for (size_t i = 0; i < order.count && status == RS_OK; i++)
-        status = write_row(run, side, out, frame_row(out, order.rows[i]), all, err);
+        report_row(side, out, frame_row(out, order.rows[i]), all, report);
     frame_order_fini(&order);
-    return status == RS_OK ? table_end(run, err) : status;
+    return status != RS_OK || report->failed
+               ? rs_err_set(err, RS_NOMEM, "no memory to sort modules")
+               : result_write(run, &result, err);
 }
 
 /* One rank, whose rows start at *npu_p; the GPU's at gpu_at, or nowhere. */
@@ -574,7 +575,7 @@ static enum rs_status finish(struct run *run, struct rs_err *err)
     if (status == RS_OK)
         status = make_gpu(run, &gpu, err);
     if (status == RS_OK)
-        status = half_init(&npus, &run->frames[0], false);
+        status = half_init(&npus, &run->frames[MODULES], false);
     if (status == RS_OK)
         status = half_init(&gpus, &gpu, true);
     for (size_t at = 0, gpu_at = 0; status == RS_OK && at < npus.order.count;) {
@@ -603,7 +604,8 @@ const struct recipe recipe_calibrate_npu_gpu = {
              "CompareProfileReportRankR"},
     .folder = "CalibrateNpuGpu",
     .needs = NEED_PROFILER,
-    .frames = {{.name = "modules", .columns = MODULE_COLUMNS}},
+    .frames = {{.name = "modules", .columns = MODULE_COLUMNS},
+               {.name = "report", .columns = REPORT_COLUMNS}},
     .start = start,
     .fill = modules_fill,
     .finish = finish,

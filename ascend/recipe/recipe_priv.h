@@ -16,7 +16,7 @@
 
 /* ---- frame.c: rows of integers, reals and texts ------------------------------------------- */
 
-enum { FRAME_COLUMNS_MAX = 14 };
+enum { FRAME_COLUMNS_MAX = 20 };
 
 union frame_cell {
     int64_t i;

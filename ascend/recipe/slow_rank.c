@@ -28,8 +28,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Frames: what ranks give; then what finish() makes of it for the results. */
+enum { OPS, SPANS, VOTES, BALLOTS, VERDICTS };
 enum { GROUP, NAME, RANK, START, END, WORK };
-#define KINDS   "ttiiii"
 #define NO_WORK (-1) /* the rank's first operation: what it did before is not known */
 
 enum { DIXON_MAX = 100, VALUES_MAX = 1 << 20 };
@@ -53,30 +54,10 @@ struct rank_sum {
 };
 
 struct state {
-    struct frame rows;
     struct rank_sum *ranks;
-    size_t rank_count, rank_capacity;
+    size_t rank_count;
     size_t incomplete; /* operations that lack members */
 };
-
-struct part {
-    struct frame rows;
-    int64_t steps;
-};
-
-static void drop(void *data)
-{
-    struct part *part = data;
-    frame_fini(&part->rows);
-    rs_mem_free(part);
-}
-
-static enum rs_status start(struct run *run, struct rs_err *err)
-{
-    struct state *state = run->state;
-    const enum rs_status status = frame_init(&state->rows, KINDS);
-    return status == RS_OK ? RS_OK : rs_err_set(err, status, "no memory for operations");
-}
 
 /* Disjoint intervals in order of time. */
 struct spans {
@@ -168,140 +149,74 @@ static enum rs_status fill_work(struct frame *rows, const struct spans *waiting)
     return RS_OK;
 }
 
-static enum rs_status measure_work(const struct inputs *in, struct frame *rows, struct rs_err *err)
+static void measure_work(struct inputs *in, struct frame *rows)
 {
-    const int64_t params[] = {0};
-    const struct frame_query query = {
-        .sql = "SELECT TASK.startNs, TASK.endNs FROM COMPUTE_TASK_INFO c "
-               "JOIN TASK ON TASK.globalTaskId = c.globalTaskId",
-        .params = params};
     struct frame tasks;
     struct spans computing = {0}, communicating = {0}, waiting = {0};
-    enum rs_status status = frame_init(&tasks, "ii");
-    if (status == RS_OK && db_requires(in->profiler,
-                                       "COMPUTE_TASK_INFO.globalTaskId TASK.globalTaskId "
-                                       "TASK.startNs TASK.endNs",
-                                       NULL) == RS_OK)
-        status = frame_load(&tasks, in->profiler, &query, err);
-    if (status == RS_OK)
-        status = unite(&tasks, 0, &computing);
-    if (status == RS_OK)
-        status = unite(rows, START, &communicating);
-    if (status == RS_OK)
-        status = subtract(&communicating, &computing, &waiting);
-    if (status == RS_OK)
-        status = fill_work(rows, &waiting);
-    if (status == RS_NOMEM)
-        (void)rs_err_set(err, status, "no memory to sort operations");
+    if (frame_init(&tasks, "ii") != RS_OK)
+        in_fail(in, RS_NOMEM, "no memory to sort operations");
+    if (in_has(in, "COMPUTE_TASK_INFO.globalTaskId TASK.globalTaskId TASK.startNs TASK.endNs"))
+        in_load(in, &tasks, in->profiler,
+                "SELECT TASK.startNs, TASK.endNs FROM COMPUTE_TASK_INFO c "
+                "JOIN TASK ON TASK.globalTaskId = c.globalTaskId");
+    if (in->status == RS_OK &&
+        (unite(&tasks, 0, &computing) != RS_OK || unite(rows, START, &communicating) != RS_OK ||
+         subtract(&communicating, &computing, &waiting) != RS_OK ||
+         fill_work(rows, &waiting) != RS_OK))
+        in_fail(in, RS_NOMEM, "no memory to sort operations");
     rs_mem_free(computing.items);
     rs_mem_free(communicating.items);
     rs_mem_free(waiting.items);
     frame_fini(&tasks);
-    return status;
 }
 
-static enum rs_status read_rows(const struct run *run, const struct inputs *in, struct frame *rows,
-                                struct rs_err *err)
+#define OPS_SQL(join, time)                                                                        \
+    "SELECT g.value, n.value, :rank, c.startNs, c.endNs, 0 FROM COMMUNICATION_OP c "               \
+    "JOIN STRING_IDS g ON g.id = c.groupName JOIN STRING_IDS n ON n.id = c.opName " join           \
+    "WHERE " time " >= :from AND " time " <= :to"
+#define API "JOIN CANN_API a ON a.connectionId = c.connectionId "
+
+static int64_t count_steps(struct inputs *in)
 {
-    const int64_t params[] = {in->from, in->to, in->of->rank};
-    struct frame_query query = {
-        .sql = "SELECT g.value, n.value, ?3, c.startNs, c.endNs, 0 FROM COMMUNICATION_OP c "
-               "JOIN STRING_IDS g ON g.id = c.groupName JOIN STRING_IDS n ON n.id = c.opName "
-               "WHERE c.startNs >= ?1 AND c.startNs <= ?2",
-        .params = params,
-        .param_count = 3};
-    enum rs_status status = db_requires(in->profiler,
-                                        "COMMUNICATION_OP.groupName COMMUNICATION_OP.opName "
-                                        "COMMUNICATION_OP.startNs COMMUNICATION_OP.endNs "
-                                        "STRING_IDS.value",
-                                        err);
-    if (status != RS_OK)
-        return status;
-    if (rs_ascend_db_has_column(in->profiler, "CANN_API", "connectionId") &&
-        rs_ascend_db_has_column(in->profiler, "COMMUNICATION_OP", "connectionId"))
-        query.sql = run->options->compat
-                        ? "SELECT g.value, n.value, ?3, c.startNs, c.endNs, 0 "
-                          "FROM COMMUNICATION_OP c "
-                          "JOIN STRING_IDS g ON g.id = c.groupName "
-                          "JOIN STRING_IDS n ON n.id = c.opName "
-                          "JOIN CANN_API a ON a.connectionId = c.connectionId "
-                          "WHERE a.startNs >= ?1 AND a.startNs <= ?2"
-                        : "SELECT g.value, n.value, ?3, c.startNs, c.endNs, 0 "
-                          "FROM COMMUNICATION_OP c "
-                          "JOIN STRING_IDS g ON g.id = c.groupName "
-                          "JOIN STRING_IDS n ON n.id = c.opName "
-                          "LEFT JOIN CANN_API a ON a.connectionId = c.connectionId "
-                          "WHERE coalesce(a.startNs, c.startNs) >= ?1 "
-                          "AND coalesce(a.startNs, c.startNs) <= ?2";
-    status = frame_load(rows, in->profiler, &query, err);
-    if (status == RS_OK && !rows->count)
-        status = rs_err_set(err, RS_NOTFOUND, "%s has no communication operations",
-                            rs_ascend_db_path(in->profiler));
-    return status;
+    struct frame steps;
+    int64_t count = 1;
+    if (in->run->options->step_id >= 0 || !rs_ascend_db_has_table(in->profiler, "STEP_TIME"))
+        return count;
+    if (frame_init(&steps, "i") != RS_OK)
+        in_fail(in, RS_NOMEM, "no memory for steps");
+    in_load(in, &steps, in->profiler, "SELECT count(*) FROM STEP_TIME");
+    if (steps.count && frame_row(&steps, 0)[0].i > 0)
+        count = frame_row(&steps, 0)[0].i;
+    frame_fini(&steps);
+    return count;
 }
 
-static enum rs_status count_steps(const struct run *run, const struct inputs *in, int64_t *steps_p,
-                                  struct rs_err *err)
+static void fill(struct inputs *in, struct frame *frames)
 {
-    struct frame rows;
-    const struct frame_query query = {.sql = "SELECT count(*) FROM STEP_TIME"};
-    *steps_p = 1;
-    if (run->options->step_id >= 0 || !rs_ascend_db_has_table(in->profiler, "STEP_TIME"))
-        return RS_OK;
-    enum rs_status status = frame_init(&rows, "i");
-    if (status == RS_OK)
-        status = frame_load(&rows, in->profiler, &query, err);
-    if (status == RS_OK && rows.count && frame_row(&rows, 0)[0].i > 0)
-        *steps_p = frame_row(&rows, 0)[0].i;
-    frame_fini(&rows);
-    return status;
-}
-
-static enum rs_status map(struct run *run, const struct inputs *in, void **part_p,
-                          struct rs_err *err)
-{
-    struct part *part = rs_mem_calloc(1, sizeof *part);
-    if (!part || frame_init(&part->rows, KINDS) != RS_OK) {
-        rs_mem_free(part);
-        return rs_err_set(err, RS_NOMEM, "no memory for operations");
+    struct frame *rows = &frames[OPS];
+    const bool compat = in->run->options->compat;
+    int64_t first = INT64_MAX, last = INT64_MIN;
+    in_load(in, rows, in->profiler,
+            !in_has(in, "CANN_API.connectionId COMMUNICATION_OP.connectionId")
+                ? OPS_SQL("", "c.startNs")
+            : compat ? OPS_SQL(API, "a.startNs")
+                     : OPS_SQL("LEFT " API, "coalesce(a.startNs, c.startNs)"));
+    if (!rows->count)
+        in_fail(in, RS_NOTFOUND, "%s has no communication operations",
+                rs_ascend_db_path(in->profiler));
+    const int64_t steps = count_steps(in);
+    if (!compat)
+        measure_work(in, rows);
+    for (size_t i = 0; i < rows->count; i++) {
+        const union frame_cell *row = frame_row(rows, i);
+        first = row[START].i < first ? row[START].i : first;
+        last = row[END].i > last ? row[END].i : last;
     }
-    enum rs_status status = read_rows(run, in, &part->rows, err);
-    if (status == RS_OK)
-        status = count_steps(run, in, &part->steps, err);
-    if (status == RS_OK && !run->options->compat)
-        status = measure_work(in, &part->rows, err);
-    if (status != RS_OK) {
-        drop(part);
-        return status;
-    }
-    *part_p = part;
-    return RS_OK;
-}
-
-static enum rs_status reduce(struct run *run, const struct recipe_rank *rank, void *data,
-                             struct rs_err *err)
-{
-    struct state *state = run->state;
-    struct part *part = data;
-    enum rs_status status = rs_mem_grow((void **)&state->ranks, &state->rank_capacity,
-                                        state->rank_count + 1, sizeof *state->ranks);
-    if (status == RS_OK)
-        status = frame_append(&state->rows, &part->rows);
-    if (status != RS_OK)
-        return rs_err_set(err, status, "no memory for the operations of rank %" PRId64, rank->rank);
-    struct rank_sum *sum = &state->ranks[state->rank_count++];
-    *sum = (struct rank_sum){.rank = rank->rank,
-                             .first = INT64_MAX,
-                             .last = INT64_MIN,
-                             .steps = part->steps,
-                             .worst_name = RS_STR_NONE,
-                             .worst_group = RS_STR_NONE};
-    for (size_t i = 0; i < part->rows.count; i++) {
-        const union frame_cell *row = frame_row(&part->rows, i);
-        sum->first = row[START].i < sum->first ? row[START].i : sum->first;
-        sum->last = row[END].i > sum->last ? row[END].i : sum->last;
-    }
-    return RS_OK;
+    union frame_cell *span = frame_put(&frames[SPANS]);
+    span[0].i = in->of->rank;
+    span[1].i = first;
+    span[2].i = last;
+    span[3].i = steps;
 }
 
 static bool is_p2p(const char *name)
@@ -352,65 +267,53 @@ static size_t vote(const double *times, const double *sorted, size_t n, bool *sl
     return count;
 }
 
-struct ballot {
-    rs_str name, group;
-    int64_t stamp;
-    struct stats stats;
-    size_t from, ranks; /* of `voted` */
-};
-
-struct ballots {
-    struct ballot *items;
-    size_t count, capacity;
-    int64_t *voted; /* ranks, one ballot's after another's */
-    size_t voted_count, voted_capacity;
+/* Room for the members of one operation. */
+struct box {
     double *times, *sorted;
     bool *slow;
 };
 
-static int by_stamp(const void *a, const void *b)
+/* The vote of one operation: its members are order positions from..end-1. */
+static void count_votes(struct run *run, struct box *box, const struct frame_order *order,
+                        size_t from, size_t end)
 {
-    const struct ballot *x = a, *y = b;
-    if (x->stamp != y->stamp)
-        return x->stamp < y->stamp ? -1 : 1;
-    return (x->from > y->from) - (x->from < y->from);
-}
-
-static enum rs_status count_votes(const struct run *run, struct ballots *box,
-                                  const struct frame_order *order, size_t from, size_t end)
-{
-    const struct state *state = run->state;
+    const struct frame *ops = &run->frames[OPS];
+    struct frame *votes = &run->frames[VOTES], *ballots = &run->frames[BALLOTS];
     const size_t n = end - from;
-    const union frame_cell *first = frame_row(&state->rows, order->rows[from]);
+    const union frame_cell *first = frame_row(ops, order->rows[from]);
+    struct rs_buf ranks = {0};
+    struct cell cells[STATS_COLUMN_COUNT];
+    struct stats stats;
+    int64_t stamp = INT64_MAX;
     for (size_t i = 0; i < n; i++) {
-        const union frame_cell *row = frame_row(&state->rows, order->rows[from + i]);
+        const union frame_cell *row = frame_row(ops, order->rows[from + i]);
         const double ns = (double)(row[END].i - row[START].i);
         box->times[i] = run->options->compat ? ns / 1000.0 : ns;
         box->sorted[i] = box->times[i];
     }
     stats_sort(box->sorted, n);
     if (!vote(box->times, box->sorted, n, box->slow))
-        return RS_OK;
-    if (rs_mem_grow((void **)&box->items, &box->capacity, box->count + 1, sizeof *box->items) !=
-            RS_OK ||
-        rs_mem_grow((void **)&box->voted, &box->voted_capacity, box->voted_count + n,
-                    sizeof *box->voted) != RS_OK)
-        return RS_NOMEM;
-    struct ballot *ballot = &box->items[box->count++];
-    *ballot = (struct ballot){.name = first[NAME].t,
-                              .group = first[GROUP].t,
-                              .stamp = INT64_MAX,
-                              .from = box->voted_count};
+        return;
     for (size_t i = 0; i < n; i++) {
-        const union frame_cell *row = frame_row(&state->rows, order->rows[from + i]);
+        const union frame_cell *row = frame_row(ops, order->rows[from + i]);
         if (!box->slow[i])
             continue;
-        box->voted[box->voted_count++] = row[RANK].i;
-        ballot->ranks++;
-        ballot->stamp = row[START].i < ballot->stamp ? row[START].i : ballot->stamp;
+        frame_put(votes)[0].i = row[RANK].i;
+        rs_buf_printf(&ranks, "%s%" PRId64, ranks.length ? "," : "", row[RANK].i);
+        stamp = row[START].i < stamp ? row[START].i : stamp;
     }
-    stats_of_column(box->times, n, box->sorted, &ballot->stats);
-    return RS_OK;
+    stats_of_column(box->times, n, box->sorted, &stats);
+    stats_cells(&stats, cells);
+    union frame_cell *ballot = frame_put(ballots);
+    ballots->failed |= ranks.failed;
+    ballot[0].t = frame_str(ballots, rs_buf_text(&ranks));
+    ballot[1].t = frame_str_of(ballots, ops, first[NAME].t);
+    ballot[2].t = frame_str_of(ballots, ops, first[GROUP].t);
+    ballot[3].i = stamp;
+    ballot[4].i = cells[0].of.i;
+    for (size_t i = 1; i < STATS_COLUMN_COUNT; i++)
+        ballot[4 + i].r = cells[i].kind == CELL_REAL ? cells[i].of.r : (double)NAN;
+    rs_buf_fini(&ranks);
 }
 
 /* Most and least rows of an operation of the group that starts at `at`; where the group ends. */
@@ -431,85 +334,33 @@ static size_t group_sizes(const struct frame *rows, const struct frame_order *or
     return at;
 }
 
-static enum rs_status collect_votes(struct run *run, struct ballots *box,
-                                    const struct frame_order *order)
+static enum rs_status collect_votes(struct run *run, const struct frame_order *order)
 {
     struct state *state = run->state;
-    enum rs_status status = RS_OK;
-    for (size_t at = 0, group_end = 0; at < order->count && status == RS_OK; at = group_end) {
+    const struct frame *ops = &run->frames[OPS];
+    struct box box = {.times = rs_mem_calloc(ops->count + 1, sizeof *box.times),
+                      .sorted = rs_mem_calloc(ops->count + 1, sizeof *box.sorted),
+                      .slow = rs_mem_calloc(ops->count + 1, sizeof *box.slow)};
+    const bool is_made = box.times && box.sorted && box.slow;
+    for (size_t at = 0, group_end = 0; at < order->count && is_made; at = group_end) {
         size_t most, least;
-        group_end = group_sizes(&state->rows, order, at, &most, &least);
+        group_end = group_sizes(ops, order, at, &most, &least);
         if (most != least && run->options->compat)
             continue;
-        for (size_t end; at < group_end && status == RS_OK; at = end) {
-            end = frame_group_end(&state->rows, order, at);
-            if (is_p2p(frame_text(&state->rows, frame_row(&state->rows, order->rows[at])[NAME].t)))
+        for (size_t end; at < group_end; at = end) {
+            end = frame_group_end(ops, order, at);
+            if (is_p2p(frame_text(ops, frame_row(ops, order->rows[at])[NAME].t)))
                 continue;
             if (end - at < most)
                 state->incomplete++;
             else
-                status = count_votes(run, box, order, at, end);
+                count_votes(run, &box, order, at, end);
         }
     }
-    if (status == RS_OK && box->count)
-        qsort(box->items, box->count, sizeof *box->items, by_stamp);
-    return status;
-}
-
-static int by_number(const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static enum rs_status write_votes(struct run *run, struct ballots *box, struct rs_err *err)
-{
-    static const struct column columns[] = {{"rankId", 'i', NULL}, {"slowAffectCount", 'i', NULL}};
-    static const struct table table = {"SlowRank", "rank_stats.csv", columns, 2, 1, false};
-    int64_t *sorted = rs_mem_calloc(box->voted_count ? box->voted_count : 1, sizeof *sorted);
-    if (!sorted)
-        return rs_err_set(err, RS_NOMEM, "no memory for votes");
-    if (box->voted_count)
-        memcpy(sorted, box->voted, box->voted_count * sizeof *sorted);
-    qsort(sorted, box->voted_count, sizeof *sorted, by_number);
-    enum rs_status status = table_begin(run, &table, err);
-    for (size_t at = 0, end = 0; at < box->voted_count && status == RS_OK; at = end) {
-        for (end = at; end < box->voted_count && sorted[end] == sorted[at];)
-            end++;
-        const struct cell cells[] = {cell_int(sorted[at]), cell_int((int64_t)(end - at))};
-        status = table_row(run, cells, err);
-    }
-    rs_mem_free(sorted);
-    return status == RS_OK ? table_end(run, err) : status;
-}
-
-static enum rs_status write_ballots(struct run *run, const struct ballots *box, struct rs_err *err)
-{
-    static const struct column columns[] = {{"SlowRank", 't', NULL},
-                                            {"OpName", 't', NULL},
-                                            {"GroupName", 't', NULL},
-                                            {"Timestamp", 'i', NULL},
-                                            STATS_COLUMNS};
-    static const struct table table = {
-        "SlowOpStats", "slow_op_stats.csv", columns, COLUMN_COUNT(columns), 0, false};
-    const struct state *state = run->state;
-    struct rs_buf text = {0};
-    enum rs_status status = table_begin(run, &table, err);
-    for (size_t i = 0; i < box->count && status == RS_OK; i++) {
-        const struct ballot *ballot = &box->items[i];
-        struct cell cells[4 + STATS_COLUMN_COUNT];
-        rs_buf_reset(&text);
-        for (size_t k = 0; k < ballot->ranks; k++)
-            rs_buf_printf(&text, "%s%" PRId64, k ? "," : "", box->voted[ballot->from + k]);
-        cells[0] = cell_text(rs_buf_text(&text));
-        cells[1] = cell_text(frame_text(&state->rows, ballot->name));
-        cells[2] = cell_text(frame_text(&state->rows, ballot->group));
-        cells[3] = cell_int(ballot->stamp);
-        stats_cells(&ballot->stats, cells + 4);
-        status = table_row(run, cells, err);
-    }
-    rs_buf_fini(&text);
-    return status == RS_OK ? table_end(run, err) : status;
+    rs_mem_free(box.times);
+    rs_mem_free(box.sorted);
+    rs_mem_free(box.slow);
+    return is_made ? RS_OK : RS_NOMEM;
 }
 
 /* ---- our own: lost time by arrival ---- */
@@ -580,22 +431,23 @@ static void blame(struct arrival *who, size_t n, double *scratch, rs_str name, r
 static enum rs_status blame_all(struct run *run, const struct frame_order *order)
 {
     struct state *state = run->state;
-    struct arrival *who = rs_mem_calloc(state->rows.count + 1, sizeof *who);
-    double *scratch = rs_mem_calloc(state->rows.count + 1, sizeof *scratch);
+    const struct frame *ops = &run->frames[OPS];
+    struct arrival *who = rs_mem_calloc(ops->count + 1, sizeof *who);
+    double *scratch = rs_mem_calloc(ops->count + 1, sizeof *scratch);
     enum rs_status status = who && scratch ? RS_OK : RS_NOMEM;
     qsort(state->ranks, state->rank_count, sizeof *state->ranks, by_rank);
     for (size_t at = 0, end = 0; at < order->count && status == RS_OK; at = end) {
-        const union frame_cell *first = frame_row(&state->rows, order->rows[at]);
+        const union frame_cell *first = frame_row(ops, order->rows[at]);
         int64_t longest = INT64_MIN;
-        end = frame_group_end(&state->rows, order, at);
-        if (end - at < 2 || is_p2p(frame_text(&state->rows, first[NAME].t)))
+        end = frame_group_end(ops, order, at);
+        if (end - at < 2 || is_p2p(frame_text(ops, first[NAME].t)))
             continue;
         for (size_t i = at; i < end; i++) {
-            const union frame_cell *row = frame_row(&state->rows, order->rows[i]);
+            const union frame_cell *row = frame_row(ops, order->rows[i]);
             longest = row[END].i - row[START].i > longest ? row[END].i - row[START].i : longest;
         }
         for (size_t i = at; i < end; i++) {
-            const union frame_cell *row = frame_row(&state->rows, order->rows[i]);
+            const union frame_cell *row = frame_row(ops, order->rows[i]);
             const struct rank_sum key = {.rank = row[RANK].i};
             who[i - at] = (struct arrival){
                 .sum = bsearch(&key, state->ranks, state->rank_count, sizeof key, by_rank),
@@ -626,99 +478,107 @@ static enum rs_status find_bar(const struct state *state, double *median_p, doub
     return RS_OK;
 }
 
-static enum rs_status write_own(struct run *run, struct rs_err *err)
+static enum rs_status judge(struct run *run)
 {
-    static const struct column columns[] = {
-        {"rankId", 'i', NULL},         {"verdict", 't', NULL},     {"lostNs", 'i', NULL},
-        {"lostPerStepNs", 'i', NULL},  {"lostShare", 'r', NULL},   {"inheritedNs", 'i', NULL},
-        {"lateOps", 'i', NULL},        {"judgedOps", 'i', NULL},   {"worstOpName", 't', NULL},
-        {"worstGroupName", 't', NULL}, {"worstLostNs", 'i', NULL}, {"worstTimestamp", 'i', NULL},
-        {"confidence", 't', NULL}};
-    static const struct table table = {
-        "RankscopeSlowRank", "rankscope_slow_rank.csv", columns, COLUMN_COUNT(columns), 1, false};
     const struct state *state = run->state;
+    const struct frame *ops = &run->frames[OPS];
+    struct frame *verdicts = &run->frames[VERDICTS];
     double median = 0, deviation = 0;
-    enum rs_status status = find_bar(state, &median, &deviation);
-    if (status != RS_OK)
-        return rs_err_set(err, status, "no memory to judge ranks");
-    status = table_begin(run, &table, err);
+    const enum rs_status status = find_bar(state, &median, &deviation);
     for (size_t i = 0; i < state->rank_count && status == RS_OK; i++) {
         const struct rank_sum *sum = &state->ranks[i];
         const double span = (double)(sum->last - sum->first);
         const double bar = 5 * deviation > span / 100 ? 5 * deviation : span / 100;
         const bool is_slow = sum->judged && sum->own - median > bar;
         const bool has_worst = sum->worst_name != RS_STR_NONE;
-        const struct cell cells[] = {
-            cell_int(sum->rank),
-            cell_text(!sum->judged ? "not judged"
-                      : is_slow    ? "slow"
-                                   : "ok"),
-            cell_int(llround(sum->own)),
-            cell_int(llround(sum->own / (double)sum->steps)),
-            cell_real(span > 0 ? sum->own / span : 0),
-            cell_int(llround(sum->inherited)),
-            cell_int(sum->late),
-            cell_int(sum->judged),
-            cell_text(has_worst ? frame_text(&state->rows, sum->worst_name) : NULL),
-            cell_text(has_worst ? frame_text(&state->rows, sum->worst_group) : NULL),
-            cell_int(has_worst ? sum->worst : RS_NULL),
-            cell_int(has_worst ? sum->worst_start : RS_NULL),
-            cell_text(state->incomplete ? "partial" : "bounded")};
-        status = table_row(run, cells, err);
+        union frame_cell *row = frame_put(verdicts);
+        row[0].i = sum->rank;
+        row[1].t = frame_str(verdicts, !sum->judged ? "not judged" : is_slow ? "slow" : "ok");
+        row[2].i = llround(sum->own);
+        row[3].i = llround(sum->own / (double)sum->steps);
+        row[4].r = span > 0 ? sum->own / span : 0;
+        row[5].i = llround(sum->inherited);
+        row[6].i = sum->late;
+        row[7].i = sum->judged;
+        row[8].t = frame_str_of(verdicts, ops, sum->worst_name);
+        row[9].t = frame_str_of(verdicts, ops, sum->worst_group);
+        row[10].i = has_worst ? sum->worst : RS_NULL;
+        row[11].i = has_worst ? sum->worst_start : RS_NULL;
+        row[12].t = frame_str(verdicts, state->incomplete ? "partial" : "bounded");
     }
-    return status == RS_OK ? table_end(run, err) : status;
+    return status;
 }
 
-static enum rs_status open_box(struct ballots *box, size_t rows)
-{
-    box->times = rs_mem_calloc(rows + 1, sizeof *box->times);
-    box->sorted = rs_mem_calloc(rows + 1, sizeof *box->sorted);
-    box->slow = rs_mem_calloc(rows + 1, sizeof *box->slow);
-    return box->times && box->sorted && box->slow ? RS_OK : RS_NOMEM;
-}
+static const struct result results[] = {
+    {.name = "SlowRank",
+     .file = "rank_stats.csv",
+     .columns = "rankId:i|slowAffectCount:i",
+     .index_columns = 1,
+     .sql = "SELECT rank, count(*) FROM votes GROUP BY rank"},
+    {.name = "SlowOpStats",
+     .file = "slow_op_stats.csv",
+     .columns = "SlowRank:t|OpName:t|GroupName:t|Timestamp:i" RESULT_STATS,
+     .sql = "SELECT * FROM ballots ORDER BY stamp"},
+    {.name = "RankscopeSlowRank",
+     .file = "rankscope_slow_rank.csv",
+     .columns = "rankId:i|verdict:t|lostNs:i|lostPerStepNs:i|lostShare:r|inheritedNs:i|lateOps:i|"
+                "judgedOps:i|worstOpName:t|worstGroupName:t|worstLostNs:i|worstTimestamp:i|"
+                "confidence:t",
+     .index_columns = 1,
+     .sql = "SELECT * FROM verdicts",
+     .compat_sql = ""},
+};
 
-static void close_box(struct ballots *box)
+static enum rs_status sum_ranks(struct run *run)
 {
-    rs_mem_free(box->items);
-    rs_mem_free(box->voted);
-    rs_mem_free(box->times);
-    rs_mem_free(box->sorted);
-    rs_mem_free(box->slow);
+    struct state *state = run->state;
+    const struct frame *spans = &run->frames[SPANS];
+    state->ranks = rs_mem_calloc(spans->count + 1, sizeof *state->ranks);
+    for (size_t i = 0; i < spans->count && state->ranks; i++) {
+        const union frame_cell *span = frame_row(spans, i);
+        state->ranks[state->rank_count++] = (struct rank_sum){.rank = span[0].i,
+                                                              .first = span[1].i,
+                                                              .last = span[2].i,
+                                                              .steps = span[3].i,
+                                                              .worst_name = RS_STR_NONE,
+                                                              .worst_group = RS_STR_NONE};
+    }
+    return state->ranks ? RS_OK : RS_NOMEM;
 }
 
 static enum rs_status finish(struct run *run, struct rs_err *err)
 {
-    struct state *state = run->state;
-    struct ballots box = {0};
+    const struct state *state = run->state;
+    const bool compat = run->options->compat;
     struct frame_order order = {0};
-    enum rs_status status = frame_order(&state->rows, (char[]){GROUP + 1, NAME + 1, 0}, &order);
+    enum rs_status status = sum_ranks(run);
     if (status == RS_OK)
-        status = open_box(&box, state->rows.count);
+        status = frame_order(&run->frames[OPS], (char[]){GROUP + 1, NAME + 1, 0}, &order);
     if (status == RS_OK)
-        status = collect_votes(run, &box, &order);
-    if (status == RS_OK && !run->options->compat)
+        status = collect_votes(run, &order);
+    if (status == RS_OK && !compat)
         status = blame_all(run, &order);
+    if (status == RS_OK && !compat)
+        status = judge(run);
     frame_order_fini(&order);
-    if (status != RS_OK) {
-        close_box(&box);
+    for (size_t i = VOTES; i <= VERDICTS; i++)
+        status = run->frames[i].failed ? RS_NOMEM : status;
+    if (status != RS_OK)
         return rs_err_set(err, status, "no memory to compare operations");
-    }
-    if (state->incomplete && !run->options->compat)
+    if (state->incomplete && !compat)
         run_add_problem(run, -1, false, "%zu collectives lack a member and have no vote",
                         state->incomplete);
-    if (box.count || !run->options->compat) {
-        status = write_votes(run, &box, err);
-        if (status == RS_OK)
-            status = write_ballots(run, &box, err);
+    for (size_t i = 0; i < COLUMN_COUNT(results) && status == RS_OK; i++) {
+        struct result result = results[i];
+        result.is_optional = compat; /* the peer writes no empty table */
+        status = result_write(run, &result, err);
     }
-    close_box(&box);
-    return status == RS_OK && !run->options->compat ? write_own(run, err) : status;
+    return status;
 }
 
 static void stop(struct run *run)
 {
     struct state *state = run->state;
-    frame_fini(&state->rows);
     rs_mem_free(state->ranks);
 }
 
@@ -729,10 +589,20 @@ const struct recipe recipe_slow_rank = {
     .folder = "SlowRankAnalysis",
     .needs = NEED_PROFILER,
     .state_bytes = sizeof(struct state),
-    .start = start,
-    .map = map,
-    .reduce = reduce,
+    .frames = {{.name = "ops",
+                .columns = "communicator:t name:t rank:i start:i end:i work:i",
+                .requires = "COMMUNICATION_OP.groupName COMMUNICATION_OP.opName "
+                            "COMMUNICATION_OP.startNs COMMUNICATION_OP.endNs STRING_IDS.value"},
+               {.name = "spans", .columns = "rank:i first:i last:i steps:i"},
+               {.name = "votes", .columns = "rank:i"},
+               {.name = "ballots",
+                .columns = "ranks:t name:t communicator:t stamp:i count:i mean:r std:r min:r q1:r "
+                           "median:r q3:r max:r sum:r"},
+               {.name = "verdicts",
+                .columns =
+                    "rank:i verdict:t lost:i step_lost:i share:r inherited:i late:i judged:i "
+                    "worst:t worst_group:t worst_lost:i worst_start:i confidence:t"}},
+    .fill = fill,
     .finish = finish,
-    .drop = drop,
     .stop = stop,
 };
