@@ -21,10 +21,17 @@
 
 enum { COLUMNS_MAX = 40 };
 
+struct column {
+    const char *name;
+    char kind;         /* i INTEGER, r REAL, t TEXT */
+    const char *title; /* in csv; NULL: the name */
+};
+
 /* A result that is written. */
 struct page {
-    struct table table;
+    const struct result *result;
     struct column columns[COLUMNS_MAX];
+    size_t column_count;
     char *names;       /* theirs */
     struct rs_buf csv; /* so far, in text form */
     uint64_t rows;
@@ -36,10 +43,6 @@ struct out {
     char *path;  /* the database; NULL in text form */
     sqlite3 *db; /* in text form in memory: the frames are its tables all the same */
     struct page pages[RESULTS_MAX];
-    sqlite3_stmt *insert;
-    struct rs_buf csv;
-    const struct table *table;
-    uint64_t rows;
 };
 
 static enum rs_status db_failed(struct out *out, struct rs_err *err)
@@ -135,7 +138,6 @@ enum rs_status out_close(struct run *run, bool keep, struct rs_err *err)
     enum rs_status status = RS_OK;
     if (!out)
         return RS_OK;
-    (void)sqlite3_finalize(out->insert);
     if (out->db && sqlite3_get_autocommit(out->db) == 0)
         status = exec(out, keep ? "COMMIT" : "ROLLBACK", err);
     (void)sqlite3_close(out->db);
@@ -146,7 +148,6 @@ enum rs_status out_close(struct run *run, bool keep, struct rs_err *err)
         if (!run->result->out)
             status = rs_err_set(err, RS_NOMEM, "no memory for the name of the result");
     }
-    rs_buf_fini(&out->csv);
     for (size_t i = 0; i < RESULTS_MAX; i++) {
         rs_mem_free(out->pages[i].names);
         rs_buf_fini(&out->pages[i].csv);
@@ -163,39 +164,26 @@ static const char *sql_type(char kind)
     return kind == 'i' ? "INTEGER" : kind == 'r' ? "REAL" : "TEXT";
 }
 
-static void append_names(struct rs_buf *sql, const struct table *table, size_t count)
-{
-    for (size_t c = 0; c < count; c++)
-        rs_buf_printf(sql, "%s\"%s\"", c ? "," : "", table->columns[c].name);
-}
-
-static enum rs_status create_table(struct out *out, const struct table *table, struct rs_err *err)
+static enum rs_status create_table(struct out *out, const struct page *page, struct rs_err *err)
 {
     struct rs_buf sql = {0};
-    rs_buf_printf(&sql, "DROP TABLE IF EXISTS \"%s\"; CREATE TABLE \"%s\" (\n", table->name,
-                  table->name);
-    for (size_t c = 0; c < table->column_count; c++)
-        rs_buf_printf(&sql, "%s\"%s\" %s", c ? ",\n  " : "", table->columns[c].name,
-                      sql_type(table->columns[c].kind));
+    const char *name = page->result->name;
+    rs_buf_printf(&sql, "DROP TABLE IF EXISTS \"%s\"; CREATE TABLE \"%s\" (\n", name, name);
+    for (size_t c = 0; c < page->column_count; c++)
+        rs_buf_printf(&sql, "%s\"%s\" %s", c ? ",\n  " : "", page->columns[c].name,
+                      sql_type(page->columns[c].kind));
     rs_buf_string(&sql, "\n);");
-    if (table->index_columns) {
-        rs_buf_printf(&sql, "CREATE INDEX \"ix_%s", table->name);
-        for (size_t c = 0; c < table->index_columns; c++)
-            rs_buf_printf(&sql, "_%s", table->columns[c].name);
-        rs_buf_printf(&sql, "\"ON \"%s\" (", table->name);
-        append_names(&sql, table, table->index_columns);
+    if (page->result->index_columns) {
+        rs_buf_printf(&sql, "CREATE INDEX \"ix_%s", name);
+        for (size_t c = 0; c < page->result->index_columns; c++)
+            rs_buf_printf(&sql, "_%s", page->columns[c].name);
+        rs_buf_printf(&sql, "\"ON \"%s\" (", name);
+        for (size_t c = 0; c < page->result->index_columns; c++)
+            rs_buf_printf(&sql, "%s\"%s\"", c ? "," : "", page->columns[c].name);
         rs_buf_string(&sql, ");");
     }
-    enum rs_status status = sql.failed ? rs_err_set(err, RS_NOMEM, "no memory for a table")
-                                       : exec(out, rs_buf_text(&sql), err);
-    rs_buf_reset(&sql);
-    rs_buf_printf(&sql, "INSERT INTO \"%s\" VALUES (", table->name);
-    for (size_t c = 0; c < table->column_count; c++)
-        rs_buf_string(&sql, c ? ",?" : "?");
-    rs_buf_string(&sql, ")");
-    if (status == RS_OK &&
-        sqlite3_prepare_v2(out->db, rs_buf_text(&sql), -1, &out->insert, NULL) != SQLITE_OK)
-        status = db_failed(out, err);
+    const enum rs_status status = sql.failed ? rs_err_set(err, RS_NOMEM, "no memory for a table")
+                                             : exec(out, rs_buf_text(&sql), err);
     rs_buf_fini(&sql);
     return status;
 }
@@ -207,96 +195,44 @@ static bool is_scaled(const struct column *column)
     return !column->title && length > 2 && strcmp(column->name + length - 2, "Ns") == 0;
 }
 
-static void csv_header(struct out *out, const struct table *table)
+static void csv_header(struct page *page)
 {
-    for (size_t c = 0; c < table->column_count; c++) {
-        const struct column *column = &table->columns[c];
+    for (size_t c = 0; c < page->column_count; c++) {
+        const struct column *column = &page->columns[c];
         if (c)
-            rs_buf_u8(&out->csv, ',');
+            rs_buf_u8(&page->csv, ',');
         if (!is_scaled(column)) {
-            rs_csv_text(&out->csv, column->title ? column->title : column->name);
+            rs_csv_text(&page->csv, column->title ? column->title : column->name);
             continue;
         }
-        rs_buf_bytes(&out->csv, column->name, strlen(column->name) - 2);
-        rs_buf_string(&out->csv, table->is_ms ? "(Ms)" : "(Us)");
+        rs_buf_bytes(&page->csv, column->name, strlen(column->name) - 2);
+        rs_buf_string(&page->csv, page->result->is_ms ? "(Ms)" : "(Us)");
     }
-    rs_buf_u8(&out->csv, '\n');
+    rs_buf_u8(&page->csv, '\n');
 }
 
-static void csv_cell(struct out *out, size_t c, const struct cell *cell)
+static void csv_cell(struct page *page, sqlite3_stmt *stmt, int at)
 {
     char text[400];
-    const double factor = out->table->is_ms ? 1e6 : 1e3;
-    const bool scaled = is_scaled(&out->table->columns[c]);
-    switch (cell->kind) {
-    case CELL_NULL:
+    const struct column *column = &page->columns[at];
+    const double factor = !is_scaled(column) ? 1 : page->result->is_ms ? 1e6 : 1e3;
+    switch (sqlite3_column_type(stmt, at)) {
+    case SQLITE_NULL:
         return;
-    case CELL_TEXT:
-        rs_csv_text(&out->csv, cell->of.t);
+    case SQLITE_TEXT:
+        rs_csv_text(&page->csv, (const char *)sqlite3_column_text(stmt, at));
         return;
-    case CELL_INT:
-        if (!scaled && out->table->columns[c].kind != 'r') {
-            rs_buf_printf(&out->csv, "%" PRId64, cell->of.i);
+    case SQLITE_INTEGER:
+        if (!is_scaled(column) && column->kind != 'r') {
+            rs_buf_printf(&page->csv, "%" PRId64, (int64_t)sqlite3_column_int64(stmt, at));
             return;
         }
-        stats_print(scaled ? (double)cell->of.i / factor : (double)cell->of.i, text, sizeof text);
         break;
-    case CELL_REAL:
-        stats_print(scaled ? cell->of.r / factor : cell->of.r, text, sizeof text);
+    default:
         break;
     }
-    rs_buf_string(&out->csv, text);
-}
-
-enum rs_status table_begin(struct run *run, const struct table *table, struct rs_err *err)
-{
-    struct out *out = run->out;
-    RS_CHECK(!out->table);
-    out->table = table;
-    out->rows = 0;
-    if (out->path)
-        return create_table(out, table, err);
-    rs_buf_reset(&out->csv);
-    csv_header(out, table);
-    return RS_OK;
-}
-
-static void bind(sqlite3_stmt *stmt, int at, const struct cell *cell)
-{
-    switch (cell->kind) {
-    case CELL_NULL:
-        (void)sqlite3_bind_null(stmt, at);
-        return;
-    case CELL_INT:
-        (void)sqlite3_bind_int64(stmt, at, cell->of.i);
-        return;
-    case CELL_REAL:
-        (void)sqlite3_bind_double(stmt, at, cell->of.r);
-        return;
-    case CELL_TEXT:
-        (void)sqlite3_bind_text(stmt, at, cell->of.t, -1, SQLITE_STATIC);
-        return;
-    }
-}
-
-enum rs_status table_row(struct run *run, const struct cell *cells, struct rs_err *err)
-{
-    struct out *out = run->out;
-    out->rows++;
-    if (out->path) {
-        for (size_t c = 0; c < out->table->column_count; c++)
-            bind(out->insert, (int)c + 1, &cells[c]);
-        const int code = sqlite3_step(out->insert);
-        (void)sqlite3_reset(out->insert);
-        return code == SQLITE_DONE ? RS_OK : db_failed(out, err);
-    }
-    for (size_t c = 0; c < out->table->column_count; c++) {
-        if (c)
-            rs_buf_u8(&out->csv, ',');
-        csv_cell(out, c, &cells[c]);
-    }
-    rs_buf_u8(&out->csv, '\n');
-    return RS_OK;
+    stats_print(sqlite3_column_double(stmt, at) / factor, text, sizeof text);
+    rs_buf_string(&page->csv, text);
 }
 
 static enum rs_status note_written(struct run *run, const char *name, uint64_t rows,
@@ -313,26 +249,6 @@ static enum rs_status note_written(struct run *run, const char *name, uint64_t r
     return RS_OK;
 }
 
-enum rs_status table_end(struct run *run, struct rs_err *err)
-{
-    struct out *out = run->out;
-    const char *name = out->path ? out->table->name : out->table->file;
-    enum rs_status status = RS_OK;
-    if (out->path) {
-        (void)sqlite3_finalize(out->insert);
-        out->insert = NULL;
-    } else if (out->csv.failed) {
-        status = rs_err_set(err, RS_NOMEM, "no memory for %s", name);
-    } else {
-        char *path = rs_file_join(out->dir, name);
-        status = path ? rs_file_replace(path, out->csv.data, out->csv.length, false, err)
-                      : rs_err_set(err, RS_NOMEM, "no memory for %s", name);
-        rs_mem_free(path);
-    }
-    out->table = NULL;
-    return status == RS_OK ? note_written(run, name, out->rows, err) : status;
-}
-
 /* ---- results ---- */
 
 static char *cut(char *text,
@@ -345,7 +261,7 @@ static char *cut(char *text,
     return found + 1;
 }
 
-/* "OpType:t|duration:r=Duration(us)" -> the page's table. */
+/* "OpType:t|duration:r=Duration(us)" -> the page's columns. */
 static enum rs_status lay_columns(struct page *page, const struct result *result)
 {
     size_t count = 0;
@@ -357,51 +273,42 @@ static enum rs_status lay_columns(struct page *page, const struct result *result
         char *title = cut(kind, '=');
         page->columns[count++] = (struct column){at, *kind, title};
     }
-    page->table = (struct table){result->name, result->file,          page->columns,
-                                 count,        result->index_columns, result->is_ms};
+    page->column_count = count;
     return page->names ? RS_OK : RS_NOMEM;
 }
 
-static struct cell cell_of_answer(sqlite3_stmt *stmt, int at)
+typedef void answer_fn(struct run *run, sqlite3_stmt *stmt, struct page *page);
+
+static void add_csv_row(struct run *run, sqlite3_stmt *stmt, struct page *page)
 {
-    switch (sqlite3_column_type(stmt, at)) {
-    case SQLITE_INTEGER:
-        return cell_int(sqlite3_column_int64(stmt, at));
-    case SQLITE_FLOAT:
-        return cell_real(sqlite3_column_double(stmt, at));
-    case SQLITE_NULL:
-        return (struct cell){CELL_NULL, {0}};
-    default:
-        return cell_text((const char *)sqlite3_column_text(stmt, at));
+    (void)run;
+    for (size_t c = 0; c < page->column_count; c++) {
+        if (c)
+            rs_buf_u8(&page->csv, ',');
+        csv_cell(page, stmt, (int)c);
     }
+    rs_buf_u8(&page->csv, '\n');
+    page->rows++;
 }
 
-typedef void answer_fn(struct run *run, sqlite3_stmt *stmt);
-
-static void add_csv_row(struct run *run, sqlite3_stmt *stmt)
+static void add_problem(struct run *run, sqlite3_stmt *stmt, struct page *page)
 {
-    struct cell cells[COLUMNS_MAX];
-    for (size_t c = 0; c < run->out->table->column_count; c++)
-        cells[c] = cell_of_answer(stmt, (int)c);
-    const enum rs_status status = table_row(run, cells, NULL);
-    RS_CHECK(status == RS_OK); /* text fails at its end alone */
-}
-
-static void add_problem(struct run *run, sqlite3_stmt *stmt)
-{
+    (void)page;
     run_add_problem(run, sqlite3_column_int64(stmt, 0), sqlite3_column_int(stmt, 1) != 0, "%s",
                     (const char *)sqlite3_column_text(stmt, 2));
 }
 
-static void count_row(struct run *run, sqlite3_stmt *stmt)
+static void count_row(struct run *run, sqlite3_stmt *stmt, struct page *page)
 {
+    (void)run;
     (void)stmt;
-    run->out->rows++;
+    page->rows++;
 }
 
 /* `row` gets each row of the answer; NULL: there is none. */
 static enum rs_status run_statement(struct run *run, const char *head, const char *sql,
-                                    int64_t rank, answer_fn *row, struct rs_err *err)
+                                    int64_t rank, answer_fn *row, struct page *page,
+                                    struct rs_err *err)
 {
     struct out *out = run->out;
     sqlite3_stmt *stmt = NULL;
@@ -413,7 +320,7 @@ static enum rs_status run_statement(struct run *run, const char *head, const cha
     if (code == SQLITE_OK) {
         select_bind(run, NULL, rank, stmt);
         while ((code = sqlite3_step(stmt)) == SQLITE_ROW)
-            row(run, stmt);
+            row(run, stmt, page);
     }
     const enum rs_status status = code == SQLITE_DONE ? RS_OK : db_failed(out, err);
     (void)sqlite3_finalize(stmt);
@@ -425,66 +332,58 @@ static enum rs_status ask_any(struct run *run, const char *sql, int64_t rank, bo
                               struct rs_err *err)
 {
     struct rs_buf text = {0};
-    run->out->rows = 0;
+    struct page counted = {0};
     rs_buf_printf(&text, "SELECT 1 FROM (%s) LIMIT 1", sql);
-    const enum rs_status status = run_statement(run, "", rs_buf_text(&text), rank, count_row, err);
+    const enum rs_status status =
+        run_statement(run, "", rs_buf_text(&text), rank, count_row, &counted, err);
     rs_buf_fini(&text);
-    *is_any_p = run->out->rows != 0;
+    *is_any_p = counted.rows != 0;
     return status;
 }
 
 static enum rs_status page_begin(struct run *run, struct page *page, const struct result *result,
                                  struct rs_err *err)
 {
-    struct out *out = run->out;
     rs_mem_free(page->names);
+    rs_buf_reset(&page->csv);
+    page->result = result;
+    page->rows = 0;
+    page->is_open = true;
     if (lay_columns(page, result) != RS_OK)
         return rs_err_set(err, RS_NOMEM, "no memory for %s", result->name);
-    const enum rs_status status = table_begin(run, &page->table, err);
-    (void)sqlite3_finalize(out->insert); /* statements insert by themselves */
-    out->insert = NULL;
-    out->table = NULL;
-    page->csv = out->csv;
-    out->csv = (struct rs_buf){0};
-    page->rows = 0;
-    page->is_open = status == RS_OK;
-    return status;
+    if (run->out->path)
+        return create_table(run->out, page, err);
+    csv_header(page);
+    return RS_OK;
 }
 
 /* Adds the answer to the page. */
 static enum rs_status page_add(struct run *run, struct page *page, const char *sql, int64_t rank,
                                struct rs_err *err)
 {
-    struct out *out = run->out;
     char head[160];
-    (void)snprintf(head, sizeof head, "INSERT INTO \"%s\" ", page->table.name);
-    if (out->path) {
-        const enum rs_status status = run_statement(run, head, sql, rank, NULL, err);
-        page->rows += (uint64_t)sqlite3_changes64(out->db);
-        return status;
-    }
-    out->table = &page->table;
-    out->rows = page->rows;
-    out->csv = page->csv;
-    const enum rs_status status = run_statement(run, "", sql, rank, add_csv_row, err);
-    page->csv = out->csv;
-    page->rows = out->rows;
-    out->csv = (struct rs_buf){0};
-    out->table = NULL;
+    if (!run->out->path)
+        return run_statement(run, "", sql, rank, add_csv_row, page, err);
+    (void)snprintf(head, sizeof head, "INSERT INTO \"%s\" ", page->result->name);
+    const enum rs_status status = run_statement(run, head, sql, rank, NULL, page, err);
+    page->rows += (uint64_t)sqlite3_changes64(run->out->db);
     return status;
 }
 
 static enum rs_status page_end(struct run *run, struct page *page, struct rs_err *err)
 {
-    struct out *out = run->out;
-    out->table = &page->table;
-    out->rows = page->rows;
-    out->csv = page->csv;
-    page->csv = (struct rs_buf){0};
+    const char *name = run->out->path ? page->result->name : page->result->file;
+    enum rs_status status = RS_OK;
     page->is_open = false;
-    const enum rs_status status = table_end(run, err);
-    rs_buf_fini(&out->csv);
-    return status;
+    if (page->csv.failed) {
+        status = rs_err_set(err, RS_NOMEM, "no memory for %s", name);
+    } else if (!run->out->path) {
+        char *path = rs_file_join(run->out->dir, name);
+        status = path ? rs_file_replace(path, page->csv.data, page->csv.length, false, err)
+                      : rs_err_set(err, RS_NOMEM, "no memory for %s", name);
+        rs_mem_free(path);
+    }
+    return status == RS_OK ? note_written(run, name, page->rows, err) : status;
 }
 
 /* The recipe has it in text form, too, or this is the database. */
@@ -528,7 +427,7 @@ enum rs_status result_write(struct run *run, const struct result *result, struct
     if (sql && !*sql)
         return RS_OK;
     if (!result->name)
-        return run_statement(run, "", sql, 0, add_problem, err);
+        return run_statement(run, "", sql, 0, add_problem, page, err);
     if (!is_wanted(run, result))
         return RS_OK;
     if (result->is_optional)

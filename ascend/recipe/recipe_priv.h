@@ -128,66 +128,10 @@ void stats_print_us(int64_t ns, char *text, size_t size); /* ns / 1000 exactly, 
 
 /* ---- out.c: tables ------------------------------------------------------------------------- */
 
-enum cell_kind { CELL_NULL, CELL_INT, CELL_REAL, CELL_TEXT };
-
-struct cell {
-    enum cell_kind kind;
-    union {
-        int64_t i;
-        double r;
-        const char *t;
-    } of;
-};
-
-static inline struct cell cell_int(int64_t value)
-{
-    return value == RS_NULL ? (struct cell){CELL_NULL, {0}}
-                            : (struct cell){.kind = CELL_INT, .of.i = value};
-}
-static inline struct cell cell_real(double value) /* NaN is NULL */
-{
-    return value != value ? (struct cell){CELL_NULL, {0}}
-                          : (struct cell){.kind = CELL_REAL, .of.r = value};
-}
-static inline struct cell cell_text(const char *value) /* NULL is NULL; lends */
-{
-    return value ? (struct cell){.kind = CELL_TEXT, .of.t = value} : (struct cell){CELL_NULL, {0}};
-}
-
-struct column {
-    const char *name;
-    char kind;         /* i INTEGER, r REAL, t TEXT */
-    const char *title; /* in csv; NULL: the name */
-};
-
-struct table {
-    const char *name; /* in the database */
-    const char *file; /* in text form */
-    const struct column *columns;
-    size_t column_count;
-    size_t index_columns; /* the first so many get an index */
-    bool is_ms;           /* text form shows columns that end in Ns as Ms, not Us */
-};
-
 struct run;
 struct recipe_rank;
 struct inputs;
-RS_MUST_CHECK enum rs_status table_begin(struct run *run, const struct table *table,
-                                         struct rs_err *err);
-RS_MUST_CHECK enum rs_status table_row(struct run *run, const struct cell *cells,
-                                       struct rs_err *err);
-RS_MUST_CHECK enum rs_status table_end(struct run *run, struct rs_err *err);
-
 #define COLUMN_COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
-#define STATS_COLUMNS                                                                              \
-    {"Count", 'i', NULL}, {"MeanNs", 'r', NULL}, {"StdNs", 'r', NULL}, {"MinNs", 'r', NULL},       \
-        {"Q1Ns", 'r', NULL}, {"MedianNs", 'r', NULL}, {"Q3Ns", 'r', NULL}, {"MaxNs", 'r', NULL},   \
-    {                                                                                              \
-        "SumNs", 'r', NULL                                                                         \
-    }
-enum { STATS_COLUMN_COUNT = 9 };
-void stats_cells(const struct stats *stats, struct cell *cells); /* [STATS_COLUMN_COUNT] */
-
 /* Recipes that write files of each rank while it is mapped (`has_files`): the part is the list of them. */
 struct rank_files {
     struct rs_recipe_written files[2];

@@ -282,7 +282,6 @@ static void count_votes(struct run *run, struct box *box, const struct frame_ord
     const size_t n = end - from;
     const union frame_cell *first = frame_row(ops, order->rows[from]);
     struct rs_buf ranks = {0};
-    struct cell cells[STATS_COLUMN_COUNT];
     struct stats stats;
     int64_t stamp = INT64_MAX;
     for (size_t i = 0; i < n; i++) {
@@ -303,16 +302,17 @@ static void count_votes(struct run *run, struct box *box, const struct frame_ord
         stamp = row[START].i < stamp ? row[START].i : stamp;
     }
     stats_of_column(box->times, n, box->sorted, &stats);
-    stats_cells(&stats, cells);
     union frame_cell *ballot = frame_put(ballots);
     ballots->failed |= ranks.failed;
     ballot[0].t = frame_str(ballots, rs_buf_text(&ranks));
     ballot[1].t = frame_str_of(ballots, ops, first[NAME].t);
     ballot[2].t = frame_str_of(ballots, ops, first[GROUP].t);
     ballot[3].i = stamp;
-    ballot[4].i = cells[0].of.i;
-    for (size_t i = 1; i < STATS_COLUMN_COUNT; i++)
-        ballot[4 + i].r = cells[i].kind == CELL_REAL ? cells[i].of.r : (double)NAN;
+    const double figures[] = {stats.mean,   stats.std, stats.min, stats.q1,
+                              stats.median, stats.q3,  stats.max, stats.sum};
+    ballot[4].i = (int64_t)stats.count;
+    for (size_t i = 0; i < COLUMN_COUNT(figures); i++)
+        ballot[5 + i].r = figures[i];
     rs_buf_fini(&ranks);
 }
 

@@ -271,12 +271,3 @@ void stats_print_us(int64_t ns, char *text, size_t size)
     if (used > 1 && (size_t)used < size && text[used - 1] == '.')
         text[used - 1] = '\0';
 }
-
-void stats_cells(const struct stats *stats, struct cell *cells)
-{
-    const double values[] = {stats->mean,   stats->std, stats->min, stats->q1,
-                             stats->median, stats->q3,  stats->max, stats->sum};
-    cells[0] = cell_int((int64_t)stats->count);
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
-        cells[i + 1] = cell_real(values[i]);
-}
