@@ -128,9 +128,13 @@ struct contest {
     struct rs_err err;
 };
 
-/* The answers of a rank, :from and :to as given. */
-static void ask(struct contest *contest, const union frame_cell *row, int64_t side, int64_t from,
-                int64_t to, const char *const *queries, struct frame *answer)
+struct window {
+    int64_t from, to; /* :from and :to */
+};
+
+/* The answers of a row's rank. */
+static void ask(struct contest *contest, const union frame_cell *row, int64_t side,
+                struct window window, const char *const *queries, struct frame *answer)
 {
     struct inputs in;
     if (contest->status != RS_OK)
@@ -139,8 +143,8 @@ static void ask(struct contest *contest, const union frame_cell *row, int64_t si
         inputs_open(contest->run, find_rank(contest->run, row[R_RANK].i), &in, &contest->err);
     if (contest->status != RS_OK)
         return;
-    in.from = from;
-    in.to = to;
+    in.from = window.from;
+    in.to = window.to;
     in.number = side;
     for (; *queries; queries++)
         in_load(&in, answer, in.profiler, *queries);
@@ -292,8 +296,8 @@ static bool summarise(struct contest *contest, const char *level, const char *co
         contest->status = frame_init(&tasks, TASK_KINDS);
     if (contest->status != RS_OK)
         return false;
-    ask(contest, contest->slow, 0, 0, contest->slow[R_START].i, queries, &tasks);
-    ask(contest, contest->fast, 1, 0, contest->fast[R_START].i, queries, &tasks);
+    ask(contest, contest->slow, 0, (struct window){0, contest->slow[R_START].i}, queries, &tasks);
+    ask(contest, contest->fast, 1, (struct window){0, contest->fast[R_START].i}, queries, &tasks);
     if (contest->status == RS_OK)
         contest->status = walk_back(&tasks, contest->shift, &widest);
     const bool is_found = contest->status == RS_OK && widest.matched && widest.is_aligned;
@@ -325,8 +329,9 @@ static bool is_device_bound(struct contest *contest, bool *known_p)
     const bool has_launches = in_has(&in, launch_tables);
     inputs_close(&in);
     contest->status = frame_init(&waits, "ii");
-    ask(contest, contest->slow, 0, contest->fast[R_START].i - contest->shift,
-        contest->slow[R_END].i, has_launches ? launch_queries : none, &waits);
+    const struct window window = {contest->fast[R_START].i - contest->shift,
+                                  contest->slow[R_END].i};
+    ask(contest, contest->slow, 0, window, has_launches ? launch_queries : none, &waits);
     for (size_t i = 0; i < waits.count; i++)
         device += frame_row(&waits, i)[1].i - frame_row(&waits, i)[0].i > WAIT_NS;
     *known_p = waits.count != 0;
@@ -422,7 +427,11 @@ static enum rs_status finish(struct run *run, struct rs_err *err)
     if (status != RS_OK)
         return status;
     /* as a data frame types ranks: all there, with gaps, none at all */
-    const char kind = named == tops->count ? 'i' : named ? 'r' : 't';
+    char kind = 't';
+    if (named)
+        kind = 'r';
+    if (named == tops->count)
+        kind = 'i';
     (void)snprintf(columns, sizeof columns,
                    "startTime(us):t=Start Time(us)|endTime(us):t=End Time(us)|"
                    "duration(us):r=Duration(us)|communicationOp:t=Communication Op|"

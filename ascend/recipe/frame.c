@@ -199,7 +199,7 @@ static uint64_t bits_of(char kind, const union frame_cell *cell, const uint32_t 
     const uint64_t sign = UINT64_C(1) << 63;
     uint64_t bits;
     if (kind == 't')
-        return cell->t == RS_STR_NONE ? UINT32_MAX : ranks[cell->t];
+        return !ranks || cell->t == RS_STR_NONE ? UINT32_MAX : ranks[cell->t];
     if (kind == 'i')
         return (uint64_t)cell->i ^ sign;
     const double value = cell->r + 0.0; /* -0 is 0 */

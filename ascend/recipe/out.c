@@ -306,21 +306,17 @@ static void count_row(struct run *run, sqlite3_stmt *stmt, struct page *page)
 }
 
 /* `row` gets each row of the answer; NULL: there is none. */
-static enum rs_status run_statement(struct run *run, const char *head, const char *sql,
-                                    int64_t rank, answer_fn *row, struct page *page,
-                                    struct rs_err *err)
+static enum rs_status run_statement(struct run *run, const char *sql, int64_t rank, answer_fn *row,
+                                    struct page *page, struct rs_err *err)
 {
     struct out *out = run->out;
     sqlite3_stmt *stmt = NULL;
-    struct rs_buf text = {0};
-    rs_buf_printf(&text, "%s%s", head, sql);
-    int code = text.failed ? SQLITE_NOMEM
-                           : sqlite3_prepare_v2(out->db, rs_buf_text(&text), -1, &stmt, NULL);
-    rs_buf_fini(&text);
+    int code = sqlite3_prepare_v2(out->db, sql, -1, &stmt, NULL);
     if (code == SQLITE_OK) {
         select_bind(run, NULL, rank, stmt);
         while ((code = sqlite3_step(stmt)) == SQLITE_ROW)
-            row(run, stmt, page);
+            if (row)
+                row(run, stmt, page);
     }
     const enum rs_status status = code == SQLITE_DONE ? RS_OK : db_failed(out, err);
     (void)sqlite3_finalize(stmt);
@@ -335,7 +331,7 @@ static enum rs_status ask_any(struct run *run, const char *sql, int64_t rank, bo
     struct page counted = {0};
     rs_buf_printf(&text, "SELECT 1 FROM (%s) LIMIT 1", sql);
     const enum rs_status status =
-        run_statement(run, "", rs_buf_text(&text), rank, count_row, &counted, err);
+        run_statement(run, rs_buf_text(&text), rank, count_row, &counted, err);
     rs_buf_fini(&text);
     *is_any_p = counted.rows != 0;
     return status;
@@ -361,11 +357,14 @@ static enum rs_status page_begin(struct run *run, struct page *page, const struc
 static enum rs_status page_add(struct run *run, struct page *page, const char *sql, int64_t rank,
                                struct rs_err *err)
 {
-    char head[160];
+    struct rs_buf text = {0};
     if (!run->out->path)
-        return run_statement(run, "", sql, rank, add_csv_row, page, err);
-    (void)snprintf(head, sizeof head, "INSERT INTO \"%s\" ", page->result->name);
-    const enum rs_status status = run_statement(run, head, sql, rank, NULL, page, err);
+        return run_statement(run, sql, rank, add_csv_row, page, err);
+    rs_buf_printf(&text, "INSERT INTO \"%s\" %s", page->result->name, sql);
+    const enum rs_status status =
+        text.failed ? rs_err_set(err, RS_NOMEM, "no memory for a statement")
+                    : run_statement(run, rs_buf_text(&text), rank, NULL, page, err);
+    rs_buf_fini(&text);
     page->rows += (uint64_t)sqlite3_changes64(run->out->db);
     return status;
 }
@@ -427,7 +426,7 @@ enum rs_status result_write(struct run *run, const struct result *result, struct
     if (sql && !*sql)
         return RS_OK;
     if (!result->name)
-        return run_statement(run, "", sql, 0, add_problem, page, err);
+        return run_statement(run, sql, 0, add_problem, page, err);
     if (!is_wanted(run, result))
         return RS_OK;
     if (result->is_optional)

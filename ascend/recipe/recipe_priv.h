@@ -331,9 +331,9 @@ bool in_has(const struct inputs *in, const char *list); /* of the profiler's dat
 RS_MUST_CHECK enum rs_status frames_start(struct run *run, struct rs_err *err);
 RS_MUST_CHECK enum rs_status frames_map(struct inputs *in, void **part_p, struct rs_err *err);
 RS_MUST_CHECK enum rs_status frames_reduce(struct run *run, const struct recipe_rank *rank,
-                                           void *part, struct rs_err *err);
+                                           void *data, struct rs_err *err);
 RS_MUST_CHECK enum rs_status frames_finish(struct run *run, struct rs_err *err);
-void frames_drop(void *part);
+void frames_drop(void *data);
 void frames_stop(struct run *run);
 
 /* RS_OK when all of "TABLE.column ..." are there, RS_NOTFOUND with the first that is not. */

@@ -241,11 +241,12 @@ static void gather(sqlite3_context *context, int argc, sqlite3_value **argv)
     all->values[all->count++] = sqlite3_value_double(argv[0]);
 }
 
+typedef void made_fn(sqlite3_context *context, struct gathered *all);
+
 /* The end of an aggregate: NULL when nothing was gathered. */
 static void conclude(sqlite3_context *context)
 {
-    void (*const made)(sqlite3_context *, struct gathered *) =
-        *(void (*const *)(sqlite3_context *, struct gathered *))sqlite3_user_data(context);
+    made_fn *const made = *(made_fn *const *)sqlite3_user_data(context);
     struct gathered *all = gathered_of(context, false);
     if (all && all->failed)
         sqlite3_result_error_nomem(context);
@@ -600,82 +601,79 @@ static void group_member(sqlite3_context *context, int argc, sqlite3_value **arg
         sqlite3_result_int64(context, info->ranks[index]);
 }
 
-static int add_function(sqlite3 *db, const char *name, int argc, void *data,
-                        void (*call)(sqlite3_context *, int, sqlite3_value **),
-                        void (*step)(sqlite3_context *, int, sqlite3_value **),
-                        void (*end)(sqlite3_context *))
+/* What is told to sqlite3_create_function(). */
+struct function {
+    const char *name;
+    void (*call)(sqlite3_context *, int, sqlite3_value **);
+    void (*step)(sqlite3_context *, int, sqlite3_value **);
+    void (*end)(sqlite3_context *);
+    int argc;
+    bool is_twin; /* of the two that a step is written for the second one */
+};
+
+static int add_functions(sqlite3 *db, const struct function *functions, size_t count, void *data)
 {
-    return sqlite3_create_function(db, name, argc, SQLITE_UTF8 | SQLITE_DETERMINISTIC, data, call,
-                                   step, end);
+    int code = SQLITE_OK;
+    for (size_t i = 0; i < count && code == SQLITE_OK; i++)
+        code = sqlite3_create_function(db, functions[i].name, functions[i].argc,
+                                       SQLITE_UTF8 | SQLITE_DETERMINISTIC,
+                                       functions[i].is_twin ? db : data, functions[i].call,
+                                       functions[i].step, functions[i].end);
+    return code;
 }
 
 int select_group_functions(sqlite3 *db, struct run *run)
 {
-    int code = add_function(db, "group_ranks", 1, run, group_ranks, NULL, NULL);
-    if (code == SQLITE_OK)
-        code = add_function(db, "group_id", 1, run, group_id, NULL, NULL);
-    if (code == SQLITE_OK)
-        code = add_function(db, "group_name", 1, run, group_name, NULL, NULL);
-    if (code == SQLITE_OK)
-        code = add_function(db, "group_member", 2, run, group_member, NULL, NULL);
-    return code;
+    static const struct function functions[] = {
+        {.name = "group_ranks", .argc = 1, .call = group_ranks},
+        {.name = "group_id", .argc = 1, .call = group_id},
+        {.name = "group_name", .argc = 1, .call = group_name},
+        {.name = "group_member", .argc = 2, .call = group_member},
+    };
+    return add_functions(db, functions, COLUMN_COUNT(functions), run);
 }
 
 int select_functions(sqlite3 *db)
 {
-    static const struct {
+    static struct aggregate { /* not const: SQLite's data are not */
         const char *name;
+        made_fn *made;
         int argc;
-        void (*made)(sqlite3_context *, struct gathered *);
     } aggregates[] = {
-        {"group_stats", 1, group_stats},
-        {"column_stats", 1, column_stats},
-        {"median", 1, median},
-        {"deviation", 1, deviation},
-        {"rank_of_least", 2, rank_of_least},
-        {"rank_of_most", 2, rank_of_most},
-        {"ranks_of_least", 2, ranks_of_least},
-        {"ranks_of_most", 2, ranks_of_most},
-        {"has_outlier", 1, has_outlier},
-        {"list", 3, list}, /* (key, number, separator) */
+        {"group_stats", group_stats, 1},
+        {"column_stats", column_stats, 1},
+        {"median", median, 1},
+        {"deviation", deviation, 1},
+        {"rank_of_least", rank_of_least, 2},
+        {"rank_of_most", rank_of_most, 2},
+        {"ranks_of_least", ranks_of_least, 2},
+        {"ranks_of_most", ranks_of_most, 2},
+        {"has_outlier", has_outlier, 1},
+        {"list", list, 3}, /* (key, number, separator) */
     };
-    static const struct {
-        const char *name;
-        int argc;
-        void (*step)(sqlite3_context *, int, sqlite3_value **);
-        void (*end)(sqlite3_context *);
-        bool is_twin; /* of the two that a step is written for the second one */
-    } others[] = {
-        {"sum_plain", 1, add_plain, tell_sum, false},
-        {"sum_exact", 1, add_exact, tell_sum, false},
-        {"sum_doubled", 1, add_exact, tell_sum, true},
-        {"sum_firsts", 2, add_first, tell_firsts, false},
-        {"first_of", 1, keep_value, tell_value, false},
-        {"last_of", 1, keep_value, tell_value, true},
+    static const struct function functions[] = {
+        {.name = "sum_plain", .argc = 1, .step = add_plain, .end = tell_sum},
+        {.name = "sum_exact", .argc = 1, .step = add_exact, .end = tell_sum},
+        {.name = "sum_doubled", .argc = 1, .step = add_exact, .end = tell_sum, .is_twin = true},
+        {.name = "sum_firsts", .argc = 2, .step = add_first, .end = tell_firsts},
+        {.name = "first_of", .argc = 1, .step = keep_value, .end = tell_value},
+        {.name = "last_of", .argc = 1, .step = keep_value, .end = tell_value, .is_twin = true},
+        {.name = "stat", .argc = 2, .call = stat},
+        {.name = "round_even", .argc = 2, .call = round_even},
+        {.name = "round_sql", .argc = 2, .call = round_sql},
+        {.name = "root", .argc = 1, .call = root},
+        {.name = "us_text", .argc = 1, .call = us_text},
+        {.name = "group_key", .argc = 1, .call = group_key},
+        {.name = "is_receive", .argc = 1, .call = is_receive},
     };
-    static const struct {
-        const char *name;
-        int argc;
-        void (*call)(sqlite3_context *, int, sqlite3_value **);
-    } functions[] = {
-        {"stat", 2, stat},
-        {"round_even", 2, round_even},
-        {"round_sql", 2, round_sql},
-        {"root", 1, root},
-        {"us_text", 1, us_text},
-        {"group_key", 1, group_key},
-        {"is_receive", 1, is_receive},
-    };
-    int code = SQLITE_OK;
-    for (size_t i = 0; i < sizeof aggregates / sizeof aggregates[0] && code == SQLITE_OK; i++)
-        code = add_function(db, aggregates[i].name, aggregates[i].argc,
-                            (void *)(uintptr_t)&aggregates[i].made, NULL, gather, conclude);
-    for (size_t i = 0; i < sizeof others / sizeof others[0] && code == SQLITE_OK; i++)
-        code = add_function(db, others[i].name, others[i].argc, others[i].is_twin ? db : NULL, NULL,
-                            others[i].step, others[i].end);
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0] && code == SQLITE_OK; i++)
-        code = add_function(db, functions[i].name, functions[i].argc, NULL, functions[i].call, NULL,
-                            NULL);
+    int code = add_functions(db, functions, COLUMN_COUNT(functions), NULL);
+    for (size_t i = 0; i < COLUMN_COUNT(aggregates) && code == SQLITE_OK; i++) {
+        const struct function one = {.name = aggregates[i].name,
+                                     .argc = aggregates[i].argc,
+                                     .step = gather,
+                                     .end = conclude};
+        code = add_functions(db, &one, 1, &aggregates[i].made);
+    }
     return code;
 }
 
