@@ -249,7 +249,8 @@ static void take_variation(const struct finder *finder, const struct diag_panel 
             }
         }
     }
-    if (own_cells < 2 || peers_cells < 2 || own / own_cells <= peers / peers_cells) {
+    if (rests == NULL || own_cells < 2 || peers_cells < 2 ||
+        own / own_cells <= peers / peers_cells) {
         rs_mem_free(rests);
         return;
     }
