@@ -80,7 +80,8 @@ static void fill_findings(const struct rs_server *server, struct info_message *m
 {
     const struct live_join_facts *facts = live_join_facts(server, message->info.id);
     Rankscope__CaptureFindings *findings = &message->findings;
-    if (!facts)
+    if (!facts ||
+        message->info.closed_ns) /* closed: its report says them; the join goes a moment later */
         return;
     rankscope__capture_findings__init(findings);
     findings->is_provisional = facts->is_provisional;
