@@ -311,9 +311,11 @@ static void a_rank_that_becomes_slow_beside_one_that_always_is(void **state)
         slow = finding->places[0].rank == SLOW ? finding : slow;
     }
     assert_non_null(slow);
-    assert_int_equal(slow->confidence, RS_CONFIDENCE_EXACT);
-    assert_true(slow->steps.began);
-    assert_int_equal(slow->steps.hit, 3);
+    if (slow) { /* the compiler does not know that */
+        assert_int_equal(slow->confidence, RS_CONFIDENCE_EXACT);
+        assert_true(slow->steps.began);
+        assert_int_equal(slow->steps.hit, 3);
+    }
     fini(&job);
 }
 
@@ -356,8 +358,10 @@ static void what_to_look_at_of_a_host_is_its_gap(void **state)
         look = finding->evidence[i].what == RS_EVIDENCE_LOOK_AT ? &finding->evidence[i] : look;
     }
     assert_non_null(look);
-    assert_null(look->name);
-    assert_true(look->dur_ns > 600 * US); /* no piece of work is as long */
+    if (look) {
+        assert_null(look->name);
+        assert_true(look->dur_ns > 600 * US); /* no piece of work is as long */
+    }
     fini(&job);
 }
 
