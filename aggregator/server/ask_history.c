@@ -447,7 +447,7 @@ static int compare_captures(const void *left, const void *right)
     return (b->rows == ROWS_HERE) - (a->rows == ROWS_HERE);
 }
 
-/* What came back from the archive elsewhere is told by both: it counts once, ours first. */
+/* A capture that was restored from the archive by another aggregator stands in both catalogues: it counts once, ours first. */
 static void leave_doubles_out(struct history_job *job)
 {
     size_t kept = 0;

@@ -118,7 +118,7 @@ static int compare_listed(const void *left, const void *right)
     return b->is_living - a->is_living;
 }
 
-/* What came back from the archive elsewhere is told by both: once is enough, and ours counts first, then that of who lives. */
+/* A capture that was restored from the archive by another aggregator stands in both catalogues: ours counts first, then that of a living one. */
 static void leave_doubles_out(struct lister *lister)
 {
     size_t kept = 0;

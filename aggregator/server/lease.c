@@ -79,9 +79,9 @@ static void take(struct rs_lease *lease, enum rs_status status, struct rs_fleet_
     if (status != RS_OK && !was_away)
         rs_log_warn("other aggregators do not hear of this one: %s", why->text);
     else if (status == RS_OK && (was_away || !was_told))
-        rs_log_info("aggregator %s, epoch %" PRId64 ", is told to the others at %s as %s",
-                    lease->self.id, lease->self.epoch, lease->options.database.url,
-                    lease->self.address);
+        rs_log_info(
+            "aggregator %s, epoch %" PRId64 ", is advertised to the other aggregators at %s as %s",
+            lease->self.id, lease->self.epoch, lease->options.database.url, lease->self.address);
 }
 
 static void renew(struct rs_lease *lease, enum rs_fleet_state state)

@@ -46,7 +46,7 @@ int64_t rs_lease_epoch(const struct rs_lease *lease);
  * thread. */
 RS_MUST_CHECK enum rs_status rs_lease_find(struct rs_lease *lease, const char *id,
                                            struct rs_fleet_member *member_p);
-/* The host that is told of us. Any thread. */
+/* The host name in our row. Any thread. */
 const char *rs_lease_host(const struct rs_lease *lease);
 /* Whether the row is of this process. Any thread. */
 bool rs_lease_is_self(const struct rs_lease *lease, const struct rs_fleet_member *member);

@@ -5,7 +5,7 @@
  *
  *     frames[i].sql, then fill()  -->  a part: the rank's frames  -->  run->frames  -->  results[i].sql
  *
- * A rank lacks what a frame requires, or has no row where some have to be: it is left out, and why is told.
+ * A rank lacks what a frame requires, or has no row where some have to be: it is left out, and the log says why.
  */
 #include "ascend/recipe/recipe_priv.h"
 #include "common/base/mem.h"

@@ -17,7 +17,7 @@
     "s, rank_of_least(duration, rank) AS least, rank_of_most(duration, rank) AS most FROM ops "    \
     "WHERE name IS NOT NULL GROUP BY " keys ") ORDER BY " STAT_MEAN " DESC, " keys " LIMIT :top"
 
-/* `ranks`: (communicator, rank, place), `place` says which rank is told first. */
+/* `ranks`: (communicator, rank, place), `place` says which rank comes first. */
 #define GROUPS_OF(ranks)                                                                           \
     "SELECT communicator, substr(group_key(communicator), -3) AS tail, list(place, rank, ';') "    \
     "FROM (" ranks ") GROUP BY communicator ORDER BY tail, communicator"

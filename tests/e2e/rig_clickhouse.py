@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import unittest
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -116,6 +117,20 @@ class Server:
         if self.process.poll() is None:
             self.stop()
         self.log.close()
+
+
+class WithServer(unittest.TestCase):
+    """A server for all tests of a class, in a folder of theirs."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="rs-clickhouse-")
+        cls.server = Server(cls.folder)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.close()
+        shutil.rmtree(cls.folder)
 
 
 class Cutter:

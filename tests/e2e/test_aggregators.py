@@ -9,15 +9,13 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
-import unittest
 import urllib.error
 import urllib.request
 
 import unittest_run
 
-from rig_clickhouse import Cutter, Server, found
+from rig_clickhouse import Cutter, WithServer, found
 from rig_native import PROGRAM, Rig, kill
 
 LEASE_S = 10
@@ -81,17 +79,7 @@ class Aggregator:
         self.process.stdout.close()
 
 
-class Aggregators(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.mkdtemp(prefix="rs-aggregators-")
-        cls.server = Server(cls.folder)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.close()
-        shutil.rmtree(cls.folder)
-
+class Aggregators(WithServer):
     def setUp(self):
         self.here = os.path.join(self.folder, self._testMethodName)
         self.parts = []
@@ -205,18 +193,8 @@ class Aggregators(unittest.TestCase):
         self.assertIn("--advertise needs --store", done.stderr)
 
 
-class Catalogue(unittest.TestCase):
+class Catalogue(WithServer):
     """A rig's aggregator, with ranks, and another one on the same database."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.mkdtemp(prefix="rs-aggregators-")
-        cls.server = Server(cls.folder)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.close()
-        shutil.rmtree(cls.folder)
 
     def setUp(self):
         self.database = self._testMethodName

@@ -13,13 +13,11 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-import unittest
 
 import unittest_run
 
-from rig_clickhouse import Cutter, Server, found, free_port
+from rig_clickhouse import Cutter, Server, WithServer, found, free_port
 from rig_native import BUILD, PROGRAM, Rig, kill
 from test_live_join import segment, tables_of
 
@@ -39,7 +37,7 @@ def wait_until(what, is_it, seconds=300):
     raise AssertionError("it never came: " + what)
 
 
-class Rows(unittest.TestCase):
+class Rows(WithServer):
     def call(self, *words, code=0, environment=None):
         done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, check=False, timeout=300,
                               env={**os.environ, **(environment or {})})
@@ -56,8 +54,7 @@ class Rows(unittest.TestCase):
 class ClickHouse(Rows):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.mkdtemp(prefix="rs-clickhouse-")
-        cls.server = Server(cls.folder)
+        super().setUpClass()
         cls.url, cls.password, cls.store = cls.server.url, cls.server.password, cls.server.store
         with Rig(world=4, nodes=2, step_ms=50, run="demo", rank_words=["--slow-rank", "2"]) as rig:
             rig.wait_ranks(4)
@@ -68,11 +65,6 @@ class ClickHouse(Rows):
         cls.joined = os.path.join(cls.folder, "joined")
         os.mkdir(cls.joined)
         subprocess.run([os.path.join(BUILD, "join_rows"), cls.capture, cls.joined], check=True, capture_output=True)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.close()
-        shutil.rmtree(cls.folder)
 
     def table(self, *words):
         """Without generations, which are each engine's own."""
@@ -314,16 +306,6 @@ class ClickHouse(Rows):
 
 class Aggregator(Rows):
     """`rankscope aggregator --store`: rows of what it joins are in the database, and only there."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.mkdtemp(prefix="rs-clickhouse-")
-        cls.server = Server(cls.folder)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.close()
-        shutil.rmtree(cls.folder)
 
     def call(self, rig, *words, code=0):
         return super().call(*words, "--connect", rig.address, code=code)

@@ -126,7 +126,7 @@ def mfu_part(work):
     done = recipe("operator_mfu", tree, work / "o-nochip", code=1)
     check("chip's peak" in done.stderr, "no info.json: %s" % done.stderr[:200])
     check(len(result(work / "o-nochip", "ModuleMFU")) == len(shares), "no info.json: modules have their times")
-    # a rank whose kernels have no framework calls is left out, and why is told
+    # a rank whose kernels have no framework calls is left out, and the log says why
     alone = make(work / "nocalls")
     for rank, path in ascend_marks.databases(alone):
         con = sqlite3.connect(path)
