@@ -10,6 +10,7 @@
 
 #include "common/base/daemon.h"
 #include "common/base/paths.h"
+#include "common/client/client_priv.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -190,17 +191,30 @@ static void on_refusal(struct asking *asking, const Rankscope__Refusal *refusal)
         asking->elsewhere[0] = '\0';
 }
 
-/* Where the same question is to be asked, once: what the second one says is the answer. False: nowhere, or not from here, and the refusal
- * stands as it is. */
-static bool find_elsewhere(const struct asking *asking, struct rs_address *address_p)
+static bool is_of_this_machine(const struct rs_address *address)
+{
+    return address->is_unix || address->is_loopback;
+}
+
+bool client_may_follow(const struct rs_address *asked, const char *named,
+                       struct rs_address *address_p)
 {
     struct rs_address address;
-    if (!*asking->elsewhere || asking->status >= 0 ||
-        rs_address_parse(asking->elsewhere, &address, NULL) < 0 ||
+    if (rs_address_parse(named, &address, NULL) < 0 ||
+        (is_of_this_machine(&address) && !is_of_this_machine(asked)) ||
         rs_client_guard(&address, NULL) < 0)
         return false;
     *address_p = address;
     return true;
+}
+
+/* Where the same question is to be asked, once: what the second one says is the answer. False: nowhere, or not from here, and the refusal
+ * stands as it is. */
+static bool find_elsewhere(const struct rs_address *asked, const struct asking *asking,
+                           struct rs_address *address_p)
+{
+    return *asking->elsewhere && asking->status < 0 &&
+           client_may_follow(asked, asking->elsewhere, address_p);
 }
 
 /* The second one's failure is told with whom the first one named: without that nobody would know why it was asked. */
@@ -334,7 +348,7 @@ enum rs_status rs_client_ask(const struct rs_address *address, Rankscope__Ask *a
     const struct asking begin = {.on_reply = on_reply, .self = self, .status = RS_OK};
     struct asking asking = begin;
     enum rs_status status = ask_one(address, ask, &asking, &first);
-    if (!find_elsewhere(&asking, &other)) {
+    if (!find_elsewhere(address, &asking, &other)) {
         if (status < 0 && err)
             *err = first;
         return status;
