@@ -198,7 +198,7 @@ static bool take_line(char *const columns[LINE_COLUMNS], struct rs_fleet_member 
         return false;
     const int64_t most_s = RS_NS_MAX / RS_NS_PER_S;
     if (began_s < 0 || began_s > most_s || seen_s < 0 || seen_s > most_s || *now_s < 0 ||
-        *now_s > most_s)
+        *now_s > most_s || seen_s > *now_s + RS_FLEET_LEASE_S)
         return false;
     member->began_ns = began_s * RS_NS_PER_S;
     member->seen_ns = seen_s * RS_NS_PER_S;
@@ -283,6 +283,8 @@ enum rs_status fleet_take(const char *lines, struct rs_fleet_list *list, struct 
     return RS_OK;
 }
 
+/* Rows of a time that is still to come are nobody's: its clock was set back, or a stranger wrote one that would live for ever. They must not
+ * stand before what was written since, either. */
 static enum rs_status read_list(struct rs_fleet *fleet, struct rs_fleet_list *list,
                                 struct rs_err *err)
 {
@@ -290,9 +292,10 @@ static enum rs_status read_list(struct rs_fleet *fleet, struct rs_fleet_list *li
     rs_buf_printf(&sql,
                   "SELECT " COLUMNS ", toUnixTimestamp(now()) FROM aggregator "
                   "WHERE seen >= toUnixTimestamp(now()) - %d AND (id, instance, seen) IN "
-                  "(SELECT id, instance, max(seen) FROM aggregator GROUP BY id, instance) "
+                  "(SELECT id, instance, max(seen) FROM aggregator "
+                  "WHERE seen <= toUnixTimestamp(now()) + %d GROUP BY id, instance) "
                   "ORDER BY id, epoch, instance, seen, state LIMIT %d FORMAT TabSeparated",
-                  LISTED_S, LIST_MAX);
+                  LISTED_S, RS_FLEET_LEASE_S, LIST_MAX);
     const char *text = rs_buf_text(&sql);
     enum rs_status status =
         sql.failed ? no_memory(err) : clickhouse_run(fleet->link, text, NULL, true, &answer, err);

@@ -111,6 +111,7 @@ static void rows_that_are_no_aggregators_are_left_out(void **state)
         ROW(A, "p", "one", "0", "1", "999"),
         ROW(A, "p", "1", "0", "1", "-5"),
         ROW(A, "p", "1", "0", "1", "9223372036854775807"),
+        ROW(A, "p", "1", "0", "1", "1011"), /* it would live until then */
         ROW(A, "\033[2J", "1", "0", "1", "999"),
         ROW(A, "it's", "1", "0", "1", "999"),
     };
@@ -121,6 +122,9 @@ static void rows_that_are_no_aggregators_are_left_out(void **state)
         assert_string_equal(list.items[0].id, B);
         rs_fleet_list_fini(&list);
     }
+    struct rs_fleet_list near = taken(ROW(A, "p", "1", "0", "1", "1010"));
+    assert_int_equal(near.count, 1); /* replicas of a database are not of one second */
+    rs_fleet_list_fini(&near);
     (void)snprintf(row, sizeof row, A "\tp\t1\thost\t%s\t\t0.3.0\t1\t1\t0\t1\t999\t1000\n",
                    longest);
     struct rs_fleet_list list = taken(row);
