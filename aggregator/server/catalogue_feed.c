@@ -17,6 +17,7 @@
 #include "aggregator/server/step_probe.h"
 #include "aggregator/store/fleet_captures.h"
 #include "common/base/mem.h"
+#include "common/base/strtab.h"
 #include "common/base/thread.h"
 
 #define RS_LOG_TAG "catalogue"
@@ -60,6 +61,7 @@ struct catalogue_feed {
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t wake;
     struct changed *changed, **changed_last_p; /* oldest first, each once */
+    struct rs_strtab names;                    /* of these: at a start that may be all there are */
     bool must_stop;
 };
 
@@ -70,10 +72,13 @@ void feed_changed(struct catalogue_feed *feed, const char *id)
     if (!feed)
         return;
     (void)pthread_mutex_lock(&feed->lock);
-    const struct changed *one = feed->changed;
-    while (one && strcmp(one->id, id) != 0)
-        one = one->next;
-    struct changed *item = one ? NULL : rs_mem_calloc(1, sizeof *item);
+    const bool is_known = rs_strtab_find(&feed->names, id, strlen(id)) != RS_STR_NONE;
+    rs_str name = RS_STR_NONE;
+    struct changed *item = is_known ? NULL : rs_mem_calloc(1, sizeof *item);
+    if (item && rs_strtab_add(&feed->names, id, strlen(id), &name) < 0) {
+        rs_mem_free(item);
+        item = NULL;
+    }
     if (item) {
         (void)snprintf(item->id, sizeof item->id, "%s", id);
         *feed->changed_last_p = item;
@@ -81,7 +86,7 @@ void feed_changed(struct catalogue_feed *feed, const char *id)
         (void)pthread_cond_signal(&feed->wake);
     }
     (void)pthread_mutex_unlock(&feed->lock);
-    if (!one && !item)
+    if (!is_known && !item)
         rs_log_error("no memory to tell other aggregators of capture %s: the next start finds it",
                      id);
 }
@@ -92,6 +97,7 @@ static struct changed *take_changed(struct catalogue_feed *feed)
     struct changed *all = feed->changed;
     feed->changed = NULL;
     feed->changed_last_p = &feed->changed;
+    rs_strtab_reset(&feed->names);
     (void)pthread_mutex_unlock(&feed->lock);
     return all;
 }
@@ -433,8 +439,10 @@ enum rs_status feed_start(struct rs_server *server, struct catalogue_feed **feed
     if (!server->options.rows || !server->options.lease)
         return RS_OK;
     struct catalogue_feed *feed = rs_mem_calloc(1, sizeof *feed);
-    if (!feed)
+    if (!feed || rs_strtab_init(&feed->names, 0) < 0) {
+        rs_mem_free(feed);
         return rs_err_set(err, RS_NOMEM, "no memory for the catalogue");
+    }
     feed->server = server;
     feed->version = rs_lease_epoch(server->options.lease) << EPOCH_SHIFT;
     feed->changed_last_p = &feed->changed;
@@ -446,6 +454,7 @@ enum rs_status feed_start(struct rs_server *server, struct catalogue_feed **feed
     if (pthread_create(&feed->thread, NULL, run, feed) != 0) {
         (void)pthread_cond_destroy(&feed->wake);
         (void)pthread_mutex_destroy(&feed->lock);
+        rs_strtab_fini(&feed->names);
         rs_mem_free(feed);
         return rs_err_set(err, RS_IO, "cannot start a thread that tells of captures");
     }
@@ -473,5 +482,6 @@ void feed_stop(struct catalogue_feed **feed_p)
     }
     (void)pthread_cond_destroy(&feed->wake);
     (void)pthread_mutex_destroy(&feed->lock);
+    rs_strtab_fini(&feed->names);
     rs_mem_free(feed);
 }
