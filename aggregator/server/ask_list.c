@@ -138,6 +138,7 @@ static void add_others(struct lister *lister, const struct rs_fleet_captures *ot
     for (size_t i = 0; i < others->count && !lister->has_failed; i++) {
         const struct rs_fleet_capture *capture = &others->items[i];
         if (!rs_wire_is_capture_id(capture->id) || !capture->head.length ||
+            !*capture->aggregator || /* it would be taken for one of ours */
             strlen(capture->aggregator) >= RS_FLEET_ID_BYTES ||
             !is_meant(lister, capture->id, capture->run, capture->owner, capture->state))
             continue;
