@@ -58,7 +58,7 @@ void elsewhere_who(struct rs_server *server, const char *id, struct elsewhere_me
     rs_utf8_plain(member_p->id); /* of a row that anybody may have written */
     if (rs_lease_find(lease, id, &told) < 0) {
         (void)snprintf(member_p->text, sizeof member_p->text,
-                       "aggregator %.16s, which was not there for a week", id);
+                       "aggregator %.16s, which was not there for a week", member_p->id);
         return;
     }
     const bool is_near = strcmp(told.host, rs_lease_host(lease)) == 0;
