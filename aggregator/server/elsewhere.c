@@ -115,8 +115,8 @@ Rankscope__CaptureInfo *elsewhere_info(struct rs_server *server,
                                        struct rs_view packed)
 {
     struct elsewhere_member member;
-    Rankscope__CaptureInfo *info =
-        rankscope__capture_info__unpack(NULL, packed.length, packed.data);
+    Rankscope__CaptureInfo *info = (Rankscope__CaptureInfo *)rs_wire_unpack(
+        &rankscope__capture_info__descriptor, packed.data, packed.length);
     if (!info)
         return NULL;
     elsewhere_who(server, capture->aggregator, &member);

@@ -185,6 +185,17 @@ enum rs_status rs_message_unpack(struct rs_message *message,
     return RS_OK;
 }
 
+ProtobufCMessage *rs_wire_unpack(const ProtobufCMessageDescriptor *descriptor, const void *bytes,
+                                 size_t length)
+{
+    struct rs_message message = {.budget_bytes = RS_WIRE_UNPACK_MAX_BYTES};
+    ProtobufCAllocator allocator = {
+        .alloc = budget_alloc, .free = budget_free, .allocator_data = &message};
+    return length > RS_WIRE_MESSAGE_MAX_BYTES
+               ? NULL
+               : protobuf_c_message_unpack(descriptor, &allocator, length, bytes);
+}
+
 void rs_message_fini(struct rs_message *message)
 {
     if (message->body)

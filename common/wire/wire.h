@@ -146,6 +146,10 @@ struct rs_message {
 RS_MUST_CHECK enum rs_status rs_message_unpack(struct rs_message *message,
                                                const ProtobufCMessageDescriptor *descriptor,
                                                const struct rs_frame *frame, struct rs_err *err);
+/* Of bytes that did not come over the wire and may be anybody's, within the same limits. The caller's, freed as protobuf-c frees. NULL: it is no
+ * such message, is too much, or there is no memory. */
+RS_MUST_CHECK ProtobufCMessage *rs_wire_unpack(const ProtobufCMessageDescriptor *descriptor,
+                                               const void *bytes, size_t length);
 void rs_message_fini(struct rs_message *message); /* of a zeroed message is allowed */
 
 /* Whether we can talk to that version. RS_VERSION with a sentence that names both. */

@@ -105,6 +105,33 @@ static void a_message_that_would_eat_memory_is_refused(void **state)
     rs_buf_fini(&buf);
 }
 
+static void bytes_that_are_anybodys_are_read_within_the_same_limits(void **state)
+{
+    (void)state;
+    Rankscope__CaptureInfo info = RANKSCOPE__CAPTURE_INFO__INIT;
+    struct rs_buf small = {0}, ranks = {0}, large = {0};
+    const ProtobufCMessageDescriptor *kind = &rankscope__capture_info__descriptor;
+    rs_wire_pack(&info.base, &small);
+    ProtobufCMessage *empty = rs_wire_unpack(kind, small.data, small.length);
+    assert_non_null(empty);
+    protobuf_c_message_free_unpacked(empty, NULL);
+    for (size_t i = 0; i < 1 << 20; i++)
+        rs_buf_u16(&ranks, 0x0062); /* CaptureInfo.ranks, length 0 */
+    assert_null(rs_wire_unpack(kind, ranks.data, ranks.length));
+    ProtobufCMessage *few = rs_wire_unpack(kind, ranks.data, 2000);
+    assert_non_null(few);
+    assert_int_equal(((const Rankscope__CaptureInfo *)few)->n_ranks, 1000);
+    protobuf_c_message_free_unpacked(few, NULL);
+    rs_buf_u16(&large, 0x0012); /* CaptureInfo.run, length 0, again and again: the last counts */
+    while (large.length <= RS_WIRE_MESSAGE_MAX_BYTES)
+        rs_buf_u16(&large, 0x0012);
+    assert_null(rs_wire_unpack(kind, large.data, large.length));
+    assert_null(rs_wire_unpack(kind, "\x0a\xff", 2)); /* more than there is */
+    rs_buf_fini(&small);
+    rs_buf_fini(&ranks);
+    rs_buf_fini(&large);
+}
+
 static void versions_from_the_oldest_to_the_next_are_understood(void **state)
 {
     (void)state;
@@ -236,6 +263,7 @@ int main(void)
         cmocka_unit_test(a_chunk_of_protobuf_is_what_the_hand_reads),
         cmocka_unit_test(a_chunk_cut_anywhere_is_refused),
         cmocka_unit_test(a_message_that_would_eat_memory_is_refused),
+        cmocka_unit_test(bytes_that_are_anybodys_are_read_within_the_same_limits),
         cmocka_unit_test(versions_from_the_oldest_to_the_next_are_understood),
         cmocka_unit_test(addresses_are_a_socket_or_a_host_and_a_port),
         cmocka_unit_test(tcp_takes_certificates_or_a_word_for_plain_text_here),
