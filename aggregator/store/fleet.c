@@ -95,7 +95,7 @@ static enum rs_status parse_file(const char *path, char *text, char id_p[RS_FLEE
     const char *epoch = id ? strtok_r(NULL, "\n", &rest) : NULL;
     const long long number = epoch ? strtoll(epoch, &end, 10) : 0;
     if (!epoch || strcmp(head, head_line) != 0 || !is_id(id) || end == epoch || *end ||
-        number < 0 || number == INT64_MAX)
+        number < 0 || number >= RS_FLEET_EPOCH_MAX)
         return rs_err_set(err, RS_FORMAT,
                           "%s does not say which aggregator this is: without the file it gets a "
                           "new id",

@@ -20,7 +20,8 @@
 
 enum {
     RS_FLEET_LEASE_S = 10,
-    RS_FLEET_ID_BYTES = 17, /* 16 hex digits */
+    RS_FLEET_ID_BYTES = 17,       /* 16 hex digits */
+    RS_FLEET_EPOCH_MAX = 1 << 22, /* a version is an epoch and a count of 40 bits */
     RS_FLEET_HOST_BYTES = 256,
     RS_FLEET_ADDRESS_BYTES = 256,
     RS_FLEET_VERSION_BYTES = 32

@@ -150,9 +150,12 @@ static void a_data_folder_keeps_its_id_and_counts_its_starts(void **state)
 static void a_file_that_is_damaged_is_not_written_over(void **state)
 {
     (void)state;
-    static const char *const texts[] = {
-        "", "rankscope aggregator 1\n" A "\n", "rankscope aggregator 2\n" A "\n1\n",
-        "rankscope aggregator 1\n" A "\n1x\n", "rankscope aggregator 1\naaaa\n1\n"};
+    static const char *const texts[] = {"",
+                                        "rankscope aggregator 1\n" A "\n",
+                                        "rankscope aggregator 2\n" A "\n1\n",
+                                        "rankscope aggregator 1\n" A "\n1x\n",
+                                        "rankscope aggregator 1\naaaa\n1\n",
+                                        "rankscope aggregator 1\n" A "\n4194304\n"};
     char id[RS_FLEET_ID_BYTES] = "";
     char *path = rs_file_join(folder, RS_FLEET_ID_FILE);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
