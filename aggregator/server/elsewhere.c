@@ -110,6 +110,13 @@ static void make_info_plain(Rankscope__CaptureInfo *info)
     }
 }
 
+/* What it said last of a capture that goes on is as old as it is: that it records, say, is not known any more. */
+static bool say_how_it_is(const struct elsewhere_member *member, Rankscope__CaptureInfo *info)
+{
+    return member->is_living || info->closed_ns || *info->reason ||
+           set_text(&info->reason, member->text);
+}
+
 Rankscope__CaptureInfo *elsewhere_info(struct rs_server *server,
                                        const struct rs_fleet_capture *capture,
                                        struct rs_view packed)
@@ -123,7 +130,7 @@ Rankscope__CaptureInfo *elsewhere_info(struct rs_server *server,
     make_info_plain(info);
     /* Only an owner of its own says what it is; what it was told by others is none of it. */
     if (strcmp(info->id, capture->id) == 0 && !*info->aggregator && !*info->aggregator_address &&
-        set_text(&info->aggregator, member.id) &&
+        say_how_it_is(&member, info) && set_text(&info->aggregator, member.id) &&
         (!*member.address || set_text(&info->aggregator_address, member.address)))
         return info;
     rankscope__capture_info__free_unpacked(info, NULL);

@@ -336,6 +336,26 @@ class Catalogue(WithServer):
             finally:
                 other.end()
 
+    def test_an_owner_that_goes_while_its_capture_goes_on(self):
+        """Nobody knows how it went on: what was said last is not told as how it is."""
+        with self.rig() as rig:
+            other = self.other()
+            try:
+                rig.wait_ranks(4)
+                capture = rig.capture("--steps", "5000", "--no-report", "--raw", "none", "--set", "max_duration_s=3000", "--force")
+                name = wait_until("the capture", rig.captures)[-1]["id"]
+                self.assertIsNone(self.heard_of(other, name, lambda one: one["state"] == "recording")["reason"])
+                kill(rig.aggregator.pid)
+                rig.aggregator.wait()
+                rig.aggregator.stdout.close()
+                capture.end()
+                told = self.heard_of(other, name, lambda one: one["aggregator_address"] is None)
+                self.assertIn("which is gone since", told["reason"])
+                rig.start_aggregator()
+                self.heard_of(other, name, lambda one: "is gone" not in (one["reason"] or ""))
+            finally:
+                other.end()
+
     def test_an_owner_that_is_gone(self):
         """What is in the database is answered; what was its alone is refused, with its name, until it is back."""
         with self.rig() as rig:
