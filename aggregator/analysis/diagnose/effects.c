@@ -214,7 +214,9 @@ static enum rs_status name_all(struct finder *finder)
         status = effect_name_links(finder);
     }
     if (status == RS_OK) {
-        effect_finish_elements(finder);
+        status = effect_finish_elements(finder);
+    }
+    if (status == RS_OK) {
         status = find_spread(finder);
     }
     if (status == RS_OK) {
@@ -295,6 +297,7 @@ static void finder_fini(struct finder *finder)
     rs_mem_free(finder->relative);
     rs_mem_free(finder->scratch);
     rs_mem_free(finder->is_slow);
+    rs_mem_free(finder->has_slow_host);
     rs_mem_free(finder->operators);
 }
 
@@ -330,14 +333,15 @@ enum rs_status diag_effects_find(const struct diag_model *model, struct diag_eff
     finder.scratch = rs_mem_calloc(
         3 * model->worker_count + model->unit_count + model->step_count + 1, sizeof(double));
     finder.is_slow = rs_mem_calloc(model->worker_count + 1, 1);
+    finder.has_slow_host = rs_mem_calloc(model->worker_count + 1, 1);
     finder.operators = rs_mem_calloc(2 * model->worker_count + 1, sizeof *finder.operators);
-    enum rs_status status = finder.tables == NULL || finder.member == NULL || finder.logs == NULL ||
-                                    finder.totals == NULL || finder.heads == NULL ||
-                                    finder.idles == NULL || finder.links == NULL ||
-                                    finder.link_pools == NULL || finder.scratch == NULL ||
-                                    finder.is_slow == NULL || finder.operators == NULL
-                                ? RS_NOMEM
-                                : RS_OK;
+    enum rs_status status =
+        finder.tables == NULL || finder.member == NULL || finder.logs == NULL ||
+                finder.totals == NULL || finder.heads == NULL || finder.idles == NULL ||
+                finder.links == NULL || finder.link_pools == NULL || finder.scratch == NULL ||
+                finder.is_slow == NULL || finder.has_slow_host == NULL || finder.operators == NULL
+            ? RS_NOMEM
+            : RS_OK;
     if (status == RS_OK) {
         finder.peers_operators = finder.operators + model->worker_count;
         status = make_panels(&finder);

@@ -104,7 +104,7 @@ static double place_noise(const struct table *table, size_t steps, size_t m, dou
 
 /* Some work may be longer and other work not (one kind of kernel is slow): then what is won is not what an equal factor over all would win.
  * What the effects at the positions differ by is taken as far as it exceeds what noise makes of it. */
-static void find_places(const struct finder *finder, struct diag_element *element)
+static enum rs_status find_places(const struct finder *finder, struct diag_element *element)
 {
     const size_t steps = finder->model->step_count;
     const struct table *table = &finder->tables[finder->model->workers[element->id].class_id];
@@ -112,10 +112,12 @@ static void find_places(const struct finder *finder, struct diag_element *elemen
     double dof = 0, weight = 0, sum = 0, squares = 0;
     const double peers = table->n > 1 ? (double)table->n - 1 : 1; /* their level is as noisy */
     const double noise = place_noise(table, steps, m, &dof) * (1 + 1 / peers);
+    if (dof < 1) {
+        return RS_OK; /* as if all were alike */
+    }
     double *effects = rs_mem_calloc(table->positions + 1, sizeof *effects);
-    if (dof < 1 || effects == NULL) {
-        rs_mem_free(effects); /* as if all were alike */
-        return;
+    if (effects == NULL) {
+        return RS_NOMEM;
     }
     for (size_t p = 0; p < table->positions; p++) {
         const double own = own_mean(table, steps, m, p);
@@ -136,24 +138,13 @@ static void find_places(const struct finder *finder, struct diag_element *elemen
     }
     element->by_place = effects;
     element->place_count = table->positions;
+    return RS_OK;
 }
 
 /* Data loading of one step, where HOST_INSIDE is of; -1 unknown. */
 static double input_inside(const struct diag_model *model, uint32_t worker, size_t step)
 {
     return model->inputs != NULL ? (double)model->inputs[worker * model->step_count + step] : -1;
-}
-
-/* Named for what passes on its host: what it loads is no measure for others. */
-static bool has_slow_host(const struct diag_effects *effects, uint32_t worker)
-{
-    for (size_t i = 0; i < effects->count; i++) {
-        const struct diag_element *element = &effects->elements[i];
-        if (element->id == worker && (element->what == DIAG_HEAD || element->what == DIAG_IDLE)) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* Data loading of a rank over all steps. */
@@ -184,7 +175,7 @@ static double input_of_peers(const struct finder *finder, uint32_t id, uint8_t f
             continue;
         }
         const double input = input_of(model, w, figure);
-        const bool is_healthy = !has_slow_host(finder->effects, w);
+        const bool is_healthy = finder->has_slow_host[w] == 0;
         sum += input;
         peers += 1;
         healthy_sum += is_healthy ? input : 0;
@@ -215,7 +206,7 @@ static double common_of_healthy(const struct finder *finder, const struct diag_p
     double sum = 0, count = 0;
     for (size_t m = 0; m < panel->n; m++) {
         const double rest = panel->y[m * panel->steps + k] - panel->a[m];
-        if (m != me && !isnan(rest) && !has_slow_host(finder->effects, panel->id[m])) {
+        if (m != me && !isnan(rest) && finder->has_slow_host[panel->id[m]] == 0) {
             sum += rest;
             count += 1;
         }
@@ -225,43 +216,46 @@ static double common_of_healthy(const struct finder *finder, const struct diag_p
 
 /* A loader that keeps a rank waiting does so for longer in one step than in another. What of that exceeds how its peers vary is the
  * trouble's, too, and goes with it: step by step. */
-static void take_variation(const struct finder *finder, const struct diag_panel *panel,
-                           struct diag_element *element)
+static enum rs_status take_variation(const struct finder *finder, const struct diag_panel *panel,
+                                     struct diag_element *element)
 {
     const size_t steps = finder->model->step_count;
     double own = 0, own_cells = 0, peers = 0, peers_cells = 0;
     const size_t me = finder->member[element->id];
     if (panel == NULL || finder->shares_cores || element->is_of_own_steps ||
         element->by_step != NULL || me >= panel->n || panel->id[me] != element->id) {
-        return;
+        return RS_OK;
     }
     double *rests = rs_mem_calloc(steps + 1, sizeof *rests);
-    for (size_t k = 0; k < steps && rests != NULL; k++) {
+    if (rests == NULL) {
+        return RS_NOMEM;
+    }
+    for (size_t k = 0; k < steps; k++) {
         const double common = common_of_healthy(finder, panel, me, k);
         rests[k] = panel->y[me * steps + k] - panel->a[me] - common;
         own += isnan(rests[k]) ? 0 : rests[k] * rests[k];
         own_cells += isnan(rests[k]) ? 0 : 1;
         for (size_t m = 0; m < panel->n; m++) {
             const double rest = panel->y[m * steps + k] - panel->a[m] - common;
-            if (m != me && !isnan(rest) && !has_slow_host(finder->effects, panel->id[m])) {
+            if (m != me && !isnan(rest) && finder->has_slow_host[panel->id[m]] == 0) {
                 peers += rest * rest;
                 peers_cells += 1;
             }
         }
     }
-    if (rests == NULL || own_cells < 2 || peers_cells < 2 ||
-        own / own_cells <= peers / peers_cells) {
+    if (own_cells < 2 || peers_cells < 2 || own / own_cells <= peers / peers_cells) {
         rs_mem_free(rests);
-        return;
+        return RS_OK;
     }
     const double kept = sqrt(peers / peers_cells / (own / own_cells));
     for (size_t k = 0; k < steps; k++) {
         rests[k] = element->effect + (isnan(rests[k]) ? 0 : (1 - kept) * rests[k]);
     }
     element->excess_steps = rests;
+    return RS_OK;
 }
 
-static void head_evidence(const struct finder *finder, struct diag_element *element)
+static enum rs_status head_evidence(const struct finder *finder, struct diag_element *element)
 {
     const struct diag_model *model = finder->model;
     const struct diag_panel *panel = finder->heads[model->workers[element->id].class_id];
@@ -282,7 +276,7 @@ static void head_evidence(const struct finder *finder, struct diag_element *elem
     element->input = knows_input && count > 0 ? input / count : -1;
     element->healthy_input = input_of_peers(finder, element->id, RS_FIGURE_HOST_HEAD);
     element->healthy = healthy_of(element, panel);
-    take_variation(finder, panel, element);
+    return take_variation(finder, panel, element);
 }
 
 static bool is_idle(const struct diag_model *model, const struct diag_item *item)
@@ -304,16 +298,18 @@ static size_t idle_slots(const struct diag_model *model, const struct table *tab
     return slots;
 }
 
-/* What the hosts of its peers let pass at each slot of a step, on average: where it lets more pass the excess is. Without room for that
- * the excess counts as spread over all. */
-static void take_idle_levels(const struct finder *finder, struct diag_element *element)
+/* What the hosts of its peers let pass at each slot of a step, on average: where it lets more pass the excess is. */
+static enum rs_status take_idle_levels(const struct finder *finder, struct diag_element *element)
 {
     const struct diag_model *model = finder->model;
     const struct table *table = &finder->tables[model->workers[element->id].class_id];
     const size_t slots = idle_slots(model, table);
     double peers = 0;
     element->idle_levels = rs_mem_calloc(slots + 1, sizeof *element->idle_levels);
-    for (size_t m = 0; m < table->n && element->idle_levels != NULL; m++) {
+    if (element->idle_levels == NULL) {
+        return RS_NOMEM;
+    }
+    for (size_t m = 0; m < table->n; m++) {
         const uint32_t w = table->workers[m];
         const size_t first = model->item_first[w];
         peers += w != element->id;
@@ -323,13 +319,14 @@ static void take_idle_levels(const struct finder *finder, struct diag_element *e
                 (double)diag_value(model, item);
         }
     }
-    element->idle_level_count = peers > 0 && element->idle_levels != NULL ? slots : 0;
+    element->idle_level_count = peers > 0 ? slots : 0;
     for (size_t s = 0; s < element->idle_level_count; s++) {
         element->idle_levels[s] /= peers * (double)model->step_count;
     }
+    return RS_OK;
 }
 
-static void idle_evidence(const struct finder *finder, struct diag_element *element)
+static enum rs_status idle_evidence(const struct finder *finder, struct diag_element *element)
 {
     const struct diag_model *model = finder->model;
     const struct diag_panel *panel = finder->idles[model->workers[element->id].class_id];
@@ -356,10 +353,9 @@ static void idle_evidence(const struct finder *finder, struct diag_element *elem
     element->input = knows_input ? input / (double)element->hits : -1;
     element->healthy_input = input_of_peers(finder, element->id, RS_FIGURE_HOST_INSIDE);
     element->healthy = healthy_of(element, panel);
-    take_variation(finder, panel, element);
-    if (!element->is_of_own_steps) {
-        take_idle_levels(finder, element);
-    }
+    const enum rs_status status = take_variation(finder, panel, element);
+    return status == RS_OK && !element->is_of_own_steps ? take_idle_levels(finder, element)
+                                                        : status;
 }
 
 static double excess_of(const struct diag_element *element)
@@ -458,31 +454,35 @@ static void stage_evidence(const struct finder *finder, struct diag_element *ele
     element->healthy = element->own / exp(element->effect);
 }
 
-void effect_finish_elements(struct finder *finder)
+enum rs_status effect_finish_elements(struct finder *finder)
 {
     struct diag_effects *effects = finder->effects;
+    enum rs_status status = RS_OK;
     for (size_t i = 0; i < effects->count; i++) {
-        if (effects->elements[i].what == DIAG_RANK) {
-            finder->is_slow[effects->elements[i].id] = 1;
+        const struct diag_element *element = &effects->elements[i];
+        if (element->what == DIAG_RANK) {
+            finder->is_slow[element->id] = 1;
+        } else if (element->what == DIAG_HEAD || element->what == DIAG_IDLE) {
+            finder->has_slow_host[element->id] = 1;
         }
     }
     for (size_t c = 0; c < finder->model->class_count; c++) {
         find_levels(finder, &finder->tables[c]);
     }
-    for (size_t i = 0; i < effects->count; i++) {
+    for (size_t i = 0; i < effects->count && status == RS_OK; i++) {
         struct diag_element *element = &effects->elements[i];
         switch (element->what) {
         case DIAG_RANK:
             find_place(finder, element);
             if (element->position == GRAPH_NONE && element->by_step == NULL) {
-                find_places(finder, element);
+                status = find_places(finder, element);
             }
             break;
         case DIAG_HEAD:
-            head_evidence(finder, element);
+            status = head_evidence(finder, element);
             break;
         case DIAG_IDLE:
-            idle_evidence(finder, element);
+            status = idle_evidence(finder, element);
             break;
         case DIAG_STAGE:
             stage_evidence(finder, element);
@@ -497,5 +497,8 @@ void effect_finish_elements(struct finder *finder)
             break;
         }
     }
-    keep_kind(finder->model, effects);
+    if (status == RS_OK) {
+        keep_kind(finder->model, effects);
+    }
+    return status;
 }

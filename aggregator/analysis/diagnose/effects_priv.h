@@ -33,9 +33,10 @@ struct finder {
     double tests;
     double step_ns;
     double *scratch;
-    size_t load_at;                      /* the first load of the class that is next */
-    uint8_t *is_slow;                    /* [worker] named for its work: not part of a level */
-    bool shares_cores;                   /* ranks without a device: see effects_cores.c */
+    size_t load_at;         /* the first load of the class that is next */
+    uint8_t *is_slow;       /* [worker] named for its work: not part of a level */
+    uint8_t *has_slow_host; /* [worker] named for what passes on its host: no measure for others */
+    bool shares_cores;      /* ranks without a device: see effects_cores.c */
     double *operators, *peers_operators; /* [worker] per step, where it runs more; 0 else */
 };
 
@@ -120,6 +121,6 @@ RS_MUST_CHECK enum rs_status effect_add_pauses(struct finder *finder, const stru
 RS_MUST_CHECK enum rs_status effect_find_operators(struct finder *finder, size_t c);
 
 /* effects_evidence.c */
-void effect_finish_elements(struct finder *finder);
+RS_MUST_CHECK enum rs_status effect_finish_elements(struct finder *finder);
 
 #endif
