@@ -197,13 +197,6 @@ static const char *host_text(const struct speaker *speaker, int32_t host)
     return NULL;
 }
 
-static bool touches_host(const struct diag_model *model, size_t unit, int32_t host)
-{
-    const struct diag_unit *pair = &model->units[unit];
-    return pair->a >= 0 &&
-           (model->workers[pair->a].host == host || model->workers[pair->b].host == host);
-}
-
 /* Are these links all that some host has in their fabric? Then it is another name of them. */
 static enum rs_status add_host_of_links(const struct speaker *speaker, const struct diag_set *set,
                                         struct rs_finding *finding)
@@ -219,10 +212,11 @@ static enum rs_status add_host_of_links(const struct speaker *speaker, const str
     for (size_t end = 0; end < 2; end++) {
         size_t links = 0, own = 0;
         for (size_t u = 0; u < model->unit_count; u++) {
-            links += model->units[u].panel == pair->panel && touches_host(model, u, ends[end]);
+            links += model->units[u].panel == pair->panel && diag_unit_touches(model, u, ends[end]);
         }
         for (size_t i = 0; i < set->count; i++) {
-            own += touches_host(model, speaker->effects->elements[set->members[i]].id, ends[end]);
+            own +=
+                diag_unit_touches(model, speaker->effects->elements[set->members[i]].id, ends[end]);
         }
         const char *host = host_text(speaker, ends[end]);
         if (own == set->count && links == own && host != NULL) {

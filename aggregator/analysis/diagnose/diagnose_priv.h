@@ -130,6 +130,14 @@ void diag_model_fini(struct diag_model *model);
  * their own, as far as was recorded. */
 bool diag_is_stage(const struct diag_model *model, uint32_t class_id);
 
+/* Whether one end of a pair is on that host. */
+static inline bool diag_unit_touches(const struct diag_model *model, size_t unit, int32_t host)
+{
+    const struct diag_unit *pair = &model->units[unit];
+    return pair->a >= 0 &&
+           (model->workers[pair->a].host == host || model->workers[pair->b].host == host);
+}
+
 /* What an item says of its figure. */
 static inline rs_dur diag_value(const struct diag_model *model, const struct diag_item *item)
 {

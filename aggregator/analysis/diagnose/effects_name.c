@@ -184,13 +184,6 @@ static bool is_suspect(const struct finder *finder, const struct diag_panel *pan
     return effect_p_of(finder, panel, m) <= DIAG_LEVEL_WEAK && panel->p_tau[m] <= DIAG_LEVEL_WEAK;
 }
 
-static bool touches(const struct diag_model *model, uint32_t unit, int32_t host)
-{
-    const struct diag_unit *pair = &model->units[unit];
-    return pair->a >= 0 &&
-           (model->workers[pair->a].host == host || model->workers[pair->b].host == host);
-}
-
 enum { HOST_LINKS_LEAST = 2 };
 
 /* Are the pairs of one host those that are marked, all of them and no other, and are there others? Then it is not the network that is slow,
@@ -199,17 +192,23 @@ static bool are_of_a_host(const struct finder *finder, const struct diag_panel *
                           const uint8_t *marked)
 {
     const struct diag_model *model = finder->model;
-    int32_t last = -1;
-    for (size_t w = 0; w < model->worker_count; w++) {
-        last = model->workers[w].host > last ? model->workers[w].host : last;
+    size_t first = 0;
+    while (first < panel->n && (marked[first] == 0 || isnan(panel->a[first]))) {
+        first++;
     }
-    for (int32_t host = 0; host <= last; host++) {
+    const struct diag_unit *pair = first < panel->n ? &model->units[panel->id[first]] : NULL;
+    if (pair == NULL || pair->a < 0) {
+        return false;
+    }
+    /* All that are marked touch it: so it is at one end of any of them. */
+    const int32_t ends[] = {model->workers[pair->a].host, model->workers[pair->b].host};
+    for (size_t end = 0; end < 2; end++) {
         size_t own = 0, others = 0, odd = 0;
-        for (size_t m = 0; m < panel->n; m++) {
+        for (size_t m = 0; m < panel->n && odd == 0 && ends[end] >= 0; m++) {
             if (isnan(panel->a[m])) {
                 continue;
             }
-            const bool is_own = touches(model, panel->id[m], host);
+            const bool is_own = diag_unit_touches(model, panel->id[m], ends[end]);
             own += is_own;
             others += !is_own;
             odd += is_own != (marked[m] != 0);
