@@ -253,10 +253,13 @@ rs_ns tick_arming(struct rs_coord *coord, struct rs_coord_capture *capture, rs_n
 }
 
 /* From when on somebody who records for longer than until `limit` is known to. Who is out of reach, or was until a moment ago, may have
- * recorded all that was asked for long since; who sends has. RS_NS_MAX: nobody. */
+ * recorded all that was asked for long since; who sends has. A link that comes and goes without end is no excuse for longer than an
+ * absence is waited for. RS_NS_MAX: nobody. */
 static rs_ns too_long_at(const struct rs_coord *coord, const struct rs_coord_capture *capture,
                          rs_ns limit)
 {
+    const rs_dur timeout = coord->options.arm_timeout_ns;
+    const rs_ns latest = limit + coord->options.unreachable_ns + timeout;
     rs_ns first = RS_NS_MAX;
     for (size_t i = 0; i < capture->rank_count; i++) {
         const struct rs_coord_rank *rank = &capture->ranks[i];
@@ -267,9 +270,8 @@ static rs_ns too_long_at(const struct rs_coord *coord, const struct rs_coord_cap
         if (!seen || seen_is_unreachable(coord, seen))
             continue;
         const rs_ns back = seen_back_at(coord, seen);
-        rs_ns at = back > capture->recording_at ? later(limit, back + coord->options.arm_timeout_ns)
-                                                : limit;
-        at = not_before(coord, at, coord->options.arm_timeout_ns);
+        rs_ns at = back > capture->recording_at ? later(limit, back + timeout) : limit;
+        at = not_before(coord, at < latest ? at : latest, timeout);
         first = at < first ? at : first;
     }
     return first;

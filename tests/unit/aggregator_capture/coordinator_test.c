@@ -1796,6 +1796,36 @@ static void who_is_out_of_reach_does_not_record_for_too_long(void **state)
     rs_coord_free(&coord);
 }
 
+static void a_link_that_comes_and_goes_does_not_record_without_end(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    see(coord, "r", 0, link_b, 1, 0);
+    const struct asked asked = ask(coord, "max_duration_s=30");
+    arm(coord, 0, 1, 0, "");
+    report(coord, 0, RS_PROGRESS_RECORDING, "", 2 * second);
+    const rs_ns before = 32 * second + 20 * 60 * second; /* an absence may be as long */
+    rs_ns now = 20 * second;
+    for (; now < before; now += 3 * second) {
+        rs_coord_link_gone(coord, link_b, true, now);
+        (void)rs_coord_tick(coord, now);
+        come_back(coord, 0, now + second);
+        (void)rs_coord_tick(coord, now + 2 * second);
+    }
+    assert_null(strstr(said, "cancel"));
+    for (; now < before + 15 * second; now += 3 * second) {
+        rs_coord_link_gone(coord, link_b, true, now);
+        (void)rs_coord_tick(coord, now);
+        come_back(coord, 0, now + second);
+        (void)rs_coord_tick(coord, now + 2 * second);
+    }
+    assert_non_null(strstr(said, "cancel B"));
+    end(coord, 0, true);
+    assert_int_equal(asked.capture->state, RS_CAPTURE_PARTIAL);
+    assert_non_null(strstr(asked.capture->reason, "stopped after 30 s"));
+    rs_coord_free(&coord);
+}
+
 /* CPU time of this thread for that many ranks that are seen, asked, armed and ended. */
 static rs_dur cpu_of_ranks(uint32_t count)
 {
@@ -2022,6 +2052,7 @@ int main(void)
         cmocka_unit_test(mindspore_records_all_of_a_job_or_nothing),
         cmocka_unit_test(a_capture_that_goes_on_for_too_long_is_ended),
         cmocka_unit_test(who_is_out_of_reach_does_not_record_for_too_long),
+        cmocka_unit_test(a_link_that_comes_and_goes_does_not_record_without_end),
         cmocka_unit_test(a_thousand_ranks_are_no_matter_of_their_square),
         cmocka_unit_test(files_of_one_key_are_one_capture_closed_when_the_world_is_there),
         cmocka_unit_test(files_without_a_world_are_closed_when_nothing_came),
