@@ -444,9 +444,10 @@ static int64_t numbers_passed(const struct rs_native_rank *rank)
 {
     const bool is_over = rank->state == RS_NATIVE_CAPTURED;
     const uint64_t reached = is_over ? rank->next_step : rank->step;
-    return (is_over || rank->has_step) && reached > rank->first_step
-               ? (int64_t)(reached - rank->first_step)
-               : 0;
+    if ((!is_over && !rank->has_step) || reached <= rank->first_step)
+        return 0;
+    const uint64_t passed = reached - rank->first_step; /* the process's own words: any number */
+    return passed < INT64_MAX ? (int64_t)passed : INT64_MAX;
 }
 
 /* How many steps it recorded so far. A program may count by tens, or pass over a number: what it did not make is not there. Where
@@ -470,7 +471,7 @@ static void short_why(const struct job *job, const struct rs_native_rank *rank, 
     else if (rank->state == RS_NATIVE_CAPTURED && numbers_passed(rank) >= job->steps) {
         (void)snprintf(text, size,
                        "it made %" PRId64 " steps with the numbers of these %" PRId64
-                       ": rankscope_step() was called with numbers that do not go on by one",
+                       ": call rankscope_step() with numbers that go on by one",
                        rank->steps, job->steps);
         return;
     } else if (rank->state == RS_NATIVE_CAPTURED)

@@ -611,6 +611,8 @@ enum rs_status native_emit(struct native_process *process, struct rs_sink sink, 
         if (status < 0)
             return status;
         process->capture.is_over = true;
+        /* What did not come is told. Its thread may have ended, and then it never will: the next capture does not wait for it. */
+        process->rings_before = process->progress.ring_count;
     }
     return process->capture.stream->info.is_partial && state != RS_NATIVE_MISSED ? RS_PARTIAL
                                                                                  : RS_END;

@@ -11,7 +11,7 @@ class StepNumbers(unittest.TestCase):
     def test_steps_that_were_not_made_are_not_complete(self):
         with Rig(world=2, nodes=1, step_ms=50, run="tens", rank_words=("--by", "10")) as rig:
             rig.wait_ranks(2)
-            why = "it made 2 steps with the numbers of these 20: rankscope_step() was called with numbers that do not go on by one"
+            why = "it made 2 steps with the numbers of these 20: call rankscope_step() with numbers that go on by one"
             # Who goes with the findings hears of it, and who waits for the raw data.
             for wait, said in (("summary", "less than was asked: rank 0, 1 (" + why), ("raw", "rank 0 is partial: " + why)):
                 start = (rig.foremost_step() // 10 + 40) * 10

@@ -572,6 +572,54 @@ static void strangers_with_bad_messages_are_turned_away_alone(void **state)
     waitpid(child, NULL, 0);
 }
 
+/* A thread whose ring could not be sent has ended: what it did is missing in the capture that was under way, and in no other. Whatever
+ * number of rings a process claims. */
+static void a_ring_that_never_comes_is_told_once(void **state)
+{
+    (void)state;
+    int memory = memfd_create("claims", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(memory, RS_CONTROL_BYTES), 0);
+    assert_int_equal(fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    struct rs_control *control =
+        mmap(NULL, RS_CONTROL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    assert_ptr_not_equal(control, MAP_FAILED);
+    control->magic = RS_CONTROL_MAGIC;
+    control->version = RS_LAYOUT_VERSION;
+    control->header_bytes = RS_CONTROL_HEADER_BYTES;
+    control->names_bytes = RS_CONTROL_NAMES_BYTES;
+    atomic_store(&control->step_count, 6);
+    atomic_store(&control->step, 5);
+    const struct rs_hello hello = {.magic = RS_HELLO_MAGIC,
+                                   .version = RS_LAYOUT_VERSION,
+                                   .message_bytes = sizeof hello,
+                                   .clock_kind = RS_CLOCK_MONOTONIC,
+                                   .control_bytes = RS_CONTROL_BYTES,
+                                   .rank = 0,
+                                   .world_size = -1,
+                                   .run = "claims"};
+    const int fd = call_source();
+    send_with(fd, &hello, sizeof hello, memory);
+    const uint64_t id = wait_for_rank(0)->id;
+    for (uint64_t n = 1; n <= 2; n++) {
+        struct rs_source_stream stream;
+        assert_ok(rs_source_stream_init(&stream));
+        const struct rs_native_request request = {
+            .capture = "c", .start_step = 10 * n, .stop_step = 10 * n + 3};
+        assert_ok(rs_native_arm(rig.native, id, &request, &stream, NULL));
+        atomic_store(&control->ring_count, UINT32_MAX);
+        atomic_store(&control->first_step, 10 * n);
+        atomic_store(&control->next_step, 10 * n + 3);
+        atomic_store(&control->capture_state, RS_LIB_CAPTURED);
+        atomic_store(&control->capture_seq, atomic_load(&control->request_seq));
+        assert_status(drain_to_the_end(id), n == 1 ? RS_PARTIAL : RS_END);
+        rs_native_release(rig.native, id);
+        rs_source_stream_fini(&stream);
+    }
+    (void)munmap(control, RS_CONTROL_BYTES);
+    close(memory);
+    close(fd);
+}
+
 static void a_socket_in_use_is_refused_and_a_stale_one_replaced(void **state)
 {
     (void)state;
@@ -642,6 +690,7 @@ int main(void)
         TEST(a_process_killed_in_the_middle_leaves_what_it_did_and_was_doing),
         TEST(a_job_that_ends_early_is_captured_up_to_there),
         TEST(a_number_that_no_step_has_is_not_counted),
+        TEST(a_ring_that_never_comes_is_told_once),
         TEST(a_ring_that_was_announced_is_read_though_no_poll_came_to_it),
         TEST(steps_gone_by_are_missed_and_stop_ends_a_recording),
         TEST(losses_of_a_slow_drain_are_reported),
