@@ -19,7 +19,8 @@
  * events, and once whole. It is identified by (host, path, size, time of change): after a crash the same
  * file makes the same incarnation and the same chunks, so what the spool or the aggregator has already
  * falls through. SPOOL/watched, a log of identities, keeps a file that was taken from being taken again, also under another name: who writes a
- * file under a name for the time being renames it when it is whole. Where such a name says so (.tmp, .part, .partial), the real one is waited for.
+ * file under a name for the time being renames it when it is whole. Where such a name says so (.tmp, .part, .partial), the real one is waited for;
+ * the first file that keeps such a name is told.
  */
 #include "collector/agent/collect.h"
 #include "collector/agent/collect_group.h"
@@ -65,6 +66,7 @@ struct pending {
     char *path;
     bool is_assumed;   /* looked at: no rank but "the only input" */
     bool is_result;    /* a folder: the result of an Ascend profiler */
+    bool is_temporary; /* its name says that it gets another one: only looked at whether it does */
     bool was_reported; /* that it waits */
     bool was_closed;   /* we saw that it was closed or moved in */
     rs_ns due_at;      /* monotonic */
@@ -86,6 +88,7 @@ struct rs_collect_watch {
     size_t pattern_count;
     rs_dur settle_ns;
     bool must_discard;
+    bool was_left_told; /* that a file kept its name for the time being */
 
     pthread_t thread;
     int inotify, wake;
@@ -191,6 +194,17 @@ static enum rs_status open_ledger(struct rs_collect_watch *watch, const char *sp
 
 /* ---- finding files --------------------------------------------------------------------------------------- */
 
+/* Its writer gives it another name when it is whole, and that is told. */
+static bool is_temporary(const char *path)
+{
+    static const char *const tails[] = {".tmp", ".part", ".partial"};
+    const char *tail = strrchr(path, '.');
+    for (size_t i = 0; tail && i < sizeof tails / sizeof *tails; i++)
+        if (strcmp(tail, tails[i]) == 0)
+            return true;
+    return false;
+}
+
 static void add_pending(struct rs_collect_watch *watch, const char *path, bool is_result,
                         bool was_closed)
 {
@@ -212,18 +226,10 @@ static void add_pending(struct rs_collect_watch *watch, const char *path, bool i
         return;
     }
     watch->pending[watch->pending_count++] =
-        (struct pending){.path = copy, .is_result = is_result, .was_closed = was_closed};
-}
-
-/* Its writer gives it another name when it is whole, and that is told. */
-static bool is_temporary(const char *name)
-{
-    static const char *const tails[] = {".tmp", ".part", ".partial"};
-    const char *tail = strrchr(name, '.');
-    for (size_t i = 0; tail && i < sizeof tails / sizeof *tails; i++)
-        if (strcmp(tail, tails[i]) == 0)
-            return true;
-    return false;
+        (struct pending){.path = copy,
+                         .is_result = is_result,
+                         .is_temporary = !is_result && is_temporary(copy),
+                         .was_closed = was_closed};
 }
 
 static void watch_folder(struct rs_collect_watch *watch, const char *path, unsigned depth);
@@ -240,7 +246,7 @@ static void scan_folder(struct rs_collect_watch *watch, const char *path,
         if (child && fstatat(held->fd, items[i]->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0) {
             if (S_ISDIR(info.st_mode))
                 watch_folder(watch, child, depth + 1);
-            else if (S_ISREG(info.st_mode) && !is_temporary(items[i]->d_name))
+            else if (S_ISREG(info.st_mode))
                 add_pending(watch, child, false, false);
         }
         rs_mem_free(child);
@@ -310,7 +316,7 @@ static void on_event(struct rs_collect_watch *watch, const struct inotify_event 
     char *path = rs_file_join(folder->path, event->name);
     if (path && (event->mask & IN_ISDIR))
         watch_folder(watch, path, folder->depth + 1);
-    else if (path && (event->mask & (IN_CLOSE_WRITE | IN_MOVED_TO)) && !is_temporary(event->name))
+    else if (path && (event->mask & (IN_CLOSE_WRITE | IN_MOVED_TO)))
         add_pending(watch, path, false, true);
     rs_mem_free(path);
 }
@@ -513,7 +519,8 @@ static bool has_company(const struct rs_collect_watch *watch, const char *path)
     folder_of(path, folder, sizeof folder);
     for (size_t i = 0; i < watch->pending_count; i++) {
         folder_of(watch->pending[i].path, other, sizeof other);
-        if (strcmp(folder, other) == 0 && strcmp(watch->pending[i].path, path) != 0)
+        if (!watch->pending[i].is_temporary && strcmp(folder, other) == 0 &&
+            strcmp(watch->pending[i].path, path) != 0)
             return true;
     }
     return false;
@@ -604,6 +611,8 @@ static bool is_due_file(struct rs_collect_watch *watch, struct pending *pending,
     *is_done_p = is_taken_file(watch, pending->path, &held->about);
     if (*is_done_p && watch->must_discard)
         rs_log_info("%s was taken by the collector before this one, and stays", pending->path);
+    else if (*is_done_p && !is_taken(watch, identity_of(watch, pending->path, &held->about)))
+        rs_log_info("%s was taken already, under another name", pending->path);
     if (*is_done_p || !is_closed(watch, pending, held))
         return false;
     /* What it is now that nobody writes it. */
@@ -672,12 +681,33 @@ static bool take_result(struct rs_collect_watch *watch, struct pending *pending,
     return is_done;
 }
 
+/* A writer that is done and keeps the name waits for a trace that is never taken: said of the first. true: it is done with. */
+static bool look_at_temporary(struct rs_collect_watch *watch, struct pending *pending)
+{
+    struct stat info;
+    if (lstat(pending->path, &info) < 0)
+        return true; /* it has its other name */
+    const rs_ns changed = info.st_ctim.tv_sec * (rs_ns)RS_NS_PER_S + info.st_ctim.tv_nsec;
+    if (rs_time_realtime() < changed + 10 * watch->settle_ns) {
+        pending->due_at = rs_time_monotonic() + RS_NS_PER_S;
+        return false;
+    }
+    rs_log_write(watch->was_left_told ? RS_LOG_DEBUG : RS_LOG_WARN, RS_LOG_TAG,
+                 "%s is not taken: names that end in .tmp, .part or .partial are of files that are "
+                 "being written; give it another name when it is whole",
+                 pending->path);
+    watch->was_left_told = true;
+    return true;
+}
+
 /* Takes one file, or result folder. true: it is done with; false: it waits. */
 static bool take_file(struct rs_collect_watch *watch, struct pending *pending)
 {
     struct rs_held held;
     struct rs_err err = {0};
     bool is_done = true;
+    if (pending->is_temporary)
+        return look_at_temporary(watch, pending);
     const enum rs_status status =
         rs_file_hold(pending->path, pending->is_result ? RS_HOLD_FOLDER : 0, &held, &err);
     if (status < 0) {

@@ -63,6 +63,13 @@ class Rig:
             time.sleep(0.1)
         raise SystemExit(f"not {count} closed captures: {self.captures()}")
 
+    def wait_log(self, text):
+        until = time.monotonic() + 60
+        while text not in self.log():
+            if time.monotonic() > until:
+                raise SystemExit(f"the log does not say {text!r}:\n{self.log()}")
+            time.sleep(0.1)
+
     def log(self):
         return open(os.path.join(self.folder, "collector.log"), encoding="utf-8").read()
 
@@ -202,13 +209,16 @@ def a_file_without_a_rank_is_reported(folder, data):
 
 
 def a_file_is_taken_once_whatever_its_names(folder, data):
-    """Names for the time being are not taken, and a file that was taken is the same one when it is renamed."""
+    """Names for the time being are not taken, and a file that was taken is the same one when it is renamed; who keeps such a
+    name hears that it is not taken."""
     rig = Rig(folder)
     try:
         files = sorted(glob.glob(data + "/*.gz"))
-        rig.start_collector()
+        rig.start_collector("-v")
         for path in files:
             shutil.copy(path, os.path.join(rig.watched, os.path.basename(path) + ".part"))
+        for name in ("kept.json.gz.tmp", "kept.json.gz.partial"):
+            shutil.copy(files[0], os.path.join(rig.watched, name))
         shutil.copy(files[0], os.path.join(rig.watched, "another.json.gz"))  # looked at behind those
         rig.wait_closed(1)
         os.rename(os.path.join(rig.watched, "another.json.gz"), os.path.join(rig.watched, "renamed.json.gz"))
@@ -219,6 +229,11 @@ def a_file_is_taken_once_whatever_its_names(folder, data):
         ranks = [sorted(rank["rank"] for rank in capture["ranks"]) for capture in captures]
         if ranks != [[0], [0, 1, 2, 3]]:
             raise SystemExit(f"not each file once: {ranks}\n{rig.log()}")
+        rig.wait_log("renamed.json.gz was taken already, under another name")
+        rig.wait_log("names that end in .tmp, .part or .partial are of files that are being written")
+        time.sleep(2)  # both were looked at
+        if rig.log().count("names that end in") != 1:
+            raise SystemExit("a name that is kept is told of the first file:\n" + rig.log())
         print("names for the time being: each file was taken once")
     finally:
         rig.stop()
