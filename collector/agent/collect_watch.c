@@ -692,7 +692,7 @@ static bool look_at_temporary(struct rs_collect_watch *watch, struct pending *pe
         pending->due_at = rs_time_monotonic() + RS_NS_PER_S;
         return false;
     }
-    rs_log_write(watch->was_left_told ? RS_LOG_DEBUG : RS_LOG_WARN, RS_LOG_TAG,
+    rs_log_write(watch->was_left_told ? RS_LOG_INFO : RS_LOG_WARN, RS_LOG_TAG,
                  "%s is not taken: names that end in .tmp, .part or .partial are of files that are "
                  "being written; give it another name when it is whole",
                  pending->path);
