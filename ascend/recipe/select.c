@@ -194,9 +194,11 @@ static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid_p)
 int select_frame(sqlite3 *db, const char *name, struct frame_table *source)
 {
     static const sqlite3_module module = {.iVersion = 1,
+                                          .xCreate = connect,
                                           .xConnect = connect,
                                           .xBestIndex = best_index,
                                           .xDisconnect = disconnect,
+                                          .xDestroy = disconnect,
                                           .xOpen = open_cursor,
                                           .xClose = close_cursor,
                                           .xFilter = filter,
@@ -204,7 +206,13 @@ int select_frame(sqlite3 *db, const char *name, struct frame_table *source)
                                           .xEof = eof,
                                           .xColumn = column,
                                           .xRowid = rowid};
-    return sqlite3_create_module(db, name, &module, source);
+    int code = sqlite3_create_module(db, name, &module, source);
+    /* of a name in several schemas SQLite takes temp's: what a stranger's file calls its tables does not matter then */
+    char *sql = sqlite3_mprintf("CREATE VIRTUAL TABLE temp.\"%w\" USING \"%w\"", name, name);
+    if (code == SQLITE_OK)
+        code = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+    sqlite3_free(sql);
+    return code;
 }
 
 /* ---- aggregates over numbers: all of a group are gathered, in their order ---- */

@@ -7,6 +7,7 @@
 2. Default mode: one planted case for each defect that is put right, the right answer expected.
 3. Broken, missing, doubled and unfinished ranks: the others are complete, the problem is named.
 4. Databases of two ranks: every recipe runs, and no input file changes.
+5. Files that strangers made: tables with the names of ours.
 
 1 needs ../shared/data; the jobs of 2 and the ranks of 4 come from there too where it is, else tests/support/ascend_job.py makes them.
 """
@@ -581,12 +582,40 @@ def pair_part(work):
     print("databases of two ranks (%s): exit codes %s" % (pair, codes))
 
 
+# ---- 5. files that strangers made ------------------------------------------------------------------------
+
+SHADOWS = "".join("CREATE TABLE %s (a); " % n for n in ("ops", "links", "times", "seen"))
+
+
+def strangers_part(work):
+    """Tables with the names of our own: what is ours is read all the same."""
+    ran.append("strangers")
+    made = ascend_inputs.made_pair(str(work / "pair"))["db"]
+    for name, result in (("hccl_sum", "HcclAllRankStats"), ("communication_matrix_sum", "ClusterCommunicationMatrix"),
+                         ("communication_time_sum", "ClusterCommunicationTime")):
+        out = work / ("o-" + name)
+        code = recipe(name, made, out).returncode
+        plain = [tuple(r) for r in table(database(out), result)]
+        with sqlite3.connect(database(out)) as con:
+            con.executescript(SHADOWS)
+        con.close()
+        shaded = work / ("in-" + name)
+        shutil.copytree(made, shaded)
+        for path in [*shaded.rglob("ascend_pytorch_profiler_*.db"), *shaded.rglob("analysis.db")]:
+            with sqlite3.connect(path) as con:
+                con.executescript(SHADOWS)
+            con.close()
+        done = recipe(name, shaded, out)
+        check(plain and done.returncode == code and [tuple(r) for r in table(database(out), result)] == plain,
+              "%s beside tables with the names of its frames: %d rows as before: %s" % (name, len(plain), done.stderr[-200:]))
+
+
 def main():
     if not os.access(PROGRAM, os.X_OK):
         print("skipped: %s is not built" % PROGRAM)
         return 77
     with tempfile.TemporaryDirectory(prefix="rankscope-recipes-") as folder:
-        for part in (golden_part, planted_part, broken_part, pair_part):
+        for part in (golden_part, planted_part, broken_part, pair_part, strangers_part):
             work = pathlib.Path(folder) / part.__name__
             work.mkdir()
             part(work)
