@@ -20,18 +20,27 @@ static const char calls_sql[] =
     "CANN_API WHERE startNs >= :from AND startNs <= :to) GROUP BY name HAVING count(ns) > 0) "
     "LEFT JOIN STRING_IDS ON id = name";
 
+/* sum(total), which SQLite refuses, and with it all ranks, where it is no 64-bit number: one rank's file is enough for that.
+ * This one is a REAL there. */
+#define SUM_OF_TOTALS(over)                                                                        \
+    "(sum(iif(typeof(total) = 'real', total / 4294967296, total >> 32)) " over " * 4294967296 + "  \
+    "sum(iif(typeof(total) = 'real', 0, total & 4294967295)) " over ")"
+#define OF_NAME SUM_OF_TOTALS("")
+#define OF_SAME SUM_OF_TOTALS("OVER (PARTITION BY name)")
+#define OF_ALL  SUM_OF_TOTALS("OVER ()")
+
 /* `m`: the mean over all ranks, which the pooled deviation is measured from. */
 static const char sums_sql[] =
-    "SELECT name, coalesce(round_even(CAST(total AS REAL) / sum(total) OVER () * 100.0, 1), 0.0), "
+    "SELECT name, coalesce(round_even(CAST(total AS REAL) / " OF_ALL " * 100.0, 1), 0.0), "
     "total, calls, round_even(m, 1), round_even(q1, 1), round_even(med, 1), round_even(q3, 1), "
     "round_even(least, 1), round_even(most, 1), round_even(CASE WHEN ranks = 1 THEN std WHEN calls "
     "> 1 THEN root((inside + beside) / (calls - 1)) ELSE 0.0 END, 1), ranks_least, ranks_most "
-    "FROM (SELECT name, m, sum(total) AS total, sum(calls) AS calls, count(*) AS ranks, "
+    "FROM (SELECT name, m, " OF_NAME " AS total, sum(calls) AS calls, count(*) AS ranks, "
     "min(q1) AS q1, median(median) AS med, max(q3) AS q3, min(least) AS least, max(most) AS most, "
     "max(std) AS std, sum_plain((calls - 1) * (std * std)) AS inside, "
     "sum_plain(calls * ((mean - m) * (mean - m))) AS beside, "
     "ranks_of_least(least, rank) AS ranks_least, ranks_of_most(most, rank) AS ranks_most "
-    "FROM (SELECT *, CAST(sum(total) OVER (PARTITION BY name) AS REAL) / "
+    "FROM (SELECT *, CAST(" OF_SAME " AS REAL) / "
     "sum(calls) OVER (PARTITION BY name) AS m FROM calls WHERE name IS NOT NULL) GROUP BY name) "
     "ORDER BY total DESC, name";
 
