@@ -400,6 +400,8 @@ static void keep_value(sqlite3_context *context, int argc, sqlite3_value **argv)
         return;
     sqlite3_value_free(*kept);
     *kept = sqlite3_value_dup(argv[0]);
+    if (!*kept) /* SQLite does not tell it by itself, and NULL would be an answer */
+        sqlite3_result_error_nomem(context);
 }
 
 static void tell_value(sqlite3_context *context)
