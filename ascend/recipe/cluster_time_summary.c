@@ -100,11 +100,12 @@ static void read_work(struct inputs *in, struct frame *work)
                       "UNION ALL ",
                       op_how ? "coalesce(p.startNs, o.startNs)" : "o.startNs", op_how ? op_how : "",
                       op_how ? "CANN_API p ON p.connectionId = o.connectionId" : "");
-    rs_buf_printf(&sql,
-                  "SELECT startNs a, endNs b, startNs t, 4 y FROM TASK WHERE taskType = "
-                  "(SELECT id FROM STRING_IDS WHERE value = 'MEMCPY_ASYNC')) w %s "
-                  "WHERE w.t >= :from AND w.t <= :to ORDER BY w.a, w.b",
-                  joins.steps);
+    rs_buf_printf(
+        &sql,
+        "SELECT startNs a, endNs b, startNs t, 4 y FROM TASK WHERE taskType = "
+        "(SELECT id FROM STRING_IDS WHERE value = 'MEMCPY_ASYNC')) w %s "
+        "WHERE w.t >= :from AND w.t <= :to AND " IS_SPAN("w.a", "w.b") "ORDER BY w.a, w.b",
+        joins.steps);
     if (sql.failed)
         in_fail(in, RS_NOMEM, "no memory for a query");
     in_load(in, work, in->profiler, rs_buf_text(&sql));

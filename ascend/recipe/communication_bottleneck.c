@@ -42,21 +42,24 @@ static const char tops_sql[] =
     "ORDER BY c.endNs - c.startNs DESC LIMIT :top)) "
     "LEFT JOIN (SELECT op, src, dst, number, is_receive FROM pairs) ON op = id";
 
+#define C_IS_SPAN IS_SPAN("c.startNs", "c.endNs")
+
 /* In each rank the first row of the operation's name, in its communicator. */
 static const char same_name_sql[] =
     "SELECT place, :rank, start, end FROM (SELECT t.place, c.startNs AS start, c.endNs AS end, "
     "row_number() OVER (PARTITION BY t.place ORDER BY c.startNs) AS n FROM tops t "
     "JOIN STRING_IDS s ON s.value = t.name JOIN COMMUNICATION_OP c ON c.opName = s.id "
     "LEFT JOIN STRING_IDS g ON g.id = c.groupName "
-    "WHERE coalesce(g.value, '') = coalesce(t.communicator, '')) WHERE n = 1 ORDER BY place";
+    "WHERE coalesce(g.value, '') = coalesce(t.communicator, '') AND " C_IS_SPAN
+    ") WHERE n = 1 ORDER BY place";
 static const char same_name_compat_sql[] =
     "SELECT :number, :rank, c.startNs, c.endNs FROM COMMUNICATION_OP c "
-    "JOIN STRING_IDS n ON c.opName = n.id WHERE n.value = :text GROUP BY n.value";
+    "JOIN STRING_IDS n ON c.opName = n.id WHERE n.value = :text AND " C_IS_SPAN "GROUP BY n.value";
 /* The other end of each transfer. */
 static const char partners_sql[] =
     "SELECT t.place, :rank, c.startNs, c.endNs FROM pairs p JOIN tops t ON t.number = p.number AND "
     "t.src = p.src AND t.dst = p.dst AND t.is_receive <> p.is_receive AND "
-    "t.communicator = p.communicator JOIN COMMUNICATION_OP c ON c.opId = p.op "
+    "t.communicator = p.communicator JOIN COMMUNICATION_OP c ON c.opId = p.op AND " C_IS_SPAN
     "ORDER BY p.rowid, t.place";
 
 static const struct recipe_rank *find_rank(const struct run *run, int64_t rank)

@@ -127,7 +127,8 @@ static void explain_tasks(const struct frame *links, struct inside *inside, char
 {
     struct rs_buf text = {0};
     char left[40];
-    qsort(inside->kinds, inside->kind_count, sizeof *inside->kinds, by_tasks);
+    if (inside->kind_count) /* else there is no array, and qsort() asks for one */
+        qsort(inside->kinds, inside->kind_count, sizeof *inside->kinds, by_tasks);
     rs_buf_string(&text, "Device task running: ");
     for (size_t k = 0; k < inside->kind_count; k++)
         rs_buf_printf(&text, "%s%zu %s tasks", k ? ", " : "", inside->kinds[k].tasks,

@@ -385,6 +385,9 @@ RS_MUST_CHECK enum rs_status rank_metadata(struct run *run, const struct inputs 
     "coalesce(CASE WHEN " use_groups " THEN group_member(" hash ", " local ") END, "               \
     "(SELECT self_rank FROM self WHERE self_hash = " hash " AND self_local = " local "))"
 
+/* Of the row's start and end: both are there, and C's subtraction of them is no overflow either. */
+#define IS_SPAN(start, end) end " - " start " BETWEEN -9.2e18 AND 9.2e18 "
+
 /* pairing.c: the rank's sends and receives. `number` is of this (communicator, src, dst), in order of start, from 0; src and
  * dst are ranks within the communicator, sender and receiver. Fails with RS_NOTFOUND: none, or no task records. */
 #define PAIR_COLUMNS "name:t communicator:t start:i op:i is_receive:i src:i dst:i number:i rank:i"

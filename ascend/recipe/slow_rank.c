@@ -173,7 +173,7 @@ static void measure_work(struct inputs *in, struct frame *rows)
 #define OPS_SQL(join, time)                                                                        \
     "SELECT g.value, n.value, :rank, c.startNs, c.endNs, 0 FROM COMMUNICATION_OP c "               \
     "JOIN STRING_IDS g ON g.id = c.groupName JOIN STRING_IDS n ON n.id = c.opName " join           \
-    "WHERE " time " >= :from AND " time " <= :to"
+    "WHERE " time " >= :from AND " time " <= :to AND " IS_SPAN("c.startNs", "c.endNs")
 #define API "JOIN CANN_API a ON a.connectionId = c.connectionId "
 
 static int64_t count_steps(struct inputs *in)
