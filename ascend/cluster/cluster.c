@@ -6,8 +6,6 @@
 #include "common/base/file.h"
 #include "common/base/mem.h"
 
-#include <sqlite3.h>
-
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -348,8 +346,7 @@ enum rs_status rs_cluster_run(const char *const *paths, size_t count,
     struct rs_ascend_list list = {0};
     struct run run = {.options = options, .result = result_p};
     *result_p = (struct rs_cluster_result){0};
-    (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS,
-                         0); /* a lock per allocation; too late is harmless */
+    rs_ascend_db_spare_locks();
     enum rs_status status = rs_ascend_discover(paths, count, &list, err);
     if (status == RS_OK)
         status = run_on(&run, &list, paths[0], err);

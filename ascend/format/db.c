@@ -461,6 +461,11 @@ bool rs_ascend_db_is_utf8(const struct rs_ascend_db *db)
     return db->is_utf8;
 }
 
+void rs_ascend_db_spare_locks(void)
+{
+    (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); /* too late is harmless */
+}
+
 /* From the schema that SQLite keeps in memory; of a view it says no. */
 bool rs_ascend_db_has_table(struct rs_ascend_db *db, const char *table)
 {

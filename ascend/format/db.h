@@ -46,6 +46,10 @@ RS_MUST_CHECK enum rs_status rs_ascend_db_attach(const char *path, struct sqlite
                                                  const char *schema, struct rs_ascend_db **db_p,
                                                  struct rs_err *err);
 
+/* SQLite keeps no account of its memory in this process, which costs all threads one lock at each allocation. For a command
+ * that reads many databases, before its first one; later it does nothing. */
+void rs_ascend_db_spare_locks(void);
+
 bool rs_ascend_db_has_table(struct rs_ascend_db *db, const char *table);
 /* False when the table is not there either. */
 bool rs_ascend_db_has_column(struct rs_ascend_db *db, const char *table, const char *column);

@@ -310,6 +310,7 @@ enum rs_status rs_recipe_run(const char *name, const char *const *paths, size_t 
         return rs_err_set(err, RS_INVALID, "there is no recipe \"%.60s\"; --list names them", name);
     if (!count)
         return rs_err_set(err, RS_INVALID, "recipe %s needs a path", name);
+    rs_ascend_db_spare_locks();
     (void)pthread_mutex_init(&run.problem_lock, NULL);
     struct rs_err why = {0};
     enum rs_status status = run_it(&run, &why);
