@@ -5,8 +5,8 @@
     RANKSCOPE=build/dev/rankscope tests/bench/back_to_back.py [--captures 200] [--steps 2] [--minutes M]
 
 The job, PyTorch and where it comes from: tests/e2e/torch/test_torch.py. Every capture is asked for as soon as the one before it is over, with no
-options. Ends after M minutes with what was made by then. Prints a line for each capture that is not as it should be, and one of figures; the exit
-code tells whether all were.
+options. Ends after M minutes with what was made by then. Prints a line for each capture that is not as it should be, the reason of each that is
+partial, and one of figures; the exit code tells whether all were.
 """
 import argparse
 import json
@@ -28,18 +28,19 @@ def steps_by_rank(rig, capture):
 
 
 def one(rig, asked):
-    """How it ended, and what is wrong with it; "": nothing."""
+    """How it ended, what is wrong with it ("": nothing), and why it is partial."""
     done = rig.ask("capture", "--run", rig.run, "--steps", str(asked), "--wait", "raw", "--no-report", "--json", codes=(0, 1, 2, 3, 4))
     if not done.stdout:
-        return "refused", done.stderr.strip()[-300:]
+        return "refused", done.stderr.strip()[-300:], ""
     facts = json.loads(done.stdout)
     steps = steps_by_rank(rig, facts["id"])
     short = {rank: len(steps.get(rank, ())) for rank in range(test_torch.WORLD) if len(steps.get(rank, ())) < asked}
     if facts["state"] == "complete":
-        return "complete", f"complete, and short: {short}" if short else ""
+        return "complete", f"complete, and short: {short}" if short else "", ""
     if not steps:
-        return "empty", f"{facts['state']}: {facts['reason']}"
-    return facts["state"], ""  # partial, and says so
+        return "empty", f"{facts['state']}: {facts['reason']}", ""
+    texts = {rank["reason"] for rank in facts["ranks"] if rank["reason"]}
+    return facts["state"], "", f"{facts['reason']}: {'; '.join(sorted(texts))}"
 
 
 def main():
@@ -57,12 +58,14 @@ def main():
             begin = time.monotonic()
             made = 0
             while made < options.captures and time.monotonic() < until:
-                state, what = one(rig, options.steps)
+                state, what, why = one(rig, options.steps)
                 made += 1
                 ends[state] = ends.get(state, 0) + 1
                 if what:
                     wrong += 1
                     print(f"capture {made}: {what}", flush=True)
+                if why:
+                    print(f"capture {made} is {state}: {why}", flush=True)
             took = time.monotonic() - begin
         finally:
             rig.stop()
