@@ -170,18 +170,24 @@ struct asked {
     size_t decision_count[RS_DECISION_REFUSED + 1];
 };
 
-static struct asked ask_from(struct rs_coord *coord, const char *words, const char *file, rs_ns now)
+static struct asked ask_as(struct rs_coord *coord, const char *words, const char *user,
+                           const char *file, rs_ns now)
 {
     struct asked asked = {.capture = NULL};
     struct rs_capture_request request;
     struct rs_request_answer answer = {0};
     make_request(&request, words);
-    const struct rs_coord_ask ask = {.request = &request, .origin_file = file};
+    const struct rs_coord_ask ask = {.request = &request, .origin_file = file, .user = user};
     asked.status = rs_coord_start(coord, &ask, now, &answer, &asked.capture, &asked.err);
     memcpy(asked.decision_count, answer.decision_count, sizeof asked.decision_count);
     rs_request_answer_fini(&answer);
     rs_request_fini(&request);
     return asked;
+}
+
+static struct asked ask_from(struct rs_coord *coord, const char *words, const char *file, rs_ns now)
+{
+    return ask_as(coord, words, NULL, file, now);
 }
 
 static struct asked ask(struct rs_coord *coord, const char *words)
@@ -983,6 +989,42 @@ static void two_runs_need_a_name(void **state)
     assert_non_null(strstr(asked.err.text, "r, s"));
     assert_ok(ask(coord, "job_id=s").status);
     assert_string_equal(said, "prepare B 0; ");
+    rs_coord_free(&coord);
+}
+
+/* A node has other jobs, too: of those that nobody can record, or that are somebody else's, none makes a run unclear. */
+static void jobs_that_cannot_be_meant_need_no_name(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    struct rs_coord_seen other = {.world = 4,
+                                  .step = 1,
+                                  .adapter = adapter_of(RS_PROFILER_NATIVE),
+                                  .role = {-1, -1, -1, -1, -1},
+                                  .link = link_b};
+    (void)snprintf(other.run, sizeof other.run, "notebook");
+    (void)snprintf(other.incarnation, sizeof other.incarnation, "n0");
+    assert_ok(rs_coord_see(coord, &other, 0));
+    see(coord, "r", 0, link_a, 1, 0);
+    assert_ok(ask(coord, "").status);
+    assert_string_equal(said, "prepare A 0; ");
+    rs_coord_free(&coord);
+
+    coord = new_coord();
+    other.can_capture = true;
+    (void)snprintf(other.user, sizeof other.user, "bob");
+    assert_ok(rs_coord_see(coord, &other, 0));
+    struct rs_coord_seen mine = other;
+    (void)snprintf(mine.run, sizeof mine.run, "r");
+    (void)snprintf(mine.incarnation, sizeof mine.incarnation, "i0");
+    (void)snprintf(mine.user, sizeof mine.user, "alice");
+    mine.link = link_a;
+    assert_ok(rs_coord_see(coord, &mine, 0));
+    struct asked asked = ask_as(coord, "", "alice", NULL, 0);
+    assert_ok(asked.status);
+    assert_string_equal(asked.capture->run, "r");
+    asked = ask(coord, "");
+    assert_status(asked.status, RS_INVALID); /* whoever may capture both has to say which */
     rs_coord_free(&coord);
 }
 
@@ -2021,6 +2063,7 @@ int main(void)
         cmocka_unit_test(ranks_that_refuse_for_one_reason_are_one_line),
         cmocka_unit_test(unknown_ranks_are_listed_and_the_known_ones_record),
         cmocka_unit_test(two_runs_need_a_name),
+        cmocka_unit_test(jobs_that_cannot_be_meant_need_no_name),
         cmocka_unit_test(a_past_start_step_is_refused),
         cmocka_unit_test(a_rank_that_cannot_make_the_start_is_in_the_capture_with_the_reason),
         cmocka_unit_test(a_start_that_passes_while_ranks_are_asked_names_them),
