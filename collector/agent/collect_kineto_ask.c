@@ -14,6 +14,7 @@
 #define RS_LOG_TAG "kineto"
 #include "common/base/log.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -125,7 +126,7 @@ static void prepare_rank(struct rs_collect_kineto *kineto, const Rankscope__Prep
 {
     const struct rs_kineto_client *client = kineto_find_rank(kineto, prepare->run, rank);
     char incarnation[KINETO_TEXT_BYTES] = "";
-    char why[128] = "";
+    char why[256] = "";
     struct job *job = NULL;
     struct job *other = client ? kineto_job_of_process(kineto, client->process.pid) : NULL;
     if (other && strcmp(other->facts.capture, prepare->capture) == 0) {
@@ -139,6 +140,13 @@ static void prepare_rank(struct rs_collect_kineto *kineto, const Rankscope__Prep
         kineto_incarnation_of(kineto, client, incarnation);
     if (!client)
         (void)snprintf(why, sizeof why, "its process is not there any more");
+    else if (other && other->is_overdue && client->state == RS_KINETO_RECORDING)
+        (void)snprintf(why, sizeof why,
+                       "it records for capture %.64s and does not end: its memory has grown by "
+                       "%" PRId64
+                       " MiB since. Its profiler has missed the end, if that goes on, and "
+                       "only the end of its process ends it",
+                       other->facts.capture, kineto_growth(client) >> 20);
     else if (other && other->is_overdue)
         (void)snprintf(why, sizeof why, "it has yet to begin what capture %.64s asked of it",
                        other->facts.capture);

@@ -23,6 +23,7 @@
 /* After its answer; and some steps more: other nodes may have yet to measure theirs. */
 static const rs_dur prepared_timeout_ns = 60 * (rs_dur)RS_NS_PER_S;
 enum { PREPARED_STEPS = 4 };
+static const int64_t growth_said_bytes = (int64_t)1 << 30;
 /* One iteration of this length is as good as two; and of this one, with a backward pass in it. */
 static const rs_dur one_tells_ns = 4 * (rs_dur)RS_NS_PER_S;
 static const rs_dur one_whole_tells_ns = 50 * (rs_dur)RS_NS_PER_MS;
@@ -350,6 +351,42 @@ static void queue_job(struct rs_collect_kineto *kineto, struct job *job, const c
     (void)pthread_mutex_unlock(&kineto->base.lock);
 }
 
+int64_t kineto_growth(const struct rs_kineto_client *client)
+{
+    const int64_t now =
+        client->memory_at_begin_bytes > 0 ? rs_process_memory(client->process.pid) : -1;
+    return now > client->memory_at_begin_bytes ? now - client->memory_at_begin_bytes : 0;
+}
+
+void kineto_overdue_text(const struct rs_kineto_client *client, char *text, size_t bytes)
+{
+    if (client->state == RS_KINETO_RECORDING)
+        (void)snprintf(
+            text, bytes,
+            "it records and does not end: its steps take longer than was thought, or its "
+            "profiler missed the end, as libkineto may on an overloaded host. Then it "
+            "records into memory (%" PRId64 " MiB so far) until its process ends",
+            kineto_growth(client) >> 20);
+    else
+        (void)snprintf(text, bytes,
+                       "it took the request and has not carried it out in time: it hangs, or its "
+                       "steps take longer than was thought; what it records later is taken when it "
+                       "comes");
+}
+
+/* A profiler that never ends fills its host's memory: said again whenever it is twice as much. */
+static void watch_growth(struct job *job, const struct rs_kineto_client *client)
+{
+    const int64_t grown = client->state == RS_KINETO_RECORDING ? kineto_growth(client) : 0;
+    if (grown < 2 * job->said_growth_bytes || grown < growth_said_bytes)
+        return;
+    job->said_growth_bytes = grown;
+    rs_log_warn("rank %u (process %d) still records for capture %s, and its memory has grown by "
+                "%" PRId64 " MiB since it began: if that goes on, its profiler has missed the end, "
+                "and only the end of its process ends it",
+                job->facts.rank, (int)job->facts.pid, job->facts.capture, grown >> 20);
+}
+
 static void watch_reported(struct rs_collect_kineto *kineto, struct job *job)
 {
     const struct rs_kineto_client *client =
@@ -360,10 +397,11 @@ static void watch_reported(struct rs_collect_kineto *kineto, struct job *job)
         fail_probe(kineto, job, client ? client->failure : "its process ended", true);
         return;
     }
+    if (client && client->is_overdue)
+        watch_growth(job, client);
     if (client && client->is_overdue && !job->is_overdue) {
-        static const char why[] =
-            "it took the request and has not carried it out in time: it hangs, or its steps take longer "
-            "than was thought; what it records later is taken when it comes";
+        char why[256];
+        kineto_overdue_text(client, why, sizeof why);
         job->is_overdue = true;
         if (!job->is_probe)
             kineto_report(job, RS_PROGRESS_LOST, why);

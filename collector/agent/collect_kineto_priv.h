@@ -36,10 +36,11 @@ struct job {
     bool is_probe; /* what it is told is the probe of the step time, not what was asked */
     bool
         is_called_back; /* nobody waits for it any more: a probe is removed when it is over, else the next watch does it */
-    bool is_overdue;   /* told as lost; what it writes yet is taken all the same */
-    bool is_waiting;   /* PREPARED: it answers when the probe on another rank is over */
-    rs_ns said_at;     /* that it waits; monotonic */
-    char warning[512]; /* goes with its answer */
+    bool is_overdue;           /* told as lost; what it writes yet is taken all the same */
+    bool is_waiting;           /* PREPARED: it answers when the probe on another rank is over */
+    rs_ns said_at;             /* that it waits; monotonic */
+    int64_t said_growth_bytes; /* overdue: of its process's memory, as it was logged last */
+    char warning[512];         /* goes with its answer */
     enum rs_kineto_state shown;
     struct rs_trace_task task;
     bool is_written_down;
@@ -80,6 +81,11 @@ const struct rs_kineto_client *kineto_find_client(const struct rs_collect_kineto
 /* The newest living process of a rank. */
 const struct rs_kineto_client *kineto_find_rank(const struct rs_collect_kineto *kineto,
                                                 const char *run, uint32_t rank);
+/* Why a job that is overdue is: into `text`, as a sentence for whoever asked. */
+void kineto_overdue_text(const struct rs_kineto_client *client, char *text, size_t bytes);
+/* By how much the memory of its process has grown since it began to record; 0 not known, or not at all. */
+int64_t kineto_growth(const struct rs_kineto_client *client);
+
 /* How long a step of its run is, from captures and probes of that process, else of others of the run: ranks go in lock
  * step; 0 unknown. */
 rs_dur kineto_step_of(struct rs_collect_kineto *kineto, const struct rs_kineto_client *client);

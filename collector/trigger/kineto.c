@@ -33,6 +33,7 @@ enum {
     LOOP_TICK_MS = 1000,   /* its request loop runs at 1 Hz */
     STUCK_WRITING_S = 60,  /* a .tmp that stopped growing for so long, its process alive */
     LET_GO_S = 60,         /* busy for longer after our trace: it records for somebody else */
+    GIVEN_UP_POLLS = 2,    /* so many polls say idle after the .tmp came: it was given up */
 };
 
 struct slot {
@@ -52,7 +53,8 @@ struct slot {
         address;      /* of its last poll: another one is another client, perhaps after an exec */
     bool is_by_steps; /* of the capture in hand: it begins at a count of steps */
     bool went_busy;   /* a poll without the ACTIVITIES bit came after delivery */
-    bool takes_none;  /* its last poll had no ACTIVITIES bit: what is sent to it is not begun */
+    unsigned idle_polls; /* polls with that bit since the empty temporary file was seen */
+    bool takes_none;     /* its last poll had no ACTIVITIES bit: what is sent to it is not begun */
     rs_ns written_at; /* our trace was complete and no poll with that bit has come since; 0 none */
     bool
         is_gap_unknown; /* polls may have gone to the collector before us: the next gap says nothing */
@@ -157,6 +159,7 @@ static void drop_capture(struct slot *slot)
     slot->config_length = 0;
     slot->deadline = slot->deliver_from = slot->deliver_until = 0;
     slot->went_busy = slot->client.is_overdue = false;
+    slot->idle_polls = 0;
 }
 
 void rs_kineto_trigger_close(struct rs_kineto_trigger **trigger_p)
@@ -290,6 +293,7 @@ static struct slot *add_slot(struct rs_kineto_trigger *trigger, const struct rs_
                 .first_poll = trigger->monotonic(),
                 .poll_period = (rs_dur)PERIOD_DEFAULT_S * RS_NS_PER_S,
                 .trace_bytes = -1,
+                .memory_at_begin_bytes = -1,
             },
     };
     rs_process_hold(&slot->hold, process->pid, process->start_ticks);
@@ -350,6 +354,12 @@ static void note_poll(struct rs_kineto_trigger *trigger, struct slot *slot, int3
     if (slot->takes_none &&
         (client->state == RS_KINETO_DELIVERED || client->state == RS_KINETO_RECORDING))
         slot->went_busy = true;
+    /* A profiler makes the file when it begins, and is busy from then on; of a capture that is over between two polls none says so. One poll
+     * may have been under way just then. */
+    if (slot->takes_none || client->state != RS_KINETO_RECORDING)
+        slot->idle_polls = 0;
+    else if (gap > RS_NS_PER_S / 2)
+        slot->idle_polls++;
 }
 
 static bool may_deliver(const struct slot *slot)
@@ -559,6 +569,8 @@ static void watch_files(struct slot *slot, rs_ns now)
     if (bytes != client->trace_bytes)
         slot->grew_at = now;
     client->trace_bytes = bytes;
+    if (client->memory_at_begin_bytes < 0)
+        client->memory_at_begin_bytes = rs_process_memory(client->process.pid);
     client->state = bytes > 0 ? RS_KINETO_WRITING : RS_KINETO_RECORDING;
 }
 
@@ -592,7 +604,8 @@ static void check_capture(struct slot *slot, bool alive, rs_ns now)
         return;
     if (!alive)
         fail_ended(slot);
-    else if (client->state == RS_KINETO_RECORDING && slot->went_busy && !slot->takes_none)
+    else if (client->state == RS_KINETO_RECORDING &&
+             ((slot->went_busy && !slot->takes_none) || slot->idle_polls >= GIVEN_UP_POLLS))
         fail(slot, "the profiler gave up the capture: the script's own profiler started, or it was "
                    "cancelled");
     else if (client->state == RS_KINETO_WRITING &&
@@ -734,7 +747,7 @@ static void begin_capture(struct rs_kineto_trigger *trigger, struct slot *slot,
     slot->deliver_from = arm->deliver_from ? monotonic + (arm->deliver_from - realtime) : 0;
     slot->deliver_until = arm->deliver_until ? monotonic + (arm->deliver_until - realtime) : 0;
     client->state = RS_KINETO_ARMED;
-    client->trace_bytes = -1;
+    client->trace_bytes = client->memory_at_begin_bytes = -1;
     client->trace_path[0] = client->failure[0] = '\0';
     (void)snprintf(client->capture_id, sizeof client->capture_id, "%s", arm->capture_id);
 }

@@ -266,6 +266,21 @@ int rs_process_zombie_status(pid_t pid, uint64_t start_ticks)
     return status;
 }
 
+int64_t rs_process_memory(pid_t pid)
+{
+    struct rs_buf buf = {0};
+    int64_t bytes = -1;
+    if (read_proc(pid, "statm", 256, &buf) == RS_OK) {
+        const char *resident = strchr(rs_buf_text(&buf), ' ');
+        const long long pages = resident ? strtoll(resident, NULL, 10) : 0;
+        const long page_bytes = sysconf(_SC_PAGESIZE);
+        if (pages > 0 && page_bytes > 0 && pages < INT64_MAX / page_bytes)
+            bytes = pages * page_bytes;
+    }
+    rs_buf_fini(&buf);
+    return bytes;
+}
+
 /* ---- its host ------------------------------------------------------------------------------------------------------- */
 
 int64_t rs_process_free_memory(void)

@@ -63,6 +63,8 @@ rs_process_give_folder(const char *path, const struct rs_process *process, struc
 RS_MUST_CHECK enum rs_status rs_process_look(pid_t pid, uint64_t start_ticks);
 /* Bytes that programs of this host can have, as the kernel thinks; 0 unknown. */
 int64_t rs_process_free_memory(void);
+/* Bytes of its memory that are resident; -1 not known. */
+int64_t rs_process_memory(pid_t pid);
 /* Not known to have ended. For whoever asks often: process_life.h. */
 bool rs_process_is_alive(pid_t pid, uint64_t start_ticks);
 /* Its wait(2) status while nobody has waited for it; -1 not known (it lives, it is gone, or we may not see it). */

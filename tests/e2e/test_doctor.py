@@ -5,7 +5,8 @@
 A good rank; one without the variable; one with an old PyTorch (a faked version); one in another network namespace; one that
 may not write where the collector wants it; a launcher; a data loader; ranks whose socket nobody, or another daemon, serves;
 a torch_npu rank without PROF_CONFIG_PATH and one with it; a MindSpore process without a monitor. Each is named with the one reason
-that holds, in JSON and in words, and the exit code is 0 only when every rank can be captured. Changes nothing.
+that holds, in JSON and in words, and the exit code is 0 only when every rank can be captured. Whom it calls attachable is whom `ranks` says can be
+captured. Changes nothing.
 """
 import json
 import os
@@ -40,9 +41,10 @@ class Patients:
         self.attachable = dict(self.common, KINETO_USE_DAEMON="1", KINETO_IPC_SOCKET_DIR=rig.sockets)
         self.count = 0
 
-    def add(self, environment, folder, prefix=(), options=()):
-        self.rig.clients.append(subprocess.Popen([*prefix, sys.executable, CLIENT, "--torch", folder, *options],
-                                                 env=environment))
+    def add(self, environment, folder, prefix=(), options=(), asks=False):
+        """asks: its profiler asks for work, as in every process that can be captured."""
+        libraries = ["--libraries", os.path.join(folder, "torch/lib")] if asks else ["--torch", folder]
+        self.rig.clients.append(subprocess.Popen([*prefix, sys.executable, CLIENT, *libraries, *options], env=environment))
         self.count += 1
 
 
@@ -71,6 +73,21 @@ def look(rig, count, *words):
     return report, mine, done.returncode
 
 
+def agrees(rig, mine):
+    """Whom doctor calls attachable can be captured, by the aggregator's word, and of the others none. Those whose profiler only sleeps are left out."""
+    sleeping = {client.pid for client in rig.clients if "--torch" in client.args}
+    wanted = {process["pid"] for process in mine if process["is_rank"] and process["attachable"]} - sleeping
+    until = time.monotonic() + 60
+    while True:
+        ranks = json.loads(rig.ask("ranks", "--run", "doctor", "--json", codes=(0, 1, 2, 3)).stdout or '{"ranks": []}')["ranks"]
+        live = {rank["pid"] for rank in ranks if rank["can_capture"] and rank["state"] != "gone"}
+        if live >= wanted or time.monotonic() > until:
+            break
+        time.sleep(0.2)
+    here = {process["pid"] for process in mine}
+    check(wanted and live & here == wanted, f"doctor: {sorted(wanted)}; ranks that can be captured: {sorted(live & here)}")
+
+
 def one_reason(process, words):
     check(not process["attachable"] and len(process["reasons"]) == 1 and words in process["reasons"][0],
           f"not the one reason \"{words}\": {json.dumps(process, indent=1)}")
@@ -80,7 +97,7 @@ def all_kinds(rig):
     patients = Patients(rig)
     good = fake(rig, "2.15.0", "torch")
     can_unshare = subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode == 0
-    patients.add(dict(patients.attachable, RANK="0"), good)
+    patients.add(dict(patients.attachable, RANK="0"), good, asks=True)
     patients.add(dict(patients.common, RANK="1", KINETO_IPC_SOCKET_DIR=rig.sockets), good)
     patients.add(dict(patients.attachable, RANK="2"), fake(rig, "1.13.1", "torch"))
     if can_unshare:
@@ -98,7 +115,7 @@ def all_kinds(rig):
     patients.add(patients.attachable, good)  # a launcher
     patients.add(dict(patients.attachable, RANK="6"), good, options=("--loader",))
     patients.count += 1  # its child
-    patients.add(dict(patients.attachable, RANK="7"), fake(rig, "2.8.0", "torch"))
+    patients.add(dict(patients.attachable, RANK="7"), fake(rig, "2.8.0", "torch"), asks=True)
     patients.add(dict(patients.common, RANK="8"), fake(rig, "2.8.0", "torch", "torch_npu"))
     patients.add(dict(patients.common, RANK="9"), fake(rig, "0", "mindspore"))
     report, mine, code = look(rig, patients.count, "--kineto-socket-dir", rig.sockets)
@@ -123,6 +140,7 @@ def all_kinds(rig):
     check(report["trace_folder"]["free_bytes"] > 0 and report["trace_folder"]["network_file_system"] is None, f"{report}")
     check(report["socket"]["is_collector"] and f"process {rig.collector.pid} " in report["socket"]["served_by"], f"{report}")
     check(isinstance(report["clock"]["synchronised"], bool), f"{report['clock']}")
+    agrees(rig, mine)
     daemon.close()
     rig.end_clients()
 
@@ -175,9 +193,10 @@ def other_daemon(rig):
 def all_good(rig):
     patients = Patients(rig)
     for rank in range(2):
-        patients.add(dict(patients.attachable, RANK=str(rank), WORLD_SIZE="2"), fake(rig, "2.15.0", "torch"))
+        patients.add(dict(patients.attachable, RANK=str(rank), WORLD_SIZE="2"), fake(rig, "2.15.0", "torch"), asks=True)
     report, mine, code = look(rig, 2, "--kineto-socket-dir", rig.sockets)
     check(all(process["attachable"] for process in mine), f"{mine}")
+    agrees(rig, mine)
     if len(report["processes"]) == 2:
         check(code == 0, f"exit {code}")
     else:

@@ -498,6 +498,40 @@ static void a_request_for_steps_stays_in_hand_beyond_its_deadline(void **state)
     rs_kineto_trigger_close(&trigger);
 }
 
+/* A profiler that misses the end of its recording is busy for good, and fills the memory of its process. */
+static void a_recording_that_does_not_end_stays_in_hand_with_the_memory_it_began_with(void **state)
+{
+    (void)state;
+    struct rs_kineto_trigger *trigger = open_at_fake_time();
+    const struct child child = start_client("1");
+    const struct rs_kineto_arm request = {
+        .pid = child.pid,
+        .capture_id = "endless",
+        .trace_root = trace_root,
+        .config = {.iterations = 2, .iteration_roundup = 10, .start_iteration = -1},
+        .deadline = (rs_dur)30 * RS_NS_PER_S};
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    assert_ok(rs_kineto_trigger_arm(trigger, &request, NULL));
+    assert_int_equal(command(trigger, &child, 'p'), 'c');
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(client_of(trigger, child.pid)->memory_at_begin_bytes, -1);
+    command(trigger, &child, '0');
+    rs_kineto_trigger_tick(trigger);
+    const int64_t began = client_of(trigger, child.pid)->memory_at_begin_bytes;
+    assert_true(began > 100000);
+    for (int i = 0; i < 10; i++) {
+        fake_now += 5 * (rs_ns)RS_NS_PER_S;
+        assert_int_equal(command(trigger, &child, 'b'), 'e');
+        rs_kineto_trigger_tick(trigger);
+    }
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_RECORDING);
+    assert_true(client_of(trigger, child.pid)->is_overdue);
+    assert_int_equal(client_of(trigger, child.pid)->memory_at_begin_bytes, began);
+    assert_status(arm(trigger, child.pid, "next", NULL), RS_EXISTS);
+    stop_client(&child);
+    rs_kineto_trigger_close(&trigger);
+}
+
 /* From its first poll to its file. */
 static void take_capture(struct rs_kineto_trigger *trigger, const struct child *child)
 {
@@ -550,6 +584,47 @@ static void a_profile_of_its_own_is_told_from_letting_go(void **state)
     rs_kineto_trigger_tick(trigger);
     assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_FAILED);
     assert_non_null(strstr(client_of(trigger, child.pid)->failure, "busy with another profile"));
+    stop_client(&child);
+    rs_kineto_trigger_close(&trigger);
+}
+
+/* The script's own profiler ends ours, and its file stays as it was. A capture of two steps is over between two polls, so that none ever says
+ * busy: then two that say idle behind the file are the proof, and the rank is not held for ever by what will never come. */
+static void what_is_given_up_between_two_polls_is_found_out(void **state)
+{
+    (void)state;
+    struct rs_kineto_trigger *trigger = open_at_fake_time();
+    const struct child child = start_client("1");
+    const struct rs_kineto_arm request = {
+        .pid = child.pid,
+        .capture_id = "between",
+        .trace_root = trace_root,
+        .config = {.iterations = 2, .start_iteration = -1, .iteration_roundup = 50},
+        .deadline = 3600 * (rs_dur)RS_NS_PER_S};
+    const rs_dur period = 5 * (rs_dur)RS_NS_PER_S;
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    assert_ok(rs_kineto_trigger_arm(trigger, &request, NULL));
+    assert_int_equal(command(trigger, &child, 'p'), 'c');
+    /* Before it begins it says idle however often it asks. */
+    for (int i = 0; i < 5; i++, fake_now += period) {
+        assert_int_equal(command(trigger, &child, 'p'), 'e');
+        rs_kineto_trigger_tick(trigger);
+    }
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_DELIVERED);
+    command(trigger, &child, '0');
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_RECORDING);
+    fake_now += period;
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_RECORDING);
+    fake_now += period;
+    assert_int_equal(command(trigger, &child, 'p'), 'e');
+    rs_kineto_trigger_tick(trigger);
+    assert_int_equal(client_of(trigger, child.pid)->state, RS_KINETO_FAILED);
+    assert_non_null(strstr(client_of(trigger, child.pid)->failure, "gave up the capture"));
+    assert_ok(arm(trigger, child.pid, "next", NULL));
+    assert_int_equal(command(trigger, &child, 'p'), 'c');
     stop_client(&child);
     rs_kineto_trigger_close(&trigger);
 }
@@ -640,6 +715,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(how_a_process_ended_is_reported),
         cmocka_unit_test(silence_past_the_deadline_is_named),
         cmocka_unit_test(a_request_for_steps_stays_in_hand_beyond_its_deadline),
+        cmocka_unit_test(what_is_given_up_between_two_polls_is_found_out),
+        cmocka_unit_test(a_recording_that_does_not_end_stays_in_hand_with_the_memory_it_began_with),
         cmocka_unit_test(a_trace_that_stops_growing_is_named),
         cmocka_unit_test(a_second_daemon_is_reported_who_serves),
         cmocka_unit_test(a_strangers_bytes_cost_nothing),

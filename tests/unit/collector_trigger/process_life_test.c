@@ -103,6 +103,8 @@ static void what_a_host_has_is_known(void **state)
 {
     (void)state;
     assert_true(rs_process_free_memory() > 1 << 20);
+    assert_true(rs_process_memory(getpid()) > 1 << 16);
+    assert_int_equal(rs_process_memory(INT32_MAX), -1);
 }
 
 int main(void)
