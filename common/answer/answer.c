@@ -12,40 +12,16 @@
 
 enum { SCHEMA_VERSION = 1 };
 
-static void key_int(struct rs_json_out *json, const char *key, int64_t value, bool is_known)
-{
-    rs_json_out_key(json, key);
-    if (is_known)
-        rs_json_out_int(json, value);
-    else
-        rs_json_out_null(json);
-}
-
-static void key_text(struct rs_json_out *json, const char *key, const char *text)
-{
-    rs_json_out_key(json, key);
-    rs_json_out_string(json, text);
-}
-
-/* "" is null. */
-static void key_text_or_null(struct rs_json_out *json, const char *key, const char *text)
-{
-    rs_json_out_key(json, key);
-    if (*text)
-        rs_json_out_string(json, text);
-    else
-        rs_json_out_null(json);
-}
-
 static void rank_json(struct rs_json_out *json, const Rankscope__CaptureRank *rank)
 {
     rs_json_out_object(json);
-    key_int(json, "rank", rank->rank, true);
-    key_text(json, "incarnation", rank->incarnation);
-    key_text(json, "host", rank->host);
-    key_text(json, "state", rs_progress_word((enum rs_progress_state)rank->state, rank->text));
-    key_int(json, "steps_done", rank->steps_done, true);
-    key_text_or_null(json, "reason", rank->text);
+    rs_json_put_int(json, "rank", rank->rank);
+    rs_json_put_string(json, "incarnation", rank->incarnation);
+    rs_json_put_string(json, "host", rank->host);
+    rs_json_put_string(json, "state",
+                       rs_progress_word((enum rs_progress_state)rank->state, rank->text));
+    rs_json_put_int(json, "steps_done", rank->steps_done);
+    rs_json_put_text(json, "reason", rank->text);
     rs_json_out_end(json);
 }
 
@@ -75,44 +51,44 @@ static void findings_json(struct rs_json_out *json, const Rankscope__CaptureFind
     rs_json_out_object(json);
     rs_json_out_key(json, "is_provisional");
     rs_json_out_bool(json, findings->is_provisional);
-    key_int(json, "ranks", findings->ranks, true);
-    key_int(json, "recording", findings->recording, true);
-    key_int(json, "last_step", findings->last_step, findings->last_step != INT64_MIN);
-    key_int(json, "count", findings->findings, true);
-    key_text_or_null(json, "first", findings->headline);
-    key_int(json, "joined_ns", findings->joined_ns, true);
+    rs_json_put_int(json, "ranks", findings->ranks);
+    rs_json_put_int(json, "recording", findings->recording);
+    rs_json_put_known(json, "last_step", findings->last_step, findings->last_step != INT64_MIN);
+    rs_json_put_int(json, "count", findings->findings);
+    rs_json_put_text(json, "first", findings->headline);
+    rs_json_put_int(json, "joined_ns", findings->joined_ns);
     rs_json_out_end(json);
 }
 
 static void capture_members(struct rs_json_out *json, const Rankscope__CaptureInfo *info)
 {
-    key_text(json, "id", info->id);
-    key_text(json, "run", info->run);
-    key_text_or_null(json, "owner", info->owner);
-    key_text(json, "state", rs_capture_state_text((enum rs_capture_state)info->state));
-    key_text(json, "source", info->source);
-    key_text(json, "directory", info->directory);
-    key_int(json, "created_ns", info->created_ns, true);
-    key_int(json, "closed_ns", info->closed_ns, info->closed_ns != 0);
-    key_int(json, "start_step", info->start_step, info->start_step >= 0);
-    key_int(json, "steps", info->steps, info->steps != 0);
-    key_int(json, "duration_ns", info->duration_ns, info->duration_ns != 0);
-    key_int(json, "start_time_ns", info->start_time_ns, info->start_time_ns != 0);
-    key_int(json, "start_bound_ns", info->start_bound_ns, info->start_bound_ns != 0);
-    key_int(json, "roundup", info->roundup, info->roundup != 0);
-    key_int(json, "world", info->world, info->world != 0);
-    key_text_or_null(json, "reason", info->reason);
-    key_text(json, "raw", *info->raw ? info->raw : "all");
+    rs_json_put_string(json, "id", info->id);
+    rs_json_put_string(json, "run", info->run);
+    rs_json_put_text(json, "owner", info->owner);
+    rs_json_put_string(json, "state", rs_capture_state_text((enum rs_capture_state)info->state));
+    rs_json_put_string(json, "source", info->source);
+    rs_json_put_string(json, "directory", info->directory);
+    rs_json_put_int(json, "created_ns", info->created_ns);
+    rs_json_put_known(json, "closed_ns", info->closed_ns, info->closed_ns != 0);
+    rs_json_put_known(json, "start_step", info->start_step, info->start_step >= 0);
+    rs_json_put_known(json, "steps", info->steps, info->steps != 0);
+    rs_json_put_known(json, "duration_ns", info->duration_ns, info->duration_ns != 0);
+    rs_json_put_known(json, "start_time_ns", info->start_time_ns, info->start_time_ns != 0);
+    rs_json_put_known(json, "start_bound_ns", info->start_bound_ns, info->start_bound_ns != 0);
+    rs_json_put_known(json, "roundup", info->roundup, info->roundup != 0);
+    rs_json_put_known(json, "world", info->world, info->world != 0);
+    rs_json_put_text(json, "reason", info->reason);
+    rs_json_put_string(json, "raw", *info->raw ? info->raw : "all");
     if (*info->archive)
-        key_text(json, "archive", info->archive);
+        rs_json_put_string(json, "archive", info->archive);
     if (*info->rows)
-        key_text(json, "rows", info->rows);
+        rs_json_put_string(json, "rows", info->rows);
     if (*info->aggregator) {
-        key_text(json, "aggregator", info->aggregator);
-        key_text_or_null(json, "aggregator_address", info->aggregator_address);
+        rs_json_put_string(json, "aggregator", info->aggregator);
+        rs_json_put_text(json, "aggregator_address", info->aggregator_address);
     }
     /* An older aggregator counts none; it leaves none out either. */
-    key_int(json, "rank_count", info->n_ranks ? (int64_t)info->n_ranks : info->rank_count, true);
+    rs_json_put_int(json, "rank_count", info->n_ranks ? (int64_t)info->n_ranks : info->rank_count);
     rs_json_out_key(json, "ranks");
     if (info->n_ranks < info->rank_count) {
         rs_json_out_null(json);
@@ -132,7 +108,7 @@ static void begin_list(struct rs_json_out *json, unsigned indent, const char *na
 {
     rs_json_out_init(json, buf, indent);
     rs_json_out_object(json);
-    key_int(json, "schema_version", SCHEMA_VERSION, true);
+    rs_json_put_int(json, "schema_version", SCHEMA_VERSION);
     rs_json_out_key(json, name);
     rs_json_out_array(json);
 }
@@ -148,7 +124,7 @@ void rs_answer_capture(const Rankscope__CaptureInfo *info, unsigned indent, stru
     struct rs_json_out json;
     rs_json_out_init(&json, buf, indent);
     rs_json_out_object(&json);
-    key_int(&json, "schema_version", SCHEMA_VERSION, true);
+    rs_json_put_int(&json, "schema_version", SCHEMA_VERSION);
     capture_members(&json, info);
     rs_json_out_end(&json);
 }
@@ -159,9 +135,9 @@ void rs_answer_captures(const Rankscope__CaptureInfo *const *captures, size_t co
     struct rs_json_out json;
     rs_json_out_init(&json, buf, indent);
     rs_json_out_object(&json);
-    key_int(&json, "schema_version", SCHEMA_VERSION, true);
+    rs_json_put_int(&json, "schema_version", SCHEMA_VERSION);
     if (*away)
-        key_text(&json, "away", away);
+        rs_json_put_string(&json, "away", away);
     rs_json_out_key(&json, "captures");
     rs_json_out_array(&json);
     for (size_t i = 0; i < count; i++) {
@@ -207,34 +183,36 @@ static void roles_json(struct rs_json_out *json, const Rankscope__RankState *ran
     rs_json_out_object(json);
     for (size_t i = 0; i < rank->n_role && i < RS_ROLE_COUNT; i++)
         if (rank->role[i] >= 0)
-            key_int(json, rs_rank_role_name((enum rs_rank_role_kind)i), rank->role[i], true);
+            rs_json_put_int(json, rs_rank_role_name((enum rs_rank_role_kind)i), rank->role[i]);
     rs_json_out_end(json);
 }
 
 static void rank_state_json(struct rs_json_out *json, const Rankscope__RankState *rank)
 {
     rs_json_out_object(json);
-    key_text(json, "run", rank->run);
-    key_int(json, "rank", rank->rank, true);
-    key_int(json, "world", rank->world, rank->world != 0);
-    key_text(json, "host", rank->host);
-    key_text(json, "node", rank->node);
-    key_text_or_null(json, "user", rank->user);
-    key_int(json, "pid", rank->pid, true);
-    key_text(json, "incarnation", rank->incarnation);
-    key_text(json, "kind", rs_answer_adapter(rank));
-    key_text(json, "state", rs_rank_state_text((enum rs_rank_state)rank->state));
-    key_int(json, "step", rank->step, rank->step >= 0);
-    key_int(json, "step_duration_ns", rank->step_duration_ns, rank->step_duration_ns != 0);
-    key_int(json, "own_ns", rank->own_ns, rank->own_ns > 0);
-    key_text_or_null(json, "capture", rank->capture);
+    rs_json_put_string(json, "run", rank->run);
+    rs_json_put_int(json, "rank", rank->rank);
+    rs_json_put_known(json, "world", rank->world, rank->world != 0);
+    rs_json_put_string(json, "host", rank->host);
+    rs_json_put_string(json, "node", rank->node);
+    rs_json_put_text(json, "user", rank->user);
+    rs_json_put_int(json, "pid", rank->pid);
+    rs_json_put_string(json, "incarnation", rank->incarnation);
+    rs_json_put_string(json, "kind", rs_answer_adapter(rank));
+    rs_json_put_string(json, "state", rs_rank_state_text((enum rs_rank_state)rank->state));
+    rs_json_put_known(json, "step", rank->step, rank->step >= 0);
+    rs_json_put_known(json, "step_duration_ns", rank->step_duration_ns,
+                      rank->step_duration_ns != 0);
+    rs_json_put_known(json, "own_ns", rank->own_ns, rank->own_ns > 0);
+    rs_json_put_text(json, "capture", rank->capture);
     rs_json_out_key(json, "can_capture");
     rs_json_out_bool(json, rank->can_capture);
-    key_int(json, "free_disk_bytes", (int64_t)rank->free_disk_bytes, rank->free_disk_bytes > 0);
+    rs_json_put_known(json, "free_disk_bytes", (int64_t)rank->free_disk_bytes,
+                      rank->free_disk_bytes > 0);
     roles_json(json, rank);
     rs_json_out_key(json, "events_dropped");
     rs_json_out_uint(json, rank->events_dropped);
-    key_int(json, "seen_ns", rank->seen_ns, true);
+    rs_json_put_int(json, "seen_ns", rank->seen_ns);
     rs_json_out_end(json);
 }
 
@@ -258,9 +236,9 @@ void rs_answer_counters(const struct rs_counter_set *sets, size_t count, unsigne
     for (size_t i = 0; i < count; i++) {
         const struct rs_counter_set *set = &sets[i];
         rs_json_out_object(&json);
-        key_text(&json, "daemon", set->daemon);
-        key_text(&json, "node", set->node);
-        key_text(&json, "collector", set->instance);
+        rs_json_put_string(&json, "daemon", set->daemon);
+        rs_json_put_string(&json, "node", set->node);
+        rs_json_put_string(&json, "collector", set->instance);
         rs_json_out_key(&json, "counters");
         rs_json_out_object(&json);
         for (unsigned k = 0; k < RS_COUNT_END; k++) {
@@ -281,25 +259,25 @@ void rs_answer_aggregators(const Rankscope__AggregatorTable *table, unsigned ind
     struct rs_json_out json;
     rs_json_out_init(&json, buf, indent);
     rs_json_out_object(&json);
-    key_int(&json, "schema_version", SCHEMA_VERSION, true);
-    key_text_or_null(&json, "away", table->away);
-    key_int(&json, "now_ns", table->now_ns, true);
+    rs_json_put_int(&json, "schema_version", SCHEMA_VERSION);
+    rs_json_put_text(&json, "away", table->away);
+    rs_json_put_int(&json, "now_ns", table->now_ns);
     rs_json_out_key(&json, "aggregators");
     rs_json_out_array(&json);
     for (size_t i = 0; i < table->n_aggregators; i++) {
         const Rankscope__AggregatorState *one = table->aggregators[i];
         rs_json_out_object(&json);
-        key_text(&json, "id", one->id);
-        key_text(&json, "state", one->state);
-        key_text(&json, "host", one->host);
-        key_text(&json, "address", one->address);
-        key_text_or_null(&json, "http", one->http);
-        key_text(&json, "version", one->version);
-        key_int(&json, "epoch", (int64_t)one->epoch, true);
-        key_int(&json, "began_ns", one->began_ns, true);
-        key_int(&json, "seen_ns", one->seen_ns, true);
-        key_int(&json, "captures", one->captures, one->captures >= 0);
-        key_int(&json, "open", one->open, one->open >= 0);
+        rs_json_put_string(&json, "id", one->id);
+        rs_json_put_string(&json, "state", one->state);
+        rs_json_put_string(&json, "host", one->host);
+        rs_json_put_string(&json, "address", one->address);
+        rs_json_put_text(&json, "http", one->http);
+        rs_json_put_string(&json, "version", one->version);
+        rs_json_put_int(&json, "epoch", (int64_t)one->epoch);
+        rs_json_put_int(&json, "began_ns", one->began_ns);
+        rs_json_put_int(&json, "seen_ns", one->seen_ns);
+        rs_json_put_known(&json, "captures", one->captures, one->captures >= 0);
+        rs_json_put_known(&json, "open", one->open, one->open >= 0);
         rs_json_out_key(&json, "is_self");
         rs_json_out_bool(&json, one->is_self);
         rs_json_out_key(&json, "is_double");

@@ -190,3 +190,61 @@ void rs_json_out_double(struct rs_json_out *json, double value)
     }
     rs_json_out_number(json, digits);
 }
+
+void rs_json_put_string(struct rs_json_out *json, const char *key, const char *text)
+{
+    rs_json_out_key(json, key);
+    rs_json_out_string(json, text);
+}
+
+void rs_json_put_int(struct rs_json_out *json, const char *key, int64_t value)
+{
+    rs_json_out_key(json, key);
+    rs_json_out_int(json, value);
+}
+
+void rs_json_put_uint(struct rs_json_out *json, const char *key, uint64_t value)
+{
+    rs_json_out_key(json, key);
+    rs_json_out_uint(json, value);
+}
+
+void rs_json_put_bool(struct rs_json_out *json, const char *key, bool value)
+{
+    rs_json_out_key(json, key);
+    rs_json_out_bool(json, value);
+}
+
+void rs_json_put_null(struct rs_json_out *json, const char *key)
+{
+    rs_json_out_key(json, key);
+    rs_json_out_null(json);
+}
+
+void rs_json_put_text(struct rs_json_out *json, const char *key, const char *text)
+{
+    if (text && *text)
+        rs_json_put_string(json, key, text);
+    else
+        rs_json_put_null(json, key);
+}
+
+void rs_json_put_known(struct rs_json_out *json, const char *key, int64_t value, bool is_known)
+{
+    if (is_known)
+        rs_json_put_int(json, key, value);
+    else
+        rs_json_put_null(json, key);
+}
+
+void rs_json_put_object(struct rs_json_out *json, const char *key)
+{
+    rs_json_out_key(json, key);
+    rs_json_out_object(json);
+}
+
+void rs_json_put_array(struct rs_json_out *json, const char *key)
+{
+    rs_json_out_key(json, key);
+    rs_json_out_array(json);
+}

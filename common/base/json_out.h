@@ -46,4 +46,17 @@ void rs_json_out_double(struct rs_json_out *json, double value);
 /* A number already printed by the caller (for instance ns as us with three decimals). */
 void rs_json_out_number(struct rs_json_out *json, const char *digits);
 
+/* A member, its key and its value. */
+void rs_json_put_string(struct rs_json_out *json, const char *key, const char *text);
+void rs_json_put_int(struct rs_json_out *json, const char *key, int64_t value);
+void rs_json_put_uint(struct rs_json_out *json, const char *key, uint64_t value);
+void rs_json_put_bool(struct rs_json_out *json, const char *key, bool value);
+void rs_json_put_null(struct rs_json_out *json, const char *key);
+/* null for NULL and "", or for what is not known. */
+void rs_json_put_text(struct rs_json_out *json, const char *key, const char *text);
+void rs_json_put_known(struct rs_json_out *json, const char *key, int64_t value, bool is_known);
+/* Begins one that ends with rs_json_out_end(). */
+void rs_json_put_object(struct rs_json_out *json, const char *key);
+void rs_json_put_array(struct rs_json_out *json, const char *key);
+
 #endif

@@ -29,4 +29,8 @@ rs_dur rs_time_thread_cpu(void);
  * epoch at most). */
 rs_ns rs_time_of(const struct timespec *time);
 
+/* "2026-01-02T03:04:05Z"; "-" for 0 and what no calendar has. */
+enum { RS_TIME_TEXT_BYTES = 32 };
+void rs_time_text(rs_ns at, char text[RS_TIME_TEXT_BYTES]);
+
 #endif

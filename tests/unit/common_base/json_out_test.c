@@ -36,6 +36,35 @@ static void members_get_commas_and_keys(void **state)
     rs_buf_fini(&buf);
 }
 
+static void a_member_is_written_in_one_call_and_unknown_is_null(void **state)
+{
+    (void)state;
+    struct rs_buf buf = {0};
+    struct rs_json_out json;
+    rs_json_out_init(&json, &buf, 0);
+    rs_json_out_object(&json);
+    rs_json_put_string(&json, "a", "");
+    rs_json_put_text(&json, "b", "");
+    rs_json_put_text(&json, "c", NULL);
+    rs_json_put_text(&json, "d", "x");
+    rs_json_put_int(&json, "e", -1);
+    rs_json_put_uint(&json, "f", UINT64_MAX);
+    rs_json_put_known(&json, "g", 7, true);
+    rs_json_put_known(&json, "h", 7, false);
+    rs_json_put_bool(&json, "i", true);
+    rs_json_put_null(&json, "j");
+    rs_json_put_object(&json, "k");
+    rs_json_put_array(&json, "l");
+    rs_json_out_end(&json);
+    rs_json_out_end(&json);
+    rs_json_out_end(&json);
+    assert_string_equal(rs_buf_text(&buf),
+                        "{\"a\":\"\",\"b\":null,\"c\":null,\"d\":\"x\",\"e\":-1,"
+                        "\"f\":18446744073709551615,\"g\":7,\"h\":null,\"i\":true,\"j\":null,"
+                        "\"k\":{\"l\":[]}}");
+    rs_buf_fini(&buf);
+}
+
 static void indented_members_stand_on_their_own_lines(void **state)
 {
     (void)state;
@@ -152,6 +181,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_get_commas_and_keys),
+        cmocka_unit_test(a_member_is_written_in_one_call_and_unknown_is_null),
         cmocka_unit_test(indented_members_stand_on_their_own_lines),
         cmocka_unit_test(strings_are_escaped),
         cmocka_unit_test(bytes_that_are_no_utf8_are_replaced),
