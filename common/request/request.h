@@ -329,6 +329,10 @@ void rs_request_notes_fini(struct rs_request_notes *notes);
 enum rs_status rs_request_notes_status(const struct rs_request_notes *notes);
 /* "error: active: ... [out-of-range]" without place and end of line; the word is the rule's, as rules.def has it. */
 void rs_request_note_print(const struct rs_request_note *note, struct rs_buf *buf);
+/* "FILE:LINE:COLUMN: error: ..." a line each, of those that are wanted; NULL: of all, and how many were left off. */
+void rs_request_notes_print(const char *path, const struct rs_request_notes *notes,
+                            bool (*is_wanted)(const struct rs_request_note *note),
+                            struct rs_buf *buf);
 /* A list of objects, where a value is due. */
 struct rs_json_out;
 void rs_request_notes_to_json(const struct rs_request_notes *notes, struct rs_json_out *json);
@@ -353,6 +357,14 @@ RS_MUST_CHECK enum rs_status rs_request_to_config(const struct rs_capture_reques
                                                   enum rs_config_framework framework,
                                                   struct rs_buf *buf, struct rs_err *err);
 
+/* Appends the template: what rs_request_to_config() makes of the defaults. */
+RS_MUST_CHECK enum rs_status rs_config_template(enum rs_config_framework framework,
+                                                struct rs_buf *buf, struct rs_err *err);
+/* Appends what was found in the file as a document, with the request that it becomes; NULL: it is not valid. */
+void rs_config_document(const char *path, enum rs_config_framework framework,
+                        const struct rs_request_notes *notes,
+                        const struct rs_capture_request *request, struct rs_buf *buf);
+
 /* A file that is edited. Lends the text. */
 struct rs_config_text {
     const char *text;
@@ -367,6 +379,12 @@ struct rs_config_text {
 RS_MUST_CHECK enum rs_status rs_request_config_edit(const struct rs_config_text *config,
                                                     const char *key, const char *value,
                                                     struct rs_buf *buf, struct rs_err *err);
+/* Sets every "KEY=VALUE" (NULL behind the last) in the file's text, and validates what it becomes: `notes` as of rs_request_from_config().
+ * RS_INVALID, RS_NOTFOUND: the text is not to be written. */
+RS_MUST_CHECK enum rs_status rs_config_edit_all(const char *path, struct rs_buf *text,
+                                                enum rs_config_framework framework,
+                                                char *const *settings,
+                                                struct rs_request_notes *notes, struct rs_err *err);
 
 /* ---- the request's own document -------------------------------------------------------------------------------- */
 
