@@ -9,6 +9,7 @@
 #include "collector/agent/tracedir.h"
 #include "collector/trigger/process.h"
 #include "collector/trigger/torch.h"
+#include "common/base/buf.h"
 #include "common/base/err.h"
 
 #include <stdbool.h>
@@ -63,5 +64,11 @@ struct rs_doctor {
 /* Fills everything but trace_dir and socket_dir, which are the caller's to set. RS_NOMEM, RS_IO; rs_doctor_fini() either way. */
 RS_MUST_CHECK enum rs_status rs_doctor_look(struct rs_doctor *doctor, struct rs_err *err);
 void rs_doctor_fini(struct rs_doctor *doctor);
+
+/* Appends what was found: as a JSON document without an end of line; as lines for people, sentences of ranks broken at `width` columns,
+ * those of the node at `fact_width`. */
+void rs_doctor_json(const struct rs_doctor *doctor, struct rs_buf *buf);
+void rs_doctor_text(const struct rs_doctor *doctor, unsigned width, unsigned fact_width,
+                    struct rs_buf *buf);
 
 #endif
