@@ -3,8 +3,8 @@
 #include "aggregator/deliver/deliver.h"
 #include "cli/cli.h"
 #include "cli/offline/offline.h"
-#include "cli/options/args.h"
 #include "cli/present.h"
+#include "cli/verbs.h"
 #include "common/reduce/classes.h"
 
 #include <signal.h>
@@ -100,107 +100,57 @@ static int analyse_with_cluster(const struct request *request, const char *const
     return cluster > code ? cluster : code;
 }
 
-static int64_t default_jobs(void)
+static struct request request = {.report = {.fail_above = -1}};
+
+static void find_jobs(void)
 {
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online < 1 ? 1 : online > RS_OFFLINE_JOBS_MAX ? RS_OFFLINE_JOBS_MAX : online;
+    request.jobs = online < 1 ? 1 : online > RS_OFFLINE_JOBS_MAX ? RS_OFFLINE_JOBS_MAX : online;
 }
 
-int rs_cmd_analyse(int argc, char **argv)
+static int run(char **paths)
 {
-    struct request request = {.report = {.fail_above = -1}, .jobs = default_jobs()};
-    const struct rs_arg options[] = {
-        {.name = "out",
-         .letter = 'o',
-         .kind = RS_ARG_TEXT,
-         .target = &request.out_dir,
-         .value = "DIR",
-         .help =
-             "write the deliverables into DIR, which is created; without it only the report is printed"},
-        {.name = "cluster",
-         .kind = RS_ARG_FLAG,
-         .target = &request.is_cluster,
-         .help =
-             "of Ascend results, also write the official DIR/cluster_analysis_output (see rankscope cluster)"},
-        {.name = "rank-map",
-         .kind = RS_ARG_TEXT,
-         .target = &request.rank_map,
-         .value = "FILE",
-         .help = "JSON object: file name -> rank, or null for a file that is no rank"},
-        {.name = "rank-from",
-         .kind = RS_ARG_LIST,
-         .target = &request.rank_from,
-         .value = "PATTERN",
-         .help =
-             "text before the rank in a file name, such as \"node-\"; a '*' says where the number stands"},
-        RS_CLI_CLASSES_ARG(&request.classes),
-        {.name = "run",
-         .kind = RS_ARG_TEXT,
-         .target = &request.run,
-         .value = "NAME",
-         .help = "name of the run, for the manifest"},
-        {.name = "assume-common-clock",
-         .kind = RS_ARG_FLAG,
-         .target = &request.report.assume_common_clock,
-         .help = "take the clocks of all hosts as one"},
-        {.name = "jobs",
-         .letter = 'j',
-         .kind = RS_ARG_INT,
-         .target = &request.jobs,
-         .value = "N",
-         .help = "read N files at a time; default: the processors online",
-         .min = 1,
-         .max = RS_OFFLINE_JOBS_MAX},
-        {.name = "json",
-         .kind = RS_ARG_FLAG,
-         .target = &request.report.as_json,
-         .help = "print report.json instead of the text"},
-        {.name = "quiet",
-         .letter = 'q',
-         .kind = RS_ARG_FLAG,
-         .target = &request.report.is_quiet,
-         .help = "print nothing on stdout"},
-        {.name = "fail-above",
-         .kind = RS_ARG_PERCENT,
-         .target = &request.report.fail_above,
-         .value = "X%",
-         .help = "exit with 5 when a finding costs more than X % of a step"},
-    };
-    const struct rs_args args = {
-        .verb = verb,
-        .operands = "PATH...",
-        .summary =
-            "Reads the per-rank profiles in PATH, joins them and says where step time goes, who "
-            "arrives last and who is to blame. PATH is a file, or a folder that is searched: traces "
-            "of Kineto (PyTorch; .json, also compressed or in a tar), results of Ascend's profilers "
-            "(*_ascend_pt, *_ascend_ms, PROF_*).",
-        .items = options,
-        .count = sizeof options / sizeof options[0],
-        .epilogue =
-            "Exit: 0 complete, 1 partial (what is missing is named), 2 bad request or input, 3 refused,\n"
-            "5 --fail-above.\n"
-            "\nexample:\n  rankscope analyse traces/ -o out\n"};
+    size_t count = 0;
     struct rs_err err = {0};
-    int first = argc;
-    const enum rs_status parsed = rs_args_parse(&args, argc, argv, &first, &err);
-    if (parsed != RS_OK)
-        return parsed == RS_END ? RS_EXIT_COMPLETE : rs_cli_fail(verb, &err);
-    if (rs_classes_load(request.classes, &err) < 0)
-        return rs_cli_fail(verb, &err);
-    if (first == argc) {
-        (void)rs_err_set(&err, RS_INVALID, "give a file or a folder; see rankscope analyse --help");
-        return rs_cli_fail(verb, &err);
-    }
-    if (request.is_cluster && !request.out_dir) {
-        (void)rs_err_set(&err, RS_INVALID, "say with --out where the cluster output goes");
-        return rs_cli_fail(verb, &err);
-    }
-    if (request.is_cluster && !cluster_verb) {
-        (void)rs_err_set(&err, RS_INVALID, "--cluster: this program was built without Ascend");
-        return rs_cli_fail(verb, &err);
-    }
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    while (paths[count])
+        count++;
+    enum rs_status status = rs_classes_load(request.classes, &err);
+    if (status == RS_OK && !count)
+        status =
+            rs_err_set(&err, RS_INVALID, "give a file or a folder; see rankscope analyse --help");
+    if (status == RS_OK && request.is_cluster && !request.out_dir)
+        status = rs_err_set(&err, RS_INVALID, "say with --out where the cluster output goes");
+    if (status == RS_OK && request.is_cluster && !cluster_verb)
+        status = rs_err_set(&err, RS_INVALID, "--cluster: this program was built without Ascend");
+    if (status < 0)
+        return rs_cli_fail(verb, &err);
     (void)sigaction(SIGINT, &action, NULL);
-    return analyse_with_cluster(&request, (const char *const *)argv + first,
-                                (size_t)(argc - first));
+    return analyse_with_cluster(&request, (const char *const *)paths, count);
 }
+
+/* clang-format off */
+static const struct rs_arg options[] = {
+    RS_OPT_TEXT("out", 'o', &request.out_dir, "DIR", "write the deliverables into DIR, which is created; without it only the report is printed"),
+    RS_OPT_FLAG("cluster", 0, &request.is_cluster, "of Ascend results, also write the official DIR/cluster_analysis_output (see rankscope cluster)"),
+    RS_OPT_TEXT("rank-map", 0, &request.rank_map, "FILE", "JSON object: file name -> rank, or null for a file that is no rank"),
+    RS_OPT_LIST("rank-from", 0, &request.rank_from, "PATTERN", "text before the rank in a file name, such as \"node-\"; a '*' says where the number stands"),
+    RS_CLI_CLASSES_ARG(&request.classes),
+    RS_OPT_TEXT("run", 0, &request.run, "NAME", "name of the run, for the manifest"),
+    RS_CLI_COMMON_CLOCK_ARG(&request.report.assume_common_clock),
+    RS_OPT_INT("jobs", 'j', &request.jobs, "N", 1, RS_OFFLINE_JOBS_MAX, "read N files at a time; default: the processors online"),
+    RS_OPT_FLAG("json", 0, &request.report.as_json, "print report.json instead of the text"),
+    RS_OPT_FLAG("quiet", 'q', &request.report.is_quiet, "print nothing on stdout"),
+    RS_CLI_FAIL_ABOVE_ARG(&request.report.fail_above),
+};
+const struct rs_args rs_grammar_analyse = {
+    .verb = verb, .operands = "PATH...", .most = RS_ARGS_ANY,
+    .summary = "Reads the per-rank profiles in PATH, joins them and says where step time goes, who arrives last and who is to blame. PATH is a file, or a folder that is searched: traces of Kineto (PyTorch; .json, also compressed or in a tar), results of Ascend's profilers (*_ascend_pt, *_ascend_ms, PROF_*).",
+    RS_OPTIONS(options), .run = run, .prepare = find_jobs,
+    .epilogue =
+        "Exit: 0 complete, 1 partial (what is missing is named), 2 bad request or input, 3 refused,\n"
+        "5 --fail-above.\n"
+        "\n"
+        "example:\n"
+        "  rankscope analyse traces/ -o out\n"};
+/* clang-format on */

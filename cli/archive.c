@@ -5,7 +5,7 @@
  * The aggregator does it, and goes on when this command is interrupted; asked again, what is there is not sent twice.
  */
 #include "cli/cli.h"
-#include "cli/options/args.h"
+#include "cli/verbs.h"
 #include "common/answer/answer.h"
 #include "common/client/client.h"
 
@@ -101,17 +101,17 @@ static enum rs_status move_one(const char *verb, const struct rs_address *addres
 }
 
 /* Each is tried: one that cannot be moved does not keep the others. */
-static int move_all(const char *verb, char **ids, int count)
+static int move_all(const char *verb, char **ids)
 {
     struct rs_err err = {0};
     struct rs_address address;
     int code = RS_EXIT_COMPLETE;
     if (rs_client_address(words.connect, &address, &err) < 0)
         return rs_cli_fail(verb, &err);
-    for (int i = 0; i < count; i++) {
-        const enum rs_status status = move_one(verb, &address, ids[i], &err);
+    for (; *ids; ids++) {
+        const enum rs_status status = move_one(verb, &address, *ids, &err);
         if (status == RS_CANCELLED) {
-            rs_cli_note(verb, "the aggregator goes on with %s", ids[i]);
+            rs_cli_note(verb, "the aggregator goes on with %s", *ids);
             return RS_EXIT_INTERRUPTED;
         }
         if (status < 0)
@@ -122,70 +122,43 @@ static int move_all(const char *verb, char **ids, int count)
     return code;
 }
 
-static const struct rs_arg items[] = {
-    {.name = "json",
-     .kind = RS_ARG_FLAG,
-     .target = &words.as_json,
-     .help = "print each capture as it is now, as JSON"},
-    {.name = "quiet",
-     .letter = 'q',
-     .kind = RS_ARG_FLAG,
-     .target = &words.is_quiet,
-     .help = "print nothing but errors"},
+static int archive(char **ids)
+{
+    return move_all("archive", ids);
+}
+
+static int restore(char **ids)
+{
+    return move_all("restore", ids);
+}
+
+/* clang-format off */
+static const struct rs_arg options[] = {
+    RS_OPT_FLAG("json", 0, &words.as_json, "print each capture as it is now, as JSON"),
+    RS_CLI_QUIET_ARG(&words.is_quiet),
     RS_CLI_CONNECT_ARGS(&words.connect),
 };
-
-static int run(const struct rs_args *args, int argc, char **argv)
-{
-    struct rs_err err = {0};
-    int first = 0;
-    enum rs_status status = rs_args_parse(args, argc, argv, &first, &err);
-    if (status == RS_END)
-        return RS_EXIT_COMPLETE;
-    if (status == RS_OK && first == argc)
-        status = rs_err_set(&err, RS_INVALID, "%s takes the IDs of captures", args->verb);
-    return status < 0 ? rs_cli_fail(args->verb, &err)
-                      : move_all(args->verb, argv + first, argc - first);
-}
-
-int rs_cmd_archive(int argc, char **argv)
-{
-    static const struct rs_args args = {
-        .verb = "archive",
-        .operands = "ID...",
-        .summary =
-            "Moves captures that are closed to the object storage that the aggregator was "
-            "started with (--archive s3://BUCKET). They stay in the list; what is asked of one is "
-            "fetched then.",
-        .items = items,
-        .count = sizeof items / sizeof items[0],
-        .epilogue =
-            "  rankscope archive 20260102-030405-a1b2c3\n"
-            "\n"
-            "Nothing goes from the aggregator's disk before all of it is there. Interrupted, the\n"
-            "aggregator goes on; asked again, what is there already is not sent twice.\n"
-            "\n"
-            "Exit: 0 archived, 2 there is no such capture, 3 refused: it goes on, there is no archive, or\n"
-            "you may not, 4 no aggregator answers, or no archive, 130 interrupted.\n"};
-    return run(&args, argc, argv);
-}
-
-int rs_cmd_restore(int argc, char **argv)
-{
-    static const struct rs_args args = {
-        .verb = "restore",
-        .operands = "ID...",
-        .summary =
-            "Brings archived captures back to the aggregator's disk, byte for byte: each file is held "
-            "against its SHA-256. One that the aggregator does not know is looked for in the archive.",
-        .items = items,
-        .count = sizeof items / sizeof items[0],
-        .epilogue =
-            "  rankscope restore 20260102-030405-a1b2c3\n"
-            "\n"
-            "What is in the archive stays there, and goes with rankscope rm.\n"
-            "\n"
-            "Exit: 0 restored, 2 there is no such capture, 3 refused, 4 no aggregator answers, or\n"
-            "no archive, 130 interrupted.\n"};
-    return run(&args, argc, argv);
-}
+const struct rs_args rs_grammar_archive = {
+    .verb = "archive", .operands = "ID...", .least = 1, .most = RS_ARGS_ANY, .expected = "archive takes the IDs of captures",
+    .summary = "Moves captures that are closed to the object storage that the aggregator was started with (--archive s3://BUCKET). They stay in the list; what is asked of one is fetched then.",
+    RS_OPTIONS(options), .run = archive,
+    .epilogue =
+        "  rankscope archive 20260102-030405-a1b2c3\n"
+        "\n"
+        "Nothing goes from the aggregator's disk before all of it is there. Interrupted, the\n"
+        "aggregator goes on; asked again, what is there already is not sent twice.\n"
+        "\n"
+        "Exit: 0 archived, 2 there is no such capture, 3 refused: it goes on, there is no archive, or\n"
+        "you may not, 4 no aggregator answers, or no archive, 130 interrupted.\n"};
+const struct rs_args rs_grammar_restore = {
+    .verb = "restore", .operands = "ID...", .least = 1, .most = RS_ARGS_ANY, .expected = "restore takes the IDs of captures",
+    .summary = "Brings archived captures back to the aggregator's disk, byte for byte: each file is held against its SHA-256. One that the aggregator does not know is looked for in the archive.",
+    RS_OPTIONS(options), .run = restore,
+    .epilogue =
+        "  rankscope restore 20260102-030405-a1b2c3\n"
+        "\n"
+        "What is in the archive stays there, and goes with rankscope rm.\n"
+        "\n"
+        "Exit: 0 restored, 2 there is no such capture, 3 refused, 4 no aggregator answers, or\n"
+        "no archive, 130 interrupted.\n"};
+/* clang-format on */

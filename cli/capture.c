@@ -6,83 +6,154 @@
  * capture moves on and at most one a second beside. Ranks are named when there is something to say of them. The
  * report and facts go to stdout, as soon as every rank's summary is joined: raw data goes on in the background, unless --wait raw
  * says to wait for it, too. Ctrl-C leaves the capture running and says how to come back; with
- * --cancel-on-interrupt it ends it.
+ * --cancel-on-interrupt it ends it. The conversation itself is common/client/captures.h.
  */
 #include "cli/capture.h"
 
 #include "cli/cli.h"
 #include "cli/present.h"
-#include "common/base/mem.h"
+#include "cli/verbs.h"
+#include "common/answer/answer.h"
+#include "common/answer/answer_text.h"
+#include "common/client/captures.h"
 #include "common/client/client.h"
-#include "common/wire/answer_message.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+static const char verb[] = "capture";
 enum { WARNINGS_MAX = 64, LINE_MAX_BYTES = 256 };
 
-/* What is remembered of the answers, the newest one whole. */
-struct watch {
+/* A capture that is followed, and what was shown of it. */
+struct watching {
     const struct capture_words *words;
-    Rankscope__CaptureInfo *info;  /* owned */
-    char id[64];                   /* of the capture, as soon as it is known */
-    enum rs_status status;         /* of the answer to a start */
-    struct rs_err err;             /* when that is a failure */
-    bool is_start, is_answered;    /* a start's answer is due; it came */
+    struct rs_capture_follow follow;
     char shown[LINE_MAX_BYTES];    /* the last progress line */
     uint32_t warned[WARNINGS_MAX]; /* what was told of ranks: digests of rank and text */
     size_t warned_count;
     uint32_t shown_state; /* of the capture */
     rs_ns shown_at;       /* monotonic */
     bool is_terminal;
-    bool has_failed;
     bool must_wait_summary; /* not for raw data */
 };
 
-static char *lend(const char *text)
+/* ---- printing ------------------------------------------------------------------------------------------------- */
+
+static void print_info(const Rankscope__CaptureInfo *info, bool as_json)
 {
-    union {
-        const char *in;
-        char *out;
-    } both = {.in = text ? text : ""};
-    return both.out;
+    struct rs_buf buf = {0};
+    if (as_json) {
+        rs_answer_capture(info, 2, &buf);
+        rs_buf_u8(&buf, '\n');
+    } else {
+        rs_answer_capture_text(info, &buf);
+    }
+    fputs(rs_buf_text(&buf), stdout);
+    rs_buf_fini(&buf);
 }
 
-/* ---- progress -------------------------------------------------------------------------------------------- */
+/* On a terminal, lines are broken between words, the rest further in. */
+static void print_lines(FILE *to, const char *text)
+{
+    const size_t width = isatty(fileno(to)) ? rs_cli_width(to) : SIZE_MAX;
+    while (*text) {
+        size_t left = strcspn(text, "\n");
+        const size_t indent = strspn(text, " ") + 4;
+        size_t room = width;
+        while (left > room) {
+            size_t cut = room;
+            while (cut > indent && text[cut] != ' ')
+                cut--;
+            if (text[cut] != ' ')
+                break; /* one long word */
+            fprintf(to, "%.*s\n%*s", (int)cut, text, (int)indent, "");
+            text += cut + 1;
+            left -= cut + 1;
+            room = width - indent;
+        }
+        fprintf(to, "%.*s\n", (int)left, text);
+        text += left;
+        text += *text == '\n';
+    }
+}
+
+/* The whole answer of a dry run. */
+static void print_answer(const struct rs_request_answer *answer, bool as_json)
+{
+    struct rs_buf buf = {0};
+    if (as_json)
+        rs_request_answer_to_json(answer, 2, &buf);
+    else
+        rs_request_answer_print(answer, &buf);
+    if (as_json)
+        printf("%s\n", rs_buf_text(&buf));
+    else
+        print_lines(stdout, rs_buf_text(&buf));
+    rs_buf_fini(&buf);
+}
+
+/* Counts of what is left stay right: advice is neither refused nor ineffective. */
+static void drop_advice(struct rs_request_notes *notes)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < notes->count; i++)
+        if (notes->items[i].rule != RS_RULE_WARMUP_ZERO &&
+            notes->items[i].rule != RS_RULE_MS_NO_STEP)
+            notes->items[kept++] = notes->items[i];
+    notes->count = kept;
+}
+
+/* What is not simply accepted: advice that changes nothing is left out. */
+static void report_answer(struct rs_request_answer *answer)
+{
+    struct rs_buf buf = {0};
+    bool is_plain = answer->decision_count[RS_DECISION_ACCEPTED] == answer->count;
+    drop_advice(&answer->notes);
+    for (size_t i = 0; i < answer->count; i++) {
+        drop_advice(&answer->ranks[i].notes);
+        is_plain = is_plain && answer->ranks[i].notes.count == 0;
+    }
+    if (is_plain && !answer->notes.count)
+        return;
+    rs_request_answer_print(answer, &buf);
+    print_lines(stderr, rs_buf_text(&buf));
+    rs_buf_fini(&buf);
+}
+
+/* ---- progress ------------------------------------------------------------------------------------------------- */
 
 /* Whether it was told before; else remembers it. Very many are not told one by one. */
-static bool was_reported(struct watch *watch, const Rankscope__CaptureRank *rank)
+static bool was_reported(struct watching *watching, const Rankscope__CaptureRank *rank)
 {
     uint32_t digest = 2166136261u ^ rank->rank; /* FNV-1a */
     for (const char *at = rank->text; *at; at++)
         digest = (digest ^ (unsigned char)*at) * 16777619u;
-    for (size_t i = 0; i < watch->warned_count; i++)
-        if (watch->warned[i] == digest)
+    for (size_t i = 0; i < watching->warned_count; i++)
+        if (watching->warned[i] == digest)
             return true;
-    if (watch->warned_count == WARNINGS_MAX)
+    if (watching->warned_count == WARNINGS_MAX)
         return true;
-    watch->warned[watch->warned_count++] = digest;
+    watching->warned[watching->warned_count++] = digest;
     return false;
 }
 
 /* What should be known of a rank before its end: advice, or that it does not move. */
-static void report_warnings(struct watch *watch, const Rankscope__CaptureInfo *info)
+static void report_warnings(struct watching *watching, const Rankscope__CaptureInfo *info)
 {
     for (size_t i = 0; i < info->n_ranks; i++) {
         const Rankscope__CaptureRank *rank = info->ranks[i];
         const bool is_due =
             rank->state == RS_PROGRESS_ARMED || rank->state == RS_PROGRESS_RECORDING;
-        if (!is_due || !*rank->text || was_reported(watch, rank))
+        if (!is_due || !*rank->text || was_reported(watching, rank))
             continue;
-        if (watch->is_terminal && *watch->shown) {
+        if (watching->is_terminal && *watching->shown) {
             fprintf(stderr, "\r\033[K");
-            watch->shown[0] = '\0';
+            watching->shown[0] = '\0';
         }
-        rs_cli_note("capture", "rank %u on %s: %s", rank->rank, rank->host, rank->text);
+        rs_cli_note(verb, "rank %u on %s: %s", rank->rank, rank->host, rank->text);
     }
 }
 
@@ -96,95 +167,57 @@ static void fit_terminal(char *line)
         (void)snprintf(line + size.ws_col - 4, 4, "...");
 }
 
-static void show_progress(struct watch *watch, const Rankscope__CaptureInfo *info)
+static void show_progress(struct watching *watching, const Rankscope__CaptureInfo *info)
 {
     char line[LINE_MAX_BYTES];
     const rs_ns now = rs_time_monotonic();
-    report_warnings(watch, info);
-    capture_progress_line(info, line, sizeof line);
-    if (watch->is_terminal)
+    report_warnings(watching, info);
+    rs_answer_capture_line(info, line, sizeof line);
+    if (watching->is_terminal)
         fit_terminal(line);
-    if (watch->words->is_quiet || strcmp(line, watch->shown) == 0)
+    if (watching->words->is_quiet || strcmp(line, watching->shown) == 0)
         return;
-    const bool is_news = info->state != watch->shown_state || !*watch->shown;
-    if (!watch->is_terminal && !is_news && now < watch->shown_at + RS_NS_PER_S)
+    const bool is_news = info->state != watching->shown_state || !*watching->shown;
+    if (!watching->is_terminal && !is_news && now < watching->shown_at + RS_NS_PER_S)
         return;
-    if (watch->is_terminal)
+    if (watching->is_terminal)
         fprintf(stderr, "\r\033[K%s", line);
     else
         fprintf(stderr, "%s\n", line);
-    watch->shown_state = info->state;
-    watch->shown_at = now;
-    (void)snprintf(watch->shown, sizeof watch->shown, "%s", line);
+    watching->shown_state = info->state;
+    watching->shown_at = now;
+    (void)snprintf(watching->shown, sizeof watching->shown, "%s", line);
 }
 
-static void end_progress(struct watch *watch)
+static void end_progress(struct watching *watching)
 {
-    if (watch->is_terminal && *watch->shown)
+    if (watching->is_terminal && *watching->shown)
         fprintf(stderr, "\n");
-    watch->shown[0] = '\0';
+    watching->shown[0] = '\0';
 }
 
-/* Keeps a copy: the message is gone when the answer was handled. */
-static bool keep_info(struct watch *watch, const Rankscope__CaptureInfo *info)
+/* What every rank answers; NULL: an aggregator of the previous version. */
+static void on_answer(void *self, struct rs_request_answer *answer)
 {
-    Rankscope__CaptureInfo *copy = capture_info_copy(info);
-    if (watch->info)
-        rankscope__capture_info__free_unpacked(watch->info, NULL);
-    watch->info = copy;
-    watch->has_failed = copy == NULL;
-    return copy != NULL;
+    const struct watching *watching = self;
+    if (!answer)
+        rs_cli_note(verb, "the aggregator is of the previous version: it read ranks, steps, "
+                          "duration, start step and the profilers' switches, nothing else");
+    else if (watching->words->wanted.is_dry)
+        print_answer(answer, watching->words->as_json);
+    else if (!watching->words->is_quiet)
+        report_answer(answer);
 }
 
-/* What every rank is reported; then its progress. */
-static bool on_answer(struct watch *watch, const Rankscope__CaptureAnswer *message)
+static bool on_progress(void *self, const Rankscope__CaptureInfo *info)
 {
-    struct rs_request_answer answer;
-    watch->is_answered = true;
-    if (rs_answer_from_message(message, &answer, &watch->err) < 0) {
-        watch->status = watch->err.status;
-        return false;
-    }
-    if (watch->words->is_dry)
-        capture_print_answer(&answer, watch->words->as_json);
-    else if (!watch->words->is_quiet)
-        capture_report_answer(&answer);
-    rs_request_answer_fini(&answer);
-    watch->status = (enum rs_status)message->status;
-    if (watch->status < 0)
-        (void)rs_err_set(&watch->err, watch->status, "%.700s", message->text);
-    (void)snprintf(watch->id, sizeof watch->id, "%.63s", message->capture);
-    return watch->status >= 0 && *watch->id;
-}
-
-static bool on_progress(void *self, const Rankscope__Reply *reply)
-{
-    struct watch *watch = self;
-    if (reply->message_case == RANKSCOPE__REPLY__MESSAGE_ANSWER)
-        return on_answer(watch, reply->answer);
-    if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_CAPTURE ||
-        !keep_info(watch, reply->capture))
-        return false;
-    if (watch->is_start && !watch->is_answered) {
-        rs_cli_note("capture", "the aggregator is of the previous version: it read ranks, steps, "
-                               "duration, start step and the profilers' switches, nothing else");
-        watch->is_answered = true;
-    }
-    (void)snprintf(watch->id, sizeof watch->id, "%.63s", reply->capture->id);
-    show_progress(watch, reply->capture);
+    struct watching *watching = self;
+    show_progress(watching, info);
     /* Raw data that is on its way changes nothing of the findings. */
-    return !(watch->must_wait_summary && reply->capture->state == RS_CAPTURE_SUMMARISED);
+    return !(watching->must_wait_summary && info->state == RS_CAPTURE_SUMMARISED);
 }
 
-static bool on_info(void *self, const Rankscope__Reply *reply)
-{
-    struct watch *watch = self;
-    if (reply->message_case == RANKSCOPE__REPLY__MESSAGE_CAPTURE)
-        (void)keep_info(watch, reply->capture);
-    return false;
-}
-
-/* ---- the end of a capture ------------------------------------------------------------------------------- */
+/* ---- the end of a capture -------------------------------------------------------------------------------------- */
 
 /* Whether every rank has recorded; what is summarised may have raw data on its way. */
 static int exit_of_ranks(const Rankscope__CaptureInfo *info)
@@ -223,7 +256,7 @@ static void report_background(const struct capture_words *words, const Rankscope
     for (size_t i = 0; i < info->n_ranks; i++)
         count += info->ranks[i]->state < RS_PROGRESS_DONE;
     if (info->state == RS_CAPTURE_SUMMARISED && count && !words->is_quiet)
-        rs_cli_note("capture",
+        rs_cli_note(verb,
                     "raw data of %zu rank%s goes on in the background: rankscope capture wait %s",
                     count, count == 1 ? "" : "s", info->id);
 }
@@ -231,27 +264,28 @@ static void report_background(const struct capture_words *words, const Rankscope
 static int finish(const struct capture_words *words, const Rankscope__CaptureInfo *info)
 {
     const int own = exit_of_info(info);
-    capture_report_ranks(info);
+    struct rs_cli_noter noter = {.verb = verb};
+    rs_answer_capture_ends(info, rs_cli_note_line, &noter);
     report_background(words, info);
     if (info->state == RS_CAPTURE_STOPPED)
-        rs_cli_note("capture", "capture %s was stopped%s%s", info->id, *info->reason ? ": " : "",
+        rs_cli_note(verb, "capture %s was stopped%s%s", info->id, *info->reason ? ": " : "",
                     info->reason);
     if ((info->state == RS_CAPTURE_PARTIAL || info->state == RS_CAPTURE_SUMMARISED) &&
         *info->reason) {
         const char *reason = info->reason;
         reason += strncmp(reason, "partial: ", 9) == 0 ? 9 : 0; /* once is enough */
-        rs_cli_note("capture", "capture %s is partial: %s", info->id, reason);
+        rs_cli_note(verb, "capture %s is partial: %s", info->id, reason);
     }
     if (info->state == RS_CAPTURE_FAILED) {
-        rs_cli_note("capture", "capture %s failed: nothing was recorded%s%s", info->id,
+        rs_cli_note(verb, "capture %s failed: nothing was recorded%s%s", info->id,
                     *info->reason ? ": " : "", info->reason);
         if (words->as_json)
-            capture_print_info(info, true);
+            print_info(info, true);
         return own;
     }
     if (words->has_no_report) {
         if (words->as_json || !words->is_quiet)
-            capture_print_info(info, words->as_json);
+            print_info(info, words->as_json);
         return own;
     }
     const struct rs_report_options options = {.as_json = words->as_json,
@@ -261,64 +295,55 @@ static int finish(const struct capture_words *words, const Rankscope__CaptureInf
     struct rs_err err = {0};
     struct rs_address address;
     if (rs_client_address(words->connect, &address, &err) < 0)
-        return rs_cli_fail("capture", &err);
-    const int code = rs_cli_report_remote("capture", &address, info->id, words->out_dir, &options);
+        return rs_cli_fail(verb, &err);
+    const int code = rs_cli_report_remote(verb, &address, info->id, words->out_dir, &options);
     return code == RS_EXIT_COMPLETE ? own : code;
 }
 
-static bool on_nothing(void *self, const Rankscope__Reply *reply)
-{
-    (void)self;
-    (void)reply;
-    return false;
-}
-
 /* Ctrl-C: it goes on, or it is ended, as was said. */
-static void report_interrupted(const struct watch *watch, const struct rs_address *address)
+static void report_interrupted(const struct watching *watching, const struct rs_address *address)
 {
     struct rs_err err = {0};
-    if (!*watch->id) {
-        rs_cli_note("capture", "interrupted before the aggregator had answered: `rankscope capture "
-                               "list` says whether one was started");
+    Rankscope__CaptureInfo *info = NULL;
+    if (!*watching->follow.id) {
+        rs_cli_note(verb, "interrupted before the aggregator had answered: `rankscope capture "
+                          "list` says whether one was started");
         return;
     }
-    if (!watch->words->must_cancel) {
-        rs_cli_note("capture", "capture %s goes on; come back with: rankscope capture wait %s",
-                    watch->id, watch->id);
+    if (!watching->words->must_cancel) {
+        rs_cli_note(verb, "capture %s goes on; come back with: rankscope capture wait %s",
+                    watching->follow.id, watching->follow.id);
         return;
     }
-    Rankscope__AskStop ask_stop = RANKSCOPE__ASK_STOP__INIT;
-    ask_stop.id = lend(watch->id);
-    Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
-    ask.message_case = RANKSCOPE__ASK__MESSAGE_STOP;
-    ask.stop = &ask_stop;
-    if (rs_client_ask(address, &ask, on_nothing, NULL, &err) < 0)
-        rs_cli_note("capture", "capture %s could not be ended: %s", watch->id, err.text);
+    if (rs_client_capture(address, RS_CLIENT_STOP, watching->follow.id, &info, &err) < 0)
+        rs_cli_note(verb, "capture %s could not be ended: %s", watching->follow.id, err.text);
     else
-        rs_cli_note("capture",
+        rs_cli_note(verb,
                     "capture %s is being ended; what is recorded stays: rankscope capture show %s",
-                    watch->id, watch->id);
+                    watching->follow.id, watching->follow.id);
+    if (info)
+        rankscope__capture_info__free_unpacked(info, NULL);
 }
 
-static int exit_of_watch(struct watch *watch, enum rs_status status,
+static int exit_of_watch(const struct watching *watching, enum rs_status status,
                          const struct rs_address *address, struct rs_err *err)
 {
     if (status == RS_CANCELLED) {
-        report_interrupted(watch, address);
+        report_interrupted(watching, address);
         return RS_EXIT_INTERRUPTED;
     }
-    if (status >= 0 && watch->status < 0)
-        return rs_cli_fail("capture", &watch->err);
-    if (status >= 0 && watch->words->is_dry && watch->is_answered)
-        return (int)rs_exit_of(watch->status);
-    if (status >= 0 && watch->info)
-        return finish(watch->words, watch->info);
+    if (status >= 0 && watching->follow.status < 0)
+        return rs_cli_fail(verb, &watching->follow.err);
+    if (status >= 0 && watching->words->wanted.is_dry && watching->follow.is_answered)
+        return (int)rs_exit_of(watching->follow.status);
+    if (status >= 0 && watching->follow.info)
+        return finish(watching->words, watching->follow.info);
     if (status >= 0)
         (void)rs_err_set(err, RS_UNREACHABLE, "the aggregator did not tell of the capture");
-    const int code = rs_cli_fail("capture", err);
-    if (*watch->id && err->status == RS_UNREACHABLE)
-        rs_cli_note("capture", "capture %s is not forgotten: rankscope capture wait %s", watch->id,
-                    watch->id);
+    const int code = rs_cli_fail(verb, err);
+    if (*watching->follow.id && err->status == RS_UNREACHABLE)
+        rs_cli_note(verb, "capture %s is not forgotten: rankscope capture wait %s",
+                    watching->follow.id, watching->follow.id);
     return code;
 }
 
@@ -328,377 +353,164 @@ static bool waits_for_raw(const struct capture_words *words, bool is_start)
     return words->wait ? strcmp(words->wait, "summary") != 0 : !is_start;
 }
 
-/* Waits with progress; what then. */
-static int converse(const struct capture_words *words, Rankscope__Ask *ask, char id[64])
+/* Waits with progress; what then. `question` NULL: comes back to the capture `which`. */
+static int converse(const struct capture_words *words, struct rs_capture_question *question,
+                    const char *which, char id[64])
 {
-    const bool is_start = ask->message_case == RANKSCOPE__ASK__MESSAGE_START;
-    struct watch watch = {.words = words,
-                          .is_start = is_start,
-                          .must_wait_summary = !waits_for_raw(words, is_start),
-                          .is_terminal = isatty(STDERR_FILENO) != 0};
+    struct watching watching = {.words = words,
+                                .must_wait_summary = !waits_for_raw(words, question != NULL),
+                                .is_terminal = isatty(STDERR_FILENO) != 0,
+                                .follow = {.on_answer = on_answer, .on_progress = on_progress}};
+    struct rs_capture_follow *follow = &watching.follow;
     struct rs_err err = {0};
     struct rs_address address;
+    follow->self = &watching;
     enum rs_status status = rs_client_address(words->connect, &address, &err);
     if (status == RS_OK)
-        status = rs_client_ask(&address, ask, on_progress, &watch, &err);
-    end_progress(&watch);
-    const int code = exit_of_watch(&watch, status, &address, &err);
-    if (watch.info)
-        rankscope__capture_info__free_unpacked(watch.info, NULL);
-    (void)snprintf(id, sizeof watch.id, "%s", watch.id);
+        status = question ? rs_client_capture_start(&address, question, follow, &err)
+                          : rs_client_capture_follow(&address, RS_CLIENT_SHOW, which, follow, &err);
+    end_progress(&watching);
+    const int code = exit_of_watch(&watching, status, &address, &err);
+    rs_capture_follow_fini(follow);
+    (void)snprintf(id, sizeof follow->id, "%s", follow->id);
     return code;
 }
 
-/* ---- verbs -------------------------------------------------------------------------------------------------- */
+/* ---- verbs ------------------------------------------------------------------------------------------------------ */
 
 int rs_capture_start(const struct capture_words *words, char id[64])
 {
-    id[0] = '\0';
     struct rs_err err = {0};
-    struct capture_question question = {.origin_file = NULL};
-    int code = RS_EXIT_COMPLETE;
-    if (capture_question_make(words, &question, &err) < 0) {
-        code = rs_cli_fail("capture", &err);
-    } else {
-        Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
-        ask.message_case = RANKSCOPE__ASK__MESSAGE_START;
-        ask.start = &question.start;
-        code = converse(words, &ask, id);
-    }
-    capture_question_fini(&question);
+    struct rs_buf notes = {0};
+    struct rs_capture_question *question = NULL;
+    const enum rs_status status = rs_capture_question_new(&words->wanted, &notes, &question, &err);
+    fputs(rs_buf_text(&notes), stderr);
+    rs_buf_fini(&notes);
+    id[0] = '\0';
+    const int code = status < 0 ? rs_cli_fail(verb, &err) : converse(words, question, NULL, id);
+    rs_capture_question_free(&question);
     return code;
 }
 
-static int ask_once(const struct capture_words *words, Rankscope__Ask *ask)
+static int ask_once(const struct capture_words *words, enum rs_client_about about, const char *id)
 {
-    struct watch watch = {.words = words};
     struct rs_err err = {0};
     struct rs_address address;
+    Rankscope__CaptureInfo *info = NULL;
     enum rs_status status = rs_client_address(words->connect, &address, &err);
     if (status == RS_OK)
-        status = rs_client_ask(&address, ask, on_info, &watch, &err);
-    if (status == RS_OK && !watch.info)
+        status = rs_client_capture(&address, about, id, &info, &err);
+    if (status == RS_OK && !info)
         status = rs_err_set(&err, RS_UNREACHABLE, "the aggregator did not tell of the capture");
     if (status < 0)
-        return rs_cli_fail("capture", &err);
+        return rs_cli_fail(verb, &err);
     if (words->as_json || !words->is_quiet)
-        capture_print_info(watch.info, words->as_json);
-    const int code = exit_of_info(watch.info);
-    rankscope__capture_info__free_unpacked(watch.info, NULL);
-    return code;
+        print_info(info, words->as_json);
+    const int code = exit_of_info(info);
+    rankscope__capture_info__free_unpacked(info, NULL);
+    /* Of one that is stopped it is what was asked for, even if nothing of it was recorded. */
+    return code == RS_EXIT_PARTIAL && about == RS_CLIENT_STOP ? RS_EXIT_COMPLETE : code;
 }
 
-static int capture_wait(const struct capture_words *words, const char *id)
-{
-    Rankscope__AskCapture ask_capture = RANKSCOPE__ASK_CAPTURE__INIT;
-    ask_capture.id = lend(id);
-    ask_capture.follow = true;
-    Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
-    ask.message_case = RANKSCOPE__ASK__MESSAGE_CAPTURE;
-    ask.capture = &ask_capture;
-    char own[64];
-    return converse(words, &ask, own);
-}
-
-static int capture_show(const struct capture_words *words, const char *id)
-{
-    Rankscope__AskCapture ask_capture = RANKSCOPE__ASK_CAPTURE__INIT;
-    ask_capture.id = lend(id);
-    Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
-    ask.message_case = RANKSCOPE__ASK__MESSAGE_CAPTURE;
-    ask.capture = &ask_capture;
-    return ask_once(words, &ask);
-}
-
-static int capture_stop(const struct capture_words *words, const char *id)
-{
-    Rankscope__AskStop ask_stop = RANKSCOPE__ASK_STOP__INIT;
-    ask_stop.id = lend(id);
-    Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
-    ask.message_case = RANKSCOPE__ASK__MESSAGE_STOP;
-    ask.stop = &ask_stop;
-    const int code = ask_once(words, &ask);
-    /* It is what was asked for, even if nothing of it was recorded. */
-    return code == RS_EXIT_PARTIAL ? RS_EXIT_COMPLETE : code;
-}
-
-/* A long list comes in several messages. */
-struct listing {
-    Rankscope__CaptureList *whole; /* protobuf-c's memory; NULL: nothing came */
-    bool has_failed;
-};
-
-static Rankscope__CaptureList *copy_list(const Rankscope__CaptureList *list)
-{
-    const size_t bytes = rankscope__capture_list__get_packed_size(list);
-    uint8_t *packed = rs_mem_calloc(bytes + 1, 1);
-    Rankscope__CaptureList *copy = NULL;
-    if (packed) {
-        (void)rankscope__capture_list__pack(list, packed);
-        copy = rankscope__capture_list__unpack(NULL, bytes, packed);
-    }
-    rs_mem_free(packed);
-    return copy;
-}
-
-/* Moves what is in `more` behind the whole; false: no memory. */
-static bool join_lists(Rankscope__CaptureList *whole, Rankscope__CaptureList *more)
-{
-    const size_t count = whole->n_captures + more->n_captures;
-    Rankscope__CaptureInfo **items =
-        realloc(whole->captures, (count + 1) * sizeof(Rankscope__CaptureInfo *));
-    if (!items)
-        return false;
-    for (size_t i = 0; i < more->n_captures; i++)
-        items[whole->n_captures + i] = more->captures[i];
-    whole->captures = items;
-    whole->n_captures = count;
-    more->n_captures = 0;
-    return true;
-}
-
-static bool on_list(void *self, const Rankscope__Reply *reply)
-{
-    struct listing *listing = self;
-    if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_LIST)
-        return false;
-    Rankscope__CaptureList *copy = copy_list(reply->list);
-    if (!copy) {
-        listing->has_failed = true;
-    } else if (!listing->whole) {
-        listing->whole = copy;
-    } else {
-        listing->has_failed = !join_lists(listing->whole, copy);
-        rankscope__capture_list__free_unpacked(copy, NULL);
-    }
-    return !listing->has_failed;
-}
-
-static int capture_list(struct capture_words *words)
+static int list(const struct capture_words *words)
 {
     struct rs_err err = {0};
     struct rs_address address;
-    struct listing listing = {.whole = NULL};
-    Rankscope__AskList ask_list = RANKSCOPE__ASK_LIST__INIT;
-    ask_list.run = lend(words->run);
-    ask_list.without_ranks = !words->as_json;
-    Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
-    ask.message_case = RANKSCOPE__ASK__MESSAGE_LIST;
-    ask.list = &ask_list;
+    struct rs_buf buf = {0};
+    Rankscope__CaptureList *list = NULL;
+    const char *run = words->wanted.run ? words->wanted.run : "";
     enum rs_status status = rs_client_address(words->connect, &address, &err);
     if (status == RS_OK)
-        status = rs_client_ask(&address, &ask, on_list, &listing, &err);
-    if (status >= 0 && listing.has_failed)
-        status = rs_err_set(&err, RS_NOMEM, "no memory for the list of captures");
-    if (status >= 0 && listing.whole && (words->as_json || !words->is_quiet))
-        capture_print_list(listing.whole, words->as_json);
-    const bool is_partial = status >= 0 && listing.whole && *listing.whole->away;
-    if (is_partial)
-        rs_cli_note("capture", "captures of other aggregators are not in it: %.500s",
-                    listing.whole->away);
-    if (listing.whole)
-        rankscope__capture_list__free_unpacked(listing.whole, NULL);
+        status = rs_client_captures(&address, run, !words->as_json, &list, &err);
     if (status < 0)
-        return rs_cli_fail("capture", &err);
+        return rs_cli_fail(verb, &err);
+    if (list && words->as_json) {
+        rs_answer_captures((const Rankscope__CaptureInfo *const *)list->captures, list->n_captures,
+                           list->away, 2, &buf);
+        rs_buf_u8(&buf, '\n');
+    } else if (list && !words->is_quiet) {
+        rs_answer_captures_text(list, &buf);
+    }
+    fputs(rs_buf_text(&buf), stdout);
+    rs_buf_fini(&buf);
+    const bool is_partial = list && *list->away;
+    if (is_partial)
+        rs_cli_note(verb, "captures of other aggregators are not in it: %.500s", list->away);
+    if (list)
+        rankscope__capture_list__free_unpacked(list, NULL);
     return is_partial ? RS_EXIT_PARTIAL : RS_EXIT_COMPLETE;
 }
 
-static bool is_wait(const char *word)
-{
-    return !word || strcmp(word, "raw") == 0 || strcmp(word, "all") == 0 ||
-           strcmp(word, "summary") == 0;
-}
-
-static int run_word(struct capture_words *words, int count, char **operands, struct rs_err *err)
-{
-    static const char *const one[] = {"show", "stop", "wait"};
-    static int (*const verbs[])(const struct capture_words *words,
-                                const char *id) = {capture_show, capture_stop, capture_wait};
-    char id[64];
-    if (!is_wait(words->wait)) {
-        (void)rs_err_set(err, RS_INVALID, "--wait takes summary, raw or all, not %.60s",
-                         words->wait);
-        return rs_cli_fail("capture", err);
-    }
-    if (count == 0)
-        return rs_capture_start(words, id);
-    if (strcmp(operands[0], "list") == 0 && count == 1)
-        return capture_list(words);
-    for (size_t i = 0; i < sizeof one / sizeof one[0]; i++)
-        if (strcmp(operands[0], one[i]) == 0 && count == 2)
-            return verbs[i](words, operands[1]);
-    (void)rs_err_set(err, RS_INVALID,
-                     "expected nothing, \"list\", or \"show\", \"stop\" or \"wait\" with an ID");
-    return rs_cli_fail("capture", err);
-}
-
-/* ---- options --------------------------------------------------------------------------------------------- */
-
 static struct capture_words words = {.fail_above = -1};
 
-static const struct rs_arg items[] = {
-    {.name = "steps",
-     .letter = 'n',
-     .kind = RS_ARG_INT,
-     .target = &words.steps,
-     .value = "N",
-     .min = 1,
-     .max = 1000000,
-     .help = "record N steps"},
-    {.name = "duration",
-     .kind = RS_ARG_DURATION,
-     .target = &words.duration_ns,
-     .value = "D",
-     .help = "record for so long (200ms, 2s) from one instant on, instead of steps"},
-    {.name = "roundup",
-     .kind = RS_ARG_INT,
-     .target = &words.roundup,
-     .value = "R",
-     .min = 1,
-     .max = 1000000,
-     .help =
-         "PyTorch ranks begin at the next multiple of R iterations; R iterations must take much "
-         "longer than their profilers' asking, 5 s (default: about 10 s by the step time of an earlier "
-         "capture, else 500)"},
-    {.name = "record-shapes",
-     .kind = RS_ARG_FLAG,
-     .target = &words.must_shapes,
-     .help = "record shapes of tensors; without them gloo's operations have no bytes (this is the "
-             "default)"},
-    {.name = "no-record-shapes",
-     .kind = RS_ARG_FLAG,
-     .target = &words.has_no_shapes,
-     .help = "do not record shapes"},
-    {.name = "with-stack",
-     .kind = RS_ARG_FLAG,
-     .target = &words.with_stack,
-     .help = "record Python stacks (dear)"},
-    {.name = "profile-memory",
-     .kind = RS_ARG_FLAG,
-     .target = &words.profile_memory,
-     .help = "record allocations (dear)"},
-    {.name = "timeout",
-     .kind = RS_ARG_DURATION,
-     .target = &words.timeout_ns,
-     .value = "D",
-     .help =
-         "give a rank up when it is not complete by then (default, of a PyTorch rank: 10m, less "
-         "when the step time is known; of a native rank: a minute without a sign of life)"},
-    {.name = "force",
-     .kind = RS_ARG_FLAG,
-     .target = &words.is_forced,
-     .help =
-         "although space is short, traces go over a network, the time is longer than 5m, or the step "
-         "is over by a rank's pace"},
-    {.name = "start-step",
-     .kind = RS_ARG_TEXT,
-     .target = &words.start_step,
-     .value = "S",
-     .help = "first step to record, or \"next\" (default): the soonest that every rank can make"},
-    {.name = "ranks",
-     .letter = 'r',
-     .kind = RS_ARG_TEXT,
-     .target = &words.ranks,
-     .value = "EXPR",
-     .help =
-         "which ranks: all (default), 0,3-7, node=n12, tp=0 & pp=last, one-per-node, every=8, sample=1%, "
-         "slowest=8, !EXPR, (EXPR)"},
-    {.name = "roles",
-     .kind = RS_ARG_TEXT,
-     .target = &words.roles,
-     .value = "FILE",
-     .help =
-         "JSON that says which tp, pp, dp, ep index a rank has: {\"0\": {\"tp\": 0}, ...}, or sizes: "
-         "{\"tp\": 2, \"pp\": 2}"},
-    {.name = "set",
-     .kind = RS_ARG_LIST,
-     .target = &words.sets,
-     .value = "MEMBER=VALUE",
-     .help = "any member of the request (docs/schema/capture_request.schema.json), as "
-             "experimental.profiler_level=Level1; may be given many times"},
-    {.name = "config",
-     .kind = RS_ARG_TEXT,
-     .target = &words.config,
-     .value = "FILE",
-     .help = "begin with what a profiler_config.json asks for; options count over it"},
-    {.name = "request",
-     .kind = RS_ARG_TEXT,
-     .target = &words.document,
-     .value = "FILE",
-     .help = "begin with a request as `capture show ID --json` has it (member \"request\")"},
-    {.name = "dry-run",
-     .kind = RS_ARG_FLAG,
-     .target = &words.is_dry,
-     .help = "print what every rank would be answered, and start nothing"},
-    {.name = "on-busy",
-     .kind = RS_ARG_TEXT,
-     .target = &words.on_busy,
-     .value = "WHAT",
-     .help = "when a rank records already: queue (default: this request is next) or refuse"},
-    {.name = "raw",
-     .kind = RS_ARG_TEXT,
-     .target = &words.raw,
-     .value = "WHOSE",
-     .help =
-         "raw data that is sent: all (default), none, or of ranks EXPR; findings do not need it, and `rankscope fetch` "
-         "gets the rest later"},
-    {.name = "wait",
-     .kind = RS_ARG_TEXT,
-     .target = &words.wait,
-     .value = "WHAT",
-     .environment = "RANKSCOPE_WAIT",
-     .help =
-         "until what: summary (findings are final; default of a new capture) or raw, the same as all "
-         "(all that was asked for is stored; default of `capture wait`)"},
-    {.name = "cancel-on-interrupt",
-     .kind = RS_ARG_FLAG,
-     .target = &words.must_cancel,
-     .help = "Ctrl-C ends the capture; what is recorded stays"},
-    {.name = "run",
-     .kind = RS_ARG_TEXT,
-     .target = &words.run,
-     .value = "NAME",
-     .help = "which run; needed when there are several"},
-    {.name = "out",
-     .letter = 'o',
-     .kind = RS_ARG_TEXT,
-     .target = &words.out_dir,
-     .value = "DIR",
-     .help = "also write the deliverables into DIR"},
+static int capture(char **operands)
+{
+    struct rs_err err = {0};
+    const char *word = operands[0];
+    const bool has_id = word && operands[1] && !operands[2];
+    char id[64] = "";
+    words.wanted.sets = words.sets.items;
+    words.wanted.set_count = words.sets.count;
+    if (words.has_no_report && words.out_dir) {
+        (void)rs_err_set(&err, RS_INVALID,
+                         "--no-report prints no report and writes none: leave it or --out out");
+    } else if (words.wait && strcmp(words.wait, "raw") != 0 && strcmp(words.wait, "all") != 0 &&
+               strcmp(words.wait, "summary") != 0) {
+        (void)rs_err_set(&err, RS_INVALID, "--wait takes summary, raw or all, not %.60s",
+                         words.wait);
+    } else if (!word) {
+        return rs_capture_start(&words, id);
+    } else if (strcmp(word, "list") == 0 && !operands[1]) {
+        return list(&words);
+    } else if (has_id && strcmp(word, "wait") == 0) {
+        return converse(&words, NULL, operands[1], id);
+    } else if (has_id && strcmp(word, "show") == 0) {
+        return ask_once(&words, RS_CLIENT_SHOW, operands[1]);
+    } else if (has_id && strcmp(word, "stop") == 0) {
+        return ask_once(&words, RS_CLIENT_STOP, operands[1]);
+    } else {
+        (void)rs_err_set(
+            &err, RS_INVALID,
+            "expected nothing, \"list\", or \"show\", \"stop\" or \"wait\" with an ID");
+    }
+    return rs_cli_fail(verb, &err);
+}
+
+/* clang-format off */
+static const struct rs_arg options[] = {
+    RS_OPT_INT("steps", 'n', &words.wanted.steps, "N", 1, 1000000, "record N steps"),
+    RS_OPT_TIME("duration", 0, &words.wanted.duration_ns, "D", "record for so long (200ms, 2s) from one instant on, instead of steps"),
+    RS_OPT_INT("roundup", 0, &words.wanted.roundup, "R", 1, 1000000, "PyTorch ranks begin at the next multiple of R iterations; R iterations must take much longer than their profilers' asking, 5 s (default: about 10 s by the step time of an earlier capture, else 500)"),
+    RS_OPT_FLAG("record-shapes", 0, &words.wanted.must_shapes, "record shapes of tensors; without them gloo's operations have no bytes (this is the default)"),
+    RS_OPT_FLAG("no-record-shapes", 0, &words.wanted.has_no_shapes, "do not record shapes"),
+    RS_OPT_FLAG("with-stack", 0, &words.wanted.with_stack, "record Python stacks (dear)"),
+    RS_OPT_FLAG("profile-memory", 0, &words.wanted.profile_memory, "record allocations (dear)"),
+    RS_OPT_TIME("timeout", 0, &words.wanted.timeout_ns, "D", "give a rank up when it is not complete by then (default, of a PyTorch rank: 10m, less when the step time is known; of a native rank: a minute without a sign of life)"),
+    RS_OPT_FLAG("force", 0, &words.wanted.is_forced, "although space is short, traces go over a network, the time is longer than 5m, or the step is over by a rank's pace"),
+    RS_OPT_TEXT("start-step", 0, &words.wanted.start_step, "S", "first step to record, or \"next\" (default): the soonest that every rank can make"),
+    RS_OPT_TEXT("ranks", 'r', &words.wanted.ranks, "EXPR", "which ranks: all (default), 0,3-7, node=n12, tp=0 & pp=last, one-per-node, every=8, sample=1%, slowest=8, !EXPR, (EXPR)"),
+    RS_OPT_TEXT("roles", 0, &words.wanted.roles, "FILE", "JSON that says which tp, pp, dp, ep index a rank has: {\"0\": {\"tp\": 0}, ...}, or sizes: {\"tp\": 2, \"pp\": 2}"),
+    RS_OPT_LIST("set", 0, &words.sets, "MEMBER=VALUE", "any member of the request (docs/schema/capture_request.schema.json), as experimental.profiler_level=Level1; may be given many times"),
+    RS_OPT_TEXT("config", 0, &words.wanted.config, "FILE", "begin with what a profiler_config.json asks for; options count over it"),
+    RS_OPT_TEXT("request", 0, &words.wanted.document, "FILE", "begin with a request as `capture show ID --json` has it (member \"request\")"),
+    RS_OPT_FLAG("dry-run", 0, &words.wanted.is_dry, "print what every rank would be answered, and start nothing"),
+    RS_OPT_TEXT("on-busy", 0, &words.wanted.on_busy, "WHAT", "when a rank records already: queue (default: this request is next) or refuse"),
+    RS_OPT_TEXT("raw", 0, &words.wanted.raw, "WHOSE", "raw data that is sent: all (default), none, or of ranks EXPR; findings do not need it, and `rankscope fetch` gets the rest later"),
+    RS_OPT_TEXT("wait", 0, &words.wait, "WHAT", "until what: summary (findings are final; default of a new capture) or raw, the same as all (all that was asked for is stored; default of `capture wait`)", .environment = "RANKSCOPE_WAIT"),
+    RS_OPT_FLAG("cancel-on-interrupt", 0, &words.must_cancel, "Ctrl-C ends the capture; what is recorded stays"),
+    RS_OPT_TEXT("run", 0, &words.wanted.run, "NAME", "which run; needed when there are several"),
+    RS_OPT_TEXT("out", 'o', &words.out_dir, "DIR", "also write the deliverables into DIR"),
     RS_CLI_CONNECT_ARGS(&words.connect),
-    {.name = "assume-common-clock",
-     .kind = RS_ARG_FLAG,
-     .target = &words.assume_common_clock,
-     .help = "compare times of different hosts as they stand (told in the report)"},
-    {.name = "fail-above",
-     .kind = RS_ARG_PERCENT,
-     .target = &words.fail_above,
-     .value = "X%",
-     .help = "exit 5 when a finding costs more than X % of a step"},
-    {.name = "no-report",
-     .kind = RS_ARG_FLAG,
-     .target = &words.has_no_report,
-     .help = "print the facts of the capture instead of its report"},
-    {.name = "json",
-     .kind = RS_ARG_FLAG,
-     .target = &words.as_json,
-     .help = "print JSON; unknown is null"},
-    {.name = "quiet",
-     .letter = 'q',
-     .kind = RS_ARG_FLAG,
-     .target = &words.is_quiet,
-     .help = "print nothing but errors"},
+    RS_OPT_FLAG("assume-common-clock", 0, &words.assume_common_clock, "compare times of different hosts as they stand (told in the report)"),
+    RS_OPT_SHARE("fail-above", 0, &words.fail_above, "X%", "exit 5 when a finding costs more than X % of a step"),
+    RS_OPT_FLAG("no-report", 0, &words.has_no_report, "print the facts of the capture instead of its report"),
+    RS_OPT_FLAG("json", 0, &words.as_json, "print JSON; unknown is null"),
+    RS_CLI_QUIET_ARG(&words.is_quiet),
 };
-static const struct rs_args args = {
-    .verb = "capture",
-    .operands = "[list | show ID | wait ID | stop ID]",
-    .summary =
-        "Records N steps, or for a time, on the chosen ranks of a running job: every rank begins at "
-        "the same step, or instant. Waits with progress until the findings are final, then prints the report; raw data may "
-        "go on in the background. With a word: list names the captures, show prints one's "
-        "facts, wait comes back to one, stop ends one.",
-    .items = items,
-    .count = sizeof items / sizeof items[0],
+const struct rs_args rs_grammar_capture = {
+    .verb = verb, .operands = "[list | show ID | wait ID | stop ID]", .most = RS_ARGS_ANY,
+    .summary = "Records N steps, or for a time, on the chosen ranks of a running job: every rank begins at the same step, or instant. Waits with progress until the findings are final, then prints the report; raw data may go on in the background. With a word: list names the captures, show prints one's facts, wait comes back to one, stop ends one.",
+    RS_OPTIONS(options), .run = capture,
     .epilogue =
         "  rankscope capture --steps 5\n"
         "  rankscope capture --run r1 --ranks 0,3-7 --steps 10 --start-step 500 -o out\n"
@@ -715,20 +527,4 @@ static const struct rs_args args = {
         "\n"
         "Exit: 0 complete, 1 partial (ranks missing are named), 2 bad request, 3 refused, 4 no\n"
         "aggregator answers, 5 --fail-above, 130 interrupted.\n"};
-
-int rs_cmd_capture(int argc, char **argv)
-{
-    struct rs_err err = {0};
-    int first = 0;
-    const enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
-    if (status == RS_END)
-        return RS_EXIT_COMPLETE;
-    if (status < 0)
-        return rs_cli_fail("capture", &err);
-    if (words.has_no_report && words.out_dir) {
-        (void)rs_err_set(&err, RS_INVALID,
-                         "--no-report prints no report and writes none: leave it or --out out");
-        return rs_cli_fail("capture", &err);
-    }
-    return run_word(&words, argc - first, argv + first, &err);
-}
+/* clang-format on */

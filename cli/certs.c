@@ -11,7 +11,7 @@
  * an identity whose authority is elsewhere.
  */
 #include "cli/cli.h"
-#include "cli/options/args.h"
+#include "cli/verbs.h"
 #include "common/base/file.h"
 #include "common/base/json_out.h"
 #include "common/base/paths.h"
@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static const rs_dur day_ns = 86400 * (rs_dur)RS_NS_PER_S;
@@ -36,52 +35,12 @@ static struct {
 
 static char ca_default[RS_PATHS_BYTES], certs_default[RS_PATHS_BYTES];
 
-#define DATA_ARG                                                                                   \
-    {                                                                                              \
-        .name = "data", .letter = 'd', .kind = RS_ARG_TEXT, .target = &words.data, .value = "DIR", \
-        .environment = "RANKSCOPE_DATA",                                                           \
-        .help = "the aggregator's data folder (default: /var/lib/rankscope for root)"              \
-    }
-#define CA_ARG                                                                                     \
-    {                                                                                              \
-        .name = "ca", .kind = RS_ARG_TEXT, .target = &words.ca, .value = "DIR",                    \
-        .environment = "RANKSCOPE_CA",                                                             \
-        .help = "folder of the authority (default: ca in the data folder)"                         \
-    }
-/* Not from the environment: that is the folder of who asks, and this the aggregator's. */
-#define CERTS_ARG(text)                                                                            \
-    {                                                                                              \
-        .name = "certs", .kind = RS_ARG_TEXT, .target = &rs_client_security.certs, .value = "DIR", \
-        .help = (text)                                                                             \
-    }
-#define VALID_ARG(text)                                                                            \
-    {                                                                                              \
-        .name = "valid", .kind = RS_ARG_DURATION, .target = &words.valid_ns, .value = "TIME",      \
-        .help = (text)                                                                             \
-    }
-#define HOST_ARG                                                                                                \
-    {                                                                                                           \
-        .name = "host", .kind = RS_ARG_LIST, .target = &words.hosts, .value = "NAME",                           \
-        .help =                                                                                                 \
-            "a name or address under which the aggregator is reached, also several times; this "                \
-            "host's name, localhost, 127.0.0.1 and ::1 are always among an aggregator's. Of a node: "           \
-            "where its collector --metrics is reached; such a certificate serves, and is not renewed by itself" \
-    }
-#define QUIET_ARG                                                                                  \
-    {                                                                                              \
-        .name = "quiet", .letter = 'q', .kind = RS_ARG_FLAG, .target = &words.is_quiet,            \
-        .help = "print errors only"                                                                \
-    }
-#define JSON_ARG                                                                                   \
-    {                                                                                              \
-        .name = "json", .kind = RS_ARG_FLAG, .target = &words.as_json, .help = "print JSON"        \
-    }
-
-static int finish(const char *verb, enum rs_status status, struct rs_err *err)
+/* What is there is not written over. */
+static enum rs_status refused_if_there(enum rs_status status, struct rs_err *err)
 {
-    if (status == RS_EXISTS) /* what is there is not written over */
+    if (status == RS_EXISTS)
         err->status = RS_REFUSED;
-    return status < 0 ? rs_cli_fail(verb, err) : (int)rs_exit_of(status);
+    return status;
 }
 
 /* Where the authority and the aggregator's own certificate are. */
@@ -100,15 +59,6 @@ static enum rs_status find_folders(struct rs_err *err)
     if (!words.ca)
         words.ca = ca_default;
     return RS_OK;
-}
-
-static void day_text(rs_ns at, char text_p[32])
-{
-    const time_t seconds = (time_t)(at / RS_NS_PER_S);
-    struct tm utc;
-    *text_p = '\0';
-    if (gmtime_r(&seconds, &utc))
-        (void)strftime(text_p, 32, "%Y-%m-%dT%H:%M:%SZ", &utc);
 }
 
 /* Behind the `count` that are there; how many then. */
@@ -138,7 +88,7 @@ static enum rs_status issue(enum rs_party party, const char *name, const char *o
     struct rs_identity identity;
     const char *hosts[RS_AUTHORITY_HOSTS_MAX];
     char own[256] = "";
-    char until[32];
+    char until[RS_TIME_TEXT_BYTES];
     const bool is_server = party == RS_PARTY_AGGREGATOR;
     const struct rs_certificate_wish wish = {.party = party,
                                              .name = name,
@@ -154,7 +104,7 @@ static enum rs_status issue(enum rs_party party, const char *name, const char *o
         status = rs_authority_issue(authority, &wish, out, words.must_replace, &identity, err);
     rs_authority_close(&authority);
     if (status == RS_OK && !words.is_quiet) {
-        day_text(identity.expires_at, until);
+        rs_time_text(identity.expires_at, until);
         printf("%s/%s until %s: %s\n", rs_party_name(party), name, until, out);
     }
     return status;
@@ -162,39 +112,18 @@ static enum rs_status issue(enum rs_party party, const char *name, const char *o
 
 /* ---- init ------------------------------------------------------------------------------------------------------------ */
 
-static int certs_init(int argc, char **argv)
+static enum rs_status certs_init(char **operands, struct rs_err *err)
 {
-    static const struct rs_arg items[] = {
-        DATA_ARG, CA_ARG,
-        CERTS_ARG("folder of the aggregator's certificate (default: certs in the data folder)"),
-        HOST_ARG, QUIET_ARG};
-    static const struct rs_args args = {
-        .verb = "certs init",
-        .operands = "",
-        .summary = "Makes the authority of an installation, and the certificate of its aggregator. "
-                   "Run it once, on the aggregator's host, as the aggregator's user.",
-        .items = items,
-        .count = sizeof items / sizeof items[0],
-        .epilogue = "  rankscope certs init --host agg.cluster --host 10.0.0.5\n"
-                    "\n"
-                    "Exit: 0 done, 2 bad request, 3 refused: there is one already.\n"};
-    struct rs_err err = {0};
-    int first = 0;
-    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
-    if (status == RS_END)
-        return RS_EXIT_COMPLETE;
-    if (status == RS_OK && argc != first)
-        status = rs_err_set(&err, RS_INVALID, "certs init takes no operand");
-    if (status == RS_OK)
-        status = find_folders(&err);
+    (void)operands;
+    enum rs_status status = find_folders(err);
     if (status == RS_OK &&
         words.data) /* the aggregator's, whose mode is not that of a folder of keys */
-        status = rs_file_make_dirs(words.data, RS_FOLDER_MODE, &err);
+        status = rs_file_make_dirs(words.data, RS_FOLDER_MODE, err);
     if (status == RS_OK)
-        status = rs_authority_create(words.ca, &err);
+        status = rs_authority_create(words.ca, err);
     if (status == RS_OK)
         status = issue(RS_PARTY_AGGREGATOR, "main",
-                       rs_client_security.certs ? rs_client_security.certs : certs_default, &err);
+                       rs_client_security.certs ? rs_client_security.certs : certs_default, err);
     if (status == RS_OK && !words.is_quiet)
         printf(
             "the authority is in %s: keep ca.key to yourself, and a copy of the folder elsewhere\n"
@@ -202,117 +131,46 @@ static int certs_init(int argc, char **argv)
             "      rankscope certs invite NODE, for each node\n"
             "      rankscope certs issue operator NAME --out DIR, for each person\n",
             words.ca);
-    return finish("certs init", status, &err);
+    return refused_if_there(status, err);
 }
 
 /* ---- issue ------------------------------------------------------------------------------------------------------------ */
 
-static int certs_issue(int argc, char **argv)
+static enum rs_status certs_issue(char **operands, struct rs_err *err)
 {
-    static const struct rs_arg items[] = {
-        {.name = "out",
-         .letter = 'o',
-         .kind = RS_ARG_TEXT,
-         .target = &words.out,
-         .value = "DIR",
-         .help = "the folder to make; carry it to the host or person as you would a password"},
-        VALID_ARG(
-            "how long it counts (default: 14d for nodes, 90d for people, 365d for aggregators)"),
-        {.name = "replace",
-         .kind = RS_ARG_FLAG,
-         .target = &words.must_replace,
-         .help = "write over the certificate that is in DIR"},
-        HOST_ARG,
-        DATA_ARG,
-        CA_ARG,
-        QUIET_ARG};
-    static const struct rs_args args = {
-        .verb = "certs issue",
-        .operands = "PARTY NAME",
-        .summary =
-            "Makes a key and a certificate for a party: operator (may capture and read), viewer "
-            "(may read), user (may capture and read what is of the user of that name), node (a "
-            "collector, for the host of that name), aggregator.",
-        .items = items,
-        .count = sizeof items / sizeof items[0],
-        .epilogue =
-            "  rankscope certs issue operator alice --out alice\n"
-            "  rankscope certs issue viewer grafana --out grafana --valid 30d\n"
-            "\n"
-            "A node is better invited (rankscope certs invite): then its key never leaves it.\n"
-            "\n"
-            "Exit: 0 done, 2 bad request, 3 refused.\n"};
-    struct rs_err err = {0};
-    int first = 0;
     enum rs_party party = RS_PARTY_NOBODY;
-    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
-    if (status == RS_END)
-        return RS_EXIT_COMPLETE;
-    if (status == RS_OK && (argc - first != 2 || !words.out))
-        status = rs_err_set(&err, RS_INVALID, "PARTY, NAME and --out DIR are expected");
+    if (!words.out)
+        return rs_err_set(err, RS_INVALID, "%s", rs_grammar_certs_issue.expected);
+    enum rs_status status = rs_party_parse(operands[0], &party, err);
     if (status == RS_OK)
-        status = rs_party_parse(argv[first], &party, &err);
+        status = find_folders(err);
     if (status == RS_OK)
-        status = find_folders(&err);
-    if (status == RS_OK)
-        status = issue(party, argv[first + 1], words.out, &err);
-    return finish("certs issue", status, &err);
+        status = issue(party, operands[1], words.out, err);
+    return refused_if_there(status, err);
 }
 
 /* ---- invite ------------------------------------------------------------------------------------------------------------ */
 
-static int certs_invite(int argc, char **argv)
+static enum rs_status certs_invite(char **operands, struct rs_err *err)
 {
-    static const struct rs_arg items[] = {
-        VALID_ARG("how long it can be used (default 1h)"),
-        {.name = "any",
-         .kind = RS_ARG_INT,
-         .min = 1,
-         .max = RS_INVITE_USES_MAX,
-         .target = &words.uses,
-         .value = "N",
-         .help =
-             "instead of a NODE: for any N nodes that have no certificate yet, each under its own name"},
-        DATA_ARG,
-        CA_ARG};
-    static const struct rs_args args = {
-        .verb = "certs invite",
-        .operands = "NODE | --any N",
-        .summary =
-            "Prints one line with which the node of that name joins, once: it makes its own key "
-            "and gets a certificate, and believes this installation and no other.",
-        .items = items,
-        .count = sizeof items / sizeof items[0],
-        .epilogue =
-            "  rankscope certs invite gpu-017 > invite\n"
-            "  rankscope collector --join agg.cluster:7071 --invite ./invite   # on gpu-017\n"
-            "  rankscope certs invite --any 200 --valid 1d                     # for an image or a DaemonSet\n"
-            "\n"
-            "Exit: 0 done, 2 bad request, 3 refused.\n"};
-    struct rs_err err = {0};
     struct rs_buf text = {0};
     struct rs_authority *authority = NULL;
-    int first = 0;
-    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
-    if (status == RS_END)
-        return RS_EXIT_COMPLETE;
-    if (status == RS_OK && argc - first != (words.uses ? 0 : 1))
-        status = rs_err_set(&err, RS_INVALID, "the name of one node is expected, or --any N");
+    if (words.uses ? *operands != NULL : !*operands || operands[1])
+        return rs_err_set(err, RS_INVALID, "the name of one node is expected, or --any N");
+    enum rs_status status = find_folders(err);
     if (status == RS_OK)
-        status = find_folders(&err);
-    if (status == RS_OK)
-        status = rs_authority_open(words.ca, &authority, &err);
+        status = rs_authority_open(words.ca, &authority, err);
     const rs_dur valid_ns = words.valid_ns ? words.valid_ns : 3600 * (rs_dur)RS_NS_PER_S;
-    const struct rs_invite_terms terms = {.name = words.uses ? NULL : argv[first],
+    const struct rs_invite_terms terms = {.name = operands[0], /* NULL: of any */
                                           .uses = words.uses ? (unsigned)words.uses : 1,
                                           .expires_at = rs_time_realtime() + valid_ns};
     if (status == RS_OK)
-        status = rs_invite_make(authority, &terms, &text, &err);
+        status = rs_invite_make(authority, &terms, &text, err);
     if (status == RS_OK)
         printf("%s\n", rs_buf_text(&text));
     rs_authority_close(&authority);
     rs_buf_fini(&text);
-    return finish("certs invite", status, &err);
+    return refused_if_there(status, err);
 }
 
 /* ---- renew -------------------------------------------------------------------------------------------------------------- */
@@ -352,54 +210,16 @@ static enum rs_status renew_there(const char *dir, struct rs_err *err)
     return status;
 }
 
-static int certs_renew(int argc, char **argv)
+static enum rs_status certs_renew(char **operands, struct rs_err *err)
 {
-    static const struct rs_arg items[] = {
-        VALID_ARG("how long it counts from now on (default: as long as the last one)"),
-        HOST_ARG,
-        DATA_ARG,
-        CA_ARG,
-        QUIET_ARG,
-        {.name = "connect",
-         .letter = 'c',
-         .kind = RS_ARG_TEXT,
-         .target = &words.connect,
-         .value = "ADDR",
-         .environment = "RANKSCOPE_CONNECT",
-         .help =
-             "have it renewed by the aggregator at HOST:PORT instead of with the authority's folder"},
-    };
-    static const struct rs_args args = {
-        .verb = "certs renew",
-        .operands = "[DIR]",
-        .summary = "Makes a new key and certificate for the identity in DIR (default: where this "
-                   "user's certificates are). Collectors do it by themselves. The old certificate "
-                   "counts until it ends, or is revoked.",
-        .items = items,
-        .count = sizeof items / sizeof items[0],
-        .epilogue =
-            "  rankscope certs renew /var/lib/rankscope/certs --host agg.cluster\n"
-            "  rankscope certs renew --connect agg.cluster:7070\n"
-            "\n"
-            "The hosts of an aggregator are named again. Exit: 0 done, 2 bad request, 3 refused, 4 no\n"
-            "aggregator answers.\n"};
-    struct rs_err err = {0};
     char usual[RS_PATHS_BYTES] = "";
-    int first = 0;
-    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
-    if (status == RS_END)
-        return RS_EXIT_COMPLETE;
-    if (status == RS_OK && argc - first > 1)
-        status = rs_err_set(&err, RS_INVALID, "one DIR is expected");
-    if (status == RS_OK && argc == first)
-        status = rs_paths_certs(usual, false, &err);
+    const char *dir = *operands ? *operands : usual;
+    enum rs_status status = *operands ? RS_OK : rs_paths_certs(usual, false, err);
     if (status == RS_OK)
-        status = find_folders(&err);
-    if (status == RS_OK) {
-        const char *dir = argc == first ? usual : argv[first];
-        status = words.connect ? renew_there(dir, &err) : renew_here(dir, &err);
-    }
-    return finish("certs renew", status, &err);
+        status = find_folders(err);
+    if (status == RS_OK)
+        status = words.connect ? renew_there(dir, err) : renew_here(dir, err);
+    return refused_if_there(status, err);
 }
 
 /* ---- show and revoke ---------------------------------------------------------------------------------------------------- */
@@ -417,12 +237,12 @@ static void show_item(void *self, const struct rs_authority_item *item)
     struct listing *listing = self;
     const struct rs_identity *identity = &item->identity;
     char who[RS_IDENTITY_TEXT_BYTES];
-    char until[32];
+    char until[RS_TIME_TEXT_BYTES];
     const char *state = item->is_revoked                             ? "revoked"
                         : rs_time_realtime() >= identity->expires_at ? "expired"
                                                                      : "counts";
     rs_identity_text(identity, who);
-    day_text(identity->expires_at, until);
+    rs_time_text(identity->expires_at, until);
     listing->count++;
     if (!words.as_json) {
         printf("%-28s %s until %s  %s\n", who, state, until, identity->serial);
@@ -430,18 +250,12 @@ static void show_item(void *self, const struct rs_authority_item *item)
     }
     struct rs_json_out *json = &listing->json;
     rs_json_out_object(json);
-    rs_json_out_key(json, "party");
-    rs_json_out_string(json, rs_party_name(identity->party));
-    rs_json_out_key(json, "name");
-    rs_json_out_string(json, identity->name);
-    rs_json_out_key(json, "serial");
-    rs_json_out_string(json, identity->serial);
-    rs_json_out_key(json, "state");
-    rs_json_out_string(json, state);
-    rs_json_out_key(json, "begins_ns");
-    rs_json_out_int(json, identity->begins_at);
-    rs_json_out_key(json, "expires_ns");
-    rs_json_out_int(json, identity->expires_at);
+    rs_json_put_string(json, "party", rs_party_name(identity->party));
+    rs_json_put_string(json, "name", identity->name);
+    rs_json_put_string(json, "serial", identity->serial);
+    rs_json_put_string(json, "state", state);
+    rs_json_put_int(json, "begins_ns", identity->begins_at);
+    rs_json_put_int(json, "expires_ns", identity->expires_at);
     rs_json_out_end(json);
 }
 
@@ -470,38 +284,21 @@ static enum rs_status show_issued(struct listing *listing, struct rs_err *err)
     return status;
 }
 
-static int certs_show(int argc, char **argv)
+static enum rs_status certs_show(char **dirs, struct rs_err *err)
 {
-    static const struct rs_arg items[] = {JSON_ARG, DATA_ARG, CA_ARG};
-    static const struct rs_args args = {
-        .verb = "certs show",
-        .operands = "[DIR...]",
-        .summary = "What certificates say: of the folders, or all that the authority issued.",
-        .items = items,
-        .count = sizeof items / sizeof items[0],
-        .epilogue = "  rankscope certs show\n"
-                    "  rankscope certs show /etc/rankscope/certs\n"
-                    "\n"
-                    "Exit: 0 done, 2 bad request, 3 refused.\n"};
-    struct rs_err err = {0};
     struct listing listing = {.count = 0};
-    int first = 0;
-    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
-    if (status == RS_END)
-        return RS_EXIT_COMPLETE;
-    if (status == RS_OK)
-        status = find_folders(&err);
+    enum rs_status status = find_folders(err);
     rs_json_out_init(&listing.json, &listing.text, 2);
     rs_json_out_array(&listing.json);
-    for (int i = first; i < argc && status == RS_OK; i++)
-        status = show_folder(argv[i], &listing, &err);
-    if (status == RS_OK && argc == first)
-        status = show_issued(&listing, &err);
+    if (status == RS_OK && !*dirs)
+        status = show_issued(&listing, err);
+    for (; *dirs && status == RS_OK; dirs++)
+        status = show_folder(*dirs, &listing, err);
     rs_json_out_end(&listing.json);
     if (status == RS_OK && words.as_json)
         printf("%s\n", rs_buf_text(&listing.text));
     rs_buf_fini(&listing.text);
-    return finish("certs show", status, &err);
+    return refused_if_there(status, err);
 }
 
 /* Of those that count still. */
@@ -557,55 +354,124 @@ static enum rs_status revoke_all(const char *wanted, struct rs_authority *author
     return status;
 }
 
-static int certs_revoke(int argc, char **argv)
+static enum rs_status certs_revoke(char **whose, struct rs_err *err)
 {
-    static const struct rs_arg items[] = {
-        DATA_ARG, CA_ARG,
-        CERTS_ARG(
-            "the aggregator's folder, where its copy of the list goes (default: certs in the data folder)"),
-        QUIET_ARG};
-    static const struct rs_args args = {
-        .verb = "certs revoke",
-        .operands = "WHO...",
-        .summary = "Ends the certificates of PARTY/NAME, or the one of a serial number. The "
-                   "aggregator sees it within seconds: links are closed, and new ones refused.",
-        .items = items,
-        .count = sizeof items / sizeof items[0],
-        .epilogue = "  rankscope certs revoke operator/alice\n"
-                    "  rankscope certs revoke node/gpu-017\n"
-                    "\n"
-                    "Exit: 0 done, 2 bad request: there is none, 3 refused.\n"};
-    struct rs_err err = {0};
     struct rs_authority *authority = NULL;
-    int first = 0;
-    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
-    if (status == RS_END)
-        return RS_EXIT_COMPLETE;
-    if (status == RS_OK && argc == first)
-        status = rs_err_set(&err, RS_INVALID, "PARTY/NAME or a serial number is expected");
+    enum rs_status status = find_folders(err);
     if (status == RS_OK)
-        status = find_folders(&err);
+        status = rs_authority_open(words.ca, &authority, err);
+    for (; *whose && status == RS_OK; whose++)
+        status = revoke_all(*whose, authority, err);
     if (status == RS_OK)
-        status = rs_authority_open(words.ca, &authority, &err);
-    for (int i = first; i < argc && status == RS_OK; i++)
-        status = revoke_all(argv[i], authority, &err);
-    if (status == RS_OK)
-        status = hand_on(authority, &err);
+        status = hand_on(authority, err);
     rs_authority_close(&authority);
-    return finish("certs revoke", status, &err);
+    return refused_if_there(status, err);
 }
 
-int rs_cmd_certs(int argc, char **argv)
-{
-    static const struct rs_cli_subverb verbs[] = {
-        {"init", certs_init, "make the authority and the aggregator's certificate"},
-        {"issue", certs_issue, "a certificate for an operator, a viewer, a node, an aggregator"},
-        {"invite", certs_invite, "one line with which a node joins"},
-        {"renew", certs_renew, "the same identity, a new key, more time"},
-        {"revoke", certs_revoke, "end somebody's certificates at once"},
-        {"show", certs_show, "what was issued, until when, to whom"},
-    };
-    return rs_cli_run_subverb(
-        "certs", "Who may do what over TCP: certificates for both sides of every link.", verbs,
-        sizeof verbs / sizeof verbs[0], argc, argv);
-}
+/* clang-format off */
+#define DATA_ARG RS_OPT_TEXT("data", 'd', &words.data, "DIR", "the aggregator's data folder (default: /var/lib/rankscope for root)", .environment = "RANKSCOPE_DATA")
+#define CA_ARG RS_OPT_TEXT("ca", 0, &words.ca, "DIR", "folder of the authority (default: ca in the data folder)", .environment = "RANKSCOPE_CA")
+/* Not from the environment: that is the folder of who asks, and this the aggregator's. */
+#define CERTS_ARG(text) RS_OPT_TEXT("certs", 0, &rs_client_security.certs, "DIR", text)
+#define VALID_ARG(text) RS_OPT_TIME("valid", 0, &words.valid_ns, "TIME", text)
+#define HOST_ARG RS_OPT_LIST("host", 0, &words.hosts, "NAME", "a name or address under which the aggregator is reached, also several times; this host's name, localhost, 127.0.0.1 and ::1 are always among an aggregator's. Of a node: where its collector --metrics is reached; such a certificate serves, and is not renewed by itself")
+#define QUIET_ARG RS_OPT_FLAG("quiet", 'q', &words.is_quiet, "print errors only")
+static const struct rs_arg init_options[] = {
+    DATA_ARG,
+    CA_ARG,
+    CERTS_ARG("folder of the aggregator's certificate (default: certs in the data folder)"),
+    HOST_ARG,
+    QUIET_ARG,
+};
+const struct rs_args rs_grammar_certs_init = {
+    .verb = "certs init", .operands = "", .expected = "certs init takes no operand",
+    .summary = "Makes the authority of an installation, and the certificate of its aggregator. Run it once, on the aggregator's host, as the aggregator's user.",
+    RS_OPTIONS(init_options), .act = certs_init,
+    .epilogue =
+        "  rankscope certs init --host agg.cluster --host 10.0.0.5\n"
+        "\n"
+        "Exit: 0 done, 2 bad request, 3 refused: there is one already.\n"};
+static const struct rs_arg issue_options[] = {
+    RS_OPT_TEXT("out", 'o', &words.out, "DIR", "the folder to make; carry it to the host or person as you would a password"),
+    VALID_ARG("how long it counts (default: 14d for nodes, 90d for people, 365d for aggregators)"),
+    RS_OPT_FLAG("replace", 0, &words.must_replace, "write over the certificate that is in DIR"),
+    HOST_ARG,
+    DATA_ARG,
+    CA_ARG,
+    QUIET_ARG,
+};
+const struct rs_args rs_grammar_certs_issue = {
+    .verb = "certs issue", .operands = "PARTY NAME", .least = 2, .most = 2, .expected = "PARTY, NAME and --out DIR are expected",
+    .summary = "Makes a key and a certificate for a party: operator (may capture and read), viewer (may read), user (may capture and read what is of the user of that name), node (a collector, for the host of that name), aggregator.",
+    RS_OPTIONS(issue_options), .act = certs_issue,
+    .epilogue =
+        "  rankscope certs issue operator alice --out alice\n"
+        "  rankscope certs issue viewer grafana --out grafana --valid 30d\n"
+        "\n"
+        "A node is better invited (rankscope certs invite): then its key never leaves it.\n"
+        "\n"
+        "Exit: 0 done, 2 bad request, 3 refused.\n"};
+static const struct rs_arg invite_options[] = {
+    VALID_ARG("how long it can be used (default 1h)"),
+    RS_OPT_INT("any", 0, &words.uses, "N", 1, RS_INVITE_USES_MAX, "instead of a NODE: for any N nodes that have no certificate yet, each under its own name"),
+    DATA_ARG,
+    CA_ARG,
+};
+const struct rs_args rs_grammar_certs_invite = {
+    .verb = "certs invite", .operands = "NODE | --any N", .most = RS_ARGS_ANY,
+    .summary = "Prints one line with which the node of that name joins, once: it makes its own key and gets a certificate, and believes this installation and no other.",
+    RS_OPTIONS(invite_options), .act = certs_invite,
+    .epilogue =
+        "  rankscope certs invite gpu-017 > invite\n"
+        "  rankscope collector --join agg.cluster:7071 --invite ./invite   # on gpu-017\n"
+        "  rankscope certs invite --any 200 --valid 1d                     # for an image or a DaemonSet\n"
+        "\n"
+        "Exit: 0 done, 2 bad request, 3 refused.\n"};
+static const struct rs_arg renew_options[] = {
+    VALID_ARG("how long it counts from now on (default: as long as the last one)"),
+    HOST_ARG,
+    DATA_ARG,
+    CA_ARG,
+    QUIET_ARG,
+    RS_OPT_TEXT("connect", 'c', &words.connect, "ADDR", "have it renewed by the aggregator at HOST:PORT instead of with the authority's folder", .environment = "RANKSCOPE_CONNECT"),
+};
+const struct rs_args rs_grammar_certs_renew = {
+    .verb = "certs renew", .operands = "[DIR]", .most = 1, .expected = "one DIR is expected",
+    .summary = "Makes a new key and certificate for the identity in DIR (default: where this user's certificates are). Collectors do it by themselves. The old certificate counts until it ends, or is revoked.",
+    RS_OPTIONS(renew_options), .act = certs_renew,
+    .epilogue =
+        "  rankscope certs renew /var/lib/rankscope/certs --host agg.cluster\n"
+        "  rankscope certs renew --connect agg.cluster:7070\n"
+        "\n"
+        "The hosts of an aggregator are named again. Exit: 0 done, 2 bad request, 3 refused, 4 no\n"
+        "aggregator answers.\n"};
+static const struct rs_arg show_options[] = {
+    RS_CLI_JSON_ARG(&words.as_json),
+    DATA_ARG,
+    CA_ARG,
+};
+const struct rs_args rs_grammar_certs_show = {
+    .verb = "certs show", .operands = "[DIR...]", .most = RS_ARGS_ANY,
+    .summary = "What certificates say: of the folders, or all that the authority issued.",
+    RS_OPTIONS(show_options), .act = certs_show,
+    .epilogue =
+        "  rankscope certs show\n"
+        "  rankscope certs show /etc/rankscope/certs\n"
+        "\n"
+        "Exit: 0 done, 2 bad request, 3 refused.\n"};
+static const struct rs_arg revoke_options[] = {
+    DATA_ARG,
+    CA_ARG,
+    CERTS_ARG("the aggregator's folder, where its copy of the list goes (default: certs in the data folder)"),
+    QUIET_ARG,
+};
+const struct rs_args rs_grammar_certs_revoke = {
+    .verb = "certs revoke", .operands = "WHO...", .least = 1, .most = RS_ARGS_ANY, .expected = "PARTY/NAME or a serial number is expected",
+    .summary = "Ends the certificates of PARTY/NAME, or the one of a serial number. The aggregator sees it within seconds: links are closed, and new ones refused.",
+    RS_OPTIONS(revoke_options), .act = certs_revoke,
+    .epilogue =
+        "  rankscope certs revoke operator/alice\n"
+        "  rankscope certs revoke node/gpu-017\n"
+        "\n"
+        "Exit: 0 done, 2 bad request: there is none, 3 refused.\n"};
+/* clang-format on */

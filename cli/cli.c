@@ -4,10 +4,15 @@
  */
 #include "cli/cli.h"
 
-#include "cli/options/nearest.h"
 #include "common/base/utf8.h"
+#include "common/reduce/classes.h"
+
+#define RS_LOG_TAG "cli"
+#include "common/base/log.h"
 
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +56,22 @@ int rs_cli_fail(const char *verb, const struct rs_err *err)
     return (int)rs_exit_of(err->status);
 }
 
+int rs_cli_end(const char *verb, enum rs_status status, const struct rs_err *err)
+{
+    return status < 0 && status != RS_CANCELLED ? rs_cli_fail(verb, err) : (int)rs_exit_of(status);
+}
+
+enum rs_status rs_cli_print(struct rs_buf *buf, const char *what, struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    if (buf->failed)
+        status = rs_err_set(err, RS_NOMEM, "out of memory");
+    else if (fwrite(buf->data, 1, buf->length, stdout) != buf->length || fflush(stdout) != 0)
+        status = rs_err_errno(err, "cannot print %s", what);
+    rs_buf_fini(buf);
+    return status;
+}
+
 void rs_cli_note(const char *verb, const char *format, ...)
 {
     char text[1024];
@@ -76,6 +97,18 @@ void rs_cli_tell_of_link(const char *verb, const char *dir)
     char *real = realpath(name, NULL);
     rs_cli_note(verb, "%s is a symbolic link: the files are in %s", name, real ? real : "?");
     free(real); /* the C library's */
+}
+
+bool rs_cli_pause(rs_dur length)
+{
+    const struct timespec time = {.tv_sec = (time_t)(length / RS_NS_PER_S),
+                                  .tv_nsec = (long)(length % RS_NS_PER_S)};
+    sigset_t signals;
+    (void)sigemptyset(&signals);
+    (void)sigaddset(&signals, SIGINT);
+    (void)sigaddset(&signals, SIGTERM);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    return sigtimedwait(&signals, NULL, &time) < 0;
 }
 
 bool rs_cli_wants_colour(FILE *stream)
@@ -107,25 +140,16 @@ unsigned rs_cli_width(FILE *stream)
     return size.ws_col < 60 ? 60 : size.ws_col > 100 ? 100 : size.ws_col;
 }
 
-int rs_cli_run_subverb(const char *verb, const char *summary, const struct rs_cli_subverb *subverbs,
-                       size_t count, int argc, char **argv)
+enum rs_status rs_cli_set_up_daemon(const struct rs_cli_daemon *daemon, struct rs_err *err)
 {
-    const char *word = argc > 1 ? argv[1] : "";
-    const bool is_help = strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
-    FILE *to = is_help ? stdout : stderr;
-    struct rs_nearest nearest = rs_nearest(word);
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(word, subverbs[i].name) == 0)
-            return subverbs[i].run(argc - 1, argv + 1);
-        rs_nearest_look(&nearest, subverbs[i].name);
-    }
-    if (*word && !is_help)
-        fprintf(to, "rankscope %s: there is no %s %.40s%s%s%s\n", verb, verb, word,
-                nearest.best ? "; did you mean " : "", nearest.best ? nearest.best : "",
-                nearest.best ? "?" : "");
-    fprintf(to, "usage: rankscope %s WORD [OPTION...]\n\n%s\n\n", verb, summary);
-    for (size_t i = 0; i < count; i++)
-        fprintf(to, "  %-8s %s\n", subverbs[i].name, subverbs[i].sentence);
-    fprintf(to, "\nrankscope %s WORD --help says more.\n", verb);
-    return is_help ? RS_EXIT_COMPLETE : RS_EXIT_BAD_REQUEST;
+    enum rs_status status = RS_OK;
+    if (daemon->log_format)
+        status = rs_log_set_format(daemon->log_format, err);
+    if (status == RS_OK)
+        status = rs_classes_load(daemon->classes, err);
+    if (daemon->is_verbose)
+        rs_log_set_level(RS_LOG_INFO);
+    if (daemon->is_quiet)
+        rs_log_set_level(RS_LOG_ERROR);
+    return status;
 }

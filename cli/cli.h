@@ -2,14 +2,15 @@
 /*
  * The command line: `rankscope VERB [...]`.
  *
- * One file per verb, one table of verbs in rankscope.c. A verb is a function with main's
- * signature (argv[0] is the verb) that returns one of the exit codes below. Results go
- * to stdout, what is missing or wrong to stderr.
+ * One file per verb: its grammar (struct rs_args rs_grammar_NAME, of which cli/verbs.def makes the table), and what is run with the
+ * operands that are left, which returns one of the exit codes below. Results go to stdout, what is missing or wrong to stderr.
  */
 #ifndef RS_CLI_CLI_H
 #define RS_CLI_CLI_H
 
-#include "common/base/err.h"
+#include "cli/options/args.h"
+#include "common/base/buf.h"
+#include "common/base/time.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -36,6 +37,9 @@ void rs_cli_note(const char *verb, const char *format, ...) RS_PRINTF(2, 3);
 /* Says where the files are when the folder that was named for them is a link. NULL: none was. */
 void rs_cli_tell_of_link(const char *verb, const char *dir);
 
+/* Waits; false: Ctrl-C. Of verbs that ask again and again: rs_client_ask() has blocked the signals. */
+bool rs_cli_pause(rs_dur length);
+
 /* Colours and animation are for people: a terminal, NO_COLOR not set, TERM not "dumb". */
 bool rs_cli_wants_colour(FILE *stream);
 /* The stream's locale can show box drawings and blocks. */
@@ -43,80 +47,39 @@ bool rs_cli_wants_utf8(void);
 /* Columns of the terminal, within 60..100; 96 when it is none. */
 unsigned rs_cli_width(FILE *stream);
 
-/* The verbs. */
-int rs_cmd_analyse(int argc, char **argv);
-int rs_cmd_report(int argc, char **argv);
-int rs_cmd_query(int argc, char **argv);
-int rs_cmd_history(int argc, char **argv);
-int rs_cmd_table(int argc, char **argv);
-int rs_cmd_aggregator(int argc, char **argv);
-int rs_cmd_collector(int argc, char **argv);
-int rs_cmd_ranks(int argc, char **argv);
-int rs_cmd_capture(int argc, char **argv);
-int rs_cmd_watch(int argc, char **argv);
-int rs_cmd_counters(int argc, char **argv);
-int rs_cmd_aggregators(int argc, char **argv);
-int rs_cmd_fetch(int argc, char **argv);
-int rs_cmd_verify(int argc, char **argv);
-int rs_cmd_rebuild(int argc, char **argv);
+/* How a verb ended: the exit code of `status`. What failed is printed, an interruption is not. */
+int rs_cli_end(const char *verb, enum rs_status status, const struct rs_err *err);
+/* All of a buffer on stdout; then it is freed. RS_NOMEM: it has failed. RS_IO: "cannot print WHAT". */
+RS_MUST_CHECK enum rs_status rs_cli_print(struct rs_buf *buf, const char *what, struct rs_err *err);
+
 /* `analyse --cluster`: all of the official cluster output into OUT/cluster_analysis_output; the exit code. A wing brings it. */
 typedef int rs_cli_cluster_fn(const char *const *paths, size_t count, const char *out,
                               unsigned jobs, bool is_quiet);
 void rs_cli_set_cluster(rs_cli_cluster_fn *cluster);
-int rs_cmd_run(int argc, char **argv);
-int rs_cmd_doctor(int argc, char **argv);
-int rs_cmd_hang(int argc, char **argv);
-int rs_cmd_whatif(int argc, char **argv);
-/* Verbs of verbs: "certs init". Runs the one that argv[1] names; without one, or with --help, says which there are. */
-struct rs_cli_subverb {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *sentence;
+/* Options of several verbs. clang-format would break the lines. */
+/* clang-format off */
+/* Of those that read device rows: its file goes to rs_classes_load() (common/reduce/classes.h). */
+#define RS_CLI_CLASSES_ARG(path_p) RS_OPT_TEXT("classes", 0, path_p, "FILE", "kernels of your own libraries that communicate, compute, copy or wait: lines of class, starts|contains, text and, of communication, its type", .environment = "RANKSCOPE_CLASSES")
+/* Of those that ask an aggregator: where it is, and how links over TCP are guarded (common/client/client.h). */
+#define RS_CLI_CONNECT_ARGS(connect_p) \
+    RS_OPT_TEXT("connect", 'c', connect_p, "ADDR", "the aggregator: unix:PATH or HOST:PORT (default: its default socket)", .environment = "RANKSCOPE_CONNECT"), \
+    RS_OPT_TEXT("certs", 0, &rs_client_security.certs, "DIR", "folder of certificates for HOST:PORT, as rankscope certs makes it (default: ~/.config/rankscope/certs, else /etc/rankscope/certs)", .environment = "RANKSCOPE_CERTS"), \
+    RS_OPT_FLAG("insecure-loopback", 0, &rs_client_security.is_insecure_loopback, "plain text to an aggregator on 127.0.0.1 or ::1 that was started with the same option")
+#define RS_CLI_JSON_ARG(flag_p) RS_OPT_FLAG("json", 0, flag_p, "print JSON")
+#define RS_CLI_QUIET_ARG(flag_p) RS_OPT_FLAG("quiet", 'q', flag_p, "print nothing but errors")
+#define RS_CLI_FAIL_ABOVE_ARG(share_p) RS_OPT_SHARE("fail-above", 0, share_p, "X%", "exit with 5 when a finding costs more than X % of a step")
+#define RS_CLI_COMMON_CLOCK_ARG(flag_p) RS_OPT_FLAG("assume-common-clock", 0, flag_p, "take the clocks of all hosts as one")
+#define RS_CLI_DATA_ARG(path_p) RS_OPT_TEXT("data", 0, path_p, "DIR", "read the capture from this data folder, without asking an aggregator", .environment = "RANKSCOPE_DATA")
+/* clang-format on */
+
+/* What both daemons take of a command line beside their own options. */
+struct rs_cli_daemon {
+    bool is_verbose, is_quiet;
+    const char *log_format, *classes;
 };
-int rs_cli_run_subverb(const char *verb, const char *summary, const struct rs_cli_subverb *subverbs,
-                       size_t count, int argc, char **argv);
-int rs_cmd_certs(int argc, char **argv);
-int rs_cmd_token(int argc, char **argv);
-int rs_cmd_rm(int argc, char **argv);
-int rs_cmd_store(int argc, char **argv);
-int rs_cmd_archive(int argc, char **argv);
-int rs_cmd_restore(int argc, char **argv);
-int rs_cmd_config(int argc, char **argv);
-/* `config show`: every option of a verb, its value and where that comes from. */
-int rs_cmd_config_show(int argc, char **argv);
-int rs_cmd_completion(int argc, char **argv);
-
-/* Of the verbs that read device rows: an option whose file goes to rs_classes_load() (common/reduce/classes.h). */
-#define RS_CLI_CLASSES_ARG(path_p)                                                                 \
-    {                                                                                              \
-        .name = "classes", .kind = RS_ARG_TEXT, .target = (path_p), .value = "FILE",               \
-        .environment = "RANKSCOPE_CLASSES",                                                        \
-        .help = "kernels of your own libraries that communicate, compute, copy or wait: lines of " \
-                "class, starts|contains, text and, of communication, its type"                     \
-    }
-
-/* Of the verbs that ask an aggregator: where it is, and how links over TCP are guarded (common/client/client.h). */
-#define RS_CLI_CONNECT_ARGS(connect_p)                                                             \
-    {.name = "connect",                                                                            \
-     .letter = 'c',                                                                                \
-     .kind = RS_ARG_TEXT,                                                                          \
-     .target = (connect_p),                                                                        \
-     .value = "ADDR",                                                                              \
-     .environment = "RANKSCOPE_CONNECT",                                                           \
-     .help = "the aggregator: unix:PATH or HOST:PORT (default: its default socket)"},              \
-        {.name = "certs",                                                                          \
-         .kind = RS_ARG_TEXT,                                                                      \
-         .target = &rs_client_security.certs,                                                      \
-         .value = "DIR",                                                                           \
-         .environment = "RANKSCOPE_CERTS",                                                         \
-         .help = "folder of certificates for HOST:PORT, as rankscope certs makes it (default: "    \
-                 "~/.config/rankscope/certs, else /etc/rankscope/certs)"},                         \
-    {                                                                                              \
-        .name = "insecure-loopback", .kind = RS_ARG_FLAG,                                          \
-        .target = &rs_client_security.is_insecure_loopback,                                        \
-        .help = "plain text to an aggregator on 127.0.0.1 or ::1 that was started with the same "  \
-                "option"                                                                           \
-    }
+/* Sets up logging and kernel classes. RS_INVALID, or as rs_classes_load(). */
+RS_MUST_CHECK enum rs_status rs_cli_set_up_daemon(const struct rs_cli_daemon *daemon,
+                                                  struct rs_err *err);
 
 struct rs_report_options {
     bool as_json;             /* report.json on stdout instead of the text */

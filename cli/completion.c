@@ -3,8 +3,7 @@
  * `rankscope completion bash|zsh|fish|man|conf`: what shells, man and operators read, written from the option
  * tables that parsing and --help read.
  *
- * Each verb is run with its table being described instead of parsed (cli/options/args.h); what is printed for one verb is
- * a form's `item` between its `head` and `tail`. `--all DIR` writes every form, as the package installs them.
+ * What is printed for one verb is a form's `item`, given its grammar (cli/options/args.h). `--all DIR` writes every form, as the package installs them.
  */
 #include "cli/cli.h"
 #include "cli/options/args.h"
@@ -23,30 +22,11 @@ struct writer {
     struct rs_err err;   /* the first failure */
 };
 
-/* ---- running verbs ------------------------------------------------------------------------------------------------ */
-
-static void describe_verb(const struct rs_verb *verb, rs_args_describe_fn *describe, void *self)
-{
-    char name[32];
-    char *words[] = {name, NULL, NULL};
-    (void)snprintf(name, sizeof name, "%s", verb->name);
-    rs_args_describe_with(describe, self);
-    if (!verb->subverbs[0])
-        (void)verb->run(1, words);
-    for (size_t i = 0; i < RS_SUBVERBS_MAX && verb->subverbs[i]; i++) {
-        char subverb[32];
-        (void)snprintf(subverb, sizeof subverb, "%s", verb->subverbs[i]);
-        words[1] = subverb;
-        (void)verb->run(2, words);
-    }
-    rs_args_describe_with(NULL, NULL);
-}
-
 static void describe_all(rs_args_describe_fn *describe, void *self)
 {
     const struct rs_verb *verb = NULL;
     for (size_t i = 0; (verb = rs_verb_at(i)); i++)
-        describe_verb(verb, describe, self);
+        rs_verb_describe(verb, describe, self);
 }
 
 /* What a value is, for shells that can complete files and folders. */
@@ -60,12 +40,18 @@ static bool is_file(const struct rs_arg *item)
     return item->value && (strcmp(item->value, "FILE") == 0 || strcmp(item->value, "PATH") == 0);
 }
 
-static void put_words(FILE *to, const struct rs_verb *verb)
+/* What may stand behind the verb: true, and it is printed. */
+static bool put_words(FILE *to, const struct rs_verb *verb, const char *before, const char *behind)
 {
-    for (size_t i = 0; i < RS_SUBVERBS_MAX && verb->subverbs[i]; i++)
-        fprintf(to, " %s", verb->subverbs[i]);
+    const struct rs_verb *sub = rs_verb_sub(verb, 0);
+    if (!verb->words && !sub)
+        return false;
+    fprintf(to, "%s%s%s", before, verb->name, behind);
+    for (size_t i = 0; (sub = rs_verb_sub(verb, i)); i++)
+        fprintf(to, " %s", strchr(sub->name, ' ') + 1);
     if (verb->words)
         fprintf(to, " %s", verb->words);
+    return true;
 }
 
 static void put_verbs(FILE *to)
@@ -114,11 +100,9 @@ static void write_bash(struct writer *writer)
                 "    fi\n"
                 "    case $verb in\n");
     for (size_t i = 0; (verb = rs_verb_at(i)); i++) {
-        if (!verb->words && !verb->subverbs[0])
-            continue;
-        fprintf(to, "        %s) words=\"", verb->name);
-        put_words(to, verb);
-        fprintf(to, "\"%s ;;\n", verb->subverbs[0] ? "; verb=\"$verb ${COMP_WORDS[2]}\"" : "");
+        if (put_words(to, verb, "        ", ") words=\""))
+            fprintf(to, "\"%s ;;\n",
+                    rs_verb_sub(verb, 0) ? "; verb=\"$verb ${COMP_WORDS[2]}\"" : "");
     }
     fprintf(to, "    esac\n    case $verb in\n");
     describe_all(bash_item, writer);
@@ -192,13 +176,11 @@ static void write_zsh(struct writer *writer)
     }
     fprintf(to, ")\n        _describe verb verbs\n        return\n    fi\n    case $verb in\n");
     for (size_t i = 0; (verb = rs_verb_at(i)); i++) {
-        if (!verb->words && !verb->subverbs[0])
-            continue;
-        fprintf(to, "        %s) if (( CURRENT == 3 )); then compadd --", verb->name);
-        put_words(to, verb);
-        fprintf(to, "; fi%s ;;\n",
-                verb->subverbs[0] ? "; verb=\"$verb $words[3]\"; shift words; (( CURRENT-- ))"
-                                  : "");
+        if (put_words(to, verb, "        ", ") if (( CURRENT == 3 )); then compadd --"))
+            fprintf(to, "; fi%s ;;\n",
+                    rs_verb_sub(verb, 0)
+                        ? "; verb=\"$verb $words[3]\"; shift words; (( CURRENT-- ))"
+                        : "");
     }
     fprintf(to, "    esac\n    shift words; (( CURRENT-- ))\n    case $verb in\n");
     describe_all(zsh_item, writer);
@@ -244,11 +226,8 @@ static void write_fish(struct writer *writer)
         fprintf(to, "complete -c rankscope -f -n __fish_use_subcommand -a %s -d '", verb->name);
         put_fish(to, verb->sentence);
         fprintf(to, "'\n");
-        if (!verb->words && !verb->subverbs[0])
-            continue;
-        fprintf(to, "complete -c rankscope -n '__fish_seen_subcommand_from %s' -a '", verb->name);
-        put_words(to, verb);
-        fprintf(to, "'\n");
+        if (put_words(to, verb, "complete -c rankscope -n '__fish_seen_subcommand_from ", "' -a '"))
+            fprintf(to, "'\n");
     }
     describe_all(fish_item, writer);
 }
@@ -402,8 +381,8 @@ static void write_conf(struct writer *writer)
         "# the aggregator, for every verb that asks one: unix:PATH or HOST:PORT\n"
         "#connect = unix:/run/rankscope/aggregator.sock\n");
     for (size_t i = 0; (verb = rs_verb_at(i)); i++)
-        if (verb->run == rs_cmd_aggregator || verb->run == rs_cmd_collector)
-            describe_verb(verb, conf_item, writer);
+        if (verb->args == &rs_grammar_aggregator || verb->args == &rs_grammar_collector)
+            rs_verb_describe(verb, conf_item, writer);
 }
 
 /* ---- the verb ----------------------------------------------------------------------------------------------------- */
@@ -459,34 +438,25 @@ static enum rs_status write_one(const char *name, struct rs_err *err)
                       name);
 }
 
-int rs_cmd_completion(int argc, char **argv)
+static const char *all;
+
+static enum rs_status completion(char **operands, struct rs_err *err)
 {
-    const char *all = NULL;
-    const struct rs_arg items[] = {
-        {.name = "all",
-         .kind = RS_ARG_TEXT,
-         .target = &all,
-         .value = "DIR",
-         .help = "write every form into DIR, as a package installs them"},
-    };
-    const struct rs_args args = {
-        .verb = "completion",
-        .operands = "bash|zsh|fish|man|conf",
-        .summary = "Completion for a shell, the man pages, or a settings file with every option, "
-                   "on stdout.",
-        .items = items,
-        .count = sizeof items / sizeof items[0],
-        .epilogue = "  source <(rankscope completion bash)\n"
-                    "  rankscope completion fish > ~/.config/fish/completions/rankscope.fish\n"
-                    "  rankscope completion conf > ~/.config/rankscope/rankscope.conf\n"};
-    struct rs_err err = {0};
-    int first = 0;
-    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
-    if (status == RS_END)
-        return RS_EXIT_COMPLETE;
-    if (status == RS_OK && argc - first != (all ? 0 : 1))
-        status = rs_err_set(&err, RS_INVALID, "one of bash, zsh, fish, man, conf is expected");
-    if (status == RS_OK)
-        status = all ? write_all(all, &err) : write_one(argv[first], &err);
-    return status == RS_OK ? RS_EXIT_COMPLETE : rs_cli_fail("completion", &err);
+    if (all ? *operands != NULL : !*operands || operands[1])
+        return rs_err_set(err, RS_INVALID, "one of bash, zsh, fish, man, conf is expected");
+    return all ? write_all(all, err) : write_one(operands[0], err);
 }
+
+/* clang-format off */
+static const struct rs_arg options[] = {
+    RS_OPT_TEXT("all", 0, &all, "DIR", "write every form into DIR, as a package installs them"),
+};
+const struct rs_args rs_grammar_completion = {
+    .verb = "completion", .operands = "bash|zsh|fish|man|conf", .most = RS_ARGS_ANY,
+    .summary = "Completion for a shell, the man pages, or a settings file with every option, on stdout.",
+    RS_OPTIONS(options), .act = completion,
+    .epilogue =
+        "  source <(rankscope completion bash)\n"
+        "  rankscope completion fish > ~/.config/fish/completions/rankscope.fish\n"
+        "  rankscope completion conf > ~/.config/rankscope/rankscope.conf\n"};
+/* clang-format on */

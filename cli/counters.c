@@ -3,8 +3,9 @@
 #include "common/base/counters.h"
 
 #include "cli/cli.h"
-#include "cli/options/args.h"
+#include "cli/verbs.h"
 #include "common/answer/answer.h"
+#include "common/answer/answer_text.h"
 #include "common/base/mem.h"
 #include "common/client/client.h"
 
@@ -57,46 +58,29 @@ static bool on_reply(void *self, const Rankscope__Reply *reply)
     return !daemons->is_short;
 }
 
-static void put_text(const struct rs_counter_set *set, struct rs_buf *buf)
-{
-    rs_buf_printf(buf, "%s%s%s%s%s\n", set->daemon, *set->node ? " on " : "", set->node,
-                  *set->instance ? ", spool " : "", set->instance);
-    for (unsigned i = 0; i < RS_COUNT_END; i++) {
-        const struct rs_counter_info *info = rs_counter_info((enum rs_counter)i);
-        if (set->has[i])
-            rs_buf_printf(buf, "  %-24s %16" PRIu64 " %-6s %s\n", info->name, set->values[i],
-                          info->unit, info->help);
-    }
-}
-
-static void put_json(const struct daemons *daemons, struct rs_buf *buf)
-{
-    rs_answer_counters(daemons->sets, daemons->count, 1, buf);
-    rs_buf_string(buf, "\n");
-}
-
 static enum rs_status print(const struct daemons *daemons, struct rs_err *err)
 {
     struct rs_buf buf = {0};
-    enum rs_status status = RS_OK;
     if (words.as_prometheus)
         rs_counters_prometheus(daemons->sets, daemons->count, &buf);
     else if (words.as_json)
-        put_json(daemons, &buf);
+        rs_answer_counters(daemons->sets, daemons->count, 1, &buf);
     else
         for (size_t i = 0; i < daemons->count; i++)
-            put_text(&daemons->sets[i], &buf);
-    if (buf.failed)
-        status = rs_err_set(err, RS_NOMEM, "out of memory");
-    else if (fwrite(buf.data, 1, buf.length, stdout) != buf.length)
-        status = rs_err_errno(err, "cannot print the counters");
-    rs_buf_fini(&buf);
-    return status;
+            rs_answer_counters_text(&daemons->sets[i], &buf);
+    if (words.as_json)
+        rs_buf_u8(&buf, '\n');
+    return rs_cli_print(&buf, "the counters", err);
 }
 
-static int counters(void)
+static int counters(char **operands)
 {
     struct rs_err err = {0};
+    (void)operands;
+    if (words.as_json && words.as_prometheus) {
+        (void)rs_err_set(&err, RS_INVALID, "either --json or --prometheus");
+        return rs_cli_fail(verb, &err);
+    }
     struct rs_address address;
     struct daemons daemons = {0};
     Rankscope__AskCounters ask_counters = RANKSCOPE__ASK_COUNTERS__INIT;
@@ -125,40 +109,22 @@ static int counters(void)
             rs_mem_free(texts[k].out);
     }
     rs_mem_free(daemons.sets);
-    if (status == RS_CANCELLED)
-        return RS_EXIT_INTERRUPTED;
-    return status < 0 ? rs_cli_fail(verb, &err) : RS_EXIT_COMPLETE;
+    return status < 0 ? rs_cli_end(verb, status, &err) : RS_EXIT_COMPLETE;
 }
 
-int rs_cmd_counters(int argc, char **argv)
-{
-    static const struct rs_arg items[] = {
-        {.name = "prometheus",
-         .kind = RS_ARG_FLAG,
-         .target = &words.as_prometheus,
-         .help = "print Prometheus' text format"},
-        {.name = "json", .kind = RS_ARG_FLAG, .target = &words.as_json, .help = "print JSON"},
-        RS_CLI_CONNECT_ARGS(&words.connect),
-    };
-    static const struct rs_args args = {
-        .verb = "counters",
-        .operands = "",
-        .summary = "Prints what the aggregator counts, and what the collectors that are connected "
-                   "to it told last (every 10 s): chunks, losses, refusals, memory.",
-        .items = items,
-        .count = sizeof items / sizeof items[0],
-        .epilogue = "  rankscope counters\n"
-                    "  rankscope counters --prometheus > /var/lib/node_exporter/rankscope.prom\n"
-                    "\n"
-                    "Exit: 0 complete, 2 bad request, 4 no aggregator answers.\n"};
-    struct rs_err err = {0};
-    int first = 0;
-    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
-    if (status == RS_END)
-        return RS_EXIT_COMPLETE;
-    if (status == RS_OK && argc != first)
-        status = rs_err_set(&err, RS_INVALID, "counters takes no operand");
-    if (status == RS_OK && words.as_json && words.as_prometheus)
-        status = rs_err_set(&err, RS_INVALID, "either --json or --prometheus");
-    return status < 0 ? rs_cli_fail(verb, &err) : counters();
-}
+/* clang-format off */
+static const struct rs_arg options[] = {
+    RS_OPT_FLAG("prometheus", 0, &words.as_prometheus, "print Prometheus' text format"),
+    RS_CLI_JSON_ARG(&words.as_json),
+    RS_CLI_CONNECT_ARGS(&words.connect),
+};
+const struct rs_args rs_grammar_counters = {
+    .verb = "counters", .operands = "", .expected = "counters takes no operand",
+    .summary = "Prints what the aggregator counts, and what the collectors that are connected to it told last (every 10 s): chunks, losses, refusals, memory.",
+    RS_OPTIONS(options), .run = counters,
+    .epilogue =
+        "  rankscope counters\n"
+        "  rankscope counters --prometheus > /var/lib/node_exporter/rankscope.prom\n"
+        "\n"
+        "Exit: 0 complete, 2 bad request, 4 no aggregator answers.\n"};
+/* clang-format on */

@@ -4,12 +4,15 @@
  *
  * Waits until it is stored, or named as lost: what was held too long, or stood in the way of something newer, is evicted.
  */
-#include "cli/capture.h"
 #include "cli/cli.h"
-#include "cli/options/args.h"
-#include "common/base/lend.h"
+#include "cli/present.h"
+#include "cli/verbs.h"
+#include "common/answer/answer.h"
+#include "common/answer/answer_text.h"
+#include "common/client/captures.h"
 #include "common/client/client.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static struct {
@@ -17,52 +20,64 @@ static struct {
     bool as_json, is_quiet;
 } words;
 
-struct fetching {
-    Rankscope__CaptureInfo *info; /* the newest; protobuf-c's memory */
-    char shown[256];
-};
+static char shown[256];
 
-static bool on_reply(void *self, const Rankscope__Reply *reply)
+static bool on_progress(void *self, const Rankscope__CaptureInfo *info)
 {
-    struct fetching *fetching = self;
-    if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_CAPTURE)
-        return false;
-    char line[sizeof fetching->shown];
-    capture_progress_line(reply->capture, line, sizeof line);
-    if (!words.is_quiet && strcmp(line, fetching->shown) != 0)
+    char line[sizeof shown];
+    (void)self;
+    rs_answer_capture_line(info, line, sizeof line);
+    if (!words.is_quiet && strcmp(line, shown) != 0)
         fprintf(stderr, "%s\n", line);
-    (void)snprintf(fetching->shown, sizeof fetching->shown, "%s", line);
-    if (fetching->info)
-        rankscope__capture_info__free_unpacked(fetching->info, NULL);
-    fetching->info = capture_info_copy(reply->capture);
-    return fetching->info != NULL;
+    (void)snprintf(shown, sizeof shown, "%s", line);
+    return true;
 }
 
-static const struct rs_arg items[] = {
-    {.name = "ranks",
-     .kind = RS_ARG_TEXT,
-     .target = &words.ranks,
-     .value = "EXPR",
-     .help = "whose: 0,3-7, node=n12 (default: all of the capture)"},
+static void print(const Rankscope__CaptureInfo *info)
+{
+    struct rs_cli_noter noter = {.verb = "fetch"};
+    struct rs_buf buf = {0};
+    if (words.as_json)
+        rs_answer_capture(info, 2, &buf);
+    else
+        rs_answer_capture_ends(info, rs_cli_note_line, &noter);
+    if (words.as_json)
+        printf("%s\n", rs_buf_text(&buf));
+    rs_buf_fini(&buf);
+}
+
+static int fetch(char **operands)
+{
+    struct rs_err err = {0};
+    struct rs_address address;
+    struct rs_capture_follow follow = {.on_progress = on_progress};
+    enum rs_status status = rs_client_address(words.connect, &address, &err);
+    if (status == RS_OK)
+        status = rs_client_capture_fetch(&address, operands[0], words.ranks ? words.ranks : "",
+                                         &follow, &err);
+    if (status >= 0 && !follow.info)
+        status = rs_err_set(&err, RS_UNREACHABLE, "the aggregator did not tell of the capture");
+    int code = rs_cli_end("fetch", status, &err);
+    if (status >= 0) {
+        print(follow.info);
+        if (follow.info->state == RS_CAPTURE_PARTIAL || follow.info->state == RS_CAPTURE_FAILED)
+            code = RS_EXIT_PARTIAL;
+    }
+    rs_capture_follow_fini(&follow);
+    return code;
+}
+
+/* clang-format off */
+static const struct rs_arg options[] = {
+    RS_OPT_TEXT("ranks", 0, &words.ranks, "EXPR", "whose: 0,3-7, node=n12 (default: all of the capture)"),
     RS_CLI_CONNECT_ARGS(&words.connect),
-    {.name = "json",
-     .kind = RS_ARG_FLAG,
-     .target = &words.as_json,
-     .help = "print JSON; unknown is null"},
-    {.name = "quiet",
-     .letter = 'q',
-     .kind = RS_ARG_FLAG,
-     .target = &words.is_quiet,
-     .help = "print nothing but errors"},
+    RS_OPT_FLAG("json", 0, &words.as_json, "print JSON; unknown is null"),
+    RS_CLI_QUIET_ARG(&words.is_quiet),
 };
-static const struct rs_args args = {
-    .verb = "fetch",
-    .operands = "ID",
-    .summary = "Sends the raw data that a capture left with its collectors (capture --raw none, or "
-               "for some ranks only), and waits until it is stored. The findings do not need it; "
-               "verify and export do.",
-    .items = items,
-    .count = sizeof items / sizeof items[0],
+const struct rs_args rs_grammar_fetch = {
+    .verb = "fetch", .operands = "ID", .least = 1, .most = 1, .expected = "fetch takes the ID of one capture",
+    .summary = "Sends the raw data that a capture left with its collectors (capture --raw none, or for some ranks only), and waits until it is stored. The findings do not need it; verify and export do.",
+    RS_OPTIONS(options), .run = fetch,
     .epilogue =
         "  rankscope fetch 20260102-030405-a1b2c3\n"
         "  rankscope fetch 20260102-030405-a1b2c3 --ranks 3,7\n"
@@ -72,51 +87,4 @@ static const struct rs_args args = {
         "\n"
         "Exit: 0 all of it is stored, 1 some is not there any more (named), 2 bad request,\n"
         "4 no aggregator answers, 130 interrupted (it goes on).\n"};
-
-static int fetch(char *id)
-{
-    struct rs_err err = {0};
-    struct rs_address address;
-    struct fetching fetching = {.info = NULL};
-    Rankscope__AskFetch ask_fetch = RANKSCOPE__ASK_FETCH__INIT;
-    ask_fetch.id = id;
-    ask_fetch.ranks = rs_lend(words.ranks ? words.ranks : "");
-    Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
-    ask.message_case = RANKSCOPE__ASK__MESSAGE_FETCH;
-    ask.fetch = &ask_fetch;
-    enum rs_status status = rs_client_address(words.connect, &address, &err);
-    if (status == RS_OK)
-        status = rs_client_ask(&address, &ask, on_reply, &fetching, &err);
-    if (status >= 0 && !fetching.info)
-        status = rs_err_set(&err, RS_UNREACHABLE, "the aggregator did not tell of the capture");
-    int code = status == RS_CANCELLED ? RS_EXIT_INTERRUPTED : RS_EXIT_COMPLETE;
-    if (status < 0 && status != RS_CANCELLED) {
-        code = rs_cli_fail("fetch", &err);
-    } else if (status >= 0) {
-        if (fetching.info->state == RS_CAPTURE_PARTIAL || fetching.info->state == RS_CAPTURE_FAILED)
-            code = RS_EXIT_PARTIAL;
-        if (words.as_json)
-            capture_print_info(fetching.info, true);
-        else
-            capture_report_ranks(fetching.info);
-    }
-    if (fetching.info)
-        rankscope__capture_info__free_unpacked(fetching.info, NULL);
-    return code;
-}
-
-int rs_cmd_fetch(int argc, char **argv)
-{
-    struct rs_err err = {0};
-    int first = 0;
-    const enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
-    if (status == RS_END)
-        return RS_EXIT_COMPLETE;
-    if (status < 0)
-        return rs_cli_fail("fetch", &err);
-    if (argc - first != 1) {
-        (void)rs_err_set(&err, RS_INVALID, "fetch takes the ID of one capture");
-        return rs_cli_fail("fetch", &err);
-    }
-    return fetch(argv[first]);
-}
+/* clang-format on */

@@ -7,7 +7,6 @@
  *     --watch   waits until the job hangs, then as below
  *     else      from its ranks everywhere: the aggregator's collectors ask them, and it keeps what they say as a capture
  */
-#include "cli/options/args.h"
 #include "cli/present.h"
 #include "collector/agent/flight_ask.h"
 #include "collector/source/flight.h"
@@ -18,14 +17,14 @@
 
 static const char verb[] = "hang";
 
-struct options {
+static struct options {
     const char *rank_map, *run, *ranks, *connect, *keep, *out;
     bool is_local, is_watch, fail_if_hung;
     int64_t incidents;
     struct rs_arg_list rank_from;
     struct rs_hang_options how;
     struct rs_report_options report;
-};
+} words = {.report = {.fail_above = -1}};
 
 /* `failed`: something could not be read or asked, and was told. */
 static int judge(const struct options *options, const struct rs_flight_set *set, bool failed)
@@ -165,95 +164,66 @@ static int run_watch(const struct options *options)
     return status < 0 ? rs_cli_fail(verb, &err) : watching.code;
 }
 
-static struct options words; /* what the command line says */
+static enum rs_status check(bool has_paths, struct rs_err *err)
+{
+    const bool is_cluster = !words.is_local && !has_paths;
+    if (words.is_local && has_paths)
+        return rs_err_set(err, RS_INVALID, "either paths or --local, not both");
+    if (has_paths && (words.run || words.ranks || words.connect))
+        return rs_err_set(err, RS_INVALID, "--run, --ranks and --connect go without paths");
+    if (!words.is_local && words.keep)
+        return rs_err_set(err, RS_INVALID, "--keep goes with --local");
+    if (is_cluster && !words.is_watch && words.how.min_wait_ns)
+        return rs_err_set(err, RS_INVALID, "--min-wait goes with paths, --local or --watch");
+    if (words.is_watch && (!is_cluster || words.ranks))
+        return rs_err_set(err, RS_INVALID, "--watch goes without paths, --local and --ranks");
+    if (words.incidents && !words.is_watch)
+        return rs_err_set(err, RS_INVALID, "--incidents goes with --watch");
+    if (words.is_local && words.ranks)
+        return rs_err_set(err, RS_INVALID, "--ranks goes without --local");
+    return RS_OK;
+}
 
-static const struct rs_arg items[] = {
-    {.name = "out",
-     .letter = 'o',
-     .kind = RS_ARG_TEXT,
-     .target = &words.out,
-     .value = "DIR",
-     .help = "write the report into DIR: hang.json, hang.md, hang.txt"},
-    {.name = "local",
-     .kind = RS_ARG_FLAG,
-     .target = &words.is_local,
-     .help = "ask the ranks of this node only, without an aggregator"},
-    {.name = "watch",
-     .kind = RS_ARG_FLAG,
-     .target = &words.is_watch,
-     .help = "wait until no rank makes a step any more, or dumps appear; then ask all of them"},
-    {.name = "incidents",
-     .kind = RS_ARG_INT,
-     .min = 1,
-     .max = 1000,
-     .target = &words.incidents,
-     .value = "N",
-     .with = "watch",
-     .help = "with --watch: end after so many (default 5)"},
-    {.name = "run",
-     .letter = 'r',
-     .kind = RS_ARG_TEXT,
-     .target = &words.run,
-     .value = "RUN",
-     .help = "of this job (default: the only one that runs)"},
-    {.name = "ranks",
-     .kind = RS_ARG_TEXT,
-     .target = &words.ranks,
-     .value = "EXPR",
-     .help = "of these ranks only: 0-7, node=n12, dp=0 (default: all)"},
+static int hang(char **paths)
+{
+    struct rs_err err = {0};
+    size_t count = 0;
+    while (paths[count])
+        count++;
+    if (check(count > 0, &err) < 0)
+        return rs_cli_fail(verb, &err);
+    words.how.assume_common_clock = words.report.assume_common_clock;
+    if (words.fail_if_hung)
+        words.report.fail_above = 0;
+    if (words.is_local)
+        return run_local(&words);
+    if (count)
+        return run_paths(&words, (const char *const *)paths, count);
+    return words.is_watch ? run_watch(&words) : run_cluster(&words);
+}
+
+/* clang-format off */
+static const struct rs_arg options[] = {
+    RS_OPT_TEXT("out", 'o', &words.out, "DIR", "write the report into DIR: hang.json, hang.md, hang.txt"),
+    RS_OPT_FLAG("local", 0, &words.is_local, "ask the ranks of this node only, without an aggregator"),
+    RS_OPT_FLAG("watch", 0, &words.is_watch, "wait until no rank makes a step any more, or dumps appear; then ask all of them"),
+    RS_OPT_INT("incidents", 0, &words.incidents, "N", 1, 1000, "with --watch: end after so many (default 5)", .with = "watch"),
+    RS_OPT_TEXT("run", 'r', &words.run, "RUN", "of this job (default: the only one that runs)"),
+    RS_OPT_TEXT("ranks", 0, &words.ranks, "EXPR", "of these ranks only: 0-7, node=n12, dp=0 (default: all)"),
     RS_CLI_CONNECT_ARGS(&words.connect),
-    {.name = "keep",
-     .kind = RS_ARG_TEXT,
-     .target = &words.keep,
-     .value = "DIR",
-     .with = "local",
-     .help = "with --local: keep what the ranks answered in DIR, as HOST_rank_N"},
-    {.name = "rank-map",
-     .kind = RS_ARG_TEXT,
-     .target = &words.rank_map,
-     .value = "FILE",
-     .help = "JSON: {\"FILE\": RANK or null, ...}"},
-    {.name = "rank-from",
-     .kind = RS_ARG_LIST,
-     .target = &words.rank_from,
-     .value = "PATTERN",
-     .help = "the text before the rank in a file's name, or with * for it"},
-    {.name = "min-wait",
-     .kind = RS_ARG_DURATION,
-     .target = &words.how.min_wait_ns,
-     .value = "TIME",
-     .help =
-         "a shorter wait is no hang (default 2s, or three times the job's longest pause; with --watch: without a step, 10s or "
-         "ten times the median step)"},
-    {.name = "assume-common-clock",
-     .kind = RS_ARG_FLAG,
-     .target = &words.report.assume_common_clock,
-     .help = "take times of different hosts as they stand"},
-    {.name = "fail-if-hung",
-     .kind = RS_ARG_FLAG,
-     .target = &words.fail_if_hung,
-     .help = "exit 5 when the job hangs"},
-    {.name = "json",
-     .kind = RS_ARG_FLAG,
-     .target = &words.report.as_json,
-     .help = "print hang.json instead of the report"},
-    {.name = "quiet",
-     .letter = 'q',
-     .kind = RS_ARG_FLAG,
-     .target = &words.report.is_quiet,
-     .help = "print nothing on stdout"},
+    RS_OPT_TEXT("keep", 0, &words.keep, "DIR", "with --local: keep what the ranks answered in DIR, as HOST_rank_N", .with = "local"),
+    RS_OPT_TEXT("rank-map", 0, &words.rank_map, "FILE", "JSON: {\"FILE\": RANK or null, ...}"),
+    RS_OPT_LIST("rank-from", 0, &words.rank_from, "PATTERN", "the text before the rank in a file's name, or with * for it"),
+    RS_OPT_TIME("min-wait", 0, &words.how.min_wait_ns, "TIME", "a shorter wait is no hang (default 2s, or three times the job's longest pause; with --watch: without a step, 10s or ten times the median step)"),
+    RS_OPT_FLAG("assume-common-clock", 0, &words.report.assume_common_clock, "take times of different hosts as they stand"),
+    RS_OPT_FLAG("fail-if-hung", 0, &words.fail_if_hung, "exit 5 when the job hangs"),
+    RS_OPT_FLAG("json", 0, &words.report.as_json, "print hang.json instead of the report"),
+    RS_OPT_FLAG("quiet", 'q', &words.report.is_quiet, "print nothing on stdout"),
 };
-
-static const struct rs_args args = {
-    .verb = verb,
-    .operands = "[PATH... | --local]",
-    .summary =
-        "Says why a job hangs and which rank the others wait for. Asks the ranks for their "
-        "flight recorders, through the collectors of an aggregator, which keeps the answers as "
-        "a capture; or reads PyTorch's dumps (pickle or JSON, of some or all ranks), with the "
-        "statements of ncclras and NCCL Inspector where they lie beside them.",
-    .items = items,
-    .count = sizeof items / sizeof items[0],
+const struct rs_args rs_grammar_hang = {
+    .verb = verb, .operands = "[PATH... | --local]", .most = RS_ARGS_ANY,
+    .summary = "Says why a job hangs and which rank the others wait for. Asks the ranks for their flight recorders, through the collectors of an aggregator, which keeps the answers as a capture; or reads PyTorch's dumps (pickle or JSON, of some or all ranks), with the statements of ncclras and NCCL Inspector where they lie beside them.",
+    RS_OPTIONS(options), .run = hang,
     .epilogue =
         "  rankscope hang --run train1                   # ask all its ranks, now\n"
         "  rankscope hang --run train1 --watch           # as soon as it hangs\n"
@@ -263,38 +233,4 @@ static const struct rs_args args = {
         "Exit: 0 decided from all ranks, hang or none; 1 decided, but dumps are missing,\n"
         "truncated or older than the others', or ranks could not be asked; 2 no dump, no such job;\n"
         "3 nobody could be asked; 4 no aggregator answers; 5 with --fail-if-hung: it hangs.\n"};
-
-int rs_cmd_hang(int argc, char **argv)
-{
-    words = (struct options){.report = {.fail_above = -1}};
-    struct rs_err err = {0};
-    int first = 0;
-    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
-    if (status == RS_END)
-        return RS_EXIT_COMPLETE;
-    if (status == RS_OK && words.is_local && first < argc)
-        status = rs_err_set(&err, RS_INVALID, "either paths or --local, not both");
-    if (status == RS_OK && first < argc && (words.run || words.ranks || words.connect))
-        status = rs_err_set(&err, RS_INVALID, "--run, --ranks and --connect go without paths");
-    if (status == RS_OK && !words.is_local && words.keep)
-        status = rs_err_set(&err, RS_INVALID, "--keep goes with --local");
-    if (status == RS_OK && !words.is_local && !words.is_watch && first == argc &&
-        words.how.min_wait_ns)
-        status = rs_err_set(&err, RS_INVALID, "--min-wait goes with paths, --local or --watch");
-    if (status == RS_OK && words.is_watch && (words.is_local || first < argc || words.ranks))
-        status = rs_err_set(&err, RS_INVALID, "--watch goes without paths, --local and --ranks");
-    if (status == RS_OK && words.incidents && !words.is_watch)
-        status = rs_err_set(&err, RS_INVALID, "--incidents goes with --watch");
-    if (status == RS_OK && words.is_local && words.ranks)
-        status = rs_err_set(&err, RS_INVALID, "--ranks goes without --local");
-    if (status < 0)
-        return rs_cli_fail(verb, &err);
-    words.how.assume_common_clock = words.report.assume_common_clock;
-    if (words.fail_if_hung)
-        words.report.fail_above = 0;
-    if (words.is_local)
-        return run_local(&words);
-    if (first < argc)
-        return run_paths(&words, (const char *const *)argv + first, (size_t)(argc - first));
-    return words.is_watch ? run_watch(&words) : run_cluster(&words);
-}
+/* clang-format on */

@@ -8,9 +8,9 @@
 #include "aggregator/model/history.h"
 
 #include "cli/cli.h"
-#include "cli/options/args.h"
 #include "cli/options/nearest.h"
 #include "cli/print_rows.h"
+#include "cli/verbs.h"
 #include "common/base/lend.h"
 #include "common/base/time.h"
 #include "common/client/client.h"
@@ -19,7 +19,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 static const char verb[] = "history";
 enum { RANKS_MAX = 1024, TEXT_MAX = 200 };
@@ -70,14 +69,6 @@ static void say_hosts(void *self, const struct rs_block *block)
     }
 }
 
-static void time_text(int64_t ns, char *text, size_t bytes)
-{
-    const time_t seconds = (time_t)(ns / RS_NS_PER_S);
-    struct tm parts = {0};
-    if (!gmtime_r(&seconds, &parts) || !strftime(text, bytes, "%Y-%m-%dT%H:%M:%SZ", &parts))
-        (void)snprintf(text, bytes, "-");
-}
-
 static void say_what_was_found(const struct rs_row_history_captures *row)
 {
     if (row->findings == RS_NULL)
@@ -95,8 +86,8 @@ static void say_captures(void *self, const struct rs_block *block)
     bool *has_begun = self;
     for (size_t i = 0; i < block->count; i++) {
         const struct rs_row_history_captures *row = rs_block_row(block, i);
-        char asked[32], step[32] = "-";
-        time_text(row->created_ns, asked, sizeof asked);
+        char asked[RS_TIME_TEXT_BYTES], step[32] = "-";
+        rs_time_text(row->created_ns, asked);
         if (row->step_ns != RS_NULL)
             (void)snprintf(step, sizeof step, "%.3f ms", (double)row->step_ns / 1e6);
         if (!*has_begun)
@@ -179,68 +170,6 @@ static int say_all(const struct rs_address *address)
 
 /* ---- the verb -------------------------------------------------------------------------------------------------------------- */
 
-static const struct rs_arg items[] = {
-    {.name = "run",
-     .kind = RS_ARG_LIST,
-     .target = &words.runs,
-     .value = "RUN",
-     .help = "only captures of this run; may be given many times"},
-    {.name = "host",
-     .kind = RS_ARG_LIST,
-     .target = &words.hosts,
-     .value = "HOST",
-     .help = "only what is of this host; may be given many times"},
-    {.name = "rank",
-     .kind = RS_ARG_TEXT,
-     .target = &words.ranks,
-     .value = "RANKS",
-     .help = "only what is of these ranks, 0-3,8; not of hosts"},
-    {.name = "since",
-     .kind = RS_ARG_DURATION,
-     .target = &words.since_ns,
-     .value = "TIME",
-     .help = "only captures that were asked for so long ago at most: 12h, 30d"},
-    {.name = "limit",
-     .kind = RS_ARG_INT,
-     .target = &words.limit,
-     .value = "N",
-     .min = 1,
-     .max = INT64_MAX,
-     .help = "the first N rows (default: all)"},
-    {.name = "json",
-     .kind = RS_ARG_FLAG,
-     .target = &words.as_json,
-     .help = "print JSON instead of CSV; unknown is null; without a view: captures"},
-    {.name = "schema",
-     .kind = RS_ARG_FLAG,
-     .target = &words.as_schema,
-     .help = "print the JSON Schema of a row of the view instead; asks nobody"},
-    RS_CLI_CONNECT_ARGS(&words.connect),
-};
-static const struct rs_args args = {
-    .verb = verb,
-    .operands = "[captures|ranks|findings|hosts]",
-    .summary =
-        "What the captures of all runs say together: how long a step took, who was named, and which "
-        "hosts are named again and again. A view prints its rows as CSV or JSON; without one: lines to "
-        "read.",
-    .items = items,
-    .count = sizeof items / sizeof items[0],
-    .epilogue =
-        "  rankscope history\n"
-        "  rankscope history hosts --since 30d --json\n"
-        "  rankscope history ranks --host node17\n"
-        "  rankscope history captures --run llama-70b\n"
-        "  rankscope history --schema hosts\n"
-        "\n"
-        "Captures that are closed count. A host is named by a finding that is worth fixing and not weak and\n"
-        "that is about it, ranks on it, or a link of one (then both ends are: over many runs the one that\n"
-        "is to blame stands out). Rows of captures that were never joined are made first, 64 at a time;\n"
-        "archived ones are not fetched: their cells are empty unless their rows are at hand.\n"
-        "\n"
-        "Exit: 0 complete, 1 rows of some captures are not at hand (named), 2 no such view, 3 refused,\n"
-        "4 no aggregator answers.\n"};
-
 static int no_such_view(const char *word)
 {
     struct rs_err err = {0};
@@ -266,27 +195,50 @@ static enum rs_status take_words(struct rs_address *address, struct rs_err *err)
     return rs_client_address(words.connect, address, err);
 }
 
-int rs_cmd_history(int argc, char **argv)
+static int history(char **operands)
 {
     struct rs_err err = {0};
     struct rs_address address;
     enum rs_history_view view = RS_HISTORY_CAPTURES;
-    int first = argc;
-    const enum rs_status parsed = rs_args_parse(&args, argc, argv, &first, &err);
-    if (parsed != RS_OK)
-        return parsed == RS_END ? RS_EXIT_COMPLETE : rs_cli_fail(verb, &err);
-    if (argc - first > 1) {
-        (void)rs_err_set(&err, RS_INVALID, "give one view; see rankscope history --help");
-        return rs_cli_fail(verb, &err);
-    }
-    if (first < argc && !rs_history_named(argv[first], &view))
-        return no_such_view(argv[first]);
+    if (*operands && !rs_history_named(operands[0], &view))
+        return no_such_view(operands[0]);
     struct rs_rows_printer printer = {
         .verb = verb, .table = rs_history_def(view)->table, .as_json = words.as_json};
     if (words.as_schema)
         return rs_rows_print_schema(&printer);
     if (take_words(&address, &err) < 0)
         return rs_cli_fail(verb, &err);
-    return first == argc && !words.as_json ? say_all(&address)
-                                           : ask(&address, view, (uint64_t)words.limit, &printer);
+    return !*operands && !words.as_json ? say_all(&address)
+                                        : ask(&address, view, (uint64_t)words.limit, &printer);
 }
+
+/* clang-format off */
+static const struct rs_arg options[] = {
+    RS_OPT_LIST("run", 0, &words.runs, "RUN", "only captures of this run; may be given many times"),
+    RS_OPT_LIST("host", 0, &words.hosts, "HOST", "only what is of this host; may be given many times"),
+    RS_OPT_TEXT("rank", 0, &words.ranks, "RANKS", "only what is of these ranks, 0-3,8; not of hosts"),
+    RS_OPT_TIME("since", 0, &words.since_ns, "TIME", "only captures that were asked for so long ago at most: 12h, 30d"),
+    RS_OPT_INT("limit", 0, &words.limit, "N", 1, INT64_MAX, "the first N rows (default: all)"),
+    RS_OPT_FLAG("json", 0, &words.as_json, "print JSON instead of CSV; unknown is null; without a view: captures"),
+    RS_OPT_FLAG("schema", 0, &words.as_schema, "print the JSON Schema of a row of the view instead; asks nobody"),
+    RS_CLI_CONNECT_ARGS(&words.connect),
+};
+const struct rs_args rs_grammar_history = {
+    .verb = verb, .operands = "[captures|ranks|findings|hosts]", .most = 1, .expected = "give one view; see rankscope history --help",
+    .summary = "What the captures of all runs say together: how long a step took, who was named, and which hosts are named again and again. A view prints its rows as CSV or JSON; without one: lines to read.",
+    RS_OPTIONS(options), .run = history,
+    .epilogue =
+        "  rankscope history\n"
+        "  rankscope history hosts --since 30d --json\n"
+        "  rankscope history ranks --host node17\n"
+        "  rankscope history captures --run llama-70b\n"
+        "  rankscope history --schema hosts\n"
+        "\n"
+        "Captures that are closed count. A host is named by a finding that is worth fixing and not weak and\n"
+        "that is about it, ranks on it, or a link of one (then both ends are: over many runs the one that\n"
+        "is to blame stands out). Rows of captures that were never joined are made first, 64 at a time;\n"
+        "archived ones are not fetched: their cells are empty unless their rows are at hand.\n"
+        "\n"
+        "Exit: 0 complete, 1 rows of some captures are not at hand (named), 2 no such view, 3 refused,\n"
+        "4 no aggregator answers.\n"};
+/* clang-format on */

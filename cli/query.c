@@ -10,8 +10,8 @@
 #include "aggregator/store/query.h"
 
 #include "cli/cli.h"
-#include "cli/options/args.h"
 #include "cli/present.h"
+#include "cli/verbs.h"
 #include "common/base/csv_out.h"
 #include "common/base/mem.h"
 #include "common/client/client.h"
@@ -180,38 +180,28 @@ static int join(const char *dir, const char *sql)
 
 /* ---- the verb ------------------------------------------------------------------------------------------------------ */
 
-static const struct rs_arg items[] = {
-    {.name = "json",
-     .kind = RS_ARG_FLAG,
-     .target = &words.as_json,
-     .help = "print JSON instead of CSV; unknown is null"},
-    {.name = "limit",
-     .kind = RS_ARG_INT,
-     .target = &words.limit,
-     .value = "N",
-     .min = 1,
-     .max = ROWS_MAX,
-     .help = "the first N rows (default, and the most: 10000)"},
-    {.name = "assume-common-clock",
-     .kind = RS_ARG_FLAG,
-     .target = &words.assume_common_clock,
-     .help = "take the clocks of all hosts as one"},
-    {.name = "data",
-     .kind = RS_ARG_TEXT,
-     .target = &words.data,
-     .value = "DIR",
-     .help = "read the capture from this data folder, without asking an aggregator",
-     .environment = "RANKSCOPE_DATA"},
+static int query(char **operands)
+{
+    struct rs_err err = {0};
+    struct rs_cli_place place;
+    if (rs_cli_place_of(operands[0], words.data, words.connect, &place, &err) < 0)
+        return rs_cli_fail(verb, &err);
+    return *place.dir ? join(place.dir, operands[1])
+                      : ask(&place.address, operands[0], operands[1]);
+}
+
+/* clang-format off */
+static const struct rs_arg options[] = {
+    RS_OPT_FLAG("json", 0, &words.as_json, "print JSON instead of CSV; unknown is null"),
+    RS_OPT_INT("limit", 0, &words.limit, "N", 1, ROWS_MAX, "the first N rows (default, and the most: 10000)"),
+    RS_CLI_COMMON_CLOCK_ARG(&words.assume_common_clock),
+    RS_CLI_DATA_ARG(&words.data),
     RS_CLI_CONNECT_ARGS(&words.connect),
 };
-static const struct rs_args args = {
-    .verb = verb,
-    .operands = "DIR|ID SQL",
-    .summary =
-        "The rows of one SELECT on the tables of a capture that is closed: of an ID by the aggregator that holds "
-        "it, of a capture's folder in this process. It reads and computes, and can do nothing else.",
-    .items = items,
-    .count = sizeof items / sizeof items[0],
+const struct rs_args rs_grammar_query = {
+    .verb = verb, .operands = "DIR|ID SQL", .least = 2, .most = 2, .expected = "give a capture and a SELECT; see rankscope query --help",
+    .summary = "The rows of one SELECT on the tables of a capture that is closed: of an ID by the aggregator that holds it, of a capture's folder in this process. It reads and computes, and can do nothing else.",
+    RS_OPTIONS(options), .run = query,
     .epilogue =
         "  rankscope table                   # which tables there are\n"
         "  rankscope table --schema finding  # and their columns\n"
@@ -219,22 +209,4 @@ static const struct rs_args args = {
         "\n"
         "Exit: 0 complete, 1 rows were cut off or something is missing in the capture (named), 2 no such\n"
         "capture, or not one SELECT, 3 refused (time, memory), 4 no aggregator answers.\n"};
-
-int rs_cmd_query(int argc, char **argv)
-{
-    struct rs_err err = {0};
-    struct rs_cli_place place;
-    int first = argc;
-    const enum rs_status parsed = rs_args_parse(&args, argc, argv, &first, &err);
-    if (parsed != RS_OK)
-        return parsed == RS_END ? RS_EXIT_COMPLETE : rs_cli_fail(verb, &err);
-    if (argc - first != 2) {
-        (void)rs_err_set(&err, RS_INVALID,
-                         "give a capture and a SELECT; see rankscope query --help");
-        return rs_cli_fail(verb, &err);
-    }
-    if (rs_cli_place_of(argv[first], words.data, words.connect, &place, &err) < 0)
-        return rs_cli_fail(verb, &err);
-    return *place.dir ? join(place.dir, argv[first + 1])
-                      : ask(&place.address, argv[first], argv[first + 1]);
-}
+/* clang-format on */

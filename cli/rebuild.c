@@ -7,7 +7,7 @@
  */
 #include "aggregator/store/store.h"
 #include "cli/cli.h"
-#include "cli/options/args.h"
+#include "cli/verbs.h"
 #include "common/base/paths.h"
 
 #include <unistd.h>
@@ -39,7 +39,7 @@ static bool rebuild_one(void *self, const char *id)
     return err.status != RS_NOMEM;
 }
 
-static int rebuild(const char *data, char **ids, int count)
+static int rebuild(const char *data, char **ids)
 {
     struct rebuilding rebuilding = {.store = NULL};
     struct rs_err err = {0};
@@ -52,9 +52,8 @@ static int rebuild(const char *data, char **ids, int count)
         status = rs_store_open(data, 0, &rebuilding.store, &err);
     if (status == RS_OK && words.all)
         status = rs_store_list_folders(rebuilding.store, rebuild_one, &rebuilding, &err);
-    for (int i = 0; i < count && status == RS_OK; i++)
-        if (!rebuild_one(&rebuilding, ids[i]))
-            break;
+    while (*ids && status == RS_OK && rebuild_one(&rebuilding, *ids))
+        ids++;
     rs_store_close(&rebuilding.store);
     if (status < 0)
         return rs_cli_fail(verb, &err);
@@ -63,32 +62,27 @@ static int rebuild(const char *data, char **ids, int count)
     return rebuilding.done ? RS_EXIT_PARTIAL : RS_EXIT_BAD_REQUEST;
 }
 
-static const struct rs_arg items[] = {
-    {.name = "all",
-     .kind = RS_ARG_FLAG,
-     .target = &words.all,
-     .help = "every capture of the data folder"},
-    {.name = "data",
-     .kind = RS_ARG_TEXT,
-     .target = &words.data,
-     .value = "DIR",
-     .help = "the aggregator's data (default: its own)",
-     .environment = "RANKSCOPE_DATA"},
-    {.name = "quiet",
-     .letter = 'q',
-     .kind = RS_ARG_FLAG,
-     .target = &words.is_quiet,
-     .help = "print nothing but what failed"},
+static int run(char **ids)
+{
+    struct rs_err err = {0};
+    char usual[RS_PATHS_BYTES];
+    if (words.all == (*ids != NULL))
+        (void)rs_err_set(&err, RS_INVALID, "give the IDs of captures, or --all");
+    else if (words.data || rs_paths_data_dir(usual, &err) == RS_OK)
+        return rebuild(words.data ? words.data : usual, ids);
+    return rs_cli_fail(verb, &err);
+}
+
+/* clang-format off */
+static const struct rs_arg options[] = {
+    RS_OPT_FLAG("all", 0, &words.all, "every capture of the data folder"),
+    RS_OPT_TEXT("data", 0, &words.data, "DIR", "the aggregator's data (default: its own)", .environment = "RANKSCOPE_DATA"),
+    RS_OPT_FLAG("quiet", 'q', &words.is_quiet, "print nothing but what failed"),
 };
-static const struct rs_args args = {
-    .verb = verb,
-    .operands = "ID...",
-    .summary =
-        "Makes the rows of captures in the catalogue, and each one's capture.db, again from the segments "
-        "in its folder. Stop the aggregator of the data first. A catalogue that is lost or cannot "
-        "be read is made again by every start of an aggregator, too.",
-    .items = items,
-    .count = sizeof items / sizeof items[0],
+const struct rs_args rs_grammar_rebuild = {
+    .verb = verb, .operands = "ID...", .most = RS_ARGS_ANY,
+    .summary = "Makes the rows of captures in the catalogue, and each one's capture.db, again from the segments in its folder. Stop the aggregator of the data first. A catalogue that is lost or cannot be read is made again by every start of an aggregator, too.",
+    RS_OPTIONS(options), .run = run,
     .epilogue =
         "  rankscope rebuild 20260102-030405-a1b2c3\n"
         "  rankscope rebuild --all --data /srv/rankscope\n"
@@ -97,20 +91,4 @@ static const struct rs_args args = {
         "\n"
         "Exit: 0 all of them, 1 some could not be rebuilt (named), 2 none could, or a bad request,\n"
         "3 refused.\n"};
-
-int rs_cmd_rebuild(int argc, char **argv)
-{
-    struct rs_err err = {0};
-    char usual[RS_PATHS_BYTES];
-    int first = argc;
-    const enum rs_status parsed = rs_args_parse(&args, argc, argv, &first, &err);
-    if (parsed != RS_OK)
-        return parsed == RS_END ? RS_EXIT_COMPLETE : rs_cli_fail(verb, &err);
-    if (words.all == (argc > first)) {
-        (void)rs_err_set(&err, RS_INVALID, "give the IDs of captures, or --all");
-        return rs_cli_fail(verb, &err);
-    }
-    if (!words.data && rs_paths_data_dir(usual, &err) != RS_OK)
-        return rs_cli_fail(verb, &err);
-    return rebuild(words.data ? words.data : usual, argv + first, argc - first);
-}
+/* clang-format on */

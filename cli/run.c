@@ -7,7 +7,7 @@
  * the ranks they start on this node.
  */
 #include "cli/cli.h"
-#include "cli/options/args.h"
+#include "cli/verbs.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -19,7 +19,7 @@
 
 enum { DUMP_PREFIX_BYTES = 128 };
 
-struct request {
+static struct request {
     bool print_env;
     const char *run;
     const char *socket_dir;
@@ -28,7 +28,7 @@ struct request {
     char dump_prefix
         [DUMP_PREFIX_BYTES]; /* of files that exist on every node: the rank goes behind it */
     char pipe_prefix[DUMP_PREFIX_BYTES];
-};
+} request;
 
 struct variable {
     const char *name;
@@ -38,23 +38,23 @@ struct variable {
 
 enum { VARIABLE_COUNT = 9 };
 
-static void list_variables(const struct request *request, struct variable *variables)
+static void list_variables(struct variable *variables)
 {
     const struct variable list[VARIABLE_COUNT] = {
         {"KINETO_USE_DAEMON", "1", "PyTorch's profiler asks the collector for work"},
-        {"KINETO_IPC_SOCKET_DIR", request->socket_dir,
+        {"KINETO_IPC_SOCKET_DIR", request.socket_dir,
          "the profiler's socket is a file here (other network namespaces can share it)"},
-        {"KINETO_ONDEMAND_TRACE_DIR", request->trace_dir,
+        {"KINETO_ONDEMAND_TRACE_DIR", request.trace_dir,
          "traces may be written here besides /tmp (torch since 2.15)"},
-        {"KINETO_CONFIG", request->kineto_config,
+        {"KINETO_CONFIG", request.kineto_config,
          "the profiler asks every 2 s, and a capture begins sooner (else every 5 s)"},
-        {"RANKSCOPE_RUN", request->run, "the run's name"},
+        {"RANKSCOPE_RUN", request.run, "the run's name"},
         /* For rankscope hang. The older names, which every release reads; what is set under the newer ones counts there. */
         {"TORCH_NCCL_TRACE_BUFFER_SIZE", "2000",
          "the flight recorder keeps this many calls (off by default in older releases)"},
         {"TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "a rank writes its recorder when a call times out"},
-        {"TORCH_NCCL_DEBUG_INFO_TEMP_FILE", request->dump_prefix, "to this name and its rank"},
-        {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE", request->pipe_prefix,
+        {"TORCH_NCCL_DEBUG_INFO_TEMP_FILE", request.dump_prefix, "to this name and its rank"},
+        {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE", request.pipe_prefix,
          "and at any time when it is asked through this pipe (NCCL)"},
     };
     memcpy(variables, list, sizeof list);
@@ -121,35 +121,29 @@ static enum rs_status apply(const struct variable *variable, bool print, struct 
                : rs_err_errno(err, "cannot set %s", variable->name);
 }
 
-/* Our options end at the first word that is none, so that the command's own stay its own. */
-static int count_own_words(int argc, char **argv)
-{
-    static const char *const with_value[] = {"--run", "--socket-dir", "--trace-dir"};
-    for (int i = 1; i < argc; i++) {
-        if (argv[i][0] != '-' || strcmp(argv[i], "--") == 0)
-            return i;
-        for (size_t k = 0; k < sizeof with_value / sizeof with_value[0]; k++)
-            if (strcmp(argv[i], with_value[k]) == 0)
-                i++;
-    }
-    return argc;
-}
-
-static int start(const struct request *request, char **command)
+static int start(char **command)
 {
     struct variable variables[VARIABLE_COUNT];
     struct rs_err err = {0};
-    enum rs_status status = check_folder("socket-dir", request->socket_dir, &err);
+    char kineto_config[PATH_MAX];
+    /* Below /tmp, which is there on every node: NCCL ends a job that cannot make its pipe. Our own pid, which the launcher
+     * keeps, parts jobs from each other. */
+    (void)snprintf(request.dump_prefix, sizeof request.dump_prefix,
+                   "/tmp/rankscope_flight_%u_%d_rank_", (unsigned)getuid(), (int)getpid());
+    (void)snprintf(request.pipe_prefix, sizeof request.pipe_prefix,
+                   "/tmp/rankscope_flight_%u_%d_ask_", (unsigned)getuid(), (int)getpid());
+    request.kineto_config = find_kineto_config(kineto_config);
+    enum rs_status status = check_folder("socket-dir", request.socket_dir, &err);
     if (status == RS_OK)
-        status = check_folder("trace-dir", request->trace_dir, &err);
-    list_variables(request, variables);
+        status = check_folder("trace-dir", request.trace_dir, &err);
+    list_variables(variables);
     for (size_t i = 0; status == RS_OK && i < VARIABLE_COUNT; i++)
-        status = apply(&variables[i], request->print_env, &err);
-    if (status == RS_OK && !request->print_env && !command[0])
+        status = apply(&variables[i], request.print_env, &err);
+    if (status == RS_OK && !request.print_env && !command[0])
         status = rs_err_set(&err, RS_INVALID, "there is no command; rankscope run -- CMD ...");
     if (status != RS_OK)
         return rs_cli_fail("run", &err);
-    if (request->print_env)
+    if (request.print_env)
         return RS_EXIT_COMPLETE;
     (void)execvp(command[0], command);
     const bool missing = errno == ENOENT;
@@ -158,70 +152,26 @@ static int start(const struct request *request, char **command)
     return missing ? 127 : 126; /* as a shell says it */
 }
 
-int rs_cmd_run(int argc, char **argv)
-{
-    struct request request = {0};
-    /* Below /tmp, which is there on every node: NCCL ends a job that cannot make its pipe. Our own pid, which the launcher
-     * keeps, parts jobs from each other. */
-    (void)snprintf(request.dump_prefix, sizeof request.dump_prefix,
-                   "/tmp/rankscope_flight_%u_%d_rank_", (unsigned)getuid(), (int)getpid());
-    (void)snprintf(request.pipe_prefix, sizeof request.pipe_prefix,
-                   "/tmp/rankscope_flight_%u_%d_ask_", (unsigned)getuid(), (int)getpid());
-    char kineto_config[PATH_MAX];
-    request.kineto_config = find_kineto_config(kineto_config);
-    const struct rs_arg options[] = {
-        {.name = "print-env",
-         .kind = RS_ARG_FLAG,
-         .target = &request.print_env,
-         .help = "print the variables as shell commands, and start nothing"},
-        {.name = "run",
-         .kind = RS_ARG_TEXT,
-         .target = &request.run,
-         .value = "NAME",
-         .help = "the run's name (else the launcher's id)"},
-        {.name = "socket-dir",
-         .kind = RS_ARG_TEXT,
-         .target = &request.socket_dir,
-         .value = "DIR",
-         .help =
-             "share the profiler's socket as a file in DIR, the collector's --kineto-socket-dir; "
-             "needed where job and collector are in different network namespaces"},
-        {.name = "trace-dir",
-         .kind = RS_ARG_TEXT,
-         .target = &request.trace_dir,
-         .value = "DIR",
-         .help = "allow traces below DIR besides /tmp; a local disk"},
-    };
-    const struct rs_args args = {
-        .verb = "run",
-        .operands = "[--] CMD...",
-        .summary =
-            "Start a job on this node with the environment that makes it attachable. Only variables are "
-            "added, and none that is set already is changed; the command takes this process's place.",
-        .items = options,
-        .count = sizeof options / sizeof options[0],
-        .epilogue =
-            "examples:\n"
-            "  rankscope run -- torchrun --nproc-per-node 8 train.py\n"
-            "  eval \"$(rankscope run --print-env)\"   # for a launcher that is started otherwise\n"
-            "  rankscope run --run big -- mpirun -n 16 python train.py\n"
-            "\n"
-            "mpirun and srun start processes on other nodes, too: pass the variables on as your launcher\n"
-            "does (mpirun -x NAME; srun takes them all). torch_npu and MindSpore jobs need PROF_CONFIG_PATH,\n"
-            "or cfg_path of their monitor, instead: see README.md.\n"
-            "\n"
-            "Exit: the command's own; 2 bad request, 126 or 127 the command cannot be started.\n",
-    };
-    const int own = count_own_words(argc, argv);
-    struct rs_err err = {0};
-    int first = 0;
-    const enum rs_status status = rs_args_parse(&args, own, argv, &first, &err);
-    if (status == RS_END)
-        return RS_EXIT_COMPLETE;
-    if (status != RS_OK)
-        return rs_cli_fail("run", &err);
-    char **command = argv + own;
-    if (own < argc && strcmp(*command, "--") == 0)
-        command++;
-    return start(&request, command);
-}
+/* clang-format off */
+static const struct rs_arg options[] = {
+    RS_OPT_FLAG("print-env", 0, &request.print_env, "print the variables as shell commands, and start nothing"),
+    RS_OPT_TEXT("run", 0, &request.run, "NAME", "the run's name (else the launcher's id)"),
+    RS_OPT_TEXT("socket-dir", 0, &request.socket_dir, "DIR", "share the profiler's socket as a file in DIR, the collector's --kineto-socket-dir; needed where job and collector are in different network namespaces"),
+    RS_OPT_TEXT("trace-dir", 0, &request.trace_dir, "DIR", "allow traces below DIR besides /tmp; a local disk"),
+};
+const struct rs_args rs_grammar_run = {
+    .verb = "run", .operands = "[--] CMD...", .most = RS_ARGS_ANY,
+    .summary = "Start a job on this node with the environment that makes it attachable. Only variables are added, and none that is set already is changed; the command takes this process's place.",
+    RS_OPTIONS(options), .run = start, .is_launcher = true,
+    .epilogue =
+        "examples:\n"
+        "  rankscope run -- torchrun --nproc-per-node 8 train.py\n"
+        "  eval \"$(rankscope run --print-env)\"   # for a launcher that is started otherwise\n"
+        "  rankscope run --run big -- mpirun -n 16 python train.py\n"
+        "\n"
+        "mpirun and srun start processes on other nodes, too: pass the variables on as your launcher\n"
+        "does (mpirun -x NAME; srun takes them all). torch_npu and MindSpore jobs need PROF_CONFIG_PATH,\n"
+        "or cfg_path of their monitor, instead: see README.md.\n"
+        "\n"
+        "Exit: the command's own; 2 bad request, 126 or 127 the command cannot be started.\n"};
+/* clang-format on */

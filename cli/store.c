@@ -11,8 +11,8 @@
 #include "aggregator/analysis/rows.h"
 #include "aggregator/deliver/deliver.h"
 #include "cli/cli.h"
-#include "cli/options/args.h"
 #include "cli/present.h"
+#include "cli/verbs.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/wire/wire.h"
@@ -29,7 +29,6 @@
 #include <unistd.h>
 
 static const char copy_verb[] = "store copy";
-static const char rm_verb[] = "store rm";
 static const char making_prefix[] = ".copy.";
 
 static struct {
@@ -193,96 +192,61 @@ static enum rs_status find_name(const char *from, const char *to, char name[RS_S
                               "which capture? No folder of one is named; give its name with --as");
 }
 
-static int store_copy(int argc, char **argv)
+static int store_copy(char **operands)
 {
-    static const struct rs_arg items[] = {
-        {.name = "as",
-         .kind = RS_ARG_TEXT,
-         .target = &words.name,
-         .value = "ID",
-         .help = "the capture's name in the database (default: the name of its folder)"},
-        {.name = "quiet",
-         .letter = 'q',
-         .kind = RS_ARG_FLAG,
-         .target = &words.is_quiet,
-         .help = "print nothing but errors"},
-        RS_CLI_STORE_ARGS(&words.store),
-    };
-    static const struct rs_args args = {
-        .verb = copy_verb,
-        .operands = "FROM TO",
-        .summary =
-            "Copies the rows of one capture: from its folder into a ClickHouse database, from there into "
-            "a capture's folder, or from one database into another. What is there is replaced, unit by unit; "
-            "a reader sees each whole.",
-        .items = items,
-        .count = sizeof items / sizeof items[0],
-        .epilogue =
-            "  rankscope store copy /var/lib/rankscope/captures/20260102-030405-a1b2c3 \\\n"
-            "                       clickhouse://profiler@ch.example.com/rankscope\n"
-            "  rankscope store copy clickhouse://profiler@ch.example.com/rankscope captures/20260102-030405-a1b2c3\n"
-            "\n"
-            "clickhouse:// is HTTPS (port 8443); clickhouse+http:// (8123) is for this machine alone. Rows only:\n"
-            "what the capture was made of (segments) goes to an archive (rankscope archive).\n"
-            "\n"
-            "Exit: 0 copied, 1 copied, and something is missing in the capture (named), 2 no such capture, 3 refused,\n"
-            "4 the database does not answer.\n"};
     struct rs_err err = {0};
     char name[RS_STORE_ID_BYTES] = "";
     uint64_t rows = 0;
     bool is_partial = false;
-    int first = 0;
-    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
-    if (status == RS_END)
-        return RS_EXIT_COMPLETE;
-    if (status == RS_OK && argc - first != 2)
-        status = rs_err_set(&err, RS_INVALID, "give where from and where to; see --help");
+    enum rs_status status = find_name(operands[0], operands[1], name, &err);
     if (status == RS_OK)
-        status = find_name(argv[first], argv[first + 1], name, &err);
-    if (status == RS_OK)
-        status = copy(argv[first], argv[first + 1], name, &rows, &is_partial, &err);
+        status = copy(operands[0], operands[1], name, &rows, &is_partial, &err);
     if (status < 0)
         return rs_cli_fail(copy_verb, &err);
     if (!words.is_quiet)
-        printf("%s: %" PRIu64 " rows copied to %s\n", name, rows, argv[first + 1]);
+        printf("%s: %" PRIu64 " rows copied to %s\n", name, rows, operands[1]);
     return is_partial ? RS_EXIT_PARTIAL : RS_EXIT_COMPLETE;
 }
 
-static int store_rm(int argc, char **argv)
+static enum rs_status store_rm(char **operands, struct rs_err *err)
 {
-    static const struct rs_arg items[] = {RS_CLI_STORE_ARGS(&words.store)};
-    static const struct rs_args args = {
-        .verb = rm_verb,
-        .operands = "URL ID...",
-        .summary = "Removes rows of captures from a ClickHouse database, by their partitions.",
-        .items = items,
-        .count = sizeof items / sizeof items[0],
-        .epilogue =
-            "  rankscope store rm clickhouse://profiler@ch.example.com/rankscope "
-            "20260102-030405-a1b2c3\n"
-            "\n"
-            "Exit: 0 they are not there (any more), 2 bad request, 3 refused, 4 the database does not "
-            "answer.\n"};
-    struct rs_err err = {0};
-    int first = 0;
-    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
-    if (status == RS_END)
-        return RS_EXIT_COMPLETE;
-    if (status == RS_OK && argc - first < 2)
-        status = rs_err_set(&err, RS_INVALID, "give a database and the IDs of captures");
     struct rs_clickhouse_options options = words.store;
-    options.url = status == RS_OK ? argv[first] : NULL;
-    for (int i = first + 1; i < argc && status == RS_OK; i++)
-        status = rs_clickhouse_remove(&options, argv[i], &err);
-    return status < 0 ? rs_cli_fail(rm_verb, &err) : RS_EXIT_COMPLETE;
+    enum rs_status status = RS_OK;
+    options.url = *operands;
+    while (*++operands && status == RS_OK)
+        status = rs_clickhouse_remove(&options, *operands, err);
+    return status;
 }
 
-int rs_cmd_store(int argc, char **argv)
-{
-    static const struct rs_cli_subverb verbs[] = {
-        {"copy", store_copy, "a capture's rows into a ClickHouse database, or back"},
-        {"rm", store_rm, "remove a capture's rows from one"},
-    };
-    return rs_cli_run_subverb("store", "Rows of captures in ClickHouse.", verbs,
-                              sizeof verbs / sizeof verbs[0], argc, argv);
-}
+/* clang-format off */
+static const struct rs_arg copy_options[] = {
+    RS_OPT_TEXT("as", 0, &words.name, "ID", "the capture's name in the database (default: the name of its folder)"),
+    RS_CLI_QUIET_ARG(&words.is_quiet),
+    RS_CLI_STORE_ARGS(&words.store),
+};
+const struct rs_args rs_grammar_store_copy = {
+    .verb = copy_verb, .operands = "FROM TO", .least = 2, .most = 2, .expected = "give where from and where to; see --help",
+    .summary = "Copies the rows of one capture: from its folder into a ClickHouse database, from there into a capture's folder, or from one database into another. What is there is replaced, unit by unit; a reader sees each whole.",
+    RS_OPTIONS(copy_options), .run = store_copy,
+    .epilogue =
+        "  rankscope store copy /var/lib/rankscope/captures/20260102-030405-a1b2c3 \\\n"
+        "                       clickhouse://profiler@ch.example.com/rankscope\n"
+        "  rankscope store copy clickhouse://profiler@ch.example.com/rankscope captures/20260102-030405-a1b2c3\n"
+        "\n"
+        "clickhouse:// is HTTPS (port 8443); clickhouse+http:// (8123) is for this machine alone. Rows only:\n"
+        "what the capture was made of (segments) goes to an archive (rankscope archive).\n"
+        "\n"
+        "Exit: 0 copied, 1 copied, and something is missing in the capture (named), 2 no such capture, 3 refused,\n"
+        "4 the database does not answer.\n"};
+static const struct rs_arg rm_options[] = {
+    RS_CLI_STORE_ARGS(&words.store),
+};
+const struct rs_args rs_grammar_store_rm = {
+    .verb = "store rm", .operands = "URL ID...", .least = 2, .most = RS_ARGS_ANY, .expected = "give a database and the IDs of captures",
+    .summary = "Removes rows of captures from a ClickHouse database, by their partitions.",
+    RS_OPTIONS(rm_options), .act = store_rm,
+    .epilogue =
+        "  rankscope store rm clickhouse://profiler@ch.example.com/rankscope 20260102-030405-a1b2c3\n"
+        "\n"
+        "Exit: 0 they are not there (any more), 2 bad request, 3 refused, 4 the database does not answer.\n"};
+/* clang-format on */

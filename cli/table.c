@@ -11,11 +11,11 @@
 #include "aggregator/analysis/rows.h"
 #include "aggregator/analysis/spans.h"
 #include "cli/cli.h"
-#include "cli/options/args.h"
 #include "cli/options/nearest.h"
 #include "cli/present.h"
 #include "cli/print_rows.h"
 #include "cli/store.h"
+#include "cli/verbs.h"
 #include "common/base/mem.h"
 #include "common/client/client.h"
 #include "common/request/numbers.h"
@@ -178,83 +178,6 @@ static int print_schema(const struct rs_table *table)
     return rs_rows_print_schema(&printer);
 }
 
-static const struct rs_arg items[] = {
-    {.name = "json",
-     .kind = RS_ARG_FLAG,
-     .target = &words.as_json,
-     .help = "print JSON instead of CSV; unknown is null"},
-    {.name = "limit",
-     .kind = RS_ARG_INT,
-     .target = &words.limit,
-     .value = "N",
-     .min = 1,
-     .max = INT64_MAX,
-     .help = "the first N rows (default: all)"},
-    {.name = "ranks",
-     .kind = RS_ARG_TEXT,
-     .target = &words.ranks,
-     .value = "RANKS",
-     .help = "of whole tables, span and host_span: only rows of these ranks, 0-3,8"},
-    {.name = "step",
-     .kind = RS_ARG_TEXT,
-     .target = &words.steps,
-     .value = "N[,N]",
-     .help = "of whole tables: only rows of these steps"},
-    {.name = "from-ns",
-     .kind = RS_ARG_INT,
-     .target = &words.from_ns,
-     .value = "NS",
-     .max = INT64_MAX,
-     .help = "of span and host_span: what ends behind this time, Unix"},
-    {.name = "to-ns",
-     .kind = RS_ARG_INT,
-     .target = &words.to_ns,
-     .value = "NS",
-     .max = INT64_MAX,
-     .help = "of span and host_span: what begins before this time, Unix"},
-    {.name = "schema",
-     .kind = RS_ARG_FLAG,
-     .target = &words.as_schema,
-     .help =
-         "print the JSON Schema of a row instead: columns, units, what they mean; needs no capture"},
-    {.name = "assume-common-clock",
-     .kind = RS_ARG_FLAG,
-     .target = &words.assume_common_clock,
-     .help = "take the clocks of all hosts as one"},
-    {.name = "data",
-     .kind = RS_ARG_TEXT,
-     .target = &words.data,
-     .value = "DIR",
-     .help = "read the capture from this data folder, without asking an aggregator",
-     .environment = "RANKSCOPE_DATA"},
-    {.name = "store",
-     .kind = RS_ARG_TEXT,
-     .target = &words.store.url,
-     .value = "URL",
-     .help = "read the rows that were copied into this ClickHouse (rankscope store copy)"},
-    RS_CLI_STORE_ARGS(&words.store),
-    RS_CLI_CONNECT_ARGS(&words.connect),
-};
-static const struct rs_args args = {
-    .verb = verb,
-    .operands = "[[DIR|ID] READ]",
-    .summary =
-        "The rows of one table of a capture, as CSV or JSON: of an ID by the aggregator that holds it, of a "
-        "capture's folder in this process, or of what was copied into a database. Without operands: which tables there are.",
-    .items = items,
-    .count = sizeof items / sizeof items[0],
-    .epilogue =
-        "  rankscope table\n"
-        "  rankscope table --schema finding\n"
-        "  rankscope table 20260102-030405-a1b2c3 finding --json\n"
-        "  rankscope table 20260102-030405-a1b2c3 collectives --connect 127.0.0.1:7070\n"
-        "  rankscope table 20260102-030405-a1b2c3 span --ranks 0-3\n"
-        "\n"
-        "A capture that goes on has the rows of what has come so far.\n"
-        "\n"
-        "Exit: 0 complete, 1 something is missing in the capture (named), 2 no such capture or table,\n"
-        "3 refused, 4 no aggregator answers.\n"};
-
 static int no_such_read(const char *word)
 {
     struct rs_err err = {0};
@@ -268,57 +191,35 @@ static int no_such_read(const char *word)
     return rs_cli_fail(verb, &err);
 }
 
-/* Whether an option's text, or a flag, stands on the command line, and not in the environment or a settings file. */
-static bool is_text_given(const char *text, int first, char **argv)
-{
-    for (int i = 1; text && i < first; i++)
-        if (text >= argv[i] && text <= argv[i] + strlen(argv[i]))
-            return true;
-    return false;
-}
-
-static bool is_flag_given(const char *name, int first, char **argv)
-{
-    for (int i = 1; i < first; i++)
-        if (strncmp(argv[i], "--", 2) == 0 && argv[i][2] && strstr(name, argv[i] + 2) == name)
-            return true; /* or the beginning of its name */
-    return false;
-}
-
 /* Rows in a database are as they were copied: who asks for them otherwise would get something else than he thinks. */
-static enum rs_status check_store(int first, char **argv, struct rs_err *err)
+static enum rs_status check_store(struct rs_err *err)
 {
-    const char *other = NULL;
-    if (is_text_given(words.data, first, argv))
-        other = "--data";
-    else if (is_text_given(words.connect, first, argv))
-        other = "--connect";
-    else if (words.assume_common_clock && is_flag_given("assume-common-clock", first, argv))
-        other = "--assume-common-clock";
-    return other ? rs_err_set(err, RS_INVALID,
-                              "--store reads rows as they were copied: %s is not for it", other)
-                 : RS_OK;
+    static const char *const others[] = {"data", "connect", "assume-common-clock"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (rs_args_was_given(others[i]))
+            return rs_err_set(err, RS_INVALID,
+                              "--store reads rows as they were copied: --%s is not for it",
+                              others[i]);
+    return RS_OK;
 }
 
-int rs_cmd_table(int argc, char **argv)
+static int table(char **operands)
 {
     struct rs_err err = {0};
     struct rs_cli_place place;
     enum rs_read read;
-    int first = argc;
-    const enum rs_status parsed = rs_args_parse(&args, argc, argv, &first, &err);
-    if (parsed != RS_OK)
-        return parsed == RS_END ? RS_EXIT_COMPLETE : rs_cli_fail(verb, &err);
-    const int count = argc - first;
-    if (count == 0 && !words.as_schema)
+    size_t count = 0;
+    while (operands[count])
+        count++;
+    if (!count && !words.as_schema)
         return list_reads();
     if (count != (words.as_schema ? 1 : 2)) {
         (void)rs_err_set(&err, RS_INVALID,
                          "give a capture and a table; see rankscope table --help");
         return rs_cli_fail(verb, &err);
     }
-    if (!rs_read_named(argv[argc - 1], &read))
-        return no_such_read(argv[argc - 1]);
+    if (!rs_read_named(operands[count - 1], &read))
+        return no_such_read(operands[count - 1]);
     struct rs_rows_printer printer = {
         .verb = verb, .table = rs_read_def(read)->result, .as_json = words.as_json};
     if (words.as_schema)
@@ -326,13 +227,45 @@ int rs_cmd_table(int argc, char **argv)
     if (rs_numbers_of_steps(words.steps, chosen.steps, RS_READ_FILTER_MAX, &chosen.step_count,
                             &err) < 0 ||
         rs_numbers_of_ranks(words.ranks, chosen.ranks, RS_READ_FILTER_MAX, &chosen.rank_count,
-                            &err) < 0)
+                            &err) < 0 ||
+        (words.store.url && check_store(&err) < 0))
         return rs_cli_fail(verb, &err);
     if (words.store.url)
-        return check_store(first, argv, &err) < 0 ? rs_cli_fail(verb, &err)
-                                                  : read_store(argv[first], read, &printer);
-    if (rs_cli_place_of(argv[first], words.data, words.connect, &place, &err) < 0)
+        return read_store(operands[0], read, &printer);
+    if (rs_cli_place_of(operands[0], words.data, words.connect, &place, &err) < 0)
         return rs_cli_fail(verb, &err);
     return *place.dir ? join(place.dir, read, &printer)
-                      : ask(&place.address, argv[first], &printer);
+                      : ask(&place.address, operands[0], &printer);
 }
+
+/* clang-format off */
+static const struct rs_arg options[] = {
+    RS_OPT_FLAG("json", 0, &words.as_json, "print JSON instead of CSV; unknown is null"),
+    RS_OPT_INT("limit", 0, &words.limit, "N", 1, INT64_MAX, "the first N rows (default: all)"),
+    RS_OPT_TEXT("ranks", 0, &words.ranks, "RANKS", "of whole tables, span and host_span: only rows of these ranks, 0-3,8"),
+    RS_OPT_TEXT("step", 0, &words.steps, "N[,N]", "of whole tables: only rows of these steps"),
+    RS_OPT_INT("from-ns", 0, &words.from_ns, "NS", 0, INT64_MAX, "of span and host_span: what ends behind this time, Unix"),
+    RS_OPT_INT("to-ns", 0, &words.to_ns, "NS", 0, INT64_MAX, "of span and host_span: what begins before this time, Unix"),
+    RS_OPT_FLAG("schema", 0, &words.as_schema, "print the JSON Schema of a row instead: columns, units, what they mean; needs no capture"),
+    RS_CLI_COMMON_CLOCK_ARG(&words.assume_common_clock),
+    RS_CLI_DATA_ARG(&words.data),
+    RS_OPT_TEXT("store", 0, &words.store.url, "URL", "read the rows that were copied into this ClickHouse (rankscope store copy)"),
+    RS_CLI_STORE_ARGS(&words.store),
+    RS_CLI_CONNECT_ARGS(&words.connect),
+};
+const struct rs_args rs_grammar_table = {
+    .verb = verb, .operands = "[[DIR|ID] READ]", .most = RS_ARGS_ANY,
+    .summary = "The rows of one table of a capture, as CSV or JSON: of an ID by the aggregator that holds it, of a capture's folder in this process, or of what was copied into a database. Without operands: which tables there are.",
+    RS_OPTIONS(options), .run = table,
+    .epilogue =
+        "  rankscope table\n"
+        "  rankscope table --schema finding\n"
+        "  rankscope table 20260102-030405-a1b2c3 finding --json\n"
+        "  rankscope table 20260102-030405-a1b2c3 collectives --connect 127.0.0.1:7070\n"
+        "  rankscope table 20260102-030405-a1b2c3 span --ranks 0-3\n"
+        "\n"
+        "A capture that goes on has the rows of what has come so far.\n"
+        "\n"
+        "Exit: 0 complete, 1 something is missing in the capture (named), 2 no such capture or table,\n"
+        "3 refused, 4 no aggregator answers.\n"};
+/* clang-format on */

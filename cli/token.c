@@ -8,13 +8,12 @@
 #include "common/trust/token.h"
 
 #include "cli/cli.h"
-#include "cli/options/args.h"
+#include "cli/verbs.h"
 #include "common/base/json_out.h"
 #include "common/base/paths.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 static const rs_dur day_ns = 86400 * (rs_dur)RS_NS_PER_S;
 enum { VALID_DAYS = 90, VALID_MAX_DAYS = 3660 };
@@ -24,13 +23,6 @@ static struct {
     rs_dur valid_ns;
     bool is_operator, is_user, as_json;
 } words;
-
-#define DATA_ARG                                                                                   \
-    {                                                                                              \
-        .name = "data", .letter = 'd', .kind = RS_ARG_TEXT, .target = &words.data, .value = "DIR", \
-        .environment = "RANKSCOPE_DATA",                                                           \
-        .help = "the aggregator's data folder (default: /var/lib/rankscope for root)"              \
-    }
 
 static enum rs_status open_tokens(struct rs_tokens **tokens_p, struct rs_err *err)
 {
@@ -44,24 +36,11 @@ static enum rs_status open_tokens(struct rs_tokens **tokens_p, struct rs_err *er
     return status == RS_OK ? rs_tokens_open(dir, tokens_p, err) : status;
 }
 
-static void time_text(rs_ns at, char text_p[32])
-{
-    const time_t seconds = (time_t)(at / RS_NS_PER_S);
-    struct tm utc;
-    *text_p = '\0';
-    if (gmtime_r(&seconds, &utc))
-        (void)strftime(text_p, 32, "%Y-%m-%dT%H:%M:%SZ", &utc);
-}
-
-static int finish(const char *verb, enum rs_status status, struct rs_err *err)
-{
-    return status < 0 ? rs_cli_fail(verb, err) : (int)rs_exit_of(status);
-}
-
 /* ---- new --------------------------------------------------------------------------------------------------------- */
 
-static enum rs_status make(const char *name, struct rs_err *err)
+static enum rs_status token_new(char **operands, struct rs_err *err)
 {
+    const char *name = operands[0];
     struct rs_tokens *tokens = NULL;
     struct rs_buf text = {0};
     const rs_dur valid = words.valid_ns ? words.valid_ns : VALID_DAYS * day_ns;
@@ -71,7 +50,7 @@ static enum rs_status make(const char *name, struct rs_err *err)
                                        .name = name,
                                        .run = words.run,
                                        .expires_at = rs_time_realtime() + valid};
-    char until_text[32];
+    char until_text[RS_TIME_TEXT_BYTES];
     enum rs_status status = RS_OK;
     if (words.is_operator && words.is_user)
         status = rs_err_set(err, RS_INVALID, "--operator and --user exclude each other");
@@ -83,7 +62,7 @@ static enum rs_status make(const char *name, struct rs_err *err)
         status = rs_tokens_make(tokens, &wish, &text, err);
     rs_tokens_close(&tokens);
     if (status == RS_OK) {
-        time_text(wish.expires_at, until_text);
+        rs_time_text(wish.expires_at, until_text);
         if (printf("%s\n", rs_buf_text(&text)) < 0 || fflush(stdout) != 0)
             status = rs_err_errno(err, "cannot print the token");
         else
@@ -93,55 +72,6 @@ static enum rs_status make(const char *name, struct rs_err *err)
     }
     rs_buf_fini(&text);
     return status;
-}
-
-static int token_new(int argc, char **argv)
-{
-    static const struct rs_arg items[] = {
-        {.name = "operator",
-         .kind = RS_ARG_FLAG,
-         .target = &words.is_operator,
-         .help = "may capture, stop and fetch, too (default: may read)"},
-        {.name = "user",
-         .kind = RS_ARG_FLAG,
-         .target = &words.is_user,
-         .help = "may capture, stop and read, of the processes of the user of that name alone"},
-        {.name = "run",
-         .kind = RS_ARG_TEXT,
-         .target = &words.run,
-         .value = "RUN",
-         .help =
-             "all that with this run and its captures alone: others are refused, and not in lists"},
-        {.name = "valid",
-         .kind = RS_ARG_DURATION,
-         .target = &words.valid_ns,
-         .value = "TIME",
-         .help = "for how long (default: 90 days), for instance 2160h"},
-        DATA_ARG,
-    };
-    static const struct rs_args args = {
-        .verb = "token new",
-        .operands = "NAME",
-        .summary = "Makes a token and prints it, once. Whoever has it may use the HTTP API as "
-                   "NAME: keep it as a password.",
-        .items = items,
-        .count = sizeof items / sizeof items[0],
-        .epilogue = "  rankscope token new grafana > token\n"
-                    "  rankscope token new alice --operator --run llama-7 --valid 24h\n"
-                    "  curl --cacert ca.crt -H \"Authorization: Bearer $(cat token)\" "
-                    "https://HOST:7071/api/v1/runs\n"
-                    "\n"
-                    "Exit: 0 done, 2 bad request, 3 refused.\n"};
-    struct rs_err err = {0};
-    int first = 0;
-    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
-    if (status == RS_END)
-        return RS_EXIT_COMPLETE;
-    if (status == RS_OK && argc != first + 1)
-        status = rs_err_set(&err, RS_INVALID, "one name is expected: whose token it is");
-    if (status == RS_OK)
-        status = make(argv[first], &err);
-    return finish("token new", status, &err);
 }
 
 /* ---- list -------------------------------------------------------------------------------------------------------- */
@@ -155,26 +85,17 @@ struct listing {
 static void list_one(void *self, const struct rs_token_item *item)
 {
     struct listing *listing = self;
-    char created[32], expires[32];
-    time_text(item->created_at, created);
-    time_text(item->expires_at, expires);
+    char created[RS_TIME_TEXT_BYTES], expires[RS_TIME_TEXT_BYTES];
+    rs_time_text(item->created_at, created);
+    rs_time_text(item->expires_at, expires);
     if (words.as_json) {
         rs_json_out_object(&listing->json);
-        rs_json_out_key(&listing->json, "id");
-        rs_json_out_string(&listing->json, item->id);
-        rs_json_out_key(&listing->json, "party");
-        rs_json_out_string(&listing->json, rs_party_name(item->party));
-        rs_json_out_key(&listing->json, "name");
-        rs_json_out_string(&listing->json, item->name);
-        rs_json_out_key(&listing->json, "run");
-        if (*item->run)
-            rs_json_out_string(&listing->json, item->run);
-        else
-            rs_json_out_null(&listing->json);
-        rs_json_out_key(&listing->json, "created_ns");
-        rs_json_out_int(&listing->json, item->created_at);
-        rs_json_out_key(&listing->json, "expires_ns");
-        rs_json_out_int(&listing->json, item->expires_at);
+        rs_json_put_string(&listing->json, "id", item->id);
+        rs_json_put_string(&listing->json, "party", rs_party_name(item->party));
+        rs_json_put_string(&listing->json, "name", item->name);
+        rs_json_put_text(&listing->json, "run", item->run);
+        rs_json_put_int(&listing->json, "created_ns", item->created_at);
+        rs_json_put_int(&listing->json, "expires_ns", item->expires_at);
         rs_json_out_end(&listing->json);
     } else {
         if (!listing->count)
@@ -190,18 +111,17 @@ static void list_one(void *self, const struct rs_token_item *item)
     listing->count++;
 }
 
-static enum rs_status list(struct rs_err *err)
+static enum rs_status token_list(char **operands, struct rs_err *err)
 {
+    (void)operands;
     struct rs_tokens *tokens = NULL;
     struct listing listing = {.count = 0};
     enum rs_status status = open_tokens(&tokens, err);
     rs_json_out_init(&listing.json, &listing.buf, 2);
     if (words.as_json) {
         rs_json_out_object(&listing.json);
-        rs_json_out_key(&listing.json, "schema_version");
-        rs_json_out_int(&listing.json, 1);
-        rs_json_out_key(&listing.json, "tokens");
-        rs_json_out_array(&listing.json);
+        rs_json_put_int(&listing.json, "schema_version", 1);
+        rs_json_put_array(&listing.json, "tokens");
     }
     if (status == RS_OK)
         status = rs_tokens_list(tokens, list_one, &listing, err);
@@ -213,81 +133,70 @@ static enum rs_status list(struct rs_err *err)
     } else if (status == RS_OK && !listing.count) {
         rs_buf_string(&listing.buf, "no token\n");
     }
-    if (status == RS_OK && (printf("%s", rs_buf_text(&listing.buf)) < 0 || fflush(stdout) != 0))
-        status = rs_err_errno(err, "cannot print the tokens");
+    if (status == RS_OK)
+        return rs_cli_print(&listing.buf, "the tokens", err);
     rs_buf_fini(&listing.buf);
     return status;
 }
 
-static int token_list(int argc, char **argv)
-{
-    static const struct rs_arg items[] = {
-        {.name = "json", .kind = RS_ARG_FLAG, .target = &words.as_json, .help = "print JSON"},
-        DATA_ARG,
-    };
-    static const struct rs_args args = {
-        .verb = "token list",
-        .operands = "",
-        .summary = "Who has a token, until when. The tokens themselves are kept nowhere.",
-        .items = items,
-        .count = sizeof items / sizeof items[0],
-        .epilogue = "  rankscope token list\n\nExit: 0 done, 2 bad request, 3 refused.\n"};
-    struct rs_err err = {0};
-    int first = 0;
-    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
-    if (status == RS_END)
-        return RS_EXIT_COMPLETE;
-    if (status == RS_OK && argc != first)
-        status = rs_err_set(&err, RS_INVALID, "token list takes no operand");
-    if (status == RS_OK)
-        status = list(&err);
-    return finish("token list", status, &err);
-}
-
 /* ---- revoke ------------------------------------------------------------------------------------------------------ */
 
-static int token_revoke(int argc, char **argv)
+static enum rs_status token_revoke(char **whose, struct rs_err *err)
 {
-    static const struct rs_arg items[] = {DATA_ARG};
-    static const struct rs_args args = {
-        .verb = "token revoke",
-        .operands = "WHO...",
-        .summary = "Ends the token of an ID, or all of PARTY/NAME. The aggregator sees it within "
-                   "a second; what is under way with it ends within two.",
-        .items = items,
-        .count = sizeof items / sizeof items[0],
-        .epilogue = "  rankscope token revoke viewer/grafana\n"
-                    "  rankscope token revoke 0a1b2c3d4e5f\n"
-                    "\n"
-                    "Exit: 0 done, 2 bad request: there is none, 3 refused.\n"};
-    struct rs_err err = {0};
     struct rs_tokens *tokens = NULL;
-    int first = 0;
     size_t count = 0;
-    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
-    if (status == RS_END)
-        return RS_EXIT_COMPLETE;
-    if (status == RS_OK && argc == first)
-        status = rs_err_set(&err, RS_INVALID, "an ID or PARTY/NAME is expected");
-    if (status == RS_OK)
-        status = open_tokens(&tokens, &err);
-    for (int i = first; i < argc && status == RS_OK; i++) {
-        status = rs_tokens_revoke(tokens, argv[i], &count, &err);
+    enum rs_status status = open_tokens(&tokens, err);
+    for (; *whose && status == RS_OK; whose++) {
+        status = rs_tokens_revoke(tokens, *whose, &count, err);
         if (status == RS_OK)
             rs_cli_note("token revoke", "%zu %s of %s revoked", count,
-                        count == 1 ? "token" : "tokens", argv[i]);
+                        count == 1 ? "token" : "tokens", *whose);
     }
     rs_tokens_close(&tokens);
-    return finish("token revoke", status, &err);
+    return status;
 }
 
-int rs_cmd_token(int argc, char **argv)
-{
-    static const struct rs_cli_subverb verbs[] = {
-        {"new", token_new, "make one: for a viewer, or an operator"},
-        {"list", token_list, "who has one, until when"},
-        {"revoke", token_revoke, "end one at once"},
-    };
-    return rs_cli_run_subverb("token", "Who may use the HTTP API without a certificate.", verbs,
-                              sizeof verbs / sizeof verbs[0], argc, argv);
-}
+/* clang-format off */
+#define DATA_ARG RS_OPT_TEXT("data", 'd', &words.data, "DIR", "the aggregator's data folder (default: /var/lib/rankscope for root)", .environment = "RANKSCOPE_DATA")
+static const struct rs_arg new_options[] = {
+    RS_OPT_FLAG("operator", 0, &words.is_operator, "may capture, stop and fetch, too (default: may read)"),
+    RS_OPT_FLAG("user", 0, &words.is_user, "may capture, stop and read, of the processes of the user of that name alone"),
+    RS_OPT_TEXT("run", 0, &words.run, "RUN", "all that with this run and its captures alone: others are refused, and not in lists"),
+    RS_OPT_TIME("valid", 0, &words.valid_ns, "TIME", "for how long (default: 90 days), for instance 2160h"),
+    DATA_ARG,
+};
+const struct rs_args rs_grammar_token_new = {
+    .verb = "token new", .operands = "NAME", .least = 1, .most = 1, .expected = "one name is expected: whose token it is",
+    .summary = "Makes a token and prints it, once. Whoever has it may use the HTTP API as NAME: keep it as a password.",
+    RS_OPTIONS(new_options), .act = token_new,
+    .epilogue =
+        "  rankscope token new grafana > token\n"
+        "  rankscope token new alice --operator --run llama-7 --valid 24h\n"
+        "  curl --cacert ca.crt -H \"Authorization: Bearer $(cat token)\" https://HOST:7071/api/v1/runs\n"
+        "\n"
+        "Exit: 0 done, 2 bad request, 3 refused.\n"};
+static const struct rs_arg list_options[] = {
+    RS_CLI_JSON_ARG(&words.as_json),
+    DATA_ARG,
+};
+const struct rs_args rs_grammar_token_list = {
+    .verb = "token list", .operands = "", .expected = "token list takes no operand",
+    .summary = "Who has a token, until when. The tokens themselves are kept nowhere.",
+    RS_OPTIONS(list_options), .act = token_list,
+    .epilogue =
+        "  rankscope token list\n"
+        "\n"
+        "Exit: 0 done, 2 bad request, 3 refused.\n"};
+static const struct rs_arg revoke_options[] = {
+    DATA_ARG,
+};
+const struct rs_args rs_grammar_token_revoke = {
+    .verb = "token revoke", .operands = "WHO...", .least = 1, .most = RS_ARGS_ANY, .expected = "an ID or PARTY/NAME is expected",
+    .summary = "Ends the token of an ID, or all of PARTY/NAME. The aggregator sees it within a second; what is under way with it ends within two.",
+    RS_OPTIONS(revoke_options), .act = token_revoke,
+    .epilogue =
+        "  rankscope token revoke viewer/grafana\n"
+        "  rankscope token revoke 0a1b2c3d4e5f\n"
+        "\n"
+        "Exit: 0 done, 2 bad request: there is none, 3 refused.\n"};
+/* clang-format on */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `rankscope VERB [...]`: the table of verbs, and which of them a command line means.
+ * `rankscope VERB [...]`: which verb of the table (verbs.def) a command line means, and running it.
  */
 #include "cli/verbs.h"
 
@@ -12,92 +12,26 @@
 
 /* RS_PROGRAM_VERSION comes from CMakeLists.txt. */
 
+#define S(verb, name, ...)
+#define V(name_, words_, sentence_)                                                                \
+    {.name = #name_, .sentence = sentence_, .args = &rs_grammar_##name_, .words = words_},
+#define G(name_, run_, about_, sentence_)                                                          \
+    {.name = #name_, .sentence = sentence_, .run = run_, .about = about_},
 static const struct rs_verb own[] = {
-    {.name = "analyse",
-     .run = rs_cmd_analyse,
-     .sentence = "join per-rank profiles that lie on this machine: tables and a report"},
-    {.name = "report",
-     .run = rs_cmd_report,
-     .sentence = "the same tables and report from a capture of the aggregator"},
-    {.name = "table",
-     .run = rs_cmd_table,
-     .sentence = "one table of a capture as CSV or JSON: findings, operations, steps, links, ..."},
-    {.name = "query",
-     .run = rs_cmd_query,
-     .sentence = "the rows of a SELECT of one's own on the tables of a capture"},
-    {.name = "history",
-     .run = rs_cmd_history,
-     .sentence =
-         "captures of all runs together: step time, who was named, which hosts again and again",
-     .words = "captures ranks findings hosts"},
-    {.name = "aggregator",
-     .run = rs_cmd_aggregator,
-     .sentence = "takes what collectors send, stores it, answers questions"},
-    {.name = "collector",
-     .run = rs_cmd_collector,
-     .sentence = "takes the profiles of this node and sends them"},
-    {.name = "ranks", .run = rs_cmd_ranks, .sentence = "the live table of ranks"},
-    {.name = "capture",
-     .run = rs_cmd_capture,
-     .sentence = "record steps of all ranks, wait, report; list, show, stop, wait",
-     .words = "list show stop wait"},
-    {.name = "watch",
-     .run = rs_cmd_watch,
-     .sentence = "waits until a run's steps take longer, then captures some and says why"},
-    {.name = "counters",
-     .run = rs_cmd_counters,
-     .sentence = "what the daemons count: chunks, losses, refusals; for people and for Prometheus"},
-    {.name = "aggregators",
-     .run = rs_cmd_aggregators,
-     .sentence = "which aggregators write into one database: who lives, where, how many captures"},
-    {.name = "fetch",
-     .run = rs_cmd_fetch,
-     .sentence = "sends the raw data that a capture left with its collectors"},
-    {.name = "verify",
-     .run = rs_cmd_verify,
-     .sentence = "reads a capture again: nothing missing, nothing double"},
-    {.name = "archive",
-     .run = rs_cmd_archive,
-     .sentence = "moves closed captures to object storage"},
-    {.name = "restore", .run = rs_cmd_restore, .sentence = "brings archived captures back"},
-    {.name = "rm", .run = rs_cmd_rm, .sentence = "removes captures from the aggregator's store"},
-    {.name = "store",
-     .run = rs_cmd_store,
-     .sentence = "rows of captures in a ClickHouse database: copy, rm",
-     .subverbs = {"copy", "rm"}},
-    {.name = "rebuild",
-     .run = rs_cmd_rebuild,
-     .sentence = "makes the databases of captures again from their segments"},
-    {.name = "run", .run = rs_cmd_run, .sentence = "start a job so that it can be asked to record"},
-    {.name = "doctor",
-     .run = rs_cmd_doctor,
-     .sentence = "which processes of this node can be captured, and why others cannot"},
-    {.name = "hang",
-     .run = rs_cmd_hang,
-     .sentence = "why a job hangs, and which rank did not arrive, from flight recorder dumps"},
-    {.name = "whatif",
-     .run = rs_cmd_whatif,
-     .sentence = "what a job would gain without its stragglers, from a table of operations"},
-    {.name = "config",
-     .run = rs_cmd_config,
-     .sentence =
-         "profiler_config.json: a template, a check, safe changes; which settings count here",
-     .subverbs = {"init", "validate", "set", "show"}},
-    {.name = "certs",
-     .run = rs_cmd_certs,
-     .sentence = "who may do what over TCP: make, issue, invite, renew, revoke, show",
-     .subverbs = {"init", "issue", "invite", "renew", "revoke", "show"}},
-    {.name = "token",
-     .run = rs_cmd_token,
-     .sentence = "who may use the HTTP API: new, list, revoke",
-     .subverbs = {"new", "list", "revoke"}},
-    {.name = "completion",
-     .run = rs_cmd_completion,
-     .sentence = "completion for bash, zsh or fish; man pages; a settings file",
-     .words = "bash zsh fish man conf"},
+#include "cli/verbs.def"
+};
+#undef S
+#undef V
+#undef G
+#define V(name, ...)
+#define G(name, ...)
+#define S(verb_, name_, sentence_)                                                                 \
+    {.name = #verb_ " " #name_, .sentence = sentence_, .args = &rs_grammar_##verb_##_##name_},
+static const struct rs_verb subs[] = {
+#include "cli/verbs.def"
 };
 
-enum { OWN_COUNT = sizeof own / sizeof own[0] };
+enum { OWN_COUNT = sizeof own / sizeof own[0], SUB_COUNT = sizeof subs / sizeof subs[0] };
 
 static const struct rs_verb *added;
 static size_t added_count;
@@ -118,6 +52,100 @@ const struct rs_verb *rs_verb_at(size_t index)
         return &added[index];
     return index == added_count ? &own[OWN_COUNT - 1] : NULL;
 }
+
+const struct rs_verb *rs_verb_sub(const struct rs_verb *verb, size_t index)
+{
+    const size_t length = strlen(verb->name);
+    for (size_t i = 0; i < SUB_COUNT; i++)
+        if (strncmp(subs[i].name, verb->name, length) == 0 && subs[i].name[length] == ' ' &&
+            !index--)
+            return &subs[i];
+    return NULL;
+}
+
+const struct rs_verb *rs_verb_sub_named(const struct rs_verb *verb, const char *name)
+{
+    const struct rs_verb *sub = NULL;
+    for (size_t i = 0; (sub = rs_verb_sub(verb, i)); i++)
+        if (strcmp(sub->name + strlen(verb->name) + 1, name) == 0)
+            return sub;
+    return NULL;
+}
+
+/* One that is parsed by itself says what it takes when it is run. */
+void rs_verb_describe(const struct rs_verb *verb, rs_args_describe_fn *describe, void *self)
+{
+    const struct rs_verb *sub = rs_verb_sub(verb, 0);
+    char name[32];
+    char *words[] = {name, NULL};
+    (void)snprintf(name, sizeof name, "%s", verb->name);
+    for (size_t i = 0; (sub = rs_verb_sub(verb, i)); i++)
+        rs_verb_describe(sub, describe, self);
+    if (verb->args && verb->args->prepare)
+        verb->args->prepare();
+    if (verb->args) {
+        describe(self, verb->args);
+    } else if (!rs_verb_sub(verb, 0)) {
+        rs_args_describe_with(describe, self);
+        (void)verb->run(1, words);
+        rs_args_describe_with(NULL, NULL);
+    }
+}
+
+/* ---- running one ------------------------------------------------------------------------------------------------ */
+
+static int run_by_grammar(const struct rs_args *args, int argc, char **argv)
+{
+    struct rs_err err = {0};
+    int first = argc;
+    if (args->prepare)
+        args->prepare();
+    const enum rs_status status = rs_args_parse(args, argc, argv, &first, &err);
+    const int count = argc - first;
+    if (status == RS_END)
+        return RS_EXIT_COMPLETE;
+    if (status == RS_OK && count >= args->least && count <= args->most)
+        return args->run ? args->run(argv + first)
+                         : rs_cli_end(args->verb, args->act(argv + first, &err), &err);
+    if (status == RS_OK && args->expected)
+        (void)rs_err_set(&err, RS_INVALID, "%s", args->expected);
+    else if (status == RS_OK)
+        (void)rs_err_set(&err, RS_INVALID, "\"%s\" is not expected here", argv[first + args->most]);
+    return rs_cli_fail(args->verb, &err);
+}
+
+/* The sub-verb that argv[1] names; without one, or with --help, which there are. */
+static int run_sub(const struct rs_verb *verb, int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : "";
+    const bool is_help = strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+    FILE *to = is_help ? stdout : stderr;
+    struct rs_nearest nearest = rs_nearest(word);
+    const size_t length = strlen(verb->name) + 1;
+    const struct rs_verb *sub = rs_verb_sub_named(verb, word);
+    if (sub)
+        return run_by_grammar(sub->args, argc - 1, argv + 1);
+    for (size_t i = 0; (sub = rs_verb_sub(verb, i)); i++)
+        rs_nearest_look(&nearest, sub->name + length);
+    if (*word && !is_help)
+        fprintf(to, "rankscope %s: there is no %s %.40s%s%s%s\n", verb->name, verb->name, word,
+                nearest.best ? "; did you mean " : "", nearest.best ? nearest.best : "",
+                nearest.best ? "?" : "");
+    fprintf(to, "usage: rankscope %s WORD [OPTION...]\n\n%s\n\n", verb->name, verb->about);
+    for (size_t i = 0; (sub = rs_verb_sub(verb, i)); i++)
+        fprintf(to, "  %-8s %s\n", sub->name + length, sub->sentence);
+    fprintf(to, "\nrankscope %s WORD --help says more.\n", verb->name);
+    return is_help ? RS_EXIT_COMPLETE : RS_EXIT_BAD_REQUEST;
+}
+
+int rs_verb_run(const struct rs_verb *verb, int argc, char **argv)
+{
+    return verb->args  ? run_by_grammar(verb->args, argc, argv)
+           : verb->run ? verb->run(argc, argv)
+                       : run_sub(verb, argc, argv);
+}
+
+/* ---- the program's own help ------------------------------------------------------------------------------------- */
 
 static void print_verbs(FILE *to)
 {
@@ -194,7 +222,7 @@ static int help_of(char *word)
     char help[] = "--help";
     char *words[] = {word, help, NULL};
     const struct rs_verb *verb = find_verb(word);
-    return verb ? verb->run(2, words) : no_such_verb(word);
+    return verb ? rs_verb_run(verb, 2, words) : no_such_verb(word);
 }
 
 int rs_cli_main(int argc, char **argv)
@@ -215,5 +243,5 @@ int rs_cli_main(int argc, char **argv)
         return RS_EXIT_COMPLETE;
     }
     const struct rs_verb *verb = find_verb(word);
-    return verb ? verb->run(argc - 1, argv + 1) : no_such_verb(word);
+    return verb ? rs_verb_run(verb, argc - 1, argv + 1) : no_such_verb(word);
 }

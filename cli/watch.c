@@ -3,39 +3,44 @@
  * `rankscope watch`: waits until a run's steps take longer, then captures some of them and says why.
  *
  *     look at the ranks --rules of run_watch.h--> alarm --budget, cool-down--> capture, report --> look on
- *          \--they tell no steps, a probe is due--> watch_probe.h --the same rules--^
+ *          \--they tell no steps, a probe is due--> probe_make.h --the same rules--^
  *
  * An aggregator that is away for a while is waited for; a run that is not there yet, too. Steps of a capture, whoever started it,
  * are not compared.
  */
+#include "aggregator/model/reads.h"
+#include "aggregator/model/tables.h"
 #include "cli/capture.h"
 #include "cli/cli.h"
-#include "cli/watch_probe.h"
+#include "cli/print_rows.h"
+#include "cli/verbs.h"
 #include "common/base/json_out.h"
+#include "common/base/lend.h"
 #include "common/client/client.h"
-#include "common/client/run_watch.h"
+#include "common/client/probe_make.h"
 
 #include <inttypes.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 static const char verb[] = "watch";
 static const rs_dur look_every_ns = RS_NS_PER_S / 2;
 static const rs_dur mute_after_ns =
     30 * (rs_dur)RS_NS_PER_S; /* a run that tells no steps: say so */
-enum { DAY_S = 86400, BUDGET_MAX = 1000 };
+enum { DAY_S = 86400, BUDGET_MAX = 1000, STEPS_MAX = 16 };
 
-struct options {
+static struct options {
     const char *connect, *run, *ranks, *out_dir, *raw;
     int64_t steps, per_day, alarms;
     double longer_by;
     rs_dur cool_down_ns;
     struct rs_probe_rules probes;
     bool as_json, is_quiet, must_not_capture, has_no_probes;
-};
+} words = {.steps = 5,
+           .per_day = 10,
+           .longer_by = 0.15,
+           .cool_down_ns = 600 * (rs_dur)RS_NS_PER_S,
+           .probes = {.every_ns = 60 * (rs_dur)RS_NS_PER_S, .share = 0.01}};
 
 struct watching {
     const struct options *options;
@@ -60,29 +65,10 @@ static double ms_of(rs_dur length)
     return (double)length / RS_NS_PER_MS;
 }
 
-static void put_text(struct rs_json_out *json, const char *key, const char *text)
-{
-    rs_json_out_key(json, key);
-    if (text && *text)
-        rs_json_out_string(json, text);
-    else
-        rs_json_out_null(json);
-}
-
-static void put_int(struct rs_json_out *json, const char *key, int64_t value)
-{
-    rs_json_out_key(json, key);
-    rs_json_out_int(json, value);
-}
-
 /* Steps that were probed have no numbers. */
 static void put_step(struct rs_json_out *json, const char *key, int64_t step)
 {
-    rs_json_out_key(json, key);
-    if (step < 0)
-        rs_json_out_null(json);
-    else
-        rs_json_out_int(json, step);
+    rs_json_put_known(json, key, step, step >= 0);
 }
 
 /* One document a line. */
@@ -95,22 +81,18 @@ static void print_alarm(const struct watching *watching, const struct rs_run_ala
     struct rs_json_out json;
     rs_json_out_init(&json, &buf, 0);
     rs_json_out_object(&json);
-    put_text(&json, "event", "regression");
-    put_text(&json, "run", watching->run);
-    put_int(&json, "before_ns", is_of_ranks ? first->before_ns : alarm->steps.before_ns);
-    put_int(&json, "now_ns", is_of_ranks ? first->now_ns : alarm->steps.now_ns);
+    rs_json_put_text(&json, "event", "regression");
+    rs_json_put_text(&json, "run", watching->run);
+    rs_json_put_int(&json, "before_ns", is_of_ranks ? first->before_ns : alarm->steps.before_ns);
+    rs_json_put_int(&json, "now_ns", is_of_ranks ? first->now_ns : alarm->steps.now_ns);
     put_step(&json, "first_step", is_of_ranks ? first->first_step : alarm->steps.first_step);
     put_step(&json, "last_step", is_of_ranks ? first->last_step : alarm->steps.last_step);
     rs_json_out_key(&json, "why");
     rs_run_alarm_put(alarm, &json);
-    put_text(&json, "ranks", *alarm->chosen ? alarm->chosen : "all");
-    put_text(&json, "capture", capture);
-    rs_json_out_key(&json, "exit");
-    if (*capture)
-        rs_json_out_int(&json, watching->code);
-    else
-        rs_json_out_null(&json);
-    put_text(&json, "not_captured_because", why_not);
+    rs_json_put_text(&json, "ranks", *alarm->chosen ? alarm->chosen : "all");
+    rs_json_put_text(&json, "capture", capture);
+    rs_json_put_known(&json, "exit", watching->code, *capture != '\0');
+    rs_json_put_text(&json, "not_captured_because", why_not);
     rs_json_out_end(&json);
     printf("%s\n", rs_buf_text(&buf));
     (void)fflush(stdout);
@@ -204,19 +186,21 @@ static void take(struct watching *watching, const struct rs_run_alarm *alarm)
         struct rs_buf reason = {0};
         rs_buf_printf(&reason, "metadata.watch=");
         rs_run_alarm_json(alarm, &reason);
-        const struct capture_words words = {.connect = options->connect,
-                                            .run = watching->run,
-                                            .ranks = options->ranks   ? options->ranks
-                                                     : *alarm->chosen ? alarm->chosen
-                                                                      : NULL,
-                                            .sets = {.items = {rs_buf_text(&reason)}, .count = 1},
-                                            .steps = options->steps,
-                                            .out_dir = options->out_dir,
-                                            .raw = options->raw,
-                                            .on_busy = "refuse",
-                                            .is_quiet = options->as_json || options->is_quiet,
-                                            .fail_above = -1};
-        watching->code = rs_capture_start(&words, id);
+        const char *set = rs_buf_text(&reason);
+        const char *chosen = *alarm->chosen ? alarm->chosen : NULL;
+        const struct capture_words start = {
+            .wanted = {.run = watching->run,
+                       .ranks = options->ranks ? options->ranks : chosen,
+                       .sets = &set,
+                       .set_count = 1,
+                       .steps = options->steps,
+                       .raw = options->raw,
+                       .on_busy = "refuse"},
+            .connect = options->connect,
+            .out_dir = options->out_dir,
+            .is_quiet = options->as_json || options->is_quiet,
+            .fail_above = -1};
+        watching->code = rs_capture_start(&start, id);
         rs_buf_fini(&reason);
         watching->next_capture = rs_time_monotonic() + options->cool_down_ns;
         watching->captured[watching->next] = now;
@@ -231,30 +215,77 @@ static void take(struct watching *watching, const struct rs_run_alarm *alarm)
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
-/* False: Ctrl-C. The signals are blocked by the first question. */
-static bool pause_for(rs_dur length)
+/* What a probe tells of a rank: its steps. */
+struct reading {
+    const struct rs_probe_watch *watch;
+    struct {
+        rs_dur lengths[STEPS_MAX], own[STEPS_MAX];
+        size_t count;
+        int64_t device; /* its first */
+    } ranks[RS_PROBE_WATCH_RANKS];
+};
+
+static void take_rows(void *self, const struct rs_block *block)
 {
-    const struct timespec time = {.tv_nsec = (long)length};
-    sigset_t signals;
-    (void)sigemptyset(&signals);
-    (void)sigaddset(&signals, SIGINT);
-    (void)sigaddset(&signals, SIGTERM);
-    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    return sigtimedwait(&signals, NULL, &time) < 0;
+    struct reading *reading = self;
+    for (size_t i = 0; i < block->count; i++) {
+        const struct rs_row_step_device *row = rs_block_row(block, i);
+        size_t at = 0;
+        while (at < reading->watch->rank_count && reading->watch->ranks[at].peer.rank != row->rank)
+            at++;
+        if (at == reading->watch->rank_count || row->is_partial || row->window_ns <= 0 ||
+            row->window_exposed_ns < 0 || row->window_exposed_ns > row->window_ns)
+            continue;
+        if (!reading->ranks[at].count)
+            reading->ranks[at].device = row->device;
+        if (reading->ranks[at].count == STEPS_MAX || reading->ranks[at].device != row->device)
+            continue;
+        reading->ranks[at].lengths[reading->ranks[at].count] = row->window_ns;
+        reading->ranks[at].own[reading->ranks[at].count++] =
+            row->window_ns - row->window_exposed_ns;
+    }
+}
+
+static size_t read_probe(void *self, const char *capture, const struct rs_probe_watch *watch,
+                         struct rs_probe_figure *figures, struct rs_err *err)
+{
+    const struct watching *watching = self;
+    struct reading reading = {.watch = watch};
+    struct rs_rows_printer rows = {.verb = verb,
+                                   .table = rs_read_def(RS_READ_STEP_DEVICES)->result,
+                                   .take = take_rows,
+                                   .take_self = &reading,
+                                   .is_told = true};
+    Rankscope__AskTable question = RANKSCOPE__ASK_TABLE__INIT;
+    Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
+    size_t count = 0;
+    question.capture = rs_lend(capture);
+    question.read = rs_lend(rs_read_def(RS_READ_STEP_DEVICES)->name);
+    ask.message_case = RANKSCOPE__ASK__MESSAGE_TABLE;
+    ask.table = &question;
+    enum rs_status status = rs_rows_ask(&watching->address, &ask, &rows, err);
+    if (status >= 0 && rows.status < 0)
+        status = rs_err_set(err, rows.status, "%.300s", rows.err.text);
+    rs_buf_fini(&rows.buf);
+    for (size_t i = 0; i < watch->rank_count && status >= 0; i++)
+        count += rs_probe_figure_of(watch->ranks[i].peer.rank, reading.ranks[i].lengths,
+                                    reading.ranks[i].own, reading.ranks[i].count, &figures[count]);
+    return count;
 }
 
 /* RS_CANCELLED: Ctrl-C; else a probe that comes to nothing is told once, and made again later. */
 static enum rs_status probe_once(struct watching *watching)
 {
     const struct options *options = watching->options;
-    const struct watch_probe how = {.connect = options->connect,
-                                    .address = &watching->address,
-                                    .run = watching->run,
-                                    .rules = options->probes,
-                                    .above = 1 + options->longer_by};
+    const struct rs_probe_make how = {.address = &watching->address,
+                                      .run = watching->run,
+                                      .rules = options->probes,
+                                      .above = 1 + options->longer_by,
+                                      .read = read_probe,
+                                      .self = watching};
     struct rs_run_alarm alarm;
     struct rs_err err = {0};
-    const enum rs_status status = watch_probe_make(&how, &watching->probe, &alarm, &err);
+    const enum rs_status status = rs_client_probe_make(&how, &watching->probe, &alarm, &err);
     if (status == RS_PARTIAL && !watching->has_said_futile)
         rs_cli_note(verb, "run %s: a probe told nothing, others follow: %s", watching->run,
                     err.text);
@@ -314,107 +345,50 @@ static int watch(const struct options *options)
         status = look_once(&watching, &err);
         if (status >= 0 && options->alarms && watching.alarms >= options->alarms)
             return watching.code;
-        if (status >= 0 && !pause_for(look_every_ns))
+        if (status >= 0 && !rs_cli_pause(look_every_ns))
             status = RS_CANCELLED;
     }
     return status == RS_CANCELLED ? RS_EXIT_INTERRUPTED : rs_cli_fail(verb, &err);
 }
 
-static struct options words; /* what the command line says */
+static int run(char **operands)
+{
+    struct rs_err err = {0};
+    enum rs_status status = RS_OK;
+    if (words.longer_by <= 0)
+        status = rs_err_set(&err, RS_INVALID, "--longer-by is more than 0%%");
+    else if (words.probes.share <= 0 || words.probes.share >= 1)
+        status = rs_err_set(&err, RS_INVALID, "--probe-share is more than 0%% and less than 100%%");
+    else if (words.probes.every_ns <= 0)
+        status = rs_err_set(&err, RS_INVALID, "--probe-every is more than 0");
+    if (status < 0)
+        return rs_cli_fail(verb, &err);
+    words.run = operands[0];
+    return watch(&words);
+}
 
-static const struct rs_arg items[] = {
-    {.name = "longer-by",
-     .kind = RS_ARG_PERCENT,
-     .target = &words.longer_by,
-     .value = "P",
-     .help = "steps that take so much longer than before are an alarm (default 15%)"},
-    {.name = "ranks",
-     .letter = 'r',
-     .kind = RS_ARG_TEXT,
-     .target = &words.ranks,
-     .value = "EXPR",
-     .help =
-         "capture these: 0,3-7, node=n12, tp=0 (default: who is suspected and a healthy rank each; all "
-         "when nobody is)"},
-    {.name = "steps",
-     .kind = RS_ARG_INT,
-     .target = &words.steps,
-     .value = "N",
-     .min = 1,
-     .max = 1000,
-     .help = "of each capture (default 5)"},
-    {.name = "cool-down",
-     .kind = RS_ARG_DURATION,
-     .target = &words.cool_down_ns,
-     .value = "D",
-     .help = "after a capture, the next one not before (default 10m)"},
-    {.name = "per-day",
-     .kind = RS_ARG_INT,
-     .target = &words.per_day,
-     .value = "N",
-     .min = 1,
-     .max = BUDGET_MAX,
-     .help = "captures in 24 hours (default 10)"},
-    {.name = "alarms",
-     .kind = RS_ARG_INT,
-     .target = &words.alarms,
-     .value = "N",
-     .min = 1,
-     .max = INT32_MAX,
-     .help = "end after so many (default: go on until Ctrl-C)"},
-    {.name = "no-capture",
-     .kind = RS_ARG_FLAG,
-     .target = &words.must_not_capture,
-     .help = "only tell: nothing is captured, no probes either"},
-    {.name = "no-probes",
-     .kind = RS_ARG_FLAG,
-     .target = &words.has_no_probes,
-     .help =
-         "record nothing of ranks that tell no steps (PyTorch, torch_npu, MindSpore): nothing is noticed of them then"},
-    {.name = "probe-every",
-     .kind = RS_ARG_DURATION,
-     .target = &words.probes.every_ns,
-     .value = "D",
-     .help = "probe them not more often than that (default 1m: 60 an hour at most)"},
-    {.name = "probe-share",
-     .kind = RS_ARG_PERCENT,
-     .target = &words.probes.share,
-     .value = "P",
-     .help =
-         "and so rarely that they record and write for no more than this part of the time (default 1%)"},
-    {.name = "raw",
-     .kind = RS_ARG_TEXT,
-     .target = &words.raw,
-     .value = "WHOSE",
-     .help = "raw data that is sent: all (default), none, or of ranks EXPR"},
-    {.name = "out",
-     .letter = 'o',
-     .kind = RS_ARG_TEXT,
-     .target = &words.out_dir,
-     .value = "DIR",
-     .help = "write the deliverables of the last capture into DIR"},
+/* clang-format off */
+static const struct rs_arg options[] = {
+    RS_OPT_SHARE("longer-by", 0, &words.longer_by, "P", "steps that take so much longer than before are an alarm (default 15%)"),
+    RS_OPT_TEXT("ranks", 'r', &words.ranks, "EXPR", "capture these: 0,3-7, node=n12, tp=0 (default: who is suspected and a healthy rank each; all when nobody is)"),
+    RS_OPT_INT("steps", 0, &words.steps, "N", 1, 1000, "of each capture (default 5)"),
+    RS_OPT_TIME("cool-down", 0, &words.cool_down_ns, "D", "after a capture, the next one not before (default 10m)"),
+    RS_OPT_INT("per-day", 0, &words.per_day, "N", 1, BUDGET_MAX, "captures in 24 hours (default 10)"),
+    RS_OPT_INT("alarms", 0, &words.alarms, "N", 1, INT32_MAX, "end after so many (default: go on until Ctrl-C)"),
+    RS_OPT_FLAG("no-capture", 0, &words.must_not_capture, "only tell: nothing is captured, no probes either"),
+    RS_OPT_FLAG("no-probes", 0, &words.has_no_probes, "record nothing of ranks that tell no steps (PyTorch, torch_npu, MindSpore): nothing is noticed of them then"),
+    RS_OPT_TIME("probe-every", 0, &words.probes.every_ns, "D", "probe them not more often than that (default 1m: 60 an hour at most)"),
+    RS_OPT_SHARE("probe-share", 0, &words.probes.share, "P", "and so rarely that they record and write for no more than this part of the time (default 1%)"),
+    RS_OPT_TEXT("raw", 0, &words.raw, "WHOSE", "raw data that is sent: all (default), none, or of ranks EXPR"),
+    RS_OPT_TEXT("out", 'o', &words.out_dir, "DIR", "write the deliverables of the last capture into DIR"),
     RS_CLI_CONNECT_ARGS(&words.connect),
-    {.name = "json",
-     .kind = RS_ARG_FLAG,
-     .target = &words.as_json,
-     .help = "print a JSON document a line for each alarm, instead of reports"},
-    {.name = "quiet",
-     .letter = 'q',
-     .kind = RS_ARG_FLAG,
-     .target = &words.is_quiet,
-     .help = "print no reports and no progress, only alarms on stderr"},
+    RS_OPT_FLAG("json", 0, &words.as_json, "print a JSON document a line for each alarm, instead of reports"),
+    RS_OPT_FLAG("quiet", 'q', &words.is_quiet, "print no reports and no progress, only alarms on stderr"),
 };
-
-static const struct rs_args args = {
-    .verb = verb,
-    .operands = "[RUN]",
-    .summary =
-        "Waits until the steps of a run, or a rank's own work in them, take longer than before and "
-        "keep doing so; then it captures some steps, and the report says who is the cause. Programs that call "
-        "librankscope pay nothing until then: it reads what collectors tell of ranks anyway. Others are probed: at most "
-        "eight of their ranks record four steps, once a minute at most, for at most 1% of the time.",
-    .items = items,
-    .count = sizeof items / sizeof items[0],
+const struct rs_args rs_grammar_watch = {
+    .verb = verb, .operands = "[RUN]", .most = 1,
+    .summary = "Waits until the steps of a run, or a rank's own work in them, take longer than before and keep doing so; then it captures some steps, and the report says who is the cause. Programs that call librankscope pay nothing until then: it reads what collectors tell of ranks anyway. Others are probed: at most eight of their ranks record four steps, once a minute at most, for at most 1% of the time.",
+    RS_OPTIONS(options), .run = run,
     .epilogue =
         "  rankscope watch train1\n"
         "  rankscope watch train1 --longer-by 30% --ranks 'one-per-node' --per-day 3\n"
@@ -430,29 +404,4 @@ static const struct rs_args args = {
         "\n"
         "Exit: with --alarms that of the last capture: 0 complete, 1 partial; 2 bad request, 4 no aggregator\n"
         "is set or known, 130 it was ended.\n"};
-
-int rs_cmd_watch(int argc, char **argv)
-{
-    words = (struct options){.steps = 5,
-                             .per_day = 10,
-                             .longer_by = 0.15,
-                             .cool_down_ns = 600 * (rs_dur)RS_NS_PER_S,
-                             .probes = {.every_ns = 60 * (rs_dur)RS_NS_PER_S, .share = 0.01}};
-    struct rs_err err = {0};
-    int first = 0;
-    enum rs_status status = rs_args_parse(&args, argc, argv, &first, &err);
-    if (status == RS_END)
-        return RS_EXIT_COMPLETE;
-    if (status == RS_OK && first + 1 < argc)
-        status = rs_err_set(&err, RS_INVALID, "\"%s\" is not expected here", argv[first + 1]);
-    if (status == RS_OK && words.longer_by <= 0)
-        status = rs_err_set(&err, RS_INVALID, "--longer-by is more than 0%%");
-    if (status == RS_OK && (words.probes.share <= 0 || words.probes.share >= 1))
-        status = rs_err_set(&err, RS_INVALID, "--probe-share is more than 0%% and less than 100%%");
-    if (status == RS_OK && words.probes.every_ns <= 0)
-        status = rs_err_set(&err, RS_INVALID, "--probe-every is more than 0");
-    if (status < 0)
-        return rs_cli_fail(verb, &err);
-    words.run = first < argc ? argv[first] : NULL;
-    return watch(&words);
-}
+/* clang-format on */

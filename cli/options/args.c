@@ -21,6 +21,19 @@ static struct {
     void *self;
 } describer;
 
+static struct {
+    const struct rs_args *args;
+    bool was_given[ITEMS_MAX];
+} last;
+
+bool rs_args_was_given(const char *name)
+{
+    for (size_t i = 0; last.args && i < last.args->count; i++)
+        if (strcmp(last.args->items[i].name, name) == 0)
+            return last.was_given[i];
+    return false;
+}
+
 void rs_args_describe_with(rs_args_describe_fn *describe, void *self)
 {
     describer.describe = describe;
@@ -120,13 +133,13 @@ static enum rs_status store(const struct rs_arg *item, const char *text, const c
     enum rs_status status = RS_OK;
     switch (item->kind) {
     case RS_ARG_FLAG:
-        *(bool *)item->target = true;
+        *item->flag = true;
         return RS_OK;
     case RS_ARG_TEXT:
-        *(const char **)item->target = text;
+        *item->text = text;
         return RS_OK;
     case RS_ARG_LIST: {
-        struct rs_arg_list *list = item->target;
+        struct rs_arg_list *list = item->list;
         if (list->count == RS_ARG_LIST_MAX)
             return rs_err_set(err, RS_INVALID, "%s: at most %d times", said_by, RS_ARG_LIST_MAX);
         list->items[list->count++] = text;
@@ -135,7 +148,7 @@ static enum rs_status store(const struct rs_arg *item, const char *text, const c
     case RS_ARG_INT: {
         const bool any = item->min == 0 && item->max == 0;
         status = rs_args_int(text, any ? INT64_MIN : item->min, any ? INT64_MAX : item->max,
-                             item->target);
+                             item->number);
         if (status != RS_OK && !any)
             return rs_err_set(err, RS_INVALID,
                               "%s wants a whole number from %" PRId64 " to %" PRId64 ", not \"%s\"",
@@ -143,13 +156,13 @@ static enum rs_status store(const struct rs_arg *item, const char *text, const c
         break;
     }
     case RS_ARG_DURATION:
-        status = rs_args_duration(text, item->target);
+        status = rs_args_duration(text, item->number);
         break;
     case RS_ARG_SIZE:
-        status = rs_args_size(text, item->target);
+        status = rs_args_size(text, item->number);
         break;
     case RS_ARG_PERCENT:
-        status = rs_args_percent(text, item->target);
+        status = rs_args_percent(text, item->share);
         break;
     }
     if (status == RS_OK)
@@ -168,6 +181,8 @@ static enum rs_status store(const struct rs_arg *item, const char *text, const c
 static void build_tables(const struct rs_args *args, struct option *longs, char *shorts)
 {
     size_t n = 0;
+    if (args->is_launcher)
+        *shorts++ = '+';
     *shorts++ = ':'; /* we word the errors ourselves */
     for (size_t i = 0; i < args->count; i++) {
         const bool has_value = args->items[i].kind != RS_ARG_FLAG;
@@ -213,7 +228,7 @@ static enum rs_status store_flag(const struct rs_arg *item, const struct rs_sett
     for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++) {
         if (strcmp(setting->value, yes[i]) != 0 && strcmp(setting->value, no[i]) != 0)
             continue;
-        *(bool *)item->target = strcmp(setting->value, yes[i]) == 0;
+        *item->flag = strcmp(setting->value, yes[i]) == 0;
         return RS_OK;
     }
     return rs_err_set(err, RS_INVALID, "%s wants yes or no, not \"%.80s\"", said_by,
@@ -320,7 +335,7 @@ static enum rs_status check_with(const struct rs_args *args, const bool *was_giv
             const struct rs_arg *item = &args->items[other];
             is_known = strcmp(item->name, with) == 0;
             if (is_known && is_set[other])
-                is_there |= item->kind != RS_ARG_FLAG || *(const bool *)item->target;
+                is_there |= item->kind != RS_ARG_FLAG || *item->flag;
         }
         RS_CHECK(is_known);
         if (!is_there)
@@ -372,14 +387,16 @@ enum rs_status rs_args_parse(const struct rs_args *args, int argc, char **argv, 
                              struct rs_err *err)
 {
     struct option longs[ITEMS_MAX + 2];
-    char shorts[2 * ITEMS_MAX + 4];
-    bool was_given[ITEMS_MAX] = {false};
+    char shorts[2 * ITEMS_MAX + 5];
+    bool *was_given = last.was_given;
     bool is_set[ITEMS_MAX] = {false};
     RS_CHECK(args->count <= ITEMS_MAX);
     if (describer.describe) {
         describer.describe(describer.self, args);
         return RS_END;
     }
+    last.args = args;
+    memset(last.was_given, 0, sizeof last.was_given);
     build_tables(args, longs, shorts);
     optind = 0; /* glibc: start afresh */
     opterr = 0;

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options of a verb, from one table: parsing, checking and --help read the same lines.
+ * The grammar of a verb, from one table: parsing, checking, --help, completion and man pages read the same lines.
  *
  *     static const struct rs_arg options[] = {
- *         {.name = "out", .letter = 'o', .kind = RS_ARG_TEXT, .target = &out, .value = "DIR",
- *          .help = "write the deliverables into DIR"},
+ *         RS_OPT_TEXT("out", 'o', &words.out, "DIR", "write the deliverables into DIR"),
  *         ...
  *     };
- *     const struct rs_args args = {.verb = "analyse", .operands = "PATH...", .summary = "...",
- *                                  .items = options, .count = ...};
- *     int first = 0;
- *     switch (rs_args_parse(&args, argc, argv, &first, &err)) ...
+ *     const struct rs_args rs_grammar_analyse = {.verb = "analyse", .operands = "PATH...", .summary = "...",
+ *                                             RS_OPTIONS(options), .least = 1, .most = RS_ARGS_ANY, ...};
  *
  * --help is in every verb by itself. Options may stand before or behind operands; "--" ends
  * them. Where the option was not given, the environment's member named in the table counts, then the settings
@@ -47,7 +44,14 @@ struct rs_arg {
     const char *name; /* without dashes */
     char letter;      /* 0: none */
     enum rs_arg_kind kind;
-    void *target;
+    union {           /* where it goes; the kind says which */
+        void *target; /* any of them */
+        bool *flag;
+        const char **text;
+        struct rs_arg_list *list;
+        int64_t *number; /* whole numbers, durations, sizes */
+        double *share;
+    };
     const char *value;       /* word for the value in --help; NULL for flags */
     const char *help;        /* one sentence, no full stop */
     const char *environment; /* "RANKSCOPE_..." or NULL */
@@ -56,6 +60,31 @@ struct rs_arg {
         with; /* the option without which this one does nothing, and is refused on the command line; NULL: it stands alone */
 };
 
+/* An option a line: its name, letter (0: none), target, the word for its value, its help; behind that any member by name. What is
+ * not of the kind's type is refused by the compiler. */
+#define RS_OPT_(name_, letter_, kind_, target_, value_, ...)                                       \
+    {                                                                                              \
+        .name = name_, .letter = letter_, .kind = RS_ARG_##kind_, target_, .value = value_,        \
+        .help = __VA_ARGS__                                                                        \
+    }
+#define RS_OPT_FLAG(name, letter, target, ...)                                                     \
+    RS_OPT_(name, letter, FLAG, .flag = target, NULL, __VA_ARGS__)
+#define RS_OPT_TEXT(name, letter, target, value, ...)                                              \
+    RS_OPT_(name, letter, TEXT, .text = target, value, __VA_ARGS__)
+#define RS_OPT_LIST(name, letter, target, value, ...)                                              \
+    RS_OPT_(name, letter, LIST, .list = target, value, __VA_ARGS__)
+#define RS_OPT_TIME(name, letter, target, value, ...)                                              \
+    RS_OPT_(name, letter, DURATION, .number = target, value, __VA_ARGS__)
+#define RS_OPT_SIZE(name, letter, target, value, ...)                                              \
+    RS_OPT_(name, letter, SIZE, .number = target, value, __VA_ARGS__)
+#define RS_OPT_SHARE(name, letter, target, value, ...)                                             \
+    RS_OPT_(name, letter, PERCENT, .share = target, value, __VA_ARGS__)
+#define RS_OPT_INT(name, letter, target, value, min_, max_, ...)                                   \
+    RS_OPT_(name, letter, INT, .number = target, value, __VA_ARGS__, .min = min_, .max = max_)
+#define RS_OPTIONS(array) .items = array, .count = sizeof array / sizeof array[0]
+
+enum { RS_ARGS_ANY = INT32_MAX };
+
 struct rs_args {
     const char *verb;
     const char *operands; /* "PATH...", "" when there are none */
@@ -63,12 +92,27 @@ struct rs_args {
     const struct rs_arg *items;
     size_t count;
     const char *epilogue; /* examples; NULL none */
+    bool
+        is_launcher; /* options end at the first operand: what follows are another program's words */
+    /* Of verbs that cli.h runs: how many operands there may be, and what is said when there are not so many; NULL: that the first of
+     * those too many is not expected. */
+    int least, most;
+    const char *expected;
+    void (*prepare)(
+        void); /* sets defaults that are found out, before anything is parsed; NULL: none */
+    /* What is done, with the targets set; NULL stands behind the last operand. One of both: the first's status becomes the exit code, and
+     * its failure is printed; the second prints by itself and returns the exit code. */
+    enum rs_status (*act)(char **operands, struct rs_err *err);
+    int (*run)(char **operands);
 };
 
 /* RS_OK: *first_p is the index of the first operand in argv (operands were moved behind the options).
  * RS_END: --help was printed on stdout, exit 0. RS_INVALID with the sentence for the user. */
 RS_MUST_CHECK enum rs_status rs_args_parse(const struct rs_args *args, int argc, char **argv,
                                            int *first_p, struct rs_err *err);
+
+/* Whether the option stands on the command line that was parsed last, and not in the environment or a settings file. */
+bool rs_args_was_given(const char *name);
 
 void rs_args_help(const struct rs_args *args);
 

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WORDS_MAX = 8, TEXT_BYTES = 65536 };
+enum { WORDS_MAX = 8, TEXT_BYTES = 262144 };
 
 static struct {
     char folder[64];
@@ -170,6 +170,115 @@ static void what_is_missing_is_said(void **state)
     }
 }
 
+/* What --help, completion and man pages read is what a line is parsed by. */
+static void every_verb_has_a_grammar(void **state)
+{
+    (void)state;
+    for (size_t i = 0; rs_verb_at(i); i++) {
+        const struct rs_verb *verb = rs_verb_at(i), *sub = rs_verb_sub(verb, 0);
+        if (!verb->args == !sub)
+            fail_msg("%s has a grammar or sub-verbs, and not both", verb->name);
+        for (size_t k = 0; (sub = rs_verb_sub(verb, k)); k++) {
+            assert_non_null(sub->args);
+            assert_string_equal(sub->args->verb, sub->name);
+            assert_ptr_equal(rs_verb_sub_named(verb, sub->name + strlen(verb->name) + 1), sub);
+        }
+        if (verb->args)
+            assert_string_equal(verb->args->verb, verb->name);
+    }
+}
+
+static void count_options(void *self, const struct rs_args *args)
+{
+    size_t *count = self;
+    *count += args->count;
+}
+
+static void a_verb_of_verbs_is_described_by_its_sub_verbs(void **state)
+{
+    (void)state;
+    for (size_t i = 0; rs_verb_at(i); i++) {
+        size_t described = 0, own = rs_verb_at(i)->args ? rs_verb_at(i)->args->count : 0;
+        const struct rs_verb *sub = NULL;
+        for (size_t k = 0; (sub = rs_verb_sub(rs_verb_at(i), k)); k++)
+            own += sub->args->count;
+        rs_verb_describe(rs_verb_at(i), count_options, &described);
+        assert_int_equal(described, own);
+        assert_true(described > 0);
+    }
+}
+
+/* Options are looked at first, then the number of operands. */
+static void operands_too_few_or_too_many_are_refused(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"doctor x", "\"x\" is not expected here"},
+        {"ranks x y", "\"x\" is not expected here"},
+        {"watch a b", "\"b\" is not expected here"},
+        {"aggregators x", "aggregators takes no operand"},
+        {"fetch a b", "fetch takes the ID of one capture"},
+        {"rm", "rm takes the IDs of captures"},
+        {"store copy a", "give where from and where to"},
+        {"certs issue operator", "PARTY, NAME and --out DIR are expected"},
+        {"certs issue operator a", "PARTY, NAME and --out DIR are expected"},
+        {"certs renew a b", "one DIR is expected"},
+        {"token revoke", "an ID or PARTY/NAME is expected"},
+        {"config set a.json", "FILE and at least one KEY=VALUE are expected"},
+        {"completion", "one of bash, zsh, fish, man, conf is expected"},
+        {"completion bash zsh", "one of bash, zsh, fish, man, conf is expected"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (run(cases[i][0]) != RS_EXIT_BAD_REQUEST)
+            fail_msg("%s is taken", cases[i][0]);
+        assert_says(said.err, cases[i][1]);
+        assert_string_equal(said.out, "");
+    }
+    assert_int_equal(run("fetch a b --no-such"), RS_EXIT_BAD_REQUEST);
+    assert_says(said.err, "there is no option --no-such");
+}
+
+static void sub_verbs_are_listed_and_a_slip_is_answered(void **state)
+{
+    (void)state;
+    assert_int_equal(run("certs"), RS_EXIT_BAD_REQUEST);
+    assert_says(said.err, "usage: rankscope certs WORD");
+    assert_says(said.err, "  renew    the same identity, a new key, more time\n");
+    assert_int_equal(run("certs --help"), RS_EXIT_COMPLETE);
+    assert_string_equal(said.err, "");
+    assert_int_equal(run("token revok x"), RS_EXIT_BAD_REQUEST);
+    assert_says(said.err, "there is no token revok; did you mean revoke?");
+    assert_int_equal(run("config sho"), RS_EXIT_BAD_REQUEST);
+    assert_says(said.err, "init, validate, set or show is expected, not \"sho\"");
+}
+
+/* The command's options are its own. */
+static void options_of_run_end_at_the_command(void **state)
+{
+    (void)state;
+    assert_int_equal(run("run --run r1 /no/such/command --help --run r2"), 127);
+    assert_says(said.err, "cannot start /no/such/command");
+    assert_int_equal(run("run -- /no/such/command --print-env"), 127);
+    assert_int_equal(run("run --print-env --run r1"), RS_EXIT_COMPLETE);
+    assert_says(said.out, "export RANKSCOPE_RUN='r1' # the run's name\n");
+    assert_int_equal(run("run"), RS_EXIT_BAD_REQUEST);
+    assert_says(said.err, "there is no command");
+}
+
+static void completion_and_man_pages_know_every_option(void **state)
+{
+    (void)state;
+    assert_int_equal(run("completion man"), RS_EXIT_COMPLETE);
+    assert_says(said.out, "certs issue");
+    assert_int_equal(run("completion fish"), RS_EXIT_COMPLETE);
+    assert_says(
+        said.out,
+        "__fish_seen_subcommand_from token; and __fish_seen_subcommand_from new' -l operator");
+    assert_int_equal(run("completion bash"), RS_EXIT_COMPLETE);
+    assert_says(said.out, "certs) words=\" init issue invite renew revoke show\"; verb=");
+    assert_says(said.out, "\"config set\") options=\"--help --framework --quiet\"");
+}
+
 static int fake_verb(int argc, char **argv)
 {
     return argc == 2 && strcmp(argv[1], "x") == 0 ? RS_EXIT_PARTIAL : RS_EXIT_COMPLETE;
@@ -198,6 +307,12 @@ int main(void)
         cmocka_unit_test(a_slip_in_the_verb_is_answered_with_the_nearest),
         cmocka_unit_test(every_verb_helps_and_refuses_what_it_does_not_know),
         cmocka_unit_test(what_is_missing_is_said),
+        cmocka_unit_test(every_verb_has_a_grammar),
+        cmocka_unit_test(a_verb_of_verbs_is_described_by_its_sub_verbs),
+        cmocka_unit_test(operands_too_few_or_too_many_are_refused),
+        cmocka_unit_test(sub_verbs_are_listed_and_a_slip_is_answered),
+        cmocka_unit_test(options_of_run_end_at_the_command),
+        cmocka_unit_test(completion_and_man_pages_know_every_option),
         cmocka_unit_test(verbs_of_a_wing_stand_before_the_last),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

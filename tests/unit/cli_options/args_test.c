@@ -16,45 +16,21 @@ static struct {
     double share;
 } words;
 
+/* clang-format off */
 static const struct rs_arg items[] = {
-    {.name = "quiet", .letter = 'q', .kind = RS_ARG_FLAG, .target = &words.is_quiet, .help = "h"},
-    {.name = "out",
-     .letter = 'o',
-     .kind = RS_ARG_TEXT,
-     .target = &words.out,
-     .value = "DIR",
-     .help = "h",
-     .environment = "RANKSCOPE_UNIT_OUT"},
-    {.name = "from", .kind = RS_ARG_LIST, .target = &words.from, .value = "P", .help = "h"},
-    {.name = "jobs",
-     .letter = 'j',
-     .kind = RS_ARG_INT,
-     .target = &words.jobs,
-     .value = "N",
-     .help = "h",
-     .min = 1,
-     .max = 256},
-    {.name = "wait", .kind = RS_ARG_DURATION, .target = &words.wait_ns, .value = "T", .help = "h"},
-    {.name = "bytes", .kind = RS_ARG_SIZE, .target = &words.bytes, .value = "B", .help = "h"},
-    {.name = "share", .kind = RS_ARG_PERCENT, .target = &words.share, .value = "X%", .help = "h"},
-    {.name = "pause",
-     .kind = RS_ARG_DURATION,
-     .target = &words.pause_ns,
-     .value = "T",
-     .help = "h",
-     .with = "quiet"},
-    {.name = "limit",
-     .kind = RS_ARG_INT,
-     .target = &words.limit,
-     .value = "N",
-     .help = "h",
-     .with = "out"},
+    RS_OPT_FLAG("quiet", 'q', &words.is_quiet, "h"),
+    RS_OPT_TEXT("out", 'o', &words.out, "DIR", "h", .environment = "RANKSCOPE_UNIT_OUT"),
+    RS_OPT_LIST("from", 0, &words.from, "P", "h"),
+    RS_OPT_INT("jobs", 'j', &words.jobs, "N", 1, 256, "h"),
+    RS_OPT_TIME("wait", 0, &words.wait_ns, "T", "h"),
+    RS_OPT_SIZE("bytes", 0, &words.bytes, "B", "h"),
+    RS_OPT_SHARE("share", 0, &words.share, "X%", "h"),
+    RS_OPT_TIME("pause", 0, &words.pause_ns, "T", "h", .with = "quiet"),
+    RS_OPT_INT("limit", 0, &words.limit, "N", 0, 0, "h", .with = "out"),
 };
-static const struct rs_args args = {.verb = "analyse",
-                                    .operands = "PATH...",
-                                    .summary = "s",
-                                    .items = items,
-                                    .count = sizeof items / sizeof items[0]};
+/* clang-format on */
+static const struct rs_args args = {
+    .verb = "analyse", .operands = "PATH...", .summary = "s", RS_OPTIONS(items)};
 
 enum { WORDS_MAX = 12 };
 
@@ -177,6 +153,38 @@ static void what_another_option_needs_may_come_from_anywhere(void **state)
     assert_int_equal(unsetenv("RANKSCOPE_UNIT_OUT"), 0);
 }
 
+static void what_was_typed_is_told_from_what_was_set_otherwise(void **state)
+{
+    (void)state;
+    char begun[] = "analyse --qui --limit 3";
+    char *argv[WORDS_MAX];
+    int argc = 0, first = 0;
+    struct rs_err err = {0};
+    assert_int_equal(setenv("RANKSCOPE_UNIT_OUT", "environment", 1), 0);
+    assert_ok(parse(begun, argv, &argc, &first, &err));
+    assert_true(rs_args_was_given("quiet"));
+    assert_true(rs_args_was_given("limit"));
+    assert_string_equal(words.out, "environment");
+    assert_false(rs_args_was_given("out"));
+    assert_int_equal(unsetenv("RANKSCOPE_UNIT_OUT"), 0);
+}
+
+static void options_of_a_launcher_end_at_the_first_operand(void **state)
+{
+    (void)state;
+    char launcher_word[] = "run", quiet[] = "-q", command[] = "echo", own[] = "--out=x";
+    char *argv[] = {launcher_word, quiet, command, own, NULL};
+    const struct rs_args launcher = {
+        .verb = "run", .operands = "CMD", .summary = "s", RS_OPTIONS(items), .is_launcher = true};
+    int first = 0;
+    memset(&words, 0, sizeof words);
+    assert_ok(rs_args_parse(&launcher, 4, argv, &first, NULL));
+    assert_true(words.is_quiet);
+    assert_null(words.out);
+    assert_int_equal(first, 2);
+    assert_string_equal(argv[3], "--out=x");
+}
+
 static void numbers_are_whole_texts(void **state)
 {
     (void)state;
@@ -203,6 +211,8 @@ int main(void)
         cmocka_unit_test(what_is_wrong_is_named_with_what_was_meant),
         cmocka_unit_test(defaults_stay_and_the_environment_counts_behind_the_option),
         cmocka_unit_test(what_another_option_needs_may_come_from_anywhere),
+        cmocka_unit_test(what_was_typed_is_told_from_what_was_set_otherwise),
+        cmocka_unit_test(options_of_a_launcher_end_at_the_first_operand),
         cmocka_unit_test(numbers_are_whole_texts),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
