@@ -75,6 +75,14 @@ RS_MUST_CHECK enum rs_status rs_row_store_copy(struct rs_row_store *from, struct
                                                int64_t capture, uint64_t *rows_p,
                                                struct rs_err *err);
 
+/* The same into the folder of a capture, aside first, so that its rows are those of before or all of these. An aggregator that has the
+ * folder makes rows in it, too, under a name of its own. `print` gets a line for each copy that was killed and is removed. */
+RS_MUST_CHECK enum rs_status rs_row_store_copy_into(struct rs_row_store *from, const char *dir,
+                                                    int64_t capture,
+                                                    void (*print)(void *self, const char *line),
+                                                    void *self, uint64_t *rows_p,
+                                                    struct rs_err *err);
+
 /* --- reading ------------------------------------------------------------------------------------------ */
 
 enum { RS_CURSOR_ROWS = 4096, RS_TOKEN_BYTES = 64 };

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { CAPTURE = 7 };
@@ -630,6 +631,48 @@ static void a_copy_is_whole_or_fails(void **state)
     }
 }
 
+static void take_line(void *self, const char *line)
+{
+    char *lines = self;
+    const size_t used = strlen(lines);
+    (void)snprintf(lines + used, 512 - used, "%s\n", line);
+}
+
+/* Into a folder of a capture that has rows already, and what a copy left that was killed. */
+static void a_copy_into_a_folder_replaces_its_rows_and_sweeps(void **state)
+{
+    (void)state;
+    char into[128], left[192], wanted[256], lines[512] = "";
+    uint64_t rows = 0, again = 0;
+    const pid_t dead = fork();
+    if (dead == 0)
+        _exit(0);
+    assert_int_equal(waitpid(dead, NULL, 0), dead);
+    (void)snprintf(into, sizeof into, "%s/into", folder);
+    (void)snprintf(left, sizeof left, "%s/.copy.%ld", into, (long)dead);
+    (void)snprintf(wanted, sizeof wanted, "%s is of a copy that was killed: removed\n", left);
+    assert_int_equal(mkdir(into, 0700), 0);
+    assert_int_equal(mkdir(left, 0700), 0);
+    put_some_of_all_kinds();
+    for (int i = 0; i < 2; i++) {
+        struct rs_row_store *from = open_store(RS_ROWS_READ);
+        assert_ok(rs_row_store_copy_into(from, into, CAPTURE, take_line, lines, &rows, NULL));
+        rs_row_store_close(&from);
+        assert_int_equal(rows, 74);
+    }
+    assert_string_equal(lines, wanted);
+    assert_int_equal(access(left, F_OK), -1);
+    struct rs_row_store *from = NULL, *to = open_store(RS_ROWS_PRIVATE);
+    assert_ok(rs_row_store_open(into, RS_ROWS_READ, &from, NULL));
+    assert_ok(rs_row_store_copy(from, to, CAPTURE, &again, NULL));
+    assert_int_equal(again, 74);
+    rs_row_store_close(&from);
+    assert_status(
+        rs_row_store_copy_into(to, "/no/such/folder", CAPTURE, take_line, lines, &rows, NULL),
+        RS_IO);
+    rs_row_store_close(&to);
+}
+
 /* A second copy is what the source has, not what both ever had: a step, its members and a rank are gone. */
 static void a_copy_takes_away_what_the_source_lost(void **state)
 {
@@ -683,6 +726,7 @@ int main(void)
         EACH(a_reader_keeps_what_it_began_with),
         EACH(reads_answer_while_a_writer_writes),
         EACH(a_copy_is_whole_or_fails),
+        EACH(a_copy_into_a_folder_replaces_its_rows_and_sweeps),
         EACH(a_copy_takes_away_what_the_source_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
