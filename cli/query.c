@@ -9,6 +9,7 @@
  */
 #include "aggregator/store/query.h"
 
+#include "aggregator/deliver/rows.h"
 #include "cli/cli.h"
 #include "cli/present.h"
 #include "cli/verbs.h"
@@ -85,16 +86,12 @@ static enum rs_status print_answer(const struct answer *answer, struct rs_err *e
     rs_buf_printf(&document, ", \"is_cut\": %s, \"is_partial\": %s, \"is_provisional\": %s}\n",
                   answer->is_cut ? "true" : "false", answer->is_partial ? "true" : "false",
                   answer->is_provisional ? "true" : "false");
-    enum rs_status status = RS_OK;
-    if (!words.as_json)
-        status = csv_of(&document, &csv, err);
-    const struct rs_buf *shown = words.as_json ? &document : &csv;
-    if (status == RS_OK && (document.failed || csv.failed))
-        status = rs_err_set(err, RS_NOMEM, "out of memory");
-    if (status == RS_OK &&
-        (fwrite(shown->data, 1, shown->length, stdout) != shown->length || fflush(stdout) != 0))
-        status = rs_err_errno(err, "cannot print the rows");
+    if (words.as_json)
+        return rs_cli_print(&document, "the rows", err);
+    const enum rs_status status = csv_of(&document, &csv, err);
     rs_buf_fini(&document);
+    if (status == RS_OK)
+        return rs_cli_print(&csv, "the rows", err);
     rs_buf_fini(&csv);
     return status;
 }
@@ -158,23 +155,20 @@ static int join(const char *dir, const char *sql)
     struct rs_err err = {0};
     struct answer answer = {.rows = 0};
     struct rs_query_facts facts = {0};
-    struct rs_deliver_result result = {0};
-    struct rs_deliver_options how = {.assume_common_clock = words.assume_common_clock};
+    struct rs_deliver_rows rows = {.store = NULL};
     struct rs_cli_noter noter = {.verb = verb};
     const struct rs_query_limits limits = {.rows = words.limit ? (uint64_t)words.limit : ROWS_MAX,
                                            .bytes = BYTES_MAX,
                                            .time_ns = TIME_S * (rs_dur)RS_NS_PER_S,
                                            .memory_bytes = (int64_t)MEMORY_MIB << 20};
-    enum rs_status status = rs_row_store_open(NULL, RS_ROWS_PRIVATE, &how.rows, &err);
-    if (status == RS_OK)
-        status = rs_deliver_capture(dir, &how, rs_cli_note_line, &noter, &result, &err);
+    enum rs_status status =
+        rs_deliver_rows_open(dir, words.assume_common_clock, rs_cli_note_line, &noter, &rows, &err);
     if (status >= 0)
-        status = rs_row_store_query(how.rows, sql, &limits, &answer.json, &facts, &err);
+        status = rs_row_store_query(rows.store, sql, &limits, &answer.json, &facts, &err);
     answer.rows = facts.rows;
     answer.is_cut = facts.is_cut;
-    answer.is_partial = result.is_partial;
-    rs_row_store_close(&how.rows);
-    rs_deliver_result_fini(&result);
+    answer.is_partial = rows.is_partial;
+    rs_deliver_rows_close(&rows);
     return finish(&answer, status, &err);
 }
 

@@ -3,33 +3,23 @@
  * `rankscope store copy|rm`: rows of captures in ClickHouse.
  *
  *     copy FOLDER URL    the capture is joined here into a private store --unit by unit--> the database
- *     copy URL FOLDER    the database --unit by unit--> FOLDER/.copy.PID --whole--> FOLDER/rows.db; those of killed ones go first
+ *     copy URL FOLDER    the database --unit by unit--> the folder (rs_row_store_copy_into())
  *     copy URL URL       from one server to another
  */
 #include "cli/store.h"
 
 #include "aggregator/analysis/rows.h"
-#include "aggregator/deliver/deliver.h"
+#include "aggregator/deliver/rows.h"
 #include "cli/cli.h"
 #include "cli/present.h"
 #include "cli/verbs.h"
-#include "common/base/file.h"
-#include "common/base/mem.h"
 #include "common/wire/wire.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 static const char copy_verb[] = "store copy";
-static const char making_prefix[] = ".copy.";
 
 static struct {
     const char *name;
@@ -59,111 +49,25 @@ static enum rs_status open_url(const char *url, const char *name, enum rs_row_mo
     return rs_clickhouse_open(&options, name, mode, rows_p, err);
 }
 
-/* The capture in the folder, joined as every table of it is. */
-static enum rs_status join(const char *dir, struct rs_row_store **rows_p, bool *is_partial_p,
-                           struct rs_err *err)
-{
-    struct rs_deliver_result result = {0};
-    struct rs_deliver_options how = {.rows = NULL};
-    struct rs_cli_noter noter = {.verb = copy_verb};
-    enum rs_status status = rs_row_store_open(NULL, RS_ROWS_PRIVATE, &how.rows, err);
-    if (status == RS_OK)
-        status = rs_deliver_capture(dir, &how, rs_cli_note_line, &noter, &result, err);
-    *is_partial_p = result.is_partial || result.is_provisional;
-    rs_deliver_result_fini(&result);
-    if (status == RS_OK)
-        *rows_p = how.rows;
-    else
-        rs_row_store_close(&how.rows);
-    return status;
-}
-
-/* What a copy has left, whole or not. */
-static enum rs_status remove_making(const char *making, enum rs_status status, struct rs_err *err)
-{
-    struct rs_err second = {0};
-    return access(making, F_OK) == 0 ? rs_file_remove_tree(making, status == RS_OK ? err : &second)
-                                     : RS_OK;
-}
-
-/* Whether nobody writes into what a copy made: its process is gone, and with it the lock of who writes rows. */
-static bool is_left(const char *path, long pid)
-{
-    char *members = rs_file_join(path, "members");
-    const bool is_gone = pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
-    const int fd = members && is_gone ? open(members, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    const bool is_free = fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0;
-    if (fd >= 0)
-        (void)close(fd);
-    rs_mem_free(members);
-    return is_gone && is_free;
-}
-
-/* What copies into the folder have left that were killed. */
-static void sweep_makings(const char *dir)
-{
-    struct rs_err err = {0};
-    DIR *stream = opendir(dir);
-    for (const struct dirent *item = stream ? rs_dir_next(stream) : NULL; item;
-         item = rs_dir_next(stream)) {
-        char *end = NULL;
-        if (strncmp(item->d_name, making_prefix, sizeof making_prefix - 1) != 0)
-            continue;
-        const long pid = strtol(item->d_name + sizeof making_prefix - 1, &end, 10);
-        char *path = *end ? NULL : rs_file_join(dir, item->d_name);
-        if (path && is_left(path, pid))
-            rs_cli_note(copy_verb, "%s is of a copy that was killed%s", path,
-                        rs_file_remove_tree(path, &err) < 0 ? ", and cannot be removed"
-                                                            : ": removed");
-        rs_mem_free(path);
-    }
-    if (stream)
-        (void)closedir(stream);
-}
-
-/* Into a folder: aside first, so that its rows are those of before or all of these. An aggregator that has the folder makes rows in it,
- * too, under a name of its own. */
-static enum rs_status copy_to_folder(struct rs_row_store *from, const char *dir, uint64_t *rows_p,
-                                     struct rs_err *err)
-{
-    struct rs_row_store *to = NULL;
-    char name[32];
-    (void)snprintf(name, sizeof name, "%s%ld", making_prefix, (long)getpid());
-    char *making = rs_file_join(dir, name);
-    enum rs_status status = making ? RS_OK : rs_err_set(err, RS_NOMEM, "out of memory");
-    if (status == RS_OK && access(dir, F_OK) < 0)
-        status = rs_err_errno(err, "cannot copy into %s", dir);
-    if (status == RS_OK)
-        sweep_makings(dir);
-    if (status == RS_OK)
-        status = remove_making(making, RS_OK, err);
-    if (status == RS_OK)
-        status = rs_file_make_dirs(making, 0750, err);
-    if (status == RS_OK)
-        status = rs_row_store_open(making, RS_ROWS_WRITE, &to, err);
-    if (status == RS_OK)
-        status = rs_row_store_copy(from, to, RS_ROWS_CAPTURE, rows_p, err);
-    rs_row_store_close(&to);
-    if (status == RS_OK)
-        status = rs_row_store_move(making, dir, err);
-    const enum rs_status removed = making ? remove_making(making, status, err) : RS_OK;
-    rs_mem_free(making);
-    return status == RS_OK ? removed : status;
-}
-
 static enum rs_status copy(const char *from_word, const char *to_word, const char *name,
                            uint64_t *rows_p, bool *is_partial_p, struct rs_err *err)
 {
     struct rs_row_store *from = NULL, *to = NULL;
-    enum rs_status status = rs_clickhouse_is_url(from_word)
-                                ? open_url(from_word, name, RS_ROWS_READ, &from, err)
-                                : join(from_word, &from, is_partial_p, err);
+    struct rs_deliver_rows joined = {.store = NULL};
+    struct rs_cli_noter noter = {.verb = copy_verb};
+    const bool is_from_url = rs_clickhouse_is_url(from_word);
+    enum rs_status status = is_from_url ? open_url(from_word, name, RS_ROWS_READ, &from, err)
+                                        : rs_deliver_rows_open(from_word, false, rs_cli_note_line,
+                                                               &noter, &joined, err);
+    *is_partial_p = joined.is_partial || joined.is_provisional;
+    from = is_from_url ? from : joined.store;
     if (status == RS_OK && rs_clickhouse_is_url(to_word)) {
         status = open_url(to_word, name, RS_ROWS_WRITE, &to, err);
         if (status == RS_OK)
             status = rs_row_store_copy(from, to, RS_ROWS_CAPTURE, rows_p, err);
     } else if (status == RS_OK) {
-        status = copy_to_folder(from, to_word, rows_p, err);
+        status = rs_row_store_copy_into(from, to_word, RS_ROWS_CAPTURE, rs_cli_note_line, &noter,
+                                        rows_p, err);
     }
     rs_row_store_close(&from);
     rs_row_store_close(&to);

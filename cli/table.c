@@ -8,15 +8,13 @@
  *
  * Which reads there are, and what their columns mean, needs no capture: `table` alone, `table --schema READ`.
  */
-#include "aggregator/analysis/rows.h"
-#include "aggregator/analysis/spans.h"
+#include "aggregator/deliver/rows.h"
 #include "cli/cli.h"
 #include "cli/options/nearest.h"
 #include "cli/present.h"
 #include "cli/print_rows.h"
 #include "cli/store.h"
 #include "cli/verbs.h"
-#include "common/base/mem.h"
 #include "common/client/client.h"
 #include "common/request/numbers.h"
 
@@ -66,57 +64,30 @@ static int ask(const struct rs_address *address, char *capture, struct rs_rows_p
 
 /* ---- a folder's ---------------------------------------------------------------------------------------------------- */
 
-static enum rs_status print_read(struct rs_row_store *rows, enum rs_read read,
-                                 const struct rs_read_filter *filter,
-                                 struct rs_rows_printer *printer, struct rs_err *err)
+static bool take(void *self, const struct rs_block *block, size_t count)
 {
-    const struct rs_read_args args = {.capture = RS_ROWS_CAPTURE, .filter = *filter};
-    struct rs_cursor *cursor = NULL;
-    struct rs_block block = {0};
-    uint64_t left = words.limit ? (uint64_t)words.limit : UINT64_MAX;
-    enum rs_status status = rs_read_open(rows, read, &args, &cursor, err);
-    while (status == RS_OK && left && printer->status == RS_OK &&
-           (status = rs_cursor_next(cursor, &block, err)) == RS_OK) {
-        const size_t count = block.count < left ? block.count : (size_t)left;
-        rs_rows_print(printer, &block, count);
-        left -= count;
-    }
-    rs_cursor_close(&cursor);
-    rs_block_fini(&block);
-    return status == RS_END ? RS_OK : status;
+    struct rs_rows_printer *printer = self;
+    rs_rows_print(printer, block, count);
+    return printer->status == RS_OK;
 }
 
-static enum rs_status print_spans(const char *dir, enum rs_read read,
-                                  const struct rs_read_filter *filter,
-                                  struct rs_rows_printer *printer, struct rs_err *err)
+static enum rs_status check_filter(enum rs_read read, struct rs_rows_printer *printer,
+                                   struct rs_deliver_read *how_p, struct rs_err *err)
 {
-    struct rs_spans *spans = NULL;
-    struct rs_block block = {0};
-    uint64_t left = words.limit ? (uint64_t)words.limit : UINT64_MAX;
-    enum rs_status status = rs_spans_open(dir, read, filter, NULL, &spans, err);
-    while (status == RS_OK && left && printer->status == RS_OK &&
-           (status = rs_spans_next(spans, &block, err)) == RS_OK) {
-        const size_t count = block.count < left ? block.count : (size_t)left;
-        rs_rows_print(printer, &block, count);
-        left -= count;
-    }
-    rs_spans_close(&spans);
-    rs_block_fini(&block);
-    return status == RS_END ? RS_OK : status;
-}
-
-static enum rs_status fill_filter(struct rs_read_filter *filter, int32_t ranks[RS_READ_FILTER_MAX],
-                                  enum rs_read read, struct rs_err *err)
-{
+    static int32_t ranks[RS_READ_FILTER_MAX];
     for (size_t i = 0; i < chosen.rank_count; i++)
         ranks[i] = (int32_t)chosen.ranks[i];
-    *filter = (struct rs_read_filter){.steps = chosen.steps,
-                                      .step_count = chosen.step_count,
-                                      .ranks = ranks,
-                                      .rank_count = chosen.rank_count,
-                                      .from_ns = words.from_ns,
-                                      .to_ns = words.to_ns ? words.to_ns : INT64_MAX};
-    return rs_read_check_filter(read, filter, err);
+    *how_p = (struct rs_deliver_read){.read = read,
+                                      .filter = {.steps = chosen.steps,
+                                                 .step_count = chosen.step_count,
+                                                 .ranks = ranks,
+                                                 .rank_count = chosen.rank_count,
+                                                 .from_ns = words.from_ns,
+                                                 .to_ns = words.to_ns ? words.to_ns : INT64_MAX},
+                                      .limit = (uint64_t)words.limit,
+                                      .take = take,
+                                      .self = printer};
+    return rs_read_check_filter(read, &how_p->filter, err);
 }
 
 /* Rows that were copied into a database. */
@@ -124,38 +95,33 @@ static int read_store(const char *capture, enum rs_read read, struct rs_rows_pri
 {
     struct rs_err err = {0};
     struct rs_row_store *rows = NULL;
-    struct rs_read_filter filter;
-    int32_t ranks[RS_READ_FILTER_MAX];
-    enum rs_status status = fill_filter(&filter, ranks, read, &err);
+    struct rs_deliver_read how;
+    enum rs_status status = check_filter(read, printer, &how, &err);
     if (status == RS_OK)
         status = rs_clickhouse_open(&words.store, capture, RS_ROWS_READ, &rows, &err);
     if (status == RS_OK)
-        status = print_read(rows, read, &filter, printer, &err);
+        status = rs_deliver_read_rows(rows, &how, &err);
     rs_row_store_close(&rows);
     return rs_rows_finish(printer, status, &err);
 }
 
-static int join(const char *dir, enum rs_read read, struct rs_rows_printer *printer)
+static int read_folder(const char *dir, enum rs_read read, struct rs_rows_printer *printer)
 {
     struct rs_err err = {0};
-    struct rs_deliver_result result = {0};
-    struct rs_deliver_options how = {.assume_common_clock = words.assume_common_clock};
     struct rs_cli_noter noter = {.verb = verb};
-    int32_t ranks[RS_READ_FILTER_MAX];
-    struct rs_read_filter filter;
-    if (fill_filter(&filter, ranks, read, &err) < 0)
-        return rs_rows_finish(printer, err.status, &err);
-    if (rs_read_is_raw(read))
-        return rs_rows_finish(printer, print_spans(dir, read, &filter, printer, &err), &err);
-    enum rs_status status = rs_row_store_open(NULL, RS_ROWS_PRIVATE, &how.rows, &err);
+    struct rs_deliver_rows rows = {.store = NULL};
+    struct rs_deliver_read how;
+    enum rs_status status = check_filter(read, printer, &how, &err);
+    if (status == RS_OK && rs_read_is_raw(read))
+        return rs_rows_finish(printer, rs_deliver_read_spans(dir, &how, &err), &err);
     if (status == RS_OK)
-        status = rs_deliver_capture(dir, &how, rs_cli_note_line, &noter, &result, &err);
-    printer->is_partial = result.is_partial;
-    printer->is_provisional = result.is_provisional;
+        status = rs_deliver_rows_open(dir, words.assume_common_clock, rs_cli_note_line, &noter,
+                                      &rows, &err);
+    printer->is_partial = rows.is_partial;
+    printer->is_provisional = rows.is_provisional;
     if (status == RS_OK)
-        status = print_read(how.rows, read, &filter, printer, &err);
-    rs_row_store_close(&how.rows);
-    rs_deliver_result_fini(&result);
+        status = rs_deliver_read_rows(rows.store, &how, &err);
+    rs_deliver_rows_close(&rows);
     return rs_rows_finish(printer, status, &err);
 }
 
@@ -170,12 +136,6 @@ static int list_reads(void)
     struct rs_err err = {0};
     (void)rs_err_errno(&err, "cannot print the list of tables");
     return rs_cli_fail(verb, &err);
-}
-
-static int print_schema(const struct rs_table *table)
-{
-    struct rs_rows_printer printer = {.verb = verb, .table = table};
-    return rs_rows_print_schema(&printer);
 }
 
 static int no_such_read(const char *word)
@@ -223,7 +183,7 @@ static int table(char **operands)
     struct rs_rows_printer printer = {
         .verb = verb, .table = rs_read_def(read)->result, .as_json = words.as_json};
     if (words.as_schema)
-        return print_schema(printer.table);
+        return rs_rows_print_schema(&printer);
     if (rs_numbers_of_steps(words.steps, chosen.steps, RS_READ_FILTER_MAX, &chosen.step_count,
                             &err) < 0 ||
         rs_numbers_of_ranks(words.ranks, chosen.ranks, RS_READ_FILTER_MAX, &chosen.rank_count,
@@ -234,7 +194,7 @@ static int table(char **operands)
         return read_store(operands[0], read, &printer);
     if (rs_cli_place_of(operands[0], words.data, words.connect, &place, &err) < 0)
         return rs_cli_fail(verb, &err);
-    return *place.dir ? join(place.dir, read, &printer)
+    return *place.dir ? read_folder(place.dir, read, &printer)
                       : ask(&place.address, operands[0], &printer);
 }
 
