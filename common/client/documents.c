@@ -308,3 +308,45 @@ enum rs_status rs_client_documents_save(const struct rs_client_documents *docume
     }
     return status == RS_OK && manifest ? save_one(documents, manifest, dir, err) : status;
 }
+
+/* ---- all of it ------------------------------------------------------------------------------------------------ */
+
+/* A capture that goes on changes between the list and the documents: then the list is asked for again, a few times. */
+enum { TRIES = 4 };
+
+static const struct rs_client_document *find_report(const struct rs_client_documents *documents)
+{
+    for (size_t i = 0; i < documents->count; i++)
+        if (strcmp(documents->items[i].name, rs_client_report_name) == 0)
+            return &documents->items[i];
+    return NULL;
+}
+
+static enum rs_status fetch_all(const struct rs_client_documents *documents, const char *out_dir,
+                                struct rs_buf *report, struct rs_err *err)
+{
+    const struct rs_client_document *document = find_report(documents);
+    enum rs_status status = RS_OK;
+    if (documents->options.report && !document)
+        return rs_err_set(err, RS_FORMAT, "the aggregator made no report");
+    rs_buf_reset(report);
+    if (document)
+        status = rs_client_document_read(documents, document, report, err);
+    return status == RS_OK && out_dir ? rs_client_documents_save(documents, out_dir, err) : status;
+}
+
+enum rs_status rs_client_documents_fetch(const struct rs_address *address, const char *capture,
+                                         const struct rs_client_document_options *how,
+                                         const char *dir, struct rs_client_documents *documents_p,
+                                         struct rs_buf *report, struct rs_err *err)
+{
+    enum rs_status status = RS_NOTFOUND;
+    for (int i = 0; i < TRIES && status == RS_NOTFOUND; i++) {
+        rs_client_documents_fini(documents_p);
+        status = rs_client_documents_list(address, capture, how, documents_p, err);
+        if (status < 0)
+            return status;
+        status = fetch_all(documents_p, dir, report, err);
+    }
+    return status;
+}
