@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/present.h"
 
+#include "common/client/client.h"
+#include "common/client/documents.h"
+
 void rs_cli_note_line(void *noter, const char *line)
 {
     const struct rs_cli_noter *own = noter;
@@ -49,4 +52,34 @@ int rs_cli_present(const char *verb, const struct rs_deliver_result *result, con
             return RS_EXIT_THRESHOLD;
         }
     return result->is_partial ? RS_EXIT_PARTIAL : RS_EXIT_COMPLETE;
+}
+
+int rs_cli_report_remote(const char *verb, const struct rs_address *address, const char *capture,
+                         const char *out_dir, const struct rs_report_options *options)
+{
+    struct rs_err err = {0};
+    struct rs_client_documents documents = {.count = 0};
+    struct rs_deliver_result result = {.is_partial = false};
+    const struct rs_output_style style = rs_cli_style();
+    const struct rs_client_document_options how = {.assume_common_clock =
+                                                       options->assume_common_clock,
+                                                   .has_deliverables = out_dir != NULL,
+                                                   .report = rs_cli_report_kind(options),
+                                                   .width = style.width,
+                                                   .has_colour = style.has_colour,
+                                                   .has_utf8 = style.has_utf8};
+    const enum rs_status status = rs_client_documents_fetch(address, capture, &how, out_dir,
+                                                            &documents, &result.report, &err);
+    for (size_t i = 0; i < documents.line_count; i++)
+        rs_cli_note(verb, "%s", documents.lines[i]);
+    result.is_partial = documents.is_partial;
+    result.is_provisional = documents.is_provisional;
+    result.shares = documents.shares;
+    result.share_count = documents.share_count;
+    const int code =
+        status == RS_OK ? rs_cli_present(verb, &result, out_dir, options) : rs_cli_fail(verb, &err);
+    result.shares = NULL; /* they are the documents' */
+    rs_deliver_result_fini(&result);
+    rs_client_documents_fini(&documents);
+    return code;
 }

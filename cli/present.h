@@ -8,7 +8,7 @@
 
 #include "aggregator/deliver/deliver.h"
 #include "cli/cli.h"
-#include "common/wire/link.h"
+#include "common/client/place.h"
 
 /* For rs_deliver_print_fn: prints each line as rs_cli_note() does; self is the struct. */
 struct rs_cli_noter {
@@ -24,37 +24,15 @@ struct rs_output_style rs_cli_style(void);
 int rs_cli_present(const char *verb, const struct rs_deliver_result *result, const char *out_dir,
                    const struct rs_report_options *options);
 
-/* Where a capture is joined: in this process, from its folder, or by the aggregator that holds it. */
-struct rs_cli_place {
-    char dir[4096];            /* "": ask */
-    struct rs_address address; /* when dir is "" */
-};
-/* `word` is the capture's folder, or its ID: a folder of `data` when that is given; else the aggregator is asked, unless nobody
- * answers at the usual socket and the ID is a folder of the usual data. RS_NOTFOUND; RS_INVALID, RS_REFUSED: the address. */
-RS_MUST_CHECK enum rs_status rs_cli_place_of(const char *word, const char *data,
-                                             const char *connect, struct rs_cli_place *place_p,
-                                             struct rs_err *err);
-
 /* The report of a capture that the aggregator at `address` holds: made there, fetched (into `out_dir`, unless it is NULL),
  * printed here as a folder's is. The exit code; failures were told. */
 int rs_cli_report_remote(const char *verb, const struct rs_address *address, const char *capture,
                          const char *out_dir, const struct rs_report_options *options);
 
-/* The folder of a capture, for verbs that read raw data. */
-struct rs_cli_carried {
-    char dir[4096];    /* "": there is none */
-    bool is_temporary; /* it was carried here, and goes with rs_cli_carried_remove() */
-};
-/* `word` is the capture's folder itself, else its ID: below DATA/captures when `data` is given; else the aggregator hands its
- * files out, into a new folder below $TMPDIR; else, when nobody answers at the usual socket, in the usual data folder.
- * RS_NOTFOUND: it names no capture. RS_UNREACHABLE, RS_REFUSED, RS_IO. */
-RS_MUST_CHECK enum rs_status rs_cli_capture_find(const char *word, const char *data,
-                                                 const char *connect,
-                                                 struct rs_cli_carried *carried_p,
-                                                 struct rs_err *err);
-/* Whether `word` is a capture's folder, or no path and of the form of an ID. Nobody is asked. */
-bool rs_cli_is_capture(const char *word);
-/* Zeroed is allowed. */
-void rs_cli_carried_remove(struct rs_cli_carried *carried);
+/* Names by which the wing's verbs know a folder that is carried here. */
+#define rs_cli_carried        rs_client_carried
+#define rs_cli_capture_find   rs_client_carry
+#define rs_cli_is_capture     rs_client_is_capture
+#define rs_cli_carried_remove rs_client_carried_remove
 
 #endif

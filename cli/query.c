@@ -177,8 +177,8 @@ static int join(const char *dir, const char *sql)
 static int query(char **operands)
 {
     struct rs_err err = {0};
-    struct rs_cli_place place;
-    if (rs_cli_place_of(operands[0], words.data, words.connect, &place, &err) < 0)
+    struct rs_client_place place;
+    if (rs_client_place_of(operands[0], words.data, words.connect, &place, &err) < 0)
         return rs_cli_fail(verb, &err);
     return *place.dir ? join(place.dir, operands[1])
                       : ask(&place.address, operands[0], operands[1]);

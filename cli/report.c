@@ -4,7 +4,7 @@
  * `analyse` makes them from files.
  *
  *     DIR, or ID with --data: joined in this process (aggregator/deliver)
- *     ID                    : joined by the aggregator, fetched (remote.c)
+ *     ID                    : joined by the aggregator, fetched (present.c)
  */
 #include "cli/cli.h"
 #include "cli/present.h"
@@ -39,8 +39,8 @@ static int report_folder(const char *capture_dir)
 static int report(char **operands)
 {
     struct rs_err err = {0};
-    struct rs_cli_place place;
-    if (rs_cli_place_of(operands[0], words.data, words.connect, &place, &err) < 0)
+    struct rs_client_place place;
+    if (rs_client_place_of(operands[0], words.data, words.connect, &place, &err) < 0)
         return rs_cli_fail(verb, &err);
     return *place.dir
                ? report_folder(place.dir)

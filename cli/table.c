@@ -166,7 +166,7 @@ static enum rs_status check_store(struct rs_err *err)
 static int table(char **operands)
 {
     struct rs_err err = {0};
-    struct rs_cli_place place;
+    struct rs_client_place place;
     enum rs_read read;
     size_t count = 0;
     while (operands[count])
@@ -192,7 +192,7 @@ static int table(char **operands)
         return rs_cli_fail(verb, &err);
     if (words.store.url)
         return read_store(operands[0], read, &printer);
-    if (rs_cli_place_of(operands[0], words.data, words.connect, &place, &err) < 0)
+    if (rs_client_place_of(operands[0], words.data, words.connect, &place, &err) < 0)
         return rs_cli_fail(verb, &err);
     return *place.dir ? read_folder(place.dir, read, &printer)
                       : ask(&place.address, operands[0], &printer);

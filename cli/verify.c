@@ -44,14 +44,14 @@ static int verify_dir(const char *dir)
 static int verify(char **operands)
 {
     struct rs_err err = {0};
-    struct rs_cli_carried carried = {.dir = ""};
+    struct rs_client_carried carried = {.dir = ""};
     enum rs_status status = rs_classes_load(words.classes, &err);
     if (status == RS_OK)
-        status = rs_cli_capture_find(operands[0], words.data, words.connect, &carried, &err);
+        status = rs_client_carry(operands[0], words.data, words.connect, &carried, &err);
     if (status < 0)
         return rs_cli_fail("verify", &err);
     const int code = verify_dir(carried.dir);
-    rs_cli_carried_remove(&carried);
+    rs_client_carried_remove(&carried);
     return code;
 }
 
