@@ -78,6 +78,18 @@ static bool on_info(void *self, const Rankscope__Reply *reply)
     return false;
 }
 
+/* How asking ended, and what was told. */
+static enum rs_status told(const struct telling *telling, enum rs_status status,
+                           Rankscope__CaptureInfo **info_p, struct rs_err *err)
+{
+    if (status >= 0 && telling->has_failed)
+        status = rs_err_set(err, RS_NOMEM, "no memory for a capture");
+    if (status < 0 && telling->info)
+        rankscope__capture_info__free_unpacked(telling->info, NULL);
+    *info_p = status < 0 ? NULL : telling->info;
+    return status;
+}
+
 enum rs_status rs_client_capture(const struct rs_address *address, enum rs_client_about about,
                                  const char *id, Rankscope__CaptureInfo **info_p,
                                  struct rs_err *err)
@@ -85,13 +97,40 @@ enum rs_status rs_client_capture(const struct rs_address *address, enum rs_clien
     struct about question;
     struct telling telling = {.info = NULL};
     about_init(&question, about, id, false);
-    enum rs_status status = rs_client_ask(address, &question.ask, on_info, &telling, err);
-    if (status >= 0 && telling.has_failed)
-        status = rs_err_set(err, RS_NOMEM, "no memory for a capture");
-    if (status < 0 && telling.info)
-        rankscope__capture_info__free_unpacked(telling.info, NULL);
-    *info_p = status < 0 ? NULL : telling.info;
-    return status;
+    return told(&telling, rs_client_ask(address, &question.ask, on_info, &telling, err), info_p,
+                err);
+}
+
+/* ---- moving one ------------------------------------------------------------------------------------------------- */
+
+struct moving {
+    struct telling telling;
+    void (*on_progress)(void *self, uint64_t done_bytes, uint64_t all_bytes);
+    void *self;
+};
+
+static bool on_moved(void *self, const Rankscope__Reply *reply)
+{
+    struct moving *moving = self;
+    if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_ARCHIVE)
+        return on_info(&moving->telling, reply);
+    moving->on_progress(moving->self, reply->archive->done_bytes, reply->archive->all_bytes);
+    return true;
+}
+
+enum rs_status
+rs_client_capture_archive(const struct rs_address *address, const char *id, bool is_restore,
+                          void (*on_progress)(void *self, uint64_t done_bytes, uint64_t all_bytes),
+                          void *self, Rankscope__CaptureInfo **info_p, struct rs_err *err)
+{
+    struct moving moving = {.on_progress = on_progress, .self = self};
+    Rankscope__AskArchive question = RANKSCOPE__ASK_ARCHIVE__INIT;
+    Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
+    question.id = rs_lend(id);
+    question.restore = is_restore;
+    ask.message_case = RANKSCOPE__ASK__MESSAGE_ARCHIVE;
+    ask.archive = &question;
+    return told(&moving.telling, rs_client_ask(address, &ask, on_moved, &moving, err), info_p, err);
 }
 
 /* ---- the list -------------------------------------------------------------------------------------------------- */
