@@ -51,4 +51,16 @@ RS_MUST_CHECK enum rs_status rs_history_end(struct rs_history *history, struct r
                                             struct rs_err *err);
 void rs_history_free(struct rs_history **history_p); /* of NULL is allowed */
 
+/* ---- for people: a block of rows at a time ---- */
+struct rs_history_told {
+    size_t quiet, loud; /* hosts that nobody named; others */
+    bool has_begun;     /* the table of captures has its head */
+};
+/* "host n3 was named in 7 of 9 runs ..."; those that nobody named, or hinted at, are only counted. */
+void rs_history_hosts_text(const struct rs_block *block, struct rs_history_told *told,
+                           struct rs_buf *buf);
+/* A line a capture. */
+void rs_history_captures_text(const struct rs_block *block, struct rs_history_told *told,
+                              struct rs_buf *buf);
+
 #endif
