@@ -72,6 +72,13 @@ RS_MUST_CHECK enum rs_status rs_authority_list(struct rs_authority *authority,
                                                struct rs_err *err);
 
 /* Lent. */
+/* Ends all that count of "PARTY/NAME", or the one of a serial number; `each` gets the serial number of each that is ended. RS_NOTFOUND: there is
+ * none. */
+RS_MUST_CHECK enum rs_status
+rs_authority_revoke_named(struct rs_authority *authority, const char *wanted,
+                          void (*each)(void *self, const char *wanted, const char *serial),
+                          void *self, struct rs_err *err);
+
 struct rs_view rs_authority_ca(const struct rs_authority *authority);
 const char *rs_authority_dir(const struct rs_authority *authority);
 /* Appends crl.pem as it is now. */

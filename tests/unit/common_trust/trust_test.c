@@ -145,6 +145,34 @@ static void only_names_become_names(void **state)
     rig_free(&rig);
 }
 
+static void count_one(void *self, const char *wanted, const char *serial)
+{
+    size_t *count = self;
+    assert_true(*wanted && *serial);
+    ++*count;
+}
+
+static void all_that_count_of_a_name_are_revoked_at_once(void **state)
+{
+    (void)state;
+    struct rig rig = rig_new();
+    size_t count = 0;
+    (void)issue(&rig, RS_PARTY_OPERATOR, "alice");
+    (void)issue(&rig, RS_PARTY_OPERATOR, "alice");
+    (void)issue(&rig, RS_PARTY_VIEWER, "alice");
+    const struct rs_identity bob = issue(&rig, RS_PARTY_VIEWER, "bob");
+    assert_ok(rs_authority_revoke_named(rig.authority, "operator/alice", count_one, &count, NULL));
+    assert_int_equal(count, 2);
+    assert_status(
+        rs_authority_revoke_named(rig.authority, "operator/alice", count_one, &count, NULL),
+        RS_NOTFOUND);
+    assert_status(rs_authority_revoke_named(rig.authority, "alice", count_one, &count, NULL),
+                  RS_NOTFOUND);
+    assert_ok(rs_authority_revoke_named(rig.authority, bob.serial, count_one, &count, NULL));
+    assert_int_equal(count, 3);
+    rig_free(&rig);
+}
+
 static void revoked_is_seen_at_the_next_look(void **state)
 {
     (void)state;
@@ -407,6 +435,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_certificate_says_who_it_is),
         cmocka_unit_test(only_names_become_names),
+        cmocka_unit_test(all_that_count_of_a_name_are_revoked_at_once),
         cmocka_unit_test(revoked_is_seen_at_the_next_look),
         cmocka_unit_test(a_folder_whose_files_do_not_belong_together_is_refused),
         cmocka_unit_test(who_opens_in_the_middle_of_a_renewal_gets_the_new_pair),
