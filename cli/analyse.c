@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `rankscope analyse PATH...`: the whole stream in one process: cli/offline reads, deliver joins and writes. */
+/* `rankscope analyse PATH...`: the whole stream in one process: aggregator/offline reads, deliver joins and writes. */
 #include "aggregator/deliver/deliver.h"
+#include "aggregator/offline/offline.h"
 #include "cli/cli.h"
-#include "cli/offline/offline.h"
 #include "cli/present.h"
 #include "cli/verbs.h"
 #include "common/reduce/classes.h"

@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/verbs.h"
 #include "common/answer/answer.h"
+#include "common/client/captures.h"
 #include "common/client/client.h"
 
 #include <stdio.h>
@@ -20,9 +21,7 @@ static struct {
 
 struct moving {
     const char *verb, *id;
-    struct rs_buf json; /* of the capture, as it is now */
-    char place[1024];
-    bool is_there, has_line;
+    bool has_line;
 };
 
 static const char *size_text(uint64_t bytes, char text[32])
@@ -44,60 +43,48 @@ static void end_line(struct moving *moving)
 }
 
 /* On a terminal one line that changes; elsewhere a line each time. */
-static void show(struct moving *moving, const Rankscope__ArchiveProgress *progress)
+static void show(void *self, uint64_t done_bytes, uint64_t all_bytes)
 {
+    struct moving *moving = self;
     char done[32], all[32];
     if (words.is_quiet)
         return;
     const bool is_terminal = isatty(STDERR_FILENO) != 0;
     (void)fprintf(stderr, "%s%s: %s%s%s%s", is_terminal ? "\r\033[K" : "", moving->id,
                   strcmp(moving->verb, "archive") == 0 ? "archived " : "restored ",
-                  size_text(progress->done_bytes, done), progress->all_bytes ? " of " : "",
-                  progress->all_bytes ? size_text(progress->all_bytes, all) : "");
+                  size_text(done_bytes, done), all_bytes ? " of " : "",
+                  all_bytes ? size_text(all_bytes, all) : "");
     if (!is_terminal)
         (void)fputc('\n', stderr);
     moving->has_line = is_terminal;
     (void)fflush(stderr);
 }
 
-static bool on_reply(void *self, const Rankscope__Reply *reply)
-{
-    struct moving *moving = self;
-    if (reply->message_case == RANKSCOPE__REPLY__MESSAGE_ARCHIVE) {
-        show(moving, reply->archive);
-        return true;
-    }
-    if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_CAPTURE)
-        return false;
-    moving->is_there = true;
-    (void)snprintf(moving->place, sizeof moving->place, "%s", reply->capture->archive);
-    rs_answer_capture(reply->capture, 2, &moving->json);
-    return true;
-}
-
-static enum rs_status move_one(const char *verb, const struct rs_address *address, char *id,
+static enum rs_status move_one(const char *verb, const struct rs_address *address, const char *id,
                                struct rs_err *err)
 {
     const bool is_restore = strcmp(verb, "restore") == 0;
     struct moving moving = {.verb = verb, .id = id};
-    Rankscope__AskArchive ask_archive = RANKSCOPE__ASK_ARCHIVE__INIT;
-    Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
-    ask_archive.id = id;
-    ask_archive.restore = is_restore;
-    ask.message_case = RANKSCOPE__ASK__MESSAGE_ARCHIVE;
-    ask.archive = &ask_archive;
-    enum rs_status status = rs_client_ask(address, &ask, on_reply, &moving, err);
+    struct rs_buf json = {0};
+    Rankscope__CaptureInfo *info = NULL;
+    const enum rs_status status =
+        rs_client_capture_archive(address, id, is_restore, show, &moving, &info, err);
     end_line(&moving);
-    if (status >= 0 && !moving.is_there)
-        status = rs_err_set(err, RS_VERSION, "the aggregator did not say what became of it");
-    if (status >= 0 && words.as_json)
-        printf("%s\n", rs_buf_text(&moving.json));
-    else if (status >= 0 && !words.is_quiet && is_restore)
+    if (status >= 0 && !info)
+        return rs_err_set(err, RS_VERSION, "the aggregator did not say what became of it");
+    if (status < 0)
+        return status;
+    if (words.as_json)
+        rs_answer_capture(info, 2, &json);
+    if (words.as_json)
+        printf("%s\n", rs_buf_text(&json));
+    else if (!words.is_quiet && is_restore)
         printf("%s restored\n", id);
-    else if (status >= 0 && !words.is_quiet)
-        printf("%s archived at %s\n", id, moving.place);
-    rs_buf_fini(&moving.json);
-    return status;
+    else if (!words.is_quiet)
+        printf("%s archived at %.1023s\n", id, info->archive);
+    rs_buf_fini(&json);
+    rankscope__capture_info__free_unpacked(info, NULL);
+    return RS_OK;
 }
 
 /* Each is tried: one that cannot be moved does not keep the others. */

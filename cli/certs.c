@@ -227,8 +227,6 @@ static enum rs_status certs_renew(char **operands, struct rs_err *err)
 struct listing {
     struct rs_json_out json;
     struct rs_buf text;
-    const char *wanted; /* revoke: "PARTY/NAME" or a serial number */
-    struct rs_buf serials;
     size_t count;
 };
 
@@ -301,19 +299,6 @@ static enum rs_status certs_show(char **dirs, struct rs_err *err)
     return refused_if_there(status, err);
 }
 
-/* Of those that count still. */
-static void pick_item(void *self, const struct rs_authority_item *item)
-{
-    struct listing *listing = self;
-    char who[RS_IDENTITY_TEXT_BYTES];
-    rs_identity_text(&item->identity, who);
-    if (item->is_revoked || rs_time_realtime() >= item->identity.expires_at ||
-        (strcmp(who, listing->wanted) != 0 && strcmp(item->identity.serial, listing->wanted) != 0))
-        return;
-    rs_buf_bytes(&listing->serials, item->identity.serial, sizeof item->identity.serial);
-    listing->count++;
-}
-
 /* The aggregator reads its own copy of the list. */
 static enum rs_status hand_on(const struct rs_authority *authority, struct rs_err *err)
 {
@@ -332,26 +317,11 @@ static enum rs_status hand_on(const struct rs_authority *authority, struct rs_er
     return status;
 }
 
-static enum rs_status revoke_all(const char *wanted, struct rs_authority *authority,
-                                 struct rs_err *err)
+static void tell_revoked(void *self, const char *whose, const char *serial)
 {
-    struct listing listing = {.wanted = wanted};
-    enum rs_status status = rs_authority_list(authority, pick_item, &listing, err);
-    if (status == RS_OK && listing.serials.failed)
-        status = rs_err_set(err, RS_NOMEM, "out of memory");
-    if (status == RS_OK && !listing.count)
-        status = rs_err_set(err, RS_NOTFOUND,
-                            "no certificate that counts is of \"%.80s\": PARTY/NAME or a serial "
-                            "number is expected, as rankscope certs show prints them",
-                            wanted);
-    for (size_t i = 0; i < listing.count && status == RS_OK; i++) {
-        const char *serial = (const char *)listing.serials.data + i * RS_IDENTITY_SERIAL_BYTES;
-        status = rs_authority_revoke(authority, serial, err);
-        if (status == RS_OK && !words.is_quiet)
-            printf("revoked: %s %s\n", wanted, serial);
-    }
-    rs_buf_fini(&listing.serials);
-    return status;
+    (void)self;
+    if (!words.is_quiet)
+        printf("revoked: %s %s\n", whose, serial);
 }
 
 static enum rs_status certs_revoke(char **whose, struct rs_err *err)
@@ -361,7 +331,7 @@ static enum rs_status certs_revoke(char **whose, struct rs_err *err)
     if (status == RS_OK)
         status = rs_authority_open(words.ca, &authority, err);
     for (; *whose && status == RS_OK; whose++)
-        status = revoke_all(*whose, authority, err);
+        status = rs_authority_revoke_named(authority, *whose, tell_revoked, NULL, err);
     if (status == RS_OK)
         status = hand_on(authority, err);
     rs_authority_close(&authority);

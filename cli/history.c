@@ -5,7 +5,7 @@
  *     VIEW      AskHistory --> rows of a view (aggregator/model/history.h) --> CSV or JSON
  *     without   hosts, then captures --> lines for people: "host n3 was named in 7 of 9 runs", then a line a capture
  */
-#include "aggregator/model/history.h"
+#include "aggregator/output/history.h"
 
 #include "cli/cli.h"
 #include "cli/options/nearest.h"
@@ -21,7 +21,7 @@
 #include <string.h>
 
 static const char verb[] = "history";
-enum { RANKS_MAX = 1024, TEXT_MAX = 200 };
+enum { RANKS_MAX = 1024 };
 
 static struct {
     const char *connect, *ranks;
@@ -38,66 +38,28 @@ static struct {
 
 /* ---- for people --------------------------------------------------------------------------------------------------------- */
 
-static const char *plural(int64_t count)
+static struct rs_history_told told;
+
+static void say(const struct rs_block *block,
+                void (*put)(const struct rs_block *block, struct rs_history_told *told,
+                            struct rs_buf *buf))
 {
-    return count == 1 ? "" : "s";
+    struct rs_buf buf = {0};
+    put(block, &told, &buf);
+    fputs(rs_buf_text(&buf), stdout);
+    rs_buf_fini(&buf);
 }
 
-struct said {
-    size_t quiet, loud;
-};
-
-/* Only those that were named, or hinted at. */
 static void say_hosts(void *self, const struct rs_block *block)
 {
-    struct said *said = self;
-    for (size_t i = 0; i < block->count; i++) {
-        const struct rs_row_history_hosts *row = rs_block_row(block, i);
-        if (row->captures_named)
-            printf("host %.*s was named in %" PRId64 " of %" PRId64 " run%s (%" PRId64
-                   " of %" PRId64 " capture%s), last in %s: %s\n",
-                   TEXT_MAX, row->host, row->runs_named, row->runs, plural(row->runs),
-                   row->captures_named, row->captures, plural(row->captures),
-                   row->last_capture ? row->last_capture : "-",
-                   row->last_kind ? row->last_kind : "-");
-        else if (row->captures_hinted)
-            printf("host %.*s was hinted at in %" PRId64 " of %" PRId64 " run%s, and never named\n",
-                   TEXT_MAX, row->host, row->runs_hinted, row->runs, plural(row->runs));
-        else
-            said->quiet++;
-        said->loud += row->captures_named || row->captures_hinted;
-    }
-}
-
-static void say_what_was_found(const struct rs_row_history_captures *row)
-{
-    if (row->findings == RS_NULL)
-        printf("%s\n", strcmp(row->rows, "archived") == 0 ? "archived, its rows are not at hand"
-                                                          : "nothing is known of it");
-    else if (row->kind)
-        printf("%s: %.*s (%s)\n", row->kind, TEXT_MAX, row->named ? row->named : "-",
-               row->confidence ? row->confidence : "-");
-    else
-        printf("nobody is named\n");
+    (void)self;
+    say(block, rs_history_hosts_text);
 }
 
 static void say_captures(void *self, const struct rs_block *block)
 {
-    bool *has_begun = self;
-    for (size_t i = 0; i < block->count; i++) {
-        const struct rs_row_history_captures *row = rs_block_row(block, i);
-        char asked[RS_TIME_TEXT_BYTES], step[32] = "-";
-        rs_time_text(row->created_ns, asked);
-        if (row->step_ns != RS_NULL)
-            (void)snprintf(step, sizeof step, "%.3f ms", (double)row->step_ns / 1e6);
-        if (!*has_begun)
-            printf("%-20s  %-24s  %-28s  %12s  %s\n", "ASKED FOR", "CAPTURE", "RUN", "STEP",
-                   "FOUND");
-        *has_begun = true;
-        printf("%-20s  %-24s  %-28.*s  %12s  ", asked, row->capture, TEXT_MAX,
-               row->run ? row->run : "-", step);
-        say_what_was_found(row);
-    }
+    (void)self;
+    say(block, rs_history_captures_text);
 }
 
 /* ---- asking -------------------------------------------------------------------------------------------------------------- */
@@ -132,32 +94,26 @@ static int cannot_print(void)
 
 static int say_all(const struct rs_address *address)
 {
-    struct said said = {0};
-    bool has_begun = false;
-    struct rs_rows_printer hosts = {.verb = verb,
-                                    .table = rs_history_def(RS_HISTORY_HOSTS)->table,
-                                    .take = say_hosts,
-                                    .take_self = &said};
-    struct rs_rows_printer captures = {.verb = verb,
-                                       .table = rs_history_def(RS_HISTORY_CAPTURES)->table,
-                                       .take = say_captures,
-                                       .take_self = &has_begun};
+    struct rs_rows_printer hosts = {
+        .verb = verb, .table = rs_history_def(RS_HISTORY_HOSTS)->table, .take = say_hosts};
+    struct rs_rows_printer captures = {
+        .verb = verb, .table = rs_history_def(RS_HISTORY_CAPTURES)->table, .take = say_captures};
     int hosts_code = RS_EXIT_COMPLETE;
     if (!chosen.rank_count) { /* a rank may be on another host each time */
         hosts_code = ask(address, RS_HISTORY_HOSTS, 0, &hosts);
         if (hosts_code != RS_EXIT_COMPLETE && hosts_code != RS_EXIT_PARTIAL)
             return hosts_code;
-        if (said.quiet)
-            printf("%zu %shost%s that nobody named\n", said.quiet, said.loud ? "other " : "",
-                   said.quiet == 1 ? "" : "s");
-        if (said.quiet || said.loud)
+        if (told.quiet)
+            printf("%zu %shost%s that nobody named\n", told.quiet, told.loud ? "other " : "",
+                   told.quiet == 1 ? "" : "s");
+        if (told.quiet || told.loud)
             fputs("\n", stdout);
     }
     captures.is_told = hosts_code == RS_EXIT_PARTIAL;
     const int code = ask(address, RS_HISTORY_CAPTURES, (uint64_t)words.limit, &captures);
     if (code != RS_EXIT_COMPLETE && code != RS_EXIT_PARTIAL)
         return code;
-    if (!has_begun)
+    if (!told.has_begun)
         printf("there is no closed capture%s\n",
                words.runs.count || words.hosts.count || chosen.rank_count || words.since_ns
                    ? " of these"

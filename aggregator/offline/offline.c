@@ -8,7 +8,7 @@
  * summary. Threads: workers share a counter of the next candidate and the figures of the progress,
  * all atomic; each input and its slot belong to the worker that took it. One broken file stops nobody.
  */
-#include "cli/offline/offline.h"
+#include "aggregator/offline/offline.h"
 
 #include "common/base/mem.h"
 #include "common/reduce/reduce.h"
