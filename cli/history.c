@@ -81,7 +81,8 @@ static int ask(const struct rs_address *address, enum rs_history_view view, uint
     question.limit = limit;
     message.message_case = RANKSCOPE__ASK__MESSAGE_HISTORY;
     message.history = &question;
-    const enum rs_status status = rs_rows_ask(address, &message, printer, &err);
+    const enum rs_status status =
+        rs_client_pages_ask(address, &message, rs_rows_take_page, printer, &err);
     return rs_rows_finish(printer, status, &err);
 }
 

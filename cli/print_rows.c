@@ -2,7 +2,6 @@
 #include "cli/print_rows.h"
 
 #include "cli/cli.h"
-#include "common/client/client.h"
 
 #include <stdio.h>
 
@@ -75,42 +74,28 @@ int rs_rows_finish(struct rs_rows_printer *printer, enum rs_status status, const
     else if (printer->status < 0)
         code = rs_cli_fail(printer->verb, &printer->err);
     rs_buf_fini(&printer->buf);
+    rs_block_fini(&printer->block);
     return code;
 }
 
-static bool on_rows(void *self, const Rankscope__Reply *reply)
+bool rs_rows_take_page(void *self, const struct rs_client_page *page)
 {
     struct rs_rows_printer *printer = self;
-    if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_TABLE)
-        return true;
-    const Rankscope__TableRows *rows = reply->table;
-    printer->is_there = true;
-    printer->is_partial = rows->is_partial;
-    printer->is_provisional = rows->is_provisional;
-    for (size_t i = 0; i < rows->n_lines && !printer->is_told; i++)
-        rs_cli_note(printer->verb, "%s", rows->lines[i]);
-    if (rows->block.len)
+    printer->is_partial = page->is_partial;
+    printer->is_provisional = page->is_provisional;
+    for (size_t i = 0; i < page->line_count && !printer->is_told; i++)
+        rs_cli_note(printer->verb, "%s", page->lines[i]);
+    if (page->block.length)
         printer->status =
-            rs_block_take(printer->table, rs_view_of(rows->block.data, rows->block.len),
-                          &printer->block, &printer->err);
+            rs_block_take(printer->table, page->block, &printer->block, &printer->err);
     if (printer->status == RS_FORMAT)
         printer->status = rs_err_set(&printer->err, RS_VERSION,
                                      "the aggregator's table \"%s\" has other columns than this "
                                      "program knows: use a program of its version",
                                      printer->table->name);
     if (printer->status == RS_OK)
-        rs_rows_print(printer, &printer->block, rows->block.len ? printer->block.count : 0);
+        rs_rows_print(printer, &printer->block, page->block.length ? printer->block.count : 0);
     return printer->status == RS_OK;
-}
-
-enum rs_status rs_rows_ask(const struct rs_address *address, Rankscope__Ask *message,
-                           struct rs_rows_printer *printer, struct rs_err *err)
-{
-    enum rs_status status = rs_client_ask(address, message, on_rows, printer, err);
-    if (status == RS_OK && printer->status == RS_OK && !printer->is_there)
-        status = rs_err_set(err, RS_FORMAT, "the aggregator answers without a table");
-    rs_block_fini(&printer->block);
-    return printer->status < 0 ? RS_OK : status;
 }
 
 int rs_rows_print_schema(struct rs_rows_printer *printer)

@@ -6,7 +6,7 @@
 #define RS_CLI_PRINT_ROWS_H
 
 #include "aggregator/model/columns.h"
-#include "common/wire/link.h"
+#include "common/client/pages.h"
 
 struct rs_rows_printer {
     const char *verb; /* these three are the caller's; the rest begins zeroed */
@@ -18,7 +18,7 @@ struct rs_rows_printer {
     bool is_told; /* what lacks was said with another table: not again */
     struct rs_buf buf;
     uint64_t rows;
-    bool is_partial, is_provisional, has_begun, is_there;
+    bool is_partial, is_provisional, has_begun;
     struct rs_block block;
     enum rs_status status;
     struct rs_err err;
@@ -26,10 +26,8 @@ struct rs_rows_printer {
 
 /* The first `count` rows of a block. */
 void rs_rows_print(struct rs_rows_printer *printer, const struct rs_block *block, size_t count);
-/* Asks the aggregator what is answered by pages of rows (AskTable, AskHistory), and prints them. What went wrong with printing is in
- * the printer. */
-RS_MUST_CHECK enum rs_status rs_rows_ask(const struct rs_address *address, Rankscope__Ask *message,
-                                         struct rs_rows_printer *printer, struct rs_err *err);
+/* The same of a page, for rs_client_pages_ask(); `printer` is the struct. What went wrong with printing is in it. */
+bool rs_rows_take_page(void *printer, const struct rs_client_page *page);
 /* The end of the table, or what went wrong; the exit code. */
 int rs_rows_finish(struct rs_rows_printer *printer, enum rs_status status,
                    const struct rs_err *err);

@@ -58,7 +58,8 @@ static int ask(const struct rs_address *address, char *capture, struct rs_rows_p
     question.assume_common_clock = words.assume_common_clock;
     message.message_case = RANKSCOPE__ASK__MESSAGE_TABLE;
     message.table = &question;
-    const enum rs_status status = rs_rows_ask(address, &message, printer, &err);
+    const enum rs_status status =
+        rs_client_pages_ask(address, &message, rs_rows_take_page, printer, &err);
     return rs_rows_finish(printer, status, &err);
 }
 

@@ -12,11 +12,11 @@
 #include "aggregator/model/tables.h"
 #include "cli/capture.h"
 #include "cli/cli.h"
-#include "cli/print_rows.h"
 #include "cli/verbs.h"
 #include "common/base/json_out.h"
 #include "common/base/lend.h"
 #include "common/client/client.h"
+#include "common/client/pages.h"
 #include "common/client/probe_make.h"
 
 #include <inttypes.h>
@@ -223,13 +223,20 @@ struct reading {
         size_t count;
         int64_t device; /* its first */
     } ranks[RS_PROBE_WATCH_RANKS];
+    struct rs_block block; /* of the page at hand */
+    enum rs_status status;
+    struct rs_err *err;
 };
 
-static void take_rows(void *self, const struct rs_block *block)
+static bool take_page(void *self, const struct rs_client_page *page)
 {
     struct reading *reading = self;
-    for (size_t i = 0; i < block->count; i++) {
-        const struct rs_row_step_device *row = rs_block_row(block, i);
+    if (page->block.length)
+        reading->status = rs_block_take(rs_read_def(RS_READ_STEP_DEVICES)->result, page->block,
+                                        &reading->block, reading->err);
+    const size_t count = page->block.length && reading->status == RS_OK ? reading->block.count : 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct rs_row_step_device *row = rs_block_row(&reading->block, i);
         size_t at = 0;
         while (at < reading->watch->rank_count && reading->watch->ranks[at].peer.rank != row->rank)
             at++;
@@ -244,18 +251,14 @@ static void take_rows(void *self, const struct rs_block *block)
         reading->ranks[at].own[reading->ranks[at].count++] =
             row->window_ns - row->window_exposed_ns;
     }
+    return reading->status == RS_OK;
 }
 
 static size_t read_probe(void *self, const char *capture, const struct rs_probe_watch *watch,
                          struct rs_probe_figure *figures, struct rs_err *err)
 {
     const struct watching *watching = self;
-    struct reading reading = {.watch = watch};
-    struct rs_rows_printer rows = {.verb = verb,
-                                   .table = rs_read_def(RS_READ_STEP_DEVICES)->result,
-                                   .take = take_rows,
-                                   .take_self = &reading,
-                                   .is_told = true};
+    struct reading reading = {.watch = watch, .err = err};
     Rankscope__AskTable question = RANKSCOPE__ASK_TABLE__INIT;
     Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
     size_t count = 0;
@@ -263,11 +266,10 @@ static size_t read_probe(void *self, const char *capture, const struct rs_probe_
     question.read = rs_lend(rs_read_def(RS_READ_STEP_DEVICES)->name);
     ask.message_case = RANKSCOPE__ASK__MESSAGE_TABLE;
     ask.table = &question;
-    enum rs_status status = rs_rows_ask(&watching->address, &ask, &rows, err);
-    if (status >= 0 && rows.status < 0)
-        status = rs_err_set(err, rows.status, "%.300s", rows.err.text);
-    rs_buf_fini(&rows.buf);
-    for (size_t i = 0; i < watch->rank_count && status >= 0; i++)
+    const enum rs_status status =
+        rs_client_pages_ask(&watching->address, &ask, take_page, &reading, err);
+    rs_block_fini(&reading.block);
+    for (size_t i = 0; i < watch->rank_count && status >= 0 && reading.status >= 0; i++)
         count += rs_probe_figure_of(watch->ranks[i].peer.rank, reading.ranks[i].lengths,
                                     reading.ranks[i].own, reading.ranks[i].count, &figures[count]);
     return count;

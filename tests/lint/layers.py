@@ -6,8 +6,9 @@ A file of room R may include "X/..." only when X is R, or stands behind R in the
 _priv.h stays inside its room. cli/rankscope.c is the program's, which puts the rooms together. Only common/wire may include grpc, only rooms that list SQLite may
 include sqlite3.h. Prints each broken edge; exit 1 when there is one.
 
-What is no verb's business goes into the room that owns it: LINES says how many lines of C, headers and tables a folder has at the most. It
-is lowered with what was moved out.
+What is no verb's business goes into the room that owns it: LINES says how many lines of C, headers and tables a folder has at the most, and
+is lowered with what was moved out. The verbs start no thread, and hand no message of the wire to each other: NOT_IN says what may not be in
+which of their files.
 """
 import pathlib
 import re
@@ -15,7 +16,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
-LINES = {"cli": 6983}
+NOT_IN = {"cli": [("[ch]", re.compile(r"\bpthread_create\b"), "the verbs start no thread"),
+                  ("h", re.compile(r"\bRankscope__"), "a header of the verbs holds no message of the wire")]}
+LINES = {"cli": 6970}
 SYSTEM_RULES = {"grpc": {"common/wire"}, "sqlite3.h": None}
 
 
@@ -73,6 +76,14 @@ def check(path, rooms, libs):
             yield f"{where}: {ours} is private to {target}"
 
 
+def forbidden(folder, rules):
+    for ending, pattern, why in rules:
+        for path in sorted((ROOT / folder).rglob(f"*.{ending}")):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                if pattern.search(line):
+                    yield f"{path.relative_to(ROOT).as_posix()}:{number}: {why}"
+
+
 def too_long(folder, most):
     count = sum(len(path.read_text().splitlines()) for kind in ("c", "h", "def") for path in (ROOT / folder).rglob(f"*.{kind}"))
     if count > most:
@@ -82,6 +93,8 @@ def too_long(folder, most):
 def main():
     rooms, libs = room_table()
     broken = [line for folder, most in LINES.items() for line in too_long(folder, most)]
+    for folder, rules in NOT_IN.items():
+        broken += forbidden(folder, rules)
     for folder in ("common", "collector", "aggregator", "ascend", "cli"):
         for path in sorted((ROOT / folder).rglob("*.[ch]")):
             broken += check(path, rooms, libs)
