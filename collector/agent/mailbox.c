@@ -2,6 +2,7 @@
 #include "collector/agent/mailbox.h"
 
 #include "common/base/mem.h"
+#include "common/wire/copy.h"
 
 #define RS_LOG_TAG "collector"
 #include "common/base/log.h"
@@ -28,25 +29,11 @@ void rs_mailbox_fini(struct rs_mailbox *box)
     (void)pthread_mutex_destroy(&box->lock);
 }
 
-/* Made by way of its bytes. NULL: no memory. */
-static ProtobufCMessage *copy_message(const ProtobufCMessage *message)
-{
-    const size_t bytes = protobuf_c_message_get_packed_size(message);
-    uint8_t *packed = rs_mem_calloc(bytes + 1, 1);
-    ProtobufCMessage *copy = NULL;
-    if (packed) {
-        (void)protobuf_c_message_pack(message, packed);
-        copy = protobuf_c_message_unpack(message->descriptor, NULL, bytes, packed);
-    }
-    rs_mem_free(packed);
-    return copy;
-}
-
 void rs_mailbox_put(struct rs_mailbox *box, const ProtobufCMessage *message)
 {
     struct rs_mailbox_item *item = rs_mem_calloc(1, sizeof *item);
     if (item)
-        item->message = copy_message(message);
+        item->message = rs_wire_copy(message);
     if (!item || !item->message) {
         rs_log_error("no memory for a message");
         rs_mem_free(item);

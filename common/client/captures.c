@@ -2,31 +2,17 @@
 #include "common/client/captures.h"
 
 #include "common/base/lend.h"
-#include "common/base/mem.h"
 #include "common/client/client.h"
 #include "common/wire/answer_message.h"
+#include "common/wire/copy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A message of its own; `message` is lent for the call of whoever answers. */
-static ProtobufCMessage *copy_message(const ProtobufCMessage *message)
-{
-    const size_t bytes = protobuf_c_message_get_packed_size(message);
-    uint8_t *packed = rs_mem_calloc(bytes + 1, 1);
-    ProtobufCMessage *copy = NULL;
-    if (packed) {
-        (void)protobuf_c_message_pack(message, packed);
-        copy = protobuf_c_message_unpack(message->descriptor, NULL, bytes, packed);
-    }
-    rs_mem_free(packed);
-    return copy;
-}
-
 Rankscope__CaptureInfo *rs_capture_info_copy(const Rankscope__CaptureInfo *info)
 {
-    return (Rankscope__CaptureInfo *)copy_message(&info->base);
+    return (Rankscope__CaptureInfo *)rs_wire_copy(&info->base);
 }
 
 /* ---- asking about one ----------------------------------------------------------------------------------------- */
@@ -162,7 +148,7 @@ static bool on_list(void *self, const Rankscope__Reply *reply)
     struct listing *listing = self;
     if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_LIST)
         return false;
-    Rankscope__CaptureList *copy = (Rankscope__CaptureList *)copy_message(&reply->list->base);
+    Rankscope__CaptureList *copy = (Rankscope__CaptureList *)rs_wire_copy(&reply->list->base);
     if (!copy) {
         listing->has_failed = true;
     } else if (!listing->whole) {

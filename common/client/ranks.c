@@ -5,6 +5,7 @@
 #include "common/base/mem.h"
 #include "common/client/client.h"
 #include "common/request/roles.h"
+#include "common/wire/copy.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,12 +15,7 @@
 /* By copy: a reply is lent for its call. */
 static bool keep_page(struct rs_client_ranks *ranks, const Rankscope__RankTable *table)
 {
-    const size_t bytes = rankscope__rank_table__get_packed_size(table);
-    uint8_t *packed = rs_mem_calloc(bytes + 1, 1);
-    if (packed)
-        (void)rankscope__rank_table__pack(table, packed);
-    Rankscope__RankTable *copy = packed ? rankscope__rank_table__unpack(NULL, bytes, packed) : NULL;
-    rs_mem_free(packed);
+    Rankscope__RankTable *copy = (Rankscope__RankTable *)rs_wire_copy(&table->base);
     if (!copy || rs_mem_grow((void **)&ranks->pages, &ranks->page_capacity, ranks->page_count + 1,
                              sizeof(Rankscope__RankTable *)) < 0) {
         if (copy)
