@@ -66,8 +66,12 @@ static enum rs_status copy(const char *from_word, const char *to_word, const cha
         if (status == RS_OK)
             status = rs_row_store_copy(from, to, RS_ROWS_CAPTURE, rows_p, err);
     } else if (status == RS_OK) {
-        status = rs_row_store_copy_into(from, to_word, RS_ROWS_CAPTURE, rs_cli_note_line, &noter,
-                                        rows_p, err);
+        const struct rs_row_copy_into into = {.from = from,
+                                              .capture = RS_ROWS_CAPTURE,
+                                              .dir = to_word,
+                                              .print = rs_cli_note_line,
+                                              .self = &noter};
+        status = rs_row_store_copy_into(&into, rows_p, err);
     }
     rs_row_store_close(&from);
     rs_row_store_close(&to);

@@ -41,50 +41,46 @@ static bool is_left(const char *path, long pid)
     return is_gone && is_free;
 }
 
-static void tell_swept(const char *path, enum rs_status status,
-                       void (*print)(void *self, const char *line), void *self)
+static void tell_swept(const struct rs_row_copy_into *copy, const char *path, enum rs_status status)
 {
     char line[4200];
     (void)snprintf(line, sizeof line, "%.4000s is of a copy that was killed%s", path,
                    status < 0 ? ", and cannot be removed" : ": removed");
-    print(self, line);
+    copy->print(copy->self, line);
 }
 
 /* What copies into the folder have left that were killed. */
-static void sweep_makings(const char *dir, void (*print)(void *self, const char *line), void *self)
+static void sweep_makings(const struct rs_row_copy_into *copy)
 {
     struct rs_err err = {0};
-    DIR *stream = opendir(dir);
+    DIR *stream = opendir(copy->dir);
     for (const struct dirent *item = stream ? rs_dir_next(stream) : NULL; item;
          item = rs_dir_next(stream)) {
         char *end = NULL;
         if (strncmp(item->d_name, making_prefix, sizeof making_prefix - 1) != 0)
             continue;
         const long pid = strtol(item->d_name + sizeof making_prefix - 1, &end, 10);
-        char *path = *end ? NULL : rs_file_join(dir, item->d_name);
+        char *path = *end ? NULL : rs_file_join(copy->dir, item->d_name);
         if (path && is_left(path, pid))
-            tell_swept(path, rs_file_remove_tree(path, &err), print, self);
+            tell_swept(copy, path, rs_file_remove_tree(path, &err));
         rs_mem_free(path);
     }
     if (stream)
         (void)closedir(stream);
 }
 
-/* Into a folder: aside first, so that its rows are those of before or all of these. An aggregator that has the folder makes rows in it,
- * too, under a name of its own. */
-enum rs_status rs_row_store_copy_into(struct rs_row_store *from, const char *dir, int64_t capture,
-                                      void (*print)(void *self, const char *line), void *self,
-                                      uint64_t *rows_p, struct rs_err *err)
+enum rs_status rs_row_store_copy_into(const struct rs_row_copy_into *copy, uint64_t *rows_p,
+                                      struct rs_err *err)
 {
     struct rs_row_store *to = NULL;
     char name[32];
     (void)snprintf(name, sizeof name, "%s%ld", making_prefix, (long)getpid());
-    char *making = rs_file_join(dir, name);
+    char *making = rs_file_join(copy->dir, name);
     enum rs_status status = making ? RS_OK : rs_err_set(err, RS_NOMEM, "out of memory");
-    if (status == RS_OK && access(dir, F_OK) < 0)
-        status = rs_err_errno(err, "cannot copy into %s", dir);
+    if (status == RS_OK && access(copy->dir, F_OK) < 0)
+        status = rs_err_errno(err, "cannot copy into %s", copy->dir);
     if (status == RS_OK)
-        sweep_makings(dir, print, self);
+        sweep_makings(copy);
     if (status == RS_OK)
         status = remove_making(making, RS_OK, err);
     if (status == RS_OK)
@@ -92,10 +88,10 @@ enum rs_status rs_row_store_copy_into(struct rs_row_store *from, const char *dir
     if (status == RS_OK)
         status = rs_row_store_open(making, RS_ROWS_WRITE, &to, err);
     if (status == RS_OK)
-        status = rs_row_store_copy(from, to, capture, rows_p, err);
+        status = rs_row_store_copy(copy->from, to, copy->capture, rows_p, err);
     rs_row_store_close(&to);
     if (status == RS_OK)
-        status = rs_row_store_move(making, dir, err);
+        status = rs_row_store_move(making, copy->dir, err);
     const enum rs_status removed = making ? remove_making(making, status, err) : RS_OK;
     rs_mem_free(making);
     return status == RS_OK ? removed : status;

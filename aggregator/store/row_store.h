@@ -76,12 +76,16 @@ RS_MUST_CHECK enum rs_status rs_row_store_copy(struct rs_row_store *from, struct
                                                struct rs_err *err);
 
 /* The same into the folder of a capture, aside first, so that its rows are those of before or all of these. An aggregator that has the
- * folder makes rows in it, too, under a name of its own. `print` gets a line for each copy that was killed and is removed. */
-RS_MUST_CHECK enum rs_status rs_row_store_copy_into(struct rs_row_store *from, const char *dir,
-                                                    int64_t capture,
-                                                    void (*print)(void *self, const char *line),
-                                                    void *self, uint64_t *rows_p,
-                                                    struct rs_err *err);
+ * folder makes rows in it, too, under a name of its own. */
+struct rs_row_copy_into {
+    struct rs_row_store *from;
+    int64_t capture;
+    const char *dir;
+    void (*print)(void *self, const char *line); /* of each copy that was killed, and is removed */
+    void *self;
+};
+RS_MUST_CHECK enum rs_status rs_row_store_copy_into(const struct rs_row_copy_into *copy,
+                                                    uint64_t *rows_p, struct rs_err *err);
 
 /* --- reading ------------------------------------------------------------------------------------------ */
 

@@ -654,9 +654,12 @@ static void a_copy_into_a_folder_replaces_its_rows_and_sweeps(void **state)
     assert_int_equal(mkdir(into, 0700), 0);
     assert_int_equal(mkdir(left, 0700), 0);
     put_some_of_all_kinds();
+    struct rs_row_copy_into copy = {
+        .capture = CAPTURE, .dir = into, .print = take_line, .self = lines};
     for (int i = 0; i < 2; i++) {
         struct rs_row_store *from = open_store(RS_ROWS_READ);
-        assert_ok(rs_row_store_copy_into(from, into, CAPTURE, take_line, lines, &rows, NULL));
+        copy.from = from;
+        assert_ok(rs_row_store_copy_into(&copy, &rows, NULL));
         rs_row_store_close(&from);
         assert_int_equal(rows, 74);
     }
@@ -667,9 +670,9 @@ static void a_copy_into_a_folder_replaces_its_rows_and_sweeps(void **state)
     assert_ok(rs_row_store_copy(from, to, CAPTURE, &again, NULL));
     assert_int_equal(again, 74);
     rs_row_store_close(&from);
-    assert_status(
-        rs_row_store_copy_into(to, "/no/such/folder", CAPTURE, take_line, lines, &rows, NULL),
-        RS_IO);
+    copy.from = to;
+    copy.dir = "/no/such/folder";
+    assert_status(rs_row_store_copy_into(&copy, &rows, NULL), RS_IO);
     rs_row_store_close(&to);
 }
 
