@@ -75,7 +75,7 @@ const struct rs_verb *rs_verb_sub_named(const struct rs_verb *verb, const char *
 /* One that is parsed by itself says what it takes when it is run. */
 void rs_verb_describe(const struct rs_verb *verb, rs_args_describe_fn *describe, void *self)
 {
-    const struct rs_verb *sub = rs_verb_sub(verb, 0);
+    const struct rs_verb *sub = NULL;
     char name[32];
     char *words[] = {name, NULL};
     (void)snprintf(name, sizeof name, "%s", verb->name);
