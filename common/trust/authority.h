@@ -72,6 +72,12 @@ RS_MUST_CHECK enum rs_status rs_authority_list(struct rs_authority *authority,
                                                struct rs_err *err);
 
 /* Lent. */
+/* Under which an aggregator of this machine is reached without anybody naming it: localhost, its addresses, the host's name, for which `own`
+ * is room. How many. */
+size_t rs_authority_own_hosts(const char *hosts[RS_AUTHORITY_HOSTS_MAX], char own[256]);
+/* For how long a certificate of that party counts when nobody says it. */
+rs_dur rs_authority_usual_ns(enum rs_party party);
+
 /* Ends all that count of "PARTY/NAME", or the one of a serial number; `each` gets the serial number of each that is ended. RS_NOTFOUND: there is
  * none. */
 RS_MUST_CHECK enum rs_status

@@ -145,6 +145,23 @@ static void only_names_become_names(void **state)
     rig_free(&rig);
 }
 
+static void an_aggregator_is_reached_by_what_this_machine_is_called(void **state)
+{
+    (void)state;
+    const char *hosts[RS_AUTHORITY_HOSTS_MAX];
+    char own[256];
+    const size_t count = rs_authority_own_hosts(hosts, own);
+    assert_true(count == 3 || count == 4);
+    assert_string_equal(hosts[0], "localhost");
+    assert_string_equal(hosts[2], "::1");
+    if (count == 4)
+        assert_ptr_equal(hosts[3], own);
+    assert_true(rs_authority_usual_ns(RS_PARTY_NODE) < rs_authority_usual_ns(RS_PARTY_VIEWER));
+    assert_true(rs_authority_usual_ns(RS_PARTY_VIEWER) == rs_authority_usual_ns(RS_PARTY_OPERATOR));
+    assert_true(rs_authority_usual_ns(RS_PARTY_OPERATOR) <
+                rs_authority_usual_ns(RS_PARTY_AGGREGATOR));
+}
+
 static void count_one(void *self, const char *wanted, const char *serial)
 {
     size_t *count = self;
@@ -435,6 +452,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_certificate_says_who_it_is),
         cmocka_unit_test(only_names_become_names),
+        cmocka_unit_test(an_aggregator_is_reached_by_what_this_machine_is_called),
         cmocka_unit_test(all_that_count_of_a_name_are_revoked_at_once),
         cmocka_unit_test(revoked_is_seen_at_the_next_look),
         cmocka_unit_test(a_folder_whose_files_do_not_belong_together_is_refused),
