@@ -22,8 +22,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const rs_dur day_ns = 86400 * (rs_dur)RS_NS_PER_S;
-
 /* The options of all sub-verbs; each knows some of them. */
 static struct {
     const char *data, *ca, *out, *connect;
@@ -69,18 +67,6 @@ static size_t named_hosts(const char *hosts[RS_AUTHORITY_HOSTS_MAX], size_t coun
     return count;
 }
 
-/* Under which an aggregator here is reached without anybody naming it. */
-static size_t usual_hosts(const char *hosts[RS_AUTHORITY_HOSTS_MAX], char own[256])
-{
-    static const char *const always[] = {"localhost", "127.0.0.1", "::1"};
-    size_t count = 0;
-    for (size_t i = 0; i < 3; i++)
-        hosts[count++] = always[i];
-    if (gethostname(own, 255) == 0 && rs_identity_is_name(own) && strcmp(own, "localhost") != 0)
-        hosts[count++] = own;
-    return named_hosts(hosts, count);
-}
-
 static enum rs_status issue(enum rs_party party, const char *name, const char *out,
                             struct rs_err *err)
 {
@@ -89,16 +75,13 @@ static enum rs_status issue(enum rs_party party, const char *name, const char *o
     const char *hosts[RS_AUTHORITY_HOSTS_MAX];
     char own[256] = "";
     char until[RS_TIME_TEXT_BYTES];
-    const bool is_server = party == RS_PARTY_AGGREGATOR;
-    const struct rs_certificate_wish wish = {.party = party,
-                                             .name = name,
-                                             .hosts = hosts,
-                                             .host_count = is_server ? usual_hosts(hosts, own)
-                                                                     : named_hosts(hosts, 0),
-                                             .valid_ns = words.valid_ns           ? words.valid_ns
-                                                         : party == RS_PARTY_NODE ? 14 * day_ns
-                                                         : is_server              ? 365 * day_ns
-                                                                                  : 90 * day_ns};
+    const size_t usual = party == RS_PARTY_AGGREGATOR ? rs_authority_own_hosts(hosts, own) : 0;
+    const struct rs_certificate_wish wish = {
+        .party = party,
+        .name = name,
+        .hosts = hosts,
+        .host_count = named_hosts(hosts, usual),
+        .valid_ns = words.valid_ns ? words.valid_ns : rs_authority_usual_ns(party)};
     enum rs_status status = rs_authority_open(words.ca, &authority, err);
     if (status == RS_OK)
         status = rs_authority_issue(authority, &wish, out, words.must_replace, &identity, err);
