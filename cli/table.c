@@ -203,10 +203,10 @@ static int table(char **operands)
 static const struct rs_arg options[] = {
     RS_OPT_FLAG("json", 0, &words.as_json, "print JSON instead of CSV; unknown is null"),
     RS_OPT_INT("limit", 0, &words.limit, "N", 1, INT64_MAX, "the first N rows (default: all)"),
-    RS_OPT_TEXT("ranks", 0, &words.ranks, "RANKS", "of whole tables, span and host_span: only rows of these ranks, 0-3,8"),
+    RS_OPT_TEXT("ranks", 0, &words.ranks, "RANKS", "of whole tables, span, host_span and counter: only rows of these ranks, 0-3,8"),
     RS_OPT_TEXT("step", 0, &words.steps, "N[,N]", "of whole tables: only rows of these steps"),
-    RS_OPT_INT("from-ns", 0, &words.from_ns, "NS", 0, INT64_MAX, "of span and host_span: what ends behind this time, Unix"),
-    RS_OPT_INT("to-ns", 0, &words.to_ns, "NS", 0, INT64_MAX, "of span and host_span: what begins before this time, Unix"),
+    RS_OPT_INT("from-ns", 0, &words.from_ns, "NS", 0, INT64_MAX, "of span, host_span and counter: what ends behind this time, Unix"),
+    RS_OPT_INT("to-ns", 0, &words.to_ns, "NS", 0, INT64_MAX, "of span, host_span and counter: what begins before this time, Unix"),
     RS_OPT_FLAG("schema", 0, &words.as_schema, "print the JSON Schema of a row instead: columns, units, what they mean; needs no capture"),
     RS_CLI_COMMON_CLOCK_ARG(&words.assume_common_clock),
     RS_CLI_DATA_ARG(&words.data),

@@ -8,6 +8,7 @@
 #include "aggregator/analysis/spans.h"
 
 #include "aggregator/store/store.h"
+#include "common/base/buf.h"
 #include "common/base/envelope.h"
 #include "common/base/mem.h"
 #include "common/chunk/chunk.h"
@@ -21,7 +22,7 @@ struct rs_spans {
     struct rs_stored *stored;
     int32_t *ranks;
     const struct rs_table *table; /* whose rows it makes */
-    bool is_host;
+    enum rs_read read;
     struct rs_read_filter filter; /* its ranks are ours */
     uint64_t chunks;              /* of these ranks: what a token is of */
     uint64_t rows;                /* handed out, those skipped by a token with them */
@@ -146,17 +147,24 @@ static bool is_host_work(const struct rs_batch *batch, size_t row)
     return false;
 }
 
-static bool is_span(const struct rs_spans *spans, const struct rs_batch *batch, size_t row)
+static bool is_wanted(enum rs_read read, const struct rs_batch *batch, size_t row)
 {
-    const bool is_wanted =
-        spans->is_host ? is_host_work(batch, row) : rs_kind_is_device_work(batch->kind[row]);
-    return is_wanted && !(batch->flags[row] & (RS_EVENT_NO_END | RS_EVENT_NO_TIME)) &&
+    if (read == RS_READ_COUNTERS) /* a value is of an instant, and need not last */
+        return batch->kind[row] == RS_KIND_COUNTER && !(batch->flags[row] & RS_EVENT_NO_TIME);
+    return (read == RS_READ_HOST_SPANS ? is_host_work(batch, row)
+                                       : rs_kind_is_device_work(batch->kind[row])) &&
+           !(batch->flags[row] & (RS_EVENT_NO_END | RS_EVENT_NO_TIME));
+}
+
+static bool is_row(const struct rs_spans *spans, const struct rs_batch *batch, size_t row)
+{
+    return is_wanted(spans->read, batch, row) &&
            batch->end[row] >= spans->filter.from_ns - spans->base_ns &&
            batch->start[row] <= spans->filter.to_ns - spans->base_ns &&
            batch->end[row] <= INT64_MAX - spans->base_ns; /* of a damaged recording */
 }
 
-/* The next span of all streams: its batch and row are at hand. */
+/* The next row of all streams: its batch and row are at hand. */
 static enum rs_status find_next(struct rs_spans *spans, struct rs_err *err)
 {
     while (spans->stream < rs_stored_stream_count(spans->stored)) {
@@ -167,7 +175,7 @@ static enum rs_status find_next(struct rs_spans *spans, struct rs_err *err)
                          : RS_END;
         while (status == RS_OK) {
             while (spans->batch && spans->row < spans->batch->count)
-                if (is_span(spans, spans->batch, spans->row++))
+                if (is_row(spans, spans->batch, spans->row++))
                     return RS_OK;
             status = read_chunk(spans, RS_CHUNK_EVENTS);
             spans->row = 0;
@@ -180,7 +188,7 @@ static enum rs_status find_next(struct rs_spans *spans, struct rs_err *err)
     return RS_END;
 }
 
-static void put_row(const struct rs_spans *spans, struct rs_block *block, struct rs_row_span *row)
+static void put_span(const struct rs_spans *spans, struct rs_block *block, struct rs_row_span *row)
 {
     const struct rs_batch *batch = spans->batch;
     const size_t at = spans->row - 1;
@@ -195,18 +203,57 @@ static void put_row(const struct rs_spans *spans, struct rs_block *block, struct
     rs_block_text(block, &row->name, rs_strtab_text(batch->strings, batch->name[at]));
 }
 
+/* "{...}" of what was recorded beside the columns; a row's other members, behind a line's end, are not of `args`. False: no memory. */
+static bool put_args(const struct rs_batch *batch, size_t at, struct rs_block *block,
+                     struct rs_row_counter *row)
+{
+    const char *extra = batch->extra + batch->extra_offset[at];
+    const char *line = memchr(extra, '\n', batch->extra_length[at]);
+    struct rs_buf args = {0};
+    rs_buf_u8(&args, '{');
+    rs_buf_bytes(&args, extra, line ? (size_t)(line - extra) : batch->extra_length[at]);
+    rs_buf_u8(&args, '}');
+    const bool is_there = !args.failed;
+    if (is_there)
+        rs_block_text(block, &row->args, rs_buf_text(&args));
+    rs_buf_fini(&args);
+    return is_there;
+}
+
+/* A value of one number is in `bytes`, of which -1 is none; a native counter always has one. False: no memory. */
+static bool put_counter(const struct rs_spans *spans, struct rs_block *block,
+                        struct rs_row_counter *row)
+{
+    const struct rs_batch *batch = spans->batch;
+    const size_t at = spans->row - 1;
+    const struct rs_lane *lane = &batch->lanes->items[batch->lane[at]];
+    const bool has_args = batch->extra_length[at] != 0;
+    row->rank = rs_stored_stream(spans->stored, spans->stream)->rank;
+    if (lane->kind == RS_LANE_DEVICE)
+        row->device = lane->device;
+    row->at_ns = spans->base_ns + batch->start[at];
+    if (batch->bytes[at] != -1 || (!has_args && !batch->phase[at]))
+        row->value = batch->bytes[at];
+    rs_block_text(block, &row->name, rs_strtab_text(batch->strings, batch->name[at]));
+    return !has_args || put_args(batch, at, block, row);
+}
+
 enum rs_status rs_spans_next(struct rs_spans *spans, struct rs_block *block, struct rs_err *err)
 {
     enum rs_status status = RS_OK;
+    bool has_room = true;
     rs_block_begin(block, spans->table);
-    while (block->count < RS_CURSOR_ROWS && (status = find_next(spans, err)) == RS_OK) {
-        struct rs_row_span *row = rs_block_add(block);
+    while (has_room && block->count < RS_CURSOR_ROWS && (status = find_next(spans, err)) == RS_OK) {
+        void *row = rs_block_add(block);
         if (!row)
             break;
-        put_row(spans, block, row);
+        if (spans->read == RS_READ_COUNTERS)
+            has_room = put_counter(spans, block, row);
+        else
+            put_span(spans, block, row);
         spans->rows++;
     }
-    if (rs_block_end(block) != RS_OK)
+    if (rs_block_end(block) != RS_OK || !has_room)
         return rs_err_set(err, RS_NOMEM, "no memory for rows");
     if (status < 0)
         return status;
@@ -235,7 +282,7 @@ enum rs_status rs_spans_open(const char *capture_dir, enum rs_read read,
     if (!spans)
         return rs_err_set(err, RS_NOMEM, "no memory to read a capture");
     spans->table = rs_read_def(read)->result;
-    spans->is_host = read == RS_READ_HOST_SPANS;
+    spans->read = read;
     spans->filter = *filter;
     spans->ranks = rs_mem_calloc(filter->rank_count + 1, sizeof *spans->ranks);
     enum rs_status status =

@@ -372,6 +372,14 @@ const struct rs_table rs_table_span = {"span", span_columns, COUNT_OF(span_colum
                                        sizeof(struct rs_row_span)};
 const struct rs_table rs_table_host_span = {"host_span", span_columns, COUNT_OF(span_columns),
                                             sizeof(struct rs_row_span)};
+
+#define RS_ROW rs_row_counter
+static const struct rs_column counter_columns[] = {
+#include "aggregator/model/reads/counter.def"
+};
+#undef RS_ROW
+const struct rs_table rs_table_counter = {"counter", counter_columns, COUNT_OF(counter_columns),
+                                          sizeof(struct rs_row_counter)};
 #undef C
 
 const struct rs_table *const rs_tables[] = {&rs_table_rank,

@@ -141,6 +141,9 @@ struct rs_row_rank_steps {
 struct rs_row_span {
 #include "aggregator/model/reads/span.def"
 };
+struct rs_row_counter {
+#include "aggregator/model/reads/counter.def"
+};
 #undef C
 
 extern const struct rs_table rs_table_rank;
@@ -183,6 +186,7 @@ extern const struct rs_table rs_table_job_link;
 extern const struct rs_table rs_table_rank_steps;
 extern const struct rs_table rs_table_span;
 extern const struct rs_table rs_table_host_span; /* rows are struct rs_row_span, too */
+extern const struct rs_table rs_table_counter;
 
 /* Every table that is stored, by name; NULL behind the last. */
 extern const struct rs_table *const rs_tables[];

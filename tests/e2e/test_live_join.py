@@ -68,7 +68,7 @@ def reads_answer(rig, name):
     check(len(reads) > 5, f"reads: {reads}")
     rows = {}
     for read in reads:
-        answer = json.loads(run(PROGRAM, "table", name, read, *(["--ranks", f"0-{WORLD - 1}"] if read in ("span", "host_span") else []),
+        answer = json.loads(run(PROGRAM, "table", name, read, *(["--ranks", f"0-{WORLD - 1}"] if read in ("span", "host_span", "counter") else []),
                                 "--connect", rig.address, "--json").stdout)
         rows[read] = len(answer["rows"])
         check(answer["is_provisional"], f"{read} of a capture that goes on is told as final")

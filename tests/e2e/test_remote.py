@@ -156,7 +156,7 @@ class Remote(unittest.TestCase):
         self.assertGreater(len(names), 15)
         seen = 0
         for name in names:
-            chosen = ["--ranks", "0-63"] if name in ("span", "host_span") else []  # raw events are those of named ranks
+            chosen = ["--ranks", "0-63"] if name in ("span", "host_span", "counter") else []  # raw events are those of named ranks
             for more in (chosen, chosen + ["--json"]):
                 here = self.run_as([], "table", self.capture, name, "--data", self.data, *more)
                 there = self.run_as(NOBODY, "table", self.capture, name, "--connect", address, *more)

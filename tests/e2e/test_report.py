@@ -15,7 +15,7 @@ import unittest
 
 import unittest_run
 
-from test_analyse import DELIVERABLES, SHARED, has_shared, load, rankscope, read, rows, write_traces
+from test_analyse import DELIVERABLES, SHARED, has_shared, load, rankscope, read, rows, trace_of, write_traces
 
 MAKE_CAPTURE = os.path.join(os.environ.get("RANKSCOPE_BUILD", "build/dev"), "make_capture")
 
@@ -94,6 +94,30 @@ class Report(unittest.TestCase):
         self.assertIn(some, found)
         self.assertLess(len(found), len(hosts))
         self.assertEqual(rankscope("table", folder, "host_span").returncode, 2)  # of named ranks
+
+    def test_values_of_counters_are_read_from_raw_events(self):
+        os.makedirs(self.traces)
+        path = os.path.join(self.traces, "rank0.json")
+        trace = trace_of(0, 1, 0)
+        lane = {"ph": "C", "pid": 0, "tid": 0}
+        trace["traceEvents"] += [{**lane, "name": "[memory]", "ts": 1500.0, "args": {"Total Allocated": 512, "Device Id": 0}},
+                                 {**lane, "name": "bare", "ts": 2500.0}]
+        with open(path, "w", encoding="ascii") as file:
+            json.dump(trace, file)
+        folder = self.capture(path)
+
+        def values(*words):
+            return json.loads(rankscope("table", folder, "counter", "--ranks", "0", *words, "--json").stdout)["rows"]
+
+        found = values()
+        self.assertEqual([row["name"] for row in found], ["[memory]", "bare"])
+        self.assertEqual(json.loads(found[0]["args"]), {"Total Allocated": 512, "Device Id": 0})
+        self.assertEqual([row["value"] for row in found], [None, None])  # neither is of one number
+        self.assertEqual(found[1]["at_ns"] - found[0]["at_ns"], 1_000_000)
+        self.assertEqual(values("--from-ns", str(found[0]["at_ns"] + 1)), found[1:])
+        self.assertEqual(rankscope("table", folder, "counter").returncode, 2)  # of named ranks
+        columns = rankscope("table", folder, "counter", "--ranks", "0").stdout.splitlines()[0]
+        self.assertEqual(columns, "rank,device,at_ns,name,value,args")
 
     def test_an_id_is_found_in_the_data(self):
         folder = self.capture(*self.own_traces())
