@@ -296,6 +296,9 @@ void kineto_take_request(struct rs_kineto_job *facts, const Rankscope__Commit *c
     facts->with_flops = commit->request && commit->request->with_flops;
     facts->with_modules = commit->request && commit->request->with_modules;
     facts->activities = commit->request ? commit->request->activities : 0;
+    const struct rs_host_plan plan = rs_host_plan_of(commit->request);
+    facts->host_sys = plan.set;
+    facts->sample_hz = plan.hz;
     facts->warmup = commit->steps ? warmup_of(commit->request) : 0;
 }
 

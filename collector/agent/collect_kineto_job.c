@@ -62,6 +62,7 @@ void kineto_remove_job(struct rs_collect_kineto *kineto, struct job *job)
                           job->facts.capture);
     if (job->is_written_down && !job->is_left)
         rs_kineto_ledger_remove(kineto->ledger_dir, &job->facts);
+    rs_host_samples_free(&job->samples);
     rs_mem_free(job);
 }
 
@@ -141,6 +142,7 @@ static void fill_task(struct job *job)
         .world = job->facts.world,
         .wanted_steps = job->facts.steps,
         .age_ns = age_of(job->facts.start_ticks),
+        .samples = job->samples,
         .must_stop = &kineto->base.must_stop,
         .first_seq = job->facts.first_seq,
         .before_end = before_end,
@@ -340,9 +342,51 @@ static void finish_job(struct rs_collect_kineto *kineto, struct job *job)
     kineto_remove_job(kineto, job);
 }
 
+/* ---- samples of its host --------------------------------------------------------------------------------------- */
+
+/* Since it was told: those of the time that was recorded are taken when it is known. */
+static void sample_host(struct job *job)
+{
+    const struct rs_host_plan plan = {job->facts.host_sys, job->facts.sample_hz};
+    if (!plan.set || job->is_probe ||
+        job->facts.first_seq) /* what was put of it stays what it was */
+        return;
+    if (!job->samples && rs_host_samples_new(job->facts.pid, plan, &job->samples) < 0)
+        return;
+    rs_host_samples_look(job->samples);
+}
+
+/* Before a chunk is put: whoever reads the trace again, after a kill, must put the same ones behind it. */
+static void keep_samples(struct job *job)
+{
+    struct rs_err err = {0};
+    char *path = rs_kineto_ledger_beside(job->kineto->ledger_dir, &job->facts);
+    if (path && rs_host_samples_save(job->samples, path, &err) == RS_OK) {
+        rs_mem_free(path);
+        return;
+    }
+    rs_log_warn("rank %u: samples of its host are left out: %s", job->facts.rank,
+                path ? err.text : "no memory");
+    rs_host_samples_free(&job->samples);
+    rs_mem_free(path);
+}
+
+/* Of one that was being read when the collector before this one ended: those that it kept, or none. */
+static void take_kept_samples(struct job *job)
+{
+    struct rs_err err = {0};
+    char *path =
+        job->facts.host_sys ? rs_kineto_ledger_beside(job->kineto->ledger_dir, &job->facts) : NULL;
+    if (path && rs_host_samples_load(path, &job->samples, &err) < 0 && err.status != RS_NOTFOUND)
+        rs_log_warn("rank %u: samples of its host are left out: %s", job->facts.rank, err.text);
+    rs_mem_free(path);
+}
+
 static void queue_job(struct rs_collect_kineto *kineto, struct job *job, const char *path)
 {
     (void)snprintf(job->facts.path, sizeof job->facts.path, "%s", path);
+    if (job->samples && !job->facts.first_seq)
+        keep_samples(job);
     if (!job->is_probe)
         kineto_report(job, RS_PROGRESS_WRITTEN, "");
     (void)pthread_mutex_lock(&kineto->base.lock);
@@ -414,6 +458,7 @@ static void watch_reported(struct rs_collect_kineto *kineto, struct job *job)
         kineto_remove_job(kineto, job);
         return;
     }
+    sample_host(job);
     if (client->state == job->shown)
         return;
     job->shown = client->state;
@@ -428,7 +473,8 @@ static void watch_reported(struct rs_collect_kineto *kineto, struct job *job)
     case RS_KINETO_RECORDING:
     case RS_KINETO_WRITING:
         if (!job->is_probe)
-            kineto_report(job, RS_PROGRESS_RECORDING, "");
+            kineto_report(job, RS_PROGRESS_RECORDING,
+                          job->samples ? rs_host_samples_why(job->samples) : "");
         return;
     case RS_KINETO_WRITTEN:
         queue_job(kineto, job, client->trace_path);
@@ -555,6 +601,7 @@ static void adopt_job(void *self, const struct rs_kineto_job *facts)
     job->is_probe = job->is_called_back =
         facts->is_probe; /* who asked does not wait for it any more */
     job->shown = adopt.is_delivered ? RS_KINETO_IDLE : RS_KINETO_ARMED;
+    take_kept_samples(job);
     job->next = kineto->jobs;
     kineto->jobs = job;
     rs_log_info("capture %s of rank %u: gone on with", facts->capture, facts->rank);

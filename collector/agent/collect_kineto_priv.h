@@ -10,6 +10,7 @@
 #include "collector/agent/adapter.h"
 #include "collector/agent/collect.h"
 #include "collector/agent/collect_trace.h"
+#include "collector/agent/host_samples.h"
 #include "collector/trigger/kineto.h"
 #include "collector/trigger/kineto_ledger.h"
 
@@ -43,6 +44,7 @@ struct job {
     char warning[512];         /* goes with its answer */
     enum rs_kineto_state shown;
     struct rs_trace_task task;
+    struct rs_host_samples *samples; /* TOLD: taken here; behind that the reader's. NULL: none */
     bool is_written_down;
     bool is_left; /* to the next collector: its file and its folder stay */
     bool has_failed;

@@ -18,6 +18,7 @@
  */
 #include "collector/agent/adapter.h"
 #include "collector/agent/collect.h"
+#include "collector/agent/host_samples.h"
 #include "collector/pack/pack.h"
 #include "collector/source/native.h"
 #include "common/base/file.h"
@@ -58,7 +59,8 @@ struct job {
     enum stuck stuck, reported_stuck;
     struct rs_source_stream stream;
     struct rs_pack *pack;
-    struct rs_spool_source source; /* texts below */
+    struct rs_host_samples *samples; /* NULL: none were asked for */
+    struct rs_spool_source source;   /* texts below */
     char run[RS_NATIVE_RUN_BYTES], host[RS_NATIVE_TEXT_BYTES], incarnation[RS_AGENT_TEXT_BYTES];
 };
 
@@ -227,6 +229,7 @@ static void remove_job(struct rs_collect_native *native, struct job *job)
     rs_pack_free(&job->pack);
     if (job->is_running)
         rs_native_release(native->native, job->id);
+    rs_host_samples_free(&job->samples);
     rs_source_stream_fini(&job->stream);
     rs_mem_free(job);
 }
@@ -376,6 +379,10 @@ static void commit_job(struct rs_collect_native *native, struct job *job,
     job->is_running = true;
     job->steps = commit->steps;
     job->flushed_at = rs_time_monotonic();
+    const struct rs_host_plan plan = rs_host_plan_of(commit->request);
+    const struct rs_native_rank *rank = rs_native_find(native->native, job->id);
+    if (plan.set && rank && rs_host_samples_new(rank->pid, plan, &job->samples) < 0)
+        rs_log_warn("rank %u: no memory for samples of its host", job->rank);
 }
 
 static void on_commit(struct rs_collect_native *native, const Rankscope__Commit *commit)
@@ -625,6 +632,8 @@ static void report_recording(struct rs_collect_native *native, struct job *job,
     char why[160];
     look_at(job, rank, rs_time_monotonic());
     stuck_why(job, rank, why, sizeof why);
+    if (job->samples && !*why)
+        (void)snprintf(why, sizeof why, "%s", rs_host_samples_why(job->samples));
     report_progress(native, job, RS_PROGRESS_RECORDING, steps < job->steps ? steps : job->steps,
                     why);
 }
@@ -647,6 +656,14 @@ static enum rs_status put_part(struct job *job, const struct rs_native_rank *ran
     return status;
 }
 
+/* What its process takes of the host now, if it is time to look. Times of native streams are absolute. */
+static enum rs_status sample_host(struct job *job, struct rs_err *err)
+{
+    rs_host_samples_look(job->samples);
+    return rs_host_samples_emit(job->samples, &job->stream, 0, RS_NS_MIN, RS_NS_MAX,
+                                rs_pack_sink(job->pack), err);
+}
+
 static void drain_job(struct rs_collect_native *native, struct job *job)
 {
     struct rs_err err = {0};
@@ -656,6 +673,8 @@ static void drain_job(struct rs_collect_native *native, struct job *job)
         return;
     }
     enum rs_status status = begin_stream(native, job, &err);
+    if (status == RS_OK && job->samples)
+        status = sample_host(job, &err);
     if (status == RS_OK)
         status = rs_native_drain(native->native, job->id, rs_pack_sink(job->pack), &err);
     if (status == RS_END || status == RS_PARTIAL) {

@@ -262,7 +262,13 @@ static enum rs_status emit(struct rs_trace_task *task, struct rs_source_stream *
         return read_status;
     take_facts(task, &measure, &stream->info);
     take_written(&stream->info, &held);
-    const enum rs_status status = finish(task, stream, pack, err);
+    enum rs_status status = RS_OK;
+    if (task->samples && stream->info.has_time_base)
+        status =
+            rs_host_samples_emit(task->samples, stream, stream->info.base_ns, task->window_start_ns,
+                                 task->window_end_ns, rs_pack_sink(pack), err);
+    if (status == RS_OK)
+        status = finish(task, stream, pack, err);
     if (status == RS_OK && read_status == RS_OK && !stream->info.is_partial) {
         if (task->on_packed)
             task->on_packed(task->self);

@@ -8,6 +8,7 @@
 #ifndef RS_AGENT_COLLECT_TRACE_H
 #define RS_AGENT_COLLECT_TRACE_H
 
+#include "collector/agent/host_samples.h"
 #include "collector/spool/spool.h"
 #include "common/base/time.h"
 
@@ -25,6 +26,8 @@ struct rs_trace_task {
     /* Of its first chunk, from rs_trace_first_seq(): who reads the file again with the same number puts the same chunks,
      * and those that the spool has fall through. 0: the spool numbers them. */
     rs_seq first_seq;
+    /* Those of the time that was recorded become rows behind the trace's; NULL: none. Who reads again has the same ones. */
+    struct rs_host_samples *samples;
     const atomic_bool
         *must_stop; /* ends with RS_CANCELLED; the stream stays open, to be gone on with */
     /* Everything but the last chunk is in the spool; what is found stands below. `text` says why it is not whole, ""

@@ -17,6 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
+static const char beside_suffix[] = ".aux"; /* as long as ".job" */
+
 enum { FILE_LIMIT_BYTES = 16 * 1024, BOOT_BYTES = 64, NAME_BYTES = 160 };
 
 enum field_kind { TEXT, I64, U64, I32, U32, FLAG };
@@ -52,6 +54,8 @@ static const struct field {
     FIELD(I32, roundup),
     FIELD(I32, warmup),
     FIELD(U32, activities),
+    FIELD(U32, host_sys),
+    FIELD(U32, sample_hz),
     FIELD(FLAG, record_shapes),
     FIELD(FLAG, profile_memory),
     FIELD(FLAG, with_stack),
@@ -143,9 +147,21 @@ enum rs_status rs_kineto_ledger_write(const char *dir, const struct rs_kineto_jo
     return status;
 }
 
+char *rs_kineto_ledger_beside(const char *dir, const struct rs_kineto_job *job)
+{
+    char *path = path_of(dir, job);
+    if (path) /* NAME.job: as many letters */
+        (void)snprintf(strrchr(path, '.'), sizeof beside_suffix, "%s", beside_suffix);
+    return path;
+}
+
 void rs_kineto_ledger_remove(const char *dir, const struct rs_kineto_job *job)
 {
     char *path = path_of(dir, job);
+    char *beside = rs_kineto_ledger_beside(dir, job);
+    if (beside && unlink(beside) < 0 && errno != ENOENT)
+        rs_log_warn("cannot remove %s", beside);
+    rs_mem_free(beside);
     if (path && unlink(path) < 0 && errno != ENOENT)
         rs_log_warn("cannot remove %s", path);
     rs_mem_free(path);
@@ -257,10 +273,10 @@ static bool parse(char *text, const char *boot, struct rs_kineto_job *job)
 }
 
 /* A temporary file of a write that was cut short has another. */
-static bool has_job_name(const char *name)
+static bool has_suffix(const char *name, const char *suffix)
 {
     const size_t length = strlen(name);
-    return length > 4 && strcmp(name + length - 4, ".job") == 0;
+    return length > 4 && strcmp(name + length - 4, suffix) == 0;
 }
 
 enum rs_status rs_kineto_ledger_read(const char *dir, rs_kineto_ledger_fn *each, void *self,
@@ -275,10 +291,11 @@ enum rs_status rs_kineto_ledger_read(const char *dir, rs_kineto_ledger_fn *each,
     while ((entry = rs_dir_next(list))) {
         struct rs_kineto_job job;
         struct rs_buf buf = {0};
-        char *path = entry->d_name[0] == '.' ? NULL : rs_file_join(dir, entry->d_name);
+        const bool is_other = entry->d_name[0] == '.' || has_suffix(entry->d_name, beside_suffix);
+        char *path = is_other ? NULL : rs_file_join(dir, entry->d_name);
         if (!path)
             continue;
-        const bool is_job = has_job_name(entry->d_name) &&
+        const bool is_job = has_suffix(entry->d_name, ".job") &&
                             rs_file_read(path, FILE_LIMIT_BYTES, &buf, NULL) == RS_OK &&
                             *rs_buf_text(&buf) && parse((char *)buf.data, boot, &job);
         if (is_job) {

@@ -54,6 +54,7 @@ struct rs_kineto_job {
     int64_t start_time_ms;
     int32_t duration_ms, roundup, warmup;
     uint32_t activities;
+    uint32_t host_sys, sample_hz; /* what of the host is sampled; 0 nothing */
     bool record_shapes, profile_memory, with_stack, with_flops, with_modules;
     bool is_probe; /* two steps to learn how long one is: its trace is not kept */
     char trace_root[RS_KINETO_LEDGER_TEXT_BYTES * 2];
@@ -64,7 +65,10 @@ struct rs_kineto_job {
 /* Writes the job's file, new or again. `dir` is made when it is not there. */
 RS_MUST_CHECK enum rs_status
 rs_kineto_ledger_write(const char *dir, const struct rs_kineto_job *job, struct rs_err *err);
+/* And what lies beside it. */
 void rs_kineto_ledger_remove(const char *dir, const struct rs_kineto_job *job);
+/* The name of a file beside the job's, which goes with it; NULL: no memory (rs_mem_free). */
+char *rs_kineto_ledger_beside(const char *dir, const struct rs_kineto_job *job);
 
 /* Calls `each` for every job in the folder; files that are none are named in the log and removed. RS_OK when the folder is
  * not there. */

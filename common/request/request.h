@@ -163,7 +163,7 @@ struct rs_request_experimental {
     bool mstx; /* custom markers; msprof_tx is its old name. off [A M I] */
     /* Marker domains: only these, or all but these; need mstx; include wins. [] [A M I] */
     struct rs_request_texts mstx_domain_include, mstx_domain_exclude;
-    /* Set of enum rs_host_sys: host samples. none. [A M I] */
+    /* Set of enum rs_host_sys: what a rank takes of its host. Of N and K the collector samples all but osrt. none. [N K A M I] */
     uint32_t host_sys;
     /* Name -> value, handed to torch's own experimental config; torch dialect only. {} [I] */
     struct rs_request_pairs extra;
@@ -217,7 +217,7 @@ struct rs_capture_request {
     bool
         profile_memory; /* allocations: of the framework with CPU, of the device with NPU. off [K A M I] */
     struct rs_request_experimental experimental;
-    /* Samples of host_sys and sys_io. Hz, 1..100; 10. [I] */
+    /* Samples of host_sys and sys_io. Hz, 1..100; 10. [N K I] */
     uint32_t sample_hz;
     struct rs_request_mindspore mindspore;
     /* Largest timeline file. 10^6 bytes, >= 1; 500. [I] */

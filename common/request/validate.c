@@ -165,6 +165,8 @@ static bool concerns(const struct rs_request_note *note, const struct rs_adapter
         return false; /* validate_rank() says it, of ranks that do not parse */
     if (note->rule == RS_RULE_FLOPS_NOT_PARSED) /* with_flops itself is everybody's */
         return adapter_is_torch_npus(adapter);
+    if (note->rule == RS_RULE_OSRT_HEAVY && adapter_is_sampled_here(adapter))
+        return false; /* where it is not recorded, it loads nothing */
     char name[RS_REQUEST_MEMBER_BYTES];
     size_t i = 0;
     while (rs_request_member(i, name) && strcmp(name, member) != 0)

@@ -13,6 +13,12 @@ static inline bool adapter_is_torch_npus(const struct rs_adapter *adapter)
     return rs_adapter_honours(adapter, F_OP_ATTR);
 }
 
+/* What its process takes of the host is sampled by the collector, out of /proc: its own profiler has no such samples. */
+static inline bool adapter_is_sampled_here(const struct rs_adapter *adapter)
+{
+    return rs_adapter_honours(adapter, F_HOST_SYS) && !rs_adapter_honours(adapter, F_LEVEL);
+}
+
 /* What a rank is held against. */
 struct validation {
     const struct rs_capture_request *request;

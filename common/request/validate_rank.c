@@ -26,6 +26,10 @@ static void validate_members(const struct validation *j, const struct rs_request
             continue;
         note_add(notes, RS_RULE_NOT_HONOURED, i, "%s", rank->adapter->title);
     }
+    if (j->request->experimental.host_sys & RS_HOST_SYS_OSRT &&
+        adapter_is_sampled_here(rank->adapter))
+        note_add(notes, RS_RULE_NOT_HONOURED, F_HOST_SYS,
+                 "osrt: system calls are not followed, the others are sampled");
 }
 
 static void validate_trigger(const struct validation *j, const struct rs_request_rank *rank,

@@ -134,6 +134,33 @@ class WithARun(unittest.TestCase):
         self.assertIn("nothing will be captured", done.stderr)
         self.assertEqual(self.captures(), {})
 
+    def test_what_ranks_take_of_their_host_is_sampled(self):
+        """Without perf, iotop, ltrace or rights beyond those of the ranks' own user."""
+        words = ["--duration", "1500ms", "--set", "experimental.host_sys=cpu,mem,disk,network,osrt", "--set", "sample_hz=20", "--wait", "raw"]
+        answer = json.loads(self.rankscope("capture", *words, "--dry-run", "--json", code=0).stdout)
+        for rank in answer["ranks"]:
+            self.assertEqual(rank["verdict"], "ineffective")
+            self.assertEqual(["osrt" in note["detail"] for note in rank["notes"]], [True])  # and all else is done
+        done = self.rankscope("capture", *words, "--no-report", "--json", code=0)
+        capture = json.loads(done.stdout)["id"]
+        rows = json.loads(self.rankscope("table", capture, "counter", "--ranks", "0-3", "--json", code=0).stdout)["rows"]
+        spans = json.loads(self.rankscope("table", capture, "span", "--ranks", "0-3", "--json", code=0).stdout)["rows"]
+        first, last = min(row["start_ns"] for row in spans), max(row["end_ns"] for row in spans)
+        for rank in range(4):
+            values = {}
+            for row in (row for row in rows if row["rank"] == rank):
+                values.setdefault(row["name"], []).append(row["value"])
+                self.assertEqual(json.loads(row["args"]), {"value": row["value"]})
+                self.assertTrue(first - 10**9 < row["at_ns"] < last + 10**9)
+            self.assertEqual(sorted(values), ["host network receive B/s", "host network transmit B/s", "process CPU %",
+                                              "process disk read B/s", "process disk write B/s", "process memory bytes", "process swap bytes"])
+            self.assertGreater(max(values["process CPU %"]), 0)
+            self.assertGreater(min(values["process memory bytes"]), 100_000)
+            self.assertGreater(len(values["process CPU %"]), 2)
+        # Nobody who did not ask has any.
+        plain = json.loads(self.rankscope("capture", "--steps", "2", "--no-report", "--json", "--wait", "raw", code=0).stdout)["id"]
+        self.assertEqual(json.loads(self.rankscope("table", plain, "counter", "--ranks", "0-3", "--json", code=0).stdout)["rows"], [])
+
     def test_what_programs_read_is_what_the_schemas_say(self):
         try:
             import jsonschema  # pylint: disable=import-outside-toplevel

@@ -192,20 +192,28 @@ def while_written(rig):
 
 def while_read(rig):
     start_ranks(rig, "read", 2, "--pad", "40000000", "--late", "9")
-    first = Capture(rig, "read", "--duration", "200ms")
+    words = ["--duration", "200ms", "--set", "experimental.host_sys=cpu,mem", "--set", "sample_hz=20"]
+    first = Capture(rig, "read", *words)
     first.end()
     rows = first.events()["events"]
-    second = Capture(rig, "read", "--duration", "200ms")
+    second = Capture(rig, "read", *words)
     second.wait_for(1, "reading")
     time.sleep(0.15)
     rig.collector.kill()
     rig.collector.wait()
-    phases = [open(os.path.join(ledger_of(rig), name), encoding="ascii").read() for name in os.listdir(ledger_of(rig))]
+    phases = [open(os.path.join(ledger_of(rig), name), encoding="ascii").read() for name in os.listdir(ledger_of(rig))
+              if name.endswith(".job")]
     check(any("phase reading" in text for text in phases), f"killed too late or too early for this test: {phases}")
     kill(rig)
     ranks, _ = second.end()
     check([ranks[rank]["state"] for rank in range(2)] == ["done", "done"], f"{ranks}")
     check(second.events()["events"] == rows, f"{second.events()['events']} events after a kill, {rows} without")
+    # Samples of their hosts stand behind the traces, once; who was not written yet has lost what the killed collector held.
+    was_read = {int(re.search(r"^rank (\d+)$", text, re.MULTILINE).group(1)) for text in phases if "phase reading" in text}
+    for capture, least in ((first, {0, 1}), (second, was_read)):
+        found = json.loads(rig.ask("table", capture.id, "counter", "--ranks", "0-1", "--json").stdout)["rows"]
+        memory = [(row["rank"], row["at_ns"]) for row in found if row["name"] == "process memory bytes"]
+        check(least <= {rank for rank, _ in memory} and len(set(memory)) == len(memory), f"{least}: {found}")
     print(f"killed while traces are read: {second.events()}, the same number of events as without")
     check_clean(rig)
     rig.end_clients()

@@ -17,6 +17,7 @@
 #include "ascend/adapter/ascend_priv.h"
 #include "ascend/adapter/mindspore_priv.h"
 #include "collector/agent/collect_kineto_priv.h"
+#include "collector/agent/host_samples.h"
 #include "common/wire/request_message.h"
 #include "tests/support/rs_test.h"
 
@@ -163,6 +164,13 @@ static bool says(const struct rs_request_notes *notes, const char *member)
 
 /* ---- what a profiler is handed ---------------------------------------------------------------------- */
 
+/* What the collector samples of a rank's host. */
+static void put_plan(uint32_t set, uint32_t hz, struct rs_buf *text)
+{
+    if (set)
+        rs_buf_printf(text, ", host_sys %x at %u Hz", set, hz);
+}
+
 static void kineto_text(const struct rs_capture_request *request, struct rs_buf *text)
 {
     Rankscope__Commit commit = RANKSCOPE__COMMIT__INIT;
@@ -183,6 +191,7 @@ static void kineto_text(const struct rs_capture_request *request, struct rs_buf 
     config.trace_id = "c1";
     if (rs_kineto_config_text(&config, text, &err) != RS_OK)
         fail_msg("%s", err.text);
+    put_plan(facts.host_sys, facts.sample_hz, text);
     rs_request_message_free(&commit.request);
 }
 
@@ -191,8 +200,14 @@ static void native_text(const struct rs_capture_request *request, const struct r
 {
     struct rs_capture_request copy = *request; /* its lists stay the caller's */
     const struct rs_coord_capture capture = {.start_step = 100, .request = &copy};
+    Rankscope__CaptureRequest *message = NULL;
+    struct rs_err err = {0};
     rs_buf_printf(text, "from %lld, %u steps", (long long)rs_coord_start_step(&capture, adapter),
                   request->schedule.active);
+    assert_ok(rs_request_to_message(request, &message, &err));
+    const struct rs_host_plan plan = rs_host_plan_of(message);
+    put_plan(plan.set, plan.hz, text);
+    rs_request_message_free(&message);
 }
 
 static void text_for(const struct rs_capture_request *request, const struct rs_adapter *adapter,
