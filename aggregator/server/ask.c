@@ -289,6 +289,7 @@ static void fill_rank_state(struct rs_coord *coord, const struct rs_coord_seen *
     state->adapter = rs_lend(seen->adapter.name);
     state->capabilities = seen->adapter.capabilities;
     state->free_disk_bytes = seen->free_disk_bytes;
+    state->activities = seen->activities;
     report_roles(coord, seen, role, state);
 }
 

@@ -187,6 +187,26 @@ static void roles_json(struct rs_json_out *json, const Rankscope__RankState *ran
     rs_json_out_end(json);
 }
 
+/* What its profiler can record, as far as its process does not rule it out; null where there is nothing to choose. */
+static void activities_json(struct rs_json_out *json, const Rankscope__RankState *rank)
+{
+    const uint32_t all = rs_adapter_activities(rank->kind);
+    const uint32_t some = rank->activities ? all & rank->activities : all;
+    rs_json_out_key(json, "activities");
+    if (!all || !rank->can_capture) {
+        rs_json_out_null(json);
+        return;
+    }
+    rs_json_out_array(json);
+    for (uint32_t bit = 1; bit <= some; bit <<= 1) {
+        char name[16];
+        rs_request_activity_names(some & bit, name, sizeof name);
+        if (*name)
+            rs_json_out_string(json, name);
+    }
+    rs_json_out_end(json);
+}
+
 static void rank_state_json(struct rs_json_out *json, const Rankscope__RankState *rank)
 {
     rs_json_out_object(json);
@@ -207,6 +227,7 @@ static void rank_state_json(struct rs_json_out *json, const Rankscope__RankState
     rs_json_put_text(json, "capture", rank->capture);
     rs_json_out_key(json, "can_capture");
     rs_json_out_bool(json, rank->can_capture);
+    activities_json(json, rank);
     rs_json_put_known(json, "free_disk_bytes", (int64_t)rank->free_disk_bytes,
                       rank->free_disk_bytes > 0);
     roles_json(json, rank);

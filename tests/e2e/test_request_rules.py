@@ -310,6 +310,18 @@ class Rules(unittest.TestCase):
         if skipped:
             self.skipTest("no MindSpore ranks here: " + ", ".join(sorted(skipped)))
 
+    def test_what_ranks_can_record_is_listed(self):
+        """Who asks for something else is refused (no-activity) or told that it is ineffective (activity-missing)."""
+        def listed():
+            return {(rank["run"], rank["rank"]): rank["activities"] for rank in self.rig.ranks()}
+
+        # Its PyTorch was built without CUDA and XPU; libraries are looked at a second time some seconds after the first.
+        self.until(lambda: listed()["kineto", 0] == ["CPU", "MTIA"], "what a PyTorch without CUDA can record", 60)
+        ranks = listed()
+        self.assertIsNone(ranks["native", 0])  # there is nothing to choose
+        self.assertEqual(ranks["kineto", 1], ["CPU", "CUDA", "XPU", "MTIA"])  # no PyTorch is seen: nothing is ruled out
+        self.assertEqual(ranks["npu", 1], ["CPU", "NPU"])
+
     def test_who_is_busy(self):
         self.assertFalse(self.ask("native", []) & {"busy", "queued", "queue-full", "replaces"})
         config = os.path.join(self.jobs.folder, "profiler_config.json")
