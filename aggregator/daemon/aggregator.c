@@ -22,6 +22,9 @@
 #include "common/trust/token.h"
 #include "common/wire/link.h"
 
+#define RS_LOG_TAG "aggregator"
+#include "common/base/log.h"
+
 #include <grp.h>
 #include <stdio.h>
 #include <string.h>
@@ -562,11 +565,26 @@ static void close_parts(struct parts *parts)
     rs_buf_fini(&parts->roles);
 }
 
+/* What may be so, and is better otherwise. */
+static void tell_of_rights(const struct rs_aggregator_options *settings)
+{
+    char others[RS_FILE_OTHERS_BYTES];
+    rs_file_others(settings->data, others);
+    if (*others)
+        rs_log_warn("the data folder %s is not safe from others: %s; captures, tokens and "
+                    "certificates can be changed there",
+                    settings->data, others);
+    if (geteuid() == 0)
+        rs_log_warn("it runs as root, and needs none of root's rights: a user of its own will do");
+}
+
 static enum rs_status run(const struct rs_aggregator_options *settings, struct rs_daemon *daemon,
                           struct rs_err *err)
 {
     struct parts parts = {.places = {.count = 0}};
     enum rs_status status = open_parts(settings, &parts, err);
+    if (status == RS_OK)
+        tell_of_rights(settings);
     if (status == RS_OK)
         status = make_server(settings, &parts, err);
     if (status == RS_OK)

@@ -416,6 +416,22 @@ static void serve(struct collector *collector, struct rs_daemon *daemon)
         step(collector, RS_NS_PER_S / 20);
 }
 
+/* What the spool must not be, and may be all the same: somebody else's, or behind a network that training would wait for. */
+static void tell_of_spool(const char *dir)
+{
+    char others[RS_FILE_OTHERS_BYTES];
+    struct rs_tracedir_facts facts = {0};
+    rs_file_others(dir, others);
+    if (*others)
+        rs_log_warn(
+            "the spool %s is not safe from others: %s; what is recorded can be changed there", dir,
+            others);
+    if (rs_tracedir_look(dir, &facts, NULL) == RS_OK && facts.network)
+        rs_log_warn("the spool %s is on %s: name a folder of this node's own (--spool), since what "
+                    "is recorded waits for it",
+                    dir, facts.network);
+}
+
 static enum rs_status run(const struct rs_agent_options *settings, struct rs_daemon *daemon,
                           struct rs_err *err)
 {
@@ -431,6 +447,8 @@ static enum rs_status run(const struct rs_agent_options *settings, struct rs_dae
         status = rs_spool_open(settings->spool, &spool_options, &collector.spool, err);
     if (status == RS_OK && collector.spool)
         rs_file_sweep_own(settings->spool); /* what died half-written: the spool is ours alone */
+    if (status == RS_OK)
+        tell_of_spool(settings->spool);
     if (status == RS_OK)
         status = rs_grpc_loop_new(&collector.loop, err);
     if (status == RS_OK) {

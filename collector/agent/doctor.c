@@ -17,6 +17,7 @@
 #include "common/base/buf.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/base/paths.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -280,6 +281,9 @@ static void take_rank(struct rs_doctor *doctor, const struct rs_config_rank *ran
     patient->framework = framework;
     patient->step = rank->step;
     patient->is_rank = true;
+    if (rs_file_is_everybodys(rank->config_dir))
+        note(patient, "everybody may write to %s: whoever does decides what it records",
+             rank->config_dir);
     if (patient->process.rank < 0)
         patient->process.rank = rank->rank;
     if (patient->process.world_size < 0)
@@ -357,6 +361,28 @@ static void check_all(struct rs_doctor *doctor)
         qsort(doctor->patients, doctor->count, sizeof *doctor->patients, by_rank);
 }
 
+/* ---- folders of ours ------------------------------------------------------------------------------------------ */
+
+static void look_at_rights(struct rs_doctor *doctor, const char *path, const char *so_what)
+{
+    if (!rs_file_is_everybodys(path) || doctor->open_count == RS_DOCTOR_OPEN_MAX)
+        return;
+    struct rs_doctor_open *open = &doctor->open[doctor->open_count++];
+    (void)snprintf(open->path, sizeof open->path, "%.1023s", path);
+    open->so_what = so_what;
+}
+
+/* By default: what --data and --spool of this node's daemons name is told by them when they start. */
+static void look_at_folders(struct rs_doctor *doctor)
+{
+    char path[RS_PATHS_BYTES];
+    look_at_rights(doctor, doctor->trace_dir, "no collector starts with it");
+    if (rs_paths_runtime_dir(path, false, NULL) == RS_OK)
+        look_at_rights(doctor, path, "another's socket can take the place of the daemons' own");
+    if (rs_paths_data_dir(path, NULL) == RS_OK)
+        look_at_rights(doctor, path, "captures, tokens and certificates can be changed there");
+}
+
 /* ---- the clock ------------------------------------------------------------------------------------------------ */
 
 static struct rs_doctor_clock look_at_clock(void)
@@ -388,6 +414,7 @@ enum rs_status rs_doctor_look(struct rs_doctor *doctor, struct rs_err *err)
     if (status < 0)
         return status;
     check_all(doctor);
+    look_at_folders(doctor);
     doctor->clock = look_at_clock();
     return RS_OK;
 }

@@ -47,12 +47,21 @@ struct rs_doctor_clock {
     int64_t max_error_us;
 };
 
+/* Folders that everybody may write to, and what can be done there. */
+enum { RS_DOCTOR_OPEN_MAX = 4 };
+struct rs_doctor_open {
+    char path[1024];
+    const char *so_what;
+};
+
 struct rs_doctor {
     const char *trace_dir, *socket_dir; /* lent; NULL: the defaults */
     char trace_default[RS_TRACEDIR_BYTES];
     struct rs_doctor_server server; /* of the collector's address */
     struct rs_tracedir_facts folder;
     struct rs_doctor_clock clock;
+    struct rs_doctor_open open[RS_DOCTOR_OPEN_MAX];
+    size_t open_count;
     struct rs_doctor_patient *patients;
     size_t count, capacity;
     size_t hidden_count; /* processes whose maps may not be read */

@@ -74,6 +74,10 @@ static void json_place(struct rs_json_out *json, const struct rs_doctor *doctor)
     put_number(json, "free_bytes", doctor->folder.free_bytes);
     rs_json_put_text(json, "network_file_system", doctor->folder.network);
     rs_json_out_end(json);
+    rs_json_put_array(json, "open_folders"); /* that everybody may write to */
+    for (size_t i = 0; i < doctor->open_count; i++)
+        rs_json_out_string(json, doctor->open[i].path);
+    rs_json_out_end(json);
     rs_json_put_object(json, "clock");
     if (doctor->clock.is_known)
         rs_json_put_bool(json, "synchronised", doctor->clock.is_synchronised);
@@ -228,6 +232,9 @@ static void put_place(const struct page *page, const struct rs_doctor *doctor)
                  "it is on %s, which ranks should not wait for: captures are refused; name a "
                  "local one (collector --trace-dir)",
                  folder->network);
+    for (size_t i = 0; i < doctor->open_count; i++)
+        put_fact(page, "rights", "everybody may write to %s: %s (chmod o-w)", doctor->open[i].path,
+                 doctor->open[i].so_what);
     if (!clock->is_known)
         put_fact(page, "clock", "its state may not be read");
     else if (clock->is_synchronised)

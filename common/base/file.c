@@ -193,6 +193,24 @@ enum rs_status rs_file_make_dirs(const char *path, unsigned mode, struct rs_err 
     return status;
 }
 
+bool rs_file_is_everybodys(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && info.st_mode & S_IWOTH;
+}
+
+void rs_file_others(const char *path, char text[RS_FILE_OTHERS_BYTES])
+{
+    struct stat info;
+    text[0] = '\0';
+    if (stat(path, &info) != 0)
+        return;
+    if (info.st_uid != geteuid() && info.st_uid != 0)
+        (void)snprintf(text, RS_FILE_OTHERS_BYTES, "it belongs to user %u", (unsigned)info.st_uid);
+    else if (rs_file_is_everybodys(path))
+        (void)snprintf(text, RS_FILE_OTHERS_BYTES, "everybody may write to it");
+}
+
 enum rs_status rs_file_sync_dir(const char *path, struct rs_err *err)
 {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -10,6 +10,7 @@
 #include "common/base/time.h"
 
 #include <dirent.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,6 +46,13 @@ RS_MUST_CHECK enum rs_status rs_file_set_mode(const char *path, struct rs_err *e
 
 /* mkdir -p. Mode is for what is created, whatever the umask is. */
 RS_MUST_CHECK enum rs_status rs_file_make_dirs(const char *path, unsigned mode, struct rs_err *err);
+
+/* Who else can change what is in a folder (or a file) that this process relies on: "everybody may write to it", "it belongs to user 1000";
+ * "": nobody but this user and root, or it cannot be seen. */
+enum { RS_FILE_OTHERS_BYTES = 64 };
+void rs_file_others(const char *path, char text[RS_FILE_OTHERS_BYTES]);
+bool rs_file_is_everybodys(
+    const char *path); /* everybody may write to it; false, too, when it cannot be seen */
 
 /* Removes a folder with all that is in it, as deep as 16 folders; follows no link. What cannot be removed stays: RS_IO. */
 RS_MUST_CHECK enum rs_status rs_file_remove_tree(const char *path, struct rs_err *err);

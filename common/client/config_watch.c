@@ -516,8 +516,9 @@ enum rs_status rs_config_watch_start(const struct rs_config_watch_options *optio
         return status;
     }
     (void)pthread_setname_np(watch->thread, "rs-config");
-    rs_log_info("%s: an edit starts a capture%s", watch->path,
-                watch->face.is_there ? "; the version that is there is not one" : "");
+    rs_log_info("%s: an edit starts a capture; %s", watch->path,
+                watch->face.is_there ? "the version that is there is not one"
+                                     : "there is none yet (rankscope config init -o makes one)");
     *watch_p = watch;
     return RS_OK;
 }

@@ -153,12 +153,14 @@ def notified_by_a_file(rig):
         return
     folder = os.path.join(rig.folder, "npu-config")
     os.mkdir(folder)
+    os.chmod(folder, 0o777)
     job = subprocess.Popen([program, "--cfg", folder, "--ranks", "2", "--env", "--steps", "800"], stdout=subprocess.DEVNULL,
                            env=dict(rig.environment, RANKSCOPE_RUN="doctor"))
     try:
         _, mine, _ = look(rig, 2, "--kineto-socket-dir", rig.sockets)
         check([(p["rank"], p["framework"], p["config_dir"], p["attachable"]) for p in mine]
               == [(rank, "torch_npu", folder, True) for rank in range(2)], f"{mine}")
+        check(all(any(f"everybody may write to {folder}" in note for note in p["notes"]) for p in mine), f"{mine}")
     finally:
         job.wait(60)  # it trains for 8 s
 
@@ -174,6 +176,19 @@ def path_rule(rig):
     one_reason(mine[0], "KINETO_ONDEMAND_TRACE_DIR (not set)")
     check(mine[1]["attachable"] and mine[2]["attachable"], f"{mine[1:]}")
     rig.end_clients()
+
+
+def open_folders(rig):
+    """Folders that everybody may write to are named; a folder as the collector makes it is not."""
+    loose = os.path.join(rig.folder, "loose")
+    os.mkdir(loose)
+    for mode, expected in ((0o711, []), (0o777, [loose])):
+        os.chmod(loose, mode)
+        words = [PROGRAM, "doctor", "--trace-dir", loose, "--kineto-socket-dir", rig.sockets]
+        report = json.loads(subprocess.run([*words, "--json"], capture_output=True, text=True, check=False, env=rig.environment).stdout)
+        check([folder for folder in report["open_folders"] if folder == loose] == expected, f"{report['open_folders']}")
+    text = subprocess.run(words, capture_output=True, text=True, check=False, env=rig.environment).stdout
+    check(f"everybody may write to {loose}: no collector starts with it" in text, text)
 
 
 def other_daemon(rig):
@@ -208,7 +223,7 @@ def main():
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="rs-doctor-") as folder:
         rig = Rig(folder)
         try:
-            for part in (all_good, all_kinds, notified_by_a_file, path_rule, other_daemon):
+            for part in (all_good, all_kinds, notified_by_a_file, path_rule, open_folders, other_daemon):
                 print(f"==== {part.__name__}")
                 part(rig)
         finally:

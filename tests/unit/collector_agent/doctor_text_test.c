@@ -60,6 +60,23 @@ static void sentences_are_broken_between_words_and_stay_indented(void **state)
     rs_buf_fini(&buf);
 }
 
+static void folders_that_everybody_may_write_to_are_named(void **state)
+{
+    (void)state;
+    struct rs_buf buf = {0};
+    (void)snprintf(doctor.open[0].path, sizeof doctor.open[0].path, "/srv/data");
+    doctor.open[0].so_what = "captures can be changed there";
+    doctor.open_count = 1;
+    rs_doctor_text(&doctor, 80, 1000, &buf);
+    assert_says(&buf,
+                "rights        everybody may write to /srv/data: captures can be changed there "
+                "(chmod o-w)\n");
+    rs_buf_reset(&buf);
+    rs_doctor_json(&doctor, &buf);
+    assert_says(&buf, "\"open_folders\": [\n    \"/srv/data\"\n  ]");
+    rs_buf_fini(&buf);
+}
+
 static void nobody_is_said(void **state)
 {
     (void)state;
@@ -90,6 +107,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_run_says_how_many_of_its_ranks_can_be_captured, make),
         cmocka_unit_test_setup(sentences_are_broken_between_words_and_stay_indented, make),
+        cmocka_unit_test_setup(folders_that_everybody_may_write_to_are_named, make),
         cmocka_unit_test_setup(nobody_is_said, make),
         cmocka_unit_test_setup(the_document_says_the_same_and_unknown_is_null, make),
     };

@@ -212,6 +212,33 @@ static void modes_do_not_depend_on_the_umask(void **state)
     assert_status(rs_file_set_mode(path, NULL), RS_IO);
 }
 
+static void who_else_can_change_a_folder_is_told(void **state)
+{
+    (void)state;
+    char path[128];
+    char others[RS_FILE_OTHERS_BYTES];
+    (void)snprintf(path, sizeof path, "%s/open", folder);
+    rs_file_others(path, others); /* it is not there */
+    assert_string_equal(others, "");
+    assert_false(rs_file_is_everybodys(path));
+    assert_ok(rs_file_make_dirs(path, RS_FOLDER_MODE, NULL));
+    rs_file_others(path, others);
+    assert_string_equal(others, "");
+    assert_int_equal(chmod(path, 0777), 0);
+    rs_file_others(path, others);
+    assert_string_equal(others, "everybody may write to it");
+    assert_true(rs_file_is_everybodys(path));
+    assert_int_equal(chmod(path, 0770), 0); /* a group is somebody's choice */
+    rs_file_others(path, others);
+    assert_string_equal(others, "");
+    if (geteuid() == 0) {
+        assert_int_equal(chown(path, 12345, (gid_t)-1), 0);
+        rs_file_others(path, others);
+        assert_string_equal(others, "it belongs to user 12345");
+    }
+    assert_int_equal(rmdir(path), 0);
+}
+
 /* A process that is gone: a child that was waited for. */
 static long dead_process(void)
 {
@@ -330,6 +357,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(folders_are_made_with_their_parents, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(modes_do_not_depend_on_the_umask, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(who_else_can_change_a_folder_is_told, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(only_what_the_dead_left_is_swept, make_folder,
                                         remove_folder),
