@@ -165,6 +165,10 @@ static void examine(const struct rs_doctor *doctor, struct rs_doctor_patient *pa
         return;
     }
     if (strcmp(patient->framework, "mindspore") == 0) {
+        if (process->dumps_data)
+            note(patient,
+                 "it dumps data (MINDSPORE_DUMP_CONFIG is set): that takes its time, and a "
+                 "capture shows how long things take with it; switch it off first");
         if (!*patient->config_dir)
             reason(
                 patient,

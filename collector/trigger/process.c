@@ -97,7 +97,9 @@ static void find_run(const char *block, size_t length, struct rs_process *proces
 void rs_process_from_environ(const char *environ_bytes, size_t length, struct rs_process *process)
 {
     const char *daemon = variable(environ_bytes, length, "KINETO_USE_DAEMON");
+    const char *dump = variable(environ_bytes, length, "MINDSPORE_DUMP_CONFIG");
     process->has_environ = true;
+    process->dumps_data = dump && *dump;
     process->uses_daemon = daemon && *daemon;
     copy_text(process->socket_dir, variable(environ_bytes, length, "KINETO_IPC_SOCKET_DIR"));
     copy_text(process->trace_dir, variable(environ_bytes, length, "KINETO_ONDEMAND_TRACE_DIR"));

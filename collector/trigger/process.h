@@ -37,6 +37,7 @@ struct rs_process {
     bool uses_daemon;                       /* KINETO_USE_DAEMON is set and not empty */
     char socket_dir[RS_PROCESS_TEXT_BYTES]; /* KINETO_IPC_SOCKET_DIR, "" unset */
     char trace_dir[RS_PROCESS_TEXT_BYTES];  /* KINETO_ONDEMAND_TRACE_DIR, "" unset */
+    bool dumps_data; /* MINDSPORE_DUMP_CONFIG names a file: results of operators are written out */
 };
 
 /* RS_NOTFOUND: no such process. What may not be read stays unknown. */

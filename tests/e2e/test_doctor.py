@@ -117,7 +117,7 @@ def all_kinds(rig):
     patients.count += 1  # its child
     patients.add(dict(patients.attachable, RANK="7"), fake(rig, "2.8.0", "torch"), asks=True)
     patients.add(dict(patients.common, RANK="8"), fake(rig, "2.8.0", "torch", "torch_npu"))
-    patients.add(dict(patients.common, RANK="9"), fake(rig, "0", "mindspore"))
+    patients.add(dict(patients.common, RANK="9", MINDSPORE_DUMP_CONFIG="/data/dump.json"), fake(rig, "0", "mindspore"))
     report, mine, code = look(rig, patients.count, "--kineto-socket-dir", rig.sockets)
     check(code == 1, f"exit {code}")
     ranks = {process["rank"]: process for process in mine if process["is_rank"]}
@@ -135,6 +135,7 @@ def all_kinds(rig):
     one_reason(ranks[8], "without PROF_CONFIG_PATH")
     check(ranks[9]["framework"] == "mindspore", f"{ranks[9]}")
     one_reason(ranks[9], "no DynamicProfilerMonitor")
+    check("it dumps data (MINDSPORE_DUMP_CONFIG is set)" in ranks[9]["notes"][0], f"{ranks[9]}")
     others = {process["why_no_rank"].split(":")[0] for process in mine if not process["is_rank"]}
     check(others == {"a launcher, or a single process", "a data loader or helper"}, f"{others}")
     check(report["trace_folder"]["free_bytes"] > 0 and report["trace_folder"]["network_file_system"] is None, f"{report}")
