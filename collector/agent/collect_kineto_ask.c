@@ -299,6 +299,7 @@ void kineto_take_request(struct rs_kineto_job *facts, const Rankscope__Commit *c
     const struct rs_host_plan plan = rs_host_plan_of(commit->request);
     facts->host_sys = plan.set;
     facts->sample_hz = plan.hz;
+    facts->sys_io = plan.has_ports;
     facts->warmup = commit->steps ? warmup_of(commit->request) : 0;
 }
 

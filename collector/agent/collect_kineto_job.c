@@ -347,8 +347,9 @@ static void finish_job(struct rs_collect_kineto *kineto, struct job *job)
 /* Since it was told: those of the time that was recorded are taken when it is known. */
 static void sample_host(struct job *job)
 {
-    const struct rs_host_plan plan = {job->facts.host_sys, job->facts.sample_hz};
-    if (!plan.set || job->is_probe ||
+    const struct rs_host_plan plan = {
+        .set = job->facts.host_sys, .hz = job->facts.sample_hz, .has_ports = job->facts.sys_io};
+    if (rs_host_plan_is_empty(&plan) || job->is_probe ||
         job->facts.first_seq) /* what was put of it stays what it was */
         return;
     if (!job->samples && rs_host_samples_new(job->facts.pid, plan, &job->samples) < 0)
@@ -375,8 +376,9 @@ static void keep_samples(struct job *job)
 static void take_kept_samples(struct job *job)
 {
     struct rs_err err = {0};
-    char *path =
-        job->facts.host_sys ? rs_kineto_ledger_beside(job->kineto->ledger_dir, &job->facts) : NULL;
+    char *path = job->facts.host_sys || job->facts.sys_io
+                     ? rs_kineto_ledger_beside(job->kineto->ledger_dir, &job->facts)
+                     : NULL;
     if (path && rs_host_samples_load(path, &job->samples, &err) < 0 && err.status != RS_NOTFOUND)
         rs_log_warn("rank %u: samples of its host are left out: %s", job->facts.rank, err.text);
     rs_mem_free(path);

@@ -381,7 +381,8 @@ static void commit_job(struct rs_collect_native *native, struct job *job,
     job->flushed_at = rs_time_monotonic();
     const struct rs_host_plan plan = rs_host_plan_of(commit->request);
     const struct rs_native_rank *rank = rs_native_find(native->native, job->id);
-    if (plan.set && rank && rs_host_samples_new(rank->pid, plan, &job->samples) < 0)
+    if (!rs_host_plan_is_empty(&plan) && rank &&
+        rs_host_samples_new(rank->pid, plan, &job->samples) < 0)
         rs_log_warn("rank %u: no memory for samples of its host", job->rank);
 }
 

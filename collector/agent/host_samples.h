@@ -6,6 +6,8 @@
  *     mem      process memory bytes, process swap bytes
  *     disk     process disk read B/s, process disk write B/s
  *     network  host network receive B/s, host network transmit B/s     of the process's network namespace, without loopback
+ *     sys_io   NIC eth0 receive B/s, NIC eth0 transmit B/s             each interface of that namespace, but loopback
+ *              RDMA mlx5_0/1 receive B/s, ... transmit B/s             each port of the host: /sys/class/infiniband
  *
  * Nothing is installed and nobody is traced: a process of another user says all but `disk` to anybody, and `disk` to root. What cannot be
  * read has no rows. Values of a time (%, B/s) are of the stretch since the sample before, so the first sample has none.
@@ -21,11 +23,14 @@
 
 enum { RS_HOST_SAMPLES_MAX = 8192 };
 
-/* What is to be sampled: a set of enum rs_host_sys, 0 nothing, and how often. */
+/* What is to be sampled, and how often. */
 struct rs_host_plan {
-    uint32_t set;
+    uint32_t set; /* of enum rs_host_sys */
     uint32_t hz;
+    bool has_ports;       /* sys_io */
+    const char *sys_root; /* lent while it is made; NULL: /sys */
 };
+bool rs_host_plan_is_empty(const struct rs_host_plan *plan);
 /* What a request asks for; NULL: nothing. What cannot be sampled from here (osrt) is left out. */
 struct rs_host_plan rs_host_plan_of(const Rankscope__CaptureRequest *request);
 

@@ -56,6 +56,7 @@ static const struct field {
     FIELD(U32, activities),
     FIELD(U32, host_sys),
     FIELD(U32, sample_hz),
+    FIELD(FLAG, sys_io),
     FIELD(FLAG, record_shapes),
     FIELD(FLAG, profile_memory),
     FIELD(FLAG, with_stack),

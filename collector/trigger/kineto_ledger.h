@@ -55,6 +55,7 @@ struct rs_kineto_job {
     int32_t duration_ms, roundup, warmup;
     uint32_t activities;
     uint32_t host_sys, sample_hz; /* what of the host is sampled; 0 nothing */
+    bool sys_io;                  /* its network cards, too */
     bool record_shapes, profile_memory, with_stack, with_flops, with_modules;
     bool is_probe; /* two steps to learn how long one is: its trace is not kept */
     char trace_root[RS_KINETO_LEDGER_TEXT_BYTES * 2];

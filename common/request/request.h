@@ -155,7 +155,7 @@ struct rs_request_experimental {
     bool l2_cache;       /* cache counters, l2_cache.csv. off [A M I] */
     bool op_attr;        /* attributes of aclnn operators; db and Level0 or above only. off [A I] */
     bool record_op_args; /* operator statistics for AOE tuning; alone. off [A I] */
-    bool sys_io;         /* NIC and RoCE samples. off [A M I] */
+    bool sys_io;         /* NIC and RoCE samples. off [N K A M I] */
     bool sys_interconnection; /* HCCS, PCIe and chip-to-chip bandwidth. off [A M I] */
     bool data_simplification; /* surplus files are removed after export. on [A M I] */
     /* Garbage collections longer than this are recorded. ms, >= 0, finite; not set (none); 0 keeps all. [A I] */

@@ -165,10 +165,11 @@ static bool says(const struct rs_request_notes *notes, const char *member)
 /* ---- what a profiler is handed ---------------------------------------------------------------------- */
 
 /* What the collector samples of a rank's host. */
-static void put_plan(uint32_t set, uint32_t hz, struct rs_buf *text)
+static void put_plan(const struct rs_host_plan *plan, struct rs_buf *text)
 {
-    if (set)
-        rs_buf_printf(text, ", host_sys %x at %u Hz", set, hz);
+    if (!rs_host_plan_is_empty(plan))
+        rs_buf_printf(text, ", host_sys %x, sys_io %d at %u Hz", plan->set, plan->has_ports,
+                      plan->hz);
 }
 
 static void kineto_text(const struct rs_capture_request *request, struct rs_buf *text)
@@ -191,7 +192,9 @@ static void kineto_text(const struct rs_capture_request *request, struct rs_buf 
     config.trace_id = "c1";
     if (rs_kineto_config_text(&config, text, &err) != RS_OK)
         fail_msg("%s", err.text);
-    put_plan(facts.host_sys, facts.sample_hz, text);
+    const struct rs_host_plan plan = {
+        .set = facts.host_sys, .hz = facts.sample_hz, .has_ports = facts.sys_io};
+    put_plan(&plan, text);
     rs_request_message_free(&commit.request);
 }
 
@@ -206,7 +209,7 @@ static void native_text(const struct rs_capture_request *request, const struct r
                   request->schedule.active);
     assert_ok(rs_request_to_message(request, &message, &err));
     const struct rs_host_plan plan = rs_host_plan_of(message);
-    put_plan(plan.set, plan.hz, text);
+    put_plan(&plan, text);
     rs_request_message_free(&message);
 }
 

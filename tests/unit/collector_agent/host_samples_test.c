@@ -93,7 +93,7 @@ static void work(const char *folder)
 static struct rs_host_samples *two_samples(int64_t pid, uint32_t set, const char *folder)
 {
     struct rs_host_samples *samples = NULL;
-    const struct rs_host_plan plan = {set, 100};
+    const struct rs_host_plan plan = {.set = set, .hz = 100};
     assert_ok(rs_host_samples_new(pid, plan, &samples));
     rs_host_samples_look(samples);
     rs_host_samples_look(samples); /* not due: none */
@@ -195,6 +195,53 @@ static void they_are_the_same_after_a_kill(void **state)
     rs_buf_fini(&text);
 }
 
+static void put_number(const char *folder, const char *name, const char *number)
+{
+    char path[256];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_ok(rs_file_replace(path, number, strlen(number), false, NULL));
+}
+
+/* A host with one RDMA card of two ports, of which the second has no counters. */
+static void network_cards_are_sampled_port_by_port(void **state)
+{
+    char root[128], counters[256], other[256], path[256];
+    struct seen seen, again;
+    struct rs_err err = {0};
+    struct rs_host_samples *samples = NULL, *read = NULL;
+    (void)snprintf(root, sizeof root, "%s/sys", (const char *)*state);
+    (void)snprintf(counters, sizeof counters, "%s/class/infiniband/mlx5_0/ports/1/counters", root);
+    (void)snprintf(other, sizeof other, "%s/class/infiniband/mlx5_0/ports/2", root);
+    assert_ok(rs_file_make_dirs(counters, 0750, NULL));
+    assert_ok(rs_file_make_dirs(other, 0750, NULL));
+    put_number(counters, "port_rcv_data", "1000000\n");
+    put_number(counters, "port_xmit_data", "5\n");
+    const struct rs_host_plan plan = {.hz = 100, .has_ports = true, .sys_root = root};
+    assert_ok(rs_host_samples_new(getpid(), plan, &samples));
+    rs_host_samples_look(samples);
+    put_number(counters, "port_rcv_data", "2000000\n"); /* words of four bytes */
+    work(*state);
+    const rs_ns before = rs_time_realtime();
+    rs_host_samples_look(samples);
+    (void)snprintf(path, sizeof path, "%s/samples", (const char *)*state);
+    assert_ok(rs_host_samples_save(samples, path, &err));
+    assert_ok(rs_host_samples_load(path, &read, &err));
+    emit(samples, 0, before, RS_NS_MAX, &seen);
+    emit(read, 0, before, RS_NS_MAX, &again);
+    /* 4 MB in the time between, which was 50 ms at least and 30 s at most */
+    assert_in_range(last_of(&seen, "RDMA mlx5_0/1 receive B/s"), 4000000 / 30, 4000000 * 20);
+    assert_int_equal(last_of(&seen, "RDMA mlx5_0/1 transmit B/s"), 0);
+    assert_int_equal(last_of(&again, "RDMA mlx5_0/1 receive B/s"),
+                     last_of(&seen, "RDMA mlx5_0/1 receive B/s"));
+    assert_int_equal(count_of(&seen, "RDMA mlx5_0/2 receive B/s"), 0);
+    assert_int_equal(count_of(&seen, "NIC lo receive B/s"), 0);
+    for (size_t i = 0; i < seen.count; i++) /* and nothing that was not asked for */
+        assert_true(strncmp(seen.rows[i].name, "RDMA ", 5) == 0 ||
+                    strncmp(seen.rows[i].name, "NIC ", 4) == 0);
+    rs_host_samples_free(&samples);
+    rs_host_samples_free(&read);
+}
+
 static void a_request_says_what_is_sampled(void **state)
 {
     (void)state;
@@ -209,6 +256,13 @@ static void a_request_says_what_is_sampled(void **state)
     assert_int_equal(rs_host_plan_of(&request).hz, 100);
     request.sample_hz = 0;
     assert_int_equal(rs_host_plan_of(&request).hz, 1);
+    assert_false(rs_host_plan_of(&request).has_ports);
+    experimental.host_sys = RS_HOST_SYS_OSRT;
+    const struct rs_host_plan none = rs_host_plan_of(&request);
+    assert_true(rs_host_plan_is_empty(&none));
+    experimental.sys_io = true;
+    const struct rs_host_plan ports = rs_host_plan_of(&request);
+    assert_false(rs_host_plan_is_empty(&ports));
 }
 
 static int make_folder(void **state)
@@ -231,6 +285,7 @@ int main(void)
         cmocka_unit_test(only_what_was_asked_for_and_lies_in_the_time),
         cmocka_unit_test(a_process_that_is_gone_has_no_values),
         cmocka_unit_test(they_are_the_same_after_a_kill),
+        cmocka_unit_test(network_cards_are_sampled_port_by_port),
         cmocka_unit_test(a_request_says_what_is_sampled),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
