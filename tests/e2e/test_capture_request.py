@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import tempfile
 import time
@@ -66,7 +67,7 @@ class WithARun(unittest.TestCase):
         self.asking = []
         self.start_aggregator()
         self.collector = subprocess.Popen([RANKSCOPE, "collector", "--spool", os.path.join(self.folder.name, "spool"),
-                                           "--no-kineto"], env=self.environment)
+                                           "--no-kineto"], env=self.environment, umask=0)  # as careless as can be
         self.until(lambda: os.path.exists(os.path.join(self.folder.name, "collector.sock")), "the collector's socket")
         self.job = subprocess.Popen([MINITRAIN, "--dp", "2", "--pp", "2", "--steps", "0", "--hidden", "512"],
                                     env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -85,7 +86,7 @@ class WithARun(unittest.TestCase):
     def start_aggregator(self, roles=True):
         words = ["--roles", self.roles] if roles else []
         self.aggregator = subprocess.Popen([RANKSCOPE, "aggregator", "--data", os.path.join(self.folder.name, "data"), *words],
-                                           env=self.environment, stdout=subprocess.PIPE, text=True)
+                                           env=self.environment, stdout=subprocess.PIPE, text=True, umask=0)
         self.assertIn("listening", self.aggregator.stdout.readline())
 
     def until(self, holds, what, seconds=300):
@@ -98,7 +99,7 @@ class WithARun(unittest.TestCase):
         # Other jobs of this machine may be seen by our collector, too.
         if words[0] == "ranks" or (words[0] == "capture" and words[1] not in ("show", "stop", "wait")):
             words = (*words, "--run", "minitrain")
-        done = subprocess.run([RANKSCOPE, *words], capture_output=True, text=True, check=False, timeout=120, env=self.environment)
+        done = subprocess.run([RANKSCOPE, *words], capture_output=True, text=True, check=False, timeout=120, env=self.environment, umask=0)
         if code is not None:
             self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}{done.stderr}")
         return done
@@ -160,6 +161,26 @@ class WithARun(unittest.TestCase):
         # Nobody who did not ask has any.
         plain = json.loads(self.rankscope("capture", "--steps", "2", "--no-report", "--json", "--wait", "raw", code=0).stdout)["id"]
         self.assertEqual(json.loads(self.rankscope("table", plain, "counter", "--ranks", "0-3", "--json", code=0).stdout)["rows"], [])
+
+    def test_nobody_else_may_write_whatever_the_umask_is(self):
+        def inside(name):
+            return os.path.join(self.folder.name, name)
+
+        done = self.rankscope("capture", "--steps", "2", "--wait", "raw", "--json", "--no-report", code=0)
+        capture = json.loads(done.stdout)["id"]
+        self.rankscope("report", capture, "-o", inside("out"), code=0)
+        self.rankscope("export", "ascend", capture, "-o", inside("ascend"), code=0)
+        self.rankscope("config", "init", "-o", inside("config.json"), code=0)
+        self.rankscope("config", "set", inside("config.json"), "active=2", code=0)
+        found = {}
+        for folder, folders, files in os.walk(self.folder.name):
+            for name in folders + files:
+                path = os.path.join(folder, name)
+                if not os.path.islink(path) and not stat.S_ISSOCK(os.stat(path).st_mode):
+                    found[os.path.relpath(path, self.folder.name)] = os.stat(path).st_mode
+        for name in ("out/report.json", "out/analysis.db", "config.json", f"data/captures/{capture}", "spool", "data/audit.jsonl"):
+            self.assertIn(name, found)
+        self.assertEqual({name: oct(mode) for name, mode in found.items() if mode & stat.S_IWOTH}, {})
 
     def test_what_programs_read_is_what_the_schemas_say(self):
         try:
