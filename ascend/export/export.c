@@ -134,6 +134,8 @@ static enum rs_status add_row(struct rs_export_ascend *e, const struct rs_batch 
     case RS_KIND_RANGE:
     case RS_KIND_MARK:
         return host_mark(e, batch, at, err);
+    case RS_KIND_COUNTER:
+        return host_counter(e, batch, at, err);
     case RS_KIND_MEMORY:
         return memory_row(e, batch, at, err);
     case RS_KIND_OVERHEAD:
@@ -148,7 +150,6 @@ static enum rs_status add_row(struct rs_export_ascend *e, const struct rs_batch 
     case RS_KIND_DEVICE_EVENT:
     case RS_KIND_FLOW_START:
     case RS_KIND_FLOW_END:
-    case RS_KIND_COUNTER:
     case RS_KIND_METADATA:
     case RS_KIND_INSTANT:
     case RS_KIND_TRACE_SPAN:

@@ -43,6 +43,7 @@ enum table {
     T_MEMORY_RECORD,
     T_OP_MEMORY,
     T_GC_RECORD,
+    T_COUNTER,
     T_OVERLAP,
     T_API_TYPE,
     T_DATA_TYPE,
@@ -192,6 +193,8 @@ RS_MUST_CHECK enum rs_status host_api(struct rs_export_ascend *e, const struct r
                                       size_t at, struct rs_err *err);
 RS_MUST_CHECK enum rs_status host_mark(struct rs_export_ascend *e, const struct rs_batch *batch,
                                        size_t at, struct rs_err *err);
+RS_MUST_CHECK enum rs_status host_counter(struct rs_export_ascend *e, const struct rs_batch *batch,
+                                          size_t at, struct rs_err *err);
 /* Steps, API rows without a connection, types and connections that are known only now. */
 RS_MUST_CHECK enum rs_status host_settle(struct rs_export_ascend *e, struct rs_err *err);
 int64_t global_tid(const struct rs_export_ascend *e, uint32_t lane);

@@ -345,6 +345,29 @@ enum rs_status host_mark(struct rs_export_ascend *e, const struct rs_batch *batc
     return db_row_end(&e->rows, &row, err);
 }
 
+/* ---- counters ---- */
+
+/* A program's own, and the samples of its host. Each always has a value. What a profiler counted itself has its own tables. */
+enum rs_status host_counter(struct rs_export_ascend *e, const struct rs_batch *batch, size_t at,
+                            struct rs_err *err)
+{
+    const rs_str category = batch->category[at];
+    const bool is_ours = category == RS_STR_NONE
+                             ? !batch->phase[at]
+                             : strcmp(rs_strtab_text(batch->strings, category), "host_sys") == 0;
+    int64_t name;
+    if (!is_ours || batch->flags[at] & RS_EVENT_NO_TIME)
+        return RS_OK;
+    const enum rs_status status = stream_id(e, SPACE_DEVICE, batch->name[at], &name, err);
+    if (status != RS_OK)
+        return status;
+    struct db_row row = db_row_begin(&e->rows, T_COUNTER);
+    db_row_int(&row, name, true);
+    db_row_int(&row, epoch_ns(e, batch->start[at]), true);
+    db_row_int(&row, batch->bytes[at], true);
+    return db_row_end(&e->rows, &row, err);
+}
+
 /* ---- the end ---- */
 
 static enum rs_status put_steps(struct rs_export_ascend *e, struct rs_err *err)

@@ -55,6 +55,7 @@ static const char schema[] =
     "allocationTotalActive INTEGER,releaseTotalAllocated INTEGER,releaseTotalReserved INTEGER,"
     "releaseTotalActive INTEGER,streamPtr INTEGER,deviceId INTEGER);"
     "CREATE TABLE GC_RECORD (startNs INTEGER,endNs INTEGER,globalTid INTEGER);"
+    "CREATE TABLE RANKSCOPE_COUNTER (name INTEGER,timestampNs INTEGER,value INTEGER);"
     "CREATE TABLE OVERLAP_ANALYSIS (id INTEGER PRIMARY KEY,deviceId INTEGER,startNs INTEGER,"
     "endNs INTEGER,type INTEGER);"
     /* clang-format off */
@@ -84,6 +85,7 @@ static const struct db_table tables[T_COUNT] = {
     [T_MEMORY_RECORD] = {"MEMORY_RECORD", 7},
     [T_OP_MEMORY] = {"OP_MEMORY", 15},
     [T_GC_RECORD] = {"GC_RECORD", 3},
+    [T_COUNTER] = {"RANKSCOPE_COUNTER", 3},
     [T_OVERLAP] = {"OVERLAP_ANALYSIS", 5},
     [T_API_TYPE] = {"ENUM_API_TYPE", 2},
     [T_DATA_TYPE] = {"ENUM_HCCL_DATA_TYPE", 2},

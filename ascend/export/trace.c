@@ -4,7 +4,7 @@
  * there.
  *
  *     layer               pid                     from
- *     Python              process                 PYTORCH_API, MSTX_EVENTS
+ *     Python              process                 PYTORCH_API, MSTX_EVENTS, RANKSCOPE_COUNTER
  *     CANN                p << 10 | 7 << 5 | 31   CANN_API
  *     Ascend Hardware     p << 10 | 14 << 5 | d   TASK; flows HostToDevice from the call that launched it
  *     Communication       p << 10 | 16 << 5 | d   COMMUNICATION_OP
@@ -402,6 +402,21 @@ static void overlap_event(struct trace *t, sqlite3_stmt *rows)
     rs_json_out_end(&t->json);
 }
 
+static void counter_event(struct trace *t, sqlite3_stmt *rows)
+{
+    rs_json_out_object(&t->json);
+    key_text(t, "ph", "C");
+    key_text(t, "name", text_at(rows, 0));
+    key_int(t, "pid", t->pid);
+    key_int(t, "tid", 0);
+    key_ts(t, sqlite3_column_int64(rows, 1));
+    rs_json_out_key(&t->json, "args");
+    rs_json_out_object(&t->json);
+    key_int(t, "value", sqlite3_column_int64(rows, 2));
+    rs_json_out_end(&t->json);
+    rs_json_out_end(&t->json);
+}
+
 static void stream_name(struct trace *t, sqlite3_stmt *rows)
 {
     char name[48];
@@ -484,6 +499,9 @@ static enum rs_status put_rows(struct trace *t, struct rs_err *err)
          "LEFT JOIN ENUM_HCCL_DATA_TYPE d ON d.id = c.dataType ORDER BY c.opId",
          comm_event},
         {"SELECT startNs, endNs, deviceId, type FROM OVERLAP_ANALYSIS ORDER BY id", overlap_event},
+        {"SELECT n.value, c.timestampNs, c.value FROM RANKSCOPE_COUNTER c JOIN "
+         "STRING_IDS n ON n.id = c.name ORDER BY c.rowid",
+         counter_event},
     };
     enum rs_status status = RS_OK;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0] && status == RS_OK; i++)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rankscope capture` as its user knows it: one request from flags, files and --set; what every rank is answered; ranks chosen
 by expressions; a second request that waits, over a restart of the aggregator too; Ctrl-C."""
+import glob
 import json
 import os
 import re
@@ -158,6 +159,13 @@ class WithARun(unittest.TestCase):
             self.assertGreater(max(values["process CPU %"]), 0)
             self.assertGreater(min(values["process memory bytes"]), 100_000)
             self.assertGreater(len(values["process CPU %"]), 2)
+        # They are curves of an exported trace.
+        out = os.path.join(self.folder.name, "ascend")
+        self.rankscope("export", "ascend", capture, "--rank", "0", "-o", out, "-q", code=0)
+        (view,) = glob.glob(os.path.join(out, "*_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json"))
+        with open(view, encoding="utf-8") as file:
+            curves = [(event["name"], event["args"]["value"]) for event in json.load(file) if event["ph"] == "C"]
+        self.assertEqual(sorted(curves), sorted((row["name"], row["value"]) for row in rows if row["rank"] == 0))
         # Nobody who did not ask has any.
         plain = json.loads(self.rankscope("capture", "--steps", "2", "--no-report", "--json", "--wait", "raw", code=0).stdout)["id"]
         self.assertEqual(json.loads(self.rankscope("table", plain, "counter", "--ranks", "0-3", "--json", code=0).stdout)["rows"], [])

@@ -323,11 +323,11 @@ static void members_of_extra_are_found(void **state)
     assert_ok(rs_batch_extra(&e->batch, e->row, extra, sizeof extra - 1));
     make_row(e, RS_KIND_KERNEL, "gemm", gpu, 300, 400);
     assert_ok(rs_batch_extra(&e->batch, e->row, extra, sizeof extra - 1));
-    make_row(e, RS_KIND_MEMORY, "[memory]", host, 150, 150);
+    make_row(e, RS_KIND_MEMORY, "[e->row]", host, 150, 150);
     static const char memory[] =
         "\"Total Allocated\": 2048, \"Device Id\": 0, \"Total Reserved\": 4096";
     assert_ok(rs_batch_extra(&e->batch, e->row, memory, sizeof memory - 1));
-    make_row(e, RS_KIND_MEMORY, "[memory]", host, 160, 160); /* of the host: not a device's */
+    make_row(e, RS_KIND_MEMORY, "[e->row]", host, 160, 160); /* of the host: not a device's */
     static const char other[] = "\"Total Allocated\": 1, \"Device Id\": -1,,,  ";
     assert_ok(rs_batch_extra(&e->batch, e->row, other, sizeof other - 1));
     rank_export(&rank);
@@ -408,6 +408,46 @@ static void a_native_rank_has_marks_steps_and_hops(void **state)
                  "COMMUNICATION_TASK_INFO c JOIN STRING_IDS y ON y.id = c.taskType JOIN "
                  "ENUM_HCCL_LINK_TYPE l ON l.id = c.linkType",
                  "Memcpy|1|0|1000|TCP|1000000000|1\n"); /* ranks 3 and 1 within the group */
+    rank_fini(&rank);
+}
+
+static bool trace_holds(const struct rank *rank, const char *text)
+{
+    struct rs_buf buf = {0};
+    char *path = rs_file_join(rank->result.dir, "ASCEND_PROFILER_OUTPUT/trace_view.json");
+    assert_ok(rs_file_read(path, 1 << 20, &buf, NULL));
+    const bool holds = strstr(rs_buf_text(&buf), text) != NULL;
+    rs_mem_free(path);
+    rs_buf_fini(&buf);
+    return holds;
+}
+
+static void counters_of_programs_and_hosts_are_curves(void **state)
+{
+    (void)state;
+    struct rank rank;
+    native_rank(&rank);
+    struct make_events *e = &rank.events;
+    const uint32_t host = make_host_lane(e, 1000);
+    make_row(e, RS_KIND_COUNTER, "tokens", host, 2000, 2000);
+    e->batch.phase[e->row] = 0;
+    e->batch.bytes[e->row] = -1; /* a value like any other */
+    make_row(e, RS_KIND_COUNTER, "process memory bytes", host, 3000, 3000);
+    e->batch.phase[e->row] = 'C';
+    e->batch.category[e->row] = make_string(e, "host_sys");
+    e->batch.bytes[e->row] = 4096;
+    make_row(e, RS_KIND_COUNTER, "of a profiler", host, 4000, 4000);
+    e->batch.phase[e->row] = 'C';
+    e->batch.category[e->row] = make_string(e, "NIC");
+    e->batch.bytes[e->row] = 5;
+    rank_export(&rank);
+    assert_query(&rank,
+                 "SELECT s.value, c.timestampNs - 1700000000000000000, c.value FROM "
+                 "RANKSCOPE_COUNTER c JOIN STRING_IDS s ON s.id = c.name ORDER BY 2",
+                 "tokens|2000|-1\nprocess memory bytes|3000|4096\n");
+    assert_true(trace_holds(&rank, "\"name\":\"tokens\""));
+    assert_true(trace_holds(&rank, "\"ts\":\"1700000000000003.000\",\"args\":{\"value\":4096}"));
+    assert_false(trace_holds(&rank, "of a profiler"));
     rank_fini(&rank);
 }
 
@@ -565,6 +605,7 @@ int main(void)
         EACH(an_unfinished_kernel_ends_with_the_recording),
         EACH(members_of_extra_are_found),
         EACH(a_native_rank_has_marks_steps_and_hops),
+        EACH(counters_of_programs_and_hosts_are_curves),
         EACH(its_files_are_there),
         EACH(wild_times_are_written),
         EACH(nothing_remains_without_a_finish),
