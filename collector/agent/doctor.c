@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/timex.h>
 #include <unistd.h>
 
@@ -272,6 +273,35 @@ static struct rs_doctor_patient *find_patient(struct rs_doctor *doctor, pid_t pi
     return NULL;
 }
 
+/* Its umask; *is_open_p: it leaves others the right to write to what the process makes. */
+static unsigned open_umask(pid_t pid, bool *is_open_p)
+{
+    char path[64];
+    struct rs_buf text = {0};
+    unsigned mask = 0;
+    *is_open_p = false;
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    if (rs_file_read(path, (size_t)64 << 10, &text, NULL) == RS_OK) {
+        const char *line = strstr(rs_buf_text(&text), "\nUmask:");
+        if (line)
+            mask = (unsigned)strtoul(line + strlen("\nUmask:"), NULL, 8);
+        *is_open_p = line && !(mask & S_IWOTH);
+    }
+    rs_buf_fini(&text);
+    return mask;
+}
+
+static void look_at_umask(struct rs_doctor_patient *patient)
+{
+    bool is_open;
+    const unsigned mask = open_umask(patient->process.pid, &is_open);
+    if (is_open)
+        note(patient,
+             "its umask is %04o, so everybody may write to what its profiler leaves: start it with "
+             "0027 or more",
+             mask);
+}
+
 static void take_rank(struct rs_doctor *doctor, const struct rs_config_rank *rank,
                       const char *framework)
 {
@@ -285,6 +315,7 @@ static void take_rank(struct rs_doctor *doctor, const struct rs_config_rank *ran
     patient->framework = framework;
     patient->step = rank->step;
     patient->is_rank = true;
+    look_at_umask(patient);
     if (rs_file_is_everybodys(rank->config_dir))
         note(patient, "everybody may write to %s: whoever does decides what it records",
              rank->config_dir);

@@ -155,15 +155,17 @@ def notified_by_a_file(rig):
     folder = os.path.join(rig.folder, "npu-config")
     os.mkdir(folder)
     os.chmod(folder, 0o777)
-    job = subprocess.Popen([program, "--cfg", folder, "--ranks", "2", "--env", "--steps", "800"], stdout=subprocess.DEVNULL,
-                           env=dict(rig.environment, RANKSCOPE_RUN="doctor"))
+    job = subprocess.Popen([program, "--cfg", folder, "--ranks", "2", "--env"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                           env=dict(rig.environment, RANKSCOPE_RUN="doctor"), umask=0o020)
     try:
         _, mine, _ = look(rig, 2, "--kineto-socket-dir", rig.sockets)
         check([(p["rank"], p["framework"], p["config_dir"], p["attachable"]) for p in mine]
               == [(rank, "torch_npu", folder, True) for rank in range(2)], f"{mine}")
         check(all(any(f"everybody may write to {folder}" in note for note in p["notes"]) for p in mine), f"{mine}")
+        check(all(any("its umask is 0020, so everybody may write" in note for note in p["notes"]) for p in mine), f"{mine}")
     finally:
-        job.wait(60)  # it trains for 8 s
+        job.stdin.close()  # that ends it
+        job.wait(60)
 
 
 def path_rule(rig):
