@@ -229,6 +229,42 @@ RANKSCOPE_INLINE void rankscope_counter(uint32_t name, int64_t value)
         rankscope_record_counter(name, value);
 }
 
+/* ---- scopes ---- */
+
+/* Begin here, and end where the block does, whichever way it is left: return, break, goto, and in C++ an exception.
+ *
+ *     RANKSCOPE_OP(forward);                C (GCC, Clang): also RANKSCOPE_RANGE(name), RANKSCOPE_COMM(&comm)
+ *     rankscope::op scope(forward);         C++: also rankscope::range, rankscope::comm
+ */
+#if !defined(__cplusplus) && defined(__GNUC__)
+#    define RANKSCOPE_JOIN_(a, b) a##b
+#    define RANKSCOPE_JOIN(a, b)  RANKSCOPE_JOIN_(a, b)
+#    define RANKSCOPE_SCOPE(kind, begin, what)                                                     \
+        const char RANKSCOPE_JOIN(rankscope_##kind##_, __LINE__)                                   \
+            __attribute__((cleanup(rankscope_leave_##kind), unused)) = (begin(what), (char)0)
+#    define RANKSCOPE_OP(name)    RANKSCOPE_SCOPE(op, rankscope_op_begin, name)
+#    define RANKSCOPE_RANGE(name) RANKSCOPE_SCOPE(range, rankscope_range_push, name)
+#    define RANKSCOPE_COMM(what)  RANKSCOPE_SCOPE(comm, rankscope_comm_begin, what)
+
+static inline void rankscope_leave_op(const char *scope)
+{
+    (void)scope;
+    rankscope_op_end();
+}
+
+static inline void rankscope_leave_range(const char *scope)
+{
+    (void)scope;
+    rankscope_range_pop();
+}
+
+static inline void rankscope_leave_comm(const char *scope)
+{
+    (void)scope;
+    rankscope_comm_end();
+}
+#endif
+
 /* ---- about the library ---- */
 
 /* "tsc" or "cntvct" (the processor's own counter), or "monotonic": no invariant counter here, the system's clock is used. */
@@ -238,6 +274,54 @@ RANKSCOPE_API int rankscope_is_connected(void); /* to a collector, as of the las
 
 #ifdef __cplusplus
 }
+
+namespace rankscope
+{
+class op
+{
+  public:
+    explicit op(uint32_t name)
+    {
+        rankscope_op_begin(name);
+    }
+    ~op()
+    {
+        rankscope_op_end();
+    }
+    op(const op &) = delete;
+    op &operator=(const op &) = delete;
+};
+
+class range
+{
+  public:
+    explicit range(uint32_t name)
+    {
+        rankscope_range_push(name);
+    }
+    ~range()
+    {
+        rankscope_range_pop();
+    }
+    range(const range &) = delete;
+    range &operator=(const range &) = delete;
+};
+
+class comm
+{
+  public:
+    explicit comm(const rankscope_comm &what)
+    {
+        rankscope_comm_begin(&what);
+    }
+    ~comm()
+    {
+        rankscope_comm_end();
+    }
+    comm(const comm &) = delete;
+    comm &operator=(const comm &) = delete;
+};
+} // namespace rankscope
 #endif
 
 #endif

@@ -171,6 +171,40 @@ static void nested_events_carry_depth_and_order(void **state)
     assert_true(range->start <= op->start && op->start <= op->end && op->end <= range->end);
 }
 
+static void leave_early(uint32_t outer, uint32_t inner, bool is_early)
+{
+    RANKSCOPE_RANGE(outer);
+    for (int i = 0; i < 3; i++) {
+        RANKSCOPE_OP(inner);
+        if (is_early && i == 1)
+            return;
+    }
+    const struct rankscope_comm comm = {.type = RANKSCOPE_BARRIER,
+                                        .peer = RANKSCOPE_UNKNOWN,
+                                        .sequence = RANKSCOPE_NO_SEQUENCE,
+                                        .bytes = RANKSCOPE_NO_BYTES};
+    RANKSCOPE_COMM(&comm);
+}
+
+static void a_scope_ends_however_it_is_left(void **state)
+{
+    (void)state;
+    start_recording();
+    const uint32_t outer = rankscope_name("outer", 0);
+    const uint32_t inner = rankscope_name("inner", 0);
+    leave_early(outer, inner, true);
+    rankscope_op_begin(inner); /* at the bottom again: nothing was left open */
+    rankscope_op_end();
+    leave_early(outer, inner, false);
+    door_drain(&door);
+    assert_int_equal(door.record_count, 3 + 1 + 5);
+    const uint32_t depths[] = {1, 1, 0, 0, 1, 1, 1, 1, 0};
+    for (size_t i = 0; i < door.record_count; i++)
+        assert_int_equal(door.records[i].slot.depth, depths[i]);
+    assert_int_equal(door.records[2].slot.name, outer);
+    assert_int_equal(door_count(&door, RS_RECORD_COMM), 1);
+}
+
 static void hops_belong_to_the_innermost_communication(void **state)
 {
     (void)state;
@@ -585,6 +619,7 @@ int main(void)
         TEST(a_request_to_stop_ends_at_the_next_boundary),
         TEST(what_was_begun_before_the_recording_leaves_no_trace),
         TEST(nested_events_carry_depth_and_order),
+        TEST(a_scope_ends_however_it_is_left),
         TEST(hops_belong_to_the_innermost_communication),
         TEST(equal_names_have_one_id),
         TEST(a_full_name_table_gives_0_and_stays_whole),
