@@ -674,8 +674,10 @@ static void drain_job(struct rs_collect_native *native, struct job *job)
         return;
     }
     enum rs_status status = begin_stream(native, job, &err);
-    if (status == RS_OK && job->samples)
-        status = sample_host(job, &err);
+    if (status == RS_OK && job->samples && sample_host(job, &err) < 0) {
+        rs_log_error("rank %u: its host is not sampled any more: %s", job->rank, err.text);
+        rs_host_samples_free(&job->samples); /* the recording goes on without */
+    }
     if (status == RS_OK)
         status = rs_native_drain(native->native, job->id, rs_pack_sink(job->pack), &err);
     if (status == RS_END || status == RS_PARTIAL) {

@@ -358,6 +358,11 @@ void rs_host_samples_look(struct rs_host_samples *samples)
     if (rs_host_plan_is_empty(&samples->plan) || samples->is_closed || now < samples->due_at)
         return;
     samples->due_at = now + RS_NS_PER_S / samples->plan.hz;
+    if (samples->pid <= 0) { /* 0 would mean ourselves */
+        samples->why = "what it takes of its host cannot be seen from the collector (another "
+                       "namespace of processes)";
+        return;
+    }
     read_all(samples, read);
     int64_t *sample = new_sample(samples);
     if (!sample)

@@ -160,6 +160,16 @@ static void a_process_that_is_gone_has_no_values(void **state)
     rs_host_samples_free(&samples);
 }
 
+static void a_process_that_cannot_be_seen_has_no_values(void **state)
+{
+    struct seen seen;
+    struct rs_host_samples *samples = two_samples(0, all, *state); /* to the kernel: ourselves */
+    emit(samples, 0, RS_NS_MIN, RS_NS_MAX, &seen);
+    assert_int_equal(seen.count, 0);
+    assert_non_null(strstr(rs_host_samples_why(samples), "namespace"));
+    rs_host_samples_free(&samples);
+}
+
 static void they_are_the_same_after_a_kill(void **state)
 {
     char path[256];
@@ -284,6 +294,7 @@ int main(void)
         cmocka_unit_test(a_process_is_sampled),
         cmocka_unit_test(only_what_was_asked_for_and_lies_in_the_time),
         cmocka_unit_test(a_process_that_is_gone_has_no_values),
+        cmocka_unit_test(a_process_that_cannot_be_seen_has_no_values),
         cmocka_unit_test(they_are_the_same_after_a_kill),
         cmocka_unit_test(network_cards_are_sampled_port_by_port),
         cmocka_unit_test(a_request_says_what_is_sampled),
