@@ -65,10 +65,11 @@ static enum rs_status move_one(const char *verb, const struct rs_address *addres
 {
     const bool is_restore = strcmp(verb, "restore") == 0;
     struct moving moving = {.verb = verb, .id = id};
+    const struct rs_client_move move = {
+        .is_restore = is_restore, .on_progress = show, .self = &moving};
     struct rs_buf json = {0};
     Rankscope__CaptureInfo *info = NULL;
-    const enum rs_status status =
-        rs_client_capture_archive(address, id, is_restore, show, &moving, &info, err);
+    const enum rs_status status = rs_client_capture_move(address, id, &move, &info, err);
     end_line(&moving);
     if (status >= 0 && !info)
         return rs_err_set(err, RS_VERSION, "the aggregator did not say what became of it");

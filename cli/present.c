@@ -64,12 +64,13 @@ int rs_cli_report_remote(const char *verb, const struct rs_address *address, con
     const struct rs_client_document_options how = {.assume_common_clock =
                                                        options->assume_common_clock,
                                                    .has_deliverables = out_dir != NULL,
+                                                   .dir = out_dir,
                                                    .report = rs_cli_report_kind(options),
                                                    .width = style.width,
                                                    .has_colour = style.has_colour,
                                                    .has_utf8 = style.has_utf8};
-    const enum rs_status status = rs_client_documents_fetch(address, capture, &how, out_dir,
-                                                            &documents, &result.report, &err);
+    const enum rs_status status =
+        rs_client_documents_fetch(address, capture, &how, &documents, &result.report, &err);
     for (size_t i = 0; i < documents.line_count; i++)
         rs_cli_note(verb, "%s", documents.lines[i]);
     result.is_partial = documents.is_partial;

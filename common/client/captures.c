@@ -91,29 +91,28 @@ enum rs_status rs_client_capture(const struct rs_address *address, enum rs_clien
 
 struct moving {
     struct telling telling;
-    void (*on_progress)(void *self, uint64_t done_bytes, uint64_t all_bytes);
-    void *self;
+    const struct rs_client_move *move;
 };
 
 static bool on_moved(void *self, const Rankscope__Reply *reply)
 {
     struct moving *moving = self;
+    const struct rs_client_move *move = moving->move;
     if (reply->message_case != RANKSCOPE__REPLY__MESSAGE_ARCHIVE)
         return on_info(&moving->telling, reply);
-    moving->on_progress(moving->self, reply->archive->done_bytes, reply->archive->all_bytes);
+    move->on_progress(move->self, reply->archive->done_bytes, reply->archive->all_bytes);
     return true;
 }
 
-enum rs_status
-rs_client_capture_archive(const struct rs_address *address, const char *id, bool is_restore,
-                          void (*on_progress)(void *self, uint64_t done_bytes, uint64_t all_bytes),
-                          void *self, Rankscope__CaptureInfo **info_p, struct rs_err *err)
+enum rs_status rs_client_capture_move(const struct rs_address *address, const char *id,
+                                      const struct rs_client_move *move,
+                                      Rankscope__CaptureInfo **info_p, struct rs_err *err)
 {
-    struct moving moving = {.on_progress = on_progress, .self = self};
+    struct moving moving = {.move = move};
     Rankscope__AskArchive question = RANKSCOPE__ASK_ARCHIVE__INIT;
     Rankscope__Ask ask = RANKSCOPE__ASK__INIT;
     question.id = rs_lend(id);
-    question.restore = is_restore;
+    question.restore = move->is_restore;
     ask.message_case = RANKSCOPE__ASK__MESSAGE_ARCHIVE;
     ask.archive = &question;
     return told(&moving.telling, rs_client_ask(address, &ask, on_moved, &moving, err), info_p, err);

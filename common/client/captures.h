@@ -22,12 +22,18 @@ RS_MUST_CHECK enum rs_status rs_client_capture(const struct rs_address *address,
                                                enum rs_client_about about, const char *id,
                                                Rankscope__CaptureInfo **info_p, struct rs_err *err);
 
-/* A closed one goes to the archive of its aggregator, or comes back; `on_progress` gets how much of how much (0: unknown) is done. *info_p as
- * above. Interrupted, the aggregator goes on. */
-RS_MUST_CHECK enum rs_status
-rs_client_capture_archive(const struct rs_address *address, const char *id, bool is_restore,
-                          void (*on_progress)(void *self, uint64_t done_bytes, uint64_t all_bytes),
-                          void *self, Rankscope__CaptureInfo **info_p, struct rs_err *err);
+/* A closed one goes to the archive of its aggregator, or comes back. *info_p as above. Interrupted, the aggregator goes on. */
+struct rs_client_move {
+    bool is_restore;
+    /* How much of how much is done; 0: not known how much. */
+    void (*on_progress)(void *self, uint64_t done_bytes, uint64_t all_bytes);
+    void *self;
+};
+RS_MUST_CHECK enum rs_status rs_client_capture_move(const struct rs_address *address,
+                                                    const char *id,
+                                                    const struct rs_client_move *move,
+                                                    Rankscope__CaptureInfo **info_p,
+                                                    struct rs_err *err);
 
 /* Those of a run ("": of all), in one list however many messages bring it; *list_p NULL: nothing came. */
 RS_MUST_CHECK enum rs_status rs_client_captures(const struct rs_address *address, const char *run,

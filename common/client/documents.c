@@ -337,7 +337,7 @@ static enum rs_status fetch_all(const struct rs_client_documents *documents, con
 
 enum rs_status rs_client_documents_fetch(const struct rs_address *address, const char *capture,
                                          const struct rs_client_document_options *how,
-                                         const char *dir, struct rs_client_documents *documents_p,
+                                         struct rs_client_documents *documents_p,
                                          struct rs_buf *report, struct rs_err *err)
 {
     enum rs_status status = RS_NOTFOUND;
@@ -346,7 +346,7 @@ enum rs_status rs_client_documents_fetch(const struct rs_address *address, const
         status = rs_client_documents_list(address, capture, how, documents_p, err);
         if (status < 0)
             return status;
-        status = fetch_all(documents_p, dir, report, err);
+        status = fetch_all(documents_p, how->dir, report, err);
     }
     return status;
 }

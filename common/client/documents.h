@@ -22,6 +22,8 @@ struct rs_client_document_options {
     uint32_t report;       /* 0 none, 1 text, 2 JSON: the document rs_client_report_name */
     unsigned width;        /* of the text */
     bool has_colour, has_utf8;
+    const char
+        *dir; /* of rs_client_documents_fetch(): where all but the report goes; NULL: nowhere */
 };
 
 extern const char rs_client_report_name[];
@@ -62,11 +64,10 @@ RS_MUST_CHECK enum rs_status rs_client_document_read(const struct rs_client_docu
 RS_MUST_CHECK enum rs_status rs_client_documents_save(const struct rs_client_documents *documents,
                                                       const char *dir, struct rs_err *err);
 
-/* Lists and fetches: the report appended to `report`, all else into `dir`; NULL: nothing else is wanted. The list is the caller's, also on
- * failure. As the above; RS_FORMAT, too: a report was wanted and none is there. */
+/* Lists and fetches: the report appended to `report`, all else into options->dir. The list is the caller's, also on failure. As the above; RS_FORMAT, too: a report was wanted and none is there. */
 RS_MUST_CHECK enum rs_status
 rs_client_documents_fetch(const struct rs_address *address, const char *capture,
-                          const struct rs_client_document_options *options, const char *dir,
+                          const struct rs_client_document_options *options,
                           struct rs_client_documents *documents_p, struct rs_buf *report,
                           struct rs_err *err);
 

@@ -66,7 +66,7 @@ enum rs_status rs_client_place_of(const char *word, const char *data, const char
 static enum rs_status carry(const struct rs_address *address, const char *capture,
                             struct rs_client_carried *carried_p, struct rs_err *err)
 {
-    const struct rs_client_document_options how = {.is_raw = true};
+    struct rs_client_document_options how = {.is_raw = true};
     struct rs_client_documents documents = {.count = 0};
     struct rs_buf unused = {0};
     struct rs_client_carried carried = {.is_temporary = true};
@@ -75,8 +75,9 @@ static enum rs_status carry(const struct rs_address *address, const char *captur
                    temporary && *temporary ? temporary : "/tmp");
     if (!mkdtemp(carried.dir))
         return rs_err_errno(err, "cannot create a folder like %s", carried.dir);
+    how.dir = carried.dir;
     const enum rs_status status =
-        rs_client_documents_fetch(address, capture, &how, carried.dir, &documents, &unused, err);
+        rs_client_documents_fetch(address, capture, &how, &documents, &unused, err);
     rs_client_documents_fini(&documents);
     rs_buf_fini(&unused);
     if (status < 0)
