@@ -15,6 +15,7 @@
 #include "cli/verbs.h"
 #include "common/answer/answer.h"
 #include "common/answer/answer_text.h"
+#include "common/base/terminal.h"
 #include "common/client/captures.h"
 #include "common/client/client.h"
 
@@ -58,7 +59,7 @@ static void print_info(const Rankscope__CaptureInfo *info, bool as_json)
 /* On a terminal, lines are broken between words, the rest further in. */
 static void print_lines(FILE *to, const char *text)
 {
-    const size_t width = isatty(fileno(to)) ? rs_cli_width(to) : SIZE_MAX;
+    const size_t width = isatty(fileno(to)) ? rs_terminal_width(to) : SIZE_MAX;
     while (*text) {
         size_t left = strcspn(text, "\n");
         const size_t indent = strspn(text, " ") + 4;

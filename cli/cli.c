@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every verb shares: exit codes, the form of a line on stderr, what the terminal can show.
+ * What every verb shares: exit codes, the form of a line on stderr.
  */
 #include "cli/cli.h"
 
@@ -11,14 +11,9 @@
 #include "common/base/log.h"
 
 #include <limits.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum rs_exit rs_exit_of(enum rs_status status)
 {
@@ -97,47 +92,6 @@ void rs_cli_tell_of_link(const char *verb, const char *dir)
     char *real = realpath(name, NULL);
     rs_cli_note(verb, "%s is a symbolic link: the files are in %s", name, real ? real : "?");
     free(real); /* the C library's */
-}
-
-bool rs_cli_pause(rs_dur length)
-{
-    const struct timespec time = {.tv_sec = (time_t)(length / RS_NS_PER_S),
-                                  .tv_nsec = (long)(length % RS_NS_PER_S)};
-    sigset_t signals;
-    (void)sigemptyset(&signals);
-    (void)sigaddset(&signals, SIGINT);
-    (void)sigaddset(&signals, SIGTERM);
-    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    return sigtimedwait(&signals, NULL, &time) < 0;
-}
-
-bool rs_cli_wants_colour(FILE *stream)
-{
-    const char *no_colour = getenv("NO_COLOR"); /* NOLINT(concurrency-mt-unsafe) */
-    const char *terminal = getenv("TERM");      /* NOLINT(concurrency-mt-unsafe) */
-    if (no_colour && *no_colour)
-        return false;
-    return isatty(fileno(stream)) && terminal && strcmp(terminal, "dumb") != 0;
-}
-
-bool rs_cli_wants_utf8(void)
-{
-    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *value = getenv(names[i]); /* NOLINT(concurrency-mt-unsafe) */
-        if (value && *value)
-            return strstr(value, "UTF-8") || strstr(value, "utf8") || strstr(value, "UTF8") ||
-                   strstr(value, "utf-8");
-    }
-    return false;
-}
-
-unsigned rs_cli_width(FILE *stream)
-{
-    struct winsize size;
-    if (!isatty(fileno(stream)) || ioctl(fileno(stream), TIOCGWINSZ, &size) != 0 || !size.ws_col)
-        return 96;
-    return size.ws_col < 60 ? 60 : size.ws_col > 100 ? 100 : size.ws_col;
 }
 
 enum rs_status rs_cli_set_up_daemon(const struct rs_cli_daemon *daemon, struct rs_err *err)

@@ -10,7 +10,6 @@
 
 #include "cli/options/args.h"
 #include "common/base/buf.h"
-#include "common/base/time.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -36,16 +35,6 @@ int rs_cli_fail(const char *verb, const struct rs_err *err);
 void rs_cli_note(const char *verb, const char *format, ...) RS_PRINTF(2, 3);
 /* Says where the files are when the folder that was named for them is a link. NULL: none was. */
 void rs_cli_tell_of_link(const char *verb, const char *dir);
-
-/* Waits; false: Ctrl-C. Of verbs that ask again and again: rs_client_ask() has blocked the signals. */
-bool rs_cli_pause(rs_dur length);
-
-/* Colours and animation are for people: a terminal, NO_COLOR not set, TERM not "dumb". */
-bool rs_cli_wants_colour(FILE *stream);
-/* The stream's locale can show box drawings and blocks. */
-bool rs_cli_wants_utf8(void);
-/* Columns of the terminal, within 60..100; 96 when it is none. */
-unsigned rs_cli_width(FILE *stream);
 
 /* How a verb ended: the exit code of `status`. What failed is printed, an interruption is not. */
 int rs_cli_end(const char *verb, enum rs_status status, const struct rs_err *err);

@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/verbs.h"
+#include "common/base/terminal.h"
 
 #include <limits.h>
 #include <unistd.h>
@@ -22,8 +23,8 @@ static int visit(char **operands)
         rs_doctor_json(&doctor, &buf);
     else if (status == RS_OK &&
              !is_quiet) /* facts of the node: a line each where a program reads them */
-        rs_doctor_text(&doctor, rs_cli_width(stdout),
-                       isatty(STDOUT_FILENO) ? rs_cli_width(stdout) : INT_MAX, &buf);
+        rs_doctor_text(&doctor, rs_terminal_width(stdout),
+                       isatty(STDOUT_FILENO) ? rs_terminal_width(stdout) : INT_MAX, &buf);
     if (as_json)
         rs_buf_u8(&buf, '\n');
     if (status == RS_OK)

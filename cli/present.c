@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/present.h"
 
+#include "common/base/terminal.h"
 #include "common/client/client.h"
 #include "common/client/documents.h"
 
@@ -19,9 +20,9 @@ enum rs_deliver_report rs_cli_report_kind(const struct rs_report_options *option
 
 struct rs_output_style rs_cli_style(void)
 {
-    return (struct rs_output_style){.width = rs_cli_width(stdout),
-                                    .has_colour = rs_cli_wants_colour(stdout),
-                                    .has_utf8 = rs_cli_wants_utf8()};
+    return (struct rs_output_style){.width = rs_terminal_width(stdout),
+                                    .has_colour = rs_terminal_wants_colour(stdout),
+                                    .has_utf8 = rs_terminal_wants_utf8()};
 }
 
 static int print(const char *verb, const struct rs_buf *report, const char *out_dir, bool is_text)

@@ -10,6 +10,7 @@
 #include "common/answer/answer.h"
 #include "common/answer/answer_text.h"
 #include "common/base/file.h"
+#include "common/base/terminal.h"
 #include "common/client/client.h"
 #include "common/request/adapter.h"
 #include "common/request/roles.h"
@@ -148,7 +149,7 @@ static enum rs_status watch(const struct rs_address *address, struct rs_err *err
             printf("\n");
         if (fflush(stdout) != 0)
             return rs_err_errno(err, "cannot print the ranks");
-    } while ((status >= 0 || status == RS_UNREACHABLE) && rs_cli_pause(words.interval));
+    } while ((status >= 0 || status == RS_UNREACHABLE) && rs_terminal_pause(words.interval));
     return status >= 0 || status == RS_UNREACHABLE ? RS_CANCELLED : status;
 }
 

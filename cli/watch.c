@@ -15,6 +15,7 @@
 #include "cli/verbs.h"
 #include "common/base/json_out.h"
 #include "common/base/lend.h"
+#include "common/base/terminal.h"
 #include "common/client/client.h"
 #include "common/client/pages.h"
 #include "common/client/probe_make.h"
@@ -347,7 +348,7 @@ static int watch(const struct options *options)
         status = look_once(&watching, &err);
         if (status >= 0 && options->alarms && watching.alarms >= options->alarms)
             return watching.code;
-        if (status >= 0 && !rs_cli_pause(look_every_ns))
+        if (status >= 0 && !rs_terminal_pause(look_every_ns))
             status = RS_CANCELLED;
     }
     return status == RS_CANCELLED ? RS_EXIT_INTERRUPTED : rs_cli_fail(verb, &err);
