@@ -4,12 +4,14 @@
 #include "collector/source/kineto_priv.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* One row being written. */
 struct row_out {
     struct rs_buf *buf;
     const struct rs_batch *batch;
     size_t at;
+    bool fills_in;
     struct kineto_span args;   /* first part of extra: members of args */
     struct kineto_span others; /* second part: members of the row */
     bool has_member;           /* of the object being written */
@@ -163,8 +165,13 @@ static void arg_members(struct row_out *out)
         integer_member(out, out->args, "External id", batch->external_id[at]);
     if (batch->correlation[at] >= 0 && !is_flow(batch->kind[at]))
         integer_member(out, out->args, "correlation", batch->correlation[at]);
+    const bool is_value = out->fills_in && !batch->phase[at] && batch->kind[at] == RS_KIND_COUNTER;
     if (batch->bytes[at] != (is_memory ? INT64_MIN : -1))
-        integer_member(out, out->args, is_memory ? "Bytes" : "bytes", batch->bytes[at]);
+        integer_member(out, out->args,
+                       is_memory  ? "Bytes"
+                       : is_value ? "value"
+                                  : "bytes",
+                       batch->bytes[at]);
     if (batch->flags[at] & RS_EVENT_UNFINISHED && begin_member(out, out->args, "finished"))
         rs_buf_string(out->buf, "false");
     raw_member(out, "Input Dims", batch->input_dims[at]);
@@ -192,6 +199,72 @@ static void write_args(struct row_out *out)
     out->has_member = had_member || out->has_member;
 }
 
+/* Of a row that never stood in a Chrome trace. */
+static char phase_of(uint8_t kind)
+{
+    switch ((enum rs_kind)kind) {
+    case RS_KIND_MARK:
+    case RS_KIND_INSTANT:
+    case RS_KIND_MEMORY:
+        return 'i';
+    case RS_KIND_COUNTER:
+        return 'C';
+    case RS_KIND_FLOW_START:
+        return 's';
+    case RS_KIND_FLOW_END:
+        return 'f';
+    case RS_KIND_METADATA:
+        return 'M';
+    case RS_KIND_OTHER:
+    case RS_KIND_CPU_OP:
+    case RS_KIND_USER_ANNOTATION:
+    case RS_KIND_GPU_USER_ANNOTATION:
+    case RS_KIND_KERNEL:
+    case RS_KIND_MEMCPY:
+    case RS_KIND_MEMSET:
+    case RS_KIND_RUNTIME:
+    case RS_KIND_DRIVER:
+    case RS_KIND_SYNC:
+    case RS_KIND_DEVICE_EVENT:
+    case RS_KIND_PYTHON:
+    case RS_KIND_OVERHEAD:
+    case RS_KIND_TRACE_SPAN:
+    case RS_KIND_STEP:
+    case RS_KIND_RANGE:
+    case RS_KIND_OP:
+    case RS_KIND_COMM:
+    case RS_KIND_COMM_TASK:
+    case RS_KIND_LOSS:
+    case RS_KIND_STEP_WINDOW:
+    case RS_KIND_COUNT:
+        return 'X';
+    }
+    return 'X';
+}
+
+static void fill_in_texts(struct row_out *out)
+{
+    const struct kineto_span none = {0};
+    const struct rs_batch *batch = out->batch;
+    const enum rs_kind kind = batch->kind[out->at];
+    const char *word = rs_kind_text(kind);
+    if (batch->category[out->at] != RS_STR_NONE)
+        string_member(out, none, "cat", batch->category[out->at]);
+    else if (begin_member(out, none, "cat"))
+        write_string(out->buf, word, strlen(word));
+    const char *name = rs_strtab_text(batch->strings, batch->name[out->at]);
+    const bool is_named = *name && strcmp(name, word) != 0;
+    if (is_named) {
+        string_member(out, none, "name", batch->name[out->at]);
+    } else if (begin_member(out, none, "name")) {
+        /* A step has a number for a name. */
+        if (kind == RS_KIND_STEP || kind == RS_KIND_STEP_WINDOW)
+            rs_buf_printf(out->buf, "\"%s %" PRId64 "\"", word, batch->correlation[out->at]);
+        else
+            write_string(out->buf, word, strlen(word));
+    }
+}
+
 /* What the batch holds of a row stands beside a second member of that name in an unusual shape, as it stood in the file: reading
  * takes the same one of them again. */
 static void write_row(struct row_out *out)
@@ -200,18 +273,24 @@ static void write_row(struct row_out *out)
     const struct rs_batch *batch = out->batch;
     const size_t at = out->at;
     const struct rs_lane *lane = &batch->lanes->items[batch->lane[at]];
-    const char phase = (char)batch->phase[at];
+    const bool fills_in = out->fills_in && !batch->phase[at];
+    char phase = (char)batch->phase[at];
+    if (fills_in)
+        phase = phase_of(batch->kind[at]);
     rs_buf_u8(out->buf, '{');
     if (phase && begin_member(out, none, "ph"))
         write_string(out->buf, &phase, 1);
-    string_member(out, none, "cat", batch->category[at]);
-    if (!(batch->flags[at] & RS_EVENT_NO_NAME))
+    if (fills_in)
+        fill_in_texts(out);
+    else
+        string_member(out, none, "cat", batch->category[at]);
+    if (!fills_in && !(batch->flags[at] & RS_EVENT_NO_NAME))
         string_member(out, none, "name", batch->name[at]);
     id_member(out, "pid", lane->process_text, lane->process);
     id_member(out, "tid", lane->thread_text, lane->thread);
     if (!(batch->flags[at] & RS_EVENT_NO_TIME))
         time_member(out, "ts", batch->start[at]);
-    if (!(batch->flags[at] & RS_EVENT_NO_END))
+    if (!(batch->flags[at] & RS_EVENT_NO_END) && (!fills_in || phase == 'X'))
         time_member(out, "dur", batch->end[at] - batch->start[at]);
     if (is_flow(batch->kind[at]) && batch->correlation[at] >= 0)
         integer_member(out, out->others, "id", batch->correlation[at]);
@@ -231,7 +310,13 @@ void rs_kineto_write_begin(struct rs_kineto_writer *writer, struct rs_buf *buf)
 void rs_kineto_write_rows(struct rs_kineto_writer *writer, const struct rs_batch *batch)
 {
     for (size_t at = 0; at < batch->count; at++) {
-        struct row_out out = {.buf = writer->buf, .batch = batch, .at = at};
+        if (writer->dropped_rows) {
+            writer->dropped_rows += batch->count - at;
+            return;
+        }
+        const size_t before = writer->buf->length;
+        struct row_out out = {
+            .buf = writer->buf, .batch = batch, .at = at, .fills_in = writer->fills_in};
         const size_t length = batch->extra_length[at];
         if (length) {
             const char *extra = batch->extra + batch->extra_offset[at];
@@ -242,8 +327,16 @@ void rs_kineto_write_rows(struct rs_kineto_writer *writer, const struct rs_batch
                 out.others = (struct kineto_span){.text = line + 1, .length = length - first - 1};
         }
         rs_buf_string(writer->buf, writer->has_rows ? ",\n" : "\n");
-        writer->has_rows = true;
         write_row(&out);
+        const uint64_t bytes = writer->buf->length - before;
+        if (writer->limit_bytes && bytes > writer->limit_bytes - writer->row_bytes) {
+            writer->buf->length = before;
+            writer->dropped_rows++;
+            continue;
+        }
+        writer->row_bytes += bytes;
+        writer->has_rows = true;
+        writer->has_filled = writer->has_filled || (writer->fills_in && !batch->phase[at]);
     }
 }
 
@@ -251,7 +344,18 @@ void rs_kineto_write_end(struct rs_kineto_writer *writer, const struct rs_trace_
                          const struct rs_strtab *strings)
 {
     rs_buf_string(writer->buf, "\n]");
+    if (writer->dropped_rows)
+        rs_buf_printf(writer->buf, ", \"droppedRows\": %" PRIu64, writer->dropped_rows);
     const size_t length = rs_strtab_length(strings, info->metadata);
+    const struct kineto_span own = {.text = length > 2 ? rs_strtab_text(strings, info->metadata) + 1
+                                                       : "",
+                                    .length = length > 2 ? length - 2 : 0};
+    if (writer->has_filled && info->has_time_base && !has_key(own, "baseTimeNanoseconds"))
+        rs_buf_printf(writer->buf, ", \"baseTimeNanoseconds\": %" PRId64, info->base_ns);
+    if (writer->has_filled && info->rank >= 0 && !has_key(own, "distributedInfo"))
+        rs_buf_printf(writer->buf,
+                      ", \"distributedInfo\": {\"rank\": %" PRId32 ", \"world_size\": %" PRId32 "}",
+                      info->rank, info->world_size);
     if (info->metadata != RS_STR_NONE && length > 2) {
         rs_buf_string(writer->buf, ", ");
         rs_buf_bytes(writer->buf, rs_strtab_text(strings, info->metadata) + 1, length - 1);

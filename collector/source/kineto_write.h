@@ -15,6 +15,14 @@
 struct rs_kineto_writer {
     struct rs_buf *buf; /* keeps a pointer to it; may be drained between calls */
     bool has_rows;
+    /* Rows that never stood in a Chrome trace (native, a vendor's database) become some: what such a row lacks, phase, category and a
+     * step's name, is that of its kind; behind such rows the base of their times, the rank and the world are written. */
+    bool fills_in;
+    bool has_filled;
+    uint64_t
+        limit_bytes; /* of all rows; 0: none. The first one that does not fit is left out with all behind it */
+    uint64_t row_bytes;    /* of those written */
+    uint64_t dropped_rows; /* by the limit; the document says so ("droppedRows") */
 };
 
 void rs_kineto_write_begin(struct rs_kineto_writer *writer, struct rs_buf *buf);
