@@ -29,10 +29,4 @@ int rs_cli_present(const char *verb, const struct rs_deliver_result *result, con
 int rs_cli_report_remote(const char *verb, const struct rs_address *address, const char *capture,
                          const char *out_dir, const struct rs_report_options *options);
 
-/* Names by which the wing's verbs know a folder that is carried here. */
-#define rs_cli_carried        rs_client_carried
-#define rs_cli_capture_find   rs_client_carry
-#define rs_cli_is_capture     rs_client_is_capture
-#define rs_cli_carried_remove rs_client_carried_remove
-
 #endif

@@ -15,6 +15,7 @@
 #include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/client/client.h"
+#include "common/client/place.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -264,15 +265,15 @@ int rs_cmd_cluster(int argc, char **argv)
         status = rs_err_set(&err, RS_INVALID, "say where the ranks' directories are");
     if (status != RS_OK)
         return rs_cli_fail("cluster", &err);
-    struct rs_cli_carried carried = {.dir = ""};
+    struct rs_client_carried carried = {.dir = ""};
     if (argc - first == 1) {
-        status = rs_cli_capture_find(argv[first], options.data, options.connect, &carried, &err);
+        status = rs_client_carry(argv[first], options.data, options.connect, &carried, &err);
         const bool is_named = options.connect || options.data;
         if (status < 0 && (status != RS_NOTFOUND || is_named) && access(argv[first], F_OK) < 0)
             return rs_cli_fail("cluster", &err);
         if (status == RS_OK) {
             const int code = run_capture(&options, carried.dir, argv[first]);
-            rs_cli_carried_remove(&carried);
+            rs_client_carried_remove(&carried);
             return code;
         }
     }

@@ -10,16 +10,15 @@
  */
 #include "ascend/export/export.h"
 
-#include "aggregator/store/store.h"
+#include "aggregator/offline/recordings.h"
 #include "ascend/verbs/verbs.h"
 #include "cli/cli.h"
 #include "cli/options/args.h"
 #include "cli/present.h"
-#include "collector/source/discover.h"
 #include "common/base/json_out.h"
 #include "common/base/mem.h"
-#include "common/chunk/chunk.h"
 #include "common/client/client.h"
+#include "common/client/place.h"
 #include "common/reduce/classes.h"
 #include "common/reduce/reduce.h"
 
@@ -30,11 +29,9 @@
 
 static const char verb[] = "export";
 
-/* What one recording is: a file, or a stream of a capture. */
+/* A recording, and what the first reading of it gave. */
 struct recording {
-    struct rs_input *input; /* NULL: a stream */
-    size_t stream;
-    int32_t rank;
+    const struct rs_recording *of;
     rs_ns base_ns, start;
     bool has_base;
     struct rs_summary summary;
@@ -48,12 +45,11 @@ struct job {
     struct rs_arg_list rank_from, ranks;
     bool as_json, is_quiet, assume_common_clock;
 
-    struct rs_inputs inputs;
-    struct rs_stored *stored; /* NULL: files */
+    struct rs_recordings recordings;
     struct recording *items;
     size_t count;
     struct rs_cli_noter noter;
-    struct rs_cli_carried carried; /* of a capture */
+    struct rs_client_carried carried; /* of a capture */
     const char *connect;
     struct rs_deliver deliver; /* joins recordings of one rank, tells what is missing */
     struct rs_buf written;     /* of --json: the elements of an array */
@@ -61,67 +57,11 @@ struct job {
     size_t written_count;
 };
 
-/* ---- reading one recording, from wherever ---- */
-
-/* Whoever takes the batches: begin has the stream's tables, end what is known of the whole. */
-struct taker {
-    enum rs_status (*begin)(void *self, const struct rs_strtab *strings,
-                            const struct rs_lanes *lanes, struct rs_err *err);
-    enum rs_status (*batch)(void *self, const struct rs_batch *batch, struct rs_err *err);
-    enum rs_status (*end)(void *self, const struct rs_trace_info *info, struct rs_err *err);
-    void *self;
-};
-
-static enum rs_status read_stream(const struct job *job, const struct recording *recording,
-                                  const struct taker *to, struct rs_err *err)
-{
-    struct rs_chunk_reader reader;
-    const uint64_t count = rs_stored_stream(job->stored, recording->stream)->chunk_count;
-    enum rs_status status = rs_chunk_reader_init(&reader, 0);
-    if (status != RS_OK)
-        return rs_err_set(err, status, "no memory to read a stream");
-    status = to->begin(to->self, &reader.strings, &reader.lanes, err);
-    for (uint64_t i = 0; i < count && status == RS_OK; i++) {
-        struct rs_stored_chunk chunk;
-        const struct rs_batch *batch = NULL;
-        if (rs_stored_chunk(job->stored, recording->stream, i, true, &chunk, NULL) != RS_OK)
-            break; /* what came before the damage counts */
-        if (chunk.flags & RS_ENVELOPE_LOSS)
-            continue;
-        if (rs_chunk_read(&reader, chunk.bytes, &batch, NULL, NULL) != RS_OK)
-            break;
-        if (batch)
-            status = to->batch(to->self, batch, err);
-    }
-    if (status == RS_OK && !reader.has_end)
-        reader.info.is_partial = true;
-    if (status == RS_OK)
-        status = to->end(to->self, &reader.info, err);
-    rs_chunk_reader_fini(&reader);
-    return status;
-}
-
-/* RS_PARTIAL: of a damaged file what is whole was read. */
-static enum rs_status read_file(const struct recording *recording, unsigned flags,
-                                const struct taker *to, struct rs_source_stream *stream,
-                                struct rs_err *err)
-{
-    const struct rs_sink sink = {.batch = to->batch, .self = to->self};
-    enum rs_status status = to->begin(to->self, &stream->strings, &stream->lanes, err);
-    if (status == RS_OK)
-        status = rs_input_read(recording->input, flags, stream, sink, err);
-    if (status != RS_OK && status != RS_PARTIAL)
-        return status;
-    const enum rs_status ended = to->end(to->self, &stream->info, err);
-    return ended == RS_OK ? status : ended;
-}
-
 /* ---- first reading: summaries ---- */
 
 struct reducing {
     struct rs_reduce *reduce;
     struct recording *recording;
-    rs_ns first, last;
 };
 
 static enum rs_status reduce_begin(void *self, const struct rs_strtab *strings,
@@ -134,13 +74,7 @@ static enum rs_status reduce_begin(void *self, const struct rs_strtab *strings,
 
 static enum rs_status reduce_batch(void *self, const struct rs_batch *batch, struct rs_err *err)
 {
-    struct reducing *r = self;
-    for (size_t i = 0; i < batch->count; i++) {
-        if (batch->flags[i] & RS_EVENT_NO_END)
-            continue;
-        r->first = batch->start[i] < r->first ? batch->start[i] : r->first;
-        r->last = batch->end[i] > r->last ? batch->end[i] : r->last;
-    }
+    const struct reducing *r = self;
     return rs_reduce_add(r->reduce, batch, err);
 }
 
@@ -156,56 +90,25 @@ static enum rs_status reduce_end(void *self, const struct rs_trace_info *info, s
     return status;
 }
 
-static bool is_of_file(enum rs_status status)
+static enum rs_status summarise(struct job *job, struct rs_recording *of,
+                                struct recording *recording, struct rs_err *err)
 {
-    return status != RS_NOMEM && status != RS_CANCELLED && status != RS_INVALID;
-}
-
-static enum rs_status summarise_file(struct recording *recording, struct rs_err *err)
-{
-    struct rs_source_stream stream;
-    struct reducing r = {.recording = recording, .first = RS_NS_MAX, .last = RS_NS_MIN};
-    const struct taker to = {reduce_begin, reduce_batch, reduce_end, &r};
-    struct rs_err why = {0};
-    enum rs_status status = rs_source_stream_init(&stream);
-    if (status != RS_OK)
-        return rs_err_set(err, status, "out of memory");
-    status = read_file(recording, 0, &to, &stream, &why);
+    struct reducing r = {.recording = recording};
+    const struct rs_taker to = {reduce_begin, reduce_batch, reduce_end, &r};
+    *recording = (struct recording){.of = of};
+    const enum rs_status status = rs_recordings_survey(&job->recordings, of, &to, err);
     rs_reduce_free(&r.reduce);
-    if (!is_of_file(status))
-        status = rs_err_set(err, status, "%s", why.text);
-    else {
-        const struct rs_input_result result = {.status = status,
-                                               .failure = &why,
-                                               .info = &stream.info,
-                                               .strings = &stream.strings,
-                                               .first = r.first,
-                                               .last = r.last};
-        status = rs_input_record(recording->input, &result);
-    }
-    rs_source_stream_fini(&stream);
-    return status;
-}
-
-static enum rs_status summarise_stream(struct job *job, struct recording *recording,
-                                       struct rs_err *err)
-{
-    struct reducing r = {.recording = recording, .first = RS_NS_MAX, .last = RS_NS_MIN};
-    const struct taker to = {reduce_begin, reduce_batch, reduce_end, &r};
-    const enum rs_status status = read_stream(job, recording, &to, err);
-    rs_reduce_free(&r.reduce);
-    recording->rank = (int32_t)rs_stored_stream(job->stored, recording->stream)->rank;
     return status;
 }
 
 static int by_rank_and_start(const void *a_, const void *b_)
 {
     const struct recording *a = a_, *b = b_;
-    if (a->rank != b->rank)
-        return a->rank < b->rank ? -1 : 1;
+    if (a->of->rank != b->of->rank)
+        return a->of->rank < b->of->rank ? -1 : 1;
     if (a->start != b->start)
         return a->start < b->start ? -1 : 1;
-    return (a->stream > b->stream) - (a->stream < b->stream);
+    return (a->of->stream > b->of->stream) - (a->of->stream < b->of->stream);
 }
 
 /* Hands copies of what was summarised to deliver, which joins the recordings of a rank. */
@@ -215,11 +118,11 @@ static enum rs_status join_all(struct job *job, struct rs_err *err)
     qsort(job->items, job->count, sizeof *job->items, by_rank_and_start);
     for (size_t i = 0; i < job->count && status == RS_OK; i++) {
         struct recording *own = &job->items[i];
-        if (!own->has_summary || own->rank < 0)
+        if (!own->has_summary || own->of->rank < 0)
             continue;
-        own->summary.trace.rank = own->rank;
+        own->summary.trace.rank = own->of->rank;
         own->has_summary = false;
-        status = rs_deliver_add(&job->deliver, own->input ? own->input->path : "a stream",
+        status = rs_deliver_add(&job->deliver, own->of->input ? own->of->input->path : "a stream",
                                 &own->summary, err);
     }
     if (status == RS_OK && !job->deliver.summary_count)
@@ -237,55 +140,28 @@ static enum rs_status report_unread(struct job *job, const struct rs_input *inpu
 
 static enum rs_status settle_files(struct job *job, struct rs_err *err)
 {
-    enum rs_status status = rs_inputs_resolve(&job->inputs, err);
-    for (size_t i = 0; i < job->inputs.note_count && status == RS_OK; i++)
-        status = rs_deliver_note(&job->deliver, job->inputs.notes[i]);
-    for (size_t i = 0; i < job->count && status == RS_OK; i++) {
-        struct rs_input *input = job->items[i].input;
-        const bool is_read = input->state == RS_INPUT_WHOLE || input->state == RS_INPUT_PARTIAL;
-        job->items[i].rank = is_read ? input->rank : -1;
-        if (!is_read)
+    const struct rs_inputs *inputs = &job->recordings.inputs;
+    enum rs_status status = rs_recordings_settle(&job->recordings, err);
+    for (size_t i = 0; i < inputs->note_count && status == RS_OK; i++)
+        status = rs_deliver_note(&job->deliver, inputs->notes[i]);
+    for (size_t i = 0; i < inputs->count && status == RS_OK; i++) {
+        const struct rs_input *input = &inputs->items[i];
+        if (input->state != RS_INPUT_WHOLE && input->state != RS_INPUT_PARTIAL)
             status = report_unread(job, input, err);
     }
     return status;
 }
 
-static enum rs_status load_files(struct job *job, struct rs_err *err)
+static enum rs_status load(struct job *job, struct rs_err *err)
 {
-    const struct rs_discover_options how = {.rank_map_path = job->rank_map,
-                                            .rank_from = job->rank_from.items,
-                                            .rank_from_count = job->rank_from.count};
-    enum rs_status status = rs_discover(job->paths, job->path_count, &how, &job->inputs, err);
-    if (status != RS_OK)
-        return status;
-    job->items = rs_mem_calloc(job->inputs.count + 1, sizeof *job->items);
-    if (!job->items)
-        return rs_err_set(err, RS_NOMEM, "out of memory");
-    for (size_t i = 0; i < job->inputs.count && status == RS_OK; i++) {
-        if (job->inputs.items[i].state != RS_INPUT_CANDIDATE) {
-            status = report_unread(job, &job->inputs.items[i], err);
-            continue;
-        }
-        struct recording *own = &job->items[job->count++];
-        *own = (struct recording){.input = &job->inputs.items[i], .rank = -1};
-        status = summarise_file(own, err);
-    }
-    return status == RS_OK ? settle_files(job, err) : status;
-}
-
-static enum rs_status load_capture(struct job *job, struct rs_err *err)
-{
-    const size_t count = rs_stored_stream_count(job->stored);
-    job->items = rs_mem_calloc(count + 1, sizeof *job->items);
-    if (!job->items)
-        return rs_err_set(err, RS_NOMEM, "out of memory");
+    struct rs_recordings *recordings = &job->recordings;
     enum rs_status status = RS_OK;
-    for (size_t i = 0; i < count && status == RS_OK; i++) {
-        struct recording *own = &job->items[job->count++];
-        *own = (struct recording){.stream = i, .rank = -1};
-        status = summarise_stream(job, own, err);
-    }
-    return status;
+    job->items = rs_mem_calloc(recordings->count + 1, sizeof *job->items);
+    if (!job->items)
+        return rs_err_set(err, RS_NOMEM, "out of memory");
+    for (size_t i = 0; i < recordings->count && status == RS_OK; i++)
+        status = summarise(job, &recordings->items[i], &job->items[job->count++], err);
+    return status == RS_OK && !recordings->stored ? settle_files(job, err) : status;
 }
 
 /* ---- second reading: the ranks asked for ---- */
@@ -332,13 +208,13 @@ static void report_written(struct job *job, const struct recording *recording,
         rs_cli_note(verb,
                     "rank %" PRId32 ": its devices see %" PRIu64
                     " steps differently; the tables hold one window for all",
-                    recording->rank, result->windows_differ);
+                    recording->of->rank, result->windows_differ);
     if (!job->as_json && !job->is_quiet)
         printf("rank %" PRId32 ": %s (%" PRIu64 " tasks, %" PRIu64 " operations)\n",
-               recording->rank, result->dir, result->tasks, result->ops);
+               recording->of->rank, result->dir, result->tasks, result->ops);
     rs_json_out_object(&job->json);
     rs_json_out_key(&job->json, "rank");
-    rs_json_out_int(&job->json, recording->rank);
+    rs_json_out_int(&job->json, recording->of->rank);
     rs_json_out_key(&job->json, "directory");
     rs_json_out_string(&job->json, result->dir);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -346,25 +222,6 @@ static void report_written(struct job *job, const struct recording *recording,
         rs_json_out_uint(&job->json, counts[i].value);
     }
     rs_json_out_end(&job->json);
-}
-
-static enum rs_status read_again(struct job *job, const struct recording *recording,
-                                 struct exporting *x, struct rs_err *err)
-{
-    const struct taker to = {export_begin, export_batch, export_end, x};
-    struct rs_source_stream stream;
-    if (!recording->input) {
-        const enum rs_status status = read_stream(job, recording, &to, err);
-        rs_export_ascend_free(&x->export);
-        return status;
-    }
-    enum rs_status status = rs_source_stream_init(&stream);
-    if (status != RS_OK)
-        return rs_err_set(err, status, "out of memory");
-    status = read_file(recording, RS_SOURCE_LOSSLESS, &to, &stream, err);
-    rs_export_ascend_free(&x->export);
-    rs_source_stream_fini(&stream);
-    return status;
 }
 
 /* A recording that cannot be written stops nobody else. */
@@ -378,11 +235,14 @@ static enum rs_status export_one(struct job *job, const struct rs_analysis *anal
                                       .out_dir = job->out_dir,
                                       .base_ns = recording->base_ns}};
     while (x.options.summary < analysis->summary_count &&
-           analysis->summaries[x.options.summary]->trace.rank != recording->rank)
+           analysis->summaries[x.options.summary]->trace.rank != recording->of->rank)
         x.options.summary++;
     if (x.options.summary == analysis->summary_count)
         return RS_OK;
-    const enum rs_status status = read_again(job, recording, &x, &why);
+    const struct rs_taker to = {export_begin, export_batch, export_end, &x};
+    const enum rs_status status =
+        rs_recording_read(&job->recordings, recording->of, RS_SOURCE_LOSSLESS, &to, &why);
+    rs_export_ascend_free(&x.export);
     if (status == RS_OK || status == RS_PARTIAL) {
         report_written(job, recording, &x.result);
         rs_mem_free(x.result.dir);
@@ -391,7 +251,7 @@ static enum rs_status export_one(struct job *job, const struct rs_analysis *anal
     if (status == RS_NOMEM || status == RS_IO)
         return rs_err_set(err, status, "%s", why.text);
     job->deliver.is_partial = true;
-    rs_cli_note(verb, "failed: rank %" PRId32 ": %s", recording->rank, why.text);
+    rs_cli_note(verb, "failed: rank %" PRId32 ": %s", recording->of->rank, why.text);
     return RS_OK;
 }
 
@@ -417,7 +277,7 @@ static enum rs_status check_ranks(const struct job *job, struct rs_err *err)
             return rs_err_set(err, RS_INVALID, "--rank is a number or all, not \"%.40s\"",
                               job->ranks.items[i]);
         for (size_t k = 0; k < job->count; k++)
-            is_there = is_there || job->items[k].rank == number;
+            is_there = is_there || job->items[k].of->rank == number;
         if (!is_there)
             return rs_err_set(err, RS_NOTFOUND, "there is no rank %" PRId64 " in what was read",
                               number);
@@ -450,7 +310,7 @@ static enum rs_status export_all(struct job *job, struct rs_err *err)
     if (status == RS_OK)
         status = rs_analysis_rows(analysis, RS_ROWS_CAPTURE, rows, err);
     for (size_t i = 0; i < job->count && status == RS_OK; i++)
-        if (job->items[i].rank >= 0 && is_wanted(job, job->items[i].rank))
+        if (job->items[i].of->rank >= 0 && is_wanted(job, job->items[i].of->rank))
             status = export_one(job, analysis, rows, &job->items[i], err);
     if (status == RS_OK &&
         (analysis->missing_count || analysis->world_size > (int64_t)analysis->summary_count))
@@ -465,19 +325,28 @@ static enum rs_status export_all(struct job *job, struct rs_err *err)
 
 /* ---- the verb ---- */
 
-static enum rs_status run(struct job *job, struct rs_err *err)
+static enum rs_status find(struct job *job, struct rs_err *err)
 {
-    enum rs_status status = RS_OK;
+    const struct rs_discover_options how = {.rank_map_path = job->rank_map,
+                                            .rank_from = job->rank_from.items,
+                                            .rank_from_count = job->rank_from.count};
     if (job->path_count == 1) {
         const char *word = job->paths[0];
-        status = rs_cli_capture_find(word, job->data, job->connect, &job->carried, err);
+        const enum rs_status status =
+            rs_client_carry(word, job->data, job->connect, &job->carried, err);
         if (status == RS_OK)
-            status = rs_store_open_capture(job->carried.dir, &job->stored, err);
-        else if (access(word, F_OK) == 0 || (status == RS_NOTFOUND && !job->connect && !job->data))
-            status = RS_OK; /* it is a path */
+            return rs_recordings_of_capture(job->carried.dir, &job->recordings, err);
+        if (access(word, F_OK) != 0 && (status != RS_NOTFOUND || job->connect || job->data))
+            return status; /* else it is a path */
     }
+    return rs_recordings_of_files(job->paths, job->path_count, &how, &job->recordings, err);
+}
+
+static enum rs_status run(struct job *job, struct rs_err *err)
+{
+    enum rs_status status = find(job, err);
     if (status == RS_OK)
-        status = job->stored ? load_capture(job, err) : load_files(job, err);
+        status = load(job, err);
     if (status == RS_OK)
         status = check_ranks(job, err);
     if (status == RS_OK)
@@ -505,10 +374,8 @@ static int export(struct job *job)
             rs_summary_fini(&job->items[i].summary);
     rs_mem_free(job->items);
     rs_deliver_fini(&job->deliver);
-    rs_inputs_fini(&job->inputs);
-    if (job->stored)
-        rs_stored_close(&job->stored);
-    rs_cli_carried_remove(&job->carried);
+    rs_recordings_close(&job->recordings);
+    rs_client_carried_remove(&job->carried);
     rs_buf_fini(&job->written);
     return code;
 }

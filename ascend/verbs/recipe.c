@@ -11,6 +11,7 @@
 #include "cli/present.h"
 #include "common/base/buf.h"
 #include "common/base/json_out.h"
+#include "common/client/place.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -212,7 +213,7 @@ static int carry_out(struct recipe_options *options, int count, char **words)
                             "say which recipe and where the ranks are; --list names the recipes");
     if (status == RS_OK && count > PATHS_MAX)
         status = rs_err_set(&err, RS_INVALID, "more than %d paths", PATHS_MAX - 1);
-    if (status == RS_OK && count == 2 && rs_cli_is_capture(words[1]))
+    if (status == RS_OK && count == 2 && rs_client_is_capture(words[1]))
         status = rs_err_set(&err, RS_INVALID,
                             "%s is a capture or nothing that is here; make a capture's ranks into "
                             "databases with `rankscope export ascend %s -o DIR`, then give DIR",
