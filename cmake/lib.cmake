@@ -1,8 +1,8 @@
 # librankscope as users link it (shared and static: libc only, the client's files alone), and the
 # training loop of the demo. The room rs_collector_lib holds the same files and the reading side.
 set(rankscope_client_sources
-    collector/lib/clock.c collector/lib/connect.c collector/lib/names.c
-    collector/lib/rankscope.c collector/lib/record.c collector/lib/rings.c)
+    collector/lib/clock.c collector/lib/connect.c collector/lib/itt.c collector/lib/metadata.c
+    collector/lib/names.c collector/lib/rankscope.c collector/lib/record.c collector/lib/rings.c)
 
 add_library(rankscope_shared SHARED ${rankscope_client_sources})
 add_library(rankscope_static STATIC ${rankscope_client_sources})

@@ -7,6 +7,8 @@
  *   record.c     the hot path: one thread, its ring
  *   rings.c      making rings, giving them back
  *   names.c      names and groups
+ *   metadata.c   what the program says of itself, in the same area
+ *   itt.c        ranges and marks as Intel's ITT has them
  *   connect.c    finding the collector and handing it the memory
  */
 #ifndef RS_LIB_CLIENT_PRIV_H
@@ -70,6 +72,9 @@ void rankscope_priv_unlock(void);
 
 /* An anonymous file of that size, sealed, mapped for reading and writing. Descriptor, or negated errno. */
 int rankscope_priv_memory(const char *name, size_t bytes, void **map_p);
+
+/* names.c. An entry of the names area beside names and groups: RS_LIB_ENTRY_* as flags. False: the area is full. */
+bool rankscope_priv_names_add(uint16_t flags, const char *text, size_t length);
 
 /* rings.c. A ring for the calling thread, or NULL (then its events are counted as lost). */
 struct rs_ring *rankscope_priv_ring_new(void);

@@ -40,6 +40,7 @@ enum {
     RS_LIB_MAX_RINGS = 256, /* of one process alive at a time */
     RS_LIB_RUN_BYTES = 128, /* with its NUL */
     RS_LIB_TEXT_BYTES = 64,
+    RS_LIB_NAME_MAX_BYTES = 4096,
 };
 
 #define RS_CONTROL_MAGIC UINT64_C(0x31304c5254435352) /* "RSCTRL01" */
@@ -122,11 +123,14 @@ _Static_assert(sizeof(struct rs_control) == RS_CONTROL_HEADER_BYTES, "control he
 /* Entries of the names area, back to back, each padded to 8 bytes. Names and groups have ids of their own,
  * dense from 1 in order of their entries. */
 enum rs_lib_entry_kind { RS_LIB_ENTRY_NAME = 1, RS_LIB_ENTRY_GROUP = 2 };
+/* Of a name that is none: "key NUL value", the value as JSON; of one key the last one counts. It has an id, so that a collector that does
+ * not know of it counts names as the process does. */
+enum rs_lib_entry_flag { RS_LIB_ENTRY_METADATA = 0x8000 };
 
 struct rs_lib_entry {
     uint32_t entry_bytes; /* with this head and the padding */
     uint16_t kind;
-    uint16_t flags;      /* enum rankscope_name_flag */
+    uint16_t flags;      /* enum rankscope_name_flag, enum rs_lib_entry_flag */
     uint32_t text_bytes; /* the text follows the head, without NUL */
     uint32_t rank_count; /* groups: int32 ranks follow the text, after padding to 4 */
 };
@@ -143,11 +147,12 @@ enum rs_record_kind {
     RS_RECORD_MARK = 6,
     RS_RECORD_COUNTER = 7,
     RS_RECORD_LOSS = 8,
+    RS_RECORD_MEMORY = 9,
 };
 
 enum rs_record_flag { RS_RECORD_HAS_CPU = 1, RS_RECORD_IS_SEND = 2, RS_RECORD_CUT = 4 };
 
-/* A record is one slot, or two when `slots` says so (STEP, COMM, TASK). */
+/* A record is one slot, or two when `slots` says so (STEP, COMM, TASK, MEMORY). */
 struct rs_slot {
     uint8_t kind;
     uint8_t flags;
@@ -156,16 +161,17 @@ struct rs_slot {
     uint32_t name;  /* id of a name; 0 none */
     uint64_t start; /* ticks */
     uint64_t end;
-    uint64_t value; /* CPU ns (HAS_CPU); counter: the value; loss: how many; COMM, TASK: bytes */
+    uint64_t
+        value; /* CPU ns (HAS_CPU); counter: the value; loss: how many; COMM, TASK: bytes; MEMORY: bytes, those freed negative */
 };
 _Static_assert(sizeof(struct rs_slot) == RS_RING_SLOT_BYTES, "slot");
 
 struct rs_slot_more {
     uint32_t group; /* id of a group; 0 unknown */
-    int32_t peer;
-    uint64_t seq;  /* STEP: its number; COMM: its sequence */
-    uint64_t comm; /* COMM: its own number in this ring, from 1; TASK: that of its COMM, 0 none */
-    uint8_t type;
+    int32_t peer;   /* MEMORY: the device, -1 the host */
+    uint64_t seq;   /* STEP: its number; COMM: its sequence; MEMORY: the address */
+    uint64_t comm;  /* COMM: its own number in this ring, from 1; TASK: that of its COMM, 0 none */
+    uint8_t type;   /* MEMORY: c10's kind of device */
     uint8_t transport;
     uint8_t rest[6];
 };

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { NAME_MAX_BYTES = 4096, GROUP_MAX_RANKS = 65536, CPU_BIT = 31 };
+enum { NAME_MAX_BYTES = RS_LIB_NAME_MAX_BYTES, GROUP_MAX_RANKS = 65536, CPU_BIT = 31 };
 
 static char *names_area(void)
 {
@@ -22,7 +22,8 @@ static const char *ranks_of(const struct rs_lib_entry *entry)
 static bool is_same(const struct rs_lib_entry *a, const struct rs_lib_entry *b, const char *text,
                     const int32_t *ranks)
 {
-    if (a->kind != b->kind || a->text_bytes != b->text_bytes || a->rank_count != b->rank_count)
+    if (a->kind != b->kind || a->text_bytes != b->text_bytes || a->rank_count != b->rank_count ||
+        a->flags & RS_LIB_ENTRY_METADATA)
         return false;
     if (memcmp(a + 1, text, a->text_bytes) != 0)
         return false;
@@ -84,6 +85,18 @@ static uint32_t add(struct rs_lib_entry *entry, const char *text, const int32_t 
     }
     rankscope_priv_unlock();
     return id;
+}
+
+bool rankscope_priv_names_add(uint16_t flags, const char *text, size_t length)
+{
+    struct rs_lib_entry entry = {
+        .kind = RS_LIB_ENTRY_NAME, .flags = flags, .text_bytes = (uint32_t)length};
+    const size_t bytes = sizeof entry + ((entry.text_bytes + 3u) & ~3u);
+    entry.entry_bytes = (uint32_t)((bytes + 7) & ~(size_t)7);
+    rankscope_priv_lock();
+    const bool is_there = rankscope_priv_client.control == NULL || append(&entry, text, NULL) != 0;
+    rankscope_priv_unlock();
+    return is_there;
 }
 
 uint32_t rankscope_name(const char *text, unsigned flags)

@@ -71,6 +71,15 @@ RANKSCOPE_API void rankscope_fini(void);
  * numbers 100 to 104 that were made, and is partial when they were fewer. */
 RANKSCOPE_API void rankscope_step(uint64_t number);
 
+/* ---- what else is to be known of it ---- */
+
+/* A word about the run, kept with the raw data of every capture of this rank and written into its trace (rankscope trace chrome): the model,
+ * its batch, a commit. A key of 1 to 255 bytes; a value of up to 3,800 bytes, as text, or as JSON that is kept as what it is. Of one key the
+ * last one counts. For settings, not for figures of every step: each call takes room beside the names (512 KiB in all). -EINVAL: no
+ * key, no value, not JSON. -E2BIG. -ENOMEM: no room is left. Any thread, any time after rankscope_init(); before it nothing is kept. */
+RANKSCOPE_API int rankscope_metadata(const char *key, const char *value);
+RANKSCOPE_API int rankscope_metadata_json(const char *key, const char *json);
+
 /* ---- names and groups: registered once, not in the hot path ---- */
 
 enum rankscope_name_flag {
@@ -134,6 +143,25 @@ struct rankscope_task {
     uint8_t transport; /* enum rankscope_transport */
 };
 
+/* ---- memory ---- */
+
+enum rankscope_device_type { /* PyTorch's numbers */
+                             RANKSCOPE_DEVICE_CPU = 0,
+                             RANKSCOPE_DEVICE_CUDA = 1,
+                             RANKSCOPE_DEVICE_XPU = 12,
+                             RANKSCOPE_DEVICE_MTIA = 19,
+                             RANKSCOPE_DEVICE_NPU = 20,
+};
+
+/* What an allocator did: rankscope trace memory shows it over time. Whoever frees a block says the address and the bytes with which it was
+ * allocated. */
+struct rankscope_memory {
+    int64_t bytes; /* < 0: freed */
+    uint64_t address;
+    int32_t device;      /* of that type, from 0; RANKSCOPE_UNKNOWN: the host */
+    uint8_t device_type; /* enum rankscope_device_type */
+};
+
 /* ---- events, out of line. Use the functions without "record" below. ---- */
 
 RANKSCOPE_API extern uint32_t rankscope_recording_epoch; /* 0: nobody records. Read only. */
@@ -147,6 +175,7 @@ RANKSCOPE_API void rankscope_record_mark(uint32_t name);
 RANKSCOPE_API void rankscope_record_wait_begin(void); /* the thread communicates, recorded or not */
 RANKSCOPE_API void rankscope_record_wait_end(void);
 RANKSCOPE_API void rankscope_record_counter(uint32_t name, int64_t value);
+RANKSCOPE_API void rankscope_record_memory(const struct rankscope_memory *memory);
 
 /* ---- events ---- */
 
@@ -228,6 +257,26 @@ RANKSCOPE_INLINE void rankscope_counter(uint32_t name, int64_t value)
     if (rankscope_is_recording())
         rankscope_record_counter(name, value);
 }
+
+/* Copies *memory. */
+RANKSCOPE_INLINE void rankscope_memory(const struct rankscope_memory *memory)
+{
+    if (rankscope_is_recording())
+        rankscope_record_memory(memory);
+}
+
+/* ---- ranges by their text, as Intel's ITT and torch.profiler.itt have them ---- */
+
+/* For programs that mark their code so already. The text, ASCII, is looked up at each call while somebody records:
+ * rankscope_range_push() of a name that is registered once costs less. Depths count from 0 on each thread, recorded or not.
+ * rankscope_itt_is_available(): 1 when there is somebody to tell, behind rankscope_init().
+ * _mark(): 0; -EINVAL: no text, or not ASCII.
+ * _range_push(): the depth of the new range; -EINVAL likewise, and then no range began.
+ * _range_pop(): the depth of the range that ended; -ENOENT: there was none. */
+RANKSCOPE_API int rankscope_itt_is_available(void);
+RANKSCOPE_API int rankscope_itt_mark(const char *text);
+RANKSCOPE_API int rankscope_itt_range_push(const char *text);
+RANKSCOPE_API int rankscope_itt_range_pop(void);
 
 /* ---- scopes ---- */
 

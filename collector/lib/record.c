@@ -336,6 +336,25 @@ void rankscope_record_counter(uint32_t name, int64_t value)
     write_point(RS_RECORD_COUNTER, name, (uint64_t)value);
 }
 
+void rankscope_record_memory(const struct rankscope_memory *memory)
+{
+    if (!entered())
+        return;
+    const uint64_t now = rankscope_priv_ticks();
+    if (!reserve(2, now))
+        return;
+    *slot_at(self.head) = (struct rs_slot){.kind = RS_RECORD_MEMORY,
+                                           .slots = 2,
+                                           .depth = (uint8_t)(self.depth & 0xff),
+                                           .start = now,
+                                           .end = now,
+                                           .value = (uint64_t)memory->bytes};
+    const struct rs_slot_more more = {
+        .peer = memory->device, .seq = memory->address, .type = memory->device_type};
+    put_more(&more);
+    publish(2);
+}
+
 void rankscope_priv_record_step(const struct rankscope_priv_step *step)
 {
     if (!entered() || !reserve(2, step->end))
@@ -404,4 +423,5 @@ extern inline void rankscope_comm_end(void);
 extern inline int rankscope_task_begin(const struct rankscope_task *task);
 extern inline void rankscope_task_end(int handle);
 extern inline void rankscope_mark(uint32_t name);
+extern inline void rankscope_memory(const struct rankscope_memory *memory);
 extern inline void rankscope_counter(uint32_t name, int64_t value);

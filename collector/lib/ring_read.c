@@ -140,8 +140,8 @@ static void copy_slot(const struct rs_ring_reader *reader, uint64_t position, vo
 static bool is_sound(const struct rs_slot *slot, uint64_t available)
 {
     bool is_double = slot->kind == RS_RECORD_STEP || slot->kind == RS_RECORD_COMM ||
-                     slot->kind == RS_RECORD_TASK;
-    return slot->kind >= RS_RECORD_STEP && slot->kind <= RS_RECORD_LOSS &&
+                     slot->kind == RS_RECORD_TASK || slot->kind == RS_RECORD_MEMORY;
+    return slot->kind >= RS_RECORD_STEP && slot->kind <= RS_RECORD_MEMORY &&
            slot->slots == (is_double ? 2 : 1) && slot->slots <= available &&
            slot->end >= slot->start;
 }

@@ -12,6 +12,11 @@
 #include "common/base/json_out.h"
 #include "common/base/mem.h"
 
+#include <jansson.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { BATCH_ROWS = 4096, SETTLE_NS = 10 * RS_NS_PER_MS };
@@ -173,8 +178,9 @@ static bool kind_of(uint8_t record_kind, enum rs_kind *kind_p)
         [RS_RECORD_RANGE] = RS_KIND_RANGE,     [RS_RECORD_COMM] = RS_KIND_COMM,
         [RS_RECORD_TASK] = RS_KIND_COMM_TASK,  [RS_RECORD_MARK] = RS_KIND_MARK,
         [RS_RECORD_COUNTER] = RS_KIND_COUNTER, [RS_RECORD_LOSS] = RS_KIND_LOSS,
+        [RS_RECORD_MEMORY] = RS_KIND_MEMORY,
     };
-    if (record_kind < RS_RECORD_STEP || record_kind > RS_RECORD_LOSS)
+    if (record_kind < RS_RECORD_STEP || record_kind > RS_RECORD_MEMORY)
         return false;
     *kind_p = kinds[record_kind];
     return true;
@@ -245,6 +251,24 @@ static int64_t comm_number(const struct native_ring *ring, uint64_t comm)
     return (int64_t)(comm * rings + rs_ring_number(ring->reader) % rings);
 }
 
+/* As Kineto's allocator rows are. */
+static enum rs_status fill_memory(struct native_capture *capture, size_t row,
+                                  const struct rs_ring_record *record, struct rs_err *err)
+{
+    struct rs_batch *batch = &capture->batch;
+    char extra[96];
+    memcpy(&batch->bytes[row], &record->slot.value, sizeof batch->bytes[row]);
+    if (batch->bytes[row] == INT64_MIN) /* "unknown", in this column */
+        batch->bytes[row]++;
+    batch->flags[row] |= RS_EVENT_NO_END;
+    const int length = snprintf(
+        extra, sizeof extra, "\"Device Type\": %u, \"Device Id\": %" PRId32 ", \"Addr\": %" PRIu64,
+        record->more.type, record->more.peer, record->more.seq);
+    if (length < 0 || rs_batch_extra(batch, row, extra, (size_t)length) != RS_OK)
+        return no_memory(err);
+    return add_text(capture->stream, "[memory]", 8, &batch->name[row], err);
+}
+
 static enum rs_status fill_by_kind(struct emit *emit, size_t row,
                                    const struct rs_ring_record *record, struct rs_err *err)
 {
@@ -272,6 +296,8 @@ static enum rs_status fill_by_kind(struct emit *emit, size_t row,
     case RS_RECORD_COUNTER:
         memcpy(&batch->bytes[row], &record->slot.value, sizeof batch->bytes[row]);
         return RS_OK;
+    case RS_RECORD_MEMORY:
+        return fill_memory(capture, row, record, err);
     case RS_RECORD_OP:
     case RS_RECORD_RANGE:
     case RS_RECORD_MARK:
@@ -482,6 +508,29 @@ static void write_coordinate(struct rs_json_out *json, const char *key, int32_t 
     rs_json_out_int(json, value);
 }
 
+/* What the program said of its run. A value that is no JSON is not the library's doing, and is left out. */
+static void write_own(struct rs_json_out *json, const struct rs_control_reader *control)
+{
+    json_t *all = json_object();
+    const struct rs_lib_name *name = NULL;
+    for (uint32_t id = 1; all && (name = rs_control_name(control, id)) != NULL; id++) {
+        const char *end = memchr(name->text, '\0', name->length);
+        if (!(name->flags & RS_LIB_ENTRY_METADATA) || !end)
+            continue;
+        const size_t key = (size_t)(end - name->text) + 1;
+        json_t *value = json_loadb(name->text + key, name->length - key, JSON_DECODE_ANY, NULL);
+        if (value)
+            (void)json_object_set_new(all, name->text, value); /* the last one counts */
+    }
+    char *text = all && json_object_size(all) ? json_dumps(all, JSON_COMPACT) : NULL;
+    if (text) {
+        rs_json_out_key(json, "metadata");
+        rs_json_out_number(json, text);
+    }
+    free(text); /* jansson's */
+    json_decref(all);
+}
+
 static enum rs_status fill_metadata(struct native_process *process, struct rs_err *err)
 {
     const struct rs_native_rank *shown = &process->shown;
@@ -502,6 +551,7 @@ static enum rs_status fill_metadata(struct native_process *process, struct rs_er
     write_coordinate(&json, "dp", shown->dp);
     write_coordinate(&json, "pp", shown->pp);
     write_coordinate(&json, "tp", shown->tp);
+    write_own(&json, process->control);
     rs_json_out_end(&json);
     struct rs_source_stream *stream = process->capture.stream;
     enum rs_status status = text.failed ? no_memory(err)

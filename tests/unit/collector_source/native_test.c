@@ -89,6 +89,7 @@ struct job {
         hold_at; /* it waits before this step until release_job(): a test that is late finds it there */
     enum job_end end;
     int flood; /* extra marks per step */
+    bool says; /* what it is, as metadata, and what it allocates */
 };
 
 static atomic_bool *is_released; /* shared with the job's process */
@@ -128,6 +129,13 @@ static void job_step(const struct job *job, uint64_t step)
         kill(getpid(), SIGKILL);
     rankscope_task_end(task);
     rankscope_comm_end();
+    if (job->says) {
+        struct rankscope_memory block = {
+            .bytes = 4096, .address = 77, .device = 1, .device_type = RANKSCOPE_DEVICE_CUDA};
+        rankscope_memory(&block);
+        block.bytes = -block.bytes;
+        rankscope_memory(&block);
+    }
 }
 
 static pid_t start_job(const struct job *job)
@@ -150,6 +158,11 @@ static pid_t start_job(const struct job *job)
     config.ring_bytes = RS_RING_MIN_BYTES;
     if (rankscope_init(&config) != 0)
         _exit(3);
+    if (job->says &&
+        (rankscope_metadata("model", "first") != 0 ||
+         rankscope_metadata_json("sizes", "{\"tp\": [2, 4]}") != 0 ||
+         rankscope_metadata("model", "a \"7b\"\n") != 0 || rankscope_name("after", 0) == 0))
+        _exit(4);
     for (uint64_t step = 0; step < job->steps; step++) {
         while (job->hold_at && step == job->hold_at && !atomic_load(is_released))
             nap_ms(1);
@@ -200,6 +213,8 @@ static void keep_comm(struct row *row, const struct rs_batch *batch, size_t i)
              rs_strtab_text(batch->strings, comm->transport));
 }
 
+static char newest_extra[128]; /* of the newest row that has some */
+
 static enum rs_status keep_rows(void *self, const struct rs_batch *batch, struct rs_err *err)
 {
     struct rig *kept = self;
@@ -218,6 +233,9 @@ static enum rs_status keep_rows(void *self, const struct rs_batch *batch, struct
         snprintf(row->name, sizeof row->name, "%s", rs_strtab_text(batch->strings, batch->name[i]));
         if (batch->comm[i] != RS_NO_COMM)
             keep_comm(row, batch, i);
+        if (batch->extra_length[i])
+            snprintf(newest_extra, sizeof newest_extra, "%.*s", (int)batch->extra_length[i],
+                     batch->extra + batch->extra_offset[i]);
     }
     return RS_OK;
 }
@@ -331,6 +349,28 @@ static void communication_carries_group_peers_and_hops(void **state)
     assert_int_equal(info->groups[0].ranks[1], 1);
     assert_string_equal(rs_strtab_text(&rig.stream.strings, info->trace_id), "c2");
     assert_non_null(strstr(rs_strtab_text(&rig.stream.strings, info->metadata), "\"pp\":1"));
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
+static void what_a_program_says_of_itself_is_kept(void **state)
+{
+    (void)state;
+    struct job job = {
+        .rank = 0, .run = "says", .steps = 100000, .end = JOB_JUST_EXITS, .says = true};
+    pid_t child = start_job(&job);
+    uint64_t id = wait_for_rank(0)->id;
+    struct rs_native_request request = {.capture = "c3", .start_step = 0, .stop_step = 1};
+    assert_ok(rs_native_arm(rig.native, id, &request, &rig.stream, NULL));
+    assert_status(drain_to_the_end(id), RS_END);
+    const char *metadata = rs_strtab_text(&rig.stream.strings, rig.stream.info.metadata);
+    assert_non_null(
+        strstr(metadata, "\"metadata\":{\"model\":\"a \\\"7b\\\"\\n\",\"sizes\":{\"tp\":[2,4]}}"));
+    assert_string_equal(first_of(RS_KIND_OP, NULL)->name, "forward"); /* names kept their numbers */
+    assert_int_equal(count_kind(RS_KIND_MEMORY), 2);
+    assert_int_equal(first_of(RS_KIND_MEMORY, NULL)->bytes, 4096);
+    assert_true(first_of(RS_KIND_MEMORY, NULL)->flags & RS_EVENT_NO_END);
+    assert_string_equal(newest_extra, "\"Device Type\": 1, \"Device Id\": 1, \"Addr\": 77");
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
 }
@@ -687,6 +727,7 @@ int main(void)
         TEST(who_cannot_be_accepted_yet_does_not_keep_the_poll_busy),
         TEST(a_capture_of_three_steps_arrives_whole),
         TEST(communication_carries_group_peers_and_hops),
+        TEST(what_a_program_says_of_itself_is_kept),
         TEST(a_process_killed_in_the_middle_leaves_what_it_did_and_was_doing),
         TEST(a_job_that_ends_early_is_captured_up_to_there),
         TEST(a_number_that_no_step_has_is_not_counted),
