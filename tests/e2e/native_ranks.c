@@ -10,7 +10,7 @@
  * --ops operators in half of it, then an all-reduce over all ranks with one hop. Of --slow-rank they take nearly
  * all of it, and the others' all-reduce waits for it.
  *
- * The numbers of steps go on by one, or by --by.
+ * The numbers of steps go on by one, or by --by. --memory BYTES: of its allocator every step says that so much came, and went.
  *
  * --first and --count start some of the ranks of the world, --t0-ns says when all of its parts begin (CLOCK_MONOTONIC): so a
  * job runs on several hosts.
@@ -37,7 +37,8 @@ enum { WORLD_MAX = 65536, NS_PER_MS = 1000000, NS_PER_S = 1000000000 };
 
 struct options {
     const char *socket, *run;
-    long world, sockets, step_ms, ring_bytes, seconds, slow_rank, ops, first, count, t0_ns, by;
+    long world, sockets, step_ms, ring_bytes, seconds, slow_rank, ops, first, count, t0_ns, by,
+        memory;
 };
 
 static int64_t now_ns(void)
@@ -53,6 +54,16 @@ static void sleep_until(int64_t at)
                                    .tv_nsec = (long)(at % NS_PER_S)};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
         ;
+}
+
+static void allocate(long bytes)
+{
+    const struct rankscope_memory block = {.bytes = bytes,
+                                           .address = 64,
+                                           .device = RANKSCOPE_UNKNOWN,
+                                           .device_type = RANKSCOPE_DEVICE_CPU};
+    if (bytes)
+        rankscope_memory(&block);
 }
 
 /* One rank, until it is killed. */
@@ -72,6 +83,7 @@ static void be_rank(const struct options *options, int32_t rank, int64_t t0)
         fprintf(stderr, "rank %d: %s\n", rank, strerror(-failure));
         _exit(1);
     }
+    (void)rankscope_metadata_json("job", "{\"kind\": \"native_ranks\"}");
     const uint32_t forward = rankscope_name("forward", 0);
     int32_t *ranks = calloc((size_t)options->world, sizeof *ranks);
     for (int32_t i = 0; ranks && i < options->world; i++)
@@ -104,6 +116,8 @@ static void be_rank(const struct options *options, int32_t rank, int64_t t0)
         if (options->slow_rank >= 0)
             sleep_until(begin + step_ns / 16 * 15);
         rankscope_comm_end();
+        allocate(options->memory);
+        allocate(-options->memory);
     }
 }
 
@@ -113,19 +127,14 @@ static bool parse(struct options *options, int argc, char **argv)
         const char *name;
         const char **text;
         long *number;
-    } known[] = {{"--socket", &options->socket, NULL},
-                 {"--run", &options->run, NULL},
-                 {"--world", NULL, &options->world},
-                 {"--sockets", NULL, &options->sockets},
-                 {"--step-ms", NULL, &options->step_ms},
-                 {"--ring-bytes", NULL, &options->ring_bytes},
-                 {"--seconds", NULL, &options->seconds},
-                 {"--slow-rank", NULL, &options->slow_rank},
-                 {"--ops", NULL, &options->ops},
-                 {"--first", NULL, &options->first},
-                 {"--count", NULL, &options->count},
-                 {"--t0-ns", NULL, &options->t0_ns},
-                 {"--by", NULL, &options->by}};
+    } known[] = {
+        {"--socket", &options->socket, NULL},   {"--run", &options->run, NULL},
+        {"--world", NULL, &options->world},     {"--sockets", NULL, &options->sockets},
+        {"--step-ms", NULL, &options->step_ms}, {"--ring-bytes", NULL, &options->ring_bytes},
+        {"--seconds", NULL, &options->seconds}, {"--slow-rank", NULL, &options->slow_rank},
+        {"--ops", NULL, &options->ops},         {"--first", NULL, &options->first},
+        {"--count", NULL, &options->count},     {"--t0-ns", NULL, &options->t0_ns},
+        {"--by", NULL, &options->by},           {"--memory", NULL, &options->memory}};
     for (int i = 1; i < argc; i += 2) {
         size_t j = 0;
         while (j < sizeof known / sizeof known[0] && strcmp(argv[i], known[j].name) != 0)
@@ -194,7 +203,7 @@ int main(int argc, char **argv)
             stderr,
             "usage: native_ranks --socket PREFIX [--world N] [--sockets N] [--step-ms N] [--run NAME] "
             "[--ring-bytes N] [--seconds N] [--slow-rank R] [--ops N] "
-            "[--first R] [--count N] [--t0-ns NS] [--by N]\n");
+            "[--first R] [--count N] [--t0-ns NS] [--by N] [--memory BYTES]\n");
         return 2;
     }
     pid_t *pids = calloc((size_t)options.world, sizeof *pids);
