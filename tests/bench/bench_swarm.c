@@ -2,7 +2,7 @@
 /*
  * A cluster of made-up nodes against a real aggregator: thousands of ranks in one process.
  *
- *   bench_swarm --connect ADDR --dir DIR [--ranks N] [--links N] [--certs DIR] [--step-ms N] [--slow-rank N]
+ *   bench_swarm --connect ADDR --dir DIR [--run NAME] [--ranks N] [--links N] [--certs DIR] [--step-ms N] [--slow-rank N]
  *
  * Each link is a node as the aggregator sees one: a spool, an uplink, an adapter's table and mailboxes, all of them the collector's
  * own code, on a thread of its own. Only the ranks are made up: they step by the clock, and what a recording of one holds is computed.
@@ -42,12 +42,12 @@ enum {
 };
 
 static struct {
-    const char *connect, *dir, *certs;
+    const char *connect, *dir, *certs, *run;
     uint32_t ranks, links, step_ms, slow_rank;
     rs_ns epoch; /* Unix ns of step 0 */
     atomic_bool must_stop;
     atomic_uint links_up, streams_written;
-} swarm = {.ranks = 1000, .links = 25, .step_ms = 1000, .slow_rank = UINT32_MAX};
+} swarm = {.run = "swarm", .ranks = 1000, .links = 25, .step_ms = 1000, .slow_rank = UINT32_MAX};
 
 static void fail_with(const char *what, const struct rs_err *err)
 {
@@ -435,7 +435,7 @@ static void run_job(struct node *node, struct job *job)
         incarnation_of(job->ranks[i], incarnation);
         report(node, job->capture, job->ranks[i], RS_PROGRESS_SENDING, job->steps);
         rs_agent_adapter_send(&node->adapter, node->uplink); /* before its last chunk */
-        const struct rs_spool_source source = {.run = "swarm",
+        const struct rs_spool_source source = {.run = swarm.run,
                                                .rank = job->ranks[i],
                                                .incarnation = incarnation,
                                                .capture = job->capture,
@@ -449,27 +449,33 @@ static void run_job(struct node *node, struct job *job)
     free_job(node, job);
 }
 
+static void fill_table(struct node *node)
+{
+    for (uint32_t i = 0; i < node->count && rs_agent_adapter_grow(&node->adapter, node->count);
+         i++) {
+        struct rs_agent_row *row = &node->adapter.table[node->adapter.table_count++];
+        char incarnation[32];
+        incarnation_of(node->first + i, incarnation);
+        rs_agent_adapter_fill(&node->adapter, row, swarm.run, node->host, incarnation, "");
+        row->id = i + 1;
+        row->state.rank = node->first + i;
+        row->state.world = swarm.ranks;
+        row->state.pid = i + 1;
+        row->state.step_duration_ns = (int64_t)swarm.step_ms * RS_NS_PER_MS;
+        row->state.state = RS_RANK_IDLE;
+        row->state.can_capture = true;
+    }
+}
+
 static void refresh(struct node *node)
 {
     const rs_ns now = rs_time_realtime();
     (void)pthread_mutex_lock(&node->adapter.lock);
-    node->adapter.table_count = 0;
-    if (rs_agent_adapter_grow(&node->adapter, node->count)) {
-        for (uint32_t i = 0; i < node->count; i++) {
-            struct rs_agent_row *row = &node->adapter.table[node->adapter.table_count++];
-            char incarnation[32];
-            incarnation_of(node->first + i, incarnation);
-            rs_agent_adapter_fill(&node->adapter, row, "swarm", node->host, incarnation, "");
-            row->id = i + 1;
-            row->state.rank = node->first + i;
-            row->state.world = swarm.ranks;
-            row->state.pid = i + 1;
-            row->state.step = step_now();
-            row->state.step_duration_ns = (int64_t)swarm.step_ms * RS_NS_PER_MS;
-            row->state.state = RS_RANK_IDLE;
-            row->state.seen_ns = now;
-            row->state.can_capture = true;
-        }
+    if (!node->adapter.table_count)
+        fill_table(node);
+    for (size_t i = 0; i < node->adapter.table_count; i++) {
+        node->adapter.table[i].state.step = step_now();
+        node->adapter.table[i].state.seen_ns = now;
     }
     (void)pthread_mutex_unlock(&node->adapter.lock);
 }
@@ -542,7 +548,7 @@ static void *be_node(void *self)
     struct rs_err err = {0};
     char folder[4096];
     struct rs_agent_adapter_options options = {
-        .run = "swarm", .host = node->host, .wake = wake, .wake_self = node};
+        .run = swarm.run, .host = node->host, .wake = wake, .wake_self = node};
     const struct rs_spool_options spool = {.budget_bytes = (uint64_t)256 << 20};
     (void)snprintf(folder, sizeof folder, "%.3800s/%s", swarm.dir, node->host);
     char certs[1000] = "";
@@ -598,7 +604,7 @@ static bool take_option(const char *name, const char *value)
         {"--connect", &swarm.connect, NULL},     {"--dir", &swarm.dir, NULL},
         {"--certs", &swarm.certs, NULL},         {"--ranks", NULL, &swarm.ranks},
         {"--links", NULL, &swarm.links},         {"--step-ms", NULL, &swarm.step_ms},
-        {"--slow-rank", NULL, &swarm.slow_rank},
+        {"--slow-rank", NULL, &swarm.slow_rank}, {"--run", &swarm.run, NULL},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         if (strcmp(name, options[i].name) != 0)
@@ -637,8 +643,8 @@ int main(int count, char **words)
     if (!is_right || !swarm.connect || !swarm.dir || !swarm.links || !swarm.step_ms ||
         swarm.ranks < swarm.links) {
         fprintf(stderr,
-                "usage: bench_swarm --connect ADDR --dir DIR [--ranks N] [--links N] [--certs DIR] "
-                "[--step-ms N] [--slow-rank N]\n");
+                "usage: bench_swarm --connect ADDR --dir DIR [--run NAME] [--ranks N] [--links N] "
+                "[--certs DIR] [--step-ms N] [--slow-rank N]\n");
         return 2;
     }
     if (rs_file_make_dirs(swarm.dir, 0700, &err) < 0)
