@@ -8,7 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { FIRST_BLOCK_BYTES = 4 * 1024, BLOCK_BYTES = 64 * 1024, FIRST_SLOTS = 1024 };
+enum { LEAST_BLOCK_BYTES = 4 * 1024, MOST_BLOCK_BYTES = 64 * 1024, FIRST_SLOTS = 1024 };
 
 struct rs_strtab_block {
     struct rs_strtab_block *next;
@@ -22,18 +22,47 @@ static uint32_t hash_of(const char *text, size_t length)
     return (uint32_t)XXH3_64bits(text, length);
 }
 
+static enum rs_status add_block(struct rs_strtab *table, size_t size)
+{
+    struct rs_strtab_block *block = rs_mem_calloc(1, sizeof *block + size);
+    if (!block)
+        return RS_NOMEM;
+    block->size = size;
+    block->next = table->blocks;
+    table->blocks = block;
+    return RS_OK;
+}
+
+/* Its slots are there, or could not be had. */
+static enum rs_status begin(struct rs_strtab *table, enum rs_status status)
+{
+    rs_str empty;
+    if (status == RS_OK)
+        status = table->slots ? rs_strtab_add(table, "", 0, &empty) : RS_NOMEM;
+    if (status != RS_OK)
+        rs_strtab_fini(table);
+    return status;
+}
+
 enum rs_status rs_strtab_init(struct rs_strtab *table, size_t limit_bytes)
 {
     *table = (struct rs_strtab){.limit_bytes = limit_bytes ? limit_bytes : (size_t)256 << 20};
     table->slots = rs_mem_calloc(FIRST_SLOTS, sizeof *table->slots);
-    if (!table->slots)
-        return RS_NOMEM;
     table->slot_count = FIRST_SLOTS;
-    rs_str empty;
-    const enum rs_status status = rs_strtab_add(table, "", 0, &empty);
-    if (status != RS_OK)
-        rs_strtab_fini(table);
-    return status;
+    return begin(table, RS_OK);
+}
+
+enum rs_status rs_strtab_init_for(struct rs_strtab *table, size_t count, size_t bytes)
+{
+    size_t slots = 8;
+    while (slots < 2 * (count + 1))
+        slots *= 2;
+    *table = (struct rs_strtab){.limit_bytes = (size_t)256 << 20};
+    table->slots = rs_mem_calloc(slots, sizeof *table->slots);
+    table->slot_count = slots;
+    table->entries = rs_mem_calloc(count + 1, sizeof *table->entries);
+    table->capacity = count + 1;
+    return begin(table, table->entries ? add_block(table, bytes + count + 1) : RS_NOMEM);
 }
 
 void rs_strtab_fini(struct rs_strtab *table)
@@ -102,14 +131,12 @@ static char *take_bytes(struct rs_strtab *table, size_t length)
 {
     struct rs_strtab_block *block = table->blocks;
     if (!block || block->size - block->used < length) {
-        const size_t usual = block ? BLOCK_BYTES : FIRST_BLOCK_BYTES; /* many tables are small */
-        const size_t size = length > usual ? length : usual;
-        block = rs_mem_calloc(1, sizeof *block + size);
-        if (!block)
+        /* As much again as there is: many tables are small, and there may be one for each rank. */
+        size_t size = table->bytes > LEAST_BLOCK_BYTES ? table->bytes : LEAST_BLOCK_BYTES;
+        size = size < MOST_BLOCK_BYTES ? size : MOST_BLOCK_BYTES;
+        if (add_block(table, length > size ? length : size) != RS_OK)
             return NULL;
-        block->size = size;
-        block->next = table->blocks;
-        table->blocks = block;
+        block = table->blocks;
     }
     char *bytes = block->bytes + block->used;
     block->used += length;

@@ -38,6 +38,10 @@ struct rs_strtab {
 
 /* limit_bytes 0: 256 MiB. */
 RS_MUST_CHECK enum rs_status rs_strtab_init(struct rs_strtab *table, size_t limit_bytes);
+/* The same for a table that is known to get `count` strings of `bytes` together, neither the empty one nor NULs counted: it takes no more
+ * memory than these need, and still grows. Limit: 256 MiB. RS_NOMEM. */
+RS_MUST_CHECK enum rs_status rs_strtab_init_for(struct rs_strtab *table, size_t count,
+                                                size_t bytes);
 void rs_strtab_fini(struct rs_strtab *table);
 /* Only the empty string is left; keeps the memory of an average table for the next use. */
 void rs_strtab_reset(struct rs_strtab *table);

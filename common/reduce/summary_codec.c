@@ -479,9 +479,29 @@ static void *read_table(struct reader *reader, struct table table, size_t *count
     return rows;
 }
 
+/* Where the strings end nobody says: their lengths do, in front of each. A copy of the view is read. */
+static size_t bytes_of_strings(struct rs_view view, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count && !view.failed; i++) {
+        const uint64_t length = rs_view_varint(&view);
+        if (view.failed || length > view.length)
+            break;
+        bytes += (size_t)length;
+        (void)rs_view_take(&view, (size_t)length);
+    }
+    return bytes;
+}
+
+/* A job has a table for each of its ranks: it is made for the strings that are in it. None of them is empty. */
 static void read_strings(struct reader *reader)
 {
+    struct rs_strtab *strings = &reader->summary->strings;
     const size_t count = read_count(reader, 1, "strings");
+    const size_t bytes = bytes_of_strings(reader->view, count);
+    if (reader->status == RS_OK &&
+        rs_strtab_init_for(strings, count < bytes ? count : bytes, bytes) != RS_OK)
+        fail(reader, RS_NOMEM, "strings");
     for (size_t i = 0; reader->status == RS_OK && i < count; i++) {
         const uint64_t length = rs_view_varint(&reader->view);
         if (reader->view.failed || length > reader->view.length) {
@@ -491,7 +511,7 @@ static void read_strings(struct reader *reader)
         const struct rs_view text = rs_view_take(&reader->view, (size_t)length);
         rs_str id;
         const enum rs_status status =
-            rs_strtab_add(&reader->summary->strings, (const char *)text.data, text.length, &id);
+            rs_strtab_add(strings, (const char *)text.data, text.length, &id);
         if (status != RS_OK)
             fail(reader, status, "strings");
         else if (id != i + 1) /* twice the same */
@@ -769,11 +789,8 @@ enum rs_status rs_summary_decode(struct rs_view bytes, struct rs_summary *summar
     enum rs_status status = check_header(bytes, &reader, err);
     if (status != RS_OK)
         return status;
-    struct rs_summary summary;
-    status = rs_summary_init(&summary);
-    if (status != RS_OK)
-        return rs_err_set(err, status, "no memory for a rank summary");
-    summary.is_of_older_format = reader.version < SUMMARY_VERSION;
+    struct rs_summary summary = {.is_of_older_format = reader.version < SUMMARY_VERSION};
+    rs_trace_info_init(&summary.trace);
     reader.summary = &summary;
     read_body(&reader);
     check_rows(&reader);

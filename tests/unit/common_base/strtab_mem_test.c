@@ -82,6 +82,51 @@ static void a_full_table_refuses_the_new_and_knows_the_old(void **state)
     rs_strtab_fini(&table);
 }
 
+static size_t blocks_of(const struct rs_strtab *table)
+{
+    /* Only that they are linked by their first member is known here. */
+    struct link {
+        struct link *next;
+    };
+    size_t count = 0;
+    for (const struct link *link = (const void *)table->blocks; link; link = link->next)
+        count++;
+    return count;
+}
+
+static void a_table_made_for_its_strings_takes_what_they_need_and_grows(void **state)
+{
+    (void)state;
+    struct rs_strtab table;
+    rs_str id;
+    char text[32];
+    assert_ok(rs_strtab_init_for(&table, 3, 9));
+    assert_int_equal(table.count, 1);
+    for (rs_str i = 1; i <= 3; i++) {
+        const int length = snprintf(text, sizeof text, "of%u", i);
+        assert_ok(rs_strtab_add(&table, text, (size_t)length, &id));
+        assert_int_equal(id, i);
+    }
+    assert_int_equal(blocks_of(&table), 1);
+    assert_int_equal(table.capacity, 4);
+    assert_int_equal(table.slot_count, 8);
+    for (unsigned i = 4; i <= 1000; i++) {
+        const int length = snprintf(text, sizeof text, "more %u", i);
+        assert_ok(rs_strtab_add(&table, text, (size_t)length, &id));
+        assert_int_equal(id, i);
+    }
+    assert_string_equal(rs_strtab_text(&table, 2), "of2");
+    assert_string_equal(rs_strtab_text(&table, 1000), "more 1000");
+    rs_strtab_reset(&table);
+    assert_ok(rs_strtab_add(&table, "again", 5, &id));
+    assert_int_equal(id, 1);
+    rs_strtab_fini(&table);
+    assert_ok(rs_strtab_init_for(&table, 0, 0));
+    assert_ok(rs_strtab_add(&table, "x", 1, &id));
+    assert_int_equal(id, 1);
+    rs_strtab_fini(&table);
+}
+
 static size_t countdown; /* of the allocation that fails; 0: none */
 
 static bool fail_one(void)
@@ -208,6 +253,7 @@ int main(void)
         cmocka_unit_test(the_empty_string_is_0_and_none_reads_as_empty),
         cmocka_unit_test(strings_may_hold_any_byte_and_stay_where_they_are),
         cmocka_unit_test(a_full_table_refuses_the_new_and_knows_the_old),
+        cmocka_unit_test(a_table_made_for_its_strings_takes_what_they_need_and_grows),
         cmocka_unit_test(a_failed_allocation_leaves_the_table_as_it_was),
         cmocka_unit_test(no_id_beyond_the_table_is_read),
         cmocka_unit_test(arrays_at_least_double_and_keep_what_they_hold),
