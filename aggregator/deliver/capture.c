@@ -119,12 +119,18 @@ static enum rs_status take_stream(const struct rs_capture_data *data, size_t ind
     return rs_deliver_file(deliver, path, RS_OUTPUT_FAILED, why.text, err);
 }
 
+/* Streams are in order of rank. */
 static bool has_stream(const struct rs_capture_data *data, uint32_t rank)
 {
-    for (size_t k = 0; k < rs_capture_data_count(data); k++)
-        if (rs_capture_data_stream(data, k)->rank == rank)
-            return true;
-    return false;
+    size_t low = 0, high = rs_capture_data_count(data);
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (rs_capture_data_stream(data, middle)->rank < rank)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < rs_capture_data_count(data) && rs_capture_data_stream(data, low)->rank == rank;
 }
 
 static enum rs_status report_one_absent(struct rs_deliver *deliver, uint32_t rank, const char *why)

@@ -32,6 +32,7 @@ void rs_deliver_fini(struct rs_deliver *deliver)
         rs_output_file_fini(&deliver->files[i]);
     for (size_t i = 0; i < deliver->note_count; i++)
         rs_mem_free(deliver->notes[i]);
+    rs_slots_fini(&deliver->by_rank);
     rs_mem_free(deliver->summaries);
     rs_mem_free(deliver->files);
     rs_mem_free(deliver->notes);
@@ -113,19 +114,29 @@ static enum rs_status report_partial_counts(const struct rs_deliver *deliver)
     return RS_OK;
 }
 
+static bool is_of_rank(const void *self, uint32_t index, const void *wanted)
+{
+    const struct rs_summary *summaries = self;
+    return summaries[index].trace.rank == *(const int32_t *)wanted;
+}
+
 /* Adds the summary to the rank's, or as a rank of its own. */
 static enum rs_status join(struct rs_deliver *deliver, struct rs_summary *summary,
                            struct rs_err *err)
 {
-    for (size_t i = 0; i < deliver->summary_count; i++)
-        if (deliver->summaries[i].trace.rank == summary->trace.rank) {
-            const enum rs_status status = rs_summary_merge(&deliver->summaries[i], summary, err);
-            if (status == RS_OK || status == RS_INVALID)
-                rs_summary_fini(summary);
-            return status;
-        }
+    const int32_t rank = summary->trace.rank;
+    const uint64_t hash = rs_slots_mix(0, (uint64_t)rank);
+    const uint32_t same =
+        rs_slots_find(&deliver->by_rank, hash, is_of_rank, deliver->summaries, &rank);
+    if (same != RS_SLOTS_NONE) {
+        const enum rs_status status = rs_summary_merge(&deliver->summaries[same], summary, err);
+        if (status == RS_OK || status == RS_INVALID)
+            rs_summary_fini(summary);
+        return status;
+    }
     if (rs_mem_grow((void **)&deliver->summaries, &deliver->summary_capacity,
-                    deliver->summary_count + 1, sizeof *deliver->summaries) != RS_OK)
+                    deliver->summary_count + 1, sizeof *deliver->summaries) != RS_OK ||
+        rs_slots_put(&deliver->by_rank, hash, (uint32_t)deliver->summary_count) != RS_OK)
         return no_memory(err);
     deliver->summaries[deliver->summary_count++] = *summary;
     *summary = (struct rs_summary){0};

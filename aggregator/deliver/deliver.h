@@ -17,6 +17,7 @@
 #include "aggregator/analysis/hang/hang.h"
 #include "aggregator/output/output.h"
 #include "aggregator/store/row_store.h"
+#include "common/base/slots.h"
 #include "common/reduce/summary.h"
 
 /* One line for the user, without a line end: what is missing or wrong. Lent for the call. */
@@ -27,6 +28,7 @@ struct rs_deliver {
     void *print_self;
     struct rs_summary *summaries; /* one per rank */
     size_t summary_count, summary_capacity;
+    struct rs_slots by_rank; /* summaries */
     struct rs_output_file *files;
     size_t file_count, file_capacity;
     size_t skipped_count;

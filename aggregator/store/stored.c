@@ -5,6 +5,7 @@
 #include "aggregator/store/store_priv.h"
 #include "common/base/mem.h"
 #include "common/base/reclog.h"
+#include "common/base/slots.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,7 @@ struct rs_stored {
     size_t reader_count, reader_capacity;
     struct stored_stream *streams;
     size_t stream_count, stream_capacity;
+    struct rs_slots by_tag; /* streams, until they are sorted */
     struct stored_item *items;
     size_t item_count, item_capacity;
     size_t damage_count;
@@ -46,12 +48,23 @@ static void note_damage(struct rs_stored *stored, const char *text)
         (void)snprintf(stored->damage, sizeof stored->damage, "%s", text);
 }
 
+static bool has_tag(const void *self, uint32_t index, const void *wanted)
+{
+    const struct stored_stream *streams = self;
+    return streams[index].tag == *(const uint32_t *)wanted;
+}
+
+/* RS_SLOTS_NONE: there is none. */
+static uint32_t find_stream(const struct rs_stored *stored, uint32_t tag)
+{
+    return rs_slots_find(&stored->by_tag, rs_slots_mix(0, tag), has_tag, stored->streams, &tag);
+}
+
 static enum rs_status add_stream(struct rs_stored *stored, uint32_t tag, struct rs_view payload,
                                  const char *path)
 {
-    for (size_t i = 0; i < stored->stream_count; i++)
-        if (stored->streams[i].tag == tag)
-            return RS_OK; /* every segment repeats it */
+    if (find_stream(stored, tag) != RS_SLOTS_NONE)
+        return RS_OK; /* every segment repeats it */
     struct stream_record record;
     enum rs_status status = stream_record_decode(payload, &record);
     if (status == RS_FORMAT) {
@@ -64,6 +77,9 @@ static enum rs_status add_stream(struct rs_stored *stored, uint32_t tag, struct 
         return status;
     status = rs_mem_grow((void **)&stored->streams, &stored->stream_capacity,
                          stored->stream_count + 1, sizeof *stored->streams);
+    if (status == RS_OK)
+        status =
+            rs_slots_put(&stored->by_tag, rs_slots_mix(0, tag), (uint32_t)stored->stream_count);
     if (status < 0) {
         stream_record_fini(&record);
         return status;
@@ -83,10 +99,8 @@ static enum rs_status add_stream(struct rs_stored *stored, uint32_t tag, struct 
 static enum rs_status add_item(struct rs_stored *stored, const struct rs_reclog_record *record,
                                uint64_t offset, size_t length)
 {
-    size_t stream = stored->stream_count;
-    while (stream > 0 && stored->streams[stream - 1].tag != record->tag)
-        stream--;
-    if (stream == 0) {
+    const uint32_t stream = find_stream(stored, record->tag);
+    if (stream == RS_SLOTS_NONE) {
         note_damage(stored, "a chunk belongs to no stream");
         return RS_OK;
     }
@@ -98,7 +112,7 @@ static enum rs_status add_item(struct rs_stored *stored, const struct rs_reclog_
         (struct stored_item){.seq = record->seq,
                              .offset = offset,
                              .segment = (uint32_t)stored->reader_count - 1,
-                             .stream = (uint32_t)stream - 1,
+                             .stream = stream,
                              .length = (uint32_t)length,
                              .flags = record->flags};
     return RS_OK;
@@ -303,6 +317,8 @@ enum rs_status rs_store_open_lane(const char *dir, enum rs_stream_lane lane,
         rs_mem_free(path);
     }
     rs_mem_free(numbers);
+    if (stored)
+        rs_slots_fini(&stored->by_tag);
     if (status == RS_OK && sort_all(stored) < 0)
         status = rs_err_set(err, RS_NOMEM, "no memory to read %s", dir);
     if (status < 0) {
