@@ -114,41 +114,71 @@ static enum rs_status unit_for_group(struct join *join, uint32_t group, uint32_t
     return RS_OK;
 }
 
-/* One summary's collectives with a known group, sorted into slices of a pool by job group.
- * first[] is scratch of group_count + 1. */
-static enum rs_status slice_summary(struct join *join, size_t s, size_t *first,
-                                    uint32_t *unit_of_group)
+/* A summary is in few of a job's groups: what it takes to slice it goes by those. */
+struct slicing {
+    size_t *count;  /* [group] its operations in the summary; all 0 between two summaries */
+    size_t *next;   /* [group] where its next one goes */
+    uint32_t *used; /* groups that it is in */
+    size_t used_count;
+    uint32_t *unit_of_group;
+};
+
+static int compare_u32(const void *left, const void *right)
+{
+    const uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* How many collectives with a known group there are, and in which groups, ascending. */
+static size_t count_groups(const struct join *join, size_t s, struct slicing *slicing)
 {
     const struct rs_summary *summary = join->out->summaries[s];
     const uint32_t *op_group = &join->op_group[join->op_base[s]];
-    memset(first, 0, (join->out->group_count + 1) * sizeof *first);
+    size_t total = 0;
+    slicing->used_count = 0;
     for (size_t i = 0; i < summary->op_count; i++) {
         if (op_group[i] != RS_NO_GROUP && match_is_collective(&summary->ops[i])) {
-            first[op_group[i] + 1]++;
+            if (slicing->count[op_group[i]]++ == 0) {
+                slicing->used[slicing->used_count++] = op_group[i];
+            }
+            total++;
         }
     }
-    for (size_t g = 0; g < join->out->group_count; g++) {
-        first[g + 1] += first[g];
+    if (slicing->used_count > 1) {
+        qsort(slicing->used, slicing->used_count, sizeof *slicing->used, compare_u32);
     }
+    return total;
+}
+
+/* One summary's collectives with a known group, sorted into slices of a pool by job group. */
+static enum rs_status slice_summary(struct join *join, size_t s, struct slicing *slicing)
+{
+    const struct rs_summary *summary = join->out->summaries[s];
+    const uint32_t *op_group = &join->op_group[join->op_base[s]];
+    const size_t total = count_groups(join, s, slicing);
     uint32_t *pool;
-    if (join_pool(join, first[join->out->group_count] + 1, &pool) != RS_OK) {
+    if (join_pool(join, total + 1, &pool) != RS_OK) {
         return RS_NOMEM;
     }
+    size_t begin = 0;
+    for (size_t k = 0; k < slicing->used_count; k++) {
+        slicing->next[slicing->used[k]] = begin;
+        begin += slicing->count[slicing->used[k]];
+    }
     for (size_t i = 0; i < summary->op_count; i++) {
         if (op_group[i] != RS_NO_GROUP && match_is_collective(&summary->ops[i])) {
-            pool[first[op_group[i]]++] = (uint32_t)i;
+            pool[slicing->next[op_group[i]]++] = (uint32_t)i;
         }
     }
-    size_t begin = 0;
-    for (size_t g = 0; g < join->out->group_count; g++) { /* first[g] is now its end */
-        if (first[g] > begin) {
-            const struct join_member member = {(uint32_t)s, pool + begin, first[g] - begin};
-            if (unit_for_group(join, (uint32_t)g, unit_of_group) != RS_OK ||
-                unit_add_member(&join->units[unit_of_group[g]], &member) != RS_OK) {
-                return RS_NOMEM;
-            }
+    for (size_t k = 0; k < slicing->used_count; k++) {
+        const uint32_t group = slicing->used[k];
+        const size_t count = slicing->count[group];
+        const struct join_member member = {(uint32_t)s, pool + slicing->next[group] - count, count};
+        slicing->count[group] = 0;
+        if (unit_for_group(join, group, slicing->unit_of_group) != RS_OK ||
+            unit_add_member(&join->units[slicing->unit_of_group[group]], &member) != RS_OK) {
+            return RS_NOMEM;
         }
-        begin = first[g];
     }
     return RS_OK;
 }
@@ -157,19 +187,28 @@ static enum rs_status slice_summary(struct join *join, size_t s, size_t *first,
 enum rs_status match_known_units(struct join *join)
 {
     const size_t groups = join->out->group_count;
-    size_t *first = rs_mem_calloc(groups + 1, sizeof *first);
-    uint32_t *unit_of_group = rs_mem_calloc(groups + 1, sizeof *unit_of_group);
-    enum rs_status status = first != NULL && unit_of_group != NULL ? RS_OK : RS_NOMEM;
+    struct slicing slicing = {
+        .count = rs_mem_calloc(groups + 1, sizeof *slicing.count),
+        .next = rs_mem_calloc(groups + 1, sizeof *slicing.next),
+        .used = rs_mem_calloc(groups + 1, sizeof *slicing.used),
+        .unit_of_group = rs_mem_calloc(groups + 1, sizeof *slicing.unit_of_group),
+    };
+    enum rs_status status = slicing.count != NULL && slicing.next != NULL && slicing.used != NULL &&
+                                    slicing.unit_of_group != NULL
+                                ? RS_OK
+                                : RS_NOMEM;
     for (size_t g = 0; g < groups && status == RS_OK; g++) {
-        unit_of_group[g] = UINT32_MAX;
+        slicing.unit_of_group[g] = UINT32_MAX;
     }
     for (size_t s = 0; s < join->out->summary_count && status == RS_OK; s++) {
         if (join->out->ranks[s].takes_part && groups > 0) {
-            status = slice_summary(join, s, first, unit_of_group);
+            status = slice_summary(join, s, &slicing);
         }
     }
-    rs_mem_free(first);
-    rs_mem_free(unit_of_group);
+    rs_mem_free(slicing.count);
+    rs_mem_free(slicing.next);
+    rs_mem_free(slicing.used);
+    rs_mem_free(slicing.unit_of_group);
     return status;
 }
 
@@ -367,12 +406,6 @@ done:
     rs_mem_free(by_id);
     rs_mem_free(positions);
     return status;
-}
-
-static int compare_u32(const void *left, const void *right)
-{
-    const uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
-    return (a > b) - (a < b);
 }
 
 /* The distinct domains of the members, sorted. Caller frees. */
