@@ -209,7 +209,9 @@ struct rs_coord_capture {
         is_unsaved; /* something of it could not be written, and no later row holds it: the server's own */
     bool
         is_refused; /* the last that was written was refused by the disk, and the log says so: the server's own */
-    bool is_joining;    /* to be closed when it is joined */
+    bool is_joining; /* to be closed when it is joined */
+    size_t
+        not_summarised; /* index of a rank that was seen without its last summary: where to look first */
     uint32_t logged;    /* digest of the last line about a rank; 0: none */
     size_t logged_more; /* ranks after it of which the same was to be said */
     bool is_changed;

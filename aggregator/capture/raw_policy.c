@@ -188,14 +188,19 @@ enum rs_status rs_coord_fetch(struct rs_coord *coord, const char *id, const char
 
 /* ---- summaries ------------------------------------------------------------------------------------------- */
 
-/* Every rank's last summary is durable, or it will not come: findings are final, raw data may follow. */
+/* Every rank's last summary is durable, or it will not come: findings are final, raw data may follow. This is asked with each rank's: it
+ * begins with the one that was missing last time, so that thousands of ranks are not looked through for each of them. */
 static void see_summarised(const struct rs_coord *coord, struct rs_coord_capture *capture)
 {
     if (capture->state != RS_CAPTURE_RECORDING)
         return;
-    for (size_t i = 0; i < capture->rank_count; i++)
-        if (!capture->ranks[i].is_summarised && !rs_progress_is_final(capture->ranks[i].state))
+    for (size_t k = 0; k < capture->rank_count; k++) {
+        const size_t i = (capture->not_summarised + k) % capture->rank_count;
+        if (!capture->ranks[i].is_summarised && !rs_progress_is_final(capture->ranks[i].state)) {
+            capture->not_summarised = i;
             return;
+        }
+    }
     capture->state = RS_CAPTURE_SUMMARISED;
     capture->is_changed = true;
     capture_see_short(coord, capture); /* who waits for findings only must hear of it, too */

@@ -205,12 +205,38 @@ bool seen_is_unreachable(const struct rs_coord *coord, const struct rs_coord_see
            seen->silent_ns >= coord->options.gone_ns / 3 * 2;
 }
 
+/* The first place whose link is not below that one: thousands of ranks ask for theirs with every tick. */
+static size_t link_place(const struct rs_coord *coord, const void *link)
+{
+    size_t low = 0, high = coord->link_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if ((uintptr_t)coord->links[middle].link < (uintptr_t)link)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 static struct seen_link *link_find(const struct rs_coord *coord, const void *link)
 {
-    for (size_t i = 0; i < coord->link_count; i++)
-        if (coord->links[i].link == link)
-            return &coord->links[i];
-    return NULL;
+    const size_t at = link_place(coord, link);
+    return at < coord->link_count && coord->links[at].link == link ? &coord->links[at] : NULL;
+}
+
+/* NULL: no memory. */
+static struct seen_link *link_add(struct rs_coord *coord, const void *link)
+{
+    const size_t at = link_place(coord, link);
+    if (rs_mem_grow((void **)&coord->links, &coord->link_capacity, coord->link_count + 1,
+                    sizeof *coord->links) != RS_OK)
+        return NULL;
+    memmove(&coord->links[at + 1], &coord->links[at],
+            (coord->link_count - at) * sizeof *coord->links);
+    coord->link_count++;
+    coord->links[at] = (struct seen_link){.link = link};
+    return &coord->links[at];
 }
 
 /* Either node has no core for it, or the way between them is slow. What is longer is a silence, and says nothing of the time after it. */
@@ -242,10 +268,10 @@ static bool was_silent(const struct seen_link *link, rs_ns now)
 void rs_coord_see_link(struct rs_coord *coord, const void *link, rs_dur next_ns, rs_ns now)
 {
     struct seen_link *known = link_find(coord, link);
-    if (!known && rs_mem_grow((void **)&coord->links, &coord->link_capacity, coord->link_count + 1,
-                              sizeof *coord->links) == RS_OK) {
-        known = &coord->links[coord->link_count++];
-        *known = (struct seen_link){.link = link, .first_seen_ns = now};
+    if (!known) {
+        known = link_add(coord, link);
+        if (known)
+            known->first_seen_ns = now;
     }
     if (known) { /* else its ranks speak for it */
         note_lateness(coord, known, now);
@@ -287,8 +313,11 @@ void rs_coord_link_gone(struct rs_coord *coord, const void *link, bool is_broken
 {
     rs_ns newest_ns = 0; /* the link is silent only when nothing came of any of its ranks */
     struct seen_link *known = link_find(coord, link);
-    if (known)
-        *known = coord->links[--coord->link_count];
+    if (known) {
+        const size_t behind = coord->link_count - (size_t)(known - coord->links) - 1;
+        memmove(known, known + 1, behind * sizeof *known);
+        coord->link_count--;
+    }
     for (size_t i = 0; i < coord->seen.count; i++) {
         const struct rs_coord_seen *seen = &coord->seen.items[i];
         if (seen->link == link && seen->last_seen_ns > newest_ns)
