@@ -146,6 +146,8 @@ struct rs_server {
         closed_join_count; /* captures that are joined, or wait for it, since they were closed; closed_join.c */
     bool is_draining;
     rs_ns next_tick;
+    rs_ns ticked_at;        /* the last one ended */
+    rs_dur tick_cost_ns;    /* CPU time of it */
     rs_ns swept_at;         /* sessions, for what takes too long */
     rs_ns checked_at;       /* identities, for what is no longer believed */
     struct rs_audit *audit; /* NULL: none is kept */
