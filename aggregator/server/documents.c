@@ -24,6 +24,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { DEPTH_MAX = 4, FILES_MAX = 1 << 20, SETS_MAX = 256 };
+enum { DEPTH_MAX = 4, FILES_MAX = 1 << 20, SETS_MAX = 256, MANY_RANKS = 256 };
 static const char report_name[] = "report";
 
 struct rs_documents {
@@ -322,7 +323,10 @@ static enum rs_status fill_set(struct rs_document_set *set, const char *capture_
     set->shares = result.shares;
     set->share_count = result.share_count;
     result.shares = NULL;
+    const bool was_large = result.rank_count >= MANY_RANKS;
     rs_deliver_result_fini(&result);
+    if (was_large)
+        (void)malloc_trim(0); /* nobody needs it until the next is asked for */
     return status;
 }
 

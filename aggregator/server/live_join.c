@@ -9,7 +9,9 @@
  *
  *     DIRTY     rows are older than what is stored; joined after a pause of a second or five times what the last join worked (CPU
  *               time: on a busy machine a join that waited a minute for a core would be followed by five without any), so that a
- *               job of any length costs a sixth of one thread at most
+ *               job of any length costs a sixth of one thread at most. While ranks begin to send, or are at their end, one and all, it
+ *               waits for the others, ten seconds at most: of thousands of ranks the first that are there would be joined for
+ *               nothing, and who waits for the findings would wait for that, too
  *     JOINING   a job of rs-join reads summaries/ and writes captures/ID/rows.db, a unit at a time, or into a ClickHouse
  *               (row_place.h); jobs of one capture (documents, tables, this) run one at a time. One that is away holds nothing up: what
  *               was found is kept here, rows stay DIRTY until it answers, and those of a capture that is closed meanwhile are owed
@@ -29,13 +31,17 @@
 #define RS_LOG_TAG "join"
 #include "common/base/log.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
 static const rs_dur pause_least_ns = RS_NS_PER_S;
 static const rs_dur refused_pause_ns =
     30 * (rs_dur)RS_NS_PER_S; /* rows that the database did not take */
-enum { PAUSE_SHARE = 5, RETRY_NS = 100 * 1000 * 1000 };
+static const rs_dur others_wait_ns = 10 * (rs_dur)RS_NS_PER_S;
+static const rs_dur look_again_ns = RS_NS_PER_S / 4;
+static const rs_dur ask_first_ns = 300 * (rs_dur)RS_NS_PER_MS;
+enum { PAUSE_SHARE = 5, RETRY_NS = 100 * 1000 * 1000, MANY_RANKS = 256 };
 
 struct join {
     struct join *next;
@@ -44,6 +50,8 @@ struct join {
     bool is_last;     /* to be closed: with what has no summary, made of its events */
     bool is_complete; /* the last join had every rank's whole summary, or was the last */
     rs_ns due_at;     /* when DIRTY; monotonic */
+    rs_ns dirty_at;   /* since when it is; monotonic */
+    rs_ns final_at;   /* when all summaries were seen to be there; monotonic, 0 not yet */
     struct live_join_facts facts;
 };
 
@@ -87,8 +95,10 @@ void live_join_due(struct rs_server *server, const char *id)
         join->next = server->joins;
         server->joins = join;
     }
-    if (!join->is_dirty)
+    if (!join->is_dirty) {
+        join->dirty_at = rs_time_monotonic();
         server_tick_soon(server);
+    }
     join->is_dirty = true;
 }
 
@@ -177,6 +187,8 @@ static void run_join(struct rs_pool_job *pool_job)
     job->is_away = writing.is_away || (place && job->has_result && job->status < 0);
     if (job->status < 0 && job->is_last && !place)
         rs_row_store_remove(job->dir); /* nobody takes half of them for all */
+    if (job->result.rank_count >= MANY_RANKS)
+        (void)malloc_trim(0); /* it took what it has not until the next */
     job->worked_ns = rs_time_thread_cpu() - begin;
 }
 
@@ -256,14 +268,47 @@ static struct join_job *new_job(struct rs_server *server, const struct join *joi
     return NULL;
 }
 
+/* Some ranks have sent something, or all that they will, and others have not. */
+static bool are_others_coming(const struct rs_coord_capture *capture)
+{
+    size_t open = 0, begun = 0, ended = 0;
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        const struct rs_coord_rank *rank = &capture->ranks[i];
+        if (rs_progress_is_final(rank->state))
+            continue;
+        open++;
+        begun += rank->chunks > 0;
+        ended += rank->is_summarised;
+    }
+    return begun < open || (ended > 0 && ended < open);
+}
+
+/* When it may be joined. Who waits for the findings asks for them as soon as all summaries are there: that comes first. */
+static rs_ns may_join_at(const struct rs_server *server, struct join *join, rs_ns now)
+{
+    const struct rs_coord_capture *capture = rs_coord_find(server->coord, join->id);
+    if (join->is_last || now < join->due_at || !capture)
+        return join->due_at;
+    if (capture->state == RS_CAPTURE_SUMMARISED) {
+        if (!join->final_at)
+            join->final_at = now;
+        return join->final_at + ask_first_ns;
+    }
+    return capture->state == RS_CAPTURE_RECORDING && now < join->dirty_at + others_wait_ns &&
+                   are_others_coming(capture)
+               ? now + look_again_ns
+               : join->due_at;
+}
+
 rs_ns live_join_tick(struct rs_server *server, rs_ns now)
 {
     rs_ns next = RS_NS_MAX;
     for (struct join *join = server->joins; join; join = join->next) {
         if (!join->is_dirty || join->is_joining)
             continue;
-        if (now < join->due_at) {
-            next = join->due_at < next ? join->due_at : next;
+        const rs_ns at = may_join_at(server, join, now);
+        if (now < at) {
+            next = at < next ? at : next;
             continue;
         }
         struct join_job *job = new_job(server, join);
