@@ -60,7 +60,7 @@ static rs_ns files_give_up_at(const struct rs_coord *coord, const struct rs_coor
     const rs_ns moved = later(rank->moved_at, seen ? seen->back_ns : 0);
     const rs_ns back = later(moved, seen ? seen_back_at(coord, seen) : 0);
     if (seen && !*seen->capture && rank->state < RS_PROGRESS_SENDING &&
-        seen->last_seen_ns > back + coord->options.gone_ns / 3) {
+        seen_link_at(coord, seen) > back + coord->options.gone_ns / 3) {
         *why_p = "its collector was started again in the middle and does not know of it; its "
                  "trace, if one is written, stays in the collector's trace folder";
         return back + coord->options.gone_ns;
@@ -88,7 +88,7 @@ static rs_ns live_give_up_at(const struct rs_coord *coord, const struct rs_coord
     const rs_ns since =
         later(later(moved, capture->committed_at), seen ? seen_back_at(coord, seen) : 0);
     if (seen && !*seen->capture && rank->state < RS_PROGRESS_SENDING &&
-        seen->last_seen_ns > since + coord->options.gone_ns / 3) {
+        seen_link_at(coord, seen) > since + coord->options.gone_ns / 3) {
         *why_p = "its collector was started again in the middle and does not know of it";
         return since + coord->options.gone_ns / 3; /* the next capture of its node waits */
     }

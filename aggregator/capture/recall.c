@@ -51,7 +51,7 @@ static bool is_silent(const struct rs_coord *coord, const struct rs_coord_captur
     if (seen && seen->state == RS_RANK_GONE)
         return false; /* it will not come back, whoever waits */
     /* A link that is new since then carried nothing of it: what was on the old one is gone. */
-    return !seen || !seen->link || seen->last_seen_ns < capture->committed_at ||
+    return !seen || !seen->link || seen_link_at(coord, seen) < capture->committed_at ||
            seen->back_ns >= capture->committed_at;
 }
 

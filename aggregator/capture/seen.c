@@ -311,8 +311,9 @@ rs_ns seen_back_at(const struct rs_coord *coord, const struct rs_coord_seen *see
 
 void rs_coord_link_gone(struct rs_coord *coord, const void *link, bool is_broken, rs_ns now)
 {
-    rs_ns newest_ns = 0; /* the link is silent only when nothing came of any of its ranks */
     struct seen_link *known = link_find(coord, link);
+    /* The link is silent only when nothing came over it. */
+    rs_ns newest_ns = known ? known->last_seen_ns : 0;
     if (known) {
         const size_t behind = coord->link_count - (size_t)(known - coord->links) - 1;
         memmove(known, known + 1, behind * sizeof *known);

@@ -10,6 +10,9 @@
 #define RS_LOG_TAG "uplink"
 #include "common/base/log.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <stdio.h>
 #include <string.h>
 
@@ -42,7 +45,15 @@ struct stream {
     size_t flight_head, flight_count, flight_capacity;
 };
 
+/* What was sent of a rank, by its place in the table. */
+struct told {
+    uint64_t digest;
+    rs_ns at; /* 0: nothing over this link */
+};
+
 enum { QUIET_BEATS = 4, COUNTERS_EVERY_S = 10, PAGE_RANKS = 8192, PAGE_BYTES = 1 << 20 };
+/* So long a rank of which nothing changes is left out of heartbeats. */
+static const rs_dur tell_again_ns = 5 * (rs_dur)RS_NS_PER_S;
 
 struct rs_uplink {
     struct rs_uplink_options options;
@@ -67,7 +78,9 @@ struct rs_uplink {
     uint32_t minor;    /* version of the aggregator */
     uint64_t credit_bytes;
     rs_ns peer_sent_ns, peer_received_ns;
-    struct rs_buf head;
+    struct told *told; /* of the ranks, over this link */
+    size_t told_capacity;
+    struct rs_buf head, scratch;
     struct rs_uplink_stats stats;
 };
 
@@ -126,7 +139,9 @@ void rs_uplink_free(struct rs_uplink **uplink_p)
     drop_messages(uplink);
     forget_streams(uplink);
     rs_mem_free(uplink->streams);
+    rs_mem_free(uplink->told);
     rs_buf_fini(&uplink->head);
+    rs_buf_fini(&uplink->scratch);
     rs_mem_free(uplink);
 }
 
@@ -280,6 +295,41 @@ static bool is_quiet(const struct rs_uplink *uplink, Rankscope__RankState *const
     return true;
 }
 
+/* Of all that is said of a rank, but for what changes all the time by itself: that goes with the rest. 0: no memory. */
+static uint64_t digest_of(struct rs_uplink *uplink, const Rankscope__RankState *rank)
+{
+    Rankscope__RankState steady = *rank;
+    steady.seen_ns = steady.delay_ns = 0;
+    steady.free_disk_bytes = steady.free_memory_bytes = 0;
+    rs_buf_reset(&uplink->scratch);
+    rs_wire_pack(&steady.base, &uplink->scratch);
+    return uplink->scratch.failed ? 0 : XXH3_64bits(uplink->scratch.data, uplink->scratch.length);
+}
+
+/* Leaves in the list, which is ours until the next is taken, those of which there is something to say: a rank that stands in one step
+ * for ten seconds, or has no work, need not be told of twice a second. One that is armed, or records, is in every heartbeat. */
+static size_t keep_changed(struct rs_uplink *uplink, Rankscope__RankState **ranks, size_t count,
+                           rs_ns now)
+{
+    const size_t had = uplink->told_capacity;
+    size_t kept = 0;
+    if (rs_mem_grow((void **)&uplink->told, &uplink->told_capacity, count, sizeof *uplink->told) <
+        0)
+        return count;
+    if (uplink->told_capacity > had)
+        memset(uplink->told + had, 0, (uplink->told_capacity - had) * sizeof *uplink->told);
+    for (size_t i = 0; i < count; i++) {
+        struct told *told = &uplink->told[i];
+        const uint64_t digest = digest_of(uplink, ranks[i]);
+        if (digest && told->at && told->digest == digest && now - told->at < tell_again_ns &&
+            ranks[i]->state != RS_RANK_ARMED && ranks[i]->state != RS_RANK_RECORDING)
+            continue;
+        *told = (struct told){.digest = digest, .at = now};
+        ranks[kept++] = ranks[i];
+    }
+    return kept;
+}
+
 /* Into the table of this process, which is one collector. */
 static void count_with(const struct rs_uplink *uplink, const struct rs_spool_stats *spool)
 {
@@ -341,12 +391,13 @@ static rs_dur post_heartbeat(struct rs_uplink *uplink)
 {
     const struct rs_spool_stats spool = rs_spool_stats(uplink->options.spool);
     Rankscope__RankState **ranks = NULL;
-    const size_t rank_count = take_ranks(uplink, &ranks);
+    size_t rank_count = take_ranks(uplink, &ranks);
     if (rank_count > PAGE_RANKS && uplink->outbox)
         return uplink->heartbeat_ns;
     const rs_ns now = rs_time_monotonic();
     const rs_dur next_ns = is_quiet(uplink, ranks, rank_count) ? QUIET_BEATS * uplink->heartbeat_ns
                                                                : uplink->heartbeat_ns;
+    rank_count = keep_changed(uplink, ranks, rank_count, now);
     struct counter_messages counters;
     Rankscope__Heartbeat heartbeat = RANKSCOPE__HEARTBEAT__INIT;
     heartbeat.echo_sent_ns = uplink->peer_sent_ns;
@@ -713,6 +764,8 @@ static void on_welcome(struct rs_uplink *uplink, const Rankscope__Welcome *welco
         return;
     }
     uplink->minor = welcome->version->minor;
+    if (uplink->told_capacity)
+        memset(uplink->told, 0, uplink->told_capacity * sizeof *uplink->told);
     uplink->state = STATE_SENDING;
     uplink->credit_bytes = welcome->credit_bytes;
     uplink->next_counters = 0; /* this aggregator knows none */
