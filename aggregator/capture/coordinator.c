@@ -261,7 +261,8 @@ static enum rs_status begin_files(struct rs_coord *coord, const struct rs_coord_
 }
 
 enum rs_status rs_coord_adopt(struct rs_coord *coord, const struct rs_coord_stream *stream,
-                              rs_ns now, struct rs_coord_capture **capture_p, struct rs_err *err)
+                              const char *from, rs_ns now, struct rs_coord_capture **capture_p,
+                              struct rs_err *err)
 {
     RS_ON_THREAD(LINKS);
     struct rs_coord_stream unnamed = *stream;
@@ -269,13 +270,17 @@ enum rs_status rs_coord_adopt(struct rs_coord *coord, const struct rs_coord_stre
     if (unnamed.settle_ns <= 0)
         unnamed.settle_ns = 5 * (rs_dur)RS_NS_PER_S;
     const enum rs_status status = begin_files(coord, &unnamed, now, capture_p, err);
-    if (status == RS_OK) {
+    if (status != RS_OK)
+        return status;
+    if (from)
+        (void)snprintf((*capture_p)->remark, sizeof(*capture_p)->remark,
+                       "begun at %.300s; what that one had acknowledged may lack", from);
+    else
         (void)snprintf((*capture_p)->remark, sizeof(*capture_p)->remark,
                        "this aggregator had no record of it when its data came");
-        rs_log_warn("capture %s of run %.60s is not known here: its data is taken all the same",
-                    (*capture_p)->id, stream->run);
-    }
-    return status;
+    rs_log_warn("capture %s of run %.60s is not known here: its data is taken all the same%s%.300s",
+                (*capture_p)->id, stream->run, from ? "; it was begun at " : "", from ? from : "");
+    return RS_OK;
 }
 
 /* The rank a stream is of, which may be new to the capture. */

@@ -353,11 +353,11 @@ RS_MUST_CHECK enum rs_status rs_coord_stream_opened(struct rs_coord *coord,
 /* Whether an open capture takes the files of that stream; else it would begin one. */
 bool rs_coord_has_key(const struct rs_coord *coord, const struct rs_coord_stream *stream);
 /* A stream names a capture that nobody knows: this aggregator's data was replaced, or lost its catalogue. It is begun again
- * under that name, as one whose chunks come by themselves; rs_coord_stream_opened() finds it then. RS_IO, RS_NOMEM,
- * RS_INVALID (the name is none). */
+ * under that name, as one whose chunks come by themselves; rs_coord_stream_opened() finds it then. `from`: who had it and is lost, for
+ * people; NULL: nobody is known. RS_IO, RS_NOMEM, RS_INVALID (the name is none). */
 RS_MUST_CHECK enum rs_status rs_coord_adopt(struct rs_coord *coord,
-                                            const struct rs_coord_stream *stream, rs_ns now,
-                                            struct rs_coord_capture **capture_p,
+                                            const struct rs_coord_stream *stream, const char *from,
+                                            rs_ns now, struct rs_coord_capture **capture_p,
                                             struct rs_err *err);
 /* ---- raw data by policy (raw_policy.c) */
 

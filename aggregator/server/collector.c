@@ -18,6 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of a capture that was begun elsewhere; as long as it takes a collector to find out that its aggregator is lost. */
+static const rs_dur adopted_settle_ns = 30 * (rs_dur)RS_NS_PER_S;
+
 static struct stream *find_stream(const struct session *session, uint32_t handle)
 {
     size_t low = 0;
@@ -54,6 +57,18 @@ static void let_go(const struct session *session, const struct stream *stream)
 {
     if (stream->stored && stream->stored->held_by == session)
         stream->stored->held_by = NULL;
+}
+
+/* It is not open: nothing of it was taken, and its collector may open it again. */
+static void remove_stream(struct session *session, struct stream *stream)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < session->stream_count; i++)
+        if (session->streams[i] != stream)
+            session->streams[kept++] = session->streams[i];
+    session->stream_count = kept;
+    let_go(session, stream);
+    free_stream(session, stream);
 }
 
 void collector_free_streams(struct session *session)
@@ -196,8 +211,25 @@ static bool add_opened(Rankscope__Welcome *welcome, const Rankscope__Opened *ope
         return false;
     *copy = *opened;
     copy->refused = strdup(opened->refused);
+    copy->aggregator = strdup(opened->aggregator);
+    copy->aggregator_address = strdup(opened->aggregator_address);
     welcome->opened[welcome->n_opened++] = copy;
-    return copy->refused != NULL;
+    return copy->refused && copy->aggregator && copy->aggregator_address;
+}
+
+static void send_opened(struct session *session, Rankscope__Opened *opened, bool is_of_hello)
+{
+    if (is_of_hello && session->welcome) {
+        if (!add_opened(session->welcome, opened))
+            session_fail(session, RS_NOMEM, "out of memory");
+        if (--session->welcome_pending == 0)
+            send_welcome(session);
+    } else {
+        Rankscope__Down down = RANKSCOPE__DOWN__INIT;
+        down.message_case = RANKSCOPE__DOWN__MESSAGE_OPENED;
+        down.opened = opened;
+        session_post(session, &down.base);
+    }
 }
 
 static void post_opened(struct session *session, uint32_t handle, rs_seq durable_seq, bool is_held,
@@ -213,18 +245,48 @@ static void post_opened(struct session *session, uint32_t handle, rs_seq durable
     opened.durable_seq = durable_seq;
     opened.refused = text;
     opened.hold = is_held;
-    if (is_of_hello && session->welcome) {
-        if (!add_opened(session->welcome, &opened))
-            session_fail(session, RS_NOMEM, "out of memory");
-        if (--session->welcome_pending == 0)
-            send_welcome(session);
-    } else {
-        Rankscope__Down down = RANKSCOPE__DOWN__INIT;
-        down.message_case = RANKSCOPE__DOWN__MESSAGE_OPENED;
-        down.opened = &opened;
-        session_post(session, &down.base);
-    }
+    send_opened(session, &opened, is_of_hello);
     rs_mem_free(text);
+}
+
+/* The stream is gone then. */
+static void post_elsewhere(struct session *session, struct stream *stream,
+                           const struct whose *whose, bool is_of_hello)
+{
+    const bool is_known = whose->kind == WHOSE_ANOTHERS;
+    struct elsewhere_member member = whose->member;
+    Rankscope__Opened opened = RANKSCOPE__OPENED__INIT;
+    rs_log_info("stream of rank %u stays with its collector: whose capture %.63s is: %.300s",
+                stream->rank, stream->asked_capture, is_known ? member.text : whose->why);
+    opened.handle = stream->handle;
+    opened.hold = true;
+    opened.is_elsewhere = true;
+    opened.is_closed = is_known && whose->is_closed;
+    if (is_known) {
+        opened.aggregator = member.id;
+        opened.aggregator_address = member.address;
+    }
+    send_opened(session, &opened, is_of_hello);
+    remove_stream(session, stream);
+}
+
+/* Ingest says how far the stream is, and in which capture: open_done() is next. */
+static void look_up(struct session *session, struct stream *stream, bool is_of_hello)
+{
+    struct chunk_job *job = server_job_new(session, RS_INGEST_OPEN);
+    if (!job) {
+        session_fail(session, RS_NOMEM, "out of memory");
+        return;
+    }
+    job->stream = stream;
+    job->is_of_hello = is_of_hello;
+    job->base.run = stream->run;
+    job->base.incarnation = stream->incarnation;
+    job->base.rank = stream->rank;
+    job->base.lane = stream->lane;
+    job->base.first_seq = stream->first_seq;
+    job->base.open_capture = *stream->asked_capture ? stream->asked_capture : NULL;
+    server_job_put(session->server, job);
 }
 
 static void on_open(struct session *session, const Rankscope__Open *open, bool is_of_hello)
@@ -251,22 +313,12 @@ static void on_open(struct session *session, const Rankscope__Open *open, bool i
         return;
     }
     struct stream *stream = add_stream(session, open);
-    struct chunk_job *job = stream ? server_job_new(session, RS_INGEST_OPEN) : NULL;
-    if (!job) {
-        if (!stream)
-            quota_give(session->quota, QUOTA_STREAMS);
+    if (!stream) {
+        quota_give(session->quota, QUOTA_STREAMS);
         session_fail(session, RS_NOMEM, "out of memory");
         return;
     }
-    job->stream = stream;
-    job->is_of_hello = is_of_hello;
-    job->base.run = stream->run;
-    job->base.incarnation = stream->incarnation;
-    job->base.rank = stream->rank;
-    job->base.lane = stream->lane;
-    job->base.first_seq = stream->first_seq;
-    job->base.open_capture = *stream->asked_capture ? stream->asked_capture : NULL;
-    server_job_put(session->server, job);
+    look_up(session, stream, is_of_hello);
 }
 
 /* Whether a capture that is closed has no use for the stream's raw data: then it is held, and the capture stays closed. */
@@ -313,7 +365,9 @@ static enum rs_status check_stream(struct session *session, const struct stream 
         return rs_err_set(err, RS_REFUSED,
                           "the collector on %.100s has that stream open (rank %u of run %.60s)",
                           holder->node, stream->rank, stream->run);
-    if (own && *capture && !server_is_owner(session->server, capture, own))
+    /* Of one that is not here the database says it, where there is one (adopt()). */
+    if (own && *capture && !server_is_owner(session->server, capture, own) &&
+        (!whose_is_shared(session->server) || elsewhere_is_here(session->server, capture)))
         return rs_err_set(err, RS_REFUSED, "capture %.63s is not of %s", capture, own);
     return RS_OK;
 }
@@ -339,7 +393,35 @@ static enum rs_status find_share(struct session *session, struct stream *stream,
     return store_share_check(&server->shares, stream->share, err);
 }
 
-/* A stream of a capture that the coordinator does not have: closed, of an earlier process, or lost with the aggregator's data. */
+/* A capture that is not here, and never was. RS_AGAIN: nothing is decided about it; whose_of() says whether the answer comes, or the stream is
+ * another aggregator's. */
+static enum rs_status adopt(struct session *session, const struct stream *stream,
+                            const struct rs_coord_stream *who, rs_ns now,
+                            struct rs_coord_capture **capture_p, struct rs_err *err)
+{
+    struct rs_server *server = session->server;
+    /* Of a name that it did not give, its chunks are here already. */
+    if (!whose_is_shared(server) || strcmp(stream->asked_capture, who->capture) != 0)
+        return rs_coord_adopt(server->coord, who, NULL, now, capture_p, err);
+    const struct whose *whose = whose_of(server, who->capture);
+    if (!whose || whose->kind == WHOSE_UNKNOWN)
+        return RS_AGAIN;
+    if (whose->kind == WHOSE_REMOVED)
+        return rs_err_set(err, RS_REFUSED, "capture %.63s was removed", who->capture);
+    if (who->user && strcmp(who->user, whose->owner) != 0)
+        return rs_err_set(err, RS_REFUSED, "capture %.63s is not of %s", who->capture, who->user);
+    if (whose->kind == WHOSE_ANOTHERS)
+        return RS_AGAIN;
+    /* Nobody has told which ranks are in it, and collectors come one after the other: it is not over when one of them is through. */
+    struct rs_coord_stream patient = *who;
+    patient.settle_ns = adopted_settle_ns;
+    return rs_coord_adopt(server->coord, &patient,
+                          whose->kind == WHOSE_LOST ? whose->member.text : NULL, now, capture_p,
+                          err);
+}
+
+/* A stream of a capture that the coordinator does not have: closed, of an earlier process, lost with the aggregator's data, or another
+ * aggregator's. RS_AGAIN as adopt(). */
 static enum rs_status open_late(struct session *session, const struct stream *stream,
                                 const struct rs_coord_stream *who,
                                 struct rs_coord_capture **capture_p, struct rs_err *err)
@@ -361,7 +443,7 @@ static enum rs_status open_late(struct session *session, const struct stream *st
              server->journal.was_removed(server->journal.self, who->capture))
         status = rs_err_set(err, RS_REFUSED, "capture %.63s was removed", who->capture);
     else if (status == RS_NOTFOUND && rs_wire_is_capture_id(who->capture))
-        status = rs_coord_adopt(server->coord, who, now, capture_p, err);
+        status = adopt(session, stream, who, now, capture_p, err);
     if (status == RS_OK)
         status = rs_coord_stream_opened(server->coord, who, now, capture_p, err);
     rs_coord_capture_fini(late);
@@ -381,7 +463,7 @@ static void find_ended(struct rs_server *server, const struct rs_coord_capture *
                              job->is_raw_partial, now);
 }
 
-/* Finds the capture of a stream that ingest looked up. */
+/* Finds the capture of a stream that ingest looked up. RS_AGAIN as adopt(). */
 static enum rs_status place_stream(struct session *session, struct stream *stream,
                                    const struct rs_ingest_job *job, struct rs_err *err)
 {
@@ -439,7 +521,7 @@ static enum rs_status place_stream(struct session *session, struct stream *strea
         status = rs_coord_stream_opened(server->coord, &who, now, &capture, err);
     if (status == RS_NOTFOUND)
         status = open_late(session, stream, &who, &capture, err);
-    if (status < 0)
+    if (status != RS_OK)
         return status;
     (void)snprintf(stream->capture, sizeof stream->capture, "%s", capture->id);
     find_ended(server, capture, stream, job, now);
@@ -460,6 +542,33 @@ static void note_stopped(struct session *session, const Rankscope__RankState *st
         (void)snprintf(session->call_back, sizeof session->call_back, "%s", capture->id);
 }
 
+/* It is looked up again when the database has said whose its capture is; or it is another aggregator's, and stays with its collector. */
+static void wait_or_leave(struct session *session, struct stream *stream, bool is_of_hello)
+{
+    const struct whose *whose = whose_of(session->server, stream->asked_capture);
+    if (!whose) {
+        stream->is_asking = true;
+        stream->is_of_hello = is_of_hello;
+    } else if (session->minor < 2) {
+        session_fail(session, RS_REFUSED,
+                     "it has data of a capture of another aggregator, and cannot keep it apart");
+    } else {
+        post_elsewhere(session, stream, whose, is_of_hello);
+    }
+}
+
+void collector_look_again(struct rs_server *server, const char *id)
+{
+    for (struct session *session = server->sessions; session; session = session->next)
+        for (size_t i = 0; session->link && !session->is_failed && i < session->stream_count; i++) {
+            struct stream *stream = session->streams[i];
+            if (!stream->is_asking || strcmp(stream->asked_capture, id) != 0)
+                continue;
+            stream->is_asking = false;
+            look_up(session, stream, stream->is_of_hello);
+        }
+}
+
 static void open_done(struct session *session, struct chunk_job *job)
 {
     struct stream *stream = job->stream;
@@ -467,9 +576,14 @@ static void open_done(struct session *session, struct chunk_job *job)
     enum rs_status status = job->base.status;
     if (status == RS_OK)
         status = place_stream(session, stream, &job->base, &err);
+    if (status != RS_OK && job->base.stream && job->base.stream->held_by == session)
+        job->base.stream->held_by = NULL; /* it is not open: nobody would let go of it */
     if (status == RS_OK) {
         stream->stored = job->base.stream;
         stream->durable_seq = job->base.durable_seq;
+    } else if (status == RS_AGAIN) {
+        wait_or_leave(session, stream, job->is_of_hello);
+        return;
     } else {
         rs_log_warn("stream of rank %u refused: %s", stream->rank, err.text);
     }

@@ -285,7 +285,7 @@ static Rankscope__Ask *copy_ask(const Rankscope__Ask *ask)
     return copy;
 }
 
-static bool is_here(struct rs_server *server, const char *id)
+bool elsewhere_is_here(struct rs_server *server, const char *id)
 {
     struct rs_coord_capture *capture = NULL;
     if (rs_coord_find(server->coord, id) ||
@@ -310,7 +310,7 @@ bool elsewhere_takes(struct session *session, const Rankscope__Ask *ask)
         !rights_may(session, ask))
         return false;
     const char *id = is_of_all ? "" : rights_capture_of(session, ask);
-    if (!id || (!is_of_all && (!rs_wire_is_capture_id(id) || is_here(server, id))))
+    if (!id || (!is_of_all && (!rs_wire_is_capture_id(id) || elsewhere_is_here(server, id))))
         return false;
     struct elsewhere_job *job = rs_mem_calloc(1, sizeof *job);
     struct rs_err err = {0};

@@ -573,6 +573,7 @@ void rs_server_free(struct rs_server **server_p)
     feed_stop(&server->feed);
     live_join_fini(server);
     rows_owed_fini(server);
+    whose_fini(server);
     RS_CHECK(server->session_count == 0);
     hang_fini(server);
     hang_watch_fini(server);

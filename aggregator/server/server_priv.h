@@ -44,6 +44,7 @@ struct stream {
     size_t job_count;             /* at ingest */
     bool is_waiting, is_of_hello; /* its capture is being created: then it is opened */
     bool is_held;                 /* its collector keeps it: nobody wants it yet */
+    bool is_asking; /* the database is asked whose its capture is: then it is looked up again */
     struct store_share
         *share; /* on whose account its chunks are; NULL: nobody's, or it is not open */
     /* A chunk was refused: those behind it are left unread until the wanted one comes. */
@@ -138,6 +139,7 @@ struct rs_server {
     struct owed *owed;                   /* closed captures whose rows lack; rows_owed.c */
     struct catalogue_feed *feed;         /* NULL: nobody else hears of captures; catalogue_feed.c */
     struct creating *creating;           /* captures that are not written yet; writing.c */
+    struct whose_entry *whose; /* captures that collectors named, and that are not here; whose.c */
     struct session *sessions;
     struct quotas quotas;
     size_t session_count;
@@ -188,6 +190,8 @@ void collector_post_acks(struct session *session);
 void collector_capture_created(struct rs_server *server, const char *id, enum rs_status status,
                                const char *text);
 void collector_free_streams(struct session *session);
+/* Streams that wait for whose the capture is. */
+void collector_look_again(struct rs_server *server, const char *id);
 /* Held streams of the capture that are wanted now go on. */
 void collector_release(struct session *session, const struct rs_coord_capture *capture);
 
@@ -231,10 +235,35 @@ struct elsewhere_member {
     bool is_living;
 };
 void elsewhere_who(struct rs_server *server, const char *id, struct elsewhere_member *member_p);
+/* Whether the capture is here, or was and is removed. */
+bool elsewhere_is_here(struct rs_server *server, const char *id);
 /* What another aggregator wrote of its capture; freed as protobuf-c frees. NULL: it cannot be read, or there is no memory. */
 Rankscope__CaptureInfo *elsewhere_info(struct rs_server *server,
                                        const struct rs_fleet_capture *capture,
                                        struct rs_view packed);
+
+/* whose.c */
+enum whose_kind {
+    WHOSE_NOBODYS, /* no aggregator knows of it */
+    WHOSE_ANOTHERS,
+    WHOSE_LOST, /* the aggregator that has it is away for longer than its lease */
+    WHOSE_REMOVED,
+    WHOSE_UNKNOWN /* the database does not say */
+};
+struct whose {
+    enum whose_kind kind;
+    struct elsewhere_member member; /* ANOTHERS, LOST */
+    bool is_closed;                 /* ANOTHERS: and the capture is over there */
+    char owner
+        [RS_COORD_USER_BYTES]; /* ANOTHERS, LOST: the user whose it is; "" nobody's own, or not known */
+    char why[512];             /* UNKNOWN */
+};
+/* Whether there are others who may have a capture that is not here. */
+bool whose_is_shared(const struct rs_server *server);
+/* Whose a capture is that is not here; lent until the next call. NULL: the database is asked, and collector_look_again() comes when it has
+ * answered. Thread: the server's, as of the rest. */
+const struct whose *whose_of(struct rs_server *server, const char *id);
+void whose_fini(struct rs_server *server);
 
 /* ask_list.c */
 void ask_list(struct session *session, const Rankscope__AskList *ask,

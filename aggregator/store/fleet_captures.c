@@ -250,14 +250,19 @@ enum rs_status rs_fleet_heads(struct rs_row_place *place, const char *aggregator
     return status;
 }
 
-enum rs_status rs_fleet_find(struct rs_row_place *place, const char *id, const char *aggregator,
-                             struct rs_fleet_captures *captures_p, struct rs_err *err)
+enum rs_status rs_fleet_find_all(struct rs_row_place *place, const char *id, const char *aggregator,
+                                 struct rs_fleet_captures *captures_p, struct rs_err *err)
 {
     char where[192];
     /* A name of a capture has nothing that means something between quotes (rs_wire_is_capture_id()): the caller has looked. */
     (void)snprintf(where, sizeof where, "aggregator != '%.16s' AND id = '%.63s'", aggregator, id);
-    enum rs_status status =
-        read_rows(place, NUMBERS ", " TEXTS ", notes, head, info", where, captures_p, err);
+    return read_rows(place, NUMBERS ", " TEXTS ", notes, head, info", where, captures_p, err);
+}
+
+enum rs_status rs_fleet_find(struct rs_row_place *place, const char *id, const char *aggregator,
+                             struct rs_fleet_captures *captures_p, struct rs_err *err)
+{
+    const enum rs_status status = rs_fleet_find_all(place, id, aggregator, captures_p, err);
     if (status != RS_OK)
         return status;
     leave_removed_out(captures_p);

@@ -58,7 +58,12 @@ RS_MUST_CHECK enum rs_status rs_fleet_marks(struct rs_row_place *place, const ch
 RS_MUST_CHECK enum rs_status rs_fleet_heads(struct rs_row_place *place, const char *aggregator,
                                             struct rs_fleet_captures *captures_p,
                                             struct rs_err *err);
-/* That one of another aggregator than `aggregator`, all of it. RS_NOTFOUND. */
+/* That one of another aggregator than `aggregator`, all of it; those that say that it was removed, too. None is RS_OK. */
+RS_MUST_CHECK enum rs_status rs_fleet_find_all(struct rs_row_place *place, const char *id,
+                                               const char *aggregator,
+                                               struct rs_fleet_captures *captures_p,
+                                               struct rs_err *err);
+/* The same without those. RS_NOTFOUND. */
 RS_MUST_CHECK enum rs_status rs_fleet_find(struct rs_row_place *place, const char *id,
                                            const char *aggregator,
                                            struct rs_fleet_captures *captures_p,

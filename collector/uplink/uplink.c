@@ -34,6 +34,8 @@ struct stream {
     uint32_t entry;
     enum rs_stream_lane lane;
     bool is_answered, is_refused, is_held;
+    rs_ns
+        ask_at; /* another aggregator has its capture: asked again then, monotonic; 0: it is here */
     rs_seq next_seq;        /* to be sent */
     rs_seq high_seq;        /* sent at least once on this link */
     rs_seq forgotten_seq;   /* acknowledged up to here, perhaps by an aggregator that lost it */
@@ -54,6 +56,8 @@ struct told {
 enum { QUIET_BEATS = 4, COUNTERS_EVERY_S = 10, PAGE_RANKS = 8192, PAGE_BYTES = 1 << 20 };
 /* So long a rank of which nothing changes is left out of heartbeats. */
 static const rs_dur tell_again_ns = 5 * (rs_dur)RS_NS_PER_S;
+
+static const rs_dur ask_again_ns = 5 * (rs_dur)RS_NS_PER_S;
 
 struct rs_uplink {
     struct rs_uplink_options options;
@@ -226,17 +230,42 @@ static bool next_to_open(struct rs_uplink *uplink, struct rs_spool_entry *entry)
     return false;
 }
 
+static void post_open(struct rs_uplink *uplink, const struct rs_spool_entry *entry)
+{
+    Rankscope__Open open;
+    fill_open(entry, &open);
+    Rankscope__Up up = RANKSCOPE__UP__INIT;
+    up.message_case = RANKSCOPE__UP__MESSAGE_OPEN;
+    up.open = &open;
+    post(uplink, &up);
+}
+
 static void post_opens(struct rs_uplink *uplink)
 {
     struct rs_spool_entry entry;
-    while (next_to_open(uplink, &entry)) {
-        Rankscope__Open open;
-        fill_open(&entry, &open);
-        Rankscope__Up up = RANKSCOPE__UP__INIT;
-        up.message_case = RANKSCOPE__UP__MESSAGE_OPEN;
-        up.open = &open;
-        post(uplink, &up);
+    while (next_to_open(uplink, &entry))
+        post_open(uplink, &entry);
+}
+
+/* Streams of captures of other aggregators: whose they are may be another one by now. When the next is due. */
+static rs_ns post_opens_again(struct rs_uplink *uplink, rs_ns now)
+{
+    rs_ns next = RS_NS_MAX;
+    for (size_t i = 0; i < uplink->stream_count; i++) {
+        struct stream *stream = &uplink->streams[i];
+        struct rs_spool_entry entry;
+        if (!stream->ask_at || !stream->is_answered)
+            continue;
+        if (now < stream->ask_at) {
+            next = stream->ask_at < next ? stream->ask_at : next;
+            continue;
+        }
+        stream->is_answered =
+            false; /* one that is not in the spool any more is not asked for again */
+        if (rs_spool_entry_of(uplink->options.spool, stream->entry, &entry) == RS_OK)
+            post_open(uplink, &entry);
     }
+    return next;
 }
 
 static size_t take_ranks(const struct rs_uplink *uplink, Rankscope__RankState ***states_p)
@@ -587,7 +616,8 @@ static bool waits_for_summary(struct rs_uplink *uplink, const struct stream *str
     struct rs_spool_chunk chunk;
     bool is_asked = false;
     for (size_t i = 0; i < uplink->stream_count && !is_asked; i++)
-        is_asked = uplink->streams[i].lane == RS_STREAM_SUMMARY && !uplink->streams[i].is_answered;
+        is_asked = uplink->streams[i].lane == RS_STREAM_SUMMARY &&
+                   !uplink->streams[i].is_answered && !uplink->streams[i].ask_at;
     return is_asked && uplink->minor >= 2 &&
            rs_spool_peek(uplink->options.spool, stream->entry, stream->next_seq, &chunk) == RS_OK &&
            (chunk.flags & RS_ENVELOPE_LAST);
@@ -612,7 +642,7 @@ static enum rs_status send_of_lane(struct rs_uplink *uplink, enum rs_stream_lane
         }
         if (!stream->is_answered && in_order)
             return RS_AGAIN;
-        if (!stream->is_answered || is_kept(uplink, stream, puts) ||
+        if (!stream->is_answered || stream->ask_at || is_kept(uplink, stream, puts) ||
             (lane == RS_STREAM_RAW && waits_for_summary(uplink, stream)))
             continue;
         const enum rs_status status = send_of(uplink, stream);
@@ -721,6 +751,17 @@ static void on_ack(struct rs_uplink *uplink, const Rankscope__Ack *ack)
         uplink->credit_bytes = ack->credit_bytes;
 }
 
+/* The capture is another aggregator's: all of it stays here. What is still to be wanted there, of a capture that is closed, is no more than held. */
+static void leave(struct rs_uplink *uplink, struct stream *stream, const Rankscope__Opened *opened)
+{
+    if (!stream->ask_at)
+        rs_log_warn("stream %u stays in the spool: aggregator %.16s%s%.160s has its capture",
+                    stream->entry, *opened->aggregator ? opened->aggregator : "unknown",
+                    *opened->aggregator_address ? " at " : "", opened->aggregator_address);
+    stream->ask_at = rs_time_monotonic() + ask_again_ns;
+    rs_spool_hold(uplink->options.spool, stream->entry, opened->is_closed);
+}
+
 static void on_opened(struct rs_uplink *uplink, const Rankscope__Opened *opened)
 {
     struct stream *stream = find_stream(uplink, opened->handle);
@@ -733,6 +774,11 @@ static void on_opened(struct rs_uplink *uplink, const Rankscope__Opened *opened)
         rs_log_error("the aggregator refuses a stream: %.300s", opened->refused);
         return;
     }
+    if (opened->is_elsewhere) {
+        leave(uplink, stream, opened);
+        return;
+    }
+    stream->ask_at = 0;
     stream->is_held = opened->hold;
     stream->next_seq = opened->durable_seq + 1;
     rs_spool_hold(uplink->options.spool, opened->handle, opened->hold);
@@ -952,6 +998,8 @@ void rs_uplink_step(struct rs_uplink *uplink, rs_ns until)
     }
     if (uplink->state == STATE_SENDING && !uplink->is_closing) {
         post_opens(uplink);
+        const rs_ns ask_at = post_opens_again(uplink, now);
+        until = until > ask_at ? ask_at : until;
         if (now >= uplink->next_beat || uplink->is_beat_due) {
             uplink->next_beat = now + post_heartbeat(uplink);
             uplink->is_beat_due = false;

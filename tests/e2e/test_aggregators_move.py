@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whose a capture is, where collectors go from one aggregator to another of the same database. Skipped (77) without clickhouse-server."""
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+
+import unittest_run
+
+from rig_clickhouse import WithServer, found
+from rig_native import PROGRAM, Rig, kill
+from test_aggregators import Aggregator, wait_until
+
+WORLD, NODES, STEP_MS = 4, 2, 50
+
+
+class Pair(WithServer):
+    """A rig and its aggregator, and another one on the same database."""
+
+    def setUp(self):
+        self.database = self._testMethodName
+        words = self.server.words(self.database)
+        self.rig = Rig(world=WORLD, nodes=NODES, step_ms=STEP_MS, run="demo", rank_words=["--slow-rank", "2", "--seconds", "600"],
+                       aggregator_words=words)
+        self.other = Aggregator(os.path.join(self.folder, self.database), "other", words)
+        wait_until("the tables", lambda: self.other.call("aggregators", code=None).returncode == 0)
+
+    def tearDown(self):
+        self.other.end()
+
+    def call(self, address, *words, code=0):
+        done = subprocess.run([PROGRAM, *words, "--connect", address], capture_output=True, text=True, check=False, timeout=120)
+        if code is not None and done.returncode != code:
+            raise AssertionError(f"{words}: {done.returncode}: {done.stdout}{done.stderr}")
+        return done
+
+    def captures(self, address):
+        return {c["id"]: c for c in json.loads(self.call(address, "capture", "list", "--json", code=None).stdout)["captures"]}
+
+    def table(self, address, *words, code=0):
+        return list(csv.DictReader(io.StringIO(self.call(address, "table", *words, code=code).stdout)))
+
+    def restart_collector(self, node, *words):
+        kill(self.rig.collectors[node].pid)
+        self.rig.collectors[node].wait()
+        self.rig.start_collector(node, *words)
+
+    def begin(self, steps):
+        """A capture under way: its command and its name."""
+        before = set(self.captures(self.rig.address))
+        capture = self.rig.capture("--steps", str(steps), "--no-report")
+        name = wait_until("the capture", lambda: set(self.captures(self.rig.address)) - before).pop()
+        wait_until("that it records", lambda: self.captures(self.rig.address)[name]["state"] not in ("preparing", "arming"))
+        return capture, name
+
+    def wait_for_rows(self, address, name):
+        """Until what was sent is joined, while it goes on."""
+        wait_until("rows of it", lambda: "so far in" in json.loads(
+            self.call(address, "capture", "show", name, "--json").stdout).get("rows", ""))
+
+    def closed(self, address, name):
+        return wait_until("its end", lambda: (lambda c: c and c["closed_ns"] and c)(self.captures(address).get(name)))
+
+    def test_a_capture_of_another_is_not_begun_anew(self):
+        """A collector that is moved by hand in mid-capture keeps what it has until it is back."""
+        with self.rig as rig:
+            rig.wait_ranks(WORLD)
+            capture, name = self.begin(200)
+            self.wait_for_rows(rig.address, name)
+            self.restart_collector(1, "--connect", self.other.address)
+            wait_until("that it is not taken", lambda: "stays with its collector" in self.other.log())
+            wait_until("that it is kept", lambda: "stays in the spool" in rig.log_text("collector1"))
+            self.assertNotIn("is not known here", self.other.log())
+            self.assertEqual(wait_until("that it is told", lambda: self.captures(self.other.address).get(name))["aggregator_address"],
+                             rig.address)
+            time.sleep(4)  # it is asked for again, and the answer is the same
+            self.assertNotIn("is not known here", self.other.log())
+            self.restart_collector(1)
+            capture.end()
+            closed = self.closed(rig.address, name)
+            # What its ranks recorded ended with the collector, and all of that came.
+            self.assertEqual((closed["state"], closed["reason"]), ("partial", "partial: rank 2, 3"))
+            shown = rig.show(name)
+            for rank in shown["ranks"][2:4]:
+                self.assertRegex(rank["reason"], "^it recorded [0-9]+ of 200 steps$")  # no chunk is lost
+            steps = {row["rank"]: row["steps"] for row in self.table(rig.address, name, "rank_steps", code=1)}
+            self.assertEqual({"2", "3"} & set(steps), {"2", "3"}, steps)
+            self.call(rig.address, "verify", name)
+
+
+if __name__ == "__main__":
+    if not found():
+        print("aggregators_move: skipped, no clickhouse-server here (apt-get install clickhouse-server)")
+        sys.exit(77)
+    unittest_run.main(verbosity=1)
