@@ -51,7 +51,7 @@ void rs_cli_set_cluster(rs_cli_cluster_fn *cluster);
 #define RS_CLI_CLASSES_ARG(path_p) RS_OPT_TEXT("classes", 0, path_p, "FILE", "kernels of your own libraries that communicate, compute, copy or wait: lines of class, starts|contains, text and, of communication, its type", .environment = "RANKSCOPE_CLASSES")
 /* Of those that ask an aggregator: where it is, and how links over TCP are guarded (common/client/client.h). */
 #define RS_CLI_CONNECT_ARGS(connect_p) \
-    RS_OPT_TEXT("connect", 'c', connect_p, "ADDR", "the aggregator: unix:PATH or HOST:PORT (default: its default socket)", .environment = "RANKSCOPE_CONNECT"), \
+    RS_OPT_TEXT("connect", 'c', connect_p, "ADDR", "the aggregator: unix:PATH or HOST:PORT (default: its default socket). Of several, A,B, a collector goes to the first that lives; other commands ask the first", .environment = "RANKSCOPE_CONNECT"), \
     RS_OPT_TEXT("certs", 0, &rs_client_security.certs, "DIR", "folder of certificates for HOST:PORT, as rankscope certs makes it (default: ~/.config/rankscope/certs, else /etc/rankscope/certs)", .environment = "RANKSCOPE_CERTS"), \
     RS_OPT_FLAG("insecure-loopback", 0, &rs_client_security.is_insecure_loopback, "plain text to an aggregator on 127.0.0.1 or ::1 that was started with the same option")
 #define RS_CLI_JSON_ARG(flag_p) RS_OPT_FLAG("json", 0, flag_p, "print JSON")

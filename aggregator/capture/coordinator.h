@@ -344,6 +344,8 @@ struct rs_coord_stream {
         *account; /* files: on whose account a capture that they begin is kept; NULL, "" nobody's */
     rs_dur settle_ns;
 };
+/* Whether no rank of the collector behind `link` records, or is in a capture that is not closed. */
+bool rs_coord_is_idle(const struct rs_coord *coord, const void *link);
 /* The capture its chunks go to: the one named, the open one of the key, or a new one. RS_NOTFOUND: a capture is
  * named that does not exist (load it with rs_coord_load() and ask again). */
 RS_MUST_CHECK enum rs_status rs_coord_stream_opened(struct rs_coord *coord,

@@ -5,6 +5,7 @@
  */
 #include "aggregator/capture/coord_priv.h"
 #include "common/base/mem.h"
+#include "common/base/thread.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -307,6 +308,23 @@ rs_ns seen_back_at(const struct rs_coord *coord, const struct rs_coord_seen *see
 {
     const struct seen_link *known = seen->link ? link_find(coord, seen->link) : NULL;
     return known && known->resumed_at > seen->back_ns ? known->resumed_at : seen->back_ns;
+}
+
+bool rs_coord_is_idle(const struct rs_coord *coord, const void *link)
+{
+    RS_ON_THREAD(LINKS);
+    for (size_t i = 0; i < coord->seen.count; i++) {
+        const struct rs_coord_seen *seen = &coord->seen.items[i];
+        if (seen->link != link)
+            continue;
+        if (*seen->capture || queue_find(coord, seen->run))
+            return false;
+        for (size_t k = 0; k < coord->capture_count; k++)
+            if (strcmp(coord->captures[k]->run, seen->run) == 0 &&
+                member_find(coord->captures[k], seen->rank, seen->incarnation))
+                return false;
+    }
+    return true;
 }
 
 void rs_coord_link_gone(struct rs_coord *coord, const void *link, bool is_broken, rs_ns now)

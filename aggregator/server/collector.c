@@ -7,6 +7,7 @@
  *                       \-> refused --> Ack of that stream: why, and the number that is wanted. What comes for it meanwhile
  *                                       is left unread; the other streams do not notice.
  */
+#include "aggregator/server/lease.h"
 #include "aggregator/server/live_join.h"
 #include "aggregator/server/server_priv.h"
 #include "common/base/mem.h"
@@ -79,6 +80,7 @@ void collector_free_streams(struct session *session)
     }
     rs_mem_free(session->streams);
     rs_mem_free(session->adapters);
+    homes_free(session);
     if (session->welcome)
         rankscope__welcome__free_unpacked(session->welcome, NULL);
 }
@@ -974,6 +976,33 @@ static void see_rank(struct session *session, const Rankscope__RankState *state)
     session->has_warned = session->has_warned || status < 0;
 }
 
+/* With room for so many answers; `go_to` NULL: it stays. NULL: no memory. */
+static Rankscope__Welcome *new_welcome(const struct rs_server *server, size_t open_count,
+                                       const char *go_to)
+{
+    struct rs_lease *lease = server->options.lease;
+    Rankscope__Welcome *welcome = malloc(sizeof *welcome);
+    if (!welcome)
+        return NULL;
+    rankscope__welcome__init(welcome);
+    welcome->version = malloc(sizeof *welcome->version);
+    welcome->opened = calloc(open_count + 1, sizeof(Rankscope__Opened *));
+    if (welcome->version) {
+        rs_wire_own_version(welcome->version);
+        welcome->version->program = strdup("rankscope " RS_PROGRAM_VERSION);
+    }
+    welcome->go_to = strdup(go_to ? go_to : "");
+    welcome->aggregator = strdup(lease ? rs_lease_id(lease) : "");
+    welcome->credit_bytes = credit_of(server);
+    welcome->heartbeat_ns = server->options.heartbeat_ns;
+    if (welcome->version && welcome->version->program && welcome->opened && welcome->go_to &&
+        welcome->aggregator)
+        return welcome;
+    rankscope__welcome__free_unpacked(welcome, NULL);
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it was freed as protobuf-c frees */
+    return NULL;
+}
+
 static void on_hello(struct session *session, const Rankscope__Hello *hello)
 {
     struct rs_err err = {0};
@@ -993,6 +1022,8 @@ static void on_hello(struct session *session, const Rankscope__Hello *hello)
     enum rs_status status = rights_of_collector(session, session->node, &err);
     if (status == RS_OK)
         status = take_adapters(session, hello, &err);
+    if (status == RS_OK)
+        status = homes_take(session, hello, &err);
     if (status < 0) {
         session_fail(session, status, err.text);
         return;
@@ -1005,26 +1036,18 @@ static void on_hello(struct session *session, const Rankscope__Hello *hello)
     session->minor = hello->version ? hello->version->minor : 0;
     rs_log_info("collector %.32s on %s is here with %zu streams", session->collector, session->node,
                 hello->n_opens);
-    Rankscope__Welcome *welcome = malloc(sizeof *welcome);
-    Rankscope__Version *version = malloc(sizeof *version);
-    Rankscope__Opened **opened = calloc(hello->n_opens + 1, sizeof(Rankscope__Opened *));
-    char *program = strdup("rankscope " RS_PROGRAM_VERSION);
-    if (!welcome || !version || !opened || !program) {
-        free(welcome);
-        free(version);
-        free((void *)opened);
-        free(program);
+    const char *go_to = homes_before(session);
+    session->welcome = new_welcome(session->server, go_to ? 0 : hello->n_opens, go_to);
+    if (!session->welcome) {
         session_fail(session, RS_NOMEM, "out of memory");
         return;
     }
-    rankscope__welcome__init(welcome);
-    rs_wire_own_version(version);
-    version->program = program;
-    welcome->version = version;
-    welcome->opened = opened;
-    welcome->credit_bytes = credit_of(session->server);
-    welcome->heartbeat_ns = session->server->options.heartbeat_ns;
-    session->welcome = welcome;
+    if (go_to) {
+        rs_log_debug("collector on %s belongs to %s", session->node, go_to);
+        homes_free(session);
+        send_welcome(session);
+        return;
+    }
     session->welcome_pending = hello->n_opens;
     for (size_t i = 0; i < hello->n_ranks; i++) {
         see_rank(session, hello->ranks[i]);

@@ -702,6 +702,8 @@ enum rs_status rs_server_step(struct rs_server *server, rs_ns until, struct rs_e
         next = retention < next ? retention : next;
         const rs_ns archiving = archiving_tick(server, now);
         next = archiving < next ? archiving : next;
+        const rs_ns homes = homes_tick(server, now);
+        next = homes < next ? homes : next;
         const rs_ns latest = now + tick_ns;
         next = next < latest ? next : latest;
         next = server->next_tick < next ? server->next_tick : next;

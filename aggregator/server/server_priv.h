@@ -75,7 +75,9 @@ struct session {
     /* collector */
     char node[RS_COORD_TEXT_BYTES];
     char collector[RS_COORD_TEXT_BYTES];
-    uint32_t minor;              /* version of the collector */
+    uint32_t minor;     /* version of the collector */
+    struct home *homes; /* aggregators that it belongs to rather than to us; homes.c */
+    size_t home_count;
     struct rs_adapter *adapters; /* owned; what it announced, or what its version stands for */
     size_t adapter_count;
     struct stream **streams; /* by handle, ascending */
@@ -139,6 +141,7 @@ struct rs_server {
     struct owed *owed;                   /* closed captures whose rows lack; rows_owed.c */
     struct catalogue_feed *feed;         /* NULL: nobody else hears of captures; catalogue_feed.c */
     struct creating *creating;           /* captures that are not written yet; writing.c */
+    rs_ns homes_at;                      /* when it is looked whether collectors go home; homes.c */
     struct whose_entry *whose; /* captures that collectors named, and that are not here; whose.c */
     struct session *sessions;
     struct quotas quotas;
@@ -264,6 +267,16 @@ bool whose_is_shared(const struct rs_server *server);
  * answered. Thread: the server's, as of the rest. */
 const struct whose *whose_of(struct rs_server *server, const char *id);
 void whose_fini(struct rs_server *server);
+
+/* homes.c */
+/* Keeps in mind which aggregators come before us in the collector's list. RS_NOMEM. */
+RS_MUST_CHECK enum rs_status homes_take(struct session *session, const Rankscope__Hello *hello,
+                                        struct rs_err *err);
+/* The address, as the collector has it, of one of them that lives, or may be back soon; lent by the session. NULL: it stays. */
+const char *homes_before(const struct session *session);
+/* When to call again at the latest. */
+rs_ns homes_tick(struct rs_server *server, rs_ns now);
+void homes_free(struct session *session);
 
 /* ask_list.c */
 void ask_list(struct session *session, const Rankscope__AskList *ask,

@@ -9,6 +9,7 @@
 #include "collector/agent/collect.h"
 #include "collector/agent/collect_config.h"
 #include "collector/agent/collect_flight.h"
+#include "collector/agent/courier.h"
 #include "collector/agent/enrol.h"
 #include "collector/agent/metrics.h"
 #include "collector/agent/tracedir.h"
@@ -32,10 +33,11 @@ enum { ADAPTERS_MAX = 8 };
 
 struct collector {
     const struct rs_agent_options *settings;
-    struct rs_address address;
+    struct rs_aggregators aggregators;
     struct rs_loop *loop;
     struct rs_spool *spool;
     struct rs_uplink *uplink;
+    struct rs_courier courier;
     struct rs_agent_adapter *adapters[ADAPTERS_MAX]; /* those that were asked for */
     size_t adapter_count;
     Rankscope__Adapter announced[ADAPTERS_MAX], *announcement[ADAPTERS_MAX];
@@ -60,8 +62,38 @@ static enum rs_status connect_link(void *self, const struct rs_link_user *user, 
                                    struct rs_link **link_p, struct rs_err *err)
 {
     const struct collector *collector = self;
-    return rs_grpc_connect(collector->loop, &collector->address, RS_WIRE_METHOD_STREAM, user,
-                           user_self, link_p, err);
+    return rs_grpc_connect(collector->loop, rs_aggregators_address(&collector->aggregators),
+                           RS_WIRE_METHOD_STREAM, user, user_self, link_p, err);
+}
+
+static void on_hello(void *self, Rankscope__Hello *hello)
+{
+    struct collector *collector = self;
+    rs_aggregators_hello(&collector->aggregators, hello, rs_time_monotonic());
+}
+
+static bool on_welcome(void *self, const Rankscope__Welcome *welcome)
+{
+    struct collector *collector = self;
+    return rs_aggregators_welcome(&collector->aggregators, welcome);
+}
+
+static void on_goodbye(void *self, const Rankscope__Goodbye *goodbye)
+{
+    struct collector *collector = self;
+    rs_aggregators_goodbye(&collector->aggregators, goodbye->go_to);
+}
+
+static bool on_away(void *self)
+{
+    struct collector *collector = self;
+    return rs_aggregators_away(&collector->aggregators, rs_time_monotonic());
+}
+
+static unsigned owner(void *self, const char *id, const char *address)
+{
+    const struct collector *collector = self;
+    return rs_aggregators_find(&collector->aggregators, id, address);
 }
 
 /* Behind the `count` that are there; how many then. */
@@ -357,10 +389,11 @@ static enum rs_status start_sources(struct collector *collector, struct rs_err *
         status = rs_collect_watch_start(&options, &collector->watch, err);
     }
     if (status == RS_OK && settings->profiler_config) {
-        const struct rs_config_watch_options options = {.dir = settings->profiler_config,
-                                                        .run = settings->run ? settings->run : "",
-                                                        .address = &collector->address,
-                                                        .was_written = rs_config_was_written};
+        const struct rs_config_watch_options options = {
+            .dir = settings->profiler_config,
+            .run = settings->run ? settings->run : "",
+            .address = &collector->aggregators.items[0].address,
+            .was_written = rs_config_was_written};
         status = rs_config_watch_start(&options, &collector->config_watch, err);
     }
     if (status == RS_OK) {
@@ -388,6 +421,7 @@ static void step(struct collector *collector, rs_dur wait)
     before_chunk(collector);
     if (rs_metrics_turn(collector->metrics, rs_time_monotonic()))
         rs_uplink_count(collector->uplink);
+    rs_courier_turn(&collector->courier);
     rs_uplink_step(collector->uplink, rs_time_monotonic() + wait);
 }
 
@@ -412,8 +446,9 @@ static void serve(struct collector *collector, struct rs_daemon *daemon)
         rs_log_warn("%llu chunks stay in the spool for the next start", (unsigned long long)left);
     rs_uplink_close(collector->uplink);
     const rs_ns hard = rs_time_monotonic() + 5 * (rs_dur)RS_NS_PER_S;
-    while (!rs_uplink_is_closed(collector->uplink) && rs_time_monotonic() < hard)
-        step(collector, RS_NS_PER_S / 20);
+    while (!(rs_courier_end(&collector->courier) && rs_uplink_is_closed(collector->uplink)) &&
+           rs_time_monotonic() < hard)
+        rs_uplink_step(collector->uplink, rs_time_monotonic() + RS_NS_PER_S / 20);
 }
 
 /* What the spool must not be, and may be all the same: somebody else's, or behind a network that training would wait for. */
@@ -439,10 +474,10 @@ static enum rs_status run(const struct rs_agent_options *settings, struct rs_dae
     const struct rs_spool_options spool_options = {.budget_bytes = (uint64_t)settings->spool_bytes,
                                                    .keep_ns = settings->raw_keep_ns};
     enum rs_status status = collector.libraries
-                                ? rs_enrol(settings, &collector.address, collector.node, err)
+                                ? rs_enrol(settings, &collector.aggregators, collector.node, err)
                                 : rs_err_set(err, RS_NOMEM, "no memory to start");
     if (status == RS_OK)
-        status = rs_renewal_start(&collector.address, &collector.renewal, err);
+        status = rs_renewal_start(&collector.aggregators, &collector.renewal, err);
     if (status == RS_OK)
         status = rs_spool_open(settings->spool, &spool_options, &collector.spool, err);
     if (status == RS_OK && collector.spool)
@@ -464,8 +499,18 @@ static enum rs_status run(const struct rs_agent_options *settings, struct rs_dae
                                                   .on_commit = on_commit,
                                                   .on_cancel = on_cancel,
                                                   .on_flight_ask = on_flight_ask,
+                                                  .on_hello = on_hello,
+                                                  .on_welcome = on_welcome,
+                                                  .on_goodbye = on_goodbye,
+                                                  .on_away = on_away,
+                                                  .owner = owner,
                                                   .self = &collector};
         status = rs_uplink_new(&options, &collector.uplink, err);
+        collector.courier = (struct rs_courier){.loop = collector.loop,
+                                                .spool = collector.spool,
+                                                .main = collector.uplink,
+                                                .aggregators = &collector.aggregators,
+                                                .node = options.node};
     }
     if (status == RS_OK) {
         rs_spool_on_put(collector.spool, rs_uplink_wake, collector.uplink);
@@ -482,11 +527,11 @@ static enum rs_status run(const struct rs_agent_options *settings, struct rs_dae
     rs_collect_watch_stop(&collector.watch);
     rs_collect_flight_stop(&collector.flight);
     stop_adapters(&collector);
-    if (collector.uplink && !rs_uplink_is_closed(collector.uplink)) {
+    if (collector.uplink && !rs_uplink_is_closed(collector.uplink))
         rs_uplink_close(collector.uplink);
-        while (!rs_uplink_is_closed(collector.uplink))
-            rs_uplink_step(collector.uplink, rs_time_monotonic() + RS_NS_PER_S / 20);
-    }
+    while (collector.uplink &&
+           !(rs_courier_end(&collector.courier) && rs_uplink_is_closed(collector.uplink)))
+        rs_uplink_step(collector.uplink, rs_time_monotonic() + RS_NS_PER_S / 20);
     rs_uplink_free(&collector.uplink);
     rs_library_cache_free(&collector.libraries);
     rs_grpc_loop_free(&collector.loop);

@@ -94,9 +94,11 @@ static void read_address(const char *dir, char text_p[ADDRESS_FILE_MAX_BYTES])
     text_p[strcspn(text_p, "\r\n")] = '\0';
 }
 
-enum rs_status rs_enrol(const struct rs_agent_options *options, struct rs_address *address_p,
-                        char node_p[RS_IDENTITY_NAME_BYTES], struct rs_err *err)
+enum rs_status rs_enrol(const struct rs_agent_options *options,
+                        struct rs_aggregators *aggregators_p, char node_p[RS_IDENTITY_NAME_BYTES],
+                        struct rs_err *err)
 {
+    struct rs_address *address_p = &aggregators_p->items[0].address;
     char known[ADDRESS_FILE_MAX_BYTES] = "";
     struct rs_trust *trust = NULL;
     enum rs_status status = RS_OK;
@@ -106,13 +108,16 @@ enum rs_status rs_enrol(const struct rs_agent_options *options, struct rs_addres
     if (status == RS_OK && !options->connect && options->certs)
         read_address(options->certs, known);
     if (status == RS_OK && *known) {
+        aggregators_p->count = 1;
         status = rs_address_parse(known, address_p, err);
         if (status == RS_OK)
             status = rs_address_guard(address_p, options->certs, false, err);
     } else if (status == RS_OK) {
-        status = rs_client_address(options->connect, address_p, err);
+        status = rs_aggregators_parse(options->connect, aggregators_p, err);
     }
     (void)snprintf(node_p, RS_IDENTITY_NAME_BYTES, "%.63s", options->host);
+    for (size_t i = 1; i < aggregators_p->count && address_p->guard != RS_ADDRESS_MUTUAL; i++)
+        address_p = &aggregators_p->items[i].address;
     if (status < 0 || address_p->guard != RS_ADDRESS_MUTUAL)
         return status;
     status = rs_trust_open(address_p->certs, &trust, err);
@@ -133,12 +138,25 @@ enum rs_status rs_enrol(const struct rs_agent_options *options, struct rs_addres
 /* ---- renewing ----------------------------------------------------------------------------------------------- */
 
 struct rs_renewal {
-    struct rs_address address;
+    struct rs_address addresses[RS_AGGREGATORS_MAX]; /* all with one folder of certificates */
+    size_t count;
     pthread_t thread;
     int stop_fd; /* readable: it is to stop */
     atomic_bool must_stop;
     bool has_failed; /* said once */
 };
+
+/* By the first that does. */
+static enum rs_status renew(struct rs_renewal *renewal, struct rs_err *err)
+{
+    enum rs_status status = RS_UNREACHABLE;
+    for (size_t i = 0; i < renewal->count && status < 0 && status != RS_CANCELLED; i++) {
+        const struct rs_client_patience patience = {.until = rs_time_monotonic() + join_patience_ns,
+                                                    .must_stop = &renewal->must_stop};
+        status = rs_client_renew(&renewal->addresses[i], &patience, err);
+    }
+    return status;
+}
 
 /* When to look again. */
 static rs_dur renew_if_due(struct rs_renewal *renewal)
@@ -146,23 +164,21 @@ static rs_dur renew_if_due(struct rs_renewal *renewal)
     struct rs_err err = {0};
     struct rs_trust *trust = NULL;
     struct rs_identity own = {.party = RS_PARTY_NOBODY};
-    enum rs_status status = rs_trust_open(renewal->address.certs, &trust, &err);
+    enum rs_status status = rs_trust_open(renewal->addresses[0].certs, &trust, &err);
     if (status == RS_OK)
         own = rs_trust_own(trust);
     rs_trust_close(&trust);
     const rs_dur left = rs_client_renew_at(&own) - rs_time_realtime();
     rs_dur next = left;
     if (status == RS_OK && left <= 0) {
-        const struct rs_client_patience patience = {.until = rs_time_monotonic() + join_patience_ns,
-                                                    .must_stop = &renewal->must_stop};
-        status = rs_client_renew(&renewal->address, &patience, &err);
+        status = renew(renewal, &err);
         next = (own.expires_at - rs_time_realtime()) / 8; /* again, if it did not work */
         if (status == RS_OK)
             rs_log_info("the certificate of node %s was renewed", own.name);
     }
     if (status < 0 && status != RS_CANCELLED && !renewal->has_failed)
         rs_log_warn("the certificate in %s is not renewed: %s; trying again",
-                    renewal->address.certs, err.text);
+                    renewal->addresses[0].certs, err.text);
     renewal->has_failed = status < 0;
     next = next < look_least_ns ? look_least_ns : next;
     return next > look_most_ns ? look_most_ns : next;
@@ -178,16 +194,20 @@ static void *watch(void *self)
     return NULL;
 }
 
-enum rs_status rs_renewal_start(const struct rs_address *address, struct rs_renewal **renewal_p,
-                                struct rs_err *err)
+enum rs_status rs_renewal_start(const struct rs_aggregators *aggregators,
+                                struct rs_renewal **renewal_p, struct rs_err *err)
 {
     *renewal_p = NULL;
-    if (address->guard != RS_ADDRESS_MUTUAL)
-        return RS_OK;
     struct rs_renewal *renewal = rs_mem_calloc(1, sizeof *renewal);
     if (!renewal)
         return rs_err_set(err, RS_NOMEM, "no memory for a thread");
-    renewal->address = *address;
+    for (size_t i = 0; i < aggregators->count; i++)
+        if (aggregators->items[i].address.guard == RS_ADDRESS_MUTUAL)
+            renewal->addresses[renewal->count++] = aggregators->items[i].address;
+    if (!renewal->count) {
+        rs_mem_free(renewal);
+        return RS_OK;
+    }
     renewal->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (renewal->stop_fd < 0 || pthread_create(&renewal->thread, NULL, watch, renewal) != 0) {
         if (renewal->stop_fd >= 0)

@@ -36,6 +36,8 @@ struct stream {
     bool is_answered, is_refused, is_held;
     rs_ns
         ask_at; /* another aggregator has its capture: asked again then, monotonic; 0: it is here */
+    rs_dur ask_pause_ns;
+    unsigned owner;         /* of ask_at: options.owner's number */
     rs_seq next_seq;        /* to be sent */
     rs_seq high_seq;        /* sent at least once on this link */
     rs_seq forgotten_seq;   /* acknowledged up to here, perhaps by an aggregator that lost it */
@@ -57,7 +59,9 @@ enum { QUIET_BEATS = 4, COUNTERS_EVERY_S = 10, PAGE_RANKS = 8192, PAGE_BYTES = 1
 /* So long a rank of which nothing changes is left out of heartbeats. */
 static const rs_dur tell_again_ns = 5 * (rs_dur)RS_NS_PER_S;
 
-static const rs_dur ask_again_ns = 5 * (rs_dur)RS_NS_PER_S;
+/* Twice as long each time. */
+static const rs_dur ask_least_ns = 3 * (rs_dur)RS_NS_PER_S;
+static const rs_dur ask_most_ns = 30 * (rs_dur)RS_NS_PER_S;
 
 struct rs_uplink {
     struct rs_uplink_options options;
@@ -65,7 +69,9 @@ struct rs_uplink {
     enum state state;
     struct rs_link *link;
     bool is_closing, must_stop, is_beat_due, was_refused;
+    bool is_moving; /* closing, to connect to another one */
     rs_ns next_connect, next_beat;
+    rs_ns look_again_at; /* at entries that were not taken */
     rs_ns next_counters; /* to be told with a heartbeat; 0: with the next */
     rs_dur backoff_ns, heartbeat_ns;
     unsigned failures; /* since the last Welcome */
@@ -210,21 +216,31 @@ static bool is_for_us(struct rs_uplink *uplink, const struct rs_spool_entry *ent
     return false;
 }
 
+static void add_stream(struct rs_uplink *uplink, const struct rs_spool_entry *entry)
+{
+    size_t at = uplink->stream_count++;
+    for (; at > 0 && uplink->streams[at - 1].entry > entry->id; at--)
+        uplink->streams[at] = uplink->streams[at - 1];
+    uplink->streams[at] = (struct stream){.entry = entry->id,
+                                          .lane = entry->source.lane,
+                                          .idle_puts = UINT64_MAX,
+                                          .forgotten_seq = entry->acked_seq};
+}
+
 /* The next entry that has to be opened. Those whose chunks are all acknowledged have not. */
 static bool next_to_open(struct rs_uplink *uplink, struct rs_spool_entry *entry)
 {
-    while (rs_spool_next_entry(uplink->options.spool, uplink->last_entry, entry) == RS_OK) {
+    const struct rs_uplink_options *options = &uplink->options;
+    while (rs_spool_next_entry(options->spool, uplink->last_entry, entry) == RS_OK) {
         if (rs_mem_grow((void **)&uplink->streams, &uplink->stream_capacity,
                         uplink->stream_count + 1, sizeof *uplink->streams) < 0)
             return false;
         uplink->last_entry = entry->id;
-        if (!is_for_us(uplink, entry))
+        if (!is_for_us(uplink, entry) ||
+            (options->takes &&
+             (!options->takes(options->self, entry) || find_stream(uplink, entry->id))))
             continue;
-        uplink->streams[uplink->stream_count++] =
-            (struct stream){.entry = entry->id,
-                            .lane = entry->source.lane,
-                            .idle_puts = UINT64_MAX,
-                            .forgotten_seq = entry->acked_seq};
+        add_stream(uplink, entry);
         return true;
     }
     return false;
@@ -307,6 +323,9 @@ static void post_hello(struct rs_uplink *uplink)
     hello.n_ranks = page_of(hello.ranks, hello.n_ranks);
     hello.adapters = uplink->adapters;
     hello.n_adapters = uplink->adapter_count;
+    hello.is_delivery = uplink->options.is_delivery;
+    if (uplink->options.on_hello)
+        uplink->options.on_hello(uplink->options.self, &hello);
     Rankscope__Up up = RANKSCOPE__UP__INIT;
     up.message_case = RANKSCOPE__UP__MESSAGE_HELLO;
     up.hello = &hello;
@@ -434,7 +453,7 @@ static rs_dur post_heartbeat(struct rs_uplink *uplink)
     heartbeat.spool_bytes = spool.disk_bytes;
     heartbeat.spool_chunks_lost = spool.lost_chunks;
     heartbeat.next_ns = next_ns;
-    if (now >= uplink->next_counters) {
+    if (now >= uplink->next_counters && !uplink->options.is_delivery) {
         uplink->next_counters = now + COUNTERS_EVERY_S * (rs_dur)RS_NS_PER_S;
         count_with(uplink, &spool);
         heartbeat.n_counters = list_counters(&counters);
@@ -754,11 +773,21 @@ static void on_ack(struct rs_uplink *uplink, const Rankscope__Ack *ack)
 /* The capture is another aggregator's: all of it stays here. What is still to be wanted there, of a capture that is closed, is no more than held. */
 static void leave(struct rs_uplink *uplink, struct stream *stream, const Rankscope__Opened *opened)
 {
+    const struct rs_uplink_options *options = &uplink->options;
     if (!stream->ask_at)
         rs_log_warn("stream %u stays in the spool: aggregator %.16s%s%.160s has its capture",
                     stream->entry, *opened->aggregator ? opened->aggregator : "unknown",
                     *opened->aggregator_address ? " at " : "", opened->aggregator_address);
-    stream->ask_at = rs_time_monotonic() + ask_again_ns;
+    else
+        stream->ask_pause_ns *= 2;
+    if (stream->ask_pause_ns < ask_least_ns)
+        stream->ask_pause_ns = ask_least_ns;
+    if (stream->ask_pause_ns > ask_most_ns)
+        stream->ask_pause_ns = ask_most_ns;
+    stream->ask_at = rs_time_monotonic() + stream->ask_pause_ns;
+    stream->owner = options->owner ? options->owner(options->self, opened->aggregator,
+                                                    opened->aggregator_address)
+                                   : 0;
     rs_spool_hold(uplink->options.spool, stream->entry, opened->is_closed);
 }
 
@@ -779,6 +808,7 @@ static void on_opened(struct rs_uplink *uplink, const Rankscope__Opened *opened)
         return;
     }
     stream->ask_at = 0;
+    stream->owner = 0;
     stream->is_held = opened->hold;
     stream->next_seq = opened->durable_seq + 1;
     rs_spool_hold(uplink->options.spool, opened->handle, opened->hold);
@@ -810,6 +840,11 @@ static void on_welcome(struct rs_uplink *uplink, const Rankscope__Welcome *welco
         return;
     }
     uplink->minor = welcome->version->minor;
+    if (uplink->options.on_welcome && !uplink->options.on_welcome(uplink->options.self, welcome)) {
+        uplink->is_closing = uplink->is_moving = true;
+        rs_link_close(uplink->link, RS_OK, "");
+        return;
+    }
     if (uplink->told_capacity)
         memset(uplink->told, 0, uplink->told_capacity * sizeof *uplink->told);
     uplink->state = STATE_SENDING;
@@ -885,6 +920,8 @@ static void on_message(struct rs_uplink *uplink, const Rankscope__Down *down)
         return;
     case RANKSCOPE__DOWN__MESSAGE_GOODBYE:
         rs_log_info("the aggregator says goodbye: %.100s", down->goodbye->reason);
+        if (options->on_goodbye)
+            options->on_goodbye(options->self, down->goodbye);
         uplink->is_closing = true;
         rs_link_close(uplink->link, RS_OK, "");
         return;
@@ -933,6 +970,20 @@ static uint32_t next_random(struct rs_uplink *uplink)
     return uplink->random;
 }
 
+/* At once, where there is another one to go to; else after a pause, twice as long each time. */
+static void connect_later(struct rs_uplink *uplink)
+{
+    uplink->next_connect = rs_time_monotonic();
+    if (uplink->options.on_away && uplink->options.on_away(uplink->options.self))
+        return;
+    const rs_dur half = uplink->backoff_ns / 2;
+    uplink->next_connect +=
+        half + (rs_dur)(next_random(uplink) % (uint32_t)(half / 1000 + 1)) * 1000;
+    uplink->backoff_ns *= 2;
+    if (uplink->backoff_ns > uplink->options.backoff_max_ns)
+        uplink->backoff_ns = uplink->options.backoff_max_ns;
+}
+
 /* Said once for an outage, and once more when what was an outage is a refusal: a certificate that was revoked meanwhile. */
 static void try_later(struct rs_uplink *uplink, enum rs_status status, const char *reason)
 {
@@ -942,12 +993,7 @@ static void try_later(struct rs_uplink *uplink, enum rs_status status, const cha
     else
         rs_log_debug("the aggregator is not there: %.300s", reason);
     uplink->was_refused = is_refused;
-    const rs_dur half = uplink->backoff_ns / 2;
-    uplink->next_connect = rs_time_monotonic() + half +
-                           (rs_dur)(next_random(uplink) % (uint32_t)(half / 1000 + 1)) * 1000;
-    uplink->backoff_ns *= 2;
-    if (uplink->backoff_ns > uplink->options.backoff_max_ns)
-        uplink->backoff_ns = uplink->options.backoff_max_ns;
+    connect_later(uplink);
 }
 
 static void on_closed(void *self, struct rs_link *link, enum rs_status status, const char *reason)
@@ -961,8 +1007,14 @@ static void on_closed(void *self, struct rs_link *link, enum rs_status status, c
     drop_messages(uplink);
     forget_streams(uplink);
     uplink->last_entry = 0;
+    const bool is_moving = uplink->is_moving;
+    uplink->is_moving = false;
     if (uplink->must_stop)
         return;
+    if (is_moving) {
+        connect_later(uplink);
+        return;
+    }
     try_later(uplink, status,
               status == RS_OK ? "it was ended there"
               : *reason       ? rs_link_plain(reason)
@@ -993,10 +1045,14 @@ void rs_uplink_step(struct rs_uplink *uplink, rs_ns until)
     if (uplink->state == STATE_DOWN && !uplink->must_stop) {
         if (now >= uplink->next_connect)
             connect_now(uplink);
-        else if (until > uplink->next_connect)
+        if (uplink->state == STATE_DOWN && until > uplink->next_connect)
             until = uplink->next_connect;
     }
     if (uplink->state == STATE_SENDING && !uplink->is_closing) {
+        if (uplink->options.takes && now >= uplink->look_again_at) {
+            uplink->look_again_at = now + RS_NS_PER_S;
+            uplink->last_entry = 0; /* what was not to be taken may be by now */
+        }
         post_opens(uplink);
         const rs_ns ask_at = post_opens_again(uplink, now);
         until = until > ask_at ? ask_at : until;
@@ -1050,6 +1106,25 @@ bool rs_uplink_has_messages(const struct rs_uplink *uplink)
 bool rs_uplink_is_closed(const struct rs_uplink *uplink)
 {
     return uplink->state == STATE_CLOSED;
+}
+
+unsigned rs_uplink_owner_of(const struct rs_uplink *uplink, uint32_t entry)
+{
+    const struct stream *stream = find_stream(uplink, entry);
+    return stream && stream->ask_at ? stream->owner : 0;
+}
+
+unsigned rs_uplink_waits_for(const struct rs_uplink *uplink, unsigned preferred)
+{
+    struct rs_spool_entry entry;
+    unsigned found = 0;
+    for (size_t i = 0; i < uplink->stream_count && (!found || found != preferred); i++) {
+        const struct stream *stream = &uplink->streams[i];
+        if (stream->ask_at && stream->owner && (!found || stream->owner == preferred) &&
+            rs_spool_entry_of(uplink->options.spool, stream->entry, &entry) == RS_OK)
+            found = stream->owner;
+    }
+    return found;
 }
 
 struct rs_uplink_stats rs_uplink_stats(const struct rs_uplink *uplink)

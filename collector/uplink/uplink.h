@@ -16,6 +16,7 @@
  *
  *   OPEN SENT --Opened--> next chunk --sent--> next ... --all acknowledged--> through
  *        |  refused: dropped    ^   |
+ *        |  elsewhere: stays, and is asked for again, or is sent over the uplink that goes to its aggregator (options.takes)
  *        |  hold: waits         |   +-- refused (Ack of this handle): back to the wanted number; twice damaged: a loss
  *        +--Release-------------+       record for that chunk
  *
@@ -53,6 +54,20 @@ struct rs_uplink_options {
     void (*on_commit)(void *self, const Rankscope__Commit *commit);
     void (*on_cancel)(void *self, const Rankscope__Cancel *cancel);
     void (*on_flight_ask)(void *self, const Rankscope__FlightAsk *ask);
+
+    /* Several aggregators; each may be NULL: there is one. Fills Hello further; lent until it is packed. */
+    void (*on_hello)(void *self, Rankscope__Hello *hello);
+    /* Whether connect() went to the right one; else the link is closed and connect() is called again. */
+    bool (*on_welcome)(void *self, const Rankscope__Welcome *welcome);
+    void (*on_goodbye)(void *self, const Rankscope__Goodbye *goodbye);
+    /* The link is gone, or there is none: whether connect() is called again at once instead of after a pause. */
+    bool (*on_away)(void *self);
+    /* A number of the aggregator that is named so, for rs_uplink_owner_of(); 0: it is none of ours. */
+    unsigned (*owner)(void *self, const char *id, const char *address);
+    /* Whether the entry is sent over this uplink. */
+    bool (*takes)(void *self, const struct rs_spool_entry *entry);
+    bool
+        is_delivery; /* takes what another uplink of this collector leaves: Hello says so, and what it counts is not told */
     void *self;
 };
 
@@ -91,6 +106,11 @@ void rs_uplink_close(struct rs_uplink *uplink);
 bool rs_uplink_has_messages(
     const struct rs_uplink *uplink); /* that wait for their turn on the link */
 bool rs_uplink_is_closed(const struct rs_uplink *uplink);
+
+/* The aggregator that has the capture of the entry, where that is not the one of this link; 0: it is, or is not known, or none of ours. */
+unsigned rs_uplink_owner_of(const struct rs_uplink *uplink, uint32_t entry);
+/* An aggregator that entries wait for: `preferred`, if any do; 0: none. */
+unsigned rs_uplink_waits_for(const struct rs_uplink *uplink, unsigned preferred);
 
 struct rs_uplink_stats rs_uplink_stats(const struct rs_uplink *uplink);
 /* Puts what uplink and spool count into the table of counters of this process; every heartbeat does. */

@@ -96,9 +96,11 @@ enum rs_status rs_client_address(const char *given, struct rs_address *address_p
     const bool is_given = given && *given;
     if (!is_given)
         find_socket(text);
+    else
+        (void)snprintf(text, sizeof text, "%.*s", (int)strcspn(given, ","), given);
     enum rs_status status = is_given ? RS_OK : check_socket(text, err);
     if (status == RS_OK)
-        status = rs_address_parse(is_given ? given : text, &address, err);
+        status = rs_address_parse(text, &address, err);
     if (status == RS_OK)
         status = rs_client_guard(&address, err);
     if (status == RS_OK)

@@ -22,7 +22,7 @@ extern struct rs_client_security rs_client_security;
 /* Guards a TCP address as the process wants it. RS_REFUSED as rs_address_guard(). */
 RS_MUST_CHECK enum rs_status rs_client_guard(struct rs_address *address, struct rs_err *err);
 
-/* The address to ask: `given` (--connect, RANKSCOPE_CONNECT), else the default socket, the first that is there.
+/* The address to ask: `given` (--connect, RANKSCOPE_CONNECT; the first of several, which are for collectors), else the default socket, the first that is there.
  * RS_INVALID as rs_address_parse(), RS_REFUSED as rs_client_guard(). */
 RS_MUST_CHECK enum rs_status rs_client_address(const char *given, struct rs_address *address_p,
                                                struct rs_err *err);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whose a capture is, where collectors go from one aggregator to another of the same database. Skipped (77) without clickhouse-server."""
+"""Collectors that know several aggregators: whose a capture is, and where a collector goes. Skipped (77) without clickhouse-server."""
 import csv
 import io
 import json
@@ -12,14 +12,14 @@ import time
 import unittest_run
 
 from rig_clickhouse import WithServer, found
-from rig_native import PROGRAM, Rig, kill
+from rig_native import NATIVE_ONLY, PROGRAM, Rig, kill
 from test_aggregators import Aggregator, wait_until
 
 WORLD, NODES, STEP_MS = 4, 2, 50
 
 
 class Pair(WithServer):
-    """A rig and its aggregator, and another one on the same database."""
+    """A rig, whose aggregator comes first in all lists, and another one on the same database."""
 
     def setUp(self):
         self.database = self._testMethodName
@@ -32,6 +32,9 @@ class Pair(WithServer):
     def tearDown(self):
         self.other.end()
 
+    def knows_both(self):
+        self.rig.collector_words = [*NATIVE_ONLY, "--connect", self.rig.address + "," + self.other.address]
+
     def call(self, address, *words, code=0):
         done = subprocess.run([PROGRAM, *words, "--connect", address], capture_output=True, text=True, check=False, timeout=120)
         if code is not None and done.returncode != code:
@@ -41,8 +44,16 @@ class Pair(WithServer):
     def captures(self, address):
         return {c["id"]: c for c in json.loads(self.call(address, "capture", "list", "--json", code=None).stdout)["captures"]}
 
+    def ranks(self, address):
+        return sum(r["state"] != "gone" for r in json.loads(self.call(address, "ranks", "--json", code=None).stdout or '{"ranks": []}')["ranks"])
+
     def table(self, address, *words, code=0):
         return list(csv.DictReader(io.StringIO(self.call(address, "table", *words, code=code).stdout)))
+
+    def kill_first(self):
+        kill(self.rig.aggregator.pid)
+        self.rig.aggregator.wait()
+        self.rig.aggregator.stdout.close()
 
     def restart_collector(self, node, *words):
         kill(self.rig.collectors[node].pid)
@@ -90,6 +101,30 @@ class Pair(WithServer):
             steps = {row["rank"]: row["steps"] for row in self.table(rig.address, name, "rank_steps", code=1)}
             self.assertEqual({"2", "3"} & set(steps), {"2", "3"}, steps)
             self.call(rig.address, "verify", name)
+
+    def test_all_collectors_are_at_the_first_that_lives(self):
+        self.knows_both()
+        with self.rig as rig:
+            rig.wait_ranks(WORLD)
+            self.assertEqual(self.ranks(self.other.address), 0)
+            # Away for less than a lease: they come back to it, and nowhere else.
+            self.kill_first()
+            time.sleep(2)
+            rig.start_aggregator()
+            rig.wait_ranks(WORLD)
+            self.assertEqual(self.ranks(self.other.address), 0)
+            # For longer: they go to the other one, all of them, and home again when it is back.
+            self.kill_first()
+            wait_until("that they move", lambda: self.ranks(self.other.address) == WORLD)
+            done = self.call(self.other.address, "capture", "--steps", "5", "--no-report", "--json")
+            name = json.loads(done.stdout)["id"]
+            self.assertEqual(self.closed(self.other.address, name)["state"], "complete")
+            rig.start_aggregator()
+            rig.wait_ranks(WORLD)
+            capture, name = self.begin(20)
+            capture.end()
+            self.assertEqual((self.closed(rig.address, name)["state"], rig.show(name)["rank_count"]), ("complete", WORLD))
+            self.assertEqual(self.ranks(self.other.address), 0)
 
 
 if __name__ == "__main__":

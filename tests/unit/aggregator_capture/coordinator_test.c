@@ -630,6 +630,20 @@ static void who_is_out_of_reach_before_it_begins_is_given_up_in_the_end(void **s
     rs_coord_free(&coord);
 }
 
+static void a_collector_is_idle_when_no_rank_of_it_is_in_a_capture(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    see(coord, "r", 0, link_a, 1, 0);
+    see(coord, "r", 1, link_b, 1, 0);
+    assert_true(rs_coord_is_idle(coord, link_a));
+    (void)start(coord, "0");
+    assert_false(rs_coord_is_idle(coord, link_a));
+    assert_true(rs_coord_is_idle(coord, link_b));
+    assert_true(rs_coord_is_idle(coord, link_c));
+    rs_coord_free(&coord);
+}
+
 /* A folder was made and its row was not: the next start finds it. */
 static void a_capture_of_nothing_says_so(void **state)
 {
@@ -2042,6 +2056,7 @@ int main(void)
         cmocka_unit_test(short_ranks_are_said_with_the_findings),
         cmocka_unit_test(a_capture_of_nothing_says_so),
         cmocka_unit_test(a_rank_whose_collector_is_gone_is_named_after_a_while),
+        cmocka_unit_test(a_collector_is_idle_when_no_rank_of_it_is_in_a_capture),
         cmocka_unit_test(a_link_closed_in_order_is_not_waited_for),
         cmocka_unit_test(a_partition_is_waited_for),
         cmocka_unit_test(a_collector_that_comes_back_and_knows_nothing_is_named),
