@@ -19,6 +19,9 @@
 #define RS_LOG_TAG "spool"
 #include "common/base/log.h"
 
+/* Entries of which something is kept: each is a stream on a link, of which there is a bound. */
+enum { KEPT_MAX = 4096 };
+
 /* ---- open and close ---------------------------------------------------------------------------------- */
 
 static enum rs_status take_dir(struct rs_spool *spool, struct rs_err *err)
@@ -244,27 +247,29 @@ enum rs_status rs_spool_declare(struct rs_spool *spool, const struct rs_spool_so
 static void fill_entry(const struct entry *entry, struct rs_spool_entry *entry_p)
 {
     const struct sequence *sequence = entry->sequence;
-    *entry_p = (struct rs_spool_entry){.id = entry->id,
-                                       .source = {.run = sequence->run,
-                                                  .rank = sequence->rank,
-                                                  .incarnation = sequence->incarnation,
-                                                  .capture = entry->capture,
-                                                  .capture_key = entry->capture_key,
-                                                  .world = entry->world,
-                                                  .host = entry->host,
-                                                  .settle_ns = entry->settle_ns,
-                                                  .origin = entry->origin,
-                                                  .user = entry->user,
-                                                  .lane = sequence->lane,
-                                                  .keeps_sequence = entry->keeps_sequence},
-                                       .first_seq = entry->first_seq,
-                                       .last_seq = sequence->last,
-                                       .acked_seq = entry->acked_seq,
-                                       .end_seq = entry->end_seq,
-                                       .put_count = entry->put_count,
-                                       .is_ended = entry->is_ended,
-                                       .is_held = entry->is_held,
-                                       .is_evicted = entry->is_evicted};
+    *entry_p = (struct rs_spool_entry){
+        .id = entry->id,
+        .source = {.run = sequence->run,
+                   .rank = sequence->rank,
+                   .incarnation = sequence->incarnation,
+                   .capture = entry->capture,
+                   .capture_key = entry->capture_key,
+                   .world = entry->world,
+                   .host = entry->host,
+                   .settle_ns = entry->settle_ns,
+                   .origin = entry->origin,
+                   .user = entry->user,
+                   .lane = sequence->lane,
+                   .keeps_sequence = entry->keeps_sequence},
+        .first_seq = entry->first_seq,
+        .last_seq = sequence->last,
+        .acked_seq = entry->acked_seq > entry->stored_seq ? entry->acked_seq : entry->stored_seq,
+        .settled_seq = entry->acked_seq,
+        .end_seq = entry->end_seq,
+        .put_count = entry->put_count,
+        .is_ended = entry->is_ended,
+        .is_held = entry->is_held,
+        .is_evicted = entry->is_evicted};
 }
 
 enum rs_status rs_spool_entry_of(struct rs_spool *spool, uint32_t id,
@@ -401,6 +406,92 @@ static enum rs_status put_loss(struct rs_spool *spool, struct entry *entry, stru
     return status;
 }
 
+/* ---- kept entries --------------------------------------------------------------------------------------- */
+
+/* Items with a number beyond `from`, up to `to`. */
+static size_t count_between(const struct entry *entry, rs_seq from, rs_seq to)
+{
+    size_t count = 0;
+    for (size_t i = entry->item_head; i < entry->item_count; i++)
+        count += entry->items[i].seq > from && entry->items[i].seq <= to;
+    return count;
+}
+
+/* Of a stream that is through only the numbers are of use: they fit into a segment without a chunk. */
+static void shrink(struct rs_spool *spool, struct entry *entry)
+{
+    struct rs_err err = {0};
+    if (!entry->folder || !entry->folder->is_raw)
+        return;
+    if (spool_begin_segment(spool, entry->folder, &err) < 0)
+        rs_log_warn("%s", err.text);
+    rs_reclog_close(&entry->folder->log);
+}
+
+/* Its chunks up to `seq` go, and the entry with its last. Holds lock. */
+static void settle(struct rs_spool *spool, struct entry *entry, rs_seq seq)
+{
+    const uint32_t id = entry->id;
+    spool->stats.acked_chunks += count_between(entry, entry->stored_seq, seq);
+    entry->acked_seq = seq;
+    if (entry->sequence->last < seq)
+        entry->sequence->last = seq;
+    (void)spool_settle(spool, entry, seq);
+    if (entry->folder)
+        spool_free_segments(spool, entry->folder);
+    if (!entry->is_ended || entry->end_seq > seq)
+        return;
+    spool_retire_entries(spool);
+    entry = spool_find_entry(spool, id);
+    if (entry)
+        shrink(spool, entry);
+}
+
+static bool is_kept(const struct entry *entry)
+{
+    return entry->stored_seq > entry->acked_seq && entry->item_head < entry->item_count;
+}
+
+/* The oldest entry after `id` of which something is kept; NULL: there is none. */
+static struct entry *next_kept(const struct rs_spool *spool, uint32_t id)
+{
+    for (size_t i = 0; i < spool->entry_count; i++)
+        if (spool->entries[i]->id > id && is_kept(spool->entries[i]))
+            return spool->entries[i];
+    return NULL;
+}
+
+/* Lets go of what is kept, the oldest entries first, until there is room. Holds write_lock and lock. */
+static void let_go_of_kept(struct rs_spool *spool, uint32_t wanting, uint64_t bytes)
+{
+    uint32_t id = 0;
+    for (;;) {
+        const struct entry *entry = spool_find_entry(spool, wanting);
+        struct entry *kept = next_kept(spool, id);
+        if (!kept || !entry || has_room_for(spool, entry, bytes, false))
+            return;
+        id = kept->id;
+        settle(spool, kept, kept->stored_seq);
+    }
+}
+
+/* What is kept for too long, and what is too much. The oldest entries come first. */
+static void expire_kept(struct rs_spool *spool, rs_ns now)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < spool->entry_count; i++)
+        count += is_kept(spool->entries[i]);
+    for (size_t i = 0; i < spool->entry_count; i++) {
+        struct entry *entry = spool->entries[i];
+        if (!is_kept(entry) ||
+            (count <= KEPT_MAX && now - entry->made_ns <= spool->options.keep_ns))
+            continue;
+        settle(spool, entry, entry->stored_seq);
+        count--;
+        i = SIZE_MAX; /* entries may be gone: from the first one again */
+    }
+}
+
 /* ---- held entries ------------------------------------------------------------------------------------- */
 
 static void note_lost(struct rs_spool *spool, const struct entry *entry)
@@ -474,6 +565,7 @@ void rs_spool_expire(struct rs_spool *spool, rs_ns now)
             evict(spool, entry, NULL) < 0)
             break;
     }
+    expire_kept(spool, now);
     end_write(spool, &scope);
 }
 
@@ -522,6 +614,8 @@ static enum rs_status admit(struct rs_spool *spool, uint32_t id, rs_seq seq, uns
         return rs_err_set(err, RS_INVALID, "a chunk was put behind the last one");
     const bool may_use_reserve =
         entry->sequence->lane == RS_STREAM_SUMMARY || (flags & RS_ENVELOPE_LAST);
+    if (!has_room_for(spool, entry, length, may_use_reserve))
+        let_go_of_kept(spool, id, length);
     if (!has_room_for(spool, entry, length, may_use_reserve))
         make_room(spool, entry, length);
     if (!has_room_for(spool, entry, length, may_use_reserve) &&
@@ -587,6 +681,10 @@ enum rs_status rs_spool_wait(struct rs_spool *spool, uint32_t id, uint64_t bytes
     const struct timespec deadline = {.tv_sec = until / RS_NS_PER_S,
                                       .tv_nsec = until % RS_NS_PER_S};
     int error = 0;
+    struct rs_as_user scope;
+    begin_write(spool, &scope);
+    let_go_of_kept(spool, id, bytes);
+    end_write(spool, &scope);
     (void)pthread_mutex_lock(&spool->lock);
     while (!may_put(spool, id, bytes) && error == 0)
         error = pthread_cond_timedwait(&spool->has_room, &spool->lock, &deadline);
@@ -639,7 +737,7 @@ bool rs_spool_has_summary(struct rs_spool *spool, uint32_t id)
     for (size_t i = 0; raw && i < spool->entry_count && !is_there; i++) {
         const struct entry *entry = spool->entries[i];
         is_there = entry->sequence->lane == RS_STREAM_SUMMARY &&
-                   entry->item_head < entry->item_count &&
+                   count_between(entry, entry->stored_seq, UINT64_MAX) &&
                    entry->sequence->rank == raw->sequence->rank &&
                    strcmp(entry->capture, raw->capture) == 0 &&
                    strcmp(entry->sequence->incarnation, raw->sequence->incarnation) == 0 &&
@@ -649,37 +747,26 @@ bool rs_spool_has_summary(struct rs_spool *spool, uint32_t id)
     return is_there;
 }
 
-/* Of a stream that is through only the numbers are of use: they fit into a segment without a chunk. */
-static void shrink(struct rs_spool *spool, struct entry *entry)
-{
-    struct rs_err err = {0};
-    if (!entry->folder || !entry->folder->is_raw)
-        return;
-    if (spool_begin_segment(spool, entry->folder, &err) < 0)
-        rs_log_warn("%s", err.text);
-    rs_reclog_close(&entry->folder->log);
-}
-
 void rs_spool_ack(struct rs_spool *spool, uint32_t id, rs_seq seq)
 {
     RS_ON_THREAD(UPLINK);
     (void)pthread_mutex_lock(&spool->lock);
     struct entry *entry = spool_find_entry(spool, id);
-    if (entry && seq > entry->acked_seq) {
-        entry->acked_seq = seq;
+    if (entry && seq > entry->acked_seq)
+        settle(spool, entry, seq);
+    (void)pthread_mutex_unlock(&spool->lock);
+}
+
+void rs_spool_stored(struct rs_spool *spool, uint32_t id, rs_seq seq)
+{
+    RS_ON_THREAD(UPLINK);
+    (void)pthread_mutex_lock(&spool->lock);
+    struct entry *entry = spool_find_entry(spool, id);
+    if (entry) {
         if (entry->sequence->last < seq)
             entry->sequence->last = seq;
-        const size_t before = entry->item_count - entry->item_head;
-        (void)spool_settle(spool, entry, seq);
-        spool->stats.acked_chunks += before - (entry->item_count - entry->item_head);
-        if (entry->folder)
-            spool_free_segments(spool, entry->folder);
-        if (entry->is_ended && entry->end_seq <= seq) {
-            spool_retire_entries(spool);
-            entry = spool_find_entry(spool, id);
-            if (entry)
-                shrink(spool, entry);
-        }
+        spool->stats.acked_chunks += count_between(entry, entry->stored_seq, seq);
+        entry->stored_seq = seq;
     }
     (void)pthread_mutex_unlock(&spool->lock);
 }
@@ -691,7 +778,7 @@ void rs_spool_drop(struct rs_spool *spool, uint32_t id)
     struct entry *entry = spool_find_entry(spool, id);
     if (entry && !entry->is_dropped) {
         entry->is_dropped = true;
-        spool->stats.lost_chunks += entry->item_count - entry->item_head;
+        spool->stats.lost_chunks += count_between(entry, entry->stored_seq, UINT64_MAX);
         spool->stats.lost_bytes += spool_settle(spool, entry, UINT64_MAX);
         note_lost(spool, entry);
         if (entry->folder->is_raw)
@@ -732,11 +819,18 @@ struct rs_spool_stats rs_spool_stats(struct rs_spool *spool)
     struct rs_spool_stats stats = spool->stats;
     for (size_t i = 0; i < spool->entry_count; i++) {
         const struct entry *entry = spool->entries[i];
-        if (!entry->is_held || entry->item_head == entry->item_count)
-            continue;
-        stats.held_entries++;
-        for (size_t k = entry->item_head; k < entry->item_count; k++)
-            stats.held_bytes += entry->items[k].payload_length;
+        const bool is_held = entry->is_held && entry->item_head < entry->item_count;
+        stats.held_entries += is_held;
+        for (size_t k = entry->item_head; k < entry->item_count; k++) {
+            const struct item *item = &entry->items[k];
+            const bool is_kept = item->seq <= entry->stored_seq;
+            if (!is_held && !is_kept)
+                break;
+            stats.held_bytes += is_held ? item->payload_length : 0;
+            stats.kept_bytes += is_kept ? item->payload_length : 0;
+            stats.waiting_chunks -= is_kept;
+            stats.waiting_bytes -= is_kept ? item->payload_length : 0;
+        }
     }
     (void)pthread_mutex_unlock(&spool->lock);
     return stats;

@@ -29,6 +29,10 @@
  * A *held* entry is one that the aggregator does not want yet. It stays until it is released; when the budget is spent the
  * held entry of the oldest capture is evicted: its chunks go, and a loss record takes their place.
  *
+ * What is acknowledged may be *kept* until it is safe from the loss of whoever acknowledged it (rs_spool_stored()): it is found again by its
+ * numbers, and goes, the oldest entries first, when room is needed for anything else, or when it has been here for longer than what is
+ * held may be. It is not waited for: whoever drains the spool is through without it.
+ *
  * While raw data of several users waits, who has more than his share of it may not use the last quarter of the budget, and what is held of
  * his is evicted first: the others' data finds room. Alone, one may use it all.
  *
@@ -51,7 +55,7 @@ struct rs_spool;
 struct rs_spool_options {
     uint64_t budget_bytes;  /* of all segments; 0: 1 GiB; at least four segments */
     uint64_t segment_bytes; /* a new one is begun beyond it; 0: 16 MiB */
-    rs_dur keep_ns;         /* held entries are evicted after it; 0: 24 hours */
+    rs_dur keep_ns;         /* held entries are evicted after it, kept ones go; 0: 24 hours */
 };
 
 /* Who a stream of chunks is from, and for what. Strings are copied. */
@@ -76,10 +80,12 @@ struct rs_spool_entry {
     struct rs_spool_source source; /* strings lent until the spool closes or the entry retires */
     rs_seq first_seq;              /* of this entry's first chunk, put or to come */
     rs_seq last_seq;               /* of the incarnation and lane, as put; 0 none */
-    rs_seq acked_seq;              /* of this entry */
-    rs_seq end_seq;                /* newest chunk of this entry; 0 none */
-    uint64_t put_count;            /* chunks of this entry that were put or found again on open */
-    bool is_ended;                 /* its LAST chunk was put */
+    rs_seq acked_seq;              /* of this entry: durable elsewhere */
+    rs_seq
+        settled_seq; /* ... and not kept here for the case that it is lost there; at most acked_seq */
+    rs_seq end_seq;     /* newest chunk of this entry; 0 none */
+    uint64_t put_count; /* chunks of this entry that were put or found again on open */
+    bool is_ended;      /* its LAST chunk was put */
     bool is_held;
     bool is_evicted; /* nothing is left of it but the loss record that says so */
 };
@@ -102,6 +108,7 @@ struct rs_spool_stats {
     uint64_t cut_bytes;                       /* torn tail found on open */
     uint64_t damaged_segments, damaged_bytes; /* found on open, kept aside */
     uint64_t held_entries, held_bytes, evicted_entries;
+    uint64_t kept_bytes;        /* acknowledged, and kept */
     uint64_t over_share_chunks; /* refused to who has more than his share */
 };
 
@@ -149,13 +156,17 @@ bool rs_spool_has_summary(struct rs_spool *spool, uint32_t raw_entry);
 /* Everything of this entry up to `seq` is durable elsewhere. An ack beyond what was put (the
  * spool was lost, the aggregator remembers) moves the sequence forward. Thread: uplink. */
 void rs_spool_ack(struct rs_spool *spool, uint32_t id, rs_seq seq);
+/* Everything of this entry up to `seq`, and nothing beyond it, is durable at the aggregator that it is sent to now, which may be lost with
+ * it: chunks stay, as long as there is room, until rs_spool_ack(). Of an aggregator that has less than the one before the number is
+ * smaller. Thread: uplink. */
+void rs_spool_stored(struct rs_spool *spool, uint32_t id, rs_seq seq);
 /* Gives up what is left of an entry that the aggregator refuses; counted as lost. */
 void rs_spool_drop(struct rs_spool *spool, uint32_t id);
 /* Whether an entry of this id was dropped or evicted since the spool was opened: nobody else has its chunks. Any thread. */
 bool rs_spool_was_lost(struct rs_spool *spool, uint32_t entry);
 /* The aggregator does not want the entry yet, or wants it now. Thread: uplink. */
 void rs_spool_hold(struct rs_spool *spool, uint32_t id, bool is_held);
-/* Evicts what has been held longer than keep_ns. `now`: realtime. Any thread. */
+/* Evicts what has been held longer than keep_ns, and lets go of what was kept for as long. `now`: realtime. Any thread. */
 void rs_spool_expire(struct rs_spool *spool, rs_ns now);
 /* The incarnation will not come again: its sequence need not be remembered once all is acknowledged. */
 void rs_spool_forget(struct rs_spool *spool, const char *run, uint32_t rank,

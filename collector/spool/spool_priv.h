@@ -75,7 +75,10 @@ struct entry {
     rs_ns made_ns; /* realtime */
     int64_t user;  /* 0 not known */
     bool is_ended, keeps_sequence, is_dropped, is_held, is_evicted;
-    rs_seq first_seq, end_seq, acked_seq;
+    rs_seq first_seq, end_seq;
+    rs_seq acked_seq; /* items up to here are gone */
+    rs_seq
+        stored_seq; /* durable elsewhere up to here; items between the two are kept. Not written down: it is told again */
     uint64_t put_count;
     struct rs_loss loss; /* to be told before the next chunk */
     struct item *items;  /* items[item_head .. item_count) wait */

@@ -403,6 +403,7 @@ static void count_with(const struct rs_uplink *uplink, const struct rs_spool_sta
     rs_count_set(RS_COUNT_SPOOL_DAMAGED_BYTES, spool->damaged_bytes);
     rs_count_set(RS_COUNT_SPOOL_HELD, spool->held_entries);
     rs_count_set(RS_COUNT_SPOOL_HELD_BYTES, spool->held_bytes);
+    rs_count_set(RS_COUNT_SPOOL_KEPT_BYTES, spool->kept_bytes);
     rs_count_set(RS_COUNT_SPOOL_EVICTED, spool->evicted_entries);
     rs_count_process();
 }

@@ -317,6 +317,94 @@ static void what_is_held_too_long_goes(void **state)
     rs_spool_close(&spool);
 }
 
+static void what_is_stored_is_kept_and_not_waited_for(void **state)
+{
+    (void)state;
+    struct rs_spool *spool = open_spool();
+    const uint32_t entry = declare(spool, 0, "c1");
+    struct rs_spool_entry found;
+    uint64_t seqs[8];
+    for (int i = 0; i < 3; i++)
+        assert_ok(put(spool, entry, 0, i == 2 ? RS_ENVELOPE_LAST : 0, 100));
+    rs_spool_stored(spool, entry, 3);
+    assert_int_equal(rs_spool_stats(spool).waiting_chunks, 0);
+    assert_int_equal(rs_spool_stats(spool).acked_chunks, 3);
+    assert_int_equal(rs_spool_stats(spool).kept_bytes, 300);
+    assert_ok(rs_spool_entry_of(spool, entry, &found));
+    assert_int_equal(found.acked_seq, 3);
+    assert_int_equal(found.settled_seq, 0);
+    /* Another aggregator has none of it: all of it waits again. */
+    rs_spool_stored(spool, entry, 0);
+    assert_int_equal(rs_spool_stats(spool).waiting_chunks, 3);
+    assert_int_equal(waiting(spool, seqs, 8), 3);
+    assert_int_equal(seqs[0], 1);
+    rs_spool_stored(spool, entry, 2);
+    rs_spool_ack(spool, entry, 2);
+    assert_int_equal(waiting(spool, seqs, 8), 1);
+    assert_int_equal(rs_spool_stats(spool).kept_bytes, 0);
+    rs_spool_close(&spool);
+    spool = open_spool();
+    assert_int_equal(waiting(spool, seqs, 8) > 0, 1);
+    assert_int_equal(seqs[waiting(spool, seqs, 8) - 1], 3);
+    rs_spool_close(&spool);
+}
+
+static void what_is_kept_goes_before_anything_is_refused(void **state)
+{
+    (void)state;
+    struct rs_spool *spool = open_spool();
+    const uint32_t first = declare(spool, 0, "c1");
+    const uint32_t second = declare(spool, 1, "c1");
+    struct rs_spool_entry found;
+    unsigned count = 0;
+    for (; put(spool, first, 0, 0, 30000) == RS_OK; count++)
+        ;
+    assert_true(count > 3);
+    rs_spool_stored(spool, first, count - 1);
+    for (unsigned i = 0; i < 2; i++)
+        assert_ok(put(spool, second, 0, 0, 30000));
+    assert_int_equal(rs_spool_stats(spool).lost_chunks, 0);
+    assert_int_equal(rs_spool_stats(spool).evicted_entries, 0);
+    assert_ok(rs_spool_entry_of(spool, first, &found));
+    assert_int_equal(found.settled_seq, count - 1);
+    assert_int_equal(found.acked_seq, count - 1);
+    /* What waits is not touched by it. */
+    struct rs_spool_chunk chunk;
+    assert_ok(rs_spool_peek(spool, first, 0, &chunk));
+    assert_int_equal(chunk.seq, count);
+    rs_spool_close(&spool);
+}
+
+static void a_source_that_waits_for_room_gets_what_was_kept(void **state)
+{
+    (void)state;
+    struct rs_spool *spool = open_spool();
+    const uint32_t entry = declare(spool, 0, "");
+    unsigned count = 0;
+    for (; put(spool, entry, 0, 0, 30000) == RS_OK; count++)
+        ;
+    assert_int_equal(rs_spool_wait(spool, entry, 30000, rs_time_monotonic()), RS_TIMEOUT);
+    rs_spool_stored(spool, entry, count);
+    assert_ok(rs_spool_wait(spool, entry, 30000, rs_time_monotonic()));
+    rs_spool_close(&spool);
+}
+
+static void what_is_kept_too_long_goes(void **state)
+{
+    (void)state;
+    struct rs_spool *spool = open_spool();
+    const uint32_t entry = declare(spool, 0, "");
+    assert_ok(put(spool, entry, 0, RS_ENVELOPE_LAST, 100));
+    rs_spool_stored(spool, entry, 1);
+    rs_spool_expire(spool, rs_time_realtime());
+    assert_int_equal(rs_spool_stats(spool).kept_bytes, 100);
+    rs_spool_expire(spool, rs_time_realtime() + 25 * 3600 * (rs_dur)RS_NS_PER_S);
+    assert_int_equal(rs_spool_stats(spool).kept_bytes, 0);
+    struct rs_spool_entry found;
+    assert_int_equal(rs_spool_entry_of(spool, entry, &found), RS_NOTFOUND);
+    rs_spool_close(&spool);
+}
+
 static void put_text(struct rs_buf *buf, const char *text)
 {
     rs_buf_varint(buf, strlen(text));
@@ -547,6 +635,13 @@ int main(void)
                                         remove_dir),
         cmocka_unit_test_setup_teardown(what_is_held_goes_first_and_says_so, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(what_is_held_too_long_goes, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(what_is_stored_is_kept_and_not_waited_for, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(what_is_kept_goes_before_anything_is_refused, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(a_source_that_waits_for_room_gets_what_was_kept, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(what_is_kept_too_long_goes, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(a_spool_of_an_earlier_program_is_drained, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(a_chunk_that_was_put_before_falls_through, make_dir,
