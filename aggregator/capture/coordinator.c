@@ -296,6 +296,15 @@ static struct rs_coord_rank *member_of_stream(struct rs_coord_capture *capture,
     return member_add(capture, &fresh, now, &rank) < 0 ? NULL : rank;
 }
 
+/* What the aggregator before this one told last may be older than the end of the recording. */
+static bool is_only_sent(const struct rs_coord *coord, const struct rs_coord_capture *capture,
+                         const struct rs_coord_rank *rank)
+{
+    const struct rs_coord_seen *seen =
+        capture->claim ? seen_find(coord, capture->run, rank->rank, rank->incarnation) : NULL;
+    return seen && strcmp(seen->capture, capture->id) != 0;
+}
+
 enum rs_status rs_coord_stream_opened(struct rs_coord *coord, const struct rs_coord_stream *stream,
                                       rs_ns now, struct rs_coord_capture **capture_p,
                                       struct rs_err *err)
@@ -317,7 +326,8 @@ enum rs_status rs_coord_stream_opened(struct rs_coord *coord, const struct rs_co
     struct rs_coord_rank *rank = member_of_stream(capture, stream, now);
     if (!rank)
         return rs_err_set(err, RS_NOMEM, "no memory for a capture's ranks");
-    if (rank->state < RS_PROGRESS_SENDING && capture->is_files)
+    if (rank->state < RS_PROGRESS_SENDING &&
+        (capture->is_files || is_only_sent(coord, capture, rank)))
         member_move(capture, rank, RS_PROGRESS_SENDING, "", now);
     if (stream->world > capture->world)
         capture->world = stream->world;
@@ -463,4 +473,63 @@ enum rs_status rs_coord_load(struct rs_coord *coord, const struct rs_coord_captu
         return rs_err_set(err, status, "no memory for a capture");
     }
     return RS_OK;
+}
+
+/* ---- from one aggregator to another ----------------------------------------------------------------------- */
+
+/* Whatever was durable there is to come again. */
+static void begin_again(struct rs_coord_capture *capture, rs_ns now)
+{
+    for (size_t i = 0; i < capture->rank_count; i++) {
+        struct rs_coord_rank *rank = &capture->ranks[i];
+        rank->is_changed = true;
+        if (rank->state == RS_PROGRESS_DONE || rank->state == RS_PROGRESS_PARTIAL) {
+            rank->steps_done = 0;
+            member_move(capture, rank, RS_PROGRESS_SENDING, "", now);
+        }
+    }
+}
+
+enum rs_status rs_coord_take_over(struct rs_coord *coord, const struct rs_coord_capture *from,
+                                  rs_ns now, struct rs_err *err)
+{
+    RS_ON_THREAD(LINKS);
+    struct rs_coord_capture *capture = capture_new();
+    if (!capture)
+        return rs_err_set(err, RS_NOMEM, "no memory for a capture");
+    enum rs_status status = copy_open(from, now, capture);
+    if (status < 0)
+        (void)rs_err_set(err, status, "no memory for a capture");
+    begin_again(capture, now);
+    capture->state = capture->is_files ? RS_CAPTURE_COLLECTING : RS_CAPTURE_RECORDING;
+    capture->closed_ns = 0;
+    capture->reason[0] = '\0';
+    capture->is_loaded = capture->is_changed = true;
+    if (status == RS_OK)
+        status = coord->options.ops->create(coord->options.self, capture, err);
+    if (status == RS_OK && capture_add(coord, capture) < 0)
+        status = rs_err_set(err, RS_NOMEM, "no memory for a capture");
+    if (status < 0) {
+        capture_free(capture);
+        return status;
+    }
+    rs_log_warn("capture %s of run %.60s is taken over from %s", capture->id, capture->run,
+                capture->taken_from);
+    return RS_OK;
+}
+
+void rs_coord_give_up(struct rs_coord *coord, const char *id, const char *aggregator,
+                      const char *who, rs_ns now)
+{
+    RS_ON_THREAD(LINKS);
+    struct rs_coord_capture *capture = rs_coord_find(coord, id);
+    if (!capture || capture->is_closing)
+        return;
+    (void)snprintf(capture->given_up_to, sizeof capture->given_up_to, "%s", aggregator);
+    (void)snprintf(capture->remark, sizeof capture->remark, "taken over by %.400s", who);
+    for (size_t i = 0; i < capture->rank_count; i++)
+        if (!rs_progress_is_final(capture->ranks[i].state))
+            member_move(capture, &capture->ranks[i], RS_PROGRESS_LOST,
+                        "its capture was taken over by another aggregator", now);
+    capture_close(coord, capture);
 }

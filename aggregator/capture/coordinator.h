@@ -77,6 +77,8 @@ enum {
     RS_COORD_SOURCE_BYTES = 48,
     RS_COORD_RAW_BYTES = 1024,
     RS_COORD_ARCHIVE_BYTES = 1024,
+    RS_COORD_TAKEN_BYTES = 320,
+    RS_COORD_AGGREGATOR_BYTES = 17,
     RS_COORD_RANKS_MAX = 65536, /* of one capture */
 };
 
@@ -183,7 +185,12 @@ struct rs_coord_capture {
     char reason[RS_COORD_REASON_BYTES];
     char raw[RS_COORD_RAW_BYTES]; /* whose raw data is wanted: "all" (or ""), "none", "0,3-7" */
     char archive[RS_COORD_ARCHIVE_BYTES]; /* where it is archived; "": it is not */
-    struct rs_coord_rank *ranks;          /* owned */
+    uint32_t
+        claim; /* how often it was taken over by another aggregator, this one the last; 0: it was begun here */
+    char taken_from[RS_COORD_TAKEN_BYTES]; /* for people: who had it before; "" nobody */
+    char given_up_to
+        [RS_COORD_AGGREGATOR_BYTES]; /* id of the aggregator that took it over from this one; "" none */
+    struct rs_coord_rank *ranks;     /* owned */
     size_t rank_count, rank_capacity;
     /* the coordinator's own, while it is open; instants are monotonic */
     uint32_t *order; /* indices of ranks, ascending by rank number */
@@ -429,6 +436,14 @@ struct rs_coord_capture *rs_coord_find(struct rs_coord *coord, const char *id);
 RS_MUST_CHECK enum rs_status rs_coord_load(struct rs_coord *coord,
                                            const struct rs_coord_capture *capture, rs_ns now,
                                            struct rs_err *err);
+/* A capture of another aggregator, which is lost, as that one told of it last: copies it (ranks too), and writes it down here. What its ranks
+ * sent to the other one has to come again. RS_IO, RS_NOMEM; RS_EXISTS: there is one of that name. */
+RS_MUST_CHECK enum rs_status rs_coord_take_over(struct rs_coord *coord,
+                                                const struct rs_coord_capture *capture, rs_ns now,
+                                                struct rs_err *err);
+/* The other way round: `aggregator`, an id, has it now; `who` it is, for people. It is closed here with what came. */
+void rs_coord_give_up(struct rs_coord *coord, const char *id, const char *aggregator,
+                      const char *who, rs_ns now);
 /* The journal has closed it: forgets it. */
 void rs_coord_closed(struct rs_coord *coord, const char *id);
 

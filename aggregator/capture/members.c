@@ -341,6 +341,9 @@ static void explain(struct rs_coord_capture *capture)
         if (name_members(capture, bad[i], names, sizeof names))
             append(capture, "%s: rank %s", bad[i], names);
     }
+    /* What that one had is not here; where all of it came again, it does not matter. */
+    if (*capture->taken_from && *capture->reason)
+        append(capture, "taken over from %.300s", capture->taken_from);
     explain_strays(capture);
     const size_t distinct = members_distinct(capture);
     if (capture->is_files && distinct < capture->world)

@@ -132,6 +132,9 @@ static bool fill_info(const struct rs_server *server, const struct rs_coord_capt
     info->reason = rs_lend(capture->reason);
     info->raw = rs_lend(capture->raw);
     info->archive = rs_lend(capture->archive);
+    info->claim = capture->claim;
+    info->taken_from = rs_lend(capture->taken_from);
+    info->given_up_to = rs_lend(capture->given_up_to);
     rows_say(server, capture->directory, message->rows, sizeof message->rows);
     info->rows = message->rows;
     info->n_ranks = capture->rank_count;

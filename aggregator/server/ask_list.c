@@ -118,15 +118,22 @@ static int compare_listed(const void *left, const void *right)
     return b->is_living - a->is_living;
 }
 
-/* A capture that was restored from the archive by another aggregator stands in both catalogues: ours counts first, then that of a living one. */
+/* A capture that was restored from the archive by another aggregator stands in both catalogues: ours counts first, then that of a living one.
+ * One that another has taken over from us is that one's. */
 static void leave_doubles_out(struct lister *lister)
 {
+    struct rs_server *server = lister->session->server;
     size_t kept = 0;
     for (size_t i = 0; i < lister->count; i++) {
-        if (kept && strcmp(lister->items[kept - 1].id, lister->items[i].id) == 0)
-            rs_mem_free(lister->items[i].packed);
-        else
+        struct listed *last = kept ? &lister->items[kept - 1] : NULL;
+        if (!last || strcmp(last->id, lister->items[i].id) != 0) {
             lister->items[kept++] = lister->items[i];
+        } else if (!*last->aggregator && whose_is_given_up(server, last->id)) {
+            rs_mem_free(last->packed);
+            *last = lister->items[i];
+        } else {
+            rs_mem_free(lister->items[i].packed);
+        }
     }
     lister->count = kept;
 }

@@ -5,6 +5,8 @@
  *     catalogue     id, run, state, times, reason; a row for each rank of it           what lists read, in one look
  *     request.json  what was asked for                                                  read when somebody asks for that capture
  *     owner, raw    a line each: whose it is, whose raw data is wanted
+ *     claim         a line: how often another aggregator took it over, and from whom the last time
+ *     given-up      a line: the aggregator that took it over from this one
  *
  * Only ingest's CLOSE job closes a capture, behind its sync: what is saved here before says that it is open still, so that a crash in
  * between has it joined and closed anew.
@@ -19,7 +21,9 @@
 #define RS_LOG_TAG "aggregator"
 #include "common/base/log.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static enum rs_capture_state state_of(const char *text)
@@ -107,6 +111,7 @@ static enum rs_status write_request(const struct rs_coord_capture *capture,
 static const char raw_name[] = "raw";
 static const char owner_name[] = "owner";
 static const char account_name[] = "account";
+static const char claim_name[] = "claim";
 
 /* A document of one line in the folder of a capture, so that it is there after a rebuild, too. `must_sync`: also after a power cut. */
 static enum rs_status write_line(const struct rs_coord_capture *capture, const char *name,
@@ -162,6 +167,27 @@ static enum rs_status write_account(const struct rs_coord_capture *capture, stru
     return *capture->directory && *capture->account && !*capture->owner
                ? write_line(capture, account_name, capture->account, false, err)
                : RS_OK;
+}
+
+/* How often it was taken over, and from whom; no file: it was begun here. */
+static enum rs_status write_claim(const struct rs_coord_capture *capture, struct rs_err *err)
+{
+    char line[RS_COORD_TAKEN_BYTES + 16];
+    (void)snprintf(line, sizeof line, "%" PRIu32 " %s", capture->claim, capture->taken_from);
+    return *capture->directory && capture->claim ? write_line(capture, claim_name, line, true, err)
+                                                 : RS_OK;
+}
+
+static void read_claim(struct rs_coord_capture *capture)
+{
+    char line[RS_COORD_TAKEN_BYTES + 16] = "";
+    char *rest = line;
+    read_line(capture->directory, claim_name, line, sizeof line);
+    read_line(capture->directory, RS_CAPTURE_GIVEN_UP_NAME, capture->given_up_to,
+              sizeof capture->given_up_to);
+    capture->claim = (uint32_t)strtoul(line, &rest, 10);
+    (void)snprintf(capture->taken_from, sizeof capture->taken_from, "%.*s",
+                   RS_COORD_TAKEN_BYTES - 1, *rest ? rest + 1 : "");
 }
 
 /* The capture's request; it stays NULL when there is none that can be read. */
@@ -288,6 +314,8 @@ static enum rs_status create(void *self, struct rs_coord_capture *capture, struc
             status = write_owner(capture, err);
         if (status == RS_OK)
             status = write_account(capture, err);
+        if (status == RS_OK)
+            status = write_claim(capture, err);
         /* Who asked is answered behind this: a daemon that is killed now must know whom it was to ask. */
         if (status == RS_OK)
             status = save_ranks(store, capture, err);
@@ -361,6 +389,7 @@ static enum rs_status find_one(struct rs_store *store, const char *id, unsigned 
     if (status == RS_OK) {
         capture_of(store, facts, capture_p);
         read_raw(capture_p);
+        read_claim(capture_p);
         read_line(capture_p->directory, owner_name, capture_p->owner, sizeof capture_p->owner);
         read_line(capture_p->directory, account_name, capture_p->account,
                   sizeof capture_p->account);
@@ -393,6 +422,17 @@ static void owner_of(void *self, const char *id, char owner_p[RS_COORD_USER_BYTE
     if (dir)
         read_line(dir, owner_name, owner_p, RS_COORD_USER_BYTES);
     rs_mem_free(dir);
+}
+
+static bool is_given_up(void *self, const char *id)
+{
+    const struct rs_store *store = ((struct rs_capture_journal *)self)->store;
+    char to[RS_COORD_AGGREGATOR_BYTES] = "";
+    char *dir = rs_wire_is_capture_id(id) ? rs_store_capture_dir(store, id) : NULL;
+    if (dir)
+        read_line(dir, RS_CAPTURE_GIVEN_UP_NAME, to, sizeof to);
+    rs_mem_free(dir);
+    return *to;
 }
 
 static void account_of(void *self, const char *id, char account_p[RS_COORD_ACCOUNT_BYTES])
@@ -537,6 +577,7 @@ struct rs_server_journal rs_capture_journal_interface(struct rs_capture_journal 
                                       .find = find,
                                       .owner = owner_of,
                                       .account = account_of,
+                                      .is_given_up = is_given_up,
                                       .run = run_of,
                                       .was_removed = was_removed,
                                       .list = list,

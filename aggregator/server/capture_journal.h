@@ -8,6 +8,9 @@
 #include "aggregator/server/infer_roles.h"
 #include "aggregator/server/server.h"
 
+/* In a capture's folder: the id of the aggregator that took it over from this one. */
+#define RS_CAPTURE_GIVEN_UP_NAME "given-up"
+
 struct rs_capture_journal {
     struct rs_store *store;
     struct rs_infer_roles *infer; /* NULL: roles are not inferred from captures */

@@ -209,6 +209,13 @@ static enum rs_status make_row(struct catalogue_feed *feed, const char *id, stru
         row->row.is_removed = true;
         return status == RS_NOTFOUND ? RS_OK : status;
     }
+    if (*row->capture->given_up_to) { /* others ask the one that has it now */
+        rs_coord_capture_fini(row->capture);
+        rs_mem_free(row->capture);
+        row->capture = NULL;
+        row->row.is_removed = true;
+        return RS_OK;
+    }
     if (step_probe_is(row->capture))
         return RS_AGAIN;
     if (!ask_pack_info(server, row->capture, false, &row->head) ||

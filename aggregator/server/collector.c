@@ -234,21 +234,37 @@ static void send_opened(struct session *session, Rankscope__Opened *opened, bool
     }
 }
 
-static void post_opened(struct session *session, uint32_t handle, rs_seq durable_seq, bool is_held,
-                        const char *refused, bool is_of_hello)
+/* `refused` "": it is open. Its text is put into the answer for the call. */
+static void post_opened(struct session *session, Rankscope__Opened *opened, const char *refused,
+                        bool is_of_hello)
 {
     char *text = rs_mem_strdup(refused);
     if (!text) {
         session_fail(session, RS_NOMEM, "out of memory");
         return;
     }
+    opened->refused = text;
+    send_opened(session, opened, is_of_hello);
+    rs_mem_free(text);
+}
+
+static void post_refused(struct session *session, uint32_t handle, const char *why,
+                         bool is_of_hello)
+{
     Rankscope__Opened opened = RANKSCOPE__OPENED__INIT;
     opened.handle = handle;
-    opened.durable_seq = durable_seq;
-    opened.refused = text;
-    opened.hold = is_held;
-    send_opened(session, &opened, is_of_hello);
-    rs_mem_free(text);
+    post_opened(session, &opened, why, is_of_hello);
+}
+
+static void post_stream(struct session *session, const struct stream *stream, const char *refused,
+                        bool is_of_hello)
+{
+    Rankscope__Opened opened = RANKSCOPE__OPENED__INIT;
+    opened.handle = stream->handle;
+    opened.durable_seq = stream->durable_seq;
+    opened.hold = stream->is_held;
+    opened.is_settled = stream->is_settled;
+    post_opened(session, &opened, refused, is_of_hello);
 }
 
 /* The stream is gone then. */
@@ -303,15 +319,16 @@ static void on_open(struct session *session, const Rankscope__Open *open, bool i
         return;
     }
     if (open->lane >= RS_STREAM_LANE_COUNT || session->stream_count >= BOUND_STREAMS) {
-        post_opened(session, open->handle, 0, false,
-                    open->lane >= RS_STREAM_LANE_COUNT ? "a lane that this aggregator does not know"
-                                                       : "this link has too many streams",
-                    is_of_hello);
+        post_refused(session, open->handle,
+                     open->lane >= RS_STREAM_LANE_COUNT
+                         ? "a lane that this aggregator does not know"
+                         : "this link has too many streams",
+                     is_of_hello);
         return;
     }
     if (quota_take(session->quota, QUOTA_STREAMS, rs_time_monotonic(), &err) < 0) {
         rights_refused(session, "stream", open->run, err.text);
-        post_opened(session, open->handle, 0, false, err.text, is_of_hello);
+        post_refused(session, open->handle, err.text, is_of_hello);
         return;
     }
     struct stream *stream = add_stream(session, open);
@@ -414,6 +431,12 @@ static enum rs_status adopt(struct session *session, const struct stream *stream
         return rs_err_set(err, RS_REFUSED, "capture %.63s is not of %s", who->capture, who->user);
     if (whose->kind == WHOSE_ANOTHERS)
         return RS_AGAIN;
+    if (whose->kind == WHOSE_LOST && whose->info.length) {
+        const enum rs_status status = takeover(server, who->capture, whose, err);
+        if (status != RS_FORMAT)
+            return status;
+        rs_log_warn("%s", err->text);
+    }
     /* Nobody has told which ranks are in it, and collectors come one after the other: it is not over when one of them is through. */
     struct rs_coord_stream patient = *who;
     patient.settle_ns = adopted_settle_ns;
@@ -465,6 +488,14 @@ static void find_ended(struct rs_server *server, const struct rs_coord_capture *
                              job->is_raw_partial, now);
 }
 
+static bool is_whole(const struct rs_server *server, const char *id)
+{
+    char *dir = rs_store_capture_dir(server->options.store, id);
+    const bool is = dir && rs_row_place_is_whole(server->options.rows, dir);
+    rs_mem_free(dir);
+    return is;
+}
+
 /* Finds the capture of a stream that ingest looked up. RS_AGAIN as adopt(). */
 static enum rs_status place_stream(struct session *session, struct stream *stream,
                                    const struct rs_ingest_job *job, struct rs_err *err)
@@ -480,6 +511,8 @@ static enum rs_status place_stream(struct session *session, struct stream *strea
         rights_refused(session, "stream", id, err->text);
         return checked;
     }
+    if (whose_is_given_up(server, id))
+        return RS_AGAIN;
     if (job->stream)
         job->stream->held_by = session;
     if (!(is_known && job->is_ended) && find_share(session, stream, id, err) < 0) {
@@ -489,6 +522,7 @@ static enum rs_status place_stream(struct session *session, struct stream *strea
     if (is_known && job->is_ended) {
         /* Everything is there: what still comes are repeats. */
         (void)snprintf(stream->capture, sizeof stream->capture, "%s", job->capture_found);
+        stream->is_settled = session->must_settle && is_whole(server, stream->capture);
         return RS_OK;
     }
     if (session->minor >= 2 && !stream->is_held && is_unwanted(server, stream, id)) {
@@ -594,8 +628,7 @@ static void open_done(struct session *session, struct chunk_job *job)
         stream->is_of_hello = job->is_of_hello;
         return;
     }
-    post_opened(session, stream->handle, job->base.durable_seq, stream->is_held,
-                status == RS_OK ? "" : err.text, job->is_of_hello);
+    post_stream(session, stream, status == RS_OK ? "" : err.text, job->is_of_hello);
 }
 
 /* A held stream sends all the same: it was evicted, and says so. Its capture may be closed; it is opened for that word. */
@@ -621,6 +654,43 @@ static enum rs_status reopen(struct session *session, struct stream *stream, str
         return RS_OK;
     (void)snprintf(job.capture_found, sizeof job.capture_found, "%s", stream->capture);
     return place_stream(session, stream, &job, err);
+}
+
+void collector_settled(struct rs_server *server, const char *id)
+{
+    char name[RS_STORE_ID_BYTES];
+    char *names[] = {name};
+    Rankscope__Settled settled = RANKSCOPE__SETTLED__INIT;
+    Rankscope__Down down = RANKSCOPE__DOWN__INIT;
+    (void)snprintf(name, sizeof name, "%s", id);
+    settled.captures = names;
+    settled.n_captures = 1;
+    down.message_case = RANKSCOPE__DOWN__MESSAGE_SETTLED;
+    down.settled = &settled;
+    for (struct session *session = server->sessions; session; session = session->next)
+        if (session->link && session->must_settle && !session->welcome)
+            session_post(session, &down.base);
+}
+
+static bool has_stream_of(const struct session *session, const char *id)
+{
+    for (size_t i = 0; i < session->stream_count; i++)
+        if (strcmp(session->streams[i]->capture, id) == 0)
+            return true;
+    return false;
+}
+
+void collector_give_up(struct rs_server *server, const char *id)
+{
+    char reason[] = "a capture was taken over by another aggregator";
+    Rankscope__Goodbye goodbye = RANKSCOPE__GOODBYE__INIT;
+    Rankscope__Down down = RANKSCOPE__DOWN__INIT;
+    goodbye.reason = reason;
+    down.message_case = RANKSCOPE__DOWN__MESSAGE_GOODBYE;
+    down.goodbye = &goodbye;
+    for (struct session *session = server->sessions; session; session = session->next)
+        if (session->link && !session->is_failed && has_stream_of(session, id))
+            session_post(session, &down.base);
 }
 
 void collector_release(struct session *session, const struct rs_coord_capture *capture)
@@ -660,8 +730,7 @@ void collector_capture_created(struct rs_server *server, const char *id, enum rs
                 stream->stored = NULL;
                 rs_log_warn("stream of rank %u refused: %s", stream->rank, text);
             }
-            post_opened(session, stream->handle, stream->durable_seq, stream->is_held,
-                        status < 0 ? text : "", stream->is_of_hello);
+            post_stream(session, stream, status < 0 ? text : "", stream->is_of_hello);
         }
 }
 
@@ -977,9 +1046,10 @@ static void see_rank(struct session *session, const Rankscope__RankState *state)
 }
 
 /* With room for so many answers; `go_to` NULL: it stays. NULL: no memory. */
-static Rankscope__Welcome *new_welcome(const struct rs_server *server, size_t open_count,
+static Rankscope__Welcome *new_welcome(const struct session *session, size_t open_count,
                                        const char *go_to)
 {
+    const struct rs_server *server = session->server;
     struct rs_lease *lease = server->options.lease;
     Rankscope__Welcome *welcome = malloc(sizeof *welcome);
     if (!welcome)
@@ -993,6 +1063,7 @@ static Rankscope__Welcome *new_welcome(const struct rs_server *server, size_t op
     }
     welcome->go_to = strdup(go_to ? go_to : "");
     welcome->aggregator = strdup(lease ? rs_lease_id(lease) : "");
+    welcome->settles = session->must_settle;
     welcome->credit_bytes = credit_of(server);
     welcome->heartbeat_ns = server->options.heartbeat_ns;
     if (welcome->version && welcome->version->program && welcome->opened && welcome->go_to &&
@@ -1034,10 +1105,12 @@ static void on_hello(struct session *session, const Rankscope__Hello *hello)
     }
     session->has_hello = true;
     session->minor = hello->version ? hello->version->minor : 0;
+    session->must_settle =
+        whose_is_shared(session->server) && (hello->n_aggregators > 1 || hello->is_delivery);
     rs_log_info("collector %.32s on %s is here with %zu streams", session->collector, session->node,
                 hello->n_opens);
     const char *go_to = homes_before(session);
-    session->welcome = new_welcome(session->server, go_to ? 0 : hello->n_opens, go_to);
+    session->welcome = new_welcome(session, go_to ? 0 : hello->n_opens, go_to);
     if (!session->welcome) {
         session_fail(session, RS_NOMEM, "out of memory");
         return;

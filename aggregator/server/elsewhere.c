@@ -97,8 +97,9 @@ static void make_plain(char *text)
 
 static void make_info_plain(Rankscope__CaptureInfo *info)
 {
-    char *const texts[] = {info->run, info->directory, info->source,  info->reason,
-                           info->raw, info->owner,     info->archive, info->rows};
+    char *const texts[] = {info->run,        info->directory,  info->source,  info->reason,
+                           info->raw,        info->owner,      info->archive, info->rows,
+                           info->taken_from, info->given_up_to};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         make_plain(texts[i]);
     if (info->findings)
@@ -294,11 +295,12 @@ bool elsewhere_is_here(struct rs_server *server, const char *id)
     capture = rs_mem_calloc(1, sizeof *capture);
     const bool is_found =
         capture && server->journal.find(server->journal.self, id, 0, capture, NULL) == RS_OK;
+    const bool is_given_up = is_found && *capture->given_up_to; /* another one has it now */
     if (is_found)
         rs_coord_capture_fini(capture);
     const bool is_unknown = !capture;
     rs_mem_free(capture);
-    return is_found || is_unknown;
+    return (is_found && !is_given_up) || is_unknown;
 }
 
 bool elsewhere_takes(struct session *session, const Rankscope__Ask *ask)

@@ -64,9 +64,12 @@ struct join_job {
     struct rs_deliver_result result;
     enum rs_status status;
     struct rs_err err;
-    bool has_result;  /* whether or not its rows were taken */
-    bool is_away;     /* who is to take them */
-    rs_dur worked_ns; /* CPU time */
+    bool has_result; /* whether or not its rows were taken */
+    bool is_away;    /* who is to take them */
+    bool
+        is_given_up; /* another aggregator has taken the capture over: nothing is joined here any more */
+    struct elsewhere_member member; /* of is_given_up */
+    rs_dur worked_ns;               /* CPU time */
 };
 
 /* ---- which ---------------------------------------------------------------------------------------------------- */
@@ -170,6 +173,9 @@ static void run_join(struct rs_pool_job *pool_job)
     struct rs_row_place *place = job->base.server->options.rows;
     struct rs_row_writing writing;
     const rs_dur begin = rs_time_thread_cpu();
+    job->is_given_up = whose_check(job->base.server, job->id, job->dir, &job->member) == RS_EXISTS;
+    if (job->is_given_up)
+        return;
     enum rs_status begun = rs_row_place_begin(place, job->id, job->dir, &writing, &job->err);
     how.rows = writing.rows;
     job->status = begun;
@@ -226,8 +232,9 @@ static void joined(struct pool_job *base)
     if (join) {
         join->is_joining = false;
         join->due_at = rs_time_monotonic() + (pause > pause_least_ns ? pause : pause_least_ns);
-        join->is_complete = job->is_last || (job->status == RS_OK && !job->result.recording_count &&
-                                             !job->result.waiting_count);
+        join->is_complete =
+            job->is_last || (job->status == RS_OK && !job->is_given_up &&
+                             !job->result.recording_count && !job->result.waiting_count);
     }
     if (join && job->is_away &&
         !job->is_last) { /* the last one is caught up with when it is closed */
@@ -243,6 +250,8 @@ static void joined(struct pool_job *base)
         keep_facts(join, job);
         ask_capture_changed(server, job->id, false);
     }
+    if (job->is_given_up)
+        whose_give_up(server, job->id, &job->member);
     /* No rank is there yet: that is said by whoever asks for the report. */
     if (job->status < 0 && job->status != RS_NOTFOUND && !job->is_away && !base->base.was_dropped)
         rs_log_error("capture %s cannot be joined: %s", job->id, job->err.text);

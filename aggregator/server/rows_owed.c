@@ -62,8 +62,12 @@ enum rs_status rows_make(struct rs_server *server, const char *id, const char *d
     struct rs_deliver_options how = {0};
     struct rs_deliver_result result = {0};
     struct noting noting = {.has_failed = false};
+    struct elsewhere_member member;
     if (rs_row_place_is_whole(server->options.rows, dir))
         return RS_OK;
+    if (whose_check(server, id, dir, &member) == RS_EXISTS)
+        return rs_err_set(err, RS_EXISTS, "capture %.63s was taken over by %.400s", id,
+                          member.text);
     enum rs_status status = rs_row_place_begin(server->options.rows, id, dir, &writing, err);
     how.rows = writing.rows;
     if (status == RS_OK)
@@ -188,7 +192,8 @@ static void made(struct pool_job *base)
     struct owed *owed = *at;
     const rs_ns now = rs_time_monotonic();
     const bool is_of_all = job->status == RS_UNREACHABLE || job->status == RS_REFUSED;
-    if (!base->base.was_dropped && job->status < 0 && !is_of_all && job->status != RS_NOTFOUND)
+    if (!base->base.was_dropped && job->status < 0 && !is_of_all && job->status != RS_NOTFOUND &&
+        job->status != RS_EXISTS)
         rs_log_warn("rows of capture %s cannot be made in %s: %s", job->id,
                     rs_row_place_url(server->options.rows), job->err.text);
     if (owed && !base->base.was_dropped && !owed->is_wanted_again && !may_pass(job->status)) {
@@ -205,6 +210,8 @@ static void made(struct pool_job *base)
             owed->due_at = now + queue_pause_ns;
         }
     }
+    if (job->status == RS_OK && rs_row_place_is_whole(server->options.rows, job->dir))
+        collector_settled(server, job->id);
     server_tick_soon(server);
     free_job(job);
 }

@@ -53,6 +53,8 @@ struct rs_server_journal {
     /* On whose account it is kept: "user/OWNER", or who began it ("node/gpu-017"); "": nobody's, or there is none. Any thread. NULL: none
      * has an account. */
     void (*account)(void *self, const char *id, char account_p[RS_COORD_ACCOUNT_BYTES]);
+    /* Whether another aggregator has taken it over from this one. NULL: none does. */
+    bool (*is_given_up)(void *self, const char *id);
     /* The name of the run whose capture it is; "": there is none. NULL: nobody knows. */
     void (*run)(void *self, const char *id, char run_p[RS_COORD_TEXT_BYTES]);
     /* Whether there was a capture of that name, and it was removed; NULL: nobody knows. */

@@ -44,7 +44,8 @@ struct stream {
     size_t job_count;             /* at ingest */
     bool is_waiting, is_of_hello; /* its capture is being created: then it is opened */
     bool is_held;                 /* its collector keeps it: nobody wants it yet */
-    bool is_asking; /* the database is asked whose its capture is: then it is looked up again */
+    bool is_settled; /* its capture is where all aggregators read it, and all of the stream in it */
+    bool is_asking;  /* the database is asked whose its capture is: then it is looked up again */
     struct store_share
         *share; /* on whose account its chunks are; NULL: nobody's, or it is not open */
     /* A chunk was refused: those behind it are left unread until the wanted one comes. */
@@ -76,6 +77,7 @@ struct session {
     char node[RS_COORD_TEXT_BYTES];
     char collector[RS_COORD_TEXT_BYTES];
     uint32_t minor;     /* version of the collector */
+    bool must_settle;   /* it keeps what is acknowledged until it is told */
     struct home *homes; /* aggregators that it belongs to rather than to us; homes.c */
     size_t home_count;
     struct rs_adapter *adapters; /* owned; what it announced, or what its version stands for */
@@ -193,6 +195,10 @@ void collector_post_acks(struct session *session);
 void collector_capture_created(struct rs_server *server, const char *id, enum rs_status status,
                                const char *text);
 void collector_free_streams(struct session *session);
+/* Its rows are where all aggregators read them: nobody has to keep it. */
+void collector_settled(struct rs_server *server, const char *id);
+/* Collectors that have streams of it open find out whose it is when they come back. */
+void collector_give_up(struct rs_server *server, const char *id);
 /* Streams that wait for whose the capture is. */
 void collector_look_again(struct rs_server *server, const char *id);
 /* Held streams of the capture that are wanted now go on. */
@@ -260,6 +266,9 @@ struct whose {
     char owner
         [RS_COORD_USER_BYTES]; /* ANOTHERS, LOST: the user whose it is; "" nobody's own, or not known */
     char why[512];             /* UNKNOWN */
+    uint32_t claim;            /* ANOTHERS, LOST: how often it was taken over */
+    struct rs_view
+        info; /* ANOTHERS, LOST: what that one wrote of it, ranks and all; empty: nothing yet */
 };
 /* Whether there are others who may have a capture that is not here. */
 bool whose_is_shared(const struct rs_server *server);
@@ -267,6 +276,19 @@ bool whose_is_shared(const struct rs_server *server);
  * answered. Thread: the server's, as of the rest. */
 const struct whose *whose_of(struct rs_server *server, const char *id);
 void whose_fini(struct rs_server *server);
+/* Before rows of a capture in the folder `dir` are written: RS_EXISTS, another aggregator has taken it over, which is written down.
+ * RS_OK, too, when the database does not say. On a thread of a pool. */
+RS_MUST_CHECK enum rs_status whose_check(struct rs_server *server, const char *id, const char *dir,
+                                         struct elsewhere_member *member_p);
+/* Whether it was. Thread: the server's. */
+bool whose_is_given_up(const struct rs_server *server, const char *id);
+/* What is open of it is closed, and its collectors are told. */
+void whose_give_up(struct rs_server *server, const char *id, const struct elsewhere_member *member);
+
+/* takeover.c */
+/* Begins a capture here that is WHOSE_LOST, as its aggregator told of it last. RS_FORMAT: it cannot be read. RS_EXISTS, RS_IO, RS_NOMEM. */
+RS_MUST_CHECK enum rs_status takeover(struct rs_server *server, const char *id,
+                                      const struct whose *whose, struct rs_err *err);
 
 /* homes.c */
 /* Keeps in mind which aggregators come before us in the collector's list. RS_NOMEM. */

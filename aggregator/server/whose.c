@@ -7,11 +7,20 @@
  *                      ^                                                  |
  *                      +--- asked again, by who still has to know --------+ 3 s later: an aggregator may have gone, or come back
  *
+ * Of several that say that they have it, it is the one that took it over last (the claim in its row; of two that took it over at once, the
+ * one with the smaller id; of two that never did, as after a restore from an archive, the one that lives).
+ *
+ * The other way round, an aggregator that was away may find a capture of its own taken over: whoever writes rows asks before
+ * (whose_check()), and gives it up then (whose_give_up()): its half stays in its folder, as a capture that says so, and other aggregators do
+ * not hear of it any more. Collectors send what they have kept of it to the one that has it now.
+ *
  * An aggregator is lost when its lease ended, never because it is not reached from here; one that stopped may be being started again, and has
  * as long. When the database does not answer nobody is taken for lost.
  */
+#include "aggregator/server/capture_journal.h"
 #include "aggregator/server/lease.h"
 #include "aggregator/server/server_priv.h"
+#include "common/base/file.h"
 #include "common/base/mem.h"
 
 #define RS_LOG_TAG "server"
@@ -28,14 +37,16 @@ struct whose_entry {
     struct whose_entry *next;
     char id[RS_STORE_ID_BYTES];
     bool is_asked;
-    rs_ns answered_at; /* monotonic */
-    struct whose whose;
+    rs_ns answered_at;  /* monotonic */
+    struct whose whose; /* lends from `info` */
+    struct rs_buf info;
 };
 
 struct whose_job {
     struct pool_job base;
     char id[RS_STORE_ID_BYTES];
     struct whose whose;
+    struct rs_buf info;
 };
 
 bool whose_is_shared(const struct rs_server *server)
@@ -70,31 +81,64 @@ static const char *named_after(const struct rs_fleet_list *list, const char *cap
     return NULL;
 }
 
+/* How often it was taken over, by who wrote the row the last time. */
+static uint32_t claim_of(const struct rs_fleet_capture *row)
+{
+    Rankscope__CaptureInfo *info = (Rankscope__CaptureInfo *)rs_wire_unpack(
+        &rankscope__capture_info__descriptor, row->head.data, row->head.length);
+    const uint32_t claim = info ? info->claim : 0;
+    if (info)
+        rankscope__capture_info__free_unpacked(info, NULL);
+    return claim;
+}
+
+/* Whether the first has it rather than the second. */
+static bool comes_before(const struct rs_fleet_list *list, const struct rs_fleet_capture *row,
+                         uint32_t claim, const struct rs_fleet_capture *best, uint32_t best_claim)
+{
+    if (!best || claim != best_claim)
+        return !best || claim > best_claim;
+    return claim ? strcmp(row->aggregator, best->aggregator) < 0
+                 : may_be_back(list, row->aggregator) && !may_be_back(list, best->aggregator);
+}
+
+static const struct rs_fleet_capture *owner_of(const struct rs_fleet_captures *found,
+                                               const struct rs_fleet_list *list, uint32_t *claim_p)
+{
+    const struct rs_fleet_capture *best = NULL;
+    for (size_t i = 0; i < found->count; i++) {
+        const struct rs_fleet_capture *row = &found->items[i];
+        const uint32_t claim = row->is_removed ? 0 : claim_of(row);
+        if (row->is_removed || !comes_before(list, row, claim, best, *claim_p))
+            continue;
+        best = row;
+        *claim_p = claim;
+    }
+    return best;
+}
+
 static void decide(struct whose_job *job, const struct rs_fleet_captures *found,
                    const struct rs_fleet_list *list)
 {
     struct rs_server *server = job->base.server;
     struct whose *whose = &job->whose;
-    const struct rs_fleet_capture *owned = NULL;
-    bool is_removed = false;
-    for (size_t i = 0; i < found->count; i++) {
-        const struct rs_fleet_capture *row = &found->items[i];
-        is_removed = is_removed || row->is_removed;
-        if (!row->is_removed && (!owned || may_be_back(list, row->aggregator)))
-            owned = row;
-    }
+    const struct rs_fleet_capture *owned = owner_of(found, list, &whose->claim);
     const char *namer =
         found->count ? NULL : named_after(list, job->id, rs_lease_id(server->options.lease));
     if (owned) {
-        whose->kind = may_be_back(list, owned->aggregator) ? WHOSE_ANOTHERS : WHOSE_LOST;
+        /* One that is whole is in the database: nobody has to take it over. */
+        const bool is_whole = owned->closed_ns && owned->rows == RS_FLEET_ROWS_WHOLE;
+        whose->kind =
+            may_be_back(list, owned->aggregator) || is_whole ? WHOSE_ANOTHERS : WHOSE_LOST;
         whose->is_closed = owned->closed_ns != 0;
         (void)snprintf(whose->owner, sizeof whose->owner, "%.63s", owned->owner);
+        rs_buf_bytes(&job->info, owned->info.data, owned->info.length);
         elsewhere_who(server, owned->aggregator, &whose->member);
     } else if (namer) {
         whose->kind = WHOSE_ANOTHERS;
         elsewhere_who(server, namer, &whose->member);
     } else {
-        whose->kind = is_removed ? WHOSE_REMOVED : WHOSE_NOBODYS;
+        whose->kind = found->count ? WHOSE_REMOVED : WHOSE_NOBODYS;
     }
 }
 
@@ -142,8 +186,12 @@ static void answered(struct pool_job *base)
         entry->is_asked = false;
         entry->answered_at = rs_time_monotonic();
         entry->whose = job->whose;
+        entry->info = job->info;
+        entry->whose.info = rs_view_of(entry->info.data, entry->info.length);
+        job->info = (struct rs_buf){0};
         collector_look_again(server, job->id);
     }
+    rs_buf_fini(&job->info);
     rs_mem_free(job);
 }
 
@@ -162,6 +210,12 @@ static bool ask(struct rs_server *server, const char *id)
     return false;
 }
 
+static void free_entry(struct whose_entry *entry)
+{
+    rs_buf_fini(&entry->info);
+    rs_mem_free(entry);
+}
+
 /* Answers that nobody believes any more, so that the list stays short. True: there is room. */
 static bool forget_old(struct rs_server *server, rs_ns now)
 {
@@ -174,7 +228,7 @@ static bool forget_old(struct rs_server *server, rs_ns now)
             continue;
         }
         *at = entry->next;
-        rs_mem_free(entry);
+        free_entry(entry);
     }
     return count < ENTRIES_MAX;
 }
@@ -207,7 +261,82 @@ void whose_fini(struct rs_server *server)
 {
     while (server->whose) {
         struct whose_entry *next = server->whose->next;
-        rs_mem_free(server->whose);
+        free_entry(server->whose);
         server->whose = next;
     }
+}
+
+/* ---- taken over from us ----------------------------------------------------------------------------------------------------- */
+
+/* Whether a row of another one comes before what is here. */
+static bool is_ours(const struct rs_fleet_captures *found, uint32_t claim, const char *own,
+                    const struct rs_fleet_capture **other_p)
+{
+    const struct rs_fleet_list nobody = {.count =
+                                             0}; /* who lives is of no matter: it was taken over */
+    uint32_t other_claim = 0;
+    *other_p = owner_of(found, &nobody, &other_claim);
+    return !*other_p || other_claim < claim || !other_claim ||
+           (other_claim == claim && strcmp(own, (*other_p)->aggregator) < 0);
+}
+
+/* So that it is known after a restart, and the others hear that this one does not have it. */
+static void write_down(struct rs_server *server, const char *id, const char *dir, const char *to)
+{
+    struct rs_err err = {.text = "no memory"};
+    char *path = rs_file_join(dir, RS_CAPTURE_GIVEN_UP_NAME);
+    if (!path || rs_file_replace(path, to, strlen(to), true, &err) < 0)
+        rs_log_error("that capture %s was taken over cannot be written down: %s", id, err.text);
+    rs_mem_free(path);
+    feed_changed(server->feed, id);
+}
+
+enum rs_status whose_check(struct rs_server *server, const char *id, const char *dir,
+                           struct elsewhere_member *member_p)
+{
+    const struct rs_server_options *options = &server->options;
+    const struct rs_fleet_capture *other = NULL;
+    struct rs_fleet_captures found = {.count = 0};
+    struct rs_err err = {0};
+    bool is_taken = false;
+    if (!whose_is_shared(server))
+        return RS_OK;
+    struct rs_coord_capture *capture = rs_mem_calloc(1, sizeof *capture);
+    if (!capture || server->journal.find(server->journal.self, id, 0, capture, &err) < 0) {
+        rs_mem_free(capture);
+        return RS_OK; /* removed, or without a disk: whoever writes rows says that */
+    }
+    if (*capture->given_up_to) {
+        is_taken = true;
+        elsewhere_who(server, capture->given_up_to, member_p);
+    } else if (rs_fleet_find_all(options->rows, id, rs_lease_id(options->lease), &found, &err) ==
+                   RS_OK &&
+               !is_ours(&found, capture->claim, rs_lease_id(options->lease), &other)) {
+        is_taken = true;
+        elsewhere_who(server, other->aggregator, member_p);
+        write_down(server, id, dir, member_p->id);
+    }
+    rs_coord_capture_fini(capture);
+    rs_mem_free(capture);
+    rs_fleet_captures_fini(&found);
+    return is_taken ? RS_EXISTS : RS_OK;
+}
+
+bool whose_is_given_up(const struct rs_server *server, const char *id)
+{
+    const struct rs_coord_capture *open = NULL;
+    if (!whose_is_shared(server) || !*id)
+        return false;
+    open = rs_coord_find(server->coord, id);
+    return open ? *open->given_up_to != '\0'
+                : server->journal.is_given_up &&
+                      server->journal.is_given_up(server->journal.self, id);
+}
+
+void whose_give_up(struct rs_server *server, const char *id, const struct elsewhere_member *member)
+{
+    rs_log_warn("capture %s was taken over by %s while this one was away", id, member->text);
+    rs_coord_give_up(server->coord, id, member->id, member->text, rs_time_monotonic());
+    collector_give_up(server, id);
+    server_tick_soon(server);
 }

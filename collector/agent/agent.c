@@ -504,6 +504,7 @@ static enum rs_status run(const struct rs_agent_options *settings, struct rs_dae
                                                   .on_goodbye = on_goodbye,
                                                   .on_away = on_away,
                                                   .owner = owner,
+                                                  .must_keep = collector.aggregators.count > 1,
                                                   .self = &collector};
         status = rs_uplink_new(&options, &collector.uplink, err);
         collector.courier = (struct rs_courier){.loop = collector.loop,

@@ -26,6 +26,7 @@ static void begin(struct rs_courier *courier, unsigned to)
                                               .connect_self = courier,
                                               .node = courier->node,
                                               .takes = takes,
+                                              .must_keep = true,
                                               .is_delivery = true,
                                               .self = courier};
     struct rs_err err = {0};

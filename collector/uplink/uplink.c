@@ -69,7 +69,8 @@ struct rs_uplink {
     enum state state;
     struct rs_link *link;
     bool is_closing, must_stop, is_beat_due, was_refused;
-    bool is_moving; /* closing, to connect to another one */
+    bool is_keeping; /* what is acknowledged on this link is not settled by that */
+    bool is_moving;  /* closing, to connect to another one */
     rs_ns next_connect, next_beat;
     rs_ns look_again_at; /* at entries that were not taken */
     rs_ns next_counters; /* to be told with a heartbeat; 0: with the next */
@@ -207,7 +208,7 @@ static struct stream *find_stream(const struct rs_uplink *uplink, uint32_t entry
 /* An aggregator of minor version 1 knows no summary lane: it reduces the raw events itself. */
 static bool is_for_us(struct rs_uplink *uplink, const struct rs_spool_entry *entry)
 {
-    if (entry->is_ended && entry->end_seq <= entry->acked_seq)
+    if (entry->is_ended && entry->end_seq <= entry->settled_seq)
         return false;
     if (entry->source.lane == RS_STREAM_RAW || uplink->minor >= 2)
         return true;
@@ -751,6 +752,20 @@ static void on_refusal(struct rs_uplink *uplink, struct stream *stream,
     rewind_to(uplink, stream, ack->wanted_seq);
 }
 
+/* Not of an entry that goes over another uplink by now: what is acknowledged there counts. */
+static void acknowledged(struct rs_uplink *uplink, uint32_t id, rs_seq seq)
+{
+    const struct rs_uplink_options *options = &uplink->options;
+    struct rs_spool_entry entry;
+    if (options->takes && (rs_spool_entry_of(options->spool, id, &entry) != RS_OK ||
+                           !options->takes(options->self, &entry)))
+        return;
+    if (uplink->is_keeping)
+        rs_spool_stored(options->spool, id, seq);
+    else
+        rs_spool_ack(options->spool, id, seq);
+}
+
 static void on_ack(struct rs_uplink *uplink, const Rankscope__Ack *ack)
 {
     bool has_summary = false;
@@ -760,7 +775,7 @@ static void on_ack(struct rs_uplink *uplink, const Rankscope__Ack *ack)
         if (!stream)
             continue;
         settle_flights(uplink, stream, item->durable_seq);
-        rs_spool_ack(uplink->options.spool, item->handle, item->durable_seq);
+        acknowledged(uplink, item->handle, item->durable_seq);
         if (item->refusal)
             on_refusal(uplink, stream, item);
         has_summary = has_summary || stream->lane == RS_STREAM_SUMMARY;
@@ -813,8 +828,28 @@ static void on_opened(struct rs_uplink *uplink, const Rankscope__Opened *opened)
     stream->is_held = opened->hold;
     stream->next_seq = opened->durable_seq + 1;
     rs_spool_hold(uplink->options.spool, opened->handle, opened->hold);
-    if (opened->durable_seq)
+    /* Also when it is less than the aggregator before this one had. */
+    rs_spool_stored(uplink->options.spool, opened->handle, opened->durable_seq);
+    if (opened->durable_seq && (!uplink->is_keeping || opened->is_settled))
         rs_spool_ack(uplink->options.spool, opened->handle, opened->durable_seq);
+}
+
+/* Rows of these captures are where all aggregators read them, so that nothing that was acknowledged is needed any more. Not of a stream that
+ * was not opened here since: what another one acknowledged may be more than this one ever saw. */
+static void on_settled(struct rs_uplink *uplink, const Rankscope__Settled *settled)
+{
+    for (size_t i = 0; i < uplink->stream_count; i++) {
+        const struct stream *stream = &uplink->streams[i];
+        struct rs_spool_entry entry;
+        bool is_named = false;
+        if (!stream->is_answered || stream->ask_at || stream->is_refused ||
+            rs_spool_entry_of(uplink->options.spool, stream->entry, &entry) != RS_OK)
+            continue;
+        for (size_t k = 0; k < settled->n_captures && !is_named; k++)
+            is_named = strcmp(settled->captures[k], entry.source.capture) == 0;
+        if (is_named)
+            rs_spool_ack(uplink->options.spool, stream->entry, entry.acked_seq);
+    }
 }
 
 static void on_release(struct rs_uplink *uplink, const Rankscope__Release *release)
@@ -849,6 +884,7 @@ static void on_welcome(struct rs_uplink *uplink, const Rankscope__Welcome *welco
     if (uplink->told_capacity)
         memset(uplink->told, 0, uplink->told_capacity * sizeof *uplink->told);
     uplink->state = STATE_SENDING;
+    uplink->is_keeping = uplink->options.must_keep && welcome->settles;
     uplink->credit_bytes = welcome->credit_bytes;
     uplink->next_counters = 0; /* this aggregator knows none */
     if (welcome->heartbeat_ns >= RS_NS_PER_MS)
@@ -928,6 +964,9 @@ static void on_message(struct rs_uplink *uplink, const Rankscope__Down *down)
         return;
     case RANKSCOPE__DOWN__MESSAGE_RELEASE:
         on_release(uplink, down->release);
+        return;
+    case RANKSCOPE__DOWN__MESSAGE_SETTLED:
+        on_settled(uplink, down->settled);
         return;
     case RANKSCOPE__DOWN__MESSAGE_FLIGHT_ASK:
         if (options->on_flight_ask && is_of_capture(down->flight_ask->id))

@@ -20,6 +20,9 @@
  *        |  hold: waits         |   +-- refused (Ack of this handle): back to the wanted number; twice damaged: a loss
  *        +--Release-------------+       record for that chunk
  *
+ * Of an aggregator that shares its rows with others, acknowledged is not yet settled (options.must_keep): the capture's rows are in their
+ * database only when it is over. Until then another aggregator that takes the capture over is sent all of it, from whatever number it says.
+ *
  * Numbers that are missing in the spool (damaged, or acknowledged once to an aggregator that lost them) are told by a loss
  * record, so that no stream waits for what nobody has. To an aggregator of minor version 1 nothing of this can be said: it
  * gets the raw lane alone, in order of entries, and makes its summaries itself.
@@ -66,6 +69,8 @@ struct rs_uplink_options {
     unsigned (*owner)(void *self, const char *id, const char *address);
     /* Whether the entry is sent over this uplink. */
     bool (*takes)(void *self, const struct rs_spool_entry *entry);
+    /* What an aggregator acknowledges is kept until it says that it is settled, if it does say so: there are others to send it to. */
+    bool must_keep;
     bool
         is_delivery; /* takes what another uplink of this collector leaves: Hello says so, and what it counts is not told */
     void *self;

@@ -87,6 +87,10 @@ static void capture_members(struct rs_json_out *json, const Rankscope__CaptureIn
         rs_json_put_string(json, "aggregator", info->aggregator);
         rs_json_put_text(json, "aggregator_address", info->aggregator_address);
     }
+    if (*info->taken_from)
+        rs_json_put_string(json, "taken_from", info->taken_from);
+    if (*info->given_up_to)
+        rs_json_put_string(json, "given_up_to", info->given_up_to);
     /* An older aggregator counts none; it leaves none out either. */
     rs_json_put_int(json, "rank_count", info->n_ranks ? (int64_t)info->n_ranks : info->rank_count);
     rs_json_out_key(json, "ranks");

@@ -77,6 +77,11 @@ static void put_place(struct rs_buf *buf, const Rankscope__CaptureInfo *info)
         rs_buf_printf(buf, "aggregator %.40s%s%.200s\n", info->aggregator,
                       *info->aggregator_address ? " at " : ", which is not reached from here",
                       info->aggregator_address);
+    if (*info->taken_from)
+        rs_buf_printf(buf, "taken over from %.300s\n", info->taken_from);
+    if (*info->given_up_to)
+        rs_buf_printf(buf, "taken over by aggregator %.40s: this is what it left here\n",
+                      info->given_up_to);
 }
 
 void rs_answer_capture_text(const Rankscope__CaptureInfo *info, struct rs_buf *buf)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Collectors that know several aggregators: whose a capture is, and where a collector goes. Skipped (77) without clickhouse-server."""
+"""Collectors that know several aggregators: whose a capture is, where a collector goes, and what becomes of a capture whose aggregator is
+lost. Skipped (77) without clickhouse-server."""
 import csv
 import io
 import json
@@ -76,6 +77,22 @@ class Pair(WithServer):
     def closed(self, address, name):
         return wait_until("its end", lambda: (lambda c: c and c["closed_ns"] and c)(self.captures(address).get(name)))
 
+    def nothing_kept(self):
+        """No spool has a chunk of a capture any more: what is left says which numbers come next."""
+        def largest():
+            return max((os.path.getsize(os.path.join(path, name)) for node in range(NODES)
+                        for path, _, names in os.walk(os.path.join(self.rig.folder, f"spool{node}", "raw")) for name in names), default=0)
+        wait_until("that nothing is kept", lambda: largest() < 2048)
+
+    def same_as(self, address, name, reference):
+        """Collectives and operations are as many, and the same rank is named, as in a capture that nothing happened to."""
+        for read in ("collectives", "op", "rank_steps"):
+            self.assertEqual(len(self.table(address, name, read)), len(self.table(address, reference, read)), read)
+        named = [json.loads(self.call(address, "query", capture, "SELECT rank FROM finding_place WHERE finding_no = 1 ORDER BY rank",
+                                      "--json").stdout)["rows"] for capture in (name, reference)]
+        self.assertEqual(named[0], named[1])
+        self.assertGreater(len(named[0]), 0)
+
     def test_a_capture_of_another_is_not_begun_anew(self):
         """A collector that is moved by hand in mid-capture keeps what it has until it is back."""
         with self.rig as rig:
@@ -125,6 +142,41 @@ class Pair(WithServer):
             capture.end()
             self.assertEqual((self.closed(rig.address, name)["state"], rig.show(name)["rank_count"]), ("complete", WORLD))
             self.assertEqual(self.ranks(self.other.address), 0)
+            self.nothing_kept()
+
+    def test_a_capture_goes_on_at_another(self):
+        """What the lost one had acknowledged is sent again; it comes back, and has nothing to say of it."""
+        self.knows_both()
+        with self.rig as rig:
+            rig.wait_ranks(WORLD)
+            capture, reference = self.begin(120)
+            capture.end()
+            self.assertEqual(self.closed(rig.address, reference)["state"], "complete")
+            self.nothing_kept()
+            capture, name = self.begin(120)
+            self.wait_for_rows(rig.address, name)
+            self.kill_first()
+            capture.end()
+            self.assertEqual((self.closed(self.other.address, name)["state"], self.captures(self.other.address)[name]["reason"]),
+                             ("complete", None), self.other.log()[-3000:])
+            wait_until("its rows", lambda: "in clickhouse" in json.loads(
+                self.call(self.other.address, "capture", "show", name, "--json").stdout).get("rows", ""))
+            self.same_as(self.other.address, name, reference)
+            self.nothing_kept()
+            # It is back, with its half.
+            rig.start_aggregator()
+            rig.wait_ranks(WORLD)
+            wait_until("that it gives it up", lambda: "was taken over by" in rig.log_text("aggregator"))
+            own = json.loads(self.call(rig.address, "aggregators", "--json").stdout)["aggregators"]
+            own = next(row["id"] for row in own if row["is_self"])
+            wait_until("that its row goes", lambda: self.server.sql(
+                f"SELECT is_removed FROM catalogue WHERE id = '{name}' AND aggregator = '{own}' ORDER BY version DESC LIMIT 1",
+                self.database) == "1\n")
+            self.same_as(self.other.address, name, reference)
+            self.same_as(rig.address, name, reference)
+            shown = json.loads(self.call(rig.address, "capture", "show", name, "--json").stdout)
+            self.assertEqual((shown["state"], shown["aggregator"]), ("complete", self.other.id()))
+            self.call(rig.address, "verify", name)
 
 
 if __name__ == "__main__":

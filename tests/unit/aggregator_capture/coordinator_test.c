@@ -63,7 +63,8 @@ static enum rs_status create(void *self, struct rs_coord_capture *capture, struc
 {
     (void)self;
     (void)err;
-    (void)snprintf(capture->id, sizeof capture->id, "c%u", ++ids);
+    if (!*capture->id)
+        (void)snprintf(capture->id, sizeof capture->id, "c%u", ++ids);
     return RS_OK;
 }
 
@@ -627,6 +628,72 @@ static void who_is_out_of_reach_before_it_begins_is_given_up_in_the_end(void **s
     (void)rs_coord_tick(coord, 1200 * second);
     assert_int_equal(capture->state, RS_CAPTURE_RECORDING);
     assert_int_equal(capture->ranks[1].state, RS_PROGRESS_LOST);
+    rs_coord_free(&coord);
+}
+
+/* As the aggregator before this one told of it last. */
+static struct rs_coord_capture *take_over(struct rs_coord *coord)
+{
+    struct rs_coord_rank ranks[] = {
+        {.rank = 0, .incarnation = "i0", .state = RS_PROGRESS_DONE, .steps_done = 5},
+        {.rank = 1, .incarnation = "i1", .state = RS_PROGRESS_RECORDING}};
+    struct rs_coord_capture row = {.id = "c7",
+                                   .run = "r",
+                                   .state = RS_CAPTURE_RECORDING,
+                                   .steps = 5,
+                                   .world = 2,
+                                   .claim = 1,
+                                   .taken_from = "aggregator f00",
+                                   .ranks = ranks,
+                                   .rank_count = 2};
+    rs_coord_set_source(&row, "native");
+    assert_ok(rs_coord_take_over(coord, &row, 0, NULL));
+    struct rs_coord_capture *capture = rs_coord_find(coord, "c7");
+    assert_non_null(capture);
+    return capture;
+}
+
+static void what_was_sent_elsewhere_has_to_come_again(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    const struct rs_coord_capture *capture = take_over(coord);
+    assert_int_equal(capture->ranks[0].state, RS_PROGRESS_SENDING);
+    assert_int_equal(capture->ranks[1].state, RS_PROGRESS_RECORDING);
+    rs_coord_ended(coord, "c7", 1, "i1", false, second);
+    assert_null(strstr(said, "close"));
+    rs_coord_ended(coord, "c7", 0, "i0", false, second);
+    assert_non_null(strstr(said, "close"));
+    assert_int_equal(capture->state, RS_CAPTURE_COMPLETE);
+    assert_string_equal(capture->reason, "");
+    rs_coord_free(&coord);
+}
+
+static void what_does_not_come_again_names_who_was_lost(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    const struct rs_coord_capture *capture = take_over(coord);
+    rs_coord_lost(coord, "c7", 0, "i0", 3);
+    rs_coord_ended(coord, "c7", 0, "i0", false, second);
+    rs_coord_ended(coord, "c7", 1, "i1", false, second);
+    assert_int_equal(capture->state, RS_CAPTURE_PARTIAL);
+    assert_non_null(strstr(capture->reason, "taken over from aggregator f00"));
+    assert_non_null(strstr(capture->ranks[0].text, "3 chunks of it were lost"));
+    rs_coord_free(&coord);
+}
+
+static void what_was_given_up_is_closed_and_says_to_whom(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    struct rs_coord_capture *capture = take_over(coord);
+    rs_coord_give_up(coord, "c7", "beef", "aggregator beef on h", second);
+    assert_non_null(strstr(said, "close"));
+    assert_string_equal(capture->given_up_to, "beef");
+    assert_int_equal(capture->state, RS_CAPTURE_FAILED);
+    assert_non_null(strstr(capture->reason, "taken over by aggregator beef on h"));
+    rs_coord_give_up(coord, "unknown", "beef", "aggregator beef on h", second);
     rs_coord_free(&coord);
 }
 
@@ -2056,6 +2123,9 @@ int main(void)
         cmocka_unit_test(short_ranks_are_said_with_the_findings),
         cmocka_unit_test(a_capture_of_nothing_says_so),
         cmocka_unit_test(a_rank_whose_collector_is_gone_is_named_after_a_while),
+        cmocka_unit_test(what_was_sent_elsewhere_has_to_come_again),
+        cmocka_unit_test(what_does_not_come_again_names_who_was_lost),
+        cmocka_unit_test(what_was_given_up_is_closed_and_says_to_whom),
         cmocka_unit_test(a_collector_is_idle_when_no_rank_of_it_is_in_a_capture),
         cmocka_unit_test(a_link_closed_in_order_is_not_waited_for),
         cmocka_unit_test(a_partition_is_waited_for),
