@@ -274,8 +274,14 @@ static void post_elsewhere(struct session *session, struct stream *stream,
     const bool is_known = whose->kind == WHOSE_ANOTHERS;
     struct elsewhere_member member = whose->member;
     Rankscope__Opened opened = RANKSCOPE__OPENED__INIT;
-    rs_log_info("stream of rank %u stays with its collector: whose capture %.63s is: %.300s",
-                stream->rank, stream->asked_capture, is_known ? member.text : whose->why);
+    if (strcmp(session->told_elsewhere, stream->asked_capture) != 0)
+        rs_log_info("capture %.63s stays with its collector on %.100s: %.300s",
+                    stream->asked_capture, session->node,
+                    is_known                    ? member.text
+                    : whose->kind == WHOSE_LOST ? "it is not taken over yet"
+                                                : whose->why);
+    (void)snprintf(session->told_elsewhere, sizeof session->told_elsewhere, "%s",
+                   stream->asked_capture);
     opened.handle = stream->handle;
     opened.hold = true;
     opened.is_elsewhere = true;
@@ -433,9 +439,10 @@ static enum rs_status adopt(struct session *session, const struct stream *stream
         return RS_AGAIN;
     if (whose->kind == WHOSE_LOST && whose->info.length) {
         const enum rs_status status = takeover(server, who->capture, whose, err);
+        if (status < 0)
+            rs_log_warn("capture %.63s is not taken over: %s", who->capture, err->text);
         if (status != RS_FORMAT)
-            return status;
-        rs_log_warn("%s", err->text);
+            return status < 0 ? RS_AGAIN : RS_OK; /* its data stays where it is, and comes again */
     }
     /* Nobody has told which ranks are in it, and collectors come one after the other: it is not over when one of them is through. */
     struct rs_coord_stream patient = *who;

@@ -49,8 +49,9 @@ enum rs_status homes_take(struct session *session, const Rankscope__Hello *hello
     for (size_t i = 0; i < most && !hello->aggregators[i]->is_this; i++) {
         const Rankscope__KnownAggregator *told = hello->aggregators[i];
         struct home *home = &session->homes[session->home_count];
-        if (told->is_unreached || strlen(told->address) >= sizeof home->address ||
-            strlen(told->id) >= sizeof home->id)
+        if (told->is_unreached ||
+            rs_wire_check_text(told->address, sizeof home->address - 1, "address", NULL) < 0 ||
+            rs_wire_check_text(told->id, sizeof home->id - 1, "id", NULL) < 0)
             continue;
         (void)snprintf(home->address, sizeof home->address, "%s", told->address);
         (void)snprintf(home->id, sizeof home->id, "%s", told->id);

@@ -76,9 +76,11 @@ struct session {
     /* collector */
     char node[RS_COORD_TEXT_BYTES];
     char collector[RS_COORD_TEXT_BYTES];
-    uint32_t minor;     /* version of the collector */
-    bool must_settle;   /* it keeps what is acknowledged until it is told */
-    struct home *homes; /* aggregators that it belongs to rather than to us; homes.c */
+    uint32_t minor; /* version of the collector */
+    char told_elsewhere
+        [RS_STORE_ID_BYTES]; /* the last capture of which the log says that its data stays there */
+    bool must_settle;        /* it keeps what is acknowledged until it is told */
+    struct home *homes;      /* aggregators that it belongs to rather than to us; homes.c */
     size_t home_count;
     struct rs_adapter *adapters; /* owned; what it announced, or what its version stands for */
     size_t adapter_count;

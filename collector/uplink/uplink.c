@@ -70,6 +70,7 @@ struct rs_uplink {
     struct rs_link *link;
     bool is_closing, must_stop, is_beat_due, was_refused;
     bool is_keeping; /* what is acknowledged on this link is not settled by that */
+    bool has_left;   /* a stream to another aggregator, on this link: said once */
     bool is_moving;  /* closing, to connect to another one */
     rs_ns next_connect, next_beat;
     rs_ns look_again_at; /* at entries that were not taken */
@@ -790,11 +791,12 @@ static void on_ack(struct rs_uplink *uplink, const Rankscope__Ack *ack)
 static void leave(struct rs_uplink *uplink, struct stream *stream, const Rankscope__Opened *opened)
 {
     const struct rs_uplink_options *options = &uplink->options;
-    if (!stream->ask_at)
+    if (!uplink->has_left)
         rs_log_warn("stream %u stays in the spool: aggregator %.16s%s%.160s has its capture",
                     stream->entry, *opened->aggregator ? opened->aggregator : "unknown",
                     *opened->aggregator_address ? " at " : "", opened->aggregator_address);
-    else
+    uplink->has_left = true;
+    if (stream->ask_at)
         stream->ask_pause_ns *= 2;
     if (stream->ask_pause_ns < ask_least_ns)
         stream->ask_pause_ns = ask_least_ns;
@@ -1048,7 +1050,7 @@ static void on_closed(void *self, struct rs_link *link, enum rs_status status, c
     forget_streams(uplink);
     uplink->last_entry = 0;
     const bool is_moving = uplink->is_moving;
-    uplink->is_moving = false;
+    uplink->is_moving = uplink->has_left = false;
     if (uplink->must_stop)
         return;
     if (is_moving) {
