@@ -74,6 +74,10 @@ class Pair(WithServer):
         wait_until("rows of it", lambda: "so far in" in json.loads(
             self.call(address, "capture", "show", name, "--json").stdout).get("rows", ""))
 
+    def wait_for_all_rows(self, address, name):
+        wait_until("its rows", lambda: json.loads(
+            self.call(address, "capture", "show", name, "--json").stdout).get("rows", "").startswith("in clickhouse"))
+
     def closed(self, address, name):
         return wait_until("its end", lambda: (lambda c: c and c["closed_ns"] and c)(self.captures(address).get(name)))
 
@@ -159,8 +163,7 @@ class Pair(WithServer):
             capture.end()
             self.assertEqual((self.closed(self.other.address, name)["state"], self.captures(self.other.address)[name]["reason"]),
                              ("complete", None), self.other.log()[-3000:])
-            wait_until("its rows", lambda: "in clickhouse" in json.loads(
-                self.call(self.other.address, "capture", "show", name, "--json").stdout).get("rows", ""))
+            self.wait_for_all_rows(self.other.address, name)
             self.same_as(self.other.address, name, reference)
             self.nothing_kept()
             # It is back, with its half.
@@ -177,6 +180,31 @@ class Pair(WithServer):
             shown = json.loads(self.call(rig.address, "capture", "show", name, "--json").stdout)
             self.assertEqual((shown["state"], shown["aggregator"]), ("complete", self.other.id()))
             self.call(rig.address, "verify", name)
+
+    def test_data_of_a_capture_of_another_is_taken_there(self):
+        """A collector that begins anew is at the first aggregator; what it has of a capture that goes on at the other one goes there."""
+        self.knows_both()
+        with self.rig as rig:
+            rig.wait_ranks(WORLD)
+            capture, name = self.begin(700)
+            self.wait_for_rows(rig.address, name)
+            self.kill_first()
+            wait_until("that it goes on", lambda: name in self.captures(self.other.address) and self.ranks(self.other.address) == WORLD)
+            rig.start_aggregator()
+            wait_until("that it gives it up", lambda: "was taken over by" in rig.log_text("aggregator"))
+            self.restart_collector(1)
+            wait_until("that it is sent there", lambda: "data of captures of " + self.other.address in rig.log_text("collector1"))
+            # Its ranks are at the first one again; those of the other collector are where they are in a capture.
+            wait_until("its ranks", lambda: (self.ranks(rig.address), self.ranks(self.other.address)) == (WORLD // 2, WORLD // 2))
+            capture.end()
+            closed = self.closed(self.other.address, name)
+            self.assertEqual((closed["state"], closed["reason"].split(";")[0]), ("partial", "partial: rank 2, 3"))
+            self.assertIn("taken over from", closed["reason"])
+            shown = json.loads(self.call(self.other.address, "capture", "show", name, "--json", code=None).stdout)
+            for rank in shown["ranks"][2:4]:
+                self.assertRegex(rank["reason"], "^it recorded [0-9]+ of 700 steps$")  # no chunk is lost
+            self.assertEqual([rank["reason"] for rank in shown["ranks"][:2]], [None, None])
+            wait_until("that all are home", lambda: self.ranks(rig.address) == WORLD)
 
 
 if __name__ == "__main__":
