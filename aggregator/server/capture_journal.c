@@ -21,10 +21,12 @@
 #define RS_LOG_TAG "aggregator"
 #include "common/base/log.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static enum rs_capture_state state_of(const char *text)
 {
@@ -435,6 +437,30 @@ static bool is_given_up(void *self, const char *id)
     return *to;
 }
 
+/* The claim first: with both there it is still the other one's. */
+static enum rs_status take_back(void *self, const char *id, uint32_t claim, const char *from,
+                                struct rs_err *err)
+{
+    const struct rs_store *store = ((struct rs_capture_journal *)self)->store;
+    struct rs_coord_capture *capture = rs_mem_calloc(1, sizeof *capture);
+    char *dir = rs_store_capture_dir(store, id);
+    char *mark = dir ? rs_file_join(dir, RS_CAPTURE_GIVEN_UP_NAME) : NULL;
+    enum rs_status status =
+        capture && mark ? RS_OK : rs_err_set(err, RS_NOMEM, "no memory for a capture");
+    if (status == RS_OK) {
+        capture->claim = claim;
+        (void)snprintf(capture->directory, sizeof capture->directory, "%s", dir);
+        (void)snprintf(capture->taken_from, sizeof capture->taken_from, "%.300s", from);
+        status = write_claim(capture, err);
+    }
+    if (status == RS_OK && unlink(mark) < 0 && errno != ENOENT)
+        status = rs_err_errno(err, "cannot remove %s", mark);
+    rs_mem_free(mark);
+    rs_mem_free(dir);
+    rs_mem_free(capture);
+    return status;
+}
+
 static void account_of(void *self, const char *id, char account_p[RS_COORD_ACCOUNT_BYTES])
 {
     const struct rs_store *store = ((struct rs_capture_journal *)self)->store;
@@ -578,6 +604,7 @@ struct rs_server_journal rs_capture_journal_interface(struct rs_capture_journal 
                                       .owner = owner_of,
                                       .account = account_of,
                                       .is_given_up = is_given_up,
+                                      .take_back = take_back,
                                       .run = run_of,
                                       .was_removed = was_removed,
                                       .list = list,

@@ -589,7 +589,7 @@ static void note_stopped(struct session *session, const Rankscope__RankState *st
 static void wait_or_leave(struct session *session, struct stream *stream, bool is_of_hello)
 {
     const struct whose *whose = whose_of(session->server, stream->asked_capture);
-    if (!whose) {
+    if (!whose || whose_take_back(session->server, stream->asked_capture, whose)) {
         stream->is_asking = true;
         stream->is_of_hello = is_of_hello;
     } else if (session->minor < 2) {

@@ -55,6 +55,9 @@ struct rs_server_journal {
     void (*account)(void *self, const char *id, char account_p[RS_COORD_ACCOUNT_BYTES]);
     /* Whether another aggregator has taken it over from this one. NULL: none does. */
     bool (*is_given_up)(void *self, const char *id);
+    /* The other way round: that one is lost. `claim` and `from` as in struct rs_coord_capture; durable. On the thread that writes. */
+    enum rs_status (*take_back)(void *self, const char *id, uint32_t claim, const char *from,
+                                struct rs_err *err);
     /* The name of the run whose capture it is; "": there is none. NULL: nobody knows. */
     void (*run)(void *self, const char *id, char run_p[RS_COORD_TEXT_BYTES]);
     /* Whether there was a capture of that name, and it was removed; NULL: nobody knows. */

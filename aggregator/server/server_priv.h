@@ -287,6 +287,9 @@ bool whose_is_given_up(const struct rs_server *server, const char *id);
 /* What is open of it is closed, and its collectors are told. */
 void whose_give_up(struct rs_server *server, const char *id, const struct elsewhere_member *member);
 
+/* One that was given up is taken back when it is WHOSE_LOST: true, collector_look_again() comes. */
+bool whose_take_back(struct rs_server *server, const char *id, const struct whose *whose);
+
 /* takeover.c */
 /* Begins a capture here that is WHOSE_LOST, as its aggregator told of it last. RS_FORMAT: it cannot be read. RS_EXISTS, RS_IO, RS_NOMEM. */
 RS_MUST_CHECK enum rs_status takeover(struct rs_server *server, const char *id,

@@ -14,6 +14,8 @@
  * (whose_check()), and gives it up then (whose_give_up()): its half stays in its folder, as a capture that says so, and other aggregators do
  * not hear of it any more. Collectors send what they have kept of it to the one that has it now.
  *
+ * When that one is lost as well, what was given up is taken back with a larger claim, as a capture that is closed and gets late data.
+ *
  * An aggregator is lost when its lease ended, never because it is not reached from here; one that stopped may be being started again, and has
  * as long. When the database does not answer nobody is taken for lost.
  */
@@ -37,8 +39,9 @@ struct whose_entry {
     struct whose_entry *next;
     char id[RS_STORE_ID_BYTES];
     bool is_asked;
-    rs_ns answered_at;  /* monotonic */
-    struct whose whose; /* lends from `info` */
+    bool is_coming_back; /* it is being taken back */
+    rs_ns answered_at;   /* monotonic */
+    struct whose whose;  /* lends from `info` */
     struct rs_buf info;
 };
 
@@ -222,7 +225,7 @@ static bool forget_old(struct rs_server *server, rs_ns now)
     size_t count = 0;
     for (struct whose_entry **at = &server->whose; *at;) {
         struct whose_entry *entry = *at;
-        if (entry->is_asked || now - entry->answered_at < believed_ns) {
+        if (entry->is_asked || entry->is_coming_back || now - entry->answered_at < believed_ns) {
             count++;
             at = &entry->next;
             continue;
@@ -339,4 +342,62 @@ void whose_give_up(struct rs_server *server, const char *id, const struct elsewh
     rs_coord_give_up(server->coord, id, member->id, member->text, rs_time_monotonic());
     collector_give_up(server, id);
     server_tick_soon(server);
+}
+
+/* ---- taken back -------------------------------------------------------------------------------------------------------------- */
+
+struct back_job {
+    struct pool_job base;
+    char id[RS_STORE_ID_BYTES];
+    char from[RS_COORD_TAKEN_BYTES];
+    uint32_t claim;
+    enum rs_status status;
+    struct rs_err err;
+};
+
+/* On rs-store. */
+static void run_back(struct rs_pool_job *pool_job)
+{
+    struct back_job *job = (struct back_job *)pool_job; /* its first member's first */
+    struct rs_server_journal *journal = &job->base.server->journal;
+    job->status = journal->take_back(journal->self, job->id, job->claim, job->from, &job->err);
+    if (job->status == RS_OK)
+        feed_changed(job->base.server->feed, job->id);
+}
+
+static void came_back(struct pool_job *base)
+{
+    struct back_job *job = (struct back_job *)base; /* its first member */
+    struct whose_entry *entry = *find(base->server, job->id);
+    if (entry)
+        entry->is_coming_back = false;
+    if (job->status < 0)
+        rs_log_error("capture %s cannot be taken back: %s", job->id, job->err.text);
+    else
+        rs_log_warn("capture %s is taken back from %s", job->id, job->from);
+    collector_look_again(base->server, job->id);
+    rs_mem_free(job);
+}
+
+bool whose_take_back(struct rs_server *server, const char *id, const struct whose *whose)
+{
+    if (whose->kind != WHOSE_LOST || !server->journal.take_back ||
+        rs_coord_find(server->coord, id) || !whose_is_given_up(server, id))
+        return false;
+    struct whose_entry *entry = *find(server, id);
+    if (entry && entry->is_coming_back)
+        return true; /* for another stream of it */
+    struct back_job *job = rs_mem_calloc(1, sizeof *job);
+    if (!job)
+        return false;
+    if (entry)
+        entry->is_coming_back = true;
+    (void)snprintf(job->id, sizeof job->id, "%s", id);
+    (void)snprintf(job->from, sizeof job->from, "%.300s", whose->member.text);
+    job->claim = whose->claim + 1;
+    job->base.server = server;
+    job->base.finish = came_back;
+    job->base.base.run = run_back;
+    rs_pool_put_wait(server->store_pool, &job->base.base);
+    return true;
 }

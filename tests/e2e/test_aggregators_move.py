@@ -181,6 +181,30 @@ class Pair(WithServer):
             self.assertEqual((shown["state"], shown["aggregator"]), ("complete", self.other.id()))
             self.call(rig.address, "verify", name)
 
+    def test_what_was_given_up_is_taken_back(self):
+        """The one that took a capture over is lost as well."""
+        self.knows_both()
+        with self.rig as rig:
+            rig.wait_ranks(WORLD)
+            capture, name = self.begin(700)
+            self.wait_for_rows(rig.address, name)
+            self.kill_first()
+            wait_until("that it goes on", lambda: name in self.captures(self.other.address) and self.ranks(self.other.address) == WORLD)
+            rig.start_aggregator()
+            wait_until("that it gives it up", lambda: "was taken over by" in rig.log_text("aggregator"))
+            self.other.kill()
+            wait_until("that it takes it back", lambda: "is taken back from" in rig.log_text("aggregator"))
+            capture.end()
+            wait_until("all of it", lambda: rig.show(name)["state"] == "complete")
+            self.assertEqual([rank["steps_done"] for rank in rig.show(name)["ranks"]], [700] * WORLD)
+            self.wait_for_all_rows(rig.address, name)
+            self.assertEqual(len(self.table(rig.address, name, "op")), 700)
+            # The other one is back: it has a smaller claim.
+            self.other.start()
+            wait_until("that it gives it up", lambda: "was taken over by" in self.other.log())
+            self.assertEqual(len(self.table(self.other.address, name, "op")), 700)
+            self.nothing_kept()
+
     def test_data_of_a_capture_of_another_is_taken_there(self):
         """A collector that begins anew is at the first aggregator; what it has of a capture that goes on at the other one goes there."""
         self.knows_both()
