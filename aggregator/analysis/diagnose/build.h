@@ -99,6 +99,10 @@ struct builder {
 
 /* program.c */
 RS_MUST_CHECK enum rs_status program_make(struct builder *builder, struct program *program);
+/* Sorts its lines by step and order, and finds the steps' bounds. */
+void program_sort(struct program *program, size_t steps);
+/* Slots, signatures, and where each operation's line is: lines are in place. */
+RS_MUST_CHECK enum rs_status program_sign(struct builder *builder, struct program *program);
 void program_fini(struct program *program);
 /* classes.c: class of every worker, hosts, steps in which a class is alike. */
 RS_MUST_CHECK enum rs_status classes_find(struct builder *builder);
@@ -133,6 +137,23 @@ RS_MUST_CHECK enum rs_status diag_build(const struct rs_analysis *analysis,
 static inline bool line_counts(const struct line *line)
 {
     return line->what == LINE_OP && !line->is_early;
+}
+
+/* The worker of a rank; GRAPH_NONE: it has none. */
+static inline uint32_t build_worker_of(const struct builder *builder, int32_t rank)
+{
+    size_t low = 0, high = builder->model->worker_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (builder->model->workers[middle].rank < rank) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < builder->model->worker_count && builder->model->workers[low].rank == rank
+               ? (uint32_t)low
+               : GRAPH_NONE;
 }
 
 static inline const struct rs_comm_op *

@@ -106,22 +106,6 @@ static uint64_t signature_of(const struct searcher *searcher, uint32_t worker,
         .signature;
 }
 
-static uint32_t worker_of_rank(const struct builder *builder, int32_t rank)
-{
-    size_t low = 0, high = builder->model->worker_count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (builder->model->workers[middle].rank < rank) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < builder->model->worker_count && builder->model->workers[low].rank == rank
-               ? (uint32_t)low
-               : GRAPH_NONE;
-}
-
 /* All members were recorded, of one class, with as many candidates each, on clocks that can be compared: *bound_p. */
 static bool take_members(struct searcher *searcher, const struct rs_job_group *group,
                          rs_dur *bound_p)
@@ -135,7 +119,7 @@ static bool take_members(struct searcher *searcher, const struct rs_job_group *g
         return false;
     }
     for (size_t i = 0; i < group->rank_count; i++) {
-        const uint32_t worker = worker_of_rank(builder, group->ranks[i]);
+        const uint32_t worker = build_worker_of(builder, group->ranks[i]);
         if (worker == GRAPH_NONE) {
             return false;
         }

@@ -13,6 +13,7 @@
 #include "common/base/mem.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static uint64_t mixed(uint64_t hash, uint64_t value)
 {
@@ -362,6 +363,32 @@ static void drop_paced_launches(struct program *program)
     }
 }
 
+void program_sort(struct program *program, size_t steps)
+{
+    memset(program->step_first, 0, (steps + 2) * sizeof *program->step_first);
+    if (program->count > 1) {
+        qsort(program->lines, program->count, sizeof *program->lines, by_order);
+    }
+    for (size_t i = 0; i < program->count; i++) {
+        program->step_first[program->lines[i].step + 1]++;
+    }
+    for (size_t k = 0; k < steps; k++) {
+        program->step_first[k + 1] += program->step_first[k];
+    }
+}
+
+enum rs_status program_sign(struct builder *builder, struct program *program)
+{
+    sign_steps(builder, program);
+    for (size_t i = 0; i < program->count; i++) {
+        const struct line *line = &program->lines[i];
+        if (line->what == LINE_OP) {
+            builder->op_line[builder->op_base[program->summary] + line->index] = (uint32_t)i;
+        }
+    }
+    return choose_signature(program, builder->model->step_count);
+}
+
 enum rs_status program_make(struct builder *builder, struct program *program)
 {
     const struct rs_summary *summary = builder->analysis->summaries[program->summary];
@@ -389,31 +416,15 @@ enum rs_status program_make(struct builder *builder, struct program *program)
     if (!has_spans && program->is_host && add_tails(builder, program) != RS_OK) {
         return RS_NOMEM;
     }
-    if (program->count > 1) {
-        qsort(program->lines, program->count, sizeof *program->lines, by_order);
-    }
+    program_sort(program, steps);
     for (size_t i = 0; i < program->count; i++) {
-        program->step_first[program->lines[i].step + 1]++;
         program->has_waits = program->has_waits || program->lines[i].what == LINE_WAIT;
-    }
-    for (size_t k = 0; k < steps; k++) {
-        program->step_first[k + 1] += program->step_first[k];
     }
     if (find_early(program, steps) != RS_OK) {
         return RS_NOMEM;
     }
-    sign_steps(builder, program);
-    if (choose_signature(program, steps) != RS_OK) {
-        return RS_NOMEM;
-    }
     drop_paced_launches(program);
-    for (size_t i = 0; i < program->count; i++) {
-        const struct line *line = &program->lines[i];
-        if (line->what == LINE_OP) {
-            builder->op_line[builder->op_base[program->summary] + line->index] = (uint32_t)i;
-        }
-    }
-    return RS_OK;
+    return program_sign(builder, program);
 }
 
 void program_fini(struct program *program)
