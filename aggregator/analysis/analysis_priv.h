@@ -143,6 +143,8 @@ RS_MUST_CHECK enum rs_status unit_add_member(struct join_unit *unit,
                                              const struct join_member *member);
 void units_fini(struct join *join);
 bool match_is_collective(const struct rs_comm_op *op);
+/* Of some of its operations on devices the call was lost, of others it was not. */
+bool match_lacks_calls(const struct rs_summary *summary);
 
 /* p2p.c */
 RS_MUST_CHECK enum rs_status match_p2p(struct join *join);

@@ -19,6 +19,7 @@
  * matched one off; its waits are not computed there anyway (clock.c).
  */
 #include "aggregator/analysis/analysis_priv.h"
+#include "common/base/const.h"
 #include "common/base/mem.h"
 
 #include <stddef.h>
@@ -114,6 +115,42 @@ static enum rs_status unit_for_group(struct join *join, uint32_t group, uint32_t
     return RS_OK;
 }
 
+bool match_lacks_calls(const struct rs_summary *summary)
+{
+    bool has_called = false, lacks = false;
+    for (size_t i = 0; i < summary->op_count && !(has_called && lacks); i++) {
+        const struct rs_comm_op *op = &summary->ops[i];
+        const bool is_called = op->call_start < op->start;
+        has_called = has_called || ((op->flags & RS_OP_ON_DEVICE) != 0 && is_called);
+        lacks = lacks || ((op->flags & RS_OP_ON_DEVICE) != 0 && !is_called);
+    }
+    return has_called && lacks;
+}
+
+static int compare_starts(const void *left, const void *right, void *self)
+{
+    const struct rs_summary *summary = self;
+    const uint32_t a = *(const uint32_t *)left;
+    const uint32_t b = *(const uint32_t *)right;
+    const rs_ns from_a = summary->ops[a].start;
+    const rs_ns from_b = summary->ops[b].start;
+    return from_a != from_b ? (from_a > from_b) - (from_a < from_b) : (a > b) - (a < b);
+}
+
+/* A row whose call was lost stands where it began, behind what was called after it. On one stream all begin in the order of their calls. */
+static void order_by_stream(const struct rs_summary *summary, uint32_t *ops, size_t count)
+{
+    const struct rs_comm_op *first = &summary->ops[ops[0]];
+    for (size_t i = 0; i < count; i++) {
+        const struct rs_comm_op *op = &summary->ops[ops[i]];
+        if ((op->flags & RS_OP_ON_DEVICE) == 0 || op->device != first->device ||
+            op->stream != first->stream) {
+            return;
+        }
+    }
+    qsort_r(ops, count, sizeof *ops, compare_starts, rs_const_away(summary));
+}
+
 /* A summary is in few of a job's groups: what it takes to slice it goes by those. */
 struct slicing {
     size_t *count;  /* [group] its operations in the summary; all 0 between two summaries */
@@ -155,6 +192,7 @@ static enum rs_status slice_summary(struct join *join, size_t s, struct slicing 
 {
     const struct rs_summary *summary = join->out->summaries[s];
     const uint32_t *op_group = &join->op_group[join->op_base[s]];
+    const bool lacks_calls = match_lacks_calls(summary);
     const size_t total = count_groups(join, s, slicing);
     uint32_t *pool;
     if (join_pool(join, total + 1, &pool) != RS_OK) {
@@ -175,6 +213,9 @@ static enum rs_status slice_summary(struct join *join, size_t s, struct slicing 
         const size_t count = slicing->count[group];
         const struct join_member member = {(uint32_t)s, pool + slicing->next[group] - count, count};
         slicing->count[group] = 0;
+        if (lacks_calls) {
+            order_by_stream(summary, pool + slicing->next[group] - count, count);
+        }
         if (unit_for_group(join, group, slicing->unit_of_group) != RS_OK ||
             unit_add_member(&join->units[slicing->unit_of_group[group]], &member) != RS_OK) {
             return RS_NOMEM;

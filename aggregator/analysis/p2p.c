@@ -222,7 +222,9 @@ static enum rs_status add_many(struct pairing *pg, size_t s, uint32_t op_index)
     return RS_OK;
 }
 
-static enum rs_status add_end(struct pairing *pg, size_t s, uint32_t op_index, size_t attempt)
+/* `lacks_calls`: rows of this rank whose calls were lost stand where they began, so that all are in the order in which they did. */
+static enum rs_status add_end(struct pairing *pg, size_t s, uint32_t op_index, size_t attempt,
+                              bool lacks_calls)
 {
     const struct rs_comm_op *op = join_op(pg->join, s, op_index);
     const int32_t rank = pg->join->out->ranks[s].rank;
@@ -249,6 +251,7 @@ static enum rs_status add_end(struct pairing *pg, size_t s, uint32_t op_index, s
         .bytes = op->op_text == RS_STR_NONE ? op->bytes : -1, /* a vendor's size is its own */
         .summary = (uint32_t)s,
         .op = op_index,
+        .ended = lacks_calls && (op->flags & RS_OP_ON_DEVICE) != 0 && !is_batch ? op->start : 0,
     };
     return RS_OK;
 }
@@ -265,11 +268,12 @@ static enum rs_status collect_ends(struct pairing *pg, size_t attempt)
     const struct rs_analysis *out = pg->join->out;
     pg->count = 0;
     for (size_t s = 0; s < out->summary_count; s++) {
+        const bool lacks_calls = match_lacks_calls(out->summaries[s]);
         for (size_t i = 0; i < out->summaries[s]->op_count && out->ranks[s].takes_part; i++) {
             const struct rs_comm_op *op = join_op(pg->join, s, i);
             enum rs_status status = RS_OK;
             if (is_candidate(pg->join, s, i)) {
-                status = add_end(pg, s, (uint32_t)i, attempt);
+                status = add_end(pg, s, (uint32_t)i, attempt, lacks_calls);
             } else if (attempt == 0 && batch_has_peers(op) && (op->flags & RS_OP_NO_CALL) == 0) {
                 status = add_many(pg, s, (uint32_t)i);
             }
@@ -473,7 +477,7 @@ static enum rs_status collect_peerless(struct pairing *pg)
                                                      .op = (uint32_t)i};
             } else if (is_candidate(join, s, i) && join_op(join, s, i)->type == RS_OP_SEND &&
                        (join_op(join, s, i)->flags & RS_OP_ON_DEVICE) != 0 &&
-                       add_end(pg, s, (uint32_t)i, 0) != RS_OK) {
+                       add_end(pg, s, (uint32_t)i, 0, false) != RS_OK) {
                 return RS_NOMEM;
             }
         }

@@ -60,6 +60,37 @@ static void show_bytes(struct rig *rig)
     }
 }
 
+/* A row whose call was lost stands where it began, behind what was called after it: the host runs far ahead. */
+static void a_row_whose_call_was_lost_keeps_its_place(void **state)
+{
+    enum { OPS = 12, LACKS = 3 };
+    struct rig rig = {0};
+    (void)state;
+    for (int32_t rank = 0; rank < 4; rank++) {
+        add_regular(&rig, rank, "n1", 0, OPS);
+        struct rs_summary *summary = &rig.ranks[rank];
+        for (size_t k = 0; k < OPS; k++) {
+            summary->ops[k].flags |= RS_OP_ON_DEVICE;
+            summary->ops[k].stream = 20;
+            summary->ops[k].call_start = (rs_ns)k - 100;
+        }
+        if (rank == 2) {
+            struct rs_comm_op lacking = summary->ops[LACKS];
+            lacking.call_start = lacking.start;
+            memmove(&summary->ops[LACKS], &summary->ops[LACKS + 1],
+                    (OPS - LACKS - 1) * sizeof *summary->ops);
+            summary->ops[OPS - 1] = lacking;
+        }
+        for (size_t k = 0; k < OPS; k++) {
+            summary->ops[k].call_order = (int64_t)k;
+        }
+    }
+    (void)rig_run(&rig, false);
+    assert_int_equal(rig.analysis->op_count, OPS);
+    expect_pure(&rig);
+    rig_fini(&rig);
+}
+
 static void shift_is_found_by_feasibility(void **state)
 {
     struct rig rig = {0};
@@ -957,6 +988,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shift_is_found_by_feasibility),
+        cmocka_unit_test(a_row_whose_call_was_lost_keeps_its_place),
         cmocka_unit_test(row_lost_in_the_middle_shifts_the_rest),
         cmocka_unit_test(ends_that_lie_apart_lose_no_pair),
         cmocka_unit_test(rows_alone_at_an_end_make_a_shift_or_nothing),
