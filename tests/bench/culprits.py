@@ -3,9 +3,13 @@
 """Does the diagnosis name the right culprit? Simulated jobs of every kind of trouble, judged: the table of asked and got.
 
     culprits.py [--build build/release] [--seed 1000] [--n 100] [--kinds rank-1.1,clean,...] [--traces 0] [--list] [--jobs 2]
+                [--lost 0.02,0.1] [--lost-in-runs] [--cut]
 
 Runs `bench_culprits` (tests/bench/culprits: what is simulated stands in its job.h). With --traces N, N jobs of every kind are
 written as Kineto files and read by `rankscope analyse`; without, the diagnosis runs on summaries in the bench's process.
+With --lost the files lack rows, each rank a part of them between the two numbers: any but the marks of steps, at random; with
+--lost-in-runs those of the device and of its launches, a few stretches of time of each rank, as where a profiler's buffers are full.
+--cut: the file of one rank, the culprit's as often as not, ends somewhere in its device's rows, which profilers write last, in order of time.
 Seeds below 1,000,000 are for tuning; the tables in docs/notes are of seeds above it, which no constant has seen.
 
 right: all that was planted is named above `weak`, and nothing else. silent: nobody is named. Costs and intervals are compared with
@@ -18,6 +22,7 @@ import csv
 import json
 import os
 import pathlib
+import random
 import shutil
 import subprocess
 import sys
@@ -129,8 +134,55 @@ def report_place(job, where, groups, out):
                 report_place(job, part, groups, out)
 
 
+RUNS = 3
+
+
+def without_rows(events, share, rng):
+    return [event for event in events if event.get("cat") == "user_annotation" or rng.random() >= share]
+
+
+def without_runs(events, share, rng):
+    """The activity rows of a few stretches, `share` of them in all."""
+    device = sorted(i for i, event in enumerate(events) if event.get("cat") in ("kernel", "cuda_runtime"))
+    device.sort(key=lambda i: events[i]["ts"])
+    length = max(1, round(share * len(device) / RUNS))
+    gone = set()
+    for _ in range(RUNS):
+        first = rng.randrange(max(1, len(device) - length))
+        gone.update(device[first:first + length])
+    return [event for i, event in enumerate(events) if i not in gone]
+
+
+def lose_rows(arguments, job):
+    least, most = (float(word) for word in arguments.lost.split(","))
+    for path in sorted(pathlib.Path(job["folder"]).glob("*.json")):
+        rng = random.Random(f"{job['seed']} {path.name}")
+        trace = json.loads(path.read_text())
+        lose = without_runs if arguments.lost_in_runs else without_rows
+        trace["traceEvents"] = lose(trace["traceEvents"], rng.uniform(least, most), rng)
+        path.write_text(json.dumps(trace))
+
+
+def cut_file(job):
+    rng = random.Random(f"cut {job['seed']}")
+    meant = sorted({rank for trouble in job["planted"] for rank in trouble["ranks"]})
+    rank = rng.choice(meant) if meant and rng.random() < 0.5 else rng.randrange(job["ranks"])
+    path = pathlib.Path(job["folder"], f"rank{rank:05}.pt.trace.json")
+    trace = json.loads(path.read_text())
+    device = ("kernel", "cuda_runtime")
+    events = [e for e in trace["traceEvents"] if e.get("cat") not in device]
+    rows = sorted((e for e in trace["traceEvents"] if e.get("cat") in device), key=lambda e: e["ts"])
+    head = json.dumps(dict(trace, traceEvents=events))[:-2]  # without the list's end and the object's
+    tail = "".join(f",\n{json.dumps(row)}" for row in rows)
+    path.write_text(head + tail[:round(rng.uniform(0.3, 0.95) * len(tail))])
+
+
 def run_analyse(arguments, job):
     folder = job["folder"]
+    if arguments.cut:
+        cut_file(job)
+    if arguments.lost:
+        lose_rows(arguments, job)
     with tempfile.TemporaryDirectory() as out:
         done = subprocess.run([arguments.build / "rankscope", "analyse", folder, "-o", os.path.join(out, "o"), "--quiet"],
                               capture_output=True, text=True, check=False)
@@ -199,6 +251,9 @@ def main():
     words.add_argument("--traces", type=int, default=0)
     words.add_argument("--kinds", default="")
     words.add_argument("--jobs", type=int, default=2)
+    words.add_argument("--lost", default="")
+    words.add_argument("--lost-in-runs", action="store_true")
+    words.add_argument("--cut", action="store_true")
     words.add_argument("--list", action="store_true", help="every job that is not right")
     arguments = words.parse_args()
     kinds = arguments.kinds.split(",") if arguments.kinds else subprocess.run(

@@ -264,7 +264,7 @@ struct ideal {
 
 static bool has_level(const struct diag_item *item)
 {
-    return item->part < 0 && item->figure != RS_FIGURE_HOST_INSIDE;
+    return item->part < 0 && item->figure != RS_FIGURE_HOST_INSIDE && item->position != GRAPH_NONE;
 }
 
 static size_t place_of(const struct ideal *ideal, const struct diag_item *item)

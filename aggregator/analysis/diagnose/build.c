@@ -112,7 +112,8 @@ static enum rs_status lend_lines(struct builder *builder)
     const struct rs_analysis *analysis = builder->analysis;
     size_t most = 0;
     for (size_t w = 0; w < builder->model->worker_count; w++) {
-        most += program_most_lines(analysis->summaries[builder->programs[w].summary]);
+        most += program_most_lines(analysis->summaries[builder->programs[w].summary]) +
+                lost_of(builder, (uint32_t)w);
     }
     builder->lines = rs_mem_calloc(most + 1, sizeof *builder->lines);
     if (builder->lines == NULL) {
@@ -122,7 +123,8 @@ static enum rs_status lend_lines(struct builder *builder)
     for (size_t w = 0; w < builder->model->worker_count; w++) {
         struct program *program = &builder->programs[w];
         program->lines = next;
-        program->most = program_most_lines(analysis->summaries[program->summary]);
+        program->most = program_most_lines(analysis->summaries[program->summary]) +
+                        lost_of(builder, (uint32_t)w);
         next += program->most;
     }
     return RS_OK;
@@ -357,6 +359,9 @@ static enum rs_status build(struct builder *builder)
     set_confidence(builder);
     status = take_clocks(builder);
     if (status == RS_OK) {
+        status = lost_find(builder);
+    }
+    if (status == RS_OK) {
         status = lend_lines(builder);
     }
     for (size_t w = 0; status == RS_OK && w < model->worker_count; w++) {
@@ -364,6 +369,9 @@ static enum rs_status build(struct builder *builder)
         builder->most_lanes = builder->programs[w].lane_count > builder->most_lanes
                                   ? builder->programs[w].lane_count
                                   : builder->most_lanes;
+    }
+    if (status == RS_OK) {
+        status = lost_put_back(builder);
     }
     if (status == RS_OK) {
         status = take_cpu(builder);
@@ -376,6 +384,9 @@ static enum rs_status build(struct builder *builder)
     }
     if (status == RS_OK) {
         status = hidden_find(builder);
+    }
+    if (status == RS_OK) {
+        status = lost_mend_work(builder);
     }
     if (status == RS_OK) {
         model->lanes = builder->most_lanes;
@@ -409,6 +420,7 @@ enum rs_status diag_build(const struct rs_analysis *analysis, struct diag_model 
     rs_mem_free(builder.lines);
     rs_mem_free(builder.hidden);
     rs_mem_free(builder.issues);
+    rs_mem_free(builder.lost);
     rs_mem_free(builder.alike);
     rs_mem_free(builder.variants);
     if (status != RS_OK) {

@@ -18,6 +18,7 @@ enum line_what {
     LINE_GAP,  /* work between operations that nobody recorded: whatever lies between */
     LINE_OP,   /* an operation */
     LINE_WAIT, /* the host waits */
+    LINE_LOST, /* an operation whose row was lost: lost.c. It has no times, only a place */
 };
 
 /* One row of a rank's program, in launch order. */
@@ -32,9 +33,16 @@ struct line {
     bool is_hidden; /* LINE_OP that was recorded as a span: `index` is into spans */
     /* LINE_OP called before the recording began: no operation of its step's program; LINE_SPAN some of whose rows were launched before */
     bool is_early;
-    uint32_t index; /* into ops or spans */
+    bool
+        is_parted; /* LINE_SPAN that lacks rows, or a cut, and stood idle: its end is a node of its own behind its work */
+    bool
+        lacks_rows; /* LINE_SPAN of which rows were lost, or may have been: what it stands idle is no wait */
+    bool
+        is_astray; /* LINE_SPAN beside an operation whose place is not known: it may be behind it, or before it, or both */
+    uint32_t index; /* into ops or spans; LINE_LOST: into builder->lost */
     uint32_t step, lane;
     uint32_t slot; /* operations of its step that were called in it, before it */
+    uint32_t key;  /* of an operation, where rows were lost: the same in all steps of one program */
     rs_ns start, end, launch;
     rs_ns launch_last; /* LINE_SPAN on a device that has_launch: of its last row */
     rs_dur work;       /* LINE_SPAN */
@@ -58,6 +66,16 @@ struct program {
     bool is_host;               /* no device */
     bool has_launches;          /* of device work, that say something about the host */
     bool has_waits;             /* waits of the host were recorded */
+    uint8_t *
+        step_lacks_waits; /* [step] rows were lost, and it has fewer waits of the host than most; NULL: no rows were lost */
+};
+
+/* An operation of which others have a row and this worker has none. By worker. */
+struct lost_op {
+    uint32_t worker;
+    uint32_t op; /* of the analysis */
+    uint8_t type;
+    int64_t group_size; /* as in the summaries of those who have a row; 0 unknown, or a message */
 };
 
 /* What is kept of an operation's line when the lines are gone. */
@@ -95,6 +113,8 @@ struct builder {
     size_t hidden_count, hidden_capacity;
     struct issue *issues;
     size_t issue_count, issue_capacity;
+    struct lost_op *lost;
+    size_t lost_count, lost_capacity;
 };
 
 /* program.c */
@@ -104,6 +124,14 @@ void program_sort(struct program *program, size_t steps);
 /* Slots, signatures, and where each operation's line is: lines are in place. */
 RS_MUST_CHECK enum rs_status program_sign(struct builder *builder, struct program *program);
 void program_fini(struct program *program);
+/* lost.c: operations that lack rows, where rows of ranks that were recorded were lost. Before program_make(). */
+RS_MUST_CHECK enum rs_status lost_find(struct builder *builder);
+/* Rows that were lost of one worker. */
+size_t lost_of(const struct builder *builder, uint32_t worker);
+/* lost_work.c: work of which rows were lost is as long as with all of them. After hidden_find(). */
+RS_MUST_CHECK enum rs_status lost_mend_work(struct builder *builder);
+/* lost.c: they become LINE_LOST, in their places. After program_make() of all. */
+RS_MUST_CHECK enum rs_status lost_put_back(struct builder *builder);
 /* classes.c: class of every worker, hosts, steps in which a class is alike. */
 RS_MUST_CHECK enum rs_status classes_find(struct builder *builder);
 /* hidden.c: spans that are operations become LINE_OP. After classes_find(). */
@@ -120,6 +148,8 @@ RS_MUST_CHECK enum rs_status edges_make(struct builder *builder);
 RS_MUST_CHECK enum rs_status edges_of_rank(struct builder *builder, struct program *program);
 /* edges_meetings.c: who waits for whom. */
 RS_MUST_CHECK enum rs_status edges_of_meetings(struct builder *builder);
+/* edges_lost.c: where rows were lost, what a rank waited for inside its spans. Inferred edges. */
+RS_MUST_CHECK enum rs_status edges_of_lost(struct builder *builder);
 /* edges_inputs.c: streams that wait for another. Inferred edges. */
 RS_MUST_CHECK enum rs_status edges_of_inputs(struct builder *builder);
 /* edges_outputs.c: who depends on operations. Inferred edges. */
@@ -136,7 +166,7 @@ RS_MUST_CHECK enum rs_status diag_build(const struct rs_analysis *analysis,
 /* An operation of its step's program, by which slots are counted. */
 static inline bool line_counts(const struct line *line)
 {
-    return line->what == LINE_OP && !line->is_early;
+    return (line->what == LINE_OP && !line->is_early) || line->what == LINE_LOST;
 }
 
 /* The worker of a rank; GRAPH_NONE: it has none. */

@@ -32,11 +32,12 @@ struct diag_worker {
 /* Work of one node that belongs to a worker. By (worker, step, position). There are several for each operation of a job: small. */
 struct diag_item {
     uint32_t node, worker, step;
-    uint32_t position; /* within its class's program; the same on all members in all steps */
-    uint32_t type;     /* operation table: index of its type; 0 else */
-    uint32_t span;     /* of its rank's summary; GRAPH_NONE: none */
-    int32_t kernels;   /* operators on a rank without a device; -1 unknown */
-    uint8_t figure;    /* enum rs_figure: COMPUTING, HOST_HEAD, HOST_INSIDE */
+    uint32_t
+        position; /* within its class's program; the same on all members in all steps; GRAPH_NONE: not known, since rows were lost */
+    uint32_t type;   /* operation table: index of its type; 0 else */
+    uint32_t span;   /* of its rank's summary; GRAPH_NONE: none */
+    int32_t kernels; /* operators on a rank without a device; -1 unknown */
+    uint8_t figure;  /* enum rs_figure: COMPUTING, HOST_HEAD, HOST_INSIDE */
     rs_dur
         input;   /* of a head, or of the first item of a host's step: in data loading; -1 unknown */
     rs_dur part; /* what the figure is, where it is only a part of the node's work; -1: all of it */
@@ -105,6 +106,9 @@ struct diag_model {
     rs_dur clock_bound;   /* within which all clocks are known; 0: one clock */
     size_t
         lost_ops; /* operations within the recording that lack rows of ranks that were recorded */
+    bool has_lost_rows; /* of ranks that were recorded: what they did is known in part */
+    double
+        lost_doubt; /* how unequally much of their work the ranks of a class lack, as a logarithm, of the class in which they do most */
     double meetings; /* operations of a step in which a rank meets others, of the rank with most */
     int64_t *cpu;    /* [worker * steps] CPU time of its own work; NULL unless all know it */
     rs_dur *

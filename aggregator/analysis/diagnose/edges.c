@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes and edges of a job, of all ranks in turn: edges_rank.c, edges_meetings.c, ghosts.c, edges_inputs.c, edges_outputs.c.
+ * Nodes and edges of a job, of all ranks in turn: edges_rank.c, edges_meetings.c, edges_lost.c, ghosts.c, edges_inputs.c, edges_outputs.c.
  *
  *   facts     stream order: work on one stream starts after what was launched there before
  *             launch: work starts after its launch; launches follow one another; a host wait ends after the
@@ -91,6 +91,9 @@ enum rs_status edges_make(struct builder *builder)
         status = edges_of_meetings(builder);
     }
     graph_infer(&model->graph);
+    if (status == RS_OK && model->has_lost_rows) {
+        status = edges_of_lost(builder);
+    }
     if (status == RS_OK) {
         status = ghosts_make(builder);
     }

@@ -51,7 +51,7 @@ static size_t lane_of_face(const struct line *line, size_t host_lane, size_t fac
 static bool is_target(const struct program *program, const struct line *line, size_t face)
 {
     return face == 1 ? !program->has_waits && !program->is_host && line->launch_node != GRAPH_NONE
-                     : line->what != LINE_WAIT;
+                     : line->what != LINE_WAIT && line->what != LINE_LOST;
 }
 
 static struct target target_of(const struct line *line, size_t face)
@@ -154,16 +154,16 @@ static size_t reach_find(struct reach *reach, const struct program *program, siz
 /* Operations first, then the spans before, between and behind them. */
 static size_t source_of(const struct outputs *outputs, const struct line *line)
 {
-    return (line->slot + (line->what == LINE_OP ? 0 : outputs->ops)) * outputs->lanes;
+    return (line->slot + (line->what == LINE_SPAN ? outputs->ops : 0)) * outputs->lanes;
 }
 
 /* Lanes that something may depend on the source on: for an operation all others of the program, and for all the host's. */
 static bool is_open(const struct program *program, const struct line *source, size_t lane,
                     size_t lanes)
 {
-    return lane + 1 == lanes
-               ? program->has_launches && !program->has_waits && !program->is_host
-               : source->what == LINE_OP && lane < program->lane_count && lane != source->lane;
+    return lane + 1 == lanes ? program->has_launches && !program->has_waits && !program->is_host
+                             : (source->what == LINE_OP || source->what == LINE_LOST) &&
+                                   lane < program->lane_count && lane != source->lane;
 }
 
 static uint32_t slot_from(const struct outputs *outputs, const struct line *source,
@@ -172,10 +172,26 @@ static uint32_t slot_from(const struct outputs *outputs, const struct line *sour
     return line->slot + (line->step > source->step ? (uint32_t)outputs->ops : 0) + 1;
 }
 
+/* Where rows were lost, work is not cut where it should be, and what begins behind an operation seems to have begun before it: of a lane
+ * on which that may be so before `found`, nothing is refuted. */
+static bool is_unsure(const struct reach *reach, const struct program *program, size_t lane,
+                      const struct line *op, size_t found)
+{
+    for (size_t i = reach->next[lane]; i <= found && i < reach->first[lane + 1]; i++) {
+        if (program->lines[reach->line[i]].is_astray) {
+            return true;
+        }
+    }
+    const struct line *before =
+        found > reach->first[lane] ? &program->lines[reach->line[found - 1]] : NULL;
+    return op->is_astray || (before != NULL && before->is_parted && before->start < op->end &&
+                             op->end < before->end);
+}
+
 /* Looks on from an operation to the end of the next step: per lane the first row that is ready behind its end.
  * The latest of these places, over all steps and ranks, is the first that no step refutes. */
 static void refute_one(const struct program *program, size_t at, struct reach *reach,
-                       struct outputs *outputs)
+                       struct outputs *outputs, bool has_lost_rows)
 {
     const struct line *op = &program->lines[at];
     for (size_t lane = 0; lane < outputs->lanes; lane++) {
@@ -183,7 +199,8 @@ static void refute_one(const struct program *program, size_t at, struct reach *r
             continue;
         }
         const size_t found = reach_find(reach, program, lane, at, op->end);
-        if (found == reach->first[lane + 1]) {
+        if (found == reach->first[lane + 1] ||
+            (has_lost_rows && is_unsure(reach, program, lane, op, found))) {
             continue;
         }
         const struct line *line = &program->lines[reach->line[found]];
@@ -243,13 +260,14 @@ static enum rs_status walk_sources(struct builder *builder, const struct program
         const struct line *line = &program->lines[i];
         const bool is_source = line_counts(line) || (line->what == LINE_SPAN &&
                                                      !program->has_waits && !program->is_host);
-        if (!is_source || program->step_signatures[line->step] != signature) {
+        if (!is_source || (line->what == LINE_LOST && !links) ||
+            program->step_signatures[line->step] != signature) {
             continue;
         }
         if (links) {
             status = link_one(&builder->model->graph, program, i, &reach, outputs);
         } else {
-            refute_one(program, i, &reach, outputs);
+            refute_one(program, i, &reach, outputs, builder->model->has_lost_rows);
         }
     }
     reach_fini(&reach);

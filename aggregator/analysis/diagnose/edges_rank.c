@@ -67,6 +67,14 @@ static enum rs_status after(struct graph *graph, uint32_t from, uint32_t to)
     return from == GRAPH_NONE || to == GRAPH_NONE ? RS_OK : graph_edge(graph, from, to);
 }
 
+/* Where the row of a wait was lost, the wait is in what the host seems to do next: of its step, and of the head of the next one. */
+static bool lacks_waits(const struct program *program, uint32_t step, uint8_t figure)
+{
+    const uint8_t *lacks = program->step_lacks_waits;
+    return lacks != NULL && (lacks[step] != 0 ||
+                             (figure == RS_FIGURE_HOST_HEAD && step > 0 && lacks[step - 1] != 0));
+}
+
 static enum rs_status add_item(struct rank_walk *walk, const struct line *line, uint32_t node,
                                uint8_t figure)
 {
@@ -76,6 +84,9 @@ static enum rs_status add_item(struct rank_walk *walk, const struct line *line, 
     const bool is_alike = walk->builder->alike[class_id * model->step_count + line->step] != 0;
     if (program->step_signatures[line->step] != program->signature && !is_alike) {
         return RS_OK; /* another program in this step: nothing to compare it with */
+    }
+    if (figure != RS_FIGURE_COMPUTING && lacks_waits(program, line->step, figure)) {
+        return RS_OK;
     }
     if (rs_mem_grow((void **)&model->items, &model->item_capacity, model->item_count + 1,
                     sizeof *model->items) != RS_OK) {
@@ -87,10 +98,11 @@ static enum rs_status add_item(struct rank_walk *walk, const struct line *line, 
         .node = node,
         .worker = program->worker,
         .step = line->step,
-        .position = figure == RS_FIGURE_COMPUTING ? (walk->slot_base[line->step] + line->slot) *
-                                                            (uint32_t)walk->builder->most_lanes +
-                                                        line->lane
-                                                  : line->slot,
+        .position = figure != RS_FIGURE_COMPUTING ? line->slot
+                    : line->is_astray             ? GRAPH_NONE
+                                                  : (walk->slot_base[line->step] + line->slot) *
+                                                (uint32_t)walk->builder->most_lanes +
+                                            line->lane,
         .figure = figure,
         .input = -1,
         .part = -1,
@@ -252,7 +264,7 @@ static bool waits_for_host(const struct rank_walk *walk, const struct line *line
 {
     const struct program *program = walk->program;
     const rs_dur length = line->end - line->start, idle = length - line->work;
-    if (line->what != LINE_SPAN || line->on_host || !line->has_launch ||
+    if (line->what != LINE_SPAN || line->on_host || !line->has_launch || line->lacks_rows ||
         line->launch_last <= line->start || line->launch_last > line->end ||
         (double)idle <= DIAG_IDLE_PART * (double)length) {
         return false;
@@ -328,6 +340,14 @@ static enum rs_status add_issue(struct rank_walk *walk, const struct line *line,
     return add_item(walk, line, issue.node, RS_FIGURE_HOST_INSIDE);
 }
 
+/* Where rows were lost, so may have been those that show what a stream waits for in the middle of a span: edges_lost.c finds it. */
+static bool may_wait_inside(const struct rank_walk *walk, const struct line *line)
+{
+    const rs_dur length = line->end - line->start;
+    return walk->builder->model->has_lost_rows && line->what == LINE_SPAN && !line->on_host &&
+           (double)(length - line->work) > DIAG_IDLE_PART * (double)length;
+}
+
 static uint32_t later_of(const struct graph *graph, uint32_t a, uint32_t b)
 {
     return a == GRAPH_NONE || (b != GRAPH_NONE && graph->seen[b] > graph->seen[a]) ? b : a;
@@ -346,11 +366,17 @@ static enum rs_status add_work(struct rank_walk *walk, struct line *line, bool i
                                 ? walk->host
                                 : lane_before(walk, line->lane, is_gap ? line->end : line->start);
     const bool waits = waits_for_host(walk, line);
-    if ((waits &&
+    line->is_parted = !waits && may_wait_inside(walk, line);
+    if (((waits || line->is_parted) &&
          graph_node(graph, line->start + line->work, line->step, &line->work_node) != RS_OK) ||
         add_issue(walk, line, before, line->work_node) != RS_OK ||
-        (waits && wait_for_host(walk, line) != RS_OK)) {
+        (waits && wait_for_host(walk, line) != RS_OK) ||
+        (line->is_parted && graph_edge(graph, line->work_node, line->end_node) != RS_OK)) {
         return RS_NOMEM;
+    }
+    if (line->is_parted) {
+        graph->work[line->work_node] = line->work;
+        graph->work[line->end_node] = 0;
     }
     if (after(graph, before != GRAPH_NONE ? before : walk->start, line->work_node) != RS_OK ||
         after(graph, line->launch_node, line->work_node) != RS_OK) {
@@ -463,6 +489,8 @@ static enum rs_status add_line_nodes(struct rank_walk *walk, struct line *line, 
         return add_op(walk, line);
     case LINE_WAIT:
         return add_wait(walk, line);
+    case LINE_LOST:
+        return graph_node(walk->graph, line->end, line->step, &line->end_node);
     }
     return RS_OK;
 }

@@ -159,7 +159,8 @@ static enum rs_status judge_all(struct finder *finder)
                  finder->idle_pool.count + (finder->stages->n > 1) + links);
     finder->tests = finder->tests > 1 ? finder->tests : 1;
     const bool shares = finder->shares_cores;
-    const double prior = shares ? DIAG_TAU_PRIOR_HOST : DIAG_TAU_PRIOR;
+    const double prior = hypot(shares ? DIAG_TAU_PRIOR_HOST : DIAG_TAU_PRIOR,
+                               DIAG_LOST_DOUBT * finder->model->lost_doubt);
     finder->log_pool.shares_cores = finder->total_pool.shares_cores = shares;
     enum rs_status status = diag_pool_judge(&finder->log_pool, prior, finder->tests);
     if (status == RS_OK) {

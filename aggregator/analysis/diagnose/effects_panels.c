@@ -31,7 +31,8 @@ static void count_members(struct finder *finder)
     for (size_t i = 0; i < model->item_count; i++) {
         const struct diag_item *item = &model->items[i];
         struct table *table = &finder->tables[model->workers[item->worker].class_id];
-        if (item->figure == RS_FIGURE_COMPUTING && item->position >= table->positions) {
+        if (item->figure == RS_FIGURE_COMPUTING && item->position != GRAPH_NONE &&
+            item->position >= table->positions) {
             table->positions = item->position + 1;
         }
     }
@@ -48,7 +49,8 @@ static void fill_table(struct finder *finder, struct table *table)
         const uint32_t w = table->workers[m];
         for (size_t i = model->item_first[w]; i < model->item_first[w + 1]; i++) {
             const struct diag_item *item = &model->items[i];
-            if (item->figure != RS_FIGURE_COMPUTING || item->step >= model->step_count) {
+            if (item->figure != RS_FIGURE_COMPUTING || item->step >= model->step_count ||
+                item->position == GRAPH_NONE) {
                 continue;
             }
             double *at = &table->work[(m * model->step_count + item->step) * table->positions +
@@ -169,12 +171,15 @@ enum rs_status effect_class_panel(struct finder *finder, size_t c)
         rs_mem_free(totals);
         return RS_NOMEM;
     }
+    const bool has_lost = model->has_lost_rows && model->cpu == NULL;
     position_totals(finder, table, totals);
-    add_logs(finder, table, totals, finder->logs[c]);
+    if (!has_lost) {
+        add_logs(finder, table, totals, finder->logs[c]);
+    }
     rs_mem_free(totals);
     for (size_t m = 0; m < table->n; m++) {
         finder->logs[c]->id[m] = finder->totals[c]->id[m] = table->workers[m];
-        for (size_t k = 0; k < steps; k++) {
+        for (size_t k = 0; k < steps && !has_lost; k++) {
             const double total = model->cpu != NULL
                                      ? (double)model->cpu[table->workers[m] * steps + k]
                                      : step_total(table, steps, m, k);
@@ -183,7 +188,7 @@ enum rs_status effect_class_panel(struct finder *finder, size_t c)
     }
     finder->logs[c]->class_id = finder->totals[c]->class_id = (uint32_t)c;
     finder->logs[c]->figure = finder->totals[c]->figure = RS_FIGURE_COMPUTING;
-    return RS_OK;
+    return has_lost ? effect_lost_panels(finder, c) : RS_OK;
 }
 
 enum rs_status effect_head_panel(struct finder *finder, size_t c)

@@ -67,6 +67,9 @@ RS_MUST_CHECK enum rs_status effect_head_panel(struct finder *finder, size_t c);
 RS_MUST_CHECK enum rs_status effect_idle_panel(struct finder *finder, size_t c);
 RS_MUST_CHECK enum rs_status effect_stage_panel(struct finder *finder);
 
+/* effects_lost.c: the panels logs and totals of what is known, where rows were lost */
+RS_MUST_CHECK enum rs_status effect_lost_panels(const struct finder *finder, size_t c);
+
 /* effects_loads.c: what larger loads take goes out of the class's table. Before its panels. */
 RS_MUST_CHECK enum rs_status effect_take_loads(struct finder *finder, size_t c);
 

@@ -42,7 +42,7 @@ static enum rs_status count_rank(const struct builder *builder, const struct pro
     size_t n = 0;
     for (size_t i = 0; status == RS_OK && i < program->count; i++) {
         const struct line *line = &program->lines[i];
-        if (!line_counts(line) || line->is_hidden ||
+        if (!line_counts(line) || line->what == LINE_LOST || line->is_hidden ||
             program->step_signatures[line->step] != program->signature) {
             continue;
         }

@@ -432,6 +432,16 @@ static double p_apart(const struct diag_pool *pool, const struct diag_panel *pan
     return se > 0 ? diag_t_above((panel->a[u] - base) / se, dof) : panel->a[u] > base ? 0 : 1;
 }
 
+/* Of the steps in which a unit is known; 1 where it is in none. */
+static double known_part(const struct diag_panel *panel, size_t u)
+{
+    size_t known = 0;
+    for (size_t k = 0; k < panel->steps; k++) {
+        known += isnan(panel->y[u * panel->steps + k]) ? 0U : 1U;
+    }
+    return known > 0 ? (double)known / (double)panel->steps : 1;
+}
+
 enum rs_status diag_pool_judge(struct diag_pool *pool, double tau_prior, double tests)
 {
     size_t cells = 1;
@@ -458,10 +468,11 @@ enum rs_status diag_pool_judge(struct diag_pool *pool, double tau_prior, double 
     for (size_t p = 0; p < pool->count; p++) {
         struct diag_panel *panel = pool->panels[p];
         const double spread = sqrt(1 + panel->base_variance);
-        const double se = sqrt(diag_own_variance(pool, panel));
+        const double all_steps = sqrt(diag_own_variance(pool, panel));
         for (size_t u = 0; u < panel->n; u++) {
             const double effect = panel->a[u] - panel->base;
             const bool is_known = !isnan(effect) && panel->n > 1;
+            const double se = all_steps / sqrt(known_part(panel, u));
             const double by_noise = se > 0 ? effect / (se * spread) : effect > 0 ? 1e6 : 0;
             const double by_tau = pool->tau > 0 ? effect / (pool->tau * spread) : 1e6;
             panel->p_noise[u] = is_known && pool->dof >= 1 ? diag_t_above(by_noise, pool->dof)

@@ -232,6 +232,10 @@ static uint64_t op_signature(const struct builder *builder, const struct program
                              const struct line *line, uint64_t hash)
 {
     const struct rs_summary *summary = builder->analysis->summaries[program->summary];
+    if (line->what == LINE_LOST) {
+        const struct lost_op *lost = &builder->lost[line->index];
+        return mixed(mixed(hash, lost->type), (uint64_t)lost->group_size);
+    }
     const struct rs_comm_op *op = line_op(builder, program, line);
     const bool is_p2p = rs_op_type_is_p2p((enum rs_op_type)op->type);
     const bool is_known = !is_p2p && op->group < summary->group_count;
@@ -431,6 +435,7 @@ void program_fini(struct program *program)
 {
     rs_mem_free(program->step_first);
     rs_mem_free(program->step_signatures);
+    rs_mem_free(program->step_lacks_waits);
     rs_mem_free(program->lanes);
     rs_slots_fini(&program->lane_slots);
 }
