@@ -150,6 +150,8 @@ RS_MUST_CHECK enum rs_status edges_of_rank(struct builder *builder, struct progr
 RS_MUST_CHECK enum rs_status edges_of_meetings(struct builder *builder);
 /* edges_lost.c: where rows were lost, what a rank waited for inside its spans. Inferred edges. */
 RS_MUST_CHECK enum rs_status edges_of_lost(struct builder *builder);
+/* edges_lost.c: of a sealed graph of such a recording, delays that nothing explains are left out. */
+void edges_loosen(struct builder *builder);
 /* edges_inputs.c: streams that wait for another. Inferred edges. */
 RS_MUST_CHECK enum rs_status edges_of_inputs(struct builder *builder);
 /* edges_outputs.c: who depends on operations. Inferred edges. */

@@ -109,5 +109,9 @@ enum rs_status edges_make(struct builder *builder)
     if (status == RS_OK) {
         status = drop_lines(builder);
     }
-    return status == RS_OK ? graph_seal(&model->graph) : status;
+    status = status == RS_OK ? graph_seal(&model->graph) : status;
+    if (status == RS_OK && model->has_lost_rows) {
+        edges_loosen(builder);
+    }
+    return status;
 }

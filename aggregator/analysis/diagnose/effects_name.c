@@ -162,9 +162,24 @@ enum rs_status effect_name_members(struct finder *finder, const struct diag_pool
     return status;
 }
 
+/* Where rows were lost, a rank may have fallen out of its stage, and would be another one by itself. */
+static bool are_stages_whole(const struct finder *finder)
+{
+    const struct diag_model *model = finder->model;
+    for (size_t c = 0; model->has_lost_rows && c < model->class_count; c++) {
+        if (finder->tables[c].n != finder->tables[0].n) {
+            return false;
+        }
+    }
+    return true;
+}
+
 enum rs_status effect_name_stages(struct finder *finder)
 {
     const struct diag_panel *panel = finder->stages;
+    if (!are_stages_whole(finder)) {
+        return RS_OK;
+    }
     for (size_t m = 0; m < panel->n; m++) {
         struct diag_element *element = NULL;
         if (panel->n < 2 || effect_p_of(finder, panel, m) > DIAG_LEVEL_WEAK ||

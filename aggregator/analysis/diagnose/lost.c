@@ -308,8 +308,9 @@ static bool is_within(const struct program *program, rs_ns end)
     bool has_before = false, has_behind = false;
     for (size_t i = 0; i < program->count && !(has_before && has_behind); i++) {
         const struct line *line = &program->lines[i];
-        has_before = has_before || (line->what == LINE_OP && line->end < end);
-        has_behind = has_behind || (line->what == LINE_OP && line->end > end);
+        const bool is_row = !line->on_host && (line->what == LINE_OP || line->what == LINE_SPAN);
+        has_before = has_before || (is_row && line->start < end);
+        has_behind = has_behind || (is_row && line->end > end);
     }
     return has_before && has_behind;
 }
@@ -619,6 +620,45 @@ static void arrange_step(const struct mender *mender, size_t k)
     memcpy(&program->lines[first], mender->arranged, count * sizeof *mender->arranged);
 }
 
+/* Of a step with other calls than most only what a stream tells is known: a call without a place was made before the next one of its stream. */
+static void arrange_by_stream(const struct mender *mender, size_t k)
+{
+    const struct program *program = mender->program;
+    const size_t first = program->step_first[k], end = program->step_first[k + 1];
+    size_t waiting = 0, count = 0;
+    for (size_t i = first; i < end; i++) {
+        if (line_counts(&program->lines[i]) && !has_place(mender, &program->lines[i])) {
+            size_t at = waiting++; /* few: sorted as they come */
+            for (; at > 0 && program->lines[mender->waiting[at - 1]].end > program->lines[i].end;
+                 at--) {
+                mender->waiting[at] = mender->waiting[at - 1];
+            }
+            mender->waiting[at] = (uint32_t)i;
+        }
+    }
+    for (size_t i = first; i <= end; i++) {
+        const struct line *line = i < end ? &program->lines[i] : NULL;
+        const bool is_call = line != NULL && line_counts(line);
+        size_t left = 0;
+        if (is_call && !has_place(mender, line)) {
+            continue;
+        }
+        for (size_t n = 0; n < waiting; n++) {
+            const struct line *call = &program->lines[mender->waiting[n]];
+            if (line == NULL || (is_call && call->lane == line->lane && call->end < line->end)) {
+                mender->arranged[count++] = *call;
+            } else {
+                mender->waiting[left++] = mender->waiting[n];
+            }
+        }
+        waiting = left;
+        if (line != NULL) {
+            mender->arranged[count++] = *line;
+        }
+    }
+    memcpy(&program->lines[first], mender->arranged, count * sizeof *mender->arranged);
+}
+
 /* Steps that have fewer waits of the host than most: how long the host worked in them is not known. */
 static enum rs_status find_lacking(const struct mender *mender)
 {
@@ -739,11 +779,21 @@ static enum rs_status mend_pool(struct mender *mender, uint32_t pool)
         set_program(mender, mender->steps[s].worker);
         arrange_step(mender, mender->steps[s].step);
     }
+    const size_t steps = mender->builder->model->step_count;
+    const struct whole_step *first = &mender->steps[0];
+    const uint64_t usual = mender->signatures[first->worker * steps + first->step];
     enum rs_status status = RS_OK;
     for (uint32_t w = 0; status == RS_OK && w < mender->builder->model->worker_count; w++) {
-        status = mender->pool[w] == pool
-                     ? program_sign(mender->builder, &mender->builder->programs[w])
-                     : RS_OK;
+        if (mender->pool[w] != pool) {
+            continue;
+        }
+        set_program(mender, w);
+        for (size_t k = 0; k < steps; k++) {
+            if (mender->signatures[w * steps + k] != usual) {
+                arrange_by_stream(mender, k);
+            }
+        }
+        status = program_sign(mender->builder, mender->program);
     }
     return status;
 }

@@ -133,7 +133,7 @@ static void lose_rows(struct job *job, int32_t rank)
     for (size_t i = 0; i < job->counts[rank]; i++) {
         const bool is_lost = make_random_range(&job->random, 0, 999) < job->lost[rank];
         const bool lacks_launch = make_random_range(&job->random, 0, 999) < job->lost[rank];
-        if (is_lost && !events[i].is_wait) {
+        if (is_lost) {
             continue;
         }
         events[kept] = events[i];
@@ -256,12 +256,19 @@ static void fini(struct job *job)
 
 enum { SEEDS = 5 };
 
+static rs_dur mean_step(const struct job *job)
+{
+    return (job->now[0] - 1000 * US) / STEPS;
+}
+
 static void a_slow_rank_is_named_though_every_step_lost_rows(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        struct job job = {.factor = 1.3, .lost = {50, 50, 50, 50}};
+        struct job job = {.factor = 1.3, .lost = {50, 50, 50, 50}}, healthy = {.factor = 1};
         const struct rs_diagnosis *diagnosis = run(&job, seed);
+        (void)run(&healthy, seed);
+        const rs_dur gain = mean_step(&job) - mean_step(&healthy);
         assert_int_equal(diagnosis->judged_ranks, RANKS);
         assert_int_equal(diagnosis->finding_count, 1);
         const struct rs_finding *finding = &diagnosis->findings[0];
@@ -269,7 +276,10 @@ static void a_slow_rank_is_named_though_every_step_lost_rows(void **state)
         assert_int_equal(finding->place_count, 1);
         assert_int_equal(finding->places[0].rank, SLOW);
         assert_int_equal(finding->confidence, RS_CONFIDENCE_PARTIAL);
+        assert_true(finding->cost_ns_per_step > gain / 2);
+        assert_true(finding->cost_ns_per_step < gain + gain / 10);
         fini(&job);
+        fini(&healthy);
     }
 }
 
