@@ -20,15 +20,47 @@ static int compare_judged(const void *left, const void *right)
     return (a->step > b->step) - (a->step < b->step);
 }
 
+/* No step of a file that is cut is said to be whole, since its rows do not stand in order of time. But what a rank did on its device before
+ * it did more there in a later step may be compared: place by place, where it is the same program, and by as many rows. Only these steps are
+ * judged then, of all ranks: where they are less than half, the others alone tell more. The first step that is not; INT64_MIN: none is. */
+static int64_t cut_after(const struct rs_summary *summary)
+{
+    int64_t last = INT64_MIN;
+    bool has_device = false;
+    if (!summary->trace.is_partial) {
+        return INT64_MIN;
+    }
+    for (size_t i = 0; i < summary->step_count; i++) {
+        if (!summary->steps[i].is_partial) {
+            return INT64_MIN;
+        }
+    }
+    for (size_t i = 0; i < summary->device_count; i++) {
+        has_device = has_device || summary->devices[i].device >= 0;
+    }
+    for (size_t i = 0; has_device && i < summary->op_count; i++) {
+        const struct rs_comm_op *op = &summary->ops[i];
+        const bool is_meant = (op->flags & RS_OP_ON_DEVICE) != 0 && op->call_start < op->start;
+        last = is_meant && op->step > last ? op->step : last;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < summary->step_count; i++) {
+        kept += summary->steps[i].step < last;
+    }
+    return 2 * kept >= summary->step_count ? last : INT64_MIN;
+}
+
 /* The numbers of which all rows are in the means, ascending, into `steps` (room for the summary's rows). */
 static size_t steps_in_means(const struct rs_analysis *analysis, size_t summary_index,
                              struct judged_step *steps)
 {
     const struct rs_summary *summary = analysis->summaries[summary_index];
     const size_t count = summary->step_count;
+    const int64_t cut = cut_after(summary);
     for (size_t i = 0; i < count; i++) {
         steps[i] = (struct judged_step){summary->steps[i].step,
-                                        rs_analysis_is_in_means(analysis, summary_index, i)};
+                                        rs_analysis_is_in_means(analysis, summary_index, i) ||
+                                            summary->steps[i].step < cut};
     }
     if (count > 1) {
         qsort(steps, count, sizeof *steps, compare_judged);
@@ -86,6 +118,7 @@ static enum rs_status choose_ranks(struct builder *builder)
         if (!analysis->ranks[s].takes_part || steps_in_means(analysis, s, steps) == 0) {
             continue;
         }
+        builder->has_cut = builder->has_cut || cut_after(analysis->summaries[s]) != INT64_MIN;
         const uint32_t worker = (uint32_t)model->worker_count++;
         builder->worker_of[s] = worker;
         builder->programs[worker] = (struct program){.summary = (uint32_t)s, .worker = worker};

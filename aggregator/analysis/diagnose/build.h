@@ -113,6 +113,7 @@ struct builder {
     size_t hidden_count, hidden_capacity;
     struct issue *issues;
     size_t issue_count, issue_capacity;
+    bool has_cut; /* a rank's file is cut, and steps before that are judged */
     struct lost_op *lost;
     size_t lost_count, lost_capacity;
 };

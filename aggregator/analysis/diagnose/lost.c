@@ -138,7 +138,8 @@ enum rs_status lost_find(struct builder *builder)
             status = op->is_p2p ? find_end(builder, i) : find_members(builder, i);
         }
     }
-    builder->model->has_lost_rows = has_any_within(builder) || lacks_calls(builder);
+    builder->model->has_lost_rows =
+        builder->has_cut || has_any_within(builder) || lacks_calls(builder);
     if (builder->model->has_lost_rows && builder->model->best < RS_CONFIDENCE_PARTIAL) {
         builder->model->best = RS_CONFIDENCE_PARTIAL;
     }

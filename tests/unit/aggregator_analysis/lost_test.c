@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recordings that lost rows: who is slow is named from what is left, and nobody else.
+ * Recordings that lost rows, or are cut: who is slow is named from what is left, and nobody else.
  *
  * Four ranks, two tensor parallel pairs {0,1} {2,3}, two data parallel ones {0,2} {1,3}. A step is LAYERS times work of KERNELS kernels
  * and an operation of the tensor pair, after every second one also an operation of the data pair; then one of all. Each row is lost with
@@ -29,6 +29,8 @@ struct job {
     double factor;        /* the slow rank takes so many times as long */
     int64_t lost[RANKS];  /* of 1,000 rows */
     int64_t more_kernels; /* OTHER runs so many short kernels more in every piece of work */
+    int64_t cut;          /* from this step on the rank `is_cut` has no rows; 0: all has */
+    int32_t is_cut;
     struct rig rig;
     uint64_t random;
     struct event *events[RANKS]; /* by launch */
@@ -206,6 +208,21 @@ static void summarise(struct job *job, int32_t rank)
     }
 }
 
+/* A file that ends in the middle of a step: profilers write the device's rows last, in order of time, so the steps are all there. */
+static void cut_file(struct job *job)
+{
+    struct rs_summary *summary = &job->rig.ranks[job->is_cut];
+    size_t kept = 0;
+    while (kept < job->counts[job->is_cut] && job->events[job->is_cut][kept].step < job->cut) {
+        kept++;
+    }
+    job->counts[job->is_cut] = kept + LAYERS;
+    summary->trace.is_partial = true;
+    for (size_t i = 0; i < summary->step_count; i++) {
+        summary->steps[i].is_partial = true;
+    }
+}
+
 /* ---- the job ------------------------------------------------------------------------------------ */
 
 static uint32_t add_group(struct job *job, int32_t rank, const char *name, int32_t a, int32_t b)
@@ -238,6 +255,9 @@ static const struct rs_diagnosis *run(struct job *job, uint64_t seed)
     }
     for (int32_t r = 0; r < RANKS; r++) {
         lose_rows(job, r);
+        if (job->cut > 0 && r == job->is_cut) {
+            cut_file(job);
+        }
         summarise(job, r);
     }
     (void)rig_run(&job->rig, false);
@@ -311,12 +331,44 @@ static void who_runs_fewer_kernels_lacks_none(void **state)
     expect_nobody(&(struct job){.factor = 1, .lost = {50, 50, 50, 50}, .more_kernels = 3});
 }
 
+static void expect_slow_rank_of(int32_t is_cut, int64_t cut, size_t judged)
+{
+    struct job job = {.factor = 1.3, .is_cut = is_cut, .cut = cut};
+    const struct rs_diagnosis *diagnosis = run(&job, 1);
+    const bool is_named = judged == RANKS || is_cut != SLOW;
+    assert_int_equal(diagnosis->judged_ranks, judged);
+    assert_int_equal(diagnosis->finding_count, is_named);
+    if (is_named) {
+        assert_int_equal(diagnosis->findings[0].place_count, 1);
+        assert_int_equal(diagnosis->findings[0].places[0].rank, SLOW);
+        assert_int_equal(diagnosis->findings[0].confidence, RS_CONFIDENCE_PARTIAL);
+    }
+    fini(&job);
+}
+
+static void a_file_that_is_cut_tells_of_the_steps_before_that(void **state)
+{
+    (void)state;
+    expect_slow_rank_of(SLOW, STEPS - 1, RANKS);
+    expect_slow_rank_of(OTHER, STEPS - 1, RANKS);
+}
+
+/* Where that are few steps, all steps of the others tell more. */
+static void a_file_that_is_cut_early_is_left_out(void **state)
+{
+    (void)state;
+    expect_slow_rank_of(SLOW, 2, RANKS - 1);
+    expect_slow_rank_of(OTHER, 2, RANKS - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_rank_is_named_though_every_step_lost_rows),
         cmocka_unit_test(who_lost_more_rows_is_not_faster_than_the_others),
         cmocka_unit_test(who_runs_fewer_kernels_lacks_none),
+        cmocka_unit_test(a_file_that_is_cut_tells_of_the_steps_before_that),
+        cmocka_unit_test(a_file_that_is_cut_early_is_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
