@@ -421,6 +421,15 @@ static void widen_by_clocks(const struct decider *decider, struct diag_set *set)
     set->low = set->low > set->clock_doubt ? set->low - set->clock_doubt : 0;
 }
 
+/* Where rows were lost, a gain may end at a wait that nobody can tell any more: it may be as much as the ranks have in excess. */
+static void widen_by_lost_rows(const struct decider *decider, struct diag_set *set)
+{
+    const double excess = decider->model->has_lost_rows ? excess_of(decider, set) : HUGE_VAL;
+    if (excess < HUGE_VAL && excess > (double)set->high) {
+        set->high = (rs_dur)llround(excess);
+    }
+}
+
 static void set_interval(const struct decider *decider, struct diag_set *set)
 {
     const bool lasting = set_is_lasting(decider, set->members, set->count);
@@ -436,6 +445,7 @@ static void set_interval(const struct decider *decider, struct diag_set *set)
     set->high = (rs_dur)llround((double)set->cost + up);
     set->low = set->low > 0 ? set->low : 0;
     widen_by_clocks(decider, set);
+    widen_by_lost_rows(decider, set);
 }
 
 /* alone and left of the whole set, against the run as it was. */
