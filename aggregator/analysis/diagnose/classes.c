@@ -95,11 +95,49 @@ static bool spans_stages(struct sorter *sorter, const struct rs_job_op *op, uint
     return false;
 }
 
+static bool is_member(const struct builder *builder, const struct rs_job_op *op, uint32_t worker)
+{
+    for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
+        if (builder->worker_of[builder->analysis->rows[r].summary] == worker) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where rows were lost, a member may have no step that shows its program: the others are joined without it. But not where some send messages
+ * to others: those are stages, though two of them may run the same operations. */
+static void join_alike(const struct sorter *sorter, const struct rs_job_op *op)
+{
+    const struct builder *builder = sorter->builder;
+    for (size_t i = 0; i < sorter->pair_count; i++) {
+        if (is_member(builder, op, sorter->pairs[i].a) &&
+            is_member(builder, op, sorter->pairs[i].b)) {
+            return;
+        }
+    }
+    for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
+        const uint32_t worker = builder->worker_of[builder->analysis->rows[r].summary];
+        for (size_t q = op->row_first; q < r && worker != GRAPH_NONE; q++) {
+            const uint32_t other = builder->worker_of[builder->analysis->rows[q].summary];
+            if (other != GRAPH_NONE &&
+                builder->programs[other].signature == builder->programs[worker].signature) {
+                sorter->parent[root_of(sorter->parent, worker)] = root_of(sorter->parent, other);
+                break;
+            }
+        }
+    }
+}
+
 static void join_members(struct sorter *sorter, const struct rs_job_op *op)
 {
     const struct builder *builder = sorter->builder;
     const struct rs_analysis *analysis = builder->analysis;
     uint32_t first = GRAPH_NONE;
+    if (builder->model->has_lost_rows) {
+        join_alike(sorter, op);
+        return;
+    }
     for (size_t r = op->row_first; r < op->row_first + op->row_count; r++) {
         const uint32_t worker = builder->worker_of[analysis->rows[r].summary];
         if (worker == GRAPH_NONE) {

@@ -23,7 +23,8 @@ static enum rs_status find_spread(struct finder *finder)
 {
     struct diag_element *spread = &finder->effects->spread;
     *spread = (struct diag_element){.what = DIAG_SPREAD, .position = GRAPH_NONE, .input = -1};
-    for (size_t p = 0; p < finder->total_pool.count; p++) {
+    /* Where rows were lost, what they differ by may be what they lack. */
+    for (size_t p = 0; !finder->model->has_lost_rows && p < finder->total_pool.count; p++) {
         const struct diag_panel *panel = finder->total_pool.panels[p];
         for (size_t m = 0; m < panel->n; m++) {
             if (effect_p_of(finder, panel, m) > DIAG_LEVEL_EXACT || finder->is_slow[panel->id[m]] ||

@@ -660,33 +660,48 @@ static void arrange_by_stream(const struct mender *mender, size_t k)
     memcpy(&program->lines[first], mender->arranged, count * sizeof *mender->arranged);
 }
 
-/* Steps that have fewer waits of the host than most: how long the host worked in them is not known. */
-static enum rs_status find_lacking(const struct mender *mender)
+static size_t waits_of(const struct program *program, size_t k)
 {
-    struct program *program = mender->program;
-    const size_t steps = mender->builder->model->step_count;
-    size_t usual = 0, most = 0;
-    size_t *waits = rs_mem_calloc(steps + 1, sizeof *waits);
-    program->step_lacks_waits = rs_mem_calloc(steps + 1, 1);
-    if (waits == NULL || program->step_lacks_waits == NULL) {
-        rs_mem_free(waits);
+    size_t waits = 0;
+    for (size_t i = program->step_first[k]; i < program->step_first[k + 1]; i++) {
+        waits += program->lines[i].what == LINE_WAIT;
+    }
+    return waits;
+}
+
+/* Steps that have fewer waits of the host than most of the pool's: how long the host worked in them is not known. */
+static enum rs_status find_lacking(const struct mender *mender, uint32_t pool)
+{
+    const struct builder *builder = mender->builder;
+    const size_t steps = builder->model->step_count;
+    size_t most = 0, usual = 0;
+    for (uint32_t w = 0; w < builder->model->worker_count; w++) {
+        for (size_t k = 0; mender->pool[w] == pool && k < steps; k++) {
+            const size_t waits = waits_of(&builder->programs[w], k);
+            most = waits > most ? waits : most;
+        }
+    }
+    size_t *with = rs_mem_calloc(most + 1, sizeof *with); /* [waits] steps */
+    if (with == NULL) {
         return RS_NOMEM;
     }
-    for (size_t i = 0; i < program->count; i++) {
-        waits[program->lines[i].step] += program->lines[i].what == LINE_WAIT;
-    }
-    for (size_t k = 0; k < steps; k++) {
-        size_t same = 0;
-        for (size_t other = 0; other < steps; other++) {
-            same += waits[other] == waits[k];
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t w = 0; w < builder->model->worker_count; w++) {
+            struct program *program = &builder->programs[w];
+            for (size_t k = 0; mender->pool[w] == pool && k < steps; k++) {
+                const size_t waits = waits_of(program, k);
+                if (pass == 0) {
+                    with[waits]++;
+                } else {
+                    program->step_lacks_waits[k] = waits < usual;
+                }
+            }
         }
-        usual = same > most || (same == most && waits[k] > usual) ? waits[k] : usual;
-        most = same > most ? same : most;
+        for (size_t n = 0; pass == 0 && n <= most; n++) {
+            usual = with[n] >= with[usual] ? n : usual;
+        }
     }
-    for (size_t k = 0; k < steps; k++) {
-        program->step_lacks_waits[k] = waits[k] < usual;
-    }
-    rs_mem_free(waits);
+    rs_mem_free(with);
     return RS_OK;
 }
 
@@ -734,7 +749,8 @@ static enum rs_status gather_calls(struct mender *mender)
     struct builder *builder = mender->builder;
     struct program *program = mender->program;
     const size_t steps = builder->model->step_count;
-    if (sort_streams(program) != RS_OK || find_lacking(mender) != RS_OK) {
+    program->step_lacks_waits = rs_mem_calloc(steps + 1, 1);
+    if (program->step_lacks_waits == NULL || sort_streams(program) != RS_OK) {
         return RS_NOMEM;
     }
     set_steps(mender);
@@ -796,6 +812,11 @@ static enum rs_status mend_pool(struct mender *mender, uint32_t pool)
         }
         status = program_sign(mender->builder, mender->program);
     }
+    /* Its program is what the others run, however few of its steps lack nothing. */
+    for (size_t i = 0; i < mender->step_count; i++) {
+        struct program *program = &mender->builder->programs[mender->steps[i].worker];
+        program->signature = program->step_signatures[mender->steps[i].step];
+    }
     return status;
 }
 
@@ -816,7 +837,10 @@ static enum rs_status mend_all(struct mender *mender)
         leave_pools(mender);
     }
     for (uint32_t w = 0; status == RS_OK && w < workers; w++) {
-        status = builder->programs[w].is_host ? RS_OK : mend_pool(mender, w);
+        if (!builder->programs[w].is_host) {
+            status = find_lacking(mender, w);
+            status = status == RS_OK ? mend_pool(mender, w) : status;
+        }
     }
     return status;
 }

@@ -123,12 +123,18 @@ static void mend_lines(const struct rows *rows, size_t m)
     }
 }
 
+/* Of who has less than this part of the work that the others have, too little is known to compare it. */
+static const double weight_least = 0.3;
+
 /* Root mean square of what its ranks lack more or less than they do on average. */
 static double doubt_of(const struct rows *rows)
 {
-    double sum = 0, squares = 0, n = 0;
+    double sum = 0, squares = 0, n = 0, most = 0;
     for (size_t m = 0; m < rows->n; m++) {
-        if (rows->weight[m] > 0) {
+        most = fmax(most, rows->weight[m]);
+    }
+    for (size_t m = 0; m < rows->n; m++) {
+        if (rows->weight[m] > weight_least * most) {
             const double lacking = rows->lacking[m] / rows->weight[m];
             sum += lacking;
             squares += lacking * lacking;

@@ -331,6 +331,20 @@ static void who_runs_fewer_kernels_lacks_none(void **state)
     expect_nobody(&(struct job){.factor = 1, .lost = {50, 50, 50, 50}, .more_kernels = 3});
 }
 
+/* Of which hardly anything is left: it may be left out, and the others are compared. */
+static void who_lost_half_of_its_rows_hides_nobody_else(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct job job = {.factor = 1.5, .lost = {20, 20, 20, 500}};
+        const struct rs_diagnosis *diagnosis = run(&job, seed);
+        assert_int_equal(diagnosis->finding_count, 1);
+        assert_int_equal(diagnosis->findings[0].place_count, 1);
+        assert_int_equal(diagnosis->findings[0].places[0].rank, SLOW);
+        fini(&job);
+    }
+}
+
 static void expect_slow_rank_of(int32_t is_cut, int64_t cut, size_t judged)
 {
     struct job job = {.factor = 1.3, .is_cut = is_cut, .cut = cut};
@@ -367,6 +381,7 @@ int main(void)
         cmocka_unit_test(a_slow_rank_is_named_though_every_step_lost_rows),
         cmocka_unit_test(who_lost_more_rows_is_not_faster_than_the_others),
         cmocka_unit_test(who_runs_fewer_kernels_lacks_none),
+        cmocka_unit_test(who_lost_half_of_its_rows_hides_nobody_else),
         cmocka_unit_test(a_file_that_is_cut_tells_of_the_steps_before_that),
         cmocka_unit_test(a_file_that_is_cut_early_is_left_out),
     };
