@@ -375,6 +375,34 @@ static void a_file_that_is_cut_early_is_left_out(void **state)
     expect_slow_rank_of(OTHER, 2, RANKS - 1);
 }
 
+static size_t allocations_left;
+
+static bool allow(void)
+{
+    return allocations_left > 0 && allocations_left-- > 0;
+}
+
+/* Every single allocation fails once. */
+static void failing_memory_is_a_status(void **state)
+{
+    const struct rs_analysis_options options = {0};
+    struct job job = {.factor = 1.3, .lost = {50, 50, 50, 50}, .is_cut = OTHER, .cut = STEPS - 1};
+    (void)state;
+    (void)run(&job, 1);
+    enum rs_status status = RS_NOMEM;
+    for (size_t k = 0; status != RS_OK; k++) {
+        assert_in_range(k, 0, 20000);
+        rs_analysis_free(&job.rig.analysis);
+        allocations_left = k;
+        rs_mem_set_gate(allow);
+        status = rs_analysis_new(job.rig.lent, job.rig.count, &options, &job.rig.analysis, NULL);
+        rs_mem_set_gate(NULL);
+        assert_true(status == RS_OK || status == RS_NOMEM);
+        assert_true((status == RS_OK) == (job.rig.analysis != NULL));
+    }
+    fini(&job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +412,7 @@ int main(void)
         cmocka_unit_test(who_lost_half_of_its_rows_hides_nobody_else),
         cmocka_unit_test(a_file_that_is_cut_tells_of_the_steps_before_that),
         cmocka_unit_test(a_file_that_is_cut_early_is_left_out),
+        cmocka_unit_test(failing_memory_is_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
