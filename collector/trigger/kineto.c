@@ -631,6 +631,11 @@ void rs_kineto_trigger_tick(struct rs_kineto_trigger *trigger)
         struct slot *slot = &trigger->slots[i];
         const bool alive = rs_process_life(&slot->hold) != RS_PROCESS_ENDED;
         slot->client.is_gone = !alive;
+        /* A trainer that registered behind a helper of its own takes the rank from that, whenever that polls again. */
+        if (alive && slot->checked != trigger->registered) {
+            check_client(trigger, &slot->client);
+            slot->checked = trigger->registered;
+        }
         if (is_in_hand(slot->client.state))
             check_capture(slot, alive, now);
         const bool silent = now - slot->client.last_poll > (rs_dur)SILENT_FORGET_S * RS_NS_PER_S;
