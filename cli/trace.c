@@ -9,7 +9,8 @@
 
 static const char verb[] = "trace";
 
-static struct rs_inspect_options words;
+static struct rs_cli_noter noter = {.verb = verb};
+static struct rs_inspect_options words = {.note = rs_cli_note_line, .note_self = &noter};
 static struct rs_arg_list names, rank_from;
 static const char *rank_map, *data, *connect_to;
 static bool is_quiet;
@@ -32,15 +33,12 @@ static enum rs_status find(char **paths, struct rs_client_carried *carried,
 static int trace(char **operands)
 {
     struct rs_err err = {0};
-    struct rs_cli_noter noter = {.verb = verb};
     struct rs_client_carried carried = {.dir = ""};
     struct rs_recordings recordings = {.count = 0};
     struct rs_buf text = {0};
     words.what = operands[0];
     words.names = names.items;
     words.name_count = names.count;
-    words.note = rs_cli_note_line;
-    words.note_self = &noter;
     enum rs_status status = rs_inspect_check(&words, &err);
     if (status == RS_OK)
         status = find(operands + 1, &carried, &recordings, &err);
