@@ -421,11 +421,31 @@ static void widen_by_clocks(const struct decider *decider, struct diag_set *set)
     set->low = set->low > set->clock_doubt ? set->low - set->clock_doubt : 0;
 }
 
-/* Where rows were lost, a gain may end at a wait that nobody can tell any more: it may be as much as the ranks have in excess. */
+/* What the transfers of the set's links take in excess of their equals, per step. HUGE_VAL: it has other members, too. */
+static double excess_of_links(const struct decider *decider, const struct diag_set *set)
+{
+    const struct diag_model *model = decider->model;
+    double sum = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        const struct diag_element *element = &decider->effects->elements[set->members[i]];
+        if (element->what != DIAG_UNIT) {
+            return HUGE_VAL;
+        }
+        for (size_t k = model->move_first[element->id]; k < model->move_first[element->id + 1];
+             k++) {
+            const bool is_meant =
+                element->way == 0 || model->moves[k].is_back == (element->way < 0);
+            sum += is_meant ? fmax(0, element->own - element->healthy) : 0;
+        }
+    }
+    return sum / (double)model->step_count;
+}
+
+/* Where rows were lost, a gain may end at a wait that nobody can tell any more: it may be as much as ranks or links have in excess. */
 static void widen_by_lost_rows(const struct decider *decider, struct diag_set *set)
 {
-    const double excess = decider->model->has_lost_rows ? excess_of(decider, set) : HUGE_VAL;
-    if (excess < HUGE_VAL && excess > (double)set->high) {
+    const double excess = fmin(excess_of(decider, set), excess_of_links(decider, set));
+    if (decider->model->has_lost_rows && excess < HUGE_VAL && excess > (double)set->high) {
         set->high = (rs_dur)llround(excess);
     }
 }
