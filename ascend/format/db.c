@@ -766,3 +766,33 @@ const char *rs_ascend_names_find(const struct rs_ascend_names *names, int64_t id
     const size_t slot = slot_of(names, id);
     return names->texts[slot] ? names->bytes + names->texts[slot] - 1 : NULL;
 }
+
+/* ---- columns of texts ---- */
+
+bool rs_ascend_is_text_id(const char *table, const char *column)
+{
+    /* in whatever table */
+    static const char *const texts[] = {
+        "name",           "operatorName", "component",    "message",         "opName",
+        "groupName",      "algType",      "opType",       "taskType",        "inputFormats",
+        "inputDataTypes", "inputShapes",  "outputShapes", "outputDataTypes", "outputFormats",
+        "attrInfo",       "opState",      "hf32Eligible", "stack",
+    };
+    /* those that are a number of another kind in other tables */
+    static const struct {
+        const char *table, *column;
+    } texts_of[] = {{"NPU_MEM", "type"},
+                    {"NPU_OP_MEM", "type"},
+                    {"HBM", "type"},
+                    {"DDR", "type"},
+                    {"LLC", "mode"}};
+    if (strncmp(table, "ENUM_", 5) == 0)
+        return false;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (strcmp(texts[i], column) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof texts_of / sizeof texts_of[0]; i++)
+        if (strcmp(texts_of[i].table, table) == 0 && strcmp(texts_of[i].column, column) == 0)
+            return true;
+    return false;
+}

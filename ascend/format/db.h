@@ -83,6 +83,9 @@ RS_MUST_CHECK enum rs_status rs_ascend_db_rank(struct rs_ascend_db *db, int64_t 
 RS_MUST_CHECK enum rs_status rs_ascend_db_host(struct rs_ascend_db *db, char **uid_p, char **name_p,
                                                struct rs_err *err);
 
+/* Does an integer in this column stand for a text of STRING_IDS? */
+bool rs_ascend_is_text_id(const char *table, const char *column);
+
 /* A table of (integer id, text): STRING_IDS and every ENUM_*. */
 struct rs_ascend_names {
     int64_t *ids;  /* [slot_count] open addressing */

@@ -5,20 +5,67 @@
  *   MSTX_EVENTS   RANGE, MARK
  *   PYTORCH_API   CPU_OP, PYTHON (lossless, else data loaders only; counted as read in any case)
  *   GC_RECORD     OVERHEAD (lossless)
- *   all else      ascend_db_tables.c (lossless)
+ *   all else      ascend_db_tables.c (lossless): what connects operators and their call chains, too
  */
 #include "ascend/source/ascend_db_priv.h"
+#include "common/base/json_out.h"
 
 #include <string.h>
 #include <strings.h>
 
 enum { OP_TYPE = 50001 };
 
+/* ---- what else a row says: members of its extra, in a lossless reading ---- */
+
+/* A column of a row under the name that the trace form has for it, so that both forms are one to whoever reads them. */
+struct member {
+    int column;
+    bool is_text; /* an id of STRING_IDS */
+    const char *key;
+};
+
+static void put_member(struct db_reader *reader, struct sqlite3_stmt *rows,
+                       const struct member *member, struct rs_json_out *json)
+{
+    const char *text = member->is_text ? db_string(reader, rows, member->column) : "";
+    int64_t number;
+    if (*text) {
+        rs_json_out_key(json, member->key);
+        rs_json_out_string(json, text);
+    } else if (rs_ascend_column_int(rows, member->column, &number)) {
+        rs_json_out_key(json, member->key);
+        rs_json_out_int(json, number);
+    }
+}
+
+/* Of the newest row of the batch. NULL is no member. */
+static enum rs_status put_members(struct db_reader *reader, struct sqlite3_stmt *rows,
+                                  const struct member *members, size_t count, size_t at)
+{
+    struct rs_buf buf = {0};
+    struct rs_json_out json;
+    if (!reader->a.is_lossless)
+        return RS_OK;
+    rs_json_out_init(&json, &buf, 0);
+    rs_json_out_object(&json);
+    for (size_t i = 0; i < count; i++)
+        put_member(reader, rows, &members[i], &json);
+    rs_json_out_end(&json);
+    enum rs_status status = buf.failed ? RS_NOMEM : RS_OK;
+    if (status == RS_OK && buf.length > 2) /* without its braces */
+        status = rs_batch_extra(&reader->a.batch, at, (const char *)buf.data + 1, buf.length - 2);
+    rs_buf_fini(&buf);
+    return status;
+}
+
 /* ---- marks, operators ---- */
 
 static enum rs_status emit_mstx(struct db_reader *reader, struct sqlite3_stmt *rows,
                                 struct rs_err *err)
 {
+    static const struct member members[] = {{4, false, "eventType"},    {5, false, "rangeId"},
+                                            {6, false, "category"},     {7, true, "domain"},
+                                            {8, false, "endGlobalTid"}, {9, false, "connectionId"}};
     struct ascend *a = &reader->a;
     struct ascend_row row = {
         .kind = RS_KIND_RANGE, .correlation = -1, .external_id = -1, .bytes = -1};
@@ -34,18 +81,30 @@ static enum rs_status emit_mstx(struct db_reader *reader, struct sqlite3_stmt *r
         status =
             ascend_host_lane(a, (int64_t)(global >> 32), (int64_t)(global & UINT32_MAX), &row.lane);
     size_t at;
-    return status == RS_OK ? ascend_emit(a, &row, &at, err) : db_status(reader, status, err);
+    if (status != RS_OK)
+        return db_status(reader, status, err);
+    status = ascend_emit(a, &row, &at, err);
+    return status == RS_OK ? db_status(reader,
+                                       put_members(reader, rows, members,
+                                                   sizeof members / sizeof members[0], at),
+                                       err)
+                           : status;
 }
 
 enum rs_status db_read_marks(struct db_reader *reader, struct rs_err *err)
 {
-    static const char *const columns[] = {"startNs", "endNs", "message", "globalTid", NULL};
+    static const char *const columns[] = {"startNs",      "endNs",        "message",  "globalTid",
+                                          "eventType",    "rangeId",      "category", "domainId",
+                                          "endGlobalTid", "connectionId", NULL};
     return db_emit_table(reader, "MSTX_EVENTS", columns, emit_mstx, err);
 }
 
 static enum rs_status emit_operator(struct db_reader *reader, struct sqlite3_stmt *rows,
                                     struct rs_err *err)
 {
+    static const struct member members[] = {
+        {5, false, "Sequence number"}, {6, false, "Fwd thread id"}, {7, true, "Input type"},
+        {8, true, "Input Dims"},       {9, false, "connectionId"},  {10, false, "callchainId"}};
     struct ascend *a = &reader->a;
     struct ascend_row row = {
         .kind = RS_KIND_CPU_OP, .correlation = -1, .external_id = -1, .bytes = -1};
@@ -70,13 +129,23 @@ static enum rs_status emit_operator(struct db_reader *reader, struct sqlite3_stm
         status =
             ascend_host_lane(a, (int64_t)(global >> 32), (int64_t)(global & UINT32_MAX), &row.lane);
     size_t at;
-    return status == RS_OK ? ascend_emit(a, &row, &at, err) : db_status(reader, status, err);
+    if (status != RS_OK)
+        return db_status(reader, status, err);
+    status = ascend_emit(a, &row, &at, err);
+    return status == RS_OK ? db_status(reader,
+                                       put_members(reader, rows, members,
+                                                   sizeof members / sizeof members[0], at),
+                                       err)
+                           : status;
 }
 
 /* Operators count as read whether they are emitted or not, so that a rank's figures are the same either way. */
 enum rs_status db_read_operators(struct db_reader *reader, struct rs_err *err)
 {
-    static const char *const columns[] = {"startNs", "endNs", "name", "globalTid", "type", NULL};
+    static const char *const columns[] = {"startNs",      "endNs",       "name",
+                                          "globalTid",    "type",        "sequenceNumber",
+                                          "fwdThreadId",  "inputDtypes", "inputShapes",
+                                          "connectionId", "callchainId", NULL};
     static const char inputs[] = /* a coarse sieve; emit_operator() looks closer */
         " WHERE t.name IN (SELECT id FROM STRING_IDS WHERE value LIKE '%data%loader%')";
     struct rs_trace_info *info = &reader->a.stream->info;

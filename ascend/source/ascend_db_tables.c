@@ -4,10 +4,12 @@
  * and what the vendor says of each task (shapes, masters, bandwidths, PMU). For the lossless reading only.
  *
  *     a row of a table  -> COUNTER, category = the table's name, extra = all cells that hold something
+ *     a table with rows -> before them METADATA "vendor table", extra = its columns and their types
  *
  * Its time is in one of the columns that the vendor uses for times, else that of its task (globalTaskId), else it has none.
  * Ids of strings are replaced by what they mean; other numbers stay. Columns whose value is worth a curve are counters of
- * their own. Tables that the other files of this room read whole are left out, and those that viewers add.
+ * their own. Tables that the other files of this room read whole are left out, and those that viewers add; enums stay, as
+ * numbers that they explain do.
  */
 #include "ascend/source/ascend_db_priv.h"
 #include "common/base/json_out.h"
@@ -18,18 +20,10 @@
 enum { TABLES_MAX = 256, NAME_MAX_BYTES = 64, ROWS_MAX = 8 << 20 };
 
 static const char *const elsewhere[] = {
-    "STRING_IDS",     "SESSION_TIME_INFO",  "META_DATA",     "HOST_INFO",   "RANK_DEVICE_MAP",
-    "NPU_INFO",       "STEP_TIME",          "TASK",          "CANN_API",    "PYTORCH_API",
-    "CONNECTION_IDS", "PYTORCH_CALLCHAINS", "MSTX_EVENTS",   "GC_RECORD",   "OVERLAP_ANALYSIS",
-    "connectionCats", "status_info",        "StepTraceTime", "ENUM_MODULE",
-};
-
-/* Columns that hold ids of STRING_IDS, in whatever table. */
-static const char *const texts[] = {
-    "name",           "operatorName", "component",    "message",         "opName",
-    "groupName",      "algType",      "opType",       "taskType",        "inputFormats",
-    "inputDataTypes", "inputShapes",  "outputShapes", "outputDataTypes", "outputFormats",
-    "attrInfo",       "opState",      "hf32Eligible",
+    "STRING_IDS",       "SESSION_TIME_INFO", "META_DATA",   "HOST_INFO",
+    "RANK_DEVICE_MAP",  "NPU_INFO",          "STEP_TIME",   "TASK",
+    "CANN_API",         "PYTORCH_API",       "MSTX_EVENTS", "GC_RECORD",
+    "OVERLAP_ANALYSIS", "connectionCats",    "status_info", "StepTraceTime",
 };
 
 static const struct counter {
@@ -72,8 +66,7 @@ static bool is_wanted(const char *name)
     return length && length <= NAME_MAX_BYTES &&
            strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") ==
                length &&
-           strncmp(name, "ENUM_", 5) != 0 && strncmp(name, "sqlite_", 7) != 0 &&
-           strncmp(name, "CommAnalyzer", 12) != 0 &&
+           strncmp(name, "sqlite_", 7) != 0 && strncmp(name, "CommAnalyzer", 12) != 0 &&
            !is_in(name, elsewhere, sizeof elsewhere / sizeof elsewhere[0]);
 }
 
@@ -216,9 +209,60 @@ static enum rs_status look_at_columns(struct table *table, struct sqlite3_stmt *
     table->end = find_column(rows, table->columns, ends);
     table->device = find_column(rows, table->columns, devices);
     for (int i = 0; i < table->columns; i++)
-        table->is_text[i] =
-            is_in(sqlite3_column_name(rows, i), texts, sizeof texts / sizeof texts[0]);
+        table->is_text[i] = rs_ascend_is_text_id(table->name, sqlite3_column_name(rows, i));
     return ascend_text(&table->reader->a, table->name, &table->category);
+}
+
+/* Who writes the table again has it as it was, with columns that hold nothing in any row. */
+static enum rs_status put_columns(const struct table *table, struct sqlite3_stmt *columns,
+                                  size_t at)
+{
+    struct rs_buf buf = {0};
+    struct rs_json_out json;
+    char type[64];
+    rs_json_out_init(&json, &buf, 0);
+    rs_json_out_object(&json);
+    while (rs_ascend_db_step(table->reader->db, columns, NULL) == RS_OK) {
+        (void)snprintf(type, sizeof type, "%.40s%s", rs_ascend_column_text(columns, 1),
+                       db_int(columns, 2, 0) == 1 ? " PRIMARY KEY" : "");
+        rs_json_out_key(&json, rs_ascend_column_text(columns, 0));
+        rs_json_out_string(&json, type);
+    }
+    rs_json_out_end(&json);
+    enum rs_status status = buf.failed ? RS_NOMEM : RS_OK;
+    if (status == RS_OK && buf.length > 2) /* without its braces */
+        status =
+            rs_batch_extra(&table->reader->a.batch, at, (const char *)buf.data + 1, buf.length - 2);
+    rs_buf_fini(&buf);
+    return status;
+}
+
+static enum rs_status emit_columns(const struct table *table, struct rs_err *err)
+{
+    struct ascend *a = &table->reader->a;
+    struct ascend_row row = {.kind = RS_KIND_METADATA,
+                             .flags = RS_EVENT_NO_TIME | RS_EVENT_NO_END,
+                             .category = table->category,
+                             .correlation = -1,
+                             .external_id = -1,
+                             .bytes = -1};
+    char sql[160];
+    size_t at = 0;
+    struct sqlite3_stmt *columns = NULL;
+    (void)snprintf(sql, sizeof sql, "SELECT name, type, pk FROM pragma_table_info('%s')",
+                   table->name);
+    enum rs_status status = rs_ascend_db_prepare(table->reader->db, sql, &columns, err);
+    if (status != RS_OK)
+        return status;
+    status = db_status(table->reader, ascend_text(a, "vendor table", &row.name), err);
+    if (status == RS_OK)
+        status = db_status(table->reader, ascend_host_lane(a, 0, 0, &row.lane), err);
+    if (status == RS_OK)
+        status = ascend_emit(a, &row, &at, err);
+    if (status == RS_OK)
+        status = db_status(table->reader, put_columns(table, columns, at), err);
+    rs_ascend_db_finish(&columns);
+    return status;
 }
 
 /* With the times of its task where it has none of its own. */
@@ -258,7 +302,10 @@ static enum rs_status read_table(struct db_reader *reader, const char *name, str
                           err);
             break;
         }
-        status = emit_row(&table, rows, err);
+        if (count == 0)
+            status = emit_columns(&table, err);
+        if (status == RS_OK)
+            status = emit_row(&table, rows, err);
     }
     rs_ascend_db_finish(&rows);
     return status == RS_END ? RS_OK : status;

@@ -2,13 +2,15 @@
 /*
  * The tables of the text form that no figure of a step is made of: memory, networks, buses, statistics.
  *
- *     with instants       memory_record, npu_module_mem, nic, roce, data_preprocess      COUNTER
+ *     with instants       memory_record, npu_module_mem, nic, roce, kernel_details, ...  COUNTER
  *     allocations         operator_memory                                                MEMORY, one up, one down
  *     of the whole time   pcie, hccs, op_statistic, api_statistic, l2_cache, ...         COUNTER over the recording
  *
  * Each is optional, split into NAME_slice_N.csv or not, and read by column names; its name is the category of its
- * rows, and all cells of a row stand in extra. They are emitted by a lossless reading only and never counted
- * as read. A table that is not known is left out, with a note in either reading.
+ * rows, and all cells of a row that hold something stand in extra (of a table's first row all cells, so that its columns are
+ * known). A row whose time is not known is there all the same, without one. They are emitted by a lossless reading only and
+ * never counted as read; operators of kernel_details are events besides (ascend_text_work.c). A table that is not known is left
+ * out, with a note in either reading.
  */
 #include "ascend/format/num.h"
 #include "ascend/source/ascend_priv.h"
@@ -39,7 +41,7 @@ static const struct known {
     const char *name; /* the column that names a row; NULL: the label does */
     const char *label;
 } known_tables[] = {
-    {"kernel_details", ELSEWHERE, false, NULL, NULL},
+    {"kernel_details", TIMED, false, "Name", "kernel"},
     {"step_trace_time", ELSEWHERE, false, NULL, NULL},
     {"memory_record", TIMED, false, NULL, "memory"},
     {"npu_module_mem", TIMED, false, NULL, "NPU module memory"},
@@ -75,6 +77,7 @@ struct tables {
     struct csv csv;
     rs_str category;
     int time, device, name;
+    bool is_first; /* no row of this table was emitted yet */
 };
 
 static enum rs_status with_path(const struct tables *tables, enum rs_status status,
@@ -111,25 +114,26 @@ static int64_t device_of(const struct tables *tables)
 }
 
 /* All cells that hold something, as members of a JSON object. */
-static enum rs_status put_extra(const struct tables *tables, size_t at)
+static enum rs_status put_extra(struct tables *tables, size_t at)
 {
     const struct csv *csv = &tables->csv;
     struct rs_buf buf = {0};
     struct rs_json_out json;
     rs_json_out_init(&json, &buf, 0);
     rs_json_out_object(&json);
-    for (size_t i = 0; i < csv->header_count && i < csv->cell_count; i++) {
-        const char *cell = csv->cells[i];
+    for (size_t i = 0; i < csv->header_count; i++) {
+        const char *cell = csv_cell(csv, (int)i);
         const size_t length = strlen(cell);
-        if (!length)
+        if (!length && !tables->is_first)
             continue;
         rs_json_out_key(&json, csv->header[i]);
-        if (rs_ascend_num_scan(cell, length) == length)
+        if (length && rs_ascend_num_scan(cell, length) == length)
             rs_json_out_number(&json, cell);
         else
             rs_json_out_bytes(&json, cell, length);
     }
     rs_json_out_end(&json);
+    tables->is_first = false;
     enum rs_status status = buf.failed ? RS_NOMEM : RS_OK;
     if (status == RS_OK && buf.length > 2) /* without its braces */
         status = rs_batch_extra(&tables->a->batch, at, (const char *)buf.data + 1, buf.length - 2);
@@ -157,8 +161,8 @@ static enum rs_status start_row(const struct tables *tables, struct ascend_row *
                : ascend_device_lane(tables->a, device_of(tables), 0, NULL, &row_p->lane);
 }
 
-static enum rs_status emit(const struct tables *tables, const struct ascend_row *row,
-                           bool has_extra, struct rs_err *err)
+static enum rs_status emit(struct tables *tables, const struct ascend_row *row, bool has_extra,
+                           struct rs_err *err)
 {
     size_t at;
     const enum rs_status status = ascend_emit(tables->a, row, &at, err);
@@ -166,13 +170,15 @@ static enum rs_status emit(const struct tables *tables, const struct ascend_row 
 }
 
 /* One counter per counted column, else one for the row; the first has the cells. */
-static enum rs_status emit_timed(const struct tables *tables, struct rs_err *err)
+static enum rs_status emit_timed(struct tables *tables, struct rs_err *err)
 {
     struct ascend_row row;
     bool has_extra = true;
     enum rs_status status = with_path(tables, start_row(tables, &row), err);
-    if (!trace_us(csv_cell(&tables->csv, tables->time), &row.start))
-        return status;
+    if (!trace_us(csv_cell(&tables->csv, tables->time), &row.start)) {
+        row.start = 0;
+        row.flags |= RS_EVENT_NO_TIME;
+    }
     row.end = row.start;
     for (size_t i = 0; i < sizeof counted / sizeof counted[0] && status == RS_OK; i++) {
         const int column = csv_column(&tables->csv, counted[i].column);
@@ -188,7 +194,7 @@ static enum rs_status emit_timed(const struct tables *tables, struct rs_err *err
     return status == RS_OK && has_extra ? emit(tables, &row, true, err) : status;
 }
 
-static enum rs_status emit_allocation(const struct tables *tables, struct rs_err *err)
+static enum rs_status emit_allocation(struct tables *tables, struct rs_err *err)
 {
     struct ascend_row row;
     int64_t bytes;
@@ -196,29 +202,40 @@ static enum rs_status emit_allocation(const struct tables *tables, struct rs_err
     const int release = csv_column(&tables->csv, "Release Time(us)");
     const int size = csv_column(&tables->csv, "Size(KB)");
     enum rs_status status = with_path(tables, start_row(tables, &row), err);
-    if (status != RS_OK || !bytes_of(csv_cell(&tables->csv, size), 1024, &bytes))
+    if (status != RS_OK)
         return status;
+    const bool has_size = bytes_of(csv_cell(&tables->csv, size), 1024, &bytes);
     row.kind = RS_KIND_MEMORY;
-    if (trace_us(csv_cell(&tables->csv, tables->time), &row.start)) {
+    if (has_size && trace_us(csv_cell(&tables->csv, tables->time), &row.start)) {
         row.end = row.start;
         row.bytes = bytes;
         status = emit(tables, &row, has_extra, err);
         has_extra = false;
     }
-    if (status == RS_OK && trace_us(csv_cell(&tables->csv, release), &row.start)) {
+    if (status == RS_OK && has_size && trace_us(csv_cell(&tables->csv, release), &row.start)) {
         row.end = row.start;
         row.bytes = -bytes;
         status = emit(tables, &row, has_extra, err);
+        has_extra = false;
     }
-    return status;
+    if (status != RS_OK || !has_extra)
+        return status;
+    row.kind = RS_KIND_COUNTER; /* nobody knows how much, or when */
+    row.flags |= RS_EVENT_NO_TIME;
+    row.start = row.end = 0;
+    return emit(tables, &row, true, err);
 }
 
-static enum rs_status emit_whole(const struct tables *tables, struct rs_err *err)
+static enum rs_status emit_whole(struct tables *tables, struct rs_err *err)
 {
     struct ascend_row row;
     const enum rs_status status = with_path(tables, start_row(tables, &row), err);
-    if (status != RS_OK || tables->last < tables->first)
+    if (status != RS_OK)
         return status;
+    if (tables->last < tables->first) {
+        row.flags |= RS_EVENT_NO_TIME;
+        return emit(tables, &row, true, err);
+    }
     row.flags = 0;
     row.start = tables->first;
     row.end = tables->last;
@@ -243,6 +260,9 @@ static enum rs_status emit_rows(struct tables *tables, struct rs_err *err)
         with_path(tables, ascend_text(tables->a, known->stem, &tables->category), err);
     tables->time = csv_column(&tables->csv, known->shape == ALLOCATIONS ? "Allocation Time(us)"
                                                                         : "Timestamp(us)");
+    if (tables->time == CSV_NO_COLUMN && known->shape == TIMED)
+        tables->time = csv_column(&tables->csv, "Start Time(us)");
+    tables->is_first = true;
     tables->device = column_of_device(&tables->csv);
     tables->name = known->name ? csv_column(&tables->csv, known->name) : CSV_NO_COLUMN;
     while (status == RS_OK && csv_next(&tables->csv))

@@ -2,7 +2,8 @@
 /*
  * The text form of a rank's directory -> batches.
  *
- *   trace_view.json      Python: steps; CANN: launches; Ascend Hardware: device work; HCCL: operations and their tasks
+ *   trace_view.json      Python: steps; CANN: launches; Ascend Hardware: device work; HCCL: operations and their tasks;
+ *                        a lossless reading has the operators, flows and counters, too, with their arguments
  *   communication.json   which communicator each operation belongs to (absent at Level0: then the last three digits
  *                        of its name find it among the groups of the metadata)
  *   kernel_details.csv   which device rows are operators; without it their task types tell
@@ -46,6 +47,25 @@ void ascend_text_widen(struct text_reader *reader, rs_ns start, rs_ns end)
 
 /* ---- rows of the trace ---- */
 
+/* In a lossless reading the arguments of the row that was just emitted, as they stand there. Between members of a JSON text a line
+ * break is a blank; in extra it is not. */
+static enum rs_status put_args(struct text_reader *reader, const struct kineto_row *row, size_t at,
+                               struct rs_err *err)
+{
+    struct rs_buf buf = {0};
+    if (!reader->a.is_lossless || !row->args.length)
+        return RS_OK;
+    rs_buf_bytes(&buf, row->args.text, row->args.length);
+    for (size_t i = 0; i < buf.length; i++)
+        if (buf.data[i] == '\n')
+            buf.data[i] = ' ';
+    const enum rs_status status =
+        buf.failed ? RS_NOMEM
+                   : rs_batch_extra(&reader->a.batch, at, (const char *)buf.data, buf.length);
+    rs_buf_fini(&buf);
+    return no_memory(reader, status, err);
+}
+
 static enum rs_status take_launch(struct text_reader *reader, const struct kineto_row *row,
                                   rs_ns start, struct rs_err *err)
 {
@@ -67,7 +87,10 @@ static enum rs_status take_launch(struct text_reader *reader, const struct kinet
     if (status == RS_OK)
         status = ascend_host_lane(a, row->pid.value, row->tid.value, &launch.lane);
     size_t at;
-    return status == RS_OK ? ascend_emit(a, &launch, &at, err) : no_memory(reader, status, err);
+    if (status != RS_OK)
+        return no_memory(reader, status, err);
+    status = ascend_emit(a, &launch, &at, err);
+    return status == RS_OK ? put_args(reader, row, at, err) : status;
 }
 
 /* Task types of operators; both spellings that CANN has used. */
@@ -179,7 +202,10 @@ static enum rs_status take_python(struct text_reader *reader, const struct kinet
     if (status == RS_OK)
         status = ascend_host_lane(a, row->pid.value, row->tid.value, &made.lane);
     size_t at;
-    return status == RS_OK ? ascend_emit(a, &made, &at, err) : no_memory(reader, status, err);
+    if (status != RS_OK)
+        return no_memory(reader, status, err);
+    status = ascend_emit(a, &made, &at, err);
+    return status == RS_OK ? put_args(reader, row, at, err) : status;
 }
 
 /* Where there is no device, operators on the host are the work. */
@@ -245,10 +271,35 @@ static enum rs_status take_counter(struct text_reader *reader, const struct kine
     if (status != RS_OK)
         return no_memory(reader, status, err);
     status = ascend_emit(a, &made, &at, err);
-    if (status == RS_OK && row->args.length)
-        status =
-            no_memory(reader, rs_batch_extra(&a->batch, at, row->args.text, row->args.length), err);
-    return status;
+    return status == RS_OK ? put_args(reader, row, at, err) : status;
+}
+
+/* One end of a connection: of operators with each other (fwdbwd, async_task_queue), with device work (async_npu), of calls with it
+ * (HostToDevice). No figure is made of them. */
+static enum rs_status take_flow(struct text_reader *reader, const struct kineto_row *row,
+                                struct rs_err *err)
+{
+    struct ascend *a = &reader->a;
+    const struct trace_process *process = trace_process_of(&reader->names, row);
+    struct ascend_row made = {.kind = row->phase == 's' ? RS_KIND_FLOW_START : RS_KIND_FLOW_END,
+                              .flags = RS_EVENT_NO_END,
+                              .category = row->category ? row->category->id : RS_STR_NONE,
+                              .external_id = -1,
+                              .bytes = -1};
+    if (!a->is_lossless || !process || !trace_start(row, &made.start) ||
+        !text_integer(row->id, &made.correlation))
+        return RS_OK;
+    made.end = made.start;
+    enum rs_status status = ascend_text_bytes(a, row->name.text, row->name.length, &made.name);
+    const bool is_of_device = process->layer == LAYER_HARDWARE || process->layer == LAYER_HCCL;
+    if (status == RS_OK)
+        status = is_of_device
+                     ? ascend_device_lane(a, process->device >= 0 ? process->device : 0,
+                                          row->tid.value == KINETO_NO_ID ? 0 : row->tid.value, NULL,
+                                          &made.lane)
+                     : ascend_host_lane(a, row->pid.value, row->tid.value, &made.lane);
+    size_t at;
+    return status == RS_OK ? ascend_emit(a, &made, &at, err) : no_memory(reader, status, err);
 }
 
 static enum rs_status take_row(void *self, const struct kineto_row *row, struct rs_err *err)
@@ -257,6 +308,8 @@ static enum rs_status take_row(void *self, const struct kineto_row *row, struct 
     rs_ns start;
     if (row->phase == 'C' && row->pid.value != KINETO_NO_ID)
         return take_counter(reader, row, err);
+    if ((row->phase == 's' || row->phase == 'f') && row->pid.value != KINETO_NO_ID)
+        return take_flow(reader, row, err);
     if (row->phase != 'X' || row->pid.value == KINETO_NO_ID)
         return RS_OK;
     const struct trace_process *process = trace_process_of(&reader->names, row);

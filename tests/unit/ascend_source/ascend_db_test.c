@@ -295,6 +295,92 @@ static void what_is_said_of_tasks_travels(void **state)
     tmp_dir_remove(place.root);
 }
 
+#define OPERATORS                                                                                  \
+    "INSERT INTO STRING_IDS VALUES (268435457,'aten::mm'),(268435458,'float;\r\nScalar'),"         \
+    "(268435459,'2,3;\r\n'),(268435460,'a.py(7): f'),(268435461,'Enqueue'),(20,'load'),"           \
+    "(21,'domain1'),(22,'read');"                                                                  \
+    "CREATE TABLE PYTORCH_API (startNs TEXT, endNs TEXT, globalTid, connectionId, name,"           \
+    " sequenceNumber, fwdThreadId, inputDtypes, inputShapes, callchainId, type);"                  \
+    "INSERT INTO PYTORCH_API VALUES ('" S "0001000','" S                                           \
+    "0002000',42949672971,9,268435457,17,3,268435458,268435459,5,50001),"                          \
+    "('" S "0003000','" S "0004000',42949672971,NULL,268435461,NULL,NULL,NULL,NULL,NULL,50002);"   \
+    "CREATE TABLE CONNECTION_IDS (id, connectionId); INSERT INTO CONNECTION_IDS VALUES (9, 100);"  \
+    "CREATE TABLE PYTORCH_CALLCHAINS (id, stack, stackDepth);"                                     \
+    "INSERT INTO PYTORCH_CALLCHAINS VALUES (5, 268435460, 0);"                                     \
+    "CREATE TABLE MSTX_EVENTS (startNs, endNs, eventType, rangeId, category, message, globalTid,"  \
+    " endGlobalTid, domainId, connectionId);"                                                      \
+    "INSERT INTO MSTX_EVENTS VALUES (" S "0005000," S                                              \
+    "0006000,2,77,4294967295,20,42949672971,42949672972,21,4294967295);"
+
+/* What connects an operator, what it worked on and who called it; the domain of a range. */
+static void what_is_said_of_operators_and_marks_travels(void **state)
+{
+    (void)state;
+    struct place place;
+    make_place(&place, 2);
+    run_sql(&place, 2, NEW_SCHEMA);
+    run_sql(&place, 2, OPERATORS);
+    struct seen *plain = read_place(&place, 0);
+    struct seen *whole = read_place(&place, RS_SOURCE_LOSSLESS);
+    assert_status(whole->status, RS_OK);
+    assert_string_equal(the_row(whole, RS_KIND_CPU_OP, "aten::mm")->extra,
+                        "\"Sequence number\":17,\"Fwd thread id\":3,"
+                        "\"Input type\":\"float;\\r\\nScalar\",\"Input Dims\":\"2,3;\\r\\n\","
+                        "\"connectionId\":9,\"callchainId\":5");
+    const struct seen_row *queue = the_row(whole, RS_KIND_OTHER, "Enqueue");
+    assert_string_equal(queue->extra, ""); /* unknown is nothing, not 0 */
+    const struct seen_row *chain = the_row(whole, RS_KIND_COUNTER, "PYTORCH_CALLCHAINS");
+    assert_string_equal(chain->extra, "\"id\":5,\"stack\":\"a.py(7): f\",\"stackDepth\":0");
+    assert_true(chain->flags & RS_EVENT_NO_TIME);
+    assert_string_equal(the_row(whole, RS_KIND_COUNTER, "CONNECTION_IDS")->extra,
+                        "\"id\":9,\"connectionId\":100");
+    assert_string_equal(the_row(whole, RS_KIND_RANGE, "load")->extra,
+                        "\"eventType\":2,\"rangeId\":77,\"category\":4294967295,"
+                        "\"domain\":\"domain1\",\"endGlobalTid\":42949672972,"
+                        "\"connectionId\":4294967295");
+    assert_string_equal(the_row(plain, RS_KIND_RANGE, "load")->extra, "");
+    assert_int_equal(plain->stream.info.events_read, whole->stream.info.events_read);
+    forget(plain);
+    forget(whole);
+    tmp_dir_remove(place.root);
+}
+
+/* A number that stands for a text in one table alone; what explains the other numbers is there, too. */
+static void numbers_of_counters_keep_their_meaning(void **state)
+{
+    (void)state;
+    struct place place;
+    make_place(&place, 2);
+    run_sql(&place, 2, NEW_SCHEMA "INSERT INTO STRING_IDS VALUES (22,'read');");
+    run_sql(&place, 2,
+            "CREATE TABLE LLC (deviceId, timestampNs INTEGER, hitRate REAL, mode);"
+            "INSERT INTO LLC VALUES (4," S "0002000,85.5,22),(4," S "0003000,NULL,22);"
+            "CREATE TABLE ENUM_MODULE (id INTEGER PRIMARY KEY, name TEXT);"
+            "INSERT INTO ENUM_MODULE VALUES (2,'HCCL');");
+    struct seen *whole = read_place(&place, RS_SOURCE_LOSSLESS);
+    size_t rows = 0;
+    for (size_t i = 0; i < whole->count; i++)
+        if (strcmp(whole->rows[i].category, "LLC") == 0)
+            rows += strstr(whole->rows[i].extra, "\"mode\":\"read\"") != NULL;
+    assert_int_equal(rows, 2);
+    assert_string_equal(the_row(whole, RS_KIND_COUNTER, "ENUM_MODULE")->extra,
+                        "\"id\":2,\"name\":\"HCCL\"");
+    rows = 0;
+    for (size_t i = 0; i < whole->count; i++)
+        if (whole->rows[i].kind == RS_KIND_METADATA &&
+            strcmp(whole->rows[i].category, "LLC") == 0) {
+            assert_string_equal(whole->rows[i].name, "vendor table");
+            assert_string_equal(
+                whole->rows[i].extra,
+                "\"deviceId\":\"\",\"timestampNs\":\"INTEGER\",\"hitRate\":\"REAL\","
+                "\"mode\":\"\"");
+            rows++;
+        }
+    assert_int_equal(rows, 1);
+    forget(whole);
+    tmp_dir_remove(place.root);
+}
+
 static void reading_leaves_the_database_alone(void **state)
 {
     (void)state;
@@ -412,6 +498,8 @@ int main(void)
         cmocka_unit_test(steps_come_from_operators_where_nothing_else_tells),
         cmocka_unit_test(counters_and_collections_are_for_the_lossless_reading),
         cmocka_unit_test(what_is_said_of_tasks_travels),
+        cmocka_unit_test(what_is_said_of_operators_and_marks_travels),
+        cmocka_unit_test(numbers_of_counters_keep_their_meaning),
         cmocka_unit_test(reading_leaves_the_database_alone),
         cmocka_unit_test(wild_cells_are_counted_not_believed),
         cmocka_unit_test(mindspore_takes_the_form_that_knows_the_steps),

@@ -24,7 +24,7 @@ struct seen_row {
     struct rs_lane lane;
     rs_ns start, end;
     int64_t correlation, external_id, bytes;
-    char category[32], extra[256];
+    char category[32], extra[512];
     bool has_comm;
     struct rs_comm comm;
     char group[64], ranks[64], collective[32], dtype[32], transport[16];

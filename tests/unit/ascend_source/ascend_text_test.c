@@ -211,6 +211,84 @@ static void tables_are_for_the_lossless_reading(void **state)
     tmp_dir_remove(place.root);
 }
 
+/* A row without a time or a size is there, and the first row of a table tells its columns. */
+static void no_row_of_a_table_is_lost(void **state)
+{
+    (void)state;
+    struct place place;
+    make_place(&place, 2);
+    put_file(place.output, "trace_view.json", TRACE("HCCL", "NPU 3"));
+    put_file(place.output, "kernel_details.csv",
+             "Step Id,Device_id,Stream ID,Name,Accelerator Core,Start Time(us),Duration(us),"
+             "Wait Time(us),aic_mac_ratio\n"
+             "7,3,2,MatMul_1,AI_CORE,1750000000000050.500,9.500,,0.25\n");
+    put_file(place.output, "memory_record.csv",
+             "Component,Timestamp(us),Total Allocated(MB),Device Type\n"
+             "WORKSPACE,,,NPU:3\nAPP,N/A,2.0,NPU:3\n");
+    put_file(place.output, "operator_memory.csv",
+             "Name,Size(KB),Allocation Time(us),Release Time(us),Device Type\n"
+             "aten::add,,1750000000000086.0,,NPU:3\ncann::x,-2,,,NPU:3\n");
+    struct seen *seen = read_place(&place, RS_SOURCE_LOSSLESS);
+    assert_status(seen->status, RS_OK);
+    const struct seen_row *row = row_of(seen, "kernel_details", "MatMul_1", 0);
+    assert_int_equal(row->kind, RS_KIND_COUNTER);
+    assert_int_equal(row->start, T(50) + 500);
+    assert_string_equal(row->extra,
+                        "\"Step Id\":7,\"Device_id\":3,\"Stream ID\":2,\"Name\":\"MatMul_1\","
+                        "\"Accelerator Core\":\"AI_CORE\",\"Start Time(us)\":1750000000000050.500,"
+                        "\"Duration(us)\":9.500,\"Wait Time(us)\":\"\",\"aic_mac_ratio\":0.25");
+    row = row_of(seen, "memory_record", "memory", 0);
+    assert_true(row->flags & RS_EVENT_NO_TIME);
+    assert_string_equal(row->extra, "\"Component\":\"WORKSPACE\",\"Timestamp(us)\":\"\","
+                                    "\"Total Allocated(MB)\":\"\",\"Device Type\":\"NPU:3\"");
+    assert_non_null(strstr(row_of(seen, "memory_record", "memory allocated", 0)->extra,
+                           "\"Timestamp(us)\":\"N/A\""));
+    row = row_of(seen, "operator_memory", "aten::add", 0);
+    assert_int_equal(row->kind, RS_KIND_COUNTER); /* no size: no event of the allocator */
+    assert_non_null(strstr(row->extra, "\"Allocation Time(us)\":1750000000000086.0"));
+    assert_non_null(
+        strstr(row_of(seen, "operator_memory", "cann::x", 0)->extra, "\"Size(KB)\":-2"));
+    forget(seen);
+    tmp_dir_remove(place.root);
+}
+
+static void arguments_and_flows_travel(void **state)
+{
+    (void)state;
+    struct place place;
+    make_place(&place, 2);
+    put_file(
+        place.output, "trace_view.json",
+        "[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":5,\"tid\":0,\"args\":{\"name\":\"Python\"}},"
+        "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":6,\"tid\":0,\"args\":{\"name\":"
+        "\"Ascend Hardware\"}},"
+        "{\"ph\":\"X\",\"name\":\"aten::mm\",\"pid\":5,\"tid\":8,\"ts\":\"1750000000000010.000\","
+        "\"dur\":2,\"cat\":\"cpu_op\",\"args\":{\"Sequence number\":4,\n\"Input Dims\":\"2,3\","
+        "\"Call stack\":\"a.py(1): f;\\r\\nb.py(2): g\"}},"
+        "{\"ph\":\"s\",\"name\":\"torch_to_npu\",\"cat\":\"async_npu\",\"id\":77,\"pid\":5,\"tid\":8,"
+        "\"ts\":\"1750000000000010.000\"},"
+        "{\"ph\":\"f\",\"bp\":\"e\",\"name\":\"torch_to_npu\",\"cat\":\"async_npu\",\"id\":\"77\","
+        "\"pid\":6,\"tid\":2,\"ts\":\"1750000000000020.000\"}]");
+    struct seen *brief = read_place(&place, 0);
+    struct seen *seen = read_place(&place, RS_SOURCE_LOSSLESS);
+    assert_string_equal(the_row(seen, RS_KIND_CPU_OP, "aten::mm")->extra,
+                        "\"Sequence number\":4, \"Input Dims\":\"2,3\","
+                        "\"Call stack\":\"a.py(1): f;\\r\\nb.py(2): g\"");
+    const struct seen_row *start = the_row(seen, RS_KIND_FLOW_START, "torch_to_npu");
+    const struct seen_row *end = the_row(seen, RS_KIND_FLOW_END, "torch_to_npu");
+    assert_string_equal(start->category, "async_npu");
+    assert_int_equal(start->correlation, 77);
+    assert_int_equal(start->lane.kind, RS_LANE_HOST);
+    assert_int_equal(end->correlation, 77);
+    assert_int_equal(end->start, T(20));
+    assert_int_equal(end->lane.thread, 2);
+    assert_int_equal(count_kind(brief, RS_KIND_FLOW_START), 0);
+    assert_int_equal(brief->stream.info.events_read, seen->stream.info.events_read);
+    forget(brief);
+    forget(seen);
+    tmp_dir_remove(place.root);
+}
+
 /* The vendor's own figures stand beside the events, from whichever file has them. */
 static void the_vendors_figures_are_kept(void **state)
 {
@@ -544,6 +622,8 @@ int main(void)
         cmocka_unit_test(name_finds_group_without_communication_json),
         cmocka_unit_test(the_vendors_figures_are_kept),
         cmocka_unit_test(tables_are_for_the_lossless_reading),
+        cmocka_unit_test(no_row_of_a_table_is_lost),
+        cmocka_unit_test(arguments_and_flows_travel),
         cmocka_unit_test(operators_are_those_of_the_table),
         cmocka_unit_test(without_a_trace_operations_remain_and_steps_are_partial),
         cmocka_unit_test(without_a_trace_the_kernel_table_tells_computing_and_steps),
