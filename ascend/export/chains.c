@@ -4,7 +4,8 @@
  *
  * Frames and operators of a thread are walked in the order of their starts, with a stack of the frames that are open. Equal
  * chains are one: a chain is a node of a tree whose path to the root are its frames. Memory grows with different
- * chains, not with operators.
+ * chains, not with operators. Where a recording names the frames of each operator itself ("Call stack" of an Ascend profiler's
+ * trace), these are taken, and its frames are not walked.
  */
 #include "ascend/export/export_priv.h"
 #include "common/base/mem.h"
@@ -160,10 +161,45 @@ static enum rs_status walk(struct chains *chains, sqlite3_stmt *rows, struct rs_
     return status == RS_OK && code != SQLITE_DONE ? failed(chains, err) : status;
 }
 
+enum rs_status chains_of_text(struct rs_export_ascend *e, const char *text, size_t length,
+                              int64_t *chain_p, struct rs_err *err)
+{
+    rs_str id;
+    enum rs_status status = RS_OK;
+    if (!e->has_stacks)
+        status = no_room(rs_strtab_init(&e->stacks, 0), err);
+    if (status != RS_OK)
+        return status;
+    e->has_stacks = true;
+    const size_t known = e->stacks.count;
+    status = no_room(rs_strtab_add(&e->stacks, text, length, &id), err);
+    *chain_p = (int64_t)id;
+    if (status != RS_OK || e->stacks.count == known)
+        return status;
+    const char *end = text + length;
+    for (int64_t depth = 0; text < end && status == RS_OK; depth++) {
+        int64_t frame;
+        const char *cut = memchr(text, '\n', (size_t)(end - text));
+        const char *behind = cut ? cut : end;
+        while (behind > text && strchr(";\r", behind[-1]))
+            behind--;
+        status = string_id(e, SPACE_HOST, text, (size_t)(behind - text), &frame, err);
+        if (status != RS_OK)
+            break;
+        struct db_row row = db_row_begin(&e->rows, T_CALLCHAINS);
+        db_row_int(&row, *chain_p, true);
+        db_row_int(&row, frame, true);
+        db_row_int(&row, depth, true);
+        status = db_row_end(&e->rows, &row, err);
+        text = cut ? cut + 1 : end;
+    }
+    return status;
+}
+
 enum rs_status chains_settle(struct rs_export_ascend *e, struct rs_err *err)
 {
     sqlite3_stmt *rows = NULL;
-    if (!e->has_frames)
+    if (!e->has_frames || e->has_stacks || kept_has(e, "PYTORCH_CALLCHAINS"))
         return RS_OK;
     struct chains *chains = rs_mem_calloc(1, sizeof *chains);
     if (!chains)

@@ -85,6 +85,7 @@ void rs_export_ascend_free(struct rs_export_ascend **export_p)
     if (!e)
         return;
     *export_p = NULL;
+    kept_fini(e);
     db_discard(&e->rows);
     remove_folder(e->output_dir); /* NULL once it has its name */
     remove_folder(e->work_dir);
@@ -97,6 +98,8 @@ void rs_export_ascend_free(struct rs_export_ascend **export_p)
         rs_strtab_fini(&e->texts[i]);
         rs_mem_free(e->ids[i]);
     }
+    if (e->has_stacks)
+        rs_strtab_fini(&e->stacks);
     rs_mem_free(e->classes);
     rs_mem_free(e->pieces.items);
     rs_mem_free(e->launches.items);
@@ -118,6 +121,13 @@ enum { TYPE_OP = 50001, TYPE_TRACE = 50003 };
 static enum rs_status add_row(struct rs_export_ascend *e, const struct rs_batch *batch, size_t at,
                               struct rs_err *err)
 {
+    bool is_kept = false;
+    enum rs_status status = RS_OK;
+    if (batch->kind[at] == RS_KIND_COUNTER || batch->kind[at] == RS_KIND_MEMORY ||
+        batch->kind[at] == RS_KIND_METADATA)
+        status = kept_row(e, batch, at, &is_kept, err);
+    if (status != RS_OK || is_kept)
+        return status;
     switch ((enum rs_kind)batch->kind[at]) {
     case RS_KIND_CPU_OP:
     case RS_KIND_USER_ANNOTATION:
@@ -144,8 +154,9 @@ static enum rs_status add_row(struct rs_export_ascend *e, const struct rs_batch 
     case RS_KIND_MEMCPY:
     case RS_KIND_MEMSET:
         return device_row(e, batch, at, err);
-    case RS_KIND_OTHER: /* no table has a place for these */
-    case RS_KIND_GPU_USER_ANNOTATION:
+    case RS_KIND_OTHER:
+        return host_other(e, batch, at, err);
+    case RS_KIND_GPU_USER_ANNOTATION: /* no table has a place for these */
     case RS_KIND_SYNC:
     case RS_KIND_DEVICE_EVENT:
     case RS_KIND_FLOW_START:
@@ -179,8 +190,9 @@ enum rs_status rs_export_ascend_add(struct rs_export_ascend *e, const struct rs_
 static enum rs_status fill_tables(struct rs_export_ascend *e, struct rs_err *err)
 {
     static enum rs_status (*const stages[])(struct rs_export_ascend *, struct rs_err *) = {
-        device_host_work, comm_write,     device_settle, host_settle, memory_settle, chains_settle,
-        about_tables,     tables_strings, trace_overlap, trace_view,  tables_settle,
+        device_host_work, comm_write,    device_settle, host_settle,    memory_settle,
+        chains_settle,    kept_settle,   about_tables,  tables_strings, operators_settle,
+        text_tables,      trace_overlap, trace_view,    tables_settle,
     };
     enum rs_status status = RS_OK;
     for (size_t i = 0; i < sizeof stages / sizeof stages[0] && status == RS_OK; i++)

@@ -50,6 +50,7 @@ RS_MUST_CHECK enum rs_status rs_export_ascend_add(struct rs_export_ascend *expor
 struct rs_export_result {
     char *dir; /* rs_mem_free() */
     uint64_t tasks, ops, host_rows, api_rows;
+    uint64_t kept_rows; /* of tables that an Ascend profiler had recorded */
     uint64_t
         windows_bounded; /* steps whose window on the device needed rows of ours (docs/notes) */
     uint64_t

@@ -10,6 +10,8 @@
  *   device.c  TASK, COMPUTE_TASK_INFO, MEMCPY_INFO; windows of steps
  *   comm.c    COMMUNICATION_OP, COMMUNICATION_TASK_INFO, groups
  *   trace.c   OVERLAP_ANALYSIS, trace_view.json
+ *   kept.c    tables that an Ascend profiler had recorded, as it had them
+ *   text.c    kernel_details.csv, op_statistic.csv, ...; operators.c: operator_details.csv
  *   about.c   META_DATA, HOST_INFO, ..., profiler_info and profiler_metadata
  *
  * Times in lists here count from the stream's time base, those in tables from the Unix epoch.
@@ -21,6 +23,8 @@
 #include "ascend/export/rows.h"
 #include "common/base/buf.h"
 #include "common/reduce/work.h"
+
+#include <stdio.h>
 
 enum table {
     T_STRING_IDS,
@@ -135,8 +139,12 @@ struct rs_export_ascend {
     LIST(struct step_bound) bounds;
     LIST(int32_t) devices;
     bool has_device_work;
-    bool has_frames;      /* of Python */
-    int64_t main_process; /* of the first host row; -1 */
+    bool has_frames; /* of Python */
+    bool has_gc;
+    bool has_stacks;
+    struct rs_strtab stacks;  /* with has_stacks: call stacks as texts; a chain's id is a text's */
+    struct kept_tables *kept; /* NULL: none yet */
+    int64_t main_process;     /* of the first host row; -1 */
     int64_t next_task, next_connection;
     const struct rs_trace_info *info; /* from finish on */
     struct rs_summary own;            /* of this recording */
@@ -165,9 +173,13 @@ RS_MUST_CHECK enum rs_status no_room(enum rs_status status, struct rs_err *err);
 bool extra_find(const struct rs_batch *batch, size_t at, const char *key, const char **value_p,
                 size_t *length_p);
 bool extra_int(const struct rs_batch *batch, size_t at, const char *key, int64_t *value_p);
+/* A member that is a string, decoded, into `text`, which is emptied first. False when it is none; text->failed: no memory. */
+bool extra_text(const struct rs_batch *batch, size_t at, const char *key, struct rs_buf *text);
 
 /* ---- tables.c ---- */
 
+/* Is this one of the tables that we make? */
+bool tables_has(const char *name);
 RS_MUST_CHECK enum rs_status tables_create(struct rs_export_ascend *e, struct rs_err *err);
 /* Indexes, and tables that got no row go away. */
 RS_MUST_CHECK enum rs_status tables_settle(struct rs_export_ascend *e, struct rs_err *err);
@@ -187,6 +199,8 @@ RS_MUST_CHECK enum rs_status room_for_strings(struct rs_export_ascend *e, struct
 
 RS_MUST_CHECK enum rs_status host_operator(struct rs_export_ascend *e, const struct rs_batch *batch,
                                            size_t at, int64_t type, struct rs_err *err);
+RS_MUST_CHECK enum rs_status host_other(struct rs_export_ascend *e, const struct rs_batch *batch,
+                                        size_t at, struct rs_err *err);
 RS_MUST_CHECK enum rs_status host_step(struct rs_export_ascend *e, const struct rs_batch *batch,
                                        size_t at, struct rs_err *err);
 RS_MUST_CHECK enum rs_status host_api(struct rs_export_ascend *e, const struct rs_batch *batch,
@@ -198,12 +212,22 @@ RS_MUST_CHECK enum rs_status host_counter(struct rs_export_ascend *e, const stru
 /* Steps, API rows without a connection, types and connections that are known only now. */
 RS_MUST_CHECK enum rs_status host_settle(struct rs_export_ascend *e, struct rs_err *err);
 int64_t global_tid(const struct rs_export_ascend *e, uint32_t lane);
-/* An API row that stands for nothing but a connection of a step (device_settle()). */
+/* An API row that stands for nothing but a connection of a step (device_settle()), by its name. */
+#define STEP_CALL "rankscope: window of a step"
 RS_MUST_CHECK enum rs_status host_bound_api(struct rs_export_ascend *e, rs_ns instant,
                                             int64_t connection, struct rs_err *err);
 
 /* ---- chains.c ---- */
 
+/* SQL: the frames of a row of PYTORCH_API as one text, as the vendor writes it. text_tables() makes the index for it, tables_settle()
+ * removes it. */
+#define CALL_STACK_OF(row)                                                                         \
+    "SELECT group_concat(frame, ';' || char(13, 10)) FROM (SELECT f.value AS frame FROM "          \
+    "PYTORCH_CALLCHAINS c JOIN STRING_IDS f ON f.id = c.stack WHERE c.id = " row ".callchainId "   \
+    "ORDER BY c.stackDepth)"
+/* The chain whose frames are the lines of this text, innermost first. */
+RS_MUST_CHECK enum rs_status chains_of_text(struct rs_export_ascend *e, const char *text,
+                                            size_t length, int64_t *chain_p, struct rs_err *err);
 /* Call chains of operators; after the host's rows. */
 RS_MUST_CHECK enum rs_status chains_settle(struct rs_export_ascend *e, struct rs_err *err);
 
@@ -248,6 +272,31 @@ RS_MUST_CHECK enum rs_status comm_write(struct rs_export_ascend *e, struct rs_er
 /* parallel_group_info of the groups that this rank's operations name; {} when none is known. */
 RS_MUST_CHECK enum rs_status comm_groups(const struct rs_export_ascend *e, struct rs_buf *json,
                                          struct rs_err *err);
+
+/* ---- kept.c ---- */
+
+/* A row of a table that the recording's own profiler had: whether it is one, and then it is in its table. */
+RS_MUST_CHECK enum rs_status kept_row(struct rs_export_ascend *e, const struct rs_batch *batch,
+                                      size_t at, bool *is_kept_p, struct rs_err *err);
+bool kept_has(const struct rs_export_ascend *e, const char *name);
+/* Ends the tables of text. */
+RS_MUST_CHECK enum rs_status kept_settle(struct rs_export_ascend *e, struct rs_err *err);
+void kept_fini(struct rs_export_ascend *e);
+
+/* ---- text.c, operators.c ---- */
+
+/* A new file of the output folder; the caller closes it and frees the path, also on failure. */
+RS_MUST_CHECK enum rs_status table_file_open(const struct rs_export_ascend *e, const char *name,
+                                             char **path_p, FILE **file_p, struct rs_err *err);
+/* Quoted where that is needed. */
+void table_file_cell(struct rs_buf *line, const char *text);
+/* Writes the line with its end, and empties it. */
+RS_MUST_CHECK enum rs_status table_file_line(FILE *file, const char *path, struct rs_buf *line,
+                                             struct rs_err *err);
+/* After all tables of the database but those of the trace's layers. */
+RS_MUST_CHECK enum rs_status text_tables(struct rs_export_ascend *e, struct rs_err *err);
+/* Times of operators, for text_tables(). */
+RS_MUST_CHECK enum rs_status operators_settle(struct rs_export_ascend *e, struct rs_err *err);
 
 /* ---- trace.c ---- */
 

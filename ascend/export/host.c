@@ -11,13 +11,15 @@
 #include "ascend/export/export_priv.h"
 #include "common/base/mem.h"
 
+#include <jansson.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-enum { API_RUNTIME = 5000, API_NODE = 10000, API_OP = 50001 };
+enum { API_RUNTIME = 5000, API_NODE = 10000, API_OP = 50001, API_QUEUE = 50002, API_MSTX = 50004 };
 #define CONNECTION_MAX (INT64_C(1) << 62)
 
 enum rs_status no_room(enum rs_status status, struct rs_err *err)
@@ -103,6 +105,21 @@ bool extra_int(const struct rs_batch *batch, size_t at, const char *key, int64_t
     return true;
 }
 
+bool extra_text(const struct rs_batch *batch, size_t at, const char *key, struct rs_buf *text)
+{
+    const char *value;
+    size_t length;
+    rs_buf_reset(text);
+    if (!extra_find(batch, at, key, &value, &length) || *value != '"')
+        return false;
+    json_t *json = json_loadb(value, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    const bool is_known = json_is_string(json);
+    if (is_known)
+        rs_buf_bytes(text, json_string_value(json), json_string_length(json));
+    json_decref(json);
+    return is_known;
+}
+
 /* ---- operators ---- */
 
 int64_t global_tid(const struct rs_export_ascend *e, uint32_t lane)
@@ -144,9 +161,36 @@ static enum rs_status inputs_id(struct rs_export_ascend *e, rs_str json, int64_t
     return status;
 }
 
+/* As an Ascend profiler wrote them, where the row's own column says nothing. */
+static enum rs_status inputs_of_extra(struct rs_export_ascend *e, const struct rs_batch *batch,
+                                      size_t at, const char *key, int64_t *id_p, struct rs_err *err)
+{
+    struct rs_buf text = {0};
+    enum rs_status status = RS_OK;
+    if (*id_p < 0 && extra_text(batch, at, key, &text))
+        status = text.failed
+                     ? no_room(RS_NOMEM, err)
+                     : string_id(e, SPACE_HOST, (const char *)text.data, text.length, id_p, err);
+    rs_buf_fini(&text);
+    return status;
+}
+
+static enum rs_status chain_of_extra(struct rs_export_ascend *e, const struct rs_batch *batch,
+                                     size_t at, int64_t *chain_p, struct rs_err *err)
+{
+    struct rs_buf text = {0};
+    enum rs_status status = RS_OK;
+    if (*chain_p < 0 && extra_text(batch, at, "Call stack", &text))
+        status = text.failed
+                     ? no_room(RS_NOMEM, err)
+                     : chains_of_text(e, (const char *)text.data, text.length, chain_p, err);
+    rs_buf_fini(&text);
+    return status;
+}
+
 struct operator_row {
     rs_ns start, end;
-    int64_t global_tid, connection, name, sequence, forward, dtypes, shapes, type;
+    int64_t global_tid, connection, name, sequence, forward, dtypes, shapes, chain, type;
 };
 
 static enum rs_status put_operator(struct rs_export_ascend *e, const struct operator_row *own,
@@ -162,7 +206,7 @@ static enum rs_status put_operator(struct rs_export_ascend *e, const struct oper
     db_row_int(&row, own->forward, own->type == API_OP);
     db_row_int(&row, own->dtypes, own->dtypes >= 0);
     db_row_int(&row, own->shapes, own->shapes >= 0);
-    db_row_int(&row, 0, false); /* callchainId */
+    db_row_int(&row, own->chain, own->chain >= 0);
     db_row_int(&row, own->type, true);
     e->result.host_rows++;
     return db_row_end(&e->rows, &row, err);
@@ -186,8 +230,12 @@ enum rs_status host_operator(struct rs_export_ascend *e, const struct rs_batch *
                                .sequence = -1,
                                .dtypes = -1,
                                .shapes = -1,
+                               .chain = -1,
                                .type = type};
     note_process(e, batch->lane[at]);
+    if (row.connection < 0)
+        (void)extra_int(batch, at, "connectionId", &row.connection);
+    (void)extra_int(batch, at, "callchainId", &row.chain);
     (void)extra_int(batch, at, "Sequence number", &row.sequence);
     (void)extra_int(batch, at, "Fwd thread id", &row.forward);
     enum rs_status status = stream_id(e, SPACE_HOST, batch->name[at], &row.name, err);
@@ -195,6 +243,12 @@ enum rs_status host_operator(struct rs_export_ascend *e, const struct rs_batch *
         status = inputs_id(e, batch->input_types[at], &row.dtypes, err);
     if (status == RS_OK)
         status = inputs_id(e, batch->input_dims[at], &row.shapes, err);
+    if (status == RS_OK)
+        status = inputs_of_extra(e, batch, at, "Input type", &row.dtypes, err);
+    if (status == RS_OK)
+        status = inputs_of_extra(e, batch, at, "Input Dims", &row.shapes, err);
+    if (status == RS_OK)
+        status = chain_of_extra(e, batch, at, &row.chain, err);
     if (status == RS_OK)
         status = put_operator(e, &row, err);
     if (status == RS_OK && type == API_OP && !e->has_device_work) {
@@ -206,6 +260,22 @@ enum rs_status host_operator(struct rs_export_ascend *e, const struct rs_batch *
                 (struct host_op){row.start, row.end, batch->lane[at], batch->name[at]};
     }
     return status;
+}
+
+/* Of an Ascend profiler's rows of the framework those that are no operators: calls on their way through its queue. */
+enum rs_status host_other(struct rs_export_ascend *e, const struct rs_batch *batch, size_t at,
+                          struct rs_err *err)
+{
+    static const struct {
+        const char *category;
+        int64_t type;
+    } types[] = {
+        {"queue", API_QUEUE}, {"enqueue", API_QUEUE}, {"dequeue", API_QUEUE}, {"mstx", API_MSTX}};
+    const rs_str category = batch->category[at];
+    for (size_t i = 0; i < sizeof types / sizeof types[0] && category != RS_STR_NONE; i++)
+        if (strcmp(text_of(e, category), types[i].category) == 0)
+            return host_operator(e, batch, at, types[i].type, err);
+    return RS_OK;
 }
 
 /* A native step has the name that readers look for. */
@@ -220,6 +290,7 @@ enum rs_status host_step(struct rs_export_ascend *e, const struct rs_batch *batc
                                .sequence = -1,
                                .dtypes = -1,
                                .shapes = -1,
+                               .chain = -1,
                                .type = API_OP};
     note_process(e, batch->lane[at]);
     (void)snprintf(name, sizeof name, "ProfilerStep#%" PRId64, batch->correlation[at]);
@@ -312,8 +383,7 @@ enum rs_status host_bound_api(struct rs_export_ascend *e, rs_ns instant, int64_t
                               struct rs_err *err)
 {
     struct loose_api api = {.start = instant, .end = instant, .type = API_NODE};
-    const enum rs_status status =
-        text_id(e, SPACE_DEVICE, "rankscope: window of a step", &api.name, err);
+    const enum rs_status status = text_id(e, SPACE_DEVICE, STEP_CALL, &api.name, err);
     return status == RS_OK ? put_api(e, &api, connection, err) : status;
 }
 
@@ -322,26 +392,36 @@ enum rs_status host_bound_api(struct rs_export_ascend *e, rs_ns instant, int64_t
 enum rs_status host_mark(struct rs_export_ascend *e, const struct rs_batch *batch, size_t at,
                          struct rs_err *err)
 {
-    int64_t message, domain;
-    const int64_t tid = global_tid(e, batch->lane[at]);
-    const bool is_range = batch->kind[at] == RS_KIND_RANGE;
+    struct rs_buf text = {0};
+    int64_t message, domain, end_tid = global_tid(e, batch->lane[at]);
+    const int64_t tid = end_tid;
+    int64_t type = batch->kind[at] == RS_KIND_RANGE ? 1 : 0; /* push/pop, marker */
+    int64_t range = NO_STRING, category = NO_STRING, connection = NO_STRING;
     note_process(e, batch->lane[at]);
+    (void)extra_int(batch, at, "eventType", &type);
+    (void)extra_int(batch, at, "rangeId", &range);
+    (void)extra_int(batch, at, "category", &category);
+    (void)extra_int(batch, at, "endGlobalTid", &end_tid);
+    (void)extra_int(batch, at, "connectionId", &connection);
     enum rs_status status = stream_id(e, SPACE_DEVICE, batch->name[at], &message, err);
     if (status == RS_OK)
-        status = text_id(e, SPACE_DEVICE, "default", &domain, err);
+        status = text_id(e, SPACE_DEVICE,
+                         extra_text(batch, at, "domain", &text) ? rs_buf_text(&text) : "default",
+                         &domain, err);
+    rs_buf_fini(&text);
     if (status != RS_OK)
         return status;
     struct db_row row = db_row_begin(&e->rows, T_MSTX);
     db_row_int(&row, epoch_ns(e, batch->start[at]), true);
     db_row_int(&row, epoch_ns(e, batch->end[at]), true);
-    db_row_int(&row, is_range ? 1 : 0, true); /* push/pop, marker */
-    db_row_int(&row, NO_STRING, true);
-    db_row_int(&row, NO_STRING, true);
+    db_row_int(&row, type, true);
+    db_row_int(&row, range, true);
+    db_row_int(&row, category, true);
     db_row_int(&row, message, true);
     db_row_int(&row, tid, true);
-    db_row_int(&row, tid, true);
+    db_row_int(&row, end_tid, true);
     db_row_int(&row, domain, true);
-    db_row_int(&row, NO_STRING, true);
+    db_row_int(&row, connection, true);
     return db_row_end(&e->rows, &row, err);
 }
 
@@ -395,9 +475,14 @@ enum rs_status host_settle(struct rs_export_ascend *e, struct rs_err *err)
         status = put_api(e, &e->loose.items[i], e->next_connection++, err);
     if (status != RS_OK)
         return status;
+    status = db_run(&e->rows,
+                    "UPDATE CANN_API SET type = 10000 WHERE type = 5000 AND connectionId IN "
+                    "(SELECT connectionId FROM TASK WHERE connectionId <> 4294967295);",
+                    err);
+    /* the vendor's own also connect operators with each other */
+    if (status != RS_OK || kept_has(e, "CONNECTION_IDS"))
+        return status;
     return db_run(&e->rows,
-                  "UPDATE CANN_API SET type = 10000 WHERE type = 5000 AND connectionId IN "
-                  "(SELECT connectionId FROM TASK WHERE connectionId <> 4294967295);"
                   "DELETE FROM CONNECTION_IDS WHERE connectionId NOT IN "
                   "(SELECT connectionId FROM TASK WHERE connectionId <> 4294967295);"
                   "UPDATE PYTORCH_API SET connectionId = NULL WHERE connectionId IS NOT NULL AND "

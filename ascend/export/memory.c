@@ -80,6 +80,7 @@ enum rs_status memory_gc(struct rs_export_ascend *e, const struct rs_batch *batc
 {
     if (batch->name[at] == RS_STR_NONE || strcmp(text_of(e, batch->name[at]), "GC") != 0)
         return RS_OK; /* the profiler's own time */
+    e->has_gc = true;
     struct db_row row = db_row_begin(&e->rows, T_GC_RECORD);
     db_row_int(&row, epoch_ns(e, batch->start[at]), true);
     db_row_int(&row, epoch_ns(e, batch->end[at]), true);

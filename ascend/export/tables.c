@@ -172,6 +172,14 @@ static const struct {
     {T_OVERLAP_TYPE, 3, "FREE"},
 };
 
+bool tables_has(const char *name)
+{
+    for (size_t i = 0; i < T_COUNT; i++)
+        if (strcmp(tables[i].name, name) == 0)
+            return true;
+    return false;
+}
+
 enum rs_status tables_create(struct rs_export_ascend *e, struct rs_err *err)
 {
     enum rs_status status = db_run(&e->rows, schema, err);
@@ -191,6 +199,7 @@ enum rs_status tables_settle(struct rs_export_ascend *e, struct rs_err *err)
 {
     enum rs_status status =
         db_run(&e->rows,
+               "DROP INDEX CallChainIds; DROP INDEX StepStarts;"
                "CREATE INDEX CommunicationTaskIndex ON COMMUNICATION_TASK_INFO (globalTaskId);"
                "CREATE INDEX TaskIndex ON TASK (startNs,globalTaskId);",
                err);

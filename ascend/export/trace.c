@@ -5,6 +5,7 @@
  *
  *     layer               pid                     from
  *     Python              process                 PYTORCH_API, MSTX_EVENTS, RANKSCOPE_COUNTER
+ *     Python GC           p << 10 | 1 << 5 | 31   GC_RECORD
  *     CANN                p << 10 | 7 << 5 | 31   CANN_API
  *     Ascend Hardware     p << 10 | 14 << 5 | d   TASK; flows HostToDevice from the call that launched it
  *     Communication       p << 10 | 16 << 5 | d   COMMUNICATION_OP
@@ -176,7 +177,14 @@ enum rs_status trace_overlap(struct rs_export_ascend *e, struct rs_err *err)
 
 /* ---- trace_view.json ---- */
 
-enum { LAYER_CANN = 7, LAYER_HARDWARE = 14, LAYER_COMM = 16, LAYER_OVERLAP = 31, HOST_DEVICE = 31 };
+enum {
+    LAYER_GC = 1,
+    LAYER_CANN = 7,
+    LAYER_HARDWARE = 14,
+    LAYER_COMM = 16,
+    LAYER_OVERLAP = 31,
+    HOST_DEVICE = 31
+};
 
 struct trace {
     struct rs_export_ascend *e;
@@ -308,12 +316,27 @@ static const char *text_at(sqlite3_stmt *rows, int column)
 
 typedef void event_fn(struct trace *t, sqlite3_stmt *rows);
 
+/* What the vendor calls the rows of the framework, by their type; its queue has two ends. */
+static const char *category_of(sqlite3_stmt *rows)
+{
+    switch (sqlite3_column_int64(rows, 4)) {
+    case 50002:
+        return *text_at(rows, 3) == 'D' ? "dequeue" : "enqueue";
+    case 50003:
+        return "python_function";
+    case 50004:
+        return "mstx";
+    default:
+        return "cpu_op";
+    }
+}
+
 static void host_event(struct trace *t, sqlite3_stmt *rows)
 {
     const int64_t tid = sqlite3_column_int64(rows, 2);
     open_event(t, text_at(rows, 3), t->pid, tid & UINT32_MAX, sqlite3_column_int64(rows, 0),
                sqlite3_column_int64(rows, 1));
-    key_text(t, "cat", sqlite3_column_int64(rows, 4) == 50003 ? "python_function" : "cpu_op");
+    key_text(t, "cat", category_of(rows));
     rs_json_out_key(&t->json, "args");
     rs_json_out_object(&t->json);
     if (sqlite3_column_type(rows, 5) != SQLITE_NULL)
@@ -322,7 +345,19 @@ static void host_event(struct trace *t, sqlite3_stmt *rows)
         key_text(t, "Input Dims", text_at(rows, 6));
     if (sqlite3_column_type(rows, 7) != SQLITE_NULL)
         key_text(t, "Input type", text_at(rows, 7));
+    if (sqlite3_column_type(rows, 8) != SQLITE_NULL)
+        key_text(t, "Call stack", text_at(rows, 8));
     rs_json_out_end(&t->json);
+    rs_json_out_end(&t->json);
+}
+
+/* A collection stops the whole process, so it is nobody's lane but its own. */
+static void gc_event(struct trace *t, sqlite3_stmt *rows)
+{
+    open_event(t, "GC", layer_pid(t, LAYER_GC, HOST_DEVICE),
+               sqlite3_column_int64(rows, 2) & UINT32_MAX, sqlite3_column_int64(rows, 0),
+               sqlite3_column_int64(rows, 1));
+    key_text(t, "cat", "GC");
     rs_json_out_end(&t->json);
 }
 
@@ -459,6 +494,8 @@ static void put_processes(struct trace *t)
                   {LAYER_COMM, "Communication"},
                   {LAYER_OVERLAP, "Overlap Analysis"}};
     put_process(t, t->pid, "Python", "CPU", 0);
+    if (t->e->has_gc)
+        put_process(t, layer_pid(t, LAYER_GC, HOST_DEVICE), "Python GC", "CPU", LAYER_GC);
     put_process(t, layer_pid(t, LAYER_CANN, HOST_DEVICE), "CANN", "CPU", LAYER_CANN);
     for (size_t i = 0; i < t->e->devices.count; i++)
         for (size_t k = 0; k < sizeof layers / sizeof layers[0]; k++) {
@@ -479,9 +516,11 @@ static enum rs_status put_rows(struct trace *t, struct rs_err *err)
          "s.id = c.groupName ORDER BY 1, 2",
          group_name},
         {"SELECT p.startNs, p.endNs, p.globalTid, n.value, p.type, p.sequenceNumber, d.value, "
-         "y.value FROM PYTORCH_API p JOIN STRING_IDS n ON n.id = p.name LEFT JOIN STRING_IDS d ON "
-         "d.id = p.inputShapes LEFT JOIN STRING_IDS y ON y.id = p.inputDtypes ORDER BY p.rowid",
+         "y.value, (" CALL_STACK_OF(
+             "p") ") FROM PYTORCH_API p JOIN STRING_IDS n ON n.id = p.name LEFT JOIN STRING_IDS d ON "
+                  "d.id = p.inputShapes LEFT JOIN STRING_IDS y ON y.id = p.inputDtypes ORDER BY p.rowid",
          host_event},
+        {"SELECT startNs, endNs, globalTid FROM GC_RECORD ORDER BY rowid", gc_event},
         {"SELECT m.startNs, m.endNs, m.globalTid, n.value FROM MSTX_EVENTS m JOIN STRING_IDS n ON "
          "n.id = m.message ORDER BY m.rowid",
          mark_event},

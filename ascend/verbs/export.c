@@ -201,6 +201,7 @@ static void report_written(struct job *job, const struct recording *recording,
                   {"operations", result->ops},
                   {"host_rows", result->host_rows},
                   {"api_rows", result->api_rows},
+                  {"kept_rows", result->kept_rows},
                   {"windows_bounded", result->windows_bounded},
                   {"windows_differ", result->windows_differ}};
     job->written_count++;

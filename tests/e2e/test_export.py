@@ -7,6 +7,7 @@ the recordings, the database algorithm written down here a second time gives ana
 `recipe` and `cluster` read the directories as they read the vendor's. Schemas are held against real databases
 where ../shared/data is.
 """
+import csv
 import glob
 import json
 import os
@@ -378,6 +379,11 @@ class TextRanks(Export):
         made = self.export(copy)
         (start, end, tid), = query(profiler_db(made[0]), "SELECT * FROM GC_RECORD")
         self.assertEqual((start, end - start, tid), (int(at.replace(".", "")), 1500250, 99 << 32 | 4711))
+        with open(os.path.join(made[0], "ASCEND_PROFILER_OUTPUT", "trace_view.json"), encoding="utf-8") as file:
+            trace = json.load(file)
+        (lane,) = [row["pid"] for row in trace if row["name"] == "process_name" and row["args"]["name"] == "Python GC"]
+        (row,) = [row for row in trace if row["pid"] == lane and row["ph"] == "X"]
+        self.assertEqual((row["name"], row["cat"], row["ts"], row["dur"]), ("GC", "GC", at, 1500.25))
 
     def test_recipes_say_how_text_becomes_databases_and_it_does(self):
         text = f"{SHARED}/ascend/level1-text"
@@ -392,6 +398,81 @@ class TextRanks(Export):
             self.run_ok("recipe", name, self.out, "-o", self.folder)
             path = os.path.join(self.folder, "cluster_analysis_output", "cluster_analysis.db")
             self.assertGreater(len(query(path, f"SELECT * FROM {table}")), 0, name)
+
+
+# Columns that hold ids of STRING_IDS: numbers differ from file to file, texts do not.
+TEXTS = {"name", "component", "stack", "inputDtypes", "inputShapes", "operatorName", "type", "mode"}
+
+
+@unittest.skipUnless(has_shared("ascend/level1-db"), "../shared/data is not here")
+class WhatItsProfilerRecorded(Export):
+    """An Ascend rank's tables of memory, connections, call chains and counters come back cell by cell."""
+
+    KEPT = ["CONNECTION_IDS", "PYTORCH_CALLCHAINS", "MEMORY_RECORD", "OP_MEMORY", "NPU_MEM", "NPU_MODULE_MEM", "NPU_OP_MEM",
+            "HBM", "LLC", "ACC_PMU", "SOC_BANDWIDTH_LEVEL", "AICORE_FREQ", "ENUM_MODULE", "STEP_TIME", "PYTORCH_API"]
+
+    @staticmethod
+    def cells(path, table, columns):
+        texts = dict(query(path, "SELECT * FROM STRING_IDS"))
+        found = []
+        for row in query(path, f"SELECT {', '.join(columns)} FROM {table}"):
+            found.append(tuple(texts.get(cell, cell) if name in TEXTS and isinstance(cell, int) and not
+                               (table == "PYTORCH_API" and name == "type") else cell
+                               for name, cell in zip(columns, row)))
+        return sorted(found, key=str)
+
+    def compare(self, original, copy):
+        for table in self.KEPT:
+            columns = [row[1] for row in query(original, f"PRAGMA table_info({table})") if row[1] not in VIEWERS]
+            theirs, ours = self.cells(original, table, columns), self.cells(copy, table, columns)
+            if table == "PYTORCH_API":  # the step is made of STEP_TIME
+                theirs, ours = ([row for row in rows_ if not str(row[4]).startswith("ProfilerStep#")]
+                                for rows_ in (theirs, ours))
+            self.assertGreater(len(theirs), 0, table)
+            self.assertEqual(len(theirs), len(ours), table)
+            self.assertEqual(theirs, ours, table)
+
+    def originals(self, form):
+        return {rank: os.path.join(f"{SHARED}/ascend/{form}", f"rank{rank}_ascend_pt", "ASCEND_PROFILER_OUTPUT")
+                for rank in (0, 1)}
+
+    def test_of_a_database(self):
+        made = self.export(f"{SHARED}/ascend/level1-db")
+        for rank, output in self.originals("level1-db").items():
+            self.compare(os.path.join(output, f"ascend_pytorch_profiler_{rank}.db"), profiler_db(made[rank]))
+
+    def test_of_text(self):
+        made = self.export(f"{SHARED}/ascend/level1-text")
+
+        def cells(path):
+            with open(path, encoding="utf-8", newline="") as file:
+                return [[cell.strip() for cell in row] for row in csv.reader(file)]
+
+        for rank, output in self.originals("level1-text").items():
+            copied = 0
+            for path in glob.glob(os.path.join(output, "*.csv")):
+                name = os.path.basename(path)
+                if name == "step_trace_time.csv":
+                    continue  # an official table, with columns of the newest generation
+                theirs, ours = cells(path), cells(os.path.join(made[rank], "ASCEND_PROFILER_OUTPUT", name))
+                self.assertEqual(theirs[0], ours[0], name)
+                self.assertEqual(sorted(theirs), sorted(ours), name)
+                copied += 1
+            self.assertEqual(copied, 7)
+
+            def operators(folder):
+                with open(os.path.join(folder, "trace_view.json"), encoding="utf-8") as file:
+                    return {(row["name"], row["tid"], row["ts"]): row["args"] for row in json.load(file)
+                            if row.get("cat") in ("cpu_op", "python_function") and row["ph"] == "X"
+                            and not row["name"].startswith("ProfilerStep#")}
+            ours = operators(os.path.join(made[rank], "ASCEND_PROFILER_OUTPUT"))
+            stacks = 0
+            for key, said in operators(output).items():
+                for what in ("Sequence number", "Input Dims", "Input type", "Call stack"):
+                    if what in said:
+                        self.assertEqual(said[what], ours[key].get(what), key)
+                        stacks += what == "Call stack"
+            self.assertGreater(stacks, 100)
 
 
 @unittest.skipUnless(has_shared("kineto/dlrm-8rank"), "../shared/data is not here")

@@ -131,6 +131,19 @@ static void assert_query(const struct rank *rank, const char *sql, const char *e
     assert_string_equal(text, expected);
 }
 
+static void assert_text(const struct rank *rank, const char *name, const char *expected)
+{
+    struct rs_buf buf = {0};
+    struct rs_err err = {0};
+    char relative[128];
+    (void)snprintf(relative, sizeof relative, "ASCEND_PROFILER_OUTPUT/%s", name);
+    char *path = rs_file_join(rank->result.dir, relative);
+    assert_ok(rs_file_read(path, 1 << 20, &buf, &err));
+    assert_string_equal(rs_buf_text(&buf), expected);
+    rs_mem_free(path);
+    rs_buf_fini(&buf);
+}
+
 /* ---- a device ---- */
 
 /* Step 5 is [1000, 11000) on the host. Its kernels: 2000..4000 and the all-reduce of two kernels 5000..6000 and
@@ -239,6 +252,45 @@ static void tables_exist_only_with_rows(void **state)
 }
 
 /* Two kernels with a gap stay two rows, so that Communication stays the union of kernels. */
+static void tables_of_text_are_asked_of_the_database(void **state)
+{
+    (void)state;
+    struct rank rank;
+    device_rank(&rank);
+    rank_export(&rank);
+    /* launched in step 5 or behind its end; a copy is no kernel, and what a stream's first one waited is not known */
+    assert_text(
+        &rank, "kernel_details.csv",
+        "Step Id,Device_id,Model ID,Task ID,Stream ID,Name,Type,OP State,Accelerator Core,"
+        "Start Time(us),Duration(us),Wait Time(us),Block Num,Mix Block Num,HF32 Eligible,"
+        "Input Shapes,Input Data Types,Input Formats,Output Shapes,Output Data Types,"
+        "Output Formats\n"
+        "5,2,,,7,void late_gemm<float>(int),late_gemm,,GPU,1700000000000001.500,0.100,,,,,,,,,,\n"
+        "5,2,,,7,void gemm<float>(int),gemm,,GPU,1700000000000002.000,2.000,0.400,,,,,,,,,\n"
+        "5,2,,,,hcom_allReduce__0_-1_1,hcom_allReduce_,,COMMUNICATION,1700000000000005.000,1.000,,,,,,,,,,\n"
+        "5,2,,,,hcom_allReduce__0_-1_1,hcom_allReduce_,,COMMUNICATION,1700000000000007.000,2.000,,,,,,,,,,\n");
+    assert_text(
+        &rank, "op_statistic.csv",
+        "Device_id,OP Type,Core Type,Count,Total Time(us),Min Time(us),Avg Time(us),Max Time(us),"
+        "Ratio(%)\n"
+        "2,gemm,GPU,1,2.000,2.000,2.000,2.000,95.238\n"
+        "2,late_gemm,GPU,1,0.100,0.100,0.100,0.100,4.762\n");
+    assert_text(&rank, "api_statistic.csv",
+                "Device_id,Level,API Name,Time(us),Count,Avg(us),Min(us),Max(us),Variance\n"
+                "host,node,cudaLaunchKernel,0.040,4,0.010,0.005,0.020,0.000\n"
+                "host,runtime,cudaDeviceSynchronize,0.010,1,0.010,0.010,0.010,0.000\n"
+                "host,runtime,cuLaunchKernel,0.006,1,0.006,0.006,0.006,0.000\n");
+    /* aten::mm holds the c10d call, and launched 2 us of work itself */
+    assert_text(&rank, "operator_details.csv",
+                "Name,Input Shapes,Call Stack,Host Self Duration(us),Host Total Duration(us),"
+                "Device Self Duration(us),Device Total Duration(us),"
+                "Device Self Duration With AICore(us),Device Total Duration With AICore(us)\n"
+                "ProfilerStep#5,,,9.800,10.000,0.000,2.000,,\n"
+                "aten::mm,\"2,3;\r\n3,4;\r\n\",,0.110,0.200,2.000,2.000,,\n"
+                "c10d::allreduce_,,,0.090,0.090,0.000,0.000,,\n");
+    rank_fini(&rank);
+}
+
 static void an_operation_of_two_kernels_keeps_its_gap(void **state)
 {
     (void)state;
@@ -340,6 +392,89 @@ static void members_of_extra_are_found(void **state)
                  "SELECT s.value, totalAllocated, totalReserved, totalActive, deviceId FROM "
                  "MEMORY_RECORD m JOIN STRING_IDS s ON s.id = m.component",
                  "PTA|2048|4096|NULL|0\n");
+    rank_fini(&rank);
+}
+
+/* ---- what an Ascend profiler had recorded ---- */
+
+static void make_kept(struct make_events *e, const char *table, const char *extra)
+{
+    make_row(e, RS_KIND_COUNTER, "a counter", make_host_lane(e, 1000), 100, 100);
+    e->batch.category[e->row] = make_string(e, table);
+    if (*extra)
+        assert_ok(rs_batch_extra(&e->batch, e->row, extra, strlen(extra)));
+}
+
+static void make_all_kept(struct make_events *e)
+{
+    make_kept(e, "NIC",
+              "\"deviceId\":\"INTEGER\",\"timestampNs\":\"INTEGER PRIMARY KEY\",\"rxByteRate\":"
+              "\"NUMERIC);DROP\",\"note\":\"\"");
+    e->batch.kind[e->row] = RS_KIND_METADATA;
+    e->batch.name[e->row] = make_string(e, "vendor table");
+    make_kept(e, "ROCE", "\"deviceId\":\"INTEGER\""); /* announced, and without a row */
+    e->batch.kind[e->row] = RS_KIND_METADATA;
+    e->batch.name[e->row] = make_string(e, "vendor table");
+    make_kept(e, "NIC", "\"deviceId\":0,\"timestampNs\":5,\"note\":\"a\"");
+    make_kept(e, "NIC", ""); /* the second counter of that row */
+    make_kept(e, "NIC", "\"deviceId\":0,\"timestampNs\":7,\"rxByteRate\":1.5");
+    make_kept(e, "CONNECTION_IDS", "\"id\":4,\"connectionId\":900");
+    make_kept(e, "PYTORCH_CALLCHAINS", "\"id\":6,\"stack\":\"a.py(7): f\",\"stackDepth\":0");
+    make_kept(e, "TASK_PMU_INFO", "\"globalTaskId\":1,\"value\":3");
+    make_kept(e, "MEMORY_RECORD",
+              "\"component\":\"GE\",\"timestamp\":9");                /* not all of its columns */
+    make_kept(e, "STEP_TIME", "\"id\":99,\"startNs\":1,\"endNs\":2"); /* ours is made of events */
+    make_kept(e, "nic", "\"Device_id\":0,\"Timestamp(us)\":17.500,\"Note\":\"\"");
+    make_kept(e, "nic", "\"Device_id\":0,\"Timestamp(us)\":18.000,\"Note\":\"a, \\\"b\\\"\"");
+    make_kept(e, "../nic", "\"Device_id\":0");
+}
+
+/* Tables as they were, also where we would make one of our own; texts have ids again. */
+static void tables_of_its_profiler_come_back(void **state)
+{
+    (void)state;
+    static const char extra[] =
+        "\"Sequence number\":17,\"Fwd thread id\":3,\"Input type\":"
+        "\"float;\\r\\nScalar\",\"Input Dims\":\"2,3;\\r\\n\",\"connectionId\":4,"
+        "\"callchainId\":6";
+    static const char mark[] = "\"eventType\":2,\"rangeId\":77,\"domain\":\"domain1\"";
+    struct rank rank;
+    rank_init(&rank);
+    struct make_events *e = &rank.events;
+    const uint32_t host = make_host_lane(e, 1000);
+    make_row(e, RS_KIND_CPU_OP, "aten::mm", host, 100, 200);
+    assert_ok(rs_batch_extra(&e->batch, e->row, extra, sizeof extra - 1));
+    make_row(e, RS_KIND_OTHER, "Enqueue", host, 120, 130);
+    e->batch.category[e->row] = make_string(e, "queue");
+    make_row(e, RS_KIND_OTHER, "something else", host, 120, 130);
+    make_row(e, RS_KIND_RANGE, "load", host, 140, 150);
+    assert_ok(rs_batch_extra(&e->batch, e->row, mark, sizeof mark - 1));
+    make_all_kept(e);
+    rank_export(&rank);
+    assert_query(&rank, "SELECT name, type, pk FROM pragma_table_info('NIC')",
+                 "deviceId|INTEGER|0\ntimestampNs|INTEGER|1\nrxByteRate|NUMERICDROP|0\nnote||0\n");
+    assert_query(&rank, "SELECT * FROM NIC", "0|5|NULL|a\n0|7|1.5|NULL\n");
+    assert_query(
+        &rank,
+        "SELECT n.value, p.type, p.sequenceNumber, p.fwdThreadId, d.value, s.value, c.connectionId, "
+        "f.value, k.stackDepth FROM PYTORCH_API p JOIN STRING_IDS n ON n.id = p.name LEFT JOIN "
+        "STRING_IDS d ON d.id = p.inputDtypes LEFT JOIN STRING_IDS s ON s.id = p.inputShapes LEFT JOIN "
+        "CONNECTION_IDS c ON c.id = p.connectionId LEFT JOIN PYTORCH_CALLCHAINS k ON k.id = "
+        "p.callchainId LEFT JOIN STRING_IDS f ON f.id = k.stack",
+        "aten::mm|50001|17|3|float;\r\nScalar|2,3;\r\n|900|a.py(7): f|0\n"
+        "Enqueue|50002|NULL|NULL|NULL|NULL|NULL|NULL|NULL\n");
+    assert_query(
+        &rank,
+        "SELECT eventType, rangeId, category, d.value FROM MSTX_EVENTS m JOIN STRING_IDS d ON d.id = "
+        "m.domainId",
+        "2|77|4294967295|domain1\n");
+    assert_query(&rank,
+                 "SELECT name FROM sqlite_master WHERE name IN ('TASK_PMU_INFO', 'MEMORY_RECORD', "
+                 "'STEP_TIME', 'ROCE')",
+                 "");
+    assert_text(&rank, "nic.csv",
+                "Device_id,Timestamp(us),Note\n0,17.500,\n0,18.000,\"a, \"\"b\"\"\"\n");
+    assert_int_equal(rank.result.kept_rows, 6);
     rank_fini(&rank);
 }
 
@@ -565,6 +700,7 @@ static void no_memory_leaves_nothing(void **state)
     (void)state;
     struct rank rank;
     device_rank(&rank);
+    make_all_kept(&rank.events);
     rank_join(&rank);
     const struct rs_export_options options = {
         .analysis = rank.analysis, .rows = rank.rows, .out_dir = folder, .base_ns = BASE};
@@ -600,6 +736,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EACH(tables_hold_what_the_rank_did),
         EACH(tables_exist_only_with_rows),
+        EACH(tables_of_its_profiler_come_back),
+        EACH(tables_of_text_are_asked_of_the_database),
         EACH(an_operation_of_two_kernels_keeps_its_gap),
         EACH(a_window_that_the_calls_do_not_report_is_bounded),
         EACH(an_unfinished_kernel_ends_with_the_recording),
