@@ -397,8 +397,9 @@ static void join_fini(struct join *join)
 static enum rs_status run(struct join *join)
 {
     enum rs_status (*const stages[])(struct join *) = {
-        take_tables, rounds,     match_leftovers, group_texts, order_ops,  wait_all,
-        note_clocks, note_apart, note_groups,     note_rows,   note_edges, vendor_notes,
+        take_tables, rounds,       match_leftovers, group_texts, order_ops,
+        wait_all,    note_clocks,  note_apart,      note_groups, note_rows,
+        note_edges,  vendor_notes, settings_notes,
     };
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
         if (stages[i] == note_clocks) {

@@ -98,6 +98,8 @@ RS_MUST_CHECK enum rs_status note_edges(struct join *join);
 RS_MUST_CHECK enum rs_status note_apart(struct join *join);
 /* vendor.c: where official figures are not those of the recording. */
 RS_MUST_CHECK enum rs_status vendor_notes(struct join *join);
+/* settings.c: ranks that were set up otherwise than the others. */
+RS_MUST_CHECK enum rs_status settings_notes(struct join *join);
 /* A new operation; its rows follow by join_row(), in order of rank, before the next one. */
 RS_MUST_CHECK enum rs_status join_new_op(struct join *join, struct rs_job_op **op_p);
 RS_MUST_CHECK enum rs_status join_row(struct join *join, size_t summary, uint32_t op_index);

@@ -16,6 +16,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -25,7 +26,8 @@ enum {
         1
         << 20, /* operations of a communicator stand on a stream of their own, no stream of the device */
     PLACES_MAX = 1 << 20,
-    METADATA_MAX_BYTES = 64 << 20
+    METADATA_MAX_BYTES = 64 << 20,
+    SETTINGS_MAX_BYTES = 64 << 10
 }; /* communicators of one rank; tens are usual */
 
 /* ---- open and close ---- */
@@ -58,6 +60,49 @@ static enum rs_status report_groups(struct ascend *a)
     return RS_OK;
 }
 
+/* ---- metadata ---- */
+
+static bool is_setting(const char *name)
+{
+    return strcmp(name, "parallel_group_info") != 0 && strncmp(name, "SCHEMA_VERSION", 14) != 0;
+}
+
+enum rs_status ascend_setting(struct ascend *a, const char *name, const char *value)
+{
+    if (!is_setting(name) || json_object_get(a->settings, name))
+        return RS_OK;
+    if (!a->settings)
+        a->settings = json_object();
+    json_t *json = json_loads(value, JSON_DECODE_ANY, NULL);
+    if (!json)
+        json = json_string(value);
+    /* text that is no UTF-8 is no value of JSON */
+    return !json ? RS_OK : json_object_set_new(a->settings, name, json) == 0 ? RS_OK : RS_NOMEM;
+}
+
+static void load_settings(struct ascend *a)
+{
+    struct rs_buf buf = {0};
+    if (a->rank->metadata &&
+        rs_file_read_regular(a->rank->metadata, METADATA_MAX_BYTES, &buf, NULL) == RS_OK)
+        a->settings = json_loadb((const char *)buf.data, buf.length, 0, NULL);
+    rs_buf_fini(&buf);
+    if (!json_is_object(a->settings)) {
+        json_decref(a->settings);
+        a->settings = NULL;
+    }
+    const char *key;
+    json_t *value;
+    void *next;
+    json_object_foreach_safe(a->settings, next, key, value)
+    {
+        if (!is_setting(key))
+            (void)json_object_del(a->settings, key);
+    }
+}
+
+/* ---- life ---- */
+
 static enum rs_status no_memory_at_open(const struct ascend *a, enum rs_status status,
                                         struct rs_err *err)
 {
@@ -83,6 +128,7 @@ enum rs_status ascend_open(struct ascend *a, const struct rs_ascend_rank *rank, 
         rs_batch_init(&a->batch, &stream->strings, &stream->lanes, ASCEND_BATCH_ROWS);
     if (status != RS_OK)
         return rs_err_set(err, status, "%s: out of memory", rank->dir);
+    load_settings(a);
     if (!rank->metadata)
         return no_memory_at_open(a, ascend_report_provenance(a), err);
     struct rs_err why = {0};
@@ -109,6 +155,7 @@ void ascend_close(struct ascend *a)
     rs_mem_free(a->groups);
     rs_mem_free(a->bounds);
     rs_buf_fini(&a->flaws);
+    json_decref(a->settings);
     *a = (struct ascend){0};
 }
 
@@ -519,19 +566,21 @@ static enum rs_status report_versions(struct ascend *a, const char *form)
     return ascend_text(a, text, &a->stream->info.generation);
 }
 
-/* What whoever started the recording called it (a capture request, a monitor). */
-static enum rs_status report_trace_id(struct ascend *a)
+/* What whoever started the recording called it (a capture request, a monitor), and how it was set up. */
+static enum rs_status report_settings(struct ascend *a)
 {
-    struct rs_buf buf = {0};
-    json_t *metadata = NULL;
-    if (a->rank->metadata &&
-        rs_file_read_regular(a->rank->metadata, METADATA_MAX_BYTES, &buf, NULL) == RS_OK)
-        metadata = json_loadb((const char *)buf.data, buf.length, 0, NULL);
-    rs_buf_fini(&buf);
-    const char *text = json_string_value(json_object_get(metadata, "trace_id"));
-    const enum rs_status status =
-        text && *text ? ascend_text(a, text, &a->stream->info.trace_id) : RS_OK;
-    json_decref(metadata);
+    struct rs_trace_info *info = &a->stream->info;
+    const char *text = json_string_value(json_object_get(a->settings, "trace_id"));
+    enum rs_status status = text && *text ? ascend_text(a, text, &info->trace_id) : RS_OK;
+    if (status != RS_OK || !json_object_size(a->settings))
+        return status;
+    char *whole = json_dumps(a->settings, JSON_COMPACT);
+    if (whole && strlen(whole) <= SETTINGS_MAX_BYTES)
+        status = ascend_text(a, whole, &info->metadata);
+    else if (whole)
+        status = rs_trace_info_drop(info, &a->stream->strings,
+                                    "the profiler's metadata, beyond the limit", 1);
+    free(whole);
     return status;
 }
 
@@ -572,7 +621,7 @@ enum rs_status ascend_finish(struct ascend *a, const char *form, struct rs_err *
     if (status == RS_OK)
         status = report_versions(a, form);
     if (status == RS_OK)
-        status = report_trace_id(a);
+        status = report_settings(a);
     if (status == RS_OK)
         status = report_losses(a);
     if (status == RS_OK)

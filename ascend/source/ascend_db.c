@@ -562,6 +562,16 @@ static enum rs_status take_metadata(struct db_reader *reader)
     return status == RS_NOMEM ? RS_NOMEM : RS_OK;
 }
 
+/* What META_DATA says of the rank's environment, and what the user added. */
+static enum rs_status take_setting(struct db_reader *reader, struct sqlite3_stmt *rows,
+                                   struct rs_err *err)
+{
+    return db_status(
+        reader,
+        ascend_setting(&reader->a, rs_ascend_column_text(rows, 0), rs_ascend_column_text(rows, 1)),
+        err);
+}
+
 static enum rs_status load_names(struct db_reader *reader, struct rs_err *err)
 {
     const struct {
@@ -582,6 +592,7 @@ static enum rs_status read_tables(struct db_reader *reader, struct rs_err *err)
 {
     static const char *const api[] = {"startNs",      "endNs", "type", "globalTid",
                                       "connectionId", "name",  NULL};
+    static const char *const meta[] = {"name", "value", NULL};
     enum rs_status status = db_check(reader, err);
     if (status == RS_OK)
         status = load_names(reader, err);
@@ -589,6 +600,8 @@ static enum rs_status read_tables(struct db_reader *reader, struct rs_err *err)
         status = db_status(reader, report_host(reader), err);
     if (status == RS_OK)
         status = db_status(reader, take_metadata(reader), err);
+    if (status == RS_OK)
+        status = db_emit_table(reader, "META_DATA", meta, take_setting, err);
     if (status == RS_OK)
         status = emit_span(reader, err);
     if (status == RS_OK)

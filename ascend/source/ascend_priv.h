@@ -59,6 +59,7 @@ struct ascend {
     int64_t hops_lost; /* transfers whose ends are not known as global ranks */
     int64_t rows_bad;  /* rows without times */
     /* what the files hold and nobody can use, as sentences: the rank is partial */
+    struct json_t *settings; /* NULL: none. What the profiler's metadata says besides groups */
     struct rs_buf flaws;
     bool flaws_touch_steps;
 };
@@ -84,6 +85,10 @@ void ascend_close(struct ascend *a);
 RS_MUST_CHECK enum rs_status ascend_finish(struct ascend *a, const char *form, struct rs_err *err);
 /* Marks the recording as damaged. */
 RS_MUST_CHECK enum rs_status ascend_partial(struct ascend *a, const char *why);
+
+/* One more of the profiler's metadata: JSON text, or plain text. What is there already, is the groups' or a version of the schema is
+ * passed over. RS_NOMEM. */
+RS_MUST_CHECK enum rs_status ascend_setting(struct ascend *a, const char *name, const char *value);
 
 /* One more reason why the rank is partial; "" is none. */
 void ascend_flaw(struct ascend *a, const char *sentence);

@@ -218,7 +218,8 @@ struct rs_trace_info {
     rs_str backend;     /* "nccl", "gloo", "native", ...; RS_STR_NONE unknown */
     rs_str generation; /* format generation in words, for the manifest: "kineto ns, base at head" */
     rs_str
-        metadata; /* lossless: the top-level members that are not events, as JSON text {...}; else RS_STR_NONE */
+        metadata; /* lossless: the top-level members that are not events, as JSON text {...}; else RS_STR_NONE.
+                   * Of an Ascend rank, in any reading: its profiler's metadata without groups */
     bool has_time_base;    /* false: truncated before the base was read; times are only relative */
     rs_ns base_ns;         /* Unix epoch ns of time 0 of the batches */
     bool is_partial;       /* truncated or damaged: what was whole was emitted */

@@ -2,7 +2,8 @@
 /*
  * The last touch: instants get the time base, strings move to the summary's own dictionary (in the order in which
  * rows name them, so that the same events give the same summary), and what the source knows is copied.
- * The source's metadata text stays behind: chunks keep it.
+ * The source's metadata text stays behind, since chunks keep it; but for an Ascend profiler's: how a rank was set up is held
+ * against the others' (aggregator/analysis).
  */
 #include "common/base/mem.h"
 #include "common/reduce/reduce_priv.h"
@@ -43,7 +44,9 @@ static enum rs_status copy_info(struct renamer *r)
     const struct rs_trace_info *info = r->reduce->info;
     struct rs_trace_info *copy = &r->reduce->summary->trace;
     *copy = *info;
-    copy->metadata = RS_STR_NONE;
+    if (info->backend == RS_STR_NONE ||
+        strcmp(rs_strtab_text(r->reduce->strings, info->backend), "hccl") != 0)
+        copy->metadata = RS_STR_NONE;
     copy->base_ns = ns_clamp(info->base_ns);
     copy->groups = NULL;
     copy->group_count = copy->group_capacity = 0;
@@ -54,6 +57,7 @@ static enum rs_status copy_info(struct renamer *r)
     rename_string(r, &copy->trace_id);
     rename_string(r, &copy->backend);
     rename_string(r, &copy->generation);
+    rename_string(r, &copy->metadata);
     rename_string(r, &copy->partial_reason);
     for (size_t i = 0; i < info->group_count; i++) {
         enum rs_status status = rs_mem_grow((void **)&copy->groups, &copy->group_capacity,

@@ -118,6 +118,8 @@ static enum rs_status merge_trace(struct merge *m)
         into->host = string_of(m, later->host);
     if (into->backend == RS_STR_NONE)
         into->backend = string_of(m, later->backend);
+    if (into->metadata == RS_STR_NONE)
+        into->metadata = string_of(m, later->metadata);
     into->trace_id = keep_if_same(into->trace_id, string_of(m, later->trace_id));
     if (!into->is_partial)
         into->partial_reason = string_of(m, later->partial_reason);

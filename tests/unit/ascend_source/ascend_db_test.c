@@ -134,6 +134,8 @@ static void current_schema_is_read(void **state)
     assert_string_equal(rs_strtab_text(&seen->stream.strings, seen->stream.info.generation),
                         "ascend_pt database, schema 1.2.0, CANN 8.3.RC1, torch_npu 2.7.1");
     assert_int_equal(seen->stream.info.group_count, 1);
+    assert_int_equal(seen->stream.info.metadata,
+                     RS_STR_NONE); /* groups and versions are elsewhere */
     forget(seen);
     tmp_dir_remove(place.root);
 }
@@ -345,6 +347,28 @@ static void what_is_said_of_operators_and_marks_travels(void **state)
     tmp_dir_remove(place.root);
 }
 
+/* In any reading: the file's members, then those that only the database has. */
+static void settings_are_kept(void **state)
+{
+    (void)state;
+    struct place place;
+    make_place(&place, 2);
+    put_file(place.rank, "profiler_metadata.json",
+             "{\"trace_id\": \"cap-1\", \"parallel_group_info\": {}, \"lr\": 0.5}");
+    run_sql(&place, 2,
+            NEW_SCHEMA "INSERT INTO META_DATA VALUES ('lr','7'),('note','a \"b\"'),"
+                       "('ENV_VARIABLES','{\"HCCL_ALGO\": \"ring\"}');");
+    for (unsigned flags = 0; flags <= RS_SOURCE_LOSSLESS; flags += RS_SOURCE_LOSSLESS) {
+        struct seen *seen = read_place(&place, flags);
+        assert_status(seen->status, RS_OK);
+        assert_string_equal(rs_strtab_text(&seen->stream.strings, seen->stream.info.metadata),
+                            "{\"trace_id\":\"cap-1\",\"lr\":0.5,\"note\":\"a \\\"b\\\"\","
+                            "\"ENV_VARIABLES\":{\"HCCL_ALGO\":\"ring\"}}");
+        forget(seen);
+    }
+    tmp_dir_remove(place.root);
+}
+
 /* A number that stands for a text in one table alone; what explains the other numbers is there, too. */
 static void numbers_of_counters_keep_their_meaning(void **state)
 {
@@ -499,6 +523,7 @@ int main(void)
         cmocka_unit_test(counters_and_collections_are_for_the_lossless_reading),
         cmocka_unit_test(what_is_said_of_tasks_travels),
         cmocka_unit_test(what_is_said_of_operators_and_marks_travels),
+        cmocka_unit_test(settings_are_kept),
         cmocka_unit_test(numbers_of_counters_keep_their_meaning),
         cmocka_unit_test(reading_leaves_the_database_alone),
         cmocka_unit_test(wild_cells_are_counted_not_believed),
