@@ -2,7 +2,8 @@
 /*
  * Whose recording it is: the small tables, profiler_info_R.json, profiler_metadata.json, the directory's name.
  *
- * What only this vendor's machine could say (driver and framework versions, its counter) is left out, not made up.
+ * What only this vendor's machine could say (driver and framework versions, its counter) is left out, not made up. What the user
+ * added to the recording, and the variables of the environment that an Ascend profiler kept, are in both carriers.
  */
 #include "ascend/export/export_priv.h"
 #include "common/base/file.h"
@@ -14,6 +15,7 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -109,6 +111,58 @@ static enum rs_status put_meta(struct rs_export_ascend *e, const char *name, con
     return db_row_end(&e->rows, &row, err);
 }
 
+/* Members that a profiler writes into every recording; all others are its user's. */
+static bool is_of_every_recording(const char *name)
+{
+    static const char *const names[] = {
+        "schemaVersion",       "deviceProperties",    "distributedInfo",    "traceName",
+        "displayTimeUnit",     "baseTimeNanoseconds", "trace_id",           "parallel_group_info",
+        "rankscope",           "record_shapes",       "profile_memory",     "with_stack",
+        "with_flops",          "with_modules",        "cupti_version",      "cuda_runtime_version",
+        "cuda_driver_version", "hip_runtime_version", "hip_driver_version", "roctracer_version",
+        "rocprofiler_version", "host_name",           "systemTraceEvents",  "stackFrames"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return strncmp(name, "SCHEMA_VERSION", 14) == 0;
+}
+
+/* What the user added to the recording, and the environment that its profiler kept. NULL: nothing. */
+static json_t *settings_of(const struct rs_export_ascend *e)
+{
+    const rs_str id = e->info->metadata;
+    const char *key;
+    json_t *value;
+    void *next;
+    if (id == RS_STR_NONE ||
+        (e->info->backend != RS_STR_NONE && strcmp(text_of(e, e->info->backend), "native") == 0))
+        return NULL;
+    json_t *root = json_loadb(text_of(e, id), rs_strtab_length(e->strings, id), 0, NULL);
+    json_object_foreach_safe(root, next, key, value)
+    {
+        if (is_of_every_recording(key))
+            (void)json_object_del(root, key);
+    }
+    return root;
+}
+
+static enum rs_status put_settings(struct rs_export_ascend *e, struct rs_err *err)
+{
+    json_t *root = settings_of(e);
+    enum rs_status status = RS_OK;
+    const char *key;
+    json_t *value;
+    json_object_foreach(root, key, value)
+    {
+        char *text = status == RS_OK ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
+        if (status == RS_OK)
+            status = text ? put_meta(e, key, text, err) : no_room(RS_NOMEM, err);
+        free(text);
+    }
+    json_decref(root);
+    return status;
+}
+
 static void put_source(const struct rs_export_ascend *e, struct rs_json_out *json)
 {
     const rs_str id = e->info->generation;
@@ -144,7 +198,7 @@ static enum rs_status put_metadata(struct rs_export_ascend *e, struct rs_err *er
         status =
             buf.failed ? no_room(RS_NOMEM, err) : put_meta(e, "rankscope", rs_buf_text(&buf), err);
     rs_buf_fini(&buf);
-    return status;
+    return status == RS_OK ? put_settings(e, err) : status;
 }
 
 static int by_value(const void *a_, const void *b_)
@@ -214,6 +268,26 @@ static void put_info(const struct rs_export_ascend *e, struct rs_json_out *json)
     rs_json_out_end(json);
 }
 
+static void append_settings(const struct rs_export_ascend *e, struct rs_buf *buf)
+{
+    json_t *root = settings_of(e);
+    const char *key;
+    json_t *value;
+    json_object_foreach(root, key, value)
+    {
+        struct rs_json_out json;
+        char *text = json_dumps(value, JSON_ENCODE_ANY);
+        buf->failed = buf->failed || !text;
+        rs_buf_u8(buf, ',');
+        rs_json_out_init(&json, buf, 0);
+        rs_json_out_string(&json, key);
+        rs_buf_u8(buf, ':');
+        rs_buf_string(buf, text ? text : "null");
+        free(text);
+    }
+    json_decref(root);
+}
+
 static enum rs_status write_metadata(struct rs_export_ascend *e, struct rs_err *err)
 {
     struct rs_buf buf = {0}, groups = {0};
@@ -227,6 +301,7 @@ static enum rs_status write_metadata(struct rs_export_ascend *e, struct rs_err *
             rs_json_out_init(&json, &buf, 0);
             rs_json_out_bytes(&json, text_of(e, id), rs_strtab_length(e->strings, id));
         }
+        append_settings(e, &buf);
         rs_buf_u8(&buf, '}');
         status = write_file(e->work_dir, "profiler_metadata.json", &buf, err);
     }

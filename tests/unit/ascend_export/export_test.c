@@ -450,7 +450,17 @@ static void tables_of_its_profiler_come_back(void **state)
     make_row(e, RS_KIND_RANGE, "load", host, 140, 150);
     assert_ok(rs_batch_extra(&e->batch, e->row, mark, sizeof mark - 1));
     make_all_kept(e);
+    e->info.metadata = make_string(
+        e,
+        "{\"ENV_VARIABLES\":{\"HCCL_ALGO\":\"ring\"},\"trace_id\":\"x\",\"lr\":0.5,\"note\":\"a\"}");
     rank_export(&rank);
+    assert_query(&rank,
+                 "SELECT * FROM META_DATA WHERE name NOT LIKE 'SCHEMA%' AND name <> 'rankscope'",
+                 "ENV_VARIABLES|{\"HCCL_ALGO\": \"ring\"}\nlr|0.5\nnote|\"a\"\n");
+    assert_text(
+        &rank, "../profiler_metadata.json",
+        "{\"parallel_group_info\":{},\"ENV_VARIABLES\":{\"HCCL_ALGO\": \"ring\"},\"lr\":0.5,"
+        "\"note\":\"a\"}");
     assert_query(&rank, "SELECT name, type, pk FROM pragma_table_info('NIC')",
                  "deviceId|INTEGER|0\ntimestampNs|INTEGER|1\nrxByteRate|NUMERICDROP|0\nnote||0\n");
     assert_query(&rank, "SELECT * FROM NIC", "0|5|NULL|a\n0|7|1.5|NULL\n");
