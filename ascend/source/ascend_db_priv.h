@@ -57,6 +57,7 @@ struct db_reader {
     size_t op_count, op_capacity;
     struct db_stretch *stretches; /* by operation, then by start */
     size_t stretch_count, stretch_capacity;
+    int64_t comm_marks; /* of MSTX_EVENTS: marks that tell of a communication operation */
     bool has_stretches; /* operations are what their tasks cover: ascend_db_stretch.c */
     int32_t *devices;   /* seen in TASK */
     size_t device_count, device_capacity;

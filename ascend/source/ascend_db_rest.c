@@ -60,6 +60,13 @@ static enum rs_status put_members(struct db_reader *reader, struct sqlite3_stmt 
 
 /* ---- marks, operators ---- */
 
+/* The framework marks each communication operation: {"streamId": "7", "opName": "HcclAllreduce", "groupName": ...}, in quotes or in
+ * escaped ones. */
+static bool is_of_communication(const char *message)
+{
+    return strstr(message, "streamId") && strstr(message, "opName") && strstr(message, "groupName");
+}
+
 static enum rs_status emit_mstx(struct db_reader *reader, struct sqlite3_stmt *rows,
                                 struct rs_err *err)
 {
@@ -73,6 +80,7 @@ static enum rs_status emit_mstx(struct db_reader *reader, struct sqlite3_stmt *r
         return RS_OK;
     if (row.end == row.start)
         row.kind = RS_KIND_MARK;
+    reader->comm_marks += is_of_communication(db_string(reader, rows, 2));
     const uint64_t global = (uint64_t)db_int(rows, 3, 0);
     enum rs_status status = ascend_text(a, db_string(reader, rows, 2), &row.name);
     if (status == RS_OK)
@@ -96,7 +104,17 @@ enum rs_status db_read_marks(struct db_reader *reader, struct rs_err *err)
     static const char *const columns[] = {"startNs",      "endNs",        "message",  "globalTid",
                                           "eventType",    "rangeId",      "category", "domainId",
                                           "endGlobalTid", "connectionId", NULL};
-    return db_emit_table(reader, "MSTX_EVENTS", columns, emit_mstx, err);
+    const enum rs_status status = db_emit_table(reader, "MSTX_EVENTS", columns, emit_mstx, err);
+    if (status != RS_OK || !reader->comm_marks || reader->op_count)
+        return status;
+    /* a rank that was profiled without a level: its marks say when, and not when the device did it */
+    return db_status(reader,
+                     rs_trace_info_drop(&reader->a.stream->info, &reader->a.stream->strings,
+                                        "a mark of a communication operation, which the rank was "
+                                        "profiled without (`rankscope recipe mstx2commop` makes "
+                                        "operations of them, for analyse to read)",
+                                        reader->comm_marks),
+                     err);
 }
 
 static enum rs_status emit_operator(struct db_reader *reader, struct sqlite3_stmt *rows,

@@ -171,6 +171,12 @@ def marks_part(work):
     check(not list(out.rglob("*.tmp*")), "nothing half-made stays behind")
     # marks of one stream only: the peer makes n * n of them
     recipe("mstx2commop", tree, work / "o-step", "--step-id", "1")
+    said = subprocess.run([PROGRAM, "analyse", str(tree), "-o", str(work / "a")], capture_output=True, text=True, check=False)
+    words = " ".join(said.stdout.split())
+    check("a mark of a communication operation" in words and "recipe mstx2commop" in words, "analyse tells how marks become operations")
+    subprocess.run([PROGRAM, "analyse", str(out), "-o", str(work / "a-o"), "--quiet"], capture_output=True, check=False)
+    made = len(table_of(work / "a-o" / "collectives.csv"))
+    check(made == sum(len(planted) for planted in truth.values()), "analyse reads %d operations made of marks" % made)
     some = rows_of(work / "o-step/cluster_analysis_output/Mstx2Commop/rank0_ascend_pt/ASCEND_PROFILER_OUTPUT/ascend_pytorch_profiler_0.db",
                    "SELECT count(*) FROM COMMUNICATION_OP")[0][0]
     check(0 < some < len(truth[0]), "--step-id 1: %d of %d" % (some, len(truth[0])))
