@@ -69,7 +69,18 @@ enum rs_status put_task(struct rs_export_ascend *e, const struct task *task, int
 /* Ids of STRING_IDS; -1 unknown. */
 struct compute {
     int64_t task, name, core, type, dtypes, shapes, grid, block;
+    int64_t blocks, mixed_blocks; /* counts */
+    int64_t more[7];              /* compute_texts[] */
 };
+
+/* What only an Ascend profiler says of its operators, in the order of the columns. */
+static const struct {
+    const char *key;
+    enum { IN_FORMATS, OUT_FORMATS, OUT_DTYPES, OUT_SHAPES, ATTRIBUTES, STATE, HF32 } at;
+} compute_texts[] = {{"inputFormats", IN_FORMATS},    {"outputFormats", OUT_FORMATS},
+                     {"outputDataTypes", OUT_DTYPES}, {"outputShapes", OUT_SHAPES},
+                     {"attrInfo", ATTRIBUTES},        {"opState", STATE},
+                     {"hf32Eligible", HF32}};
 
 static enum rs_status put_compute(struct rs_export_ascend *e, const struct compute *own,
                                   struct rs_err *err)
@@ -81,17 +92,15 @@ static enum rs_status put_compute(struct rs_export_ascend *e, const struct compu
     struct db_row row = db_row_begin(&e->rows, T_COMPUTE);
     db_row_int(&row, own->name, true);
     db_row_int(&row, own->task, true);
-    db_row_int(&row, 0, false); /* blockNum, mixBlockNum: of another machine */
-    db_row_int(&row, 0, false);
+    db_row_int(&row, own->blocks, own->blocks >= 0);
+    db_row_int(&row, own->mixed_blocks, own->mixed_blocks >= 0);
     db_row_int(&row, own->core, true);
     db_row_int(&row, own->type, true);
-    db_row_int(&row, none, true);
+    db_row_int(&row, own->more[IN_FORMATS] >= 0 ? own->more[IN_FORMATS] : none, true);
     db_row_int(&row, own->dtypes >= 0 ? own->dtypes : none, true);
     db_row_int(&row, own->shapes >= 0 ? own->shapes : none, true);
-    for (int i = 0; i < 4; i++) /* output*, attrInfo */
-        db_row_int(&row, none, true);
-    db_row_int(&row, none, true);
-    db_row_int(&row, none, true);
+    for (int i = OUT_FORMATS; i <= HF32; i++)
+        db_row_int(&row, own->more[i] >= 0 ? own->more[i] : none, true);
     db_row_int(&row, own->grid, own->grid >= 0);
     db_row_int(&row, own->block, own->block >= 0);
     return db_row_end(&e->rows, &row, err);
@@ -128,10 +137,35 @@ static enum rs_status op_type_of(struct rs_export_ascend *e, const char *name, s
     return string_id(e, SPACE_DEVICE, name, end ? end : length, id_p, err);
 }
 
+/* The core that ran it, how many of them, formats, outputs: of an Ascend rank as recorded, else not known. */
+static enum rs_status vendors_of_extra(struct rs_export_ascend *e, const struct rs_batch *batch,
+                                       size_t at, struct compute *own, struct rs_err *err)
+{
+    struct rs_buf text = {0};
+    int64_t core = -1;
+    enum rs_status status = RS_OK;
+    (void)extra_int(batch, at, "blockNum", &own->blocks);
+    (void)extra_int(batch, at, "mixBlockNum", &own->mixed_blocks);
+    for (size_t i = 0; i < sizeof compute_texts / sizeof compute_texts[0] && status == RS_OK; i++) {
+        own->more[compute_texts[i].at] = -1;
+        if (extra_text(batch, at, compute_texts[i].key, &text))
+            status = string_id(e, SPACE_DEVICE, (const char *)text.data, text.length,
+                               &own->more[compute_texts[i].at], err);
+    }
+    if (status == RS_OK && extra_text(batch, at, "taskType", &text))
+        status = string_id(e, SPACE_DEVICE, (const char *)text.data, text.length, &core, err);
+    own->core = core >= 0 ? core : own->core;
+    if (status == RS_OK && text.failed)
+        status = no_room(RS_NOMEM, err);
+    rs_buf_fini(&text);
+    return status;
+}
+
 static enum rs_status compute_row(struct rs_export_ascend *e, const struct rs_batch *batch,
                                   size_t at, int64_t task, struct rs_err *err)
 {
-    struct compute own = {.task = task, .dtypes = -1, .shapes = -1};
+    struct compute own = {
+        .task = task, .dtypes = -1, .shapes = -1, .blocks = -1, .mixed_blocks = -1};
     const bool is_vendors = (batch->flags[at] & RS_EVENT_COMPUTING) != 0;
     const rs_str name = batch->name[at];
     enum rs_status status = stream_id(e, SPACE_DEVICE, name, &own.name, err);
@@ -142,6 +176,8 @@ static enum rs_status compute_row(struct rs_export_ascend *e, const struct rs_ba
             op_type_of(e, text_of(e, name), rs_strtab_length(e->strings, name), &own.type, err);
     if (status == RS_OK)
         status = text_id(e, SPACE_DEVICE, is_vendors ? "N/A" : "GPU", &own.core, err);
+    if (status == RS_OK)
+        status = vendors_of_extra(e, batch, at, &own, err);
     if (status == RS_OK)
         status = string_of_extra(e, batch, at, "grid", &own.grid, err);
     if (status == RS_OK)

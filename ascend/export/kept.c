@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { COLUMNS_MAX = 512, TABLES_MAX = 128, NAME_MAX_BYTES = 64, TYPE_MAX_BYTES = 48 };
 
@@ -173,6 +174,19 @@ static void put_name(struct rs_buf *sql, const char *name)
     rs_buf_u8(sql, '"');
 }
 
+/* Names that SQLite takes: each once, whatever its case. */
+static bool has_sound_columns(const struct kept *kept)
+{
+    for (int i = 0; i < kept->column_count; i++) {
+        if (!*kept->columns[i])
+            return false;
+        for (int k = 0; k < i; k++)
+            if (strcasecmp(kept->columns[i], kept->columns[k]) == 0)
+                return false;
+    }
+    return true;
+}
+
 /* Are all columns of our own table among its? Else ours is made, as of any recording: others rest on its columns. */
 static enum rs_status has_our_columns(struct rs_export_ascend *e, struct kept *kept, bool *has_p,
                                       struct rs_err *err)
@@ -315,8 +329,8 @@ static enum rs_status start(struct rs_export_ascend *e, struct kept *kept,
         kept->is_left_out = true; /* nothing that we could read */
         return RS_OK;
     }
-    bool is_whole = true;
-    if (!is_file && is_ours_unless_kept(kept->name))
+    bool is_whole = is_file || has_sound_columns(kept);
+    if (is_whole && !is_file && is_ours_unless_kept(kept->name))
         status = has_our_columns(e, kept, &is_whole, err);
     kept->is_left_out = !is_whole;
     if (status != RS_OK || kept->is_left_out)

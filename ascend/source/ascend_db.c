@@ -366,8 +366,25 @@ enum task_column {
     COMPUTE_TYPE,
     COMPUTE_SHAPES,
     COMPUTE_DTYPES,
-    COPY_BYTES
+    COPY_BYTES,
+    COMPUTE_MORE, /* compute_more[] */
 };
+
+/* What else is said of an operator, under the newer name of columns that were renamed. */
+static const struct {
+    const char *name, *older; /* columns; NULL: it was always called so */
+    bool is_text;
+} compute_more[] = {{"taskType", NULL, true},
+                    {"blockNum", "blockDim", false},
+                    {"mixBlockNum", "mixBlockDim", false},
+                    {"inputFormats", NULL, true},
+                    {"outputShapes", NULL, true},
+                    {"outputDataTypes", NULL, true},
+                    {"outputFormats", NULL, true},
+                    {"attrInfo", NULL, true},
+                    {"opState", NULL, true},
+                    {"hf32Eligible", NULL, true}};
+enum { COMPUTE_MORE_COUNT = sizeof compute_more / sizeof compute_more[0] };
 
 static enum rs_status note_device(struct db_reader *reader, int64_t device)
 {
@@ -423,18 +440,18 @@ static enum rs_status emit_compute(struct db_reader *reader, struct sqlite3_stmt
     status = ascend_emit(a, row, &at, err);
     if (status != RS_OK || !a->is_lossless)
         return status;
-    const char *type = db_string(reader, rows, COMPUTE_TYPE);
+    struct db_member members[COMPUTE_MORE_COUNT + 1] = {{COMPUTE_TYPE, true, "opType"}};
+    for (int i = 0; i < COMPUTE_MORE_COUNT; i++)
+        members[i + 1] =
+            (struct db_member){COMPUTE_MORE + i, compute_more[i].is_text, compute_more[i].name};
     const char *shapes = db_string(reader, rows, COMPUTE_SHAPES);
     const char *dtypes = db_string(reader, rows, COMPUTE_DTYPES);
     if (*shapes)
         status = ascend_text(a, shapes, &a->batch.input_dims[at]);
     if (status == RS_OK && *dtypes)
         status = ascend_text(a, dtypes, &a->batch.input_types[at]);
-    if (status == RS_OK && *type && !strpbrk(type, "\"\\") && strlen(type) < 200) {
-        char extra[256];
-        const int length = snprintf(extra, sizeof extra, "\"opType\": \"%s\"", type);
-        status = rs_batch_extra(&a->batch, at, extra, (size_t)length);
-    }
+    if (status == RS_OK)
+        status = db_put_members(reader, rows, members, COMPUTE_MORE_COUNT + 1, at);
     return db_status(reader, status, err);
 }
 
@@ -493,6 +510,13 @@ static enum rs_status emit_tasks(struct db_reader *reader, struct rs_err *err)
     for (size_t i = 0; i < sizeof theirs / sizeof theirs[0]; i++)
         db_put_column(reader, &sql, has_compute ? "COMPUTE_TASK_INFO" : "", "c", theirs[i]);
     db_put_column(reader, &sql, has_copies ? "MEMCPY_INFO" : "", "m", "size");
+    for (size_t i = 0; i < COMPUTE_MORE_COUNT; i++) {
+        const bool has_older =
+            compute_more[i].older &&
+            !rs_ascend_db_has_column(reader->db, "COMPUTE_TASK_INFO", compute_more[i].name);
+        db_put_column(reader, &sql, has_compute ? "COMPUTE_TASK_INFO" : "", "c",
+                      has_older ? compute_more[i].older : compute_more[i].name);
+    }
     rs_buf_printf(&sql, " FROM TASK t%s%s",
                   has_compute ? " LEFT JOIN COMPUTE_TASK_INFO c ON c.globalTaskId = t.globalTaskId"
                               : "",

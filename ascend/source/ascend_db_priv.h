@@ -102,7 +102,19 @@ RS_MUST_CHECK enum rs_status db_emit_rows(struct db_reader *reader, const char *
 /* ascend_db_check.c: what is not there or holds something else becomes a flaw of the rank. */
 RS_MUST_CHECK enum rs_status db_check(struct db_reader *reader, struct rs_err *err);
 
+/* A column of a row under the name that its member of extra has. */
+struct db_member {
+    int column;
+    bool is_text; /* an id of STRING_IDS */
+    const char *key;
+};
+
 /* ascend_db_rest.c */
+
+/* In a lossless reading: what else a row says, into extra of the batch's newest row. NULL is no member. */
+RS_MUST_CHECK enum rs_status db_put_members(struct db_reader *reader, struct sqlite3_stmt *rows,
+                                            const struct db_member *members, size_t count,
+                                            size_t at);
 RS_MUST_CHECK enum rs_status db_read_marks(struct db_reader *reader, struct rs_err *err);
 RS_MUST_CHECK enum rs_status db_read_operators(struct db_reader *reader, struct rs_err *err);
 RS_MUST_CHECK enum rs_status db_read_rest(struct db_reader *reader, struct rs_err *err);

@@ -17,15 +17,8 @@ enum { OP_TYPE = 50001 };
 
 /* ---- what else a row says: members of its extra, in a lossless reading ---- */
 
-/* A column of a row under the name that the trace form has for it, so that both forms are one to whoever reads them. */
-struct member {
-    int column;
-    bool is_text; /* an id of STRING_IDS */
-    const char *key;
-};
-
 static void put_member(struct db_reader *reader, struct sqlite3_stmt *rows,
-                       const struct member *member, struct rs_json_out *json)
+                       const struct db_member *member, struct rs_json_out *json)
 {
     const char *text = member->is_text ? db_string(reader, rows, member->column) : "";
     int64_t number;
@@ -38,9 +31,8 @@ static void put_member(struct db_reader *reader, struct sqlite3_stmt *rows,
     }
 }
 
-/* Of the newest row of the batch. NULL is no member. */
-static enum rs_status put_members(struct db_reader *reader, struct sqlite3_stmt *rows,
-                                  const struct member *members, size_t count, size_t at)
+enum rs_status db_put_members(struct db_reader *reader, struct sqlite3_stmt *rows,
+                              const struct db_member *members, size_t count, size_t at)
 {
     struct rs_buf buf = {0};
     struct rs_json_out json;
@@ -70,9 +62,9 @@ static bool is_of_communication(const char *message)
 static enum rs_status emit_mstx(struct db_reader *reader, struct sqlite3_stmt *rows,
                                 struct rs_err *err)
 {
-    static const struct member members[] = {{4, false, "eventType"},    {5, false, "rangeId"},
-                                            {6, false, "category"},     {7, true, "domain"},
-                                            {8, false, "endGlobalTid"}, {9, false, "connectionId"}};
+    static const struct db_member members[] = {
+        {4, false, "eventType"}, {5, false, "rangeId"},      {6, false, "category"},
+        {7, true, "domain"},     {8, false, "endGlobalTid"}, {9, false, "connectionId"}};
     struct ascend *a = &reader->a;
     struct ascend_row row = {
         .kind = RS_KIND_RANGE, .correlation = -1, .external_id = -1, .bytes = -1};
@@ -93,8 +85,8 @@ static enum rs_status emit_mstx(struct db_reader *reader, struct sqlite3_stmt *r
         return db_status(reader, status, err);
     status = ascend_emit(a, &row, &at, err);
     return status == RS_OK ? db_status(reader,
-                                       put_members(reader, rows, members,
-                                                   sizeof members / sizeof members[0], at),
+                                       db_put_members(reader, rows, members,
+                                                      sizeof members / sizeof members[0], at),
                                        err)
                            : status;
 }
@@ -120,7 +112,7 @@ enum rs_status db_read_marks(struct db_reader *reader, struct rs_err *err)
 static enum rs_status emit_operator(struct db_reader *reader, struct sqlite3_stmt *rows,
                                     struct rs_err *err)
 {
-    static const struct member members[] = {
+    static const struct db_member members[] = {
         {5, false, "Sequence number"}, {6, false, "Fwd thread id"}, {7, true, "Input type"},
         {8, true, "Input Dims"},       {9, false, "connectionId"},  {10, false, "callchainId"}};
     struct ascend *a = &reader->a;
@@ -151,8 +143,8 @@ static enum rs_status emit_operator(struct db_reader *reader, struct sqlite3_stm
         return db_status(reader, status, err);
     status = ascend_emit(a, &row, &at, err);
     return status == RS_OK ? db_status(reader,
-                                       put_members(reader, rows, members,
-                                                   sizeof members / sizeof members[0], at),
+                                       db_put_members(reader, rows, members,
+                                                      sizeof members / sizeof members[0], at),
                                        err)
                            : status;
 }

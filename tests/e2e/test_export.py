@@ -432,6 +432,28 @@ class WhatItsProfilerRecorded(Export):
             self.assertEqual(len(theirs), len(ours), table)
             self.assertEqual(theirs, ours, table)
 
+    def test_what_is_said_of_operators(self):
+        """Core, counts of cores, formats and outputs of each operator of a device."""
+        made = self.export(f"{SHARED}/ascend/level1-db")
+        texts = ["name", "taskType", "opType", "inputFormats", "inputDataTypes", "inputShapes", "outputFormats",
+                 "outputDataTypes", "outputShapes", "attrInfo"]
+
+        def operators(path, *counts):
+            names = dict(query(path, "SELECT * FROM STRING_IDS"))
+            # the task's type and the operator's are columns of one name
+            columns = ", ".join(f"c.{name}" for name in [*counts, *texts])
+            return sorted((row[:4] + tuple(names.get(cell, cell) for cell in row[4:]) for row in
+                           query(path, f"SELECT t.startNs, t.endNs, {columns} FROM COMPUTE_TASK_INFO c JOIN TASK t USING "
+                                       "(globalTaskId)")), key=str)
+
+        for rank, output in self.originals("level1-db").items():
+            theirs = operators(os.path.join(output, f"ascend_pytorch_profiler_{rank}.db"), "blockDim", "mixBlockDim")
+            self.assertEqual(len(theirs), 187)
+            self.assertEqual(theirs, operators(profiler_db(made[rank]), "blockNum", "mixBlockNum"))
+            table = rows(os.path.join(made[rank], "ASCEND_PROFILER_OUTPUT"), "kernel_details.csv")
+            self.assertEqual({row["Accelerator Core"] for row in table},
+                             {row[5] for row in theirs} | {"COMMUNICATION"})
+
     def originals(self, form):
         return {rank: os.path.join(f"{SHARED}/ascend/{form}", f"rank{rank}_ascend_pt", "ASCEND_PROFILER_OUTPUT")
                 for rank in (0, 1)}

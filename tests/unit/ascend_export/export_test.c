@@ -426,6 +426,8 @@ static void make_all_kept(struct make_events *e)
     make_kept(e, "STEP_TIME", "\"id\":99,\"startNs\":1,\"endNs\":2"); /* ours is made of events */
     make_kept(e, "nic", "\"Device_id\":0,\"Timestamp(us)\":17.500,\"Note\":\"\"");
     make_kept(e, "nic", "\"Device_id\":0,\"Timestamp(us)\":18.000,\"Note\":\"a, \\\"b\\\"\"");
+    make_kept(e, "DDR", "\"read\":1,\"Read\":2"); /* no columns of one table */
+    make_kept(e, "QOS", "\"\":1");
     make_kept(e, "../nic", "\"Device_id\":0");
 }
 
@@ -480,7 +482,7 @@ static void tables_of_its_profiler_come_back(void **state)
         "2|77|4294967295|domain1\n");
     assert_query(&rank,
                  "SELECT name FROM sqlite_master WHERE name IN ('TASK_PMU_INFO', 'MEMORY_RECORD', "
-                 "'STEP_TIME', 'ROCE')",
+                 "'STEP_TIME', 'ROCE', 'DDR', 'QOS')",
                  "");
     assert_text(&rank, "nic.csv",
                 "Device_id,Timestamp(us),Note\n0,17.500,\n0,18.000,\"a, \"\"b\"\"\"\n");
