@@ -10,6 +10,7 @@
  */
 #include "ascend/export/export.h"
 
+#include "aggregator/analysis/capture_data.h"
 #include "aggregator/offline/recordings.h"
 #include "ascend/verbs/verbs.h"
 #include "cli/cli.h"
@@ -152,6 +153,39 @@ static enum rs_status settle_files(struct job *job, struct rs_err *err)
     return status;
 }
 
+/* What a rank's own profiler says of it is in the summary that came with it, not among its events: official tables show it. */
+static enum rs_status take_vendor(const struct rs_capture_data *data, struct recording *own,
+                                  struct rs_err *err)
+{
+    enum rs_status status = RS_OK;
+    for (size_t i = 0; i < rs_capture_data_count(data) && own->has_summary && status == RS_OK;
+         i++) {
+        const struct rs_capture_stream *stream = rs_capture_data_stream(data, i);
+        struct rs_summary summary;
+        struct rs_err why = {0};
+        if (!stream->raw || stream->raw_index != own->of->stream)
+            continue;
+        status = rs_capture_data_summary(data, i, false, &summary, NULL, &why);
+        if (status != RS_OK)
+            return status == RS_NOMEM ? rs_err_set(err, status, "%s", why.text) : RS_OK;
+        if (!own->summary.trace.vendor)
+            status = rs_provenance_add(&own->summary.trace.vendor, &own->summary.strings,
+                                       summary.trace.vendor, &summary.strings);
+        rs_summary_fini(&summary);
+    }
+    return status == RS_OK ? RS_OK : rs_err_set(err, status, "out of memory");
+}
+
+static enum rs_status take_vendors(struct job *job, struct rs_err *err)
+{
+    struct rs_capture_data *data = NULL;
+    enum rs_status status = rs_capture_data_open(job->carried.dir, &data, err);
+    for (size_t i = 0; i < job->count && status == RS_OK; i++)
+        status = take_vendor(data, &job->items[i], err);
+    rs_capture_data_close(&data);
+    return status;
+}
+
 static enum rs_status load(struct job *job, struct rs_err *err)
 {
     struct rs_recordings *recordings = &job->recordings;
@@ -161,7 +195,9 @@ static enum rs_status load(struct job *job, struct rs_err *err)
         return rs_err_set(err, RS_NOMEM, "out of memory");
     for (size_t i = 0; i < recordings->count && status == RS_OK; i++)
         status = summarise(job, &recordings->items[i], &job->items[job->count++], err);
-    return status == RS_OK && !recordings->stored ? settle_files(job, err) : status;
+    if (status != RS_OK)
+        return status;
+    return recordings->stored ? take_vendors(job, err) : settle_files(job, err);
 }
 
 /* ---- second reading: the ranks asked for ---- */

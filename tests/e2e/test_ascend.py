@@ -417,6 +417,31 @@ def cluster_output_is_as_offline(place, capture, watched):
     return len(dumps[0])
 
 
+def export_is_as_offline(place, capture, watched):
+    """What the profilers recorded is in the capture, so its ranks' folders are written as of the files."""
+    found = []
+    for name, words in (("export", [capture["id"], "--data", os.path.join(place, "data")]), ("export-offline", watched)):
+        done = subprocess.run([PROGRAM, "export", "ascend", *words, "-o", os.path.join(place, name), "-q"], capture_output=True,
+                              text=True)
+        check(done.returncode in (0, 1), words, done.stderr)
+        files = {}
+        for folder, _, names in os.walk(os.path.join(place, name)):
+            for file in names:
+                path = os.path.join(folder, file)
+                if path.endswith(".db"):
+                    with sqlite3.connect(path) as db:
+                        said = list(db.iterdump())
+                else:
+                    with open(path, "rb") as data:
+                        said = data.read()
+                files[os.path.relpath(path, os.path.join(place, name))] = said
+        found.append(files)
+    check(sorted(found[0]) == sorted(found[1]), sorted(set(found[0]) ^ set(found[1])))
+    for name, said in found[0].items():
+        check(said == found[1][name], "export:", name, "of the capture differs from offline")
+    return len(found[0])
+
+
 def streamed_is_as_offline(work, form):
     """Two collectors, a rank each; one of the folders appears while they watch, before it is finished."""
     place = os.path.join(work, "stream-" + form)
@@ -453,6 +478,8 @@ def streamed_is_as_offline(work, form):
         shutil.rmtree(os.path.join(watched[0], RAW))
         shutil.rmtree(os.path.join(watched[1], "PROF_000001_20260102030405006_ABC"))
         rows = cluster_output_is_as_offline(place, captures[0], watched)
+        files = export_is_as_offline(place, captures[0], watched)
+        print("    export, %s: %d files the same" % (form, files))
         print("    cluster output, %s: %d files and %d rows of tables the same" % (form, len(CLUSTER), rows))
     finally:
         daemons.stop()
