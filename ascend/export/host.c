@@ -433,7 +433,7 @@ enum rs_status host_counter(struct rs_export_ascend *e, const struct rs_batch *b
 {
     const rs_str category = batch->category[at];
     const bool is_ours = category == RS_STR_NONE
-                             ? !batch->phase[at]
+                             ? !batch->phase[at] && !batch->extra_length[at]
                              : strcmp(rs_strtab_text(batch->strings, category), "host_sys") == 0;
     int64_t name;
     if (!is_ours || batch->flags[at] & RS_EVENT_NO_TIME)
