@@ -481,6 +481,7 @@ class WhatItsProfilerRecorded(Export):
                 self.assertEqual(sorted(theirs), sorted(ours), name)
                 copied += 1
             self.assertEqual(copied, 7)
+            self.assertNotIn("RANKSCOPE_COUNTER", tables(profiler_db(made[rank])))  # of a program: this one counts nothing
 
             def operators(folder):
                 with open(os.path.join(folder, "trace_view.json"), encoding="utf-8") as file:
