@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `rankscope archive ID...` and `rankscope restore ID...`: closed captures to the aggregator's object storage, and back.
+ * `rankscope archive ID...` and `rankscope restore ID...`: closed captures to the aggregator's object storage, and back;
+ * `rankscope rm ID...`: those that nobody needs any more.
  *
  * The aggregator does it, and goes on when this command is interrupted; asked again, what is there is not sent twice.
  */
@@ -60,29 +61,39 @@ static void show(void *self, uint64_t done_bytes, uint64_t all_bytes)
     (void)fflush(stderr);
 }
 
+/* What the aggregator says of it then: of one that was removed, as it was. */
+static enum rs_status ask(const char *verb, const struct rs_address *address, const char *id,
+                          Rankscope__CaptureInfo **info_p, struct rs_err *err)
+{
+    struct moving moving = {.verb = verb, .id = id};
+    const struct rs_client_move move = {
+        .is_restore = strcmp(verb, "restore") == 0, .on_progress = show, .self = &moving};
+    if (strcmp(verb, "rm") == 0)
+        return rs_client_capture(address, RS_CLIENT_REMOVE, id, info_p, err);
+    const enum rs_status status = rs_client_capture_move(address, id, &move, info_p, err);
+    end_line(&moving);
+    return status;
+}
+
 static enum rs_status move_one(const char *verb, const struct rs_address *address, const char *id,
                                struct rs_err *err)
 {
-    const bool is_restore = strcmp(verb, "restore") == 0;
-    struct moving moving = {.verb = verb, .id = id};
-    const struct rs_client_move move = {
-        .is_restore = is_restore, .on_progress = show, .self = &moving};
     struct rs_buf json = {0};
     Rankscope__CaptureInfo *info = NULL;
-    const enum rs_status status = rs_client_capture_move(address, id, &move, &info, err);
-    end_line(&moving);
+    const enum rs_status status = ask(verb, address, id, &info, err);
     if (status >= 0 && !info)
-        return rs_err_set(err, RS_VERSION, "the aggregator did not say what became of it");
+        return rs_err_set(err, RS_VERSION, "the aggregator did not say what %s",
+                          strcmp(verb, "rm") == 0 ? "it removed" : "became of it");
     if (status < 0)
         return status;
     if (words.as_json)
         rs_answer_capture(info, 2, &json);
     if (words.as_json)
         printf("%s\n", rs_buf_text(&json));
-    else if (!words.is_quiet && is_restore)
-        printf("%s restored\n", id);
-    else if (!words.is_quiet)
+    else if (!words.is_quiet && strcmp(verb, "archive") == 0)
         printf("%s archived at %.1023s\n", id, info->archive);
+    else if (!words.is_quiet)
+        printf("%s %s\n", id, strcmp(verb, "rm") == 0 ? "removed" : "restored");
     rs_buf_fini(&json);
     rankscope__capture_info__free_unpacked(info, NULL);
     return RS_OK;
@@ -99,7 +110,8 @@ static int move_all(const char *verb, char **ids)
     for (; *ids; ids++) {
         const enum rs_status status = move_one(verb, &address, *ids, &err);
         if (status == RS_CANCELLED) {
-            rs_cli_note(verb, "the aggregator goes on with %s", *ids);
+            if (strcmp(verb, "rm") != 0)
+                rs_cli_note(verb, "the aggregator goes on with %s", *ids);
             return RS_EXIT_INTERRUPTED;
         }
         if (status < 0)
@@ -118,6 +130,11 @@ static int archive(char **ids)
 static int restore(char **ids)
 {
     return move_all("restore", ids);
+}
+
+static int rm(char **ids)
+{
+    return move_all("rm", ids);
 }
 
 /* clang-format off */
@@ -149,4 +166,18 @@ const struct rs_args rs_grammar_restore = {
         "\n"
         "Exit: 0 restored, 2 there is no such capture, 3 refused, 4 no aggregator answers, or\n"
         "no archive, 130 interrupted.\n"};
+static const struct rs_arg rm_options[] = {
+    RS_OPT_FLAG("json", 0, &words.as_json, "print each capture as it was, as JSON"),
+    RS_CLI_QUIET_ARG(&words.is_quiet),
+    RS_CLI_CONNECT_ARGS(&words.connect),
+};
+const struct rs_args rs_grammar_rm = {
+    .verb = "rm", .operands = "ID...", .least = 1, .most = RS_ARGS_ANY, .expected = "rm takes the IDs of captures",
+    .summary = "Removes captures that are closed, with all that the aggregator stored of them. There is no way back.",
+    RS_OPTIONS(rm_options), .run = rm,
+    .epilogue =
+        "  rankscope rm 20260102-030405-a1b2c3\n"
+        "\n"
+        "Exit: 0 removed, 2 there is no such capture, 3 refused: it goes on, or you may not,\n"
+        "4 no aggregator answers.\n"};
 /* clang-format on */
